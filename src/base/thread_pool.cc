@@ -1,0 +1,123 @@
+#include "base/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+inline void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Long enough to bridge the gap between two tokens, short enough not to heat an idle machine.
+constexpr int kSpinsBeforeSleep = 20000;
+// Under a loaded machine the other worker may not be running at all: then waiting longer is a waste.
+constexpr int kSpinsBeforeYield = 20000;
+
+double cgroup_quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
+  return std::stod(quota) / period;
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int allowed = ::sched_getaffinity(0, sizeof set, &set) == 0
+                          ? CPU_COUNT(&set)
+                          : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, std::min(allowed, static_cast<int>(std::ceil(cgroup_quota()))));
+}
+
+void SpinBarrier::wait() noexcept {
+  if (count_ == 1) return;
+  const unsigned generation = generation_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == count_ - 1) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.store(generation + 1, std::memory_order_release);
+    return;
+  }
+  for (int spins = 0; generation_.load(std::memory_order_acquire) == generation; ++spins) {
+    relax();
+    if (spins > kSpinsBeforeYield) ::sched_yield();
+  }
+}
+
+ThreadPool::ThreadPool(int size)
+    : size_(size > 0 ? size : available_cores()), barrier_(size_) {
+  threads_.reserve(static_cast<size_t>(size_ - 1));
+  for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::perform(int index) noexcept {
+  try {
+    call_(job_, index);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+void ThreadPool::run_erased(Erased call, const void* job) {
+  call_ = call;
+  job_ = job;
+  running_.store(size_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1);  // sequentially consistent with sleeping_, or a sleeper could be missed
+  if (sleeping_.load() > 0) {
+    { const std::lock_guard lock(mutex_); }
+    wake_.notify_all();
+  }
+  perform(0);
+  for (int spins = 0; running_.load(std::memory_order_acquire) != 0; ++spins) {
+    relax();
+    if (spins > kSpinsBeforeYield) ::sched_yield();
+  }
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ThreadPool::work(int index) {
+  unsigned seen = 0;
+  while (true) {
+    for (int spins = 0; spins < kSpinsBeforeSleep; ++spins) {
+      if (generation_.load(std::memory_order_acquire) != seen || stop_.load()) break;
+      relax();
+    }
+    if (generation_.load(std::memory_order_acquire) == seen) {
+      std::unique_lock lock(mutex_);
+      sleeping_.fetch_add(1);
+      wake_.wait(lock, [&] { return generation_.load() != seen || stop_.load(); });
+      sleeping_.fetch_sub(1);
+    }
+    if (generation_.load(std::memory_order_acquire) == seen) return;  // woken to stop
+    ++seen;
+    perform(index);
+    running_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace veery

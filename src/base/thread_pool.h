@@ -1,0 +1,81 @@
+// thread_pool.h: a fixed set of workers that step through a job together.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace veery {
+
+/// All workers meet here; the last to arrive lets the others go. Spins: waits are meant to be below a
+/// microsecond. Reusable at once.
+class SpinBarrier {
+ public:
+  explicit SpinBarrier(int count) : count_(count) {}
+  void wait() noexcept;
+
+ private:
+  const int count_;
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<unsigned> generation_{0};
+};
+
+/// `size` workers, the caller of run() being worker 0. Between jobs workers spin for a short while and
+/// then sleep. run() itself allocates nothing.
+class ThreadPool {
+ public:
+  /// 0: the number of cores this process may use.
+  explicit ThreadPool(int size = 0);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();
+
+  int size() const { return size_; }
+  SpinBarrier& barrier() { return barrier_; }
+
+  /// Calls job(index) on every worker, returns when all are done. An exception of a worker is rethrown
+  /// here (the first one); a job that uses barrier() must not throw. One caller at a time.
+  template <typename Job>
+  void run(const Job& job) {
+    run_erased([](const void* self, int index) { (*static_cast<const Job*>(self))(index); }, &job);
+  }
+
+  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items, balanced dynamically.
+  template <typename Body>
+  void parallel_for(int64_t count, int64_t grain, const Body& body) {
+    std::atomic<int64_t> next{0};
+    run([&](int) {
+      for (int64_t begin; (begin = next.fetch_add(grain)) < count;)
+        body(begin, begin + grain < count ? begin + grain : count);
+    });
+  }
+
+ private:
+  using Erased = void (*)(const void*, int);
+  void run_erased(Erased call, const void* job);
+  void work(int index);
+  void perform(int index) noexcept;
+
+  int size_;
+  SpinBarrier barrier_;
+  std::vector<std::thread> threads_;
+  Erased call_ = nullptr;
+  const void* job_ = nullptr;
+  alignas(64) std::atomic<unsigned> generation_{0};
+  alignas(64) std::atomic<int> running_{0};
+  std::atomic<int> sleeping_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::exception_ptr failure_;
+};
+
+/// The number of cores this process may run on (affinity and cgroup quota), at least 1.
+int available_cores();
+
+}  // namespace veery

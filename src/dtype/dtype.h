@@ -1,0 +1,50 @@
+// dtype.h: the element and block types of weights: names, sizes, and reference encode and decode.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace veery {
+
+/// Element and block types. The order is ours; ggml's numbers are a column of the table.
+enum class DType : uint8_t {
+  kF32, kF16, kBF16, kF64, kI8, kI16, kI32, kI64,
+  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ8_1,
+  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
+  kCount
+};
+
+/// One row of the type table. A block holds `block` consecutive elements of a row in `bytes` bytes.
+struct DTypeInfo {
+  DType type;
+  std::string_view name;  ///< as ggml prints it: "f32", "q4_K"
+  uint32_t ggml;          ///< the number in GGUF files
+  int block;              ///< elements a block; 1 for plain elements
+  int bytes;              ///< bytes a block
+  bool quantized;         ///< integers with scales
+  bool decodable;         ///< decode() to f32 is defined
+};
+
+const DTypeInfo& info(DType type);
+std::optional<DType> dtype_from_ggml(uint32_t ggml);
+std::optional<DType> dtype_from_name(std::string_view name);  ///< case is ignored
+
+/// Bytes of `elements` (a whole number of blocks; else throws kInput).
+size_t byte_size(DType type, int64_t elements);
+
+/// Decodes out.size() elements (whole blocks) from `in` (byte_size(type, out.size()) bytes).
+void decode(DType type, std::span<const std::byte> in, std::span<float> out);
+
+/// Encodes in.size() elements (whole blocks) with the reference method of the format.
+void encode(DType type, std::span<const float> in, std::span<std::byte> out);
+
+float f16_to_f32(uint16_t bits);
+uint16_t f32_to_f16(float value);  ///< round to nearest even
+inline float bf16_to_f32(uint16_t bits) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
+}
+uint16_t f32_to_bf16(float value);  ///< round to nearest even, NaN stays NaN
+
+}  // namespace veery

@@ -1,0 +1,22 @@
+// gguf.h: reading and writing GGUF (versions 2 and 3, little endian).
+#pragma once
+#include <iosfwd>
+#include <span>
+#include <string>
+
+#include "file/model_file.h"
+
+namespace veery {
+
+/// Maps and checks `path`. Every count, offset and size is checked before it is used; throws kFormat with the
+/// place and both numbers.
+ModelFile open_gguf(const std::string& path);
+
+/// The same on bytes in memory (tests, fuzzing); `name` stands for the path in messages.
+ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name);
+
+/// Writes version 3 with an alignment of 32 to a temporary name beside `path`, then renames.
+/// Throws kIo (a full disk included) and leaves no partial file.
+void write_gguf(const std::string& path, const Metadata& metadata, std::span<const TensorView> tensors);
+
+}  // namespace veery

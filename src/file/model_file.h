@@ -1,0 +1,66 @@
+// model_file.h: what every container of weights becomes: named tensor views and metadata.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "dtype/dtype.h"
+
+namespace veery {
+
+/// A value of GGUF metadata. Numbers are widened; arrays of strings and numbers are kept flat.
+using MetaValue = std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, std::vector<std::string_view>>;
+
+/// Key -> value; the views in it live as long as the file.
+class Metadata {
+ public:
+  void set(std::string key, MetaValue value) { values_[std::move(key)] = std::move(value); }
+  const MetaValue* find(const std::string& key) const;
+  const std::map<std::string, MetaValue>& all() const { return values_; }
+
+  /// The value if it is there. Throws kFormat naming key, found and expected type if it has another type.
+  std::optional<int64_t> integer(const std::string& key) const;
+  std::optional<double> number(const std::string& key) const;
+  std::optional<bool> boolean(const std::string& key) const;
+  std::optional<std::string> text(const std::string& key) const;
+  const std::vector<std::string_view>* texts(const std::string& key) const;  ///< nullptr: absent
+  const std::vector<int64_t>* integers(const std::string& key) const;
+  const std::vector<double>* numbers(const std::string& key) const;
+
+ private:
+  std::map<std::string, MetaValue> values_;
+};
+
+/// A view of one tensor's bytes. `shape` is row-major, slowest first: a linear weight is {out, in}.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;
+  int64_t elements() const;
+};
+
+/// An opened model: owns the mappings that the views look into.
+class ModelFile {
+ public:
+  std::string path;
+  Metadata metadata;
+  std::vector<TensorView> tensors;
+  std::vector<std::shared_ptr<MappedFile>> mappings;
+
+  const TensorView* find(std::string_view name) const;
+  /// Throws kFormat naming the tensor if it is absent.
+  const TensorView& at(std::string_view name) const;
+  /// Drops the pages of a tensor that has been copied elsewhere from resident memory.
+  void release(const TensorView& tensor) const;
+};
+
+}  // namespace veery

@@ -1,0 +1,37 @@
+// chat_template.h: chat templates as models ship them (Jinja), rendered as transformers renders them.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace veery {
+
+/// A parsed template; immutable, safe to render from several threads.
+class ChatTemplate {
+ public:
+  /// Throws kFormat naming line and column of a syntax error.
+  explicit ChatTemplate(std::string_view source, std::string name = "template");
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  struct Options {
+    /// Seconds since 1970 as a wall clock without a zone, for strftime_now; absent: the local time now.
+    std::optional<int64_t> now;
+    /// Steps of evaluation and bytes of output after which rendering is refused: templates are foreign code.
+    int64_t max_steps = 20'000'000;
+    size_t max_output = size_t{64} << 20;
+  };
+  /// Renders with `variables` (an object: messages, tools, add_generation_prompt, bos_token ...).
+  /// Throws kInput with the template's own message for raise_exception, kFormat for other faults (line named).
+  std::string render(const Json& variables, const Options& options = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace veery
