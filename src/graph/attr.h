@@ -1,0 +1,78 @@
+// attr.h: the parameters of ops that are fixed when a model is traced. Plain data: kernels get a copy.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+#include <variant>
+
+namespace veery {
+
+enum class Activation : uint8_t { kNone, kSilu, kGelu };  ///< kGelu: the tanh approximation
+
+struct ScaleAttr {
+  float factor = 1;
+};
+/// rms_norm. `groups` > 1: each of `groups` equal parts of a row is normalised alone (heads).
+struct NormAttr {
+  float eps = 1e-6F;
+  int32_t groups = 1;
+};
+/// linear. One weight: y = x w^T. Several: their outputs side by side. With `gate`: two weights,
+/// y = gate(x w0^T) * (x w1^T). `eps` is that of the norm input, where there is one.
+struct LinearAttr {
+  int32_t weights = 1;
+  Activation gate = Activation::kNone;
+  float eps = 0;
+};
+/// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as the
+/// transformers library names them.
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
+struct AnglesAttr {
+  int32_t dims = 0;  ///< rotated dimensions of a head
+  double theta = 10000;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1;
+  double low_freq_factor = 1, high_freq_factor = 4;  ///< kLlama3
+  double beta_fast = 32, beta_slow = 1;              ///< kYarn
+  double attention_factor = 1;                       ///< kYarn: multiplies cos and sin
+  double original_context = 8192;
+};
+/// rope. Pair i of a head is (2i, 2i+1) if interleaved, else (i, i + dims/2); dimensions from `dims` on pass
+/// through. `sign` -1 rotates back: the vjp.
+struct RopeAttr {
+  int32_t heads = 1;
+  int32_t dims = 0;
+  bool interleaved = false;
+  float sign = 1;
+};
+/// attend, attend_back. Row r of head h sees the positions p of its sequence with
+/// position(r) - window < p <= position(r); window 0: no lower bound. `softcap` c > 0: c * tanh(score / c).
+struct AttendAttr {
+  int32_t heads = 1, kv_heads = 1;
+  float scale = 1;
+  int32_t window = 0;
+  float softcap = 0;
+  int32_t part = 0;  ///< attend_back: 0 dq, 1 dk, 2 dv
+};
+/// state of a growing cache: keys or values of one layer, in pages.
+struct StateAttr {
+  bool keys = true;
+  int32_t kv_heads = 1;
+  int32_t window = 0;  ///< > 0: positions further back may be forgotten
+};
+/// qkv_rope: RoPE on the queries and keys of a joint projection, keys and values into the cache.
+struct QkvRopeAttr {
+  int32_t heads = 1, kv_heads = 1, head_dim = 0;
+  int32_t dims = 0;
+  bool interleaved = false;
+  float eps = 0;  ///< of the head norms, where there are any
+};
+/// columns: the view [begin, begin + cols) of a wider value.
+struct ColumnsAttr {
+  int64_t begin = 0;
+};
+
+using Attr = std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr, AttendAttr,
+                          StateAttr, QkvRopeAttr, ColumnsAttr>;
+static_assert(std::is_trivially_copyable_v<Attr>);
+
+}  // namespace veery

@@ -1,0 +1,113 @@
+// dispatch.h: what a plan is made of: flat records that name a kernel and the memory it works on.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "dtype/dtype.h"
+#include "graph/attr.h"
+#include "graph/op.h"
+
+namespace veery {
+
+inline constexpr int kPagePositions = 256;  ///< positions in a page of a cache
+inline constexpr int kLanes = 16;           ///< rows of a weight panel, positions of a key tile
+
+/// How the bytes of an operand lie.
+enum class Layout : uint8_t {
+  kNone,      ///< absent
+  kRowMajor,  ///< row r at data + r * stride bytes; blocks of quantised types as in the file
+  kPanels,    ///< weights: panels of 16 rows, kernels/cpu/panels.h; `stride` is bytes a panel
+  kKeyPages,  ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
+  kValuePages,  ///< pages of `stride` bytes: [kv_head][position][head_dim]
+};
+
+/// One input or output: a matrix, a weight or a cache. `rows` may be symbolic (kTokenRows, kOutputRows).
+struct Operand {
+  std::byte* data = nullptr;
+  int64_t stride = 0;  ///< bytes
+  int64_t rows = 0;
+  int32_t cols = 0;
+  DType dtype = DType::kF32;
+  Layout layout = Layout::kNone;
+  int16_t group = 0;  ///< pages: which page table of a sequence
+
+  explicit operator bool() const { return layout != Layout::kNone; }
+  template <typename T>
+  T* row(int64_t r) const {
+    return reinterpret_cast<T*>(data + r * stride);
+  }
+};
+
+/// Where the positions of one sequence lie in the caches of one group: position p is in page
+/// pages[(p / 256) % count]. A growing cache has as many entries as pages; a sliding window is a ring.
+struct PageTable {
+  const int32_t* pages = nullptr;
+  int32_t count = 0;
+};
+
+/// All that varies between runs. The arrays stay where they are; the engine writes them before a run.
+struct Slots {
+  int32_t rows = 0;     ///< tokens of this run
+  int32_t outputs = 0;  ///< rows whose output is wanted
+  int32_t sequences = 0;
+  const int32_t* tokens = nullptr;       ///< [rows]
+  const int32_t* positions = nullptr;    ///< [rows] position in its sequence
+  const int32_t* sequence = nullptr;     ///< [rows] which sequence, < sequences
+  const int32_t* output_rows = nullptr;  ///< [outputs] ascending
+  const int32_t* targets = nullptr;      ///< [outputs] training
+  const PageTable* tables = nullptr;     ///< [group][sequences]
+
+  int64_t count(int64_t symbolic) const {
+    return symbolic >= 0 ? symbolic : symbolic == kTokenRows ? rows : outputs;
+  }
+  const PageTable& table(int group, int seq) const { return tables[group * sequences + seq]; }
+};
+
+/// Which of `count` workers runs, and memory of its own (64-byte aligned).
+struct Worker {
+  int index = 0;
+  int count = 1;
+  std::byte* scratch = nullptr;
+};
+
+struct Dispatch;
+/// Does this worker's share of the dispatch. All workers call it; a barrier follows. Never throws, allocates,
+/// locks or logs. Which worker computes an element must not change its bits.
+using KernelFn = void (*)(const Dispatch&, const Slots&, const Worker&);
+
+struct Dispatch {
+  KernelFn run = nullptr;
+  std::array<Operand, kMaxInputs> in;
+  Operand out;
+  std::byte* work = nullptr;  ///< shared between the phases of a kernel, 64-byte aligned
+  Attr attr;
+  template <typename A>
+  const A& as() const {
+    return *std::get_if<A>(&attr);
+  }
+};
+
+/// A way to carry out an op: up to three phases with a barrier after each, e.g. quantise the rows, then multiply.
+struct Kernel {
+  std::string_view name;  ///< "linear_q4_1_vnni_row"
+  std::array<KernelFn, 3> phases{};
+  /// Bytes of Dispatch::work for at most `rows` rows; nullptr: none.
+  size_t (*work)(const Dispatch&, int64_t rows, int workers) = nullptr;
+  /// Bytes of Worker::scratch; nullptr: none.
+  size_t (*scratch)(const Dispatch&, int64_t rows, int workers) = nullptr;
+};
+
+/// The share [begin, end) of `count` items, in units of `unit`, that falls to a worker.
+struct Share {
+  int64_t begin, end;
+};
+inline Share share(int64_t count, int64_t unit, const Worker& worker) {
+  const int64_t units = (count + unit - 1) / unit;
+  const int64_t begin = units * worker.index / worker.count * unit;
+  const int64_t end = units * (worker.index + 1) / worker.count * unit;
+  return {begin, end < count ? end : count};
+}
+
+}  // namespace veery

@@ -1,0 +1,39 @@
+// kernels.h: which kernels there are, and the choice among them.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "kernels/dispatch.h"
+
+namespace veery {
+
+/// Instruction sets that kernels are compiled for. kReference: the plain C++ of kernels/reference.
+enum class Target : uint8_t { kReference, kAvx2, kAvx512, kAvx512Vnni };
+
+std::string_view name(Target target);
+/// What this machine can run, best first; kReference is always last.
+std::vector<Target> supported_targets();
+
+struct KernelChoice {
+  Target target = Target::kReference;
+  int64_t rows = 1;    ///< the largest number of rows that the plan runs
+  bool exact = false;  ///< f32 activations for quantised weights
+};
+
+/// The kernel for `op` on operands of the types and layouts in `dispatch`. Falls back to the reference kernel;
+/// throws kUnsupported, naming op and types, if there is none.
+Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
+
+// Weights in panels (kernels/cpu/panels.h describes the layouts).
+bool can_pack(DType type);
+size_t packed_bytes(DType type, int64_t rows, int64_t cols);
+/// Bytes of one panel of 16 rows.
+size_t panel_bytes(DType type, int64_t cols);
+/// Repacks the panels [first, last) from the file's bytes of the whole tensor. Panels are independent: call it from
+/// several threads.
+void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols, std::byte* target, int64_t first,
+                 int64_t last);
+/// Decodes columns of one row of a weight of any layout to f32.
+void decode_row(const Operand& weight, int64_t row, float* out);
+
+}  // namespace veery
