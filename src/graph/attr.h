@@ -66,9 +66,10 @@ struct QkvRopeAttr {
   bool interleaved = false;
   float eps = 0;  ///< of the head norms, where there are any
 };
-/// columns: the view [begin, begin + cols) of a wider value.
+/// columns: the view [begin, begin + count) of a wider value.
 struct ColumnsAttr {
   int64_t begin = 0;
+  int64_t count = 0;
 };
 
 using Attr = std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr, AttendAttr,

@@ -1,0 +1,62 @@
+#include "array/array.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+NodeId id_or_none(const Array& array) { return array ? array.id() : kNoNode; }
+
+Array apply(Op op, Array x, std::initializer_list<NodeId> rest, Attr attr = {}) {
+  Inputs in = inputs({x.id()});
+  std::copy(rest.begin(), rest.end(), in.begin() + 1);
+  return {x.graph(), x.graph().add(op, in, attr)};
+}
+
+}  // namespace
+
+Array Array::named(std::string name) const {
+  (*graph_)[id_].name = std::move(name);
+  return *this;
+}
+
+Array embed(Array tokens, Array weight, float factor) {
+  return apply(Op::kEmbed, tokens, {weight.id()}, ScaleAttr{factor});
+}
+Array linear(Array x, Array weight, Array bias) {
+  return apply(Op::kLinear, x,
+               {kNoNode, kNoNode, weight.id(), kNoNode, kNoNode, id_or_none(bias), kNoNode, kNoNode}, LinearAttr{});
+}
+Array rms_norm(Array x, Array weight, float eps, int groups) {
+  return apply(Op::kRmsNorm, x, {weight.id()}, NormAttr{eps, groups});
+}
+Array operator+(Array a, Array b) { return apply(Op::kAdd, a, {b.id()}); }
+Array operator*(Array a, Array b) { return apply(Op::kMul, a, {b.id()}); }
+Array scale(Array x, float factor) { return apply(Op::kScale, x, {}, ScaleAttr{factor}); }
+Array silu(Array x) { return apply(Op::kSilu, x, {}); }
+Array gelu(Array x) { return apply(Op::kGelu, x, {}); }
+Array softcap(Array x, float cap) { return apply(Op::kSoftcap, x, {}, ScaleAttr{cap}); }
+Array activate(Array x, Activation activation) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kSilu: return silu(x);
+    case Activation::kGelu: return gelu(x);
+  }
+  throw Error(ErrorKind::kBug, "activate: no activation {}", static_cast<int>(activation));
+}
+Array rope_angles(Array positions, const AnglesAttr& attr) { return apply(Op::kRopeAngles, positions, {}, attr); }
+Array rope(Array x, Array angles, const RopeAttr& attr) { return apply(Op::kRope, x, {angles.id()}, attr); }
+Array attend(Array q, Array k, Array v, const AttendAttr& attr) {
+  return apply(Op::kAttend, q, {k.id(), v.id()}, attr);
+}
+Array cache_write(Array x, Array state) { return apply(Op::kCacheWrite, x, {state.id()}); }
+Array columns(Array x, int64_t begin, int64_t count) {
+  return apply(Op::kColumns, x, {}, ColumnsAttr{begin, count});
+}
+Array select_rows(Array x, Array output_rows) { return apply(Op::kSelectRows, x, {output_rows.id()}); }
+Array argmax(Array x) { return apply(Op::kArgmax, x, {}); }
+Array cross_entropy(Array logits, Array targets) { return apply(Op::kCrossEntropy, logits, {targets.id()}); }
+
+}  // namespace veery

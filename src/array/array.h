@@ -1,0 +1,54 @@
+// array.h: the language that models are written in: values of a graph and the functions on them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace veery {
+
+/// A handle on one value of a graph; copying it copies nothing. The graph must outlive it.
+class Array {
+ public:
+  Array() = default;
+  Array(Graph& graph, NodeId id) : graph_(&graph), id_(id) {}
+  explicit operator bool() const { return graph_ != nullptr; }
+  Graph& graph() const { return *graph_; }
+  NodeId id() const { return id_; }
+  const Shape& shape() const { return (*graph_)[id_].shape; }
+  /// Gives the value a name by which it can be asked for ("blk.3.attn.k").
+  Array named(std::string name) const;
+
+ private:
+  Graph* graph_ = nullptr;
+  NodeId id_ = kNoNode;
+};
+
+/// Rows of `weight` (vocab, cols) for `tokens`, times `scale`.
+Array embed(Array tokens, Array weight, float scale = 1);
+/// y = x w^T (+ bias). x (rows, in), w (out, in), bias (1, out) or absent -> (rows, out).
+Array linear(Array x, Array weight, Array bias = {});
+/// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and Sennrich, 2019).
+Array rms_norm(Array x, Array weight, float eps, int groups = 1);
+Array operator+(Array a, Array b);
+Array operator*(Array a, Array b);
+Array scale(Array x, float factor);
+Array silu(Array x);  ///< x * sigmoid(x)
+Array gelu(Array x);  ///< tanh approximation (Hendrycks and Gimpel, 2016)
+Array softcap(Array x, float cap);  ///< cap * tanh(x / cap)
+Array activate(Array x, Activation activation);
+/// cos and sin of every angle: (rows, dims). One value serves all layers with the same parameters.
+Array rope_angles(Array positions, const AnglesAttr& attr);
+/// Rotary position embedding (Su et al., 2021) of x (rows, heads * head_dim).
+Array rope(Array x, Array angles, const RopeAttr& attr);
+/// Softmax attention of q over k and v: caches, or the keys and values of this run.
+Array attend(Array q, Array k, Array v, const AttendAttr& attr);
+/// Writes x at the positions of this run; the result is the whole cache.
+Array cache_write(Array x, Array state);
+Array columns(Array x, int64_t begin, int64_t count);
+Array select_rows(Array x, Array output_rows);
+Array argmax(Array x);
+/// Mean over the rows whose target is not -1 of -log softmax(logits)[target].
+Array cross_entropy(Array logits, Array targets);
+
+}  // namespace veery
