@@ -6,13 +6,32 @@
 #include <span>
 #include <string_view>
 
+#include "dtype/half.h"
+
 namespace veery {
 
 /// Element and block types. The order is ours; ggml's numbers are a column of the table.
 enum class DType : uint8_t {
-  kF32, kF16, kBF16, kF64, kI8, kI16, kI32, kI64,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ8_1,
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
+  kF32,
+  kF16,
+  kBF16,
+  kF64,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ8_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kQ8_K,
   kCount
 };
 
@@ -37,14 +56,9 @@ size_t byte_size(DType type, int64_t elements);
 /// Decodes out.size() elements (whole blocks) from `in` (byte_size(type, out.size()) bytes).
 void decode(DType type, std::span<const std::byte> in, std::span<float> out);
 
-/// Encodes in.size() elements (whole blocks) with the reference method of the format.
+/// Encodes in.size() elements (whole blocks) with the least squared error that a search over scales
+/// finds. Throws kInput naming the element if a quantised type is given NaN, infinity or more than
+/// its scale can hold.
 void encode(DType type, std::span<const float> in, std::span<std::byte> out);
-
-float f16_to_f32(uint16_t bits);
-uint16_t f32_to_f16(float value);  ///< round to nearest even
-inline float bf16_to_f32(uint16_t bits) {
-  return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
-}
-uint16_t f32_to_bf16(float value);  ///< round to nearest even, NaN stays NaN
 
 }  // namespace veery

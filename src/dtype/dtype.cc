@@ -1,0 +1,125 @@
+#include "dtype/dtype.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "dtype/decode.h"
+
+namespace veery {
+namespace {
+
+constexpr std::array<DTypeInfo, static_cast<size_t>(DType::kCount)> kTable = {{
+    {DType::kF32, "f32", 0, 1, 4, false, true},
+    {DType::kF16, "f16", 1, 1, 2, false, true},
+    {DType::kBF16, "bf16", 30, 1, 2, false, true},
+    {DType::kF64, "f64", 28, 1, 8, false, true},
+    {DType::kI8, "i8", 24, 1, 1, false, false},
+    {DType::kI16, "i16", 25, 1, 2, false, false},
+    {DType::kI32, "i32", 26, 1, 4, false, false},
+    {DType::kI64, "i64", 27, 1, 8, false, false},
+    {DType::kQ4_0, "q4_0", 2, 32, sizeof(BlockQ4_0), true, true},
+    {DType::kQ4_1, "q4_1", 3, 32, sizeof(BlockQ4_1), true, true},
+    {DType::kQ5_0, "q5_0", 6, 32, sizeof(BlockQ5_0), true, true},
+    {DType::kQ5_1, "q5_1", 7, 32, sizeof(BlockQ5_1), true, true},
+    {DType::kQ8_0, "q8_0", 8, 32, sizeof(BlockQ8_0), true, true},
+    {DType::kQ8_1, "q8_1", 9, 32, sizeof(BlockQ8_1), true, true},
+    {DType::kQ2_K, "q2_K", 10, 256, sizeof(BlockQ2_K), true, true},
+    {DType::kQ3_K, "q3_K", 11, 256, sizeof(BlockQ3_K), true, true},
+    {DType::kQ4_K, "q4_K", 12, 256, sizeof(BlockQ4_K), true, true},
+    {DType::kQ5_K, "q5_K", 13, 256, sizeof(BlockQ5_K), true, true},
+    {DType::kQ6_K, "q6_K", 14, 256, sizeof(BlockQ6_K), true, true},
+    {DType::kQ8_K, "q8_K", 15, 256, sizeof(BlockQ8_K), true, true},
+}};
+
+constexpr bool table_is_in_order() {
+  for (size_t i = 0; i < kTable.size(); ++i)
+    if (kTable[i].type != static_cast<DType>(i)) return false;
+  return true;
+}
+static_assert(table_is_in_order());
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Blocks are copied out first: bytes of a file need not be aligned for the block's members.
+template <typename Block, int kElements>
+void decode_blocks(std::span<const std::byte> in, std::span<float> out) {
+  for (size_t b = 0; b < out.size() / kElements; ++b) {
+    Block block;
+    std::memcpy(&block, in.data() + b * sizeof block, sizeof block);
+    decode_block(block, out.data() + b * kElements);
+  }
+}
+
+template <typename T, typename Convert>
+void decode_plain(std::span<const std::byte> in, std::span<float> out, Convert convert) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    T value;
+    std::memcpy(&value, in.data() + i * sizeof value, sizeof value);
+    out[i] = convert(value);
+  }
+}
+
+}  // namespace
+
+const DTypeInfo& info(DType type) {
+  VEERY_CHECK(type < DType::kCount);
+  return kTable[static_cast<size_t>(type)];
+}
+
+std::optional<DType> dtype_from_ggml(uint32_t ggml) {
+  for (const DTypeInfo& row : kTable)
+    if (row.ggml == ggml) return row.type;
+  return std::nullopt;
+}
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (const DTypeInfo& row : kTable)
+    if (std::ranges::equal(row.name, name, {}, lower, lower)) return row.type;
+  return std::nullopt;
+}
+
+size_t byte_size(DType type, int64_t elements) {
+  const DTypeInfo& row = info(type);
+  if (elements < 0 || elements % row.block != 0)
+    throw Error(ErrorKind::kInput, "{}: found {} elements, expected a multiple of {}", row.name,
+                elements, row.block);
+  const int64_t blocks = elements / row.block;
+  if (blocks > std::numeric_limits<int64_t>::max() / row.bytes)
+    throw Error(ErrorKind::kInput, "{}: {} elements need more bytes than 64 bits can count",
+                row.name, elements);
+  return static_cast<size_t>(blocks * row.bytes);
+}
+
+void decode(DType type, std::span<const std::byte> in, std::span<float> out) {
+  const size_t needed = byte_size(type, static_cast<int64_t>(out.size()));
+  if (in.size() != needed)
+    throw Error(ErrorKind::kInput, "decode {}: found {} bytes, expected {} for {} elements",
+                info(type).name, in.size(), needed, out.size());
+  switch (type) {
+    case DType::kF32: return decode_plain<float>(in, out, [](float v) { return v; });
+    case DType::kF16: return decode_plain<uint16_t>(in, out, f16_to_f32);
+    case DType::kBF16: return decode_plain<uint16_t>(in, out, bf16_to_f32);
+    case DType::kF64:
+      return decode_plain<double>(in, out, [](double v) { return static_cast<float>(v); });
+    case DType::kQ4_0: return decode_blocks<BlockQ4_0, kSmallBlock>(in, out);
+    case DType::kQ4_1: return decode_blocks<BlockQ4_1, kSmallBlock>(in, out);
+    case DType::kQ5_0: return decode_blocks<BlockQ5_0, kSmallBlock>(in, out);
+    case DType::kQ5_1: return decode_blocks<BlockQ5_1, kSmallBlock>(in, out);
+    case DType::kQ8_0: return decode_blocks<BlockQ8_0, kSmallBlock>(in, out);
+    case DType::kQ8_1: return decode_blocks<BlockQ8_1, kSmallBlock>(in, out);
+    case DType::kQ2_K: return decode_blocks<BlockQ2_K, kSuperBlock>(in, out);
+    case DType::kQ3_K: return decode_blocks<BlockQ3_K, kSuperBlock>(in, out);
+    case DType::kQ4_K: return decode_blocks<BlockQ4_K, kSuperBlock>(in, out);
+    case DType::kQ5_K: return decode_blocks<BlockQ5_K, kSuperBlock>(in, out);
+    case DType::kQ6_K: return decode_blocks<BlockQ6_K, kSuperBlock>(in, out);
+    case DType::kQ8_K: return decode_blocks<BlockQ8_K, kSuperBlock>(in, out);
+    default:
+      throw Error(ErrorKind::kUnsupported, "decode: {} holds integers, expected a type of floats",
+                  info(type).name);
+  }
+}
+
+}  // namespace veery

@@ -1,0 +1,45 @@
+// gguf_format.h: the numbers of the GGUF format that its reader and writer share.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace veery::gguf {
+
+// Source: the GGUF specification (ggml/docs/gguf.md), versions 2 and 3; both have 64-bit counts.
+
+inline constexpr std::string_view kMagic = "GGUF";
+inline constexpr uint32_t kOldestVersion = 2;
+inline constexpr uint32_t kNewestVersion = 3;
+inline constexpr uint64_t kDefaultAlignment = 32;
+inline constexpr uint32_t kMaxDims = 4;
+inline constexpr uint64_t kMaxNameBytes = 65535;  ///< of a key or a tensor name
+inline constexpr const char* kAlignmentKey = "general.alignment";
+inline constexpr const char* kSplitCountKey = "split.count";
+
+/// Types of metadata values, as they are numbered in files.
+enum class ValueType : uint32_t {
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kUint32,
+  kInt32,
+  kFloat32,
+  kBool,
+  kString,
+  kArray,
+  kUint64,
+  kInt64,
+  kFloat64,
+  kCount
+};
+
+/// Least bytes that a value takes: a string has at least its length, an array its type and count.
+inline constexpr uint64_t kValueBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
+
+/// Least bytes of a key with its value, and of a tensor's description (one-letter name, one
+/// dimension).
+inline constexpr uint64_t kLeastEntryBytes = 8 + 1 + 4 + 1;
+inline constexpr uint64_t kLeastTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+
+}  // namespace veery::gguf

@@ -1,0 +1,109 @@
+#include "file/model_file.h"
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+constexpr std::string_view kTypeNames[] = {
+    "a bool",   "an integer",           "an integer",         "a float",
+    "a string", "an array of integers", "an array of floats", "an array of strings"};
+static_assert(std::size(kTypeNames) == std::variant_size_v<MetaValue>);
+
+[[noreturn]] void wrong_type(const std::string& key, const MetaValue& value,
+                             std::string_view expected) {
+  throw Error(ErrorKind::kFormat, "metadata '{}': found {}, expected {}", key,
+              kTypeNames[value.index()], expected);
+}
+
+// The value of `key` as T; nullptr if the key is absent.
+template <typename T>
+const T* get(const Metadata& metadata, const std::string& key, std::string_view expected) {
+  const MetaValue* value = metadata.find(key);
+  if (value == nullptr) return nullptr;
+  const T* typed = std::get_if<T>(value);
+  if (typed == nullptr) wrong_type(key, *value, expected);
+  return typed;
+}
+
+}  // namespace
+
+const MetaValue* Metadata::find(const std::string& key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+std::optional<int64_t> Metadata::integer(const std::string& key) const {
+  const MetaValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* number = std::get_if<int64_t>(value)) return *number;
+  const auto* number = std::get_if<uint64_t>(value);
+  if (number == nullptr) wrong_type(key, *value, "an integer");
+  if (*number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    throw Error(ErrorKind::kFormat, "metadata '{}': found {}, expected less than 2^63", key,
+                *number);
+  return static_cast<int64_t>(*number);
+}
+
+std::optional<double> Metadata::number(const std::string& key) const {
+  const MetaValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* real = std::get_if<double>(value)) return *real;
+  if (const auto* whole = std::get_if<int64_t>(value)) return static_cast<double>(*whole);
+  if (const auto* whole = std::get_if<uint64_t>(value)) return static_cast<double>(*whole);
+  wrong_type(key, *value, "a number");
+}
+
+std::optional<bool> Metadata::boolean(const std::string& key) const {
+  const bool* value = get<bool>(*this, key, "a bool");
+  return value == nullptr ? std::nullopt : std::optional<bool>(*value);
+}
+
+std::optional<std::string> Metadata::text(const std::string& key) const {
+  const auto* value = get<std::string>(*this, key, "a string");
+  return value == nullptr ? std::nullopt : std::optional<std::string>(*value);
+}
+
+const std::vector<std::string_view>* Metadata::texts(const std::string& key) const {
+  return get<std::vector<std::string_view>>(*this, key, "an array of strings");
+}
+
+const std::vector<int64_t>* Metadata::integers(const std::string& key) const {
+  return get<std::vector<int64_t>>(*this, key, "an array of integers");
+}
+
+const std::vector<double>* Metadata::numbers(const std::string& key) const {
+  return get<std::vector<double>>(*this, key, "an array of floats");
+}
+
+int64_t TensorView::elements() const {
+  int64_t product = 1;
+  for (const int64_t size : shape) product *= size;
+  return product;
+}
+
+const TensorView* ModelFile::find(std::string_view name) const {
+  for (const TensorView& tensor : tensors)
+    if (tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+const TensorView& ModelFile::at(std::string_view name) const {
+  const TensorView* tensor = find(name);
+  if (tensor == nullptr)
+    throw Error(ErrorKind::kFormat, "{}: has no tensor '{}' (it has {} others)", path, name,
+                tensors.size());
+  return *tensor;
+}
+
+void ModelFile::release(const TensorView& tensor) const {
+  for (const auto& mapping : mappings) {
+    const std::span<const std::byte> whole = mapping->bytes();
+    if (tensor.data.data() >= whole.data() && tensor.data.data() < whole.data() + whole.size())
+      mapping->release(tensor.data);
+  }
+}
+
+}  // namespace veery
