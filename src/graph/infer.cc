@@ -144,6 +144,9 @@ Shape infer_forward(const Checked& c, Op op) {
 Shape infer_shape(const Graph& graph, Op op, const Inputs& in, const Attr& attr) {
   const Checked c(graph, op, in, attr);
   switch (op) {
+    case Op::kEmbedBack:
+      c.require(c.at(0).cols == c.at(2).cols, "dy must have the columns of the weight");
+      return c.at(2);
     case Op::kLinearBackX: {
       c.require(c.at(0).cols == c.at(1).rows, "dy must have a column for each row of w");
       return {c.at(0).rows, c.at(1).cols};

@@ -27,7 +27,7 @@ constexpr std::array<OpInfo, static_cast<size_t>(Op::kCount)> kOps{{
     {Op::kSelectRows, "select_rows", OpGroup::kForward, 2, 2},
     {Op::kArgmax, "argmax", OpGroup::kForward, 1, 1},
     {Op::kCrossEntropy, "cross_entropy", OpGroup::kForward, 2, 2},
-    {Op::kEmbedBack, "embed_back", OpGroup::kBackward, 2, 2},
+    {Op::kEmbedBack, "embed_back", OpGroup::kBackward, 3, 3},
     {Op::kLinearBackX, "linear_back_x", OpGroup::kBackward, 2, 2},
     {Op::kLinearBackW, "linear_back_w", OpGroup::kBackward, 2, 2},
     {Op::kRmsNormBackX, "rms_norm_back_x", OpGroup::kBackward, 3, 3},

@@ -38,7 +38,7 @@ enum class Op : uint8_t {
   kArgmax,        ///< x (rows, n) -> (rows, 1) i32, the lowest index among equals
   kCrossEntropy,  ///< logits (rows, n), targets -> (1, 1): mean of -log softmax; target -1 is left out
   // backward: made by vjp only
-  kEmbedBack,         ///< dy, tokens; ScaleAttr -> (vocab, cols)
+  kEmbedBack,         ///< dy, tokens, weight (its shape only); ScaleAttr -> (vocab, cols)
   kLinearBackX,       ///< dy (rows, out), w (out, in) -> (rows, in)
   kLinearBackW,       ///< dy, x -> (out, in)
   kRmsNormBackX,      ///< dy, x, weight; NormAttr

@@ -1,0 +1,107 @@
+#include "model/config.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "model/registry.h"
+
+namespace veery {
+namespace {
+
+constexpr int64_t kMaxSize = 1 << 24;  // no dimension of a real model comes near: keeps products in 64 bits
+
+/// Keys of one architecture: "llama.block_count".
+class Keys {
+ public:
+  Keys(const Metadata& metadata, std::string prefix) : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
+
+  int64_t size(const char* key) const {
+    const auto value = metadata_.integer(prefix_ + key);
+    if (!value) throw Error(ErrorKind::kFormat, "metadata: {}{} is missing", prefix_, key);
+    return checked(key, *value);
+  }
+  int64_t size_or(const char* key, int64_t fallback) const {
+    const auto value = metadata_.integer(prefix_ + key);
+    return value ? checked(key, *value) : fallback;
+  }
+  double number_or(const char* key, double fallback) const {
+    const auto value = metadata_.number(prefix_ + key);
+    if (value && !std::isfinite(*value))
+      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected a finite number", prefix_, key, *value);
+    return value.value_or(fallback);
+  }
+  std::string text_or(const char* key, const char* fallback) const {
+    return metadata_.text(prefix_ + key).value_or(fallback);
+  }
+
+ private:
+  int64_t checked(const char* key, int64_t value) const {
+    if (value < 1 || value > kMaxSize)
+      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected 1 to {}", prefix_, key, value, kMaxSize);
+    return value;
+  }
+
+  const Metadata& metadata_;
+  std::string prefix_;
+};
+
+void read_rope_scaling(const Keys& keys, AnglesAttr& rope) {
+  const std::string type = keys.text_or("rope.scaling.type", "none");
+  rope.factor = keys.number_or("rope.scaling.factor", 1);
+  rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
+  rope.attention_factor = 1;
+  if (type == "none" || rope.factor == 1) return;
+  if (type == "linear") {
+    rope.scaling = RopeScaling::kLinear;
+  } else if (type == "yarn") {
+    rope.scaling = RopeScaling::kYarn;
+    rope.attention_factor = keys.number_or("rope.scaling.attn_factor", 1) * (1 + 0.1 * std::log(rope.factor));
+  } else {
+    throw Error(ErrorKind::kUnsupported, "metadata: rope.scaling.type is {}, expected none, linear or yarn", type);
+  }
+}
+
+void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
+  c.dim = keys.size("embedding_length");
+  c.layers = static_cast<int32_t>(keys.size("block_count"));
+  c.heads = static_cast<int32_t>(keys.size("attention.head_count"));
+  c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
+  c.hidden = keys.size("feed_forward_length");
+  c.context = static_cast<int32_t>(keys.size("context_length"));
+  c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
+  const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
+  if (value_dim != c.head_dim)
+    throw Error(ErrorKind::kUnsupported, "metadata: key length {} and value length {} differ", c.head_dim, value_dim);
+  if (c.heads % c.kv_heads != 0)
+    throw Error(ErrorKind::kFormat, "metadata: {} heads do not divide among {} key heads", c.heads, c.kv_heads);
+  const TensorView& embedding = file.at("token_embd.weight");
+  if (embedding.shape.size() != 2)
+    throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2", embedding.shape.size());
+  c.vocab = embedding.shape[0];  // some files leave vocab_size out; the tensor cannot
+  c.tied = file.find("output.weight") == nullptr;
+}
+
+}  // namespace
+
+DecoderConfig read_config(const ModelFile& file) {
+  const auto name = file.metadata.text("general.architecture");
+  if (!name) throw Error(ErrorKind::kFormat, "metadata: general.architecture is missing");
+  const Architecture& architecture = find_architecture(*name);
+  const Keys keys(file.metadata, *name);
+  DecoderConfig c;
+  c.architecture = *name;
+  read_sizes(keys, file, c);
+  c.norm_eps = static_cast<float>(keys.number_or("attention.layer_norm_rms_epsilon", 1e-5));
+  c.rope.theta = keys.number_or("rope.freq_base", 10000);
+  c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
+  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim || c.rope.theta <= 0)
+    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions with base {}", c.rope.dims, c.head_dim,
+                c.rope.theta);
+  read_rope_scaling(keys, c.rope);
+  c.window = static_cast<int32_t>(keys.size_or("attention.sliding_window", 0));
+  c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.head_dim)));
+  architecture.complete(c, file.metadata);
+  return c;
+}
+
+}  // namespace veery

@@ -1,0 +1,25 @@
+// registry.h: the architectures that can be run, by the name in the file.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/trace.h"
+
+namespace veery {
+
+/// One architecture: what its files do not say, and its definition.
+struct Architecture {
+  std::string_view name;
+  /// Fills in what the container leaves out.
+  void (*complete)(DecoderConfig&, const Metadata&);
+  /// tokens -> logits (outputs, vocab).
+  Array (*define)(Trace&, const DecoderConfig&);
+};
+
+const std::vector<Architecture>& architectures();
+
+/// Throws kUnsupported naming the architecture and those there are.
+const Architecture& find_architecture(std::string_view name);
+
+}  // namespace veery

@@ -1,0 +1,63 @@
+// trace.h: what a model definition is given: its weights by name, the inputs of a run, its memory.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+
+#include "array/array.h"
+
+namespace veery {
+
+/// Serving writes keys and values into caches and gives logits for chosen rows; training keeps everything in the run
+/// and gives logits for all rows. Definitions cannot ask which one it is.
+enum class TraceMode { kServe, kTrain };
+
+/// Records one definition into a graph. Gives no values: whatever varies between runs is a slot.
+class Trace {
+ public:
+  /// `has` tells whether the file holds a weight, for parts that only some models have.
+  Trace(Graph& graph, TraceMode mode, std::function<bool(const std::string&)> has)
+      : graph_(graph), mode_(mode), has_(std::move(has)) {}
+
+  Array tokens() { return slot("tokens", kTokenRows); }
+  Array positions() { return slot("positions", kTokenRows); }
+  /// The expected next token of each output row.
+  Array targets() { return slot("targets", mode_ == TraceMode::kServe ? kOutputRows : kTokenRows); }
+
+  /// The parameter "NAME.weight" of the current scope. The same name gives the same node.
+  Array weight(const std::string& name, Shape shape) { return parameter(name + ".weight", shape); }
+  /// A norm's weight, or a bias: one row.
+  Array vector(const std::string& name, int64_t size) { return weight(name, {1, size}); }
+  Array bias(const std::string& name, int64_t size) { return parameter(name + ".bias", {1, size}); }
+  bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
+  bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
+
+  /// Keeps x for later runs: the result stands for all positions so far.
+  Array remember(const std::string& name, Array x, const StateAttr& attr);
+  /// The rows whose logits are wanted.
+  Array select_outputs(Array x);
+  /// Gives a value its name in the current scope, for inspection.
+  Array name(const std::string& name, Array x) { return x.named(scope_ + name); }
+
+  /// Runs body(layer) for each layer with the scope "blk.LAYER.".
+  template <typename Body>
+  void blocks(int32_t layers, const Body& body) {
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      scope_ = "blk." + std::to_string(layer) + ".";
+      body(layer);
+    }
+    scope_.clear();
+  }
+
+ private:
+  Array parameter(const std::string& name, Shape shape);
+  Array slot(const std::string& name, int64_t rows);
+
+  Graph& graph_;
+  TraceMode mode_;
+  std::function<bool(const std::string&)> has_;
+  std::string scope_;
+  std::map<std::string, NodeId> leaves_;
+};
+
+}  // namespace veery
