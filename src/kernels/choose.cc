@@ -1,0 +1,64 @@
+#include <hwy/targets.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "kernels/reference/reference.h"
+
+namespace veery {
+namespace {
+
+// In the order of preference.
+constexpr KernelRows (*kFamilies[])() = {
+    reference_elementwise, reference_rows,   reference_linear,      reference_rms_norm,
+    reference_rope,        reference_attend, reference_attend_back, reference_cross_entropy,
+};
+
+// AVX-512 kernels without integer dot products serve both AVX-512 targets.
+bool runs_on(Target compiled, Target machine) {
+  return compiled == machine || compiled == Target::kReference ||
+         (compiled == Target::kAvx512 && machine == Target::kAvx512Vnni);
+}
+
+std::string describe(const Dispatch& d) {
+  constexpr std::string_view kLayouts[] = {"none", "rows", "panels", "key pages", "value pages"};
+  std::string text;
+  for (const Operand& o : d.in)
+    if (o)
+      text += fmt::format("{}{} {} x {} in {}", text.empty() ? "" : ", ", info(o.dtype).name,
+                          o.rows, o.cols, kLayouts[static_cast<size_t>(o.layout)]);
+  return text;
+}
+
+}  // namespace
+
+std::string_view name(Target target) {
+  switch (target) {
+    case Target::kReference: return "reference";
+    case Target::kAvx2: return "avx2";
+    case Target::kAvx512: return "avx512";
+    case Target::kAvx512Vnni: return "avx512_vnni";
+  }
+  return "unknown";
+}
+
+std::vector<Target> supported_targets() {
+  const int64_t has = hwy::SupportedTargets();
+  std::vector<Target> targets;
+  if ((has & HWY_AVX3_DL) != 0) targets.push_back(Target::kAvx512Vnni);
+  if ((has & HWY_AVX3) != 0) targets.push_back(Target::kAvx512);
+  if ((has & HWY_AVX2) != 0) targets.push_back(Target::kAvx2);
+  targets.push_back(Target::kReference);
+  return targets;
+}
+
+Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+  for (const auto family : kFamilies)
+    for (const KernelRow& row : family())
+      if (row.op == op && runs_on(row.target, choice.target) && row.accepts(dispatch, choice))
+        return row.kernel;
+  throw Error(ErrorKind::kUnsupported, "{}: no kernel for {}", info(op).name, describe(dispatch));
+}
+
+}  // namespace veery

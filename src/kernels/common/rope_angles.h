@@ -1,0 +1,59 @@
+// rope_angles.h: the frequencies of rotary position embeddings and their scalings for long
+// contexts.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "graph/attr.h"
+
+namespace veery {
+
+/// Radians a position of pair `i`, i < dims / 2 (Su et al., arXiv:2104.09864), scaled as the
+/// transformers library does: kLlama3 leaves short wavelengths, divides long ones, blends between;
+/// kYarn: Peng et al., arXiv:2309.00071.
+class RopeFrequencies {
+ public:
+  explicit RopeFrequencies(const AnglesAttr& attr)
+      : attr_(attr), step_(-2 * std::log(attr.theta) / attr.dims) {
+    if (attr.scaling != RopeScaling::kYarn) return;
+    low_ = std::max(0.0, std::floor(turns_at(attr.beta_fast)));
+    high_ = std::min(attr.dims - 1.0, std::ceil(turns_at(attr.beta_slow)));
+    if (high_ == low_) high_ += 0.001;
+  }
+  double operator()(int i) const {
+    const double plain = std::exp(step_ * i);
+    switch (attr_.scaling) {
+      case RopeScaling::kNone: return plain;
+      case RopeScaling::kLinear: return plain / attr_.factor;
+      case RopeScaling::kLlama3: {
+        const double turns = attr_.original_context * plain / (2 * std::numbers::pi);
+        return blend(plain, (turns - attr_.low_freq_factor) /
+                                (attr_.high_freq_factor - attr_.low_freq_factor));
+      }
+      case RopeScaling::kYarn: return blend(plain, 1 - (i - low_) / (high_ - low_));
+    }
+    return plain;
+  }
+  /// What cos and sin are multiplied by.
+  double magnitude() const {
+    return attr_.scaling == RopeScaling::kYarn ? attr_.attention_factor : 1;
+  }
+
+ private:
+  double blend(double plain, double keep) const {
+    const double part = std::clamp(keep, 0.0, 1.0);
+    return plain * part + plain / attr_.factor * (1 - part);
+  }
+  // The pair that turns `turns` times within the original context.
+  double turns_at(double turns) const {
+    return attr_.dims * std::log(attr_.original_context / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(attr_.theta));
+  }
+
+  AnglesAttr attr_;
+  double step_;
+  double low_ = 0, high_ = 1;
+};
+
+}  // namespace veery

@@ -1,0 +1,32 @@
+// table.h: one row of the kernel table: which op, on which instruction set, on which operands.
+#pragma once
+#include <span>
+
+#include "kernels/kernels.h"
+
+namespace veery {
+
+/// A kernel and what it takes. `target` is what the code was compiled for (kAvx512 serves
+/// kAvx512Vnni too).
+struct KernelRow {
+  Op op;
+  Target target;
+  bool (*accepts)(const Dispatch&, const KernelChoice&);
+  Kernel kernel;
+};
+using KernelRows = std::span<const KernelRow>;
+
+// What the rows' accepts() are made of.
+inline bool is_matrix(const Operand& o, DType type = DType::kF32) {
+  return o.layout == Layout::kRowMajor && o.dtype == type;
+}
+inline bool absent_or_matrix(const Operand& o) { return !o || is_matrix(o); }
+inline bool is_weight(const Operand& o) {
+  return o.layout == Layout::kPanels || (o.layout == Layout::kRowMajor && info(o.dtype).decodable);
+}
+inline bool is_cache(const Operand& o) {
+  return (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) &&
+         (o.dtype == DType::kF32 || o.dtype == DType::kF16);
+}
+
+}  // namespace veery

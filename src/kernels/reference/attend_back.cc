@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/common/formulas.h"
+#include "kernels/common/pages.h"
+#include "kernels/reference/reference.h"
+
+// With s_ij = cap(scale q_i k_j), p_ij = softmax_j(s_ij), o_i = sum_j p_ij v_j and dp_ij = dy_i
+// v_j:
+//   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) cap'(scale q_i k_j) scale
+//   dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij dy_i
+// The first phase finds what a row needs for its p and ds; the second sums for one result row at a
+// time.
+
+namespace veery {
+namespace {
+
+enum Input { kDy, kQ, kK, kV };
+
+// Of row i and head h: log of the sum of exp(s_ij), and sum_j p_ij dp_ij.
+struct RowSums {
+  float log_sum;
+  float mean_dp;
+};
+
+struct View {
+  const Dispatch& d;
+  const Slots& slots;
+  const AttendAttr& attr = d.as<AttendAttr>();
+  int64_t rows = slots.count(d.in[kQ].rows);
+  int64_t n = d.in[kQ].cols / attr.heads;
+  int64_t group = attr.heads / attr.kv_heads;
+  RowSums* sums = reinterpret_cast<RowSums*>(d.work);
+
+  const float* at(Input input, int64_t r, int64_t h) const {
+    return d.in[input].row<float>(r) + h * n;
+  }
+  bool sees(int64_t i, int64_t j) const {
+    return slots.sequence[i] == slots.sequence[j] && slots.positions[j] <= slots.positions[i] &&
+           slots.positions[j] >= first_visible(slots.positions[i], attr.window);
+  }
+  float raw_score(int64_t i, int64_t h, int64_t j) const {
+    return attr.scale * reference_dot(at(kQ, i, h), at(kK, j, h / group), n);
+  }
+  float capped(float raw) const { return attr.softcap > 0 ? softcap(raw, attr.softcap) : raw; }
+  float dp(int64_t i, int64_t h, int64_t j) const {
+    return reference_dot(at(kDy, i, h), at(kV, j, h / group), n);
+  }
+  float p(int64_t i, int64_t h, float raw) const {
+    return std::exp(capped(raw) - sums[i * attr.heads + h].log_sum);
+  }
+  float ds(int64_t i, int64_t h, int64_t j) const {
+    const float raw = raw_score(i, h, j);
+    const float slope = attr.softcap > 0 ? softcap_slope(raw, attr.softcap) : 1;
+    return p(i, h, raw) * (dp(i, h, j) - sums[i * attr.heads + h].mean_dp) * slope * attr.scale;
+  }
+};
+
+void sum_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const View view{d, slots};
+  const int64_t heads = view.attr.heads;
+  const Share items = share(view.rows * heads, 1, worker);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const int64_t i = item / heads;
+    const int64_t h = item % heads;
+    double largest = -std::numeric_limits<double>::infinity();
+    double sum = 0;
+    double weighted = 0;
+    for (int64_t j = 0; j < view.rows; ++j) {
+      if (!view.sees(i, j)) continue;
+      const double score = view.capped(view.raw_score(i, h, j));
+      if (score > largest) {
+        const double shrink = std::exp(largest - score);
+        sum *= shrink;
+        weighted *= shrink;
+        largest = score;
+      }
+      sum += std::exp(score - largest);
+      weighted += std::exp(score - largest) * view.dp(i, h, j);
+    }
+    view.sums[item] = {static_cast<float>(largest + std::log(sum)),
+                       static_cast<float>(weighted / sum)};
+  }
+}
+
+void sum_dq(const View& view, int64_t i, int64_t h) {
+  float* out = view.d.out.row<float>(i) + h * view.n;
+  std::fill_n(out, view.n, 0.0F);
+  for (int64_t j = 0; j < view.rows; ++j)
+    if (view.sees(i, j))
+      reference_axpy(view.ds(i, h, j), view.at(kK, j, h / view.group), view.n, out);
+}
+
+void sum_dk_or_dv(const View& view, int64_t j, int64_t kv_head) {
+  float* out = view.d.out.row<float>(j) + kv_head * view.n;
+  std::fill_n(out, view.n, 0.0F);
+  for (int64_t i = 0; i < view.rows; ++i) {
+    if (!view.sees(i, j)) continue;
+    for (int64_t h = kv_head * view.group; h < (kv_head + 1) * view.group; ++h) {
+      if (view.attr.part == 1)
+        reference_axpy(view.ds(i, h, j), view.at(kQ, i, h), view.n, out);
+      else
+        reference_axpy(view.p(i, h, view.raw_score(i, h, j)), view.at(kDy, i, h), view.n, out);
+    }
+  }
+}
+
+void sum_part(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const View view{d, slots};
+  const int64_t heads = view.attr.part == 0 ? view.attr.heads : view.attr.kv_heads;
+  const int64_t items = view.rows * heads;
+  // Rows take turns: late queries and early keys have the most work.
+  for (int64_t item = worker.index; item < items; item += worker.count) {
+    if (view.attr.part == 0)
+      sum_dq(view, item / heads, item % heads);
+    else
+      sum_dk_or_dv(view, item / heads, item % heads);
+  }
+}
+
+size_t sums_bytes(const Dispatch& d, int64_t rows, int) {
+  const int64_t most = d.in[kQ].rows < 0 ? rows : d.in[kQ].rows;
+  return static_cast<size_t>(most * d.as<AttendAttr>().heads) * sizeof(RowSums);
+}
+
+bool accepts(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[kDy]) && is_matrix(d.in[kQ]) && is_matrix(d.in[kK]) &&
+         is_matrix(d.in[kV]) && is_matrix(d.out);
+}
+
+constexpr KernelRow kRows[] = {
+    {Op::kAttendBack,
+     Target::kReference,
+     accepts,
+     {"attend_back", {sum_rows, sum_part}, sums_bytes}},
+};
+
+}  // namespace
+
+KernelRows reference_attend_back() { return kRows; }
+
+}  // namespace veery

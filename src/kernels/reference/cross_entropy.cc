@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/reference/reference.h"
+
+namespace veery {
+namespace {
+
+// log of the sum of exp(x).
+double log_sum_exp(const float* x, int64_t n) {
+  const double largest = *std::max_element(x, x + n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - largest);
+  return largest + std::log(sum);
+}
+
+int32_t target(const Operand& targets, int64_t r) { return *targets.row<int32_t>(r); }
+
+int64_t counted(const Operand& targets, int64_t rows) {
+  int64_t count = 0;
+  for (int64_t r = 0; r < rows; ++r) count += target(targets, r) >= 0 ? 1 : 0;
+  return count;
+}
+
+void row_losses(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  auto* loss = reinterpret_cast<double*>(d.work);
+  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* x = d.in[0].row<float>(r);
+    const int32_t t = target(d.in[1], r);
+    loss[r] = t < 0 ? 0 : log_sum_exp(x, d.in[0].cols) - x[t];
+  }
+}
+
+void mean_loss(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  if (worker.index != 0) return;
+  const auto* loss = reinterpret_cast<const double*>(d.work);
+  const int64_t rows = slots.count(d.in[0].rows);
+  double sum = 0;
+  for (int64_t r = 0; r < rows; ++r) sum += loss[r];
+  const int64_t count = std::max<int64_t>(1, counted(d.in[1], rows));
+  *d.out.row<float>(0) = static_cast<float>(sum / static_cast<double>(count));
+}
+
+void cross_entropy_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const int64_t all = slots.count(d.out.rows);
+  const double scale = double{*d.in[0].row<float>(0)} /
+                       static_cast<double>(std::max<int64_t>(1, counted(d.in[2], all)));
+  const Share rows = share(all, 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* x = d.in[1].row<float>(r);
+    float* out = d.out.row<float>(r);
+    const int32_t t = target(d.in[2], r);
+    const double log_sum = t < 0 ? 0 : log_sum_exp(x, d.out.cols);
+    for (int32_t c = 0; c < d.out.cols; ++c)
+      out[c] =
+          t < 0 ? 0 : static_cast<float>(scale * (std::exp(x[c] - log_sum) - (c == t ? 1 : 0)));
+  }
+}
+
+size_t loss_bytes(const Dispatch& d, int64_t rows, int) {
+  return static_cast<size_t>(d.in[0].rows < 0 ? rows : d.in[0].rows) * sizeof(double);
+}
+
+bool takes_loss(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_matrix(d.in[1], DType::kI32) && is_matrix(d.out);
+}
+bool takes_back(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.in[2], DType::kI32) &&
+         is_matrix(d.out);
+}
+
+constexpr Target kRef = Target::kReference;
+constexpr KernelRow kRows[] = {
+    {Op::kCrossEntropy, kRef, takes_loss, {"cross_entropy", {row_losses, mean_loss}, loss_bytes}},
+    {Op::kCrossEntropyBack, kRef, takes_back, {"cross_entropy_back", {cross_entropy_back}}},
+};
+
+}  // namespace
+
+KernelRows reference_cross_entropy() { return kRows; }
+
+}  // namespace veery

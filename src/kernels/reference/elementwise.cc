@@ -1,0 +1,77 @@
+#include "kernels/common/formulas.h"
+#include "kernels/reference/reference.h"
+
+namespace veery {
+namespace {
+
+template <typename Formula>
+void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
+                  const Formula& formula) {
+  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* a = d.in[0].row<float>(r);
+    const float* b = d.in[1] ? d.in[1].row<float>(r) : nullptr;
+    float* out = d.out.row<float>(r);
+    for (int32_t c = 0; c < d.out.cols; ++c) out[c] = formula(a[c], b != nullptr ? b[c] : 0);
+  }
+}
+
+void add(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float a, float b) { return a + b; });
+}
+void mul(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float a, float b) { return a * b; });
+}
+void scale(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const float factor = d.as<ScaleAttr>().factor;
+  each_element(d, slots, worker, [factor](float x, float) { return x * factor; });
+}
+void silu_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float x, float) { return silu(x); });
+}
+void gelu_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float x, float) { return gelu(x); });
+}
+void softcap_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const float cap = d.as<ScaleAttr>().factor;
+  each_element(d, slots, worker, [cap](float x, float) { return softcap(x, cap); });
+}
+void silu_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float dy, float x) { return dy * silu_slope(x); });
+}
+void gelu_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float dy, float x) { return dy * gelu_slope(x); });
+}
+void softcap_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const float cap = d.as<ScaleAttr>().factor;
+  each_element(d, slots, worker, [cap](float dy, float x) { return dy * softcap_slope(x, cap); });
+}
+void constant(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int32_t c = 0; c < d.out.cols; ++c) d.out.row<float>(r)[c] = d.as<ScaleAttr>().factor;
+}
+
+bool accepts(const Dispatch& d, const KernelChoice&) {
+  return absent_or_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+}
+
+constexpr Target kRef = Target::kReference;
+constexpr KernelRow kRows[] = {
+    {Op::kConstant, kRef, accepts, {"constant", {constant}}},
+    {Op::kAdd, kRef, accepts, {"add", {add}}},
+    {Op::kMul, kRef, accepts, {"mul", {mul}}},
+    {Op::kScale, kRef, accepts, {"scale", {scale}}},
+    {Op::kSilu, kRef, accepts, {"silu", {silu_all}}},
+    {Op::kGelu, kRef, accepts, {"gelu", {gelu_all}}},
+    {Op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},
+    {Op::kSiluBack, kRef, accepts, {"silu_back", {silu_back}}},
+    {Op::kGeluBack, kRef, accepts, {"gelu_back", {gelu_back}}},
+    {Op::kSoftcapBack, kRef, accepts, {"softcap_back", {softcap_back}}},
+};
+
+}  // namespace
+
+KernelRows reference_elementwise() { return kRows; }
+
+}  // namespace veery

@@ -1,0 +1,28 @@
+// reference.h: the reference kernels, a table for each family; plain C++, the oracle of every fast
+// kernel.
+#pragma once
+#include "kernels/common/table.h"
+
+namespace veery {
+
+KernelRows reference_elementwise();
+KernelRows reference_rows();  ///< embed, select_rows, argmax and their backward kernels
+KernelRows reference_linear();
+KernelRows reference_rms_norm();
+KernelRows reference_rope();  ///< rope_angles, rope, cache_write, qkv_rope
+KernelRows reference_attend();
+KernelRows reference_attend_back();
+KernelRows reference_cross_entropy();
+
+// Inner loops that several families use.
+
+/// 1 / sqrt(mean(x^2) + eps).
+float reference_inverse_rms(const float* x, int64_t n, float eps);
+/// out = x / rms(x) * weight; x may be out.
+void reference_norm(const float* x, const float* weight, int64_t n, float eps, float* out);
+/// Sum of a[i] * b[i] in eight interleaved partial sums.
+float reference_dot(const float* a, const float* b, int64_t n);
+/// y += a * x.
+void reference_axpy(float a, const float* x, int64_t n, float* y);
+
+}  // namespace veery

@@ -1,0 +1,139 @@
+#include <cmath>
+
+#include "kernels/common/pages.h"
+#include "kernels/common/rope_angles.h"
+#include "kernels/reference/reference.h"
+
+namespace veery {
+namespace {
+
+void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const RopeFrequencies frequency(d.as<AnglesAttr>());
+  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const double position = *d.in[0].row<int32_t>(r);
+    float* out = d.out.row<float>(r);
+    for (int i = 0; i < d.out.cols / 2; ++i) {
+      out[2 * i] = static_cast<float>(std::cos(position * frequency(i)) * frequency.magnitude());
+      out[2 * i + 1] =
+          static_cast<float>(std::sin(position * frequency(i)) * frequency.magnitude());
+    }
+  }
+}
+
+struct Rotation {
+  int64_t head_dim;
+  int64_t dims;
+  bool interleaved;
+  float sign;
+};
+
+// x may be out.
+void rotate(const float* x, const float* angles, const Rotation& how, float* out) {
+  for (int64_t i = 0; i < how.dims / 2; ++i) {
+    const int64_t first = how.interleaved ? 2 * i : i;
+    const int64_t second = how.interleaved ? 2 * i + 1 : i + how.dims / 2;
+    const float cos = angles[2 * i];
+    const float sin = how.sign * angles[2 * i + 1];
+    const float a = x[first];
+    const float b = x[second];
+    out[first] = a * cos - b * sin;
+    out[second] = a * sin + b * cos;
+  }
+  for (int64_t i = how.dims; i < how.head_dim; ++i) out[i] = x[i];
+}
+
+void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<RopeAttr>();
+  const Rotation how{d.out.cols / attr.heads, attr.dims, attr.interleaved, attr.sign};
+  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int64_t c = 0; c < d.out.cols; c += how.head_dim)
+      rotate(d.in[0].row<float>(r) + c, d.in[1].row<float>(r), how, d.out.row<float>(r) + c);
+}
+
+void put(const Operand& cache, std::byte* page, int64_t element, float value) {
+  if (cache.dtype == DType::kF16)
+    reinterpret_cast<uint16_t*>(page)[element] = f32_to_f16(value);
+  else
+    reinterpret_cast<float*>(page)[element] = value;
+}
+
+// One head of row r into its page.
+void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x,
+                int64_t head_dim) {
+  const int64_t position = slots.positions[r];
+  std::byte* page = page_of(cache, slots, slots.sequence[r], position);
+  const bool keys = cache.layout == Layout::kKeyPages;
+  const int64_t first =
+      keys ? key_offset(head, position, head_dim) : value_offset(head, position, head_dim);
+  for (int64_t i = 0; i < head_dim; ++i) put(cache, page, first + i * (keys ? kLanes : 1), x[i]);
+}
+
+void cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const int64_t heads = d.as<StateAttr>().kv_heads;
+  const int64_t head_dim = d.in[0].cols / heads;
+  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int64_t h = 0; h < heads; ++h)
+      write_head(d.in[1], slots, r, h, d.in[0].row<float>(r) + h * head_dim, head_dim);
+}
+
+void norm_and_rotate(const Operand& norm, const float* x, const float* angles, float eps,
+                     const Rotation& how, float* out) {
+  if (norm) reference_norm(x, norm.row<float>(0), how.head_dim, eps, out);
+  rotate(norm ? out : x, angles, how, out);
+}
+
+void qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<QkvRopeAttr>();
+  const int64_t n = attr.head_dim;
+  const Rotation how{n, attr.dims, attr.interleaved, 1};
+  auto* key = reinterpret_cast<float*>(worker.scratch);
+  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* angles = d.in[1].row<float>(r);
+    const float* q = d.in[0].row<float>(r);
+    const float* k = q + attr.heads * n;
+    const float* v = k + attr.kv_heads * n;
+    for (int64_t h = 0; h < attr.heads; ++h)
+      norm_and_rotate(d.in[4], q + h * n, angles, attr.eps, how, d.out.row<float>(r) + h * n);
+    for (int64_t h = 0; h < attr.kv_heads; ++h) {
+      norm_and_rotate(d.in[5], k + h * n, angles, attr.eps, how, key);
+      write_head(d.in[2], slots, r, h, key, n);
+      write_head(d.in[3], slots, r, h, v + h * n, n);
+    }
+  }
+}
+
+size_t head_bytes(const Dispatch& d, int64_t, int) {
+  return static_cast<size_t>(d.as<QkvRopeAttr>().head_dim) * sizeof(float);
+}
+
+bool takes_angles(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0], DType::kI32) && is_matrix(d.out);
+}
+bool takes_rope(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
+}
+bool takes_write(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_cache(d.in[1]) && std::holds_alternative<StateAttr>(d.attr);
+}
+bool takes_qkv(const Dispatch& d, const KernelChoice&) {
+  return takes_rope(d, {}) && is_cache(d.in[2]) && is_cache(d.in[3]) && absent_or_matrix(d.in[4]) &&
+         absent_or_matrix(d.in[5]);
+}
+
+constexpr Target kRef = Target::kReference;
+constexpr KernelRow kRows[] = {
+    {Op::kRopeAngles, kRef, takes_angles, {"rope_angles", {rope_angles}}},
+    {Op::kRope, kRef, takes_rope, {"rope", {rope}}},
+    {Op::kCacheWrite, kRef, takes_write, {"cache_write", {cache_write}}},
+    {Op::kQkvRope, kRef, takes_qkv, {"qkv_rope", {qkv_rope}, nullptr, head_bytes}},
+};
+
+}  // namespace
+
+KernelRows reference_rope() { return kRows; }
+
+}  // namespace veery
