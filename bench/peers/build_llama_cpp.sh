@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds llama.cpp, the peer that compare.py measures against, outside the repository.
 #
-#   bench/peers/build_llama_cpp.sh [FOLDER]      default: ${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers
+#   bench/peers/build_llama_cpp.sh [FOLDER]    default: ${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers
 #   JOBS=2 sets the number of compile jobs (default: all processors).
 #
 # The source is the archive of llama-cpp-python, which carries a whole llama.cpp, because a package
@@ -43,8 +43,8 @@ unpack() {
 }
 
 # AMX is switched off. GCC 12's _tile_loadconfig declares only 8 of the 64 bytes it reads, so at -O2
-# the compiler drops the stores of the tile shapes and llama.cpp stops with an illegal instruction at
-# its first tile load. -march=native turns AMX on where the CPU has it; these flags win over it.
+# the compiler drops the stores of the tile shapes and llama.cpp stops with an illegal instruction
+# at its first tile load. -march=native turns AMX on where the CPU has it; these flags win over it.
 isa_flags() {
   case $(uname -m) in
     x86_64) echo "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16" ;;
@@ -69,7 +69,10 @@ describe() {
   local commit compiler
   commit=$(awk -v head="## [$version]" '
       index($0, head) == 1 { here = 1; next }  /^## / { here = 0 }
-      here && match($0, /llama\.cpp@[0-9a-f]+/) { print substr($0, RSTART + 10, RLENGTH - 10); exit }
+      here && match($0, /llama\.cpp@[0-9a-f]+/) {
+        print substr($0, RSTART + 10, RLENGTH - 10)
+        exit
+      }
     ' "$package/CHANGELOG.md")
   compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
   {
@@ -83,7 +86,7 @@ mkdir -p "$folder"
 fetch
 unpack
 configure
-say "building ${targets[*]} (some minutes), log in $folder/build.log"
+say "building ${targets[*]} (some minutes the first time), log in $folder/build.log"
 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}" \
   > "$folder/build.log" 2>&1 || fail "the build failed, see $folder/build.log"
 describe
