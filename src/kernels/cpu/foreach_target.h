@@ -1,0 +1,34 @@
+// foreach_target.h: compiles a kernel file once for each instruction set that we ship; wraps Highway's.
+//
+// A kernel file x.cc starts with
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "kernels/cpu/x.cc"
+//   #include "kernels/cpu/foreach_target.h"
+//   #include "kernels/cpu/simd-inl.h"
+// has its code between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE() in namespace
+// veery::HWY_NAMESPACE, and picks one copy with VEERY_FOR_TARGET under #if HWY_ONCE.
+
+// No include guard: Highway includes the kernel file, and so this one, again for each target.
+#ifndef HWY_WANT_AVX3_DL
+#define HWY_WANT_AVX3_DL
+#endif
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#endif
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+
+// The copy of `symbol` for a veery::Target. The copy for the build's own baseline is plain C++ and
+// serves kReference.
+#ifndef VEERY_FOR_TARGET
+#if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
+#define VEERY_FOR_TARGET(target, symbol)                      \
+  ((target) == ::veery::Target::kAvx512Vnni ? N_AVX3_DL::symbol \
+   : (target) == ::veery::Target::kAvx512   ? N_AVX3::symbol    \
+   : (target) == ::veery::Target::kAvx2     ? N_AVX2::symbol    \
+                                            : HWY_NAMESPACE::symbol)
+#else
+#define VEERY_FOR_TARGET(target, symbol) HWY_NAMESPACE::symbol
+#endif
+#endif

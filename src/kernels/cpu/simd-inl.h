@@ -1,0 +1,115 @@
+// simd-inl.h: vectors of 16 lanes for every instruction set. What is written on them gives the same
+// bits everywhere: each operation is exactly rounded or integer, and sums over lanes have a fixed
+// order.
+#if defined(VEERY_KERNELS_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_SIMD_INL_H
+#undef VEERY_KERNELS_CPU_SIMD_INL_H
+#else
+#define VEERY_KERNELS_CPU_SIMD_INL_H
+#endif
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+// Highway's own list for this target asks for AVX-VNNI, which Ice Lake lacks, and forgets AVX512-VNNI.
+#if HWY_TARGET == HWY_AVX3_DL
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
+#endif
+
+// What every instruction set gives (in namespace veery::HWY_NAMESPACE):
+//   F32, I32       16 lanes; I32 also serves as 64 bytes and as 32 int16
+//   Mask           of 16 lanes
+//   load, load_first (n lanes, rest zero), store, store_first; load_f16, load_bf16, load_i8 (16
+//   values to 16 lanes), store_f16, store_bf16 (to nearest even), store_i8 (low bytes)
+//   set, zero; add, sub, mul, div, fma (a * b + c, one rounding), min, max (the second operand if one
+//   is NaN), sqrt; greater, select; to_int (nearest even; 0x80000000 if out of range), to_float
+//   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes), shl16, shr16, sar16; bits
+//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without VNNI need
+//                     pair sums u0 s0 + u1 s1 within int16: any u up to 128 will do
+//   dot4_wide         the same for any u8
+//   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
+// and on top of them sum, max_of (fixed trees), exp, silu, gelu, tanh.
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#include "kernels/cpu/simd_avx512-inl.h"
+#elif HWY_TARGET == HWY_AVX2
+#include "kernels/cpu/simd_avx2-inl.h"
+#else
+#include "kernels/cpu/simd_scalar-inl.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+/// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1.
+HWY_INLINE float sum(F32 v) {
+  alignas(64) float x[16];
+  store(x, v);
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) x[i] += x[i + step];
+  return x[0];
+}
+HWY_INLINE float max_of(F32 v) {
+  alignas(64) float x[16];
+  store(x, v);
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) x[i] = x[i] > x[i + step] ? x[i] : x[i + step];
+  return x[0];
+}
+HWY_INLINE F32 abs(F32 v) { return as_float(bit_and(bits(v), set(int32_t{0x7fffffff}))); }
+HWY_INLINE F32 neg(F32 v) { return as_float(bit_xor(bits(v), set(INT32_MIN))); }
+
+/// e^x, relative error below 2e-7. 0 below -87.3, infinite above 88; NaN stays NaN.
+/// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial fitted at Chebyshev nodes.
+HWY_INLINE F32 exp(F32 x) {
+  const F32 clamped = min(set(88.0F), max(set(-87.3F), x));
+  const I32 n = to_int(mul(clamped, set(1.44269504F)));
+  const F32 nf = to_float(n);
+  F32 r = fma(nf, set(-0.693359375F), clamped);
+  r = fma(nf, set(2.12194440e-4F), r);
+  F32 p = set(0.0013926926767453551F);
+  p = fma(p, r, set(0.008363774046301842F));
+  p = fma(p, r, set(0.04166654869914055F));
+  p = fma(p, r, set(0.16666573286056519F));
+  p = fma(p, r, set(0.5F));
+  p = fma(mul(r, r), p, add(r, set(1.0F)));
+  const F32 scale = as_float(shl<23>(add(n, set(int32_t{127}))));
+  F32 y = mul(p, scale);
+  y = select(greater(set(-87.3F), x), zero(), y);
+  return select(greater(x, set(88.0F)), set(HUGE_VALF), y);
+}
+/// x / (1 + e^-x)
+HWY_INLINE F32 silu(F32 x) { return div(x, add(set(1.0F), exp(neg(x)))); }
+/// The tanh approximation: x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as
+/// x / (1 + e^-2u).
+HWY_INLINE F32 gelu(F32 x) {
+  const F32 cube = mul(mul(x, x), x);
+  const F32 u2 = mul(set(1.5957691216F), fma(set(0.044715F), cube, x));
+  return div(x, add(set(1.0F), exp(neg(u2))));
+}
+/// Relative error below 1e-6: a polynomial up to 0.625, (1 - e^-2|x|) / (1 + e^-2|x|) from there.
+HWY_INLINE F32 tanh(F32 x) {
+  const F32 a = abs(x);
+  const F32 z = mul(x, x);
+  F32 p = set(0.002292717806994915F);
+  p = fma(p, z, set(-0.00834391638636589F));
+  p = fma(p, z, set(0.021768907085061073F));
+  p = fma(p, z, set(-0.053959257900714874F));
+  p = fma(p, z, set(0.13333304226398468F));
+  p = fma(p, z, set(-0.3333333432674408F));
+  const F32 small = fma(mul(x, z), p, x);
+  const F32 t = exp(mul(set(-2.0F), a));
+  const F32 large = div(sub(set(1.0F), t), add(set(1.0F), t));
+  const F32 with_sign = as_float(bit_or(bits(large), bit_and(bits(x), set(INT32_MIN))));
+  return select(greater(a, set(0.625F)), with_sign, small);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_SIMD_INL_H

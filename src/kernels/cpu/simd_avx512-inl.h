@@ -1,0 +1,127 @@
+// simd_avx512-inl.h: the vectors of simd-inl.h in one 512-bit register. Included by that file only.
+#include <immintrin.h>
+
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+struct F32 {
+  __m512 v;
+};
+struct I32 {
+  __m512i v;
+};
+struct Mask {
+  __mmask16 v;
+};
+
+HWY_INLINE __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
+
+HWY_INLINE F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+HWY_INLINE F32 load_first(const float* p, int n) {
+  return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
+}
+HWY_INLINE void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
+HWY_INLINE void store_first(float* p, F32 a, int n) {
+  _mm512_mask_storeu_ps(p, first_lanes(n), a.v);
+}
+HWY_INLINE I32 load_int(const void* p) { return {_mm512_loadu_si512(p)}; }
+HWY_INLINE void store_int(void* p, I32 a) { _mm512_storeu_si512(p, a.v); }
+HWY_INLINE F32 load_f16(const void* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+}
+HWY_INLINE void store_f16(void* p, F32 a) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+HWY_INLINE F32 load_bf16(const void* p) {
+  const __m512i wide =
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+HWY_INLINE void store_u16(void* p, I32 a) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
+}
+HWY_INLINE I32 load_i8(const void* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+}
+HWY_INLINE void store_i8(void* p, I32 a) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+
+HWY_INLINE F32 zero() { return {_mm512_setzero_ps()}; }
+HWY_INLINE I32 zero_int() { return {_mm512_setzero_si512()}; }
+HWY_INLINE F32 set(float a) { return {_mm512_set1_ps(a)}; }
+HWY_INLINE I32 set(int32_t a) { return {_mm512_set1_epi32(a)}; }
+HWY_INLINE F32 add(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+HWY_INLINE F32 sub(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+HWY_INLINE F32 mul(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+HWY_INLINE F32 div(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+HWY_INLINE F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+HWY_INLINE F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+HWY_INLINE F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+HWY_INLINE F32 sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
+HWY_INLINE Mask greater(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }
+HWY_INLINE F32 select(Mask m, F32 yes, F32 no) {
+  return {_mm512_mask_blend_ps(m.v, no.v, yes.v)};
+}
+HWY_INLINE I32 to_int(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }
+HWY_INLINE F32 to_float(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+HWY_INLINE I32 bits(F32 a) { return {_mm512_castps_si512(a.v)}; }
+HWY_INLINE F32 as_float(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
+
+HWY_INLINE I32 add(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+HWY_INLINE I32 sub(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+HWY_INLINE I32 mul(I32 a, I32 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+HWY_INLINE I32 bit_and(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
+HWY_INLINE I32 bit_or(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
+HWY_INLINE I32 bit_xor(I32 a, I32 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+template <int kBits>
+HWY_INLINE I32 shl(I32 a) {
+  return {_mm512_slli_epi32(a.v, kBits)};
+}
+template <int kBits>
+HWY_INLINE I32 shr(I32 a) {
+  return {_mm512_srli_epi32(a.v, kBits)};
+}
+template <int kBits>
+HWY_INLINE I32 sar(I32 a) {
+  return {_mm512_srai_epi32(a.v, kBits)};
+}
+template <int kBits>
+HWY_INLINE I32 shl16(I32 a) {
+  return {_mm512_slli_epi16(a.v, kBits)};
+}
+template <int kBits>
+HWY_INLINE I32 shr16(I32 a) {
+  return {_mm512_srli_epi16(a.v, kBits)};
+}
+template <int kBits>
+HWY_INLINE I32 sar16(I32 a) {
+  return {_mm512_srai_epi16(a.v, kBits)};
+}
+
+#if HWY_TARGET == HWY_AVX3_DL
+HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) { return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)}; }
+HWY_INLINE I32 dot4_wide(I32 acc, I32 u, I32 s) { return dot4(acc, u, s); }
+HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
+#else
+HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) {
+  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(a.v, b.v))};
+}
+HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) {
+  return dot2(acc, {_mm512_maddubs_epi16(u.v, s.v)}, {_mm512_set1_epi16(1)});
+}
+HWY_INLINE I32 dot4_wide(I32 acc, I32 u, I32 s) {
+  const I32 low = {_mm512_set1_epi8(0x7f)};
+  const I32 top = bit_and({_mm512_srli_epi16(u.v, 7)}, {_mm512_set1_epi8(1)});
+  const I32 high = {_mm512_maddubs_epi16(top.v, s.v)};
+  return dot2(dot4(acc, bit_and(u, low), s), high, {_mm512_set1_epi16(128)});
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
