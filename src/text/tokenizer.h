@@ -20,14 +20,17 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const = 0;
+  /// Never fails on malformed UTF-8: such bytes become byte tokens (or nothing where a vocabulary
+  /// has neither byte tokens nor an unknown token).
+  virtual std::vector<int32_t> encode(std::string_view text,
+                                      const EncodeOptions& options = {}) const = 0;
 
-  /// The bytes that a token stands for (may be part of a UTF-8 sequence). Control tokens give nothing unless
-  /// `special`. Throws kInput if `id` is out of range.
+  /// The bytes that a token stands for (may be part of a UTF-8 sequence). Control and unknown
+  /// tokens give nothing unless `special`. Throws kInput if `id` is out of range.
   virtual std::string piece(int32_t id, bool special = false) const = 0;
 
-  /// The text of a sequence, bytes joined as the model's decoder does it (a leading space that the tokenizer
-  /// itself adds is taken away).
+  /// The text of a sequence, bytes joined as the model's decoder does it (a leading space that the
+  /// tokenizer itself adds is taken away).
   virtual std::string decode(const std::vector<int32_t>& ids, bool special = false) const = 0;
 
   /// A token written in the vocabulary, "<|im_end|>"; absent if there is none.
@@ -36,28 +39,32 @@ class Tokenizer {
   struct Special {
     int32_t bos = -1, eos = -1, eot = -1, unknown = -1, pad = -1;  ///< -1: none
     bool add_bos = false, add_eos = false;
-    std::vector<int32_t> ends;  ///< ids that end an answer (eos, eot, eom, <|im_end|>, <end_of_turn> ...)
+    std::vector<int32_t> ends;  ///< ids that end an answer (eos, eot, eom ...), ascending
   };
   const Special& special() const { return special_; }
   int32_t size() const { return size_; }
   bool ends(int32_t id) const;
+  /// encode() puts a space before the text, so decode() drops one.
+  bool adds_space() const { return adds_space_; }
   /// The token as written in the vocabulary.
   virtual std::string token(int32_t id) const = 0;
 
  protected:
   Special special_;
   int32_t size_ = 0;
+  bool adds_space_ = false;
 };
 
-/// From `tokenizer.ggml.*`. Throws kUnsupported naming tokenizer.ggml.model or .pre if it is not known.
-/// The result keeps views into the file's mappings and shares their ownership.
+/// From `tokenizer.ggml.*`. Throws kUnsupported naming tokenizer.ggml.model or .pre if it is not
+/// known, kFormat if the lists do not fit together. The result does not refer to `file`.
 std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file);
 
-/// Streams text: push() returns what can be shown now and never splits a UTF-8 sequence; malformed bytes
-/// become U+FFFD.
+/// Streams text: push() returns what can be shown now and never splits a UTF-8 sequence; malformed
+/// bytes become U+FFFD. All parts joined are the decoded text.
 class Detokenizer {
  public:
-  explicit Detokenizer(const Tokenizer& tokenizer, bool special = false);
+  /// `goes_on`: the ids follow other text, so that a leading space stays.
+  explicit Detokenizer(const Tokenizer& tokenizer, bool special = false, bool goes_on = false);
   std::string push(int32_t id);
   std::string finish();  ///< what was held back
 
@@ -65,7 +72,7 @@ class Detokenizer {
   const Tokenizer* tokenizer_;
   bool special_;
   std::string held_;
-  bool first_ = true;
+  bool drop_space_;
 };
 
 }  // namespace veery

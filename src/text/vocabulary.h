@@ -1,0 +1,69 @@
+// vocabulary.h: the tokens of a model: bytes, types, scores and the way back from bytes to ids.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "file/model_file.h"
+#include "text/string_table.h"
+
+namespace veery {
+
+/// The numbers of `tokenizer.ggml.token_type`.
+enum class TokenType : uint8_t {
+  kUndefined,
+  kNormal,
+  kUnknown,
+  kControl,
+  kUserDefined,
+  kUnused,
+  kByte
+};
+
+/// Two namespaces: tokens written plainly, and, in byte-level vocabularies, tokens written in the
+/// byte alphabet, which are kept as the bytes they stand for.
+class Vocabulary {
+ public:
+  /// From tokenizer.ggml.tokens, .token_type and .scores. Throws kFormat naming the list and its
+  /// length.
+  Vocabulary(const Metadata& metadata, bool byte_level);
+
+  int32_t size() const { return static_cast<int32_t>(types_.size()); }
+  bool has_scores() const { return !scores_.empty(); }
+  TokenType type(int32_t id) const { return types_[static_cast<size_t>(id)]; }
+  void set_type(int32_t id, TokenType type) { types_[static_cast<size_t>(id)] = type; }
+  float score(int32_t id) const { return scores_[static_cast<size_t>(id)]; }
+  size_t longest() const { return longest_; }  ///< bytes of the longest token
+
+  /// The bytes of a token; plain ones as they are written.
+  std::string_view bytes(int32_t id) const {
+    const size_t begin = id == 0 ? 0 : ends_[static_cast<size_t>(id) - 1];
+    return {bytes_.data() + begin, ends_[static_cast<size_t>(id)] - begin};
+  }
+  /// As the vocabulary writes it.
+  std::string written(int32_t id) const;
+
+  /// The token that text may become: of the byte alphabet if the vocabulary is byte-level, else
+  /// any. Or -1.
+  int32_t find_bytes(std::string_view bytes) const { return find(bytes, byte_level_); }
+  /// The token that is written so, or -1.
+  int32_t find_written(std::string_view written) const;
+  /// The token for one byte: "<0x0A>", else the byte itself. Or -1.
+  int32_t find_byte(unsigned char byte) const;
+
+ private:
+  bool alphabetic(int32_t id) const { return alphabetic_[static_cast<size_t>(id)] != 0; }
+  int32_t find(std::string_view bytes, bool alphabetic) const;
+
+  bool byte_level_;
+  size_t longest_ = 0;
+  std::string bytes_;
+  std::vector<uint32_t> ends_;
+  std::vector<TokenType> types_;
+  std::vector<uint8_t> alphabetic_;
+  std::vector<float> scores_;
+  StringTable table_;
+};
+
+}  // namespace veery

@@ -1,0 +1,111 @@
+#include "text/vocabulary_tokenizer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+bool is_phi3(const Metadata& metadata) {
+  std::string name = metadata.text("general.name").value_or("");
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+}
+
+}  // namespace
+
+VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vocabulary,
+                                         const SpecialDefaults& defaults, bool spaces_are_marks)
+    : vocabulary_(std::move(vocabulary)),
+      spaces_are_marks_(spaces_are_marks),
+      matcher_((special_ = resolve_special(metadata, defaults, vocabulary_), vocabulary_),
+               is_phi3(metadata)) {
+  size_ = vocabulary_.size();
+}
+
+std::vector<int32_t> VocabularyTokenizer::encode(std::string_view text,
+                                                 const EncodeOptions& options) const {
+  if (text.size() > UINT32_MAX)
+    throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
+                text.size(), UINT32_MAX);
+  std::vector<int32_t> out;
+  if (options.add_special && special_.add_bos && special_.bos >= 0) out.push_back(special_.bos);
+  bool starts = true;
+  for (size_t at = 0; at < text.size();) {
+    const SpecialMatcher::Match match = matcher_.next(text, at, options.parse_special);
+    const size_t plain_end = match.id < 0 ? text.size() : match.begin;
+    if (plain_end > at) {
+      encode_plain(text.substr(at, plain_end - at), starts, out);
+      starts = false;
+    }
+    if (match.id < 0) break;
+    out.push_back(match.id);
+    starts = true;
+    at = match.end;
+  }
+  if (options.add_special && special_.add_eos && special_.eos >= 0) out.push_back(special_.eos);
+  return out;
+}
+
+int VocabularyTokenizer::byte_of(int32_t id) const {
+  if (vocabulary_.type(id) != TokenType::kByte) return -1;
+  const std::string_view text = vocabulary_.bytes(id);
+  if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>') return -1;
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data() + 3, text.data() + 5, value, 16);
+  return error == std::errc() && end == text.data() + 5 ? value : -1;
+}
+
+void VocabularyTokenizer::append_piece(int32_t id, bool show_special, std::string& out) const {
+  if (id < 0 || id >= size_)
+    throw Error(ErrorKind::kInput, "token {} is outside the vocabulary of {} tokens", id, size_);
+  const TokenType type = vocabulary_.type(id);
+  const std::string_view text = vocabulary_.bytes(id);
+  if (type == TokenType::kControl || type == TokenType::kUnknown) {
+    if (show_special) out += text;
+    return;
+  }
+  if (const int byte = byte_of(id); byte >= 0) {
+    out.push_back(static_cast<char>(byte));
+    return;
+  }
+  if (!spaces_are_marks_) {
+    out += text;
+    return;
+  }
+  for (size_t at = 0; at < text.size();) {
+    const size_t mark = std::min(text.find(kSpaceMark, at), text.size());
+    out += text.substr(at, mark - at);
+    if (mark < text.size()) out.push_back(' ');
+    at = mark + kSpaceMark.size();
+  }
+}
+
+std::string VocabularyTokenizer::piece(int32_t id, bool special) const {
+  std::string out;
+  append_piece(id, special, out);
+  return out;
+}
+
+std::string VocabularyTokenizer::decode(const std::vector<int32_t>& ids, bool special) const {
+  std::string out;
+  for (const int32_t id : ids) append_piece(id, special, out);
+  if (adds_space_ && !out.empty() && out[0] == ' ') out.erase(0, 1);
+  return out;
+}
+
+std::optional<int32_t> VocabularyTokenizer::find(std::string_view token) const {
+  const int32_t id = vocabulary_.find_written(token);
+  return id < 0 ? std::nullopt : std::optional<int32_t>(id);
+}
+
+std::string VocabularyTokenizer::token(int32_t id) const {
+  if (id < 0 || id >= size_)
+    throw Error(ErrorKind::kInput, "token {} is outside the vocabulary of {} tokens", id, size_);
+  return vocabulary_.written(id);
+}
+
+}  // namespace veery
