@@ -1,7 +1,10 @@
 // gguf_format.h: the numbers of the GGUF format that its reader and writer share.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
+
+#include "file/model_file.h"
 
 namespace veery::gguf {
 
@@ -41,5 +44,8 @@ inline constexpr uint64_t kValueBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 
 /// dimension).
 inline constexpr uint64_t kLeastEntryBytes = 8 + 1 + 4 + 1;
 inline constexpr uint64_t kLeastTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+
+/// general.alignment, or its default. Throws kFormat naming `file` if it is not a power of two.
+uint64_t alignment_of(const Metadata& metadata, const std::string& file);
 
 }  // namespace veery::gguf

@@ -211,26 +211,13 @@ void check_magic(Cursor& in) {
                 printable(found), gguf::kMagic);
 }
 
-uint64_t read_alignment(const Metadata& metadata, const std::string& file) {
-  const MetaValue* value = metadata.find(gguf::kAlignmentKey);
-  if (value == nullptr) return gguf::kDefaultAlignment;
-  constexpr uint64_t kLargest = 1U << 30;
-  const auto* number = std::get_if<int64_t>(value);
-  if (number == nullptr || *number <= 0 || static_cast<uint64_t>(*number) > kLargest ||
-      !std::has_single_bit(static_cast<uint64_t>(*number)))
-    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected a power of two up to {}", file,
-                gguf::kAlignmentKey, number == nullptr ? "no number" : std::to_string(*number),
-                kLargest);
-  return static_cast<uint64_t>(*number);
-}
-
 void refuse_split(const Metadata& metadata, const std::string& file) {
-  if (metadata.find(gguf::kSplitCountKey) == nullptr) return;
-  const int64_t count = metadata.integer(gguf::kSplitCountKey).value_or(1);
-  if (count > 1)
+  const MetaValue* value = metadata.find(gguf::kSplitCountKey);
+  const auto* count = value == nullptr ? nullptr : std::get_if<int64_t>(value);
+  if (count != nullptr && *count > 1)
     throw Error(ErrorKind::kUnsupported,
                 "{}: is one of {} parts of a split model; join them (llama-gguf-split --merge)",
-                file, count);
+                file, *count);
 }
 
 // One tensor's description, before its place in the file is checked.
@@ -332,6 +319,19 @@ void place(std::vector<Entry>& entries, std::span<const std::byte> data, uint64_
 
 }  // namespace
 
+uint64_t gguf::alignment_of(const Metadata& metadata, const std::string& file) {
+  const MetaValue* value = metadata.find(gguf::kAlignmentKey);
+  if (value == nullptr) return gguf::kDefaultAlignment;
+  constexpr uint64_t kLargest = 1U << 30;
+  const auto* number = std::get_if<int64_t>(value);
+  if (number == nullptr || *number <= 0 || static_cast<uint64_t>(*number) > kLargest ||
+      !std::has_single_bit(static_cast<uint64_t>(*number)))
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected a power of two up to {}", file,
+                gguf::kAlignmentKey, number == nullptr ? "no number" : std::to_string(*number),
+                kLargest);
+  return static_cast<uint64_t>(*number);
+}
+
 ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name) {
   ModelFile model;
   model.path = name;
@@ -342,7 +342,7 @@ ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name) 
   const uint64_t keys = in.read_count(gguf::kLeastEntryBytes, "key count");
   read_metadata(in, keys, model.metadata);
   refuse_split(model.metadata, name);
-  const uint64_t alignment = read_alignment(model.metadata, name);
+  const uint64_t alignment = gguf::alignment_of(model.metadata, name);
 
   std::vector<Entry> entries;
   for (uint64_t i = 0; i < tensors; ++i) entries.push_back(read_entry(in, i));

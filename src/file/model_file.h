@@ -26,7 +26,8 @@ class Metadata {
   const MetaValue* find(const std::string& key) const;
   const std::map<std::string, MetaValue>& all() const { return values_; }
 
-  /// The value if it is there. Throws kFormat naming key, found and expected type if it has another type.
+  /// The value if it is there. Throws kFormat naming key, found and expected type if it has another
+  /// type.
   std::optional<int64_t> integer(const std::string& key) const;
   std::optional<double> number(const std::string& key) const;
   std::optional<bool> boolean(const std::string& key) const;
@@ -47,6 +48,10 @@ struct TensorView {
   std::span<const std::byte> data;
   int64_t elements() const;
 };
+
+/// Throws kFormat naming tensor and block if a scale (of a plain type: an element) is NaN or
+/// infinite. Reads the whole tensor. Types of integers pass.
+void check_finite_scales(const TensorView& tensor);
 
 /// An opened model: owns the mappings that the views look into.
 class ModelFile {

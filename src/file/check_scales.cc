@@ -1,0 +1,75 @@
+#include <cstddef>
+#include <cstring>
+
+#include "base/error.h"
+#include "dtype/blocks.h"
+#include "file/model_file.h"
+
+namespace veery {
+namespace {
+
+// Where the f16 scales of a block begin.
+struct ScalePlaces {
+  int count;
+  size_t offset[2];
+};
+
+ScalePlaces scale_places(DType type) {
+  switch (type) {
+    case DType::kF16: return {1, {0}};
+    case DType::kQ4_0: return {1, {offsetof(BlockQ4_0, d)}};
+    case DType::kQ4_1: return {2, {offsetof(BlockQ4_1, d), offsetof(BlockQ4_1, m)}};
+    case DType::kQ5_0: return {1, {offsetof(BlockQ5_0, d)}};
+    case DType::kQ5_1: return {2, {offsetof(BlockQ5_1, d), offsetof(BlockQ5_1, m)}};
+    case DType::kQ8_0: return {1, {offsetof(BlockQ8_0, d)}};
+    case DType::kQ8_1: return {2, {offsetof(BlockQ8_1, d), offsetof(BlockQ8_1, s)}};
+    case DType::kQ2_K: return {2, {offsetof(BlockQ2_K, d), offsetof(BlockQ2_K, dmin)}};
+    case DType::kQ3_K: return {1, {offsetof(BlockQ3_K, d)}};
+    case DType::kQ4_K: return {2, {offsetof(BlockQ4_K, d), offsetof(BlockQ4_K, dmin)}};
+    case DType::kQ5_K: return {2, {offsetof(BlockQ5_K, d), offsetof(BlockQ5_K, dmin)}};
+    case DType::kQ6_K: return {1, {offsetof(BlockQ6_K, d)}};
+    default: return {0, {}};
+  }
+}
+
+template <typename T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+// Whether all bits of the exponent are set. A bf16 is the upper half of an f32.
+bool beyond_f16(uint16_t bits) { return (bits & 0x7C00U) == 0x7C00U; }
+bool beyond_bf16(uint16_t bits) { return (bits & 0x7F80U) == 0x7F80U; }
+bool beyond_f32(uint32_t bits) { return (bits & 0x7F800000U) == 0x7F800000U; }
+bool beyond_f64(uint64_t bits) { return (bits & 0x7FF0000000000000U) == 0x7FF0000000000000U; }
+
+bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
+  switch (type) {
+    case DType::kF32:
+    case DType::kQ8_K: return !beyond_f32(load<uint32_t>(block));
+    case DType::kBF16: return !beyond_bf16(load<uint16_t>(block));
+    case DType::kF64: return !beyond_f64(load<uint64_t>(block));
+    default: break;
+  }
+  for (int i = 0; i < places.count; ++i)
+    if (beyond_f16(load<uint16_t>(block + places.offset[i]))) return false;
+  return true;
+}
+
+}  // namespace
+
+void check_finite_scales(const TensorView& tensor) {
+  const DTypeInfo& type = info(tensor.dtype);
+  if (!type.decodable) return;
+  const ScalePlaces places = scale_places(tensor.dtype);
+  const auto size = static_cast<size_t>(type.bytes);
+  for (size_t block = 0; block < tensor.data.size() / size; ++block)
+    if (!is_finite(tensor.dtype, places, tensor.data.data() + block * size))
+      throw Error(ErrorKind::kFormat,
+                  "tensor '{}' ({}): the {} {} is NaN or infinite, expected a finite number",
+                  tensor.name, type.name, type.quantized ? "scale of block" : "element", block);
+}
+
+}  // namespace veery

@@ -1,0 +1,256 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "file/gguf.h"
+#include "file/gguf_format.h"
+
+namespace veery {
+namespace {
+
+using gguf::ValueType;
+
+// Appends the format's primitives to a buffer; the header of a file is made whole before it is
+// written.
+class Header {
+ public:
+  template <typename T>
+  void number(T value) {
+    const char* bytes = reinterpret_cast<const char*>(&value);
+    bytes_.append(bytes, sizeof value);
+  }
+  void type(ValueType type) { number(static_cast<uint32_t>(type)); }
+  void string(std::string_view text) {
+    number(static_cast<uint64_t>(text.size()));
+    bytes_.append(text);
+  }
+  void append(std::string_view bytes) { bytes_.append(bytes); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+template <typename T>
+bool fits(int64_t value) {
+  return value >= int64_t{std::numeric_limits<T>::min()} &&
+         value <= int64_t{std::numeric_limits<T>::max()};
+}
+
+bool fits_f32(double value) {
+  if (!std::isfinite(value)) return true;
+  return std::fabs(value) <= double{std::numeric_limits<float>::max()} &&
+         static_cast<double>(static_cast<float>(value)) == value;
+}
+
+template <typename T, typename From>
+void put_array(Header& out, ValueType type, const std::vector<From>& values) {
+  out.type(ValueType::kArray);
+  out.type(type);
+  out.number(static_cast<uint64_t>(values.size()));
+  for (const From value : values) out.number(static_cast<T>(value));
+}
+
+void put(Header& out, bool value) {
+  out.type(ValueType::kBool);
+  out.number(static_cast<uint8_t>(value ? 1 : 0));
+}
+
+void put(Header& out, int64_t value) {
+  if (fits<uint32_t>(value)) {
+    out.type(ValueType::kUint32);
+    out.number(static_cast<uint32_t>(value));
+  } else if (fits<int32_t>(value)) {
+    out.type(ValueType::kInt32);
+    out.number(static_cast<int32_t>(value));
+  } else {
+    out.type(ValueType::kInt64);
+    out.number(value);
+  }
+}
+
+void put(Header& out, uint64_t value) {
+  out.type(ValueType::kUint64);
+  out.number(value);
+}
+
+void put(Header& out, double value) {
+  if (fits_f32(value)) {
+    out.type(ValueType::kFloat32);
+    out.number(static_cast<float>(value));
+  } else {
+    out.type(ValueType::kFloat64);
+    out.number(value);
+  }
+}
+
+void put(Header& out, const std::string& value) {
+  out.type(ValueType::kString);
+  out.string(value);
+}
+
+void put(Header& out, const std::vector<int64_t>& values) {
+  if (std::ranges::all_of(values, fits<int32_t>))
+    put_array<int32_t>(out, ValueType::kInt32, values);
+  else if (std::ranges::all_of(values, fits<uint32_t>))
+    put_array<uint32_t>(out, ValueType::kUint32, values);
+  else
+    put_array<int64_t>(out, ValueType::kInt64, values);
+}
+
+void put(Header& out, const std::vector<double>& values) {
+  if (std::ranges::all_of(values, fits_f32))
+    put_array<float>(out, ValueType::kFloat32, values);
+  else
+    put_array<double>(out, ValueType::kFloat64, values);
+}
+
+void put(Header& out, const std::vector<std::string_view>& values) {
+  out.type(ValueType::kArray);
+  out.type(ValueType::kString);
+  out.number(static_cast<uint64_t>(values.size()));
+  for (const std::string_view value : values) out.string(value);
+}
+
+void check(const TensorView& tensor) {
+  if (tensor.name.empty() || tensor.name.size() > gguf::kMaxNameBytes)
+    throw Error(ErrorKind::kInput, "write GGUF: found a tensor name of length {}, expected 1 to {}",
+                tensor.name.size(), gguf::kMaxNameBytes);
+  if (tensor.shape.empty() || tensor.shape.size() > gguf::kMaxDims)
+    throw Error(ErrorKind::kInput, "write GGUF: tensor '{}' has {} dimensions, expected 1 to {}",
+                tensor.name, tensor.shape.size(), gguf::kMaxDims);
+  for (const int64_t size : tensor.shape)
+    if (size < 1)
+      throw Error(ErrorKind::kInput,
+                  "write GGUF: tensor '{}' has a dimension {}, expected 1 or more", tensor.name,
+                  size);
+  const DTypeInfo& type = info(tensor.dtype);
+  if (tensor.shape.back() % type.block != 0)
+    throw Error(ErrorKind::kInput,
+                "write GGUF: tensor '{}' has rows of {} elements, expected a multiple of {} for {}",
+                tensor.name, tensor.shape.back(), type.block, type.name);
+  const size_t expected = byte_size(tensor.dtype, tensor.elements());
+  if (tensor.data.size() != expected)
+    throw Error(ErrorKind::kInput,
+                "write GGUF: tensor '{}' has {} bytes, expected {} for its shape", tensor.name,
+                tensor.data.size(), expected);
+}
+
+uint64_t round_up(uint64_t size, uint64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+std::string make_header(const Metadata& metadata, std::span<const TensorView> tensors,
+                        uint64_t alignment) {
+  Header out;
+  out.append(gguf::kMagic);
+  out.number(gguf::kNewestVersion);
+  out.number(static_cast<uint64_t>(tensors.size()));
+  out.number(static_cast<uint64_t>(metadata.all().size()));
+  for (const auto& [key, value] : metadata.all()) {
+    if (key.empty() || key.size() > gguf::kMaxNameBytes)
+      throw Error(ErrorKind::kInput, "write GGUF: found a key of length {}, expected 1 to {}",
+                  key.size(), gguf::kMaxNameBytes);
+    out.string(key);
+    std::visit([&](const auto& typed) { put(out, typed); }, value);
+  }
+  std::set<std::string_view> names;
+  uint64_t offset = 0;
+  for (const TensorView& tensor : tensors) {
+    check(tensor);
+    if (!names.insert(tensor.name).second)
+      throw Error(ErrorKind::kInput, "write GGUF: tensor '{}' appears twice", tensor.name);
+    out.string(tensor.name);
+    out.number(static_cast<uint32_t>(tensor.shape.size()));
+    for (size_t i = tensor.shape.size(); i > 0; --i) out.number(tensor.shape[i - 1]);
+    out.number(info(tensor.dtype).ggml);
+    out.number(offset);
+    offset = round_up(offset + tensor.data.size(), alignment);
+  }
+  return out.bytes();
+}
+
+// A file that exists under its own name only once it is whole.
+class PendingFile {
+ public:
+  explicit PendingFile(const std::string& path) : path_(path) {
+    static std::atomic<unsigned> counter = 0;
+    temporary_ = fmt::format("{}.{}.{}.part", path, ::getpid(), counter++);
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0) fail("cannot be created");
+  }
+  PendingFile(const PendingFile&) = delete;
+  ~PendingFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+
+  void write(const void* data, size_t size) {
+    const char* at = static_cast<const char*>(data);
+    while (size > 0) {
+      constexpr size_t kLargestWrite = size_t{1} << 30;  // the system may refuse more than 2 GiB
+      const ssize_t written = ::write(fd_, at, std::min(size, kLargestWrite));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("cannot be written");
+      at += written;
+      size -= static_cast<size_t>(written);
+      position_ += static_cast<uint64_t>(written);
+    }
+  }
+
+  void pad(uint64_t alignment) {
+    constexpr char kZeros[4096] = {};
+    uint64_t size = round_up(position_, alignment) - position_;
+    for (; size > sizeof kZeros; size -= sizeof kZeros) write(kZeros, sizeof kZeros);
+    write(kZeros, size);
+  }
+
+  // A full disk may show only here.
+  void commit() {
+    if (::fsync(fd_) != 0) fail("cannot be written");
+    const int fd = fd_;
+    fd_ = -1;
+    if (::close(fd) != 0) fail("cannot be written");
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be put in place");
+    temporary_.clear();
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view what) {
+    const int code = errno;
+    throw Error(ErrorKind::kIo, "{}: {} after {} bytes: {}", path_, what, position_,
+                std::strerror(code));
+  }
+
+  const std::string& path_;
+  std::string temporary_;
+  int fd_ = -1;
+  uint64_t position_ = 0;
+};
+
+}  // namespace
+
+void write_gguf(const std::string& path, const Metadata& metadata,
+                std::span<const TensorView> tensors) {
+  const uint64_t alignment = gguf::alignment_of(metadata, path);
+  const std::string header = make_header(metadata, tensors, alignment);
+  PendingFile file(path);
+  file.write(header.data(), header.size());
+  for (const TensorView& tensor : tensors) {
+    file.pad(alignment);
+    file.write(tensor.data.data(), tensor.data.size());
+  }
+  file.pad(alignment);
+  file.commit();
+}
+
+}  // namespace veery
