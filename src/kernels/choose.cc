@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/cpu/float_kernels.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference.h"
 
@@ -11,8 +12,9 @@ namespace {
 
 // In the order of preference.
 constexpr KernelRows (*kFamilies[])() = {
-    reference_elementwise, reference_rows,   reference_linear,      reference_rms_norm,
-    reference_rope,        reference_attend, reference_attend_back, reference_cross_entropy,
+    fast_attend,      reference_elementwise, reference_rows,
+    reference_linear, reference_rms_norm,    reference_rope,
+    reference_attend, reference_attend_back, reference_cross_entropy,
 };
 
 // AVX-512 kernels without integer dot products serve both AVX-512 targets.

@@ -1,0 +1,494 @@
+// Attention over pages. One answer for a row, whatever runs with it: positions are cut into blocks
+// of 128 and segments of blocks at fixed places; in a block the scores, their largest and the
+// weighted values are found in one order, blocks merge into their segment in order and segments
+// into the row in order. A block or segment that a row does not see merges as exactly nothing, so
+// rows may share a tile, and segments may be found by different workers.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attend.cc"
+#include "kernels/cpu/foreach_f32_target.h"
+#include "kernels/cpu/simd-inl.h"
+//
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/common/pages.h"
+#include "kernels/cpu/float_kernels.h"
+
+#ifndef VEERY_KERNELS_CPU_ATTEND_CC
+#define VEERY_KERNELS_CPU_ATTEND_CC
+namespace veery::attend {
+
+constexpr int kBlock = 128;          // positions; a page holds a whole number of blocks
+constexpr int kTiles = kBlock / 16;  // score tiles of a block
+constexpr int kMaxSegments = 128;
+constexpr int kSegmentsPerSize = 16;
+constexpr int kSplitRows = 4;     // up to so many rows, segments are spread over the workers
+constexpr int kTileQueries = 48;  // queries that share a block: the block stays in L1 meanwhile
+constexpr int kStateHeader = 16;  // floats before the values of a stored state, keeps them aligned
+constexpr float kNothing =
+    -3e38F;  // the largest score of an empty set; finite, so that differences are numbers
+static_assert(kPagePositions % kBlock == 0);
+
+// Segments are one block long at first and double in length after every 16, so that few are enough
+// for any context.
+struct Segment {
+  int64_t begin = 0;
+  int64_t end = kBlock;
+  int index = 0;
+
+  void next() {
+    const int64_t length = int64_t{kBlock} << (++index / kSegmentsPerSize);
+    begin = end;
+    end = index + 1 < kMaxSegments ? begin + length : std::numeric_limits<int64_t>::max();
+  }
+};
+inline Segment segment_of(int64_t position) {
+  Segment s;
+  while (s.end <= position) s.next();
+  return s;
+}
+
+// Rows of one sequence at consecutive positions.
+struct RowTile {
+  int64_t row = 0;
+  int count = 0;
+  int sequence = 0;
+  int64_t position = 0;  // of the first row
+};
+
+struct Problem {
+  const Dispatch& d;
+  const Slots& slots;
+  const AttendAttr& attr = d.as<AttendAttr>();
+  int64_t rows = slots.count(d.out.rows);
+  int n = d.out.cols / attr.heads;  // head_dim
+  int group = attr.heads / attr.kv_heads;
+  int tile_rows = std::max(1, kTileQueries / group);
+
+  bool split() const { return rows <= kSplitRows; }
+  // The tile that starts at row `r`.
+  RowTile tile(int64_t r) const {
+    RowTile t{r, 1, slots.sequence[r], slots.positions[r]};
+    while (r + t.count < rows && t.count < tile_rows && slots.sequence[r + t.count] == t.sequence &&
+           slots.positions[r + t.count] == t.position + t.count)
+      ++t.count;
+    return t;
+  }
+  int64_t first_seen(const RowTile& t) const { return first_visible(t.position, attr.window); }
+  int64_t last_seen(const RowTile& t) const { return t.position + t.count - 1; }
+  // Of a query among rows and heads of a tile: its largest score, sum of weights, and values.
+  float* stored(int64_t row, int64_t head, int segment) const {
+    return reinterpret_cast<float*>(d.work) +
+           ((row * attr.heads + head) * kMaxSegments + segment) * (kStateHeader + n);
+  }
+};
+
+// What a worker's scratch holds for the queries of a tile, [query][..] each.
+struct Buffers {
+  float* queries;  // [n], times scale
+  float* scores;   // [kBlock]
+  float* segment;  // states of the segment at work: [kStateHeader + n]
+  float* row;      // states of the rows: [kStateHeader + n]
+  float* factors;  // [2]: of the segment's state and of the block's in their merger
+  float* keys;     // [kBlock * n], if keys are not f32
+  float* values;   // [kBlock * n], if values are not f32
+
+  static size_t floats(int most_queries, int n) {
+    return static_cast<size_t>(most_queries) * (n + kBlock + 2 * (kStateHeader + n) + 16) +
+           2 * static_cast<size_t>(kBlock) * n;
+  }
+  Buffers(std::byte* scratch, int most, int n) : queries(reinterpret_cast<float*>(scratch)) {
+    scores = queries + static_cast<size_t>(most) * n;
+    segment = scores + static_cast<size_t>(most) * kBlock;
+    row = segment + static_cast<size_t>(most) * (kStateHeader + n);
+    keys = row + static_cast<size_t>(most) * (kStateHeader + n);
+    values = keys + static_cast<size_t>(kBlock) * n;
+    factors = values + static_cast<size_t>(kBlock) * n;
+  }
+};
+
+}  // namespace veery::attend
+#endif
+
+#if VEERY_F32_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+using namespace attend;  // NOLINT(google-build-using-namespace)
+
+// Registers: 32 vectors of 16 lanes, or 16 of 8.
+constexpr bool kWide = HWY_TARGET == HWY_AVX3;
+constexpr int kMaxQueries = 6;
+constexpr int tiles_at_once(int queries) {
+  return kWide ? (queries <= 2 ? 8 : 4) : (queries == 1 ? 4 : queries <= 3 ? 2 : 1);
+}
+
+// scores[r][t * 16 + lane] = chain over i of q[r][i] * keys[t][i][lane].
+template <int R, int T>
+HWY_INLINE void score_tiles(const float* q, const float* keys, int n, float* scores) {
+  F32 acc[R][T];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) acc[r][t] = zero();
+  for (int i = 0; i < n; ++i) {
+    F32 k[T];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) k[t] = load(keys + (t * n + i) * 16);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const F32 x = set(q[r * n + i]);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) acc[r][t] = fma(x, k[t], acc[r][t]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) store(scores + r * kBlock + t * 16, acc[r][t]);
+}
+
+template <int R>
+HWY_NOINLINE void score_block(const float* q, const float* keys, int n, int first, int end,
+                              float* scores) {
+  constexpr int kAtOnce = tiles_at_once(R);
+  int t = first;
+  for (; t + kAtOnce <= end; t += kAtOnce)
+    score_tiles<R, kAtOnce>(q, keys + static_cast<int64_t>(t) * n * 16, n, scores + t * 16);
+  for (; t < end; ++t)
+    score_tiles<R, 1>(q, keys + static_cast<int64_t>(t) * n * 16, n, scores + t * 16);
+}
+
+// state = state * factors[0] + factors[1] * chain over positions of weights[r][p] * values[p][..],
+// D * 16 dimensions.
+template <int R, int D>
+HWY_INLINE void value_tiles(const float* weights, const float* values, int n, int first, int end,
+                            const float* factors, float* states) {
+  F32 acc[R][D];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < D; ++c) acc[r][c] = zero();
+  for (int p = first; p < end; ++p) {
+    F32 v[D];
+#pragma GCC unroll 8
+    for (int c = 0; c < D; ++c) v[c] = load(values + static_cast<int64_t>(p) * n + c * 16);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const F32 w = set(weights[r * kBlock + p]);
+#pragma GCC unroll 8
+      for (int c = 0; c < D; ++c) acc[r][c] = fma(w, v[c], acc[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < D; ++c) {
+      float* at = states + r * (kStateHeader + n) + c * 16;
+      const F32 kept = mul(load(at), set(factors[2 * r]));
+      store(at, fma(acc[r][c], set(factors[2 * r + 1]), kept));
+    }
+}
+
+template <int R>
+HWY_NOINLINE void value_block(const float* weights, const float* values, int n, int first, int end,
+                              const float* factors, float* states) {
+  constexpr int kAtOnce = tiles_at_once(R);
+  int c = 0;
+  for (; c + kAtOnce * 16 <= n; c += kAtOnce * 16)
+    value_tiles<R, kAtOnce>(weights, values + c, n, first, end, factors, states + c);
+  for (; c < n; c += 16) value_tiles<R, 1>(weights, values + c, n, first, end, factors, states + c);
+}
+
+using ScoreFn = void (*)(const float*, const float*, int, int, int, float*);
+using ValueFn = void (*)(const float*, const float*, int, int, int, const float*, float*);
+constexpr ScoreFn kScoreBlock[] = {score_block<1>, score_block<2>, score_block<3>,
+                                   score_block<4>, score_block<5>, score_block<6>};
+constexpr ValueFn kValueBlock[] = {value_block<1>, value_block<2>, value_block<3>,
+                                   value_block<4>, value_block<5>, value_block<6>};
+
+// The next of `left` queries to take together: groups of about one size.
+int take(int left) {
+  const int groups = (left + kMaxQueries - 1) / kMaxQueries;
+  return (left + groups - 1) / groups;
+}
+
+// How two sets of scores are brought to one largest: kept * factors[0] + added * factors[1].
+struct Merger {
+  float largest, sum;
+  float factors[2];
+};
+HWY_INLINE Merger merge(float largest, float total, float added_largest, float added_sum) {
+  const bool grows = added_largest > largest;
+  const float low = grows ? largest : added_largest;
+  const float high = grows ? added_largest : largest;
+  alignas(64) float shrink[16];
+  store(shrink, exp(set(low - high)));
+  const float kept = grows ? shrink[0] : 1;
+  const float added = grows ? 1 : shrink[0];
+  return {high, __builtin_fmaf(added_sum, added, total * kept), {kept, added}};
+}
+
+// Lanes of tile `t` outside of the positions [low, high] become `other`.
+HWY_INLINE F32 only(int t, int low, int high, F32 x, float other) {
+  alignas(64) static constexpr float kLane[] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                8, 9, 10, 11, 12, 13, 14, 15};
+  const F32 position = add(load(kLane), set(static_cast<float>(t * 16)));
+  const F32 from = select(greater(position, set(static_cast<float>(low) - 0.5F)), x, set(other));
+  return select(greater(set(static_cast<float>(high) + 0.5F), position), from, set(other));
+}
+
+// Scores -> weights of one query in the tiles [first, end) of a block; it sees the positions [low,
+// high] of the block. Weights of what it does not see are 0.
+HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end, int low, int high,
+                      float* state, float* factors) {
+  F32 most = set(kNothing);
+  for (int t = first; t < end; ++t) {
+    F32 s = load(scores + t * 16);
+    if (attr.softcap > 0) s = mul(set(attr.softcap), tanh(div(s, set(attr.softcap))));
+    if (t * 16 < low || t * 16 + 15 > high) s = only(t, low, high, s, kNothing);
+    store(scores + t * 16, s);
+    most = max(most, s);
+  }
+  const float largest = max_of(most);
+  F32 total = zero();
+  for (int t = first; t < end; ++t) {
+    F32 w = exp(sub(load(scores + t * 16), set(largest)));
+    if (t * 16 < low || t * 16 + 15 > high) w = only(t, low, high, w, 0);
+    store(scores + t * 16, w);
+    total = add(total, w);
+  }
+  const Merger m = merge(state[0], state[1], largest, sum(total));
+  state[0] = m.largest;
+  state[1] = m.sum;
+  factors[0] = m.factors[0];
+  factors[1] = m.factors[1];
+}
+
+// The block's keys or values as f32: where they lie, or converted into `buffer`.
+HWY_INLINE const float* as_f32(const Operand& cache, const std::byte* page, int64_t offset,
+                               int64_t first, int64_t end, float* buffer) {
+  if (cache.dtype == DType::kF32) return reinterpret_cast<const float*>(page) + offset;
+  const auto* half = reinterpret_cast<const uint16_t*>(page) + offset;
+  for (int64_t i = first; i < end; i += 16) store(buffer + i, load_f16(half + i));
+  return buffer;
+}
+
+// Merges one block, at `begin`, into the segment states of the tile's queries.
+void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
+                 const Buffers& b) {
+  const int n = p.n;
+  const int low = static_cast<int>(std::max<int64_t>(p.first_seen(tile) - begin, 0));
+  const int high = static_cast<int>(std::min<int64_t>(p.last_seen(tile) - begin, kBlock - 1));
+  const int first = low / 16;
+  const int end = high / 16 + 1;
+  const float* keys = as_f32(p.d.in[1], page_of(p.d.in[1], p.slots, tile.sequence, begin),
+                             key_offset(kv_head, begin, n), first * 16 * n, end * 16 * n, b.keys);
+  const float* values = as_f32(p.d.in[2], page_of(p.d.in[2], p.slots, tile.sequence, begin),
+                               value_offset(kv_head, begin, n), low * n, (high + 1) * n, b.values);
+  const int queries = tile.count * p.group;
+  for (int i = 0, r; i < queries; i += r) {
+    r = take(queries - i);
+    float* scores = b.scores + i * kBlock;
+    float* states = b.segment + i * (kStateHeader + n);
+    kScoreBlock[r - 1](b.queries + i * n, keys, n, first, end, scores);
+    for (int k = 0; k < r; ++k) {
+      const int64_t position = tile.position + (i + k) / p.group;
+      const int64_t from = first_visible(position, p.attr.window) - begin;
+      weigh(p.attr, scores + k * kBlock, first, end,
+            static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
+            static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
+            states + k * (kStateHeader + n), b.factors + 2 * (i + k));
+    }
+    kValueBlock[r - 1](scores, values, n, low, high + 1, b.factors + 2 * i, states + kStateHeader);
+  }
+}
+
+void clear(float* states, int queries, int n) {
+  for (int i = 0; i < queries; ++i, states += kStateHeader + n) {
+    states[0] = kNothing;
+    std::fill(states + 1, states + kStateHeader + n, 0.0F);
+  }
+}
+
+void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
+  for (int r = 0; r < tile.count; ++r) {
+    const float* q = p.d.in[0].row<float>(tile.row + r) + kv_head * p.group * p.n;
+    float* to = b.queries + r * p.group * p.n;
+    for (int i = 0; i < p.group * p.n; i += 16) store(to + i, mul(load(q + i), set(p.attr.scale)));
+  }
+}
+
+// The states of the tile's queries over one segment, in b.segment.
+void find_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
+                  const Buffers& b) {
+  clear(b.segment, tile.count * p.group, p.n);
+  const int64_t last = std::min(p.last_seen(tile), s.end - 1);
+  for (int64_t begin = std::max(p.first_seen(tile) / kBlock * kBlock, s.begin); begin <= last;
+       begin += kBlock)
+    merge_block(p, tile, kv_head, begin, b);
+}
+
+HWY_INLINE void merge_state(const float* added, int n, float* state) {
+  const Merger m = merge(state[0], state[1], added[0], added[1]);
+  state[0] = m.largest;
+  state[1] = m.sum;
+  for (int i = kStateHeader; i < kStateHeader + n; i += 16) {
+    const F32 kept = mul(load(state + i), set(m.factors[0]));
+    store(state + i, fma(load(added + i), set(m.factors[1]), kept));
+  }
+}
+
+HWY_INLINE void finish(const float* state, int n, float* out) {
+  for (int i = 0; i < n; i += 16)
+    store(out + i, div(load(state + kStateHeader + i), set(state[1])));
+}
+
+// All of a tile.
+void attend_tile(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
+  const int queries = tile.count * p.group;
+  const int size = kStateHeader + p.n;
+  load_queries(p, tile, kv_head, b);
+  clear(b.row, queries, p.n);
+  for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next()) {
+    find_segment(p, tile, kv_head, s, b);
+    for (int i = 0; i < queries; ++i) merge_state(b.segment + i * size, p.n, b.row + i * size);
+  }
+  for (int i = 0; i < queries; ++i)
+    finish(b.row + i * size, p.n,
+           p.d.out.row<float>(tile.row + i / p.group) + (kv_head * p.group + i % p.group) * p.n);
+}
+
+// One segment of a tile, kept for the second phase.
+void attend_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
+                    const Buffers& b) {
+  load_queries(p, tile, kv_head, b);
+  find_segment(p, tile, kv_head, s, b);
+  const int size = kStateHeader + p.n;
+  for (int i = 0; i < tile.count * p.group; ++i)
+    std::copy_n(b.segment + i * size, size,
+                p.stored(tile.row + i / p.group, kv_head * p.group + i % p.group, s.index));
+}
+
+// Positions that a tile's rows see, in a segment or in all: what its work is in proportion to.
+int64_t cost(const Problem& p, const RowTile& t) {
+  return t.count * ((p.last_seen(t) - p.first_seen(t)) + kBlock);
+}
+int64_t cost(const Problem& p, const RowTile& t, const Segment& s) {
+  return t.count * (std::min(p.last_seen(t), s.end - 1) - std::max(p.first_seen(t), s.begin) + 16);
+}
+
+// Hands each worker items of about the same total cost: item i goes to the worker in whose share
+// its middle lies.
+struct Turn {
+  int64_t total;
+  const Worker& worker;
+  int64_t done = 0;
+  bool mine(int64_t item_cost) {
+    const int64_t middle = 2 * done + item_cost;
+    done += item_cost;
+    return middle * worker.count / (2 * total) == worker.index;
+  }
+};
+
+void attend_phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem p{d, slots};
+  const Buffers b(worker.scratch, p.tile_rows * p.group, p.n);
+  int64_t total = 0;
+  for (int64_t r = 0; r < p.rows;) {
+    const RowTile tile = p.tile(r);
+    r += tile.count;
+    if (!p.split()) {
+      total += cost(p, tile);
+      continue;
+    }
+    for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next())
+      total += cost(p, tile, s);
+  }
+  Turn turn{total * p.attr.kv_heads, worker};
+  for (int h = 0; h < p.attr.kv_heads; ++h) {
+    for (int64_t r = 0; r < p.rows;) {
+      const RowTile tile = p.tile(r);
+      r += tile.count;
+      if (!p.split()) {
+        if (turn.mine(cost(p, tile))) attend_tile(p, tile, h, b);
+        continue;
+      }
+      for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next())
+        if (turn.mine(cost(p, tile, s))) attend_segment(p, tile, h, s, b);
+    }
+  }
+}
+
+void combine_phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem p{d, slots};
+  if (!p.split()) return;
+  auto* state = reinterpret_cast<float*>(worker.scratch);
+  const Share items = share(p.rows * p.attr.heads, 1, worker);
+  for (int64_t i = items.begin; i < items.end; ++i) {
+    const int64_t r = i / p.attr.heads;
+    const int64_t h = i % p.attr.heads;
+    const int64_t last = slots.positions[r];
+    clear(state, 1, p.n);
+    for (Segment s = segment_of(first_visible(last, p.attr.window)); s.begin <= last; s.next())
+      merge_state(p.stored(r, h, s.index), p.n, state);
+    finish(state, p.n, d.out.row<float>(r) + h * p.n);
+  }
+}
+
+}  // namespace
+
+extern const KernelFn kAttendPhases[2] = {attend_phase, combine_phase};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+size_t stored_bytes(const Dispatch& d, int64_t rows, int) {
+  const auto& attr = d.as<AttendAttr>();
+  const int64_t state = attend::kStateHeader + d.out.cols / attr.heads;
+  const int64_t most = std::min<int64_t>(rows, attend::kSplitRows);
+  return static_cast<size_t>(most * attr.heads * attend::kMaxSegments * state) * sizeof(float);
+}
+size_t buffer_bytes(const Dispatch& d, int64_t, int) {
+  const auto& attr = d.as<AttendAttr>();
+  const int group = attr.heads / attr.kv_heads;
+  const int queries = std::max(1, attend::kTileQueries / group) * group;
+  return attend::Buffers::floats(queries, d.out.cols / attr.heads) * sizeof(float);
+}
+
+bool accepts(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_cache(d.in[1]) && is_cache(d.in[2]) && is_matrix(d.out) &&
+         d.out.cols / d.as<AttendAttr>().heads % 16 == 0;
+}
+
+const KernelRow kRows[] = {
+    {Op::kAttend,
+     Target::kAvx512,
+     accepts,
+     {"attend_avx512",
+      {N_AVX3::kAttendPhases[0], N_AVX3::kAttendPhases[1]},
+      stored_bytes,
+      buffer_bytes}},
+    {Op::kAttend,
+     Target::kAvx2,
+     accepts,
+     {"attend_avx2",
+      {N_AVX2::kAttendPhases[0], N_AVX2::kAttendPhases[1]},
+      stored_bytes,
+      buffer_bytes}},
+};
+
+}  // namespace
+
+KernelRows fast_attend() { return kRows; }
+
+}  // namespace veery
+#endif

@@ -1,0 +1,147 @@
+#include "kernels/kernel_runner.h"
+
+namespace veery::test {
+namespace {
+
+/// Sequences whose caches are filled; queries for some rows of them.
+struct Scene {
+  AttendAttr attr;
+  int n;  ///< head_dim
+  Batch batch;
+  Matrix q;
+  Cache keys, values;
+
+  Scene(const AttendAttr& a, int head_dim, DType type, const std::vector<int>& lengths,
+        const Batch& rows)
+      : attr(a),
+        n(head_dim),
+        batch(rows),
+        q(1, 1),
+        keys(rows, true, type, a.kv_heads, head_dim),
+        values(rows, false, type, a.kv_heads, head_dim) {
+    Random random(11);
+    q = random_matrix(batch.slots().rows, a.heads * n, random, 1.5F);
+    for (size_t seq = 0; seq < lengths.size(); ++seq) {
+      Batch fill = batch;
+      fill.positions.clear();
+      fill.sequence.clear();
+      fill.add(static_cast<int>(seq), 0, lengths[seq]);
+      const Matrix k = random_matrix(lengths[seq], a.kv_heads * n, random);
+      const Matrix v = random_matrix(lengths[seq], a.kv_heads * n, random);
+      const StateAttr state{.kv_heads = a.kv_heads};
+      run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, state, fill.slots());
+      run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, state, fill.slots());
+    }
+  }
+
+  /// The rows [first, first + count) of the batch as a run of their own.
+  void attend(Matrix& out, int first, int count, RunWith with) const {
+    Slots slots = batch.slots();
+    slots.rows = slots.outputs = count;
+    slots.positions += first;
+    slots.sequence += first;
+    const auto part = [&](const Matrix& m) {
+      Operand o = m.operand;
+      o.data += first * o.stride;
+      o.rows = kTokenRows;
+      return o;
+    };
+    run(Op::kAttend, {part(q), keys.operand, values.operand}, part(out), attr, slots, with);
+  }
+  Matrix attend(RunWith with) const {
+    Matrix out(q.operand.rows, attr.heads * n);
+    attend(out, 0, static_cast<int>(q.operand.rows), with);
+    return out;
+  }
+};
+
+std::vector<Target> fast_targets() {
+  std::vector<Target> targets = supported_targets();
+  targets.pop_back();
+  return targets;
+}
+
+struct Setting {
+  AttendAttr attr;
+  int n;
+  DType type;
+};
+const Setting kSettings[] = {
+    {{.heads = 9, .kv_heads = 3, .scale = 0.125F}, 64, DType::kF32},
+    {{.heads = 4, .kv_heads = 1, .scale = 0.0625F, .window = 100}, 256, DType::kF16},
+    {{.heads = 2, .kv_heads = 2, .scale = 0.2F, .softcap = 2}, 16, DType::kF32},
+    {{.heads = 7, .kv_heads = 1, .scale = 0.1F, .window = 1}, 80, DType::kF32},
+    {{.heads = 16, .kv_heads = 2, .scale = 0.1F, .window = 300, .softcap = 5}, 48, DType::kF16},
+};
+
+// Two prompts, one from its start and one continued, and single rows of others.
+Batch mixed_rows() {
+  Batch batch(5, 1024);
+  batch.add(0, 0, 150);
+  batch.add(3, 990, 1);
+  batch.add(1, 377, 61);
+  batch.add(2, 0, 1);
+  batch.add(4, 127, 1);
+  batch.add(3, 991, 2);
+  return batch;
+}
+const std::vector<int> kLengths = {150, 438, 1, 993, 128};
+
+TEST(Attend, FastIsTheReference) {
+  for (const Setting& s : kSettings) {
+    const Scene scene(s.attr, s.n, s.type, kLengths, mixed_rows());
+    const Matrix expected = scene.attend({});
+    for (Target target : fast_targets())
+      expect_near(scene.attend({.target = target, .workers = 2}), expected, 1e-5,
+                  name(target).data());
+  }
+}
+
+TEST(Attend, ARowHasOneAnswerInAnyBatchChunkOrTeam) {
+  for (const Setting& s : kSettings) {
+    const Scene scene(s.attr, s.n, s.type, kLengths, mixed_rows());
+    const int rows = scene.batch.slots().rows;
+    const Matrix whole = scene.attend({.target = fast_targets()[0]});
+    for (Target target : fast_targets()) {
+      for (int workers : {1, 2, 3, 7})
+        expect_same_bits(scene.attend({.target = target, .workers = workers}), whole, "workers");
+      for (int chunk : {1, 2, 4, 5, 33}) {
+        Matrix out(rows, s.attr.heads * s.n);
+        for (int first = 0; first < rows; first += chunk)
+          scene.attend(out, first, std::min(chunk, rows - first),
+                       {.target = target, .workers = 1 + chunk % 3});
+        expect_same_bits(out, whole, "chunks");
+      }
+    }
+  }
+}
+
+TEST(Attend, LongContextSegmentsGrow) {
+  // Beyond 2048 and 6144 positions segments are longer.
+  Batch batch(1, 7000);
+  batch.add(0, 6990, 9);
+  const Scene scene({.heads = 2, .kv_heads = 1, .scale = 0.3F}, 16, DType::kF32, {7000}, batch);
+  const Matrix expected = scene.attend({});
+  for (Target target : fast_targets()) {
+    const Matrix whole = scene.attend({.target = target, .workers = 2});
+    expect_near(whole, expected, 1e-5);
+    Matrix single(9, 32);
+    for (int r = 0; r < 9; ++r) scene.attend(single, r, 1, {.target = target, .workers = 5});
+    expect_same_bits(single, whole);
+  }
+}
+
+TEST(Attend, HugeScoresDoNotOverflow) {
+  Batch batch(1, 300);
+  batch.add(0, 0, 300);
+  const Scene scene({.heads = 1, .kv_heads = 1, .scale = 1e4F}, 16, DType::kF32, {300}, batch);
+  const Matrix expected = scene.attend({});
+  for (Target target : fast_targets()) {
+    const Matrix out = scene.attend({.target = target});
+    for (int r = 0; r < 300; ++r)
+      for (int c = 0; c < 16; ++c) ASSERT_NEAR(out[r][c], expected[r][c], 0.05) << r;
+  }
+}
+
+}  // namespace
+}  // namespace veery::test

@@ -1,0 +1,186 @@
+#include "kernels/kernel_runner.h"
+
+namespace veery::test {
+namespace {
+
+/// One differentiable op: its inputs, and what else it takes.
+struct Case {
+  Op op;
+  std::vector<Operand> in;
+  Matrix out;
+  Attr attr;
+  Slots slots;
+  double tolerance = 1e-3;
+
+  void forward() const { run(op, in, out.operand, attr, slots, {.workers = 3}); }
+};
+
+/// The gradient of sum(weight * forward) by input `which`, by central differences, against `grad`.
+void expect_gradient(const Case& c, const Matrix& weight, size_t which, const Matrix& grad) {
+  const Operand& x = c.in[which];
+  const auto loss = [&] {
+    c.forward();
+    double sum = 0;
+    for (int64_t r = 0; r < c.out.operand.rows; ++r)
+      for (int32_t k = 0; k < c.out.operand.cols; ++k) sum += double{weight[r][k]} * c.out[r][k];
+    return sum;
+  };
+  for (int64_t r = 0; r < x.rows; ++r) {
+    for (int32_t k = 0; k < x.cols; ++k) {
+      float& at = x.row<float>(r)[k];
+      const float kept = at;
+      const auto slope = [&](float step) {
+        at = kept + step;
+        const double up = loss();
+        const float high = at;
+        at = kept - step;
+        const double down = loss();
+        const double width = double{high} - at;
+        at = kept;
+        return (up - down) / width;
+      };
+      // Richardson: removes the error of second order.
+      const double expected = (4 * slope(0.01F) - slope(0.02F)) / 3;
+      ASSERT_NEAR(grad[r][k], expected, c.tolerance * (1 + std::abs(expected)))
+          << "at " << r << ", " << k;
+    }
+  }
+}
+
+TEST(GradientKernels, OfActivations) {
+  Random random(1);
+  const Matrix x = random_matrix(3, 17, random, 2);
+  const Matrix dy = random_matrix(3, 17, random);
+  Matrix dx(3, 17);
+  const struct {
+    Op forward, back;
+    Attr attr;
+  } ops[] = {{Op::kSilu, Op::kSiluBack, {}},
+             {Op::kGelu, Op::kGeluBack, {}},
+             {Op::kSoftcap, Op::kSoftcapBack, ScaleAttr{1.7F}}};
+  for (const auto& op : ops) {
+    const Case c{op.forward, {x.operand}, Matrix(3, 17), op.attr, plain_slots(3)};
+    run(op.back, {dy.operand, x.operand}, dx.operand, op.attr, c.slots, {.workers = 2});
+    expect_gradient(c, dy, 0, dx);
+  }
+}
+
+TEST(GradientKernels, OfLinear) {
+  Random random(2);
+  const Matrix x = random_matrix(5, 7, random);
+  const Matrix w = random_matrix(3, 7, random);
+  const Matrix dy = random_matrix(5, 3, random);
+  Matrix dx(5, 7);
+  Matrix dw(3, 7);
+  const Case c{
+      Op::kLinear, {x.operand, {}, {}, w.operand}, Matrix(5, 3), LinearAttr{}, plain_slots(5)};
+  run(Op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.slots, {.workers = 2});
+  run(Op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.slots, {.workers = 2});
+  expect_gradient(c, dy, 0, dx);
+  expect_gradient(c, dy, 3, dw);
+}
+
+TEST(GradientKernels, OfRmsNormInGroups) {
+  for (int groups : {1, 3}) {
+    Random random(3);
+    const Matrix x = random_matrix(4, 15, random);
+    const Matrix w = random_matrix(1, 15 / groups, random);
+    const Matrix dy = random_matrix(4, 15, random);
+    Matrix dx(4, 15);
+    Matrix dw(1, 15 / groups);
+    const NormAttr attr{.eps = 0.1F, .groups = groups};
+    const Case c{Op::kRmsNorm, {x.operand, w.operand}, Matrix(4, 15), attr, plain_slots(4)};
+    run(Op::kRmsNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots,
+        {.workers = 2});
+    run(Op::kRmsNormBackW, {dy.operand, x.operand}, dw.operand, attr, c.slots, {.workers = 2});
+    expect_gradient(c, dy, 0, dx);
+    expect_gradient(c, dy, 1, dw);
+  }
+}
+
+TEST(GradientKernels, OfAttendWithGroupsWindowAndSoftcap) {
+  for (const AttendAttr base :
+       {AttendAttr{.heads = 4, .kv_heads = 2, .scale = 0.6F},
+        AttendAttr{.heads = 3, .kv_heads = 1, .scale = 0.6F, .window = 3},
+        AttendAttr{.heads = 2, .kv_heads = 2, .scale = 0.6F, .softcap = 2}}) {
+    Random random(4);
+    Batch batch(2, 16);
+    batch.add(0, 0, 6);
+    batch.add(1, 0, 3);
+    const int n = 5;
+    const Matrix q = random_matrix(9, base.heads * n, random);
+    const Matrix k = random_matrix(9, base.kv_heads * n, random);
+    const Matrix v = random_matrix(9, base.kv_heads * n, random);
+    const Matrix dy = random_matrix(9, base.heads * n, random);
+    const Case c{Op::kAttend,
+                 {q.operand, k.operand, v.operand},
+                 Matrix(9, base.heads * n),
+                 base,
+                 batch.slots()};
+    for (int part = 0; part < 3; ++part) {
+      AttendAttr attr = base;
+      attr.part = part;
+      Matrix grad(9, c.in[static_cast<size_t>(part)].cols);
+      run(Op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand}, grad.operand, attr,
+          c.slots, {.workers = 3});
+      expect_gradient(c, dy, static_cast<size_t>(part), grad);
+    }
+  }
+}
+
+TEST(GradientKernels, OfRopeIsTheOppositeRotation) {
+  Random random(5);
+  const Matrix positions = indices({0, 7, 1000});
+  Matrix angles(3, 6);
+  run(Op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 6}, plain_slots(3));
+  for (bool interleaved : {false, true}) {
+    const Matrix x = random_matrix(3, 20, random);
+    const Matrix dy = random_matrix(3, 20, random);
+    Matrix dx(3, 20);
+    RopeAttr attr{.heads = 2, .dims = 6, .interleaved = interleaved};
+    const Case c{Op::kRope, {x.operand, angles.operand}, Matrix(3, 20), attr, plain_slots(3)};
+    attr.sign = -1;
+    run(Op::kRope, {dy.operand, angles.operand}, dx.operand, attr, c.slots);
+    expect_gradient(c, dy, 0, dx);
+  }
+}
+
+TEST(GradientKernels, OfEmbedAndSelectRowsAddUp) {
+  Random random(6);
+  const Matrix tokens = indices({2, 0, 2, 4});
+  const Matrix table = random_matrix(5, 7, random);
+  const Matrix dy = random_matrix(4, 7, random);
+  Matrix grad(5, 7);
+  const Case c{
+      Op::kEmbed, {tokens.operand, table.operand}, Matrix(4, 7), ScaleAttr{1.5F}, plain_slots(4)};
+  run(Op::kEmbedBack, {dy.operand, tokens.operand, table.operand}, grad.operand, ScaleAttr{1.5F},
+      c.slots, {.workers = 2});
+  expect_gradient(c, dy, 1, grad);
+
+  Slots slots = plain_slots(5);
+  slots.outputs = 3;
+  const Matrix picked = indices({0, 3, 4});
+  const Matrix d_picked = random_matrix(3, 7, random);
+  const Case select{Op::kSelectRows, {table.operand, picked.operand}, Matrix(3, 7), {}, slots};
+  run(Op::kSelectRowsBack, {d_picked.operand, picked.operand}, grad.operand, {}, slots,
+      {.workers = 2});
+  expect_gradient(select, d_picked, 0, grad);
+}
+
+TEST(GradientKernels, OfCrossEntropyLeavesOutMinusOne) {
+  Random random(7);
+  const Matrix logits = random_matrix(4, 11, random, 2);
+  const Matrix targets = indices({3, -1, 10, 0});
+  Matrix dy(1, 1);
+  dy[0][0] = 1.7F;
+  Matrix grad(4, 11);
+  const Case c{
+      Op::kCrossEntropy, {logits.operand, targets.operand}, Matrix(1, 1), {}, plain_slots(4)};
+  run(Op::kCrossEntropyBack, {dy.operand, logits.operand, targets.operand}, grad.operand, {},
+      c.slots, {.workers = 2});
+  expect_gradient(c, dy, 0, grad);
+  for (int i = 0; i < 11; ++i) EXPECT_EQ(grad[1][i], 0);
+}
+
+}  // namespace
+}  // namespace veery::test

@@ -1,0 +1,141 @@
+// kernel_runner.h: matrices, slots and caches for kernel tests, and a way to run one op with a
+// number of workers.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/kernels.h"
+
+namespace veery::test {
+
+/// Memory aligned to 64 bytes.
+class Bytes {
+ public:
+  explicit Bytes(size_t size = 0) : storage_(size + 64) {}
+  std::byte* data() {
+    return storage_.data() + (64 - reinterpret_cast<uintptr_t>(storage_.data()) % 64) % 64;
+  }
+
+ private:
+  std::vector<std::byte> storage_;
+};
+
+/// An f32 or i32 matrix; `pad` more columns than it shows, so that strides matter.
+struct Matrix {
+  Matrix(int64_t rows, int32_t cols, DType type = DType::kF32, int pad = 3)
+      : bytes(std::make_shared<Bytes>(static_cast<size_t>(rows * (cols + pad) * 4))) {
+    operand = {bytes->data(), (cols + pad) * int64_t{4}, rows, cols, type, Layout::kRowMajor};
+  }
+  float* operator[](int64_t r) { return operand.row<float>(r); }
+  const float* operator[](int64_t r) const { return operand.row<float>(r); }
+
+  std::shared_ptr<Bytes> bytes;
+  Operand operand;
+};
+
+inline Matrix random_matrix(int64_t rows, int32_t cols, Random& random, float scale = 1) {
+  Matrix m(rows, cols);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int32_t c = 0; c < cols; ++c) m[r][c] = scale * random.normal();
+  return m;
+}
+
+inline Matrix indices(const std::vector<int32_t>& values) {
+  Matrix m(static_cast<int64_t>(values.size()), 1, DType::kI32, 0);
+  std::copy(values.begin(), values.end(), m.operand.row<int32_t>(0));
+  return m;
+}
+
+/// Rows of some sequences and the pages of their caches.
+struct Batch {
+  std::vector<int32_t> positions, sequence;
+  std::shared_ptr<std::vector<std::vector<int32_t>>> pages;  ///< of each sequence; copies share it
+  std::vector<PageTable> tables;
+  int page_count = 0;
+
+  /// Sequences with room for `capacity` positions each; their pages are interleaved.
+  Batch(int sequences, int capacity)
+      : pages(std::make_shared<std::vector<std::vector<int32_t>>>(static_cast<size_t>(sequences))) {
+    for (int p = 0; p < (capacity + kPagePositions - 1) / kPagePositions; ++p)
+      for (auto& list : *pages) list.insert(list.begin() + p / 2, page_count++);
+    for (auto& list : *pages) tables.push_back({list.data(), static_cast<int32_t>(list.size())});
+  }
+  void add(int seq, int first, int count) {
+    for (int i = 0; i < count; ++i) {
+      positions.push_back(first + i);
+      sequence.push_back(seq);
+    }
+  }
+  Slots slots() const {
+    Slots s;
+    s.rows = s.outputs = static_cast<int32_t>(positions.size());
+    s.sequences = static_cast<int32_t>(pages->size());
+    s.positions = positions.data();
+    s.sequence = sequence.data();
+    s.tables = tables.data();
+    return s;
+  }
+};
+
+struct Cache {
+  Cache(const Batch& batch, bool keys, DType type, int kv_heads, int head_dim) {
+    const int64_t page =
+        int64_t{kPagePositions} * kv_heads * head_dim * (type == DType::kF16 ? 2 : 4);
+    const size_t size = static_cast<size_t>(page * batch.page_count);
+    bytes = std::make_shared<Bytes>(size);
+    std::fill_n(bytes->data(), size, std::byte{0xff});  // NaN, where nothing was written
+    operand = {bytes->data(),       page, batch.page_count,
+               kv_heads * head_dim, type, keys ? Layout::kKeyPages : Layout::kValuePages};
+  }
+  std::shared_ptr<Bytes> bytes;
+  Operand operand;
+};
+
+struct RunWith {
+  Target target = Target::kReference;
+  int workers = 1;
+};
+
+/// Runs one op; the workers take their turns in each phase.
+inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+                const Slots& slots, RunWith with = {}) {
+  Dispatch d;
+  std::copy(in.begin(), in.end(), d.in.begin());
+  d.out = out;
+  d.attr = attr;
+  const int64_t rows = std::max(slots.rows, slots.outputs);
+  const Kernel kernel = choose_kernel(op, d, {with.target, rows});
+  Bytes work(kernel.work != nullptr ? kernel.work(d, rows, with.workers) : 0);
+  d.work = work.data();
+  const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, rows, with.workers) : 0;
+  std::vector<Bytes> own(static_cast<size_t>(with.workers), Bytes(scratch));
+  for (const KernelFn phase : kernel.phases)
+    for (int i = 0; phase != nullptr && i < with.workers; ++i)
+      phase(d, slots, {i, with.workers, own[static_cast<size_t>(i)].data()});
+}
+
+inline void expect_near(const Matrix& a, const Matrix& b, double tolerance, const char* what = "") {
+  for (int64_t r = 0; r < a.operand.rows; ++r)
+    for (int32_t c = 0; c < a.operand.cols; ++c)
+      ASSERT_NEAR(a[r][c], b[r][c], tolerance * (1 + std::abs(b[r][c])))
+          << what << " at " << r << ", " << c;
+}
+inline void expect_same_bits(const Matrix& a, const Matrix& b, const char* what = "") {
+  for (int64_t r = 0; r < a.operand.rows; ++r)
+    for (int32_t c = 0; c < a.operand.cols; ++c)
+      ASSERT_EQ(__builtin_bit_cast(uint32_t, a[r][c]), __builtin_bit_cast(uint32_t, b[r][c]))
+          << what << " at " << r << ", " << c << ": " << a[r][c] << " and " << b[r][c];
+}
+
+inline Slots plain_slots(int32_t rows) {
+  Slots s;
+  s.rows = s.outputs = rows;
+  return s;
+}
+
+}  // namespace veery::test
