@@ -17,6 +17,9 @@ endif()
 # Results must not depend on where the compiler finds a multiply next to an addition: fused operations
 # are written out where they are wanted (docs/architecture.md, numbers).
 add_compile_options(-Wall -Wextra -Wshadow -Werror -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # GCC 12 warns of its own std::string::operator+ (GCC bug 105651)
+endif()
 if(VEERY_SANITIZE)
   add_compile_options(-fsanitize=${VEERY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${VEERY_SANITIZE})
