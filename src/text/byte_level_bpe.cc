@@ -130,8 +130,11 @@ void ByteLevelBpe::start_symbols(std::string_view word, std::vector<Symbol>& sym
   symbols.clear();
   const auto size = static_cast<uint32_t>(word.size());
   if (!info_.plain_bytes) {
-    for (uint32_t i = 0; i < size; ++i)
-      symbols.push_back({byte_ids_[static_cast<unsigned char>(word[i])], i, i + 1});
+    // A byte that the vocabulary lacks disappears before merging, as in the models' own tokenizers.
+    for (uint32_t i = 0; i < size; ++i) {
+      const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
+      if (id >= 0) symbols.push_back({id, i, i + 1});
+    }
     return;
   }
   for (uint32_t i = 0; i < size;) {

@@ -122,7 +122,8 @@ Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaul
   return special;
 }
 
-SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, bool strip_after) {
+SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, const Options& options) {
+  bool marks = false;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
     const TokenType type = vocabulary.type(id);
     const bool user = type == TokenType::kUserDefined;
@@ -130,9 +131,18 @@ SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, bool strip_after) {
     const std::string_view text = vocabulary.bytes(id);
     if (text.empty()) continue;
     const bool keeps_spaces = text == "<unk>" || text == "<s>" || text == "<|endoftext|>";
-    entries_.push_back({text, id, !user, strip_after && !keeps_spaces});
+    const bool strip = options.strip_after && !keeps_spaces;
+    entries_.push_back({text, id, !user, strip});
     if (user) user_first_[static_cast<unsigned char>(text[0])] = 1;
+    marks |= text.find(kSpaceMark) != std::string_view::npos;
+    if (!user || !options.spaces_are_marks || text.find_first_not_of(' ') != text.npos) continue;
+    has_space_runs_ = true;
+    std::string& run = marks_.emplace_back();
+    for (size_t i = 0; i < text.size(); ++i) run += kSpaceMark;
+    entries_.push_back({run, id, false, strip});
+    user_first_[static_cast<unsigned char>(kSpaceMark[0])] = 1;
   }
+  has_space_runs_ &= !marks;
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.text < b.text; });
   for (const Entry& entry : entries_) ++first_[static_cast<unsigned char>(entry.text[0]) + 1U];

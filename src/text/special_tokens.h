@@ -3,6 +3,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +12,9 @@
 #include "text/vocabulary.h"
 
 namespace veery {
+
+/// U+2581, LOWER ONE EIGHTH BLOCK: how SentencePiece writes a space.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 /// Ids and flags that hold where the metadata says nothing.
 struct SpecialDefaults {
@@ -26,8 +31,14 @@ Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaul
 /// Finds control, user-defined and unknown tokens in text, leftmost first and the longest there.
 class SpecialMatcher {
  public:
-  /// `strip_after`: spaces after a control token belong to it (Phi-3).
-  SpecialMatcher(const Vocabulary& vocabulary, bool strip_after);
+  struct Options {
+    bool strip_after = false;       ///< spaces after a special token belong to it (Phi-3)
+    bool spaces_are_marks = false;  ///< a run of U+2581 is the same token as that run of spaces
+  };
+  SpecialMatcher(const Vocabulary& vocabulary, const Options& options);
+
+  /// Some user-defined token is a run of spaces, and none has U+2581 in it (Gemma).
+  bool has_space_runs() const { return has_space_runs_; }
 
   struct Match {
     int32_t id = -1;  ///< -1: none
@@ -38,12 +49,14 @@ class SpecialMatcher {
 
  private:
   struct Entry {
-    std::string_view text;  // of the vocabulary
+    std::string_view text;  // of the vocabulary or marks_
     int32_t id;
     bool control, strip_after;
   };
   const Entry* longest_at(std::string_view rest, bool parse_special) const;
 
+  bool has_space_runs_ = false;
+  std::deque<std::string> marks_;          // texts that are not in the vocabulary
   std::vector<Entry> entries_;             // sorted by text
   std::array<uint32_t, 257> first_{};      // entries by first byte: [first_[b], first_[b + 1])
   std::array<uint8_t, 256> user_first_{};  // some user-defined token begins so

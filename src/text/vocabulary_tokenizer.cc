@@ -15,6 +15,33 @@ bool is_phi3(const Metadata& metadata) {
   return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
 }
 
+// Appends `text` with its space marks as spaces.
+void append_with_spaces(std::string_view text, std::string& out) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t mark = std::min(text.find(kSpaceMark, at), text.size());
+    out += text.substr(at, mark - at);
+    if (mark < text.size()) out.push_back(' ');
+    at = mark + kSpaceMark.size();
+  }
+}
+
+// A lone mark in the text is a space among spaces; a run of marks is a token of its own (Gemma's
+// tokenizer.json).
+void append_lone_marks_as_spaces(std::string_view text, std::string& out) {
+  const auto mark_at = [&](size_t at) { return text.substr(at, 3) == kSpaceMark; };
+  for (size_t at = 0; at < text.size();) {
+    const size_t mark = std::min(text.find(kSpaceMark, at), text.size());
+    out += text.substr(at, mark - at);
+    size_t end = mark;
+    while (end < text.size() && mark_at(end)) end += kSpaceMark.size();
+    if (end == mark + kSpaceMark.size())
+      out.push_back(' ');
+    else
+      out += text.substr(mark, end - mark);
+    at = end;
+  }
+}
+
 }  // namespace
 
 VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vocabulary,
@@ -22,7 +49,7 @@ VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vo
     : vocabulary_(std::move(vocabulary)),
       spaces_are_marks_(spaces_are_marks),
       matcher_((special_ = resolve_special(metadata, defaults, vocabulary_), vocabulary_),
-               is_phi3(metadata)) {
+               {.strip_after = is_phi3(metadata), .spaces_are_marks = spaces_are_marks}) {
   size_ = vocabulary_.size();
 }
 
@@ -31,6 +58,12 @@ std::vector<int32_t> VocabularyTokenizer::encode(std::string_view text,
   if (text.size() > UINT32_MAX)
     throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
                 text.size(), UINT32_MAX);
+  std::string spaced;
+  if (spaces_are_marks_ && matcher_.has_space_runs() &&
+      text.find(kSpaceMark) != std::string_view::npos) {
+    append_lone_marks_as_spaces(text, spaced);
+    text = spaced;
+  }
   std::vector<int32_t> out;
   if (options.add_special && special_.add_bos && special_.bos >= 0) out.push_back(special_.bos);
   bool starts = true;
@@ -76,12 +109,7 @@ void VocabularyTokenizer::append_piece(int32_t id, bool show_special, std::strin
     out += text;
     return;
   }
-  for (size_t at = 0; at < text.size();) {
-    const size_t mark = std::min(text.find(kSpaceMark, at), text.size());
-    out += text.substr(at, mark - at);
-    if (mark < text.size()) out.push_back(' ');
-    at = mark + kSpaceMark.size();
-  }
+  append_with_spaces(text, out);
 }
 
 std::string VocabularyTokenizer::piece(int32_t id, bool special) const {

@@ -41,7 +41,4 @@ class VocabularyTokenizer : public Tokenizer {
   SpecialMatcher matcher_;
 };
 
-/// U+2581, LOWER ONE EIGHTH BLOCK: how SentencePiece writes a space.
-inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
-
 }  // namespace veery
