@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "dtype/decode.h"
@@ -236,11 +237,14 @@ void encode_plain(std::span<const float> in, std::span<std::byte> out, Convert c
   }
 }
 
-void check_finite(DType type, std::span<const float> in) {
+// Also refuses what no f16 scale can reach, so that squares stay finite in the search.
+void check_range(DType type, std::span<const float> in) {
+  const float limit = type == DType::kQ8_K ? std::numeric_limits<float>::max() : 1e12F;
   for (size_t i = 0; i < in.size(); ++i)
-    if (!std::isfinite(in[i]))
-      throw Error(ErrorKind::kInput, "encode {}: element {} is {}, expected a finite number",
-                  info(type).name, i, in[i]);
+    if (!(std::fabs(in[i]) <= limit))
+      throw Error(ErrorKind::kInput,
+                  "encode {}: element {} is {}, expected a finite number up to {:.2g}",
+                  info(type).name, i, in[i], limit);
 }
 
 }  // namespace
@@ -251,7 +255,7 @@ void encode(DType type, std::span<const float> in, std::span<std::byte> out) {
     throw Error(ErrorKind::kInput,
                 "encode {}: found room for {} bytes, expected {} for {} elements", info(type).name,
                 out.size(), needed, in.size());
-  if (info(type).quantized) check_finite(type, in);
+  if (info(type).quantized) check_range(type, in);
   switch (type) {
     case DType::kF32: return encode_plain<float>(in, out, [](float v) { return v; });
     case DType::kF16: return encode_plain<uint16_t>(in, out, f32_to_f16);

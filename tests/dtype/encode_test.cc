@@ -1,0 +1,208 @@
+// Encoding: error bounds on several kinds of data, exact cases, and refusals.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "dtype/blocks.h"
+#include "dtype/dtype.h"
+
+namespace veery {
+namespace {
+
+constexpr DType kQuantized[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                                DType::kQ8_0, DType::kQ8_1, DType::kQ2_K, DType::kQ3_K,
+                                DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ8_K};
+
+std::vector<float> round_trip(DType type, const std::vector<float>& x) {
+  std::vector<std::byte> bytes(byte_size(type, static_cast<int64_t>(x.size())));
+  encode(type, x, bytes);
+  std::vector<float> y(x.size());
+  decode(type, bytes, y);
+  return y;
+}
+
+// Root mean square error, relative to the root mean square of `x`.
+double relative_error(const std::vector<float>& x, const std::vector<float>& y) {
+  double error = 0;
+  double power = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    error += std::pow(double{x[i]} - y[i], 2);
+    power += std::pow(double{x[i]}, 2);
+  }
+  return std::sqrt(error / power);
+}
+
+std::string message_of(DType type, const std::vector<float>& x) {
+  std::vector<std::byte> bytes(byte_size(type, static_cast<int64_t>(x.size())));
+  try {
+    encode(type, x, bytes);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kInput);
+    return e.what();
+  }
+  return "";
+}
+
+enum class Data { kGaussian, kOutliers, kShifted };
+
+std::vector<float> make(Data kind) {
+  Random random(7);
+  std::vector<float> x(256 * 64);
+  for (float& value : x) {
+    value = random.normal() * 0.05F;
+    if (kind == Data::kOutliers && random.next() % 100 == 0) value *= 20;
+    if (kind == Data::kShifted) value = std::fabs(value) + 0.015F;
+  }
+  return x;
+}
+
+struct Bound {
+  DType type;
+  double gaussian, outliers, shifted;  // relative errors
+};
+
+// The errors of ggml's reference quantisers on the same data (quantize_row_*_ref of the llama.cpp
+// in llama-cpp-python 0.3.36; that has none for Q8_K, whose bound is ours), rounded up in the fifth
+// place.
+constexpr Bound kBounds[] = {
+    {DType::kQ4_0, 0.08654, 0.14728, 0.07512}, {DType::kQ4_1, 0.07837, 0.10918, 0.03507},
+    {DType::kQ5_0, 0.04285, 0.08868, 0.03839}, {DType::kQ5_1, 0.03792, 0.05343, 0.01704},
+    {DType::kQ8_0, 0.00542, 0.01121, 0.00479}, {DType::kQ8_1, 0.00542, 0.01121, 0.00479},
+    {DType::kQ2_K, 0.29979, 0.24111, 0.17007}, {DType::kQ3_K, 0.15043, 0.15035, 0.13217},
+    {DType::kQ4_K, 0.07137, 0.09883, 0.03749}, {DType::kQ5_K, 0.03592, 0.05079, 0.01851},
+    {DType::kQ6_K, 0.01768, 0.03292, 0.01589}, {DType::kQ8_K, 0.00703, 0.02765, 0.00611}};
+
+TEST(Encode, ErrorIsWithinThatOfTheReferenceQuantisers) {
+  for (const Bound& bound : kBounds) {
+    const auto error = [&](Data kind) {
+      const std::vector<float> x = make(kind);
+      return relative_error(x, round_trip(bound.type, x));
+    };
+    EXPECT_LT(error(Data::kGaussian), bound.gaussian) << info(bound.type).name;
+    EXPECT_LT(error(Data::kOutliers), bound.outliers) << info(bound.type).name;
+    EXPECT_LT(error(Data::kShifted), bound.shifted) << info(bound.type).name;
+  }
+}
+
+TEST(Encode, ZerosAndTinyValuesDecodeToZero) {
+  for (const DType type : kQuantized)
+    for (const float value : {0.0F, -0.0F, 1e-40F, -1e-14F}) {
+      if (type == DType::kQ8_K && value == -1e-14F) continue;  // its scale is f32
+      for (const float y : round_trip(type, std::vector<float>(256, value)))
+        ASSERT_EQ(y, 0.0F) << info(type).name << " of " << value;
+    }
+}
+
+TEST(Encode, ConstantsKeepTheirValue) {
+  for (const DType type : kQuantized)
+    for (const float value : {1.0F, -3.0F, 100.0F})
+      for (const float y : round_trip(type, std::vector<float>(256, value)))
+        ASSERT_NEAR(y, value, std::fabs(value) * 1.1e-3) << info(type).name;
+}
+
+TEST(Encode, LoneElementAmongZerosSurvives) {
+  for (const DType type : kQuantized)
+    for (size_t at : {0U, 15U, 16U, 31U, 100U, 255U}) {
+      std::vector<float> x(256);
+      x[at] = at % 2 == 0 ? 2.5F : -2.5F;
+      const std::vector<float> y = round_trip(type, x);
+      for (size_t i = 0; i < x.size(); ++i)
+        ASSERT_NEAR(y[i], x[i], 2.5e-3 * 2) << info(type).name << " element " << i;
+    }
+}
+
+TEST(Encode, ElementsKeepTheirPlaces) {
+  // Each sub-block has another pattern, so that a permuted field would show.
+  Random random(3);
+  std::vector<float> x(512);
+  for (float& value : x) value = random.next() % 2 == 0 ? 1.0F : -1.0F;
+  for (const DType type : kQuantized) {
+    const std::vector<float> y = round_trip(type, x);
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_NEAR(y[i], x[i], 0.4) << info(type).name << " element " << i;
+  }
+}
+
+TEST(Encode, DecodedValuesEncodeToTheSameValues) {
+  const std::vector<float> x = make(Data::kGaussian);
+  for (const DType type : {DType::kQ4_0, DType::kQ5_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_1}) {
+    const std::vector<float> once = round_trip(type, x);
+    EXPECT_LT(relative_error(once, round_trip(type, once)), 5e-4) << info(type).name;
+  }
+}
+
+TEST(Encode, SumsOfActivationBlocksMatchTheirCodes) {
+  const std::vector<float> x = make(Data::kOutliers);
+  std::vector<std::byte> bytes(byte_size(DType::kQ8_K, 256));
+  encode(DType::kQ8_K, std::span(x).first(256), bytes);
+  BlockQ8_K k;
+  std::memcpy(&k, bytes.data(), sizeof k);
+  for (int j = 0; j < 16; ++j) {
+    int sum = 0;
+    for (int i = 0; i < 16; ++i) sum += k.qs[16 * j + i];
+    EXPECT_EQ(k.bsums[j], sum);
+  }
+  bytes.resize(byte_size(DType::kQ8_1, 32));
+  encode(DType::kQ8_1, std::span(x).first(32), bytes);
+  BlockQ8_1 b;
+  std::memcpy(&b, bytes.data(), sizeof b);
+  int sum = 0;
+  for (const int8_t code : b.qs) sum += code;
+  EXPECT_EQ(b.s, f32_to_f16(f16_to_f32(b.d) * static_cast<float>(sum)));
+}
+
+TEST(Encode, PlainTypesRoundAndKeepSpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = {1.0F, -2.5F, inf, -inf, 0.1F, 3e38F, std::nanf("")};
+  EXPECT_EQ(round_trip(DType::kF32, x)[4], 0.1F);
+  EXPECT_EQ(round_trip(DType::kF64, x)[5], 3e38F);
+  EXPECT_EQ(round_trip(DType::kF16, x)[5], inf);
+  EXPECT_NEAR(round_trip(DType::kF16, x)[4], 0.1, 3e-5);
+  EXPECT_NEAR(round_trip(DType::kBF16, x)[4], 0.1, 4e-4);
+  for (const DType type : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+    EXPECT_EQ(round_trip(type, x)[3], -inf);
+    EXPECT_TRUE(std::isnan(round_trip(type, x)[6]));
+  }
+}
+
+TEST(Encode, NonFiniteInputIsRefusedWithItsIndex) {
+  for (const DType type : kQuantized)
+    for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> x(512, 1.0F);
+      x[300] = bad;
+      EXPECT_NE(message_of(type, x).find("element 300"), std::string::npos) << info(type).name;
+    }
+}
+
+TEST(Encode, ValuesBeyondTheScaleAreRefusedWithTheirIndex) {
+  for (const DType type : kQuantized) {
+    if (type == DType::kQ8_K) continue;  // its scale is f32
+    for (const float big : {1e10F, -1e20F, 3.4e38F}) {
+      std::vector<float> x(512, 1.0F);
+      x[300] = big;
+      EXPECT_NE(message_of(type, x).find("element 300"), std::string::npos)
+          << info(type).name << " of " << big << ": " << message_of(type, x);
+    }
+  }
+}
+
+TEST(Encode, PartsOfBlocksAndWrongRoomAreRefused) {
+  std::vector<std::byte> bytes(1000);
+  const std::vector<float> x(256, 1.0F);
+  for (const DType type : kQuantized) {
+    const size_t size = byte_size(type, 256);
+    EXPECT_THROW(encode(type, std::span(x).first(255), bytes), Error);
+    EXPECT_THROW(encode(type, x, std::span(bytes).first(size - 1)), Error);
+    EXPECT_NO_THROW(encode(type, x, std::span(bytes).first(size)));
+  }
+  EXPECT_THROW(encode(DType::kI32, x, std::span(bytes).first(1000)), Error);
+}
+
+}  // namespace
+}  // namespace veery
