@@ -12,9 +12,19 @@ namespace {
 
 // In the order of preference.
 constexpr KernelRows (*kFamilies[])() = {
-    fast_attend,      reference_elementwise, reference_rows,
-    reference_linear, reference_rms_norm,    reference_rope,
-    reference_attend, reference_attend_back, reference_cross_entropy,
+    fast_attend,
+    fast_elementwise,
+    fast_argmax,
+    fast_rms_norm,
+    fast_rope,
+    reference_elementwise,
+    reference_rows,
+    reference_linear,
+    reference_rms_norm,
+    reference_rope,
+    reference_attend,
+    reference_attend_back,
+    reference_cross_entropy,
 };
 
 // AVX-512 kernels without integer dot products serve both AVX-512 targets.

@@ -1,0 +1,247 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/rope.cc"
+#include "kernels/cpu/foreach_f32_target.h"
+#include "kernels/cpu/row-inl.h"
+//
+#include <algorithm>
+
+#include "kernels/common/pages.h"
+#include "kernels/common/rope_angles.h"
+#include "kernels/cpu/float_kernels.h"
+
+// Loops without lanes in sight are left to the compiler's vectoriser: their operations have one
+// rounding each and no sum, so that its choices cannot change a bit.
+
+#if VEERY_F32_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+// sin and cos to about 1e-10, for 0 <= x < 2^30: x = n pi/2 + r, Taylor series of r in [-pi/4,
+// pi/4].
+struct SinCos {
+  double sin, cos;
+};
+HWY_INLINE SinCos sin_cos(double x) {
+  // Adding and taking away 1.5 * 2^52 rounds to an integer, whose low bits are those of the sum.
+  constexpr double kRound = 6755399441055744.0;
+  const double shifted = x * 0.63661977236758134308 + kRound;
+  const double n = shifted - kRound;
+  const auto quadrant = __builtin_bit_cast(uint64_t, shifted);
+  double r = __builtin_fma(n, -1.57079632679489655800, x);
+  r = __builtin_fma(n, -6.12323399573676603587e-17, r);
+  const double z = r * r;
+  double s = __builtin_fma(z, -1.0 / 39916800, 1.0 / 362880);
+  s = __builtin_fma(z, s, -1.0 / 5040);
+  s = __builtin_fma(z, s, 1.0 / 120);
+  s = __builtin_fma(z, s, -1.0 / 6);
+  s = __builtin_fma(z * r, s, r);
+  double c = __builtin_fma(z, 1.0 / 479001600, -1.0 / 3628800);
+  c = __builtin_fma(z, c, 1.0 / 40320);
+  c = __builtin_fma(z, c, -1.0 / 720);
+  c = __builtin_fma(z, c, 1.0 / 24);
+  c = __builtin_fma(z, c, -0.5);
+  c = __builtin_fma(z, c, 1.0);
+  const double first = (quadrant & 1) != 0 ? c : s;
+  const double second = (quadrant & 1) != 0 ? s : c;
+  return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
+}
+
+struct Rotation {
+  int64_t head_dim;
+  int64_t half;  ///< pairs that are rotated
+  bool interleaved;
+};
+
+// cos and sin of a row, apart.
+struct Angles {
+  float* cos;
+  float* sin;
+};
+HWY_INLINE void split_angles(const float* angles, int64_t half, float sign, Angles to) {
+  for (int64_t i = 0; i < half; ++i) {
+    to.cos[i] = angles[2 * i];
+    to.sin[i] = angles[2 * i + 1] * sign;
+  }
+}
+
+// x may be out, but not overlap it otherwise.
+HWY_INLINE void rotate(const float* x, const Angles& angles, const Rotation& how, float* out) {
+  const float* cos = angles.cos;
+  const float* sin = angles.sin;
+  if (how.interleaved) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < how.half; ++i) {
+      const float a = x[2 * i];
+      const float b = x[2 * i + 1];
+      out[2 * i] = a * cos[i] - b * sin[i];
+      out[2 * i + 1] = a * sin[i] + b * cos[i];
+    }
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < how.half; ++i) {
+      const float a = x[i];
+      const float b = x[i + how.half];
+      out[i] = a * cos[i] - b * sin[i];
+      out[i + how.half] = a * sin[i] + b * cos[i];
+    }
+  }
+  if (x != out) std::copy(x + 2 * how.half, x + how.head_dim, out + 2 * how.half);
+}
+
+HWY_INLINE void norm_and_rotate(const Operand& norm, const float* x, const Angles& angles,
+                                float eps, const Rotation& how, float* out) {
+  const int64_t n = how.head_dim;
+  if (!norm) return rotate(x, angles, how, out);
+  const Row row{x, norm.row<float>(0), inverse_rms(x, n, eps)};
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(out + i, row.at(i));
+  if (i < n) store_first(out + i, row.first(i, static_cast<int>(n - i)), static_cast<int>(n - i));
+  rotate(out, angles, how, out);
+}
+
+template <typename T>
+HWY_INLINE void put_head(const T* x, int64_t n, bool keys, T* to) {
+  if (!keys) {
+    std::copy_n(x, n, to);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) to[i * kLanes] = x[i];
+}
+
+// One head of row r into its page. `half` has room for n elements, rounded up to 16.
+HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head,
+                           const float* x, int64_t n, uint16_t* half) {
+  const int64_t position = slots.positions[r];
+  std::byte* page = page_of(cache, slots, slots.sequence[r], position);
+  const bool keys = cache.layout == Layout::kKeyPages;
+  const int64_t first = keys ? key_offset(head, position, n) : value_offset(head, position, n);
+  if (cache.dtype == DType::kF32)
+    return put_head(x, n, keys, reinterpret_cast<float*>(page) + first);
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store_f16(half + i, load(x + i));
+  if (i < n) store_f16(half + i, load_first(x + i, static_cast<int>(n - i)));
+  put_head(half, n, keys, reinterpret_cast<uint16_t*>(page) + first);
+}
+
+}  // namespace
+
+void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  if (rows.begin == rows.end) return;
+  const int64_t half = d.out.cols / 2;
+  auto* frequency = reinterpret_cast<double*>(worker.scratch);
+  const RopeFrequencies frequencies(d.as<AnglesAttr>());
+  for (int64_t i = 0; i < half; ++i) frequency[i] = frequencies(static_cast<int>(i));
+  const double magnitude = frequencies.magnitude();
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const double position = *d.in[0].row<int32_t>(r);
+    float* out = d.out.row<float>(r);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < half; ++i) {
+      const SinCos at = sin_cos(position * frequency[i]);
+      out[2 * i] = static_cast<float>(at.cos * magnitude);
+      out[2 * i + 1] = static_cast<float>(at.sin * magnitude);
+    }
+  }
+}
+
+void fast_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<RopeAttr>();
+  const Rotation how{d.out.cols / attr.heads, attr.dims / 2, attr.interleaved};
+  auto* scratch = reinterpret_cast<float*>(worker.scratch);
+  const Angles angles{scratch, scratch + how.half};
+  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    split_angles(d.in[1].row<float>(r), how.half, attr.sign, angles);
+    for (int64_t c = 0; c < d.out.cols; c += how.head_dim)
+      rotate(d.in[0].row<float>(r) + c, angles, how, d.out.row<float>(r) + c);
+  }
+}
+
+void fast_cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const int64_t heads = d.as<StateAttr>().kv_heads;
+  const int64_t n = d.in[0].cols / heads;
+  auto* half = reinterpret_cast<uint16_t*>(worker.scratch);
+  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int64_t h = 0; h < heads; ++h)
+      write_head(d.in[1], slots, r, h, d.in[0].row<float>(r) + h * n, n, half);
+}
+
+void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<QkvRopeAttr>();
+  const int64_t n = attr.head_dim;
+  const Rotation how{n, attr.dims / 2, attr.interleaved};
+  auto* scratch = reinterpret_cast<float*>(worker.scratch);
+  const Angles angles{scratch, scratch + how.half};
+  float* key = scratch + attr.dims;
+  auto* half = reinterpret_cast<uint16_t*>(key + n);
+  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    split_angles(d.in[1].row<float>(r), how.half, 1, angles);
+    const float* q = d.in[0].row<float>(r);
+    const float* k = q + attr.heads * n;
+    const float* v = k + attr.kv_heads * n;
+    for (int64_t h = 0; h < attr.heads; ++h)
+      norm_and_rotate(d.in[4], q + h * n, angles, attr.eps, how, d.out.row<float>(r) + h * n);
+    for (int64_t h = 0; h < attr.kv_heads; ++h) {
+      norm_and_rotate(d.in[5], k + h * n, angles, attr.eps, how, key);
+      write_head(d.in[2], slots, r, h, key, n, half);
+      write_head(d.in[3], slots, r, h, v + h * n, n, half);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+size_t frequency_bytes(const Dispatch& d, int64_t, int) {
+  return static_cast<size_t>(d.out.cols) / 2 * sizeof(double);
+}
+size_t angle_bytes(const Dispatch& d, int64_t, int) {
+  return static_cast<size_t>(d.as<RopeAttr>().dims) * sizeof(float);
+}
+size_t half_bytes(const Dispatch& d, int64_t, int) {
+  return static_cast<size_t>(d.in[0].cols / d.as<StateAttr>().kv_heads + 16) * sizeof(uint16_t);
+}
+size_t head_bytes(const Dispatch& d, int64_t, int) {
+  const auto& attr = d.as<QkvRopeAttr>();
+  return static_cast<size_t>(attr.dims + attr.head_dim) * sizeof(float) +
+         static_cast<size_t>(attr.head_dim + 16) * sizeof(uint16_t);
+}
+
+bool takes_angles(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0], DType::kI32) && is_matrix(d.out);
+}
+bool takes_rope(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
+}
+bool takes_write(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && is_cache(d.in[1]) && std::holds_alternative<StateAttr>(d.attr);
+}
+bool takes_qkv(const Dispatch& d, const KernelChoice&) {
+  return takes_rope(d, {}) && is_cache(d.in[2]) && is_cache(d.in[3]) && absent_or_matrix(d.in[4]) &&
+         absent_or_matrix(d.in[5]);
+}
+
+constexpr KernelRow kRows[] = {
+    VEERY_F32_ROWS(Op::kRopeAngles, takes_angles, rope_angles, frequency_bytes),
+    VEERY_F32_ROWS(Op::kRope, takes_rope, rope, angle_bytes),
+    VEERY_F32_ROWS(Op::kCacheWrite, takes_write, cache_write, half_bytes),
+    VEERY_F32_ROWS(Op::kQkvRope, takes_qkv, qkv_rope, head_bytes),
+};
+
+}  // namespace
+
+KernelRows fast_rope() { return kRows; }
+
+}  // namespace veery
+#endif

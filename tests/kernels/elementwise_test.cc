@@ -1,0 +1,82 @@
+#include "kernels/kernel_runner.h"
+
+namespace veery::test {
+namespace {
+
+struct Unary {
+  Op op;
+  Attr attr;
+};
+
+TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
+  Random random(1);
+  for (int32_t cols : {1, 15, 16, 17, 31, 100, 5000}) {
+    const int64_t rows = 3;
+    const Matrix a = random_matrix(rows, cols, random, 3);
+    const Matrix b = random_matrix(rows, cols, random, 3);
+    for (const Unary& u :
+         {Unary{Op::kAdd, {}}, Unary{Op::kMul, {}}, Unary{Op::kScale, ScaleAttr{0.3F}},
+          Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kSoftcap, ScaleAttr{2}}}) {
+      std::vector<Operand> in = {a.operand};
+      if (info(u.op).most == 2) in.push_back(b.operand);
+      Matrix expected(rows, cols);
+      run(u.op, in, expected.operand, u.attr, plain_slots(rows));
+      std::vector<Matrix> fast;
+      for (Target target : supported_targets()) {
+        if (target == Target::kReference) continue;
+        for (int workers : {1, 2, 3}) {
+          fast.emplace_back(rows, cols);
+          fast.back()[0][cols] = 77;  // beside the matrix
+          run(u.op, in, fast.back().operand, u.attr, plain_slots(rows),
+              {.target = target, .workers = workers});
+          expect_near(fast.back(), expected, 1e-6, info(u.op).name.data());
+          expect_same_bits(fast.back(), fast[0], info(u.op).name.data());
+          EXPECT_EQ(fast.back()[0][cols], 77);
+        }
+      }
+    }
+  }
+}
+
+TEST(Elementwise, ActivationsAtTheEdges) {
+  const float edges[] = {0.0F, -0.0F, 1e-30F, -1e-30F, 40, -40, 90, -90, 3e38F, -3e38F};
+  Matrix x(1, 10);
+  std::copy(std::begin(edges), std::end(edges), x[0]);
+  for (const Unary& u :
+       {Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kSoftcap, ScaleAttr{30}}}) {
+    Matrix expected(1, 10);
+    run(u.op, {x.operand}, expected.operand, u.attr, plain_slots(1));
+    for (Target target : supported_targets()) {
+      Matrix y(1, 10);
+      run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});
+      expect_near(y, expected, 1e-6, info(u.op).name.data());
+    }
+  }
+}
+
+TEST(Argmax, FastIsTheReference) {
+  Random random(2);
+  for (int32_t cols : {1, 7, 16, 4096, 4097, 20000}) {
+    Matrix x = random_matrix(5, cols, random);
+    for (int r = 1; r < 5; ++r) {
+      const auto next = [&] {
+        return static_cast<int32_t>(random.next() % static_cast<uint32_t>(cols));
+      };
+      x[r][next()] = x[r][next()] = 9;  // equals, maybe in different pieces
+    }
+    Matrix expected(5, 1, DType::kI32);
+    run(Op::kArgmax, {x.operand}, expected.operand, {}, plain_slots(5));
+    for (Target target : supported_targets()) {
+      for (int workers : {1, 3}) {
+        Matrix y(5, 1, DType::kI32);
+        run(Op::kArgmax, {x.operand}, y.operand, {}, plain_slots(5),
+            {.target = target, .workers = workers});
+        for (int r = 0; r < 5; ++r)
+          EXPECT_EQ(*y.operand.row<int32_t>(r), *expected.operand.row<int32_t>(r));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace veery::test

@@ -1,0 +1,42 @@
+#include "kernels/kernel_runner.h"
+
+namespace veery::test {
+namespace {
+
+TEST(RmsNorm, FastIsTheReferenceInOneBitPattern) {
+  Random random(1);
+  for (int32_t n : {1, 15, 16, 63, 64, 65, 100, 576, 1000}) {
+    for (int groups : {1, 3}) {
+      for (bool with_residual : {false, true}) {
+        const int32_t cols = n * groups;
+        const Matrix x = random_matrix(4, cols, random, 2);
+        const Matrix w = random_matrix(1, n, random);
+        const Matrix residual = random_matrix(4, cols, random);
+        const Operand third = with_residual ? residual.operand : Operand{};
+        const NormAttr attr{1e-5F, groups};
+        Matrix expected(4, cols);
+        run(Op::kRmsNorm, {x.operand, w.operand, third}, expected.operand, attr, plain_slots(4));
+        std::vector<Matrix> fast;
+        for (Target target : supported_targets()) {
+          if (target == Target::kReference) continue;
+          for (int workers : {1, 2, 3}) {
+            fast.emplace_back(4, cols);
+            run(Op::kRmsNorm, {x.operand, w.operand, third}, fast.back().operand, attr,
+                plain_slots(4), {.target = target, .workers = workers});
+            expect_near(fast.back(), expected, 2e-6);
+            expect_same_bits(fast.back(), fast[0]);
+          }
+          // In place.
+          Matrix same = random_matrix(4, cols, random);
+          for (int r = 0; r < 4; ++r) std::copy_n(x[r], cols, same[r]);
+          run(Op::kRmsNorm, {same.operand, w.operand, third}, same.operand, attr, plain_slots(4),
+              {.target = target});
+          expect_same_bits(same, fast[0], "in place");
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace veery::test
