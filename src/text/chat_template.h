@@ -24,10 +24,14 @@ class ChatTemplate {
     /// Steps of evaluation and bytes of output after which rendering is refused: templates are foreign code.
     int64_t max_steps = 20'000'000;
     size_t max_output = size_t{64} << 20;
+    /// Bytes of values and output that may be held at a time.
+    size_t max_memory = size_t{128} << 20;
   };
   /// Renders with `variables` (an object: messages, tools, add_generation_prompt, bos_token ...).
-  /// Throws kInput with the template's own message for raise_exception, kFormat for other faults (line named).
-  std::string render(const Json& variables, const Options& options = {}) const;
+  /// Throws kInput with the template's own message for raise_exception, kFormat for other faults and kLimit
+  /// for a template that asks for too much, both as "name:line: what".
+  std::string render(const Json& variables, const Options& options) const;
+  std::string render(const Json& variables) const { return render(variables, Options()); }
 
  private:
   struct Impl;

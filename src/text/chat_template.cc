@@ -1,0 +1,46 @@
+#include "text/chat_template.h"
+
+#include "base/error.h"
+#include "text/jinja/evaluator.h"
+
+namespace veery {
+
+struct ChatTemplate::Impl {
+  std::string name;
+  jinja::Template parsed;
+};
+
+ChatTemplate::ChatTemplate(std::string_view source, std::string name)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->name = std::move(name);
+  const jinja::BudgetScope unlimited(nullptr);
+  try {
+    impl_->parsed = jinja::parse(source);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kFormat, "{}: {}", impl_->name, error.what());
+  }
+}
+
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+std::string ChatTemplate::render(const Json& variables, const Options& options) const {
+  if (!variables.is_object())
+    throw Error(ErrorKind::kInput, "{}: the variables are {}, an object was expected", impl_->name,
+                variables.type_name());
+  jinja::Budget budget(options.max_steps, options.max_memory);
+  const jinja::BudgetScope scope(&budget);
+  jinja::Context context(budget);
+  context.has_now = options.now.has_value();
+  context.now = options.now.value_or(0);
+  jinja::Evaluator evaluator(impl_->parsed, context, options.max_output);
+  try {
+    return evaluator.render(variables);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInput) throw;  // what the template itself says
+    throw Error(error.kind(), "{}:{}: {}", impl_->name, evaluator.line(), error.what());
+  }
+}
+
+}  // namespace veery

@@ -1,0 +1,116 @@
+// budget.h: what one rendering may spend: steps, memory, depth. Templates are foreign code.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace veery::jinja {
+
+inline constexpr int kMaxValueDepth = 200;   ///< lists in lists: bounds destruction and printing
+inline constexpr int kMaxNesting = 100;      ///< statements in statements, parentheses in parentheses
+inline constexpr int kMaxNodeHeight = 400;   ///< height of one expression tree
+inline constexpr int kMaxCallDepth = 1600;   ///< nested evaluations, so recursion of macros too
+inline constexpr int64_t kMaxRange = 100000; ///< the sandbox of jinja2 has the same
+
+/// A fault of the template or of what it was given; the evaluator adds the line.
+template <typename... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(ErrorKind::kFormat, format, std::forward<Args>(args)...);
+}
+
+class Budget {
+ public:
+  Budget(int64_t steps, size_t memory) : steps_(steps), memory_(memory) {}
+  void step(int64_t count) {
+    steps_ -= count;
+    if (steps_ < 0) throw Error(ErrorKind::kLimit, "the template takes too many steps");
+  }
+  /// Throws unless `bytes` more fit; takes nothing.
+  void expect(size_t bytes) const {
+    if (bytes > memory_ - used_) throw Error(ErrorKind::kLimit, "the template takes too much memory");
+  }
+  void take(size_t bytes) {
+    expect(bytes);
+    used_ += bytes;
+  }
+  void give(size_t bytes) { used_ -= bytes; }
+
+ private:
+  int64_t steps_;
+  size_t memory_;
+  size_t used_ = 0;
+};
+
+/// The budget of the rendering that runs on this thread; null while parsing, whose constants are
+/// bounded by the source. A variable of the thread, since every operation on values spends.
+Budget*& current_budget();
+
+class BudgetScope {
+ public:
+  explicit BudgetScope(Budget* budget) : outer_(current_budget()) { current_budget() = budget; }
+  ~BudgetScope() { current_budget() = outer_; }
+  BudgetScope(const BudgetScope&) = delete;
+  BudgetScope& operator=(const BudgetScope&) = delete;
+
+ private:
+  Budget* outer_;
+};
+
+/// Work that is proportional to `count` operations on single elements.
+inline void spend_steps(size_t count) {
+  if (Budget* budget = current_budget()) budget->step(static_cast<int64_t>(count));
+}
+/// Work on `bytes` of text by code that goes through them a character at a time.
+inline void spend_text(size_t bytes) { spend_steps(1 + bytes / 8); }
+/// Work on `bytes` of text that are only copied.
+inline void spend_copy(size_t bytes) { spend_steps(1 + bytes / 256); }
+inline void expect_memory(size_t bytes) {
+  if (Budget* budget = current_budget()) budget->expect(bytes);
+}
+
+/// Memory that an object holds, given back with it.
+class Charge {
+ public:
+  explicit Charge(size_t bytes) : budget_(current_budget()), bytes_(bytes) {
+    if (budget_ != nullptr) budget_->take(bytes_);
+  }
+  ~Charge() {
+    if (budget_ != nullptr) budget_->give(bytes_);
+  }
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+  void resize(size_t bytes) {
+    if (budget_ != nullptr) {
+      if (bytes > bytes_) budget_->take(bytes - bytes_);
+      else budget_->give(bytes_ - bytes);
+    }
+    bytes_ = bytes;
+  }
+
+ private:
+  Budget* budget_;
+  size_t bytes_;
+};
+
+/// Text that is built piece by piece and charged to the budget as it grows.
+class Builder {
+ public:
+  void append(std::string_view piece) {
+    if (text_.size() + piece.size() > capacity_) grow(piece.size());
+    text_.append(piece);
+  }
+  void append(char c) { append(std::string_view(&c, 1)); }
+  void append(size_t count, char c);
+  size_t size() const { return text_.size(); }
+  std::string take();
+
+ private:
+  void grow(size_t more);
+  std::string text_;
+  size_t capacity_ = 15;
+  Charge charge_{0};
+};
+
+}  // namespace veery::jinja

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Renders chat templates with jinja2, set up as transformers does, and records what comes out.
+
+usage: template_goldens.py conversations TEMPLATES OUT.json     every *.jinja of a folder x CONVERSATIONS
+       template_goldens.py snippets CASES.json OUT.json         a list of {"template", "variables"}
+
+OUT.json: {"conversations": {name: variables}, "goldens": {template: {conversation: result}}}, or a list
+of cases with their result. A result is {"text"}, {"raises": message} where the template itself raised,
+or {"fails": message} where jinja2 found a fault. Needs jinja2 3.1.
+"""
+import datetime
+import json
+import pathlib
+import sys
+
+import jinja2
+import jinja2.ext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+NOW = datetime.datetime(2024, 5, 17, 12, 34, 56)
+LONGEST_TEXT = 20000
+
+
+class Raised(Exception):
+    """What raise_exception throws, told apart from jinja2's own faults."""
+
+
+class Generation(jinja2.ext.Extension):
+    """The generation tag: its body is rendered as a call block's."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_support"), [], [], body).set_lineno(line)
+
+    @jinja2.pass_eval_context
+    def _support(self, context, caller):
+        return caller()
+
+
+def environment():
+    env = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+
+    def raise_exception(message):
+        raise Raised(str(message))
+
+    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                          sort_keys=sort_keys)
+
+    env.filters["tojson"] = tojson
+    env.globals["raise_exception"] = raise_exception
+    env.globals["strftime_now"] = NOW.strftime
+    return env
+
+
+def render(env, source, variables):
+    try:
+        text = env.from_string(source).render(**variables)
+        return {"text": text} if len(text) <= LONGEST_TEXT else {"fails": "too long for a fixture"}
+    except Raised as error:
+        return {"raises": str(error)}
+    except Exception as error:  # whatever Python or jinja2 says is the template's fault
+        return {"fails": f"{type(error).__name__}: {error}"[:300]}
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text, **more):
+    return {"role": "assistant", "content": text, **more}
+
+
+def call(name, arguments, number):
+    return {"id": f"call{number:05d}", "type": "function",
+            "function": {"name": name, "arguments": arguments}}
+
+
+WEATHER = {"type": "function", "function": {
+    "name": "get_weather", "description": "The weather of a place, \"now\" <or> later & so on.",
+    "parameters": {"type": "object", "required": ["place"], "properties": {
+        "place": {"type": "string", "description": "A town: Zürich, 東京"},
+        "unit": {"type": "string", "enum": ["celsius", "kelvin"], "default": "celsius"},
+        "days": {"type": "integer", "minimum": 1, "maximum": 18446744073709551615}}}}}
+SUM = {"type": "function", "function": {
+    "name": "add", "description": "Adds numbers.",
+    "parameters": {"type": "object", "required": ["a", "b"], "properties": {
+        "a": {"type": "number", "minimum": -1.5e300}, "b": {"type": ["number", "null"]},
+        "how": {"type": "object", "properties": {"exact": {"type": "boolean", "default": False},
+                                                 "digits": {"type": "array",
+                                                            "items": {"type": "integer"}}}}}}}}
+
+TOOL_TALK = [user("How warm is it in Zürich?"),
+             assistant("", tool_calls=[call("get_weather", {"place": "Zürich", "days": 2}, 1)]),
+             {"role": "tool", "name": "get_weather", "tool_call_id": "call00001",
+              "content": "{\"celsius\": 21.5}"}]
+PARALLEL = [user("Weather there and 1 + 2?"),
+            assistant("Let me see.", tool_calls=[
+                call("get_weather", {"place": "東京", "unit": None}, 1),
+                call("add", {"a": 1, "b": 2.5, "how": {"exact": True, "digits": [1, 2]}}, 2)]),
+            {"role": "tool", "name": "get_weather", "tool_call_id": "call00001", "content": "rain"},
+            {"role": "tool", "name": "add", "tool_call_id": "call00002", "content": "3.5"}]
+TURNS = [user("Hi"), assistant("Hello!"), user(" What is 2 + 2? \n"), assistant("4"), user("Why?")]
+THOUGHT = [user("Think."), assistant("Done.", reasoning_content="First this,\nthen that."),
+           user("And now?"), assistant("<think>\nHm.\n</think>\n\nAgain."), user("Well?")]
+SYSTEM = {"role": "system", "content": "You are terse."}
+PARTS = [{"role": "user", "content": [{"type": "text", "text": "Part one. "},
+                                      {"type": "text", "text": "Part two."}]}]
+
+# What differs from DEFAULTS below.
+CONVERSATIONS = {
+    "plain": {"messages": [user("Hello, how are you?")]},
+    "plain-no-prompt": {"messages": [user("Hello")], "add_generation_prompt": False},
+    "system": {"messages": [SYSTEM, user("Hello")]},
+    "developer": {"messages": [{"role": "developer", "content": "Be kind."}, user("Hello")]},
+    "turns": {"messages": TURNS},
+    "turns-system": {"messages": [SYSTEM, *TURNS]},
+    "ends-with-assistant": {"messages": TURNS[:4], "add_generation_prompt": False},
+    "unordered": {"messages": [user("One"), user("Two"), assistant("Three"), assistant("Four")]},
+    "tools-unused": {"messages": [SYSTEM, user("Hello")], "tools": [WEATHER, SUM]},
+    "tool-call": {"messages": TOOL_TALK, "tools": [WEATHER]},
+    "tool-call-pending": {"messages": TOOL_TALK[:2], "tools": [WEATHER],
+                          "add_generation_prompt": False},
+    "tool-answered": {"messages": [SYSTEM, *TOOL_TALK, assistant("21.5 degrees."), user("Thanks")],
+                      "tools": [WEATHER]},
+    "tool-arguments-text": {"messages": [user("Hi"), assistant(None, tool_calls=[
+        call("add", "{\"a\": 1, \"b\": 2}", 1)]), {"role": "tool", "tool_call_id": "call00001",
+                                                 "content": "3"}], "tools": [SUM]},
+    "tool-calls-without-tools": {"messages": TOOL_TALK},
+    "tools-empty": {"messages": [user("Hello")], "tools": []},
+    "parallel": {"messages": PARALLEL, "tools": [WEATHER, SUM]},
+    "parallel-system": {"messages": [SYSTEM, *PARALLEL, assistant("Rain, 3.5."), user("Thanks")],
+                        "tools": [WEATHER, SUM]},
+    "reasoning": {"messages": THOUGHT},
+    "reasoning-tools": {"messages": [THOUGHT[0], {**PARALLEL[1], "reasoning_content": "Tools."},
+                                     *PARALLEL[2:]], "tools": [WEATHER, SUM]},
+    "reasoning-off": {"messages": THOUGHT[:3], "enable_thinking": False},
+    "reasoning-on": {"messages": THOUGHT[:3], "enable_thinking": True, "thinking": True},
+    "effort": {"messages": THOUGHT[:1], "reasoning_effort": "high"},
+    "parts": {"messages": PARTS},
+    "parts-system": {"messages": [{"role": "system", "content": [{"type": "text", "text": "Short."}]},
+                                  *PARTS, assistant([{"type": "text", "text": "Yes."}]), *PARTS]},
+    "image": {"messages": [{"role": "user", "content": [{"type": "image"},
+                                                        {"type": "text", "text": "What?"}]}]},
+    "documents": {"messages": [user("Read.")], "documents": [
+        {"title": "First", "text": "One & two.", "doc_id": 1}, {"title": "2nd", "text": "3"}]},
+    "unknown-role": {"messages": [user("Hi"), {"role": "wizard", "content": "Abracadabra"}]},
+    "empty": {"messages": []},
+    "content-null": {"messages": [user("Hi"), assistant(None), user("Again")]},
+    "unicode": {"messages": [user("Grüße, 世界! 🙂 \u00a0 \"quotes\" <tags> {{ braces }}\r\nend ")]},
+}
+DEFAULTS = {"tools": None, "documents": None, "add_generation_prompt": True,
+            "bos_token": "<s>", "eos_token": "</s>"}
+
+
+def conversations(folder, out):
+    env = environment()
+    full = {name: {**DEFAULTS, **more} for name, more in CONVERSATIONS.items()}
+    goldens = {path.stem: {name: render(env, path.read_text(), variables)
+                           for name, variables in full.items()}
+               for path in sorted(pathlib.Path(folder).glob("*.jinja"))}
+    write(out, {"conversations": full, "goldens": goldens})
+
+
+def snippets(cases, out):
+    env = environment()
+    done = []
+    for case in json.loads(pathlib.Path(cases).read_text()):
+        done.append({"template": case["template"], "variables": case.get("variables", {}),
+                     **render(env, case["template"], case.get("variables", {}))})
+    write(out, done)
+
+
+def write(path, value):
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    pathlib.Path(path).write_text(text.replace("},{", "},\n{") + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in ("conversations", "snippets"):
+        sys.exit(__doc__)
+    {"conversations": conversations, "snippets": snippets}[sys.argv[1]](sys.argv[2], sys.argv[3])
