@@ -51,7 +51,9 @@ Array rope(Array x, Array angles, const RopeAttr& attr) { return apply(Op::kRope
 Array attend(Array q, Array k, Array v, const AttendAttr& attr) {
   return apply(Op::kAttend, q, {k.id(), v.id()}, attr);
 }
-Array cache_write(Array x, Array state) { return apply(Op::kCacheWrite, x, {state.id()}); }
+Array cache_write(Array x, Array state) {
+  return apply(Op::kCacheWrite, x, {state.id()}, x.graph()[state.id()].attr);
+}
 Array columns(Array x, int64_t begin, int64_t count) {
   return apply(Op::kColumns, x, {}, ColumnsAttr{begin, count});
 }

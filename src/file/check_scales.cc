@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -60,12 +61,13 @@ bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
 
 }  // namespace
 
-void check_finite_scales(const TensorView& tensor) {
+void check_finite_scales(const TensorView& tensor, size_t begin, size_t bytes) {
   const DTypeInfo& type = info(tensor.dtype);
   if (!type.decodable) return;
   const ScalePlaces places = scale_places(tensor.dtype);
   const auto size = static_cast<size_t>(type.bytes);
-  for (size_t block = 0; block < tensor.data.size() / size; ++block)
+  const size_t end = begin + std::min(bytes, tensor.data.size() - begin);
+  for (size_t block = begin / size; block < end / size; ++block)
     if (!is_finite(tensor.dtype, places, tensor.data.data() + block * size))
       throw Error(ErrorKind::kFormat,
                   "tensor '{}' ({}): the {} {} is NaN or infinite, expected a finite number",

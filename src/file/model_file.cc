@@ -1,5 +1,6 @@
 #include "file/model_file.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
@@ -98,11 +99,11 @@ const TensorView& ModelFile::at(std::string_view name) const {
   return *tensor;
 }
 
-void ModelFile::release(const TensorView& tensor) const {
+void ModelFile::release(const TensorView& tensor, size_t begin, size_t bytes) const {
   for (const auto& mapping : mappings) {
     const std::span<const std::byte> whole = mapping->bytes();
     if (tensor.data.data() >= whole.data() && tensor.data.data() < whole.data() + whole.size())
-      mapping->release(tensor.data);
+      mapping->release(tensor.data.subspan(begin, std::min(bytes, tensor.data.size() - begin)));
   }
 }
 

@@ -50,8 +50,9 @@ struct TensorView {
 };
 
 /// Throws kFormat naming tensor and block if a scale (of a plain type: an element) is NaN or
-/// infinite. Reads the whole tensor. Types of integers pass.
-void check_finite_scales(const TensorView& tensor);
+/// infinite. Reads `bytes` bytes (whole blocks) from `begin` on, by default the whole tensor. Types of
+/// integers pass.
+void check_finite_scales(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX);
 
 /// An opened model: owns the mappings that the views look into.
 class ModelFile {
@@ -65,7 +66,7 @@ class ModelFile {
   /// Throws kFormat naming the tensor if it is absent.
   const TensorView& at(std::string_view name) const;
   /// Drops the pages of a tensor that has been copied elsewhere from resident memory.
-  void release(const TensorView& tensor) const;
+  void release(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX) const;
 };
 
 }  // namespace veery

@@ -31,7 +31,7 @@ enum class Op : uint8_t {
   kSoftcap,       ///< x; ScaleAttr: factor * tanh(x / factor)
   kRopeAngles,    ///< positions; AnglesAttr -> (rows, dims): cos at 2i, sin at 2i + 1
   kRope,          ///< x (rows, heads * head_dim), angles; RopeAttr
-  kCacheWrite,    ///< x (rows, kv_heads * head_dim), state -> the state
+  kCacheWrite,    ///< x (rows, kv_heads * head_dim), state; its StateAttr -> the state
   kAttend,        ///< q (rows, heads * head_dim), k, v: states, or values of this run (training); AttendAttr
   kColumns,       ///< x; ColumnsAttr: a view, nothing is copied
   kSelectRows,    ///< x (tokens, cols), output_rows -> (outputs, cols)

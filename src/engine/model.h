@@ -1,0 +1,76 @@
+// model.h: a loaded model: weights, tokenizer, template, and the plans made from its definition.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "file/model_file.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "plan/params.h"
+#include "plan/plan.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace veery {
+
+struct LoadOptions {
+  int threads = 0;                 ///< 0: the cores this process may use
+  int32_t context = 0;             ///< positions of a session; 0: the model's, at most 4096
+  int32_t chunk = 512;             ///< most tokens of one run of a prompt
+  bool exact = false;              ///< f32 activations and an f32 cache
+  bool fuse = true;
+  std::optional<DType> cache;      ///< kF16 or kF32; absent: f16, f32 if exact
+  std::optional<Target> target;    ///< absent: the best of this machine
+  ParamStore::Progress progress;
+};
+
+/// Immutable after loading, except that plans are made when first needed. Sessions refer to it and run one at a time.
+class Model {
+ public:
+  /// Throws kNotFound, kIo, kFormat or kUnsupported; kInput if options.context exceeds what the model was trained for.
+  explicit Model(const std::string& path, const LoadOptions& options = {});
+
+  const std::string& path() const { return file_.path; }
+  const ModelFile& file() const { return file_; }
+  const DecoderConfig& config() const { return config_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// nullptr if the file has none.
+  const ChatTemplate* chat_template() const { return template_.get(); }
+  const LoadOptions& options() const { return options_; }
+  int threads() { return pool_.size(); }
+  Target target() const { return target_; }
+  ThreadPool& pool() { return pool_; }
+  const ParamStore& params() const { return params_; }
+  const Graph& graph() const { return graph_; }
+  NodeId logits() const { return logits_; }
+  NodeId argmax() const { return argmax_; }
+  double load_seconds() const { return load_seconds_; }
+
+ private:
+  LoadOptions options_;
+  ThreadPool pool_;
+  Target target_;
+  ModelFile file_;
+  DecoderConfig config_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<ChatTemplate> template_;
+  Graph graph_;
+  NodeId logits_ = kNoNode, argmax_ = kNoNode;
+  ParamStore params_;
+  double load_seconds_ = 0;
+};
+
+/// What can be said of a file without loading its weights (`veery show`): opened and checked, not read.
+struct ModelSummary {
+  int64_t parameters = 0;
+  size_t weight_bytes = 0;
+  std::map<std::string, int> types;  ///< name of a type -> number of tensors
+};
+ModelSummary summarize(const ModelFile& file);
+
+/// Bytes of the caches of one session of `context` positions.
+size_t cache_bytes(const DecoderConfig& config, int32_t context, DType type);
+
+}  // namespace veery

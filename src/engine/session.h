@@ -1,0 +1,66 @@
+// session.h: one sequence: its caches, its position, and the runs that move it on.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "engine/model.h"
+#include "plan/plan.h"
+#include "plan/slots.h"
+#include "plan/states.h"
+
+namespace veery {
+
+/// Not thread-safe. The model must outlive it.
+class Session {
+ public:
+  explicit Session(Model& model);
+  ~Session();
+
+  int32_t position() const { return position_; }  ///< tokens fed so far
+  int32_t context() const { return context_; }
+  size_t cache_bytes() const;
+
+  /// Feeds tokens; afterwards logits() are those after the last one. Throws kLimit, naming both numbers, before
+  /// anything is changed if they do not fit the context; kInput for an id outside of the vocabulary.
+  void feed(std::span<const int32_t> ids);
+  /// Logits (vocab) after the last token fed. Valid until the next call.
+  std::span<const float> logits() const { return logits_; }
+
+  /// Feeds tokens and hands out the logits after each one, in order.
+  using OnLogits = std::function<void(int32_t position, std::span<const float> logits)>;
+  void feed_all(std::span<const int32_t> ids, const OnLogits& on_logits);
+
+  /// Chain decode: feeds `token` and then each most probable next one, out.size() times, without the logits ever
+  /// being written. Returns how many were made: fewer where the context ends or `stop` says so after a token.
+  size_t decode_greedy(int32_t token, std::span<int32_t> out, const std::function<bool(int32_t)>& stop = {});
+
+  /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has dropped what would be
+  /// needed.
+  void rewind(int32_t position);
+
+  /// The plan for runs of up to `rows` tokens, made when first needed (`veery plan`, `bench`).
+  Plan& plan(int64_t rows, bool greedy = false, bool all_outputs = false);
+
+  /// Splits prompts into runs of at most this many tokens instead of LoadOptions::chunk (tests).
+  void set_chunk(int32_t chunk) { chunk_ = chunk; }
+
+ private:
+  void check(std::span<const int32_t> ids) const;
+  void run(Plan& plan, std::span<const int32_t> ids, int32_t outputs);
+
+  Model& model_;
+  int32_t context_, chunk_;
+  int32_t position_ = 0;
+  StateStore states_;
+  SlotBlock slots_;
+  std::vector<std::vector<int32_t>> pages_;  ///< [group]
+  std::vector<PageTable> tables_;            ///< [group]
+  std::map<std::tuple<int64_t, bool, bool>, std::unique_ptr<Plan>> plans_;
+  std::span<const float> logits_;
+};
+
+}  // namespace veery

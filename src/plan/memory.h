@@ -1,0 +1,30 @@
+// memory.h: large blocks of memory for weights, caches and activations.
+#pragma once
+#include <cstddef>
+
+namespace veery {
+
+/// Zeroed, 64-byte aligned (2 MiB from that size on), taken from the system when first touched. Move-only.
+class Memory {
+ public:
+  Memory() = default;
+  /// Throws kLimit with the size if the system refuses.
+  explicit Memory(size_t size);
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  void* mapping_ = nullptr;
+  size_t mapped_ = 0;
+};
+
+inline constexpr size_t kAlignment = 64;
+inline constexpr size_t aligned(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace veery

@@ -1,0 +1,126 @@
+#include "plan/params.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+
+namespace veery {
+namespace {
+
+struct Entry {
+  const TensorView* tensor;
+  Shape shape;
+  bool packed;
+  size_t offset, bytes;
+};
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (int64_t d : shape) text += (text.empty() ? "" : " x ") + std::to_string(d);
+  return text;
+}
+
+// A graph's [1, n] is a vector in the file.
+bool same_shape(const TensorView& tensor, const Shape& shape) {
+  std::vector<int64_t> dims = tensor.shape;
+  while (dims.size() > 2 && dims.front() == 1) dims.erase(dims.begin());
+  if (dims.size() == 1) return shape.rows == 1 && dims[0] == shape.cols;
+  return dims.size() == 2 && dims[0] == shape.rows && dims[1] == shape.cols;
+}
+
+Entry find_entry(const ModelFile& file, const Node& node) {
+  const TensorView& tensor = file.at(node.name);
+  if (!same_shape(tensor, node.shape))
+    throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}", file.path, tensor.name,
+                shape_text(tensor.shape), node.shape.rows, node.shape.cols);
+  if (!info(tensor.dtype).decodable)
+    throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight", file.path, tensor.name,
+                info(tensor.dtype).name);
+  const bool packed = node.shape.rows > 1 && can_pack(tensor.dtype);
+  const size_t bytes = packed               ? packed_bytes(tensor.dtype, node.shape.rows, node.shape.cols)
+                       : node.shape.rows > 1 ? tensor.data.size()
+                                             : static_cast<size_t>(node.shape.cols) * sizeof(float);
+  return {&tensor, node.shape, packed, 0, bytes};
+}
+
+Operand make_operand(const Entry& entry, std::byte* base) {
+  const TensorView& tensor = *entry.tensor;
+  Operand operand{.data = base + entry.offset, .rows = entry.shape.rows, .cols = static_cast<int32_t>(entry.shape.cols)};
+  operand.layout = entry.packed ? Layout::kPanels : Layout::kRowMajor;
+  operand.dtype = entry.shape.rows > 1 ? tensor.dtype : DType::kF32;
+  operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.shape.cols)
+                                                     : byte_size(operand.dtype, entry.shape.cols));
+  return operand;
+}
+
+// Copies one tensor into its layout, in pieces of some panels so that all threads have work.
+void fill(const ModelFile& file, const Entry& entry, const Operand& operand, ThreadPool& pool) {
+  const TensorView& tensor = *entry.tensor;
+  if (!entry.packed) check_finite_scales(tensor);
+  if (entry.shape.rows == 1) {
+    decode(tensor.dtype, tensor.data, {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
+    return;
+  }
+  if (!entry.packed) {
+    std::copy(tensor.data.begin(), tensor.data.end(), operand.data);
+    return;
+  }
+  const int64_t panels = (entry.shape.rows + kLanes - 1) / kLanes;
+  const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, operand.stride));
+  const size_t row = byte_size(tensor.dtype, entry.shape.cols);
+  pool.parallel_for(panels, grain, [&](int64_t first, int64_t last) {
+    const int64_t end = std::min(last * kLanes, entry.shape.rows);
+    const size_t begin = static_cast<size_t>(first * kLanes) * row;
+    const size_t bytes = static_cast<size_t>(end) * row - begin;
+    check_finite_scales(tensor, begin, bytes);
+    pack_panels(tensor.dtype, tensor.data.data(), entry.shape.rows, entry.shape.cols, operand.data, first, last);
+    file.release(tensor, begin, bytes);
+  });
+}
+
+}  // namespace
+
+void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool, const Progress& progress) {
+  std::vector<std::pair<std::string, Entry>> entries;
+  size_t total = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kParam || operands_.contains(node.name)) continue;
+    Entry entry = find_entry(file, node);
+    entry.offset = total;
+    total += aligned(entry.bytes);
+    entries.emplace_back(node.name, entry);
+  }
+  Memory& memory = memory_.emplace_back(total);
+  bytes_ += total;
+  size_t done = 0;
+  for (const auto& [name, entry] : entries) {
+    const Operand operand = make_operand(entry, memory.data());
+    fill(file, entry, operand, pool);
+    operands_.emplace(name, operand);
+    done += entry.bytes;
+    if (progress) progress(done, total);
+  }
+}
+
+Operand& ParamStore::add(const std::string& name, Shape shape) {
+  const size_t bytes = static_cast<size_t>(shape.rows * shape.cols) * sizeof(float);
+  Memory& memory = memory_.emplace_back(bytes);
+  bytes_ += bytes;
+  Operand operand{.data = memory.data(), .stride = shape.cols * int64_t{sizeof(float)}, .rows = shape.rows,
+                  .cols = static_cast<int32_t>(shape.cols), .layout = Layout::kRowMajor};
+  return operands_.insert_or_assign(name, operand).first->second;
+}
+
+const Operand& ParamStore::at(const std::string& name) const {
+  const auto found = operands_.find(name);
+  if (found == operands_.end()) throw Error(ErrorKind::kFormat, "weight {} is not loaded", name);
+  return found->second;
+}
+
+size_t stored_bytes(const Operand& operand) {
+  const int64_t units = operand.layout == Layout::kPanels ? (operand.rows + kLanes - 1) / kLanes : operand.rows;
+  return static_cast<size_t>(units * operand.stride);
+}
+
+}  // namespace veery

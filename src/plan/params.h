@@ -1,0 +1,43 @@
+// params.h: the weights of a model, in the layout that kernels read.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "file/model_file.h"
+#include "graph/graph.h"
+#include "kernels/dispatch.h"
+#include "plan/memory.h"
+
+namespace veery {
+
+/// Name -> operand; owns the memory.
+class ParamStore {
+ public:
+  /// Called with bytes done and bytes in all.
+  using Progress = std::function<void(size_t, size_t)>;
+
+  /// Loads every parameter that `graph` names: matrices repacked into panels, single rows as f32. The file's pages are
+  /// let go as soon as they are copied. Throws kFormat naming a tensor that is missing, has another shape than the
+  /// definition says or holds scales that are no numbers.
+  void load(const ModelFile& file, const Graph& graph, ThreadPool& pool, const Progress& progress = {});
+
+  /// A zeroed f32 matrix in plain rows, for training and tests.
+  Operand& add(const std::string& name, Shape shape);
+
+  /// Throws kFormat naming the parameter if it is absent.
+  const Operand& at(const std::string& name) const;
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::map<std::string, Operand> operands_;
+  std::vector<Memory> memory_;
+  size_t bytes_ = 0;
+};
+
+/// Bytes that `operand` holds, a weight of any layout.
+size_t stored_bytes(const Operand& operand);
+
+}  // namespace veery

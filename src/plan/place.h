@@ -1,0 +1,23 @@
+// place.h: where values lie in one block of memory: two that are never alive together may share a place.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace veery {
+
+/// Bytes that must be kept from step `first` to step `last`, both included.
+struct Lifetime {
+  int first = 0;
+  int last = 0;
+  size_t bytes = 0;
+};
+
+struct Placement {
+  std::vector<size_t> offsets;  ///< one a lifetime, 64-byte aligned
+  size_t bytes = 0;             ///< of the whole block
+};
+
+/// First fit, the largest first: near the lower bound for the sizes that models have.
+Placement place(const std::vector<Lifetime>& lifetimes);
+
+}  // namespace veery

@@ -1,0 +1,81 @@
+#include "plan/plan.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "plan/emit.h"
+#include "plan/fuse.h"
+
+namespace veery {
+
+Plan::Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding, const PlanOptions& options)
+    : options_(options), binding_(binding) {
+  graph_ = options.fuse ? fuse(graph, roots) : graph;
+  Emitted emitted = emit(graph_, roots, binding, options, arena_);
+  table_ = std::move(emitted.table);
+  labels_ = std::move(emitted.labels);
+  roots_ = std::move(emitted.roots);
+  // A line between workers: neighbours must not share one.
+  scratch_stride_ = emitted.scratch_bytes + kAlignment;
+  scratch_ = Memory(scratch_stride_ * static_cast<size_t>(binding.pool->size()));
+}
+
+void Plan::run() noexcept {
+  const Slots& slots = binding_.slots->slots;
+  SpinBarrier& barrier = binding_.pool->barrier();
+  binding_.pool->run([&](int index) {
+    const Worker worker{index, binding_.pool->size(), scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
+    for (const Dispatch& dispatch : table_) {
+      dispatch.run(dispatch, slots, worker);
+      barrier.wait();
+    }
+  });
+}
+
+void Plan::run_profiled(std::vector<double>& seconds) {
+  seconds.resize(table_.size(), 0);
+  const Slots& slots = binding_.slots->slots;
+  SpinBarrier& barrier = binding_.pool->barrier();
+  binding_.pool->run([&](int index) {
+    const Worker worker{index, binding_.pool->size(), scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
+    double last = seconds_now();
+    for (size_t i = 0; i < table_.size(); ++i) {
+      table_[i].run(table_[i], slots, worker);
+      barrier.wait();
+      if (index != 0) continue;
+      const double now = seconds_now();
+      seconds[i] += now - last;
+      last = now;
+    }
+  });
+}
+
+DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
+  const Dispatch& d = plan.table()[row];
+  const Label& label = plan.labels()[row];
+  const Node& node = plan.graph()[label.node];
+  const auto rows_of = [&](int64_t rows) {
+    return static_cast<double>(rows == kTokenRows ? size.rows : rows == kOutputRows ? size.outputs : rows);
+  };
+  DispatchCost result;
+  const bool last_phase = row + 1 == plan.table().size() || plan.labels()[row + 1].node != label.node;
+  if (!last_phase) return result;  // counted once, with the phase that does the main work
+  const auto add = [&](const Operand& o) {
+    if (!o) return;
+    if (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) {
+      const double positions = node.op == Op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
+      result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
+    } else if (o.layout == Layout::kPanels || o.rows > 1) {
+      const bool rows_only = node.op == Op::kEmbed;
+      result.weight_bytes += rows_only ? rows_of(kTokenRows) * static_cast<double>(stored_bytes(o)) / static_cast<double>(o.rows)
+                                       : static_cast<double>(stored_bytes(o));
+    } else {
+      result.value_bytes += rows_of(o.rows) * o.cols * 4.0;
+    }
+  };
+  for (const Operand& in : d.in) add(in);
+  add(d.out);
+  result.flops = flops(plan.graph(), node, size);
+  return result;
+}
+
+}  // namespace veery

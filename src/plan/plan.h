@@ -1,0 +1,86 @@
+// plan.h: a graph made ready to run: fused, kernels chosen, memory placed, one flat table of dispatches.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "graph/graph.h"
+#include "kernels/kernels.h"
+#include "plan/memory.h"
+#include "plan/params.h"
+#include "plan/slots.h"
+#include "plan/states.h"
+
+namespace veery {
+
+/// What a plan is specialised for; whatever else may change between runs is a slot.
+struct PlanOptions {
+  int64_t rows = 1;     ///< most tokens of a run
+  int64_t outputs = 1;  ///< most rows whose output is wanted
+  Target target = Target::kReference;
+  bool exact = false;
+  bool fuse = true;
+};
+
+/// What a dispatch is called; parallel to the table, not touched by run().
+struct Label {
+  std::string_view op;
+  std::string_view kernel;
+  std::string detail;  ///< weight or node name
+  NodeId node = kNoNode;
+  int phase = 0;
+};
+
+/// Where the values of one run go to and come from. All of it must outlive the plan.
+struct Binding {
+  const ParamStore* params = nullptr;
+  const StateStore* states = nullptr;  ///< nullptr: a graph without caches
+  SlotBlock* slots = nullptr;
+  ThreadPool* pool = nullptr;
+};
+
+class Plan {
+ public:
+  /// Compiles what `roots` need. Throws kUnsupported, naming op, types and target, where a kernel is missing.
+  Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding, const PlanOptions& options);
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  /// Runs the table on the values in the binding's slots. Does not allocate, lock or look anything up.
+  void run() noexcept;
+  /// The same, adding the seconds that each row of the table took to `seconds` (one entry a row).
+  void run_profiled(std::vector<double>& seconds);
+
+  /// Where root `i` was written.
+  const Operand& root(size_t i) const { return roots_[i]; }
+
+  const std::vector<Dispatch>& table() const { return table_; }
+  const std::vector<Label>& labels() const { return labels_; }
+  const Graph& graph() const { return graph_; }
+  const PlanOptions& options() const { return options_; }
+  size_t arena_bytes() const { return arena_.size(); }
+  const std::byte* arena() const { return arena_.data(); }
+
+ private:
+  Graph graph_;
+  PlanOptions options_;
+  Binding binding_;
+  Memory arena_;
+  Memory scratch_;
+  size_t scratch_stride_ = 0;
+  std::vector<Dispatch> table_;
+  std::vector<Label> labels_;
+  std::vector<Operand> roots_;
+};
+
+/// One row of `veery plan`: what a dispatch reads and writes, and the work it does.
+struct DispatchCost {
+  double weight_bytes = 0;  ///< read once a run
+  double state_bytes = 0;   ///< of caches, read or written
+  double value_bytes = 0;   ///< of activations, read and written
+  double flops = 0;
+  double bytes() const { return weight_bytes + state_bytes + value_bytes; }
+};
+DispatchCost cost(const Plan& plan, size_t row, const RunSize& size);
+
+}  // namespace veery

@@ -1,0 +1,66 @@
+#include "plan/states.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+int32_t pages_for(int64_t positions) {
+  return static_cast<int32_t>((positions + kPagePositions - 1) / kPagePositions);
+}
+
+}  // namespace
+
+int StateStore::find_group(int32_t window) {
+  for (size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].window == window) return static_cast<int>(i);
+  Group group{.window = window, .ring = pages_for(options_.context)};
+  // The first row of a run still needs the window before it while the last one is already written.
+  if (window > 0) group.ring = std::min(group.ring, pages_for(int64_t{window} + options_.rows) + 1);
+  group.pages = group.ring * options_.sequences;
+  groups_.push_back(group);
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+StateStore::StateStore(const Graph& graph, const StateOptions& options) : options_(options) {
+  if (options.dtype != DType::kF32 && options.dtype != DType::kF16)
+    throw Error(ErrorKind::kUnsupported, "cache: type {} is not supported, expected f32 or f16",
+                info(options.dtype).name);
+  if (options.context < 1) throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
+  size_t total = 0;
+  std::vector<std::pair<std::string, size_t>> places;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kState) continue;
+    const auto& attr = node.as<StateAttr>();
+    const int group = find_group(attr.window);
+    const auto page = static_cast<int64_t>(byte_size(options.dtype, node.shape.cols * kPagePositions));
+    operands_[node.name] = {.stride = page,
+                            .rows = attr.kv_heads,
+                            .cols = static_cast<int32_t>(node.shape.cols),
+                            .dtype = options.dtype,
+                            .layout = attr.keys ? Layout::kKeyPages : Layout::kValuePages,
+                            .group = static_cast<int16_t>(group)};
+    places.emplace_back(node.name, total);
+    total += aligned(static_cast<size_t>(page) * static_cast<size_t>(groups_[static_cast<size_t>(group)].pages));
+  }
+  memory_ = Memory(total);
+  for (const auto& [name, offset] : places) operands_[name].data = memory_.data() + offset;
+}
+
+const Operand& StateStore::at(const std::string& name) const {
+  const auto found = operands_.find(name);
+  if (found == operands_.end()) throw Error(ErrorKind::kBug, "cache {} was not made", name);
+  return found->second;
+}
+
+void StateStore::copy_page(int group, int32_t from, int32_t to) {
+  for (const auto& [name, operand] : operands_)
+    if (operand.group == group)
+      std::memcpy(operand.data + to * operand.stride, operand.data + from * operand.stride,
+                  static_cast<size_t>(operand.stride));
+}
+
+}  // namespace veery

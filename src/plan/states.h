@@ -1,0 +1,49 @@
+// states.h: the memory of caches: pages of every layer, in groups that forget at the same rate.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/dispatch.h"
+#include "plan/memory.h"
+
+namespace veery {
+
+struct StateOptions {
+  DType dtype = DType::kF16;  ///< of keys and values: kF32 or kF16
+  int32_t context = 4096;     ///< positions of one sequence
+  int32_t rows = 512;         ///< the most rows of a run: a ring must hold the window of each of them
+  int32_t sequences = 1;      ///< sequences that may be full at the same time
+};
+
+/// All layers with the same window share one page table a sequence: page i of a group is page i of each of
+/// its layers. Memory is reserved at once and taken from the system when a page is first written.
+class StateStore {
+ public:
+  struct Group {
+    int32_t window = 0;  ///< 0: grows with the sequence
+    int32_t pages = 0;   ///< in all
+    int32_t ring = 0;    ///< most pages of one sequence
+  };
+
+  StateStore(const Graph& graph, const StateOptions& options);
+
+  const Operand& at(const std::string& name) const;
+  const std::vector<Group>& groups() const { return groups_; }
+  const StateOptions& options() const { return options_; }
+  /// Bytes that all pages together can take.
+  size_t bytes() const { return memory_.size(); }
+  /// Copies page `from` of `group` onto page `to` in every layer.
+  void copy_page(int group, int32_t from, int32_t to);
+
+ private:
+  int find_group(int32_t window);
+
+  StateOptions options_;
+  std::vector<Group> groups_;
+  std::map<std::string, Operand> operands_;
+  Memory memory_;
+};
+
+}  // namespace veery

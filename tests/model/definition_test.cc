@@ -1,0 +1,34 @@
+// The definitions trace to valid graphs in both modes.
+#include <gtest/gtest.h>
+
+#include "model/registry.h"
+
+namespace veery {
+namespace {
+
+TEST(Definition, TrainingTraceHasNoState) {
+  DecoderConfig c;
+  c.vocab = 32;
+  c.dim = 16;
+  c.hidden = 24;
+  c.layers = 2;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.head_dim = 4;
+  c.rope.dims = 4;
+  c.attention_scale = 0.5F;
+  c.tied = true;
+  for (TraceMode mode : {TraceMode::kServe, TraceMode::kTrain}) {
+    Graph graph;
+    Trace t(graph, mode, [](const std::string&) { return false; });
+    const Array logits = find_architecture("llama").define(t, c);
+    EXPECT_EQ(logits.shape().cols, 32);
+    int states = 0;
+    for (const Node& node : graph.nodes()) states += node.op == Op::kState;
+    EXPECT_EQ(states, mode == TraceMode::kServe ? 4 : 0);
+    EXPECT_NO_THROW(verify(graph));
+  }
+}
+
+}  // namespace
+}  // namespace veery

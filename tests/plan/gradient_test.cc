@@ -1,0 +1,186 @@
+// The same definitions that are served can be trained: gradients against central differences, a loss that falls, and
+// serving plans that give the logits of the training trace.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "autodiff/gradient.h"
+#include "base/random.h"
+#include "model/registry.h"
+#include "plan/plan.h"
+
+namespace veery {
+namespace {
+
+constexpr int kTokens = 11;
+
+DecoderConfig tiny(const std::string& architecture) {
+  DecoderConfig c;
+  c.architecture = architecture;
+  c.vocab = 23;
+  c.dim = 12;
+  c.hidden = 20;
+  c.layers = 2;
+  c.heads = 3;
+  c.kv_heads = 1;
+  c.head_dim = 6;
+  c.norm_eps = 1e-5F;
+  c.rope = {.dims = 6, .theta = 100};
+  c.attention_scale = 1 / std::sqrt(6.0F);
+  c.tied = true;
+  find_architecture(architecture).complete(c, Metadata{});
+  if (architecture == "gemma3") {
+    c.window = 4;
+    c.window_period = 2;
+    c.rope.theta = 1000;
+    c.local_rope.theta = 50;
+  }
+  return c;
+}
+
+/// A definition traced for training, with random weights and a random sequence.
+class Trained {
+ public:
+  explicit Trained(const std::string& architecture) : config(tiny(architecture)), slots(kTokens), pool(2) {
+    Trace t(graph, TraceMode::kTrain, has_weight(architecture));
+    logits = find_architecture(architecture).define(t, config);
+    loss = cross_entropy(logits, t.targets());
+    Random random(7);
+    for (NodeId id = 0, end = graph.size(); id < end; ++id) {
+      if (graph[id].op != Op::kParam) continue;
+      weights.emplace_back(graph, id);
+      const Operand& w = params.add(graph[id].name, graph[id].shape);
+      const bool norm = graph[id].name.find("norm") != std::string::npos;
+      for (int64_t r = 0; r < w.rows; ++r)
+        for (int32_t i = 0; i < w.cols; ++i) w.row<float>(r)[i] = norm ? 1 + 0.1F * random.normal() : 0.3F * random.normal();
+    }
+    grads = gradient(loss, weights);
+    for (int i = 0; i < kTokens; ++i) {
+      slots.tokens[static_cast<size_t>(i)] = static_cast<int32_t>(random.next() % 23);
+      slots.targets[static_cast<size_t>(i)] = i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
+      slots.positions[static_cast<size_t>(i)] = i;
+    }
+    slots.slots.rows = kTokens;
+    slots.slots.outputs = kTokens;
+    slots.slots.sequences = 1;
+  }
+
+  static std::function<bool(const std::string&)> has_weight(const std::string& architecture) {
+    return [heads = architecture == "gemma3"](const std::string& name) {
+      return heads && name.find("norm") != std::string::npos;
+    };
+  }
+
+  std::unique_ptr<Plan> plan(const std::vector<Array>& arrays, bool fuse) {
+    std::vector<NodeId> roots;
+    for (const Array& a : arrays) roots.push_back(a.id());
+    return std::make_unique<Plan>(graph, roots, Binding{&params, nullptr, &slots, &pool},
+                                  PlanOptions{.rows = kTokens, .outputs = kTokens, .fuse = fuse});
+  }
+
+  DecoderConfig config;
+  Graph graph;
+  Array logits, loss;
+  std::vector<Array> weights, grads;
+  ParamStore params;
+  SlotBlock slots;
+  ThreadPool pool;
+};
+
+class Definitions : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Definitions, GradientsEqualCentralDifferences) {
+  Trained m(GetParam());
+  std::vector<Array> roots{m.loss};
+  roots.insert(roots.end(), m.grads.begin(), m.grads.end());
+  const auto plan = m.plan(roots, true);
+  const auto forward = m.plan({m.loss}, false);
+  plan->run();
+  const auto loss_at = [&](float& weight, float value) {
+    const float keep = std::exchange(weight, value);
+    forward->run();
+    weight = keep;
+    return static_cast<double>(*forward->root(0).row<float>(0));
+  };
+  int checked = 0;
+  for (size_t i = 0; i < m.weights.size(); ++i) {
+    const Operand& w = m.params.at(m.graph[m.weights[i].id()].name);
+    const Operand& grad = plan->root(i + 1);
+    for (int64_t r = 0; r < w.rows; r += std::max<int64_t>(1, w.rows / 4)) {
+      const int32_t col = static_cast<int32_t>((r * 7 + 3) % w.cols);
+      float& x = w.row<float>(r)[col];
+      const float h = 4e-3F;
+      const double expected = (loss_at(x, x + h) - loss_at(x, x - h)) / (2 * static_cast<double>(h));
+      EXPECT_NEAR(grad.row<float>(r)[col], expected, 2e-3 + 1e-2 * std::abs(expected))
+          << m.graph[m.weights[i].id()].name << " " << r << " " << col;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 50);
+}
+
+TEST_P(Definitions, GradientDescentLowersTheLoss) {
+  Trained m(GetParam());
+  std::vector<Array> roots{m.loss};
+  roots.insert(roots.end(), m.grads.begin(), m.grads.end());
+  const auto plan = m.plan(roots, true);
+  plan->run();
+  const float before = *plan->root(0).row<float>(0);
+  for (int step = 0; step < 150; ++step) {
+    plan->run();
+    for (size_t i = 0; i < m.weights.size(); ++i) {
+      const Operand& w = m.params.at(m.graph[m.weights[i].id()].name);
+      for (int64_t r = 0; r < w.rows; ++r)
+        for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] -= 0.1F * plan->root(i + 1).row<float>(r)[c];
+    }
+  }
+  EXPECT_LT(*plan->root(0).row<float>(0), 0.3F * before);
+}
+
+// The proof of one definition: traced for serving, prefilled in two chunks and decoded token by token, fused and
+// not, it gives the logits of the training trace.
+TEST_P(Definitions, ServingEqualsTraining) {
+  Trained m(GetParam());
+  const auto reference = m.plan({m.logits}, false);
+  reference->run();
+  Graph graph;
+  Trace t(graph, TraceMode::kServe, Trained::has_weight(GetParam()));
+  const Array logits = find_architecture(GetParam()).define(t, m.config);
+  for (bool fuse : {false, true}) {
+    StateStore states(graph, {.dtype = DType::kF32, .context = 512, .rows = kTokens});
+    SlotBlock slots(kTokens);
+    std::vector<std::vector<int32_t>> pages;
+    std::vector<PageTable> tables;
+    for (const auto& group : states.groups()) {
+      auto& list = pages.emplace_back();
+      for (int32_t i = 0; i < group.ring; ++i) list.push_back(group.ring - 1 - i);  // any order will do
+      tables.push_back({list.data(), group.ring});
+    }
+    slots.slots.tables = tables.data();
+    slots.slots.sequences = 1;
+    Plan plan(graph, {logits.id()}, {&m.params, &states, &slots, &m.pool},
+              {.rows = 5, .outputs = 5, .fuse = fuse});
+    for (int begin = 0; begin < kTokens;) {
+      const int rows = begin == 0 ? 5 : begin == 5 ? 3 : 1;
+      for (int i = 0; i < rows; ++i) {
+        slots.tokens[static_cast<size_t>(i)] = m.slots.tokens[static_cast<size_t>(begin + i)];
+        slots.positions[static_cast<size_t>(i)] = begin + i;
+        slots.output_rows[static_cast<size_t>(i)] = i;
+      }
+      slots.slots.rows = slots.slots.outputs = rows;
+      plan.run();
+      for (int i = 0; i < rows; ++i)
+        for (int32_t v = 0; v < 23; ++v)
+          ASSERT_NEAR(plan.root(0).row<float>(i)[v], reference->root(0).row<float>(begin + i)[v], 2e-4)
+              << "token " << begin + i << " fuse " << fuse;
+      begin += rows;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Definitions, ::testing::Values("llama", "gemma3"));
+
+}  // namespace
+}  // namespace veery
