@@ -1,4 +1,5 @@
-// smoke_main.cc: runs a fuzz target without libFuzzer, on a corpus folder and seeded mutations of its files.
+// smoke_main.cc: runs a fuzz target without libFuzzer, on a corpus folder and seeded mutations of
+// its files.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -29,7 +30,8 @@ std::vector<uint8_t> mutate(std::vector<uint8_t> data, std::mt19937& random) {
       case 1: data[at] ^= static_cast<uint8_t>(1U << (random() % 8)); break;
       case 2: data[at] = static_cast<uint8_t>(random()); break;
       case 3:
-        for (size_t k = at; k < std::min(at + 8, data.size()); ++k) data[k] = random() % 2 ? 0xFF : 0;
+        for (size_t k = at; k < std::min(at + 8, data.size()); ++k)
+          data[k] = random() % 2 ? 0xFF : 0;
         break;
       default: {
         const std::vector<uint8_t> part(data.begin() + static_cast<ptrdiff_t>(at), data.end());

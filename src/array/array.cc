@@ -26,8 +26,10 @@ Array embed(Array tokens, Array weight, float factor) {
   return apply(Op::kEmbed, tokens, {weight.id()}, ScaleAttr{factor});
 }
 Array linear(Array x, Array weight, Array bias) {
-  return apply(Op::kLinear, x,
-               {kNoNode, kNoNode, weight.id(), kNoNode, kNoNode, id_or_none(bias), kNoNode, kNoNode}, LinearAttr{});
+  return apply(
+      Op::kLinear, x,
+      {kNoNode, kNoNode, weight.id(), kNoNode, kNoNode, id_or_none(bias), kNoNode, kNoNode},
+      LinearAttr{});
 }
 Array rms_norm(Array x, Array weight, float eps, int groups) {
   return apply(Op::kRmsNorm, x, {weight.id()}, NormAttr{eps, groups});
@@ -46,8 +48,12 @@ Array activate(Array x, Activation activation) {
   }
   throw Error(ErrorKind::kBug, "activate: no activation {}", static_cast<int>(activation));
 }
-Array rope_angles(Array positions, const AnglesAttr& attr) { return apply(Op::kRopeAngles, positions, {}, attr); }
-Array rope(Array x, Array angles, const RopeAttr& attr) { return apply(Op::kRope, x, {angles.id()}, attr); }
+Array rope_angles(Array positions, const AnglesAttr& attr) {
+  return apply(Op::kRopeAngles, positions, {}, attr);
+}
+Array rope(Array x, Array angles, const RopeAttr& attr) {
+  return apply(Op::kRope, x, {angles.id()}, attr);
+}
 Array attend(Array q, Array k, Array v, const AttendAttr& attr) {
   return apply(Op::kAttend, q, {k.id(), v.id()}, attr);
 }
@@ -57,8 +63,12 @@ Array cache_write(Array x, Array state) {
 Array columns(Array x, int64_t begin, int64_t count) {
   return apply(Op::kColumns, x, {}, ColumnsAttr{begin, count});
 }
-Array select_rows(Array x, Array output_rows) { return apply(Op::kSelectRows, x, {output_rows.id()}); }
+Array select_rows(Array x, Array output_rows) {
+  return apply(Op::kSelectRows, x, {output_rows.id()});
+}
 Array argmax(Array x) { return apply(Op::kArgmax, x, {}); }
-Array cross_entropy(Array logits, Array targets) { return apply(Op::kCrossEntropy, logits, {targets.id()}); }
+Array cross_entropy(Array logits, Array targets) {
+  return apply(Op::kCrossEntropy, logits, {targets.id()});
+}
 
 }  // namespace veery

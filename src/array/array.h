@@ -28,13 +28,14 @@ class Array {
 Array embed(Array tokens, Array weight, float scale = 1);
 /// y = x w^T (+ bias). x (rows, in), w (out, in), bias (1, out) or absent -> (rows, out).
 Array linear(Array x, Array weight, Array bias = {});
-/// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and Sennrich, 2019).
+/// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and
+/// Sennrich, 2019).
 Array rms_norm(Array x, Array weight, float eps, int groups = 1);
 Array operator+(Array a, Array b);
 Array operator*(Array a, Array b);
 Array scale(Array x, float factor);
-Array silu(Array x);  ///< x * sigmoid(x)
-Array gelu(Array x);  ///< tanh approximation (Hendrycks and Gimpel, 2016)
+Array silu(Array x);                ///< x * sigmoid(x)
+Array gelu(Array x);                ///< tanh approximation (Hendrycks and Gimpel, 2016)
 Array softcap(Array x, float cap);  ///< cap * tanh(x / cap)
 Array activate(Array x, Activation activation);
 /// cos and sin of every angle: (rows, dims). One value serves all layers with the same parameters.

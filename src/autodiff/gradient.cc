@@ -34,12 +34,14 @@ Inputs embed_vjp(const Rule& r) {
 Inputs linear_vjp(const Rule& r) {
   const auto attr = r.node().as<LinearAttr>();
   if (attr.weights != 1 || attr.gate != Activation::kNone || r.in(1) != kNoNode)
-    throw Error(ErrorKind::kUnsupported, "linear: a fused linear has no vjp; differentiate before fusion");
+    throw Error(ErrorKind::kUnsupported,
+                "linear: a fused linear has no vjp; differentiate before fusion");
   Inputs grad = none();
   if (r.wants(0)) grad[0] = r.make(Op::kLinearBackX, {r.dy, r.in(3)});
   if (r.wants(2)) grad[2] = r.dy;
   if (r.wants(3)) grad[3] = r.make(Op::kLinearBackW, {r.dy, r.in(0)});
-  if (r.wants(6)) throw Error(ErrorKind::kUnsupported, "linear: the gradient of a bias is not implemented");
+  if (r.wants(6))
+    throw Error(ErrorKind::kUnsupported, "linear: the gradient of a bias is not implemented");
   return grad;
 }
 
@@ -78,18 +80,22 @@ Inputs rope_vjp(const Rule& r) {
 Inputs attend_vjp(const Rule& r) {
   for (int i = 1; i < 3; ++i)
     if (r.graph[r.in(i)].op == Op::kState || r.graph[r.in(i)].op == Op::kCacheWrite)
-      throw Error(ErrorKind::kUnsupported, "attend: no vjp through a cache; trace the model for training");
+      throw Error(ErrorKind::kUnsupported,
+                  "attend: no vjp through a cache; trace the model for training");
   Inputs grad = none();
   for (int part = 0; part < 3; ++part) {
     if (!r.wants(part)) continue;
     auto attr = r.node().as<AttendAttr>();
     attr.part = part;
-    grad[static_cast<size_t>(part)] = r.make(Op::kAttendBack, {r.dy, r.in(0), r.in(1), r.in(2)}, attr);
+    grad[static_cast<size_t>(part)] =
+        r.make(Op::kAttendBack, {r.dy, r.in(0), r.in(1), r.in(2)}, attr);
   }
   return grad;
 }
 
-Inputs select_rows_vjp(const Rule& r) { return inputs({r.make(Op::kSelectRowsBack, {r.dy, r.in(1)})}); }
+Inputs select_rows_vjp(const Rule& r) {
+  return inputs({r.make(Op::kSelectRowsBack, {r.dy, r.in(1)})});
+}
 
 Inputs cross_entropy_vjp(const Rule& r) {
   return inputs({r.make(Op::kCrossEntropyBack, {r.dy, r.in(0), r.in(1)})});
@@ -154,7 +160,8 @@ std::vector<Array> vjp(Array y, Array dy, const std::vector<Array>& wrt) {
   for (const Array& array : wrt) {
     const NodeId grad = cotangent[static_cast<size_t>(array.id())];
     if (grad == kNoNode)
-      throw Error(ErrorKind::kInput, "gradient: the result does not depend on {}", graph[array.id()].name);
+      throw Error(ErrorKind::kInput, "gradient: the result does not depend on {}",
+                  graph[array.id()].name);
     result.emplace_back(graph, grad);
   }
   return result;
@@ -162,7 +169,8 @@ std::vector<Array> vjp(Array y, Array dy, const std::vector<Array>& wrt) {
 
 std::vector<Array> gradient(Array loss, const std::vector<Array>& wrt) {
   if (loss.shape() != Shape{1, 1})
-    throw Error(ErrorKind::kInput, "gradient: the loss is {}, expected [1, 1]", to_string(loss.shape()));
+    throw Error(ErrorKind::kInput, "gradient: the loss is {}, expected [1, 1]",
+                to_string(loss.shape()));
   Graph& graph = loss.graph();
   const Array one(graph, graph.leaf(Op::kConstant, "one", {1, 1}, ScaleAttr{1}));
   return vjp(loss, one, wrt);

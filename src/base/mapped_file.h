@@ -18,8 +18,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Tells the system that `part` is not needed any more: its pages stop counting as resident memory.
-  /// Reading it again is allowed and reads the file anew.
+  /// Tells the system that `part` is not needed any more: its pages stop counting as resident
+  /// memory. Reading it again is allowed and reads the file anew.
   void release(std::span<const std::byte> part) const noexcept;
 
  private:

@@ -7,7 +7,8 @@
 namespace veery {
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
+                                      std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53U} * counter[0];
     const uint64_t b = uint64_t{0xCD9E8D57U} * counter[2];
@@ -26,8 +27,9 @@ class Random {
 
   uint32_t next() {
     const uint64_t block = position_ / 4;
-    const auto numbers = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                                {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+    const auto numbers =
+        philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+               {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
     return numbers[position_++ % 4];
   }
   /// In [0, 1), 24 bits.

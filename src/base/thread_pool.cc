@@ -23,7 +23,8 @@ inline void relax() noexcept {
 
 // Long enough to bridge the gap between two tokens, short enough not to heat an idle machine.
 constexpr int kSpinsBeforeSleep = 20000;
-// Under a loaded machine the other worker may not be running at all: then waiting longer is a waste.
+// Under a loaded machine the other worker may not be running at all: then waiting longer is a
+// waste.
 constexpr int kSpinsBeforeYield = 20000;
 
 double cgroup_quota() {
@@ -59,8 +60,7 @@ void SpinBarrier::wait() noexcept {
   }
 }
 
-ThreadPool::ThreadPool(int size)
-    : size_(size > 0 ? size : available_cores()), barrier_(size_) {
+ThreadPool::ThreadPool(int size) : size_(size > 0 ? size : available_cores()), barrier_(size_) {
   threads_.reserve(static_cast<size_t>(size_ - 1));
   for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { work(i); });
 }

@@ -12,8 +12,8 @@
 
 namespace veery {
 
-/// All workers meet here; the last to arrive lets the others go. Spins: waits are meant to be below a
-/// microsecond. Reusable at once.
+/// All workers meet here; the last to arrive lets the others go. Spins: waits are meant to be below
+/// a microsecond. Reusable at once.
 class SpinBarrier {
  public:
   explicit SpinBarrier(int count) : count_(count) {}
@@ -25,8 +25,8 @@ class SpinBarrier {
   alignas(64) std::atomic<unsigned> generation_{0};
 };
 
-/// `size` workers, the caller of run() being worker 0. Between jobs workers spin for a short while and
-/// then sleep. run() itself allocates nothing.
+/// `size` workers, the caller of run() being worker 0. Between jobs workers spin for a short while
+/// and then sleep. run() itself allocates nothing.
 class ThreadPool {
  public:
   /// 0: the number of cores this process may use.
@@ -38,14 +38,15 @@ class ThreadPool {
   int size() const { return size_; }
   SpinBarrier& barrier() { return barrier_; }
 
-  /// Calls job(index) on every worker, returns when all are done. An exception of a worker is rethrown
-  /// here (the first one); a job that uses barrier() must not throw. One caller at a time.
+  /// Calls job(index) on every worker, returns when all are done. An exception of a worker is
+  /// rethrown here (the first one); a job that uses barrier() must not throw. One caller at a time.
   template <typename Job>
   void run(const Job& job) {
     run_erased([](const void* self, int index) { (*static_cast<const Job*>(self))(index); }, &job);
   }
 
-  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items, balanced dynamically.
+  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items, balanced
+  /// dynamically.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
     std::atomic<int64_t> next{0};

@@ -7,7 +7,8 @@ namespace {
 
 struct Lead {
   int length;
-  unsigned char second_min, second_max;  // the second byte is what excludes overlong forms and surrogates
+  unsigned char second_min,
+      second_max;  // the second byte is what excludes overlong forms and surrogates
 };
 
 Lead classify(unsigned char byte) {

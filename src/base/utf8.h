@@ -19,7 +19,8 @@ CodePoint next_code_point(std::string_view text);
 
 void append_utf8(std::string& out, char32_t code);
 
-/// The number of bytes at the end of `text` that begin a sequence whose rest has not arrived: 0 to 3.
+/// The number of bytes at the end of `text` that begin a sequence whose rest has not arrived: 0
+/// to 3.
 int incomplete_utf8_suffix(std::string_view text);
 
 /// `text` with each malformed sequence replaced by U+FFFD.

@@ -24,14 +24,15 @@ int32_t checked_context(const LoadOptions& options, const DecoderConfig& config)
   if (options.context < 0)
     throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
   if (options.context > config.context)
-    throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context, config.context);
+    throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
+                config.context);
   return options.context > 0 ? options.context : std::min(config.context, kDefaultContext);
 }
 
 void check_vocabulary(const Tokenizer& tokenizer, const DecoderConfig& config) {
   if (tokenizer.size() > config.vocab)
-    throw Error(ErrorKind::kFormat, "the tokenizer has {} tokens, the embedding {} rows", tokenizer.size(),
-                config.vocab);
+    throw Error(ErrorKind::kFormat, "the tokenizer has {} tokens, the embedding {} rows",
+                tokenizer.size(), config.vocab);
 }
 
 }  // namespace
@@ -49,7 +50,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
   if (const auto source = file_.metadata.text("tokenizer.chat_template"))
     template_ = std::make_unique<ChatTemplate>(*source, path + ": chat template");
 
-  Trace trace(graph_, TraceMode::kServe, [&](const std::string& weight) { return file_.find(weight) != nullptr; });
+  Trace trace(graph_, TraceMode::kServe,
+              [&](const std::string& weight) { return file_.find(weight) != nullptr; });
   const Array logits = find_architecture(config_.architecture).define(trace, config_);
   logits_ = logits.id();
   argmax_ = veery::argmax(logits).id();
@@ -71,7 +73,8 @@ size_t cache_bytes(const DecoderConfig& config, int32_t context, DType type) {
   Graph graph;
   Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
   find_architecture(config.architecture).define(trace, config);
-  return StateStore(graph, {.dtype = type, .context = context, .rows = std::min(512, context)}).bytes();
+  return StateStore(graph, {.dtype = type, .context = context, .rows = std::min(512, context)})
+      .bytes();
 }
 
 }  // namespace veery

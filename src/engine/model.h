@@ -16,20 +16,22 @@
 namespace veery {
 
 struct LoadOptions {
-  int threads = 0;                 ///< 0: the cores this process may use
-  int32_t context = 0;             ///< positions of a session; 0: the model's, at most 4096
-  int32_t chunk = 512;             ///< most tokens of one run of a prompt
-  bool exact = false;              ///< f32 activations and an f32 cache
+  int threads = 0;      ///< 0: the cores this process may use
+  int32_t context = 0;  ///< positions of a session; 0: the model's, at most 4096
+  int32_t chunk = 512;  ///< most tokens of one run of a prompt
+  bool exact = false;   ///< f32 activations and an f32 cache
   bool fuse = true;
-  std::optional<DType> cache;      ///< kF16 or kF32; absent: f16, f32 if exact
-  std::optional<Target> target;    ///< absent: the best of this machine
+  std::optional<DType> cache;    ///< kF16 or kF32; absent: f16, f32 if exact
+  std::optional<Target> target;  ///< absent: the best of this machine
   ParamStore::Progress progress;
 };
 
-/// Immutable after loading, except that plans are made when first needed. Sessions refer to it and run one at a time.
+/// Immutable after loading, except that plans are made when first needed. Sessions refer to it and
+/// run one at a time.
 class Model {
  public:
-  /// Throws kNotFound, kIo, kFormat or kUnsupported; kInput if options.context exceeds what the model was trained for.
+  /// Throws kNotFound, kIo, kFormat or kUnsupported; kInput if options.context exceeds what the
+  /// model was trained for.
   explicit Model(const std::string& path, const LoadOptions& options = {});
 
   const std::string& path() const { return file_.path; }
@@ -62,7 +64,8 @@ class Model {
   double load_seconds_ = 0;
 };
 
-/// What can be said of a file without loading its weights (`veery show`): opened and checked, not read.
+/// What can be said of a file without loading its weights (`veery show`): opened and checked, not
+/// read.
 struct ModelSummary {
   int64_t parameters = 0;
   size_t weight_bytes = 0;

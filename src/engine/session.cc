@@ -8,9 +8,11 @@
 namespace veery {
 namespace {
 
-// Plans are made for these numbers of rows; a run takes the smallest that holds it. Few rows have kernels of their own.
+// Plans are made for these numbers of rows; a run takes the smallest that holds it. Few rows have
+// kernels of their own.
 constexpr int64_t kBuckets[] = {1, 4, 16, 64, 512};
-constexpr int32_t kAllOutputsChunk = 64;  // bounds the memory of logits that are wanted for every row
+constexpr int32_t kAllOutputsChunk =
+    64;  // bounds the memory of logits that are wanted for every row
 
 int64_t bucket(int64_t rows) {
   for (int64_t size : kBuckets)
@@ -21,8 +23,11 @@ int64_t bucket(int64_t rows) {
 }  // namespace
 
 Session::Session(Model& model)
-    : model_(model), context_(model.options().context), chunk_(model.options().chunk),
-      states_(model.graph(), {.dtype = *model.options().cache, .context = context_, .rows = chunk_}),
+    : model_(model),
+      context_(model.options().context),
+      chunk_(model.options().chunk),
+      states_(model.graph(),
+              {.dtype = *model.options().cache, .context = context_, .rows = chunk_}),
       slots_(static_cast<int32_t>(bucket(chunk_))) {
   for (const StateStore::Group& group : states_.groups()) {
     auto& pages = pages_.emplace_back(static_cast<size_t>(group.ring));
@@ -48,7 +53,8 @@ Plan& Session::plan(int64_t rows, bool greedy, bool all_outputs) {
                               .fuse = model_.options().fuse};
     const NodeId root = greedy ? model_.argmax() : model_.logits();
     slot = std::make_unique<Plan>(model_.graph(), std::vector<NodeId>{root},
-                                  Binding{&model_.params(), &states_, &slots_, &model_.pool()}, options);
+                                  Binding{&model_.params(), &states_, &slots_, &model_.pool()},
+                                  options);
   }
   return *slot;
 }
@@ -59,7 +65,8 @@ void Session::check(std::span<const int32_t> ids) const {
                 position_ + static_cast<int64_t>(ids.size()), context_);
   for (int32_t id : ids)
     if (id < 0 || id >= model_.config().vocab)
-      throw Error(ErrorKind::kInput, "token id {} is outside of the vocabulary of {}", id, model_.config().vocab);
+      throw Error(ErrorKind::kInput, "token id {} is outside of the vocabulary of {}", id,
+                  model_.config().vocab);
 }
 
 // Outputs are asked for the last `outputs` rows.
@@ -102,7 +109,8 @@ void Session::feed_all(std::span<const int32_t> ids, const OnLogits& on_logits) 
   }
 }
 
-size_t Session::decode_greedy(int32_t token, std::span<int32_t> out, const std::function<bool(int32_t)>& stop) {
+size_t Session::decode_greedy(int32_t token, std::span<int32_t> out,
+                              const std::function<bool(int32_t)>& stop) {
   check({&token, 1});
   Plan& step = plan(1, true);
   size_t made = 0;
@@ -117,14 +125,16 @@ size_t Session::decode_greedy(int32_t token, std::span<int32_t> out, const std::
 
 void Session::rewind(int32_t position) {
   if (position < 0 || position > position_)
-    throw Error(ErrorKind::kInput, "rewind: position {} is not within the {} tokens fed", position, position_);
+    throw Error(ErrorKind::kInput, "rewind: position {} is not within the {} tokens fed", position,
+                position_);
   for (const StateStore::Group& group : states_.groups()) {
     if (group.window == 0) continue;
     // Page p was written over once position_ reached page p + ring.
     const int32_t newest = (std::max(position_, 1) - 1) / kPagePositions;
     const int32_t oldest_needed = std::max(0, position - group.window + 1) / kPagePositions;
     if (position > 0 && newest - oldest_needed >= group.ring)
-      throw Error(ErrorKind::kInput, "rewind: the window of {} positions before {} is no longer kept", group.window,
+      throw Error(ErrorKind::kInput,
+                  "rewind: the window of {} positions before {} is no longer kept", group.window,
                   position);
   }
   position_ = position;

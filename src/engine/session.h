@@ -24,8 +24,9 @@ class Session {
   int32_t context() const { return context_; }
   size_t cache_bytes() const;
 
-  /// Feeds tokens; afterwards logits() are those after the last one. Throws kLimit, naming both numbers, before
-  /// anything is changed if they do not fit the context; kInput for an id outside of the vocabulary.
+  /// Feeds tokens; afterwards logits() are those after the last one. Throws kLimit, naming both
+  /// numbers, before anything is changed if they do not fit the context; kInput for an id outside
+  /// of the vocabulary.
   void feed(std::span<const int32_t> ids);
   /// Logits (vocab) after the last token fed. Valid until the next call.
   std::span<const float> logits() const { return logits_; }
@@ -34,12 +35,14 @@ class Session {
   using OnLogits = std::function<void(int32_t position, std::span<const float> logits)>;
   void feed_all(std::span<const int32_t> ids, const OnLogits& on_logits);
 
-  /// Chain decode: feeds `token` and then each most probable next one, out.size() times, without the logits ever
-  /// being written. Returns how many were made: fewer where the context ends or `stop` says so after a token.
-  size_t decode_greedy(int32_t token, std::span<int32_t> out, const std::function<bool(int32_t)>& stop = {});
+  /// Chain decode: feeds `token` and then each most probable next one, out.size() times, without
+  /// the logits ever being written. Returns how many were made: fewer where the context ends or
+  /// `stop` says so after a token.
+  size_t decode_greedy(int32_t token, std::span<int32_t> out,
+                       const std::function<bool(int32_t)>& stop = {});
 
-  /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has dropped what would be
-  /// needed.
+  /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has
+  /// dropped what would be needed.
   void rewind(int32_t position);
 
   /// The plan for runs of up to `rows` tokens, made when first needed (`veery plan`, `bench`).

@@ -1,4 +1,5 @@
-// attr.h: the parameters of ops that are fixed when a model is traced. Plain data: kernels get a copy.
+// attr.h: the parameters of ops that are fixed when a model is traced. Plain data: kernels get a
+// copy.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -23,8 +24,8 @@ struct LinearAttr {
   Activation gate = Activation::kNone;
   float eps = 0;
 };
-/// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as the
-/// transformers library names them.
+/// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as
+/// the transformers library names them.
 enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
 struct AnglesAttr {
   int32_t dims = 0;  ///< rotated dimensions of a head
@@ -36,8 +37,8 @@ struct AnglesAttr {
   double attention_factor = 1;                       ///< kYarn: multiplies cos and sin
   double original_context = 8192;
 };
-/// rope. Pair i of a head is (2i, 2i+1) if interleaved, else (i, i + dims/2); dimensions from `dims` on pass
-/// through. `sign` -1 rotates back: the vjp.
+/// rope. Pair i of a head is (2i, 2i+1) if interleaved, else (i, i + dims/2); dimensions from
+/// `dims` on pass through. `sign` -1 rotates back: the vjp.
 struct RopeAttr {
   int32_t heads = 1;
   int32_t dims = 0;
@@ -45,7 +46,8 @@ struct RopeAttr {
   float sign = 1;
 };
 /// attend, attend_back. Row r of head h sees the positions p of its sequence with
-/// position(r) - window < p <= position(r); window 0: no lower bound. `softcap` c > 0: c * tanh(score / c).
+/// position(r) - window < p <= position(r); window 0: no lower bound. `softcap` c > 0: c *
+/// tanh(score / c).
 struct AttendAttr {
   int32_t heads = 1, kv_heads = 1;
   float scale = 1;
@@ -72,8 +74,8 @@ struct ColumnsAttr {
   int64_t count = 0;
 };
 
-using Attr = std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr, AttendAttr,
-                          StateAttr, QkvRopeAttr, ColumnsAttr>;
+using Attr = std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr,
+                          AttendAttr, StateAttr, QkvRopeAttr, ColumnsAttr>;
 static_assert(std::is_trivially_copyable_v<Attr>);
 
 }  // namespace veery

@@ -69,12 +69,13 @@ void verify(const Graph& graph) {
     int count = 0;
     for (NodeId in : node.in) {
       if (in >= id)
-        throw Error(ErrorKind::kBug, "graph: node {} ({}) uses node {}, which is not before it", id, row.name, in);
+        throw Error(ErrorKind::kBug, "graph: node {} ({}) uses node {}, which is not before it", id,
+                    row.name, in);
       count += in != kNoNode;
     }
     if (count < row.least || count > row.most)
-      throw Error(ErrorKind::kBug, "graph: node {} ({}) has {} inputs, expected {} to {}", id, row.name, count,
-                  row.least, row.most);
+      throw Error(ErrorKind::kBug, "graph: node {} ({}) has {} inputs, expected {} to {}", id,
+                  row.name, count, row.least, row.most);
     if (row.group == OpGroup::kLeaf) continue;
     const Shape expected = infer_shape(graph, node.op, node.in, node.attr);
     if (expected != node.shape)
@@ -109,7 +110,8 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
       double weights = 0;
       for (size_t i = 3; i < 6; ++i)
         if (node.in[i] != kNoNode)
-          weights += static_cast<double>(graph[node.in[i]].shape.rows * graph[node.in[i]].shape.cols);
+          weights +=
+              static_cast<double>(graph[node.in[i]].shape.rows * graph[node.in[i]].shape.cols);
       return 2 * rows_of(graph[node.in[0]].shape) * weights;
     }
     case Op::kLinearBackX:
@@ -123,7 +125,8 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
       const auto& attr = node.as<AttendAttr>();
       double seen = static_cast<double>(size.context) - (static_cast<double>(size.rows) - 1) / 2;
       if (attr.window > 0) seen = std::min(seen, static_cast<double>(attr.window));
-      return 4 * rows_of(graph[node.in[0]].shape) * seen * static_cast<double>(graph[node.in[0]].shape.cols);
+      return 4 * rows_of(graph[node.in[0]].shape) * seen *
+             static_cast<double>(graph[node.in[0]].shape.cols);
     }
     case Op::kRmsNorm: return 4 * elements;
     case Op::kRope:

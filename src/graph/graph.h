@@ -37,7 +37,8 @@ class Graph {
  public:
   /// A leaf: parameter, slot, state or constant.
   NodeId leaf(Op op, std::string name, Shape shape, Attr attr = {});
-  /// An op on earlier nodes; the shape follows from the op table's rule. Throws kInput, naming op and shapes.
+  /// An op on earlier nodes; the shape follows from the op table's rule. Throws kInput, naming op
+  /// and shapes.
   NodeId add(Op op, const Inputs& in, Attr attr = {}, std::string name = {});
 
   const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -55,13 +56,15 @@ class Graph {
 /// f32, or i32 for slots and indices.
 DType value_type(const Node& node);
 
-/// Which nodes are needed for `roots`. Cache writes count as needed by a later attend on the same state.
+/// Which nodes are needed for `roots`. Cache writes count as needed by a later attend on the same
+/// state.
 std::vector<bool> needed_for(const Graph& graph, const std::vector<NodeId>& roots);
 
 /// How often each node is an input of a needed node.
 std::vector<int> use_counts(const Graph& graph, const std::vector<bool>& needed);
 
-/// Checks what every pass must keep: order, arity, shapes by the op table. Throws kBug naming the node.
+/// Checks what every pass must keep: order, arity, shapes by the op table. Throws kBug naming the
+/// node.
 void verify(const Graph& graph);
 
 /// One line a node: "%12 = linear %10, %11 : [tokens, 576]".

@@ -71,7 +71,8 @@ Shape linear_shape(const Checked& c) {
 Shape rms_norm_shape(const Checked& c) {
   const auto& attr = c.as<NormAttr>();
   const Shape x = c.at(0);
-  c.require(attr.groups >= 1 && x.cols % attr.groups == 0, "the columns must divide into the groups");
+  c.require(attr.groups >= 1 && x.cols % attr.groups == 0,
+            "the columns must divide into the groups");
   c.require(c.at(1) == Shape{1, x.cols / attr.groups}, "the weight must be [1, columns / groups]");
   if (c.has(2)) c.require(c.at(2) == x, "the residual must have the shape of x");
   return x;
@@ -92,7 +93,8 @@ void check_attend(const Checked& c, const AttendAttr& attr, int q, int k, int v)
             "the heads must be a multiple of the key heads");
   c.require(c.at(q).cols % attr.heads == 0, "the columns of q must divide into the heads");
   const int64_t width = c.at(q).cols / attr.heads * attr.kv_heads;
-  c.require(c.at(k).cols == width && c.at(v).cols == width, "k and v must have key heads x head size columns");
+  c.require(c.at(k).cols == width && c.at(v).cols == width,
+            "k and v must have key heads x head size columns");
 }
 
 Shape qkv_rope_shape(const Checked& c) {
@@ -100,8 +102,10 @@ Shape qkv_rope_shape(const Checked& c) {
   const int64_t q = int64_t{attr.heads} * attr.head_dim;
   const int64_t kv = int64_t{attr.kv_heads} * attr.head_dim;
   c.require(c.at(0).cols == q + 2 * kv, "the columns must be those of q, k and v");
-  c.require(c.at(1) == Shape{c.at(0).rows, attr.dims}, "the angles must be [rows, rotated dimensions]");
-  c.require(c.at(2).cols == kv && c.at(3).cols == kv, "the caches must have the columns of k and v");
+  c.require(c.at(1) == Shape{c.at(0).rows, attr.dims},
+            "the angles must be [rows, rotated dimensions]");
+  c.require(c.at(2).cols == kv && c.at(3).cols == kv,
+            "the caches must have the columns of k and v");
   return {c.at(0).rows, q};
 }
 

@@ -19,24 +19,27 @@ enum class Op : uint8_t {
   kState,     ///< a cache, by name
   kConstant,  ///< ScaleAttr: every element is factor
   // forward
-  kEmbed,         ///< tokens, weight (vocab, cols); ScaleAttr -> (rows, cols)
-  kLinear,        ///< x (rows, in), [norm (1, in)], [residual (rows, out)], w0 (out, in), [w1], [w2], [b0], [b1], [b2]; LinearAttr:
-                  ///< y = linear(norm(x)) + residual
-  kRmsNorm,       ///< x, weight (1, cols / groups), [residual]; NormAttr: x / rms(x) * weight + residual
-  kAdd,           ///< a, b
-  kMul,           ///< a, b
-  kScale,         ///< x; ScaleAttr
-  kSilu,          ///< x
-  kGelu,          ///< x (tanh approximation)
-  kSoftcap,       ///< x; ScaleAttr: factor * tanh(x / factor)
+  kEmbed,    ///< tokens, weight (vocab, cols); ScaleAttr -> (rows, cols)
+  kLinear,   ///< x (rows, in), [norm (1, in)], [residual (rows, out)], w0 (out, in), [w1], [w2],
+             ///< [b0], [b1], [b2]; LinearAttr:
+             ///< y = linear(norm(x)) + residual
+  kRmsNorm,  ///< x, weight (1, cols / groups), [residual]; NormAttr: x / rms(x) * weight + residual
+  kAdd,      ///< a, b
+  kMul,      ///< a, b
+  kScale,    ///< x; ScaleAttr
+  kSilu,     ///< x
+  kGelu,     ///< x (tanh approximation)
+  kSoftcap,  ///< x; ScaleAttr: factor * tanh(x / factor)
   kRopeAngles,    ///< positions; AnglesAttr -> (rows, dims): cos at 2i, sin at 2i + 1
   kRope,          ///< x (rows, heads * head_dim), angles; RopeAttr
   kCacheWrite,    ///< x (rows, kv_heads * head_dim), state; its StateAttr -> the state
-  kAttend,        ///< q (rows, heads * head_dim), k, v: states, or values of this run (training); AttendAttr
+  kAttend,        ///< q (rows, heads * head_dim), k, v: states, or values of this run (training);
+                  ///< AttendAttr
   kColumns,       ///< x; ColumnsAttr: a view, nothing is copied
   kSelectRows,    ///< x (tokens, cols), output_rows -> (outputs, cols)
   kArgmax,        ///< x (rows, n) -> (rows, 1) i32, the lowest index among equals
-  kCrossEntropy,  ///< logits (rows, n), targets -> (1, 1): mean of -log softmax; target -1 is left out
+  kCrossEntropy,  ///< logits (rows, n), targets -> (1, 1): mean of -log softmax; target -1 is left
+                  ///< out
   // backward: made by vjp only
   kEmbedBack,         ///< dy, tokens, weight (its shape only); ScaleAttr -> (vocab, cols)
   kLinearBackX,       ///< dy (rows, out), w (out, in) -> (rows, in)
@@ -50,8 +53,10 @@ enum class Op : uint8_t {
   kSelectRowsBack,    ///< dy (outputs, cols), output_rows -> (tokens, cols), zero elsewhere
   kCrossEntropyBack,  ///< dy (1, 1), logits, targets -> (rows, n)
   // made by fusion only
-  kQkvRope,       ///< qkv (rows, q + k + v), angles, k state, v state, [q_norm], [k_norm]; QkvRopeAttr -> q
-  kLinearArgmax,  ///< as kLinear with one weight -> (rows, 1) i32: the index of the largest, never the logits
+  kQkvRope,  ///< qkv (rows, q + k + v), angles, k state, v state, [q_norm], [k_norm]; QkvRopeAttr
+             ///< -> q
+  kLinearArgmax,  ///< as kLinear with one weight -> (rows, 1) i32: the index of the largest, never
+                  ///< the logits
   kCount
 };
 

@@ -1,4 +1,5 @@
-// shape.h: the shape of a value: rows x columns, where the number of rows may be known only when a plan runs.
+// shape.h: the shape of a value: rows x columns, where the number of rows may be known only when a
+// plan runs.
 #pragma once
 #include <cstdint>
 #include <string>

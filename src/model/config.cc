@@ -8,12 +8,14 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kMaxSize = 1 << 24;  // no dimension of a real model comes near: keeps products in 64 bits
+constexpr int64_t kMaxSize =
+    1 << 24;  // no dimension of a real model comes near: keeps products in 64 bits
 
 /// Keys of one architecture: "llama.block_count".
 class Keys {
  public:
-  Keys(const Metadata& metadata, std::string prefix) : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
+  Keys(const Metadata& metadata, std::string prefix)
+      : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
 
   int64_t size(const char* key) const {
     const auto value = metadata_.integer(prefix_ + key);
@@ -27,7 +29,8 @@ class Keys {
   double number_or(const char* key, double fallback) const {
     const auto value = metadata_.number(prefix_ + key);
     if (value && !std::isfinite(*value))
-      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected a finite number", prefix_, key, *value);
+      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected a finite number", prefix_,
+                  key, *value);
     return value.value_or(fallback);
   }
   std::string text_or(const char* key, const char* fallback) const {
@@ -37,7 +40,8 @@ class Keys {
  private:
   int64_t checked(const char* key, int64_t value) const {
     if (value < 1 || value > kMaxSize)
-      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected 1 to {}", prefix_, key, value, kMaxSize);
+      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected 1 to {}", prefix_, key, value,
+                  kMaxSize);
     return value;
   }
 
@@ -55,9 +59,11 @@ void read_rope_scaling(const Keys& keys, AnglesAttr& rope) {
     rope.scaling = RopeScaling::kLinear;
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
-    rope.attention_factor = keys.number_or("rope.scaling.attn_factor", 1) * (1 + 0.1 * std::log(rope.factor));
+    rope.attention_factor =
+        keys.number_or("rope.scaling.attn_factor", 1) * (1 + 0.1 * std::log(rope.factor));
   } else {
-    throw Error(ErrorKind::kUnsupported, "metadata: rope.scaling.type is {}, expected none, linear or yarn", type);
+    throw Error(ErrorKind::kUnsupported,
+                "metadata: rope.scaling.type is {}, expected none, linear or yarn", type);
   }
 }
 
@@ -71,12 +77,15 @@ void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
   if (value_dim != c.head_dim)
-    throw Error(ErrorKind::kUnsupported, "metadata: key length {} and value length {} differ", c.head_dim, value_dim);
+    throw Error(ErrorKind::kUnsupported, "metadata: key length {} and value length {} differ",
+                c.head_dim, value_dim);
   if (c.heads % c.kv_heads != 0)
-    throw Error(ErrorKind::kFormat, "metadata: {} heads do not divide among {} key heads", c.heads, c.kv_heads);
+    throw Error(ErrorKind::kFormat, "metadata: {} heads do not divide among {} key heads", c.heads,
+                c.kv_heads);
   const TensorView& embedding = file.at("token_embd.weight");
   if (embedding.shape.size() != 2)
-    throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2", embedding.shape.size());
+    throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2",
+                embedding.shape.size());
   c.vocab = embedding.shape[0];  // some files leave vocab_size out; the tensor cannot
   c.tied = file.find("output.weight") == nullptr;
 }
@@ -95,8 +104,8 @@ DecoderConfig read_config(const ModelFile& file) {
   c.rope.theta = keys.number_or("rope.freq_base", 10000);
   c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
   if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim || c.rope.theta <= 0)
-    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions with base {}", c.rope.dims, c.head_dim,
-                c.rope.theta);
+    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions with base {}",
+                c.rope.dims, c.head_dim, c.rope.theta);
   read_rope_scaling(keys, c.rope);
   c.window = static_cast<int32_t>(keys.size_or("attention.sliding_window", 0));
   c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.head_dim)));

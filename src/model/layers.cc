@@ -22,7 +22,9 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, Array angles, int32_t
   const Array keys = t.remember("attn.k", k, {true, c.kv_heads, window});
   const Array values = t.remember("attn.v", v, {false, c.kv_heads, window});
   return t.name("attn.out", attend(t.name("attn.q", q), keys, values,
-                                   {.heads = c.heads, .kv_heads = c.kv_heads, .scale = c.attention_scale,
+                                   {.heads = c.heads,
+                                    .kv_heads = c.kv_heads,
+                                    .scale = c.attention_scale,
                                     .window = window}));
 }
 

@@ -7,8 +7,9 @@
 
 namespace veery {
 
-/// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k, attn_v, head norms
-/// where the model has them, RoPE, cache, attention; without the output projection. `window` 0: none.
+/// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k,
+/// attn_v, head norms where the model has them, RoPE, cache, attention; without the output
+/// projection. `window` 0: none.
 Array attention(Trace& t, const DecoderConfig& c, Array h, Array angles, int32_t window);
 
 /// down(act(gate(h)) * up(h)) (Shazeer, 2020).

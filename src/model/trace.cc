@@ -10,8 +10,8 @@ Array Trace::parameter(const std::string& name, Shape shape) {
   if (is_new) entry->second = graph_.leaf(Op::kParam, full, shape);
   const Array array(graph_, entry->second);
   if (array.shape() != shape)
-    throw Error(ErrorKind::kBug, "trace: {} is asked for as {} and as {}", full, to_string(array.shape()),
-                to_string(shape));
+    throw Error(ErrorKind::kBug, "trace: {} is asked for as {} and as {}", full,
+                to_string(array.shape()), to_string(shape));
   return array;
 }
 
@@ -24,7 +24,8 @@ Array Trace::slot(const std::string& name, int64_t rows) {
 Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
   x.named(scope_ + name);
   if (mode_ == TraceMode::kTrain) return x;
-  const Array state(graph_, graph_.leaf(Op::kState, scope_ + name + "_cache", {0, x.shape().cols}, attr));
+  const Array state(graph_,
+                    graph_.leaf(Op::kState, scope_ + name + "_cache", {0, x.shape().cols}, attr));
   return cache_write(x, state);
 }
 

@@ -8,8 +8,8 @@
 
 namespace veery {
 
-/// Serving writes keys and values into caches and gives logits for chosen rows; training keeps everything in the run
-/// and gives logits for all rows. Definitions cannot ask which one it is.
+/// Serving writes keys and values into caches and gives logits for chosen rows; training keeps
+/// everything in the run and gives logits for all rows. Definitions cannot ask which one it is.
 enum class TraceMode { kServe, kTrain };
 
 /// Records one definition into a graph. Gives no values: whatever varies between runs is a slot.

@@ -11,12 +11,20 @@ namespace {
 bool is_view(const Node& node) { return node.op == Op::kColumns; }
 bool is_leaf(const Node& node) { return info(node.op).group == OpGroup::kLeaf; }
 
-/// Makes the table in three steps: choose a kernel for each node, find out how long values live, bind.
+/// Makes the table in three steps: choose a kernel for each node, find out how long values live,
+/// bind.
 class Emitter {
  public:
-  Emitter(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding, const PlanOptions& options)
-      : graph_(graph), roots_(roots), binding_(binding), options_(options), needed_(needed_for(graph, roots)),
-        values_(needed_.size()), step_(needed_.size(), -1), place_(needed_.size(), -1) {}
+  Emitter(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding,
+          const PlanOptions& options)
+      : graph_(graph),
+        roots_(roots),
+        binding_(binding),
+        options_(options),
+        needed_(needed_for(graph, roots)),
+        values_(needed_.size()),
+        step_(needed_.size(), -1),
+        place_(needed_.size(), -1) {}
 
   Emitted run(Memory& arena) {
     for (NodeId id = 0; id < graph_.size(); ++id)
@@ -67,10 +75,12 @@ class Emitter {
     value.stride = node.shape.cols * 4;
     if (node.op == Op::kSlot) {
       value.data = reinterpret_cast<std::byte*>(binding_.slots->find(node.name));
-      if (value.data == nullptr) throw Error(ErrorKind::kBug, "plan: there is no slot {}", node.name);
+      if (value.data == nullptr)
+        throw Error(ErrorKind::kBug, "plan: there is no slot {}", node.name);
       return;
     }
-    if (node.shape.cols > 1) value.stride = static_cast<int64_t>(aligned(static_cast<size_t>(value.stride)));
+    if (node.shape.cols > 1)
+      value.stride = static_cast<int64_t>(aligned(static_cast<size_t>(value.stride)));
     place_[index(id)] = static_cast<int>(lifetimes_.size());
     lifetimes_.push_back({0, 0, static_cast<size_t>(value.stride * most_rows(node.shape.rows))});
   }
@@ -142,7 +152,8 @@ class Emitter {
       step.dispatch.out = values_[index(step.node)];
       for (size_t i = 0; i < node.in.size(); ++i)
         if (node.in[i] != kNoNode) step.dispatch.in[i] = values_[index(node.in[i])];
-      if (step.work >= 0) step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
+      if (step.work >= 0)
+        step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
     }
   }
 
@@ -193,8 +204,8 @@ class Emitter {
 
 }  // namespace
 
-Emitted emit(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding, const PlanOptions& options,
-             Memory& arena) {
+Emitted emit(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding,
+             const PlanOptions& options, Memory& arena) {
   return Emitter(graph, roots, binding, options).run(arena);
 }
 

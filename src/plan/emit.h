@@ -14,8 +14,9 @@ struct Emitted {
   size_t scratch_bytes = 0;  ///< of each worker
 };
 
-/// Chooses kernels and places memory for what `roots` need. `arena` becomes the memory that the operands point into.
-Emitted emit(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding, const PlanOptions& options,
-             Memory& arena);
+/// Chooses kernels and places memory for what `roots` need. `arena` becomes the memory that the
+/// operands point into.
+Emitted emit(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding,
+             const PlanOptions& options, Memory& arena);
 
 }  // namespace veery

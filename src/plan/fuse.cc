@@ -8,14 +8,17 @@
 namespace veery {
 namespace {
 
-/// One pass over a graph that writes a new one. Leaves come first, so that a merged node may stand where the
-/// first of its parts stood.
+/// One pass over a graph that writes a new one. Leaves come first, so that a merged node may stand
+/// where the first of its parts stood.
 class Rewriter {
  public:
   Rewriter(const Graph& from, const std::vector<NodeId>& roots)
-      : old_(from), needed_(needed_for(from, roots)), uses_(use_counts(from, needed_)),
+      : old_(from),
+        needed_(needed_for(from, roots)),
+        uses_(use_counts(from, needed_)),
         map_(static_cast<size_t>(from.size()), kNoNode) {
-    for (NodeId root : roots) ++uses_[static_cast<size_t>(root)];  // wanted outside: not an inner result
+    for (NodeId root : roots)
+      ++uses_[static_cast<size_t>(root)];  // wanted outside: not an inner result
     for (NodeId id = 0; id < from.size(); ++id)
       if (needed(id) && info(from[id].op).group == OpGroup::kLeaf)
         set(id, fresh_.leaf(from[id].op, from[id].name, from[id].shape, from[id].attr));
@@ -60,7 +63,8 @@ using RewriteRule = bool (*)(Rewriter&, NodeId);
 bool plain_linear(const Node& node) {
   if (node.op != Op::kLinear) return false;
   const auto& attr = node.as<LinearAttr>();
-  return attr.weights == 1 && attr.gate == Activation::kNone && node.in[1] == kNoNode && node.in[2] == kNoNode;
+  return attr.weights == 1 && attr.gate == Activation::kNone && node.in[1] == kNoNode &&
+         node.in[2] == kNoNode;
 }
 
 // act(x g^T) * (x u^T) -> one linear with a gate.
@@ -88,7 +92,8 @@ bool join_rule(Rewriter& r, NodeId id) {
   if (!plain_linear(r.node(id))) return false;
   std::vector<NodeId> parts;
   for (NodeId other = id; other < r.old().size() && parts.size() < 3; ++other)
-    if (r.needed(other) && !r.done(other) && plain_linear(r.node(other)) && r.in(other, 0) == r.in(id, 0))
+    if (r.needed(other) && !r.done(other) && plain_linear(r.node(other)) &&
+        r.in(other, 0) == r.in(id, 0))
       parts.push_back(other);
   if (parts.size() < 2) return false;
   Inputs in = inputs({r.mapped(r.in(id, 0))});
@@ -96,7 +101,8 @@ bool join_rule(Rewriter& r, NodeId id) {
     in[3 + i] = r.mapped(r.in(parts[i], 3));
     in[6 + i] = r.mapped(r.in(parts[i], 6));
   }
-  const NodeId joint = r.add(Op::kLinear, in, LinearAttr{.weights = static_cast<int32_t>(parts.size())}, "");
+  const NodeId joint =
+      r.add(Op::kLinear, in, LinearAttr{.weights = static_cast<int32_t>(parts.size())}, "");
   int64_t begin = 0;
   for (NodeId part : parts) {
     const int64_t count = r.node(part).shape.cols;
@@ -109,7 +115,8 @@ bool join_rule(Rewriter& r, NodeId id) {
 // linear(rms_norm(x)) -> linear with a norm.
 bool norm_rule(Rewriter& r, NodeId id) {
   const Node& node = r.node(id);
-  if (node.op != Op::kLinear || node.in[1] != kNoNode || !r.single(node.in[0], Op::kRmsNorm)) return false;
+  if (node.op != Op::kLinear || node.in[1] != kNoNode || !r.single(node.in[0], Op::kRmsNorm))
+    return false;
   const Node& norm = r.node(node.in[0]);
   if (norm.as<NormAttr>().groups != 1 || norm.in[2] != kNoNode) return false;
   auto attr = node.as<LinearAttr>();
@@ -167,16 +174,19 @@ std::optional<QkvMatch> match_qkv(const Rewriter& r, NodeId attend) {
   const NodeId q = r.in(attend, 0);
   const NodeId k = r.in(attend, 1);
   const NodeId v = r.in(attend, 2);
-  if (!r.single(q, Op::kRope) || !r.single(k, Op::kCacheWrite) || !r.single(v, Op::kCacheWrite)) return std::nullopt;
+  if (!r.single(q, Op::kRope) || !r.single(k, Op::kCacheWrite) || !r.single(v, Op::kCacheWrite))
+    return std::nullopt;
   const NodeId rotated = r.in(k, 0);
   if (!r.single(rotated, Op::kRope) || r.in(q, 1) != r.in(rotated, 1)) return std::nullopt;
   const auto pq = projected(r, r.in(q, 0));
   const auto pk = projected(r, r.in(rotated, 0));
   const auto pv = projected(r, r.in(v, 0));
   if (!pq || !pk || !pv || pv->norm != kNoNode) return std::nullopt;
-  if (pq->joint != pk->joint || pk->joint != pv->joint || (pq->norm == kNoNode) != (pk->norm == kNoNode))
+  if (pq->joint != pk->joint || pk->joint != pv->joint ||
+      (pq->norm == kNoNode) != (pk->norm == kNoNode))
     return std::nullopt;
-  if (pq->begin != 0 || pk->begin != pq->count || pv->begin != pk->begin + pk->count || pq->eps != pk->eps)
+  if (pq->begin != 0 || pk->begin != pq->count || pv->begin != pk->begin + pk->count ||
+      pq->eps != pk->eps)
     return std::nullopt;
   const auto& rope_q = r.node(q).as<RopeAttr>();
   const auto& rope_k = r.node(rotated).as<RopeAttr>();
@@ -208,7 +218,8 @@ bool argmax_rule(Rewriter& r, NodeId id) {
 }
 
 // In the order in which they are applied: a gate is taken before its two linears could be joined.
-constexpr RewriteRule kRules[] = {gate_rule, join_rule, norm_rule, residual_rule, qkv_rule, argmax_rule};
+constexpr RewriteRule kRules[] = {gate_rule,     join_rule, norm_rule,
+                                  residual_rule, qkv_rule,  argmax_rule};
 
 }  // namespace
 

@@ -20,15 +20,19 @@ Memory::Memory(size_t size) : size_(size) {
   if (size == 0) return;
   const size_t alignment = size >= kHugePage ? kHugePage : 4096;
   mapped_ = size + alignment;
-  mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    throw Error(ErrorKind::kLimit, "memory: {} bytes cannot be had: {}", size, std::strerror(errno));
+    throw Error(ErrorKind::kLimit, "memory: {} bytes cannot be had: {}", size,
+                std::strerror(errno));
   }
-  const auto address = (reinterpret_cast<uintptr_t>(mapping_) + alignment - 1) / alignment * alignment;
+  const auto address =
+      (reinterpret_cast<uintptr_t>(mapping_) + alignment - 1) / alignment * alignment;
   data_ = reinterpret_cast<std::byte*>(address);
 #ifdef MADV_HUGEPAGE
-  if (alignment == kHugePage) ::madvise(data_, size, MADV_HUGEPAGE);  // fewer TLB misses; a refusal does not matter
+  if (alignment == kHugePage)
+    ::madvise(data_, size, MADV_HUGEPAGE);  // fewer TLB misses; a refusal does not matter
 #endif
 }
 

@@ -4,7 +4,8 @@
 
 namespace veery {
 
-/// Zeroed, 64-byte aligned (2 MiB from that size on), taken from the system when first touched. Move-only.
+/// Zeroed, 64-byte aligned (2 MiB from that size on), taken from the system when first touched.
+/// Move-only.
 class Memory {
  public:
   Memory() = default;
@@ -25,6 +26,8 @@ class Memory {
 };
 
 inline constexpr size_t kAlignment = 64;
-inline constexpr size_t aligned(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+inline constexpr size_t aligned(size_t size) {
+  return (size + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace veery

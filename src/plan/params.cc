@@ -32,13 +32,13 @@ bool same_shape(const TensorView& tensor, const Shape& shape) {
 Entry find_entry(const ModelFile& file, const Node& node) {
   const TensorView& tensor = file.at(node.name);
   if (!same_shape(tensor, node.shape))
-    throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}", file.path, tensor.name,
-                shape_text(tensor.shape), node.shape.rows, node.shape.cols);
+    throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
+                file.path, tensor.name, shape_text(tensor.shape), node.shape.rows, node.shape.cols);
   if (!info(tensor.dtype).decodable)
-    throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight", file.path, tensor.name,
-                info(tensor.dtype).name);
+    throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
+                file.path, tensor.name, info(tensor.dtype).name);
   const bool packed = node.shape.rows > 1 && can_pack(tensor.dtype);
-  const size_t bytes = packed               ? packed_bytes(tensor.dtype, node.shape.rows, node.shape.cols)
+  const size_t bytes = packed ? packed_bytes(tensor.dtype, node.shape.rows, node.shape.cols)
                        : node.shape.rows > 1 ? tensor.data.size()
                                              : static_cast<size_t>(node.shape.cols) * sizeof(float);
   return {&tensor, node.shape, packed, 0, bytes};
@@ -46,7 +46,9 @@ Entry find_entry(const ModelFile& file, const Node& node) {
 
 Operand make_operand(const Entry& entry, std::byte* base) {
   const TensorView& tensor = *entry.tensor;
-  Operand operand{.data = base + entry.offset, .rows = entry.shape.rows, .cols = static_cast<int32_t>(entry.shape.cols)};
+  Operand operand{.data = base + entry.offset,
+                  .rows = entry.shape.rows,
+                  .cols = static_cast<int32_t>(entry.shape.cols)};
   operand.layout = entry.packed ? Layout::kPanels : Layout::kRowMajor;
   operand.dtype = entry.shape.rows > 1 ? tensor.dtype : DType::kF32;
   operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.shape.cols)
@@ -59,7 +61,8 @@ void fill(const ModelFile& file, const Entry& entry, const Operand& operand, Thr
   const TensorView& tensor = *entry.tensor;
   if (!entry.packed) check_finite_scales(tensor);
   if (entry.shape.rows == 1) {
-    decode(tensor.dtype, tensor.data, {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
+    decode(tensor.dtype, tensor.data,
+           {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
     return;
   }
   if (!entry.packed) {
@@ -67,21 +70,24 @@ void fill(const ModelFile& file, const Entry& entry, const Operand& operand, Thr
     return;
   }
   const int64_t panels = (entry.shape.rows + kLanes - 1) / kLanes;
-  const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, operand.stride));
+  const int64_t grain =
+      std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, operand.stride));
   const size_t row = byte_size(tensor.dtype, entry.shape.cols);
   pool.parallel_for(panels, grain, [&](int64_t first, int64_t last) {
     const int64_t end = std::min(last * kLanes, entry.shape.rows);
     const size_t begin = static_cast<size_t>(first * kLanes) * row;
     const size_t bytes = static_cast<size_t>(end) * row - begin;
     check_finite_scales(tensor, begin, bytes);
-    pack_panels(tensor.dtype, tensor.data.data(), entry.shape.rows, entry.shape.cols, operand.data, first, last);
+    pack_panels(tensor.dtype, tensor.data.data(), entry.shape.rows, entry.shape.cols, operand.data,
+                first, last);
     file.release(tensor, begin, bytes);
   });
 }
 
 }  // namespace
 
-void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool, const Progress& progress) {
+void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
+                      const Progress& progress) {
   std::vector<std::pair<std::string, Entry>> entries;
   size_t total = 0;
   for (const Node& node : graph.nodes()) {
@@ -107,8 +113,11 @@ Operand& ParamStore::add(const std::string& name, Shape shape) {
   const size_t bytes = static_cast<size_t>(shape.rows * shape.cols) * sizeof(float);
   Memory& memory = memory_.emplace_back(bytes);
   bytes_ += bytes;
-  Operand operand{.data = memory.data(), .stride = shape.cols * int64_t{sizeof(float)}, .rows = shape.rows,
-                  .cols = static_cast<int32_t>(shape.cols), .layout = Layout::kRowMajor};
+  Operand operand{.data = memory.data(),
+                  .stride = shape.cols * int64_t{sizeof(float)},
+                  .rows = shape.rows,
+                  .cols = static_cast<int32_t>(shape.cols),
+                  .layout = Layout::kRowMajor};
   return operands_.insert_or_assign(name, operand).first->second;
 }
 
@@ -119,7 +128,8 @@ const Operand& ParamStore::at(const std::string& name) const {
 }
 
 size_t stored_bytes(const Operand& operand) {
-  const int64_t units = operand.layout == Layout::kPanels ? (operand.rows + kLanes - 1) / kLanes : operand.rows;
+  const int64_t units =
+      operand.layout == Layout::kPanels ? (operand.rows + kLanes - 1) / kLanes : operand.rows;
   return static_cast<size_t>(units * operand.stride);
 }
 

@@ -19,10 +19,11 @@ class ParamStore {
   /// Called with bytes done and bytes in all.
   using Progress = std::function<void(size_t, size_t)>;
 
-  /// Loads every parameter that `graph` names: matrices repacked into panels, single rows as f32. The file's pages are
-  /// let go as soon as they are copied. Throws kFormat naming a tensor that is missing, has another shape than the
-  /// definition says or holds scales that are no numbers.
-  void load(const ModelFile& file, const Graph& graph, ThreadPool& pool, const Progress& progress = {});
+  /// Loads every parameter that `graph` names: matrices repacked into panels, single rows as f32.
+  /// The file's pages are let go as soon as they are copied. Throws kFormat naming a tensor that is
+  /// missing, has another shape than the definition says or holds scales that are no numbers.
+  void load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
+            const Progress& progress = {});
 
   /// A zeroed f32 matrix in plain rows, for training and tests.
   Operand& add(const std::string& name, Shape shape);

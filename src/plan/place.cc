@@ -21,13 +21,15 @@ Placement place(const std::vector<Lifetime>& lifetimes) {
     for (size_t other : placed) {
       const Lifetime& o = lifetimes[other];
       if (o.last < life.first || o.first > life.last) continue;
-      if (result.offsets[other] >= offset + aligned(life.bytes)) break;  // the gap before it is large enough
+      if (result.offsets[other] >= offset + aligned(life.bytes))
+        break;  // the gap before it is large enough
       offset = std::max(offset, result.offsets[other] + aligned(o.bytes));
     }
     result.offsets[item] = offset;
     result.bytes = std::max(result.bytes, offset + aligned(life.bytes));
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [&](size_t value, size_t other) { return value < result.offsets[other]; });
+    const auto at =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](size_t value, size_t other) { return value < result.offsets[other]; });
     placed.insert(at, item);
   }
   return result;

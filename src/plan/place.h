@@ -1,4 +1,5 @@
-// place.h: where values lie in one block of memory: two that are never alive together may share a place.
+// place.h: where values lie in one block of memory: two that are never alive together may share a
+// place.
 #pragma once
 #include <cstddef>
 #include <vector>

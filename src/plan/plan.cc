@@ -7,7 +7,8 @@
 
 namespace veery {
 
-Plan::Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding, const PlanOptions& options)
+Plan::Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding,
+           const PlanOptions& options)
     : options_(options), binding_(binding) {
   graph_ = options.fuse ? fuse(graph, roots) : graph;
   Emitted emitted = emit(graph_, roots, binding, options, arena_);
@@ -23,7 +24,8 @@ void Plan::run() noexcept {
   const Slots& slots = binding_.slots->slots;
   SpinBarrier& barrier = binding_.pool->barrier();
   binding_.pool->run([&](int index) {
-    const Worker worker{index, binding_.pool->size(), scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
+    const Worker worker{index, binding_.pool->size(),
+                        scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
     for (const Dispatch& dispatch : table_) {
       dispatch.run(dispatch, slots, worker);
       barrier.wait();
@@ -36,7 +38,8 @@ void Plan::run_profiled(std::vector<double>& seconds) {
   const Slots& slots = binding_.slots->slots;
   SpinBarrier& barrier = binding_.pool->barrier();
   binding_.pool->run([&](int index) {
-    const Worker worker{index, binding_.pool->size(), scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
+    const Worker worker{index, binding_.pool->size(),
+                        scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
     double last = seconds_now();
     for (size_t i = 0; i < table_.size(); ++i) {
       table_[i].run(table_[i], slots, worker);
@@ -54,20 +57,26 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
   const Label& label = plan.labels()[row];
   const Node& node = plan.graph()[label.node];
   const auto rows_of = [&](int64_t rows) {
-    return static_cast<double>(rows == kTokenRows ? size.rows : rows == kOutputRows ? size.outputs : rows);
+    return static_cast<double>(rows == kTokenRows    ? size.rows
+                               : rows == kOutputRows ? size.outputs
+                                                     : rows);
   };
   DispatchCost result;
-  const bool last_phase = row + 1 == plan.table().size() || plan.labels()[row + 1].node != label.node;
+  const bool last_phase =
+      row + 1 == plan.table().size() || plan.labels()[row + 1].node != label.node;
   if (!last_phase) return result;  // counted once, with the phase that does the main work
   const auto add = [&](const Operand& o) {
     if (!o) return;
     if (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) {
-      const double positions = node.op == Op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
+      const double positions =
+          node.op == Op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
     } else if (o.layout == Layout::kPanels || o.rows > 1) {
       const bool rows_only = node.op == Op::kEmbed;
-      result.weight_bytes += rows_only ? rows_of(kTokenRows) * static_cast<double>(stored_bytes(o)) / static_cast<double>(o.rows)
-                                       : static_cast<double>(stored_bytes(o));
+      result.weight_bytes += rows_only
+                                 ? rows_of(kTokenRows) * static_cast<double>(stored_bytes(o)) /
+                                       static_cast<double>(o.rows)
+                                 : static_cast<double>(stored_bytes(o));
     } else {
       result.value_bytes += rows_of(o.rows) * o.cols * 4.0;
     }

@@ -1,4 +1,5 @@
-// plan.h: a graph made ready to run: fused, kernels chosen, memory placed, one flat table of dispatches.
+// plan.h: a graph made ready to run: fused, kernels chosen, memory placed, one flat table of
+// dispatches.
 #pragma once
 #include <string>
 #include <vector>
@@ -41,12 +42,15 @@ struct Binding {
 
 class Plan {
  public:
-  /// Compiles what `roots` need. Throws kUnsupported, naming op, types and target, where a kernel is missing.
-  Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding, const PlanOptions& options);
+  /// Compiles what `roots` need. Throws kUnsupported, naming op, types and target, where a kernel
+  /// is missing.
+  Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding,
+       const PlanOptions& options);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Runs the table on the values in the binding's slots. Does not allocate, lock or look anything up.
+  /// Runs the table on the values in the binding's slots. Does not allocate, lock or look anything
+  /// up.
   void run() noexcept;
   /// The same, adding the seconds that each row of the table took to `seconds` (one entry a row).
   void run_profiled(std::vector<double>& seconds);

@@ -1,4 +1,5 @@
-// slots.h: the block of values that vary between runs; it stays in place, so plans may point into it.
+// slots.h: the block of values that vary between runs; it stays in place, so plans may point into
+// it.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -11,7 +12,11 @@ class SlotBlock {
  public:
   /// For runs of at most `rows` tokens.
   explicit SlotBlock(int32_t rows)
-      : tokens(size(rows)), positions(size(rows)), sequence(size(rows)), output_rows(size(rows)), targets(size(rows)) {
+      : tokens(size(rows)),
+        positions(size(rows)),
+        sequence(size(rows)),
+        output_rows(size(rows)),
+        targets(size(rows)) {
     slots.tokens = tokens.data();
     slots.positions = positions.data();
     slots.sequence = sequence.data();
@@ -21,7 +26,8 @@ class SlotBlock {
   SlotBlock(const SlotBlock&) = delete;
   SlotBlock& operator=(const SlotBlock&) = delete;
 
-  /// The array of a slot node: "tokens", "positions", "output_rows" or "targets"; nullptr: no such slot.
+  /// The array of a slot node: "tokens", "positions", "output_rows" or "targets"; nullptr: no such
+  /// slot.
   int32_t* find(std::string_view name) {
     return name == "tokens"        ? tokens.data()
            : name == "positions"   ? positions.data()

@@ -29,14 +29,16 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options) : option
   if (options.dtype != DType::kF32 && options.dtype != DType::kF16)
     throw Error(ErrorKind::kUnsupported, "cache: type {} is not supported, expected f32 or f16",
                 info(options.dtype).name);
-  if (options.context < 1) throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
+  if (options.context < 1)
+    throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
   size_t total = 0;
   std::vector<std::pair<std::string, size_t>> places;
   for (const Node& node : graph.nodes()) {
     if (node.op != Op::kState) continue;
     const auto& attr = node.as<StateAttr>();
     const int group = find_group(attr.window);
-    const auto page = static_cast<int64_t>(byte_size(options.dtype, node.shape.cols * kPagePositions));
+    const auto page =
+        static_cast<int64_t>(byte_size(options.dtype, node.shape.cols * kPagePositions));
     operands_[node.name] = {.stride = page,
                             .rows = attr.kv_heads,
                             .cols = static_cast<int32_t>(node.shape.cols),
@@ -44,7 +46,8 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options) : option
                             .layout = attr.keys ? Layout::kKeyPages : Layout::kValuePages,
                             .group = static_cast<int16_t>(group)};
     places.emplace_back(node.name, total);
-    total += aligned(static_cast<size_t>(page) * static_cast<size_t>(groups_[static_cast<size_t>(group)].pages));
+    total += aligned(static_cast<size_t>(page) *
+                     static_cast<size_t>(groups_[static_cast<size_t>(group)].pages));
   }
   memory_ = Memory(total);
   for (const auto& [name, offset] : places) operands_[name].data = memory_.data() + offset;

@@ -13,12 +13,13 @@ namespace veery {
 struct StateOptions {
   DType dtype = DType::kF16;  ///< of keys and values: kF32 or kF16
   int32_t context = 4096;     ///< positions of one sequence
-  int32_t rows = 512;         ///< the most rows of a run: a ring must hold the window of each of them
-  int32_t sequences = 1;      ///< sequences that may be full at the same time
+  int32_t rows = 512;     ///< the most rows of a run: a ring must hold the window of each of them
+  int32_t sequences = 1;  ///< sequences that may be full at the same time
 };
 
-/// All layers with the same window share one page table a sequence: page i of a group is page i of each of
-/// its layers. Memory is reserved at once and taken from the system when a page is first written.
+/// All layers with the same window share one page table a sequence: page i of a group is page i of
+/// each of its layers. Memory is reserved at once and taken from the system when a page is first
+/// written.
 class StateStore {
  public:
   struct Group {

@@ -48,6 +48,33 @@ std::string with_space_marks(std::string_view text) {
   return out;
 }
 
+// A merge as the file writes it; one with characters outside the byte alphabet has an empty pair.
+struct Written {
+  std::string pair;
+  size_t cut = 0;
+  uint64_t left_hash = 0, right_hash = 0;
+
+  std::string_view left() const { return std::string_view(pair).substr(0, cut); }
+  std::string_view right() const { return std::string_view(pair).substr(cut); }
+
+  // False if there are no two parts.
+  bool read(std::string_view entry, bool byte_level) {
+    pair.clear();
+    cut = 0;
+    const size_t space = entry.find(' ', 1);
+    if (space == std::string_view::npos) return false;
+    const std::string_view first = entry.substr(0, space), second = entry.substr(space + 1);
+    if (!byte_level) {
+      pair.append(first).append(second);
+      cut = first.size();
+    } else if (append_from_alphabet(pair, first)) {
+      cut = pair.size();
+      if (!append_from_alphabet(pair, second)) pair.clear(), cut = 0;
+    }
+    return true;
+  }
+};
+
 }  // namespace
 
 MergeTable::MergeTable(const Metadata& metadata, const Vocabulary& vocabulary, bool byte_level) {
@@ -55,36 +82,37 @@ MergeTable::MergeTable(const Metadata& metadata, const Vocabulary& vocabulary, b
   if (!merges) throw Error(ErrorKind::kFormat, "tokenizer.ggml.merges is missing");
   slots_.resize(std::bit_ceil(merges->size() * 2 + 2));
   mask_ = slots_.size() - 1;
-  std::string pair;
-  // Special tokens never come out of plain text, so a merge is only looked for among the others.
-  const auto token_of = [&](std::string_view bytes) { return vocabulary.find_bytes(bytes); };
+  // Look-ups wait for memory: those of one block are announced together before the first is made.
+  constexpr size_t kBlock = 32;
+  std::array<Written, kBlock> block;
   int32_t merged = -1;
-  for (size_t rank = 0; rank < merges->size(); ++rank) {
-    const std::string_view entry = (*merges)[rank];
-    const size_t space = entry.find(' ', 1);
-    if (space == std::string_view::npos)
-      throw Error(ErrorKind::kFormat, "tokenizer.ggml.merges[{}] is \"{}\", expected two tokens",
-                  rank, valid_utf8(entry));
-    const std::string_view left = entry.substr(0, space), right = entry.substr(space + 1);
-    pair.clear();
-    size_t cut = left.size();
-    if (byte_level) {
-      if (!append_from_alphabet(pair, left)) continue;
-      cut = pair.size();
-      if (!append_from_alphabet(pair, right)) continue;
-    } else {
-      pair.append(left).append(right);
+  for (size_t first = 0; first < merges->size(); first += kBlock) {
+    const size_t count = std::min(kBlock, merges->size() - first);
+    for (size_t i = 0; i < count; ++i) {
+      Written& merge = block[i];
+      if (!merge.read((*merges)[first + i], byte_level))
+        throw Error(ErrorKind::kFormat, "tokenizer.ggml.merges[{}] is \"{}\", expected two tokens",
+                    first + i, valid_utf8((*merges)[first + i]));
+      merge.left_hash = vocabulary.hash_of(merge.left());
+      merge.right_hash = vocabulary.hash_of(merge.right());
+      vocabulary.prefetch(merge.left_hash);
+      vocabulary.prefetch(merge.right_hash);
     }
-    // Lists are mostly written in the order of their tokens: look there before asking the table.
-    const auto is_pair = [&](int32_t id) {
-      return id >= 0 && id < vocabulary.size() && vocabulary.bytes(id) == pair &&
-             vocabulary.type(id) == TokenType::kNormal;
-    };
-    if (!is_pair(merged)) merged = is_pair(merged + 1) ? merged + 1 : token_of(pair);
-    const int32_t left_id = token_of(std::string_view(pair).substr(0, cut));
-    const int32_t right_id = token_of(std::string_view(pair).substr(cut));
-    if (merged >= 0 && left_id >= 0 && right_id >= 0)
-      insert(left_id, right_id, {static_cast<uint32_t>(rank), merged});
+    for (size_t i = 0; i < count; ++i) {
+      const Written& merge = block[i];
+      // Special tokens never come out of plain text, so only the others are looked for.
+      const int32_t left = vocabulary.find_bytes(merge.left(), merge.left_hash);
+      const int32_t right = vocabulary.find_bytes(merge.right(), merge.right_hash);
+      if (left < 0 || right < 0) continue;
+      // Lists are mostly written in the order of their tokens: look there before asking the table.
+      const auto is_pair = [&](int32_t id) {
+        return id >= 0 && id < vocabulary.size() && vocabulary.bytes(id) == merge.pair &&
+               vocabulary.type(id) == TokenType::kNormal;
+      };
+      if (!is_pair(merged))
+        merged = is_pair(merged + 1) ? merged + 1 : vocabulary.find_bytes(merge.pair);
+      if (merged >= 0) insert(left, right, {static_cast<uint32_t>(first + i), merged});
+    }
   }
 }
 

@@ -80,16 +80,19 @@ Vocabulary::Vocabulary(const Metadata& metadata, bool byte_level) : byte_level_(
     const std::string_view added = bytes(id);
     longest_ = std::max(longest_, added.size());
     if (bytes_.size() == begin) continue;  // an empty token can never be met
-    table_.insert(hash_bytes(added) ^ (decoded ? kAlphabeticSalt : 0), id, [&](int32_t other) {
+    table_.insert(hash_of(added, decoded), id, [&](int32_t other) {
       return alphabetic(other) == decoded && bytes(other) == added;
     });
   }
 }
 
-int32_t Vocabulary::find(std::string_view text, bool alphabetic_token) const {
-  return table_.find(hash_bytes(text) ^ (alphabetic_token ? kAlphabeticSalt : 0), [&](int32_t id) {
-    return alphabetic(id) == alphabetic_token && bytes(id) == text;
-  });
+uint64_t Vocabulary::hash_of(std::string_view bytes, bool alphabetic) {
+  return hash_bytes(bytes) ^ (alphabetic ? kAlphabeticSalt : 0);
+}
+
+int32_t Vocabulary::find(std::string_view text, bool alphabetic_token, uint64_t hash) const {
+  return table_.find(
+      hash, [&](int32_t id) { return alphabetic(id) == alphabetic_token && bytes(id) == text; });
 }
 
 int32_t Vocabulary::find_written(std::string_view written) const {

@@ -46,7 +46,13 @@ class Vocabulary {
 
   /// The token that text may become: of the byte alphabet if the vocabulary is byte-level, else
   /// any. Or -1.
-  int32_t find_bytes(std::string_view bytes) const { return find(bytes, byte_level_); }
+  int32_t find_bytes(std::string_view bytes) const { return find_bytes(bytes, hash_of(bytes)); }
+  /// The same with the hash known, whose memory has been asked for.
+  int32_t find_bytes(std::string_view bytes, uint64_t hash) const {
+    return find(bytes, byte_level_, hash);
+  }
+  uint64_t hash_of(std::string_view bytes) const { return hash_of(bytes, byte_level_); }
+  void prefetch(uint64_t hash) const { table_.prefetch(hash); }
   /// The token that is written so, or -1.
   int32_t find_written(std::string_view written) const;
   /// The token for one byte: "<0x0A>", else the byte itself. Or -1.
@@ -54,7 +60,11 @@ class Vocabulary {
 
  private:
   bool alphabetic(int32_t id) const { return alphabetic_[static_cast<size_t>(id)] != 0; }
-  int32_t find(std::string_view bytes, bool alphabetic) const;
+  static uint64_t hash_of(std::string_view bytes, bool alphabetic);
+  int32_t find(std::string_view bytes, bool alphabetic, uint64_t hash) const;
+  int32_t find(std::string_view bytes, bool alphabetic) const {
+    return find(bytes, alphabetic, hash_of(bytes, alphabetic));
+  }
 
   bool byte_level_;
   size_t longest_ = 0;

@@ -1,12 +1,13 @@
-// The same definitions that are served can be trained: gradients against central differences, a loss that falls, and
-// serving plans that give the logits of the training trace.
+// The same definitions that are served can be trained: gradients against central differences, a
+// loss that falls, and serving plans that give the logits of the training trace.
+#include "autodiff/gradient.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
-#include "autodiff/gradient.h"
 #include "base/random.h"
 #include "model/registry.h"
 #include "plan/plan.h"
@@ -43,7 +44,8 @@ DecoderConfig tiny(const std::string& architecture) {
 /// A definition traced for training, with random weights and a random sequence.
 class Trained {
  public:
-  explicit Trained(const std::string& architecture) : config(tiny(architecture)), slots(kTokens), pool(2) {
+  explicit Trained(const std::string& architecture)
+      : config(tiny(architecture)), slots(kTokens), pool(2) {
     Trace t(graph, TraceMode::kTrain, has_weight(architecture));
     logits = find_architecture(architecture).define(t, config);
     loss = cross_entropy(logits, t.targets());
@@ -54,12 +56,14 @@ class Trained {
       const Operand& w = params.add(graph[id].name, graph[id].shape);
       const bool norm = graph[id].name.find("norm") != std::string::npos;
       for (int64_t r = 0; r < w.rows; ++r)
-        for (int32_t i = 0; i < w.cols; ++i) w.row<float>(r)[i] = norm ? 1 + 0.1F * random.normal() : 0.3F * random.normal();
+        for (int32_t i = 0; i < w.cols; ++i)
+          w.row<float>(r)[i] = norm ? 1 + 0.1F * random.normal() : 0.3F * random.normal();
     }
     grads = gradient(loss, weights);
     for (int i = 0; i < kTokens; ++i) {
       slots.tokens[static_cast<size_t>(i)] = static_cast<int32_t>(random.next() % 23);
-      slots.targets[static_cast<size_t>(i)] = i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
+      slots.targets[static_cast<size_t>(i)] =
+          i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
       slots.positions[static_cast<size_t>(i)] = i;
     }
     slots.slots.rows = kTokens;
@@ -112,7 +116,8 @@ TEST_P(Definitions, GradientsEqualCentralDifferences) {
       const int32_t col = static_cast<int32_t>((r * 7 + 3) % w.cols);
       float& x = w.row<float>(r)[col];
       const float h = 4e-3F;
-      const double expected = (loss_at(x, x + h) - loss_at(x, x - h)) / (2 * static_cast<double>(h));
+      const double expected =
+          (loss_at(x, x + h) - loss_at(x, x - h)) / (2 * static_cast<double>(h));
       EXPECT_NEAR(grad.row<float>(r)[col], expected, 2e-3 + 1e-2 * std::abs(expected))
           << m.graph[m.weights[i].id()].name << " " << r << " " << col;
       ++checked;
@@ -133,14 +138,15 @@ TEST_P(Definitions, GradientDescentLowersTheLoss) {
     for (size_t i = 0; i < m.weights.size(); ++i) {
       const Operand& w = m.params.at(m.graph[m.weights[i].id()].name);
       for (int64_t r = 0; r < w.rows; ++r)
-        for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] -= 0.1F * plan->root(i + 1).row<float>(r)[c];
+        for (int32_t c = 0; c < w.cols; ++c)
+          w.row<float>(r)[c] -= 0.1F * plan->root(i + 1).row<float>(r)[c];
     }
   }
   EXPECT_LT(*plan->root(0).row<float>(0), 0.3F * before);
 }
 
-// The proof of one definition: traced for serving, prefilled in two chunks and decoded token by token, fused and
-// not, it gives the logits of the training trace.
+// The proof of one definition: traced for serving, prefilled in two chunks and decoded token by
+// token, fused and not, it gives the logits of the training trace.
 TEST_P(Definitions, ServingEqualsTraining) {
   Trained m(GetParam());
   const auto reference = m.plan({m.logits}, false);
@@ -155,7 +161,8 @@ TEST_P(Definitions, ServingEqualsTraining) {
     std::vector<PageTable> tables;
     for (const auto& group : states.groups()) {
       auto& list = pages.emplace_back();
-      for (int32_t i = 0; i < group.ring; ++i) list.push_back(group.ring - 1 - i);  // any order will do
+      for (int32_t i = 0; i < group.ring; ++i)
+        list.push_back(group.ring - 1 - i);  // any order will do
       tables.push_back({list.data(), group.ring});
     }
     slots.slots.tables = tables.data();
@@ -173,7 +180,8 @@ TEST_P(Definitions, ServingEqualsTraining) {
       plan.run();
       for (int i = 0; i < rows; ++i)
         for (int32_t v = 0; v < 23; ++v)
-          ASSERT_NEAR(plan.root(0).row<float>(i)[v], reference->root(0).row<float>(begin + i)[v], 2e-4)
+          ASSERT_NEAR(plan.root(0).row<float>(i)[v], reference->root(0).row<float>(begin + i)[v],
+                      2e-4)
               << "token " << begin + i << " fuse " << fuse;
       begin += rows;
     }

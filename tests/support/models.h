@@ -47,6 +47,5 @@ inline Json read_fixture(const std::string& name) {
 }  // namespace veery::test
 
 /// Skips a test whose weights are not there; scripts/test.sh fetches them first.
-#define VEERY_NEEDS_MODEL(path)            \
-  if (!std::filesystem::exists(path)) \
-  GTEST_SKIP() << (path) << " is not there"
+#define VEERY_NEEDS_MODEL(path) \
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << (path) << " is not there"

@@ -2,12 +2,16 @@
 """Renders chat templates with jinja2, set up as transformers does, and records what comes out.
 
 usage: template_goldens.py conversations TEMPLATES OUT.json     every *.jinja of a folder x CONVERSATIONS
-       template_goldens.py snippets CASES.json OUT.json         a list of {"template", "variables"}
+       template_goldens.py hashes TEMPLATES OUT.json            the same, texts as size and hash only
+       template_goldens.py snippets CASES.json OUT.json         {"variables", "templates": [text]}
 
-OUT.json: {"conversations": {name: variables}, "goldens": {template: {conversation: result}}}, or a list
-of cases with their result. A result is {"text"}, {"raises": message} where the template itself raised,
-or {"fails": message} where jinja2 found a fault. Needs jinja2 3.1.
+OUT.json: {"conversations": {name: variables}, "goldens": {template: {conversation: result}}}, or
+{"variables", "cases": [{"template", result}]}. A result is {"text"}, or {"size", "hash"} (bytes and
+64-bit FNV-1a of the UTF-8 text: published templates hold prose that is not ours to copy), {"raises":
+message} where the template itself raised, or {"fails": message} where jinja2 found a fault. Needs
+jinja2 3.1.
 """
+import copy
 import datetime
 import json
 import pathlib
@@ -59,8 +63,9 @@ def environment():
 
 def render(env, source, variables):
     try:
-        text = env.from_string(source).render(**variables)
-        return {"text": text} if len(text) <= LONGEST_TEXT else {"fails": "too long for a fixture"}
+        # A copy: "list|indent" adds to the list in place.
+        text = env.from_string(source).render(**copy.deepcopy(variables))
+        return {"text": text} if len(text) <= LONGEST_TEXT else {"fails": "TooLong"}
     except Raised as error:
         return {"raises": str(error)}
     except Exception as error:  # whatever Python or jinja2 says is the template's fault
@@ -157,30 +162,48 @@ DEFAULTS = {"tools": None, "documents": None, "add_generation_prompt": True,
             "bos_token": "<s>", "eos_token": "</s>"}
 
 
-def conversations(folder, out):
+def fnv1a(data):
+    code = 0xcbf29ce484222325
+    for byte in data:
+        code = (code ^ byte) * 0x100000001b3 % 2**64
+    return f"{code:016x}"
+
+
+def hashed(result):
+    if "text" in result:
+        data = result["text"].encode()
+        return {"size": len(data), "hash": fnv1a(data)}
+    if "raises" in result:
+        return {"raises": fnv1a(result["raises"].encode())}
+    return {"fails": result["fails"].split(":")[0]}
+
+
+def conversations(folder, out, finish=lambda result: result):
     env = environment()
     full = {name: {**DEFAULTS, **more} for name, more in CONVERSATIONS.items()}
-    goldens = {path.stem: {name: render(env, path.read_text(), variables)
+    goldens = {path.stem: {name: finish(render(env, path.read_text(), variables))
                            for name, variables in full.items()}
                for path in sorted(pathlib.Path(folder).glob("*.jinja"))}
-    write(out, {"conversations": full, "goldens": goldens})
+    dump = lambda value: json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    rows = lambda table: ",\n".join(f"{dump(name)}:{dump(row)}" for name, row in table.items())
+    pathlib.Path(out).write_text(
+        f'{{"conversations":{{\n{rows(full)}}},\n"goldens":{{\n{rows(goldens)}}}}}\n')
 
 
 def snippets(cases, out):
     env = environment()
-    done = []
-    for case in json.loads(pathlib.Path(cases).read_text()):
-        done.append({"template": case["template"], "variables": case.get("variables", {}),
-                     **render(env, case["template"], case.get("variables", {}))})
-    write(out, done)
-
-
-def write(path, value):
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    pathlib.Path(path).write_text(text.replace("},{", "},\n{") + "\n")
+    given = json.loads(pathlib.Path(cases).read_text())
+    done = [{"template": template, **render(env, template, given["variables"])}
+            for template in given["templates"]]
+    dump = lambda value: json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    lines = ",\n".join(dump(case) for case in done)
+    pathlib.Path(out).write_text(
+        f'{{"variables":{dump(given["variables"])},\n"cases":[\n{lines}]}}\n')
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in ("conversations", "snippets"):
+    modes = {"conversations": conversations, "snippets": snippets,
+             "hashes": lambda folder, out: conversations(folder, out, hashed)}
+    if len(sys.argv) != 4 or sys.argv[1] not in modes:
         sys.exit(__doc__)
-    {"conversations": conversations, "snippets": snippets}[sys.argv[1]](sys.argv[2], sys.argv[3])
+    modes[sys.argv[1]](sys.argv[2], sys.argv[3])

@@ -1,4 +1,5 @@
-// foreach_target.h: compiles a kernel file once for each instruction set that we ship; wraps Highway's.
+// foreach_target.h: compiles a kernel file once for each instruction set that we ship; wraps
+// Highway's.
 //
 // A kernel file x.cc starts with
 //   #undef HWY_TARGET_INCLUDE
@@ -23,7 +24,7 @@
 // serves kReference.
 #ifndef VEERY_FOR_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
-#define VEERY_FOR_TARGET(target, symbol)                      \
+#define VEERY_FOR_TARGET(target, symbol)                        \
   ((target) == ::veery::Target::kAvx512Vnni ? N_AVX3_DL::symbol \
    : (target) == ::veery::Target::kAvx512   ? N_AVX3::symbol    \
    : (target) == ::veery::Target::kAvx2     ? N_AVX2::symbol    \

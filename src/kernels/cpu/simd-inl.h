@@ -10,10 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "hwy/highway.h"
 
-// Highway's own list for this target asks for AVX-VNNI, which Ice Lake lacks, and forgets AVX512-VNNI.
+// Highway's own list for this target asks for AVX-VNNI, which Ice Lake lacks, and forgets
+// AVX512-VNNI.
 #if HWY_TARGET == HWY_AVX3_DL
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
@@ -24,10 +27,11 @@
 //   Mask           of 16 lanes
 //   load, load_first (n lanes, rest zero), store, store_first; load_f16, load_bf16, load_i8 (16
 //   values to 16 lanes), store_f16, store_bf16 (to nearest even), store_i8 (low bytes)
-//   set, zero; add, sub, mul, div, fma (a * b + c, one rounding), min, max (the second operand if one
-//   is NaN), sqrt; greater, select; to_int (nearest even; 0x80000000 if out of range), to_float
-//   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes), shl16, shr16, sar16; bits
-//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without VNNI need
+//   set, zero; add, sub, mul, div, fma (a * b + c, one rounding), min, max (the second operand if
+//   one is NaN), sqrt; greater, select; to_int (nearest even; 0x80000000 if out of range), to_float
+//   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes), shl16, shr16, sar16;
+//   bits dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without
+//   VNNI need
 //                     pair sums u0 s0 + u1 s1 within int16: any u up to 128 will do
 //   dot4_wide         the same for any u8
 //   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
@@ -45,10 +49,27 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
+/// Calls fn with std::integral_constant 0 to n - 1, for code that needs constants.
+template <int... kIndex, typename Fn>
+HWY_INLINE void unroll(std::integer_sequence<int, kIndex...>, Fn&& fn) {
+  (fn(std::integral_constant<int, kIndex>{}), ...);
+}
+template <int n, typename Fn>
+HWY_INLINE void unroll(Fn&& fn) {
+  unroll(std::make_integer_sequence<int, n>{}, fn);
+}
+
 /// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1.
 HWY_INLINE float sum(F32 v) {
   alignas(64) float x[16];
   store(x, v);
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) x[i] += x[i + step];
+  return x[0];
+}
+HWY_INLINE int32_t sum(I32 v) {
+  alignas(64) int32_t x[16];
+  store_int(x, v);
   for (int step = 8; step > 0; step /= 2)
     for (int i = 0; i < step; ++i) x[i] += x[i + step];
   return x[0];

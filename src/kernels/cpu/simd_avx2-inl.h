@@ -58,7 +58,8 @@ HWY_INLINE F32 load_bf16(const void* p) {
 }
 HWY_INLINE void store_u16(void* p, I32 v) {
   const __m256i low = _mm256_set1_epi32(0xffff);
-  const __m256i packed = _mm256_packus_epi32(_mm256_and_si256(v.a, low), _mm256_and_si256(v.b, low));
+  const __m256i packed =
+      _mm256_packus_epi32(_mm256_and_si256(v.a, low), _mm256_and_si256(v.b, low));
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
 }
 HWY_INLINE I32 load_i8(const void* p) {
@@ -99,8 +100,12 @@ HWY_INLINE F32 to_float(I32 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi3
 HWY_INLINE I32 bits(F32 x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
 HWY_INLINE F32 as_float(I32 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 
-HWY_INLINE I32 add(I32 x, I32 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
-HWY_INLINE I32 sub(I32 x, I32 y) { return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
+HWY_INLINE I32 add(I32 x, I32 y) {
+  return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
+HWY_INLINE I32 sub(I32 x, I32 y) {
+  return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
+}
 HWY_INLINE I32 mul(I32 x, I32 y) {
   return {_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)};
 }

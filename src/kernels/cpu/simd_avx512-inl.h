@@ -37,8 +37,7 @@ HWY_INLINE void store_f16(void* p, F32 a) {
                       _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 HWY_INLINE F32 load_bf16(const void* p) {
-  const __m512i wide =
-      _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
 HWY_INLINE void store_u16(void* p, I32 a) {
@@ -64,9 +63,7 @@ HWY_INLINE F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
 HWY_INLINE F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
 HWY_INLINE F32 sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
 HWY_INLINE Mask greater(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }
-HWY_INLINE F32 select(Mask m, F32 yes, F32 no) {
-  return {_mm512_mask_blend_ps(m.v, no.v, yes.v)};
-}
+HWY_INLINE F32 select(Mask m, F32 yes, F32 no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
 HWY_INLINE I32 to_int(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }
 HWY_INLINE F32 to_float(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 HWY_INLINE I32 bits(F32 a) { return {_mm512_castps_si512(a.v)}; }

@@ -1,4 +1,5 @@
-// gemma3.cc: Gemma 3, text (Gemma Team, 2025): norms around each part, head norms, local and global layers.
+// gemma3.cc: Gemma 3, text (Gemma Team, 2025): norms around each part, head norms, local and global
+// layers.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -24,15 +25,16 @@ Array gemma3(Trace& t, const DecoderConfig& c) {
   return output_head(t, c, x, embedding);
 }
 
-// The files hold neither the pattern of windows nor the base of local layers; norm weights have the 1 of (1 + w)
-// added by the converter.
+// The files hold neither the pattern of windows nor the base of local layers; norm weights have the
+// 1 of (1 + w) added by the converter.
 void complete_gemma3(DecoderConfig& c, const Metadata& metadata) {
   c.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
   c.activation = Activation::kGelu;
   c.window_period = 6;
   if (!metadata.number("gemma3.rope.freq_base")) c.rope.theta = 1e6;
   c.local_rope = AnglesAttr{.dims = c.rope.dims, .theta = 10000};
-  if (c.layers == 62) c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+  if (c.layers == 62)
+    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
 }
 
 }  // namespace veery

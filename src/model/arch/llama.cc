@@ -1,4 +1,5 @@
-// llama.cc: Llama 1 to 3 and what shares their form (Touvron et al., 2023; Grattafiori et al., 2024).
+// llama.cc: Llama 1 to 3 and what shares their form (Touvron et al., 2023; Grattafiori et al.,
+// 2024).
 #include "model/arch/arch.h"
 #include "model/layers.h"
 

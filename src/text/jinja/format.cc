@@ -181,8 +181,9 @@ class PercentFormat {
     }
     const bool many = arguments_.is(Type::kTuple);
     const bool all = many ? used_ == arguments_.items().size() : used_ > 0 || named_;
-    if (!all && !arguments_.is_dict() && !arguments_.is(Type::kList))
-      fail("not all arguments converted during string formatting");
+    // What has subscripts counts as a mapping, which need not be used up.
+    const bool scalar = arguments_.is_none() || arguments_.is_number() || arguments_.is_string();
+    if (!all && (many || scalar)) fail("not all arguments converted during string formatting");
     return out_.take();
   }
 

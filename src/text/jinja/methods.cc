@@ -223,7 +223,7 @@ constexpr std::pair<std::string_view, Builtin> kStringMethods[] = {
     {"index", find_method_of<Search::kIndex>}, {"rindex", find_method_of<Search::kIndexLast>},
     {"count", count_method}, {"replace", replace_method}, {"join", join_method},
     {"format", format_method}, {"upper", converted<upper>}, {"lower", converted<lower>},
-    {"casefold", converted<lower>}, {"title", converted<title>},
+    {"title", converted<title>},
     {"capitalize", converted<capitalize>}, {"swapcase", converted<swap_case>},
     {"ljust", justify<'<'>}, {"rjust", justify<'>'>}, {"center", justify<'^'>},
     {"zfill", zfill_method}, {"removeprefix", remove_affix<true>},

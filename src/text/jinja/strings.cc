@@ -37,7 +37,7 @@ Views split_spaces(std::string_view text, int64_t limit) {
   text = strip_left(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(strip_right(text));
+      parts.push_back(text);  // Python keeps the white space at its end
       break;
     }
     size_t end = 0;
@@ -57,7 +57,7 @@ Views split_spaces_right(std::string_view text, int64_t limit) {
   text = strip_right(text);
   while (!text.empty()) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(strip_left(text));
+      parts.push_back(text);
       break;
     }
     size_t begin = text.size();

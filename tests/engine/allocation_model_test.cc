@@ -1,0 +1,62 @@
+// A plan allocates nothing while it runs: every operator new of the process is counted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/session.h"
+#include "support/models.h"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+  ++allocations;
+  void* data = alignment <= alignof(std::max_align_t)
+                   ? std::malloc(size)
+                   : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, 1); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
+
+namespace veery {
+namespace {
+
+class Allocation : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Allocation, NoneInARunAfterWarmUp) {
+  const std::string path = test::model_path(GetParam());
+  VEERY_NEEDS_MODEL(path);
+  Model model(path, {.context = 512});
+  Session session(model);
+  const std::vector<int32_t> ids(70, 100);
+  std::vector<int32_t> out(40);
+  session.feed(ids);
+  session.decode_greedy(5, out);
+  session.rewind(70);
+  const long before = allocations;
+  EXPECT_GT(before, 0);  // the counter counts
+  session.decode_greedy(5, out);
+  EXPECT_EQ(allocations - before, 0);
+  session.plan(70).run();
+  EXPECT_EQ(allocations - before, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Allocation, ::testing::Values(test::kSmolLM2, test::kGemma3),
+                         [](const auto& info) { return info.index == 0 ? "SmolLM2" : "Gemma3"; });
+
+}  // namespace
+}  // namespace veery
