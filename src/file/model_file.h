@@ -50,8 +50,7 @@ struct TensorView {
 };
 
 /// Throws kFormat naming tensor and block if a scale (of a plain type: an element) is NaN or
-/// infinite. Reads `bytes` bytes (whole blocks) from `begin` on, by default the whole tensor. Types of
-/// integers pass.
+/// infinite. Reads the whole tensor. Types of integers pass.
 void check_finite_scales(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX);
 
 /// An opened model: owns the mappings that the views look into.
