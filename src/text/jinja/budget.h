@@ -63,7 +63,7 @@ inline void spend_steps(size_t count) {
   if (Budget* budget = current_budget()) budget->step(static_cast<int64_t>(count));
 }
 /// Work on `bytes` of text by code that goes through them a character at a time.
-inline void spend_text(size_t bytes) { spend_steps(1 + bytes / 8); }
+inline void spend_text(size_t bytes) { spend_steps(1 + bytes / 4); }
 /// Work on `bytes` of text that are only copied.
 inline void spend_copy(size_t bytes) { spend_steps(1 + bytes / 256); }
 inline void expect_memory(size_t bytes) {
