@@ -80,7 +80,7 @@ struct Written {
 MergeTable::MergeTable(const Metadata& metadata, const Vocabulary& vocabulary, bool byte_level) {
   const std::vector<std::string_view>* merges = metadata.texts("tokenizer.ggml.merges");
   if (!merges) throw Error(ErrorKind::kFormat, "tokenizer.ggml.merges is missing");
-  slots_.resize(std::bit_ceil(merges->size() * 2 + 2));
+  slots_.resize(std::bit_ceil(merges->size() + merges->size() / 2 + 2));
   mask_ = slots_.size() - 1;
   // Look-ups wait for memory: those of one block are announced together before the first is made.
   constexpr size_t kBlock = 32;

@@ -43,9 +43,9 @@ inline uint64_t hash_bytes(std::string_view text) {
 /// Maps hashes to ids; the owner keeps the strings and compares them.
 class StringTable {
  public:
-  /// Room for `count` strings at a load of at most one half.
+  /// Room for `count` strings at a load of at most two thirds.
   void reserve(size_t count) {
-    slots_.assign(std::bit_ceil(count * 2 + 2), Slot{});
+    slots_.assign(std::bit_ceil(count + count / 2 + 2), Slot{});
     mask_ = slots_.size() - 1;
   }
 
