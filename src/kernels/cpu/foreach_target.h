@@ -16,9 +16,9 @@
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #endif
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
 //
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 
 // The copy of `symbol` for a veery::Target. The copy for the build's own baseline is plain C++ and
 // serves kReference.

@@ -8,12 +8,12 @@
 #define VEERY_KERNELS_CPU_SIMD_INL_H
 #endif
 
+#include <hwy/highway.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
-
-#include "hwy/highway.h"
 
 // Highway's own list for this target asks for AVX-VNNI, which Ice Lake lacks, and forgets
 // AVX512-VNNI.
@@ -59,7 +59,27 @@ HWY_INLINE void unroll(Fn&& fn) {
   unroll(std::make_integer_sequence<int, n>{}, fn);
 }
 
-/// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1.
+/// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1. max_of goes the same way.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2
+HWY_INLINE float sum(F32 v) {
+  const __m256 a = _mm256_add_ps(lower(v), upper(v));
+  __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+HWY_INLINE int32_t sum(I32 v) {
+  const __m256i a = _mm256_add_epi32(lower(v), upper(v));
+  __m128i b = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  b = _mm_add_epi32(b, _mm_unpackhi_epi64(b, b));
+  return _mm_cvtsi128_si32(_mm_add_epi32(b, _mm_shuffle_epi32(b, 1)));
+}
+HWY_INLINE float max_of(F32 v) {
+  const __m256 a = _mm256_max_ps(lower(v), upper(v));
+  __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+#else
 HWY_INLINE float sum(F32 v) {
   alignas(64) float x[16];
   store(x, v);
@@ -81,6 +101,7 @@ HWY_INLINE float max_of(F32 v) {
     for (int i = 0; i < step; ++i) x[i] = x[i] > x[i + step] ? x[i] : x[i + step];
   return x[0];
 }
+#endif
 HWY_INLINE F32 abs(F32 v) { return as_float(bit_and(bits(v), set(int32_t{0x7fffffff}))); }
 HWY_INLINE F32 neg(F32 v) { return as_float(bit_xor(bits(v), set(INT32_MIN))); }
 

@@ -75,6 +75,8 @@ HWY_INLINE void store_i8(void* p, I32 v) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm_packus_epi16(a, b));
 }
 
+HWY_INLINE __m256 lower(F32 x) { return x.a; }
+HWY_INLINE __m256 upper(F32 x) { return x.b; }
 HWY_INLINE F32 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
 HWY_INLINE I32 zero_int() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 HWY_INLINE F32 set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -97,6 +99,8 @@ HWY_INLINE F32 select(Mask m, F32 yes, F32 no) {
 }
 HWY_INLINE I32 to_int(F32 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 HWY_INLINE F32 to_float(I32 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+HWY_INLINE __m256i lower(I32 v) { return v.a; }
+HWY_INLINE __m256i upper(I32 v) { return v.b; }
 HWY_INLINE I32 bits(F32 x) { return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
 HWY_INLINE F32 as_float(I32 x) { return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 

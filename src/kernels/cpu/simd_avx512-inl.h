@@ -50,6 +50,8 @@ HWY_INLINE void store_i8(void* p, I32 a) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 
+HWY_INLINE __m256 lower(F32 a) { return _mm512_castps512_ps256(a.v); }
+HWY_INLINE __m256 upper(F32 a) { return _mm512_extractf32x8_ps(a.v, 1); }
 HWY_INLINE F32 zero() { return {_mm512_setzero_ps()}; }
 HWY_INLINE I32 zero_int() { return {_mm512_setzero_si512()}; }
 HWY_INLINE F32 set(float a) { return {_mm512_set1_ps(a)}; }
@@ -66,6 +68,8 @@ HWY_INLINE Mask greater(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CM
 HWY_INLINE F32 select(Mask m, F32 yes, F32 no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
 HWY_INLINE I32 to_int(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }
 HWY_INLINE F32 to_float(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+HWY_INLINE __m256i lower(I32 v) { return _mm512_castsi512_si256(v.v); }
+HWY_INLINE __m256i upper(I32 v) { return _mm512_extracti64x4_epi64(v.v, 1); }
 HWY_INLINE I32 bits(F32 a) { return {_mm512_castps_si512(a.v)}; }
 HWY_INLINE F32 as_float(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
 

@@ -1,0 +1,63 @@
+// activations.h: how rows of activations lie for the linear kernels: groups of up to 8 rows.
+#pragma once
+#include "kernels/cpu/panels.h"
+#include "kernels/dispatch.h"
+
+namespace veery {
+
+/// Rows of a group. The elements of its w rows alternate, so that a kernel walks one pointer; w is
+/// 8 but for the last group.
+inline constexpr int kGroupRows = 8;
+
+/// One group of w rows. Only the arrays of its kind are set.
+struct ActivationGroup {
+  int8_t* quads = nullptr;    ///< [cols / 4][w][4]: values / scale, within +-127
+  float* scale = nullptr;     ///< [blocks][w]
+  float* moment = nullptr;    ///< kPer32: [blocks][w] scale * float(sum)
+  int32_t* start = nullptr;   ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
+  int16_t* sums = nullptr;    ///< kPer256: [cols / 16][w], of 16 values
+  int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values
+  float* values = nullptr;    ///< kFloat: [cols][w]
+};
+// The sums of a block of 256 are in the order of the scales of a panel, in pairs: half, (t = 0, 1:
+// first or second 16 of a strip,) strips (0, 2), strips (1, 3); a pair of one row is together:
+// [..][pair][w][2].
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/// Bytes of a group of one row; one of w rows takes w times as many.
+constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
+  switch (kind) {
+    case Activations::kFloat: return round_up(cols * 4, 64);
+    case Activations::kPer32: return round_up(cols + cols / 32 * 20, 64);
+    case Activations::kPer256:
+      return round_up(cols + cols / 256 * 4 + cols / 16 * 2 + cols / 32 * 2, 64);
+  }
+  return 0;
+}
+
+inline ActivationGroup activation_group(Activations kind, std::byte* base, int64_t cols, int w) {
+  ActivationGroup g;
+  const auto take = [&]<typename T>(T*& array, int64_t count) {
+    array = reinterpret_cast<T*>(base);
+    base += count * w * static_cast<int64_t>(sizeof(T));
+  };
+  switch (kind) {
+    case Activations::kFloat: take(g.values, cols); break;
+    case Activations::kPer32:
+      take(g.quads, cols);
+      take(g.scale, cols / 32);
+      take(g.moment, cols / 32);
+      take(g.start, cols / 32 * 3);
+      break;
+    case Activations::kPer256:
+      take(g.quads, cols);
+      take(g.scale, cols / 256);
+      take(g.sums, cols / 16);
+      take(g.sums32, cols / 32);
+      break;
+  }
+  return g;
+}
+
+}  // namespace veery

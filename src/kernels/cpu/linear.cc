@@ -1,0 +1,344 @@
+// Matrix products with weights in panels: the rows are quantised, the panels split over the
+// workers, each panel multiplied with all rows.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear.cc"
+#include "kernels/cpu/foreach_target.h"
+//
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/linear_panels.h"
+#include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/row-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr Target kTarget = Target::kAvx512Vnni;
+#elif HWY_TARGET == HWY_AVX3
+constexpr Target kTarget = Target::kAvx512;
+#elif HWY_TARGET == HWY_AVX2
+constexpr Target kTarget = Target::kAvx2;
+#else
+constexpr Target kTarget = Target::kReference;
+#endif
+
+// Rows [group * 8, group * 8 + w), normalised and in every form that a weight wants.
+void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group) {
+  const int w = p.group_rows(group);
+  ActivationGroup forms[kActivationKinds];
+  for (int kind = 0; kind < kActivationKinds; ++kind)
+    if (p.wants[kind])
+      forms[kind] =
+          activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
+  const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
+  for (int r = 0; r < w; ++r) {
+    const float* x = d.in[kX].row<float>(group * kGroupRows + r);
+    const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
+    const Row row = {x, norm, inverse};
+    if (p.wants[0]) copy_values(row, p.cols, forms[0], w, r);
+    if (p.wants[1]) quantise_per32(row, p.cols, forms[1], w, r);
+    if (p.wants[2]) quantise_per256(row, p.cols, forms[2], w, r);
+  }
+}
+
+// For each row the largest output of each lane, over the panels of one worker.
+struct alignas(64) Best {
+  float value[kLanes];
+  int32_t index[kLanes];
+};
+
+// What follows the product of one panel with rows [row, row + count).
+struct Finish {
+  const Dispatch& d;
+  const Product& p;
+  Best* best;  // of this worker; null: outputs are stored
+
+  F32 with_bias(F32 y, int weight, int64_t n, int lanes) const {
+    const Operand& bias = d.in[kBias + weight];
+    return bias ? add(y, load_first(bias.row<float>(0) + n, lanes)) : y;
+  }
+  // y, up: [count][16], of weight `i` and (gated) of the second.
+  void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
+                  const float* up) const {
+    const int64_t n = panel * kLanes;
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
+    const int64_t column = p.weights[i].column + n;
+    for (int r = 0; r < count; ++r) {
+      F32 v = with_bias(load(y + r * kLanes), i, n, lanes);
+      if (p.gated) {
+        v = d.as<LinearAttr>().gate == Activation::kSilu ? silu(v) : gelu(v);
+        v = mul(v, with_bias(load(up + r * kLanes), 1, n, lanes));
+      }
+      if (d.in[kResidual])
+        v = add(v, load_first(d.in[kResidual].row<float>(row + r) + column, lanes));
+      if (best != nullptr)
+        keep_best(v, n, lanes, best[row + r]);
+      else
+        store_first(d.out.row<float>(row + r) + column, v, lanes);
+    }
+  }
+  static void keep_best(F32 v, int64_t n, int lanes, Best& best) {
+    float value[kLanes];
+    store(value, v);
+    for (int i = lanes; i < kLanes; ++i) value[i] = -HUGE_VALF;
+    v = load(value);
+    const F32 so_far = load(best.value);
+    const Mask better = greater(v, so_far);
+    store(best.value, select(better, v, so_far));
+    alignas(64) int32_t index[kLanes];
+    for (int i = 0; i < kLanes; ++i) index[i] = static_cast<int32_t>(n) + i;
+    store_int(best.index,
+              bits(select(better, as_float(load_int(index)), as_float(load_int(best.index)))));
+  }
+};
+
+// Panel `panel` of weight i with all rows, few of them, as packed.
+void multiply_packed(const Product& p, std::byte* base, int i, int64_t panel, float* y) {
+  const Weight& w = p.weights[i];
+  const int rows = static_cast<int>(p.rows);
+  const auto kind = w.kernels->activations;
+  const ActivationGroup g =
+      activation_group(kind, p.group(base, static_cast<int>(kind), 0), p.cols, rows);
+  w.kernels->direct[rows - 1](w.data + panel * w.stride, g, p.cols, p.ahead, y);
+}
+
+// Panels [first, last) of weight i, rows in blocks that stay in the second level cache.
+void multiply_expanded(const Product& p, std::byte* base, std::byte* scratch, int i, int64_t first,
+                       int64_t last, const Finish& finish) {
+  const int count = p.gated ? 2 : 1;
+  const std::byte* expanded[2] = {};
+  alignas(64) float y[2][kGroupRows * kLanes];
+  for (int64_t block = 0; block < p.groups(); block += p.block_groups) {
+    const int64_t end = std::min(p.groups(), block + p.block_groups);
+    for (int64_t panel = first; panel < last; ++panel) {
+      std::byte* free = scratch;
+      for (int c = 0; c < count; ++c) {
+        const Weight& w = p.weights[i + c];
+        expanded[c] = w.data + panel * w.stride;
+        if (w.kernels->expand == nullptr) continue;
+        w.kernels->expand(expanded[c], p.cols, free);
+        expanded[c] = free;
+        free += round_up(w.kernels->expanded_bytes(p.cols), 64);
+      }
+      for (int64_t group = block; group < end; ++group) {
+        const int rows = p.group_rows(group);
+        for (int c = 0; c < count; ++c) {
+          const PanelKernels& k = *p.weights[i + c].kernels;
+          const int kind = static_cast<int>(k.activations);
+          const ActivationGroup g =
+              activation_group(k.activations, p.group(base, kind, group), p.cols, rows);
+          k.tile[rows - 1](expanded[c], g, p.cols, y[c]);
+        }
+        finish(i, panel, group * kGroupRows, rows, y[0], y[1]);
+      }
+    }
+  }
+}
+
+void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,
+              const Worker& worker) {
+  const Finish finish = {d, p, best};
+  alignas(64) float y[2][kDirectRows * kLanes];
+  for (int i = 0; i < p.outputs(); ++i) {
+    const Share panels = p.share_of(i, worker);
+    if (panels.begin >= panels.end) continue;
+    if (!p.as_packed(i)) {
+      multiply_expanded(p, base, scratch, i, panels.begin, panels.end, finish);
+      continue;
+    }
+    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
+      multiply_packed(p, base, i, panel, y[0]);
+      if (p.gated) multiply_packed(p, base, 1, panel, y[1]);
+      finish(i, panel, 0, static_cast<int>(p.rows), y[0], y[1]);
+    }
+  }
+}
+
+Best* start_best(std::byte* base, int64_t rows, int worker) {
+  Best* best = reinterpret_cast<Best*>(base) + rows * worker;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int i = 0; i < kLanes; ++i) best[r].value[i] = -HUGE_VALF, best[r].index[i] = 0;
+  return best;
+}
+
+// Few rows: each worker prepares all of them for itself.
+template <bool kExact, bool kArgmax>
+void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  if (p.rows == 0) return;
+  prepare_group(d, p, worker.scratch, 0);
+  Best* best = kArgmax ? start_best(d.work, p.rows, worker.index) : nullptr;
+  multiply(d, p, worker.scratch, worker.scratch + p.activation_bytes(p.rows), best, worker);
+}
+
+template <bool kExact>
+void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  const Share groups = share(p.groups(), 1, worker);
+  for (int64_t g = groups.begin; g < groups.end; ++g) prepare_group(d, p, d.work, g);
+}
+
+template <bool kExact, bool kArgmax>
+void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  if (p.rows == 0) return;
+  Best* best =
+      kArgmax ? start_best(d.work + p.activation_bytes(p.rows), p.rows, worker.index) : nullptr;
+  multiply(d, p, d.work, worker.scratch, best, worker);
+}
+
+// The largest over workers and lanes, the lowest index among equals.
+template <bool kExact, bool kMany>
+void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  const auto* all =
+      reinterpret_cast<const Best*>(d.work + (kMany ? p.activation_bytes(p.rows) : 0));
+  const Share rows = share(p.rows, 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    float value = -HUGE_VALF;
+    int32_t index = 0;
+    for (int w = 0; w < worker.count; ++w) {
+      const Best& best = all[w * p.rows + r];
+      for (int i = 0; i < kLanes; ++i) {
+        if (best.value[i] < value || (best.value[i] == value && best.index[i] >= index)) continue;
+        value = best.value[i];
+        index = best.index[i];
+      }
+    }
+    *d.out.row<int32_t>(r) = index;
+  }
+}
+
+template <bool kExact>
+constexpr LinearPhases phases() {
+  LinearPhases p;
+  p.few = {few_rows<kExact, false>};
+  p.few_argmax = {few_rows<kExact, true>, choose_best<kExact, false>};
+  p.many = {prepare<kExact>, many_rows<kExact, false>};
+  p.many_argmax = {prepare<kExact>, many_rows<kExact, true>, choose_best<kExact, true>};
+  return p;
+}
+
+}  // namespace
+
+extern const LinearPhases kLinearPhases[2];
+constexpr LinearPhases kLinearPhases[2] = {phases<false>(), phases<true>()};
+constexpr size_t kBestBytes = sizeof(Best);
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+int64_t most_rows(const Dispatch& d, int64_t rows) {
+  return d.in[kX].rows < 0 ? rows : d.in[kX].rows;
+}
+
+// Sizes are the same for every instruction set.
+Product sized(const Dispatch& d, int64_t rows, bool exact) {
+  return product(d, most_rows(d, rows), Target::kReference, exact);
+}
+template <bool kExact>
+size_t few_scratch(const Dispatch& d, int64_t rows, int) {
+  const Product p = sized(d, rows, kExact);
+  return static_cast<size_t>(p.activation_bytes(p.rows) + p.expanded_bytes());
+}
+size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
+  return static_cast<size_t>(most_rows(d, rows) * workers) * HWY_NAMESPACE::kBestBytes;
+}
+template <bool kExact>
+size_t many_scratch(const Dispatch& d, int64_t rows, int) {
+  return static_cast<size_t>(sized(d, rows, kExact).expanded_bytes());
+}
+template <bool kExact>
+size_t many_work(const Dispatch& d, int64_t rows, int) {
+  const Product p = sized(d, rows, kExact);
+  return static_cast<size_t>(p.activation_bytes(p.rows));
+}
+template <bool kExact>
+size_t many_argmax_work(const Dispatch& d, int64_t rows, int workers) {
+  return many_work<kExact>(d, rows, workers) + few_argmax_work(d, rows, workers);
+}
+
+// Names live as long as the program; plans refer to them.
+std::string_view intern(std::string name) {
+  static std::mutex mutex;
+  static std::set<std::string> names;
+  const std::lock_guard lock(mutex);
+  return *names.insert(std::move(name)).first;
+}
+
+std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choice, bool few) {
+  const auto& attr = d.as<LinearAttr>();
+  std::string name = op == Op::kLinearArgmax          ? "linear_argmax"
+                     : attr.gate != Activation::kNone ? "linear_gated"
+                                                      : "linear";
+  for (int i = 0; i < attr.weights; ++i)
+    if (i == 0 || d.in[kWeight + i].dtype != d.in[kWeight + i - 1].dtype)
+      name += fmt::format("_{}", info(d.in[kWeight + i].dtype).name);
+  name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "", veery::name(choice.target),
+                      few ? "row" : "batch");
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return intern(std::move(name));
+}
+
+bool absent_or_f32(const Operand& o) {
+  return !o || (o.layout == Layout::kRowMajor && o.dtype == DType::kF32);
+}
+
+bool accepts(Op op, const Dispatch& d) {
+  const auto* attr = std::get_if<LinearAttr>(&d.attr);
+  if ((op != Op::kLinear && op != Op::kLinearArgmax) || attr == nullptr) return false;
+  if (!d.in[kX] || !absent_or_f32(d.in[kX]) || !absent_or_f32(d.in[kNorm]) ||
+      !absent_or_f32(d.in[kResidual]) || d.out.layout != Layout::kRowMajor)
+    return false;
+  if (op == Op::kLinearArgmax && attr->weights != 1) return false;
+  for (int i = 0; i < attr->weights; ++i) {
+    const Operand& w = d.in[kWeight + i];
+    if (w.layout != Layout::kPanels || !can_pack(w.dtype) || !absent_or_f32(d.in[kBias + i]))
+      return false;
+  }
+  return true;
+}
+
+template <bool kExact>
+void set_memory(Kernel& kernel, bool few, bool argmax) {
+  kernel.scratch = few ? few_scratch<kExact> : many_scratch<kExact>;
+  if (!few)
+    kernel.work = argmax ? many_argmax_work<kExact> : many_work<kExact>;
+  else if (argmax)
+    kernel.work = few_argmax_work;
+}
+
+}  // namespace
+
+Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+  if (!accepts(op, dispatch)) return {};
+  const LinearPhases& phases = VEERY_FOR_TARGET(choice.target, kLinearPhases)[choice.exact ? 1 : 0];
+  const bool few = most_rows(dispatch, choice.rows) <= kDirectRows;
+  const bool argmax = op == Op::kLinearArgmax;
+  Kernel kernel;
+  kernel.name = kernel_name(op, dispatch, choice, few);
+  kernel.phases =
+      few ? (argmax ? phases.few_argmax : phases.few) : (argmax ? phases.many_argmax : phases.many);
+  if (choice.exact)
+    set_memory<true>(kernel, few, argmax);
+  else
+    set_memory<false>(kernel, few, argmax);
+  return kernel;
+}
+
+}  // namespace veery
+#endif

@@ -1,0 +1,21 @@
+// linear.h: matrix products with weights in panels.
+#pragma once
+#include "kernels/kernels.h"
+
+namespace veery {
+
+/// The kernel for kLinear or kLinearArgmax where every weight is in panels; no phases if there is
+/// none for these operands.
+///
+/// One answer: an output has the same bits whatever the instruction set, the number of rows, the
+/// workers and the place of the row. With qa the int8 activations (scale sa for 32 columns, for 256
+/// with K types: largest magnitude / 127, to nearest even) and b the blocks in order, all in f32:
+///   blocks of 32   D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
+///   K types        t = sum scale (sum qw qa), z = sum min (sum qa) over the sub-blocks, integers;
+///                  D = fma(d sa, float(t), D), M = fma(dmin sa, float(z), M), y = D - M
+///   F32, F16, BF16, and quantised types with choice.exact (decoded as dtype/decode.h):
+///                  y = fma(x[k], w[k], y), k in order
+/// then y + bias, the gate's activation, + residual.
+Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
+
+}  // namespace veery

@@ -1,0 +1,161 @@
+// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0. Contract: linear.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear_blocks.cc"
+#include "kernels/cpu/foreach_target.h"
+//
+#include "kernels/cpu/panel_types-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <bool kWide>
+HWY_INLINE I32 dot(I32 acc, I32 u, I32 s) {
+  if constexpr (kWide)
+    return dot4_wide(acc, u, s);
+  else
+    return dot4(acc, u, s);
+}
+
+template <typename T, int R>
+void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+            float* y) {
+  constexpr int kUnit = panel_format(T::kType).unit;
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  const int64_t blocks = cols / 32;
+  F32 d[R];
+  F32 m[R];
+  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  for (int64_t b = 0; b < blocks; ++b, w += kUnit) {
+    if (ahead != 0) prefetch(w, ahead, kUnit);
+    I32 c[R];
+    for (int r = 0; r < R; ++r)
+      c[r] = T::kStart < 0 ? zero_int() : set(g.start[(T::kStart * blocks + b) * R + r]);
+    const int8_t* q = g.quads + b * 32 * R;
+    unroll<4>([&](auto j) {
+      I32 low;
+      I32 high;
+      T::template vectors<j()>(w, low, high);
+      for (int r = 0; r < R; ++r) {
+        c[r] = dot<T::kOffset == 128>(c[r], low, quad(q + (j() * R + r) * 4));
+        c[r] = dot<T::kOffset == 128>(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
+      }
+    });
+    const F32 scale = load_f16(w + T::kScale);
+    for (int r = 0; r < R; ++r)
+      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
+    if constexpr (T::kMin != 0) {
+      const F32 min = load_f16(w + T::kMin);
+      for (int r = 0; r < R; ++r) m[r] = fma(min, set(g.moment[b * R + r]), m[r]);
+    }
+  }
+  for (int r = 0; r < R; ++r) store(y + 16 * r, T::kMin != 0 ? add(d[r], m[r]) : d[r]);
+}
+
+// Expanded: for each block 8 vectors of bytes, d as 16 f32, m as 16 f32 where there is one.
+template <bool kMin>
+constexpr int kExpanded = kMin ? 640 : 576;
+
+template <bool kMin>
+int64_t expanded_bytes(int64_t cols) {
+  return cols / 32 * kExpanded<kMin>;
+}
+
+template <typename T>
+void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<uint8_t*>(expanded);
+  for (int64_t b = 0; b < cols / 32; ++b) {
+    unroll<4>([&](auto j) {
+      I32 low;
+      I32 high;
+      T::template vectors<j()>(w, low, high);
+      store_int(out + 64 * j(), low);
+      store_int(out + 64 * (j() + 4), high);
+    });
+    store(reinterpret_cast<float*>(out + 512), load_f16(w + T::kScale));
+    if constexpr (T::kMin != 0) store(reinterpret_cast<float*>(out + 576), load_f16(w + T::kMin));
+    w += panel_format(T::kType).unit;
+    out += kExpanded<T::kMin != 0>;
+  }
+}
+
+// M of the contract, in a pass of its own: the dots then have the registers for themselves.
+template <int R>
+HWY_INLINE void moments(const uint8_t* w, const ActivationGroup& g, int64_t blocks, float* y) {
+  F32 m[R];
+  for (int r = 0; r < R; ++r) m[r] = zero();
+  for (int64_t b = 0; b < blocks; ++b) {
+    const F32 min = load(reinterpret_cast<const float*>(w + b * kExpanded<true> + 576));
+    for (int r = 0; r < R; ++r) m[r] = fma(min, set(g.moment[b * R + r]), m[r]);
+  }
+  for (int r = 0; r < R; ++r) store(y + 16 * r, m[r]);
+}
+
+template <int kOffset, int kStart, bool kMin, int R>
+void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
+  const auto* w = reinterpret_cast<const uint8_t*>(expanded);
+  const int64_t blocks = cols / 32;
+  if constexpr (kMin) moments<R>(w, g, blocks, y);
+  F32 d[R];
+  for (int r = 0; r < R; ++r) d[r] = zero();
+  for (int64_t b = 0; b < blocks; ++b, w += kExpanded<kMin>) {
+    I32 c[R];
+    for (int r = 0; r < R; ++r)
+      c[r] = kStart < 0 ? zero_int() : set(g.start[(kStart * blocks + b) * R + r]);
+    const int8_t* q = g.quads + b * 32 * R;
+    unroll<8>([&](auto j) {
+      const I32 v = load_int(w + 64 * j());
+      for (int r = 0; r < R; ++r) c[r] = dot<kOffset == 128>(c[r], v, quad(q + (j() * R + r) * 4));
+    });
+    const F32 scale = load(reinterpret_cast<const float*>(w + 512));
+    for (int r = 0; r < R; ++r)
+      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
+  }
+  for (int r = 0; r < R; ++r) store(y + 16 * r, kMin ? add(d[r], load(y + 16 * r)) : d[r]);
+}
+
+template <typename T>
+constexpr PanelKernels kernels() {
+  PanelKernels k;
+  k.activations = Activations::kPer32;
+  k.expand = expand<T>;
+  k.expanded_bytes = expanded_bytes<T::kMin != 0>;
+  [&]<int... r>(std::integer_sequence<int, r...>) { ((k.direct[r] = direct<T, r + 1>), ...); }
+  (std::make_integer_sequence<int, kDirectRows>{});
+  [&]<int... r>(std::integer_sequence<int, r...>) {
+    ((k.tile[r] = tile<T::kOffset, T::kStart, T::kMin != 0, r + 1>), ...);
+  }
+  (std::make_integer_sequence<int, kGroupRows>{});
+  return k;
+}
+
+}  // namespace
+
+extern const PanelKernels kBlockKernels[5];
+constexpr PanelKernels kBlockKernels[5] = {kernels<PanelQ4_0>(), kernels<PanelQ4_1>(),
+                                           kernels<PanelQ5_0>(), kernels<PanelQ5_1>(),
+                                           kernels<PanelQ8_0>()};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+
+const PanelKernels* block_kernels(Target target, DType type) {
+  const PanelKernels* table = VEERY_FOR_TARGET(target, kBlockKernels);
+  switch (type) {
+    case DType::kQ4_0: return table;
+    case DType::kQ4_1: return table + 1;
+    case DType::kQ5_0: return table + 2;
+    case DType::kQ5_1: return table + 3;
+    case DType::kQ8_0: return table + 4;
+    default: return nullptr;
+  }
+}
+
+}  // namespace veery
+#endif

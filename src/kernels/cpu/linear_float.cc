@@ -1,0 +1,177 @@
+// Panels of F32, F16 and BF16, and quantised panels expanded to f32. Contract: linear.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear_float.cc"
+#include "kernels/cpu/foreach_target.h"
+//
+#include "kernels/cpu/panel_types-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <DType kType>
+HWY_INLINE F32 load_weights(const uint8_t* p) {
+  if constexpr (kType == DType::kF16)
+    return load_f16(p);
+  else if constexpr (kType == DType::kBF16)
+    return load_bf16(p);
+  else
+    return load(reinterpret_cast<const float*>(p));
+}
+
+template <DType kType, int R>
+HWY_INLINE void multiply(const std::byte* panel, const ActivationGroup& g, int64_t cols,
+                         int64_t ahead, float* y) {
+  constexpr int kUnit = panel_format(kType).unit;
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  F32 acc[R];
+  for (int r = 0; r < R; ++r) acc[r] = zero();
+  for (int64_t k = 0; k < cols; ++k, w += kUnit) {
+    if (ahead != 0 && k % (64 / kUnit) == 0) prefetch(w, ahead, 64);
+    const F32 v = load_weights<kType>(w);
+    for (int r = 0; r < R; ++r) acc[r] = fma(set(g.values[k * R + r]), v, acc[r]);
+  }
+  for (int r = 0; r < R; ++r) store(y + 16 * r, acc[r]);
+}
+template <DType kType, int R>
+void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+            float* y) {
+  multiply<kType, R>(panel, g, cols, ahead, y);
+}
+template <DType kType, int R>
+void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
+  multiply<kType, R>(panel, g, cols, 0, y);
+}
+
+// The four k of a vector of codes to f32, scaled, [k][16].
+template <bool kMin>
+HWY_INLINE void store_values(I32 codes, int offset, F32 scale, F32 shift, float* out) {
+  unroll<4>([&](auto i) {
+    const I32 code = sub(byte_of<i()>(codes), set(int32_t{offset}));
+    const F32 v = mul(scale, to_float(code));
+    store(out + 16 * i(), kMin ? add(v, shift) : v);
+  });
+}
+
+int64_t f32_bytes(int64_t cols) { return cols * 64; }
+
+template <typename T>
+void expand_blocks(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<float*>(expanded);
+  for (int64_t b = 0; b < cols / 32; ++b) {
+    const F32 scale = load_f16(w + T::kScale);
+    const F32 shift = T::kMin != 0 ? load_f16(w + T::kMin) : zero();
+    unroll<4>([&](auto j) {
+      I32 low;
+      I32 high;
+      T::template vectors<j()>(w, low, high);
+      store_values<T::kMin != 0>(low, T::kOffset, scale, shift, out + 64 * j());
+      store_values<T::kMin != 0>(high, T::kOffset, scale, shift, out + 64 * (j() + 4));
+    });
+    w += panel_format(T::kType).unit;
+    out += 32 * 16;
+  }
+}
+
+template <typename T>
+void expand_super(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  constexpr int kParts = 32 / T::kSub;
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<float*>(expanded);
+  for (int64_t b = 0; b < cols / 256; ++b) {
+    const F32 d = load_f16(w + T::kD);
+    const F32 dmin = T::kDmin != 0 ? load_f16(w + T::kDmin) : zero();
+    for (int h = 0; h < 2; ++h) {
+      unroll<8>([&](auto j) {
+        I32 v[4];
+        T::template strips<j()>(w, h, v);
+        const int slot = h * kParts + j() / (T::kSub / 4);
+        const I32 scales = load_int(w + T::kScales + 64 * slot);
+        const I32 mins = load_int(w + T::kMins + 64 * slot);
+        unroll<4>([&](auto s) {
+          const F32 scale = mul(d, to_float(T::template scale<s()>(scales)));
+          const I32 two = s() % 2 == 0 ? T::even_mins(mins) : T::odd_mins(mins);
+          const I32 min = s() < 2 ? bit_and(two, set(int32_t{0xffff})) : shr<16>(two);
+          const F32 shift = neg(mul(dmin, to_float(min)));
+          store_values<T::kDmin != 0>(v[s()], T::kOffset, scale, shift,
+                                      out + ((h * 4 + s()) * 32 + 4 * j()) * 16);
+        });
+      });
+    }
+    w += panel_format(T::kType).unit;
+    out += 256 * 16;
+  }
+}
+
+template <DType kType>
+constexpr PanelKernels kernels(bool packed) {
+  PanelKernels k;
+  [&]<int... r>(std::integer_sequence<int, r...>) {
+    ((k.tile[r] = tile<kType, r + 1>), ...);
+    if (packed)
+      ((r < kDirectRows ? void(k.direct[r % kDirectRows] = direct<kType, r % kDirectRows + 1>)
+                        : void()),
+       ...);
+  }
+  (std::make_integer_sequence<int, kGroupRows>{});
+  return k;
+}
+
+constexpr PanelKernels expanding(ExpandFn expand) {
+  PanelKernels k = kernels<DType::kF32>(false);
+  k.expand = expand;
+  k.expanded_bytes = f32_bytes;
+  return k;
+}
+
+}  // namespace
+
+extern const PanelKernels kFloatKernels[3];
+constexpr PanelKernels kFloatKernels[3] = {kernels<DType::kF32>(true), kernels<DType::kF16>(true),
+                                           kernels<DType::kBF16>(true)};
+extern const PanelKernels kExactKernels[10];
+constexpr PanelKernels kExactKernels[10] = {
+    expanding(expand_blocks<PanelQ4_0>), expanding(expand_blocks<PanelQ4_1>),
+    expanding(expand_blocks<PanelQ5_0>), expanding(expand_blocks<PanelQ5_1>),
+    expanding(expand_blocks<PanelQ8_0>), expanding(expand_super<PanelQ2_K>),
+    expanding(expand_super<PanelQ3_K>),  expanding(expand_super<PanelQ4_K>),
+    expanding(expand_super<PanelQ5_K>),  expanding(expand_super<PanelQ6_K>)};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+
+const PanelKernels* float_kernels(Target target, DType type) {
+  const PanelKernels* table = VEERY_FOR_TARGET(target, kFloatKernels);
+  switch (type) {
+    case DType::kF32: return table;
+    case DType::kF16: return table + 1;
+    case DType::kBF16: return table + 2;
+    default: return nullptr;
+  }
+}
+
+const PanelKernels* exact_kernels(Target target, DType type) {
+  const PanelKernels* table = VEERY_FOR_TARGET(target, kExactKernels);
+  switch (type) {
+    case DType::kQ4_0: return table;
+    case DType::kQ4_1: return table + 1;
+    case DType::kQ5_0: return table + 2;
+    case DType::kQ5_1: return table + 3;
+    case DType::kQ8_0: return table + 4;
+    case DType::kQ2_K: return table + 5;
+    case DType::kQ3_K: return table + 6;
+    case DType::kQ4_K: return table + 7;
+    case DType::kQ5_K: return table + 8;
+    case DType::kQ6_K: return table + 9;
+    default: return float_kernels(target, type);
+  }
+}
+
+}  // namespace veery
+#endif

@@ -1,0 +1,121 @@
+// linear_product.h: the sizes and shares of one linear dispatch, worked out anew in each phase.
+#pragma once
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/linear_panels.h"
+
+namespace veery {
+
+enum LinearInput { kX, kNorm, kResidual, kWeight, kBias = 6 };
+
+struct LinearPhases {
+  std::array<KernelFn, 3> few, few_argmax, many, many_argmax;
+};
+
+struct Weight {
+  const PanelKernels* kernels;
+  const std::byte* data;
+  int64_t stride;  ///< bytes a panel
+  int64_t rows;
+  int64_t column;  ///< of the output, where its rows begin
+
+  int64_t panels() const { return (rows + kLanes - 1) / kLanes; }
+};
+
+struct Product {
+  int64_t rows = 0, cols = 0;
+  bool gated = false;
+  int count = 0;
+  std::array<Weight, 3> weights;
+  std::array<bool, kActivationKinds> wants{};  ///< by Activations
+  int64_t block_groups = 1;                    ///< groups of rows that are multiplied together
+  int64_t ahead = 0;                           ///< prefetch distance
+
+  /// Weights with outputs of their own.
+  int outputs() const { return gated ? 1 : count; }
+  int64_t groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
+  int group_rows(int64_t group) const {
+    return static_cast<int>(std::min<int64_t>(kGroupRows, rows - group * kGroupRows));
+  }
+  /// Bytes of the prepared forms of `n` rows.
+  int64_t activation_bytes(int64_t n) const {
+    int64_t bytes = 0;
+    for (int kind = 0; kind < kActivationKinds; ++kind)
+      if (wants[kind]) bytes += n * activation_row_bytes(static_cast<Activations>(kind), cols);
+    return bytes;
+  }
+  /// Where a group begins in the prepared rows at `base`.
+  std::byte* group(std::byte* base, int kind, int64_t index) const {
+    for (int before = 0; before < kind; ++before)
+      if (wants[before])
+        base += rows * activation_row_bytes(static_cast<Activations>(before), cols);
+    return base + index * kGroupRows * activation_row_bytes(static_cast<Activations>(kind), cols);
+  }
+  /// Bytes for the expanded panels that are needed at a time.
+  int64_t expanded_bytes() const {
+    int64_t most = 0;
+    int64_t sum = 0;
+    for (int i = 0; i < count; ++i) {
+      if (weights[i].kernels->expand == nullptr) continue;
+      const int64_t bytes = round_up(weights[i].kernels->expanded_bytes(cols), 64);
+      most = std::max(most, bytes);
+      sum += bytes;
+    }
+    return gated ? sum : most;
+  }
+  bool as_packed(int i) const {
+    const auto packed = [&](const Weight& w) { return w.kernels->direct[0] != nullptr; };
+    return rows <= kDirectRows && packed(weights[i]) && (!gated || packed(weights[1]));
+  }
+  /// The panels of output i that fall to a worker: all panels of all outputs, one after the other,
+  /// are split by bytes.
+  Share share_of(int i, const Worker& worker) const {
+    int64_t total = 0;
+    int64_t before = 0;
+    for (int o = 0; o < outputs(); ++o) {
+      if (o == i) before = total;
+      total += weights[o].panels() * panel_cost(o);
+    }
+    const auto at = [&](int64_t index) {
+      const int64_t bytes = total * index / worker.count - before;
+      const int64_t panel = (bytes + panel_cost(i) - 1) / panel_cost(i);
+      return std::clamp<int64_t>(bytes <= 0 ? 0 : panel, 0, weights[i].panels());
+    };
+    return {at(worker.index), at(worker.index + 1)};
+  }
+  int64_t panel_cost(int i) const {
+    return std::max<int64_t>(1, weights[i].stride + (gated ? weights[1].stride : 0));
+  }
+};
+
+inline const PanelKernels* panel_kernels(Target target, DType type, bool exact) {
+  if (exact) return exact_kernels(target, type);
+  if (const PanelKernels* k = block_kernels(target, type)) return k;
+  if (const PanelKernels* k = super_kernels(target, type)) return k;
+  return float_kernels(target, type);
+}
+
+inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
+  constexpr int64_t kActivationBytes = 512 << 10;  // half of a second level cache
+  constexpr int64_t kAhead = 8192;
+  const auto& attr = d.as<LinearAttr>();
+  Product p;
+  p.rows = rows;
+  p.cols = d.in[kX].cols;
+  p.gated = attr.gate != Activation::kNone;
+  p.count = attr.weights;
+  int64_t column = 0;
+  for (int i = 0; i < p.count; ++i) {
+    const Operand& w = d.in[kWeight + i];
+    p.weights[i] = {panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, column};
+    p.wants[static_cast<int>(p.weights[i].kernels->activations)] = true;
+    column += w.rows;
+  }
+  p.block_groups = std::max<int64_t>(
+      1, kActivationBytes / (kGroupRows * std::max<int64_t>(1, p.activation_bytes(1))));
+  p.ahead = kAhead;
+  return p;
+}
+
+}  // namespace veery

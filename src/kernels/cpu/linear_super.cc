@@ -1,0 +1,220 @@
+// Panels of blocks of 256: Q2_K to Q6_K. Contract: linear.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear_super.cc"
+#include "kernels/cpu/foreach_target.h"
+//
+#include "kernels/cpu/panel_types-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// Sums of the activations of a block of 256 that go with scales for kSub elements.
+template <int kSub>
+HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows) {
+  return kSub == 16 ? g.sums + b * 16 * rows : g.sums32 + b * 8 * rows;
+}
+
+template <typename T, int R>
+void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+            float* y) {
+  constexpr int kUnit = panel_format(T::kType).unit;
+  constexpr int kParts = 32 / T::kSub;  // scales a strip
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  F32 d[R];
+  F32 m[R];
+  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  for (int64_t b = 0; b < cols / 256; ++b, w += kUnit) {
+    I32 t[R];
+    I32 z[R];
+    for (int r = 0; r < R; ++r) t[r] = z[r] = zero_int();
+    const int16_t* sums = sums_of<T::kSub>(g, b, R);
+    for (int h = 0; h < 2; ++h) {
+      if (ahead != 0) prefetch(w + h * (kUnit / 2), ahead, kUnit / 2);
+      const int8_t* q = g.quads + (b * 2 + h) * 128 * R;
+      unroll<kParts>([&](auto part) {
+        I32 c[4][R];
+        for (int s = 0; s < 4; ++s)
+          for (int r = 0; r < R; ++r) c[s][r] = zero_int();
+        unroll<T::kSub / 4>([&](auto i) {
+          constexpr int kJ = part() * 4 + i();
+          I32 v[4];
+          T::template strips<kJ>(w, h, v);
+          for (int s = 0; s < 4; ++s)
+            for (int r = 0; r < R; ++r)
+              c[s][r] = dot4(c[s][r], v[s], quad(q + ((8 * s + kJ) * R + r) * 4));
+        });
+        const int slot = h * kParts + part();
+        const I32 scales = load_int(w + T::kScales + 64 * slot);
+        unroll<4>([&](auto s) {
+          const I32 scale = T::template scale<s()>(scales);
+          for (int r = 0; r < R; ++r) t[r] = add(t[r], mul(c[s()][r], scale));
+        });
+        const I32 mins = load_int(w + T::kMins + 64 * slot);
+        const I32 even = T::even_mins(mins);
+        const I32 odd = T::odd_mins(mins);
+        for (int r = 0; r < R; ++r) {
+          z[r] = dot2(z[r], even, pair(sums + (slot * 2 * R + r) * 2));
+          z[r] = dot2(z[r], odd, pair(sums + ((slot * 2 + 1) * R + r) * 2));
+        }
+      });
+    }
+    const F32 scale = load_f16(w + T::kD);
+    for (int r = 0; r < R; ++r) {
+      if (T::kOffset != 0) t[r] = sub(t[r], mul(z[r], set(int32_t{T::kOffset})));
+      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(t[r]), d[r]);
+    }
+    if constexpr (T::kDmin != 0) {
+      const F32 min = load_f16(w + T::kDmin);
+      for (int r = 0; r < R; ++r)
+        m[r] = fma(mul(min, set(g.scale[b * R + r])), to_float(z[r]), m[r]);
+    }
+  }
+  for (int r = 0; r < R; ++r) store(y + 16 * r, T::kDmin != 0 ? sub(d[r], m[r]) : d[r]);
+}
+
+// Expanded, for each block: bytes [h][part][strip][kSub / 4] vectors; scales as int32 in the same
+// order; pairs of mins (of scales, where there are no mins) as int16 [h][part][2];
+// d and dmin as f32.
+template <int kSub>
+struct Expanded {
+  static constexpr int kScales = 4096;
+  static constexpr int kMins = kScales + 256 / kSub * 64;
+  static constexpr int kD = kMins + 128 / kSub * 64;
+  static constexpr int kDmin = kD + 64;
+  static constexpr int kUnit = kDmin + 64;
+};
+
+template <int kSub>
+int64_t expanded_bytes(int64_t cols) {
+  return cols / 256 * Expanded<kSub>::kUnit;
+}
+
+template <typename T>
+void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  using E = Expanded<T::kSub>;
+  constexpr int kParts = 32 / T::kSub;
+  constexpr int kVectors = T::kSub / 4;
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<uint8_t*>(expanded);
+  for (int64_t b = 0; b < cols / 256; ++b) {
+    for (int h = 0; h < 2; ++h) {
+      unroll<8>([&](auto j) {
+        I32 v[4];
+        T::template strips<j()>(w, h, v);
+        for (int s = 0; s < 4; ++s) {
+          const int part = h * kParts + j() / kVectors;
+          store_int(out + ((part * 4 + s) * kVectors + j() % kVectors) * 64, v[s]);
+        }
+      });
+      for (int part = h * kParts; part < (h + 1) * kParts; ++part) {
+        const I32 scales = load_int(w + T::kScales + 64 * part);
+        unroll<4>([&](auto s) {
+          store_int(out + E::kScales + (part * 4 + s()) * 64, T::template scale<s()>(scales));
+        });
+        const I32 mins = load_int(w + T::kMins + 64 * part);
+        store_int(out + E::kMins + part * 128, T::even_mins(mins));
+        store_int(out + E::kMins + part * 128 + 64, T::odd_mins(mins));
+      }
+    }
+    store(reinterpret_cast<float*>(out + E::kD), load_f16(w + T::kD));
+    if constexpr (T::kDmin != 0)
+      store(reinterpret_cast<float*>(out + E::kDmin), load_f16(w + T::kDmin));
+    w += panel_format(T::kType).unit;
+    out += E::kUnit;
+  }
+}
+
+// kOffset 0: there are mins.
+template <int kSub, int kOffset, int R>
+void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
+  using E = Expanded<kSub>;
+  const auto* w = reinterpret_cast<const uint8_t*>(expanded);
+  F32 d[R];
+  F32 m[R];
+  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  for (int64_t b = 0; b < cols / 256; ++b, w += E::kUnit) {
+    const int16_t* sums = sums_of<kSub>(g, b, R);
+    I32 z[R];
+    for (int r = 0; r < R; ++r) z[r] = zero_int();
+    for (int i = 0; i < 128 / kSub; ++i) {
+      const I32 mins = load_int(w + E::kMins + 64 * i);
+      for (int r = 0; r < R; ++r) z[r] = dot2(z[r], mins, pair(sums + (i * R + r) * 2));
+    }
+    const F32 min = load(reinterpret_cast<const float*>(w + E::kDmin));
+    I32 t[R];
+    for (int r = 0; r < R; ++r) {
+      if constexpr (kOffset == 0) {
+        m[r] = fma(mul(min, set(g.scale[b * R + r])), to_float(z[r]), m[r]);
+        t[r] = zero_int();
+      } else {
+        t[r] = sub(zero_int(), mul(z[r], set(int32_t{kOffset})));
+      }
+    }
+    const uint8_t* v = w;
+    for (int i = 0; i < 256 / kSub; ++i) {
+      constexpr int kVectors = kSub / 4;
+      const int part = i / 4 % (32 / kSub);
+      const int strip = i / 4 / (32 / kSub) * 4 + i % 4;
+      const int8_t* q = g.quads + ((b * 8 + strip) * 8 + part * kVectors) * 4 * R;
+      I32 c[R];
+      for (int r = 0; r < R; ++r) c[r] = zero_int();
+      unroll<kVectors>([&](auto j) {
+        const I32 u = load_int(v + 64 * j());
+        for (int r = 0; r < R; ++r) c[r] = dot4(c[r], u, quad(q + (j() * R + r) * 4));
+      });
+      v += 64 * kVectors;
+      const I32 scale = load_int(w + E::kScales + 64 * i);
+      for (int r = 0; r < R; ++r) t[r] = add(t[r], mul(c[r], scale));
+    }
+    const F32 scale = load(reinterpret_cast<const float*>(w + E::kD));
+    for (int r = 0; r < R; ++r)
+      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(t[r]), d[r]);
+  }
+  for (int r = 0; r < R; ++r) store(y + 16 * r, kOffset == 0 ? sub(d[r], m[r]) : d[r]);
+}
+
+template <typename T>
+constexpr PanelKernels kernels() {
+  PanelKernels k;
+  k.activations = Activations::kPer256;
+  k.expand = expand<T>;
+  k.expanded_bytes = expanded_bytes<T::kSub>;
+  [&]<int... r>(std::integer_sequence<int, r...>) { ((k.direct[r] = direct<T, r + 1>), ...); }
+  (std::make_integer_sequence<int, kDirectRows>{});
+  [&]<int... r>(std::integer_sequence<int, r...>) {
+    ((k.tile[r] = tile<T::kSub, T::kOffset, r + 1>), ...);
+  }
+  (std::make_integer_sequence<int, kGroupRows>{});
+  return k;
+}
+
+}  // namespace
+
+extern const PanelKernels kSuperKernels[5];
+constexpr PanelKernels kSuperKernels[5] = {kernels<PanelQ2_K>(), kernels<PanelQ3_K>(),
+                                           kernels<PanelQ4_K>(), kernels<PanelQ5_K>(),
+                                           kernels<PanelQ6_K>()};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+
+const PanelKernels* super_kernels(Target target, DType type) {
+  const PanelKernels* table = VEERY_FOR_TARGET(target, kSuperKernels);
+  switch (type) {
+    case DType::kQ2_K: return table;
+    case DType::kQ3_K: return table + 1;
+    case DType::kQ4_K: return table + 2;
+    case DType::kQ5_K: return table + 3;
+    case DType::kQ6_K: return table + 4;
+    default: return nullptr;
+  }
+}
+
+}  // namespace veery
+#endif

@@ -1,0 +1,234 @@
+// panel_types-inl.h: how the vectors of each packed block type are taken apart (panels.h).
+#if defined(VEERY_KERNELS_CPU_PANEL_TYPES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
+#undef VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
+#else
+#define VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
+#endif
+
+#include "kernels/cpu/linear_panels.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE I32 every_byte(int value) { return set(static_cast<int32_t>(value * 0x01010101)); }
+HWY_INLINE I32 quad(const int8_t* p) {
+  int32_t v;
+  std::memcpy(&v, p, 4);
+  return set(v);
+}
+HWY_INLINE I32 pair(const int16_t* p) {
+  int32_t v;
+  std::memcpy(&v, p, 4);
+  return set(v);
+}
+/// Brings `bytes` bytes from p on into the second level cache. p may lie past the end of the
+/// weight.
+HWY_INLINE void prefetch(const uint8_t* p, int64_t ahead, int bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(ahead);
+  for (int i = 0; i < bytes; i += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<uintptr_t>(i)), 0, 2);
+}
+
+// Blocks of 32. pair<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
+// kStart: which array of ActivationGroup::start undoes the offset, -1: none.
+
+template <int J>
+HWY_INLINE void nibbles(const uint8_t* w, I32& low, I32& high) {
+  const I32 v = load_int(w + 64 * J);
+  low = bit_and(v, every_byte(15));
+  high = bit_and(shr16<4>(v), every_byte(15));
+}
+template <int J>
+HWY_INLINE void nibbles_and_fifth(const uint8_t* w, I32& low, I32& high) {
+  nibbles<J>(w, low, high);
+  const I32 bit = load_int(w + 256);
+  low = bit_or(low, bit_and(shl16<4 - J>(bit), every_byte(16)));
+  if constexpr (J == 0)
+    high = bit_or(high, bit_and(bit, every_byte(16)));
+  else
+    high = bit_or(high, bit_and(shr16<J>(bit), every_byte(16)));
+}
+
+struct PanelQ4_0 {
+  static constexpr DType kType = DType::kQ4_0;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 8, kStart = 0;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles<J>(w, low, high);
+  }
+};
+struct PanelQ4_1 {
+  static constexpr DType kType = DType::kQ4_1;
+  static constexpr int kScale = 256, kMin = 288, kOffset = 0, kStart = -1;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles<J>(w, low, high);
+  }
+};
+struct PanelQ5_0 {
+  static constexpr DType kType = DType::kQ5_0;
+  static constexpr int kScale = 320, kMin = 0, kOffset = 16, kStart = 1;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles_and_fifth<J>(w, low, high);
+  }
+};
+struct PanelQ5_1 {
+  static constexpr DType kType = DType::kQ5_1;
+  static constexpr int kScale = 320, kMin = 352, kOffset = 0, kStart = -1;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles_and_fifth<J>(w, low, high);
+  }
+};
+struct PanelQ8_0 {
+  static constexpr DType kType = DType::kQ8_0;
+  static constexpr int kScale = 512, kMin = 0, kOffset = 128, kStart = 2;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    low = load_int(w + 64 * J);
+    high = load_int(w + 64 * (J + 4));
+  }
+};
+
+// Blocks of 256. strips<J>: vector J of the four strips of half h as unsigned bytes. kSub: elements
+// a scale; kOffset as above; kDmin 0: no minimum.
+
+template <int S>
+HWY_INLINE I32 byte_of(I32 v) {
+  if constexpr (S == 3)
+    return shr<24>(v);
+  else if constexpr (S == 0)
+    return bit_and(v, set(int32_t{255}));
+  else
+    return bit_and(shr<8 * S>(v), set(int32_t{255}));
+}
+template <int S>
+HWY_INLINE I32 signed_byte_of(I32 v) {
+  if constexpr (S == 3)
+    return sar<24>(v);
+  else
+    return sar<24>(shl<24 - 8 * S>(v));
+}
+// Bit S of each byte (of its high half for J >= 4) to bit kTo.
+template <int J, int S, int kTo>
+HWY_INLINE I32 strip_bit(I32 bits) {
+  constexpr int kFrom = S + (J >= 4 ? 4 : 0);
+  const I32 mask = every_byte(1 << kTo);
+  if constexpr (kFrom < kTo)
+    return bit_and(shl16<kTo - kFrom>(bits), mask);
+  else if constexpr (kFrom > kTo)
+    return bit_and(shr16<kFrom - kTo>(bits), mask);
+  else
+    return bit_and(bits, mask);
+}
+template <int J>
+HWY_INLINE void nibble_strips(const uint8_t* w, I32* v) {
+  for (int c = 0; c < 2; ++c) {
+    const I32 packed = load_int(w + (8 * c + J) * 64);
+    v[2 * c] = bit_and(packed, every_byte(15));
+    v[2 * c + 1] = bit_and(shr16<4>(packed), every_byte(15));
+  }
+}
+template <int J>
+HWY_INLINE void two_bit_strips(const uint8_t* w, I32* v) {
+  const I32 packed = load_int(w + J * 64);
+  v[0] = bit_and(packed, every_byte(3));
+  v[1] = bit_and(shr16<2>(packed), every_byte(3));
+  v[2] = bit_and(shr16<4>(packed), every_byte(3));
+  v[3] = bit_and(shr16<6>(packed), every_byte(3));
+}
+
+/// Scales and mins of Q4_K and Q5_K.
+struct UnsignedScales {
+  static constexpr int kSub = 32, kOffset = 0;
+  template <int S>
+  static HWY_INLINE I32 scale(I32 v) {
+    return byte_of<S>(v);
+  }
+  static HWY_INLINE I32 even_mins(I32 v) { return bit_and(v, set(int32_t{0x00ff00ff})); }
+  static HWY_INLINE I32 odd_mins(I32 v) { return shr16<8>(v); }
+};
+struct PanelQ4_K : UnsignedScales {
+  static constexpr DType kType = DType::kQ4_K;
+  static constexpr int kScales = 2048, kMins = 2176, kD = 2304, kDmin = 2336;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    nibble_strips<J>(w + 1024 * h, v);
+  }
+};
+struct PanelQ5_K : UnsignedScales {
+  static constexpr DType kType = DType::kQ5_K;
+  static constexpr int kScales = 2560, kMins = 2688, kD = 2816, kDmin = 2848;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    nibble_strips<J>(w + 1024 * h, v);
+    const I32 bits = load_int(w + 2048 + (4 * h + J % 4) * 64);
+    v[0] = bit_or(v[0], strip_bit<J, 0, 4>(bits));
+    v[1] = bit_or(v[1], strip_bit<J, 1, 4>(bits));
+    v[2] = bit_or(v[2], strip_bit<J, 2, 4>(bits));
+    v[3] = bit_or(v[3], strip_bit<J, 3, 4>(bits));
+  }
+};
+/// int8 scales of Q3_K and Q6_K. Their sums undo the offset: "mins" are the scales.
+struct SignedScales {
+  static constexpr int kSub = 16, kDmin = 0;
+  template <int S>
+  static HWY_INLINE I32 scale(I32 v) {
+    return signed_byte_of<S>(v);
+  }
+  static HWY_INLINE I32 even_mins(I32 v) { return sar16<8>(shl16<8>(v)); }
+  static HWY_INLINE I32 odd_mins(I32 v) { return sar16<8>(v); }
+};
+struct PanelQ6_K : SignedScales {
+  static constexpr DType kType = DType::kQ6_K;
+  static constexpr int kScales = 3072, kMins = kScales, kD = 3328, kOffset = 32;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    I32 low[4];
+    nibble_strips<J>(w + 1024 * h, low);
+    const I32 high = load_int(w + 2048 + (8 * h + J) * 64);
+    const I32 mask = every_byte(0x30);
+    v[0] = bit_or(low[0], bit_and(shl16<4>(high), mask));
+    v[1] = bit_or(low[2], bit_and(shl16<2>(high), mask));
+    v[2] = bit_or(low[1], bit_and(high, mask));
+    v[3] = bit_or(low[3], bit_and(shr16<2>(high), mask));
+  }
+};
+struct PanelQ3_K : SignedScales {
+  static constexpr DType kType = DType::kQ3_K;
+  static constexpr int kScales = 1536, kMins = kScales, kD = 1792, kOffset = 4;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    two_bit_strips<J>(w + 512 * h, v);
+    const I32 bits = load_int(w + 1024 + (4 * h + J % 4) * 64);
+    v[0] = bit_or(v[0], strip_bit<J, 0, 2>(bits));
+    v[1] = bit_or(v[1], strip_bit<J, 1, 2>(bits));
+    v[2] = bit_or(v[2], strip_bit<J, 2, 2>(bits));
+    v[3] = bit_or(v[3], strip_bit<J, 3, 2>(bits));
+  }
+};
+struct PanelQ2_K {
+  static constexpr DType kType = DType::kQ2_K;
+  static constexpr int kSub = 16, kOffset = 0;
+  static constexpr int kScales = 1024, kMins = kScales, kD = 1280, kDmin = 1312;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    two_bit_strips<J>(w + 512 * h, v);
+  }
+  template <int S>
+  static HWY_INLINE I32 scale(I32 v) {
+    return bit_and(shr<8 * S>(v), set(int32_t{15}));
+  }
+  static HWY_INLINE I32 even_mins(I32 v) { return bit_and(shr16<4>(v), set(int32_t{0x000f000f})); }
+  static HWY_INLINE I32 odd_mins(I32 v) { return shr16<12>(v); }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_PANEL_TYPES_INL_H

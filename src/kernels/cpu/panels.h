@@ -1,0 +1,65 @@
+// panels.h: the layouts of packed weights: panels of 16 rows, whose row n is lane n of a vector.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "dtype/dtype.h"
+
+namespace veery {
+
+// A panel holds rows 16 p to 16 p + 15 (zeros past the last), block after block along the columns.
+// A *vector* is 64 bytes [16 n][4 k]: four consecutive k of each row. All offsets are bytes in a
+// unit (one block of all 16 rows).
+//
+// Blocks of 32 elements:
+//   Q4_0, Q4_1, Q5_0, Q5_1   vectors j = 0 to 3: low halves k = 4 j, high halves k = 16 + 4 j;
+//                            Q5: a vector of fifth bits: bit j of byte [n][i] is k = 4 j + i;
+//                            f16 d [16]; Q4_1, Q5_1: f16 m [16]
+//   Q8_0                     8 vectors of q + 128, f16 d [16]
+// Blocks of 256 elements: half h (128), strip s = 0 to 3 (32), vector j = 0 to 7 (k = 4 j)
+//   Q4_K, Q5_K   [h][s / 2][j] vectors, strip s in the low (even s) or high halves; Q5_K: [h][j %
+//   4]
+//                vectors of fifth bits: bit s of the low (j < 4) or high half; scales [h][16 n][s]
+//                and mins [h][16 n][s], a byte each; f16 d [16], f16 dmin [16]
+//   Q6_K         [h][s % 2][j] vectors, strip s in the low (s < 2) or high halves; [h][j] vectors,
+//                two upper bits of strip s in bits 2 s; scales [h][j / 4][16 n][s] int8; f16 d [16]
+//   Q2_K, Q3_K   [h][j] vectors, strip s in bits 2 s; Q3_K: [h][j % 4] vectors of third bits as in
+//                Q5_K, 1 where the value is not lowered by 4;
+//                scales [h][j / 4][16 n][s] (Q2_K: scale | min << 4; Q3_K: int8); f16 d [16];
+//                Q2_K: f16 dmin [16]
+// F32, F16, BF16: [k][16 n].
+
+/// What activations are turned into for a type of weight.
+enum class Activations : uint8_t {
+  kFloat,   ///< f32 as they are
+  kPer32,   ///< int8, a scale for 32
+  kPer256,  ///< int8, a scale for 256
+};
+inline constexpr int kActivationKinds = 3;
+
+struct PanelFormat {
+  Activations activations = Activations::kFloat;
+  int block = 0;  ///< columns a unit; 0: the type cannot be packed
+  int unit = 0;   ///< bytes
+};
+
+constexpr PanelFormat panel_format(DType type) {
+  switch (type) {
+    case DType::kQ4_0: return {Activations::kPer32, 32, 288};
+    case DType::kQ4_1: return {Activations::kPer32, 32, 320};
+    case DType::kQ5_0: return {Activations::kPer32, 32, 352};
+    case DType::kQ5_1: return {Activations::kPer32, 32, 384};
+    case DType::kQ8_0: return {Activations::kPer32, 32, 544};
+    case DType::kQ2_K: return {Activations::kPer256, 256, 1344};
+    case DType::kQ3_K: return {Activations::kPer256, 256, 1824};
+    case DType::kQ4_K: return {Activations::kPer256, 256, 2368};
+    case DType::kQ5_K: return {Activations::kPer256, 256, 2880};
+    case DType::kQ6_K: return {Activations::kPer256, 256, 3360};
+    case DType::kF32: return {Activations::kFloat, 1, 64};
+    case DType::kF16:
+    case DType::kBF16: return {Activations::kFloat, 1, 32};
+    default: return {};
+  }
+}
+
+}  // namespace veery
