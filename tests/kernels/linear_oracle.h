@@ -1,0 +1,197 @@
+// linear_oracle.h: the contract of kernels/cpu/linear.h once more, one output at a time, in scalar
+// code that knows neither panels nor vectors; and random weights.
+#pragma once
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "dtype/decode.h"
+#include "dtype/dtype.h"
+
+namespace veery::testing {
+
+using Bytes = std::vector<std::byte>;
+
+/// Random bytes for the integers, scales of about 1/100 for the f16.
+inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed) {
+  std::mt19937 rng(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  Bytes bytes(static_cast<size_t>(rows) * byte_size(type, cols));
+  auto* p = reinterpret_cast<uint8_t*>(bytes.data());
+  if (type == DType::kF32 || type == DType::kF16 || type == DType::kBF16) {
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      const float v = uniform(rng);
+      if (type == DType::kF32) std::memcpy(p + 4 * i, &v, 4);
+      const uint16_t half = type == DType::kF16 ? f32_to_f16(v) : f32_to_bf16(v);
+      if (type != DType::kF32) std::memcpy(p + 2 * i, &half, 2);
+    }
+    return bytes;
+  }
+  for (auto& b : bytes) b = static_cast<std::byte>(rng());
+  const auto half_at = [&](size_t at) {
+    for (size_t b = at; b < bytes.size(); b += static_cast<size_t>(info(type).bytes)) {
+      const uint16_t half = f32_to_f16(uniform(rng) * 0.01F);
+      std::memcpy(p + b, &half, 2);
+    }
+  };
+  switch (type) {
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K: half_at(0), half_at(2); break;
+    case DType::kQ2_K: half_at(offsetof(BlockQ2_K, d)), half_at(offsetof(BlockQ2_K, dmin)); break;
+    case DType::kQ3_K: half_at(offsetof(BlockQ3_K, d)); break;
+    case DType::kQ6_K: half_at(offsetof(BlockQ6_K, d)); break;
+    default: half_at(0);
+  }
+  return bytes;
+}
+
+struct QuantisedRow {
+  std::vector<int> q;
+  std::vector<float> scale;
+};
+
+/// Scale: largest magnitude / 127; values to the nearest integer, even if halfway.
+inline QuantisedRow quantise(const std::vector<float>& x, size_t block) {
+  QuantisedRow out;
+  for (size_t b = 0; b < x.size(); b += block) {
+    float largest = 0;
+    for (size_t i = b; i < b + block; ++i) largest = std::max(largest, std::fabs(x[i]));
+    const bool tiny = !(largest > 1e-30F);
+    out.scale.push_back(tiny ? 0 : largest / 127);
+    for (size_t i = b; i < b + block; ++i)
+      out.q.push_back(static_cast<int>(std::nearbyint(x[i] * (tiny ? 0 : 127 / largest))));
+  }
+  return out;
+}
+
+inline float dot_block(const uint8_t* codes, int offset, const int* q, int n) {
+  int sum = 0;
+  for (int i = 0; i < n; ++i) sum += (codes[i] - offset) * q[i];
+  return static_cast<float>(sum);
+}
+
+/// Blocks of 32: D and M of one row.
+template <typename Block>
+float small_blocks(const std::byte* row, const QuantisedRow& x) {
+  float d = 0;
+  float m = 0;
+  bool mins = false;
+  for (size_t b = 0; b < x.scale.size(); ++b) {
+    Block block;
+    std::memcpy(&block, row + b * sizeof block, sizeof block);
+    uint8_t codes[32];
+    int offset = 0;
+    if constexpr (std::is_same_v<Block, BlockQ8_0>) {
+      for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(block.qs[i] + 128);
+      offset = 128;
+    } else if constexpr (requires { block.qh; }) {
+      unpack_5bit(block.qs, block.qh, codes);
+      offset = 16;
+    } else {
+      unpack_nibbles(block.qs, codes);
+      offset = 8;
+    }
+    const int* q = x.q.data() + 32 * b;
+    if constexpr (requires { block.m; }) {
+      offset = 0;
+      mins = true;
+      int sum = 0;
+      for (int i = 0; i < 32; ++i) sum += q[i];
+      m = std::fma(f16_to_f32(block.m), x.scale[b] * static_cast<float>(sum), m);
+    }
+    d = std::fma(f16_to_f32(block.d) * x.scale[b], dot_block(codes, offset, q, 32), d);
+  }
+  return mins ? d + m : d;
+}
+
+/// K types. code(block, i), scale(block, i) and min(block, i) of element i.
+template <typename Block, typename Code, typename ScaleOf, typename MinOf>
+float super_blocks(const std::byte* row, const QuantisedRow& x, Code code, ScaleOf scale,
+                   MinOf min) {
+  float d = 0;
+  float m = 0;
+  bool mins = false;
+  for (size_t b = 0; b < x.scale.size(); ++b) {
+    Block block;
+    std::memcpy(&block, row + b * sizeof block, sizeof block);
+    int t = 0;
+    int z = 0;
+    for (int i = 0; i < 256; ++i) {
+      t += scale(block, i) * code(block, i) * x.q[256 * b + static_cast<size_t>(i)];
+      z += min(block, i) * x.q[256 * b + static_cast<size_t>(i)];
+    }
+    d = std::fma(f16_to_f32(block.d) * x.scale[b], static_cast<float>(t), d);
+    if constexpr (requires { block.dmin; }) {
+      mins = true;
+      m = std::fma(f16_to_f32(block.dmin) * x.scale[b], static_cast<float>(z), m);
+    }
+  }
+  return mins ? d - m : d;
+}
+
+inline int six_bit(const uint8_t* packed, int j, bool min) {
+  uint8_t s;
+  uint8_t m;
+  scale_min_6bit(packed, j, &s, &m);
+  return min ? m : s;
+}
+
+inline bool is_super(DType type) { return info(type).block == 256; }
+
+/// One output: `row` of a weight of `type` with activations x.
+inline float contract(DType type, const std::byte* row, const std::vector<float>& x, bool exact) {
+  if (exact || !info(type).quantized) {
+    std::vector<float> w(x.size());
+    decode(type, {row, byte_size(type, static_cast<int64_t>(x.size()))}, w);
+    float y = 0;
+    for (size_t k = 0; k < x.size(); ++k) y = std::fma(x[k], w[k], y);
+    return y;
+  }
+  const QuantisedRow q = quantise(x, is_super(type) ? 256 : 32);
+  const auto none = [](const auto&, int) { return 0; };
+  const auto scale6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, false); };
+  const auto min6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, true); };
+  switch (type) {
+    case DType::kQ4_0: return small_blocks<BlockQ4_0>(row, q);
+    case DType::kQ4_1: return small_blocks<BlockQ4_1>(row, q);
+    case DType::kQ5_0: return small_blocks<BlockQ5_0>(row, q);
+    case DType::kQ5_1: return small_blocks<BlockQ5_1>(row, q);
+    case DType::kQ8_0: return small_blocks<BlockQ8_0>(row, q);
+    case DType::kQ4_K: return super_blocks<BlockQ4_K>(row, q, code_q4_k, scale6, min6);
+    case DType::kQ5_K: return super_blocks<BlockQ5_K>(row, q, code_q5_k, scale6, min6);
+    case DType::kQ2_K:
+      return super_blocks<BlockQ2_K>(
+          row, q, code_q2_k, [](const auto& b, int i) { return b.scales[i / 16] & 15; },
+          [](const auto& b, int i) { return b.scales[i / 16] >> 4; });
+    case DType::kQ3_K:
+      return super_blocks<BlockQ3_K>(
+          row, q, code_q3_k, [](const auto& b, int i) { return scale_q3_k(b.scales, i / 16); },
+          none);
+    default:
+      return super_blocks<BlockQ6_K>(
+          row, q, code_q6_k, [](const auto& b, int i) { return int{b.scales[i / 16]}; }, none);
+  }
+}
+
+/// x / rms(x) * weight with the order of row-inl.h: four chains of 16 lanes.
+inline std::vector<float> normed(const std::vector<float>& x, const float* weight, float eps) {
+  float part[4][16] = {};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t block = x.size() / 64 * 64;
+    float& p = i < block ? part[i % 64 / 16][i % 16] : part[(i - block) / 16][i % 16];
+    p = std::fma(x[i], x[i], p);
+  }
+  float lane[16];
+  for (int i = 0; i < 16; ++i) lane[i] = (part[0][i] + part[1][i]) + (part[2][i] + part[3][i]);
+  for (int step = 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) lane[i] += lane[i + step];
+  const float inverse = 1 / std::sqrt(lane[0] / static_cast<float>(x.size()) + eps);
+  std::vector<float> out(x.size());
+  for (size_t i = 0; i < x.size(); ++i) out[i] = x[i] * inverse * weight[i];
+  return out;
+}
+
+}  // namespace veery::testing

@@ -1,0 +1,364 @@
+#include "kernels/cpu/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/linear_oracle.h"
+
+namespace veery {
+namespace {
+
+using testing::Bytes;
+
+constexpr DType kSmall[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0};
+constexpr DType kSuper[] = {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16};
+
+std::vector<DType> all_types() {
+  std::vector<DType> types(std::begin(kSmall), std::end(kSmall));
+  types.insert(types.end(), std::begin(kSuper), std::end(kSuper));
+  types.insert(types.end(), std::begin(kFloats), std::end(kFloats));
+  return types;
+}
+
+struct Options {
+  Activation gate = Activation::kNone;
+  bool norm = false, residual = false, bias = false, exact = false;
+};
+
+// One dispatch on random data; weights of the given types and rows.
+class Problem {
+ public:
+  Problem(std::vector<DType> types, std::vector<int64_t> heights, int64_t cols, int64_t rows,
+          Options options = {})
+      : types_(std::move(types)),
+        heights_(std::move(heights)),
+        cols_(cols),
+        rows_(rows),
+        options_(options) {
+    std::mt19937 rng(static_cast<uint32_t>(cols * 31 + rows));
+    std::normal_distribution<float> normal;
+    const auto fill = [&](std::vector<float>& v, int64_t n) {
+      v.resize(static_cast<size_t>(n));
+      for (float& x : v) x = normal(rng);
+    };
+    fill(x_, rows * (cols + 5));
+    fill(norm_, cols);
+    const bool gated = options.gate != Activation::kNone;
+    width_ = 0;
+    for (size_t i = 0; i < (gated ? 1 : heights_.size()); ++i) width_ += heights_[i];
+    fill(residual_, rows * width_);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      source_.push_back(
+          testing::random_weight(types_[i], heights_[i], cols, static_cast<uint32_t>(i + 1)));
+      packed_.emplace_back(packed_bytes(types_[i], heights_[i], cols));
+      pack_panels(types_[i], source_[i].data(), heights_[i], cols, packed_[i].data(), 0,
+                  (heights_[i] + 15) / 16);
+      fill(bias_[i], heights_[i]);
+    }
+  }
+
+  Dispatch dispatch() {
+    Dispatch d;
+    d.in[0] = matrix(x_, rows_, cols_, cols_ + 5);
+    d.in[0].rows = kTokenRows;
+    if (options_.norm) d.in[1] = matrix(norm_, 1, cols_, cols_);
+    if (options_.residual) d.in[2] = matrix(residual_, rows_, width_, width_);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      d.in[3 + i] = {.data = packed_[i].data(),
+                     .stride = static_cast<int64_t>(panel_bytes(types_[i], cols_)),
+                     .rows = heights_[i],
+                     .cols = static_cast<int32_t>(cols_),
+                     .dtype = types_[i],
+                     .layout = Layout::kPanels};
+      if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
+    }
+    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F};
+    return d;
+  }
+
+  // Runs the kernel with its workers one after the other. Rows of the output are wider than needed,
+  // and what lies between them must stay untouched.
+  std::vector<float> run(Target target, int workers, int64_t plan_rows = 0) {
+    const int64_t wide = width_ + 3;
+    std::vector<float> out(static_cast<size_t>(rows_ * wide), 12345.0F);
+    Dispatch d = dispatch();
+    d.out = matrix(out, rows_, width_, wide);
+    execute(Op::kLinear, d, target, workers, plan_rows);
+    std::vector<float> result;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const auto row = out.begin() + r * wide;
+      result.insert(result.end(), row, row + width_);
+      EXPECT_TRUE(std::all_of(row + width_, row + wide, [](float v) { return v == 12345.0F; }));
+    }
+    return result;
+  }
+  std::vector<int32_t> run_argmax(Target target, int workers, int64_t plan_rows = 0) {
+    std::vector<int32_t> out(static_cast<size_t>(rows_), -7);
+    Dispatch d = dispatch();
+    d.out = {.data = reinterpret_cast<std::byte*>(out.data()),
+             .stride = 4,
+             .rows = rows_,
+             .cols = 1,
+             .dtype = DType::kI32,
+             .layout = Layout::kRowMajor};
+    execute(Op::kLinearArgmax, d, target, workers, plan_rows);
+    return out;
+  }
+
+  std::vector<float> expected() const {
+    std::vector<float> y;
+    for (int64_t r = 0; r < rows_; ++r) {
+      std::vector<float> x(x_.begin() + r * (cols_ + 5), x_.begin() + r * (cols_ + 5) + cols_);
+      if (options_.norm) x = testing::normed(x, norm_.data(), 1e-5F);
+      const bool gated = options_.gate != Activation::kNone;
+      int64_t column = 0;
+      for (size_t i = 0; i < (gated ? 1 : types_.size()); ++i)
+        for (int64_t n = 0; n < heights_[i]; ++n, ++column) {
+          float v = output(i, n, x);
+          if (gated) v = gate(v) * output(1, n, x);
+          if (options_.residual) v += residual_[static_cast<size_t>(r * width_ + column)];
+          y.push_back(v);
+        }
+    }
+    return y;
+  }
+
+ private:
+  static Operand matrix(std::vector<float>& v, int64_t rows, int64_t cols, int64_t stride) {
+    return {.data = reinterpret_cast<std::byte*>(v.data()),
+            .stride = stride * 4,
+            .rows = rows,
+            .cols = static_cast<int32_t>(cols),
+            .layout = Layout::kRowMajor};
+  }
+  float output(size_t i, int64_t n, const std::vector<float>& x) const {
+    const auto at = static_cast<size_t>(n) * byte_size(types_[i], cols_);
+    const float y = testing::contract(types_[i], source_[i].data() + at, x, options_.exact);
+    return options_.bias ? y + bias_[i][static_cast<size_t>(n)] : y;
+  }
+  float gate(float v) const {
+    const double x = v;
+    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+    return static_cast<float>(options_.gate == Activation::kSilu ? x / (1 + std::exp(-x))
+                                                                 : x / 2 * (1 + std::tanh(u)));
+  }
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  static std::byte* lines(std::vector<Line>& v, size_t bytes) {
+    v.resize(bytes / 64 + 1);
+    return v.front().bytes;
+  }
+  void execute(Op op, Dispatch& d, Target target, int workers, int64_t plan_rows) {
+    const int64_t most = std::max(rows_, plan_rows);
+    const Kernel kernel = linear_kernel(op, d, {target, most, options_.exact});
+    ASSERT_NE(kernel.phases[0], nullptr);
+    std::vector<Line> work;
+    if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, most, workers));
+    std::vector<Line> scratch;
+    const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, most, workers) : 0;
+    Slots slots;
+    slots.rows = static_cast<int32_t>(rows_);
+    for (const KernelFn phase : kernel.phases)
+      for (int i = 0; phase != nullptr && i < workers; ++i)
+        phase(d, slots, {i, workers, lines(scratch, bytes)});
+  }
+
+  std::vector<DType> types_;
+  std::vector<int64_t> heights_;
+  int64_t cols_, rows_, width_;
+  Options options_;
+  std::vector<float> x_, norm_, residual_, bias_[3];
+  std::vector<Bytes> source_, packed_;
+};
+
+std::string describe(Target target, const std::vector<DType>& types, int64_t rows) {
+  std::string text(name(target));
+  for (const DType t : types) text += fmt::format(" {}", info(t).name);
+  return fmt::format("{} rows {}", text, rows);
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+void expect_contract(const std::vector<DType>& types, const std::vector<int64_t>& heights,
+                     int64_t cols, int64_t rows, Options options = {}) {
+  Problem p(types, heights, cols, rows, options);
+  const std::vector<float> want = p.expected();
+  for (const Target target : supported_targets()) {
+    const auto got = p.run(target, 2);
+    ASSERT_EQ(want.size(), got.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(want[i], got[i]) << describe(target, types, rows) << " output " << i;
+    ASSERT_TRUE(same_bits(want, got)) << describe(target, types, rows);
+  }
+}
+
+int64_t narrow(DType type) { return info(type).block == 256 ? 256 : 64; }
+
+TEST(Linear, ContractHoldsForEveryTypeTargetAndNumberOfRows) {
+  for (const DType type : all_types())
+    for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33})
+      expect_contract({type}, {35}, narrow(type) * 3, rows);
+}
+
+TEST(Linear, ContractHoldsForOddShapes) {
+  for (const DType type : all_types()) {
+    const int64_t block = info(type).block;
+    for (const int64_t height : {1, 15, 16, 17, 100})
+      for (const int64_t cols : {block, 3 * block, block == 32 ? 1056 : 2 * block})
+        expect_contract({type}, {height}, cols, height % 2 == 0 ? 6 : 1);
+  }
+  for (const DType type : kFloats)
+    for (const int64_t cols : {1, 15, 33}) expect_contract({type}, {20}, cols, 3);
+}
+
+TEST(Linear, ExactIsTheFloatProductOfDecodedWeights) {
+  for (const DType type : all_types())
+    for (const int64_t rows : {1, 3, 11})
+      expect_contract({type}, {19}, narrow(type) * 2, rows, {.exact = true});
+}
+
+TEST(Linear, WeightsOfDifferentTypesLieSideBySide) {
+  for (const int64_t rows : {1, 4, 13}) {
+    expect_contract({DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}, {40, 17, 3}, 512, rows);
+    expect_contract({DType::kQ4_1, DType::kQ5_0, DType::kF16}, {16, 33, 1}, 96, rows);
+    expect_contract({DType::kQ4_1, DType::kQ3_K}, {16, 33}, 256, rows, {.exact = true});
+  }
+}
+
+TEST(Linear, NormBiasAndResidualComeInOrder) {
+  for (const DType type : {DType::kQ4_1, DType::kQ6_K, DType::kBF16})
+    for (const int64_t rows : {1, 2, 9})
+      for (int mask = 1; mask < 8; ++mask)
+        expect_contract(
+            {type, type}, {17, 30}, 768, rows,
+            {.norm = (mask & 1) != 0, .residual = (mask & 2) != 0, .bias = (mask & 4) != 0});
+}
+
+TEST(Linear, NormOfAnOddWidth) {
+  for (const int64_t cols : {7, 70, 129})
+    expect_contract({DType::kF32}, {18}, cols, 3, {.norm = true});
+}
+
+TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {
+  for (const Activation gate : {Activation::kSilu, Activation::kGelu})
+    for (const DType up : {DType::kQ4_0, DType::kQ4_K, DType::kF32})
+      for (const int64_t rows : {1, 4, 10}) {
+        const std::vector<DType> types = {DType::kQ5_K, up};
+        Problem p(types, {37, 37}, 256, rows,
+                  {.gate = gate, .norm = true, .residual = true, .bias = true});
+        const auto want = p.expected();
+        const auto first = p.run(supported_targets().back(), 1);
+        for (size_t i = 0; i < want.size(); ++i)
+          ASSERT_NEAR(want[i], first[i], 1e-5F * (1 + std::fabs(want[i])));
+        for (const Target target : supported_targets())
+          EXPECT_TRUE(same_bits(first, p.run(target, 2))) << describe(target, types, rows);
+      }
+}
+
+TEST(Linear, WorkersAndPlansDoNotMatter) {
+  for (const DType type : {DType::kQ4_1, DType::kQ8_0, DType::kQ6_K, DType::kF16})
+    for (const int64_t rows : {1, 3, 12}) {
+      Problem p({type, DType::kQ5_0, type}, {100, 1, 20}, 512, rows);
+      for (const Target target : supported_targets()) {
+        const auto want = p.run(target, 1);
+        for (const int workers : {2, 3, 7})
+          for (const int64_t plan_rows : {rows, int64_t{40}})
+            EXPECT_TRUE(same_bits(want, p.run(target, workers, plan_rows)))
+                << describe(target, {type}, rows) << " workers " << workers;
+      }
+    }
+}
+
+// More rows than the kernel multiplies in one go.
+TEST(Linear, RowDoesNotDependOnItsPlace) {
+  Problem p({DType::kQ4_0}, {16}, 1024, 700);
+  const auto want = p.expected();
+  EXPECT_TRUE(same_bits(want, p.run(supported_targets().front(), 2)));
+}
+
+TEST(Linear, NoRowsDoNothing) {
+  Problem p({DType::kQ4_0}, {16}, 64, 0);
+  for (const Target target : supported_targets()) {
+    EXPECT_TRUE(p.run(target, 2, 1).empty());
+    EXPECT_TRUE(p.run(target, 2, 64).empty());
+  }
+}
+
+TEST(LinearArgmax, IsTheLowestIndexOfTheLargestLogit) {
+  for (const DType type : {DType::kQ8_0, DType::kQ6_K, DType::kF32})
+    for (const int64_t rows : {1, 3, 9})
+      for (const int64_t height : {1, 16, 333}) {
+        Problem p({type}, {height}, 256, rows, {.norm = true});
+        const auto logits = p.expected();
+        std::vector<int32_t> want;
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto row = logits.begin() + r * height;
+          want.push_back(static_cast<int32_t>(std::max_element(row, row + height) - row));
+        }
+        for (const Target target : supported_targets())
+          for (const int workers : {1, 2, 3})
+            for (const int64_t plan_rows : {rows, int64_t{40}})
+              EXPECT_EQ(want, p.run_argmax(target, workers, plan_rows))
+                  << describe(target, {type}, rows);
+      }
+}
+
+TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
+  // Columns of zeros: all logits are 0.
+  std::vector<float> x(64, 0.0F);
+  Bytes packed(packed_bytes(DType::kQ4_0, 50, 64));
+  const auto source = testing::random_weight(DType::kQ4_0, 50, 64, 1);
+  pack_panels(DType::kQ4_0, source.data(), 50, 64, packed.data(), 0, 4);
+  int32_t out = -1;
+  Dispatch d;
+  d.in[0] = {.data = reinterpret_cast<std::byte*>(x.data()),
+             .stride = 256,
+             .rows = 1,
+             .cols = 64,
+             .layout = Layout::kRowMajor};
+  d.in[3] = {.data = packed.data(),
+             .stride = static_cast<int64_t>(panel_bytes(DType::kQ4_0, 64)),
+             .rows = 50,
+             .cols = 64,
+             .dtype = DType::kQ4_0,
+             .layout = Layout::kPanels};
+  d.out = {.data = reinterpret_cast<std::byte*>(&out),
+           .stride = 4,
+           .rows = 1,
+           .cols = 1,
+           .dtype = DType::kI32,
+           .layout = Layout::kRowMajor};
+  d.attr = LinearAttr{};
+  alignas(64) static std::byte work[4096];
+  alignas(64) static std::byte scratch[4096];
+  d.work = work;
+  for (const Target target : supported_targets()) {
+    const Kernel kernel = linear_kernel(Op::kLinearArgmax, d, {target, 1});
+    ASSERT_LE(kernel.work(d, 1, 2), sizeof work);
+    ASSERT_LE(kernel.scratch(d, 1, 2), sizeof scratch);
+    for (const KernelFn phase : kernel.phases)
+      for (int i = 0; phase != nullptr && i < 2; ++i) phase(d, {}, {i, 2, scratch});
+    EXPECT_EQ(out, 0) << name(target);
+  }
+}
+
+TEST(LinearKernel, DeclinesWhatItCannotDo) {
+  Problem p({DType::kQ4_0}, {16}, 64, 2);
+  Dispatch d = p.dispatch();
+  d.out.layout = Layout::kRowMajor;
+  EXPECT_NE(linear_kernel(Op::kLinear, d, {}).phases[0], nullptr);
+  EXPECT_EQ(linear_kernel(Op::kAdd, d, {}).phases[0], nullptr);
+  EXPECT_EQ(linear_kernel(Op::kLinear, d, {Target::kAvx2, 1}).name, "linear_q4_0_avx2_row");
+  d.in[3].layout = Layout::kRowMajor;
+  EXPECT_EQ(linear_kernel(Op::kLinear, d, {}).phases[0], nullptr);
+}
+
+}  // namespace
+}  // namespace veery
