@@ -120,7 +120,11 @@ Shape infer_forward(const Checked& c, Op op) {
     case Op::kSoftcap: c.as<ScaleAttr>(); return c.at(0);
     case Op::kSilu:
     case Op::kGelu: return c.at(0);
-    case Op::kRopeAngles: return {c.at(0).rows, c.as<AnglesAttr>().dims};
+    case Op::kRopeAngles: {
+      const int64_t dims = c.as<AnglesAttr>().dims;
+      if (c.has(1)) c.require(c.at(1) == Shape{1, dims / 2}, "there must be one divisor a pair");
+      return {c.at(0).rows, dims};
+    }
     case Op::kRope: return rope_shape(c);
     case Op::kCacheWrite:
       c.require(c.at(0).cols == c.at(1).cols, "the value and the cache must have the same columns");

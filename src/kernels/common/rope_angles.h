@@ -14,15 +14,16 @@ namespace veery {
 /// kYarn: Peng et al., arXiv:2309.00071.
 class RopeFrequencies {
  public:
-  explicit RopeFrequencies(const AnglesAttr& attr)
-      : attr_(attr), step_(-2 * std::log(attr.theta) / attr.dims) {
+  /// `divisors`: dims / 2 numbers that a file gives in place of a formula, or nullptr.
+  explicit RopeFrequencies(const AnglesAttr& attr, const float* divisors = nullptr)
+      : attr_(attr), divisors_(divisors), step_(-2 * std::log(attr.theta) / attr.dims) {
     if (attr.scaling != RopeScaling::kYarn) return;
     low_ = std::max(0.0, std::floor(turns_at(attr.beta_fast)));
     high_ = std::min(attr.dims - 1.0, std::ceil(turns_at(attr.beta_slow)));
     if (high_ == low_) high_ += 0.001;
   }
   double operator()(int i) const {
-    const double plain = std::exp(step_ * i);
+    const double plain = std::exp(step_ * i) / (divisors_ != nullptr ? divisors_[i] : 1);
     switch (attr_.scaling) {
       case RopeScaling::kNone: return plain;
       case RopeScaling::kLinear: return plain / attr_.factor;
@@ -52,6 +53,7 @@ class RopeFrequencies {
   }
 
   AnglesAttr attr_;
+  const float* divisors_;
   double step_;
   double low_ = 0, high_ = 1;
 };

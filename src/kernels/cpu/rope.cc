@@ -132,7 +132,7 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
   if (rows.begin == rows.end) return;
   const int64_t half = d.out.cols / 2;
   auto* frequency = reinterpret_cast<double*>(worker.scratch);
-  const RopeFrequencies frequencies(d.as<AnglesAttr>());
+  const RopeFrequencies frequencies(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
   for (int64_t i = 0; i < half; ++i) frequency[i] = frequencies(static_cast<int>(i));
   const double magnitude = frequencies.magnitude();
   for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -219,7 +219,7 @@ size_t head_bytes(const Dispatch& d, int64_t, int) {
 }
 
 bool takes_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0], DType::kI32) && is_matrix(d.out);
+  return is_matrix(d.in[0], DType::kI32) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
 }
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);

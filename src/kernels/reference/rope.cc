@@ -8,7 +8,7 @@ namespace veery {
 namespace {
 
 void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const RopeFrequencies frequency(d.as<AnglesAttr>());
+  const RopeFrequencies frequency(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
   const Share rows = share(slots.count(d.out.rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[0].row<int32_t>(r);
@@ -111,7 +111,7 @@ size_t head_bytes(const Dispatch& d, int64_t, int) {
 }
 
 bool takes_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0], DType::kI32) && is_matrix(d.out);
+  return is_matrix(d.in[0], DType::kI32) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
 }
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
