@@ -1,4 +1,5 @@
-// chat_template.h: chat templates as models ship them (Jinja), rendered as transformers renders them.
+// chat_template.h: chat templates as models ship them (Jinja), rendered as transformers renders
+// them.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,17 +20,19 @@ class ChatTemplate {
   ~ChatTemplate();
 
   struct Options {
-    /// Seconds since 1970 as a wall clock without a zone, for strftime_now; absent: the local time now.
+    /// Seconds since 1970 as a wall clock without a zone, for strftime_now; absent: the local time
+    /// now.
     std::optional<int64_t> now;
-    /// Steps of evaluation and bytes of output after which rendering is refused: templates are foreign code.
+    /// Steps of evaluation and bytes of output after which rendering is refused: templates are
+    /// foreign code.
     int64_t max_steps = 20'000'000;
     size_t max_output = size_t{64} << 20;
     /// Bytes of values and output that may be held at a time.
     size_t max_memory = size_t{128} << 20;
   };
   /// Renders with `variables` (an object: messages, tools, add_generation_prompt, bos_token ...).
-  /// Throws kInput with the template's own message for raise_exception, kFormat for other faults and kLimit
-  /// for a template that asks for too much, both as "name:line: what".
+  /// Throws kInput with the template's own message for raise_exception, kFormat for other faults
+  /// and kLimit for a template that asks for too much, both as "name:line: what".
   std::string render(const Json& variables, const Options& options) const;
   std::string render(const Json& variables) const { return render(variables, Options()); }
 

@@ -44,7 +44,8 @@ std::string fnv1a(std::string_view text) {
   return fmt::format("{:016x}", code);
 }
 
-// Compares with a golden: {"text"} or {"size", "hash"}, {"raises"} (a message or its hash), {"fails"}.
+// Compares with a golden: {"text"} or {"size", "hash"}, {"raises"} (a message or its hash),
+// {"fails"}.
 void expect_golden(const Json& golden, const Outcome& outcome) {
   if (golden.contains("raises")) {
     EXPECT_TRUE(outcome.failed);
@@ -128,14 +129,30 @@ TEST(ChatTemplate, HostileTemplatesAreRefusedInTime) {
            " %}{% endfor %}";
   };
   const std::vector<std::string> hostile = {
-      nest, "{{ " + deep + " }}", "{{ " + sum + " }}", ifs,
-      space("'x'", "n.a ~ n.a"), space("'x'", "n.a + n.a"), space("[1]", "n.a + n.a"),
-      space("[]", "[n.a, n.a]"), space("[]", "[n.a]"), space("''", "n.a ~ 'abc'") + nest,
-      space("'x'", "n.a.replace('x', 'xx')"), space("'x'", "(n.a ~ ' ')|indent(1000, true)"),
-      space("{}", "{'a': n.a, 'b': n.a}"), "{{ 'x' * 10**12 }}", "{{ [1] * 10**12 }}",
-      "{{ '%1000000000d' % 1 }}", "{{ '{:>1000000000}'.format(1) }}", "{{ 'a'.center(10**10) }}",
-      "{{ 'a'|center(10**10) }}", "{{ 'a\nb'|indent(10**10) }}", "{{ range(10**15)|list }}",
-      "{{ [1]|batch(10**10, 0)|list }}", "{{ [1]|slice(10**10)|list }}", "{{ 2**(10**9) }}",
+      nest,
+      "{{ " + deep + " }}",
+      "{{ " + sum + " }}",
+      ifs,
+      space("'x'", "n.a ~ n.a"),
+      space("'x'", "n.a + n.a"),
+      space("[1]", "n.a + n.a"),
+      space("[]", "[n.a, n.a]"),
+      space("[]", "[n.a]"),
+      space("''", "n.a ~ 'abc'") + nest,
+      space("'x'", "n.a.replace('x', 'xx')"),
+      space("'x'", "(n.a ~ ' ')|indent(1000, true)"),
+      space("{}", "{'a': n.a, 'b': n.a}"),
+      "{{ 'x' * 10**12 }}",
+      "{{ [1] * 10**12 }}",
+      "{{ '%1000000000d' % 1 }}",
+      "{{ '{:>1000000000}'.format(1) }}",
+      "{{ 'a'.center(10**10) }}",
+      "{{ 'a'|center(10**10) }}",
+      "{{ 'a\nb'|indent(10**10) }}",
+      "{{ range(10**15)|list }}",
+      "{{ [1]|batch(10**10, 0)|list }}",
+      "{{ [1]|slice(10**10)|list }}",
+      "{{ 2**(10**9) }}",
       "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
       "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
       "{% set n = namespace() %}{% set n.n = n %}{{ n }}",
@@ -152,7 +169,8 @@ TEST(ChatTemplate, HostileTemplatesAreRefusedInTime) {
     const Outcome outcome = render(hostile[i], Json::object());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     EXPECT_TRUE(outcome.failed) << outcome.text.substr(0, 100);
-    EXPECT_LT(took.count(), 10.0);  // 1 s in a release build; sanitizers and busy machines take longer
+    EXPECT_LT(took.count(),
+              10.0);  // 1 s in a release build; sanitizers and busy machines take longer
     RecordProperty(fmt::format("seconds_{}", i), fmt::format("{:.3f}", took.count()));
   }
 }

@@ -1,4 +1,5 @@
-// The interpreter against jinja2 on thousands of small templates, recorded by tools/oracle/template_goldens.py.
+// The interpreter against jinja2 on thousands of small templates, recorded by
+// tools/oracle/template_goldens.py.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,7 +12,8 @@ namespace veery {
 namespace {
 
 TEST(Jinja, SnippetsGiveWhatJinja2Gives) {
-  std::ifstream in(std::filesystem::path(VEERY_SOURCE_DIR) / "tests/fixtures/templates/snippets.json");
+  std::ifstream in(std::filesystem::path(VEERY_SOURCE_DIR) /
+                   "tests/fixtures/templates/snippets.json");
   ASSERT_TRUE(in);
   const Json fixture = Json::parse(in);
   ASSERT_GE(fixture["cases"].size(), 1000U);
@@ -58,17 +60,21 @@ TEST(Jinja, IntegersThatDoNotFitAreRefusedNotWrapped) {
 }
 
 TEST(Jinja, StringsThatAreNotUtf8DoNotBreak) {
-  const std::string bad = "a\xff\xc3" "b\xe4\xb8";
+  const std::string bad =
+      "a\xff\xc3"
+      "b\xe4\xb8";
   const Json values = {{"s", bad}};
-  EXPECT_NO_THROW(render("{{ s | upper }}{{ s | length }}{{ s[::-1] }}{{ s[1] }}{{ s | tojson }}"
-                         "{{ s.split('b') }}{{ s | title }}{{ s.strip() }}{{ s | list }}{{ [s] }}",
-                         values));
+  EXPECT_NO_THROW(
+      render("{{ s | upper }}{{ s | length }}{{ s[::-1] }}{{ s[1] }}{{ s | tojson }}"
+             "{{ s.split('b') }}{{ s | title }}{{ s.strip() }}{{ s | list }}{{ [s] }}",
+             values));
 }
 
 TEST(Jinja, ClockIsFormatted) {
   ChatTemplate::Options options;
   options.now = 1715949296;
-  const ChatTemplate clock("{{ strftime_now('%Y-%m-%d %H:%M:%S|%d %b %Y|%B %d, %Y|%-d|%j|%A|%%|%p') }}");
+  const ChatTemplate clock(
+      "{{ strftime_now('%Y-%m-%d %H:%M:%S|%d %b %Y|%B %d, %Y|%-d|%j|%A|%%|%p') }}");
   EXPECT_EQ(clock.render(Json::object(), options),
             "2024-05-17 12:34:56|17 May 2024|May 17, 2024|17|138|Friday|%|PM");
 }

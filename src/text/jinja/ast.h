@@ -23,34 +23,51 @@ struct CallArguments {
 };
 
 enum class ExprKind : uint8_t {
-  kConstant, kName, kList, kTuple, kDict, kUnary, kBinary, kAnd, kOr, kNot, kCompare, kConcat,
-  kConditional, kAttribute, kItem, kSlice, kCall, kFilter, kTest,
+  kConstant,
+  kName,
+  kList,
+  kTuple,
+  kDict,
+  kUnary,
+  kBinary,
+  kAnd,
+  kOr,
+  kNot,
+  kCompare,
+  kConcat,
+  kConditional,
+  kAttribute,
+  kItem,
+  kSlice,
+  kCall,
+  kFilter,
+  kTest,
 };
 
 struct Expr {
   Expr(ExprKind the_kind, int the_line) : kind(the_kind), line(the_line) {}
   ExprKind kind;
-  Operator op = Operator::kAdd;      ///< kUnary, kBinary
+  Operator op = Operator::kAdd;  ///< kUnary, kBinary
   int line;
-  int symbol = -1;                   ///< kName
+  int symbol = -1;  ///< kName
   int height = 1;
-  Value constant;                    ///< kConstant; of kAttribute the name
-  std::string name;                  ///< of an attribute, filter or test, or of a variable
+  Value constant;    ///< kConstant; of kAttribute the name
+  std::string name;  ///< of an attribute, filter or test, or of a variable
   /// Operands in the order of writing. kDict: keys and values in turn. kConditional: value,
   /// condition, other value or null. kSlice: start, stop, step, any of them null. kItem: object,
   /// index. kCall, kFilter, kTest: the callee or subject (null in front of a block's filter).
   std::vector<ExprPtr> items;
-  std::vector<Operator> operators;   ///< kCompare
+  std::vector<Operator> operators;  ///< kCompare
   std::unique_ptr<CallArguments> arguments;
-  Builtin builtin = nullptr;         ///< kFilter, kTest; null: there is none of that name
+  Builtin builtin = nullptr;  ///< kFilter, kTest; null: there is none of that name
 };
 
 struct Target {
   enum Kind { kName, kTuple, kAttribute } kind = kName;
   int symbol = -1;
-  std::string name;         ///< of a variable, or of the namespace's attribute
+  std::string name;  ///< of a variable, or of the namespace's attribute
   std::vector<Target> items;
-  Value key;                ///< of the namespace's attribute
+  Value key;  ///< of the namespace's attribute
 };
 
 /// What macros and call blocks have in common.
@@ -61,8 +78,20 @@ struct Signature {
 };
 
 enum class StmtKind : uint8_t {
-  kText, kOutput, kIf, kFor, kSet, kSetBlock, kMacro, kCallBlock, kFilterBlock, kWith, kScope,
-  kGeneration, kBreak, kContinue,
+  kText,
+  kOutput,
+  kIf,
+  kFor,
+  kSet,
+  kSetBlock,
+  kMacro,
+  kCallBlock,
+  kFilterBlock,
+  kWith,
+  kScope,
+  kGeneration,
+  kBreak,
+  kContinue,
 };
 
 struct Stmt {
@@ -72,9 +101,10 @@ struct Stmt {
   std::string text;             ///< kText; of a macro its name
   Target target;                ///< kFor, kSet, kSetBlock, kMacro
   std::vector<Target> targets;  ///< kWith
-  std::vector<ExprPtr> values;  ///< kOutput, kSet, kWith; kIf: conditions; kFor: iterable, filter or
-                                ///< null; kSetBlock: filters or null; kCallBlock: call; kFilterBlock
-  std::vector<Body> bodies;     ///< kIf: one a condition, then else; kFor: body, else; others: one
+  std::vector<ExprPtr>
+      values;                ///< kOutput, kSet, kWith; kIf: conditions; kFor: iterable, filter or
+                             ///< null; kSetBlock: filters or null; kCallBlock: call; kFilterBlock
+  std::vector<Body> bodies;  ///< kIf: one a condition, then else; kFor: body, else; others: one
   Signature signature;
   bool recursive = false;
 };

@@ -8,11 +8,11 @@
 
 namespace veery::jinja {
 
-inline constexpr int kMaxValueDepth = 200;   ///< lists in lists: bounds destruction and printing
-inline constexpr int kMaxNesting = 100;      ///< statements in statements, parentheses in parentheses
-inline constexpr int kMaxNodeHeight = 400;   ///< height of one expression tree
-inline constexpr int kMaxCallDepth = 1600;   ///< nested evaluations, so recursion of macros too
-inline constexpr int64_t kMaxRange = 100000; ///< the sandbox of jinja2 has the same
+inline constexpr int kMaxValueDepth = 200;  ///< lists in lists: bounds destruction and printing
+inline constexpr int kMaxNesting = 100;  ///< statements in statements, parentheses in parentheses
+inline constexpr int kMaxNodeHeight = 400;    ///< height of one expression tree
+inline constexpr int kMaxCallDepth = 1600;    ///< nested evaluations, so recursion of macros too
+inline constexpr int64_t kMaxRange = 100000;  ///< the sandbox of jinja2 has the same
 
 /// A fault of the template or of what it was given; the evaluator adds the line.
 template <typename... Args>
@@ -29,7 +29,8 @@ class Budget {
   }
   /// Throws unless `bytes` more fit; takes nothing.
   void expect(size_t bytes) const {
-    if (bytes > memory_ - used_) throw Error(ErrorKind::kLimit, "the template takes too much memory");
+    if (bytes > memory_ - used_)
+      throw Error(ErrorKind::kLimit, "the template takes too much memory");
   }
   void take(size_t bytes) {
     expect(bytes);
@@ -83,8 +84,10 @@ class Charge {
   Charge& operator=(const Charge&) = delete;
   void resize(size_t bytes) {
     if (budget_ != nullptr) {
-      if (bytes > bytes_) budget_->take(bytes - bytes_);
-      else budget_->give(bytes_ - bytes);
+      if (bytes > bytes_)
+        budget_->take(bytes - bytes_);
+      else
+        budget_->give(bytes_ - bytes);
     }
     bytes_ = bytes;
   }

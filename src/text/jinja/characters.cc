@@ -220,8 +220,8 @@ size_t count_words(std::string_view text) {
 }
 
 void append_quoted(Builder& out, std::string_view text) {
-  const bool twice = text.find('\'') != std::string_view::npos &&
-                     text.find('"') == std::string_view::npos;
+  const bool twice =
+      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = twice ? '"' : '\'';
   out.append(quote);
   walk(text, [&](char32_t c, std::string_view piece, auto, char32_t) {

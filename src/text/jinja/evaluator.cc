@@ -30,8 +30,8 @@ Evaluator::Evaluator(const Template& source, Context& context, size_t max_output
       variables_(source.symbols.size()),
       has_variable_(source.symbols.size(), false) {}
 
-// Macros and namespaces may hold themselves, in cycles and in chains of any length: they are emptied
-// one by one, the last made first.
+// Macros and namespaces may hold themselves, in cycles and in chains of any length: they are
+// emptied one by one, the last made first.
 Evaluator::~Evaluator() {
   frame_->values.clear();
   for (const auto& made : context_.namespaces) made->attributes.entries.clear();
@@ -259,9 +259,8 @@ void Evaluator::bind(const MacroObject& macro, Arguments& arguments) {
   }
   if (signature.uses_caller && !has_caller) {
     std::optional<Value> caller = pop("caller");
-    frame_->set(source_.caller, caller && !caller->is_none()
-                                    ? *caller
-                                    : Value::undefined("No caller defined"));
+    frame_->set(source_.caller,
+                caller && !caller->is_none() ? *caller : Value::undefined("No caller defined"));
   }
   if (signature.uses_kwargs) {
     Arguments rest;

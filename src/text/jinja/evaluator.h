@@ -1,4 +1,5 @@
-// evaluator.h: runs a parsed template; evaluator.cc has statements and macros, expressions.cc expressions.
+// evaluator.h: runs a parsed template; evaluator.cc has statements and macros, expressions.cc
+// expressions.
 #pragma once
 #include "base/json.h"
 #include "text/jinja/ast.h"
@@ -92,9 +93,9 @@ class Evaluator {
   Builder output_;
   Builder* out_ = &output_;
   std::shared_ptr<Frame> frame_;
-  std::vector<Value> variables_;    // by symbol, what the caller passed
+  std::vector<Value> variables_;  // by symbol, what the caller passed
   std::vector<bool> has_variable_;
-  Value block_text_;                // what a block's filter is applied to
+  Value block_text_;                              // what a block's filter is applied to
   std::vector<std::shared_ptr<Frame>> captured_;  // by macros, so perhaps part of a cycle
 };
 

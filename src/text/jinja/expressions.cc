@@ -44,8 +44,8 @@ Value Evaluator::eval(const Expr& expr) {
 Value Evaluator::eval_name(const Expr& expr) {
   if (const Value* found = find(expr.symbol)) return *found;
   if (const Builtin function = find_function(expr.name))
-    return Value(Type::kFunction, std::make_shared<FunctionObject>(
-                                      FunctionObject{expr.name, function, Value()}));
+    return Value(Type::kFunction,
+                 std::make_shared<FunctionObject>(FunctionObject{expr.name, function, Value()}));
   return Value::undefined(fmt::format("'{}' is undefined", expr.name));
 }
 
@@ -121,8 +121,7 @@ Value Evaluator::eval_subscript(const Expr& expr) {
   }
   line_ = expr.line;
   if (object.is(Type::kLoop)) return loop_attribute(object, expr.name);
-  if (object.is(Type::kMacro) && expr.name == "name")
-    return Value(object.as<MacroObject>().name);
+  if (object.is(Type::kMacro) && expr.name == "name") return Value(object.as<MacroObject>().name);
   return get_attribute(object, expr.constant);
 }
 

@@ -150,8 +150,7 @@ std::string format_float(double value, const Spec& spec) {
 std::string format_string(std::string_view text, const Spec& spec) {
   if (spec.type != '\0' && spec.type != 's')
     fail("Unknown format code '{}' for object of type 'str'", spec.type);
-  if (spec.align == '=' && !spec.zero)
-    fail("'=' alignment not allowed in string format specifier");
+  if (spec.align == '=' && !spec.zero) fail("'=' alignment not allowed in string format specifier");
   if (spec.precision >= 0)
     text = text.substr(0, byte_offset(text, static_cast<size_t>(spec.precision)));
   const char align = spec.align == '\0' || spec.align == '=' ? '<' : spec.align;
@@ -225,11 +224,16 @@ class PercentFormat {
   void flags(Spec& spec) {
     for (; !rest_.empty(); rest_.remove_prefix(1)) {
       const char c = rest_[0];
-      if (c == '-') spec.align = '<';
-      else if (c == '+' || (c == ' ' && spec.sign != '+')) spec.sign = c;
-      else if (c == '#') spec.alternate = true;
-      else if (c == '0') spec.zero = true;
-      else if (c != ' ') break;
+      if (c == '-')
+        spec.align = '<';
+      else if (c == '+' || (c == ' ' && spec.sign != '+'))
+        spec.sign = c;
+      else if (c == '#')
+        spec.alternate = true;
+      else if (c == '0')
+        spec.zero = true;
+      else if (c != ' ')
+        break;
     }
     if (rest_.starts_with('*')) {
       rest_.remove_prefix(1);

@@ -86,10 +86,14 @@ Value function_lipsum(Context&, const Value&, Arguments&) {
 }
 
 constexpr std::pair<std::string_view, Builtin> kFunctions[] = {
-    {"range", function_range},   {"dict", make_dict},
-    {"namespace", function_namespace}, {"cycler", function_cycler},
-    {"joiner", function_joiner}, {"raise_exception", function_raise},
-    {"strftime_now", function_strftime_now}, {"lipsum", function_lipsum}};
+    {"range", function_range},
+    {"dict", make_dict},
+    {"namespace", function_namespace},
+    {"cycler", function_cycler},
+    {"joiner", function_joiner},
+    {"raise_exception", function_raise},
+    {"strftime_now", function_strftime_now},
+    {"lipsum", function_lipsum}};
 
 }  // namespace
 
@@ -143,8 +147,7 @@ Bound::Bound(std::string_view callee, const Arguments& arguments,
     values_[i] = &value;
   }
   for (size_t i = 0; i < required; ++i) {
-    if (values_[i] == nullptr)
-      fail("{}() is missing the argument '{}'", callee, names.begin()[i]);
+    if (values_[i] == nullptr) fail("{}() is missing the argument '{}'", callee, names.begin()[i]);
   }
 }
 

@@ -160,8 +160,8 @@ Value filter_tojson(Context&, const Value& value, Arguments& arguments) {
   if (const Value* indent = bound.set(1)) {
     style.pretty = true;
     style.item = ",";
-    style.indent = indent->is_string() ? indent->text()
-                                       : repeat(Value(" "), bound.integer(1, 0)).text();
+    style.indent =
+        indent->is_string() ? indent->text() : repeat(Value(" "), bound.integer(1, 0)).text();
   }
   if (const Value* separators = bound.set(2)) {
     const List parts = iterate(*separators);

@@ -256,8 +256,8 @@ bool Lexer::number() {
   }
   if (text[0] == '0' && text.size() > 2 && std::string_view("xXoObB").find(text[1]) != kNowhere) {
     end = 2;
-    while (end < text.size() && (std::isxdigit(static_cast<unsigned char>(text[end])) != 0 ||
-                                 text[end] == '_'))
+    while (end < text.size() &&
+           (std::isxdigit(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
       ++end;
   } else if (text[0] == '0') {
     end = 1;

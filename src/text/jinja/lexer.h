@@ -8,8 +8,17 @@ namespace veery::jinja {
 
 struct Token {
   enum class Kind : uint8_t {
-    kData, kOutputBegin, kOutputEnd, kBlockBegin, kBlockEnd, kName, kString, kInteger, kFloat,
-    kOperator, kEnd,
+    kData,
+    kOutputBegin,
+    kOutputEnd,
+    kBlockBegin,
+    kBlockEnd,
+    kName,
+    kString,
+    kInteger,
+    kFloat,
+    kOperator,
+    kEnd,
   };
   Kind kind;
   int line;

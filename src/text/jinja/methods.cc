@@ -7,7 +7,9 @@ namespace veery::jinja {
 namespace {
 
 bool markup(const Value& self) { return self.string().markup; }
-Value same_kind(const Value& self, std::string text) { return Value(std::move(text), markup(self)); }
+Value same_kind(const Value& self, std::string text) {
+  return Value(std::move(text), markup(self));
+}
 Value same_kind(const Value& self, std::string_view text) {
   return Value(std::string(text), markup(self));
 }
@@ -137,8 +139,8 @@ Value replace_method(Context&, const Value& self, Arguments& args) {
   const Bound bound("replace", args, {"old", "new", "count"}, 2);
   const auto count = static_cast<int64_t>(bound.integer(2, -1));
   const std::string& by = bound.text(1);
-  return same_kind(self, replace(self.text(), bound.text(0),
-                                 markup(self) ? escaped(bound.at(1)) : by, count));
+  return same_kind(
+      self, replace(self.text(), bound.text(0), markup(self) ? escaped(bound.at(1)) : by, count));
 }
 
 Value join_method(Context&, const Value& self, Arguments& args) {
@@ -202,8 +204,12 @@ template <bool want_upper>
 Value case_test(Context&, const Value& self, Arguments&) {
   return Value(has_case(self.text(), want_upper));
 }
-Value istitle_method(Context&, const Value& self, Arguments&) { return Value(is_title(self.text())); }
-Value isascii_method(Context&, const Value& self, Arguments&) { return Value(self.string().ascii()); }
+Value istitle_method(Context&, const Value& self, Arguments&) {
+  return Value(is_title(self.text()));
+}
+Value isascii_method(Context&, const Value& self, Arguments&) {
+  return Value(self.string().ascii());
+}
 Value isprintable_method(Context&, const Value& self, Arguments&) {
   return Value(self.text().empty() || all_code_points(self.text(), is_printable));
 }
@@ -214,25 +220,47 @@ Value isidentifier_method(Context&, const Value& self, Arguments&) {
 bool is_alnum(char32_t c) { return is_letter(c) || is_numeric(c); }
 
 constexpr std::pair<std::string_view, Builtin> kStringMethods[] = {
-    {"strip", stripped<strip>}, {"lstrip", stripped<strip_left>},
-    {"rstrip", stripped<strip_right>}, {"split", split_method<false>},
-    {"rsplit", split_method<true>}, {"splitlines", splitlines_method},
-    {"partition", partition_method<false>}, {"rpartition", partition_method<true>},
-    {"startswith", starts_or_ends<true>}, {"endswith", starts_or_ends<false>},
-    {"find", find_method_of<Search::kFind>}, {"rfind", find_method_of<Search::kFindLast>},
-    {"index", find_method_of<Search::kIndex>}, {"rindex", find_method_of<Search::kIndexLast>},
-    {"count", count_method}, {"replace", replace_method}, {"join", join_method},
-    {"format", format_method}, {"upper", converted<upper>}, {"lower", converted<lower>},
+    {"strip", stripped<strip>},
+    {"lstrip", stripped<strip_left>},
+    {"rstrip", stripped<strip_right>},
+    {"split", split_method<false>},
+    {"rsplit", split_method<true>},
+    {"splitlines", splitlines_method},
+    {"partition", partition_method<false>},
+    {"rpartition", partition_method<true>},
+    {"startswith", starts_or_ends<true>},
+    {"endswith", starts_or_ends<false>},
+    {"find", find_method_of<Search::kFind>},
+    {"rfind", find_method_of<Search::kFindLast>},
+    {"index", find_method_of<Search::kIndex>},
+    {"rindex", find_method_of<Search::kIndexLast>},
+    {"count", count_method},
+    {"replace", replace_method},
+    {"join", join_method},
+    {"format", format_method},
+    {"upper", converted<upper>},
+    {"lower", converted<lower>},
     {"title", converted<title>},
-    {"capitalize", converted<capitalize>}, {"swapcase", converted<swap_case>},
-    {"ljust", justify<'<'>}, {"rjust", justify<'>'>}, {"center", justify<'^'>},
-    {"zfill", zfill_method}, {"removeprefix", remove_affix<true>},
-    {"removesuffix", remove_affix<false>}, {"expandtabs", expandtabs_method},
-    {"isalpha", all_are<is_letter>}, {"isdigit", all_are<is_digit>},
-    {"isdecimal", all_are<is_digit>}, {"isnumeric", all_are<is_numeric>},
-    {"isalnum", all_are<is_alnum>}, {"isspace", all_are<is_space>},
-    {"isupper", case_test<true>}, {"islower", case_test<false>}, {"istitle", istitle_method},
-    {"isascii", isascii_method}, {"isprintable", isprintable_method},
+    {"capitalize", converted<capitalize>},
+    {"swapcase", converted<swap_case>},
+    {"ljust", justify<'<'>},
+    {"rjust", justify<'>'>},
+    {"center", justify<'^'>},
+    {"zfill", zfill_method},
+    {"removeprefix", remove_affix<true>},
+    {"removesuffix", remove_affix<false>},
+    {"expandtabs", expandtabs_method},
+    {"isalpha", all_are<is_letter>},
+    {"isdigit", all_are<is_digit>},
+    {"isdecimal", all_are<is_digit>},
+    {"isnumeric", all_are<is_numeric>},
+    {"isalnum", all_are<is_alnum>},
+    {"isspace", all_are<is_space>},
+    {"isupper", case_test<true>},
+    {"islower", case_test<false>},
+    {"istitle", istitle_method},
+    {"isascii", isascii_method},
+    {"isprintable", isprintable_method},
     {"isidentifier", isidentifier_method}};
 
 template <ViewObject::Kind kind>
@@ -250,8 +278,11 @@ Value get_method(Context&, const Value& self, Arguments& args) {
 Value copy_method(Context&, const Value& self, Arguments&) { return self; }  // nothing changes it
 
 constexpr std::pair<std::string_view, Builtin> kDictMethods[] = {
-    {"items", view_method<ViewObject::kItems>}, {"keys", view_method<ViewObject::kKeys>},
-    {"values", view_method<ViewObject::kValues>}, {"get", get_method}, {"copy", copy_method}};
+    {"items", view_method<ViewObject::kItems>},
+    {"keys", view_method<ViewObject::kKeys>},
+    {"values", view_method<ViewObject::kValues>},
+    {"get", get_method},
+    {"copy", copy_method}};
 
 Value list_index(Context&, const Value& self, Arguments& args) {
   const Bound bound("index", args, {"value", "start", "stop"}, 1);
@@ -280,7 +311,8 @@ constexpr std::pair<std::string_view, Builtin> kListMethods[] = {
 Value is_integer_method(Context&, const Value& self, Arguments&) {
   return Value(self.real() == static_cast<double>(static_cast<int64_t>(self.real())));
 }
-constexpr std::pair<std::string_view, Builtin> kFloatMethods[] = {{"is_integer", is_integer_method}};
+constexpr std::pair<std::string_view, Builtin> kFloatMethods[] = {
+    {"is_integer", is_integer_method}};
 
 Value cycler_next(Context&, const Value& self, Arguments&) {
   auto& cycler = self.as<CyclerObject>();
@@ -293,13 +325,13 @@ Value cycler_reset(Context&, const Value& self, Arguments&) {
   return Value::none();
 }
 constexpr std::pair<std::string_view, Builtin> kCyclerMethods[] = {{"next", cycler_next},
-                                                                  {"reset", cycler_reset}};
+                                                                   {"reset", cycler_reset}};
 
 // What changes a list or a dictionary: the sandbox of jinja2 has them and refuses them.
 bool is_refused(const Value& object, std::string_view name) {
   constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
-  constexpr std::string_view kList[] = {"append", "clear",  "pop",    "reverse",
-                                        "insert", "sort",   "extend", "remove"};
+  constexpr std::string_view kList[] = {"append", "clear", "pop",    "reverse",
+                                        "insert", "sort",  "extend", "remove"};
   if (object.is_dict()) return std::ranges::find(kDict, name) != std::end(kDict);
   return object.is(Type::kList) && std::ranges::find(kList, name) != std::end(kList);
 }
@@ -323,8 +355,9 @@ std::string_view static_name(const Value& object, std::string_view name) {
     }
     return std::string_view("method");
   };
-  return object.is_string() ? in(kStringMethods) : object.is_dict() ? in(kDictMethods)
-                                                                    : in(kListMethods);
+  return object.is_string() ? in(kStringMethods)
+         : object.is_dict() ? in(kDictMethods)
+                            : in(kListMethods);
 }
 
 }  // namespace
@@ -335,8 +368,8 @@ bool has_method(const Value& object, std::string_view name) {
 
 Value find_method(const Value& object, std::string_view name) {
   if (is_refused(object, name))
-    return Value::undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name,
-                                        type_name(object)));
+    return Value::undefined(
+        fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
   return Value(Type::kFunction, std::make_shared<FunctionObject>(FunctionObject{
                                     static_name(object, name), lookup(object, name), object}));
 }

@@ -130,9 +130,12 @@ bool strip_underscores(std::string_view text, std::string& out) {
 int prefix_base(std::string_view digits) {
   if (digits.size() < 2 || digits[0] != '0') return 0;
   switch (digits[1]) {
-    case 'x': case 'X': return 16;
-    case 'o': case 'O': return 8;
-    case 'b': case 'B': return 2;
+    case 'x':
+    case 'X': return 16;
+    case 'o':
+    case 'O': return 8;
+    case 'b':
+    case 'B': return 2;
     default: return 0;
   }
 }
@@ -167,8 +170,8 @@ std::string float_text(double value) {
   const size_t sign = text[e + 1] == '+' ? 1 : 0;
   std::from_chars(text.data() + e + 1 + sign, text.data() + text.size(), exponent);
   if (exponent < -4 || exponent >= 16) return std::string(text);
-  result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                         std::chars_format::fixed);
+  result =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
   std::string fixed(buffer.data(), result.ptr);
   if (fixed.find('.') == std::string::npos) fixed += ".0";
   return fixed;
@@ -239,8 +242,8 @@ Int truncate_to_integer(double value) {
 
 std::string_view operator_symbol(Operator op) {
   constexpr std::array<std::string_view, 21> kSymbols = {
-      "+",   "-",  "*", "/",  "//", "%", "** or pow()", "unary -", "unary +", "not", "and",
-      "or", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
+      "+",  "-", "*",  "/",  "//", "%",  "** or pow()", "unary -", "unary +", "not",   "and",
+      "or", "~", "==", "!=", "<",  "<=", ">",           ">=",      "in",      "not in"};
   return kSymbols[static_cast<size_t>(op)];
 }
 

@@ -23,8 +23,26 @@ std::optional<double> parse_float(std::string_view text);
 Int truncate_to_integer(double value);
 
 enum class Operator : uint8_t {
-  kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower, kNegate, kPlus,
-  kNot, kAnd, kOr, kConcat, kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,
+  kNegate,
+  kPlus,
+  kNot,
+  kAnd,
+  kOr,
+  kConcat,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
   kNotIn,
 };
 std::string_view operator_symbol(Operator op);

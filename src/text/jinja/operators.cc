@@ -31,8 +31,7 @@ Value add(const Value& a, const Value& b) {
     items.insert(items.end(), b.items().begin(), b.items().end());
     return a.is(Type::kList) ? Value::list(std::move(items)) : Value::tuple(std::move(items));
   }
-  if (a.is_string())
-    fail("can only concatenate str (not \"{}\") to str", type_name(b));
+  if (a.is_string()) fail("can only concatenate str (not \"{}\") to str", type_name(b));
   if (a.is_list())
     fail("can only concatenate {} (not \"{}\") to {}", type_name(a), type_name(b), type_name(a));
   fail_operands(Operator::kAdd, a, b);
@@ -73,7 +72,8 @@ Value slice_string(const StringObject& string, const RangeObject& range) {
   const List all = iterate(Value(string.text));
   std::string out;
   Int at = range.start;
-  for (Int n = range.size(); n > 0; --n, at += range.step) out += all[static_cast<size_t>(at)].text();
+  for (Int n = range.size(); n > 0; --n, at += range.step)
+    out += all[static_cast<size_t>(at)].text();
   return Value(std::move(out), string.markup);
 }
 
@@ -82,10 +82,10 @@ Value slice_value(const Value& object, const SliceObject& slice) {
   if (object.is_string()) return slice_string(object.string(), range);
   if (object.is(Type::kRange)) {
     const auto& whole = object.as<RangeObject>();
-    return Value(Type::kRange, std::make_shared<RangeObject>(RangeObject{
-                                   whole.start + range.start * whole.step,
-                                   whole.start + range.stop * whole.step,
-                                   whole.step * range.step}));
+    return Value(Type::kRange,
+                 std::make_shared<RangeObject>(RangeObject{whole.start + range.start * whole.step,
+                                                           whole.start + range.stop * whole.step,
+                                                           whole.step * range.step}));
   }
   List items;
   expect_memory(static_cast<size_t>(range.size()) * sizeof(Value));
@@ -215,8 +215,7 @@ Value binary(Operator op, const Value& a, const Value& b) {
 
 Value unary(Operator op, const Value& a) {
   if (a.is_undefined()) fail_undefined(a);
-  if (!a.is_number())
-    fail("bad operand type for {}: '{}'", operator_symbol(op), type_name(a));
+  if (!a.is_number()) fail("bad operand type for {}: '{}'", operator_symbol(op), type_name(a));
   if (op == Operator::kPlus) return a.is_integral() ? Value(a.integer()) : a;
   if (a.is(Type::kFloat)) return Value(-a.real());
   return arithmetic(Operator::kSubtract, Value(0), a);
@@ -244,8 +243,8 @@ bool compare_values(Operator op, const Value& a, const Value& b) {
 }
 
 Value make_slice(Value start, Value stop, Value step) {
-  return Value(Type::kSlice, std::make_shared<SliceObject>(SliceObject{
-                                 std::move(start), std::move(stop), std::move(step)}));
+  return Value(Type::kSlice, std::make_shared<SliceObject>(
+                                 SliceObject{std::move(start), std::move(stop), std::move(step)}));
 }
 
 Value get_item(const Value& object, const Value& index) {

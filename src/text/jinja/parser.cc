@@ -50,8 +50,7 @@ std::string Parser::expect_identifier() {
 void Parser::fail_unexpected() const { fail_at(current(), "'{}' is unexpected", current().text); }
 
 int Parser::symbol(const std::string& name) {
-  const auto [it, added] =
-      out_.symbol_numbers.emplace(name, static_cast<int>(out_.symbols.size()));
+  const auto [it, added] = out_.symbol_numbers.emplace(name, static_cast<int>(out_.symbols.size()));
   if (added) out_.symbols.push_back(name);
   return it->second;
 }
@@ -77,7 +76,8 @@ Body Parser::body(std::initializer_list<std::string_view> ends) {
   while (true) {
     const Token& token = current();
     if (token.kind == Kind::kEnd) {
-      if (ends.size() > 0) fail_at(token, "the template ends where '{}' was expected", *ends.begin());
+      if (ends.size() > 0)
+        fail_at(token, "the template ends where '{}' was expected", *ends.begin());
       return out;
     }
     advance();
@@ -163,8 +163,7 @@ std::unique_ptr<Stmt> Parser::for_statement() {
   ++loops_;
   stmt->bodies.push_back(inner_body({"endfor", "else"}));
   --loops_;
-  if (skip_name("else"))
-    stmt->bodies.push_back(inner_body({"endfor"}));
+  if (skip_name("else")) stmt->bodies.push_back(inner_body({"endfor"}));
   expect_name("endfor");
   refuse_unknown(unknown);
   return stmt;

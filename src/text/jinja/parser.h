@@ -1,4 +1,5 @@
-// parser.h: recursive descent over a template's tokens; parser.cc has statements, expression_parser.cc the rest.
+// parser.h: recursive descent over a template's tokens; parser.cc has statements,
+// expression_parser.cc the rest.
 #pragma once
 #include <initializer_list>
 

@@ -7,9 +7,7 @@
 namespace veery::jinja {
 namespace {
 
-Value folded(const Value& value) {
-  return value.is_string() ? Value(lower(value.text())) : value;
-}
+Value folded(const Value& value) { return value.is_string() ? Value(lower(value.text())) : value; }
 
 // Follows "a.0.b" by subscripts; an empty path is the value itself.
 class AttributePath {
@@ -171,8 +169,8 @@ Value filter_extreme(Context&, const Value& value, Arguments& args) {
   Keyed best;
   for (size_t i = 0; i < items.size(); ++i) {
     const Value key = bound.flag(0) ? path(items[i]) : folded(path(items[i]));
-    const bool better = i == 0 || compare_values(greatest ? Operator::kGreater : Operator::kLess,
-                                                 key, best.key);
+    const bool better =
+        i == 0 || compare_values(greatest ? Operator::kGreater : Operator::kLess, key, best.key);
     if (better) best = {key, items[i]};
   }
   return best.item;
@@ -259,8 +257,7 @@ Value filter_slice(Context&, const Value& value, Arguments& args) {
 // Arguments without the first `n`.
 Arguments without(const Arguments& args, size_t n) {
   Arguments out;
-  out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(n),
-                        args.positional.end());
+  out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(n), args.positional.end());
   out.keyword = args.keyword;
   return out;
 }
@@ -298,8 +295,7 @@ Value filter_select(Context& context, const Value& value, Arguments& args) {
   if (args.positional.size() < kSkip) fail("Missing parameter for attribute name");
   const AttributePath path(by_attribute ? &args.positional[0] : nullptr);
   const bool tested = args.positional.size() > kSkip;
-  const Builtin test =
-      tested ? named(args.positional[kSkip], find_test, "test") : nullptr;
+  const Builtin test = tested ? named(args.positional[kSkip], find_test, "test") : nullptr;
   for (const Value& item : iterate(value)) {
     const Value subject = path(item);
     bool holds = false;
@@ -324,15 +320,29 @@ Value filter_attr(Context&, const Value& value, Arguments& args) {
 }
 
 constexpr std::pair<std::string_view, Builtin> kFilters[] = {
-    {"attr", filter_attr}, {"batch", filter_batch}, {"count", filter_length},
-    {"dictsort", filter_dictsort}, {"first", filter_first}, {"groupby", filter_groupby},
-    {"items", filter_items}, {"join", filter_join}, {"last", filter_last},
-    {"length", filter_length}, {"list", filter_list}, {"map", filter_map},
-    {"max", filter_extreme<true>}, {"min", filter_extreme<false>},
-    {"reject", filter_select<false, false>}, {"rejectattr", filter_select<false, true>},
-    {"reverse", filter_reverse}, {"select", filter_select<true, false>},
-    {"selectattr", filter_select<true, true>}, {"slice", filter_slice}, {"sort", filter_sort},
-    {"sum", filter_sum}, {"unique", filter_unique}};
+    {"attr", filter_attr},
+    {"batch", filter_batch},
+    {"count", filter_length},
+    {"dictsort", filter_dictsort},
+    {"first", filter_first},
+    {"groupby", filter_groupby},
+    {"items", filter_items},
+    {"join", filter_join},
+    {"last", filter_last},
+    {"length", filter_length},
+    {"list", filter_list},
+    {"map", filter_map},
+    {"max", filter_extreme<true>},
+    {"min", filter_extreme<false>},
+    {"reject", filter_select<false, false>},
+    {"rejectattr", filter_select<false, true>},
+    {"reverse", filter_reverse},
+    {"select", filter_select<true, false>},
+    {"selectattr", filter_select<true, true>},
+    {"slice", filter_slice},
+    {"sort", filter_sort},
+    {"sum", filter_sum},
+    {"unique", filter_unique}};
 
 }  // namespace
 

@@ -134,8 +134,7 @@ Views split(std::string_view text, std::optional<std::string_view> separator, in
   return parts;
 }
 
-Views split_right(std::string_view text, std::optional<std::string_view> separator,
-                  int64_t limit) {
+Views split_right(std::string_view text, std::optional<std::string_view> separator, int64_t limit) {
   spend_text(text.size());
   if (!separator) return split_spaces_right(text, limit);
   if (separator->empty()) fail("empty separator");
@@ -263,8 +262,8 @@ std::string strip_tags(std::string_view markup) {
     out += word;
   }
   constexpr std::pair<std::string_view, std::string_view> kEntities[] = {
-      {"&lt;", "<"}, {"&gt;", ">"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""},
-      {"&amp;", "&"}};
+      {"&lt;", "<"},   {"&gt;", ">"},    {"&#39;", "'"},
+      {"&#34;", "\""}, {"&quot;", "\""}, {"&amp;", "&"}};
   for (const auto& [entity, character] : kEntities) out = replace(out, entity, character);
   return out;
 }

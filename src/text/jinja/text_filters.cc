@@ -209,17 +209,37 @@ Value unsupported(Context&, const Value&, Arguments&) {
 }
 
 constexpr std::pair<std::string_view, Builtin> kFilters[] = {
-    {"abs", filter_abs}, {"capitalize", converted<capitalize>}, {"center", filter_center},
-    {"d", filter_default}, {"default", filter_default}, {"e", filter_escape},
-    {"escape", filter_escape}, {"filesizeformat", filter_filesizeformat},
-    {"float", filter_float}, {"forceescape", filter_forceescape}, {"format", filter_format},
-    {"indent", filter_indent}, {"int", filter_int}, {"lower", converted<lower>},
-    {"replace", filter_replace}, {"round", filter_round}, {"safe", filter_safe},
-    {"string", filter_string}, {"striptags", filter_striptags}, {"title", converted<title_words>},
-    {"trim", filter_trim}, {"truncate", filter_truncate}, {"upper", converted<upper>},
-    {"urlencode", filter_urlencode}, {"wordcount", filter_wordcount}, {"tojson", filter_tojson},
-    {"xmlattr", unsupported<0>}, {"urlize", unsupported<0>}, {"wordwrap", unsupported<0>},
-    {"pprint", unsupported<0>}, {"random", unsupported<0>}};
+    {"abs", filter_abs},
+    {"capitalize", converted<capitalize>},
+    {"center", filter_center},
+    {"d", filter_default},
+    {"default", filter_default},
+    {"e", filter_escape},
+    {"escape", filter_escape},
+    {"filesizeformat", filter_filesizeformat},
+    {"float", filter_float},
+    {"forceescape", filter_forceescape},
+    {"format", filter_format},
+    {"indent", filter_indent},
+    {"int", filter_int},
+    {"lower", converted<lower>},
+    {"replace", filter_replace},
+    {"round", filter_round},
+    {"safe", filter_safe},
+    {"string", filter_string},
+    {"striptags", filter_striptags},
+    {"title", converted<title_words>},
+    {"trim", filter_trim},
+    {"truncate", filter_truncate},
+    {"upper", converted<upper>},
+    {"urlencode", filter_urlencode},
+    {"wordcount", filter_wordcount},
+    {"tojson", filter_tojson},
+    {"xmlattr", unsupported<0>},
+    {"urlize", unsupported<0>},
+    {"wordwrap", unsupported<0>},
+    {"pprint", unsupported<0>},
+    {"random", unsupported<0>}};
 
 }  // namespace
 

@@ -15,11 +15,25 @@ namespace veery::jinja {
 __extension__ using Int = __int128;
 
 enum class Type : uint8_t {
-  kUndefined, kNone, kBool, kInt, kFloat, kString, kList, kTuple, kDict,
-  kView,      ///< keys, values or items of a dictionary
-  kRange, kSlice,
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kList,
+  kTuple,
+  kDict,
+  kView,  ///< keys, values or items of a dictionary
+  kRange,
+  kSlice,
   kIterator,  ///< what a Python generator is: read once
-  kNamespace, kFunction, kMacro, kLoop, kCycler, kJoiner,
+  kNamespace,
+  kFunction,
+  kMacro,
+  kLoop,
+  kCycler,
+  kJoiner,
 };
 
 class Value;
@@ -62,7 +76,9 @@ class Value {
 
   bool boolean() const { return scalar_.integer != 0; }
   Int integer() const { return scalar_.integer; }
-  double real() const { return is_integral() ? static_cast<double>(scalar_.integer) : scalar_.real; }
+  double real() const {
+    return is_integral() ? static_cast<double>(scalar_.integer) : scalar_.real;
+  }
   const StringObject& string() const { return as<StringObject>(); }
   const std::string& text() const;
   const List& items() const;  ///< of a list or tuple
@@ -169,7 +185,8 @@ struct Context {
   Budget& budget;
   bool has_now = false;
   int64_t now = 0;  ///< wall clock, seconds since 1970
-  /// Objects that may be part of a cycle or of a chain of any length; emptied one by one at the end.
+  /// Objects that may be part of a cycle or of a chain of any length; emptied one by one at the
+  /// end.
   std::vector<std::shared_ptr<NamespaceObject>> namespaces;
 };
 
