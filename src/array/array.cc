@@ -48,8 +48,8 @@ Array activate(Array x, Activation activation) {
   }
   throw Error(ErrorKind::kBug, "activate: no activation {}", static_cast<int>(activation));
 }
-Array rope_angles(Array positions, const AnglesAttr& attr) {
-  return apply(Op::kRopeAngles, positions, {}, attr);
+Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors) {
+  return apply(Op::kRopeAngles, positions, {id_or_none(divisors)}, attr);
 }
 Array rope(Array x, Array angles, const RopeAttr& attr) {
   return apply(Op::kRope, x, {angles.id()}, attr);

@@ -7,7 +7,10 @@ namespace veery {
 
 Array llama(Trace& t, const DecoderConfig& c) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
-  const Array angles = rope_angles(t.positions(), c.rope);
+  // Llama 3.1 and later: the converter writes the long-context scaling as a divisor a pair.
+  const Array divisors =
+      t.has_weight("rope_freqs") ? t.vector("rope_freqs", c.rope.dims / 2) : Array{};
+  const Array angles = rope_angles(t.positions(), c.rope, divisors);
   Array x = embed(t.tokens(), embedding, c.embedding_scale);
   t.blocks(c.layers, [&](int32_t) {
     Array h = rms_norm(x, t.vector("attn_norm", c.dim), c.norm_eps);
