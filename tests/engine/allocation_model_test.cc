@@ -56,7 +56,7 @@ TEST_P(Allocation, NoneInARunAfterWarmUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Allocation, ::testing::Values(test::kSmolLM2, test::kGemma3),
-                         [](const auto& info) { return info.index == 0 ? "SmolLM2" : "Gemma3"; });
+                         [](const auto& at) { return at.index == 0 ? "SmolLM2" : "Gemma3"; });
 
 }  // namespace
 }  // namespace veery

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "engine/session.h"
 #include "support/models.h"
 
@@ -127,7 +128,7 @@ TEST_P(OneAnswer, TooLongAPromptIsRefusedBeforeAnythingChanges) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, OneAnswer, ::testing::Values(test::kSmolLM2, test::kGemma3),
-                         [](const auto& info) { return info.index == 0 ? "SmolLM2" : "Gemma3"; });
+                         [](const auto& at) { return at.index == 0 ? "SmolLM2" : "Gemma3"; });
 
 }  // namespace
 }  // namespace veery

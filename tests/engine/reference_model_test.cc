@@ -119,7 +119,7 @@ TEST_P(Reference, PerplexityWithinHalfAPercent) {
 INSTANTIATE_TEST_SUITE_P(Models, Reference,
                          ::testing::Values(Case{"SmolLM2-135M-Instruct", test::kSmolLM2},
                                            Case{"gemma-3-270m", test::kGemma3}),
-                         [](const auto& info) { return info.index == 0 ? "SmolLM2" : "Gemma3"; });
+                         [](const auto& at) { return at.index == 0 ? "SmolLM2" : "Gemma3"; });
 
 }  // namespace
 }  // namespace veery
