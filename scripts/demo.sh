@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# From a bare checkout to an answer: installs what is missing, builds veery, fetches a small chat
+# model and asks it PROMPT. The program is then build/release/bin/veery.
+#
+#   scripts/demo.sh [PROMPT]
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly jobs=${JOBS:-$(nproc)}
+readonly model=${VEERY_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/models}/SmolLM2-135M-Instruct.Q4_1.gguf
+
+case ${1:-} in
+  -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+esac
+prompt=${*:-Why is the sky blue? Answer in three sentences.}
+
+say() { printf 'demo: %s\n' "$*"; }
+
+scripts/setup.sh
+say "building veery (the first time takes some minutes)"
+cmake --preset release -DVEERY_TESTS=ON --log-level=WARNING > /dev/null
+cmake --build --preset release --parallel "$jobs" --target veery
+scripts/models.sh smollm2
+
+say "build/release/bin/veery run $model -p '$prompt'"
+printf '\n'
+exec build/release/bin/veery run "$model" -p "$prompt"

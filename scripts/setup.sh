@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Installs what building and testing veery needs and this machine lacks. Made for Debian 12, as root
+# or with sudo; when nothing is missing it changes nothing and needs no network.
+#
+#   scripts/setup.sh            install what is missing
+#   scripts/setup.sh --check    only say what is missing; exit 1 if something is
+set -euo pipefail
+
+# package | why
+readonly wanted="
+g++|C++20 compiler
+cmake|build
+ninja-build|build
+pkg-config|build: finds PCRE2 and utf8proc
+ccache|build: what is compiled once is not compiled again
+mold|build: fast linking
+libhwy-dev|Highway: one kernel source for every instruction set
+nlohmann-json3-dev|JSON
+libfmt-dev|formatted text
+libcli11-dev|command line
+libpcre2-dev|patterns that split text into words
+libutf8proc-dev|Unicode normal forms
+libgtest-dev|tests
+libbenchmark-dev|micro-benchmarks
+git|source control
+python3|scripts and the layer check
+python3-venv|fetching models, where python3 has no pip
+ca-certificates|fetching models
+"
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 1; }
+
+usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; }
+
+is_installed() {
+  [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+install_packages() {
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo > /dev/null ||
+      fail "no sudo here; run as root: apt-get install $*"
+    as_root=(sudo)
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet=2)
+  "${apt[@]}" update || fail "apt-get update failed; is there a network?"
+  "${apt[@]}" install --yes --no-install-recommends "$@" ||
+    fail "apt-get could not install: $*"
+}
+
+main() {
+  local check=false
+  case ${1:-} in
+    "") ;;
+    --check) check=true ;;
+    -h | --help) usage; exit 0 ;;
+    *) fail "unknown argument '$1'; --help shows what there is" ;;
+  esac
+
+  if ! command -v dpkg-query > /dev/null; then
+    say "not a Debian system, nothing installed. The build needs what these Debian packages hold:"
+    cut -d'|' -f1 <<< "$wanted" | xargs
+    return
+  fi
+
+  local missing=() package why
+  while IFS='|' read -r package why; do
+    if [[ -n $package ]] && ! is_installed "$package"; then
+      if ((${#missing[@]} == 0)); then say "missing on this machine:"; fi
+      printf '  %-20s %s\n' "$package" "$why"
+      missing+=("$package")
+    fi
+  done <<< "$wanted"
+
+  if ((${#missing[@]} == 0)); then
+    say "everything is installed"
+  elif $check; then
+    exit 1
+  else
+    say "installing ${#missing[@]} package(s) with apt-get"
+    install_packages "${missing[@]}"
+    say "done"
+  fi
+}
+
+main "$@"

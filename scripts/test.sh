@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Builds veery twice and runs all tests: with AddressSanitizer and UndefinedBehaviorSanitizer (preset
+# dev) those that need no real weights, then everything as it is shipped (preset release). Installs
+# what is missing and fetches the real models first.
+#
+#   scripts/test.sh [CTEST-ARGUMENT...]     for example: scripts/test.sh -R Tokenizer -V
+#   JOBS=2 scripts/test.sh                  jobs to build and test with (default: all processors)
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly jobs=${JOBS:-$(nproc)}
+failed=()
+
+case ${1:-} in
+  -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+esac
+
+say() { printf 'test: %s\n' "$*"; }
+
+build() {
+  say "building preset $1 with $jobs jobs (the first time takes some minutes)"
+  cmake --preset "$1" -DVEERY_TESTS=ON --log-level=WARNING > /dev/null
+  cmake --build --preset "$1" --parallel "$jobs"
+}
+
+# GCC 12's AddressSanitizer cannot place its shadow memory where the kernel spreads addresses over
+# more than 28 bits; where such a spread is set, tests run without it if that is allowed.
+steady_addresses=()
+read_address_spread() {
+  local bits
+  bits=$(cat /proc/sys/vm/mmap_rnd_bits 2> /dev/null || echo 0)
+  if ((bits > 28)) && setarch --addr-no-randomize true 2> /dev/null; then
+    steady_addresses=(setarch --addr-no-randomize)
+  fi
+}
+
+# test_preset PRESET CTEST-ARGUMENT...: what ctest prints is kept in build/PRESET/test.log as well.
+test_preset() {
+  local preset=$1
+  shift
+  say "testing preset $preset"
+  "${steady_addresses[@]}" ctest --preset "$preset" --parallel "$jobs" "$@" 2>&1 |
+    tee "build/$preset/test.log" || failed+=("$preset")
+}
+
+# What ctest said at the end: failed tests, times by label, the count.
+summary() {
+  printf '\n== %s\n' "$1"
+  sed -n '/tests passed,/,$p' "build/$1/test.log"
+}
+
+scripts/setup.sh
+scripts/models.sh
+read_address_spread
+
+build dev
+test_preset dev --label-exclude '^model$' "$@"
+build release
+test_preset release "$@"
+
+summary dev
+summary release
+if ! grep -q 'tests passed,' build/dev/test.log build/release/test.log; then
+  say "no test was run" >&2
+  exit 1
+fi
+if ((${#failed[@]} > 0)); then
+  say "failed: ${failed[*]}" >&2
+  exit 1
+fi
