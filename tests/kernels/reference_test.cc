@@ -64,6 +64,24 @@ TEST(Reference, FrequencyScalings) {
   EXPECT_DOUBLE_EQ(RopeFrequencies(attr)(0), 0.25);
 }
 
+TEST(Reference, RopeDivisorsStretchTheirPairs) {
+  // A pair divided by 4 is at position 40 where it was at position 10.
+  const Matrix far = indices({40});
+  const Matrix near = indices({10});
+  Matrix divisors(1, 3), divided(1, 6), plain_far(1, 6), plain_near(1, 6);
+  divisors[0][0] = 4, divisors[0][1] = 1, divisors[0][2] = 4;
+  const AnglesAttr attr{.dims = 6};
+  for (Target target : supported_targets()) {
+    const RunWith with{.target = target};
+    run(Op::kRopeAngles, {far.operand, divisors.operand}, divided.operand, attr, plain_slots(1),
+        with);
+    run(Op::kRopeAngles, {far.operand}, plain_far.operand, attr, plain_slots(1), with);
+    run(Op::kRopeAngles, {near.operand}, plain_near.operand, attr, plain_slots(1), with);
+    for (int c = 0; c < 6; ++c)
+      EXPECT_FLOAT_EQ(divided[0][c], c == 2 || c == 3 ? plain_far[0][c] : plain_near[0][c]);
+  }
+}
+
 struct AttendCase {
   AttendAttr attr;
   int head_dim;

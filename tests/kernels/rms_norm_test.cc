@@ -38,5 +38,32 @@ TEST(RmsNorm, FastIsTheReferenceInOneBitPattern) {
   }
 }
 
+TEST(RmsNorm, InsideOfALinearGivesTheSameBits) {
+  Random random(2);
+  const int n = 77;
+  const Matrix x = random_matrix(3, n, random);
+  const Matrix norm = random_matrix(1, n, random);
+  std::vector<float> plain(33 * n);
+  for (float& w : plain) w = random.normal();
+  Bytes packed(packed_bytes(DType::kF32, 33, n));
+  pack_panels(DType::kF32, reinterpret_cast<const std::byte*>(plain.data()), 33, n, packed.data(),
+              0, 3);
+  const Operand weight{
+      packed.data(),  static_cast<int64_t>(panel_bytes(DType::kF32, n)), 33, n, DType::kF32,
+      Layout::kPanels};
+  for (Target target : supported_targets()) {
+    if (target == Target::kReference) continue;
+    Matrix normed(3, n), apart(3, 33), fused(3, 33);
+    const RunWith with{.target = target, .workers = 2};
+    run(Op::kRmsNorm, {x.operand, norm.operand}, normed.operand, NormAttr{1e-5F}, plain_slots(3),
+        with);
+    run(Op::kLinear, {normed.operand, {}, {}, weight}, apart.operand, LinearAttr{}, plain_slots(3),
+        with);
+    run(Op::kLinear, {x.operand, norm.operand, {}, weight}, fused.operand, LinearAttr{.eps = 1e-5F},
+        plain_slots(3), with);
+    expect_same_bits(fused, apart, name(target).data());
+  }
+}
+
 }  // namespace
 }  // namespace veery::test
