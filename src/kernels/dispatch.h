@@ -27,8 +27,8 @@ enum class Layout : uint8_t {
 struct Operand {
   std::byte* data = nullptr;
   int64_t stride = 0;  ///< bytes
-  int64_t rows = 0;
-  int32_t cols = 0;
+  int64_t rows = 0;    ///< pages: key heads
+  int32_t cols = 0;    ///< pages: key heads x head_dim
   DType dtype = DType::kF32;
   Layout layout = Layout::kNone;
   int16_t group = 0;  ///< pages: which page table of a sequence

@@ -28,9 +28,8 @@ struct Scene {
       fill.add(static_cast<int>(seq), 0, lengths[seq]);
       const Matrix k = random_matrix(lengths[seq], a.kv_heads * n, random);
       const Matrix v = random_matrix(lengths[seq], a.kv_heads * n, random);
-      const StateAttr state{.kv_heads = a.kv_heads};
-      run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, state, fill.slots());
-      run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, state, fill.slots());
+      run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
+      run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, fill.slots());
     }
   }
 

@@ -89,7 +89,7 @@ struct Cache {
     const size_t size = static_cast<size_t>(page * batch.page_count);
     bytes = std::make_shared<Bytes>(size);
     std::fill_n(bytes->data(), size, std::byte{0xff});  // NaN, where nothing was written
-    operand = {bytes->data(),       page, batch.page_count,
+    operand = {bytes->data(),       page, kv_heads,
                kv_heads * head_dim, type, keys ? Layout::kKeyPages : Layout::kValuePages};
   }
   std::shared_ptr<Bytes> bytes;

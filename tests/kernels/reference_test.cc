@@ -104,9 +104,8 @@ TEST(Reference, AttendOverPagesIsAttendOverRows) {
     const Matrix v = random_matrix(slots.rows, width, random);
     const Cache keys(batch, true, c.type, c.attr.kv_heads, c.head_dim);
     const Cache values(batch, false, c.type, c.attr.kv_heads, c.head_dim);
-    const StateAttr state{.kv_heads = c.attr.kv_heads};
-    run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, state, slots, {.workers = 2});
-    run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, state, slots, {.workers = 3});
+    run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots, {.workers = 2});
+    run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, slots, {.workers = 3});
     Matrix paged(slots.rows, c.attr.heads * c.head_dim);
     Matrix rows(slots.rows, c.attr.heads * c.head_dim);
     run(Op::kAttend, {q.operand, keys.operand, values.operand}, paged.operand, c.attr, slots,
@@ -141,7 +140,6 @@ TEST(Reference, RingOfPagesForgetsWhatTheWindowDoesNotSee) {
   Random random(3);
   Batch batch(1, 2 * kPagePositions);
   const AttendAttr attr{.heads = 2, .kv_heads = 1, .scale = 0.3F, .window = 200};
-  const StateAttr state{.kv_heads = 1, .window = 200};
   const Cache keys(batch, true, DType::kF32, 1, 8);
   const Cache values(batch, false, DType::kF32, 1, 8);
   Batch whole(1, 16);
@@ -160,8 +158,8 @@ TEST(Reference, RingOfPagesForgetsWhatTheWindowDoesNotSee) {
   for (int first = 0; first < 700; first += 50) {
     Batch step = batch;
     step.add(0, first, 50);
-    run(Op::kCacheWrite, {rows(k, first), keys.operand}, keys.operand, state, step.slots());
-    run(Op::kCacheWrite, {rows(v, first), values.operand}, values.operand, state, step.slots());
+    run(Op::kCacheWrite, {rows(k, first), keys.operand}, keys.operand, {}, step.slots());
+    run(Op::kCacheWrite, {rows(v, first), values.operand}, values.operand, {}, step.slots());
     run(Op::kAttend, {rows(q, first), keys.operand, values.operand}, rows(y, first), attr,
         step.slots());
   }
@@ -197,9 +195,8 @@ TEST(Reference, QkvRopeIsItsParts) {
   run(Op::kRope, {q2.operand, angles.operand}, q2.operand, RopeAttr{4, 8}, slots);
   run(Op::kRmsNorm, {columns(48, 24), k_norm.operand}, k2.operand, NormAttr{1e-5F, 2}, slots);
   run(Op::kRope, {k2.operand, angles.operand}, k3.operand, RopeAttr{2, 8}, slots);
-  run(Op::kCacheWrite, {k3.operand, keys2.operand}, keys2.operand, StateAttr{.kv_heads = 2}, slots);
-  run(Op::kCacheWrite, {columns(72, 24), values2.operand}, values2.operand,
-      StateAttr{.kv_heads = 2}, slots);
+  run(Op::kCacheWrite, {k3.operand, keys2.operand}, keys2.operand, {}, slots);
+  run(Op::kCacheWrite, {columns(72, 24), values2.operand}, values2.operand, {}, slots);
   expect_same_bits(q, q2);
   const size_t bytes = static_cast<size_t>(keys.operand.stride * batch.page_count);
   EXPECT_TRUE(std::equal(keys.bytes->data(), keys.bytes->data() + bytes, keys2.bytes->data()));

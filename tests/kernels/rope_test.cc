@@ -144,10 +144,9 @@ TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
           RopeAttr{attr.heads, attr.dims, attr.interleaved}, slots, with);
       run(Op::kRope, {k_in, angles.operand}, k.operand,
           RopeAttr{attr.kv_heads, attr.dims, attr.interleaved}, slots, with);
-      const StateAttr state{.kv_heads = attr.kv_heads};
-      run(Op::kCacheWrite, {k.operand, keys2.operand}, keys2.operand, state, slots, with);
-      run(Op::kCacheWrite, {columns(attr.heads * n + kv, kv), values2.operand}, values2.operand,
-          state, slots, with);
+      run(Op::kCacheWrite, {k.operand, keys2.operand}, keys2.operand, {}, slots, with);
+      run(Op::kCacheWrite, {columns(attr.heads * n + kv, kv), values2.operand}, values2.operand, {},
+          slots, with);
       expect_same_bits(q, q_apart, "q");
       const size_t bytes = static_cast<size_t>(keys.operand.stride * batch.page_count);
       EXPECT_TRUE(

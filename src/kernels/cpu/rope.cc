@@ -161,7 +161,7 @@ void fast_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 void fast_cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t heads = d.as<StateAttr>().kv_heads;
+  const int64_t heads = d.in[1].rows;
   const int64_t n = d.in[0].cols / heads;
   auto* half = reinterpret_cast<uint16_t*>(worker.scratch);
   const Share rows = share(slots.count(d.in[0].rows), 1, worker);
@@ -210,7 +210,7 @@ size_t angle_bytes(const Dispatch& d, int64_t, int) {
   return static_cast<size_t>(d.as<RopeAttr>().dims) * sizeof(float);
 }
 size_t half_bytes(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.in[0].cols / d.as<StateAttr>().kv_heads + 16) * sizeof(uint16_t);
+  return static_cast<size_t>(d.in[0].cols / d.in[1].rows + 16) * sizeof(uint16_t);
 }
 size_t head_bytes(const Dispatch& d, int64_t, int) {
   const auto& attr = d.as<QkvRopeAttr>();
@@ -225,7 +225,7 @@ bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
 }
 bool takes_write(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_cache(d.in[1]) && std::holds_alternative<StateAttr>(d.attr);
+  return is_matrix(d.in[0]) && is_cache(d.in[1]);
 }
 bool takes_qkv(const Dispatch& d, const KernelChoice&) {
   return takes_rope(d, {}) && is_cache(d.in[2]) && is_cache(d.in[3]) && absent_or_matrix(d.in[4]) &&

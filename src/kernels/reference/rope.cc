@@ -71,7 +71,7 @@ void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t hea
 }
 
 void cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t heads = d.as<StateAttr>().kv_heads;
+  const int64_t heads = d.in[1].rows;
   const int64_t head_dim = d.in[0].cols / heads;
   const Share rows = share(slots.count(d.in[0].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
@@ -117,7 +117,7 @@ bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
 }
 bool takes_write(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_cache(d.in[1]) && std::holds_alternative<StateAttr>(d.attr);
+  return is_matrix(d.in[0]) && is_cache(d.in[1]);
 }
 bool takes_qkv(const Dispatch& d, const KernelChoice&) {
   return takes_rope(d, {}) && is_cache(d.in[2]) && is_cache(d.in[3]) && absent_or_matrix(d.in[4]) &&
