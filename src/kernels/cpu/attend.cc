@@ -19,15 +19,14 @@
 #define VEERY_KERNELS_CPU_ATTEND_CC
 namespace veery::attend {
 
-constexpr int kBlock = 128;          // positions; a page holds a whole number of blocks
-constexpr int kTiles = kBlock / 16;  // score tiles of a block
+constexpr int kBlock = 128;  // positions; a page holds a whole number of blocks
 constexpr int kMaxSegments = 128;
 constexpr int kSegmentsPerSize = 16;
 constexpr int kSplitRows = 4;     // up to so many rows, segments are spread over the workers
 constexpr int kTileQueries = 48;  // queries that share a block: the block stays in L1 meanwhile
 constexpr int kStateHeader = 16;  // floats before the values of a stored state, keeps them aligned
-constexpr float kNothing =
-    -3e38F;  // the largest score of an empty set; finite, so that differences are numbers
+// The largest score of an empty set; finite, so that differences are numbers.
+constexpr float kNothing = -3e38F;
 static_assert(kPagePositions % kBlock == 0);
 
 // Segments are one block long at first and double in length after every 16, so that few are enough
