@@ -13,16 +13,10 @@ namespace {
 
 using testing::Bytes;
 
-constexpr DType kSmall[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0};
-constexpr DType kSuper[] = {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
 constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16};
-
-std::vector<DType> all_types() {
-  std::vector<DType> types(std::begin(kSmall), std::end(kSmall));
-  types.insert(types.end(), std::begin(kSuper), std::end(kSuper));
-  types.insert(types.end(), std::begin(kFloats), std::end(kFloats));
-  return types;
-}
+constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
+                            DType::kF32,  DType::kF16,  DType::kBF16};
 
 struct Options {
   Activation gate = Activation::kNone;
@@ -202,13 +196,13 @@ void expect_contract(const std::vector<DType>& types, const std::vector<int64_t>
 int64_t narrow(DType type) { return info(type).block == 256 ? 256 : 64; }
 
 TEST(Linear, ContractHoldsForEveryTypeTargetAndNumberOfRows) {
-  for (const DType type : all_types())
+  for (const DType type : kTypes)
     for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33})
       expect_contract({type}, {35}, narrow(type) * 3, rows);
 }
 
 TEST(Linear, ContractHoldsForOddShapes) {
-  for (const DType type : all_types()) {
+  for (const DType type : kTypes) {
     const int64_t block = info(type).block;
     for (const int64_t height : {1, 15, 16, 17, 100})
       for (const int64_t cols : {block, 3 * block, block == 32 ? 1056 : 2 * block})
@@ -219,7 +213,7 @@ TEST(Linear, ContractHoldsForOddShapes) {
 }
 
 TEST(Linear, ExactIsTheFloatProductOfDecodedWeights) {
-  for (const DType type : all_types())
+  for (const DType type : kTypes)
     for (const int64_t rows : {1, 3, 11})
       expect_contract({type}, {19}, narrow(type) * 2, rows, {.exact = true});
 }

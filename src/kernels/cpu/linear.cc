@@ -40,7 +40,7 @@ void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t
           activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
   const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
   for (int r = 0; r < w; ++r) {
-    const float* x = d.in[kX].row<float>(group * kGroupRows + r);
+    const float* x = d.in[kX].row<float>(group * p.group_size + r);
     const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
     const Row row = {x, norm, inverse};
     if (p.wants[0]) copy_values(row, p.cols, forms[0], w, r);
@@ -100,44 +100,77 @@ struct Finish {
   }
 };
 
-// Panel `panel` of weight i with all rows, few of them, as packed.
-void multiply_packed(const Product& p, std::byte* base, int i, int64_t panel, float* y) {
-  const Weight& w = p.weights[i];
-  const int rows = static_cast<int>(p.rows);
-  const auto kind = w.kernels->activations;
-  const ActivationGroup g =
-      activation_group(kind, p.group(base, static_cast<int>(kind), 0), p.cols, rows);
-  w.kernels->direct[rows - 1](w.data + panel * w.stride, g, p.cols, p.ahead, y);
+// y[w][16] of a panel, packed or expanded, and a group of rows.
+void multiply_group(const Product& p, std::byte* base, int64_t group, int i, const std::byte* panel,
+                    int64_t ahead, float* y) {
+  const PanelKernels& k = *p.weights[i].kernels;
+  const int w = p.group_rows(group);
+  const auto kind = static_cast<int>(k.activations);
+  const ActivationGroup g = activation_group(k.activations, p.group(base, kind, group), p.cols, w);
+  if (p.as_packed(i))
+    k.direct[w - 1](panel, g, p.cols, ahead, y);
+  else
+    k.tile[w - 1](panel, g, p.cols, y);
 }
 
-// Panels [first, last) of weight i, rows in blocks that stay in the second level cache.
-void multiply_expanded(const Product& p, std::byte* base, std::byte* scratch, int i, int64_t first,
-                       int64_t last, const Finish& finish) {
-  const int count = p.gated ? 2 : 1;
-  const std::byte* expanded[2] = {};
-  alignas(64) float y[2][kGroupRows * kLanes];
+// Two panels, of one weight or of the two of a gate, with one group.
+struct Pair {
+  const Product& p;
+  std::byte* base;
+  int weight[2];
+  const std::byte* panel[2];
+
+  void operator()(int64_t group, float* y) const {
+    const PanelKernels& k = *p.weights[weight[0]].kernels;
+    if (k.pair == nullptr || k.pair != p.weights[weight[1]].kernels->pair ||
+        p.group_rows(group) != kGroupRows || p.as_packed(weight[0])) {
+      for (int c = 0; c < 2; ++c)
+        multiply_group(p, base, group, weight[c], panel[c], group == 0 ? p.ahead : 0,
+                       y + c * kGroupRows * kLanes);
+      return;
+    }
+    const auto kind = static_cast<int>(k.activations);
+    const ActivationGroup g =
+        activation_group(k.activations, p.group(base, kind, group), p.cols, kGroupRows);
+    k.pair(panel[0], panel[1], g, p.cols, y);
+  }
+};
+
+// The panel as packed, or expanded at `free`, which moves on.
+const std::byte* usable_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
+  const Weight& w = p.weights[i];
+  const std::byte* packed = w.data + panel * w.stride;
+  if (p.as_packed(i) || w.kernels->expand == nullptr) return packed;
+  const std::byte* expanded = free;
+  w.kernels->expand(packed, p.cols, free);
+  free += round_up(w.kernels->expanded_bytes(p.cols), 64);
+  return expanded;
+}
+
+// Panels [first, last) of output i, two at a time (gated: one of each weight), with rows in blocks
+// that stay in the second level cache.
+void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int i, Share panels,
+                     const Finish& finish) {
+  alignas(64) float y[2 * kGroupRows * kLanes];
+  float* second = y + kGroupRows * kLanes;
+  const int64_t step = p.gated ? 1 : 2;
   for (int64_t block = 0; block < p.groups(); block += p.block_groups) {
     const int64_t end = std::min(p.groups(), block + p.block_groups);
-    for (int64_t panel = first; panel < last; ++panel) {
+    for (int64_t panel = panels.begin; panel < panels.end; panel += step) {
+      const bool both = p.gated || panel + 1 < panels.end;
       std::byte* free = scratch;
-      for (int c = 0; c < count; ++c) {
-        const Weight& w = p.weights[i + c];
-        expanded[c] = w.data + panel * w.stride;
-        if (w.kernels->expand == nullptr) continue;
-        w.kernels->expand(expanded[c], p.cols, free);
-        expanded[c] = free;
-        free += round_up(w.kernels->expanded_bytes(p.cols), 64);
-      }
+      const std::byte* a = usable_panel(p, i, panel, free);
+      const std::byte* b = nullptr;
+      if (both) b = p.gated ? usable_panel(p, 1, panel, free) : usable_panel(p, i, panel + 1, free);
+      const Pair pair = {p, base, {i, p.gated ? 1 : i}, {a, b}};
       for (int64_t group = block; group < end; ++group) {
         const int rows = p.group_rows(group);
-        for (int c = 0; c < count; ++c) {
-          const PanelKernels& k = *p.weights[i + c].kernels;
-          const int kind = static_cast<int>(k.activations);
-          const ActivationGroup g =
-              activation_group(k.activations, p.group(base, kind, group), p.cols, rows);
-          k.tile[rows - 1](expanded[c], g, p.cols, y[c]);
-        }
-        finish(i, panel, group * kGroupRows, rows, y[0], y[1]);
+        if (both)
+          pair(group, y);
+        else
+          multiply_group(p, base, group, i, a, group == 0 ? p.ahead : 0, y);
+        finish(i, panel, group * p.group_size, rows, y, second);
+        if (both && !p.gated) finish(i, panel + 1, group * p.group_size, rows, second, nullptr);
       }
     }
   }
@@ -146,19 +179,9 @@ void multiply_expanded(const Product& p, std::byte* base, std::byte* scratch, in
 void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,
               const Worker& worker) {
   const Finish finish = {d, p, best};
-  alignas(64) float y[2][kDirectRows * kLanes];
   for (int i = 0; i < p.outputs(); ++i) {
     const Share panels = p.share_of(i, worker);
-    if (panels.begin >= panels.end) continue;
-    if (!p.as_packed(i)) {
-      multiply_expanded(p, base, scratch, i, panels.begin, panels.end, finish);
-      continue;
-    }
-    for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
-      multiply_packed(p, base, i, panel, y[0]);
-      if (p.gated) multiply_packed(p, base, 1, panel, y[1]);
-      finish(i, panel, 0, static_cast<int>(p.rows), y[0], y[1]);
-    }
+    if (panels.begin < panels.end) multiply_panels(p, base, scratch, i, panels, finish);
   }
 }
 

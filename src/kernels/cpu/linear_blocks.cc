@@ -93,27 +93,55 @@ HWY_INLINE void moments(const uint8_t* w, const ActivationGroup& g, int64_t bloc
   for (int r = 0; r < R; ++r) store(y + 16 * r, m[r]);
 }
 
-template <int kOffset, int kStart, bool kMin, int R>
-void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
-  const auto* w = reinterpret_cast<const uint8_t*>(expanded);
+// P panels. With two of them D does not fit into the registers beside the sums; it lives in `d`.
+template <int kOffset, int kStart, bool kMin, int P, int R>
+HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
+                         float* y) {
+  constexpr int kUnit = kExpanded<kMin>;
   const int64_t blocks = cols / 32;
-  if constexpr (kMin) moments<R>(w, g, blocks, y);
-  F32 d[R];
-  for (int r = 0; r < R; ++r) d[r] = zero();
-  for (int64_t b = 0; b < blocks; ++b, w += kExpanded<kMin>) {
-    I32 c[R];
-    for (int r = 0; r < R; ++r)
-      c[r] = kStart < 0 ? zero_int() : set(g.start[(kStart * blocks + b) * R + r]);
+  alignas(64) float d[P * R * 16] = {};
+  for (int64_t b = 0; b < blocks; ++b) {
+    I32 c[P][R];
+    for (int r = 0; r < R; ++r) {
+      const I32 start = kStart < 0 ? zero_int() : set(g.start[(kStart * blocks + b) * R + r]);
+      for (int p = 0; p < P; ++p) c[p][r] = start;
+    }
     const int8_t* q = g.quads + b * 32 * R;
     unroll<8>([&](auto j) {
-      const I32 v = load_int(w + 64 * j());
-      for (int r = 0; r < R; ++r) c[r] = dot<kOffset == 128>(c[r], v, quad(q + (j() * R + r) * 4));
+      I32 v[P];
+      for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * kUnit + 64 * j());
+      for (int r = 0; r < R; ++r) {
+        const I32 x = quad(q + (j() * R + r) * 4);
+        for (int p = 0; p < P; ++p) c[p][r] = dot<kOffset == 128>(c[p][r], v[p], x);
+      }
     });
-    const F32 scale = load(reinterpret_cast<const float*>(w + 512));
-    for (int r = 0; r < R; ++r)
-      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
+    for (int p = 0; p < P; ++p) {
+      const F32 scale = load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
+      for (int r = 0; r < R; ++r) {
+        float* at = d + (p * R + r) * 16;
+        store(at, fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), load(at)));
+      }
+    }
   }
-  for (int r = 0; r < R; ++r) store(y + 16 * r, kMin ? add(d[r], load(y + 16 * r)) : d[r]);
+  for (int p = 0; p < P; ++p) {
+    float* out = y + p * R * 16;
+    if constexpr (kMin) moments<R>(panel[p], g, blocks, out);
+    for (int r = 0; r < R; ++r) {
+      const F32 v = load(d + (p * R + r) * 16);
+      store(out + 16 * r, kMin ? add(v, load(out + 16 * r)) : v);
+    }
+  }
+}
+template <int kOffset, int kStart, bool kMin, int R>
+void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
+  multiply<kOffset, kStart, kMin, 1, R>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, y);
+}
+template <int kOffset, int kStart, bool kMin>
+void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+               int64_t cols, float* y) {
+  multiply<kOffset, kStart, kMin, 2, kGroupRows>(
+      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
+      y);
 }
 
 template <typename T>
@@ -128,6 +156,7 @@ constexpr PanelKernels kernels() {
     ((k.tile[r] = tile<T::kOffset, T::kStart, T::kMin != 0, r + 1>), ...);
   }
   (std::make_integer_sequence<int, kGroupRows>{});
+  if (kPairs) k.pair = tile_pair<T::kOffset, T::kStart, T::kMin != 0>;
   return k;
 }
 

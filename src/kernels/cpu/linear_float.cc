@@ -20,28 +20,42 @@ HWY_INLINE F32 load_weights(const uint8_t* p) {
     return load(reinterpret_cast<const float*>(p));
 }
 
-template <DType kType, int R>
-HWY_INLINE void multiply(const std::byte* panel, const ActivationGroup& g, int64_t cols,
+template <DType kType, int P, int R>
+HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
                          int64_t ahead, float* y) {
   constexpr int kUnit = panel_format(kType).unit;
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
-  F32 acc[R];
-  for (int r = 0; r < R; ++r) acc[r] = zero();
-  for (int64_t k = 0; k < cols; ++k, w += kUnit) {
-    if (ahead != 0 && k % (64 / kUnit) == 0) prefetch(w, ahead, 64);
-    const F32 v = load_weights<kType>(w);
-    for (int r = 0; r < R; ++r) acc[r] = fma(set(g.values[k * R + r]), v, acc[r]);
+  F32 acc[P][R];
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) acc[p][r] = zero();
+  for (int64_t k = 0; k < cols; ++k) {
+    F32 v[P];
+    for (int p = 0; p < P; ++p) {
+      if (ahead != 0 && k % (64 / kUnit) == 0) prefetch(panel[p] + k * kUnit, ahead, 64);
+      v[p] = load_weights<kType>(panel[p] + k * kUnit);
+    }
+    for (int r = 0; r < R; ++r) {
+      const F32 x = set(g.values[k * R + r]);
+      for (int p = 0; p < P; ++p) acc[p][r] = fma(x, v[p], acc[p][r]);
+    }
   }
-  for (int r = 0; r < R; ++r) store(y + 16 * r, acc[r]);
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, acc[p][r]);
 }
 template <DType kType, int R>
 void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
             float* y) {
-  multiply<kType, R>(panel, g, cols, ahead, y);
+  multiply<kType, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, ahead, y);
 }
 template <DType kType, int R>
 void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<kType, R>(panel, g, cols, 0, y);
+  multiply<kType, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, 0, y);
+}
+template <DType kType>
+void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+               int64_t cols, float* y) {
+  multiply<kType, 2, kGroupRows>(
+      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
+      0, y);
 }
 
 // The four k of a vector of codes to f32, scaled, [k][16].
@@ -116,6 +130,7 @@ constexpr PanelKernels kernels(bool packed) {
        ...);
   }
   (std::make_integer_sequence<int, kGroupRows>{});
+  if (kPairs) k.pair = tile_pair<kType>;
   return k;
 }
 

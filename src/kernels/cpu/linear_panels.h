@@ -15,13 +15,18 @@ using ExpandFn = void (*)(const std::byte* panel, int64_t cols, std::byte* expan
 using TileFn = void (*)(const std::byte* expanded, const ActivationGroup& group, int64_t cols,
                         float* y);
 
-inline constexpr int kDirectRows = 4;  ///< up to here a panel is used as packed
+/// The same for two expanded panels and a full group: y[2][8][16].
+using PairFn = void (*)(const std::byte* first, const std::byte* second,
+                        const ActivationGroup& group, int64_t cols, float* y);
+
+inline constexpr int kDirectRows = 4;  ///< rows of a group for which a panel is used as packed
 
 struct PanelKernels {
   Activations activations = Activations::kFloat;
   DirectFn direct[kDirectRows] = {};  ///< by rows - 1; null: expand first
   ExpandFn expand = nullptr;          ///< null: the tile functions take packed panels
   TileFn tile[kGroupRows] = {};       ///< by rows - 1
+  PairFn pair = nullptr;  ///< null: there is none; two weights pair if theirs are the same
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
 };
 

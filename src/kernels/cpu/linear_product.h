@@ -29,14 +29,15 @@ struct Product {
   int count = 0;
   std::array<Weight, 3> weights;
   std::array<bool, kActivationKinds> wants{};  ///< by Activations
+  int group_size = kGroupRows;                 ///< rows a group; kDirectRows: panels as packed
   int64_t block_groups = 1;                    ///< groups of rows that are multiplied together
   int64_t ahead = 0;                           ///< prefetch distance
 
   /// Weights with outputs of their own.
   int outputs() const { return gated ? 1 : count; }
-  int64_t groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
+  int64_t groups() const { return (rows + group_size - 1) / group_size; }
   int group_rows(int64_t group) const {
-    return static_cast<int>(std::min<int64_t>(kGroupRows, rows - group * kGroupRows));
+    return static_cast<int>(std::min<int64_t>(group_size, rows - group * group_size));
   }
   /// Bytes of the prepared forms of `n` rows.
   int64_t activation_bytes(int64_t n) const {
@@ -50,7 +51,7 @@ struct Product {
     for (int before = 0; before < kind; ++before)
       if (wants[before])
         base += rows * activation_row_bytes(static_cast<Activations>(before), cols);
-    return base + index * kGroupRows * activation_row_bytes(static_cast<Activations>(kind), cols);
+    return base + index * group_size * activation_row_bytes(static_cast<Activations>(kind), cols);
   }
   /// Bytes for the expanded panels that are needed at a time.
   int64_t expanded_bytes() const {
@@ -62,11 +63,10 @@ struct Product {
       most = std::max(most, bytes);
       sum += bytes;
     }
-    return gated ? sum : most;
+    return gated ? 2 * sum : 2 * most;
   }
   bool as_packed(int i) const {
-    const auto packed = [&](const Weight& w) { return w.kernels->direct[0] != nullptr; };
-    return rows <= kDirectRows && packed(weights[i]) && (!gated || packed(weights[1]));
+    return group_size <= kDirectRows && weights[i].kernels->direct[0] != nullptr;
   }
   /// The panels of output i that fall to a worker: all panels of all outputs, one after the other,
   /// are split by bytes.
@@ -99,6 +99,7 @@ inline const PanelKernels* panel_kernels(Target target, DType type, bool exact) 
 inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
   constexpr int64_t kActivationBytes = 512 << 10;  // half of a second level cache
   constexpr int64_t kAhead = 8192;
+  constexpr int64_t kPackedRows = 16;  // below, expanding a panel costs more than it saves
   const auto& attr = d.as<LinearAttr>();
   Product p;
   p.rows = rows;
@@ -112,8 +113,9 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
     p.wants[static_cast<int>(p.weights[i].kernels->activations)] = true;
     column += w.rows;
   }
+  if (rows <= kPackedRows) p.group_size = kDirectRows;
   p.block_groups = std::max<int64_t>(
-      1, kActivationBytes / (kGroupRows * std::max<int64_t>(1, p.activation_bytes(1))));
+      1, kActivationBytes / (p.group_size * std::max<int64_t>(1, p.activation_bytes(1))));
   p.ahead = kAhead;
   return p;
 }

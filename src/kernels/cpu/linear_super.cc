@@ -126,53 +126,88 @@ void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
   }
 }
 
-// kOffset 0: there are mins.
+// What comes before the dots of a block: the sum of the mins, for M or (kOffset) to start t.
 template <int kSub, int kOffset, int R>
-void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
+HWY_INLINE void begin_block(const uint8_t* w, const ActivationGroup& g, int64_t b, int32_t* t,
+                            float* m) {
   using E = Expanded<kSub>;
-  const auto* w = reinterpret_cast<const uint8_t*>(expanded);
-  F32 d[R];
-  F32 m[R];
-  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
-  for (int64_t b = 0; b < cols / 256; ++b, w += E::kUnit) {
-    const int16_t* sums = sums_of<kSub>(g, b, R);
-    I32 z[R];
-    for (int r = 0; r < R; ++r) z[r] = zero_int();
-    for (int i = 0; i < 128 / kSub; ++i) {
-      const I32 mins = load_int(w + E::kMins + 64 * i);
-      for (int r = 0; r < R; ++r) z[r] = dot2(z[r], mins, pair(sums + (i * R + r) * 2));
+  const int16_t* sums = sums_of<kSub>(g, b, R);
+  I32 z[R];
+  for (int r = 0; r < R; ++r) z[r] = zero_int();
+  for (int i = 0; i < 128 / kSub; ++i) {
+    const I32 mins = load_int(w + E::kMins + 64 * i);
+    for (int r = 0; r < R; ++r) z[r] = dot2(z[r], mins, pair(sums + (i * R + r) * 2));
+  }
+  const F32 min = kOffset == 0 ? load(reinterpret_cast<const float*>(w + E::kDmin)) : zero();
+  for (int r = 0; r < R; ++r) {
+    if constexpr (kOffset == 0) {
+      const F32 scale = mul(min, set(g.scale[b * R + r]));
+      store(m + 16 * r, fma(scale, to_float(z[r]), load(m + 16 * r)));
+      store_int(t + 16 * r, zero_int());
+    } else {
+      store_int(t + 16 * r, sub(zero_int(), mul(z[r], set(int32_t{kOffset}))));
     }
-    const F32 min = load(reinterpret_cast<const float*>(w + E::kDmin));
-    I32 t[R];
-    for (int r = 0; r < R; ++r) {
-      if constexpr (kOffset == 0) {
-        m[r] = fma(mul(min, set(g.scale[b * R + r])), to_float(z[r]), m[r]);
-        t[r] = zero_int();
-      } else {
-        t[r] = sub(zero_int(), mul(z[r], set(int32_t{kOffset})));
+  }
+}
+
+// kOffset 0: there are mins. P panels; the sums over sub-blocks live in memory.
+template <int kSub, int kOffset, int P, int R>
+HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
+                         float* y) {
+  using E = Expanded<kSub>;
+  constexpr int kVectors = kSub / 4;
+  constexpr int kParts = 32 / kSub;
+  alignas(64) int32_t t[P * R * 16];
+  alignas(64) float d[P * R * 16] = {};
+  alignas(64) float m[P * R * 16] = {};
+  for (int64_t b = 0; b < cols / 256; ++b) {
+    for (int p = 0; p < P; ++p)
+      begin_block<kSub, kOffset, R>(panel[p] + b * E::kUnit, g, b, t + p * R * 16, m + p * R * 16);
+    for (int i = 0; i < 256 / kSub; ++i) {
+      const int strip = i / 4 / kParts * 4 + i % 4;
+      const int8_t* q = g.quads + ((b * 8 + strip) * 8 + i / 4 % kParts * kVectors) * 4 * R;
+      I32 c[P][R];
+      for (int p = 0; p < P; ++p)
+        for (int r = 0; r < R; ++r) c[p][r] = zero_int();
+      unroll<kVectors>([&](auto j) {
+        I32 u[P];
+        for (int p = 0; p < P; ++p)
+          u[p] = load_int(panel[p] + b * E::kUnit + (i * kVectors + j()) * 64);
+        for (int r = 0; r < R; ++r) {
+          const I32 x = quad(q + (j() * R + r) * 4);
+          for (int p = 0; p < P; ++p) c[p][r] = dot4(c[p][r], u[p], x);
+        }
+      });
+      for (int p = 0; p < P; ++p) {
+        const I32 scale = load_int(panel[p] + b * E::kUnit + E::kScales + 64 * i);
+        for (int r = 0; r < R; ++r) {
+          int32_t* at = t + (p * R + r) * 16;
+          store_int(at, add(load_int(at), mul(c[p][r], scale)));
+        }
       }
     }
-    const uint8_t* v = w;
-    for (int i = 0; i < 256 / kSub; ++i) {
-      constexpr int kVectors = kSub / 4;
-      const int part = i / 4 % (32 / kSub);
-      const int strip = i / 4 / (32 / kSub) * 4 + i % 4;
-      const int8_t* q = g.quads + ((b * 8 + strip) * 8 + part * kVectors) * 4 * R;
-      I32 c[R];
-      for (int r = 0; r < R; ++r) c[r] = zero_int();
-      unroll<kVectors>([&](auto j) {
-        const I32 u = load_int(v + 64 * j());
-        for (int r = 0; r < R; ++r) c[r] = dot4(c[r], u, quad(q + (j() * R + r) * 4));
-      });
-      v += 64 * kVectors;
-      const I32 scale = load_int(w + E::kScales + 64 * i);
-      for (int r = 0; r < R; ++r) t[r] = add(t[r], mul(c[r], scale));
+    for (int p = 0; p < P; ++p) {
+      const F32 scale = load(reinterpret_cast<const float*>(panel[p] + b * E::kUnit + E::kD));
+      for (int r = 0; r < R; ++r) {
+        const int at = (p * R + r) * 16;
+        store(d + at,
+              fma(mul(scale, set(g.scale[b * R + r])), to_float(load_int(t + at)), load(d + at)));
+      }
     }
-    const F32 scale = load(reinterpret_cast<const float*>(w + E::kD));
-    for (int r = 0; r < R; ++r)
-      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(t[r]), d[r]);
   }
-  for (int r = 0; r < R; ++r) store(y + 16 * r, kOffset == 0 ? sub(d[r], m[r]) : d[r]);
+  for (int at = 0; at < P * R * 16; at += 16)
+    store(y + at, kOffset == 0 ? sub(load(d + at), load(m + at)) : load(d + at));
+}
+template <int kSub, int kOffset, int R>
+void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
+  multiply<kSub, kOffset, 1, R>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, y);
+}
+template <int kSub, int kOffset>
+void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+               int64_t cols, float* y) {
+  multiply<kSub, kOffset, 2, kGroupRows>(
+      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
+      y);
 }
 
 template <typename T>
@@ -187,6 +222,7 @@ constexpr PanelKernels kernels() {
     ((k.tile[r] = tile<T::kSub, T::kOffset, r + 1>), ...);
   }
   (std::make_integer_sequence<int, kGroupRows>{});
+  if (kPairs) k.pair = tile_pair<T::kSub, T::kOffset>;
   return k;
 }
 

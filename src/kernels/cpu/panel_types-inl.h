@@ -13,6 +13,13 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
+/// Whether sums for two panels and eight rows fit into the registers.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr bool kPairs = true;
+#else
+constexpr bool kPairs = false;
+#endif
+
 HWY_INLINE I32 every_byte(int value) { return set(static_cast<int32_t>(value * 0x01010101)); }
 HWY_INLINE I32 quad(const int8_t* p) {
   int32_t v;
