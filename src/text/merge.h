@@ -63,7 +63,10 @@ template <typename JoinOf>
 size_t join_many(std::span<Symbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
   constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   const auto count = static_cast<uint32_t>(symbols.size());
-  auto& [heap, previous, next] = scratch;
+  // Not a structured binding: Clang before 16 cannot capture one.
+  auto& heap = scratch.heap;
+  auto& previous = scratch.previous;
+  auto& next = scratch.next;
   previous.resize(count);
   next.resize(count);
   heap.clear();
