@@ -12,7 +12,7 @@ readonly model=${VEERY_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/models}/Smo
 case ${1:-} in
   -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
 esac
-prompt=${*:-Why is the sky blue? Answer in three sentences.}
+prompt=${*:-Explain in two sentences why leaves are green.}
 
 say() { printf 'demo: %s\n' "$*"; }
 
@@ -22,6 +22,6 @@ cmake --preset release -DVEERY_TESTS=ON --log-level=WARNING > /dev/null
 cmake --build --preset release --parallel "$jobs" --target veery
 scripts/models.sh smollm2
 
-say "build/release/bin/veery run $model -p '$prompt'"
+say "build/release/bin/veery run $model -p '$prompt' --temp 0"
 printf '\n'
-exec build/release/bin/veery run "$model" -p "$prompt"
+exec build/release/bin/veery run "$model" -p "$prompt" --temp 0
