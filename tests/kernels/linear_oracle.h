@@ -53,16 +53,31 @@ struct QuantisedRow {
   std::vector<float> scale;
 };
 
-/// Scale: largest magnitude / 127; values to the nearest integer, even if halfway.
+inline float magnitude(const float* x, size_t n) {
+  float largest = 0;
+  for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
+  return largest;
+}
+
+/// Blocks of 32: scale is the largest magnitude / 127, values go to the nearest integer, even if
+/// halfway. Blocks of 256: an eighth of that scale, and values of each 32 are multiples of 8, 4, 2
+/// or 1, the finest with which they stay within 127 multiples.
 inline QuantisedRow quantise(const std::vector<float>& x, size_t block) {
   QuantisedRow out;
   for (size_t b = 0; b < x.size(); b += block) {
-    float largest = 0;
-    for (size_t i = b; i < b + block; ++i) largest = std::max(largest, std::fabs(x[i]));
+    const float largest = magnitude(&x[b], block);
     const bool tiny = !(largest > 1e-30F);
-    out.scale.push_back(tiny ? 0 : largest / 127);
-    for (size_t i = b; i < b + block; ++i)
-      out.q.push_back(static_cast<int>(std::nearbyint(x[i] * (tiny ? 0 : 127 / largest))));
+    const float scale = tiny ? 0 : largest / 127;
+    out.scale.push_back(block == 256 ? scale / 8 : scale);
+    for (size_t part = b; part < b + block; part += 32) {
+      int step = block == 256 ? 8 : 1;
+      float inverse = tiny ? 0 : 127 / largest;
+      for (; step > 1 && magnitude(&x[part], 32) * 16 / static_cast<float>(step) <= largest;
+           step /= 2)
+        inverse *= 2;
+      for (size_t i = part; i < part + 32; ++i)
+        out.q.push_back(step * static_cast<int>(std::nearbyint(x[i] * inverse)));
+    }
   }
   return out;
 }

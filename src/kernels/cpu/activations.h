@@ -5,18 +5,22 @@
 
 namespace veery {
 
-/// Rows of a group. The elements of its w rows alternate, so that a kernel walks one pointer; w is
-/// 8 but for the last group.
+/// Most rows of a group. The elements of its w rows alternate, so that a kernel walks one pointer.
+/// Kernels exist for w = 1, 2, 4 and 8; what a group has less is computed and thrown away.
 inline constexpr int kGroupRows = 8;
+inline constexpr int kSmallGroupRows = 4;
+
+constexpr int group_width(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : kGroupRows; }
 
 /// One group of w rows. Only the arrays of its kind are set.
 struct ActivationGroup {
-  int8_t* quads = nullptr;    ///< [cols / 4][w][4]: values / scale, within +-127
-  float* scale = nullptr;     ///< [blocks][w]
-  float* moment = nullptr;    ///< kPer32: [blocks][w] scale * float(sum)
-  int32_t* start = nullptr;   ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
-  int16_t* sums = nullptr;    ///< kPer256: [cols / 16][w], of 16 values
-  int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values
+  int8_t* quads = nullptr;   ///< [cols / 4][w][4]: values / scale, within +-127
+  float* scale = nullptr;    ///< [blocks][w]
+  float* moment = nullptr;   ///< kPer32: [blocks][w] scale * float(sum)
+  int32_t* start = nullptr;  ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
+  int32_t* shift = nullptr;  ///< kPer256: [cols / 32][w], 0 to 3: a value is scale * 2^shift * quad
+  int16_t* sums = nullptr;   ///< kPer256: [cols / 16][w], of 16 values, shifted
+  int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values, shifted
   float* values = nullptr;    ///< kFloat: [cols][w]
 };
 // The sums of a block of 256 are in the order of the scales of a panel, in pairs: half, (t = 0, 1:
@@ -31,7 +35,7 @@ constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
     case Activations::kFloat: return round_up(cols * 4, 64);
     case Activations::kPer32: return round_up(cols + cols / 32 * 20, 64);
     case Activations::kPer256:
-      return round_up(cols + cols / 256 * 4 + cols / 16 * 2 + cols / 32 * 2, 64);
+      return round_up(cols + cols / 256 * 4 + cols / 32 * 4 + cols / 16 * 2 + cols / 32 * 2, 64);
   }
   return 0;
 }
@@ -53,6 +57,7 @@ inline ActivationGroup activation_group(Activations kind, std::byte* base, int64
     case Activations::kPer256:
       take(g.quads, cols);
       take(g.scale, cols / 256);
+      take(g.shift, cols / 32);
       take(g.sums, cols / 16);
       take(g.sums32, cols / 32);
       break;

@@ -32,14 +32,15 @@ constexpr Target kTarget = Target::kReference;
 
 // Rows [group * 8, group * 8 + w), normalised and in every form that a weight wants.
 void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group) {
-  const int w = p.group_rows(group);
+  const int rows = p.group_rows(group);
+  const int w = group_width(rows);
   ActivationGroup forms[kActivationKinds];
   for (int kind = 0; kind < kActivationKinds; ++kind)
     if (p.wants[kind])
       forms[kind] =
           activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
   const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
-  for (int r = 0; r < w; ++r) {
+  for (int r = 0; r < rows; ++r) {
     const float* x = d.in[kX].row<float>(group * p.group_size + r);
     const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
     const Row row = {x, norm, inverse};
@@ -100,51 +101,55 @@ struct Finish {
   }
 };
 
-// y[w][16] of a panel, packed or expanded, and a group of rows.
-void multiply_group(const Product& p, std::byte* base, int64_t group, int i, const std::byte* panel,
-                    int64_t ahead, float* y) {
-  const PanelKernels& k = *p.weights[i].kernels;
-  const int w = p.group_rows(group);
-  const auto kind = static_cast<int>(k.activations);
-  const ActivationGroup g = activation_group(k.activations, p.group(base, kind, group), p.cols, w);
-  if (p.as_packed(i))
-    k.direct[w - 1](panel, g, p.cols, ahead, y);
-  else
-    k.tile[w - 1](panel, g, p.cols, y);
-}
-
-// Two panels, of one weight or of the two of a gate, with one group.
-struct Pair {
-  const Product& p;
-  std::byte* base;
-  int weight[2];
-  const std::byte* panel[2];
-
-  void operator()(int64_t group, float* y) const {
-    const PanelKernels& k = *p.weights[weight[0]].kernels;
-    if (k.pair == nullptr || k.pair != p.weights[weight[1]].kernels->pair ||
-        p.group_rows(group) != kGroupRows || p.as_packed(weight[0])) {
-      for (int c = 0; c < 2; ++c)
-        multiply_group(p, base, group, weight[c], panel[c], group == 0 ? p.ahead : 0,
-                       y + c * kGroupRows * kLanes);
-      return;
-    }
-    const auto kind = static_cast<int>(k.activations);
-    const ActivationGroup g =
-        activation_group(k.activations, p.group(base, kind, group), p.cols, kGroupRows);
-    k.pair(panel[0], panel[1], g, p.cols, y);
-  }
+// A panel as packed, and expanded where that is needed.
+struct Panel {
+  int weight;
+  const std::byte* packed;
+  const std::byte* expanded;
 };
 
-// The panel as packed, or expanded at `free`, which moves on.
-const std::byte* usable_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
+// The expanded form goes to `free`, which moves on.
+Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
   const Weight& w = p.weights[i];
-  const std::byte* packed = w.data + panel * w.stride;
-  if (p.as_packed(i) || w.kernels->expand == nullptr) return packed;
-  const std::byte* expanded = free;
-  w.kernels->expand(packed, p.cols, free);
-  free += round_up(w.kernels->expanded_bytes(p.cols), 64);
-  return expanded;
+  Panel out = {i, w.data + panel * w.stride, nullptr};
+  out.expanded = out.packed;
+  if (p.expands(i)) {
+    out.expanded = free;
+    w.kernels->expand(out.packed, p.cols, free);
+    free += round_up(w.kernels->expanded_bytes(p.cols), 64);
+  }
+  return out;
+}
+
+ActivationGroup form_of(const Product& p, std::byte* base, const Panel& panel, int64_t group) {
+  const Activations form = p.weights[panel.weight].kernels->activations;
+  return activation_group(form, p.group(base, static_cast<int>(form), group), p.cols,
+                          group_width(p.group_rows(group)));
+}
+
+// y[w][16] of one panel and a group of rows.
+void multiply_one(const Product& p, std::byte* base, int64_t group, const Panel& panel, float* y) {
+  const PanelKernels& k = *p.weights[panel.weight].kernels;
+  const ActivationGroup g = form_of(p, base, panel, group);
+  const int w = group_width(p.group_rows(group));
+  if (w == kGroupRows)
+    k.tile(panel.expanded, g, p.cols, y);
+  else
+    k.direct[w / 2](k.direct_expanded ? panel.expanded : panel.packed, g, p.cols,
+                    group == 0 ? p.ahead : 0, y);
+}
+
+// y[2][8][16] of two panels, of one weight or of the two of a gate.
+void multiply_two(const Product& p, std::byte* base, int64_t group, const Panel& a, const Panel& b,
+                  float* y) {
+  const PanelKernels& k = *p.weights[a.weight].kernels;
+  if (k.pair != nullptr && k.pair == p.weights[b.weight].kernels->pair &&
+      group_width(p.group_rows(group)) == kGroupRows) {
+    k.pair(a.expanded, b.expanded, form_of(p, base, a, group), p.cols, y);
+  } else {
+    multiply_one(p, base, group, a, y);
+    multiply_one(p, base, group, b, y + kGroupRows * kLanes);
+  }
 }
 
 // Panels [first, last) of output i, two at a time (gated: one of each weight), with rows in blocks
@@ -159,16 +164,16 @@ void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int 
     for (int64_t panel = panels.begin; panel < panels.end; panel += step) {
       const bool both = p.gated || panel + 1 < panels.end;
       std::byte* free = scratch;
-      const std::byte* a = usable_panel(p, i, panel, free);
-      const std::byte* b = nullptr;
-      if (both) b = p.gated ? usable_panel(p, 1, panel, free) : usable_panel(p, i, panel + 1, free);
-      const Pair pair = {p, base, {i, p.gated ? 1 : i}, {a, b}};
+      const Panel a = use_panel(p, i, panel, free);
+      const Panel b = !both     ? a
+                      : p.gated ? use_panel(p, 1, panel, free)
+                                : use_panel(p, i, panel + 1, free);
       for (int64_t group = block; group < end; ++group) {
         const int rows = p.group_rows(group);
         if (both)
-          pair(group, y);
+          multiply_two(p, base, group, a, b, y);
         else
-          multiply_group(p, base, group, i, a, group == 0 ? p.ahead : 0, y);
+          multiply_one(p, base, group, a, y);
         finish(i, panel, group * p.group_size, rows, y, second);
         if (both && !p.gated) finish(i, panel + 1, group * p.group_size, rows, second, nullptr);
       }
@@ -199,7 +204,7 @@ void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   if (p.rows == 0) return;
   prepare_group(d, p, worker.scratch, 0);
   Best* best = kArgmax ? start_best(d.work, p.rows, worker.index) : nullptr;
-  multiply(d, p, worker.scratch, worker.scratch + p.activation_bytes(p.rows), best, worker);
+  multiply(d, p, worker.scratch, worker.scratch + p.activation_bytes(), best, worker);
 }
 
 template <bool kExact>
@@ -213,8 +218,7 @@ template <bool kExact, bool kArgmax>
 void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
-  Best* best =
-      kArgmax ? start_best(d.work + p.activation_bytes(p.rows), p.rows, worker.index) : nullptr;
+  Best* best = kArgmax ? start_best(d.work + p.activation_bytes(), p.rows, worker.index) : nullptr;
   multiply(d, p, d.work, worker.scratch, best, worker);
 }
 
@@ -222,8 +226,7 @@ void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 template <bool kExact, bool kMany>
 void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
-  const auto* all =
-      reinterpret_cast<const Best*>(d.work + (kMany ? p.activation_bytes(p.rows) : 0));
+  const auto* all = reinterpret_cast<const Best*>(d.work + (kMany ? p.activation_bytes() : 0));
   const Share rows = share(p.rows, 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float value = -HUGE_VALF;
@@ -275,7 +278,7 @@ Product sized(const Dispatch& d, int64_t rows, bool exact) {
 template <bool kExact>
 size_t few_scratch(const Dispatch& d, int64_t rows, int) {
   const Product p = sized(d, rows, kExact);
-  return static_cast<size_t>(p.activation_bytes(p.rows) + p.expanded_bytes());
+  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes());
 }
 size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
   return static_cast<size_t>(most_rows(d, rows) * workers) * HWY_NAMESPACE::kBestBytes;
@@ -287,7 +290,7 @@ size_t many_scratch(const Dispatch& d, int64_t rows, int) {
 template <bool kExact>
 size_t many_work(const Dispatch& d, int64_t rows, int) {
   const Product p = sized(d, rows, kExact);
-  return static_cast<size_t>(p.activation_bytes(p.rows));
+  return static_cast<size_t>(p.activation_bytes());
 }
 template <bool kExact>
 size_t many_argmax_work(const Dispatch& d, int64_t rows, int workers) {
@@ -350,7 +353,7 @@ void set_memory(Kernel& kernel, bool few, bool argmax) {
 Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   if (!accepts(op, dispatch)) return {};
   const LinearPhases& phases = VEERY_FOR_TARGET(choice.target, kLinearPhases)[choice.exact ? 1 : 0];
-  const bool few = most_rows(dispatch, choice.rows) <= kDirectRows;
+  const bool few = most_rows(dispatch, choice.rows) <= kSmallGroupRows;
   const bool argmax = op == Op::kLinearArgmax;
   Kernel kernel;
   kernel.name = kernel_name(op, dispatch, choice, few);

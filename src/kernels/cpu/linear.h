@@ -8,8 +8,10 @@ namespace veery {
 /// none for these operands.
 ///
 /// One answer: an output has the same bits whatever the instruction set, the number of rows, the
-/// workers and the place of the row. With qa the int8 activations (scale sa for 32 columns, for 256
-/// with K types: largest magnitude / 127, to nearest even) and b the blocks in order, all in f32:
+/// workers and the place of the row. With qa the int8 activations (scale sa for 32 columns: largest
+/// magnitude / 127, to nearest even; with K types for 256 columns, and doubled 0 to 3 times for
+/// each 32 of them, as often as their own largest magnitude needs) and b the blocks in order, all
+/// in f32:
 ///   blocks of 32   D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
 ///   K types        t = sum scale (sum qw qa), z = sum min (sum qa) over the sub-blocks, integers;
 ///                  D = fma(d sa, float(t), D), M = fma(dmin sa, float(z), M), y = D - M

@@ -132,9 +132,10 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
     }
   }
 }
-template <int kOffset, int kStart, bool kMin, int R>
+template <int kOffset, int kStart, bool kMin>
 void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<kOffset, kStart, kMin, 1, R>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, y);
+  multiply<kOffset, kStart, kMin, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g,
+                                                 cols, y);
 }
 template <int kOffset, int kStart, bool kMin>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
@@ -150,12 +151,10 @@ constexpr PanelKernels kernels() {
   k.activations = Activations::kPer32;
   k.expand = expand<T>;
   k.expanded_bytes = expanded_bytes<T::kMin != 0>;
-  [&]<int... r>(std::integer_sequence<int, r...>) { ((k.direct[r] = direct<T, r + 1>), ...); }
-  (std::make_integer_sequence<int, kDirectRows>{});
-  [&]<int... r>(std::integer_sequence<int, r...>) {
-    ((k.tile[r] = tile<T::kOffset, T::kStart, T::kMin != 0, r + 1>), ...);
-  }
-  (std::make_integer_sequence<int, kGroupRows>{});
+  k.direct[0] = direct<T, 1>;
+  k.direct[1] = direct<T, 2>;
+  k.direct[2] = direct<T, 4>;
+  k.tile = tile<T::kOffset, T::kStart, T::kMin != 0>;
   if (kPairs) k.pair = tile_pair<T::kOffset, T::kStart, T::kMin != 0>;
   return k;
 }

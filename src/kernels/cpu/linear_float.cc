@@ -46,9 +46,9 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
             float* y) {
   multiply<kType, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, ahead, y);
 }
-template <DType kType, int R>
+template <DType kType>
 void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<kType, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, 0, y);
+  multiply<kType, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, 0, y);
 }
 template <DType kType>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
@@ -120,22 +120,19 @@ void expand_super(const std::byte* panel, int64_t cols, std::byte* expanded) {
 }
 
 template <DType kType>
-constexpr PanelKernels kernels(bool packed) {
+constexpr PanelKernels kernels() {
   PanelKernels k;
-  [&]<int... r>(std::integer_sequence<int, r...>) {
-    ((k.tile[r] = tile<kType, r + 1>), ...);
-    if (packed)
-      ((r < kDirectRows ? void(k.direct[r % kDirectRows] = direct<kType, r % kDirectRows + 1>)
-                        : void()),
-       ...);
-  }
-  (std::make_integer_sequence<int, kGroupRows>{});
+  k.direct[0] = direct<kType, 1>;
+  k.direct[1] = direct<kType, 2>;
+  k.direct[2] = direct<kType, 4>;
+  k.tile = tile<kType>;
   if (kPairs) k.pair = tile_pair<kType>;
   return k;
 }
 
 constexpr PanelKernels expanding(ExpandFn expand) {
-  PanelKernels k = kernels<DType::kF32>(false);
+  PanelKernels k = kernels<DType::kF32>();
+  k.direct_expanded = true;
   k.expand = expand;
   k.expanded_bytes = f32_bytes;
   return k;
@@ -144,8 +141,8 @@ constexpr PanelKernels expanding(ExpandFn expand) {
 }  // namespace
 
 extern const PanelKernels kFloatKernels[3];
-constexpr PanelKernels kFloatKernels[3] = {kernels<DType::kF32>(true), kernels<DType::kF16>(true),
-                                           kernels<DType::kBF16>(true)};
+constexpr PanelKernels kFloatKernels[3] = {kernels<DType::kF32>(), kernels<DType::kF16>(),
+                                           kernels<DType::kBF16>()};
 extern const PanelKernels kExactKernels[10];
 constexpr PanelKernels kExactKernels[10] = {
     expanding(expand_blocks<PanelQ4_0>), expanding(expand_blocks<PanelQ4_1>),

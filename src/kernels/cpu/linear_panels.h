@@ -5,29 +5,28 @@
 
 namespace veery {
 
-/// y[w][16] = rows of `group` times a panel, given as packed. `ahead`: bytes from where it reads to
-/// where it prefetches; 0: it does not.
+/// y[w][16] = the w rows of `group` times a panel. `ahead`: bytes from where it reads to where it
+/// prefetches; 0: it does not.
 using DirectFn = void (*)(const std::byte* panel, const ActivationGroup& group, int64_t cols,
                           int64_t ahead, float* y);
-/// Writes a panel in the form that the tile functions take.
+/// Writes a packed panel in the form that the tile functions take.
 using ExpandFn = void (*)(const std::byte* panel, int64_t cols, std::byte* expanded);
-/// As DirectFn, on an expanded panel.
+/// y[8][16] of a full group and an expanded panel.
 using TileFn = void (*)(const std::byte* expanded, const ActivationGroup& group, int64_t cols,
                         float* y);
-
-/// The same for two expanded panels and a full group: y[2][8][16].
+/// y[2][8][16] of a full group and two expanded panels.
 using PairFn = void (*)(const std::byte* first, const std::byte* second,
                         const ActivationGroup& group, int64_t cols, float* y);
 
-inline constexpr int kDirectRows = 4;  ///< rows of a group for which a panel is used as packed
-
 struct PanelKernels {
   Activations activations = Activations::kFloat;
-  DirectFn direct[kDirectRows] = {};  ///< by rows - 1; null: expand first
-  ExpandFn expand = nullptr;          ///< null: the tile functions take packed panels
-  TileFn tile[kGroupRows] = {};       ///< by rows - 1
-  PairFn pair = nullptr;  ///< null: there is none; two weights pair if theirs are the same
+  bool direct_expanded = false;  ///< the direct functions take expanded panels, not packed ones
+  DirectFn direct[3] = {};       ///< for groups of 1, 2 and 4 rows
+  ExpandFn expand = nullptr;     ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
+  TileFn tile = nullptr;
+  PairFn pair =
+      nullptr;  ///< null: there is none; panels of two weights pair if theirs are the same
 };
 
 // Null where the family does not know the type.

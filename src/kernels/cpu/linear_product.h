@@ -29,7 +29,7 @@ struct Product {
   int count = 0;
   std::array<Weight, 3> weights;
   std::array<bool, kActivationKinds> wants{};  ///< by Activations
-  int group_size = kGroupRows;                 ///< rows a group; kDirectRows: panels as packed
+  int group_size = kGroupRows;                 ///< rows of a group, but for the last
   int64_t block_groups = 1;                    ///< groups of rows that are multiplied together
   int64_t ahead = 0;                           ///< prefetch distance
 
@@ -39,18 +39,20 @@ struct Product {
   int group_rows(int64_t group) const {
     return static_cast<int>(std::min<int64_t>(group_size, rows - group * group_size));
   }
-  /// Bytes of the prepared forms of `n` rows.
-  int64_t activation_bytes(int64_t n) const {
+  /// Bytes of the prepared forms of all rows.
+  int64_t activation_bytes() const {
     int64_t bytes = 0;
-    for (int kind = 0; kind < kActivationKinds; ++kind)
-      if (wants[kind]) bytes += n * activation_row_bytes(static_cast<Activations>(kind), cols);
+    for (int kind = 0; kind < kActivationKinds; ++kind) bytes += form_bytes(kind);
     return bytes;
+  }
+  int64_t form_bytes(int kind) const {
+    return wants[kind] ? round_up(rows, kGroupRows) *
+                             activation_row_bytes(static_cast<Activations>(kind), cols)
+                       : 0;
   }
   /// Where a group begins in the prepared rows at `base`.
   std::byte* group(std::byte* base, int kind, int64_t index) const {
-    for (int before = 0; before < kind; ++before)
-      if (wants[before])
-        base += rows * activation_row_bytes(static_cast<Activations>(before), cols);
+    for (int before = 0; before < kind; ++before) base += form_bytes(before);
     return base + index * group_size * activation_row_bytes(static_cast<Activations>(kind), cols);
   }
   /// Bytes for the expanded panels that are needed at a time.
@@ -65,8 +67,12 @@ struct Product {
     }
     return gated ? 2 * sum : 2 * most;
   }
-  bool as_packed(int i) const {
-    return group_size <= kDirectRows && weights[i].kernels->direct[0] != nullptr;
+  /// Whether some group of rows needs the expanded panels of weight i. Small groups mostly do not.
+  bool expands(int i) const {
+    const PanelKernels& k = *weights[i].kernels;
+    const int last = group_rows(groups() - 1);
+    const bool only_small = group_size == kSmallGroupRows || (groups() == 1 && last <= 4);
+    return k.expand != nullptr && (k.direct_expanded || !only_small);
   }
   /// The panels of output i that fall to a worker: all panels of all outputs, one after the other,
   /// are split by bytes.
@@ -113,9 +119,9 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
     p.wants[static_cast<int>(p.weights[i].kernels->activations)] = true;
     column += w.rows;
   }
-  if (rows <= kPackedRows) p.group_size = kDirectRows;
-  p.block_groups = std::max<int64_t>(
-      1, kActivationBytes / (p.group_size * std::max<int64_t>(1, p.activation_bytes(1))));
+  if (rows <= kPackedRows) p.group_size = kSmallGroupRows;
+  const int64_t group_bytes = p.activation_bytes() / std::max<int64_t>(1, p.groups());
+  p.block_groups = std::max<int64_t>(1, kActivationBytes / std::max<int64_t>(1, group_bytes));
   p.ahead = kAhead;
   return p;
 }

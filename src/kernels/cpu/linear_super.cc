@@ -49,7 +49,8 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
         const I32 scales = load_int(w + T::kScales + 64 * slot);
         unroll<4>([&](auto s) {
           const I32 scale = T::template scale<s()>(scales);
-          for (int r = 0; r < R; ++r) t[r] = add(t[r], mul(c[s()][r], scale));
+          const int32_t* shift = g.shift + (b * 8 + h * 4 + s()) * R;
+          for (int r = 0; r < R; ++r) t[r] = add(t[r], shl(mul(c[s()][r], scale), set(shift[r])));
         });
         const I32 mins = load_int(w + T::kMins + 64 * slot);
         const I32 even = T::even_mins(mins);
@@ -182,7 +183,8 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
         const I32 scale = load_int(panel[p] + b * E::kUnit + E::kScales + 64 * i);
         for (int r = 0; r < R; ++r) {
           int32_t* at = t + (p * R + r) * 16;
-          store_int(at, add(load_int(at), mul(c[p][r], scale)));
+          const I32 part = shl(mul(c[p][r], scale), set(g.shift[(b * 8 + strip) * R + r]));
+          store_int(at, add(load_int(at), part));
         }
       }
     }
@@ -198,9 +200,9 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
   for (int at = 0; at < P * R * 16; at += 16)
     store(y + at, kOffset == 0 ? sub(load(d + at), load(m + at)) : load(d + at));
 }
-template <int kSub, int kOffset, int R>
+template <int kSub, int kOffset>
 void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<kSub, kOffset, 1, R>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, y);
+  multiply<kSub, kOffset, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, y);
 }
 template <int kSub, int kOffset>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
@@ -216,12 +218,10 @@ constexpr PanelKernels kernels() {
   k.activations = Activations::kPer256;
   k.expand = expand<T>;
   k.expanded_bytes = expanded_bytes<T::kSub>;
-  [&]<int... r>(std::integer_sequence<int, r...>) { ((k.direct[r] = direct<T, r + 1>), ...); }
-  (std::make_integer_sequence<int, kDirectRows>{});
-  [&]<int... r>(std::integer_sequence<int, r...>) {
-    ((k.tile[r] = tile<T::kSub, T::kOffset, r + 1>), ...);
-  }
-  (std::make_integer_sequence<int, kGroupRows>{});
+  k.direct[0] = direct<T, 1>;
+  k.direct[1] = direct<T, 2>;
+  k.direct[2] = direct<T, 4>;
+  k.tile = tile<T::kSub, T::kOffset>;
   if (kPairs) k.pair = tile_pair<T::kSub, T::kOffset>;
   return k;
 }

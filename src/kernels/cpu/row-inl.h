@@ -91,25 +91,39 @@ HWY_INLINE void quantise_per32(const Row& row, int64_t cols, const ActivationGro
   }
 }
 
+/// One scale for 256 values, and for each 32 of them how often it is doubled: quiet parts of a row
+/// keep up to three bits more, and all sums stay integers.
+inline constexpr int kMostShift = 3;
+
 HWY_INLINE void quantise_per256(const Row& row, int64_t cols, const ActivationGroup& g, int w,
                                 int r) {
   for (int64_t b = 0; b < cols / 256; ++b) {
-    F32 largest = zero();
-    for (int i = 0; i < 16; ++i) largest = max(largest, abs(row.at(256 * b + 16 * i)));
-    const Scale s = scale_for(max_of(largest));
-    g.scale[b * w + r] = s.scale;
-    for (int i = 0; i < 16; ++i) {
-      const I32 q = to_int(mul(row.at(256 * b + 16 * i), set(s.inverse)));
-      store_quads(q, w, g.quads + ((64 * b + 4 * i) * w + r) * 4);
-      const auto total = static_cast<int16_t>(sum(q));
-      const int half = i / 8;
-      const int strip = i / 2 % 4;
-      const int t = i % 2;
-      const int64_t pair = (b * 4 + half * 2 + t) * 2 + strip % 2;
-      g.sums[(pair * w + r) * 2 + strip / 2] = total;
-      const int64_t pair32 = (b * 2 + half) * 2 + strip % 2;
-      int16_t& both = g.sums32[(pair32 * w + r) * 2 + strip / 2];
-      both = static_cast<int16_t>(t == 0 ? total : both + total);
+    float largest[8];
+    float of_all = 0;
+    for (int s = 0; s < 8; ++s) {
+      const int64_t k = 256 * b + 32 * s;
+      largest[s] = max_of(max(abs(row.at(k)), abs(row.at(k + 16))));
+      of_all = largest[s] > of_all ? largest[s] : of_all;
+    }
+    const Scale whole = scale_for(of_all);
+    g.scale[b * w + r] = whole.scale / (1 << kMostShift);
+    for (int s = 0; s < 8; ++s) {
+      int shift = kMostShift;
+      float inverse = whole.inverse;
+      for (float x = 2 * largest[s]; shift > 0 && x <= of_all; x *= 2, --shift) inverse *= 2;
+      g.shift[(b * 8 + s) * w + r] = shift;
+      int32_t both = 0;
+      for (int t = 0; t < 2; ++t) {
+        const int64_t i = 2 * s + t;
+        const I32 q = to_int(mul(row.at(256 * b + 16 * i), set(inverse)));
+        store_quads(q, w, g.quads + ((64 * b + 4 * i) * w + r) * 4);
+        const int32_t total = sum(q) << shift;
+        const int64_t pair = (b * 4 + s / 4 * 2 + t) * 2 + s % 2;
+        g.sums[(pair * w + r) * 2 + s % 4 / 2] = static_cast<int16_t>(total);
+        both += total;
+      }
+      const int64_t pair32 = (b * 2 + s / 4) * 2 + s % 2;
+      g.sums32[(pair32 * w + r) * 2 + s % 4 / 2] = static_cast<int16_t>(both);
     }
   }
 }

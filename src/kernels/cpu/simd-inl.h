@@ -29,7 +29,8 @@
 //   values to 16 lanes), store_f16, store_bf16 (to nearest even), store_i8 (low bytes)
 //   set, zero; add, sub, mul, div, fma (a * b + c, one rounding), min, max (the second operand if
 //   one is NaN), sqrt; greater, select; to_int (nearest even; 0x80000000 if out of range), to_float
-//   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes), shl16, shr16, sar16;
+//   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes; shl also
+//   by a vector of counts), shl16, shr16, sar16;
 //   bits dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without
 //   VNNI need
 //                     pair sums u0 s0 + u1 s1 within int16: any u up to 128 will do

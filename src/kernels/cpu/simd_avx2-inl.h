@@ -122,6 +122,9 @@ HWY_INLINE I32 bit_or(I32 x, I32 y) {
 HWY_INLINE I32 bit_xor(I32 x, I32 y) {
   return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
 }
+HWY_INLINE I32 shl(I32 x, I32 n) {
+  return {_mm256_sllv_epi32(x.a, n.a), _mm256_sllv_epi32(x.b, n.b)};
+}
 template <int kBits>
 HWY_INLINE I32 shl(I32 x) {
   return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};

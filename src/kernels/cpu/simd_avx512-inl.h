@@ -79,6 +79,7 @@ HWY_INLINE I32 mul(I32 a, I32 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 HWY_INLINE I32 bit_and(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
 HWY_INLINE I32 bit_or(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
 HWY_INLINE I32 bit_xor(I32 a, I32 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+HWY_INLINE I32 shl(I32 a, I32 n) { return {_mm512_sllv_epi32(a.v, n.v)}; }
 template <int kBits>
 HWY_INLINE I32 shl(I32 a) {
   return {_mm512_slli_epi32(a.v, kBits)};

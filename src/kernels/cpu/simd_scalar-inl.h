@@ -146,6 +146,9 @@ HWY_NOINLINE inline I32 bit_or(I32 a, I32 b) {
 HWY_NOINLINE inline I32 bit_xor(I32 a, I32 b) {
   return unsigned_lanes(a, b, [](uint32_t x, uint32_t y) { return x ^ y; });
 }
+HWY_NOINLINE inline I32 shl(I32 a, I32 n) {
+  return unsigned_lanes(a, n, [](uint32_t x, uint32_t y) { return x << y; });
+}
 template <int kBits>
 HWY_NOINLINE inline I32 shl(I32 a) {
   return unsigned_lanes(a, a, [](uint32_t x, uint32_t) { return x << kBits; });
