@@ -1,0 +1,42 @@
+#include "sample/stop_filter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+// The length of the longest end of `text` that begins `stop` without being all of it.
+size_t partial_match(std::string_view text, std::string_view stop) {
+  size_t length = std::min(text.size(), stop.size() - 1);
+  while (length > 0 && !text.ends_with(stop.substr(0, length))) --length;
+  return length;
+}
+
+}  // namespace
+
+StopFilter::StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  for (const std::string& stop : stops_)
+    if (stop.empty()) throw Error(ErrorKind::kInput, "a stop string is empty");
+}
+
+std::string StopFilter::push(std::string_view text) {
+  if (stopped_) return {};
+  held_ += text;
+  size_t first = std::string::npos;
+  size_t keep = 0;
+  for (const std::string& stop : stops_) {
+    first = std::min(first, held_.find(stop));
+    keep = std::max(keep, partial_match(held_, stop));
+  }
+  stopped_ = first != std::string::npos;
+  std::string out = held_.substr(0, stopped_ ? first : held_.size() - keep);
+  held_ = stopped_ ? std::string() : held_.substr(out.size());
+  return out;
+}
+
+std::string StopFilter::finish() { return std::exchange(held_, {}); }
+
+}  // namespace veery
