@@ -1,0 +1,67 @@
+#include "engine/chat.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace veery {
+
+Json special_token_variables(const Tokenizer& tokenizer) {
+  const Tokenizer::Special& special = tokenizer.special();
+  Json variables = Json::object();
+  const auto add = [&](const char* name, int32_t id) {
+    if (id >= 0) variables[name] = tokenizer.token(id);
+  };
+  add("bos_token", special.bos);
+  add("eos_token", special.eos);
+  add("unk_token", special.unknown);
+  add("pad_token", special.pad);
+  return variables;
+}
+
+Json template_variables(const Json& special_tokens, const Json& messages,
+                        bool add_generation_prompt, const Json& more) {
+  Json variables = {{"messages", messages},
+                    {"tools", nullptr},
+                    {"documents", nullptr},
+                    {"add_generation_prompt", add_generation_prompt}};
+  for (const Json* extra : {&special_tokens, &more})
+    if (extra->is_object())
+      for (const auto& [name, value] : extra->items()) variables[name] = value;
+  return variables;
+}
+
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text) {
+  const Tokenizer::Special& special = tokenizer.special();
+  std::vector<int32_t> ids = tokenizer.encode(text, {.add_special = false});
+  if (special.add_bos && special.bos >= 0 && (ids.empty() || ids.front() != special.bos))
+    ids.insert(ids.begin(), special.bos);
+  return ids;
+}
+
+Chat::Chat(const Model& model, std::string system, bool raw)
+    : model_(model), system_(std::move(system)), raw_(raw || !model.chat_template()) {
+  reset();
+}
+
+void Chat::add(std::string_view role, std::string_view text) {
+  messages_.push_back({{"role", role}, {"content", text}});
+}
+
+void Chat::drop_last() { messages_.erase(messages_.size() - 1); }
+
+void Chat::reset() {
+  messages_ = Json::array();
+  if (!system_.empty()) add("system", system_);
+}
+
+std::string Chat::text() const {
+  if (!raw_)
+    return model_.chat_template()->render(
+        template_variables(special_token_variables(model_.tokenizer()), messages_, true));
+  std::string text;
+  for (const Json& message : messages_) text += message["content"].get_ref<const std::string&>();
+  return text;
+}
+
+}  // namespace veery

@@ -1,0 +1,56 @@
+// chat.h: conversations: from messages to the variables of a template to the ids of a prompt.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model.h"
+#include "text/tokenizer.h"
+
+namespace veery {
+
+/// {"bos_token": "<s>", ...}: those of bos, eos, unk and pad that the tokenizer has, as
+/// transformers passes them.
+Json special_token_variables(const Tokenizer& tokenizer);
+
+/// All that transformers passes to a template: `messages`, tools and documents (null),
+/// add_generation_prompt and the special tokens. A member of `more` (an object, or null) replaces
+/// or adds a variable.
+Json template_variables(const Json& special_tokens, const Json& messages,
+                        bool add_generation_prompt, const Json& more = nullptr);
+
+/// Ids of a text that is to be continued: one BOS if the model wants it, also where the text has
+/// one written at its front, and no EOS.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text);
+
+/// A conversation with one model. Without a template it is one text to which both sides append.
+class Chat {
+ public:
+  /// `raw`: no template, even if the model has one. The model must outlive it.
+  Chat(const Model& model, std::string system, bool raw);
+
+  bool raw() const { return raw_; }
+  const Json& messages() const { return messages_; }
+  void add_user(std::string_view text) { add("user", text); }
+  void add_assistant(std::string_view text) { add("assistant", text); }
+  /// Takes the last message back.
+  void drop_last();
+  /// Forgets all but the system message.
+  void reset();
+  /// The text that asks for the next answer. Throws kInput if the template refuses the
+  /// conversation.
+  std::string text() const;
+  std::vector<int32_t> prompt() const { return encode_prompt(model_.tokenizer(), text()); }
+
+ private:
+  void add(std::string_view role, std::string_view text);
+
+  const Model& model_;
+  std::string system_;
+  bool raw_;
+  Json messages_ = Json::array();
+};
+
+}  // namespace veery

@@ -1,0 +1,27 @@
+// perplexity.h: how well a model predicts a text.
+#pragma once
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/session.h"
+
+namespace veery {
+
+struct Perplexity {
+  double perplexity = 0;
+  double standard_error = 0;         ///< of the perplexity
+  int64_t tokens = 0;                ///< that were scored
+  std::vector<double> window_means;  ///< mean negative log-likelihood of each window
+};
+
+/// As llama.cpp defines it: windows of `window` tokens side by side, a shorter rest is dropped;
+/// each begins an empty cache, its first token replaced by BOS if the model wants one; the tokens
+/// after the middle are scored. `ids` is the whole text, BOS included. `progress` is called with
+/// windows done and in all. Throws kInput if there is no whole window, kLimit if the session's
+/// context is shorter than one.
+Perplexity perplexity(const Model& model, Session& session, std::span<const int32_t> ids,
+                      int32_t window,
+                      const std::function<void(const Perplexity&, size_t)>& progress = {});
+
+}  // namespace veery
