@@ -1,0 +1,17 @@
+// chat_loop.h: a chat on a terminal.
+#pragma once
+#include <string>
+
+#include "engine/chat.h"
+#include "engine/generate.h"
+
+namespace veery::cli {
+
+/// Reads lines and answers them until /exit, the end of the input or a second Ctrl-C; the first one
+/// stops an answer.
+void chat_loop(Model& model, Chat chat, const GenerateOptions& options, bool quiet);
+
+/// Speeds, tokens and peak memory of an answer in one line.
+std::string summary_line(const Generation& result, const Model& model);
+
+}  // namespace veery::cli

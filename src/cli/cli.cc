@@ -1,0 +1,166 @@
+#include "cli/cli.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+
+#include "cli/output.h"
+#include "cli/progress.h"
+
+namespace veery::cli {
+
+Arguments::Arguments(std::string_view verb, std::string description, std::string example)
+    : CLI::App(std::move(description), fmt::format("veery {}", verb)) {
+  get_formatter()->column_width(30);
+  get_formatter()->label("REQUIRED", "");
+  set_help_flag("-h,--help", "Print this help and leave");
+  footer("\nExample:\n" + std::move(example));
+}
+
+void Arguments::read(std::vector<std::string> arguments) {
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    standard_output().write(help());
+    throw CLI::Success();
+  }
+}
+
+void ModelArguments::add_path(Arguments& app, bool required) {
+  app.add_option("-m,--model,MODEL", path, "GGUF file (as the first argument or after -m)")
+      ->type_name("FILE")
+      ->required(required);
+}
+
+void ModelArguments::add_threads(Arguments& app) {
+  app.add_option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+void ModelArguments::add_context(Arguments& app) {
+  app.add_option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+}
+
+void ModelArguments::add_exact(Arguments& app) {
+  app.add_flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
+}
+
+void ModelArguments::add_json(Arguments& app, const std::string& what) {
+  app.add_flag("--json", json, what);
+}
+
+Model ModelArguments::load(LoadOptions options) const {
+  options.threads = threads;
+  options.exact = exact;
+  if (options.context == 0) options.context = context;
+  Progress bar("loading");
+  options.progress = [&bar](size_t done, size_t all) {
+    bar.show(static_cast<double>(done), static_cast<double>(all));
+  };
+  return Model(path, options);
+}
+
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    const bool separated = next == end || (*next == ',' && next + 1 < end);
+    if (error != std::errc() || id < 0 || !separated)
+      throw CLI::ValidationError(flag,
+                                 fmt::format("'{}' is no list of token ids such as 1,2,3", text));
+    ids.push_back(id);
+    at = next == end ? end : next + 1;
+    while (at < end && *at == ' ') ++at;
+  }
+  if (ids.empty()) throw CLI::ValidationError(flag, "the list of token ids is empty");
+  return ids;
+}
+
+namespace {
+
+std::string read_descriptor(int descriptor, const std::string& name) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
+    if (count > 0) {
+      text.append(buffer, static_cast<size_t>(count));
+    } else if (count == 0) {
+      return text;
+    } else if (errno != EINTR) {
+      throw Error(ErrorKind::kIo, "{}: cannot be read: {}", name, std::strerror(errno));
+    }
+  }
+}
+
+struct Descriptor {
+  int value;
+  ~Descriptor() { ::close(value); }
+};
+
+}  // namespace
+
+std::string read_standard_input() { return read_descriptor(STDIN_FILENO, "standard input"); }
+
+std::string read_file(const std::string& path) {
+  if (path == "-") return read_standard_input();
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (opened < 0)
+    throw Error(errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot be opened: {}",
+                path, std::strerror(errno));
+  const Descriptor file{opened};
+  return read_descriptor(file.value, path);
+}
+
+size_t peak_memory() {
+  // Not getrusage(): its number is at least that of the process that started this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("VmHWM:")) continue;
+    return static_cast<size_t>(std::strtoull(line.c_str() + 6, nullptr, 10)) * 1024;
+  }
+  return 0;
+}
+
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\\') {
+      out += "\\\\";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,75 @@
+// cli.h: the verbs, and what they share.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "engine/model.h"
+
+namespace veery::cli {
+
+/// A verb gets what follows it on the command line. Throws CLI::ParseError for misuse, Error for a
+/// failure.
+using VerbFunction = void (*)(std::vector<std::string> arguments);
+struct Verb {
+  std::string_view name;
+  std::string_view summary;
+  VerbFunction run;
+};
+
+void run_verb(std::vector<std::string> arguments);
+void tokenize_verb(std::vector<std::string> arguments);
+void template_verb(std::vector<std::string> arguments);
+void logits_verb(std::vector<std::string> arguments);
+void perplexity_verb(std::vector<std::string> arguments);
+void bench_verb(std::vector<std::string> arguments);
+void plan_verb(std::vector<std::string> arguments);
+void show_verb(std::vector<std::string> arguments);
+
+/// The command line of one verb, in the look that all share. `example`: lines below the options.
+class Arguments : public CLI::App {
+ public:
+  Arguments(std::string_view verb, std::string description, std::string example);
+  /// Parses; prints the help and throws CLI::Success if that is asked for.
+  void read(std::vector<std::string> arguments);
+};
+
+/// Flags that several verbs have.
+struct ModelArguments {
+  std::string path;
+  int threads = 0;
+  int32_t context = 0;
+  bool exact = false;
+  bool json = false;
+
+  void add_path(Arguments& app, bool required = true);
+  void add_threads(Arguments& app);
+  void add_context(Arguments& app);
+  void add_exact(Arguments& app);
+  void add_json(Arguments& app, const std::string& what);
+  /// With a progress bar on standard error where that is a terminal.
+  Model load(LoadOptions options = {}) const;
+};
+
+/// Ids of "1,2,3". Throws CLI::ValidationError naming `flag`.
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag);
+
+/// The whole file; "-": standard input. Throws kNotFound or kIo.
+std::string read_file(const std::string& path);
+std::string read_standard_input();
+
+/// Highest resident set of this process so far, in bytes.
+size_t peak_memory();
+
+/// "1.5 GB", "312.4 MB": powers of ten.
+std::string human_bytes(double bytes);
+
+/// For tables: control characters and newlines written as escapes.
+std::string printable(std::string_view text);
+
+}  // namespace veery::cli

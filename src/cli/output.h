@@ -1,0 +1,28 @@
+// output.h: standard output that tells when it could not be written.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace veery::cli {
+
+class Output {
+ public:
+  /// Throws kIo, naming the reason, when the system refuses (disk full, pipe closed).
+  void write(std::string_view text);
+  void line(std::string_view text);
+  void json(const Json& value) { line(dump_json(value)); }
+  /// Must be called before the program ends; write() keeps what is little.
+  void flush();
+
+ private:
+  std::string held_;
+};
+
+Output& standard_output();
+
+/// For notes and summaries: trouble there is no failure.
+void write_error(std::string_view text);
+
+}  // namespace veery::cli

@@ -1,0 +1,96 @@
+// template.cc: `veery template`: a conversation as the model's chat template writes it.
+#include <chrono>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "engine/chat.h"
+#include "file/gguf.h"
+
+namespace veery::cli {
+namespace {
+
+// "2024-05-17T12:34:56" (or a date alone) as seconds since 1970 on a clock without a zone.
+int64_t parse_clock(const std::string& text) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
+  const int found = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &used);
+  auto rest = std::string_view(text).substr(static_cast<size_t>(used));
+  int more = 0;
+  const bool timed =
+      found == 3 && !rest.empty() && (rest[0] == 'T' || rest[0] == ' ') &&
+      std::sscanf(rest.data() + 1, "%2d:%2d:%2d%n", &hour, &minute, &second, &more) == 3;
+  if (timed) rest.remove_prefix(static_cast<size_t>(more) + 1);
+  const std::chrono::year_month_day date{std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  const bool valid = found == 3 && date.ok() && rest.empty() && hour >= 0 && hour < 24 &&
+                     minute >= 0 && minute < 60 && second >= 0 && second < 61;
+  if (!valid)
+    throw CLI::ValidationError("--now",
+                               fmt::format("'{}' is no time such as 2024-05-17T12:34:56", text));
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return days * int64_t{86400} + hour * 3600 + minute * 60 + second;
+}
+
+Json read_json(const std::string& path) { return parse_json(read_file(path), path); }
+
+}  // namespace
+
+void template_verb(std::vector<std::string> arguments) {
+  ModelArguments model;
+  std::string template_file, messages, tools, variables, now;
+  bool prompt = false;
+  Arguments app("template",
+                "Prints a conversation as the chat template of a model writes it, byte for byte.",
+                "  veery template model.gguf --messages chat.json --add-generation-prompt");
+  model.add_path(app, false);
+  auto* source = app.add_option("--template-file", template_file,
+                                "Use this template instead of that of a model")
+                     ->type_name("FILE");
+  app.add_option("--messages", messages, "JSON array of messages; -: standard input")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--tools", tools, "JSON array of tools")->type_name("FILE");
+  app.add_flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
+  app.add_option("--vars", variables, "JSON object of more variables, bos_token for example")
+      ->type_name("FILE");
+  app.add_option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56")
+      ->type_name("TIME");
+  model.add_json(app, "Print one JSON object: text");
+  app.read(std::move(arguments));
+  if (model.path.empty() == (source->count() == 0))
+    throw CLI::ValidationError("--template-file", model.path.empty()
+                                                      ? "this or MODEL is required"
+                                                      : "and MODEL exclude each other");
+  ChatTemplate::Options options;
+  if (!now.empty()) options.now = parse_clock(now);
+
+  Json special;
+  std::string text;
+  if (!model.path.empty()) {
+    const ModelFile file = open_gguf(model.path);
+    const auto found = file.metadata.text("tokenizer.chat_template");
+    if (!found)
+      throw Error(ErrorKind::kInput, "{}: the model has no chat template (tokenizer.chat_template)",
+                  model.path);
+    text = *found;
+    special = special_token_variables(*make_tokenizer(file));
+  } else {
+    text = read_file(template_file);
+  }
+  Json more = variables.empty() ? Json(Json::object()) : read_json(variables);
+  if (!more.is_object())
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an object", variables,
+                more.type_name());
+  if (!tools.empty()) more["tools"] = read_json(tools);
+  const ChatTemplate chat(text,
+                          model.path.empty() ? template_file : model.path + ": chat template");
+  const std::string rendered =
+      chat.render(template_variables(special, read_json(messages), prompt, more), options);
+  if (model.json) {
+    standard_output().json({{"text", rendered}});
+  } else {
+    standard_output().write(rendered);
+  }
+}
+
+}  // namespace veery::cli
