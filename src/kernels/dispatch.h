@@ -16,14 +16,15 @@ inline constexpr int kLanes = 16;           ///< rows of a weight panel, positio
 
 /// How the bytes of an operand lie.
 enum class Layout : uint8_t {
-  kNone,      ///< absent
-  kRowMajor,  ///< row r at data + r * stride bytes; blocks of quantised types as in the file
-  kPanels,    ///< weights: panels of 16 rows, kernels/cpu/panels.h; `stride` is bytes a panel
-  kKeyPages,  ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
+  kNone,        ///< absent
+  kRowMajor,    ///< row r at data + r * stride bytes; blocks of quantised types as in the file
+  kPanels,      ///< weights: panels of 16 rows, kernels/cpu/panels.h; `stride` is bytes a panel
+  kKeyPages,    ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
   kValuePages,  ///< pages of `stride` bytes: [kv_head][position][head_dim]
 };
 
-/// One input or output: a matrix, a weight or a cache. `rows` may be symbolic (kTokenRows, kOutputRows).
+/// One input or output: a matrix, a weight or a cache. `rows` may be symbolic (kTokenRows,
+/// kOutputRows).
 struct Operand {
   std::byte* data = nullptr;
   int64_t stride = 0;  ///< bytes
@@ -41,13 +42,15 @@ struct Operand {
 };
 
 /// Where the positions of one sequence lie in the caches of one group: position p is in page
-/// pages[(p / 256) % count]. A growing cache has as many entries as pages; a sliding window is a ring.
+/// pages[(p / 256) % count]. A growing cache has as many entries as pages; a sliding window is a
+/// ring.
 struct PageTable {
   const int32_t* pages = nullptr;
   int32_t count = 0;
 };
 
-/// All that varies between runs. The arrays stay where they are; the engine writes them before a run.
+/// All that varies between runs. The arrays stay where they are; the engine writes them before a
+/// run.
 struct Slots {
   int32_t rows = 0;     ///< tokens of this run
   int32_t outputs = 0;  ///< rows whose output is wanted
@@ -73,8 +76,8 @@ struct Worker {
 };
 
 struct Dispatch;
-/// Does this worker's share of the dispatch. All workers call it; a barrier follows. Never throws, allocates,
-/// locks or logs. Which worker computes an element must not change its bits.
+/// Does this worker's share of the dispatch. All workers call it; a barrier follows. Never throws,
+/// allocates, locks or logs. Which worker computes an element must not change its bits.
 using KernelFn = void (*)(const Dispatch&, const Slots&, const Worker&);
 
 struct Dispatch {
@@ -89,7 +92,8 @@ struct Dispatch {
   }
 };
 
-/// A way to carry out an op: up to three phases with a barrier after each, e.g. quantise the rows, then multiply.
+/// A way to carry out an op: up to three phases with a barrier after each, e.g. quantise the rows,
+/// then multiply.
 struct Kernel {
   std::string_view name;  ///< "linear_q4_1_vnni_row"
   std::array<KernelFn, 3> phases{};

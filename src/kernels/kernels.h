@@ -20,8 +20,8 @@ struct KernelChoice {
   bool exact = false;  ///< f32 activations for quantised weights
 };
 
-/// The kernel for `op` on operands of the types and layouts in `dispatch`. Falls back to the reference kernel;
-/// throws kUnsupported, naming op and types, if there is none.
+/// The kernel for `op` on operands of the types and layouts in `dispatch`. Falls back to the
+/// reference kernel; throws kUnsupported, naming op and types, if there is none.
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
 
 // Weights in panels (kernels/cpu/panels.h describes the layouts).
@@ -29,10 +29,10 @@ bool can_pack(DType type);
 size_t packed_bytes(DType type, int64_t rows, int64_t cols);
 /// Bytes of one panel of 16 rows.
 size_t panel_bytes(DType type, int64_t cols);
-/// Repacks the panels [first, last) from the file's bytes of the whole tensor. Panels are independent: call it from
-/// several threads.
-void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols, std::byte* target, int64_t first,
-                 int64_t last);
+/// Repacks the panels [first, last) from the file's bytes of the whole tensor. Panels are
+/// independent: call it from several threads.
+void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
+                 int64_t first, int64_t last);
 /// Decodes columns of one row of a weight of any layout to f32.
 void decode_row(const Operand& weight, int64_t row, float* out);
 

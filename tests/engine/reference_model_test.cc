@@ -83,7 +83,8 @@ TEST_P(Reference, ExactLogitsAndGreedyTokens) {
 TEST_P(Reference, GreedyTokensWithQuantisedActivations) {
   Model model(path(), {.context = 1024});
   Session session(model);
-  for (const Json& prompt : fixture()["prompts"]) {
+  const Json fixture = this->fixture();
+  for (const Json& prompt : fixture["prompts"]) {
     session.rewind(0);
     session.feed(prompt["ids"].get<std::vector<int32_t>>());
     expect_greedy(session, prompt, 0.25);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -49,8 +50,8 @@ inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed
 }
 
 struct QuantisedRow {
-  std::vector<int> q;
-  std::vector<float> scale;
+  std::vector<int> q, rest;         ///< rest: of loud blocks, else 0
+  std::vector<float> scale, finer;  ///< finer: of rest, 0 where there is none
 };
 
 inline float magnitude(const float* x, size_t n) {
@@ -82,10 +83,47 @@ inline QuantisedRow quantise(const std::vector<float>& x, size_t block) {
   return out;
 }
 
+/// A block of 32 whose largest magnitude is over 4 times the mean of those of all blocks has a
+/// second set of values: what is left over, in steps of scale / 254.
+inline void add_rest(const std::vector<float>& x, QuantisedRow& row) {
+  const size_t blocks = x.size() / 32;
+  float all = 0;
+  for (size_t b = 0; b < blocks; ++b) all += magnitude(&x[32 * b], 32);
+  row.rest.assign(x.size(), 0);
+  row.finer.assign(blocks, 0);
+  for (size_t b = 0; b < blocks; ++b) {
+    const float scale = row.scale[b];
+    if (!(magnitude(&x[32 * b], 32) > 4 * (all / static_cast<float>(blocks))) || scale <= 0)
+      continue;
+    row.finer[b] = scale / 254;
+    for (size_t i = 32 * b; i < 32 * b + 32; ++i) {
+      const float left = std::fma(-scale, static_cast<float>(row.q[i]), x[i]);
+      row.rest[i] = static_cast<int>(std::nearbyint(left * (254 / scale)));
+    }
+  }
+}
+
 inline float dot_block(const uint8_t* codes, int offset, const int* q, int n) {
   int sum = 0;
   for (int i = 0; i < n; ++i) sum += (codes[i] - offset) * q[i];
   return static_cast<float>(sum);
+}
+
+/// The bytes of a block of 32 and what is to be taken from each.
+template <typename Block>
+int codes_of(const Block& block, uint8_t* codes) {
+  if constexpr (std::is_same_v<Block, BlockQ8_0>) {
+    for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(block.qs[i] + 128);
+    return 128;
+  } else if constexpr (requires { block.qh; }) {
+    unpack_5bit(block.qs, block.qh, codes);
+    return requires { block.m; }
+    ? 0 : 16;
+  } else {
+    unpack_nibbles(block.qs, codes);
+    return requires { block.m; }
+    ? 0 : 8;
+  }
 }
 
 /// Blocks of 32: D and M of one row.
@@ -94,30 +132,34 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
   float d = 0;
   float m = 0;
   bool mins = false;
-  for (size_t b = 0; b < x.scale.size(); ++b) {
+  const auto block_at = [&](size_t b) {
     Block block;
     std::memcpy(&block, row + b * sizeof block, sizeof block);
-    uint8_t codes[32];
-    int offset = 0;
-    if constexpr (std::is_same_v<Block, BlockQ8_0>) {
-      for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(block.qs[i] + 128);
-      offset = 128;
-    } else if constexpr (requires { block.qh; }) {
-      unpack_5bit(block.qs, block.qh, codes);
-      offset = 16;
-    } else {
-      unpack_nibbles(block.qs, codes);
-      offset = 8;
-    }
+    return block;
+  };
+  uint8_t codes[32];
+  for (size_t b = 0; b < x.scale.size(); ++b) {
+    const Block block = block_at(b);
+    const int offset = codes_of(block, codes);
     const int* q = x.q.data() + 32 * b;
     if constexpr (requires { block.m; }) {
-      offset = 0;
       mins = true;
-      int sum = 0;
-      for (int i = 0; i < 32; ++i) sum += q[i];
-      m = std::fma(f16_to_f32(block.m), x.scale[b] * static_cast<float>(sum), m);
+      const int sum = std::accumulate(q, q + 32, 0);
+      float moment = x.scale[b] * static_cast<float>(sum);
+      if (x.finer[b] > 0) {
+        const int* rest = x.rest.data() + 32 * b;
+        moment += x.finer[b] * static_cast<float>(std::accumulate(rest, rest + 32, 0));
+      }
+      m = std::fma(f16_to_f32(block.m), moment, m);
     }
     d = std::fma(f16_to_f32(block.d) * x.scale[b], dot_block(codes, offset, q, 32), d);
+  }
+  for (size_t b = 0; b < x.scale.size(); ++b) {
+    if (!(x.finer[b] > 0)) continue;
+    const Block block = block_at(b);
+    const int offset = codes_of(block, codes);
+    d = std::fma(f16_to_f32(block.d) * x.finer[b], dot_block(codes, offset, &x.rest[32 * b], 32),
+                 d);
   }
   return mins ? d + m : d;
 }
@@ -165,7 +207,8 @@ inline float contract(DType type, const std::byte* row, const std::vector<float>
     for (size_t k = 0; k < x.size(); ++k) y = std::fma(x[k], w[k], y);
     return y;
   }
-  const QuantisedRow q = quantise(x, is_super(type) ? 256 : 32);
+  QuantisedRow q = quantise(x, is_super(type) ? 256 : 32);
+  if (!is_super(type)) add_rest(x, q);
   const auto none = [](const auto&, int) { return 0; };
   const auto scale6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, false); };
   const auto min6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, true); };

@@ -12,12 +12,27 @@ inline constexpr int kSmallGroupRows = 4;
 
 constexpr int group_width(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : kGroupRows; }
 
+/// A block of 32 that is far louder than its row: there 8 bits would lose what the other blocks
+/// say. It has a second set of values, what the first one left over.
+struct LoudBlock {
+  int32_t block;
+  float scale;
+  int32_t sum;
+  int8_t rest[32];
+};
+/// A block is loud if its largest magnitude is over kLoud times the mean of those of all blocks of
+/// its row.
+inline constexpr float kLoud = 4;
+constexpr int64_t loud_limit(int64_t blocks) { return blocks / 4 + 1; }
+
 /// One group of w rows. Only the arrays of its kind are set.
 struct ActivationGroup {
-  int8_t* quads = nullptr;   ///< [cols / 4][w][4]: values / scale, within +-127
-  float* scale = nullptr;    ///< [blocks][w]
-  float* moment = nullptr;   ///< kPer32: [blocks][w] scale * float(sum)
-  int32_t* start = nullptr;  ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
+  int8_t* quads = nullptr;    ///< [cols / 4][w][4]: values / scale, within +-127
+  float* scale = nullptr;     ///< [blocks][w]
+  float* moment = nullptr;    ///< kPer32: [blocks][w] scale * float(sum)
+  int32_t* start = nullptr;   ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
+  int32_t* extra = nullptr;   ///< kPer32: [w] number of loud blocks
+  LoudBlock* loud = nullptr;  ///< kPer32: [loud_limit(blocks)][w] in order
   int32_t* shift = nullptr;  ///< kPer256: [cols / 32][w], 0 to 3: a value is scale * 2^shift * quad
   int16_t* sums = nullptr;   ///< kPer256: [cols / 16][w], of 16 values, shifted
   int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values, shifted
@@ -33,7 +48,9 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
   switch (kind) {
     case Activations::kFloat: return round_up(cols * 4, 64);
-    case Activations::kPer32: return round_up(cols + cols / 32 * 20, 64);
+    case Activations::kPer32:
+      return round_up(
+          cols + cols / 32 * 20 + 4 + loud_limit(cols / 32) * int64_t{sizeof(LoudBlock)}, 64);
     case Activations::kPer256:
       return round_up(cols + cols / 256 * 4 + cols / 32 * 4 + cols / 16 * 2 + cols / 32 * 2, 64);
   }
@@ -53,6 +70,8 @@ inline ActivationGroup activation_group(Activations kind, std::byte* base, int64
       take(g.scale, cols / 32);
       take(g.moment, cols / 32);
       take(g.start, cols / 32 * 3);
+      take(g.extra, 1);
+      take(g.loud, loud_limit(cols / 32));
       break;
     case Activations::kPer256:
       take(g.quads, cols);

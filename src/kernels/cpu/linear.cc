@@ -48,6 +48,9 @@ void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t
     if (p.wants[1]) quantise_per32(row, p.cols, forms[1], w, r);
     if (p.wants[2]) quantise_per256(row, p.cols, forms[2], w, r);
   }
+  // Rows that only fill up the group are computed and dropped; what they hold must still be in
+  // bounds.
+  for (int r = rows; r < w && p.wants[1]; ++r) forms[1].extra[r] = 0;
 }
 
 // For each row the largest output of each lane, over the panels of one worker.

@@ -13,6 +13,10 @@ namespace veery {
 /// each 32 of them, as often as their own largest magnitude needs) and b the blocks in order, all
 /// in f32:
 ///   blocks of 32   D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
+///                  where a block is over 4 times louder than the mean of its row's blocks, what
+///                  its qa leave over is quantised again, in steps of sa / 254: after all blocks D
+///                  = fma(d sa / 254, float(sum qw qrest), D), and sa / 254 float(sum qrest) is
+///                  added to the second factor of M
 ///   K types        t = sum scale (sum qw qa), z = sum min (sum qa) over the sub-blocks, integers;
 ///                  D = fma(d sa, float(t), D), M = fma(dmin sa, float(z), M), y = D - M
 ///   F32, F16, BF16, and quantised types with choice.exact (decoded as dtype/decode.h):

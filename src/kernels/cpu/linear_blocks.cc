@@ -18,6 +18,21 @@ HWY_INLINE I32 dot(I32 acc, I32 u, I32 s) {
     return dot4(acc, u, s);
 }
 
+// Adds what the loud blocks of row r left over to D. vector(b, j) is vector j of block b as bytes.
+template <int kOffset, typename Vector, typename ScaleOf>
+HWY_INLINE F32 add_rest(F32 d, const ActivationGroup& g, int rows, int r, Vector vector,
+                        ScaleOf scale) {
+  for (int32_t e = 0; e < g.extra[r]; ++e) {
+    const LoudBlock& loud = g.loud[e * rows + r];
+    I32 c = set(-kOffset * loud.sum);
+    unroll<8>([&](auto j) {
+      c = dot<kOffset == 128>(c, vector(loud.block, j), quad(loud.rest + 4 * j()));
+    });
+    d = fma(mul(scale(loud.block), set(loud.scale)), to_float(c), d);
+  }
+  return d;
+}
+
 template <typename T, int R>
 void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
             float* y) {
@@ -50,7 +65,18 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
       for (int r = 0; r < R; ++r) m[r] = fma(min, set(g.moment[b * R + r]), m[r]);
     }
   }
-  for (int r = 0; r < R; ++r) store(y + 16 * r, T::kMin != 0 ? add(d[r], m[r]) : d[r]);
+  const auto* first = reinterpret_cast<const uint8_t*>(panel);
+  const auto vector = [&](int64_t b, auto j) {
+    I32 low;
+    I32 high;
+    T::template vectors<j() % 4>(first + b * kUnit, low, high);
+    return j() < 4 ? low : high;
+  };
+  const auto scale_of = [&](int64_t b) { return load_f16(first + b * kUnit + T::kScale); };
+  for (int r = 0; r < R; ++r) {
+    d[r] = add_rest<T::kOffset>(d[r], g, R, r, vector, scale_of);
+    store(y + 16 * r, T::kMin != 0 ? add(d[r], m[r]) : d[r]);
+  }
 }
 
 // Expanded: for each block 8 vectors of bytes, d as 16 f32, m as 16 f32 where there is one.
@@ -126,8 +152,14 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
   for (int p = 0; p < P; ++p) {
     float* out = y + p * R * 16;
     if constexpr (kMin) moments<R>(panel[p], g, blocks, out);
+    const auto vector = [&](int64_t b, auto j) {
+      return load_int(panel[p] + b * kUnit + 64 * j());
+    };
+    const auto scale_of = [&](int64_t b) {
+      return load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
+    };
     for (int r = 0; r < R; ++r) {
-      const F32 v = load(d + (p * R + r) * 16);
+      const F32 v = add_rest<kOffset>(load(d + (p * R + r) * 16), g, R, r, vector, scale_of);
       store(out + 16 * r, kMin ? add(v, load(out + 16 * r)) : v);
     }
   }

@@ -69,22 +69,47 @@ HWY_INLINE Scale scale_for(float largest) {
   return {tiny ? 0.0F : largest / 127.0F, tiny ? 0.0F : 127.0F / largest};
 }
 
+/// The values of a block that 8 bits leave over.
+HWY_INLINE float add_loud(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float scale, LoudBlock& out) {
+  const F32 minus = set(-scale);
+  const F32 inverse = set(254.0F / scale);
+  const I32 r0 = to_int(mul(fma(minus, to_float(q0), v0), inverse));
+  const I32 r1 = to_int(mul(fma(minus, to_float(q1), v1), inverse));
+  out.block = static_cast<int32_t>(b);
+  out.scale = scale / 254.0F;
+  out.sum = sum(add(r0, r1));
+  store_i8(out.rest, r0);
+  store_i8(out.rest + 16, r1);
+  return out.scale * static_cast<float>(out.sum);
+}
+
 /// Quantises a row to row r of a group of w rows.
 HWY_INLINE void quantise_per32(const Row& row, int64_t cols, const ActivationGroup& g, int w,
                                int r) {
   const int64_t blocks = cols / 32;
+  float all = 0;
   for (int64_t b = 0; b < blocks; ++b) {
+    const float largest = max_of(max(abs(row.at(32 * b)), abs(row.at(32 * b + 16))));
+    g.scale[b * w + r] = largest;
+    all += largest;
+  }
+  const float loud = kLoud * (all / static_cast<float>(blocks));
+  g.extra[r] = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t at = b * w + r;
     const F32 v0 = row.at(32 * b);
     const F32 v1 = row.at(32 * b + 16);
-    const Scale s = scale_for(max_of(max(abs(v0), abs(v1))));
+    const float largest = g.scale[at];
+    const Scale s = scale_for(largest);
     const I32 q0 = to_int(mul(v0, set(s.inverse)));
     const I32 q1 = to_int(mul(v1, set(s.inverse)));
     store_quads(q0, w, g.quads + (8 * b * w + r) * 4);
     store_quads(q1, w, g.quads + ((8 * b + 4) * w + r) * 4);
     const int32_t total = sum(add(q0, q1));
-    const int64_t at = b * w + r;
     g.scale[at] = s.scale;
     g.moment[at] = s.scale * static_cast<float>(total);
+    if (largest > loud && s.scale > 0 && g.extra[r] < loud_limit(blocks))
+      g.moment[at] += add_loud(v0, v1, q0, q1, b, s.scale, g.loud[g.extra[r]++ * w + r]);
     g.start[at] = -8 * total;
     g.start[blocks * w + at] = -16 * total;
     g.start[2 * blocks * w + at] = -128 * total;
