@@ -55,6 +55,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   const Array logits = find_architecture(config_.architecture).define(trace, config_);
   logits_ = logits.id();
   argmax_ = veery::argmax(logits).id();
+  file_.release_all();  // the vocabulary has been copied
   params_.load(file_, graph_, pool_, options.progress);
   load_seconds_ = seconds_now() - start;
 }

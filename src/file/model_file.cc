@@ -99,6 +99,10 @@ const TensorView& ModelFile::at(std::string_view name) const {
   return *tensor;
 }
 
+void ModelFile::release_all() const {
+  for (const auto& mapping : mappings) mapping->release(mapping->bytes());
+}
+
 void ModelFile::release(const TensorView& tensor, size_t begin, size_t bytes) const {
   for (const auto& mapping : mappings) {
     const std::span<const std::byte> whole = mapping->bytes();

@@ -66,6 +66,8 @@ class ModelFile {
   const TensorView& at(std::string_view name) const;
   /// Drops the pages of a tensor that has been copied elsewhere from resident memory.
   void release(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX) const;
+  /// The same for everything, metadata included.
+  void release_all() const;
 };
 
 }  // namespace veery

@@ -16,9 +16,9 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-Memory::Memory(size_t size) : size_(size) {
+Memory::Memory(size_t size, bool sparse) : size_(size) {
   if (size == 0) return;
-  const size_t alignment = size >= kHugePage ? kHugePage : 4096;
+  const size_t alignment = size >= kHugePage && !sparse ? kHugePage : 4096;
   mapped_ = size + alignment;
   mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -10,7 +10,9 @@ class Memory {
  public:
   Memory() = default;
   /// Throws kLimit with the size if the system refuses.
-  explicit Memory(size_t size);
+  /// `sparse`: only parts will be touched, so pages stay small and what is not touched costs
+  /// nothing.
+  explicit Memory(size_t size, bool sparse = false);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();

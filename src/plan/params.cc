@@ -82,6 +82,7 @@ void fill(const ModelFile& file, const Entry& entry, const Operand& operand, Thr
                 first, last);
     file.release(tensor, begin, bytes);
   });
+  file.release(tensor);  // the pages that two pieces share, and those that the system mapped ahead
 }
 
 }  // namespace

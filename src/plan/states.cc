@@ -49,7 +49,7 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options) : option
     total += aligned(static_cast<size_t>(page) *
                      static_cast<size_t>(groups_[static_cast<size_t>(group)].pages));
   }
-  memory_ = Memory(total);
+  memory_ = Memory(total, true);
   for (const auto& [name, offset] : places) operands_[name].data = memory_.data() + offset;
 }
 
