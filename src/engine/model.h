@@ -18,7 +18,7 @@ namespace veery {
 struct LoadOptions {
   int threads = 0;      ///< 0: the cores this process may use
   int32_t context = 0;  ///< positions of a session; 0: the model's, at most 4096
-  int32_t chunk = 512;  ///< most tokens of one run of a prompt
+  int32_t chunk = 256;  ///< most tokens of one run of a prompt
   bool exact = false;   ///< f32 activations and an f32 cache
   bool fuse = true;
   std::optional<DType> cache;    ///< kF16 or kF32; absent: f16, f32 if exact

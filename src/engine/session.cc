@@ -10,7 +10,7 @@ namespace {
 
 // Plans are made for these numbers of rows; a run takes the smallest that holds it. Few rows have
 // kernels of their own.
-constexpr int64_t kBuckets[] = {1, 4, 16, 64, 512};
+constexpr int64_t kBuckets[] = {1, 4, 16, 64, 256, 512};
 constexpr int32_t kAllOutputsChunk =
     64;  // bounds the memory of logits that are wanted for every row
 

@@ -33,7 +33,7 @@ class Emitter {
       if (needed_[index(id)] && !is_leaf(graph_[id]) && !is_view(graph_[id])) choose(id);
     lifetimes();
     const Placement placement = place(lifetimes_);
-    arena = Memory(placement.bytes);
+    arena = Memory(placement.bytes, true);
     bind(arena.data(), placement);
     return finish(placement.bytes);
   }

@@ -17,7 +17,7 @@ Plan::Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding
   roots_ = std::move(emitted.roots);
   // A line between workers: neighbours must not share one.
   scratch_stride_ = emitted.scratch_bytes + kAlignment;
-  scratch_ = Memory(scratch_stride_ * static_cast<size_t>(binding.pool->size()));
+  scratch_ = Memory(scratch_stride_ * static_cast<size_t>(binding.pool->size()), true);
 }
 
 void Plan::run() noexcept {
