@@ -74,7 +74,9 @@ size_t cache_bytes(const DecoderConfig& config, int32_t context, DType type) {
   Graph graph;
   Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
   find_architecture(config.architecture).define(trace, config);
-  return StateStore(graph, {.dtype = type, .context = context, .rows = std::min(LoadOptions{}.chunk, context)})
+  return StateStore(
+             graph,
+             {.dtype = type, .context = context, .rows = std::min(LoadOptions{}.chunk, context)})
       .bytes();
 }
 
