@@ -25,14 +25,18 @@ StopFilter::StopFilter(std::vector<std::string> stops) : stops_(std::move(stops)
 std::string StopFilter::push(std::string_view text) {
   if (stopped_) return {};
   held_ += text;
-  size_t first = std::string::npos;
+  // The one that is complete first, however the text is cut into pieces.
+  size_t begin = std::string::npos, end = std::string::npos;
   size_t keep = 0;
   for (const std::string& stop : stops_) {
-    first = std::min(first, held_.find(stop));
     keep = std::max(keep, partial_match(held_, stop));
+    const size_t found = held_.find(stop);
+    if (found == std::string::npos || found + stop.size() > end) continue;
+    begin = found + stop.size() < end ? found : std::min(begin, found);
+    end = found + stop.size();
   }
-  stopped_ = first != std::string::npos;
-  std::string out = held_.substr(0, stopped_ ? first : held_.size() - keep);
+  stopped_ = end != std::string::npos;
+  std::string out = held_.substr(0, stopped_ ? begin : held_.size() - keep);
   held_ = stopped_ ? std::string() : held_.substr(out.size());
   return out;
 }

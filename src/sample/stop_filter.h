@@ -16,7 +16,8 @@ class StopFilter {
   std::string push(std::string_view text);
   /// What was held back, at the end of the text.
   std::string finish();
-  /// A stop string was seen; it and all that follows is dropped. The earliest in the text counts.
+  /// A stop string was seen; it and all that follows is dropped. The one that is complete first
+  /// counts, of those that end together the longest.
   bool stopped() const { return stopped_; }
 
  private:

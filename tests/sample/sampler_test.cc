@@ -1,0 +1,256 @@
+#include "sample/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// Filters switched off; each test switches on what it is about.
+SamplerOptions plain(float temperature = 1) {
+  SamplerOptions options;
+  options.top_p = 1;
+  options.min_p = 0;
+  options.top_k = 0;
+  options.temperature = temperature;
+  return options;
+}
+
+std::vector<float> random_logits(size_t count, uint64_t seed, float spread = 2) {
+  Random random(seed);
+  std::vector<float> logits(count);
+  for (float& logit : logits) logit = spread * random.normal();
+  return logits;
+}
+
+std::vector<double> softmax(const std::vector<double>& logits) {
+  const double best = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p;
+  for (double logit : logits) p.push_back(std::exp(logit - best));
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+/// The distribution that the documents describe, filter after filter on a sorted list.
+std::vector<double> expected(const std::vector<float>& logits, const SamplerOptions& o) {
+  const std::vector<double> p = softmax({logits.begin(), logits.end()});
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::vector<size_t> kept;
+  double sum = 0;
+  for (size_t id : order) {  // top-p
+    if (o.top_p < 1 && !kept.empty() && sum >= o.top_p) break;
+    kept.push_back(id);
+    sum += p[id];
+  }
+  std::erase_if(kept, [&](size_t id) { return p[id] < o.min_p * p[order[0]] * (1 - 1e-6); });
+  if (o.top_k > 0) kept.resize(std::min(kept.size(), static_cast<size_t>(o.top_k)));
+  std::vector<double> result(logits.size(), 0);
+  sum = 0;
+  for (size_t id : kept)
+    sum += result[id] = std::exp((logits[id] - logits[order[0]]) / double{o.temperature});
+  for (double& value : result) value /= sum;
+  return result;
+}
+
+std::vector<int> draw(const std::vector<float>& logits, const SamplerOptions& options, int times) {
+  Sampler sampler(options);
+  std::vector<int> counts(logits.size(), 0);
+  for (int i = 0; i < times; ++i) ++counts[static_cast<size_t>(sampler.sample(logits, {}))];
+  return counts;
+}
+
+/// Expects nothing outside of the support, and a chi-square below its 99.99 % quantile (Wilson and
+/// Hilferty).
+void expect_distribution(const std::vector<float>& logits, const SamplerOptions& options) {
+  constexpr int kDraws = 40000;
+  const std::vector<double> p = expected(logits, options);
+  const std::vector<int> counts = draw(logits, options, kDraws);
+  double chi = 0, rest_p = 0, rest_count = 0;
+  int cells = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] == 0) {
+      EXPECT_EQ(counts[i], 0) << "token " << i << " was filtered out";
+    } else if (p[i] * kDraws < 8) {  // too rare to be a cell of its own
+      rest_p += p[i];
+      rest_count += counts[i];
+    } else {
+      chi += std::pow(counts[i] - p[i] * kDraws, 2) / (p[i] * kDraws);
+      ++cells;
+    }
+  }
+  if (rest_p * kDraws >= 8) {
+    chi += std::pow(rest_count - rest_p * kDraws, 2) / (rest_p * kDraws);
+    ++cells;
+  }
+  ASSERT_GT(cells, 1);
+  const double freedom = cells - 1;
+  const double a = 2 / (9 * freedom);
+  EXPECT_LT(chi, freedom * std::pow(1 - a + 3.72 * std::sqrt(a), 3)) << cells << " cells";
+}
+
+TEST(Argmax, TakesTheLowestAmongEqualsAndNeverNan) {
+  EXPECT_EQ(argmax(std::vector<float>{1, 3, 3, 2}), 1);
+  EXPECT_EQ(argmax(std::vector<float>{kNan, -5, kNan}), 1);
+  EXPECT_EQ(argmax(std::vector<float>{-kInf, -kInf}), 0);
+  EXPECT_THROW(argmax(std::vector<float>{kNan, kNan}), Error);
+  EXPECT_THROW(argmax({}), Error);
+}
+
+TEST(LogSumExp, IsExactWhereExpOverflows) {
+  EXPECT_NEAR(log_sum_exp(std::vector<float>{1000, 1000}), 1000 + std::log(2.0), 1e-9);
+  EXPECT_NEAR(log_sum_exp(std::vector<float>{-1000, -1001}), -1000 + std::log1p(std::exp(-1.0)),
+              1e-9);
+}
+
+TEST(Sampler, DrawsFromTheSoftmax) { expect_distribution(random_logits(37, 1), plain()); }
+
+TEST(Sampler, TemperatureSharpensAndFlattens) {
+  expect_distribution(random_logits(37, 2), plain(0.5F));
+  expect_distribution(random_logits(37, 2), plain(3));
+}
+
+TEST(Sampler, EachFilterKeepsWhatTheDocumentsSay) {
+  const auto logits = random_logits(101, 3);
+  SamplerOptions options = plain();
+  options.top_p = 0.7F;
+  expect_distribution(logits, options);
+  options = plain();
+  options.min_p = 0.1F;
+  expect_distribution(logits, options);
+  options = plain();
+  options.top_k = 7;
+  expect_distribution(logits, options);
+}
+
+TEST(Sampler, FiltersActBeforeTemperatureAndOnTheWholeMass) {
+  for (uint64_t seed = 10; seed < 16; ++seed) {
+    const auto logits = random_logits(61, seed, 1.5F);
+    SamplerOptions options = plain(seed % 2 == 0 ? 0.6F : 1.7F);
+    options.seed = seed;
+    options.top_p = 0.8F;
+    options.min_p = 0.08F;
+    options.top_k = 12;
+    expect_distribution(logits, options);
+  }
+}
+
+TEST(Sampler, TopPWorksBeyondItsFirstSortedPiece) {
+  // Nearly uniform: 95 % of the mass are 950 tokens.
+  auto logits = random_logits(1000, 4, 0.001F);
+  SamplerOptions options = plain();
+  options.top_p = 0.95F;
+  const auto counts = draw(logits, options, 60000);
+  const auto p = expected(logits, options);
+  const auto drawn = std::count_if(counts.begin(), counts.end(), [](int n) { return n > 0; });
+  const auto allowed = std::count_if(p.begin(), p.end(), [](double value) { return value > 0; });
+  EXPECT_EQ(drawn, allowed);
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] == 0) {
+      EXPECT_EQ(counts[i], 0) << i;
+    }
+  }
+}
+
+TEST(Sampler, ExtremesKeepTheBestToken) {
+  const auto logits = random_logits(50, 5);
+  const int32_t best = argmax(logits);
+  for (auto change :
+       {+[](SamplerOptions& o) { o.top_p = 0; }, +[](SamplerOptions& o) { o.min_p = 1; },
+        +[](SamplerOptions& o) { o.top_k = 1; }, +[](SamplerOptions& o) { o.temperature = 1e-30F; },
+        +[](SamplerOptions& o) { o.temperature = 0; }}) {
+    SamplerOptions options = plain();
+    change(options);
+    Sampler sampler(options);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(sampler.sample(logits, {}), best);
+  }
+}
+
+TEST(Sampler, NanAndInfinityAreNeverDrawnByAccident) {
+  Sampler sampler(plain());
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(sampler.sample(std::vector<float>{kNan, 1, -kInf, kNan}, {}), 1);
+    EXPECT_EQ(sampler.sample(std::vector<float>{3, kInf, 5}, {}), 1);
+  }
+}
+
+TEST(Sampler, SameSeedSameTokens) {
+  const auto logits = random_logits(300, 6);
+  SamplerOptions options;
+  options.temperature = 2;
+  options.min_p = 0;
+  const auto sequence = [&](uint64_t seed) {
+    options.seed = seed;
+    Sampler sampler(options);
+    std::vector<int32_t> ids;
+    for (int i = 0; i < 40; ++i) ids.push_back(sampler.sample(logits, {}));
+    return ids;
+  };
+  EXPECT_EQ(sequence(7), sequence(7));
+  EXPECT_NE(sequence(7), sequence(8));
+}
+
+SamplerOptions penalty(float value, int32_t last = 64) {
+  SamplerOptions options = plain(0);
+  options.repeat_penalty = value;
+  options.repeat_last_n = last;
+  return options;
+}
+
+TEST(RepeatPenalty, DividesPositiveAndMultipliesNegativeLogitsOnce) {
+  const std::vector<float> positive{4, 2.5F, 1.5F};
+  // 4 / 2 = 2 < 2.5; were the repeated token counted twice, 4 / 4 = 1 < 1.5 would not change the
+  // answer, so:
+  EXPECT_EQ(Sampler(penalty(2)).sample(positive, std::vector<int32_t>{0, 0, 0}), 1);
+  EXPECT_EQ(Sampler(penalty(1.5F)).sample(positive, std::vector<int32_t>{0, 0, 0}),
+            0);  // 2.67, not 1.19
+  const std::vector<float> negative{-1, -1.5F, -4};
+  EXPECT_EQ(Sampler(penalty(2)).sample(negative, std::vector<int32_t>{0}), 1);
+  EXPECT_EQ(Sampler(penalty(1.4F)).sample(negative, std::vector<int32_t>{0}), 0);
+}
+
+TEST(RepeatPenalty, OnlyAboveOneAndOnlyRecentTokens) {
+  const std::vector<float> logits{4, 3.9F};
+  const std::vector<int32_t> history{1, 0, 1, 1};
+  EXPECT_EQ(Sampler(penalty(0.5F)).sample(logits, std::vector<int32_t>{1}), 0);
+  EXPECT_EQ(Sampler(penalty(2, 2)).sample(logits, history), 0);  // the 0 is further back
+  EXPECT_EQ(Sampler(penalty(2, 0)).sample(logits, std::vector<int32_t>{0}), 0);
+  EXPECT_EQ(Sampler(penalty(2, -1)).sample(std::vector<float>{4, 3.9F, 2.2F}, history), 2);
+  EXPECT_TRUE(Sampler(penalty(1)).greedy());
+  EXPECT_TRUE(Sampler(penalty(2, 0)).greedy());
+  EXPECT_FALSE(Sampler(penalty(2)).greedy());
+}
+
+TEST(Sampler, RefusesOptionsOutOfRangeByName) {
+  const auto message = [](auto change) {
+    SamplerOptions options;
+    change(options);
+    try {
+      Sampler sampler(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message([](auto& o) { o.temperature = -1; }).find("temperature"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.temperature = kNan; }).find("temperature"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.top_p = 1.01F; }).find("top_p"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.min_p = -0.1F; }).find("min_p"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.repeat_penalty = -1; }).find("repeat_penalty"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace veery
