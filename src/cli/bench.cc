@@ -124,7 +124,7 @@ void bench_verb(std::vector<std::string> arguments) {
                        int least) {
     app.add_option(option, value, what)
         ->type_name("N")
-        ->check(CLI::Range(least, 1 << 24))
+        ->check(in_range(least, 1 << 24))
         ->capture_default_str();
   };
   flags.add_path(app);

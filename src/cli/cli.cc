@@ -13,41 +13,86 @@
 
 namespace veery::cli {
 
+namespace {
+
+// One look: "-n,--predict N    Most tokens ... [-1]".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string type = option->get_type_size() != 0 ? option->get_type_name() : "";
+    return type.empty() ? "" : " " + type;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string value = option->get_default_str();
+    return option->get_description() + (value.empty() ? "" : fmt::format(" [{}]", value));
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return "\n" + CLI::Formatter::make_usage(app, std::move(name));
+  }
+};
+
+}  // namespace
+
 Arguments::Arguments(std::string_view verb, std::string description, std::string example)
     : CLI::App(std::move(description), fmt::format("veery {}", verb)) {
-  get_formatter()->column_width(30);
-  get_formatter()->label("REQUIRED", "");
+  auto look = std::make_shared<HelpFormatter>();
+  look->column_width(32);
+  formatter(std::move(look));
   set_help_flag("-h,--help", "Print this help and leave");
-  footer("\nExample:\n" + std::move(example));
+  footer("Example:\n" + std::move(example));
+  allow_extras();  // told by read(), which says what is unknown before what is missing
 }
 
 void Arguments::read(std::vector<std::string> arguments) {
+  const auto check_known = [this] {
+    if (const auto unknown = remaining(); !unknown.empty())
+      throw CLI::ParseError(fmt::format("unknown argument '{}'", unknown.front()), 2);
+  };
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
-    standard_output().write(help());
+    std::string text = help();
+    if (const size_t at = text.find("[MODEL]"); requires_model_ && at != std::string::npos)
+      text.replace(at, 7, "MODEL");
+    for (size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
+    standard_output().write(text);
     throw CLI::Success();
+  } catch (const CLI::RequiredError&) {
+    check_known();
+    throw;
   }
+  check_known();
+  if (requires_model_ && (*this)["--model"]->count() == 0)
+    throw CLI::ParseError("MODEL is required: the path of a GGUF file", 2);
+}
+
+CLI::Validator in_range(double low, double high) {
+  return CLI::Validator(
+      [low, high](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return {};
+        return fmt::format("'{}' is no number from {} to {}", text, low, high);
+      },
+      "");
 }
 
 void ModelArguments::add_path(Arguments& app, bool required) {
-  app.add_option("-m,--model,MODEL", path, "GGUF file (as the first argument or after -m)")
-      ->type_name("FILE")
-      ->required(required);
+  app.add_option("-m,--model,MODEL", path, "GGUF file")->type_name("FILE");
+  if (required) app.require_model();
 }
 
 void ModelArguments::add_threads(Arguments& app) {
   app.add_option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
       ->type_name("N")
-      ->check(CLI::Range(0, 1024))
+      ->check(in_range(0, 1024))
       ->capture_default_str();
 }
 
 void ModelArguments::add_context(Arguments& app) {
   app.add_option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 30))
+      ->check(in_range(0, 1 << 30))
       ->capture_default_str();
 }
 

@@ -37,7 +37,14 @@ class Arguments : public CLI::App {
   Arguments(std::string_view verb, std::string description, std::string example);
   /// Parses; prints the help and throws CLI::Success if that is asked for.
   void read(std::vector<std::string> arguments);
+  void require_model() { requires_model_ = true; }
+
+ private:
+  bool requires_model_ = false;
 };
+
+/// A check of a number whose message says the range; without a mark in the help.
+CLI::Validator in_range(double low, double high);
 
 /// Flags that several verbs have.
 struct ModelArguments {

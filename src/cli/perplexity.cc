@@ -20,7 +20,7 @@ void perplexity_verb(std::vector<std::string> arguments) {
   app.add_option("-f,--file", file, "The text; -: standard input")->type_name("FILE")->required();
   app.add_option("-c,--ctx-size", flags.context, "Tokens of a window")
       ->type_name("N")
-      ->check(CLI::Range(4, 1 << 30))
+      ->check(in_range(4, 1 << 30))
       ->capture_default_str();
   flags.add_threads(app);
   flags.add_exact(app);

@@ -159,16 +159,16 @@ void plan_verb(std::vector<std::string> arguments) {
   flags.add_path(app);
   app.add_option("--rows", settings.rows, "Tokens of the run")
       ->type_name("N")
-      ->check(CLI::Range(1, 512))
+      ->check(in_range(1, 512))
       ->capture_default_str();
   app.add_flag("--profile", settings.profile, "Measure time, GB/s and GFLOP/s of each row");
   app.add_option("-d,--depth", settings.depth, "Tokens in the cache before the run")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 24))
+      ->check(in_range(0, 1 << 24))
       ->capture_default_str();
   app.add_option("-r,--repetitions", settings.repetitions, "Runs that --profile takes the mean of")
       ->type_name("N")
-      ->check(CLI::Range(1, 100000))
+      ->check(in_range(1, 100000))
       ->capture_default_str();
   app.add_flag("--unfused", unfused, "The table before fusion");
   flags.add_threads(app);

@@ -38,7 +38,6 @@ void add_input(Arguments& app, Flags& flags) {
                   ->group("Prompt");
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
-  for (CLI::Option* option : {text, file, ids}) option->option_text(option->get_type_name());
   app.add_option("--system", flags.system, "System message (also written -sys)")
       ->type_name("TEXT")
       ->group("Prompt");
@@ -51,13 +50,13 @@ void add_sampling(Arguments& app, Flags& flags) {
                        const char* type) {
     return app.add_option(name, value, what)->type_name(type)->group("Choice of tokens");
   };
-  const CLI::Range positive(0.0, 1e9, "POSITIVE");
+  const CLI::Validator positive = in_range(0, 1e9);
   add("--temp", flags.temperature, "Temperature; 0: always the most probable token [0.8]", "T")
       ->check(positive);
   add("--top-p", flags.top_p, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(in_range(0.0, 1.0));
   add("--min-p", flags.min_p, "Keep tokens this probable relative to the best; 0: off [0.05]", "P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(in_range(0.0, 1.0));
   add("--top-k", flags.top_k, "Keep the K most probable tokens; 0: off [40]", "K");
   add("--repeat-penalty", flags.repeat_penalty, "Make recent tokens less likely; 1: off [1]", "R")
       ->check(positive);
