@@ -30,9 +30,10 @@ struct PanelKernels {
 };
 
 // Null where the family does not know the type.
-const PanelKernels* block_kernels(Target target, DType type);  ///< blocks of 32
-const PanelKernels* super_kernels(Target target, DType type);  ///< K types
-const PanelKernels* float_kernels(Target target, DType type);  ///< F32, F16, BF16
-const PanelKernels* exact_kernels(Target target, DType type);  ///< quantised weights, f32 rows
+const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32
+const PanelKernels* super_16_kernels(Target target, DType type);  ///< Q2_K, Q3_K, Q6_K
+const PanelKernels* super_32_kernels(Target target, DType type);  ///< Q4_K, Q5_K
+const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, BF16
+const PanelKernels* exact_kernels(Target target, DType type);     ///< quantised weights, f32 rows
 
 }  // namespace veery

@@ -1,8 +1,12 @@
-// Panels of blocks of 256: Q2_K to Q6_K. Contract: linear.h.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear_super.cc"
-#include "kernels/cpu/foreach_target.h"
-//
+// linear_super-inl.h: panels of blocks of 256, the K types. Contract: linear.h. Two files share it,
+// by the number of elements that have a scale of their own: each compiles in half the time.
+#if defined(VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
+#undef VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
+#else
+#define VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
+#endif
+
 #include "kernels/cpu/panel_types-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -228,29 +232,8 @@ constexpr PanelKernels kernels() {
 
 }  // namespace
 
-extern const PanelKernels kSuperKernels[5];
-constexpr PanelKernels kSuperKernels[5] = {kernels<PanelQ2_K>(), kernels<PanelQ3_K>(),
-                                           kernels<PanelQ4_K>(), kernels<PanelQ5_K>(),
-                                           kernels<PanelQ6_K>()};
-
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace veery {
-
-const PanelKernels* super_kernels(Target target, DType type) {
-  const PanelKernels* table = VEERY_FOR_TARGET(target, kSuperKernels);
-  switch (type) {
-    case DType::kQ2_K: return table;
-    case DType::kQ3_K: return table + 1;
-    case DType::kQ4_K: return table + 2;
-    case DType::kQ5_K: return table + 3;
-    case DType::kQ6_K: return table + 4;
-    default: return nullptr;
-  }
-}
-
-}  // namespace veery
-#endif
+#endif  // VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
