@@ -1,0 +1,413 @@
+#!/usr/bin/env python3
+"""Runs the program: exit statuses, messages, and what it prints, on a model of random weights.
+
+usage: cli_test.py VEERY [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import tiny_gguf
+
+PROGRAM = ""
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}"
+    "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "show"]
+
+
+class CliTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.holder.name)
+        cls.model = cls.folder / "tiny.gguf"
+        cls.bare = cls.folder / "bare.gguf"
+        tiny_gguf.write(cls.model, TEMPLATE)
+        tiny_gguf.write(cls.bare)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def veery(self, *arguments, stdin=b"", status=0, stdout=subprocess.PIPE):
+        done = subprocess.run(
+            [PROGRAM, *map(str, arguments)], input=stdin, stdout=stdout, stderr=subprocess.PIPE,
+            timeout=120, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done
+
+    def json(self, *arguments, stdin=b""):
+        return json.loads(self.veery(*arguments, "--json", stdin=stdin).stdout)
+
+    def error(self, *arguments, status=1, stdin=b""):
+        """The message of a call that ends with `status`."""
+        done = self.veery(*arguments, status=status, stdin=stdin)
+        self.assertEqual(done.stdout, b"")
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith("veery: error: "), lines)
+        return lines[0]
+
+    def write(self, name, value):
+        path = self.folder / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    def run_json(self, *arguments):
+        return self.json("run", self.model, "-t", 1, *arguments)
+
+
+class Misuse(CliTest):
+    def test_help_and_version_are_answers(self):
+        self.assertIn("Verbs:", self.veery("--help").stdout.decode())
+        self.assertRegex(self.veery("--version").stdout.decode(), r"^veery \d+\.\d+\.\d+\n$")
+        for verb in VERBS:
+            text = self.veery(verb, "--help").stdout.decode()
+            self.assertIn(f"Usage: veery {verb} [OPTIONS]", text)
+            self.assertIn("Example:", text)
+            self.assertIn("--json", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 110)
+
+    def test_status_2_names_the_flag(self):
+        for arguments, part in [
+            (["fly"], "'fly' is no verb"),
+            (["run"], "MODEL is required"),
+            (["run", "--nope"], "--nope"),
+            (["run", self.model, "-p"], "--prompt"),
+            (["run", self.model, "-p", "x", "--temp", "-1"], "--temp"),
+            (["run", self.model, "-p", "x", "--top-p", "1.5"], "--top-p"),
+            (["run", self.model, "-p", "x", "-n", "many"], "--predict"),
+            (["run", self.model, "--ids", "1,,2"], "--ids"),
+            (["run", self.model, "--ids", "1", "-p", "x"], "--ids"),
+            (["run", self.model, "-p", "x", "--stop", ""], "--stop"),
+            (["run", self.model, "-p", "x", "extra"], "extra"),
+            (["logits", self.model], "--ids"),
+            (["perplexity", self.model], "--file"),
+            (["template", self.model], "--messages"),
+            (["template", "--messages", "m.json"], "--template-file"),
+            (["template", self.model, "--messages", "m", "--now", "noon"], "--now"),
+            (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
+            (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
+            (["plan", self.model, "--rows", "0"], "--rows"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(part, self.error(*arguments, status=2))
+
+    def test_status_1_says_what_failed(self):
+        damaged = self.write("damaged.gguf", "GGUFnot")
+        for arguments, part in [
+            (["run", "/no/such/file", "-p", "x"], "/no/such/file"),
+            (["run", self.folder, "-p", "x"], str(self.folder)),
+            (["show", damaged], "damaged.gguf"),
+            (["tokenize", damaged, "-p", "x"], "damaged.gguf"),
+            (["run", self.model, "-f", "/no/such/text"], "/no/such/text"),
+            (["run", self.model, "-p", "x", "-c", "65"], "65"),
+            (["run", self.model, "--ids", "258"], "258"),
+            (["logits", self.model, "--ids", "1,2", "-c", "1"], "2"),
+            (["perplexity", self.model, "-f", damaged, "-c", "64"], "64"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(part, self.error(*arguments))
+
+    def test_prompt_longer_than_the_context_names_both_numbers(self):
+        message = self.error("run", self.model, "--raw", "-p", "x" * 99, "-c", "32")
+        self.assertIn("100", message)
+        self.assertIn("32", message)
+
+    def test_output_that_cannot_be_written(self):
+        commands = [
+            ["run", self.model, "-p", "x", "-n", "20", "--ignore-eos", "-t", "1"],
+            ["show", self.model],
+            ["run", "--help"],
+            ["tokenize", self.model, "-p", "x"],
+        ]
+        for command in commands:
+            with self.subTest(command=command), open("/dev/full", "wb") as full:
+                done = self.veery(*command, stdout=full, status=1)
+                self.assertIn("veery: error: standard output: No space left", done.stderr.decode())
+            with self.subTest(command=command, pipe=True):
+                reading, writing = os.pipe()
+                os.close(reading)
+                done = self.veery(*command, stdout=writing, status=1)
+                os.close(writing)
+                self.assertIn("veery: error: standard output: Broken pipe", done.stderr.decode())
+
+
+class Run(CliTest):
+    def test_json_has_what_is_promised(self):
+        answer = self.run_json("-p", "hi", "-n", 5, "--ignore-eos")
+        self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "timings"])
+        self.assertEqual(len(answer["ids"]), 5)
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertEqual(bytes(answer["prompt_ids"][1:]), b"[user]hi[assistant]")
+        self.assertEqual(answer["prompt_ids"][0], tiny_gguf.BOS)  # once, though the template writes it too
+        timings = answer["timings"]
+        self.assertEqual(
+            list(timings),
+            ["load_s", "prompt_tokens", "prompt_s", "prompt_tokens_per_second", "decode_tokens", "decode_s",
+             "decode_tokens_per_second", "peak_memory_bytes"])  # fmt: skip
+        self.assertEqual(timings["prompt_tokens"], len(answer["prompt_ids"]))
+        self.assertEqual(timings["decode_tokens"], 5)
+        self.assertGreater(timings["peak_memory_bytes"], 1 << 20)
+
+    def test_stream_is_the_text_and_the_summary_is_not_in_it(self):
+        flags = ["run", self.model, "-p", "hi", "-n", 40, "-s", 3, "--temp", 2, "-t", 1]
+        text = self.json(*flags)["text"]
+        done = self.veery(*flags)
+        self.assertEqual(done.stdout.decode(), text if text.endswith("\n") else text + "\n")
+        self.assertIn("tok/s", done.stderr.decode())
+        self.assertEqual(self.veery(*flags, "-q").stderr, b"")
+
+    def test_same_seed_same_text(self):
+        flags = ["-p", "hi", "-n", 30, "--temp", 1.5, "--ignore-eos", "-s"]
+        self.assertEqual(self.run_json(*flags, 1)["ids"], self.run_json(*flags, 1)["ids"])
+        self.assertNotEqual(self.run_json(*flags, 1)["ids"], self.run_json(*flags, 2)["ids"])
+
+    def test_sources_of_a_prompt(self):
+        file = self.write("prompt.txt", "hi\n")
+        expected = self.run_json("-p", "hi", "-n", 3, "--temp", 0)
+        for answer in [
+            self.run_json("-f", file, "-n", 3, "--temp", 0),
+            self.json("run", self.model, "-n", 3, "--temp", 0, "-t", 1, stdin=b"hi\n"),
+            self.run_json("--ids", ",".join(map(str, expected["prompt_ids"])), "-n", 3, "--temp", 0),
+            self.json("run", "-m", self.model, "-n", 3, "--temp", 0, "-t", 1, "-p", "hi"),
+        ]:
+            self.assertEqual(answer["prompt_ids"], expected["prompt_ids"])
+            self.assertEqual(answer["ids"], expected["ids"])
+
+    def test_texts_that_look_like_flags_or_lists(self):
+        for text in ["-n", "[a,b]", "{}", "--json", "", "%%", "[]"]:
+            with self.subTest(text=text):
+                prompt = self.run_json("-p", text, "-n", 0, "--raw")["prompt_ids"]
+                self.assertEqual(bytes(prompt[1:]).decode(), text)
+
+    def test_system_message_and_raw(self):
+        for flag in ["-sys", "--system"]:
+            ids = self.run_json("-p", "hi", flag, "be brief", "-n", 0)["prompt_ids"]
+            self.assertEqual(bytes(ids[1:]), b"[system]be brief[user]hi[assistant]")
+        self.assertEqual(bytes(self.run_json("-p", "hi", "--raw", "-n", 0)["prompt_ids"][1:]), b"hi")
+        done = self.veery("run", self.bare, "-p", "hi", "-n", 1)
+        self.assertEqual(done.stderr.decode().count("no chat template"), 1)
+
+    def test_stop_strings(self):
+        flags = ["-p", "hi", "-n", 30, "--temp", 0, "--ignore-eos"]
+        text = self.run_json(*flags)["text"]
+        stop = text[4:6]
+        answer = self.run_json(*flags, "--stop", "[never, seen]", "--stop", stop)
+        self.assertEqual(answer["text"], text[: text.index(stop)])
+        self.assertEqual(answer["finish_reason"], "stop")
+
+    def test_the_end_of_the_context_is_a_length(self):
+        answer = self.run_json("-p", "hi", "--temp", 0, "--ignore-eos", "-c", 32)
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertEqual(len(answer["prompt_ids"]) + len(answer["ids"]), 33)
+
+
+class Chat(CliTest):
+    def setUp(self):
+        self.child, self.terminal = pty.fork()
+        if self.child == 0:
+            os.execv(PROGRAM, [PROGRAM, "run", str(self.model), "--temp", "0", "-n", "8", "--ignore-eos", "-t", "1"])
+        self.seen = ""
+
+    def tearDown(self):
+        os.close(self.terminal)
+        if self.child:
+            os.kill(self.child, signal.SIGKILL)
+            os.waitpid(self.child, 0)
+
+    def expect(self, text, timeout=60):
+        """Reads until `text`; returns what came before it."""
+        end = time.monotonic() + timeout
+        while text not in self.seen:
+            ready, _, _ = select.select([self.terminal], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                self.fail(f"no {text!r} in {self.seen!r}")
+            try:
+                self.seen += os.read(self.terminal, 4096).decode(errors="replace")
+            except OSError:
+                self.fail(f"ended without {text!r}: {self.seen!r}")
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+    def send(self, text):
+        os.write(self.terminal, text.encode())
+
+    def status(self, timeout=30):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            pid, status = os.waitpid(self.child, os.WNOHANG)
+            if pid:
+                self.child = 0
+                return os.waitstatus_to_exitcode(status)
+            if select.select([self.terminal], [], [], 0.05)[0]:
+                try:
+                    os.read(self.terminal, 4096)
+                except OSError:
+                    pass
+        return self.fail("still running")
+
+    def test_history_is_kept_in_the_cache_and_forgotten(self):
+        self.expect("> ")
+        self.send("hi\n")
+        self.expect("[prompt 20 tokens, ")  # <s>[user]hi[assistant]
+        self.expect("> ")
+        self.send("so\n")
+        self.assertNotIn("]", self.expect(" cached)").rsplit("[prompt", 1)[1])
+        self.expect("> ")
+        self.send("/reset\n")
+        self.expect("> ")
+        self.send("hi\n")
+        self.expect("answer 8 tokens")
+        self.expect("> ")
+        self.send("/exit\n")
+        self.assertEqual(self.status(), 0)
+
+    def test_commands_and_the_end_of_input(self):
+        self.expect("> ")
+        self.send("/help\n")
+        self.expect("/reset")
+        self.expect("> ")
+        self.send("/what\n")
+        self.expect("'/what' is no command")
+        self.expect("> ")
+        self.send("\x04")
+        self.assertEqual(self.status(), 0)
+
+    def test_interrupt_at_the_prompt_leaves(self):
+        self.expect("> ")
+        self.send("\x03")
+        self.assertEqual(self.status(), 0)
+
+    def test_a_conversation_too_long_says_so_and_goes_on(self):
+        self.expect("> ")
+        self.send("x" * 80 + "\n")
+        self.expect("the context holds 64")
+        self.expect("> ")
+        self.send("hi\n")
+        self.expect("answer 8 tokens")
+
+
+class Tokenize(CliTest):
+    def test_forms(self):
+        self.assertEqual(self.json("tokenize", self.model, "-p", "hi"),
+                         {"ids": [256, 104, 105], "tokens": ["<s>", "h", "i"]})  # fmt: skip
+        table = self.veery("tokenize", self.model, "-p", "h</s>", "--no-special").stdout.decode()
+        self.assertEqual([line.split() for line in table.splitlines()], [["104", "h"], ["257", "</s>"]])
+        plain = self.json("tokenize", self.model, "-p", "</s>", "--no-special", "--no-parse-special")
+        self.assertEqual(bytes(plain["ids"]), b"</s>")
+        self.assertEqual(self.json("tokenize", self.model, stdin=b"a\n")["ids"], [256, 97, 10])
+
+    def test_jsonl(self):
+        lines = ["a", "", "é\n", 'q"</s>']
+        stdin = "\n".join(map(json.dumps, lines)).encode()
+        out = self.veery("tokenize", self.model, "--jsonl", "--no-special", stdin=stdin).stdout
+        ids = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(ids, [[97], [], [195, 169, 10], [113, 34, 257]])
+
+    def test_jsonl_errors_name_the_line(self):
+        for bad in [b"{x", b"3", b'"a']:
+            done = self.veery("tokenize", self.model, "--jsonl", stdin=b'"a"\n' + bad + b"\n", status=1)
+            self.assertIn("line 2", done.stderr.decode())
+
+
+class Template(CliTest):
+    def test_of_a_model(self):
+        messages = self.write("m.json", [{"role": "user", "content": "hé"}])
+        text = self.veery("template", self.model, "--messages", messages, "--add-generation-prompt").stdout
+        self.assertEqual(text.decode(), "<s>[user]hé[assistant]")
+        self.assertEqual(self.json("template", self.model, "--messages", messages)["text"], "<s>[user]hé")
+
+    def test_of_a_file_with_variables_tools_and_a_clock(self):
+        source = self.write(
+            "t.jinja",
+            "{{ bos_token }}|{{ tools is none }}|{{ documents is none }}|{{ add_generation_prompt }}|"
+            "{{ x }}|{{ strftime_now('%Y-%m-%d %H:%M:%S') }}")
+        messages = self.write("m.json", [])
+        variables = self.write("v.json", {"bos_token": "B", "x": 3})
+        flags = ["template", "--template-file", source, "--messages", messages, "--vars", variables,
+                 "--now", "2024-05-17T12:34:56"]  # fmt: skip
+        self.assertEqual(self.veery(*flags).stdout.decode(), "B|True|True|False|3|2024-05-17 12:34:56")
+        tools = self.write("tools.json", [{"type": "function"}])
+        self.assertEqual(self.veery(*flags, "--tools", tools).stdout.decode()[:7], "B|False")
+
+    def test_faults(self):
+        tool = self.write("tool.json", [{"role": "tool", "content": ""}])
+        self.assertIn("no tools here", self.error("template", self.model, "--messages", tool))
+        self.assertIn("chat template", self.error("template", self.bare, "--messages", tool))
+        self.assertIn("bad.json", self.error("template", self.model, "--messages", self.write("bad.json", "[")))
+        syntax = self.write("syntax.jinja", "{% if %}")
+        self.assertIn("syntax.jinja", self.error("template", "--template-file", syntax, "--messages", tool))
+
+
+class Measures(CliTest):
+    def test_logits(self):
+        one = self.json("logits", self.model, "--ids", "256,104,105", "--top", 3)["positions"]
+        self.assertEqual(len(one), 1)
+        self.assertEqual((one[0]["position"], one[0]["token"]), (2, 105))
+        self.assertNotIn("next", one[0])
+        self.assertEqual(len(one[0]["top"]), 3)
+        every = self.json("logits", self.model, "-p", "hi", "--all", "--top", 258, "--exact")["positions"]
+        self.assertEqual([p["token"] for p in every], [256, 104, 105])
+        self.assertEqual([p.get("next", {}).get("id") for p in every], [104, 105, None])
+        for position in every:
+            logits = {item["id"]: item["logit"] for item in position["top"]}
+            self.assertEqual(sorted(logits.values(), reverse=True), list(logits.values()))
+            if "next" in position:
+                expected = logits[position["next"]["id"]] - position["logsumexp"]
+                self.assertAlmostEqual(position["next"]["logprob"], expected, places=4)
+
+    def test_perplexity(self):
+        text = self.write("text.txt", "some text, and some more of it. " * 4)
+        result = self.json("perplexity", self.model, "-f", text, "-c", 32)
+        self.assertEqual((result["windows"], result["tokens"]), (4, 60))
+        self.assertGreater(result["perplexity"], 1)
+        self.assertGreater(result["stderr"], 0)
+
+    def test_bench(self):
+        rows = self.json("bench", self.model, "-p", 8, "-n", 4, "-r", 2, "-t", 1)
+        self.assertEqual([row["test"] for row in rows], ["pp8", "tg4"])
+        for row in rows:
+            self.assertEqual(list(row), ["test", "tokens_per_second", "min", "max", "threads"])
+            self.assertLessEqual(row["min"], row["tokens_per_second"])
+            self.assertLessEqual(row["tokens_per_second"], row["max"])
+            self.assertEqual(row["threads"], 1)
+        self.assertEqual(self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "--depth", 20)[0]["test"],
+                         "tg4 @ d20")  # fmt: skip
+
+    def test_plan(self):
+        fused = self.json("plan", self.model, "--rows", 1)
+        unfused = self.json("plan", self.model, "--rows", 1, "--unfused", "--profile", "-r", 2)
+        self.assertLess(len(fused["table"]), len(unfused["table"]))
+        self.assertTrue(all(row["seconds"] > 0 for row in unfused["table"]))
+        text = self.veery("plan", self.model, "--rows", 4, "--profile", "-r", 1).stdout.decode()
+        self.assertIn("GB/s", text)
+        self.assertIn("total: ", text)
+        self.assertIn("blk.1.ffn_down", text)
+
+    def test_show(self):
+        all_of_it = self.json("show", self.model, "-c", 32)
+        parameters = sum(columns * rows for _, columns, rows in tiny_gguf.shapes())
+        self.assertEqual(all_of_it["parameters"], parameters)
+        self.assertEqual(all_of_it["types"], {"f32": 20})
+        self.assertEqual(all_of_it["config"]["context"], 32)
+        self.assertEqual(all_of_it["chat_template"], TEMPLATE)
+        self.assertEqual(all_of_it["metadata"]["tokenizer.ggml.tokens"]["length"], 258)
+        text = self.veery("show", self.model).stdout.decode()
+        for part in ["llama", "20 f32", "cache", "256 <s> (added)", "258 items", "chat template"]:
+            self.assertIn(part, text)
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

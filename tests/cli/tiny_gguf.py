@@ -1,0 +1,88 @@
+"""Writes a model of random weights and byte tokens, so that the program can be tested without real ones."""
+import random
+import struct
+
+DIM, HIDDEN, LAYERS, CONTEXT = 32, 48, 2, 64
+BOS, EOS = 256, 257
+STRING, ARRAY = 8, 9
+TYPES = {int: (4, "<I"), float: (6, "<f"), bool: (7, "<?")}
+
+
+def byte_letters():
+    """The letter that byte-level vocabularies write for each byte."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = {byte: chr(byte) for byte in plain}
+    letters.update({byte: chr(256 + i) for i, byte in enumerate(others)})
+    return [letters[byte] for byte in range(256)]
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def typed(value):
+    if isinstance(value, str):
+        return STRING, text(value)
+    if isinstance(value, list):
+        kinds, items = zip(*(typed(item) for item in value)) if value else ((STRING,), ())
+        return ARRAY, struct.pack("<IQ", kinds[0], len(items)) + b"".join(items)
+    kind, form = TYPES[type(value)]
+    return kind, struct.pack(form, value)
+
+
+def metadata(chat_template):
+    values = {
+        "general.architecture": "llama",
+        "llama.block_count": LAYERS,
+        "llama.context_length": CONTEXT,
+        "llama.embedding_length": DIM,
+        "llama.feed_forward_length": HIDDEN,
+        "llama.attention.head_count": 2,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": [*byte_letters(), "<s>", "</s>"],
+        "tokenizer.ggml.token_type": [*[1] * 256, 3, 3],
+        "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.bos_token_id": BOS,
+        "tokenizer.ggml.eos_token_id": EOS,
+        "tokenizer.ggml.add_bos_token": True,
+    }
+    if chat_template:
+        values["tokenizer.chat_template"] = chat_template
+    return values
+
+
+def shapes():
+    """(name, columns, rows); one row is a norm."""
+    yield "token_embd.weight", DIM, 258
+    yield "output_norm.weight", DIM, 1
+    for layer in range(LAYERS):
+        for part, columns, rows in [
+            ("attn_norm", DIM, 1), ("attn_q", DIM, DIM), ("attn_k", DIM, DIM),
+            ("attn_v", DIM, DIM), ("attn_output", DIM, DIM), ("ffn_norm", DIM, 1),
+            ("ffn_gate", DIM, HIDDEN), ("ffn_up", DIM, HIDDEN), ("ffn_down", HIDDEN, DIM),
+        ]:  # fmt: skip
+            yield f"blk.{layer}.{part}.weight", columns, rows
+
+
+def write(path, chat_template=None):
+    numbers = random.Random(5)
+    values = metadata(chat_template)
+    infos, data = b"", b""
+    count = 0
+    for name, columns, rows in shapes():
+        data += bytes(-len(data) % 32)
+        sizes = [columns] if rows == 1 else [columns, rows]
+        infos += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, len(data))
+        weights = [1.0 if rows == 1 else numbers.gauss(0, columns**-0.5) for _ in range(columns * rows)]
+        data += struct.pack(f"<{len(weights)}f", *weights)
+        count += 1
+    head = b"GGUF" + struct.pack("<IQQ", 3, count, len(values))
+    for key, value in values.items():
+        kind, encoded = typed(value)
+        head += text(key) + struct.pack("<I", kind) + encoded
+    head += infos
+    path.write_bytes(head + bytes(-len(head) % 32) + data)
