@@ -23,14 +23,19 @@ void* counted(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-void* operator new(std::size_t size) { return counted(size, 1); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
+// Not inlined: the compiler would compare malloc and free with the operators that it knows.
+#define VEERY_COUNTED __attribute__((noinline))
+
+VEERY_COUNTED void* operator new(std::size_t size) { return counted(size, 1); }
+VEERY_COUNTED void* operator new(std::size_t size, std::align_val_t alignment) {
   return counted(size, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t) noexcept { std::free(data); }
-void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
+VEERY_COUNTED void operator delete(void* data) noexcept { std::free(data); }
+VEERY_COUNTED void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+VEERY_COUNTED void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+VEERY_COUNTED void operator delete(void* data, std::size_t, std::align_val_t) noexcept {
+  std::free(data);
+}
 
 namespace veery {
 namespace {
