@@ -1,6 +1,8 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -16,29 +18,62 @@ void check_range(const char* name, float value, float low, float high) {
     throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", name, value, low, high);
 }
 
-// The sum of exp(logit - best).
+constexpr size_t kLanes = 16;  // independent sums, so that the compiler can use vectors
+
+// What quick_exp takes; below it, and for NaN, exp gives a number that no sum notices.
+inline float clamp_exponent(float x) { return x > -87.0F ? x : -87.0F; }
+
+// exp(x) for -87 <= x <= 0 to a relative 4e-7, without a branch.
+inline float quick_exp(float x) {
+  constexpr float kRound = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
+  const float shifted = x * 1.44269504F + kRound;
+  const float n = shifted - kRound;
+  // x - n log 2, with log 2 in two parts so that the product with the first is exact. Within 0.35:
+  // six terms of the series are enough.
+  const float f = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+  const float series =
+      1 + f * (1 + f * (1.0F / 2 + f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f / 720)))));
+  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127) << 23;
+  return series * std::bit_cast<float>(exponent);
+}
+
+// The sum of exp(logit - best). In steps a piece, so that each has a form that compilers make
+// vectors of.
 double relative_mass(std::span<const float> logits, float best) {
-  double sum = 0;
-  for (float logit : logits)
-    if (!std::isnan(logit)) sum += std::exp(static_cast<double>(logit) - best);
-  return sum;
+  std::array<float, 1024> terms;
+  double sums[4] = {};
+  for (size_t begin = 0; begin < logits.size(); begin += terms.size()) {
+    const size_t count = std::min(terms.size(), logits.size() - begin);
+    const float* const from = logits.data() + begin;
+    for (size_t i = 0; i < count; ++i) terms[i] = clamp_exponent(from[i] - best);
+    for (size_t i = 0; i < count; ++i) terms[i] = quick_exp(terms[i]);
+    std::fill(terms.begin() + static_cast<ptrdiff_t>(count), terms.end(), 0.0F);
+    for (size_t i = 0; i < terms.size(); i += 4)
+      for (size_t lane = 0; lane < 4; ++lane) sums[lane] += terms[i + lane];
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// The largest number; minus infinity if there is none.
+float largest(std::span<const float> logits) {
+  float best[kLanes];
+  std::fill(best, best + kLanes, -kInfinity);
+  size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      best[lane] = logits[i + lane] > best[lane] ? logits[i + lane] : best[lane];
+  for (; i < logits.size(); ++i) best[0] = logits[i] > best[0] ? logits[i] : best[0];
+  return *std::max_element(best, best + kLanes);
 }
 
 }  // namespace
 
 int32_t argmax(std::span<const float> logits) {
-  int32_t best = -1;
-  float value = -kInfinity;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > value || (best < 0 && logits[i] == value)) {
-      best = static_cast<int32_t>(i);
-      value = logits[i];
-    }
-  }
-  if (best < 0)
+  const auto found = std::find(logits.begin(), logits.end(), largest(logits));
+  if (found == logits.end())
     throw Error(ErrorKind::kFormat, "none of the {} logits is a number: the weights are damaged",
                 logits.size());
-  return best;
+  return static_cast<int32_t>(found - logits.begin());
 }
 
 double log_sum_exp(std::span<const float> logits) {

@@ -105,14 +105,35 @@ TEST(Argmax, TakesTheLowestAmongEqualsAndNeverNan) {
   EXPECT_EQ(argmax(std::vector<float>{1, 3, 3, 2}), 1);
   EXPECT_EQ(argmax(std::vector<float>{kNan, -5, kNan}), 1);
   EXPECT_EQ(argmax(std::vector<float>{-kInf, -kInf}), 0);
+  for (size_t count : {15, 16, 17, 100}) {  // whole groups and the rest behind them
+    for (size_t place = 0; place < count; ++place) {
+      std::vector<float> logits(count, -3);
+      logits[0] = kNan;
+      logits[place] = 7;
+      logits[count - 1] = 7;
+      EXPECT_EQ(argmax(logits), static_cast<int32_t>(place)) << count;
+    }
+  }
   EXPECT_THROW(argmax(std::vector<float>{kNan, kNan}), Error);
   EXPECT_THROW(argmax({}), Error);
 }
 
 TEST(LogSumExp, IsExactWhereExpOverflows) {
-  EXPECT_NEAR(log_sum_exp(std::vector<float>{1000, 1000}), 1000 + std::log(2.0), 1e-9);
+  EXPECT_NEAR(log_sum_exp(std::vector<float>{1000, 1000}), 1000 + std::log(2.0), 4e-7);
   EXPECT_NEAR(log_sum_exp(std::vector<float>{-1000, -1001}), -1000 + std::log1p(std::exp(-1.0)),
-              1e-9);
+              4e-7);
+}
+
+TEST(LogSumExp, AgreesWithDoublePrecisionAtAnySize) {
+  for (size_t count : {1, 3, 1023, 1024, 1025, 50001}) {
+    for (float spread : {0.01F, 3.0F, 30.0F}) {
+      const auto logits = random_logits(count, count, spread);
+      double sum = 0;
+      for (float logit : logits) sum += std::exp(static_cast<double>(logit) - logits[0]);
+      EXPECT_NEAR(log_sum_exp(logits), logits[0] + std::log(sum), 4e-7 + 1e-14 * count) << count;
+    }
+  }
+  EXPECT_NEAR(log_sum_exp(std::vector<float>{1, kNan, -kInf}), 1, 4e-7);
 }
 
 TEST(Sampler, DrawsFromTheSoftmax) { expect_distribution(random_logits(37, 1), plain()); }
@@ -162,6 +183,25 @@ TEST(Sampler, TopPWorksBeyondItsFirstSortedPiece) {
       EXPECT_EQ(counts[i], 0) << i;
     }
   }
+}
+
+TEST(Sampler, TopPComparesWithTheMassOfAllTokens) {
+  // One token of 30 %, the rest spread over so many that each alone is negligible.
+  constexpr size_t kCount = 100003;
+  std::vector<float> logits(kCount, -12.5F);
+  const double rest = (kCount - 1) * std::exp(-12.5);
+  logits[77] = static_cast<float>(std::log(rest * 3 / 7));
+  SamplerOptions options = plain();
+  options.top_p = 0.299F;
+  const auto count_others = [&] {
+    Sampler sampler(options);
+    int others = 0;
+    for (int i = 0; i < 60; ++i) others += sampler.sample(logits, {}) != 77;
+    return others;
+  };
+  EXPECT_EQ(count_others(), 0);
+  options.top_p = 0.5F;  // 28571 of the others belong to it: 40 % of what remains
+  EXPECT_NEAR(count_others(), 24, 15);
 }
 
 TEST(Sampler, ExtremesKeepTheBestToken) {
