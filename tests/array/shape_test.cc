@@ -1,0 +1,76 @@
+// The op table: shapes that do not fit are refused with their numbers; passes are checked.
+#include <gtest/gtest.h>
+
+#include "array/array.h"
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+class Shapes : public ::testing::Test {
+ protected:
+  Array param(int64_t rows, int64_t cols) {
+    return {graph, graph.leaf(Op::kParam, "w", {rows, cols})};
+  }
+  Array slot() { return {graph, graph.leaf(Op::kSlot, "tokens", {kTokenRows, 1})}; }
+  template <typename F>
+  void refuses(F make, const std::string& word) {
+    try {
+      make();
+      ADD_FAILURE() << "accepted; expected a message with " << word;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  }
+  Graph graph;
+};
+
+TEST_F(Shapes, FollowFromInputs) {
+  const Array x = embed(slot(), param(50, 12));
+  EXPECT_EQ(x.shape(), (Shape{kTokenRows, 12}));
+  EXPECT_EQ(linear(x, param(7, 12)).shape(), (Shape{kTokenRows, 7}));
+  EXPECT_EQ(columns(x, 3, 4).shape(), (Shape{kTokenRows, 4}));
+  EXPECT_EQ(argmax(x).shape(), (Shape{kTokenRows, 1}));
+  EXPECT_EQ(value_type(graph[argmax(x).id()]), DType::kI32);
+  EXPECT_NO_THROW(verify(graph));
+}
+
+TEST_F(Shapes, ThatDoNotFitAreNamed) {
+  const Array x = embed(slot(), param(50, 12));
+  refuses([&] { linear(x, param(7, 13)); }, "[7, 13]");
+  refuses([&] { linear(x, param(7, 12), param(1, 8)); }, "bias");
+  refuses([&] { x + param(3, 12); }, "[3, 12]");
+  refuses([&] { rms_norm(x, param(1, 5), 1e-6F); }, "weight");
+  refuses([&] { rms_norm(x, param(1, 2), 1e-6F, 5); }, "groups");
+  refuses([&] { columns(x, 10, 4); }, "outside");
+  const Array angles = rope_angles(slot(), {.dims = 6});
+  refuses([&] { rope(x, angles, {.heads = 5, .dims = 6}); }, "heads");
+  refuses([&] { rope(x, angles, {.heads = 3, .dims = 6}); }, "rotated");
+  refuses([&] { attend(x, x, x, {.heads = 4, .kv_heads = 3}); }, "multiple");
+  refuses([&] { rope_angles(slot(), {.dims = 6}, param(1, 2)); }, "divisor");
+}
+
+TEST_F(Shapes, AGraphThatWasTamperedWithFailsTheVerifier) {
+  const Array x = embed(slot(), param(50, 12));
+  const Array y = linear(x, param(7, 12));
+  graph[y.id()].shape.cols = 8;
+  EXPECT_THROW(verify(graph), Error);
+  graph[y.id()].shape.cols = 7;
+  EXPECT_NO_THROW(verify(graph));
+  graph[x.id()].in[0] = y.id();  // from the future
+  EXPECT_THROW(verify(graph), Error);
+}
+
+TEST_F(Shapes, NeededAndUsesFollowRoots) {
+  const Array x = embed(slot(), param(50, 12));
+  const Array unused = silu(x);
+  const Array y = x * x;
+  const auto needed = needed_for(graph, {y.id()});
+  EXPECT_TRUE(needed[static_cast<size_t>(x.id())]);
+  EXPECT_FALSE(needed[static_cast<size_t>(unused.id())]);
+  EXPECT_EQ(use_counts(graph, needed)[static_cast<size_t>(x.id())], 2);
+}
+
+}  // namespace
+}  // namespace veery

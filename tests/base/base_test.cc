@@ -1,0 +1,130 @@
+// The lowest layer: text, numbers, threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
+#include "base/utf8.h"
+
+namespace veery {
+namespace {
+
+TEST(Utf8, EveryCodePointRoundTrips) {
+  for (char32_t code = 0; code <= 0x10FFFF; ++code) {
+    if (code >= 0xD800 && code < 0xE000) continue;
+    std::string text;
+    append_utf8(text, code);
+    const CodePoint point = next_code_point(text);
+    ASSERT_TRUE(point.valid) << std::hex << static_cast<uint32_t>(code);
+    ASSERT_EQ(point.value, code);
+    ASSERT_EQ(static_cast<size_t>(point.length), text.size());
+  }
+}
+
+TEST(Utf8, MalformedSequencesBecomeReplacementCharacters) {
+  EXPECT_EQ(valid_utf8("a\xFFz"), "a\uFFFDz");
+  EXPECT_EQ(valid_utf8("\xC0\x80"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(valid_utf8("\xE2\x82"), "\uFFFD");  // cut off: one for the longest valid prefix
+  EXPECT_EQ(valid_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // above U+10FFFF
+}
+
+TEST(Utf8, OnlyAnUnfinishedEndIsHeldBack) {
+  const std::string euro = "\xE2\x82\xAC";
+  EXPECT_EQ(incomplete_utf8_suffix("x"), 0);
+  EXPECT_EQ(incomplete_utf8_suffix(euro), 0);
+  EXPECT_EQ(incomplete_utf8_suffix("x" + euro.substr(0, 1)), 1);
+  EXPECT_EQ(incomplete_utf8_suffix("x" + euro.substr(0, 2)), 2);
+  EXPECT_EQ(incomplete_utf8_suffix("\x80\x80"), 0);  // will never become valid
+  EXPECT_EQ(incomplete_utf8_suffix("\xFF"), 0);
+}
+
+TEST(Json, KeepsOrderAndRefusesDepth) {
+  EXPECT_EQ(dump_json(parse_json(R"({"b":1,"a":[2.5,null]})", "text")),
+            R"({"b":1,"a":[2.5,null]})");
+  EXPECT_THROW(parse_json("{", "text"), Error);
+  EXPECT_THROW(parse_json(std::string(100000, '['), "text"), Error);
+  EXPECT_NO_THROW(parse_json("[[1]]", "text", 2));
+  EXPECT_THROW(parse_json("[[[1]]]", "text", 2), Error);
+}
+
+// Known answers of the Random123 library, kat_vectors.
+TEST(Random, PhiloxGivesTheKnownNumbers) {
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  const uint32_t ones = 0xffffffff;
+  EXPECT_EQ(philox({ones, ones, ones, ones}, {ones, ones}),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(Random, AStreamIsAFunctionOfSeedAndPosition) {
+  Random a(5);
+  for (int i = 0; i < 10; ++i) a.next();
+  Random b(5, a.position());
+  EXPECT_EQ(a.next(), b.next());
+  EXPECT_NE(Random(5).next(), Random(6).next());
+}
+
+TEST(ThreadPool, EveryWorkerRunsOnceAJob) {
+  for (int size : {1, 2, 5}) {
+    ThreadPool pool(size);
+    for (int round = 0; round < 50; ++round) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(size));
+      pool.run([&](int index) { ++runs[static_cast<size_t>(index)]; });
+      for (const auto& count : runs) ASSERT_EQ(count, 1);
+    }
+  }
+}
+
+TEST(ThreadPool, TheBarrierSeparatesSteps) {
+  ThreadPool pool(3);
+  std::atomic<int> arrived{0};
+  std::atomic<bool> early{false};
+  pool.run([&](int) {
+    for (int step = 1; step <= 200; ++step) {
+      ++arrived;
+      pool.barrier().wait();
+      if (arrived < 3 * step) early = true;
+      pool.barrier().wait();
+    }
+  });
+  EXPECT_FALSE(early);
+}
+
+TEST(ThreadPool, ParallelForCoversTheRangeAndRethrows) {
+  ThreadPool pool(3);
+  std::vector<std::atomic<int>> seen(1001);
+  pool.parallel_for(1001, 7, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+  });
+  for (const auto& count : seen) EXPECT_EQ(count, 1);
+  EXPECT_THROW(pool.parallel_for(10, 1,
+                                 [](int64_t begin, int64_t) {
+                                   if (begin == 5) throw Error(ErrorKind::kInput, "five");
+                                 }),
+               Error);
+  pool.run([](int) {});  // and goes on
+}
+
+TEST(MappedFile, ReadsWhatIsThereAlsoAfterRelease) {
+  const std::string path = testing::TempDir() + "veery-mapped";
+  std::ofstream(path) << std::string(10000, 'x');
+  const MappedFile file(path);
+  ASSERT_EQ(file.bytes().size(), 10000U);
+  file.release(file.bytes());
+  EXPECT_EQ(file.bytes()[5000], std::byte{'x'});
+  std::filesystem::remove(path);
+  EXPECT_THROW(MappedFile("/no/such/file"), Error);
+  EXPECT_THROW(MappedFile(testing::TempDir()), Error);
+}
+
+}  // namespace
+}  // namespace veery
