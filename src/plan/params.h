@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "device/memory.h"
 #include "file/model_file.h"
 #include "graph/graph.h"
 #include "kernels/dispatch.h"
-#include "plan/memory.h"
 
 namespace veery {
 

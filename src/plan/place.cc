@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "plan/memory.h"
+#include "device/memory.h"
 
 namespace veery {
 

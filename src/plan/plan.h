@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "device/memory.h"
 #include "graph/graph.h"
 #include "kernels/kernels.h"
-#include "plan/memory.h"
 #include "plan/params.h"
 #include "plan/slots.h"
 #include "plan/states.h"

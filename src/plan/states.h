@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "device/memory.h"
 #include "graph/graph.h"
 #include "kernels/dispatch.h"
-#include "plan/memory.h"
 
 namespace veery {
 

@@ -1,4 +1,4 @@
-#include "plan/memory.h"
+#include "device/memory.h"
 
 #include <sys/mman.h>
 
