@@ -59,6 +59,13 @@ Plan& Session::plan(int64_t rows, bool greedy, bool all_outputs) {
   return *slot;
 }
 
+void Session::set_chunk(int32_t chunk) {
+  if (chunk < 1 || chunk > model_.options().chunk)
+    throw Error(ErrorKind::kInput, "a run of {} tokens is asked for, expected 1 to {}", chunk,
+                model_.options().chunk);
+  chunk_ = chunk;
+}
+
 void Session::check(std::span<const int32_t> ids) const {
   if (position_ + static_cast<int64_t>(ids.size()) > context_)
     throw Error(ErrorKind::kLimit, "the prompt needs {} tokens of context, there are {}",

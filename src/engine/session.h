@@ -48,8 +48,9 @@ class Session {
   /// The plan for runs of up to `rows` tokens, made when first needed (`veery plan`, `bench`).
   Plan& plan(int64_t rows, bool greedy = false, bool all_outputs = false);
 
-  /// Splits prompts into runs of at most this many tokens instead of LoadOptions::chunk (tests).
-  void set_chunk(int32_t chunk) { chunk_ = chunk; }
+  /// Splits prompts into runs of at most this many tokens, 1 to LoadOptions::chunk. Throws kInput
+  /// otherwise.
+  void set_chunk(int32_t chunk);
 
  private:
   void check(std::span<const int32_t> ids) const;
