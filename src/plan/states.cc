@@ -1,7 +1,6 @@
 #include "plan/states.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -57,13 +56,6 @@ const Operand& StateStore::at(const std::string& name) const {
   const auto found = operands_.find(name);
   if (found == operands_.end()) throw Error(ErrorKind::kBug, "cache {} was not made", name);
   return found->second;
-}
-
-void StateStore::copy_page(int group, int32_t from, int32_t to) {
-  for (const auto& [name, operand] : operands_)
-    if (operand.group == group)
-      std::memcpy(operand.data + to * operand.stride, operand.data + from * operand.stride,
-                  static_cast<size_t>(operand.stride));
 }
 
 }  // namespace veery

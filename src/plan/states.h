@@ -35,8 +35,6 @@ class StateStore {
   const StateOptions& options() const { return options_; }
   /// Bytes that all pages together can take.
   size_t bytes() const { return memory_.size(); }
-  /// Copies page `from` of `group` onto page `to` in every layer.
-  void copy_page(int group, int32_t from, int32_t to);
 
  private:
   int find_group(int32_t window);
