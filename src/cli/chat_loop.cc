@@ -1,10 +1,13 @@
 #include "cli/chat_loop.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <optional>
 
 #include "cli/cli.h"
@@ -15,20 +18,40 @@ namespace {
 
 std::atomic<int> interrupts{0};
 static_assert(std::atomic<int>::is_always_lock_free);
+int wake_read = -1, wake_write = -1;  // a pipe: the handler ends the wait for a line through it
 
-extern "C" void count_interrupt(int) { interrupts.fetch_add(1); }
+extern "C" void count_interrupt(int) {
+  const int before = errno;
+  interrupts.fetch_add(1);
+  // A full pipe wakes just as well, so the result does not matter.
+  [[maybe_unused]] const ssize_t written = ::write(wake_write, "", 1);
+  errno = before;
+}
 
-// Without SA_RESTART, so that Ctrl-C ends the wait for a line.
+// The pipe and not EINTR ends the wait: a signal may come just before the wait starts, or be
+// handled by another thread.
 class CatchInterrupts {
  public:
   CatchInterrupts() {
+    int ends[2];
+    if (::pipe(ends) != 0) throw Error(ErrorKind::kIo, "cannot open a pipe: {}", std::strerror(errno));
+    for (const int end : ends) {
+      ::fcntl(end, F_SETFL, O_NONBLOCK);
+      ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    }
+    wake_read = ends[0];
+    wake_write = ends[1];
     struct sigaction action {};
     action.sa_handler = count_interrupt;
     sigaction(SIGINT, &action, &before_);
   }
   CatchInterrupts(const CatchInterrupts&) = delete;
   CatchInterrupts& operator=(const CatchInterrupts&) = delete;
-  ~CatchInterrupts() { sigaction(SIGINT, &before_, nullptr); }
+  ~CatchInterrupts() {
+    sigaction(SIGINT, &before_, nullptr);
+    ::close(wake_read);
+    ::close(wake_write);
+  }
 
  private:
   struct sigaction before_ {};
@@ -45,14 +68,30 @@ class LineReader {
         held_.erase(0, end + 1);
         return line;
       }
+      if (!wait()) return std::nullopt;
       char buffer[4096];
       const ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
+      if (count < 0 && errno == EINTR) continue;
       if (count <= 0) return std::nullopt;
       held_.append(buffer, static_cast<size_t>(count));
     }
   }
 
  private:
+  // False: interrupted. Bytes left in the pipe by an answer's Ctrl-C are drained and mean nothing.
+  static bool wait() {
+    for (;;) {
+      pollfd waits[2] = {{STDIN_FILENO, POLLIN, 0}, {wake_read, POLLIN, 0}};
+      const int ready = ::poll(waits, 2, -1);
+      if (ready < 0 && errno != EINTR) return false;
+      char drained[64];
+      while (::read(wake_read, drained, sizeof drained) > 0) {
+      }
+      if (interrupts.load() > 0) return false;
+      if (ready > 0 && waits[0].revents != 0) return true;
+    }
+  }
+
   std::string held_;
 };
 
@@ -95,8 +134,7 @@ class ChatLoop {
     const CatchInterrupts catcher;
     LineReader reader;
     if (!quiet_) write_error("Type a message, or /help.\n");
-    while (interrupts.load() < 2) {
-      interrupts.store(0);
+    while (interrupts.exchange(0) < 2) {
       const auto message = read_message(reader);
       if (!message) break;
       if (message->empty()) continue;
