@@ -1,6 +1,7 @@
 #include "plan/states.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -20,6 +21,8 @@ int StateStore::find_group(int32_t window) {
   // The first row of a run still needs the window before it while the last one is already written.
   if (window > 0) group.ring = std::min(group.ring, pages_for(int64_t{window} + options_.rows) + 1);
   group.pages = group.ring * options_.sequences;
+  if (window == 0 && options_.positions > 0)
+    group.pages = std::min(group.pages, pages_for(options_.positions));
   groups_.push_back(group);
   return static_cast<int>(groups_.size()) - 1;
 }
@@ -56,6 +59,13 @@ const Operand& StateStore::at(const std::string& name) const {
   const auto found = operands_.find(name);
   if (found == operands_.end()) throw Error(ErrorKind::kBug, "cache {} was not made", name);
   return found->second;
+}
+
+void StateStore::copy_page(int group, int32_t from, int32_t to) {
+  for (const auto& [name, operand] : operands_)
+    if (operand.group == group)
+      std::memcpy(operand.data + to * operand.stride, operand.data + from * operand.stride,
+                  static_cast<size_t>(operand.stride));
 }
 
 }  // namespace veery

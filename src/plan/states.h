@@ -14,7 +14,8 @@ struct StateOptions {
   DType dtype = DType::kF16;  ///< of keys and values: kF32 or kF16
   int32_t context = 4096;     ///< positions of one sequence
   int32_t rows = 512;     ///< the most rows of a run: a ring must hold the window of each of them
-  int32_t sequences = 1;  ///< sequences that may be full at the same time
+  int32_t sequences = 1;  ///< page tables
+  int32_t positions = 0;  ///< of all sequences together; 0: each may be full at the same time
 };
 
 /// All layers with the same window share one page table a sequence: page i of a group is page i of
@@ -31,6 +32,8 @@ class StateStore {
   StateStore(const Graph& graph, const StateOptions& options);
 
   const Operand& at(const std::string& name) const;
+  /// What page `from` holds in every layer of the group, page `to` then holds as well.
+  void copy_page(int group, int32_t from, int32_t to);
   const std::vector<Group>& groups() const { return groups_; }
   const StateOptions& options() const { return options_; }
   /// Bytes that all pages together can take.
