@@ -134,6 +134,7 @@ void bench_verb(std::vector<std::string> arguments) {
   add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
   flags.add_threads(app);
   flags.add_exact(app);
+  flags.add_cache_types(app);
   flags.add_json(app, "Print a JSON array: test, tokens_per_second, min, max, threads");
   app.read(std::move(arguments));
   if (settings.prompt == 0 && settings.tokens == 0)

@@ -48,6 +48,11 @@ void Arguments::read(std::vector<std::string> arguments) {
     if (const auto unknown = remaining(); !unknown.empty())
       throw CLI::ParseError(fmt::format("unknown argument '{}'", unknown.front()), 2);
   };
+  // CLI11 knows one letter after one dash only.
+  for (std::string& argument : arguments) {
+    if (argument == "-ctk") argument = "--cache-type-k";
+    if (argument == "-ctv") argument = "--cache-type-v";
+  }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     parse(std::move(reversed));
@@ -100,6 +105,27 @@ void ModelArguments::add_exact(Arguments& app) {
   app.add_flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
 }
 
+void ModelArguments::add_cache_types(Arguments& app) {
+  const auto add = [&app](const std::string& name, std::optional<DType>& type,
+                          const std::string& what) {
+    app.add_option_function<std::string>(
+           name,
+           [name, &type](const std::string& text) {
+             type = dtype_from_name(text);
+             const bool known = type == DType::kF32 || type == DType::kF16 ||
+                                type == DType::kBF16 || type == DType::kQ8_0;
+             if (!known)
+               throw CLI::ValidationError(
+                   name, fmt::format("'{}' is none of f32, f16, bf16, q8_0", text));
+           },
+           what)
+        ->type_name("TYPE");
+  };
+  add("--cache-type-k", cache_keys,
+      "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[f16; f32 with --exact]");
+  add("--cache-type-v", cache_values, "The same for values (also -ctv)");
+}
+
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
   app.add_flag("--json", json, what);
 }
@@ -107,6 +133,8 @@ void ModelArguments::add_json(Arguments& app, const std::string& what) {
 Model ModelArguments::load(LoadOptions options) const {
   options.threads = threads;
   options.exact = exact;
+  options.cache_keys = cache_keys;
+  options.cache_values = cache_values;
   if (options.context == 0) options.context = context;
   Progress bar("loading");
   options.progress = [&bar](size_t done, size_t all) {

@@ -52,12 +52,15 @@ struct ModelArguments {
   int threads = 0;
   int32_t context = 0;
   bool exact = false;
+  std::optional<DType> cache_keys, cache_values;
   bool json = false;
 
   void add_path(Arguments& app, bool required = true);
   void add_threads(Arguments& app);
   void add_context(Arguments& app);
   void add_exact(Arguments& app);
+  /// -ctk and -ctv too, which Arguments::read knows as the long ones.
+  void add_cache_types(Arguments& app);
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.
   Model load(LoadOptions options = {}) const;

@@ -101,6 +101,7 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_context(app);
   flags.add_threads(app);
   flags.add_exact(app);
+  flags.add_cache_types(app);
   flags.add_json(app, "Print one JSON object: positions");
   app.read(std::move(arguments));
   if (!text && !id_list) throw CLI::RequiredError("-p or --ids");

@@ -24,6 +24,7 @@ void perplexity_verb(std::vector<std::string> arguments) {
       ->capture_default_str();
   flags.add_threads(app);
   flags.add_exact(app);
+  flags.add_cache_types(app);
   flags.add_json(app, "Print one JSON object: perplexity, stderr, tokens, windows");
   app.read(std::move(arguments));
 

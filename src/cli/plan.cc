@@ -173,6 +173,7 @@ void plan_verb(std::vector<std::string> arguments) {
   app.add_flag("--unfused", unfused, "The table before fusion");
   flags.add_threads(app);
   flags.add_exact(app);
+  flags.add_cache_types(app);
   flags.add_json(app, "Print one JSON object: rows, target, arena_bytes, table");
   app.read(std::move(arguments));
 

@@ -82,6 +82,7 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
+  flags.model.add_cache_types(app);
   flags.model.add_json(app, "Print one JSON object: text, ids, prompt_ids, finish_reason, timings");
   app.add_flag("-q,--quiet", flags.quiet, "No summary on standard error");
 }

@@ -79,13 +79,15 @@ Json tokenizer_json(const ModelFile& file) {
   }
 }
 
-Json architecture_json(const ModelFile& file, int32_t wanted_context) {
+Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
   try {
     const DecoderConfig config = read_config(file);
-    const int32_t context = wanted_context > 0 ? wanted_context : std::min(config.context, 4096);
+    const int32_t context = flags.context > 0 ? flags.context : std::min(config.context, 4096);
     if (context > config.context)
       throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", context,
                   config.context);
+    const DType keys = flags.cache_keys.value_or(DType::kF16);
+    const DType values = flags.cache_values.value_or(DType::kF16);
     return {{"layers", config.layers},
             {"dim", config.dim},
             {"hidden", config.hidden},
@@ -96,15 +98,17 @@ Json architecture_json(const ModelFile& file, int32_t wanted_context) {
             {"trained_context", config.context},
             {"sliding_window", config.window},
             {"context", context},
-            {"cache_bytes_f16", cache_bytes(config, context, DType::kF16)},
-            {"cache_bytes_f32", cache_bytes(config, context, DType::kF32)}};
+            {"cache_types", {info(keys).name, info(values).name}},
+            {"cache_bytes", cache_bytes(config, context, keys, values)},
+            {"cache_bytes_f16", cache_bytes(config, context, DType::kF16, DType::kF16)},
+            {"cache_bytes_f32", cache_bytes(config, context, DType::kF32, DType::kF32)}};
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInput) throw;
     return {{"error", error.what()}};
   }
 }
 
-Json describe(const ModelFile& file, int32_t context, bool whole) {
+Json describe(const ModelFile& file, const ModelArguments& flags, bool whole) {
   const ModelSummary summary = summarize(file);
   Json types = Json::object();
   for (const auto& [type, count] : summary.types) types[type] = count;
@@ -118,7 +122,7 @@ Json describe(const ModelFile& file, int32_t context, bool whole) {
           {"tensors", file.tensors.size()},
           {"weight_bytes", summary.weight_bytes},
           {"types", types},
-          {"config", architecture_json(file, context)},
+          {"config", architecture_json(file, flags)},
           {"tokenizer", tokenizer_json(file)},
           {"chat_template", chat ? Json(*chat) : Json(nullptr)},
           {"metadata", metadata}};
@@ -133,6 +137,13 @@ void row(std::string_view key, const std::string& value) {
   standard_output().line(fmt::format("  {:<22}{}", key, value));
 }
 
+// "f16", or "f16 keys, q8_0 values".
+std::string type_text(const Json& types) {
+  const auto keys = types[0].get<std::string>();
+  const auto values = types[1].get<std::string>();
+  return keys == values ? keys : fmt::format("{} keys, {} values", keys, values);
+}
+
 void print_config(const Json& config) {
   if (config.contains("error")) return row("cannot be run", config["error"].get<std::string>());
   const auto number = [&](const char* key) { return config[key].get<int64_t>(); };
@@ -143,10 +154,10 @@ void print_config(const Json& config) {
   row("trained context", fmt::format("{}", number("trained_context")));
   if (number("sliding_window") > 0)
     row("sliding window", fmt::format("{}", number("sliding_window")));
-  row("cache",
-      fmt::format("{} (f16) for a context of {}, {} with --exact",
-                  human_bytes(static_cast<double>(number("cache_bytes_f16"))), number("context"),
-                  human_bytes(static_cast<double>(number("cache_bytes_f32")))));
+  row("cache", fmt::format("{} ({}) for a context of {}, {} with --exact",
+                           human_bytes(static_cast<double>(number("cache_bytes"))),
+                           type_text(config["cache_types"]), number("context"),
+                           human_bytes(static_cast<double>(number("cache_bytes_f32")))));
 }
 
 void print_tokenizer(const Json& tokenizer) {
@@ -193,11 +204,12 @@ void show_verb(std::vector<std::string> arguments) {
                 "  veery show model.gguf -c 8192");
   flags.add_path(app);
   flags.add_context(app);
+  flags.add_cache_types(app);
   flags.add_json(app, "Print one JSON object");
   app.add_flag("--all", whole, "With --json: long arrays of the metadata as a whole");
   app.read(std::move(arguments));
   const ModelFile file = open_gguf(flags.path);
-  const Json all = describe(file, flags.context, whole);
+  const Json all = describe(file, flags, whole);
   if (flags.json) {
     standard_output().json(all);
   } else {

@@ -44,7 +44,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
   config_ = read_config(file_);
   options_.context = checked_context(options, config_);
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
-  if (!options_.cache) options_.cache = options.exact ? DType::kF32 : DType::kF16;
+  for (auto* type : {&options_.cache_keys, &options_.cache_values})
+    if (!*type) *type = options.exact ? DType::kF32 : DType::kF16;
   tokenizer_ = make_tokenizer(file_);
   check_vocabulary(*tokenizer_, config_);
   if (const auto source = file_.metadata.text("tokenizer.chat_template"))
@@ -70,13 +71,14 @@ ModelSummary summarize(const ModelFile& file) {
   return summary;
 }
 
-size_t cache_bytes(const DecoderConfig& config, int32_t context, DType type) {
+size_t cache_bytes(const DecoderConfig& config, int32_t context, DType keys, DType values) {
   Graph graph;
   Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
   find_architecture(config.architecture).define(trace, config);
-  return StateStore(
-             graph,
-             {.dtype = type, .context = context, .rows = std::min(LoadOptions{}.chunk, context)})
+  return StateStore(graph, {.keys = keys,
+                            .values = values,
+                            .context = context,
+                            .rows = std::min(LoadOptions{}.chunk, context)})
       .bytes();
 }
 

@@ -21,8 +21,9 @@ struct LoadOptions {
   int32_t chunk = 256;  ///< most tokens of one run of a prompt
   bool exact = false;   ///< f32 activations and an f32 cache
   bool fuse = true;
-  std::optional<DType> cache;    ///< kF16 or kF32; absent: f16, f32 if exact
-  std::optional<Target> target;  ///< absent: the best of this machine
+  std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: f16, f32 if exact
+  std::optional<DType> cache_values;  ///< the same for values
+  std::optional<Target> target;       ///< absent: the best of this machine
   ParamStore::Progress progress;
 };
 
@@ -74,6 +75,6 @@ struct ModelSummary {
 ModelSummary summarize(const ModelFile& file);
 
 /// Bytes of the caches of one session of `context` positions.
-size_t cache_bytes(const DecoderConfig& config, int32_t context, DType type);
+size_t cache_bytes(const DecoderConfig& config, int32_t context, DType keys, DType values);
 
 }  // namespace veery

@@ -27,7 +27,10 @@ Session::Session(Model& model)
       context_(model.options().context),
       chunk_(model.options().chunk),
       states_(model.graph(),
-              {.dtype = *model.options().cache, .context = context_, .rows = chunk_}),
+              {.keys = *model.options().cache_keys,
+               .values = *model.options().cache_values,
+               .context = context_,
+               .rows = chunk_}),
       slots_(static_cast<int32_t>(bucket(chunk_))) {
   for (const StateStore::Group& group : states_.groups()) {
     auto& pages = pages_.emplace_back(static_cast<size_t>(group.ring));

@@ -12,6 +12,17 @@ int32_t pages_for(int64_t positions) {
   return static_cast<int32_t>((positions + kPagePositions - 1) / kPagePositions);
 }
 
+void check_type(DType type, bool keys, int32_t head_dim) {
+  const std::string_view what = keys ? "keys" : "values";
+  if (type != DType::kF32 && type != DType::kF16)
+    throw Error(ErrorKind::kUnsupported, "cache: {} of type {}, expected f32 or f16", what,
+                info(type).name);
+  if (head_dim % info(type).block != 0)
+    throw Error(ErrorKind::kUnsupported,
+                "cache: {} of type {} need heads of a multiple of {} dimensions, these have {}",
+                what, info(type).name, info(type).block, head_dim);
+}
+
 }  // namespace
 
 int StateStore::find_group(int32_t window) {
@@ -28,9 +39,6 @@ int StateStore::find_group(int32_t window) {
 }
 
 StateStore::StateStore(const Graph& graph, const StateOptions& options) : options_(options) {
-  if (options.dtype != DType::kF32 && options.dtype != DType::kF16)
-    throw Error(ErrorKind::kUnsupported, "cache: type {} is not supported, expected f32 or f16",
-                info(options.dtype).name);
   if (options.context < 1)
     throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
   size_t total = 0;
@@ -39,12 +47,13 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options) : option
     if (node.op != Op::kState) continue;
     const auto& attr = node.as<StateAttr>();
     const int group = find_group(attr.window);
-    const auto page =
-        static_cast<int64_t>(byte_size(options.dtype, node.shape.cols * kPagePositions));
+    const DType type = attr.keys ? options.keys : options.values;
+    check_type(type, attr.keys, static_cast<int32_t>(node.shape.cols / attr.kv_heads));
+    const auto page = static_cast<int64_t>(byte_size(type, node.shape.cols * kPagePositions));
     operands_[node.name] = {.stride = page,
                             .rows = attr.kv_heads,
                             .cols = static_cast<int32_t>(node.shape.cols),
-                            .dtype = options.dtype,
+                            .dtype = type,
                             .layout = attr.keys ? Layout::kKeyPages : Layout::kValuePages,
                             .group = static_cast<int16_t>(group)};
     places.emplace_back(node.name, total);

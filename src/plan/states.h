@@ -11,8 +11,9 @@
 namespace veery {
 
 struct StateOptions {
-  DType dtype = DType::kF16;  ///< of keys and values: kF32 or kF16
-  int32_t context = 4096;     ///< positions of one sequence
+  DType keys = DType::kF16;    ///< kF32, kF16, kBF16 or kQ8_0
+  DType values = DType::kF16;  ///< the same
+  int32_t context = 4096;      ///< positions of one sequence
   int32_t rows = 512;     ///< the most rows of a run: a ring must hold the window of each of them
   int32_t sequences = 1;  ///< page tables
   int32_t positions = 0;  ///< of all sequences together; 0: each may be full at the same time
@@ -29,6 +30,7 @@ class StateStore {
     int32_t ring = 0;    ///< most pages of one sequence
   };
 
+  /// Throws kUnsupported for another type, or for kQ8_0 where head_dim is no multiple of 32.
   StateStore(const Graph& graph, const StateOptions& options);
 
   const Operand& at(const std::string& name) const;
