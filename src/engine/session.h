@@ -1,16 +1,10 @@
-// session.h: one sequence: its caches, its position, and the runs that move it on.
+// session.h: one sequence: its position, and the runs that move it on.
 #pragma once
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
-#include <tuple>
-#include <vector>
 
-#include "engine/model.h"
-#include "plan/plan.h"
-#include "plan/slots.h"
-#include "plan/states.h"
+#include "engine/runner.h"
 
 namespace veery {
 
@@ -18,11 +12,12 @@ namespace veery {
 class Session {
  public:
   explicit Session(Model& model);
-  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
-  int32_t position() const { return position_; }  ///< tokens fed so far
-  int32_t context() const { return context_; }
-  size_t cache_bytes() const;
+  int32_t position() const { return runner_.position(sequence_); }  ///< tokens fed so far
+  int32_t context() const { return runner_.context(); }
+  size_t cache_bytes() const { return runner_.cache_bytes(); }
 
   /// Feeds tokens; afterwards logits() are those after the last one. Throws kLimit, naming both
   /// numbers, before anything is changed if they do not fit the context; kInput for an id outside
@@ -43,10 +38,10 @@ class Session {
 
   /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has
   /// dropped what would be needed.
-  void rewind(int32_t position);
+  void rewind(int32_t position) { runner_.rewind(sequence_, position); }
 
-  /// The plan for runs of up to `rows` tokens, made when first needed (`veery plan`, `bench`).
-  Plan& plan(int64_t rows, bool greedy = false, bool all_outputs = false);
+  /// The plan for runs of up to `rows` tokens with one output (`veery plan`, `bench`).
+  Plan& plan(int64_t rows) { return runner_.plan(rows); }
 
   /// Splits prompts into runs of at most this many tokens, 1 to LoadOptions::chunk. Throws kInput
   /// otherwise.
@@ -54,16 +49,11 @@ class Session {
 
  private:
   void check(std::span<const int32_t> ids) const;
-  void run(Plan& plan, std::span<const int32_t> ids, int32_t outputs);
 
   Model& model_;
-  int32_t context_, chunk_;
-  int32_t position_ = 0;
-  StateStore states_;
-  SlotBlock slots_;
-  std::vector<std::vector<int32_t>> pages_;  ///< [group]
-  std::vector<PageTable> tables_;            ///< [group]
-  std::map<std::tuple<int64_t, bool, bool>, std::unique_ptr<Plan>> plans_;
+  Runner runner_;
+  int32_t sequence_;
+  int32_t chunk_;
   std::span<const float> logits_;
 };
 

@@ -1,0 +1,194 @@
+#include "engine/runner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+// Plans are made for these numbers of rows; a run takes the smallest that holds it. Few rows have
+// kernels of their own.
+constexpr int64_t kBuckets[] = {1, 4, 16, 64, 256, 512};
+
+int64_t bucket(int64_t rows) {
+  for (int64_t size : kBuckets)
+    if (rows <= size) return size;
+  return rows;
+}
+
+int32_t most_rows(const Model& model, const RunnerOptions& options) {
+  return std::max(model.options().chunk, options.sequences);
+}
+
+StateOptions state_options(const Model& model, const RunnerOptions& options) {
+  if (options.sequences < 1)
+    throw Error(ErrorKind::kInput, "{} sequences are asked for, expected 1 or more",
+                options.sequences);
+  if (options.positions < 0)
+    throw Error(ErrorKind::kInput, "caches for {} positions are asked for, expected 0 or more",
+                options.positions);
+  return {.keys = *model.options().cache_keys,
+          .values = *model.options().cache_values,
+          .context = model.options().context,
+          .rows = most_rows(model, options),
+          .sequences = options.sequences,
+          .positions = options.positions};
+}
+
+}  // namespace
+
+void check_ids(const Model& model, std::span<const int32_t> ids) {
+  for (const int32_t id : ids)
+    if (id < 0 || id >= model.config().vocab)
+      throw Error(ErrorKind::kInput, "token id {} is outside of the vocabulary of {}", id,
+                  model.config().vocab);
+}
+
+Runner::Runner(Model& model, const RunnerOptions& options)
+    : model_(model),
+      context_(model.options().context),
+      most_rows_(veery::most_rows(model, options)),
+      states_(model.graph(), state_options(model, options)),
+      pages_(states_),
+      slots_(static_cast<int32_t>(bucket(most_rows_))),
+      sequences_(static_cast<size_t>(options.sequences)) {
+  slots_.slots.tables = pages_.tables();
+  slots_.slots.sequences = options.sequences;
+}
+
+int32_t Runner::open() {
+  const auto free = std::find_if(sequences_.begin(), sequences_.end(),
+                                 [](const Sequence& sequence) { return !sequence.open; });
+  if (free == sequences_.end())
+    throw Error(ErrorKind::kLimit, "all {} sequences are in use", sequences_.size());
+  *free = {.open = true};
+  return static_cast<int32_t>(free - sequences_.begin());
+}
+
+int32_t Runner::fork(int32_t sequence, int32_t positions) {
+  const int32_t written = position(sequence);
+  if (positions < 0 || positions > written)
+    throw Error(ErrorKind::kInput, "fork: {} tokens are asked for, the sequence has {}", positions,
+                written);
+  if (!pages_.keeps(written, positions))
+    throw Error(ErrorKind::kInput, "fork: the sliding window before token {} is no longer kept",
+                positions);
+  const int32_t copy = open();
+  pages_.share(sequence, written, copy, positions);
+  sequences_[static_cast<size_t>(copy)].position = positions;
+  return copy;
+}
+
+void Runner::close(int32_t sequence) {
+  check(sequence);
+  pages_.trim(sequence, 0);
+  sequences_[static_cast<size_t>(sequence)] = {};
+}
+
+int32_t Runner::position(int32_t sequence) const {
+  check(sequence);
+  return sequences_[static_cast<size_t>(sequence)].position;
+}
+
+void Runner::rewind(int32_t sequence, int32_t position) {
+  const int32_t written = this->position(sequence);
+  if (position < 0 || position > written)
+    throw Error(ErrorKind::kInput, "rewind: position {} is not within the {} tokens fed", position,
+                written);
+  if (!pages_.keeps(written, position))
+    throw Error(ErrorKind::kInput, "rewind: the sliding window before token {} is no longer kept",
+                position);
+  pages_.trim(sequence, position);
+  sequences_[static_cast<size_t>(sequence)].position = position;
+}
+
+void Runner::check(int32_t sequence) const {
+  if (sequence < 0 || static_cast<size_t>(sequence) >= sequences_.size() ||
+      !sequences_[static_cast<size_t>(sequence)].open)
+    throw Error(ErrorKind::kInput, "sequence {} is not open", sequence);
+}
+
+void Runner::check(std::span<const RunPart> parts) const {
+  int64_t rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const RunPart& part = parts[i];
+    const int64_t end = position(part.sequence) + static_cast<int64_t>(part.ids.size());
+    if (end > context_)
+      throw Error(ErrorKind::kLimit, "the prompt needs {} tokens of context, there are {}", end,
+                  context_);
+    if (part.outputs < 0 || static_cast<size_t>(part.outputs) > part.ids.size())
+      throw Error(ErrorKind::kInput, "{} outputs are asked for, the part has {} tokens",
+                  part.outputs, part.ids.size());
+    for (size_t k = 0; k < i; ++k)
+      if (parts[k].sequence == part.sequence)
+        throw Error(ErrorKind::kInput, "sequence {} is twice in a run", part.sequence);
+    check_ids(model_, part.ids);
+    rows += static_cast<int64_t>(part.ids.size());
+  }
+  if (rows > most_rows_)
+    throw Error(ErrorKind::kLimit, "a run of {} tokens is asked for, at most {} are possible", rows,
+                most_rows_);
+}
+
+void Runner::fill_slots(std::span<const RunPart> parts) {
+  int32_t rows = 0;
+  int32_t outputs = 0;
+  for (const RunPart& part : parts) {
+    const auto count = static_cast<int32_t>(part.ids.size());
+    const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
+    std::copy(part.ids.begin(), part.ids.end(), slots_.tokens.begin() + rows);
+    std::iota(slots_.positions.begin() + rows, slots_.positions.begin() + rows + count, position);
+    std::fill_n(slots_.sequence.begin() + rows, count, part.sequence);
+    rows += count;
+    for (int32_t i = part.outputs; i > 0; --i)
+      slots_.output_rows[static_cast<size_t>(outputs++)] = rows - i;
+  }
+  slots_.slots.rows = rows;
+  slots_.slots.outputs = outputs;
+}
+
+void Runner::run(std::span<const RunPart> parts, bool greedy) {
+  check(parts);
+  int64_t rows = 0;
+  int64_t outputs = 0;
+  for (const RunPart& part : parts) {
+    const auto count = static_cast<int32_t>(part.ids.size());
+    const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
+    pages_.prepare(part.sequence, position, position + count);
+    rows += count;
+    outputs += part.outputs;
+  }
+  if (rows == 0) return;
+  last_ = &plan(rows, std::max<int64_t>(outputs, 1), greedy);
+  fill_slots(parts);
+  last_->run();
+  for (const RunPart& part : parts)
+    sequences_[static_cast<size_t>(part.sequence)].position +=
+        static_cast<int32_t>(part.ids.size());
+}
+
+std::span<const float> Runner::logits(int32_t i) const {
+  return {last_->root(0).row<float>(i), static_cast<size_t>(model_.config().vocab)};
+}
+
+Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
+  rows = bucket(rows);
+  outputs = std::min(rows, bucket(outputs));
+  auto& slot = plans_[{rows, outputs, greedy}];
+  if (!slot) {
+    const PlanOptions options{.rows = rows,
+                              .outputs = outputs,
+                              .target = model_.target(),
+                              .exact = model_.options().exact,
+                              .fuse = model_.options().fuse};
+    const NodeId root = greedy ? model_.argmax() : model_.logits();
+    slot = std::make_unique<Plan>(model_.graph(), std::vector<NodeId>{root},
+                                  Binding{&model_.params(), &states_, &slots_, &model_.pool()},
+                                  options);
+  }
+  return *slot;
+}
+
+}  // namespace veery

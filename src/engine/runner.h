@@ -1,0 +1,93 @@
+// runner.h: the caches of several sequences of a model, and the runs that move them on together.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "engine/model.h"
+#include "engine/pages.h"
+#include "plan/plan.h"
+#include "plan/slots.h"
+#include "plan/states.h"
+
+namespace veery {
+
+struct RunnerOptions {
+  int32_t sequences = 1;  ///< most at a time
+  /// Positions that the caches of all sequences together have memory for; 0: each may fill its
+  /// context.
+  int32_t positions = 0;
+};
+
+/// What one sequence adds to a run.
+struct RunPart {
+  int32_t sequence = 0;
+  std::span<const int32_t> ids;  ///< follow what the sequence holds
+  int32_t outputs = 1;           ///< the logits after the last so many of them are wanted
+};
+
+/// Throws kInput, naming the id, if one is outside of the vocabulary.
+void check_ids(const Model& model, std::span<const int32_t> ids);
+
+/// What a sequence gives does not depend on what runs beside it. Not thread-safe. The model must
+/// outlive it.
+class Runner {
+ public:
+  explicit Runner(Model& model, const RunnerOptions& options = {});
+
+  Model& model() const { return model_; }
+  int32_t context() const { return context_; }      ///< positions of one sequence
+  int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
+  size_t cache_bytes() const { return states_.bytes(); }
+  /// Pages of 256 positions that sequences hold.
+  int32_t used_pages() const { return pages_.used(); }
+
+  /// A new, empty sequence. Throws kLimit if all are in use.
+  int32_t open();
+  /// A sequence that begins as the first `positions` tokens of another do: the pages are shared
+  /// until one of the two writes to them. Throws kLimit if all are in use, kInput if the other does
+  /// not hold them (any more: a sliding window drops what it has left behind).
+  int32_t fork(int32_t sequence, int32_t positions);
+  void close(int32_t sequence);
+
+  int32_t position(int32_t sequence) const;  ///< tokens fed so far
+  /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has
+  /// dropped what would be needed.
+  void rewind(int32_t sequence, int32_t position);
+
+  /// Runs the parts, each of another sequence, in one go; `greedy`: only the most probable token is
+  /// found, logits are not written. Throws kInput for an id outside of the vocabulary, kLimit
+  /// naming both numbers if tokens do not fit a context, a run or the caches; then no sequence has
+  /// moved.
+  void run(std::span<const RunPart> parts, bool greedy = false);
+  /// Of output `i` of the last run, counted over its parts: logits (vocab), valid until the next
+  /// run, or (greedy) the most probable token.
+  std::span<const float> logits(int32_t i) const;
+  int32_t best(int32_t i) const { return *last_->root(0).row<int32_t>(i); }
+
+  /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed.
+  Plan& plan(int64_t rows, int64_t outputs = 1, bool greedy = false);
+
+ private:
+  struct Sequence {
+    bool open = false;
+    int32_t position = 0;
+  };
+
+  void check(int32_t sequence) const;
+  void check(std::span<const RunPart> parts) const;
+  void fill_slots(std::span<const RunPart> parts);
+
+  Model& model_;
+  int32_t context_, most_rows_;
+  StateStore states_;
+  Pages pages_;
+  SlotBlock slots_;
+  std::vector<Sequence> sequences_;
+  std::map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Plan>> plans_;
+  Plan* last_ = nullptr;
+};
+
+}  // namespace veery
