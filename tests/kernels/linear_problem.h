@@ -1,0 +1,179 @@
+// linear_problem.h: a linear dispatch on random data, run on any target, and what it has to give.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/cpu/linear.h"
+#include "kernels/linear_oracle.h"
+
+namespace veery::testing {
+
+struct Options {
+  Activation gate = Activation::kNone;
+  bool norm = false, residual = false, bias = false, exact = false;
+};
+
+// One dispatch on random data; weights of the given types and rows.
+class Problem {
+ public:
+  Problem(std::vector<DType> types, std::vector<int64_t> heights, int64_t cols, int64_t rows,
+          Options options = {})
+      : types_(std::move(types)),
+        heights_(std::move(heights)),
+        cols_(cols),
+        rows_(rows),
+        options_(options) {
+    std::mt19937 rng(static_cast<uint32_t>(cols * 31 + rows));
+    std::normal_distribution<float> normal;
+    const auto fill = [&](std::vector<float>& v, int64_t n) {
+      v.resize(static_cast<size_t>(n));
+      for (float& x : v) x = normal(rng);
+    };
+    fill(x_, rows * (cols + 5));
+    // Loud and quiet stretches, as real activations have them.
+    for (size_t i = 0; i < x_.size(); ++i)
+      x_[i] *= i / 29 % 3 == 1 ? 0.3F : i / 29 % 5 == 2 ? 0.02F : i % 211 == 7 ? 40.0F : 1;
+    fill(norm_, cols);
+    const bool gated = options.gate != Activation::kNone;
+    width_ = 0;
+    for (size_t i = 0; i < (gated ? 1 : heights_.size()); ++i) width_ += heights_[i];
+    fill(residual_, rows * width_);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      source_.push_back(
+          testing::random_weight(types_[i], heights_[i], cols, static_cast<uint32_t>(i + 1)));
+      packed_.emplace_back(packed_bytes(types_[i], heights_[i], cols));
+      pack_panels(types_[i], source_[i].data(), heights_[i], cols, packed_[i].data(), 0,
+                  (heights_[i] + 15) / 16);
+      fill(bias_[i], heights_[i]);
+    }
+  }
+
+  Dispatch dispatch() {
+    Dispatch d;
+    d.in[0] = matrix(x_, rows_, cols_, cols_ + 5);
+    d.in[0].rows = kTokenRows;
+    if (options_.norm) d.in[1] = matrix(norm_, 1, cols_, cols_);
+    if (options_.residual) d.in[2] = matrix(residual_, rows_, width_, width_);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      d.in[3 + i] = {.data = packed_[i].data(),
+                     .stride = static_cast<int64_t>(panel_bytes(types_[i], cols_)),
+                     .rows = heights_[i],
+                     .cols = static_cast<int32_t>(cols_),
+                     .dtype = types_[i],
+                     .layout = Layout::kPanels};
+      if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
+    }
+    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F};
+    return d;
+  }
+
+  // Runs the kernel with its workers one after the other. Rows of the output are wider than needed,
+  // and what lies between them must stay untouched.
+  std::vector<float> run(Target target, int workers, int64_t plan_rows = 0) {
+    const int64_t wide = width_ + 3;
+    std::vector<float> out(static_cast<size_t>(rows_ * wide), 12345.0F);
+    Dispatch d = dispatch();
+    d.out = matrix(out, rows_, width_, wide);
+    execute(Op::kLinear, d, target, workers, plan_rows);
+    std::vector<float> result;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const auto row = out.begin() + r * wide;
+      result.insert(result.end(), row, row + width_);
+      EXPECT_TRUE(std::all_of(row + width_, row + wide, [](float v) { return v == 12345.0F; }));
+    }
+    return result;
+  }
+  std::vector<int32_t> run_argmax(Target target, int workers, int64_t plan_rows = 0) {
+    std::vector<int32_t> out(static_cast<size_t>(rows_), -7);
+    Dispatch d = dispatch();
+    d.out = {.data = reinterpret_cast<std::byte*>(out.data()),
+             .stride = 4,
+             .rows = rows_,
+             .cols = 1,
+             .dtype = DType::kI32,
+             .layout = Layout::kRowMajor};
+    execute(Op::kLinearArgmax, d, target, workers, plan_rows);
+    return out;
+  }
+
+  std::vector<float> expected() const {
+    std::vector<float> y;
+    for (int64_t r = 0; r < rows_; ++r) {
+      std::vector<float> x(x_.begin() + r * (cols_ + 5), x_.begin() + r * (cols_ + 5) + cols_);
+      if (options_.norm) x = testing::normed(x, norm_.data(), 1e-5F);
+      const bool gated = options_.gate != Activation::kNone;
+      int64_t column = 0;
+      for (size_t i = 0; i < (gated ? 1 : types_.size()); ++i)
+        for (int64_t n = 0; n < heights_[i]; ++n, ++column) {
+          float v = output(i, n, x);
+          if (gated) v = gate(v) * output(1, n, x);
+          if (options_.residual) v += residual_[static_cast<size_t>(r * width_ + column)];
+          y.push_back(v);
+        }
+    }
+    return y;
+  }
+
+ private:
+  static Operand matrix(std::vector<float>& v, int64_t rows, int64_t cols, int64_t stride) {
+    return {.data = reinterpret_cast<std::byte*>(v.data()),
+            .stride = stride * 4,
+            .rows = rows,
+            .cols = static_cast<int32_t>(cols),
+            .layout = Layout::kRowMajor};
+  }
+  float output(size_t i, int64_t n, const std::vector<float>& x) const {
+    const auto at = static_cast<size_t>(n) * byte_size(types_[i], cols_);
+    const float y = testing::contract(types_[i], source_[i].data() + at, x, options_.exact);
+    return options_.bias ? y + bias_[i][static_cast<size_t>(n)] : y;
+  }
+  float gate(float v) const {
+    const double x = v;
+    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+    return static_cast<float>(options_.gate == Activation::kSilu ? x / (1 + std::exp(-x))
+                                                                 : x / 2 * (1 + std::tanh(u)));
+  }
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  static std::byte* lines(std::vector<Line>& v, size_t bytes) {
+    v.resize(bytes / 64 + 1);
+    return v.front().bytes;
+  }
+  void execute(Op op, Dispatch& d, Target target, int workers, int64_t plan_rows) {
+    const int64_t most = std::max(rows_, plan_rows);
+    const Kernel kernel = linear_kernel(op, d, {target, most, options_.exact});
+    ASSERT_NE(kernel.phases[0], nullptr);
+    std::vector<Line> work;
+    if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, most, workers));
+    std::vector<Line> scratch;
+    const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, most, workers) : 0;
+    Slots slots;
+    slots.rows = static_cast<int32_t>(rows_);
+    for (const KernelFn phase : kernel.phases)
+      for (int i = 0; phase != nullptr && i < workers; ++i)
+        phase(d, slots, {i, workers, lines(scratch, bytes)});
+  }
+
+  std::vector<DType> types_;
+  std::vector<int64_t> heights_;
+  int64_t cols_, rows_, width_;
+  Options options_;
+  std::vector<float> x_, norm_, residual_, bias_[3];
+  std::vector<Bytes> source_, packed_;
+};
+
+inline std::string describe(Target target, const std::vector<DType>& types, int64_t rows) {
+  std::string text(name(target));
+  for (const DType t : types) text += fmt::format(" {}", info(t).name);
+  return fmt::format("{} rows {}", text, rows);
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+}  // namespace veery::testing
