@@ -45,9 +45,10 @@ install_packages() {
     as_root=(sudo)
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet=2)
-  "${apt[@]}" update || fail "apt-get update failed; is there a network?"
+  "${apt[@]}" update || fail "apt-get update failed (what it says stands above); is there a network?"
   "${apt[@]}" install --yes --no-install-recommends "$@" ||
-    fail "apt-get could not install: $*"
+    fail "apt-get could not install what is missing (what it says stands above):" \
+      "is there a network, and space on the disk?"
 }
 
 main() {
