@@ -1,5 +1,6 @@
 // The lowest layer: text, numbers, threads.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -115,7 +116,7 @@ TEST(ThreadPool, ParallelForCoversTheRangeAndRethrows) {
 }
 
 TEST(MappedFile, ReadsWhatIsThereAlsoAfterRelease) {
-  const std::string path = testing::TempDir() + "veery-mapped";
+  const std::string path = testing::TempDir() + "veery-mapped-" + std::to_string(getpid());
   std::ofstream(path) << std::string(10000, 'x');
   const MappedFile file(path);
   ASSERT_EQ(file.bytes().size(), 10000U);
