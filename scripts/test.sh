@@ -16,11 +16,13 @@ case ${1:-} in
 esac
 
 say() { printf 'test: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 1; }
 
 build() {
   say "building preset $1 with $jobs jobs (the first time takes some minutes)"
-  cmake --preset "$1" -DVEERY_TESTS=ON --log-level=WARNING > /dev/null
-  cmake --build --preset "$1" --parallel "$jobs"
+  cmake --preset "$1" -DVEERY_TESTS=ON --log-level=WARNING > /dev/null &&
+    cmake --build --preset "$1" --parallel "$jobs" ||
+    fail "preset $1 could not be built: the reason stands above"
 }
 
 # GCC 12's AddressSanitizer cannot place its shadow memory where the kernel spreads addresses over
