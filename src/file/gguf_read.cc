@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/utf8.h"
 #include "file/gguf.h"
 #include "file/gguf_format.h"
+#include "file/printable.h"
 
 namespace veery {
 namespace {
@@ -24,15 +24,6 @@ constexpr NamedType kOtherTypes[] = {
     {16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"}, {19, "iq1_s"}, {20, "iq4_nl"},
     {21, "iq3_s"},   {22, "iq2_s"},  {23, "iq4_xs"},  {29, "iq1_m"}, {34, "tq1_0"},
     {35, "tq2_0"},   {39, "mxfp4"},  {40, "nvfp4"},   {41, "q1_0"}};
-
-// A name from a file, fit for one line of a message.
-std::string printable(std::string_view name) {
-  constexpr size_t kLongest = 80;
-  std::string text = valid_utf8(name.substr(0, kLongest));
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return name.size() > kLongest ? text + "..." : text;
-}
 
 // Reads forward through the file; what is being read is named in every error.
 class Cursor {

@@ -1,18 +1,12 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "file/gguf.h"
 #include "file/gguf_format.h"
+#include "file/pending_file.h"
 
 namespace veery {
 namespace {
@@ -145,10 +139,6 @@ void check(const TensorView& tensor) {
                 tensor.data.size(), expected);
 }
 
-uint64_t round_up(uint64_t size, uint64_t alignment) {
-  return (size + alignment - 1) / alignment * alignment;
-}
-
 std::string make_header(const Metadata& metadata, std::span<const TensorView> tensors,
                         uint64_t alignment) {
   Header out;
@@ -178,64 +168,6 @@ std::string make_header(const Metadata& metadata, std::span<const TensorView> te
   }
   return out.bytes();
 }
-
-// A file that exists under its own name only once it is whole.
-class PendingFile {
- public:
-  explicit PendingFile(const std::string& path) : path_(path) {
-    static std::atomic<unsigned> counter = 0;
-    temporary_ = fmt::format("{}.{}.{}.part", path, ::getpid(), counter++);
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail("cannot be created");
-  }
-  PendingFile(const PendingFile&) = delete;
-  ~PendingFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
-
-  void write(const void* data, size_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      constexpr size_t kLargestWrite = size_t{1} << 30;  // the system may refuse more than 2 GiB
-      const ssize_t written = ::write(fd_, at, std::min(size, kLargestWrite));
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("cannot be written");
-      at += written;
-      size -= static_cast<size_t>(written);
-      position_ += static_cast<uint64_t>(written);
-    }
-  }
-
-  void pad(uint64_t alignment) {
-    constexpr char kZeros[4096] = {};
-    uint64_t size = round_up(position_, alignment) - position_;
-    for (; size > sizeof kZeros; size -= sizeof kZeros) write(kZeros, sizeof kZeros);
-    write(kZeros, size);
-  }
-
-  // A full disk may show only here.
-  void commit() {
-    if (::fsync(fd_) != 0) fail("cannot be written");
-    const int fd = fd_;
-    fd_ = -1;
-    if (::close(fd) != 0) fail("cannot be written");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be put in place");
-    temporary_.clear();
-  }
-
- private:
-  [[noreturn]] void fail(std::string_view what) {
-    const int code = errno;
-    throw Error(ErrorKind::kIo, "{}: {} after {} bytes: {}", path_, what, position_,
-                std::strerror(code));
-  }
-
-  const std::string& path_;
-  std::string temporary_;
-  int fd_ = -1;
-  uint64_t position_ = 0;
-};
 
 }  // namespace
 

@@ -31,6 +31,14 @@ const T* get(const Metadata& metadata, const std::string& key, std::string_view 
 
 }  // namespace
 
+void Metadata::drop_arrays() {
+  std::erase_if(values_, [](const auto& entry) {
+    return std::holds_alternative<std::vector<int64_t>>(entry.second) ||
+           std::holds_alternative<std::vector<double>>(entry.second) ||
+           std::holds_alternative<std::vector<std::string_view>>(entry.second);
+  });
+}
+
 const MetaValue* Metadata::find(const std::string& key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;
@@ -83,6 +91,16 @@ int64_t TensorView::elements() const {
   int64_t product = 1;
   for (const int64_t size : shape) product *= size;
   return product;
+}
+
+size_t TensorView::bytes() const { return byte_size(dtype, elements()); }
+
+std::span<const std::byte> TensorView::read(std::vector<std::byte>& buffer) const {
+  if (!source) return data;
+  buffer.resize(bytes());
+  source->read(0, elements() / std::max<int64_t>(1, shape.empty() ? 1 : shape.back()),
+               buffer.data());
+  return buffer;
 }
 
 const TensorView* ModelFile::find(std::string_view name) const {

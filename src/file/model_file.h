@@ -1,8 +1,10 @@
-// model_file.h: what every container of weights becomes: named tensor views and metadata.
+// model_file.h: what every container of weights becomes: named tensor views, configuration,
+// metadata.
 #pragma once
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +27,9 @@ class Metadata {
   void set(std::string key, MetaValue value) { values_[std::move(key)] = std::move(value); }
   const MetaValue* find(const std::string& key) const;
   const std::map<std::string, MetaValue>& all() const { return values_; }
+  /// Forgets every array: a vocabulary of 262,144 tokens takes 8 MB, which a tokenizer does not
+  /// need once it is made.
+  void drop_arrays();
 
   /// The value if it is there. Throws kFormat naming key, found and expected type if it has another
   /// type.
@@ -40,24 +45,46 @@ class Metadata {
   std::map<std::string, MetaValue> values_;
 };
 
-/// A view of one tensor's bytes. `shape` is row-major, slowest first: a linear weight is {out, in}.
+/// Rows that are computed when they are needed, because no file holds them as they are used: scaled
+/// fp8, norms with a 1 to add, tensors that lie at an odd address.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  /// Writes the rows [first, last) in the tensor's type. Safe to call from several threads.
+  virtual void read(int64_t first, int64_t last, std::byte* out) const = 0;
+};
+
+/// A view of one tensor. `shape` is row-major, slowest first: a linear weight is {out, in}; a row
+/// is the last dimension.
 struct TensorView {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  std::span<const std::byte> data;
+  std::span<const std::byte> data;  ///< empty if there is a source
+  std::shared_ptr<const RowSource> source = nullptr;
   int64_t elements() const;
+  size_t bytes() const;
+  /// The bytes as a whole: `data`, or what the source makes of it in `buffer`.
+  std::span<const std::byte> read(std::vector<std::byte>& buffer) const;
 };
 
 /// Throws kFormat naming tensor and block if a scale (of a plain type: an element) is NaN or
 /// infinite. Reads the whole tensor. Types of integers pass.
 void check_finite_scales(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX);
 
+/// Where weights come from; some conventions differ (names, RoPE pairs, norms).
+enum class Container : uint8_t { kGguf, kFolder };
+
 /// An opened model: owns the mappings that the views look into.
 class ModelFile {
  public:
   std::string path;
+  Container container = Container::kGguf;
+  /// Of a folder: what its JSON files say beyond the configuration, under GGUF's keys
+  /// (general.name, general.sampling.*, tokenizer.chat_template).
   Metadata metadata;
+  /// Of a folder: config.json. Null for GGUF.
+  std::shared_ptr<const nlohmann::ordered_json> config;
   std::vector<TensorView> tensors;
   std::vector<std::shared_ptr<MappedFile>> mappings;
 

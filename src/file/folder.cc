@@ -1,0 +1,187 @@
+#include "file/folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "file/printable.h"
+#include "file/row_sources.h"
+#include "file/safetensors.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// The files of a folder and, where an index says it, which of them has which tensor.
+struct Shards {
+  std::vector<std::string> files;               // names in the folder
+  std::map<std::string, std::string> owner_of;  // tensor -> file; empty: all of all files
+};
+
+Shards read_index(const std::string& folder) {
+  const std::string path = folder + "/" + kIndexName;
+  const Json index = read_json_file(path);
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object() || map->empty())
+    throw Error(ErrorKind::kFormat, "{}: has no weight_map, expected tensor names and files", path);
+  Shards shards;
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string())
+      throw Error(ErrorKind::kFormat, "{}: the file of tensor '{}' is no text", path,
+                  printable(tensor));
+    const auto& name = file.get_ref<const std::string&>();
+    if (name.empty() || name.find_first_of("/\\") != std::string::npos || name.starts_with('.') ||
+        name.find('\0') != std::string::npos)
+      throw Error(ErrorKind::kFormat,
+                  "{}: the file of tensor '{}' is '{}', expected a name in the folder", path,
+                  printable(tensor), printable(name));
+    files.insert(name);
+    shards.owner_of[tensor] = name;
+  }
+  shards.files.assign(files.begin(), files.end());
+  return shards;
+}
+
+Shards find_shards(const std::string& folder) {
+  std::error_code code;
+  if (fs::exists(fs::path(folder) / kIndexName, code)) return read_index(folder);
+  if (fs::exists(fs::path(folder) / "model.safetensors", code)) return {{"model.safetensors"}, {}};
+  Shards shards;
+  fs::directory_iterator entry(folder, code);
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(".safetensors") && !name.starts_with("adapter") &&
+        !name.starts_with("consolidated") && !name.starts_with('.'))
+      shards.files.push_back(name);
+  }
+  if (code) throw Error(ErrorKind::kIo, "{}: cannot be listed: {}", folder, code.message());
+  std::ranges::sort(shards.files);
+  if (shards.files.empty())
+    throw Error(ErrorKind::kNotFound, "{}: has no *.safetensors, expected a folder with weights",
+                folder);
+  return shards;
+}
+
+// All tensors of the folder by name, and which file each comes from.
+class Pool {
+ public:
+  void add(const SafetensorsFile& file, const std::map<std::string, std::string>& owner_of,
+           const std::string& name) {
+    for (const StoredTensor& tensor : file.tensors) {
+      if (!owner_of.empty()) {
+        const auto owner = owner_of.find(tensor.name);
+        if (owner == owner_of.end() || owner->second != name) continue;
+      }
+      const auto [entry, is_new] = tensors_.emplace(tensor.name, tensor);
+      if (!is_new)
+        throw Error(ErrorKind::kFormat, "{}: tensor '{}' is in another file of the folder too",
+                    file.path, printable(tensor.name));
+    }
+  }
+  const StoredTensor* find(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? nullptr : &found->second;
+  }
+  const std::map<std::string, StoredTensor>& all() const { return tensors_; }
+
+ private:
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+Fp8Blocks fp8_blocks(const Json& config) {
+  const auto quantization = config.find("quantization_config");
+  if (quantization == config.end() || !quantization->is_object()) return {};
+  const auto size = quantization->find("weight_block_size");
+  if (size == quantization->end() || size->is_null()) return {};
+  const auto valid = [](const Json& n) {
+    return n.is_number_unsigned() && n.get<uint64_t>() > 0 && n.get<uint64_t>() < (1U << 24);
+  };
+  if (!size->is_array() || size->size() != 2 || !valid((*size)[0]) || !valid((*size)[1]))
+    throw Error(ErrorKind::kFormat, "config.json: weight_block_size is {}, expected two sizes",
+                printable(dump_json(*size)));
+  return {(*size)[0].get<int64_t>(), (*size)[1].get<int64_t>()};
+}
+
+// A view of `tensor`; no view of what only belongs to another tensor.
+std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool,
+                                    const Fp8Blocks& blocks) {
+  TensorView view{tensor.name, DType::kF32, tensor.shape, tensor.data};
+  if (view.shape.empty()) view.shape = {1};
+  if (tensor.data.empty()) return std::nullopt;
+  if (tensor.type == StoredType::kF8_E4M3 || tensor.type == StoredType::kF8_E5M2) {
+    const StoredTensor* scale = pool.find(tensor.name + "_scale_inv");
+    if (scale == nullptr) scale = pool.find(tensor.name + "_scale");
+    view.source = make_fp8({tensor.name, tensor.type, view.shape, tensor.data}, scale, blocks);
+    view.data = {};
+    return view;
+  }
+  const auto dtype = to_dtype(tensor.type);
+  if (!dtype) return std::nullopt;
+  view.dtype = *dtype;
+  const auto size = static_cast<uintptr_t>(byte_size(tensor.type));
+  if (reinterpret_cast<uintptr_t>(tensor.data.data()) % size != 0) {
+    view.source = make_copy(tensor.data, byte_size(*dtype, view.shape.back()));
+    view.data = {};
+  }
+  return view;
+}
+
+void refuse_unknown_quantization(const Json& config, const std::string& path) {
+  const auto quantization = config.find("quantization_config");
+  if (quantization == config.end() || !quantization->is_object()) return;
+  const auto named = quantization->find("quant_method");
+  const std::string method =
+      named != quantization->end() && named->is_string() ? named->get<std::string>() : "";
+  constexpr std::string_view kKnown[] = {"", "fp8", "fbgemm_fp8", "compressed-tensors", "modelopt"};
+  if (std::ranges::find(kKnown, method) == std::end(kKnown))
+    throw Error(ErrorKind::kUnsupported,
+                "{}: quant_method is '{}', which cannot be read; expected fp8 or none", path,
+                printable(method));
+}
+
+}  // namespace
+
+Json read_json_file(const std::string& path, size_t max_bytes) {
+  const MappedFile file(path);
+  if (file.bytes().size() > max_bytes)
+    throw Error(ErrorKind::kFormat, "{}: has {} bytes, expected at most {}", path,
+                file.bytes().size(), max_bytes);
+  Json json =
+      parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
+  if (!json.is_object())
+    throw Error(ErrorKind::kFormat, "{}: is a JSON {}, expected an object", path, json.type_name());
+  return json;
+}
+
+ModelFile open_folder(const std::string& path) {
+  ModelFile model;
+  model.path = path;
+  model.container = Container::kFolder;
+  const std::string config_path = path + "/config.json";
+  auto config = std::make_shared<Json>(read_json_file(config_path));
+  refuse_unknown_quantization(*config, config_path);
+  const Shards shards = find_shards(path);
+  Pool pool;
+  for (const std::string& name : shards.files) {
+    SafetensorsFile file = open_safetensors(path + "/" + name);
+    pool.add(file, shards.owner_of, name);
+    model.mappings.push_back(std::move(file.mapping));
+  }
+  for (const auto& [tensor, file] : shards.owner_of)
+    if (pool.find(tensor) == nullptr)
+      throw Error(ErrorKind::kFormat, "{}/{}: has no tensor '{}', which {} promises", path, file,
+                  printable(tensor), kIndexName);
+  const Fp8Blocks blocks = fp8_blocks(*config);
+  for (const auto& [name, tensor] : pool.all())
+    if (auto view = make_view(tensor, pool, blocks)) model.tensors.push_back(std::move(*view));
+  model.config = std::move(config);
+  return model;
+}
+
+}  // namespace veery

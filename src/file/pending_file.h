@@ -1,0 +1,39 @@
+// pending_file.h: a file that exists under its own name only once it is whole.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace veery {
+
+/// Smallest multiple of `alignment` that is not below `size`.
+constexpr uint64_t round_up(uint64_t size, uint64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+/// Writes to a temporary name beside `path`; commit() renames. Without commit() nothing is left.
+/// Throws kIo naming the file (a full disk included).
+class PendingFile {
+ public:
+  explicit PendingFile(const std::string& path);
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+  ~PendingFile();
+
+  void write(const void* data, size_t size);
+  /// Zeros up to the next multiple of `alignment`.
+  void pad(uint64_t alignment);
+  void commit();
+  uint64_t position() const { return position_; }
+
+ private:
+  [[noreturn]] void fail(std::string_view what) const;
+
+  std::string path_;
+  std::string temporary_;
+  int fd_ = -1;
+  uint64_t position_ = 0;
+};
+
+}  // namespace veery

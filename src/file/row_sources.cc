@@ -1,0 +1,164 @@
+#include "file/row_sources.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "file/printable.h"
+
+namespace veery {
+namespace {
+
+class Copy final : public RowSource {
+ public:
+  Copy(std::span<const std::byte> data, size_t row_bytes) : data_(data), row_bytes_(row_bytes) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const auto begin = static_cast<size_t>(first) * row_bytes_;
+    std::memcpy(out, data_.data() + begin, static_cast<size_t>(last) * row_bytes_ - begin);
+  }
+
+ private:
+  std::span<const std::byte> data_;
+  size_t row_bytes_;
+};
+
+class Sum final : public RowSource {
+ public:
+  Sum(const TensorView& tensor, float addend) : tensor_(tensor), addend_(addend) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const auto cols = static_cast<size_t>(tensor_.shape.back());
+    const auto begin = static_cast<size_t>(first) * cols;
+    std::vector<float> values(static_cast<size_t>(last) * cols - begin);
+    std::vector<std::byte> buffer;
+    const size_t size = byte_size(tensor_.dtype, 1);
+    decode(tensor_.dtype, tensor_.read(buffer).subspan(begin * size, values.size() * size), values);
+    for (float& value : values) value += addend_;
+    std::memcpy(out, values.data(), values.size() * sizeof(float));
+  }
+
+ private:
+  TensorView tensor_;
+  float addend_;
+};
+
+using Table = std::array<float, 256>;
+
+const Table& table_of(StoredType type) {
+  const auto make = [](float (*convert)(uint8_t)) {
+    Table table{};
+    for (size_t i = 0; i < table.size(); ++i) table[i] = convert(static_cast<uint8_t>(i));
+    return table;
+  };
+  static const Table e4m3 = make(fp8_e4m3_to_f32);
+  static const Table e5m2 = make(fp8_e5m2_to_f32);
+  return type == StoredType::kF8_E4M3 ? e4m3 : e5m2;
+}
+
+class Fp8 final : public RowSource {
+ public:
+  Fp8(const StoredTensor& values, std::vector<float> scales, Fp8Blocks blocks)
+      : data_(values.data),
+        cols_(values.shape.back()),
+        table_(table_of(values.type)),
+        scales_(std::move(scales)),
+        blocks_(blocks) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const int64_t across = (cols_ + blocks_.cols - 1) / blocks_.cols;
+    for (int64_t row = first; row < last; ++row)
+      for (int64_t begin = 0; begin < cols_; begin += blocks_.cols) {
+        const int64_t block = row / blocks_.rows * across + begin / blocks_.cols;
+        const float scale = scales_[static_cast<size_t>(block)];
+        const int64_t end = std::min(begin + blocks_.cols, cols_);
+        for (int64_t col = begin; col < end; ++col) {
+          const auto bits = static_cast<uint8_t>(data_[static_cast<size_t>(row * cols_ + col)]);
+          const float value = table_[bits] * scale;
+          std::memcpy(out, &value, sizeof value);
+          out += sizeof value;
+        }
+      }
+  }
+
+ private:
+  std::span<const std::byte> data_;
+  int64_t cols_;
+  const Table& table_;
+  std::vector<float> scales_;
+  Fp8Blocks blocks_;
+};
+
+int64_t blocks_in(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+// The size of the blocks that `count` scales divide `size` elements into.
+int64_t block_size(int64_t size, int64_t count, int64_t wanted) {
+  if (count < 1) return 0;
+  const int64_t block = wanted > 0 && count > 1 ? wanted : blocks_in(size, count);
+  return blocks_in(size, block) == count ? block : 0;
+}
+
+std::vector<float> read_scales(const StoredTensor& scale) {
+  const auto dtype = to_dtype(scale.type);
+  if (!dtype || !info(*dtype).decodable)
+    throw Error(ErrorKind::kUnsupported, "tensor '{}' has type {}, expected floats for scales",
+                printable(scale.name), name(scale.type));
+  const size_t count = scale.data.size() / static_cast<size_t>(byte_size(scale.type));
+  std::vector<std::byte> aligned(scale.data.begin(), scale.data.end());
+  std::vector<float> values(count);
+  decode(*dtype, aligned, values);
+  for (const float value : values)
+    if (!std::isfinite(value))
+      throw Error(ErrorKind::kFormat, "tensor '{}' has a scale that is NaN or infinite",
+                  printable(scale.name));
+  return values;
+}
+
+}  // namespace
+
+float fp8_e4m3_to_f32(uint8_t bits) {
+  const int exponent = bits >> 3 & 15;
+  const int mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+float fp8_e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
+
+std::shared_ptr<const RowSource> make_copy(std::span<const std::byte> data, size_t row_bytes) {
+  return std::make_shared<Copy>(data, row_bytes);
+}
+
+std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend) {
+  return std::make_shared<Sum>(tensor, addend);
+}
+
+std::shared_ptr<const RowSource> make_fp8(const StoredTensor& values, const StoredTensor* scale,
+                                          const Fp8Blocks& blocks) {
+  const int64_t cols = values.shape.back();
+  const int64_t rows = static_cast<int64_t>(values.data.size()) / cols;
+  if (scale == nullptr)
+    return std::make_shared<Fp8>(values, std::vector<float>{1}, Fp8Blocks{rows, cols});
+  const std::vector<int64_t>& shape = scale->shape;
+  Fp8Blocks found{rows, cols};
+  if (shape.size() == 1 && shape[0] > 1) found.rows = block_size(rows, shape[0], 1);
+  if (shape.size() == 2) {
+    found.rows = block_size(rows, shape[0], shape[1] == 1 ? 0 : blocks.rows);
+    found.cols = block_size(cols, shape[1], blocks.cols);
+  }
+  if (shape.size() > 2 || found.rows == 0 || found.cols == 0)
+    throw Error(ErrorKind::kFormat,
+                "tensor '{}' of shape {} does not fit the scales {} of shape {}",
+                printable(values.name), shape_text(values.shape), printable(scale->name),
+                shape_text(shape));
+  return std::make_shared<Fp8>(values, read_scales(*scale), found);
+}
+
+}  // namespace veery

@@ -1,0 +1,33 @@
+// row_sources.h: tensors whose values are computed from what a file holds.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "file/model_file.h"
+#include "file/safetensors.h"
+
+namespace veery {
+
+/// The same bytes at an address that fits their type.
+std::shared_ptr<const RowSource> make_copy(std::span<const std::byte> data, size_t row_bytes);
+
+/// `tensor` (a norm's weight of a plain float type) with `addend` added to each element, as f32.
+/// The tensor's data must outlive the result.
+std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend);
+
+/// fp8 values (n, k) times scales, as f32. `scale` has one number, one for each row ((n) or (n,
+/// 1)), or (a, b): one for each block of `block_rows` x `block_cols`. Throws kFormat naming the
+/// tensor if the shapes do not fit. The format: e4m3fn and e5m2 of Micikevicius et al.,
+/// arXiv:2209.05433.
+struct Fp8Blocks {
+  int64_t rows = 0, cols = 0;  ///< 0: worked out from the shapes
+};
+std::shared_ptr<const RowSource> make_fp8(const StoredTensor& values, const StoredTensor* scale,
+                                          const Fp8Blocks& blocks);
+
+/// One value. Source: arXiv:2209.05433, table 1; e4m3 without infinities.
+float fp8_e4m3_to_f32(uint8_t bits);
+float fp8_e5m2_to_f32(uint8_t bits);
+
+}  // namespace veery
