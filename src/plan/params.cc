@@ -39,7 +39,7 @@ Entry find_entry(const ModelFile& file, const Node& node) {
                 file.path, tensor.name, info(tensor.dtype).name);
   const bool packed = node.shape.rows > 1 && can_pack(tensor.dtype);
   const size_t bytes = packed ? packed_bytes(tensor.dtype, node.shape.rows, node.shape.cols)
-                       : node.shape.rows > 1 ? tensor.data.size()
+                       : node.shape.rows > 1 ? tensor.bytes()
                                              : static_cast<size_t>(node.shape.cols) * sizeof(float);
   return {&tensor, node.shape, packed, 0, bytes};
 }
@@ -56,24 +56,43 @@ Operand make_operand(const Entry& entry, std::byte* base) {
   return operand;
 }
 
+// Copies one tensor into its layout as a whole.
+void fill_plain(const TensorView& tensor, const Entry& entry, const Operand& operand) {
+  std::vector<std::byte> buffer;
+  TensorView whole = tensor;
+  whole.data = tensor.read(buffer);
+  check_finite_scales(whole);
+  if (entry.shape.rows > 1)
+    std::copy(whole.data.begin(), whole.data.end(), operand.data);
+  else
+    decode(tensor.dtype, whole.data,
+           {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
+}
+
+// Packs the panels [first, last) of a tensor whose rows are computed.
+void pack_made(const TensorView& tensor, const Entry& entry, const Operand& operand, int64_t first,
+               int64_t last) {
+  const int64_t begin = first * kLanes;
+  const int64_t rows = std::min(last * kLanes, entry.shape.rows) - begin;
+  std::vector<std::byte> buffer(byte_size(tensor.dtype, rows * entry.shape.cols));
+  tensor.source->read(begin, begin + rows, buffer.data());
+  TensorView piece = tensor;
+  piece.data = buffer;
+  check_finite_scales(piece);
+  pack_panels(tensor.dtype, buffer.data(), rows, entry.shape.cols,
+              operand.data + first * operand.stride, 0, last - first);
+}
+
 // Copies one tensor into its layout, in pieces of some panels so that all threads have work.
 void fill(const ModelFile& file, const Entry& entry, const Operand& operand, ThreadPool& pool) {
   const TensorView& tensor = *entry.tensor;
-  if (!entry.packed) check_finite_scales(tensor);
-  if (entry.shape.rows == 1) {
-    decode(tensor.dtype, tensor.data,
-           {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
-    return;
-  }
-  if (!entry.packed) {
-    std::copy(tensor.data.begin(), tensor.data.end(), operand.data);
-    return;
-  }
+  if (!entry.packed) return fill_plain(tensor, entry, operand);
   const int64_t panels = (entry.shape.rows + kLanes - 1) / kLanes;
   const int64_t grain =
       std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, operand.stride));
   const size_t row = byte_size(tensor.dtype, entry.shape.cols);
   pool.parallel_for(panels, grain, [&](int64_t first, int64_t last) {
+    if (tensor.source) return pack_made(tensor, entry, operand, first, last);
     const int64_t end = std::min(last * kLanes, entry.shape.rows);
     const size_t begin = static_cast<size_t>(first * kLanes) * row;
     const size_t bytes = static_cast<size_t>(end) * row - begin;
