@@ -14,9 +14,9 @@ int32_t pages_for(int64_t positions) {
 
 void check_type(DType type, bool keys, int32_t head_dim) {
   const std::string_view what = keys ? "keys" : "values";
-  if (type != DType::kF32 && type != DType::kF16)
-    throw Error(ErrorKind::kUnsupported, "cache: {} of type {}, expected f32 or f16", what,
-                info(type).name);
+  if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16 && type != DType::kQ8_0)
+    throw Error(ErrorKind::kUnsupported, "cache: {} of type {}, expected f32, f16, bf16 or q8_0",
+                what, info(type).name);
   if (head_dim % info(type).block != 0)
     throw Error(ErrorKind::kUnsupported,
                 "cache: {} of type {} need heads of a multiple of {} dimensions, these have {}",

@@ -11,14 +11,14 @@ struct Scene {
   Matrix q;
   Cache keys, values;
 
-  Scene(const AttendAttr& a, int head_dim, DType type, const std::vector<int>& lengths,
-        const Batch& rows)
+  Scene(const AttendAttr& a, int head_dim, DType key_type, DType value_type,
+        const std::vector<int>& lengths, const Batch& rows)
       : attr(a),
         n(head_dim),
         batch(rows),
         q(1, 1),
-        keys(rows, true, type, a.kv_heads, head_dim),
-        values(rows, false, type, a.kv_heads, head_dim) {
+        keys(rows, true, key_type, a.kv_heads, head_dim),
+        values(rows, false, value_type, a.kv_heads, head_dim) {
     Random random(11);
     q = random_matrix(batch.slots().rows, a.heads * n, random, 1.5F);
     for (size_t seq = 0; seq < lengths.size(); ++seq) {
@@ -63,14 +63,20 @@ std::vector<Target> fast_targets() {
 struct Setting {
   AttendAttr attr;
   int n;
-  DType type;
+  DType keys, values;
 };
 const Setting kSettings[] = {
-    {{.heads = 9, .kv_heads = 3, .scale = 0.125F}, 64, DType::kF32},
-    {{.heads = 4, .kv_heads = 1, .scale = 0.0625F, .window = 100}, 256, DType::kF16},
-    {{.heads = 2, .kv_heads = 2, .scale = 0.2F, .softcap = 2}, 16, DType::kF32},
-    {{.heads = 7, .kv_heads = 1, .scale = 0.1F, .window = 1}, 80, DType::kF32},
-    {{.heads = 16, .kv_heads = 2, .scale = 0.1F, .window = 300, .softcap = 5}, 48, DType::kF16},
+    {{.heads = 9, .kv_heads = 3, .scale = 0.125F}, 64, DType::kF32, DType::kF32},
+    {{.heads = 4, .kv_heads = 1, .scale = 0.0625F, .window = 100}, 256, DType::kF16, DType::kF16},
+    {{.heads = 2, .kv_heads = 2, .scale = 0.2F, .softcap = 2}, 16, DType::kF32, DType::kF32},
+    {{.heads = 7, .kv_heads = 1, .scale = 0.1F, .window = 1}, 80, DType::kF32, DType::kF16},
+    {{.heads = 16, .kv_heads = 2, .scale = 0.1F, .window = 300, .softcap = 5},
+     48,
+     DType::kF16,
+     DType::kBF16},
+    {{.heads = 6, .kv_heads = 3, .scale = 0.125F}, 96, DType::kQ8_0, DType::kQ8_0},
+    {{.heads = 5, .kv_heads = 1, .scale = 0.2F, .window = 70}, 32, DType::kQ8_0, DType::kF32},
+    {{.heads = 8, .kv_heads = 2, .scale = 0.1F, .softcap = 5}, 64, DType::kBF16, DType::kQ8_0},
 };
 
 // Two prompts, one from its start and one continued, and single rows of others.
@@ -88,7 +94,7 @@ const std::vector<int> kLengths = {150, 438, 1, 993, 128};
 
 TEST(Attend, FastIsTheReference) {
   for (const Setting& s : kSettings) {
-    const Scene scene(s.attr, s.n, s.type, kLengths, mixed_rows());
+    const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows());
     const Matrix expected = scene.attend({});
     for (Target target : fast_targets())
       expect_near(scene.attend({.target = target, .workers = 2}), expected, 1e-5,
@@ -96,9 +102,24 @@ TEST(Attend, FastIsTheReference) {
   }
 }
 
+TEST(Attend, FastIsTheReferenceForEveryPairOfTypes) {
+  constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
+  for (const DType keys : kTypes) {
+    for (const DType values : kTypes) {
+      const Scene scene({.heads = 7, .kv_heads = 1, .scale = 0.2F, .window = 333}, 32, keys, values,
+                        kLengths, mixed_rows());
+      const Matrix expected = scene.attend({});
+      for (Target target : fast_targets()) {
+        const Matrix fast = scene.attend({.target = target, .workers = 2});
+        expect_near(fast, expected, 1e-5, name(target).data());
+      }
+    }
+  }
+}
+
 TEST(Attend, ARowHasOneAnswerInAnyBatchChunkOrTeam) {
   for (const Setting& s : kSettings) {
-    const Scene scene(s.attr, s.n, s.type, kLengths, mixed_rows());
+    const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows());
     const int rows = scene.batch.slots().rows;
     const Matrix whole = scene.attend({.target = fast_targets()[0]});
     for (Target target : fast_targets()) {
@@ -119,7 +140,8 @@ TEST(Attend, LongContextSegmentsGrow) {
   // Beyond 2048 and 6144 positions segments are longer.
   Batch batch(1, 7000);
   batch.add(0, 6990, 9);
-  const Scene scene({.heads = 2, .kv_heads = 1, .scale = 0.3F}, 16, DType::kF32, {7000}, batch);
+  const Scene scene({.heads = 2, .kv_heads = 1, .scale = 0.3F}, 16, DType::kF32, DType::kF32,
+                    {7000}, batch);
   const Matrix expected = scene.attend({});
   for (Target target : fast_targets()) {
     const Matrix whole = scene.attend({.target = target, .workers = 2});
@@ -133,7 +155,8 @@ TEST(Attend, LongContextSegmentsGrow) {
 TEST(Attend, HugeScoresDoNotOverflow) {
   Batch batch(1, 300);
   batch.add(0, 0, 300);
-  const Scene scene({.heads = 1, .kv_heads = 1, .scale = 1e4F}, 16, DType::kF32, {300}, batch);
+  const Scene scene({.heads = 1, .kv_heads = 1, .scale = 1e4F}, 16, DType::kF32, DType::kF32, {300},
+                    batch);
   const Matrix expected = scene.attend({});
   for (Target target : fast_targets()) {
     const Matrix out = scene.attend({.target = target});

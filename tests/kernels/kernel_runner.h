@@ -84,8 +84,8 @@ struct Batch {
 
 struct Cache {
   Cache(const Batch& batch, bool keys, DType type, int kv_heads, int head_dim) {
-    const int64_t page =
-        int64_t{kPagePositions} * kv_heads * head_dim * (type == DType::kF16 ? 2 : 4);
+    const auto page =
+        static_cast<int64_t>(byte_size(type, int64_t{kPagePositions} * kv_heads * head_dim));
     const size_t size = static_cast<size_t>(page * batch.page_count);
     bytes = std::make_shared<Bytes>(size);
     std::fill_n(bytes->data(), size, std::byte{0xff});  // NaN, where nothing was written

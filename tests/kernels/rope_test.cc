@@ -1,6 +1,7 @@
-#include <cstring>
+#include <limits>
 
 #include "kernels/kernel_runner.h"
+#include "kernels/reference/cache_element.h"
 
 namespace veery::test {
 namespace {
@@ -64,15 +65,17 @@ TEST(Rope, FastIsTheReference) {
 
 struct QkvCase {
   QkvRopeAttr attr;
-  DType type;
+  DType keys, values;
   bool norms;
 };
 
 TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
-  for (const QkvCase& c : {QkvCase{{9, 3, 64, 64, false, 0}, DType::kF32, false},
-                           QkvCase{{4, 1, 80, 32, true, 1e-6F}, DType::kF16, true},
-                           QkvCase{{2, 2, 20, 20, false, 1e-6F}, DType::kF32, true},
-                           QkvCase{{3, 1, 36, 8, true, 0}, DType::kF16, false}}) {
+  for (const QkvCase& c :
+       {QkvCase{{9, 3, 64, 64, false, 0}, DType::kF32, DType::kBF16, false},
+        QkvCase{{4, 1, 80, 32, true, 1e-6F}, DType::kF16, DType::kF16, true},
+        QkvCase{{2, 2, 20, 20, false, 1e-6F}, DType::kBF16, DType::kF32, true},
+        QkvCase{{3, 1, 36, 8, true, 0}, DType::kF16, DType::kBF16, false},
+        QkvCase{{2, 1, 96, 96, false, 1e-6F}, DType::kQ8_0, DType::kQ8_0, true}}) {
     Random random(3);
     const auto& attr = c.attr;
     const int n = attr.head_dim;
@@ -100,34 +103,47 @@ TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
       o.cols = count;
       return o;
     };
+    // Keys may differ by a rounding: of the last bit, or of a code of q8_0.
     const auto near = [&](const Cache& a, const Cache& b) {
-      const size_t bytes = static_cast<size_t>(a.operand.stride * batch.page_count);
-      for (size_t i = 0; i < bytes; i += c.type == DType::kF16 ? 2 : 4) {
-        uint32_t x = 0;
-        uint32_t y = 0;
-        std::memcpy(&x, a.bytes->data() + i, c.type == DType::kF16 ? 2 : 4);
-        std::memcpy(&y, b.bytes->data() + i, c.type == DType::kF16 ? 2 : 4);
-        if (x == y) continue;  // NaN stays where nothing is written
-        if (c.type == DType::kF16)
-          ASSERT_LE(std::abs(static_cast<int>(x) - static_cast<int>(y)), 1);
-        else
-          ASSERT_NEAR(__builtin_bit_cast(float, x), __builtin_bit_cast(float, y), 1e-5);
+      for (int32_t r = 0; r < rows; ++r) {
+        for (int64_t h = 0; h < attr.kv_heads; ++h) {
+          const int64_t position = slots.positions[r];
+          const auto head = [&](const Cache& cache) {
+            return CachedHead{cache.operand,
+                              page_of(cache.operand, slots, slots.sequence[r], position), h,
+                              position};
+          };
+          for (int64_t i = 0; i < n; ++i) {
+            const float expected = read_cached(head(b), i);
+            const float rounding =
+                c.keys == DType::kQ8_0
+                    ? 1.001F * f16_to_f32(head(b).tile(i).scales[position % kLanes])
+                    : std::abs(expected) * (c.keys == DType::kF16    ? 1e-3F
+                                            : c.keys == DType::kBF16 ? 8e-3F
+                                                                     : 0.0F);
+            ASSERT_NEAR(read_cached(head(a), i), expected, 1e-5 + rounding);
+          }
+        }
       }
     };
+    const auto same = [&](const Cache& a, const Cache& b) {
+      const auto bytes = static_cast<size_t>(a.operand.stride * batch.page_count);
+      return std::equal(a.bytes->data(), a.bytes->data() + bytes, b.bytes->data());
+    };
     Matrix expected(rows, attr.heads * n);
-    const Cache keys(batch, true, c.type, attr.kv_heads, n),
-        values(batch, false, c.type, attr.kv_heads, n);
+    const Cache keys(batch, true, c.keys, attr.kv_heads, n),
+        values(batch, false, c.values, attr.kv_heads, n);
     one({}, expected, keys, values);
     for (Target target : fast_targets()) {
       Matrix q(rows, attr.heads * n), k(rows, kv), q_apart(rows, attr.heads * n);
-      const Cache keys1(batch, true, c.type, attr.kv_heads, n),
-          values1(batch, false, c.type, attr.kv_heads, n);
-      const Cache keys2(batch, true, c.type, attr.kv_heads, n),
-          values2(batch, false, c.type, attr.kv_heads, n);
+      const Cache keys1(batch, true, c.keys, attr.kv_heads, n),
+          values1(batch, false, c.values, attr.kv_heads, n);
+      const Cache keys2(batch, true, c.keys, attr.kv_heads, n),
+          values2(batch, false, c.values, attr.kv_heads, n);
       one({.target = target, .workers = 3}, q, keys1, values1);
       expect_near(q, expected, 1e-5);
       near(keys1, keys);
-      near(values1, values);
+      EXPECT_TRUE(same(values1, values));
       // The same by norm, rope and cache_write.
       const RunWith with{.target = target, .workers = 2};
       Operand q_in = columns(0, attr.heads * n);
@@ -148,12 +164,65 @@ TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
       run(Op::kCacheWrite, {columns(attr.heads * n + kv, kv), values2.operand}, values2.operand, {},
           slots, with);
       expect_same_bits(q, q_apart, "q");
-      const size_t bytes = static_cast<size_t>(keys.operand.stride * batch.page_count);
-      EXPECT_TRUE(
-          std::equal(keys1.bytes->data(), keys1.bytes->data() + bytes, keys2.bytes->data()));
-      EXPECT_TRUE(
-          std::equal(values1.bytes->data(), values1.bytes->data() + bytes, values2.bytes->data()));
+      EXPECT_TRUE(same(keys1, keys2));
+      EXPECT_TRUE(same(values1, values2));
     }
+  }
+}
+
+// Values whose rounding, range or meaning is special, in blocks of 32.
+Matrix special_rows() {
+  Matrix x(9, 64);
+  Random random(4);
+  const float inf = std::numeric_limits<float>::infinity();
+  const float scales[] = {0, 1e-30F, 3e-7F, 1e-3F, 1, 6e4F, 1e7F, 1e30F, 1};
+  for (int r = 0; r < 9; ++r)
+    for (int c = 0; c < 64; ++c) x[r][c] = scales[r] * random.normal();
+  const float odd[] = {0.5F, -0.5F, 1.00390625F, 1.01171875F, 65504, 65520, -65519, 127};
+  std::copy(std::begin(odd), std::end(odd), x[4]);
+  x[8][3] = std::nanf("");
+  x[8][40] = -inf;
+  return x;
+}
+
+TEST(CacheWrite, FastIsTheReferenceOnAnyValue) {
+  const Matrix x = special_rows();
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0}) {
+    for (const bool keys : {true, false}) {
+      Batch batch(1, 300);
+      batch.add(0, 250, 9);
+      const Cache expected(batch, keys, type, 1, 64);
+      run(Op::kCacheWrite, {x.operand, expected.operand}, expected.operand, {}, batch.slots());
+      for (Target target : fast_targets()) {
+        const Cache y(batch, keys, type, 1, 64);
+        run(Op::kCacheWrite, {x.operand, y.operand}, y.operand, {}, batch.slots(),
+            {.target = target, .workers = 2});
+        const auto bytes = static_cast<size_t>(y.operand.stride * batch.page_count);
+        EXPECT_TRUE(std::equal(y.bytes->data(), y.bytes->data() + bytes, expected.bytes->data()))
+            << info(type).name << (keys ? " keys " : " values ") << name(target);
+      }
+    }
+  }
+}
+
+TEST(CacheWrite, Q8LosesAtMostHalfAStepAndKeepsWhatIsNotFinite) {
+  const Matrix x = special_rows();
+  Batch batch(1, 300);
+  batch.add(0, 250, 9);
+  const Slots slots = batch.slots();
+  const Cache cache(batch, true, DType::kQ8_0, 1, 64);
+  run(Op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, slots);
+  for (const int r : {0, 3, 4, 5}) {
+    const CachedHead head{cache.operand, page_of(cache.operand, slots, 0, 250 + r), 0, 250 + r};
+    for (int i = 0; i < 64; ++i) {
+      const float scale = f16_to_f32(head.tile(i).scales[(250 + r) % kLanes]);
+      ASSERT_NEAR(read_cached(head, i), x[r][i], 0.5625 * scale) << r << ", " << i;
+    }
+  }
+  for (const int r : {7, 8}) {  // too large for a scale in f16; NaN and infinity
+    const CachedHead head{cache.operand, page_of(cache.operand, slots, 0, 250 + r), 0, 250 + r};
+    EXPECT_FALSE(std::isfinite(read_cached(head, 5)));
+    EXPECT_FALSE(std::isfinite(read_cached(head, 45)));
   }
 }
 

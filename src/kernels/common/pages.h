@@ -1,5 +1,7 @@
 // pages.h: where an element of a cache lies.
 #pragma once
+#include <type_traits>
+
 #include "kernels/dispatch.h"
 
 namespace veery {
@@ -9,7 +11,8 @@ inline std::byte* page_of(const Operand& cache, const Slots& slots, int sequence
   const PageTable& table = slots.table(cache.group, sequence);
   return cache.data + table.pages[position / kPagePositions % table.count] * cache.stride;
 }
-/// Elements from the start of a page to dimension 0 of a key; the next dimension is kLanes further.
+/// Elements (of f32, f16 or bf16) from the start of a page to dimension 0 of a key; the next
+/// dimension is kLanes further.
 inline int64_t key_offset(int64_t kv_head, int64_t position, int64_t head_dim) {
   const int64_t in_page = position % kPagePositions;
   const int64_t tile = kv_head * (kPagePositions / kLanes) + in_page / kLanes;
@@ -19,6 +22,27 @@ inline int64_t key_offset(int64_t kv_head, int64_t position, int64_t head_dim) {
 inline int64_t value_offset(int64_t kv_head, int64_t position, int64_t head_dim) {
   return (kv_head * kPagePositions + position % kPagePositions) * head_dim;
 }
+
+/// q8_0: 32 dimensions of the 16 positions of a tile. A scale is the largest magnitude of its
+/// position's 32 / 127 as f16, a code x / scale to nearest even, from -127 to 127.
+struct Q8Tile {
+  uint16_t scales[kLanes];
+  int8_t codes[32 * kLanes];  ///< keys: [dimension][position], values: [position][dimension]
+};
+static_assert(sizeof(Q8Tile) == kLanes * 34);
+
+/// The first of the head_dim / 32 tiles of a key or value, for either layout.
+template <typename Byte>
+auto* q8_tiles(Byte* page, int64_t kv_head, int64_t position, int64_t head_dim) {
+  using Tile = std::conditional_t<std::is_const_v<Byte>, const Q8Tile, Q8Tile>;
+  const int64_t tile = kv_head * (kPagePositions / kLanes) + position % kPagePositions / kLanes;
+  return reinterpret_cast<Tile*>(page) + tile * (head_dim / 32);
+}
+/// Of dimension i % 32 of a position in a tile's codes.
+inline int64_t q8_code(bool keys, int64_t position, int64_t i) {
+  return keys ? i % 32 * kLanes + position % kLanes : position % kLanes * 32 + i % 32;
+}
+
 /// The first position that a row at `position` sees.
 inline int64_t first_visible(int64_t position, int window) {
   return window > 0 && position >= window ? position - window + 1 : 0;

@@ -25,8 +25,9 @@ inline bool is_weight(const Operand& o) {
   return o.layout == Layout::kPanels || (o.layout == Layout::kRowMajor && info(o.dtype).decodable);
 }
 inline bool is_cache(const Operand& o) {
+  const bool plain = o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16;
   return (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) &&
-         (o.dtype == DType::kF32 || o.dtype == DType::kF16);
+         (plain || (o.dtype == DType::kQ8_0 && o.cols / o.rows % info(DType::kQ8_0).block == 0));
 }
 
 }  // namespace veery

@@ -5,110 +5,12 @@
 // rows may share a tile, and segments may be found by different workers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend.cc"
+#include "kernels/cpu/attend_tiles-inl.h"
 #include "kernels/cpu/foreach_f32_target.h"
-#include "kernels/cpu/simd-inl.h"
 //
 
-#include <algorithm>
-#include <limits>
-
-#include "kernels/common/pages.h"
+#include "kernels/cpu/attend.h"
 #include "kernels/cpu/float_kernels.h"
-
-#ifndef VEERY_KERNELS_CPU_ATTEND_CC
-#define VEERY_KERNELS_CPU_ATTEND_CC
-namespace veery::attend {
-
-constexpr int kBlock = 128;  // positions; a page holds a whole number of blocks
-constexpr int kMaxSegments = 128;
-constexpr int kSegmentsPerSize = 16;
-constexpr int kSplitRows = 4;     // up to so many rows, segments are spread over the workers
-constexpr int kTileQueries = 48;  // queries that share a block: the block stays in L1 meanwhile
-constexpr int kStateHeader = 16;  // floats before the values of a stored state, keeps them aligned
-// The largest score of an empty set; finite, so that differences are numbers.
-constexpr float kNothing = -3e38F;
-static_assert(kPagePositions % kBlock == 0);
-
-// Segments are one block long at first and double in length after every 16, so that few are enough
-// for any context.
-struct Segment {
-  int64_t begin = 0;
-  int64_t end = kBlock;
-  int index = 0;
-
-  void next() {
-    const int64_t length = int64_t{kBlock} << (++index / kSegmentsPerSize);
-    begin = end;
-    end = index + 1 < kMaxSegments ? begin + length : std::numeric_limits<int64_t>::max();
-  }
-};
-inline Segment segment_of(int64_t position) {
-  Segment s;
-  while (s.end <= position) s.next();
-  return s;
-}
-
-// Rows of one sequence at consecutive positions.
-struct RowTile {
-  int64_t row = 0;
-  int count = 0;
-  int sequence = 0;
-  int64_t position = 0;  // of the first row
-};
-
-struct Problem {
-  const Dispatch& d;
-  const Slots& slots;
-  const AttendAttr& attr = d.as<AttendAttr>();
-  int64_t rows = slots.count(d.out.rows);
-  int n = d.out.cols / attr.heads;  // head_dim
-  int group = attr.heads / attr.kv_heads;
-  int tile_rows = std::max(1, kTileQueries / group);
-
-  bool split() const { return rows <= kSplitRows; }
-  // The tile that starts at row `r`.
-  RowTile tile(int64_t r) const {
-    RowTile t{r, 1, slots.sequence[r], slots.positions[r]};
-    while (r + t.count < rows && t.count < tile_rows && slots.sequence[r + t.count] == t.sequence &&
-           slots.positions[r + t.count] == t.position + t.count)
-      ++t.count;
-    return t;
-  }
-  int64_t first_seen(const RowTile& t) const { return first_visible(t.position, attr.window); }
-  int64_t last_seen(const RowTile& t) const { return t.position + t.count - 1; }
-  // Of a query among rows and heads of a tile: its largest score, sum of weights, and values.
-  float* stored(int64_t row, int64_t head, int segment) const {
-    return reinterpret_cast<float*>(d.work) +
-           ((row * attr.heads + head) * kMaxSegments + segment) * (kStateHeader + n);
-  }
-};
-
-// What a worker's scratch holds for the queries of a tile, [query][..] each.
-struct Buffers {
-  float* queries;  // [n], times scale
-  float* scores;   // [kBlock]
-  float* segment;  // states of the segment at work: [kStateHeader + n]
-  float* row;      // states of the rows: [kStateHeader + n]
-  float* factors;  // [2]: of the segment's state and of the block's in their merger
-  float* keys;     // [kBlock * n], if keys are not f32
-  float* values;   // [kBlock * n], if values are not f32
-
-  static size_t floats(int most_queries, int n) {
-    return static_cast<size_t>(most_queries) * (n + kBlock + 2 * (kStateHeader + n) + 16) +
-           2 * static_cast<size_t>(kBlock) * n;
-  }
-  Buffers(std::byte* scratch, int most, int n) : queries(reinterpret_cast<float*>(scratch)) {
-    scores = queries + static_cast<size_t>(most) * n;
-    segment = scores + static_cast<size_t>(most) * kBlock;
-    row = segment + static_cast<size_t>(most) * (kStateHeader + n);
-    keys = row + static_cast<size_t>(most) * (kStateHeader + n);
-    values = keys + static_cast<size_t>(kBlock) * n;
-    factors = values + static_cast<size_t>(kBlock) * n;
-  }
-};
-
-}  // namespace veery::attend
-#endif
 
 #if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -116,97 +18,6 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 using namespace attend;  // NOLINT(google-build-using-namespace)
-
-// Registers: 32 vectors of 16 lanes, or 16 of 8.
-constexpr bool kWide = HWY_TARGET == HWY_AVX3;
-constexpr int kMaxQueries = 6;
-constexpr int tiles_at_once(int queries) {
-  return kWide ? (queries <= 2 ? 8 : 4) : (queries == 1 ? 4 : queries <= 3 ? 2 : 1);
-}
-
-// scores[r][t * 16 + lane] = chain over i of q[r][i] * keys[t][i][lane].
-template <int R, int T>
-HWY_INLINE void score_tiles(const float* q, const float* keys, int n, float* scores) {
-  F32 acc[R][T];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) acc[r][t] = zero();
-  for (int i = 0; i < n; ++i) {
-    F32 k[T];
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) k[t] = load(keys + (t * n + i) * 16);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const F32 x = set(q[r * n + i]);
-#pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) acc[r][t] = fma(x, k[t], acc[r][t]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) store(scores + r * kBlock + t * 16, acc[r][t]);
-}
-
-template <int R>
-HWY_NOINLINE void score_block(const float* q, const float* keys, int n, int first, int end,
-                              float* scores) {
-  constexpr int kAtOnce = tiles_at_once(R);
-  int t = first;
-  for (; t + kAtOnce <= end; t += kAtOnce)
-    score_tiles<R, kAtOnce>(q, keys + static_cast<int64_t>(t) * n * 16, n, scores + t * 16);
-  for (; t < end; ++t)
-    score_tiles<R, 1>(q, keys + static_cast<int64_t>(t) * n * 16, n, scores + t * 16);
-}
-
-// state = state * factors[0] + factors[1] * chain over positions of weights[r][p] * values[p][..],
-// D * 16 dimensions.
-template <int R, int D>
-HWY_INLINE void value_tiles(const float* weights, const float* values, int n, int first, int end,
-                            const float* factors, float* states) {
-  F32 acc[R][D];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < D; ++c) acc[r][c] = zero();
-  for (int p = first; p < end; ++p) {
-    F32 v[D];
-#pragma GCC unroll 8
-    for (int c = 0; c < D; ++c) v[c] = load(values + static_cast<int64_t>(p) * n + c * 16);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const F32 w = set(weights[r * kBlock + p]);
-#pragma GCC unroll 8
-      for (int c = 0; c < D; ++c) acc[r][c] = fma(w, v[c], acc[r][c]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < D; ++c) {
-      float* at = states + r * (kStateHeader + n) + c * 16;
-      const F32 kept = mul(load(at), set(factors[2 * r]));
-      store(at, fma(acc[r][c], set(factors[2 * r + 1]), kept));
-    }
-}
-
-template <int R>
-HWY_NOINLINE void value_block(const float* weights, const float* values, int n, int first, int end,
-                              const float* factors, float* states) {
-  constexpr int kAtOnce = tiles_at_once(R);
-  int c = 0;
-  for (; c + kAtOnce * 16 <= n; c += kAtOnce * 16)
-    value_tiles<R, kAtOnce>(weights, values + c, n, first, end, factors, states + c);
-  for (; c < n; c += 16) value_tiles<R, 1>(weights, values + c, n, first, end, factors, states + c);
-}
-
-using ScoreFn = void (*)(const float*, const float*, int, int, int, float*);
-using ValueFn = void (*)(const float*, const float*, int, int, int, const float*, float*);
-constexpr ScoreFn kScoreBlock[] = {score_block<1>, score_block<2>, score_block<3>,
-                                   score_block<4>, score_block<5>, score_block<6>};
-constexpr ValueFn kValueBlock[] = {value_block<1>, value_block<2>, value_block<3>,
-                                   value_block<4>, value_block<5>, value_block<6>};
 
 // The next of `left` queries to take together: groups of about one size.
 int take(int left) {
@@ -266,13 +77,24 @@ HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end,
   factors[1] = m.factors[1];
 }
 
-// The block's keys or values as f32: where they lie, or converted into `buffer`.
-HWY_INLINE const float* as_f32(const Operand& cache, const std::byte* page, int64_t offset,
-                               int64_t first, int64_t end, float* buffer) {
-  if (cache.dtype == DType::kF32) return reinterpret_cast<const float*>(page) + offset;
-  const auto* half = reinterpret_cast<const uint16_t*>(page) + offset;
-  for (int64_t i = first; i < end; i += 16) store(buffer + i, load_f16(half + i));
-  return buffer;
+// The keys or values of a block for one head.
+struct Stored {
+  const std::byte* at;
+  DType type;
+};
+HWY_INLINE Stored stored_block(const Problem& p, const Operand& cache, int sequence, int kv_head,
+                               int64_t begin) {
+  const std::byte* page = page_of(cache, p.slots, sequence, begin);
+  return {page + byte_size(cache.dtype, key_offset(kv_head, begin, p.n)), cache.dtype};
+}
+
+// What many queries read is converted once, elements [first, end).
+HWY_INLINE Stored converted(const Stored& from, int64_t first, int64_t end, float* buffer) {
+  const bool bf16 = from.type == DType::kBF16;
+  if (!bf16 && from.type != DType::kF16) return from;
+  for (int64_t i = first; i < end; i += 16)
+    store(buffer + i, bf16 ? load_bf16(from.at + 2 * i) : load_f16(from.at + 2 * i));
+  return {reinterpret_cast<const std::byte*>(buffer), DType::kF32};
 }
 
 // Merges one block, at `begin`, into the segment states of the tile's queries.
@@ -283,16 +105,20 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
   const int high = static_cast<int>(std::min<int64_t>(p.last_seen(tile) - begin, kBlock - 1));
   const int first = low / 16;
   const int end = high / 16 + 1;
-  const float* keys = as_f32(p.d.in[1], page_of(p.d.in[1], p.slots, tile.sequence, begin),
-                             key_offset(kv_head, begin, n), first * 16 * n, end * 16 * n, b.keys);
-  const float* values = as_f32(p.d.in[2], page_of(p.d.in[2], p.slots, tile.sequence, begin),
-                               value_offset(kv_head, begin, n), low * n, (high + 1) * n, b.values);
   const int queries = tile.count * p.group;
+  Stored keys = stored_block(p, p.d.in[1], tile.sequence, kv_head, begin);
+  Stored values = stored_block(p, p.d.in[2], tile.sequence, kv_head, begin);
+  if (queries > kFewQueries) {
+    keys = converted(keys, int64_t{first} * 16 * n, int64_t{end} * 16 * n, b.keys);
+    values = converted(values, int64_t{low} * n, int64_t{high + 1} * n, b.values);
+  }
+  const BlockKernels& for_keys = block_kernels(keys.type);
+  const BlockKernels& for_values = block_kernels(values.type);
   for (int i = 0, r; i < queries; i += r) {
     r = take(queries - i);
     float* scores = b.scores + i * kBlock;
     float* states = b.segment + i * (kStateHeader + n);
-    kScoreBlock[r - 1](b.queries + i * n, keys, n, first, end, scores);
+    for_keys.score[r - 1](b.queries + i * n, keys.at, n, first, end, scores);
     for (int k = 0; k < r; ++k) {
       const int64_t position = tile.position + (i + k) / p.group;
       const int64_t from = first_visible(position, p.attr.window) - begin;
@@ -301,7 +127,8 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
             static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
             states + k * (kStateHeader + n), b.factors + 2 * (i + k));
     }
-    kValueBlock[r - 1](scores, values, n, low, high + 1, b.factors + 2 * i, states + kStateHeader);
+    for_values.value[r - 1](scores, values.at, n, low, high + 1, b.factors + 2 * i,
+                            states + kStateHeader);
   }
 }
 

@@ -101,6 +101,46 @@ HWY_INLINE void norm_and_rotate(const Operand& norm, const float* x, const Angle
   rotate(out, angles, how, out);
 }
 
+// Bits of 16 values as bf16, to nearest even; NaN stays NaN.
+HWY_INLINE void store_bf16(uint16_t* to, F32 x) {
+  const I32 v = bits(x);
+  const I32 magnitude = bit_and(v, set(int32_t{0x7fffffff}));
+  const I32 nan = sar<31>(sub(set(int32_t{0x7f800000}), magnitude));  // all ones or zeros
+  const I32 odd = bit_and(shr<16>(v), set(int32_t{1}));
+  const I32 half = bit_and(add(odd, set(int32_t{0x7fff})), bit_xor(nan, set(int32_t{-1})));
+  store_u16(to, bit_or(shr<16>(add(v, half)), bit_and(nan, set(int32_t{0x40}))));
+}
+
+// A block of 32 into a tile of pages.h: codes [32] to `codes`; returns the scale.
+HWY_INLINE uint16_t quantise_block(const float* x, int8_t* codes) {
+  const F32 a = load(x);
+  const F32 b = load(x + 16);
+  const float poison = sum(add(sub(a, a), sub(b, b)));  // NaN where a value is not finite
+  alignas(32) uint16_t stored[16];
+  store_f16(stored, set(max_of(max(abs(a), abs(b))) / 127 + poison));
+  const F32 scale = load_f16(stored);
+  const Mask scaled = greater(scale, zero());
+  const auto code = [&](F32 v) {
+    const F32 q = min(set(127.0F), max(set(-127.0F), div(v, scale)));
+    return to_int(select(scaled, q, zero()));
+  };
+  store_i8(codes, code(a));
+  store_i8(codes + 16, code(b));
+  return stored[0];
+}
+
+HWY_INLINE void put_q8(const float* x, int64_t n, bool keys, int64_t lane, Q8Tile* tiles) {
+  for (int64_t i = 0; i < n; i += 32, ++tiles) {
+    if (!keys) {
+      tiles->scales[lane] = quantise_block(x + i, tiles->codes + lane * 32);
+      continue;
+    }
+    alignas(32) int8_t codes[32];
+    tiles->scales[lane] = quantise_block(x + i, codes);
+    for (int64_t k = 0; k < 32; ++k) tiles->codes[k * kLanes + lane] = codes[k];
+  }
+}
+
 template <typename T>
 HWY_INLINE void put_head(const T* x, int64_t n, bool keys, T* to) {
   if (!keys) {
@@ -116,12 +156,15 @@ HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, 
   const int64_t position = slots.positions[r];
   std::byte* page = page_of(cache, slots, slots.sequence[r], position);
   const bool keys = cache.layout == Layout::kKeyPages;
+  if (cache.dtype == DType::kQ8_0)
+    return put_q8(x, n, keys, position % kLanes, q8_tiles(page, head, position, n));
   const int64_t first = keys ? key_offset(head, position, n) : value_offset(head, position, n);
   if (cache.dtype == DType::kF32)
     return put_head(x, n, keys, reinterpret_cast<float*>(page) + first);
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) store_f16(half + i, load(x + i));
-  if (i < n) store_f16(half + i, load_first(x + i, static_cast<int>(n - i)));
+  for (int64_t i = 0; i < n; i += 16) {
+    const F32 v = n - i >= 16 ? load(x + i) : load_first(x + i, static_cast<int>(n - i));
+    cache.dtype == DType::kF16 ? store_f16(half + i, v) : store_bf16(half + i, v);
+  }
   put_head(half, n, keys, reinterpret_cast<uint16_t*>(page) + first);
 }
 

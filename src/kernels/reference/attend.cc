@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "kernels/common/formulas.h"
-#include "kernels/common/pages.h"
+#include "kernels/reference/cache_element.h"
 #include "kernels/reference/reference.h"
 
 namespace veery {
@@ -35,11 +35,6 @@ double score_of(const AttendAttr& attr, const float* q, const float* k, int64_t 
   return attr.softcap > 0 ? attr.softcap * std::tanh(score / attr.softcap) : score;
 }
 
-float get(const Operand& cache, const std::byte* page, int64_t element) {
-  return cache.dtype == DType::kF16 ? f16_to_f32(reinterpret_cast<const uint16_t*>(page)[element])
-                                    : reinterpret_cast<const float*>(page)[element];
-}
-
 // Calls see(key, value) for each position visible to row r, through `key` and `value` [n] as
 // buffers.
 template <typename See>
@@ -47,11 +42,11 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_he
                  float* key, float* value, const See& see) {
   const int64_t last = slots.positions[r];
   for (int64_t p = first_visible(last, d.as<AttendAttr>().window); p <= last; ++p) {
-    const std::byte* keys = page_of(d.in[1], slots, slots.sequence[r], p);
-    const std::byte* values = page_of(d.in[2], slots, slots.sequence[r], p);
+    const CachedHead k{d.in[1], page_of(d.in[1], slots, slots.sequence[r], p), kv_head, p};
+    const CachedHead v{d.in[2], page_of(d.in[2], slots, slots.sequence[r], p), kv_head, p};
     for (int64_t i = 0; i < n; ++i) {
-      key[i] = get(d.in[1], keys, key_offset(kv_head, p, n) + i * kLanes);
-      value[i] = get(d.in[2], values, value_offset(kv_head, p, n) + i);
+      key[i] = read_cached(k, i);
+      value[i] = read_cached(v, i);
     }
     see(key, value);
   }

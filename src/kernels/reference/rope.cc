@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "kernels/common/pages.h"
 #include "kernels/common/rope_angles.h"
+#include "kernels/reference/cache_element.h"
 #include "kernels/reference/reference.h"
 
 namespace veery {
@@ -52,22 +52,10 @@ void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
       rotate(d.in[0].row<float>(r) + c, d.in[1].row<float>(r), how, d.out.row<float>(r) + c);
 }
 
-void put(const Operand& cache, std::byte* page, int64_t element, float value) {
-  if (cache.dtype == DType::kF16)
-    reinterpret_cast<uint16_t*>(page)[element] = f32_to_f16(value);
-  else
-    reinterpret_cast<float*>(page)[element] = value;
-}
-
 // One head of row r into its page.
-void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x,
-                int64_t head_dim) {
+void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x) {
   const int64_t position = slots.positions[r];
-  std::byte* page = page_of(cache, slots, slots.sequence[r], position);
-  const bool keys = cache.layout == Layout::kKeyPages;
-  const int64_t first =
-      keys ? key_offset(head, position, head_dim) : value_offset(head, position, head_dim);
-  for (int64_t i = 0; i < head_dim; ++i) put(cache, page, first + i * (keys ? kLanes : 1), x[i]);
+  write_cached({cache, page_of(cache, slots, slots.sequence[r], position), head, position}, x);
 }
 
 void cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
@@ -76,7 +64,7 @@ void cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Share rows = share(slots.count(d.in[0].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t h = 0; h < heads; ++h)
-      write_head(d.in[1], slots, r, h, d.in[0].row<float>(r) + h * head_dim, head_dim);
+      write_head(d.in[1], slots, r, h, d.in[0].row<float>(r) + h * head_dim);
 }
 
 void norm_and_rotate(const Operand& norm, const float* x, const float* angles, float eps,
@@ -100,8 +88,8 @@ void qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
       norm_and_rotate(d.in[4], q + h * n, angles, attr.eps, how, d.out.row<float>(r) + h * n);
     for (int64_t h = 0; h < attr.kv_heads; ++h) {
       norm_and_rotate(d.in[5], k + h * n, angles, attr.eps, how, key);
-      write_head(d.in[2], slots, r, h, key, n);
-      write_head(d.in[3], slots, r, h, v + h * n, n);
+      write_head(d.in[2], slots, r, h, key);
+      write_head(d.in[3], slots, r, h, v + h * n);
     }
   }
 }

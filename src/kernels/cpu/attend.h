@@ -1,0 +1,100 @@
+// attend.h: how attention over pages is cut into blocks, segments and tiles, and what a worker
+// holds.
+#pragma once
+#include <algorithm>
+#include <limits>
+
+#include "kernels/common/pages.h"
+
+namespace veery::attend {
+
+constexpr int kBlock = 128;  // positions; a page holds a whole number of blocks
+constexpr int kMaxSegments = 128;
+constexpr int kSegmentsPerSize = 16;
+constexpr int kSplitRows = 4;     // up to so many rows, segments are spread over the workers
+constexpr int kTileQueries = 48;  // queries that share a block: the block stays in L1 meanwhile
+constexpr int kFewQueries = 12;   // more of them read a block converted to f32
+constexpr int kStateHeader = 16;  // floats before the values of a stored state, keeps them aligned
+// The largest score of an empty set; finite, so that differences are numbers.
+constexpr float kNothing = -3e38F;
+static_assert(kPagePositions % kBlock == 0);
+
+// Segments are one block long at first and double in length after every 16, so that few are enough
+// for any context.
+struct Segment {
+  int64_t begin = 0;
+  int64_t end = kBlock;
+  int index = 0;
+
+  void next() {
+    const int64_t length = int64_t{kBlock} << (++index / kSegmentsPerSize);
+    begin = end;
+    end = index + 1 < kMaxSegments ? begin + length : std::numeric_limits<int64_t>::max();
+  }
+};
+inline Segment segment_of(int64_t position) {
+  Segment s;
+  while (s.end <= position) s.next();
+  return s;
+}
+
+// Rows of one sequence at consecutive positions.
+struct RowTile {
+  int64_t row = 0;
+  int count = 0;
+  int sequence = 0;
+  int64_t position = 0;  // of the first row
+};
+
+struct Problem {
+  const Dispatch& d;
+  const Slots& slots;
+  const AttendAttr& attr = d.as<AttendAttr>();
+  int64_t rows = slots.count(d.out.rows);
+  int n = d.out.cols / attr.heads;  // head_dim
+  int group = attr.heads / attr.kv_heads;
+  int tile_rows = std::max(1, kTileQueries / group);
+
+  bool split() const { return rows <= kSplitRows; }
+  // The tile that starts at row `r`.
+  RowTile tile(int64_t r) const {
+    RowTile t{r, 1, slots.sequence[r], slots.positions[r]};
+    while (r + t.count < rows && t.count < tile_rows && slots.sequence[r + t.count] == t.sequence &&
+           slots.positions[r + t.count] == t.position + t.count)
+      ++t.count;
+    return t;
+  }
+  int64_t first_seen(const RowTile& t) const { return first_visible(t.position, attr.window); }
+  int64_t last_seen(const RowTile& t) const { return t.position + t.count - 1; }
+  // Of a query among rows and heads of a tile: its largest score, sum of weights, and values.
+  float* stored(int64_t row, int64_t head, int segment) const {
+    return reinterpret_cast<float*>(d.work) +
+           ((row * attr.heads + head) * kMaxSegments + segment) * (kStateHeader + n);
+  }
+};
+
+// What a worker's scratch holds for the queries of a tile, [query][..] each.
+struct Buffers {
+  float* queries;  // [n], times scale
+  float* scores;   // [kBlock]
+  float* segment;  // states of the segment at work: [kStateHeader + n]
+  float* row;      // states of the rows: [kStateHeader + n]
+  float* factors;  // [2]: of the segment's state and of the block's in their merger
+  float* keys;     // [kBlock * n], converted
+  float* values;   // [kBlock * n], converted
+
+  static size_t floats(int most_queries, int n) {
+    return static_cast<size_t>(most_queries) * (n + kBlock + 2 * (kStateHeader + n) + 16) +
+           2 * static_cast<size_t>(kBlock) * n;
+  }
+  Buffers(std::byte* scratch, int most, int n) : queries(reinterpret_cast<float*>(scratch)) {
+    scores = queries + static_cast<size_t>(most) * n;
+    segment = scores + static_cast<size_t>(most) * kBlock;
+    row = segment + static_cast<size_t>(most) * (kStateHeader + n);
+    keys = row + static_cast<size_t>(most) * (kStateHeader + n);
+    values = keys + static_cast<size_t>(kBlock) * n;
+    factors = values + static_cast<size_t>(kBlock) * n;
+  }
+};
+
+}  // namespace veery::attend
