@@ -127,7 +127,8 @@ Value Value::iterator(List items, std::string_view name) {
 Value Value::dict(std::shared_ptr<DictObject> dict) { return Value(Type::kDict, std::move(dict)); }
 
 Value Value::undefined(std::string message) {
-  return Value(Type::kUndefined, std::make_shared<UndefinedObject>(std::move(message)));
+  return Value(Type::kUndefined,
+               std::make_shared<UndefinedObject>(UndefinedObject{std::move(message)}));
 }
 
 const std::string& Value::text() const { return string().text; }
