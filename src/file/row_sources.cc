@@ -44,6 +44,25 @@ class Sum final : public RowSource {
   float addend_;
 };
 
+// Rows of another tensor; of one with a single row, its elements from `begin` on.
+class Slice final : public RowSource {
+ public:
+  Slice(const TensorView& whole, int64_t begin, size_t size)
+      : whole_(whole), begin_(begin), size_(size) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    if (whole_.shape.size() > 1) return whole_.source->read(begin_ + first, begin_ + last, out);
+    std::vector<std::byte> buffer;
+    const size_t begin = byte_size(whole_.dtype, begin_);
+    const std::span<const std::byte> rest = whole_.read(buffer).subspan(begin);
+    std::memcpy(out, rest.data(), size_);
+  }
+
+ private:
+  TensorView whole_;
+  int64_t begin_;
+  size_t size_;  // of a part of a single row
+};
+
 using Table = std::array<float, 256>;
 
 const Table& table_of(StoredType type) {
@@ -138,6 +157,18 @@ std::shared_ptr<const RowSource> make_copy(std::span<const std::byte> data, size
 
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend) {
   return std::make_shared<Sum>(tensor, addend);
+}
+
+TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end) {
+  TensorView part{std::move(name), tensor.dtype, tensor.shape, {}};
+  part.shape[0] = end - begin;
+  if (tensor.source) {
+    part.source = std::make_shared<Slice>(tensor, begin, part.bytes());
+  } else {
+    const size_t row = tensor.data.size() / static_cast<size_t>(tensor.shape[0]);
+    part.data = tensor.data.subspan(static_cast<size_t>(begin) * row, part.bytes());
+  }
+  return part;
 }
 
 std::shared_ptr<const RowSource> make_fp8(const StoredTensor& values, const StoredTensor* scale,

@@ -16,6 +16,9 @@ std::shared_ptr<const RowSource> make_copy(std::span<const std::byte> data, size
 /// The tensor's data must outlive the result.
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend);
 
+/// The rows [begin, end) of `tensor` under another name.
+TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end);
+
 /// fp8 values (n, k) times scales, as f32. `scale` has one number, one for each row ((n) or (n,
 /// 1)), or (a, b): one for each block of `block_rows` x `block_cols`. Throws kFormat naming the
 /// tensor if the shapes do not fit. The format: e4m3fn and e5m2 of Micikevicius et al.,

@@ -34,8 +34,9 @@ struct AnglesAttr {
   double factor = 1;
   double low_freq_factor = 1, high_freq_factor = 4;  ///< kLlama3
   double beta_fast = 32, beta_slow = 1;              ///< kYarn
-  double attention_factor = 1;                       ///< kYarn: multiplies cos and sin
+  double attention_factor = 1;                       ///< multiplies cos and sin
   double original_context = 8192;
+  bool operator==(const AnglesAttr&) const = default;
 };
 /// rope. Pair i of a head is (2i, 2i+1) if interleaved, else (i, i + dims/2); dimensions from
 /// `dims` on pass through. `sign` -1 rotates back: the vjp.

@@ -3,13 +3,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "model/folder_config.h"
 #include "model/registry.h"
 
 namespace veery {
 namespace {
-
-constexpr int64_t kMaxSize =
-    1 << 24;  // no dimension of a real model comes near: keeps products in 64 bits
 
 /// Keys of one architecture: "llama.block_count".
 class Keys {
@@ -92,7 +90,14 @@ void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
 
 }  // namespace
 
+std::vector<bool> local_pattern(int32_t layers, int32_t period) {
+  std::vector<bool> local(static_cast<size_t>(layers));
+  for (size_t i = 0; i < local.size(); ++i) local[i] = (i + 1) % static_cast<size_t>(period) != 0;
+  return local;
+}
+
 DecoderConfig read_config(const ModelFile& file) {
+  if (file.container == Container::kFolder) return read_folder_config(file);
   const auto name = file.metadata.text("general.architecture");
   if (!name) throw Error(ErrorKind::kFormat, "metadata: general.architecture is missing");
   const Architecture& architecture = find_architecture(*name);
@@ -109,7 +114,12 @@ DecoderConfig read_config(const ModelFile& file) {
   read_rope_scaling(keys, c.rope);
   c.window = static_cast<int32_t>(keys.size_or("attention.sliding_window", 0));
   c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.head_dim)));
-  architecture.complete(c, file.metadata);
+  c.rope_interleaved = architecture.gguf_interleaved;
+  c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
+  c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
+  c.local_rope = c.rope;
+  architecture.complete(c);
+  architecture.complete_gguf(c, file.metadata);
   return c;
 }
 

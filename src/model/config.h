@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "file/model_file.h"
 #include "graph/attr.h"
@@ -18,20 +19,34 @@ struct DecoderConfig {
   float norm_eps = 1e-5F;
   AnglesAttr rope;        ///< of layers that see everything
   AnglesAttr local_rope;  ///< of layers with a window
-  bool rope_interleaved =
-      false;                  ///< which elements form a pair: depends on architecture and container
-  int32_t window = 0;         ///< positions that a local layer sees; 0: there are no local layers
-  int32_t window_period = 0;  ///< every window_period-th layer sees everything
-  bool tied = false;          ///< the output head is the embedding
+  /// Which elements form a pair: depends on architecture and container.
+  bool rope_interleaved = false;
+  int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
+  std::vector<bool> local;  ///< of each layer: has the window; empty: none
+  bool tied = false;        ///< the output head is the embedding
   float embedding_scale = 1;
-  float attention_scale = 0;  ///< of q k^T
+  float attention_scale = 0;    ///< of q k^T
+  float attention_softcap = 0;  ///< 0: none
+  float logit_softcap = 0;      ///< 0: none
   Activation activation = Activation::kSilu;
+  /// Sessions are longer than the context before it was extended: the second set of RoPE divisors
+  /// (longrope) holds.
+  bool long_context = false;
 
-  bool is_local(int32_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
+  bool is_local(int32_t layer) const {
+    return window > 0 && !local.empty() && local[static_cast<size_t>(layer)];
+  }
 };
 
-/// From the metadata and tensors of a GGUF file. Throws kUnsupported naming an unknown
-/// architecture, kFormat naming a key that is missing or out of range.
+inline constexpr int64_t kMaxSize = 1 << 24;  ///< no dimension of a real model comes near: keeps
+                                              ///< products in 64 bits
+
+/// From the metadata or config.json, and the tensors, of an opened model (open_model). Throws
+/// kUnsupported naming an unknown architecture or feature, kFormat naming a key that is missing or
+/// out of range.
 DecoderConfig read_config(const ModelFile& file);
+
+/// Every `period`-th of `layers` layers sees everything, the others have the window.
+std::vector<bool> local_pattern(int32_t layers, int32_t period);
 
 }  // namespace veery

@@ -8,9 +8,17 @@
 namespace veery {
 
 const std::vector<Architecture>& architectures() {
+  const auto nothing = [](DecoderConfig&) {};
+  const auto nothing_gguf = [](DecoderConfig&, const Metadata&) {};
   static const std::vector<Architecture> table{
-      {"llama", complete_llama, llama},
-      {"gemma3", complete_gemma3, gemma3},
+      {"llama", true, nothing, nothing_gguf, llama},
+      {"mistral", true, nothing, nothing_gguf, llama},
+      {"qwen2", false, nothing, nothing_gguf, qwen},
+      {"qwen3", false, nothing, nothing_gguf, qwen},
+      {"gemma", false, complete_gemma, nothing_gguf, gemma},
+      {"gemma2", false, complete_gemma, complete_gemma2_gguf, gemma2},
+      {"gemma3", false, complete_gemma, complete_gemma3_gguf, gemma3},
+      {"phi3", false, nothing, complete_phi3_gguf, phi3},
   };
   return table;
 }

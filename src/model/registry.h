@@ -11,8 +11,12 @@ namespace veery {
 /// One architecture: what its files do not say, and its definition.
 struct Architecture {
   std::string_view name;
-  /// Fills in what the container leaves out.
-  void (*complete)(DecoderConfig&, const Metadata&);
+  /// GGUF converters permute the rows of Q and K, so that the pairs of RoPE are neighbours.
+  bool gguf_interleaved;
+  /// Fills in what no container says.
+  void (*complete)(DecoderConfig&);
+  /// Fills in what GGUF leaves out.
+  void (*complete_gguf)(DecoderConfig&, const Metadata&);
   /// tokens -> logits (outputs, vocab).
   Array (*define)(Trace&, const DecoderConfig&);
 };

@@ -31,10 +31,12 @@ DecoderConfig tiny(const std::string& architecture) {
   c.rope = {.dims = 6, .theta = 100};
   c.attention_scale = 1 / std::sqrt(6.0F);
   c.tied = true;
-  find_architecture(architecture).complete(c, Metadata{});
+  c.local_rope = c.rope;
+  c.rope_interleaved = find_architecture(architecture).gguf_interleaved;
+  find_architecture(architecture).complete(c);
   if (architecture == "gemma3") {
     c.window = 4;
-    c.window_period = 2;
+    c.local = local_pattern(c.layers, 2);
     c.rope.theta = 1000;
     c.local_rope.theta = 50;
   }

@@ -37,9 +37,7 @@ class RopeFrequencies {
     return plain;
   }
   /// What cos and sin are multiplied by.
-  double magnitude() const {
-    return attr_.scaling == RopeScaling::kYarn ? attr_.attention_factor : 1;
-  }
+  double magnitude() const { return attr_.attention_factor; }
 
  private:
   double blend(double plain, double keep) const {

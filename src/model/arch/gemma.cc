@@ -1,0 +1,36 @@
+// gemma.cc: Gemma 1 to 3, text (Gemma Team, 2024, 2024, 2025). Gemma 2 has norms around each part,
+// soft caps and local layers; Gemma 3 has head norms in place of the caps.
+#include <cmath>
+
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array gemma(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array gemma2(Trace& t, const DecoderConfig& c) { return sandwich_decoder(t, c); }
+Array gemma3(Trace& t, const DecoderConfig& c) { return sandwich_decoder(t, c); }
+
+void complete_gemma(DecoderConfig& c) {
+  c.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
+  c.activation = Activation::kGelu;
+}
+
+// The files do not hold the pattern of windows. The largest of each family scales its scores by the
+// width of a head as if heads divided the model's width.
+void complete_gemma2_gguf(DecoderConfig& c, const Metadata&) {
+  c.local = local_pattern(c.layers, 2);
+  if (c.layers == 46)
+    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+}
+
+void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata) {
+  c.local = local_pattern(c.layers, 6);
+  if (!metadata.number("gemma3.rope.freq_base")) c.rope.theta = 1e6;
+  c.local_rope = AnglesAttr{.dims = c.rope.dims,
+                            .theta = metadata.number("gemma3.rope.freq_base_swa").value_or(10000)};
+  if (c.layers == 62)
+    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+}
+
+}  // namespace veery

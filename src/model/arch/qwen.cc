@@ -1,0 +1,10 @@
+// qwen.cc: Qwen 2 and 2.5 (Qwen Team, 2024): biases on Q, K and V; Qwen 3 (2025): norms of heads in
+// their place. Both are found by the weights that the file has.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array qwen(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
+}  // namespace veery

@@ -1,0 +1,22 @@
+// folder_config.h: config.json of transformers.
+#pragma once
+#include <string_view>
+
+#include "model/config.h"
+#include "model/folder_rope.h"
+
+namespace veery {
+
+/// config.json as written by transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters),
+/// also nested in text_config; what it leaves out is worked out from the weights, or is
+/// transformers' default. Tensors must have our names already (open_model). Throws as read_config.
+DecoderConfig read_folder_config(const ModelFile& file);
+
+/// Our name of the architecture of a folder, from model_type, `architectures`, or its tensors (any
+/// names); empty if it is not known, with `found` set to what the file calls it.
+std::string_view folder_architecture(const ModelFile& file, std::string& found);
+
+/// The divisors of longrope that config.json holds.
+RopeFactors folder_rope_factors(const ModelFile& file);
+
+}  // namespace veery

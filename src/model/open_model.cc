@@ -1,0 +1,246 @@
+#include "model/open_model.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "file/folder.h"
+#include "file/gguf.h"
+#include "file/printable.h"
+#include "file/row_sources.h"
+#include "model/config.h"
+#include "model/folder_config.h"
+#include "model/folder_rope.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NameRow {
+  std::string_view theirs, ours;
+};
+constexpr NameRow kTop[] = {
+    {"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"}};
+constexpr NameRow kLayer[] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"}, {"self_attn.qkv_proj", "attn_qkv"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},       {"mlp.gate_up_proj", "ffn_gate_up"}};
+// The second norm of a layer without norms behind its parts, and the norms of one with them.
+constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
+constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
+                                      {"pre_feedforward_layernorm", "ffn_norm"},
+                                      {"post_feedforward_layernorm", "post_ffw_norm"}};
+
+// What the text part is called in models that have other parts too; longer ones first.
+constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
+                                          "language_model.", "model."};
+
+// What lies beside weights and is no weight of a layer.
+constexpr std::string_view kNoWeights[] = {"rotary_emb.inv_freq", "_scale", "_scale_inv",
+                                           "_zero_point", "masked_bias"};
+
+std::string_view without_prefix(std::string_view name) {
+  for (const std::string_view prefix : kPrefixes)
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return name;
+}
+
+template <size_t N>
+std::string_view look_up(const NameRow (&table)[N], std::string_view name) {
+  const auto row = std::ranges::find(table, name, &NameRow::theirs);
+  return row == std::end(table) ? std::string_view() : row->ours;
+}
+
+std::string_view layer_part(std::string_view architecture, std::string_view part) {
+  const bool sandwich = architecture == "gemma2" || architecture == "gemma3";
+  const std::string_view norm =
+      sandwich ? look_up(kSandwichNorms, part) : look_up(kPlainNorms, part);
+  return norm.empty() ? look_up(kLayer, part) : norm;
+}
+
+// Numbers that the metadata of a folder has no tensor for.
+class Numbers final : public RowSource {
+ public:
+  explicit Numbers(std::vector<float> values) : values_(std::move(values)) {}
+  void read(int64_t, int64_t, std::byte* out) const override {
+    std::memcpy(out, values_.data(), values_.size() * sizeof(float));
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+// The divisors of longrope, under GGUF's names.
+void add_tensor(ModelFile& file, const char* name, std::vector<float> values) {
+  if (values.empty()) return;
+  TensorView& tensor = file.tensors.emplace_back();
+  tensor.name = name;
+  tensor.shape = {static_cast<int64_t>(values.size())};
+  tensor.source = std::make_shared<Numbers>(std::move(values));
+}
+
+void add_rope_factors(ModelFile& file) {
+  RopeFactors factors = folder_rope_factors(file);
+  add_tensor(file, "rope_factors_short.weight", std::move(factors.shorter));
+  add_tensor(file, "rope_factors_long.weight", std::move(factors.longer));
+}
+
+void add_one_to_norms(ModelFile& file) {
+  for (TensorView& tensor : file.tensors) {
+    if (!tensor.name.ends_with("norm.weight")) continue;
+    tensor.source = make_sum(tensor, 1);
+    tensor.dtype = DType::kF32;
+    tensor.data = {};
+  }
+}
+
+void rename(ModelFile& file, std::string_view architecture) {
+  for (TensorView& tensor : file.tensors) {
+    std::string name = our_name(architecture, tensor.name);
+    if (!name.empty()) {
+      tensor.name = std::move(name);
+      continue;
+    }
+    if (!without_prefix(tensor.name).starts_with("layers.")) continue;
+    if (std::ranges::none_of(kNoWeights,
+                             [&](std::string_view end) { return tensor.name.ends_with(end); }))
+      throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} model", file.path,
+                  printable(tensor.name), architecture);
+  }
+  std::vector<std::string_view> names;
+  for (const TensorView& tensor : file.tensors) names.push_back(tensor.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice != names.end())
+    throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path, printable(*twice));
+}
+
+// Cuts `name` along its rows into parts of the given names and sizes.
+void split(ModelFile& file, const std::string& name,
+           std::span<const std::pair<std::string, int64_t>> parts) {
+  const auto found = std::ranges::find(file.tensors, name, &TensorView::name);
+  if (found == file.tensors.end()) return;
+  const TensorView whole = *found;
+  int64_t rows = 0;
+  for (const auto& [part, size] : parts) rows += size;
+  if (whole.shape.empty() || whole.shape[0] != rows)
+    throw Error(ErrorKind::kFormat, "{}: tensor {} has {} rows, the configuration says {}",
+                file.path, name, whole.shape.empty() ? 0 : whole.shape[0], rows);
+  file.tensors.erase(found);
+  int64_t begin = 0;
+  for (const auto& [part, size] : parts) {
+    file.tensors.push_back(slice_rows(whole, part, begin, begin + size));
+    begin += size;
+  }
+}
+
+bool is_joint(const TensorView& tensor) {
+  return tensor.name.starts_with("blk.0.attn_qkv.") ||
+         tensor.name.starts_with("blk.0.ffn_gate_up.");
+}
+
+// Some files have projections of the same input as one matrix.
+void split_joint(ModelFile& file) {
+  const bool phi = file.container == Container::kGguf &&
+                   file.metadata.text("general.architecture") == std::string("phi3");
+  if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
+  const DecoderConfig c = read_config(file);
+  const int64_t q = int64_t{c.heads} * c.head_dim;
+  const int64_t kv = int64_t{c.kv_heads} * c.head_dim;
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    for (const char* kind : {".weight", ".bias"}) {
+      const auto name = [&](const char* part) {
+        return fmt::format("blk.{}.{}{}", layer, part, kind);
+      };
+      const std::pair<std::string, int64_t> qkv[] = {
+          {name("attn_q"), q}, {name("attn_k"), kv}, {name("attn_v"), kv}};
+      split(file, name("attn_qkv"), qkv);
+      const std::pair<std::string, int64_t> ffn[] = {{name("ffn_gate"), c.hidden},
+                                                     {name("ffn_up"), c.hidden}};
+      const std::string joint = name("ffn_gate_up");
+      split(file, joint, ffn);
+      // GGUF calls both together "up".
+      const TensorView* up = file.find(name("ffn_up"));
+      if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, name("ffn_up"), ffn);
+    }
+}
+
+// How the model's makers want it sampled, under GGUF's keys.
+void read_generation_config(const std::string& folder, Metadata& metadata) {
+  const std::string path = folder + "/generation_config.json";
+  std::error_code code;
+  if (!fs::exists(path, code)) return;
+  const Json config = read_json_file(path, size_t{1} << 20);
+  constexpr NameRow kKeys[] = {{"temperature", "general.sampling.temp"},
+                               {"top_p", "general.sampling.top_p"},
+                               {"min_p", "general.sampling.min_p"},
+                               {"repetition_penalty", "general.sampling.penalty_repeat"}};
+  for (const auto& [theirs, ours] : kKeys) {
+    const auto value = config.find(theirs);
+    if (value != config.end() && value->is_number())
+      metadata.set(std::string(ours), value->get<double>());
+  }
+  const auto top_k = config.find("top_k");
+  if (top_k != config.end() && top_k->is_number_unsigned() && top_k->get<uint64_t>() <= INT32_MAX)
+    metadata.set("general.sampling.top_k", top_k->get<int64_t>());
+}
+
+void name_folder(ModelFile& file, std::string_view architecture, const std::string& found) {
+  std::error_code code;
+  fs::path folder = fs::canonical(file.path, code);
+  file.metadata.set("general.name", folder.filename().string());
+  file.metadata.set("general.architecture",
+                    architecture.empty() ? found : std::string(architecture));
+}
+
+}  // namespace
+
+std::string our_name(std::string_view architecture, std::string_view name) {
+  name = without_prefix(name);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return {};
+  const std::string_view kind = name.substr(dot);
+  if (kind != ".weight" && kind != ".bias") return {};
+  name = name.substr(0, dot);
+  if (!name.starts_with("layers.")) {
+    const std::string_view ours = look_up(kTop, name);
+    return ours.empty() ? std::string() : fmt::format("{}{}", ours, kind);
+  }
+  name.remove_prefix(std::string_view("layers.").size());
+  uint32_t layer = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  const auto digits = static_cast<size_t>(end - name.data());
+  if (error != std::errc() || digits >= name.size() || name[digits] != '.') return {};
+  const std::string_view ours = layer_part(architecture, name.substr(digits + 1));
+  return ours.empty() ? std::string() : fmt::format("blk.{}.{}{}", layer, ours, kind);
+}
+
+ModelFile open_model(const std::string& path) {
+  std::error_code code;
+  if (!fs::is_directory(path, code)) {
+    ModelFile file = open_gguf(path);
+    split_joint(file);
+    return file;
+  }
+  ModelFile file = open_folder(path);
+  std::string found;
+  const std::string_view architecture = folder_architecture(file, found);
+  name_folder(file, architecture, found);
+  read_generation_config(path, file.metadata);
+  if (architecture.empty()) return file;
+  rename(file, architecture);
+  if (architecture.starts_with("gemma")) add_one_to_norms(file);
+  split_joint(file);
+  if (architecture == "phi3") add_rope_factors(file);
+  return file;
+}
+
+}  // namespace veery
