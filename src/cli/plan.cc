@@ -3,7 +3,9 @@
 #include <functional>
 
 #include "cli/cli.h"
+#include "cli/limits.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "engine/session.h"
 
 namespace veery::cli {
@@ -18,7 +20,15 @@ struct Row {
   const Label* label = nullptr;
   std::string shape, types, place;
   DispatchCost cost;
-  double seconds = 0;  ///< of one run
+  bool integers = false;  ///< its products are of int8
+  double seconds = 0;     ///< of one run
+  Bound bound;
+};
+
+/// What --profile measures.
+struct Profile {
+  std::vector<double> seconds;  ///< of each row of the table
+  Limits limits;
 };
 
 std::string place_of(const Plan& plan, const Operand& out) {
@@ -45,36 +55,81 @@ std::string types_of(const Dispatch& dispatch) {
   return text.empty() ? std::string(result) : fmt::format("{}->{}", text, result);
 }
 
-std::vector<Row> make_rows(const Plan& plan, const RunSize& size,
-                           const std::vector<double>& seconds) {
+bool multiplies_integers(const Dispatch& dispatch, const Plan& plan) {
+  return !plan.options().exact && std::any_of(dispatch.in.begin(), dispatch.in.end(), [](auto& in) {
+    return in.layout == Layout::kPanels && info(in.dtype).quantized;
+  });
+}
+
+std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile& profile) {
   std::vector<Row> rows;
   for (size_t i = 0; i < plan.table().size(); ++i) {
     const Dispatch& dispatch = plan.table()[i];
-    rows.push_back({.label = &plan.labels()[i],
-                    .shape = to_string(plan.graph()[plan.labels()[i].node].shape),
-                    .types = types_of(dispatch),
-                    .place = place_of(plan, dispatch.out),
-                    .cost = cost(plan, i, size),
-                    .seconds = seconds.empty() ? 0 : seconds[i]});
+    Row row{.label = &plan.labels()[i],
+            .shape = to_string(plan.graph()[plan.labels()[i].node].shape),
+            .types = types_of(dispatch),
+            .place = place_of(plan, dispatch.out),
+            .cost = cost(plan, i, size),
+            .integers = multiplies_integers(dispatch, plan)};
+    if (!profile.seconds.empty()) {
+      row.seconds = profile.seconds[i];
+      row.bound = bound(row.cost, row.integers, profile.limits);
+    }
+    rows.push_back(std::move(row));
   }
   return rows;
 }
 
-/// Seconds of each row of the table in one run, the mean of some.
-std::vector<double> profile(Session& session, Plan& plan, const Settings& settings) {
+/// Medians over runs that alternate with the loops that find the limits.
+Profile profile(Session& session, Plan& plan, Model& model, const Settings& settings) {
   const std::vector<int32_t> tokens(static_cast<size_t>(settings.rows), 1);
   session.feed(tokens);  // fills the slots, which stay as they are: the plan can be run again
-  std::vector<double> seconds;
-  for (int32_t r = 0; r < settings.repetitions; ++r) plan.run_profiled(seconds);
-  for (double& value : seconds) value /= settings.repetitions;
-  return seconds;
+  LimitMeter meter(model.pool(), model.target(), plan);
+  Progress bar("profile");
+  std::vector<std::vector<double>> samples(plan.table().size());
+  for (int32_t r = 0; r < settings.repetitions; ++r) {
+    meter.sample();
+    std::vector<double> seconds;
+    plan.run_profiled(seconds);
+    for (size_t i = 0; i < seconds.size(); ++i) samples[i].push_back(seconds[i]);
+    bar.show(r + 1, settings.repetitions);
+  }
+  Profile result;
+  for (std::vector<double>& values : samples) result.seconds.push_back(median(std::move(values)));
+  result.limits = meter.limits();
+  return result;
 }
 
-Json to_json(const std::vector<Row>& rows, const Plan& plan, bool profiled) {
-  Json list = Json::array();
-  double seconds = 0;
+/// All rows together.
+struct Total {
+  DispatchCost cost;
+  double seconds = 0, least = 0, reading = 0;
+  bool reads() const { return reading > least / 2; }  ///< mostly waits for memory
+  double share() const { return seconds > 0 ? least / seconds : 0; }
+};
+
+Total total_of(const std::vector<Row>& rows) {
+  Total total;
   for (const Row& row : rows) {
-    seconds += row.seconds;
+    total.cost.weight_bytes += row.cost.weight_bytes;
+    total.cost.state_bytes += row.cost.state_bytes;
+    total.cost.value_bytes += row.cost.value_bytes;
+    total.cost.flops += row.cost.flops;
+    total.seconds += row.seconds;
+    total.least += row.bound.seconds;
+    if (row.bound.limit == "memory") total.reading += row.bound.seconds;
+  }
+  return total;
+}
+
+double giga_rate(double amount, double seconds) { return seconds > 0 ? amount / seconds / 1e9 : 0; }
+
+double share_of(const Row& row) { return row.seconds > 0 ? row.bound.seconds / row.seconds : 0; }
+
+Json to_json(const std::vector<Row>& rows, const Plan& plan, const Profile& profile) {
+  const bool profiled = !profile.seconds.empty();
+  Json list = Json::array();
+  for (const Row& row : rows) {
     Json item = {{"index", list.size()},
                  {"op", row.label->op},
                  {"kernel", row.label->kernel},
@@ -86,35 +141,62 @@ Json to_json(const std::vector<Row>& rows, const Plan& plan, bool profiled) {
                  {"weight_bytes", row.cost.weight_bytes},
                  {"flops", row.cost.flops},
                  {"place", row.place}};
-    if (profiled) item["seconds"] = row.seconds;
+    if (profiled) {
+      item["seconds"] = row.seconds;
+      item["limit"] = row.bound.limit;
+      item["limit_seconds"] = row.bound.seconds;
+      item["share"] = share_of(row);
+    }
     list.push_back(std::move(item));
   }
   Json all = {{"rows", plan.options().rows},
               {"target", name(plan.options().target)},
               {"arena_bytes", plan.arena_bytes()},
               {"table", std::move(list)}};
-  if (profiled) all["seconds"] = seconds;
+  if (profiled) {
+    const Total total = total_of(rows);
+    const Limits& limits = profile.limits;
+    all["seconds"] = total.seconds;
+    all["weight_bytes_per_second"] = giga_rate(total.cost.weight_bytes, total.seconds) * 1e9;
+    all["share"] = total.share();
+    all["limits"] = {{"memory_bytes_per_second", limits.memory},
+                     {"f32_operations_per_second", limits.f32},
+                     {"int8_operations_per_second", limits.int8},
+                     {"barrier_seconds", limits.barrier}};
+  }
   return all;
 }
 
-double giga_rate(double amount, double seconds) { return seconds > 0 ? amount / seconds / 1e9 : 0; }
-
-std::string measured(double seconds, double all, const DispatchCost& cost) {
-  return fmt::format(" {:>9.1f} {:>5.1f} {:>7.1f} {:>9.1f}", seconds * 1e6, 100 * seconds / all,
-                     giga_rate(cost.bytes(), seconds), giga_rate(cost.flops, seconds));
+std::string measured(const Row& row, double all) {
+  return fmt::format(" {:>9.1f} {:>5.1f} {:>7.1f} {:>9.1f} {:>7} {:>5.0f}", row.seconds * 1e6,
+                     100 * row.seconds / all, giga_rate(row.cost.bytes(), row.seconds),
+                     giga_rate(row.cost.flops, row.seconds), row.bound.limit, 100 * share_of(row));
 }
 
-void print(const std::vector<Row>& rows, const Plan& plan, bool profiled) {
+void print_profile(const Total& total, const Plan& plan, const Limits& limits, int threads) {
   Output& out = standard_output();
-  DispatchCost total;
-  double seconds = 0;
+  const double read = total.cost.weight_bytes + total.cost.state_bytes;
+  const double rate = read / total.seconds;
+  out.line(fmt::format(
+      "run: {:.1f} us, {:.1f} GB/s of weights and cache{}, {:.1f} GFLOP/s; {:.0f} % "
+      "of the limits",
+      total.seconds * 1e6, rate / 1e9,
+      total.reads() ? fmt::format(" ({:.0f} % of the read loop)", 100 * rate / limits.memory) : "",
+      giga_rate(total.cost.flops, total.seconds), 100 * total.share()));
+  out.line(
+      fmt::format("limits of {} threads, measured between the runs: memory {:.1f} GB/s (a "
+                  "plain read loop over the weights),\n  f32 {:.0f} GFLOP/s, int8 {:.0f} GOP/s "
+                  "({}), barrier {:.2f} us",
+                  threads, limits.memory / 1e9, limits.f32 / 1e9, limits.int8 / 1e9,
+                  name(plan.options().target), limits.barrier * 1e6));
+}
+
+void print(const std::vector<Row>& rows, const Plan& plan, const Profile& profile, int threads) {
+  Output& out = standard_output();
+  const bool profiled = !profile.seconds.empty();
+  const Total total = total_of(rows);
   size_t kernel = 6, detail = 6, types = 5;
   for (const Row& row : rows) {
-    total.weight_bytes += row.cost.weight_bytes;
-    total.state_bytes += row.cost.state_bytes;
-    total.value_bytes += row.cost.value_bytes;
-    total.flops += row.cost.flops;
-    seconds += row.seconds;
     kernel = std::max(kernel, row.label->kernel.size());
     detail = std::max(detail, row.label->detail.size());
     types = std::max(types, row.types.size());
@@ -125,24 +207,23 @@ void print(const std::vector<Row>& rows, const Plan& plan, bool profiled) {
     return fmt::format("{:>5} {:<14} {:<{}} {:<{}} {:<18} {:<{}} {:>9} {:>9}", index, op, what,
                        kernel, text, detail, shape, type, types, bytes, place);
   };
-  const std::string titles =
-      profiled ? fmt::format(" {:>9} {:>5} {:>7} {:>9}", "us", "%", "GB/s", "GFLOP/s") : "";
+  const std::string titles = profiled ? fmt::format(" {:>9} {:>5} {:>7} {:>9} {:>7} {:>5}", "us",
+                                                    "%", "GB/s", "GFLOP/s", "limit", "share")
+                                      : "";
   out.line(line("row", "op", "kernel", "detail", "shape", "dtype", "bytes", "arena") + titles);
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     out.line(line(i, row.label->op, row.label->kernel, row.label->detail, row.shape, row.types,
                   human_bytes(row.cost.bytes()), row.place) +
-             (profiled ? measured(row.seconds, seconds, row.cost) : ""));
+             (profiled ? measured(row, total.seconds) : ""));
   }
   out.line(fmt::format(
       "total: {} rows of the table for up to {} tokens, {} ({} of weights), "
       "{:.1f} MFLOP, arena {}, {}",
-      rows.size(), plan.options().rows, human_bytes(total.bytes()), human_bytes(total.weight_bytes),
-      total.flops / 1e6, human_bytes(static_cast<double>(plan.arena_bytes())),
-      name(plan.options().target)));
-  if (profiled)
-    out.line(fmt::format("run: {:.1f} us, {:.1f} GB/s, {:.1f} GFLOP/s", seconds * 1e6,
-                         giga_rate(total.bytes(), seconds), giga_rate(total.flops, seconds)));
+      rows.size(), plan.options().rows, human_bytes(total.cost.bytes()),
+      human_bytes(total.cost.weight_bytes), total.cost.flops / 1e6,
+      human_bytes(static_cast<double>(plan.arena_bytes())), name(plan.options().target)));
+  if (profiled) print_profile(total, plan, profile.limits, threads);
 }
 
 }  // namespace
@@ -161,12 +242,15 @@ void plan_verb(std::vector<std::string> arguments) {
       ->type_name("N")
       ->check(in_range(1, 512))
       ->capture_default_str();
-  app.add_flag("--profile", settings.profile, "Measure time, GB/s and GFLOP/s of each row");
+  app.add_flag("--profile", settings.profile,
+               "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
+               "memory, f32, int8 or a barrier, measured in the same run");
   app.add_option("-d,--depth", settings.depth, "Tokens in the cache before the run")
       ->type_name("N")
       ->check(in_range(0, 1 << 24))
       ->capture_default_str();
-  app.add_option("-r,--repetitions", settings.repetitions, "Runs that --profile takes the mean of")
+  app.add_option("-r,--repetitions", settings.repetitions,
+                 "Runs that --profile takes the median of")
       ->type_name("N")
       ->check(in_range(1, 100000))
       ->capture_default_str();
@@ -185,15 +269,14 @@ void plan_verb(std::vector<std::string> arguments) {
   if (settings.depth > 0)
     session.feed(std::vector<int32_t>(static_cast<size_t>(settings.depth), 1));
   Plan& plan = session.plan(settings.rows);
-  const std::vector<double> seconds =
-      settings.profile ? profile(session, plan, settings) : std::vector<double>();
+  const Profile measured = settings.profile ? profile(session, plan, model, settings) : Profile();
   const auto rows = make_rows(
       plan, {.rows = settings.rows, .outputs = 1, .context = settings.depth + settings.rows},
-      seconds);
+      measured);
   if (flags.json) {
-    standard_output().json(to_json(rows, plan, settings.profile));
+    standard_output().json(to_json(rows, plan, measured));
   } else {
-    print(rows, plan, settings.profile);
+    print(rows, plan, measured, model.threads());
   }
 }
 

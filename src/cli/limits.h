@@ -1,0 +1,54 @@
+// limits.h: what the machine can do at best, measured beside a plan, and which of it bounds a
+// dispatch.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kernels/kernels.h"
+#include "plan/plan.h"
+
+namespace veery::cli {
+
+/// Of all workers together.
+struct Limits {
+  double memory = 0;   ///< bytes per second of a plain read loop over the weights of the plan
+  double f32 = 0;      ///< operations per second; a multiply-add is two
+  double int8 = 0;     ///< the same, of int8 dot products
+  double barrier = 0;  ///< seconds: no dispatch takes less
+};
+
+/// The least time that a dispatch could take, and what it would wait for.
+struct Bound {
+  std::string_view limit;
+  double seconds = 0;
+};
+/// `integers`: its products are of int8. Activations are small and stay in a cache: their bytes do
+/// not count.
+Bound bound(const DispatchCost& cost, bool integers, const Limits& limits);
+
+/// Measures limits in turns with whatever else runs: medians of the samples.
+class LimitMeter {
+ public:
+  LimitMeter(ThreadPool& pool, Target target, const Plan& plan);
+  void sample();
+  Limits limits() const;
+
+ private:
+  struct Bytes {
+    const std::byte* data;
+    size_t count;
+  };
+  double read_rate();
+  double barrier_seconds();
+
+  ThreadPool& pool_;
+  Target target_;
+  std::vector<Bytes> weights_;  ///< each once, in the order in which the plan reads them
+  std::vector<double> memory_, f32_, int8_, barrier_;
+};
+
+/// Of values in any order; 0 of none.
+double median(std::vector<double> values);
+
+}  // namespace veery::cli

@@ -1,0 +1,17 @@
+// limits.h: loops that do one kind of work and nothing else: what a core does at best.
+#pragma once
+#include "kernels/kernels.h"
+
+namespace veery {
+
+/// Both run on the calling thread, with the vectors and instructions that kernels for `target` use,
+/// on operands in registers and the first level cache. Return the operations done: a multiply-add
+/// is two.
+double fma_loop(Target target, int64_t turns);   ///< f32
+double dot4_loop(Target target, int64_t turns);  ///< int8
+
+/// Reads `bytes` bytes from the start to the end, in vectors of `target`. The result depends on all
+/// of them.
+uint64_t read_loop(Target target, const std::byte* data, size_t bytes);
+
+}  // namespace veery
