@@ -1,10 +1,13 @@
 // bench.cc: `veery bench`: tokens per second of prompts and of answers, as llama-bench names them.
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "cli/cli.h"
+#include "cli/limits.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "engine/session.h"
@@ -16,14 +19,24 @@ struct Settings {
   int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0;
 };
 
-struct Row {
-  std::string test;
-  std::vector<double> speeds;  ///< tokens per second, ascending
+/// What --sweep varies, each with all of the others. Empty: as the flag says.
+struct Sweep {
+  std::vector<int32_t> threads, depths;
+  bool wanted() const { return !threads.empty() || !depths.empty(); }
+};
 
-  double median() const {
-    const size_t middle = speeds.size() / 2;
-    return speeds.size() % 2 == 1 ? speeds[middle] : (speeds[middle - 1] + speeds[middle]) / 2;
+struct Row {
+  std::string kind;  ///< "pp" or "tg"
+  int32_t count = 0, depth = 0;
+  int threads = 0;
+  std::vector<double> speeds;  ///< tokens per second
+  double ratio = 1;            ///< to the first row of the same kind
+
+  std::string test() const {
+    return fmt::format("{}{}{}", kind, count, depth > 0 ? fmt::format(" @ d{}", depth) : "");
   }
+  double least() const { return *std::min_element(speeds.begin(), speeds.end()); }
+  double most() const { return *std::max_element(speeds.begin(), speeds.end()); }
 };
 
 class Bench {
@@ -32,52 +45,52 @@ class Bench {
       : model_(model), settings_(settings), session_(model) {
     // Any tokens do, but always the same ones.
     Random random(1);
-    const auto count = static_cast<size_t>(std::max(settings.prompt, settings.depth));
+    const auto count = static_cast<size_t>(model.options().context);
     while (tokens_.size() < count + 1)
       tokens_.push_back(
           static_cast<int32_t>(random.next() % static_cast<uint32_t>(model.config().vocab)));
   }
 
-  Row prompt() {
-    return measure("pp", settings_.prompt, [this] {
-      session_.feed(std::span(tokens_).first(static_cast<size_t>(settings_.prompt)));
-    });
-  }
-
-  Row answer() {
+  /// The tests that the settings ask for, with `depth` tokens in the cache.
+  std::vector<Row> run(int32_t depth) {
+    std::vector<Row> rows;
+    if (settings_.prompt > 0)
+      rows.push_back(measure("pp", settings_.prompt, depth, [this] {
+        session_.feed(std::span(tokens_).first(static_cast<size_t>(settings_.prompt)));
+      }));
     std::vector<int32_t> out(static_cast<size_t>(settings_.tokens));
-    return measure("tg", settings_.tokens,
-                   [this, &out] { session_.decode_greedy(tokens_[0], out); });
+    if (settings_.tokens > 0)
+      rows.push_back(measure("tg", settings_.tokens, depth,
+                             [this, &out] { session_.decode_greedy(tokens_[0], out); }));
+    return rows;
   }
 
  private:
   template <typename Run>
-  Row measure(const char* kind, int32_t count, const Run& run) {
-    Row row{fmt::format("{}{}", kind, count), {}};
-    if (settings_.depth > 0) row.test += fmt::format(" @ d{}", settings_.depth);
-    Progress bar(row.test);
+  Row measure(const char* kind, int32_t count, int32_t depth, const Run& run) {
+    Row row{.kind = kind, .count = count, .depth = depth, .threads = model_.threads()};
+    Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
     for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
-      go_to_depth();
+      go_to(depth);
       const double start = seconds_now();
       run();
       if (r >= 0) row.speeds.push_back(count / (seconds_now() - start));
       bar.show(r + 2, settings_.repetitions + 1);
     }
-    std::sort(row.speeds.begin(), row.speeds.end());
     return row;
   }
 
-  void go_to_depth() {
-    if (session_.position() >= settings_.depth) {
+  void go_to(int32_t depth) {
+    if (session_.position() >= depth) {
       try {
-        session_.rewind(settings_.depth);
+        session_.rewind(depth);
         return;
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kInput) throw;  // a sliding window has moved on
       }
     }
     session_.rewind(0);
-    session_.feed(std::span(tokens_).first(static_cast<size_t>(settings_.depth)));
+    session_.feed(std::span(tokens_).first(static_cast<size_t>(depth)));
   }
 
   Model& model_;
@@ -86,28 +99,121 @@ class Bench {
   std::vector<int32_t> tokens_;
 };
 
-void print(const std::vector<Row>& rows, const ModelArguments& flags, Model& model) {
-  Output& out = standard_output();
-  if (flags.json) {
-    Json list = Json::array();
-    for (const Row& row : rows)
-      list.push_back({{"test", row.test},
-                      {"tokens_per_second", row.median()},
-                      {"min", row.speeds.front()},
-                      {"max", row.speeds.back()},
-                      {"threads", model.threads()}});
-    out.json(list);
-    return;
+void compare_with_first(std::vector<Row>& rows) {
+  for (Row& row : rows) {
+    const auto first = std::find_if(rows.begin(), rows.end(),
+                                    [&](const Row& other) { return other.kind == row.kind; });
+    row.ratio = median(row.speeds) / median(first->speeds);
   }
-  const auto summary = summarize(model.file());
-  out.line(fmt::format("{}: {}, {} of weights, {} threads, {}, loaded in {:.2f} s", model.path(),
-                       model.config().architecture,
-                       human_bytes(static_cast<double>(summary.weight_bytes)), model.threads(),
-                       name(model.target()), model.load_seconds()));
+}
+
+Json to_json(const std::vector<Row>& rows, bool sweep) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    Json item = {{"test", row.test()},
+                 {"tokens_per_second", median(row.speeds)},
+                 {"min", row.least()},
+                 {"max", row.most()},
+                 {"threads", row.threads}};
+    if (sweep) {
+      item["depth"] = row.depth;
+      item["ratio"] = row.ratio;
+    }
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+void print(const std::vector<Row>& rows) {
+  Output& out = standard_output();
   out.line(fmt::format("{:<18}{:>12}{:>12}{:>12}", "test", "tok/s", "min", "max"));
   for (const Row& row : rows)
-    out.line(fmt::format("{:<18}{:>12.2f}{:>12.2f}{:>12.2f}", row.test, row.median(),
-                         row.speeds.front(), row.speeds.back()));
+    out.line(fmt::format("{:<18}{:>12.2f}{:>12.2f}{:>12.2f}", row.test(), median(row.speeds),
+                         row.least(), row.most()));
+}
+
+/// The tests one after the other: what changes within one stands together.
+void print_sweep(const std::vector<Row>& rows) {
+  Output& out = standard_output();
+  out.line(fmt::format("{:<10}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
+                       "tok/s", "min", "max", "ratio"));
+  for (const char* kind : {"pp", "tg"})
+    for (const Row& row : rows)
+      if (row.kind == kind)
+        out.line(fmt::format("{:<10}{:>9}{:>9}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.2f}",
+                             fmt::format("{}{}", row.kind, row.count), row.threads, row.depth,
+                             median(row.speeds), row.least(), row.most(), row.ratio));
+}
+
+void print_model(Model& model, bool sweep) {
+  const auto summary = summarize(model.file());
+  standard_output().line(fmt::format("{}: {}, {} of weights, {}{}, loaded in {:.2f} s",
+                                     model.path(), model.config().architecture,
+                                     human_bytes(static_cast<double>(summary.weight_bytes)),
+                                     sweep ? "" : fmt::format("{} threads, ", model.threads()),
+                                     name(model.target()), model.load_seconds()));
+}
+
+/// 1, 2, 4 and so on up to what this process may use, which is always there.
+std::vector<int32_t> all_thread_counts() {
+  std::vector<int32_t> counts;
+  for (int32_t count = 1; count < available_cores(); count *= 2) counts.push_back(count);
+  counts.push_back(available_cores());
+  return counts;
+}
+
+std::vector<int32_t> parse_numbers(std::string_view text, const std::string& what, int32_t least,
+                                   int32_t most) {
+  std::vector<int32_t> numbers;
+  for (size_t at = 0; at <= text.size();) {
+    const std::string_view part = text.substr(at, text.find(',', at) - at);
+    int32_t number = 0;
+    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (failure != std::errc() || end != part.data() + part.size() || number < least ||
+        number > most)
+      throw CLI::ValidationError("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
+                                                        printable(part), least, most));
+    numbers.push_back(number);
+    at += part.size() + 1;
+  }
+  return numbers;
+}
+
+/// One "NAME" or "NAME=LIST".
+void read_sweep(const std::string& text, Sweep& sweep) {
+  const size_t equals = text.find('=');
+  const std::string what = text.substr(0, equals);
+  const bool listed = equals != std::string::npos;
+  const std::string_view list = listed ? std::string_view(text).substr(equals + 1) : "";
+  if (what == "threads")
+    sweep.threads = listed ? parse_numbers(list, what, 1, 1024) : all_thread_counts();
+  else if (what == "depth")
+    sweep.depths =
+        listed ? parse_numbers(list, what, 0, 1 << 24) : std::vector<int32_t>{0, 512, 1024, 2048};
+  else
+    throw CLI::ValidationError("--sweep",
+                               fmt::format("'{}' is none of threads, depth", printable(text)));
+}
+
+/// The model is loaded anew for each number of threads: its weights are placed for them.
+std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
+  const auto depths = sweep.depths.empty() ? std::vector{settings.depth} : sweep.depths;
+  const auto threads = sweep.threads.empty() ? std::vector{flags.threads} : sweep.threads;
+  LoadOptions options;
+  options.context =
+      *std::max_element(depths.begin(), depths.end()) + std::max(settings.prompt, settings.tokens);
+  std::vector<Row> rows;
+  bool told = flags.json;
+  for (const int32_t count : threads) {
+    flags.threads = count;
+    Model model = flags.load(options);
+    if (!std::exchange(told, true)) print_model(model, sweep.wanted());
+    Bench bench(model, settings);
+    for (const int32_t depth : depths)
+      for (Row& row : bench.run(depth)) rows.push_back(std::move(row));
+  }
+  compare_with_first(rows);
+  return rows;
 }
 
 }  // namespace
@@ -119,7 +225,8 @@ void bench_verb(std::vector<std::string> arguments) {
       "bench",
       "Measures tokens per second (the median run): pp, a prompt in one go; tg, one token "
       "after the other.\nEach test warms up once before it is measured.",
-      "  veery bench model.gguf -p 512 -n 128 -r 5");
+      "  veery bench model.gguf -p 512 -n 128 -r 5\n"
+      "  veery bench model.gguf --sweep threads --sweep depth=0,1024,4096");
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
                        int least) {
     app.add_option(option, value, what)
@@ -135,19 +242,30 @@ void bench_verb(std::vector<std::string> arguments) {
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
-  flags.add_json(app, "Print a JSON array: test, tokens_per_second, min, max, threads");
+  std::vector<std::string> sweeps;
+  app.add_option("--sweep", sweeps,
+                 "Repeat the tests for each of a list, with the ratio to the first:\n"
+                 "threads or depth, as NAME=LIST or as NAME with a list of its own;\n"
+                 "may be given for both")
+      ->type_name("NAME[=LIST]")
+      ->take_all()
+      ->allow_extra_args(false);
+  flags.add_json(app,
+                 "Print a JSON array: test, tokens_per_second, min, max, threads;\n"
+                 "with --sweep also depth, ratio");
   app.read(std::move(arguments));
   if (settings.prompt == 0 && settings.tokens == 0)
     throw CLI::ValidationError("-p", "and -n are both 0: there is nothing to measure");
 
-  LoadOptions options;
-  options.context = settings.depth + std::max(settings.prompt, settings.tokens);
-  Model model = flags.load(options);
-  Bench bench(model, settings);
-  std::vector<Row> rows;
-  if (settings.prompt > 0) rows.push_back(bench.prompt());
-  if (settings.tokens > 0) rows.push_back(bench.answer());
-  print(rows, flags, model);
+  Sweep sweep;
+  for (const std::string& text : sweeps) read_sweep(text, sweep);
+  const std::vector<Row> rows = run_all(flags, settings, sweep);
+  if (flags.json)
+    standard_output().json(to_json(rows, sweep.wanted()));
+  else if (sweep.wanted())
+    print_sweep(rows);
+  else
+    print(rows);
 }
 
 }  // namespace veery::cli

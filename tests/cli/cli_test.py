@@ -99,6 +99,9 @@ class Misuse(CliTest):
             (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
             (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
             (["plan", self.model, "--rows", "0"], "--rows"),
+            (["bench", self.model, "--sweep", "length"], "'length' is none of threads, depth"),
+            (["bench", self.model, "--sweep", "threads=1,0"], "'0' is no number from 1"),
+            (["bench", self.model, "--sweep", "depth=1,,2"], "'' is no number from 0"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(part, self.error(*arguments, status=2))
@@ -385,6 +388,23 @@ class Measures(CliTest):
         self.assertEqual(self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "--depth", 20)[0]["test"],
                          "tg4 @ d20")  # fmt: skip
 
+    def test_bench_sweep(self):
+        arguments = ["bench", self.model, "-p", 8, "-n", 4, "-r", 1, "--sweep", "threads=2,1", "--sweep", "depth=0,20"]
+        rows = self.json(*arguments)
+        self.assertEqual(
+            [(row["test"], row["threads"], row["depth"]) for row in rows],
+            [(f"{test}{'' if depth == 0 else f' @ d{depth}'}", threads, depth)
+             for threads in (2, 1) for depth in (0, 20) for test in ("pp8", "tg4")])  # fmt: skip
+        for row in rows:
+            first = rows[0 if row["test"].startswith("pp") else 1]
+            self.assertAlmostEqual(row["ratio"], row["tokens_per_second"] / first["tokens_per_second"])
+        table = self.veery(*arguments).stdout.decode().splitlines()
+        self.assertEqual(table[1].split(), ["test", "threads", "depth", "tok/s", "min", "max", "ratio"])
+        self.assertEqual([line.split()[:3] for line in table[2:]],
+                         [[test, threads, depth] for test in ("pp8", "tg4") for threads in "21"
+                          for depth in ("0", "20")])  # fmt: skip
+        self.assertEqual(table[2].split()[-1], "1.00")
+
     def test_plan(self):
         fused = self.json("plan", self.model, "--rows", 1)
         unfused = self.json("plan", self.model, "--rows", 1, "--unfused", "--profile", "-r", 2)
@@ -394,6 +414,28 @@ class Measures(CliTest):
         self.assertIn("GB/s", text)
         self.assertIn("total: ", text)
         self.assertIn("blk.1.ffn_down", text)
+
+    def test_plan_profile_shows_what_bounds_each_row(self):
+        plan = self.json("plan", self.model, "--profile", "-r", 3, "-t", 1)
+        limits = plan["limits"]
+        self.assertEqual(list(limits), ["memory_bytes_per_second", "f32_operations_per_second",
+                                        "int8_operations_per_second", "barrier_seconds"])  # fmt: skip
+        self.assertTrue(all(value > 0 for value in limits.values()))
+        least = {
+            "memory": lambda row: row["weight_bytes"] / limits["memory_bytes_per_second"],
+            "f32": lambda row: row["flops"] / limits["f32_operations_per_second"],
+            "barrier": lambda row: limits["barrier_seconds"],
+        }
+        for row in plan["table"]:
+            self.assertGreaterEqual(row["limit_seconds"], max(bound(row) for bound in least.values()) * 0.999)
+            self.assertAlmostEqual(row["share"], row["limit_seconds"] / row["seconds"])
+            if row["op"] == "linear":
+                self.assertAlmostEqual(row["limit_seconds"], least[row["limit"]](row))
+        total = sum(row["limit_seconds"] for row in plan["table"]) / sum(row["seconds"] for row in plan["table"])
+        self.assertAlmostEqual(plan["share"], total)
+        text = self.veery("plan", self.model, "--profile", "-r", 1).stdout.decode()
+        for part in ["limit share", "% of the limits", "a plain read loop over the weights", "int8"]:
+            self.assertIn(part, text)
 
     def test_show(self):
         all_of_it = self.json("show", self.model, "-c", 32)
