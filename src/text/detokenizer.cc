@@ -4,17 +4,16 @@
 namespace veery {
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool special, bool goes_on)
-    : tokenizer_(&tokenizer), special_(special), drop_space_(tokenizer.adds_space() && !goes_on) {}
+    : tokenizer_(&tokenizer), special_(special), first_(!goes_on) {}
 
 std::string Detokenizer::push(int32_t id) {
-  std::string_view piece;
-  const std::string bytes = tokenizer_->piece(id, special_);
-  piece = bytes;
-  if (drop_space_ && !piece.empty()) {
-    if (piece[0] == ' ') piece.remove_prefix(1);
-    drop_space_ = false;
+  if (first_) {
+    held_ += tokenizer_->first_piece(id, special_);
+    // A token that is not shown, or only the space, is not the first one of the text.
+    first_ = held_.empty() && tokenizer_->piece(id, special_).empty();
+  } else {
+    held_ += tokenizer_->piece(id, special_);
   }
-  held_ += piece;
   const auto keep = static_cast<size_t>(incomplete_utf8_suffix(held_));
   const std::string_view ready = std::string_view(held_).substr(0, held_.size() - keep);
   std::string out = valid_utf8(ready);

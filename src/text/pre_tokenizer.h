@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/regex.h"
+
 namespace veery {
 
 /// What a value of `tokenizer.ggml.pre` stands for.
@@ -39,8 +41,7 @@ class PreTokenizer {
   void split(std::string_view text, std::vector<uint32_t>& ends) const;
 
  private:
-  class Pattern;
-  std::vector<Pattern> patterns_;
+  std::vector<Regex> patterns_;
 };
 
 }  // namespace veery

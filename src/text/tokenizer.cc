@@ -13,6 +13,12 @@ bool Tokenizer::ends(int32_t id) const {
   return std::binary_search(special_.ends.begin(), special_.ends.end(), id);
 }
 
+std::string Tokenizer::first_piece(int32_t id, bool special) const {
+  std::string text = piece(id, special);
+  if (adds_space_ && text.starts_with(' ')) text.erase(0, 1);
+  return text;
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file) {
   const Metadata& metadata = file.metadata;
   const std::optional<std::string> model = metadata.text("tokenizer.ggml.model");

@@ -29,6 +29,10 @@ class Tokenizer {
   /// tokens give nothing unless `special`. Throws kInput if `id` is out of range.
   virtual std::string piece(int32_t id, bool special = false) const = 0;
 
+  /// The same where the token is the first one of a text: without the space that stands between
+  /// it and what is not there.
+  virtual std::string first_piece(int32_t id, bool special = false) const;
+
   /// The text of a sequence, bytes joined as the model's decoder does it (a leading space that the
   /// tokenizer itself adds is taken away).
   virtual std::string decode(const std::vector<int32_t>& ids, bool special = false) const = 0;
@@ -72,7 +76,7 @@ class Detokenizer {
   const Tokenizer* tokenizer_;
   bool special_;
   std::string held_;
-  bool drop_space_;
+  bool first_;
 };
 
 }  // namespace veery

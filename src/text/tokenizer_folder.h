@@ -25,7 +25,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path);
 /// Templates of a folder: chat_template.jinja and chat_template.json before those of
 /// tokenizer_config.json.
 struct ChatTemplates {
-  std::string standard;  ///< empty: there is none
+  std::string standard;                                    ///< empty: there is none
   std::vector<std::pair<std::string, std::string>> named;  ///< "tool_use", "rag": name, source
 
   /// The template of that name, else the standard one.

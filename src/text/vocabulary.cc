@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "text/byte_alphabet.h"
@@ -57,23 +58,34 @@ Vocabulary::Vocabulary(const Metadata& metadata, bool byte_level) : byte_level_(
   if (!tokens || tokens->empty())
     throw Error(ErrorKind::kFormat, "tokenizer.ggml.tokens is {}, expected at least one token",
                 tokens ? "empty" : "missing");
-  size_t total = 0;
-  for (const std::string_view token : *tokens) total += token.size();
-  if (tokens->size() > std::numeric_limits<int32_t>::max() ||
-      total > std::numeric_limits<uint32_t>::max())
-    throw Error(ErrorKind::kLimit, "tokenizer.ggml.tokens has {} tokens of {} bytes, too many",
-                tokens->size(), total);
   types_ = read_types(metadata, tokens->size());
   scores_ = read_scores(metadata, tokens->size());
+  fill(*tokens);
+}
+
+Vocabulary::Vocabulary(std::span<const std::string_view> tokens, std::vector<TokenType> types,
+                       bool byte_level)
+    : byte_level_(byte_level), types_(std::move(types)) {
+  types_.resize(tokens.size(), TokenType::kNormal);
+  fill(tokens);
+}
+
+void Vocabulary::fill(std::span<const std::string_view> tokens) {
+  size_t total = 0;
+  for (const std::string_view token : tokens) total += token.size();
+  if (tokens.size() > std::numeric_limits<int32_t>::max() ||
+      total > std::numeric_limits<uint32_t>::max())
+    throw Error(ErrorKind::kLimit, "the vocabulary has {} tokens of {} bytes, too many",
+                tokens.size(), total);
   bytes_.reserve(total);
-  ends_.reserve(tokens->size());
-  alphabetic_.resize(tokens->size());
-  table_.reserve(tokens->size());
-  for (size_t i = 0; i < tokens->size(); ++i) {
+  ends_.reserve(tokens.size());
+  alphabetic_.resize(tokens.size());
+  table_.reserve(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
     const size_t begin = bytes_.size();
     const bool decoded =
-        byte_level && !is_plain(types_[i]) && append_from_alphabet(bytes_, (*tokens)[i]);
-    if (!decoded) bytes_ += (*tokens)[i];
+        byte_level_ && !is_plain(types_[i]) && append_from_alphabet(bytes_, tokens[i]);
+    if (!decoded) bytes_ += tokens[i];
     alphabetic_[i] = decoded;
     ends_.push_back(static_cast<uint32_t>(bytes_.size()));
     const auto id = static_cast<int32_t>(i);

@@ -1,6 +1,7 @@
 // vocabulary.h: the tokens of a model: bytes, types, scores and the way back from bytes to ids.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +30,21 @@ class Vocabulary {
   /// length.
   Vocabulary(const Metadata& metadata, bool byte_level);
 
+  /// Tokens in the order of their ids, "" where an id has none. `types`: as many, or none (all are
+  /// normal). Of two equal tokens the first is found. Throws kLimit if there are too many.
+  Vocabulary(std::span<const std::string_view> tokens, std::vector<TokenType> types,
+             bool byte_level);
+
+  bool byte_level() const { return byte_level_; }
   int32_t size() const { return static_cast<int32_t>(types_.size()); }
   bool has_scores() const { return !scores_.empty(); }
   TokenType type(int32_t id) const { return types_[static_cast<size_t>(id)]; }
   void set_type(int32_t id, TokenType type) { types_[static_cast<size_t>(id)] = type; }
   float score(int32_t id) const { return scores_[static_cast<size_t>(id)]; }
   size_t longest() const { return longest_; }  ///< bytes of the longest token
+
+  /// The token is written in the byte alphabet.
+  bool alphabetic(int32_t id) const { return alphabetic_[static_cast<size_t>(id)] != 0; }
 
   /// The bytes of a token; plain ones as they are written.
   std::string_view bytes(int32_t id) const {
@@ -59,7 +69,7 @@ class Vocabulary {
   int32_t find_byte(unsigned char byte) const;
 
  private:
-  bool alphabetic(int32_t id) const { return alphabetic_[static_cast<size_t>(id)] != 0; }
+  void fill(std::span<const std::string_view> tokens);
   static uint64_t hash_of(std::string_view bytes, bool alphabetic);
   int32_t find(std::string_view bytes, bool alphabetic, uint64_t hash) const;
   int32_t find(std::string_view bytes, bool alphabetic) const {

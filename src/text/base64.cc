@@ -1,0 +1,32 @@
+#include "text/base64.h"
+
+#include <cstdint>
+
+namespace veery {
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  const auto value_of = [](char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+  };
+  while (!text.empty() && text.back() == '=') text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  out.reserve(text.size() / 4 * 3 + 2);
+  uint32_t held = 0;
+  int bits = 0;
+  for (const char c : text) {
+    const int value = value_of(c);
+    if (value < 0) return std::nullopt;
+    held = held << 6 | static_cast<uint32_t>(value);
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out.push_back(static_cast<char>(held >> bits & 0xFF));
+  }
+  return out;
+}
+
+}  // namespace veery

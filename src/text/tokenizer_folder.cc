@@ -1,0 +1,143 @@
+#include "text/tokenizer_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "text/json_fields.h"
+#include "text/json_reader.h"
+#include "text/tokenizer_json.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// Members of a JSON file by key, "{}" if there is no such file. Others are stepped over.
+Json read_members(const fs::path& path, std::initializer_list<std::string_view> keys) {
+  Json members = Json::object();
+  if (!fs::exists(path)) return members;
+  const MappedFile file(path.string());
+  JsonReader reader(text_of(file), path.string());
+  reader.begin_object();
+  for (std::string_view key; reader.next_key(key);) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      reader.skip();
+    else
+      members[std::string(key)] = parse_json(reader.raw(), path.string());
+  }
+  reader.finish();
+  return members;
+}
+
+// "<s>" or {"content": "<s>", ...}.
+std::optional<std::string> token_text(const Json& members, const char* key) {
+  const auto at = members.find(key);
+  if (at == members.end()) return std::nullopt;
+  const Json& value = at->is_object() && at->contains("content") ? (*at)["content"] : *at;
+  return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
+}
+
+// One id or a list of them.
+void append_ids(const Json& members, const char* key, std::vector<int32_t>& out) {
+  const auto at = members.find(key);
+  if (at == members.end()) return;
+  const auto append = [&](const Json& id) {
+    if (id.is_number_integer() && id >= 0 && id <= INT32_MAX) out.push_back(id.get<int32_t>());
+  };
+  if (at->is_array())
+    for (const Json& id : *at) append(id);
+  else
+    append(*at);
+}
+
+using FindToken = std::function<std::optional<int32_t>(std::string_view)>;
+
+// Adds what the files around the tokenizer say.
+void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles) {
+  constexpr std::pair<const char*, const char*> kTokens[] = {
+      {"bos_token", "tokenizer.ggml.bos_token_id"},
+      {"eos_token", "tokenizer.ggml.eos_token_id"},
+      {"unk_token", "tokenizer.ggml.unknown_token_id"},
+      {"pad_token", "tokenizer.ggml.padding_token_id"}};
+  const Json map = read_members(folder / "special_tokens_map.json",
+                                {"bos_token", "eos_token", "unk_token", "pad_token"});
+  const Json config = read_members(
+      folder / "tokenizer_config.json",
+      {"bos_token", "eos_token", "unk_token", "pad_token", "add_bos_token", "add_eos_token"});
+  for (const Json* members : {&map, &config})
+    for (const auto& [key, role] : kTokens)
+      if (const auto text = token_text(*members, key))
+        if (const auto id = find(*text)) roles.ids.set(role, int64_t{*id});
+  for (const auto& [key, role] : {std::pair("add_bos_token", "tokenizer.ggml.add_bos_token"),
+                                  std::pair("add_eos_token", "tokenizer.ggml.add_eos_token")}) {
+    const auto at = config.find(key);
+    if (at != config.end() && at->is_boolean() && at->get<bool>()) roles.ids.set(role, true);
+  }
+  append_ids(read_members(folder / "generation_config.json", {"eos_token_id"}), "eos_token_id",
+             roles.ends);
+  append_ids(read_members(folder / "config.json", {"eos_token_id"}), "eos_token_id", roles.ends);
+}
+
+std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
+  const MappedFile file(path.string());
+  Pipeline pipeline = read_tokenizer_json(text_of(file), path.string());
+  TokenRoles roles = roles_of(pipeline);
+  if (with_folder)
+    read_roles(
+        path.parent_path(), [&](std::string_view text) { return find_token(pipeline, text); },
+        roles);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
+  return load_json(path, false);
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  if (fs::exists(folder / "tokenizer.json")) return load_json(folder / "tokenizer.json", true);
+  throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there",
+              folder.string());
+}
+
+ChatTemplates load_chat_templates(const std::string& folder) {
+  const fs::path base(folder);
+  ChatTemplates templates;
+  // A template, or a list of {"name", "template"}.
+  const auto take = [&](const Json& value) {
+    if (value.is_string()) templates.standard = value.get<std::string>();
+    if (!value.is_array()) return;
+    templates.named.clear();
+    for (const Json& entry : value) {
+      std::string name = json_text(entry, "name"), source = json_text(entry, "template");
+      if (name == "default") templates.standard = source;
+      templates.named.emplace_back(std::move(name), std::move(source));
+    }
+  };
+  for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
+    const Json members = read_members(base / name, {"chat_template"});
+    if (members.contains("chat_template")) take(members["chat_template"]);
+  }
+  const fs::path jinja = base / "chat_template.jinja";
+  if (fs::exists(jinja)) templates.standard = text_of(MappedFile(jinja.string()));
+  return templates;
+}
+
+const std::string& ChatTemplates::find(std::string_view name) const {
+  const auto at = std::find_if(named.begin(), named.end(),
+                               [&](const auto& entry) { return entry.first == name; });
+  return at == named.end() ? standard : at->second;
+}
+
+}  // namespace veery
