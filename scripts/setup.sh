@@ -23,6 +23,7 @@ libutf8proc-dev|Unicode normal forms
 libgtest-dev|tests
 libbenchmark-dev|micro-benchmarks
 git|source control
+strace|a test counts system calls
 python3|scripts and the layer check
 python3-venv|fetching models, where python3 has no pip
 ca-certificates|fetching models

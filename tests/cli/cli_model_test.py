@@ -10,6 +10,8 @@ import subprocess
 import sys
 import unittest
 
+import syscalls
+
 PROGRAM = ""
 FIXTURES = pathlib.Path()
 SKIPPED = 77
@@ -93,6 +95,20 @@ class RealModels(unittest.TestCase):
         self.assertIn("Paris", out["text"])
         self.assertEqual(out["finish_reason"], "stop")
         self.assertNotIn("<|im_end|>", out["text"])
+
+    def test_a_decode_step_makes_no_system_call(self):
+        if reason := syscalls.why_not():
+            print(f"not counted: {reason}", file=sys.stderr)
+            self.skipTest(reason)
+        for _, model, _ in self.each():
+            # The longer run goes on into a second page of the cache.
+            few, many = (
+                syscalls.count([PROGRAM, "bench", folder() / model, "-p", 0, "-n", steps, "-r", 1, "-t", 1])
+                for steps in (20, 280)
+            )
+            self.assertGreater(few["openat"], 0)
+            self.assertLess(sum(map(abs, syscalls.difference(few, many).values())), 16,
+                            syscalls.difference(few, many))  # fmt: skip
 
 
 if __name__ == "__main__":

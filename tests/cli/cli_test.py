@@ -15,6 +15,7 @@ import tempfile
 import time
 import unittest
 
+import syscalls
 import tiny_gguf
 
 PROGRAM = ""
@@ -448,6 +449,23 @@ class Measures(CliTest):
         text = self.veery("show", self.model).stdout.decode()
         for part in ["llama", "20 f32", "cache", "256 <s> (added)", "258 items", "chat template"]:
             self.assertIn(part, text)
+
+
+class SystemCalls(CliTest):
+    def test_a_decode_step_makes_none(self):
+        if reason := syscalls.why_not():
+            print(f"not counted: {reason}", file=sys.stderr)
+            self.skipTest(reason)
+        for threads in (1, 2):
+            with self.subTest(threads=threads):
+                few, many = (
+                    syscalls.count([PROGRAM, "bench", self.model, "-p", 0, "-n", steps, "-r", 1, "-t", threads])
+                    for steps in (4, 60)
+                )
+                self.assertGreater(few["openat"], 0)
+                # A handful for memory and output; the 112 further steps would be many more.
+                self.assertLess(sum(map(abs, syscalls.difference(few, many).values())), 8,
+                                syscalls.difference(few, many))  # fmt: skip
 
 
 if __name__ == "__main__":
