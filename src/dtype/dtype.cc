@@ -6,32 +6,46 @@
 #include <limits>
 
 #include "base/error.h"
+#include "dtype/code_books.h"
 #include "dtype/decode.h"
 
 namespace veery {
 namespace {
 
 constexpr std::array<DTypeInfo, static_cast<size_t>(DType::kCount)> kTable = {{
-    {DType::kF32, "f32", 0, 1, 4, false, true},
-    {DType::kF16, "f16", 1, 1, 2, false, true},
-    {DType::kBF16, "bf16", 30, 1, 2, false, true},
-    {DType::kF64, "f64", 28, 1, 8, false, true},
-    {DType::kI8, "i8", 24, 1, 1, false, false},
-    {DType::kI16, "i16", 25, 1, 2, false, false},
-    {DType::kI32, "i32", 26, 1, 4, false, false},
-    {DType::kI64, "i64", 27, 1, 8, false, false},
-    {DType::kQ4_0, "q4_0", 2, 32, sizeof(BlockQ4_0), true, true},
-    {DType::kQ4_1, "q4_1", 3, 32, sizeof(BlockQ4_1), true, true},
-    {DType::kQ5_0, "q5_0", 6, 32, sizeof(BlockQ5_0), true, true},
-    {DType::kQ5_1, "q5_1", 7, 32, sizeof(BlockQ5_1), true, true},
-    {DType::kQ8_0, "q8_0", 8, 32, sizeof(BlockQ8_0), true, true},
-    {DType::kQ8_1, "q8_1", 9, 32, sizeof(BlockQ8_1), true, true},
-    {DType::kQ2_K, "q2_K", 10, 256, sizeof(BlockQ2_K), true, true},
-    {DType::kQ3_K, "q3_K", 11, 256, sizeof(BlockQ3_K), true, true},
-    {DType::kQ4_K, "q4_K", 12, 256, sizeof(BlockQ4_K), true, true},
-    {DType::kQ5_K, "q5_K", 13, 256, sizeof(BlockQ5_K), true, true},
-    {DType::kQ6_K, "q6_K", 14, 256, sizeof(BlockQ6_K), true, true},
-    {DType::kQ8_K, "q8_K", 15, 256, sizeof(BlockQ8_K), true, true},
+    {DType::kF32, "f32", 0, 1, 4, false, true, true},
+    {DType::kF16, "f16", 1, 1, 2, false, true, true},
+    {DType::kBF16, "bf16", 30, 1, 2, false, true, true},
+    {DType::kF64, "f64", 28, 1, 8, false, true, true},
+    {DType::kI8, "i8", 24, 1, 1, false, false, false},
+    {DType::kI16, "i16", 25, 1, 2, false, false, false},
+    {DType::kI32, "i32", 26, 1, 4, false, false, false},
+    {DType::kI64, "i64", 27, 1, 8, false, false, false},
+    {DType::kQ4_0, "q4_0", 2, 32, sizeof(BlockQ4_0), true, true, true},
+    {DType::kQ4_1, "q4_1", 3, 32, sizeof(BlockQ4_1), true, true, true},
+    {DType::kQ5_0, "q5_0", 6, 32, sizeof(BlockQ5_0), true, true, true},
+    {DType::kQ5_1, "q5_1", 7, 32, sizeof(BlockQ5_1), true, true, true},
+    {DType::kQ8_0, "q8_0", 8, 32, sizeof(BlockQ8_0), true, true, true},
+    {DType::kQ8_1, "q8_1", 9, 32, sizeof(BlockQ8_1), true, true, true},
+    {DType::kQ2_K, "q2_K", 10, 256, sizeof(BlockQ2_K), true, true, true},
+    {DType::kQ3_K, "q3_K", 11, 256, sizeof(BlockQ3_K), true, true, true},
+    {DType::kQ4_K, "q4_K", 12, 256, sizeof(BlockQ4_K), true, true, true},
+    {DType::kQ5_K, "q5_K", 13, 256, sizeof(BlockQ5_K), true, true, true},
+    {DType::kQ6_K, "q6_K", 14, 256, sizeof(BlockQ6_K), true, true, true},
+    {DType::kQ8_K, "q8_K", 15, 256, sizeof(BlockQ8_K), true, true, true},
+    {DType::kIQ4_NL, "iq4_nl", 20, 32, sizeof(BlockIQ4_NL), true, true, true},
+    {DType::kIQ4_XS, "iq4_xs", 23, 256, sizeof(BlockIQ4_XS), true, true, true},
+    {DType::kMXFP4, "mxfp4", 39, 32, sizeof(BlockMXFP4), true, true, true},
+    {DType::kNVFP4, "nvfp4", 40, 64, sizeof(BlockNVFP4), true, true, false},
+    {DType::kIQ2_XXS, "iq2_xxs", 16, 256, sizeof(BlockIQ2_XXS), true, true, false},
+    {DType::kIQ2_XS, "iq2_xs", 17, 256, sizeof(BlockIQ2_XS), true, true, false},
+    {DType::kIQ2_S, "iq2_s", 22, 256, sizeof(BlockIQ2_S), true, true, false},
+    {DType::kIQ3_XXS, "iq3_xxs", 18, 256, sizeof(BlockIQ3_XXS), true, true, false},
+    {DType::kIQ3_S, "iq3_s", 21, 256, sizeof(BlockIQ3_S), true, true, false},
+    {DType::kIQ1_S, "iq1_s", 19, 256, sizeof(BlockIQ1_S), true, true, false},
+    {DType::kIQ1_M, "iq1_m", 29, 256, sizeof(BlockIQ1_M), true, true, false},
+    {DType::kTQ1_0, "tq1_0", 34, 256, sizeof(BlockTQ1_0), true, true, true},
+    {DType::kTQ2_0, "tq2_0", 35, 256, sizeof(BlockTQ2_0), true, true, true},
 }};
 
 constexpr bool table_is_in_order() {
@@ -50,6 +64,19 @@ void decode_blocks(std::span<const std::byte> in, std::span<float> out) {
     Block block;
     std::memcpy(&block, in.data() + b * sizeof block, sizeof block);
     decode_block(block, out.data() + b * kElements);
+  }
+}
+
+// Blocks of 256 with a code book.
+template <typename Block>
+void decode_books(DType type, std::span<const std::byte> in, std::span<float> out) {
+  const float factor = code_book(type).factor;
+  for (size_t b = 0; b < out.size() / kSuperBlock; ++b) {
+    Block block;
+    CodedBlock coded;
+    std::memcpy(&block, in.data() + b * sizeof block, sizeof block);
+    take_apart(block, coded);
+    decode_coded(coded, factor, out.data() + b * kSuperBlock);
   }
 }
 
@@ -116,6 +143,19 @@ void decode(DType type, std::span<const std::byte> in, std::span<float> out) {
     case DType::kQ5_K: return decode_blocks<BlockQ5_K, kSuperBlock>(in, out);
     case DType::kQ6_K: return decode_blocks<BlockQ6_K, kSuperBlock>(in, out);
     case DType::kQ8_K: return decode_blocks<BlockQ8_K, kSuperBlock>(in, out);
+    case DType::kIQ4_NL: return decode_blocks<BlockIQ4_NL, kSmallBlock>(in, out);
+    case DType::kMXFP4: return decode_blocks<BlockMXFP4, kSmallBlock>(in, out);
+    case DType::kNVFP4: return decode_blocks<BlockNVFP4, 64>(in, out);
+    case DType::kIQ4_XS: return decode_books<BlockIQ4_XS>(type, in, out);
+    case DType::kIQ2_XXS: return decode_books<BlockIQ2_XXS>(type, in, out);
+    case DType::kIQ2_XS: return decode_books<BlockIQ2_XS>(type, in, out);
+    case DType::kIQ2_S: return decode_books<BlockIQ2_S>(type, in, out);
+    case DType::kIQ3_XXS: return decode_books<BlockIQ3_XXS>(type, in, out);
+    case DType::kIQ3_S: return decode_books<BlockIQ3_S>(type, in, out);
+    case DType::kIQ1_S: return decode_books<BlockIQ1_S>(type, in, out);
+    case DType::kIQ1_M: return decode_books<BlockIQ1_M>(type, in, out);
+    case DType::kTQ1_0: return decode_books<BlockTQ1_0>(type, in, out);
+    case DType::kTQ2_0: return decode_books<BlockTQ2_0>(type, in, out);
     default:
       throw Error(ErrorKind::kUnsupported, "decode: {} holds integers, expected a type of floats",
                   info(type).name);

@@ -32,6 +32,19 @@ enum class DType : uint8_t {
   kQ5_K,
   kQ6_K,
   kQ8_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
+  kNVFP4,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ1_S,
+  kIQ1_M,
+  kTQ1_0,
+  kTQ2_0,
   kCount
 };
 
@@ -44,6 +57,7 @@ struct DTypeInfo {
   int bytes;              ///< bytes a block
   bool quantized;         ///< integers with scales
   bool decodable;         ///< decode() to f32 is defined
+  bool encodable;         ///< encode() from f32 is defined
 };
 
 const DTypeInfo& info(DType type);
@@ -57,8 +71,8 @@ size_t byte_size(DType type, int64_t elements);
 void decode(DType type, std::span<const std::byte> in, std::span<float> out);
 
 /// Encodes in.size() elements (whole blocks) with the least squared error that a search over scales
-/// finds. Throws kInput naming the element if a quantised type is given NaN, infinity or more than
-/// its scale can hold.
+/// finds. Throws kUnsupported for types that are not encodable, kInput naming the element if a
+/// quantised type is given NaN, infinity or more than its scale can hold.
 void encode(DType type, std::span<const float> in, std::span<std::byte> out);
 
 }  // namespace veery

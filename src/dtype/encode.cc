@@ -4,9 +4,11 @@
 #include <limits>
 
 #include "base/error.h"
+#include "dtype/code_books.h"
 #include "dtype/decode.h"
 #include "dtype/dtype.h"
 #include "dtype/fit.h"
+#include "dtype/fit_codes.h"
 
 namespace veery {
 namespace {
@@ -220,6 +222,98 @@ void encode_block(std::span<const float> x, size_t, BlockQ8_K& b) {
   }
 }
 
+constexpr Book kIQ4Book = [] {
+  Book book = {};
+  constexpr CodeBook kCodes = code_book(DType::kIQ4_NL);
+  for (size_t i = 0; i < book.size(); ++i) book[i] = kCodes.values[i];
+  return book;
+}();
+
+void encode_block(std::span<const float> x, size_t first, BlockIQ4_NL& b) {
+  const float scale = largest_magnitude(x) < kTiny ? 0 : fit_book_scale(x, kIQ4Book);
+  b.d = stored_scale(scale, x, first);
+  int8_t codes[32];
+  quantize_to_book(x, f16_to_f32(b.d), kIQ4Book, codes);
+  pack_nibbles(codes, b.qs);
+}
+
+void encode_block(std::span<const float> x, size_t first, BlockIQ4_XS& b) {
+  SuperBlock super;
+  if (largest_magnitude(x) >= kTiny) fit_book_super_block(x, kIQ4Book, super);
+  std::memset(&b, 0, sizeof b);
+  b.d = stored_scale(f16_to_f32(super.d), x, first);
+  for (int j = 0; j < 8; ++j) {
+    const int scale = super.scales[j] + 32;
+    b.scales_l[j / 2] = static_cast<uint8_t>(b.scales_l[j / 2] | (scale & 15) << (j % 2 * 4));
+    b.scales_h = static_cast<uint16_t>(b.scales_h | scale >> 4 << (2 * j));
+    pack_nibbles(super.codes + 32 * j, b.qs + 16 * j);
+  }
+}
+
+// Codes of FP4 for the half scale `half`, and the squared error.
+double nearest_fp4(std::span<const float> x, float half, int8_t* codes) {
+  constexpr CodeBook kBook = code_book(DType::kMXFP4);
+  double error = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float magnitude = std::fabs(x[i]);
+    int code = 0;
+    while (code < 7 &&
+           magnitude >
+               half * 0.5F * static_cast<float>(kBook.values[code] + kBook.values[code + 1]))
+      ++code;
+    const double left = magnitude - half * static_cast<float>(kBook.values[code]);
+    error += left * left;
+    codes[i] = static_cast<int8_t>(code | (code > 0 && x[i] < 0 ? 8 : 0));
+  }
+  return error;
+}
+
+// Tries the power of two with which the largest element is in reach, and its neighbours.
+void encode_block(std::span<const float> x, size_t, BlockMXFP4& b) {
+  const float magnitude = largest_magnitude(x);
+  const int top = magnitude < kTiny ? 0 : std::ilogb(magnitude) - 2 + 127;
+  double best = std::numeric_limits<double>::infinity();
+  int8_t codes[32];
+  int8_t kept[32] = {};
+  for (int e = std::max(top - 1, 0); e <= std::min(top + 1, 254); ++e) {
+    const double error = nearest_fp4(x, half_e8m0_to_f32(static_cast<uint8_t>(e)), codes);
+    if (error >= best) continue;
+    best = error;
+    b.e = static_cast<uint8_t>(e);
+    std::copy(std::begin(codes), std::end(codes), kept);
+  }
+  pack_nibbles(kept, b.qs);
+}
+
+// -1, 0 and 1 for d = the largest magnitude, as models are trained that have such weights.
+uint16_t encode_ternary(std::span<const float> x, size_t first, int8_t* codes) {
+  const float magnitude = largest_magnitude(x);
+  const uint16_t d = stored_scale(magnitude < kTiny ? 0 : magnitude, x, first);
+  quantize(x, {f16_to_f32(d), 0}, {-1, 1}, codes);
+  return d;
+}
+
+void encode_block(std::span<const float> x, size_t first, BlockTQ1_0& b) {
+  int8_t codes[256];
+  b.d = encode_ternary(x, first, codes);
+  // Five digits starting at `at`, `step` apart, as a fraction of 3^5 in units of 1/256, rounded up.
+  const auto digits = [&](int at, int step, int count) {
+    int number = 0;
+    for (int k = 0; k < 5; ++k) number = 3 * number + (k < count ? codes[at + step * k] + 1 : 0);
+    return static_cast<uint8_t>((number * 256 + 242) / 243);
+  };
+  for (int i = 0; i < 32; ++i) b.qs[i] = digits(i, 32, 5);
+  for (int i = 0; i < 16; ++i) b.qs[32 + i] = digits(160 + i, 16, 5);
+  for (int i = 0; i < 4; ++i) b.qh[i] = digits(240 + i, 4, 4);
+}
+
+void encode_block(std::span<const float> x, size_t first, BlockTQ2_0& b) {
+  int8_t codes[256];
+  b.d = encode_ternary(x, first, codes);
+  for (int8_t& code : codes) ++code;
+  pack_2bit(codes, b.qs);
+}
+
 template <typename Block, int kElements>
 void encode_blocks(std::span<const float> in, std::span<std::byte> out) {
   for (size_t i = 0; i < in.size() / kElements; ++i) {
@@ -273,8 +367,13 @@ void encode(DType type, std::span<const float> in, std::span<std::byte> out) {
     case DType::kQ5_K: return encode_blocks<BlockQ5_K, kSuperBlock>(in, out);
     case DType::kQ6_K: return encode_blocks<BlockQ6_K, kSuperBlock>(in, out);
     case DType::kQ8_K: return encode_blocks<BlockQ8_K, kSuperBlock>(in, out);
+    case DType::kIQ4_NL: return encode_blocks<BlockIQ4_NL, kSmallBlock>(in, out);
+    case DType::kIQ4_XS: return encode_blocks<BlockIQ4_XS, kSuperBlock>(in, out);
+    case DType::kMXFP4: return encode_blocks<BlockMXFP4, kSmallBlock>(in, out);
+    case DType::kTQ1_0: return encode_blocks<BlockTQ1_0, kSuperBlock>(in, out);
+    case DType::kTQ2_0: return encode_blocks<BlockTQ2_0, kSuperBlock>(in, out);
     default:
-      throw Error(ErrorKind::kUnsupported, "encode: {} holds integers, expected a type of floats",
+      throw Error(ErrorKind::kUnsupported, "encode: {} is not a type that floats are encoded to",
                   info(type).name);
   }
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "dtype/blocks.h"
+#include "dtype/code_books.h"
 #include "file/model_file.h"
 
 namespace veery {
@@ -29,6 +30,16 @@ ScalePlaces scale_places(DType type) {
     case DType::kQ4_K: return {2, {offsetof(BlockQ4_K, d), offsetof(BlockQ4_K, dmin)}};
     case DType::kQ5_K: return {2, {offsetof(BlockQ5_K, d), offsetof(BlockQ5_K, dmin)}};
     case DType::kQ6_K: return {1, {offsetof(BlockQ6_K, d)}};
+    case DType::kTQ1_0: return {1, {offsetof(BlockTQ1_0, d)}};
+    case DType::kTQ2_0: return {1, {offsetof(BlockTQ2_0, d)}};
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kIQ1_S: return {1, {0}};
     default: return {0, {}};
   }
 }
@@ -52,6 +63,7 @@ bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
     case DType::kQ8_K: return !beyond_f32(load<uint32_t>(block));
     case DType::kBF16: return !beyond_bf16(load<uint16_t>(block));
     case DType::kF64: return !beyond_f64(load<uint64_t>(block));
+    case DType::kIQ1_M: return !beyond_f16(scale_iq1_m(load<BlockIQ1_M>(block)));
     default: break;
   }
   for (int i = 0; i < places.count; ++i)

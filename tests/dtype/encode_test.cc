@@ -15,9 +15,12 @@
 namespace veery {
 namespace {
 
-constexpr DType kQuantized[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                DType::kQ8_0, DType::kQ8_1, DType::kQ2_K, DType::kQ3_K,
-                                DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ8_K};
+constexpr DType kQuantized[] = {DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0, DType::kQ5_1,
+                                DType::kQ8_0,   DType::kQ8_1,  DType::kQ2_K, DType::kQ3_K,
+                                DType::kQ4_K,   DType::kQ5_K,  DType::kQ6_K, DType::kQ8_K,
+                                DType::kIQ4_NL, DType::kIQ4_XS};
+/// With steps too coarse for most of what the others are held to.
+constexpr DType kCoarse[] = {DType::kMXFP4, DType::kTQ1_0, DType::kTQ2_0};
 
 std::vector<float> round_trip(DType type, const std::vector<float>& x) {
   std::vector<std::byte> bytes(byte_size(type, static_cast<int64_t>(x.size())));
@@ -69,14 +72,17 @@ struct Bound {
 
 // The errors of ggml's reference quantisers on the same data (quantize_row_*_ref of the llama.cpp
 // in llama-cpp-python 0.3.36; that has none for Q8_K, whose bound is ours), rounded up in the fifth
-// place.
+// place. For ternary types there is nothing to choose.
 constexpr Bound kBounds[] = {
-    {DType::kQ4_0, 0.08654, 0.14728, 0.07512}, {DType::kQ4_1, 0.07837, 0.10918, 0.03507},
-    {DType::kQ5_0, 0.04285, 0.08868, 0.03839}, {DType::kQ5_1, 0.03792, 0.05343, 0.01704},
-    {DType::kQ8_0, 0.00542, 0.01121, 0.00479}, {DType::kQ8_1, 0.00542, 0.01121, 0.00479},
-    {DType::kQ2_K, 0.29979, 0.24111, 0.17007}, {DType::kQ3_K, 0.15043, 0.15035, 0.13217},
-    {DType::kQ4_K, 0.07137, 0.09883, 0.03749}, {DType::kQ5_K, 0.03592, 0.05079, 0.01851},
-    {DType::kQ6_K, 0.01768, 0.03292, 0.01589}, {DType::kQ8_K, 0.00703, 0.02765, 0.00611}};
+    {DType::kQ4_0, 0.08654, 0.14728, 0.07512},   {DType::kQ4_1, 0.07837, 0.10918, 0.03507},
+    {DType::kQ5_0, 0.04285, 0.08868, 0.03839},   {DType::kQ5_1, 0.03792, 0.05343, 0.01704},
+    {DType::kQ8_0, 0.00542, 0.01121, 0.00479},   {DType::kQ8_1, 0.00542, 0.01121, 0.00479},
+    {DType::kQ2_K, 0.29979, 0.24111, 0.17007},   {DType::kQ3_K, 0.15043, 0.15035, 0.13217},
+    {DType::kQ4_K, 0.07137, 0.09883, 0.03749},   {DType::kQ5_K, 0.03592, 0.05079, 0.01851},
+    {DType::kQ6_K, 0.01768, 0.03292, 0.01589},   {DType::kQ8_K, 0.00703, 0.02765, 0.00611},
+    {DType::kIQ4_NL, 0.07866, 0.12182, 0.07402}, {DType::kIQ4_XS, 0.07661, 0.12277, 0.07137},
+    {DType::kMXFP4, 0.11558, 0.17637, 0.11437},  {DType::kTQ1_0, 0.81260, 0.54661, 0.81672},
+    {DType::kTQ2_0, 0.81260, 0.54661, 0.81672}};
 
 TEST(Encode, ErrorIsWithinThatOfTheReferenceQuantisers) {
   for (const Bound& bound : kBounds) {
@@ -107,14 +113,18 @@ TEST(Encode, ConstantsKeepTheirValue) {
 }
 
 TEST(Encode, LoneElementAmongZerosSurvives) {
-  for (const DType type : kQuantized)
+  for (const DType type : kQuantized) {
+    // The values of IQ4 have no 0, but 1 beside -127.
+    const bool has_zero = type != DType::kIQ4_NL && type != DType::kIQ4_XS;
     for (size_t at : {0U, 15U, 16U, 31U, 100U, 255U}) {
       std::vector<float> x(256);
       x[at] = at % 2 == 0 ? 2.5F : -2.5F;
       const std::vector<float> y = round_trip(type, x);
       for (size_t i = 0; i < x.size(); ++i)
-        ASSERT_NEAR(y[i], x[i], 2.5e-3 * 2) << info(type).name << " element " << i;
+        ASSERT_NEAR(y[i], x[i], has_zero ? 2.5e-3 * 2 : 2.5 / 126)
+            << info(type).name << " element " << i;
     }
+  }
 }
 
 TEST(Encode, ElementsKeepTheirPlaces) {
@@ -129,9 +139,38 @@ TEST(Encode, ElementsKeepTheirPlaces) {
   }
 }
 
+TEST(Encode, CoarseTypesKeepPlacesAndSigns) {
+  Random random(5);
+  std::vector<float> x(512);
+  for (float& value : x) value = static_cast<float>(random.next() % 3) - 1.0F;
+  x[0] = x[256] = 1;
+  for (const DType type : kCoarse) {
+    EXPECT_EQ(round_trip(type, x), x) << info(type).name;
+    EXPECT_NE(message_of(type, std::vector<float>(256, 1e20F)), "") << info(type).name;
+    for (const float y : round_trip(type, std::vector<float>(256, -1e-40F))) ASSERT_EQ(y, 0.0F);
+  }
+}
+
+TEST(Encode, PowersOfTwoReachAsFarAsTheyGo) {
+  for (const float largest : {1e-12F, 3e-5F, 6.0F, 9e11F}) {
+    std::vector<float> x(32);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = largest * (i % 2 == 0 ? 1.0F : -0.5F);
+    EXPECT_LT(relative_error(x, round_trip(DType::kMXFP4, x)), 0.2) << largest;
+  }
+}
+
+TEST(Encode, TypesOfGridPointsAreRefused) {
+  for (const DType type : {DType::kIQ1_S, DType::kIQ2_XXS, DType::kIQ3_S, DType::kNVFP4}) {
+    EXPECT_FALSE(info(type).encodable);
+    std::vector<std::byte> bytes(byte_size(type, 256));
+    EXPECT_THROW(encode(type, std::vector<float>(256, 1.0F), bytes), Error);
+  }
+}
+
 TEST(Encode, DecodedValuesEncodeToTheSameValues) {
   const std::vector<float> x = make(Data::kGaussian);
-  for (const DType type : {DType::kQ4_0, DType::kQ5_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_1}) {
+  for (const DType type : {DType::kQ4_0, DType::kQ5_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_1,
+                           DType::kIQ4_NL, DType::kMXFP4}) {
     const std::vector<float> once = round_trip(type, x);
     EXPECT_LT(relative_error(once, round_trip(type, once)), 5e-4) << info(type).name;
   }

@@ -324,7 +324,11 @@ const ScaleEnds kScaleEnds[] = {
     {DType::kQ4_1, {1, 3}}, {DType::kQ5_0, {1}},    {DType::kQ5_1, {1, 3}},
     {DType::kQ8_0, {1}},    {DType::kQ8_1, {1, 3}}, {DType::kQ2_K, {81, 83}},
     {DType::kQ3_K, {109}},  {DType::kQ4_K, {1, 3}}, {DType::kQ5_K, {1, 3}},
-    {DType::kQ6_K, {209}},  {DType::kQ8_K, {3}}};
+    {DType::kQ6_K, {209}},  {DType::kQ8_K, {3}},    {DType::kIQ4_NL, {1}},
+    {DType::kIQ4_XS, {1}},  {DType::kMXFP4, {}},    {DType::kNVFP4, {}},
+    {DType::kIQ2_XXS, {1}}, {DType::kIQ2_XS, {1}},  {DType::kIQ2_S, {1}},
+    {DType::kIQ3_XXS, {1}}, {DType::kIQ3_S, {1}},   {DType::kIQ1_S, {1}},
+    {DType::kTQ1_0, {53}},  {DType::kTQ2_0, {65}}};
 
 TEST(FiniteScales, TheBadBlockIsNamedAndNoOtherByteMatters) {
   for (const ScaleEnds& places : kScaleEnds) {

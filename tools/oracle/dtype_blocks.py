@@ -19,6 +19,8 @@ BLOCKS = 10
 SCALES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "BF16": [],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+    "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [], "NVFP4": [], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0],
+    "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": [], "TQ1_0": [52], "TQ2_0": [64],
 }
 
 
@@ -29,6 +31,10 @@ def random_blocks(rng, size, offsets):
             # Any finite f16: subnormal, negative, large.
             value = np.uint16(rng.integers(0, 0x7C00) | rng.integers(0, 2) << 15)
             row[offset : offset + 2] = np.frombuffer(value.tobytes(), np.uint8)
+        if size == 56:  # IQ1_M: the scale's top bits are on top of the last byte
+            row[55] &= 0xBF
+        if size == 17:  # MXFP4: no product overflows
+            row[0] = min(row[0], 250)
     return blocks
 
 
