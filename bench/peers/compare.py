@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures veery and llama.cpp alternately on the same GGUF files and prints their ratios.
+"""Measures veery and its peers alternately on the same GGUF files and prints their ratios.
 
     bench/peers/build_llama_cpp.sh
-    bench/peers/compare.py MODEL.gguf [MODEL.gguf ...] [--json OUT.json] [--svg OUT.svg]
+    bench/peers/compare.py MODEL.gguf [MODEL.gguf ...] [--ik FOLDER] [--json OUT] [--svg OUT]
 
 README.md beside this file says what is compared, and how. Needs Python 3.11 and nothing else.
 """
@@ -13,203 +13,17 @@ import os
 import platform
 import re
 import shlex
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import ratio_plot
+from programs import Failure, IkLlamaCpp, LlamaCpp, Settings, Veery
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PEER = "llama.cpp"
+PEERS = [LlamaCpp.name, IkLlamaCpp.name]
 MIB = 1 << 20
-
-
-class Failure(Exception):
-    """A program could not be run, or printed something else than expected."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What both programs are asked to do."""
-
-    threads: int
-    prompt: int  # tokens of the prefill test
-    tokens: int  # tokens of the decode test
-    context: int  # of the one-token process and of perplexity windows
-    timeout: float  # seconds for one process
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One process that ended well."""
-
-    output: str
-    errors: str
-    seconds: float  # wall time from its start to its end
-    peak_bytes: int  # highest resident set
-
-
-def run(command, settings):
-    """Runs `command` without input to its end. Raises Failure, with what it said, if it fails."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        start = time.perf_counter()
-        try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-            )
-        except OSError as error:
-            raise Failure(f"{command[0]}: {error.strerror}") from error
-        usage = wait(process, start + settings.timeout)
-        seconds = time.perf_counter() - start
-        texts = [read_text(output), read_text(errors)]
-    if process.returncode == -signal.SIGKILL and seconds >= settings.timeout:
-        raise Failure(f"{shlex.join(command)}: not done after {settings.timeout:g} s")
-    if process.returncode != 0:
-        last = "\n".join(texts[1].strip().splitlines()[-5:])
-        raise Failure(f"{shlex.join(command)}: exit status {process.returncode}\n{last}")
-    return Finished(*texts, seconds, usage.ru_maxrss * 1024)
-
-
-def wait(process, deadline):
-    """Waits for `process` and returns what it used; kills it at `deadline`.
-
-    os.wait4 blocks, which is exact to the microsecond where a poll is not; an alarm ends the wait.
-    ru_maxrss of a child starts at this script's own size (about 15 MiB), far below any model.
-    """
-
-    def kill(_signal, _frame):
-        process.kill()
-
-    previous = signal.signal(signal.SIGALRM, kill)
-    signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline - time.perf_counter()))
-    try:
-        _, status, usage = os.wait4(process.pid, 0)
-    except BaseException:  # Ctrl-C: leave no program behind
-        process.kill()
-        raise
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage
-
-
-def read_text(file):
-    file.seek(0)
-    return file.read().decode("utf-8", errors="replace")
-
-
-class Veery:
-    """The commands of veery."""
-
-    name = "veery"
-
-    def __init__(self, binary, flags):
-        self.binary = str(binary)
-        self.flags = flags
-
-    def describe(self, settings):
-        must_be_file(self.binary, "build the release preset, or name it with --veery")
-        try:
-            version = run([self.binary, "--version"], settings).output.strip()
-        except Failure:
-            version = "unknown"
-        return {"version": version, "extra flags": " ".join(self.flags)}
-
-    def bench(self, model, settings):
-        """Returns {test: tokens per second} and the process."""
-        finished = run(
-            [self.binary, "bench", str(model), "-p", str(settings.prompt), "-n",
-             str(settings.tokens), "-t", str(settings.threads), "-r", "1", "--json", *self.flags],
-            settings)  # fmt: skip
-        rows = parse_json(finished.output, "veery bench")
-        return {row["test"]: row["tokens_per_second"] for row in rows}, finished
-
-    def first_token(self, model, settings):
-        return run(
-            [self.binary, "run", str(model), "-p", "Hello", "-n", "1", "--raw", "--temp", "0",
-             "-c", str(settings.context), "-t", str(settings.threads), *self.flags],
-            settings)  # fmt: skip
-
-    def perplexity(self, model, text, settings):
-        finished = run(
-            [self.binary, "perplexity", str(model), "-f", str(text), "-c", str(settings.context),
-             "-t", str(settings.threads), "--json", *self.flags],
-            settings)  # fmt: skip
-        result = parse_json(finished.output, "veery perplexity")
-        return {"perplexity": result["perplexity"], "stderr": result["stderr"]}
-
-
-class LlamaCpp:
-    """The commands of llama.cpp."""
-
-    name = PEER
-
-    def __init__(self, folder, flags):
-        self.folder = Path(folder)
-        self.flags = flags
-
-    def describe(self, _settings):
-        must_be_file(self.program("llama-bench"), "run build_llama_cpp.sh, or name it with --peer")
-        notes = self.folder / "peer.txt"  # written by build_llama_cpp.sh
-        if not notes.is_file():
-            return {"version": f"unknown ({notes} is missing)", "extra flags": " ".join(self.flags)}
-        lines = notes.read_text().splitlines()
-        described = dict(line.split(": ", 1) for line in lines)
-        return {**described, "extra flags": " ".join(self.flags)}
-
-    def program(self, name):
-        return str(self.folder / name)
-
-    def bench(self, model, settings):
-        """Returns {test: tokens per second} and the process."""
-        finished = run(
-            [self.program("llama-bench"), "-m", str(model), "-p", str(settings.prompt), "-n",
-             str(settings.tokens), "-t", str(settings.threads), "-r", "1", "-o", "json",
-             *self.flags],
-            settings)  # fmt: skip
-        rows = parse_json(finished.output, "llama-bench")
-        speeds = {}
-        for row in rows:
-            kind = f"pp{row['n_prompt']}" if row["n_gen"] == 0 else f"tg{row['n_gen']}"
-            speeds[kind] = row["avg_ts"]
-        return speeds, finished
-
-    def first_token(self, model, settings):
-        # Without the warm-up, a whole extra evaluation that it does by default.
-        return run(
-            [self.program("llama-completion"), "-m", str(model), "-p", "Hello", "-n", "1",
-             "-no-cnv", "--no-warmup", "--temp", "0", "-c", str(settings.context), "-t",
-             str(settings.threads), *self.flags],
-            settings)  # fmt: skip
-
-    def perplexity(self, model, text, settings):
-        finished = run(
-            [self.program("llama-perplexity"), "-m", str(model), "-f", str(text), "-c",
-             str(settings.context), "-t", str(settings.threads), *self.flags],
-            settings)  # fmt: skip
-        said = finished.output + finished.errors
-        found = re.search(r"PPL = ([\d.]+) \+/- ([\d.]+)", said)
-        if not found:
-            raise Failure("llama-perplexity: no line with 'PPL = ' in what it printed")
-        return {"perplexity": float(found[1]), "stderr": float(found[2])}
-
-
-def must_be_file(path, hint):
-    if not Path(path).is_file():
-        raise Failure(f"{path}: no such file ({hint})")
-
-
-def parse_json(text, what):
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Failure(f"{what}: expected JSON, got {text[:200]!r} ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -251,13 +65,14 @@ def measure_once(program, model, settings):
 def measure(programs, model, settings, rounds):
     """Returns {program name: {test name: [a value for each round]}}.
 
-    Every round runs every program; the one that begins changes from round to round, so that neither
-    always follows the other's warm or throttled machine.
+    Every round runs every program; the one that begins changes from round to round, so that none
+    always follows another's warm or throttled machine.
     """
     read_through(model)
     samples = {program.name: {} for program in programs}
     for index in range(rounds):
-        for program in programs if index % 2 == 0 else reversed(programs):
+        first = index % len(programs)
+        for program in programs[first:] + programs[:first]:
             note(f"{model.name}: round {index + 1} of {rounds}, {program.name}")
             for name, value in measure_once(program, model, settings).items():
                 samples[program.name].setdefault(name, []).append(value)
@@ -293,10 +108,16 @@ def summarise(model, samples, settings):
         }
         for name, values in samples.items():
             row[name] = summary(values[test.name])
-        if Veery.name in row and PEER in row:
-            row["ratio"] = row[Veery.name]["median"] / row[PEER]["median"]
+        row["ratios"] = ratios(row, "median")
         results.append(row)
     return results
+
+
+def ratios(row, value):
+    """{peer: veery / peer} for the peers that were measured."""
+    if Veery.name not in row:
+        return {}
+    return {peer: row[Veery.name][value] / row[peer][value] for peer in PEERS if peer in row}
 
 
 def compare_perplexity(programs, model, text, settings):
@@ -304,8 +125,7 @@ def compare_perplexity(programs, model, text, settings):
     for program in programs:
         note(f"{model.name}: perplexity, {program.name}")
         row[program.name] = program.perplexity(model, text, settings)
-    if Veery.name in row and PEER in row:
-        row["ratio"] = row[Veery.name]["perplexity"] / row[PEER]["perplexity"]
+    row["ratios"] = ratios(row, "perplexity")
     return row
 
 
@@ -335,24 +155,23 @@ def print_machine(machine, described, settings, rounds):
                 print(f"  {key}: {value}")
     print(
         f"Rounds:  {rounds}, {settings.threads} threads, context {settings.context}; "
-        "median (min - max); ratio = veery / llama.cpp"
+        "median (min - max); ratio = veery / peer"
     )
 
 
 def cell(row, name):
-    if name not in row:
-        return "-"
     digits = 0 if row["unit"] == "tok/s" and row[name]["median"] >= 1000 else 1
     low, middle, high = (f"{row[name][key]:.{digits}f}" for key in ("min", "median", "max"))
     return f"{middle} ({low} - {high})"
 
 
 def verdict(row):
-    if "ratio" not in row:
-        return "-", ""
-    good = row["ratio"] >= 1 if row["higher_is_better"] else row["ratio"] <= 1
-    direction = "higher" if row["higher_is_better"] else "lower"
-    return f"{row['ratio']:.2f}", f"{direction} is better: {'ahead' if good else 'behind'}"
+    """Whether veery is ahead of every peer."""
+    if not row["ratios"]:
+        return ""
+    higher = row["higher_is_better"]
+    good = all(ratio >= 1 if higher else ratio <= 1 for ratio in row["ratios"].values())
+    return f"{'higher' if higher else 'lower'} is better: {'ahead' if good else 'behind'}"
 
 
 def print_results(results):
@@ -361,11 +180,13 @@ def print_results(results):
         rows = [row for row in results if row["model"] == model]
         file_mib = rows[0]["model_bytes"] / MIB
         print(f"\n{model} ({file_mib:.1f} MiB)")
-        lines = [["test", "unit", Veery.name, PEER, "ratio", ""]]
+        names = [name for name in [Veery.name, *PEERS] if name in rows[0]]
+        compared = list(rows[0]["ratios"])
+        lines = [["test", "unit", *names, *(f"to {peer}" for peer in compared), ""]]
         for row in rows:
-            lines.append(
-                [row["test"], row["unit"], cell(row, Veery.name), cell(row, PEER), *verdict(row)]
-            )
+            cells = [cell(row, name) for name in names]
+            shown = [f"{row['ratios'][peer]:.2f}" for peer in compared]
+            lines.append([row["test"], row["unit"], *cells, *shown, verdict(row)])
         print_table(lines)
         for row in rows:
             if row["unit"] == "MiB":
@@ -380,7 +201,9 @@ def print_table(lines):
 
 def print_share_of_file(row, file_mib):
     shares = [
-        f"{name} {row[name]['median'] / file_mib:.2f}" for name in (Veery.name, PEER) if name in row
+        f"{name} {row[name]['median'] / file_mib:.2f}"
+        for name in [Veery.name, *PEERS]
+        if name in row
     ]
     print(f"{row['test']}, times the file: {', '.join(shares)}")
 
@@ -388,11 +211,11 @@ def print_share_of_file(row, file_mib):
 def print_perplexities(rows):
     for row in rows:
         print(f"\n{row['model']}: perplexity of {row['text']}, windows of {row['context']}")
-        for name in (Veery.name, PEER):
+        for name in [Veery.name, *PEERS]:
             if name in row:
                 print(f"  {name}: {row[name]['perplexity']:.4f} +/- {row[name]['stderr']:.4f}")
-        if "ratio" in row:
-            print(f"  ratio: {row['ratio']:.5f}")
+        for peer, ratio in row["ratios"].items():
+            print(f"  to {peer}: {ratio:.5f}")
 
 
 def note(text):
@@ -410,16 +233,20 @@ def parse_arguments(arguments):
     parser.add_argument(
         "--veery", type=Path, default=REPOSITORY / "build/release/bin/veery", metavar="PROGRAM"
     )
-    parser.add_argument("--peer", type=Path, default=default_peer(), metavar="FOLDER",
-                        help="with llama-bench in it (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--only", choices=[Veery.name, PEER], help="measure one program alone")
+    parser.add_argument("--llama", "--peer", type=Path, default=default_peer(), metavar="FOLDER",
+                        help="with llama.cpp's programs in it (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--ik", type=Path, metavar="FOLDER",
+                        help="with ik_llama.cpp's programs in it; without: not measured")  # fmt: skip
+    parser.add_argument("--only", choices=[Veery.name, *PEERS], help="measure one program alone")
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("-t", "--threads", type=positive, default=2)
     parser.add_argument("--prompt", type=positive, default=512, help="tokens of the prefill test")
     parser.add_argument("--tokens", type=positive, default=128, help="tokens of the decode test")
     parser.add_argument("-c", "--context", type=positive, default=512)
     parser.add_argument("--veery-flags", default="", help="more flags for every veery command")
-    parser.add_argument("--peer-flags", default="", help='more for llama.cpp, such as "-fa off"')
+    parser.add_argument("--llama-flags", "--peer-flags", default="",
+                        help='more for llama.cpp, such as "-fa off"')  # fmt: skip
+    parser.add_argument("--ik-flags", default="", help='more for its benchmark, such as "-thp 1"')
     parser.add_argument("--perplexity", type=Path, metavar="FILE", help="compare on this text too")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one process")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
@@ -437,8 +264,10 @@ def positive(text):
 def chosen_programs(options):
     programs = [
         Veery(options.veery, shlex.split(options.veery_flags)),
-        LlamaCpp(options.peer, shlex.split(options.peer_flags)),
+        LlamaCpp(options.llama, shlex.split(options.llama_flags)),
     ]
+    if options.ik:
+        programs.append(IkLlamaCpp(options.ik, shlex.split(options.ik_flags)))
     return [program for program in programs if options.only in (None, program.name)]
 
 

@@ -1,0 +1,214 @@
+"""The programs that compare.py runs: how each is asked for the same thing, and what it took."""
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from os import wait4, waitstatus_to_exitcode
+from pathlib import Path
+
+
+class Failure(Exception):
+    """A program could not be run, or printed something else than expected."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all programs are asked to do."""
+
+    threads: int
+    prompt: int  # tokens of the prefill test
+    tokens: int  # tokens of the decode test
+    context: int  # of the one-token process and of perplexity windows
+    timeout: float  # seconds for one process
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One process that ended well."""
+
+    output: str
+    errors: str
+    seconds: float  # wall time from its start to its end
+    peak_bytes: int  # highest resident set
+
+
+def run(command, settings):
+    """Runs `command` without input to its end. Raises Failure, with what it said, if it fails."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        start = time.perf_counter()
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+            )
+        except OSError as error:
+            raise Failure(f"{command[0]}: {error.strerror}") from error
+        usage = wait(process, start + settings.timeout)
+        seconds = time.perf_counter() - start
+        texts = [read_text(output), read_text(errors)]
+    if process.returncode == -signal.SIGKILL and seconds >= settings.timeout:
+        raise Failure(f"{shlex.join(command)}: not done after {settings.timeout:g} s")
+    if process.returncode != 0:
+        last = "\n".join(texts[1].strip().splitlines()[-5:])
+        raise Failure(f"{shlex.join(command)}: exit status {process.returncode}\n{last}")
+    return Finished(*texts, seconds, usage.ru_maxrss * 1024)
+
+
+def wait(process, deadline):
+    """Waits for `process` and returns what it used; kills it at `deadline`.
+
+    wait4 blocks, which is exact to the microsecond where a poll is not; an alarm ends the wait.
+    ru_maxrss of a child starts at this script's own size (about 15 MiB), far below any model.
+    """
+
+    def kill(_signal, _frame):
+        process.kill()
+
+    previous = signal.signal(signal.SIGALRM, kill)
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline - time.perf_counter()))
+    try:
+        _, status, usage = wait4(process.pid, 0)
+    except BaseException:  # Ctrl-C: leave no program behind
+        process.kill()
+        raise
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    process.returncode = waitstatus_to_exitcode(status)
+    return usage
+
+
+def read_text(file):
+    file.seek(0)
+    return file.read().decode("utf-8", errors="replace")
+
+
+class Veery:
+    """The commands of veery."""
+
+    name = "veery"
+
+    def __init__(self, binary, flags):
+        self.binary = str(binary)
+        self.flags = flags
+
+    def describe(self, settings):
+        must_be_file(self.binary, "build the release preset, or name it with --veery")
+        try:
+            version = run([self.binary, "--version"], settings).output.strip()
+        except Failure:
+            version = "unknown"
+        return {"version": version, "extra flags": " ".join(self.flags)}
+
+    def bench(self, model, settings):
+        """Returns {test: tokens per second} and the process."""
+        finished = run(
+            [self.binary, "bench", str(model), "-p", str(settings.prompt), "-n",
+             str(settings.tokens), "-t", str(settings.threads), "-r", "1", "--json", *self.flags],
+            settings)  # fmt: skip
+        rows = parse_json(finished.output, "veery bench")
+        return {row["test"]: row["tokens_per_second"] for row in rows}, finished
+
+    def first_token(self, model, settings):
+        return run(
+            [self.binary, "run", str(model), "-p", "Hello", "-n", "1", "--raw", "--temp", "0",
+             "-c", str(settings.context), "-t", str(settings.threads), *self.flags],
+            settings)  # fmt: skip
+
+    def perplexity(self, model, text, settings):
+        finished = run(
+            [self.binary, "perplexity", str(model), "-f", str(text), "-c", str(settings.context),
+             "-t", str(settings.threads), "--json", *self.flags],
+            settings)  # fmt: skip
+        result = parse_json(finished.output, "veery perplexity")
+        return {"perplexity": result["perplexity"], "stderr": result["stderr"]}
+
+
+class LlamaCpp:
+    """The commands of llama.cpp."""
+
+    name = "llama.cpp"
+    hint = "run build_llama_cpp.sh, or name its folder with --llama"
+    completion = ("llama-completion", "-no-cnv")
+
+    def __init__(self, folder, flags):
+        self.folder = Path(folder)
+        self.bench_flags = flags
+        self.run_flags = flags
+
+    def describe(self, _settings):
+        must_be_file(self.program("llama-bench"), self.hint)
+        notes = self.folder / "peer.txt"  # written by build_llama_cpp.sh
+        described = {"version": f"unknown ({notes} is missing)"}
+        if notes.is_file():
+            lines = notes.read_text().splitlines()
+            described = dict(line.split(": ", 1) for line in lines)
+        return {**described, "extra flags": " ".join(self.bench_flags)}
+
+    def program(self, name):
+        return str(self.folder / name)
+
+    def bench(self, model, settings):
+        """Returns {test: tokens per second} and the process."""
+        finished = run(
+            [self.program("llama-bench"), "-m", str(model), "-p", str(settings.prompt), "-n",
+             str(settings.tokens), "-t", str(settings.threads), "-r", "1", "-o", "json",
+             *self.bench_flags],
+            settings)  # fmt: skip
+        # Some print what they think of the machine before the JSON.
+        rows = parse_json(finished.output[finished.output.find("[") :], "llama-bench")
+        speeds = {}
+        for row in rows:
+            kind = f"pp{row['n_prompt']}" if row["n_gen"] == 0 else f"tg{row['n_gen']}"
+            speeds[kind] = row["avg_ts"]
+        return speeds, finished
+
+    def first_token(self, model, settings):
+        # Without the warm-up, a whole extra evaluation that it does by default.
+        program, *flags = self.completion
+        return run(
+            [self.program(program), "-m", str(model), "-p", "Hello", "-n", "1", *flags,
+             "--no-warmup", "--temp", "0", "-c", str(settings.context), "-t",
+             str(settings.threads), *self.run_flags],
+            settings)  # fmt: skip
+
+    def perplexity(self, model, text, settings):
+        finished = run(
+            [self.program("llama-perplexity"), "-m", str(model), "-f", str(text), "-c",
+             str(settings.context), "-t", str(settings.threads), *self.run_flags],
+            settings)  # fmt: skip
+        said = finished.output + finished.errors
+        # "PPL = 15.4 +/- 0.4", or "PPL over 41 chunks for n_ctx=512 = 15.4 +/- 0.4".
+        found = re.search(r"PPL.* = ([\d.]+) \+/- ([\d.]+)", said)
+        if not found:
+            raise Failure("llama-perplexity: no line with 'PPL' in what it printed")
+        return {"perplexity": float(found[1]), "stderr": float(found[2])}
+
+
+class IkLlamaCpp(LlamaCpp):
+    """The commands of ik_llama.cpp: weights repacked as they are loaded, flash attention."""
+
+    name = "ik_llama.cpp"
+    hint = "name the folder of its programs with --ik"
+    completion = ("llama-cli",)
+
+    def __init__(self, folder, flags):
+        super().__init__(folder, flags)
+        self.bench_flags = ["-rtr", "1", "-fa", "1", *flags]
+        self.run_flags = ["-rtr", "-fa", "on"]
+
+
+def must_be_file(path, hint):
+    if not Path(path).is_file():
+        raise Failure(f"{path}: no such file ({hint})")
+
+
+def parse_json(text, what):
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Failure(f"{what}: expected JSON, got {text[:200]!r} ({error})") from error

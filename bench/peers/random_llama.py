@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Writes a GGUF with the shape of Llama 3.2 1B and random weights: a model larger than any cache.
+
+    bench/peers/random_llama.py OUT.gguf [--type q4_0|q4_k]
+
+Speed does not depend on what the weights say, and nobody has to fetch the real ones. The
+vocabulary is random too: 128,256 tokens and their merges, so that a tokenizer has as much to do as
+with the real one. The same type gives the same bytes each time. Needs Python 3.11, nothing else.
+"""
+
+import argparse
+import random
+import struct
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "cli"))
+from tiny_gguf import byte_letters, text, typed  # noqa: E402
+
+LAYERS, DIM, HIDDEN, HEADS, KV_HEADS, HEAD_DIM = 16, 2048, 8192, 32, 8, 64
+PLAIN_TOKENS, SPECIAL_TOKENS, MERGES = 128_000, 256, 280_147
+ALIGNMENT = 32
+AT_ONCE = 1 << 20  # blocks: random.randbytes takes no more than 256 MiB
+
+# Block types: number in GGUF, weights and bytes of a block, and what is not random in it: f16
+# scales at these offsets, small enough that a row of such weights keeps the size of its input.
+TYPES = {
+    "f32": (0, 1, 4, {}),
+    "q4_0": (2, 32, 18, {0: 5e-3}),
+    "q8_0": (8, 32, 34, {0: 2e-4}),
+    "q4_k": (12, 256, 144, {0: 2e-4, 2: 1.5e-3}),
+    "q6_k": (14, 256, 210, {208: 1e-5}),
+}
+# As quantisers do, the embedding, which is the output head as well, gets more bits.
+EMBEDDING_TYPES = {"q4_0": "q8_0", "q4_k": "q6_k"}
+
+
+def tensors(kind):
+    """(name, columns, rows, type)"""
+    yield "token_embd.weight", DIM, PLAIN_TOKENS + SPECIAL_TOKENS, EMBEDDING_TYPES[kind]
+    yield "output_norm.weight", DIM, 1, "f32"
+    for layer in range(LAYERS):
+        for part, columns, rows in [
+            ("attn_norm", DIM, 1),
+            ("attn_q", DIM, HEADS * HEAD_DIM),
+            ("attn_k", DIM, KV_HEADS * HEAD_DIM),
+            ("attn_v", DIM, KV_HEADS * HEAD_DIM),
+            ("attn_output", HEADS * HEAD_DIM, DIM),
+            ("ffn_norm", DIM, 1),
+            ("ffn_gate", DIM, HIDDEN),
+            ("ffn_up", DIM, HIDDEN),
+            ("ffn_down", HIDDEN, DIM),
+        ]:
+            yield f"blk.{layer}.{part}.weight", columns, rows, "f32" if rows == 1 else kind
+
+
+def blocks(kind, count, numbers):
+    """Bytes of `count` blocks."""
+    if kind == "f32":
+        return struct.pack("<f", 1.0) * count
+    _, _, size, scales = TYPES[kind]
+    data = bytearray(numbers.randbytes(count * size))
+    for offset, scale in scales.items():
+        low, high = struct.pack("<e", scale)
+        data[offset::size] = bytes([low]) * count
+        data[offset + 1 :: size] = bytes([high]) * count
+    return data
+
+
+def vocabulary(numbers):
+    """Returns tokens and merges. Each token beyond the bytes joins two that come before it, as the
+    training of a tokenizer does; later merges are other ways to make the same tokens."""
+    tokens = byte_letters()
+    known = set(tokens)
+    merges = []
+    while len(tokens) < PLAIN_TOKENS:
+        # Pieces are mostly common ones, those that came early.
+        pair = [tokens[int(len(tokens) * numbers.random() ** 3)] for _ in range(2)]
+        joined = "".join(pair)
+        if joined not in known and len(joined) <= 16:
+            known.add(joined)
+            tokens.append(joined)
+            merges.append(" ".join(pair))
+    first = set(merges)
+    for token in tokens[256:]:
+        for cut in range(1, len(token)):
+            pair = token[:cut] + " " + token[cut:]
+            if token[:cut] in known and token[cut:] in known and pair not in first:
+                merges.append(pair)
+    special = [f"<|special_{index}|>" for index in range(SPECIAL_TOKENS)]
+    return tokens + special, merges[:MERGES]
+
+
+def int32_array(numbers):
+    """The number of a type and the bytes of a value, as typed() returns them."""
+    return 9, struct.pack(f"<IQ{len(numbers)}i", 5, len(numbers), *numbers)
+
+
+def metadata(numbers):
+    tokens, merges = vocabulary(numbers)
+    return {
+        "general.architecture": "llama",
+        "general.name": "Llama 3.2 1B shape, random weights",
+        "llama.block_count": LAYERS,
+        "llama.context_length": 8192,
+        "llama.embedding_length": DIM,
+        "llama.feed_forward_length": HIDDEN,
+        "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": KV_HEADS,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "llama.attention.key_length": HEAD_DIM,
+        "llama.attention.value_length": HEAD_DIM,
+        "llama.rope.freq_base": 500000.0,
+        "llama.rope.dimension_count": HEAD_DIM,
+        "llama.vocab_size": len(tokens),
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "llama-bpe",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": int32_array([1] * PLAIN_TOKENS + [3] * SPECIAL_TOKENS),
+        "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.bos_token_id": PLAIN_TOKENS,
+        "tokenizer.ggml.eos_token_id": PLAIN_TOKENS + 1,
+    }
+
+
+def write(path, kind):
+    numbers = random.Random(1)
+    values = metadata(numbers)
+    infos, sizes, offset = b"", [], 0
+    wanted = list(tensors(kind))
+    for name, columns, rows, of in wanted:
+        number, weights, size, _ = TYPES[of]
+        shape = [columns] if rows == 1 else [columns, rows]
+        infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, number, offset)
+        sizes.append(columns * rows // weights * size)
+        offset += -(-sizes[-1] // ALIGNMENT) * ALIGNMENT
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(wanted), len(values))
+    for key, value in values.items():
+        number, encoded = value if isinstance(value, tuple) else typed(value)
+        head += text(key) + struct.pack("<I", number) + encoded
+    head += infos
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % ALIGNMENT))
+        for (_, columns, rows, of), size in zip(wanted, sizes):
+            for first in range(0, count := columns * rows // TYPES[of][1], AT_ONCE):
+                file.write(blocks(of, min(AT_ONCE, count - first), numbers))
+            file.write(bytes(-size % ALIGNMENT))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", type=Path, metavar="OUT.gguf")
+    parser.add_argument("--type", choices=EMBEDDING_TYPES, default="q4_0")
+    options = parser.parse_args()
+    write(options.path, options.type)
+
+
+if __name__ == "__main__":
+    main()
