@@ -3,13 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <fstream>
-#include <string>
-
-#include "base/error.h"
+#include "base/cores.h"
 
 namespace veery {
 namespace {
@@ -30,39 +24,16 @@ constexpr int kSpinsBeforeYield = 2000;
 
 // Spinning threads that the scheduler puts on one core stay there and take turns: each worker but
 // the caller gets a core of its own, where there are enough of them.
-void pin(std::thread& thread, int index, int size) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < size) return;
-  for (int core = 0, seen = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || seen++ != index) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    ::pthread_setaffinity_np(thread.native_handle(), sizeof one,
-                             &one);  // a refusal costs speed only
-    return;
-  }
-}
-
-double cgroup_quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
-  return std::stod(quota) / period;
+void pin([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
+#if defined(__linux__)
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(processor, &one);
+  ::pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);  // a refusal costs speed only
+#endif
 }
 
 }  // namespace
-
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int allowed = ::sched_getaffinity(0, sizeof set, &set) == 0
-                          ? CPU_COUNT(&set)
-                          : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, std::min(allowed, static_cast<int>(std::ceil(cgroup_quota()))));
-}
 
 void SpinBarrier::wait() noexcept {
   if (count_ == 1) return;
@@ -80,9 +51,11 @@ void SpinBarrier::wait() noexcept {
 
 ThreadPool::ThreadPool(int size) : size_(size > 0 ? size : available_cores()), barrier_(size_) {
   threads_.reserve(static_cast<size_t>(size_ - 1));
+  const std::vector<int> processors = sort_by_core(allowed_processors()).order;
   for (int i = 1; i < size_; ++i) {
     threads_.emplace_back([this, i] { work(i); });
-    pin(threads_.back(), i, size_);
+    if (processors.size() >= static_cast<size_t>(size_))
+      pin(threads_.back(), processors[static_cast<size_t>(i)]);
   }
 }
 

@@ -29,7 +29,7 @@ class SpinBarrier {
 /// and then sleep. run() itself allocates nothing.
 class ThreadPool {
  public:
-  /// 0: the number of cores this process may use.
+  /// 0: available_cores().
   explicit ThreadPool(int size = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -75,8 +75,5 @@ class ThreadPool {
   std::condition_variable wake_;
   std::exception_ptr failure_;
 };
-
-/// The number of cores this process may run on (affinity and cgroup quota), at least 1.
-int available_cores();
 
 }  // namespace veery
