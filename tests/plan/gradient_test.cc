@@ -157,7 +157,8 @@ TEST_P(Definitions, ServingEqualsTraining) {
   Trace t(graph, TraceMode::kServe, Trained::has_weight(GetParam()));
   const Array logits = find_architecture(GetParam()).define(t, m.config);
   for (bool fuse : {false, true}) {
-    StateStore states(graph, {.dtype = DType::kF32, .context = 512, .rows = kTokens});
+    StateStore states(
+        graph, {.keys = DType::kF32, .values = DType::kF32, .context = 512, .rows = kTokens});
     SlotBlock slots(kTokens);
     std::vector<std::vector<int32_t>> pages;
     std::vector<PageTable> tables;

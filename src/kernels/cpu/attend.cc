@@ -108,9 +108,16 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
   const int queries = tile.count * p.group;
   Stored keys = stored_block(p, p.d.in[1], tile.sequence, kv_head, begin);
   Stored values = stored_block(p, p.d.in[2], tile.sequence, kv_head, begin);
+  BlockPart key_part{keys.at, 0, n, first, end};
+  BlockPart value_part{values.at, 0, n, low, high + 1};
   if (queries > kFewQueries) {
     keys = converted(keys, int64_t{first} * 16 * n, int64_t{end} * 16 * n, b.keys);
     values = converted(values, int64_t{low} * n, int64_t{high + 1} * n, b.values);
+    key_part.at = keys.at;
+    value_part.at = values.at;
+  } else if (const int64_t next = begin + kBlock; next <= p.last_seen(tile)) {
+    key_part.ahead = stored_block(p, p.d.in[1], tile.sequence, kv_head, next).at - keys.at;
+    value_part.ahead = stored_block(p, p.d.in[2], tile.sequence, kv_head, next).at - values.at;
   }
   const BlockKernels& for_keys = block_kernels(keys.type);
   const BlockKernels& for_values = block_kernels(values.type);
@@ -118,7 +125,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
     r = take(queries - i);
     float* scores = b.scores + i * kBlock;
     float* states = b.segment + i * (kStateHeader + n);
-    for_keys.score[r - 1](b.queries + i * n, keys.at, n, first, end, scores);
+    for_keys.score[r - 1](b.queries + i * n, key_part, scores);
     for (int k = 0; k < r; ++k) {
       const int64_t position = tile.position + (i + k) / p.group;
       const int64_t from = first_visible(position, p.attr.window) - begin;
@@ -127,8 +134,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
             static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
             states + k * (kStateHeader + n), b.factors + 2 * (i + k));
     }
-    for_values.value[r - 1](scores, values.at, n, low, high + 1, b.factors + 2 * i,
-                            states + kStateHeader);
+    for_values.value[r - 1](scores, value_part, b.factors + 2 * i, states + kStateHeader);
   }
 }
 

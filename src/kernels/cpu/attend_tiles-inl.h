@@ -7,6 +7,8 @@
 #define VEERY_KERNELS_CPU_ATTEND_TILES_INL_H
 #endif
 
+#include <cstddef>
+
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -41,24 +43,48 @@ constexpr int kBytes = kType == DType::kF32    ? 4
                        : kType == DType::kQ8_0 ? 1
                                                : 2;
 
+// Of 16 positions.
+template <DType kType>
+constexpr int64_t tile_bytes(int n) {
+  return kType == DType::kQ8_0 ? static_cast<int64_t>(n / 32 * sizeof(Q8Tile))
+                               : int64_t{16} * n * kBytes<kType>;
+}
+
+// The keys or values of a block that some queries see.
+struct BlockPart {
+  const std::byte* at;  // of the block
+  int64_t ahead;        // bytes from there to the block that comes next, which is fetched meanwhile
+  int n;                // head_dim
+  int first, end;       // tiles of keys, positions of values
+};
+
+// Into L2: it is a block's time until they are needed.
+HWY_INLINE void fetch(const std::byte* at) { __builtin_prefetch(at, 0, 2); }
+
 // acc[r][t][lane] = chain over `count` dimensions i of q[r][i] * keys[t][i][lane], `step` bytes
 // from tile to tile.
 template <DType kType, int R, int T>
-HWY_INLINE void score_chain(const float* q, int n, const std::byte* keys, int64_t step, int count,
-                            F32 (&acc)[R][T]) {
+HWY_INLINE void score_chain(const float* q, const BlockPart& keys, const std::byte* at,
+                            int64_t step, int count, F32 (&acc)[R][T]) {
+  constexpr int kVector = 16 * kBytes<kType>;
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) acc[r][t] = zero();
-  for (int i = 0; i < count; ++i) {
-    F32 k[T];
+  for (int line = 0; line < count; line += 64 / kVector) {
 #pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) k[t] = load_as<kType>(keys + t * step + i * 16 * kBytes<kType>);
+    for (int t = 0; t < T; ++t) fetch(at + keys.ahead + t * step + line * kVector);
+#pragma GCC unroll 4
+    for (int i = line; i < line + 64 / kVector; ++i) {
+      F32 k[T];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const F32 x = set(q[r * n + i]);
+      for (int t = 0; t < T; ++t) k[t] = load_as<kType>(at + t * step + i * kVector);
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) acc[r][t] = fma(x, k[t], acc[r][t]);
+      for (int r = 0; r < R; ++r) {
+        const F32 x = set(q[r * keys.n + i]);
+#pragma GCC unroll 8
+        for (int t = 0; t < T; ++t) acc[r][t] = fma(x, k[t], acc[r][t]);
+      }
     }
   }
 }
@@ -66,22 +92,23 @@ HWY_INLINE void score_chain(const float* q, int n, const std::byte* keys, int64_
 // Scores of T tiles of keys. q8_0: a chain over each 32 dimensions of products with the codes, and
 // one over these sums times their scale.
 template <DType kType, int R, int T>
-HWY_INLINE void score_tiles(const float* q, const std::byte* keys, int n, float* scores) {
+HWY_INLINE void score_tiles(const float* q, const BlockPart& keys, int tile, float* scores) {
   F32 acc[R][T];
+  const int64_t step = tile_bytes<kType>(keys.n);
+  const std::byte* at = keys.at + tile * step;
+  scores += tile * 16;
   if constexpr (kType != DType::kQ8_0) {
-    score_chain<kType>(q, n, keys, int64_t{16} * n * kBytes<kType>, n, acc);
+    score_chain<kType>(q, keys, at, step, keys.n, acc);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) store(scores + r * kBlock + t * 16, acc[r][t]);
   } else {
-    const auto* tiles = reinterpret_cast<const Q8Tile*>(keys);
-    for (int b = 0; b < n / 32; ++b) {
-      score_chain<kType>(q + 32 * b, n, reinterpret_cast<const std::byte*>(tiles[b].codes),
-                         static_cast<int64_t>(n / 32 * sizeof(Q8Tile)), 32, acc);
+    for (int b = 0; b < keys.n / 32; ++b, at += sizeof(Q8Tile)) {
+      score_chain<kType>(q + 32 * b, keys, at + offsetof(Q8Tile, codes), step, 32, acc);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
-        const F32 scale = load_f16(tiles[t * (n / 32) + b].scales);
+        const F32 scale = load_f16(at + t * step);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
           float* to = scores + r * kBlock + t * 16;
@@ -92,18 +119,13 @@ HWY_INLINE void score_tiles(const float* q, const std::byte* keys, int n, float*
   }
 }
 
-// Scores [r][position] of R queries with the tiles [first, end) of a block, of which `keys` is the
-// first tile.
+// Scores [r][position] of R queries.
 template <DType kType, int R>
-HWY_NOINLINE void score_block(const float* q, const std::byte* keys, int n, int first, int end,
-                              float* scores) {
+HWY_NOINLINE void score_block(const float* q, const BlockPart& keys, float* scores) {
   constexpr int kAtOnce = tiles_at_once(R);
-  const int64_t tile = kType == DType::kQ8_0 ? static_cast<int64_t>(n / 32 * sizeof(Q8Tile))
-                                             : int64_t{16} * n * kBytes<kType>;
-  int t = first;
-  for (; t + kAtOnce <= end; t += kAtOnce)
-    score_tiles<kType, R, kAtOnce>(q, keys + t * tile, n, scores + t * 16);
-  for (; t < end; ++t) score_tiles<kType, R, 1>(q, keys + t * tile, n, scores + t * 16);
+  int t = keys.first;
+  for (; t + kAtOnce <= keys.end; t += kAtOnce) score_tiles<kType, R, kAtOnce>(q, keys, t, scores);
+  for (; t < keys.end; ++t) score_tiles<kType, R, 1>(q, keys, t, scores);
 }
 
 // state = state * factors[0] + factors[1] * acc, D * 16 dimensions.
@@ -122,12 +144,17 @@ HWY_INLINE void update_states(const F32 (&acc)[R][D], const float* factors, int 
 // acc[r][c] += chain over the positions [first, end) of weights[r][p] * values[p][c]; `step` bytes
 // from position to position, `row` weights from query to query.
 template <DType kType, int R, int D>
-HWY_INLINE void value_chain(const float* weights, int row, const std::byte* values, int64_t step,
-                            int first, int end, F32 (&acc)[R][D]) {
-  for (int p = first; p < end; ++p) {
+HWY_INLINE void value_chain(const float* weights, int row, const BlockPart& values,
+                            const std::byte* at, int64_t step, F32 (&acc)[R][D]) {
+  constexpr int kVector = 16 * kBytes<kType>;
+  for (int p = values.first; p < values.end; ++p) {
+    if constexpr (kType != DType::kQ8_0) {
+#pragma GCC unroll 8
+      for (int line = 0; line < D * kVector; line += 64) fetch(at + values.ahead + p * step + line);
+    }
     F32 v[D];
 #pragma GCC unroll 8
-    for (int c = 0; c < D; ++c) v[c] = load_as<kType>(values + p * step + c * 16 * kBytes<kType>);
+    for (int c = 0; c < D; ++c) v[c] = load_as<kType>(at + p * step + c * kVector);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const F32 w = set(weights[r * row + p]);
@@ -140,26 +167,31 @@ HWY_INLINE void value_chain(const float* weights, int row, const std::byte* valu
 // Merges the weighted values of D * 16 dimensions, from dimension `dim`, into the states. q8_0:
 // products of the codes with weight times scale.
 template <DType kType, int R, int D>
-HWY_INLINE void value_tiles(const float* weights, const std::byte* values, int n, int dim,
-                            int first, int end, const float* factors, float* states) {
+HWY_INLINE void value_tiles(const float* weights, const BlockPart& values, int dim,
+                            const float* factors, float* states) {
+  const int n = values.n;
   F32 acc[R][D];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int c = 0; c < D; ++c) acc[r][c] = zero();
   if constexpr (kType != DType::kQ8_0) {
-    value_chain<kType>(weights, kBlock, values + dim * kBytes<kType>, int64_t{n} * kBytes<kType>,
-                       first, end, acc);
+    value_chain<kType>(weights, kBlock, values, values.at + dim * kBytes<kType>,
+                       int64_t{n} * kBytes<kType>, acc);
   } else {
-    for (int t = first / 16; t * 16 < end; ++t) {
-      const Q8Tile& tile = reinterpret_cast<const Q8Tile*>(values)[t * (n / 32) + dim / 32];
-      const F32 scale = load_f16(tile.scales);
+    for (int t = values.first / 16; t * 16 < values.end; ++t) {
+      const std::byte* tile =
+          values.at + t * tile_bytes<kType>(n) + dim / 32 * static_cast<int64_t>(sizeof(Q8Tile));
+      for (size_t line = 0; line < sizeof(Q8Tile); line += 64) fetch(tile + values.ahead + line);
+      const F32 scale = load_f16(tile);
       alignas(64) float scaled[R * 16];
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
         store(scaled + r * 16, mul(load(weights + r * kBlock + t * 16), scale));
-      value_chain<kType>(scaled, 16, reinterpret_cast<const std::byte*>(tile.codes) + dim % 32, 32,
-                         std::max(first - t * 16, 0), std::min(end - t * 16, 16), acc);
+      BlockPart part = values;
+      part.first = std::max(values.first - t * 16, 0);
+      part.end = std::min(values.end - t * 16, 16);
+      value_chain<kType>(scaled, 16, part, tile + offsetof(Q8Tile, codes) + dim % 32, 32, acc);
     }
   }
   update_states(acc, factors, n, states + dim);
@@ -167,19 +199,18 @@ HWY_INLINE void value_tiles(const float* weights, const std::byte* values, int n
 
 // The same for all dimensions.
 template <DType kType, int R>
-HWY_NOINLINE void value_block(const float* weights, const std::byte* values, int n, int first,
-                              int end, const float* factors, float* states) {
+HWY_NOINLINE void value_block(const float* weights, const BlockPart& values, const float* factors,
+                              float* states) {
   constexpr int kMost = kType == DType::kQ8_0 ? 2 : 8;
-  constexpr int kAtOnce = tiles_at_once(R) < kMost ? tiles_at_once(R) : kMost;
+  constexpr int kAtOnce = std::min(tiles_at_once(R), kMost);
   int c = 0;
-  for (; c + kAtOnce * 16 <= n; c += kAtOnce * 16)
-    value_tiles<kType, R, kAtOnce>(weights, values, n, c, first, end, factors, states);
-  for (; c < n; c += 16)
-    value_tiles<kType, R, 1>(weights, values, n, c, first, end, factors, states);
+  for (; c + kAtOnce * 16 <= values.n; c += kAtOnce * 16)
+    value_tiles<kType, R, kAtOnce>(weights, values, c, factors, states);
+  for (; c < values.n; c += 16) value_tiles<kType, R, 1>(weights, values, c, factors, states);
 }
 
-using ScoreFn = void (*)(const float*, const std::byte*, int, int, int, float*);
-using ValueFn = void (*)(const float*, const std::byte*, int, int, int, const float*, float*);
+using ScoreFn = void (*)(const float*, const BlockPart&, float*);
+using ValueFn = void (*)(const float*, const BlockPart&, const float*, float*);
 struct BlockKernels {
   ScoreFn score[kMaxQueries];
   ValueFn value[kMaxQueries];
