@@ -1,5 +1,6 @@
 // thread_pool.h: a fixed set of workers that step through a job together.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -45,14 +46,28 @@ class ThreadPool {
     run_erased([](const void* self, int index) { (*static_cast<const Job*>(self))(index); }, &job);
   }
 
-  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items, balanced
-  /// dynamically.
+  /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items. A worker takes
+  /// those of its own share first (of a weight, what it will multiply: pages lie near the worker
+  /// that touches them first), then what others have left.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
-    std::atomic<int64_t> next{0};
-    run([&](int) {
-      for (int64_t begin; (begin = next.fetch_add(grain)) < count;)
-        body(begin, begin + grain < count ? begin + grain : count);
+    struct alignas(64) Share {
+      std::atomic<int64_t> next;
+      int64_t end;
+    };
+    std::vector<Share> shares(static_cast<size_t>(size_));
+    const int64_t pieces = (count + grain - 1) / grain;
+    for (int i = 0; i < size_; ++i) {
+      Share& share = shares[static_cast<size_t>(i)];
+      share.next = pieces * i / size_ * grain;
+      share.end = std::min(count, pieces * (i + 1) / size_ * grain);
+    }
+    run([&](int index) {
+      for (int k = 0; k < size_; ++k) {
+        Share& share = shares[static_cast<size_t>((index + k) % size_)];
+        for (int64_t begin; (begin = share.next.fetch_add(grain)) < share.end;)
+          body(begin, std::min(begin + grain, share.end));
+      }
     });
   }
 
