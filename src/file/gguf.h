@@ -8,11 +8,13 @@
 
 namespace veery {
 
-/// Maps and checks `path`. Every count, offset and size is checked before it is used; throws
-/// kFormat with the place and both numbers.
+/// Maps and checks `path`, and the other parts of a split model beside it
+/// (NAME-00001-of-00003.gguf; any part may be given). Every count, offset and size is checked
+/// before it is used; throws kFormat with the place and both numbers.
 ModelFile open_gguf(const std::string& path);
 
-/// The same on bytes in memory (tests, fuzzing); `name` stands for the path in messages.
+/// The same on bytes in memory (tests, fuzzing), which cannot be a part of a split model; `name`
+/// stands for the path in messages.
 ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name);
 
 /// Writes version 3 to a temporary name beside `path`, then renames. Tensors are aligned to

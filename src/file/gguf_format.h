@@ -18,6 +18,8 @@ inline constexpr uint32_t kMaxDims = 4;
 inline constexpr uint64_t kMaxNameBytes = 65535;  ///< of a key or a tensor name
 inline constexpr const char* kAlignmentKey = "general.alignment";
 inline constexpr const char* kSplitCountKey = "split.count";
+inline constexpr const char* kSplitNumberKey = "split.no";              ///< from 0
+inline constexpr const char* kSplitTensorsKey = "split.tensors.count";  ///< of all parts
 
 /// Types of metadata values, as they are numbered in files.
 enum class ValueType : uint32_t {
@@ -47,5 +49,8 @@ inline constexpr uint64_t kLeastTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
 /// general.alignment, or its default. Throws kFormat naming `file` if it is not a power of two.
 uint64_t alignment_of(const Metadata& metadata, const std::string& file);
+
+/// Reads one file, whole or a part of a split model.
+ModelFile parse_part(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace veery::gguf

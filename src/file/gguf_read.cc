@@ -202,15 +202,6 @@ void check_magic(Cursor& in) {
                 printable(found), gguf::kMagic);
 }
 
-void refuse_split(const Metadata& metadata, const std::string& file) {
-  const MetaValue* value = metadata.find(gguf::kSplitCountKey);
-  const auto* count = value == nullptr ? nullptr : std::get_if<int64_t>(value);
-  if (count != nullptr && *count > 1)
-    throw Error(ErrorKind::kUnsupported,
-                "{}: is one of {} parts of a split model; join them (llama-gguf-split --merge)",
-                file, *count);
-}
-
 // One tensor's description, before its place in the file is checked.
 struct Entry {
   TensorView view;
@@ -323,7 +314,7 @@ uint64_t gguf::alignment_of(const Metadata& metadata, const std::string& file) {
   return static_cast<uint64_t>(*number);
 }
 
-ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name) {
+ModelFile gguf::parse_part(std::span<const std::byte> bytes, const std::string& name) {
   ModelFile model;
   model.path = name;
   Cursor in(bytes, name);
@@ -332,7 +323,6 @@ ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name) 
   const uint64_t tensors = in.read_count(gguf::kLeastTensorBytes, "tensor count");
   const uint64_t keys = in.read_count(gguf::kLeastEntryBytes, "key count");
   read_metadata(in, keys, model.metadata);
-  refuse_split(model.metadata, name);
   const uint64_t alignment = gguf::alignment_of(model.metadata, name);
 
   std::vector<Entry> entries;
@@ -347,13 +337,6 @@ ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name) 
   }
   model.tensors.reserve(entries.size());
   for (Entry& entry : entries) model.tensors.push_back(std::move(entry.view));
-  return model;
-}
-
-ModelFile open_gguf(const std::string& path) {
-  auto mapping = std::make_shared<MappedFile>(path);
-  ModelFile model = parse_gguf(mapping->bytes(), path);
-  model.mappings.push_back(std::move(mapping));
   return model;
 }
 

@@ -154,7 +154,7 @@ std::vector<Case> tensor_cases() {
       {"bytes beyond file", with_dims({int64_t{1} << 40}), {"'t' needs 4398046511104 bytes"}},
       {"type 99", with_dims({32}, 99), {"tensor 't'", "unknown type 99"}},
       {"type 4", with_dims({32}, 4), {"unknown type 4"}},
-      {"type iq2_xs", with_dims({256}, 17), {"type 17 (iq2_xs)"}, ErrorKind::kUnsupported},
+      {"type q1_0", with_dims({256}, 41), {"type 41 (q1_0)"}, ErrorKind::kUnsupported},
       {"block", with_dims({33}, 2), {"rows of 33 elements", "multiple of 32 for q4_0"}},
       {"block of K", with_dims({32, 8}, 12), {"rows of 32 elements", "256 for q4_K"}},
       {"offset alignment", two_tensors(0, 88), {"tensor 'b' has offset 88", "multiple of 32"}},

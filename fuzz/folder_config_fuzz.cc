@@ -1,0 +1,41 @@
+// folder_config_fuzz.cc: any config.json either gives a configuration within bounds or throws
+// veery::Error.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "model/folder_config.h"
+
+namespace {
+
+veery::ModelFile folder_with(veery::Json config) {
+  veery::ModelFile file;
+  file.path = "fuzz";
+  file.container = veery::Container::kFolder;
+  file.tensors.push_back({"token_embd.weight", veery::DType::kF32, {61, 36}, {}});
+  file.tensors.push_back({"blk.0.attn_q.weight", veery::DType::kF32, {48, 36}, {}});
+  file.tensors.push_back({"blk.0.attn_k.weight", veery::DType::kF32, {16, 36}, {}});
+  file.config = std::make_shared<veery::Json>(std::move(config));
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    veery::Json json = veery::parse_json(text, "fuzz");
+    if (!json.is_object()) return 0;
+    const veery::ModelFile file = folder_with(std::move(json));
+    const veery::DecoderConfig c = veery::read_config(file);
+    if (c.head_dim < 1 || c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) std::abort();
+    if (c.rope.dims > c.head_dim || c.rope.dims % 2 != 0) std::abort();
+    if (!c.local.empty() && c.local.size() != static_cast<size_t>(c.layers)) std::abort();
+    veery::folder_rope_factors(file);
+  } catch (const veery::Error& error) {
+    if (error.kind() == veery::ErrorKind::kBug) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,265 @@
+// Folders with config.json and safetensors: which files are read, what lies beside weights, and
+// folders that are wrong in one way each.
+#include "file/folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "file/row_sources.h"
+#include "file/safetensors.h"
+#include "support/temporary_folder.h"
+
+namespace veery {
+namespace {
+
+using test::TemporaryFolder;
+
+// A file with one-row f32 tensors of one value each.
+void write_shard(const TemporaryFolder& folder, const std::string& name,
+                 const std::vector<std::pair<std::string, float>>& values) {
+  std::vector<StoredTensor> tensors;
+  for (const auto& [tensor, value] : values)
+    tensors.push_back(
+        {tensor, StoredType::kF32, {1}, std::as_bytes(std::span<const float>(&value, 1))});
+  write_safetensors(folder.file(name), tensors);
+}
+
+float value_of(const ModelFile& file, const std::string& name) {
+  float value = 0;
+  std::memcpy(&value, file.at(name).data.data(), sizeof value);
+  return value;
+}
+
+Error error_of(const TemporaryFolder& folder) {
+  try {
+    open_folder(folder.path());
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorKind::kBug, "nothing was thrown");
+}
+
+void expect_error(const TemporaryFolder& folder, ErrorKind kind,
+                  const std::vector<std::string>& words) {
+  const Error error = error_of(folder);
+  const std::string message = error.what();
+  EXPECT_EQ(error.kind(), kind) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  for (const std::string& word : words)
+    EXPECT_NE(message.find(word), std::string::npos) << "'" << word << "' in: " << message;
+}
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+TEST(Folder, AnIndexNamesTheFiles) {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  write_shard(folder, "one.safetensors", {{"a", 1}, {"b", 2}});
+  write_shard(folder, "two.safetensors", {{"c", 3}, {"a", 9}});
+  write_shard(folder, "other.safetensors", {{"d", 4}});
+  folder.write(kIndex, R"({"metadata":{},"weight_map":{"a":"one.safetensors","b":"one.safetensors",
+                          "c":"two.safetensors"}})");
+  const ModelFile file = open_folder(folder.path());
+  EXPECT_EQ(file.container, Container::kFolder);
+  EXPECT_EQ(file.tensors.size(), 3U);
+  EXPECT_EQ(value_of(file, "a"), 1);
+  EXPECT_EQ(value_of(file, "c"), 3);
+}
+
+TEST(Folder, WithoutAnIndexAllFilesButSecondCopiesAreRead) {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  write_shard(folder, "model-00002-of-00002.safetensors", {{"b", 2}});
+  write_shard(folder, "model-00001-of-00002.safetensors", {{"a", 1}});
+  write_shard(folder, "consolidated.safetensors", {{"a", 7}});
+  write_shard(folder, "adapter_model.safetensors", {{"b", 8}});
+  const ModelFile file = open_folder(folder.path());
+  EXPECT_EQ(file.tensors.size(), 2U);
+  EXPECT_EQ(value_of(file, "a"), 1);
+  EXPECT_EQ(value_of(file, "b"), 2);
+  write_shard(folder, "model.safetensors", {{"a", 5}});
+  EXPECT_EQ(value_of(open_folder(folder.path()), "a"), 5);
+}
+
+TEST(Folder, WhatIsMissingIsNamed) {
+  const TemporaryFolder folder;
+  expect_error(folder, ErrorKind::kNotFound, {"config.json"});
+  folder.write("config.json", "{}");
+  expect_error(folder, ErrorKind::kNotFound, {folder.path(), "has no *.safetensors"});
+  folder.write(kIndex, R"({"weight_map":{"a":"one.safetensors"}})");
+  expect_error(folder, ErrorKind::kNotFound, {"one.safetensors"});
+  write_shard(folder, "one.safetensors", {{"b", 1}});
+  expect_error(folder, ErrorKind::kFormat, {"one.safetensors", "no tensor 'a'", kIndex});
+}
+
+TEST(Folder, AnIndexCannotReachOutOfTheFolder) {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  write_shard(folder, "a.safetensors", {{"a", 1}});
+  for (const char* name :
+       {"../a.safetensors", "/etc/passwd", "..", "", ".hidden", "x/a.safetensors", "a\\\\b"}) {
+    folder.write(kIndex, std::string(R"({"weight_map":{"a":")") + name + "\"}}");
+    expect_error(folder, ErrorKind::kFormat, {"tensor 'a'", "expected a name in the folder"});
+  }
+}
+
+TEST(Folder, JsonThatIsWrongIsRefused) {
+  const TemporaryFolder folder;
+  write_shard(folder, "model.safetensors", {{"a", 1}});
+  folder.write("config.json", "");
+  expect_error(folder, ErrorKind::kFormat, {"config.json", "not valid JSON"});
+  folder.write("config.json", "[1]");
+  expect_error(folder, ErrorKind::kFormat, {"config.json", "is a JSON array"});
+  folder.write("config.json", std::string(100000, '['));
+  expect_error(folder, ErrorKind::kFormat, {"config.json", "levels deep"});
+  folder.write("config.json", std::string((16 << 20) + 1, ' '));
+  expect_error(folder, ErrorKind::kFormat, {"16777217 bytes"});
+  folder.write("config.json", R"({"quantization_config":{"quant_method":"gptq"}})");
+  expect_error(folder, ErrorKind::kUnsupported, {"quant_method is 'gptq'"});
+  folder.write("config.json", "{}");
+  for (const char* index : {"{}", R"({"weight_map":{}})", R"({"weight_map":[]})"}) {
+    folder.write(kIndex, index);
+    expect_error(folder, ErrorKind::kFormat, {"no weight_map"});
+  }
+  folder.write(kIndex, R"({"weight_map":{"a":1}})");
+  expect_error(folder, ErrorKind::kFormat, {"file of tensor 'a' is no text"});
+}
+
+TEST(Folder, ATensorInTwoFilesIsRefused) {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  write_shard(folder, "x.safetensors", {{"a", 1}});
+  write_shard(folder, "y.safetensors", {{"a", 1}});
+  expect_error(folder, ErrorKind::kFormat, {"y.safetensors", "'a' is in another file"});
+}
+
+TEST(Folder, TensorsAtOddAddressesAreCopied) {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  const std::string header = R"({"n":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                             R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[3,19]}})";
+  while (header.size() % 4 != 0) header += ' ';
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size());
+  bytes += header + "abc";
+  const float values[] = {1, 2, 3, 4};
+  bytes.append(reinterpret_cast<const char*>(values), sizeof values);
+  folder.write("model.safetensors", bytes);
+  const ModelFile file = open_folder(folder.path());
+  ASSERT_EQ(file.tensors.size(), 1U);
+  const TensorView& w = file.at("w");
+  ASSERT_NE(w.source, nullptr);
+  std::vector<float> row(2);
+  w.source->read(1, 2, reinterpret_cast<std::byte*>(row.data()));
+  EXPECT_EQ(row, (std::vector<float>{3, 4}));
+  std::vector<std::byte> buffer;
+  EXPECT_EQ(w.read(buffer).size(), 16U);
+}
+
+TEST(Fp8, EveryValueIsTheFormulasValue) {
+  EXPECT_EQ(fp8_e4m3_to_f32(0x38), 1);
+  EXPECT_EQ(fp8_e4m3_to_f32(0x7E), 448);
+  EXPECT_EQ(fp8_e4m3_to_f32(0xFE), -448);
+  EXPECT_EQ(fp8_e4m3_to_f32(0x01), std::ldexp(1.0F, -9));
+  EXPECT_EQ(fp8_e4m3_to_f32(0x08), std::ldexp(1.0F, -6));
+  EXPECT_TRUE(std::isnan(fp8_e4m3_to_f32(0x7F)));
+  EXPECT_EQ(fp8_e5m2_to_f32(0x3C), 1);
+  EXPECT_EQ(fp8_e5m2_to_f32(0x7B), 57344);
+  EXPECT_EQ(fp8_e5m2_to_f32(0x81), -std::ldexp(1.0F, -16));
+  EXPECT_TRUE(std::isinf(fp8_e5m2_to_f32(0x7C)));
+}
+
+struct Fp8Case {
+  const char* name;
+  const char* suffix;
+  std::vector<int64_t> scale_shape;
+  const char* config;
+  int64_t block_rows, block_cols;  ///< 0: refused
+};
+
+// 5 x 6 values of 2 and scales 1, 2, 3 ...: each product tells which scale was taken.
+TEST(Fp8, ScalesApplyToTheirBlocks) {
+  const std::vector<Fp8Case> cases{
+      {"one number", "_scale", {}, "{}", 5, 6},
+      {"one number in a row", "_scale", {1}, "{}", 5, 6},
+      {"rows", "_scale", {5}, "{}", 1, 6},
+      {"a column", "_scale", {5, 1}, "{}", 1, 6},
+      {"blocks by shape", "_scale_inv", {3, 2}, "{}", 2, 3},
+      {"blocks by configuration",
+       "_scale_inv",
+       {2, 2},
+       R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[4,4]}})",
+       4,
+       4},
+      {"blocks that do not fit the configuration",
+       "_scale_inv",
+       {2, 2},
+       R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[2,4]}})",
+       0,
+       0},
+      {"too many rows", "_scale", {6}, "{}", 0, 0},
+      {"three dimensions", "_scale", {1, 1, 1}, "{}", 0, 0},
+  };
+  for (const Fp8Case& c : cases) {
+    const TemporaryFolder folder;
+    folder.write("config.json", c.config);
+    const std::vector<uint8_t> values(30, 0x40);  // 2
+    const int64_t count = std::accumulate(c.scale_shape.begin(), c.scale_shape.end(), int64_t{1},
+                                          std::multiplies<>());
+    std::vector<float> scales(static_cast<size_t>(count));
+    std::iota(scales.begin(), scales.end(), 1.0F);
+    const std::vector<StoredTensor> tensors{
+        {"w.weight", StoredType::kF8_E4M3, {5, 6}, std::as_bytes(std::span(values))},
+        {std::string("w.weight") + c.suffix, StoredType::kF32, c.scale_shape,
+         std::as_bytes(std::span(scales))}};
+    write_safetensors(folder.file("model.safetensors"), tensors);
+    if (c.block_rows == 0) {
+      expect_error(folder, ErrorKind::kFormat, {"w.weight", "does not fit the scales"});
+      continue;
+    }
+    const ModelFile file = open_folder(folder.path());
+    const TensorView& w = file.at("w.weight");
+    EXPECT_EQ(w.dtype, DType::kF32);
+    std::vector<std::byte> buffer;
+    const std::span<const std::byte> bytes = w.read(buffer);
+    ASSERT_EQ(bytes.size(), 30 * sizeof(float));
+    const int64_t across = (6 + c.block_cols - 1) / c.block_cols;
+    for (int64_t i = 0; i < 30; ++i) {
+      float value = 0;
+      std::memcpy(&value, bytes.data() + static_cast<size_t>(i) * sizeof value, sizeof value);
+      const int64_t block = i / 6 / c.block_rows * across + i % 6 / c.block_cols;
+      EXPECT_EQ(value, 2 * static_cast<float>(block + 1)) << c.name << " " << i;
+    }
+  }
+}
+
+TEST(RowSources, PartsAndSumsReadTheirRows) {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8};
+  const TensorView matrix{"m", DType::kF32, {4, 2}, std::as_bytes(std::span(values))};
+  std::vector<float> out(4);
+  const auto read = [&](const TensorView& tensor) {
+    std::vector<std::byte> buffer;
+    const std::span<const std::byte> bytes = tensor.read(buffer);
+    out.resize(bytes.size() / sizeof(float));
+    std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+  };
+  EXPECT_EQ(read(slice_rows(matrix, "p", 1, 3)), (std::vector<float>{3, 4, 5, 6}));
+  TensorView made = matrix;
+  made.source = make_sum(matrix, 1);
+  made.data = {};
+  EXPECT_EQ(read(slice_rows(made, "p", 1, 3)), (std::vector<float>{4, 5, 6, 7}));
+  const TensorView row{"r", DType::kF32, {8}, std::as_bytes(std::span(values))};
+  EXPECT_EQ(read(slice_rows(row, "p", 2, 4)), (std::vector<float>{3, 4}));
+  TensorView made_row = row;
+  made_row.source = make_sum(row, 1);
+  made_row.data = {};
+  EXPECT_EQ(read(slice_rows(made_row, "p", 2, 4)), (std::vector<float>{4, 5}));
+}
+
+}  // namespace
+}  // namespace veery
