@@ -51,22 +51,22 @@ class ThreadPool {
   /// that touches them first), then what others have left.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
-    struct alignas(64) Share {
+    struct alignas(64) Part {
       std::atomic<int64_t> next;
       int64_t end;
     };
-    std::vector<Share> shares(static_cast<size_t>(size_));
+    std::vector<Part> parts(static_cast<size_t>(size_));
     const int64_t pieces = (count + grain - 1) / grain;
     for (int i = 0; i < size_; ++i) {
-      Share& share = shares[static_cast<size_t>(i)];
-      share.next = pieces * i / size_ * grain;
-      share.end = std::min(count, pieces * (i + 1) / size_ * grain);
+      Part& part = parts[static_cast<size_t>(i)];
+      part.next = pieces * i / size_ * grain;
+      part.end = std::min(count, pieces * (i + 1) / size_ * grain);
     }
     run([&](int index) {
       for (int k = 0; k < size_; ++k) {
-        Share& share = shares[static_cast<size_t>((index + k) % size_)];
-        for (int64_t begin; (begin = share.next.fetch_add(grain)) < share.end;)
-          body(begin, std::min(begin + grain, share.end));
+        Part& part = parts[static_cast<size_t>((index + k) % size_)];
+        for (int64_t begin; (begin = part.next.fetch_add(grain)) < part.end;)
+          body(begin, std::min(begin + grain, part.end));
       }
     });
   }
