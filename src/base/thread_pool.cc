@@ -8,19 +8,8 @@
 namespace veery {
 namespace {
 
-inline void relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 // Long enough to bridge the gap between two tokens, short enough not to heat an idle machine.
 constexpr int kSpinsBeforeSleep = 20000;
-// Under a loaded machine the other worker may not be running at all: then waiting longer is a
-// waste.
-constexpr int kSpinsBeforeYield = 2000;
 
 // Spinning threads that the scheduler puts on one core stay there and take turns: each worker but
 // the caller gets a core of its own, where there are enough of them.
@@ -34,20 +23,6 @@ void pin([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
 }
 
 }  // namespace
-
-void SpinBarrier::wait() noexcept {
-  if (count_ == 1) return;
-  const unsigned generation = generation_.load(std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == count_ - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    generation_.store(generation + 1, std::memory_order_release);
-    return;
-  }
-  for (int spins = 0; generation_.load(std::memory_order_acquire) == generation; ++spins) {
-    relax();
-    if (spins > kSpinsBeforeYield) ::sched_yield();
-  }
-}
 
 ThreadPool::ThreadPool(int size) : size_(size > 0 ? size : available_cores()), barrier_(size_) {
   threads_.reserve(static_cast<size_t>(size_ - 1));
@@ -80,17 +55,14 @@ void ThreadPool::perform(int index) noexcept {
 void ThreadPool::run_erased(Erased call, const void* job) {
   call_ = call;
   job_ = job;
-  running_.store(size_ - 1, std::memory_order_relaxed);
+  running_.reset(static_cast<unsigned>(size_ - 1));
   generation_.fetch_add(1);  // sequentially consistent with sleeping_, or a sleeper could be missed
   if (sleeping_.load() > 0) {
     { const std::lock_guard lock(mutex_); }
     wake_.notify_all();
   }
   perform(0);
-  for (int spins = 0; running_.load(std::memory_order_acquire) != 0; ++spins) {
-    relax();
-    if (spins > kSpinsBeforeYield) ::sched_yield();
-  }
+  while (const unsigned left = running_.load()) running_.wait_while(left);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
@@ -110,7 +82,7 @@ void ThreadPool::work(int index) {
     if (generation_.load(std::memory_order_acquire) == seen) return;  // woken to stop
     ++seen;
     perform(index);
-    running_.fetch_sub(1, std::memory_order_release);
+    running_.count_down();
   }
 }
 

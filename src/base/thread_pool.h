@@ -11,20 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/spin_barrier.h"
+
 namespace veery {
-
-/// All workers meet here; the last to arrive lets the others go. Spins: waits are meant to be below
-/// a microsecond. Reusable at once.
-class SpinBarrier {
- public:
-  explicit SpinBarrier(int count) : count_(count) {}
-  void wait() noexcept;
-
- private:
-  const int count_;
-  alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<unsigned> generation_{0};
-};
 
 /// `size` workers, the caller of run() being worker 0. Between jobs workers spin for a short while
 /// and then sleep. run() itself allocates nothing.
@@ -83,8 +72,8 @@ class ThreadPool {
   Erased call_ = nullptr;
   const void* job_ = nullptr;
   alignas(64) std::atomic<unsigned> generation_{0};
-  alignas(64) std::atomic<int> running_{0};
-  std::atomic<int> sleeping_{0};
+  SpinningWord running_;
+  alignas(64) std::atomic<int> sleeping_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -98,6 +99,28 @@ TEST(ThreadPool, TheBarrierSeparatesSteps) {
     }
   });
   EXPECT_FALSE(early);
+}
+
+// Waits so long that workers sleep, at the barrier and at the end; also more workers than cores.
+TEST(ThreadPool, SleepersAreWoken) {
+  for (int size : {2, 9}) {
+    ThreadPool pool(size);
+    std::atomic<int> arrived{0};
+    for (int round = 1; round <= 20; ++round) {
+      pool.run([&](int index) {
+        const auto late = [&](int phase) {
+          if (index == (round + phase) % size)
+            std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        };
+        late(0);
+        ++arrived;
+        pool.barrier().wait();
+        EXPECT_EQ(arrived, size * round);
+        pool.barrier().wait();
+        late(1);
+      });
+    }
+  }
 }
 
 TEST(ThreadPool, ParallelForCoversTheRangeAndRethrows) {

@@ -1,0 +1,75 @@
+#include "base/spin_barrier.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace veery {
+namespace {
+
+#if defined(__linux__)
+// The kernel compares the word with `old` before it lets the thread sleep. std::atomic::wait yields
+// before it sleeps, which gives a busy processor away for long.
+void sleep_while(std::atomic<unsigned>& word, unsigned old) noexcept {
+  static_assert(sizeof word == 4 && std::atomic<unsigned>::is_always_lock_free);
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, old, nullptr);
+}
+void wake_all(std::atomic<unsigned>& word) noexcept {
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX);
+}
+#else
+void sleep_while(std::atomic<unsigned>& word, unsigned old) noexcept { word.wait(old); }
+void wake_all(std::atomic<unsigned>& word) noexcept { word.notify_all(); }
+#endif
+
+}  // namespace
+
+// Value and sleeping_ are sequentially consistent: either who stores sees the sleeper, or the
+// sleeper sees the new value before it sleeps.
+void SpinningWord::store(unsigned value) noexcept {
+  value_.store(value);
+  wake();
+}
+
+void SpinningWord::count_down() noexcept {
+  if (value_.fetch_sub(1) == 1) wake();
+}
+
+void SpinningWord::wake() noexcept {
+  if (sleeping_.load() > 0) wake_all(value_);
+}
+
+void SpinningWord::wait_while(unsigned old) noexcept {
+  const int patience = patience_.load(std::memory_order_relaxed);
+  for (int spins = 0; spins < patience; ++spins) {
+    if (load() != old) {
+      if (patience < kMostSpins)
+        patience_.store(std::min(kMostSpins, patience + patience / 8), std::memory_order_relaxed);
+      return;
+    }
+    relax();
+  }
+  patience_.store(std::max(kLeastSpins, patience / 2), std::memory_order_relaxed);
+  sleeping_.fetch_add(1);
+  while (value_.load() == old) sleep_while(value_, old);
+  sleeping_.fetch_sub(1);
+}
+
+void SpinBarrier::wait() noexcept {
+  if (count_ == 1) return;
+  const unsigned generation = generation_.load();
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == count_ - 1) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.store(generation + 1);
+    return;
+  }
+  generation_.wait_while(generation);
+}
+
+}  // namespace veery
