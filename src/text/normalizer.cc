@@ -56,7 +56,7 @@ Normalizer::Step replace_pattern(Regex pattern, std::string with) {
   const auto shared = std::make_shared<Regex>(std::move(pattern));
   return [shared, with](std::string& text) {
     std::string substitute;
-    if (!is_valid_utf8(text)) substitute = with_substitutes(text);
+    if (needs_substitutes(text)) substitute = with_substitutes(text);
     RegexScratch scratch;
     std::string out;
     size_t done = 0;

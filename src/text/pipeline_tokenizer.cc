@@ -66,7 +66,7 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text,
     throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
                 text.size(), UINT32_MAX / 4);
   Work work(text.size());
-  work.context.malformed = !is_valid_utf8(text);
+  work.context.needs_substitutes = needs_substitutes(text);
   parts_.added.for_each_part(
       text, false, options.parse_special, [&](const AddedToken* token, std::string_view part) {
         if (token)

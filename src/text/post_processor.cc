@@ -35,8 +35,11 @@ PostProcessor::PostProcessor(const Json& json) {
 }
 
 void PostProcessor::wrap(const std::vector<int32_t>& before, const std::vector<int32_t>& after) {
-  before_.insert(before_.begin(), before.begin(), before.end());
-  after_.insert(after_.end(), after.begin(), after.end());
+  if (added() > 0)
+    throw Error(ErrorKind::kUnsupported,
+                "post_processor: a sequence of two that add tokens is not supported");
+  before_ = before;
+  after_ = after;
 }
 
 void PostProcessor::read_template(const Json& json) {

@@ -38,7 +38,7 @@ void PreTokenizer::split(std::string_view text, std::vector<uint32_t>& ends) con
   ends.clear();
   if (text.empty()) return;
   std::string substitute;
-  if (!is_valid_utf8(text)) {
+  if (needs_substitutes(text)) {
     substitute = with_substitutes(text);
     text = substitute;
   }

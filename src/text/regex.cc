@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/new_characters.h"
 
 namespace veery {
 namespace {
@@ -22,7 +23,9 @@ struct Free {
 constexpr std::string_view kSpaces =
     R"(\t-\r\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
-constexpr std::string_view kWordCharacters = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
+// Of Latin-1 Oniguruma counts the other numbers too.
+constexpr std::string_view kWordCharacters =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
 // The members of \s (and \w, if `words`) written out: PCRE's own \s adds U+180E, which is no
 // White_Space, and its \w lacks marks and connectors.
@@ -209,15 +212,24 @@ std::string regex_of(std::string_view text) {
 
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {
-    if (static_cast<unsigned char>(text[0]) < 0x80) {
-      text.remove_prefix(1);
-      continue;
-    }
     const CodePoint point = next_code_point(text);
     if (!point.valid) return false;
     text.remove_prefix(static_cast<size_t>(point.length));
   }
   return true;
+}
+
+bool needs_substitutes(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const CodePoint point = next_code_point(text.substr(at));
+    if (!point.valid || stand_in(point.value) != point.value) return true;
+    at += static_cast<size_t>(point.length);
+  }
+  return false;
 }
 
 std::string with_substitutes(std::string_view text) {
@@ -227,7 +239,7 @@ std::string with_substitutes(std::string_view text) {
     const CodePoint point = next_code_point(text);
     const auto length = static_cast<size_t>(point.length);
     if (point.valid)
-      out += text.substr(0, length);
+      append_utf8(out, stand_in(point.value));
     else
       out.append(length, '\x1A');
     text.remove_prefix(length);

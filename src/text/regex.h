@@ -71,7 +71,12 @@ std::string oniguruma_to_pcre(std::string_view pattern);
 
 bool is_valid_utf8(std::string_view text);
 
-/// A text of the same length in which each malformed byte is U+001A (SUBSTITUTE).
+/// Patterns cannot be matched in `text` itself: it has malformed bytes, or characters that the
+/// library's tables lack.
+bool needs_substitutes(std::string_view text);
+
+/// A text of the same length for patterns: each malformed byte is U+001A (SUBSTITUTE), each
+/// character that is too new one of its kind.
 std::string with_substitutes(std::string_view text);
 
 }  // namespace veery

@@ -40,7 +40,7 @@ class Splitter {
   /// Working memory for one thread.
   struct Context {
     RegexScratch regex;
-    bool malformed = false;  ///< the text may hold bytes that are not UTF-8
+    bool needs_substitutes = false;  ///< as the function of that name, of the whole text
   };
   /// Passes the parts of a piece on.
   using Step = std::function<void(const Piece&, Context&, const PieceSink&)>;

@@ -1,0 +1,163 @@
+// tokenizer.json against the library that defines it (tools/oracle/component_tokenizers.py and
+// record_tokenizers.py made the fixtures).
+#include "text/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "text/tokenizer_folder.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+using Ids = std::vector<int32_t>;
+constexpr EncodeOptions kPlain{.add_special = false, .parse_special = false};
+
+std::string contents(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Json fixture(const std::string& name) {
+  const fs::path path = fs::path(VEERY_SOURCE_DIR) / "tests/fixtures/tokenizers" / name;
+  return parse_json(contents(path), name);
+}
+
+std::unique_ptr<Tokenizer> make(const std::string& json) {
+  Pipeline pipeline = read_tokenizer_json(json, "test.json");
+  const TokenRoles roles = roles_of(pipeline);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+// A recorded list of ids; of a probe it may be written as text.
+Ids ids_of(const Json& recorded) {
+  if (!recorded.is_string()) return recorded.get<Ids>();
+  Ids ids;
+  for (const char c : recorded.get<std::string>()) ids.push_back(static_cast<unsigned char>(c));
+  return ids;
+}
+
+std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
+  Detokenizer detokenizer(tokenizer);
+  std::string out;
+  for (const int32_t id : ids) {
+    const std::string part = detokenizer.push(id);
+    EXPECT_TRUE(is_valid_utf8(part));
+    out += part;
+  }
+  return out + detokenizer.finish();
+}
+
+TEST(TokenizerJson, EachComponentGivesTheRecordedIdsAndText) {
+  const Json all = fixture("components.json");
+  EXPECT_GT(all["tokenizers"].size(), 150U);
+  for (const Json& item : all["tokenizers"]) {
+    SCOPED_TRACE(item["name"].get<std::string>());
+    Json whole = item["tokenizer"];
+    if (whole["model"] == "probe") whole["model"] = all["probe"];
+    const auto tokenizer = make(whole.dump());
+    const Json& plain = item["plain"].is_null() ? item["ids"] : item["plain"];
+    for (size_t i = 0; i < all["texts"].size(); ++i) {
+      const auto text = all["texts"][i].get<std::string>();
+      EXPECT_EQ(tokenizer->encode(text), ids_of(item["ids"][i])) << text;
+      EXPECT_EQ(tokenizer->encode(text, kPlain), ids_of(plain[i])) << text;
+    }
+    for (const Json& decode : item["decodes"]) {
+      const Ids ids = decode[0].get<Ids>();
+      EXPECT_EQ(valid_utf8(tokenizer->decode(ids)), decode[1].get<std::string>());
+      EXPECT_EQ(valid_utf8(tokenizer->decode(ids, true)), decode[2].get<std::string>());
+      streamed(*tokenizer, ids);
+    }
+  }
+}
+
+std::string digest(std::string_view bytes) {
+  uint64_t value = 0xCBF29CE484222325;
+  for (const char byte : bytes) value = (value ^ static_cast<unsigned char>(byte)) * 0x100000001B3;
+  return fmt::format("{:08x}", static_cast<uint32_t>(value >> 32 ^ value));
+}
+
+std::string digest(const Ids& ids, const Ids& plain) {
+  std::string bytes;
+  const auto append = [&](uint32_t id) {
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(id >> shift & 0xFF);
+  };
+  for (const int32_t id : ids) append(static_cast<uint32_t>(id));
+  append(0xFFFFFFFF);
+  for (const int32_t id : plain) append(static_cast<uint32_t>(id));
+  return digest(bytes);
+}
+
+// The tokenizer.json of published models, where they lie, packed, beside the checkout.
+class PublishedTokenizer : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const fs::path packed =
+        fs::path(VEERY_SOURCE_DIR) / "../shared/tokenizers" / (std::string(GetParam()) + ".tar.xz");
+    if (!fs::exists(packed)) GTEST_SKIP() << packed << " is not there";
+    root_ = fs::temp_directory_path() / fmt::format("veery-{}-{}", GetParam(), ::getpid());
+    folder_ = root_ / GetParam();
+    fs::create_directories(root_);
+    const std::string command =
+        "tar -xJf '" + packed.string() + "' -C '" + root_.string() + "' 2> /dev/null";
+    if (std::system(command.c_str()) != 0) GTEST_SKIP() << "tar cannot unpack " << packed;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  fs::path root_, folder_;
+};
+
+TEST_P(PublishedTokenizer, GivesTheRecordedIdsAndText) {
+  const auto tokenizer = load_tokenizer_json((folder_ / "tokenizer.json").string());
+  std::istringstream lines(
+      contents(fs::path(VEERY_SOURCE_DIR) / "tests/fixtures/tokenizers/published.txt"));
+  const std::string head = fmt::format("= {} {}", GetParam(), tokenizer->size());
+  std::string line;
+  while (std::getline(lines, line) && line != head) continue;
+  ASSERT_EQ(line, head);
+  const Json texts = fixture("strings.json");
+  ASSERT_GT(texts.size(), 2000U);
+  int wrong = 0;
+  for (const Json& item : texts) {
+    ASSERT_TRUE(std::getline(lines, line));
+    const auto text = item.get<std::string>();
+    const Ids ids = tokenizer->encode(text);
+    const std::string shown = valid_utf8(tokenizer->decode(ids));
+    const std::string found = digest(ids, tokenizer->encode(text, kPlain)) +
+                              digest(shown + '\0' + valid_utf8(tokenizer->decode(ids, true)));
+    EXPECT_EQ(streamed(*tokenizer, ids), shown);
+    if (found != line && ++wrong < 10) ADD_FAILURE() << testing::PrintToString(text);
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(PublishedTokenizer, WordsMetBeforeGiveTheSameIds) {
+  const auto tokenizer = load_tokenizer_folder(folder_.string());
+  std::string text = "\n";
+  for (const Json& item : fixture("strings.json")) text += item.get<std::string>() + "\n";
+  const Ids once = tokenizer->encode(text, kPlain), twice = tokenizer->encode(text + text, kPlain);
+  // Where the halves meet, ids may differ.
+  constexpr ptrdiff_t kMargin = 8;
+  ASSERT_GT(once.size(), 10'000U);
+  EXPECT_TRUE(std::equal(once.begin(), once.end() - kMargin, twice.begin()));
+  EXPECT_TRUE(std::equal(once.rbegin(), once.rend() - kMargin, twice.rbegin()));
+}
+
+INSTANTIATE_TEST_SUITE_P(, PublishedTokenizer,
+                         testing::Values("deepseek_v3", "gemma2", "gemma3", "llama2", "llama3_2",
+                                         "mistral_nemo", "qwen2_5", "qwen3"));
+
+}  // namespace
+}  // namespace veery
