@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "file/mlx.h"
 #include "file/printable.h"
 #include "file/row_sources.h"
 #include "file/safetensors.h"
@@ -108,9 +109,41 @@ Fp8Blocks fp8_blocks(const Json& config) {
   return {(*size)[0].get<int64_t>(), (*size)[1].get<int64_t>()};
 }
 
+// The tensor of the same layer: "x.scales" for "x.weight".
+const StoredTensor* beside(const StoredTensor& weight, const char* kind, const Pool& pool) {
+  constexpr std::string_view kWeight = ".weight";
+  if (!weight.name.ends_with(kWeight)) return nullptr;
+  return pool.find(weight.name.substr(0, weight.name.size() - kWeight.size()) + kind);
+}
+
+// Whether `tensor` holds the scales or biases of packed codes.
+bool belongs_to_codes(const StoredTensor& tensor, const Pool& pool) {
+  for (const std::string_view kind : {".scales", ".biases"})
+    if (tensor.name.ends_with(kind)) {
+      const std::string layer = tensor.name.substr(0, tensor.name.size() - kind.size());
+      const StoredTensor* codes = pool.find(layer + ".weight");
+      return codes != nullptr && codes->type == StoredType::kU32;
+    }
+  return false;
+}
+
+TensorView make_packed_view(const StoredTensor& codes, const StoredTensor& scales, const Pool& pool,
+                            const Json& config) {
+  const std::string layer = codes.name.substr(0, codes.name.rfind('.'));
+  const auto format = mlx_format(config, layer);
+  if (!format)
+    throw Error(ErrorKind::kFormat, "config.json: says no quantization, but '{}' has scales",
+                printable(codes.name));
+  return make_mlx_view(codes, scales, beside(codes, ".biases", pool), *format);
+}
+
 // A view of `tensor`; no view of what only belongs to another tensor.
 std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool,
-                                    const Fp8Blocks& blocks) {
+                                    const Fp8Blocks& blocks, const Json& config) {
+  if (belongs_to_codes(tensor, pool)) return std::nullopt;
+  const StoredTensor* scales = beside(tensor, ".scales", pool);
+  if (tensor.type == StoredType::kU32 && scales != nullptr)
+    return make_packed_view(tensor, *scales, pool, config);
   TensorView view{tensor.name, DType::kF32, tensor.shape, tensor.data};
   if (view.shape.empty()) view.shape = {1};
   if (tensor.data.empty()) return std::nullopt;
@@ -147,6 +180,11 @@ void refuse_unknown_quantization(const Json& config, const std::string& path) {
 
 }  // namespace
 
+bool is_folder(const std::string& path) {
+  std::error_code code;
+  return fs::is_directory(path, code);
+}
+
 Json read_json_file(const std::string& path, size_t max_bytes) {
   const MappedFile file(path);
   if (file.bytes().size() > max_bytes)
@@ -179,7 +217,8 @@ ModelFile open_folder(const std::string& path) {
                   printable(tensor), kIndexName);
   const Fp8Blocks blocks = fp8_blocks(*config);
   for (const auto& [name, tensor] : pool.all())
-    if (auto view = make_view(tensor, pool, blocks)) model.tensors.push_back(std::move(*view));
+    if (auto view = make_view(tensor, pool, blocks, *config))
+      model.tensors.push_back(std::move(*view));
   model.config = std::move(config);
   return model;
 }

@@ -14,6 +14,9 @@ namespace veery {
 /// or kUnsupported in one line that names file and tensor.
 ModelFile open_folder(const std::string& path);
 
+/// Whether `path` is a folder.
+bool is_folder(const std::string& path);
+
 /// Parses a JSON file of a folder whose top level is an object. Throws kNotFound, or kFormat if it
 /// is larger than `max_bytes` or no such JSON.
 Json read_json_file(const std::string& path, size_t max_bytes = size_t{16} << 20);

@@ -224,8 +224,7 @@ std::string our_name(std::string_view architecture, std::string_view name) {
 }
 
 ModelFile open_model(const std::string& path) {
-  std::error_code code;
-  if (!fs::is_directory(path, code)) {
+  if (!is_folder(path)) {
     ModelFile file = open_gguf(path);
     split_joint(file);
     return file;

@@ -1,0 +1,283 @@
+#include "file/mlx.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "dtype/blocks.h"
+#include "file/printable.h"
+#include "file/row_sources.h"
+
+namespace veery {
+namespace {
+
+using Mode = MlxFormat::Mode;
+
+struct ModeRow {
+  std::string_view name;
+  Mode mode;
+  int64_t group;  // what is taken where a file says none
+  int bits;
+};
+constexpr ModeRow kModes[] = {{"affine", Mode::kAffine, 64, 4},
+                              {"mxfp4", Mode::kMxfp4, 32, 4},
+                              {"mxfp8", Mode::kMxfp8, 32, 8},
+                              {"nvfp4", Mode::kNvfp4, 16, 4}};
+
+constexpr float kE2m1[16] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
+
+// A scale or bias as f32.
+float read_float(const StoredTensor& tensor, int64_t index) {
+  const std::byte* at = tensor.data.data() + index * byte_size(tensor.type);
+  if (tensor.type == StoredType::kF32) {
+    float value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, at, sizeof half);
+  return tensor.type == StoredType::kF16 ? f16_to_f32(half)
+                                         : float_of_bits(static_cast<uint32_t>(half) << 16);
+}
+
+// What all rows share. Codes are one stream of bits a row, lowest first.
+struct Packed {
+  StoredTensor codes, scales, biases;
+  MlxFormat format;
+  int64_t cols = 0;
+
+  int64_t groups() const { return cols / format.group; }
+  // Codes of the columns [begin, begin + count).
+  void unpack(int64_t row, int64_t begin, int64_t count, uint8_t* out) const {
+    const int64_t row_bytes = cols * format.bits / 8;
+    const std::byte* bytes = codes.data.data() + row * row_bytes;
+    const unsigned mask = (1U << format.bits) - 1;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t bit = (begin + i) * format.bits;
+      unsigned pair = static_cast<unsigned>(bytes[bit / 8]);
+      if (bit % 8 + format.bits > 8) pair |= static_cast<unsigned>(bytes[bit / 8 + 1]) << 8;
+      out[i] = static_cast<uint8_t>(pair >> (bit % 8) & mask);
+    }
+  }
+  float scale(int64_t row, int64_t group) const {
+    const int64_t index = row * groups() + group;
+    if (format.mode == Mode::kAffine) return read_float(scales, index);
+    const auto bits = static_cast<uint8_t>(scales.data[static_cast<size_t>(index)]);
+    return format.mode == Mode::kNvfp4 ? fp8_e4m3_to_f32(bits) : std::ldexp(1.0F, bits - 127);
+  }
+  float bias(int64_t row, int64_t group) const {
+    return format.mode == Mode::kAffine ? read_float(biases, row * groups() + group) : 0;
+  }
+  float value(uint8_t code) const {
+    switch (format.mode) {
+      case Mode::kAffine: return static_cast<float>(code);
+      case Mode::kMxfp8: return fp8_e4m3_to_f32(code);
+      default: return kE2m1[code & 15];
+    }
+  }
+};
+
+// Two codes to a byte: i in the low half, i + count / 2 in the high half.
+void pack_halves(const uint8_t* codes, int count, uint8_t* out) {
+  for (int i = 0; i < count / 2; ++i)
+    out[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[i + count / 2] & 15) << 4);
+}
+
+void make_block(const Packed& p, int64_t row, int64_t begin, BlockQ4_1& b) {
+  uint8_t codes[32];
+  p.unpack(row, begin, 32, codes);
+  pack_halves(codes, 32, b.qs);
+  b.d = f32_to_f16(p.scale(row, begin / p.format.group));
+  b.m = f32_to_f16(p.bias(row, begin / p.format.group));
+}
+void make_block(const Packed& p, int64_t row, int64_t begin, BlockQ5_1& b) {
+  uint8_t codes[32];
+  p.unpack(row, begin, 32, codes);
+  pack_halves(codes, 32, b.qs);
+  std::memset(b.qh, 0, sizeof b.qh);
+  for (int i = 0; i < 32; ++i) b.qh[i / 8] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << (i % 8));
+  b.d = f32_to_f16(p.scale(row, begin / p.format.group));
+  b.m = f32_to_f16(p.bias(row, begin / p.format.group));
+}
+void make_block(const Packed& p, int64_t row, int64_t begin, BlockMXFP4& b) {
+  uint8_t codes[32];
+  p.unpack(row, begin, 32, codes);
+  pack_halves(codes, 32, b.qs);
+  b.e = static_cast<uint8_t>(p.scales.data[static_cast<size_t>(row * p.groups() + begin / 32)]);
+}
+void make_block(const Packed& p, int64_t row, int64_t begin, BlockNVFP4& b) {
+  for (int j = 0; j < 4; ++j) {
+    uint8_t codes[16];
+    p.unpack(row, begin + 16 * j, 16, codes);
+    pack_halves(codes, 16, b.qs + 8 * j);
+    b.d[j] =
+        static_cast<uint8_t>(p.scales.data[static_cast<size_t>(row * p.groups() + begin / 16 + j)]);
+  }
+}
+
+template <typename Block, int kElements>
+class BlockSource final : public RowSource {
+ public:
+  explicit BlockSource(Packed packed) : packed_(std::move(packed)) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    for (int64_t row = first; row < last; ++row)
+      for (int64_t begin = 0; begin < packed_.cols; begin += kElements) {
+        Block block;
+        make_block(packed_, row, begin, block);
+        std::memcpy(out, &block, sizeof block);
+        out += sizeof block;
+      }
+  }
+
+ private:
+  Packed packed_;
+};
+
+class FloatSource final : public RowSource {
+ public:
+  explicit FloatSource(Packed packed) : packed_(std::move(packed)) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    std::vector<uint8_t> codes(static_cast<size_t>(packed_.cols));
+    for (int64_t row = first; row < last; ++row) {
+      packed_.unpack(row, 0, packed_.cols, codes.data());
+      for (int64_t i = 0; i < packed_.cols; ++i) {
+        const int64_t group = i / packed_.format.group;
+        const float value =
+            packed_.scale(row, group) * packed_.value(codes[static_cast<size_t>(i)]) +
+            packed_.bias(row, group);
+        std::memcpy(out, &value, sizeof value);
+        out += sizeof value;
+      }
+    }
+  }
+
+ private:
+  Packed packed_;
+};
+
+// Whether f16 holds every scale and bias.
+bool fits_f16(const StoredTensor& tensor) {
+  if (tensor.type == StoredType::kF16) return true;
+  const int64_t count = std::ssize(tensor.data) / byte_size(tensor.type);
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = read_float(tensor, i);
+    if (f16_to_f32(f32_to_f16(value)) != value) return false;
+  }
+  return true;
+}
+
+void check_shapes(const Packed& p, bool has_biases) {
+  const auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::kFormat, "tensor '{}' ({} bits, groups of {}): {}",
+                printable(p.codes.name), p.format.bits, p.format.group, what);
+  };
+  if (p.codes.type != StoredType::kU32 || p.codes.shape.size() != 2 || p.scales.shape.size() != 2)
+    fail(fmt::format("has type {} and {} dimensions, scales with {}; expected U32, 2 and 2",
+                     name(p.codes.type), p.codes.shape.size(), p.scales.shape.size()));
+  const int64_t bits = p.codes.shape[1] * 32;
+  if (p.codes.data.empty() || bits % p.format.bits != 0 || p.cols % p.format.group != 0)
+    fail(fmt::format("rows of {} words are no whole groups", p.codes.shape[1]));
+  if (p.scales.shape != std::vector<int64_t>{p.codes.shape[0], p.groups()})
+    fail(fmt::format("scales are {} x {}, expected {} x {}", p.scales.shape[0], p.scales.shape[1],
+                     p.codes.shape[0], p.groups()));
+  const auto is_float = [](StoredType type) {
+    return type == StoredType::kF32 || type == StoredType::kF16 || type == StoredType::kBF16;
+  };
+  if (p.format.mode == Mode::kAffine) {
+    if (!has_biases || p.biases.shape != p.scales.shape) fail("has no biases as many as scales");
+    if (!is_float(p.scales.type) || !is_float(p.biases.type)) fail("scales are no floats");
+  } else if (p.scales.type != StoredType::kU8) {
+    fail(fmt::format("scales have type {}, expected U8", name(p.scales.type)));
+  }
+}
+
+// A size from 1 to 2^16, or the fallback if it is absent or null.
+int64_t size_or(const Json& object, const char* key, int64_t fallback, const std::string& name) {
+  const auto value = object.find(key);
+  if (value == object.end() || value->is_null()) return fallback;
+  if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 ||
+      value->get<uint64_t>() > (1U << 16))
+    throw Error(ErrorKind::kFormat, "config.json: {} of '{}' is {}, expected 1 to 65536", key,
+                printable(name), printable(dump_json(*value)));
+  return value->get<int64_t>();
+}
+
+MlxFormat read_format(const Json& own, const Json& common, const std::string& name) {
+  const auto mode_of = [](const Json& object) -> std::string {
+    const auto mode = object.find("mode");
+    return mode != object.end() && mode->is_string() ? mode->get<std::string>() : "";
+  };
+  std::string mode = mode_of(own);
+  if (mode.empty()) mode = mode_of(common);
+  if (mode.empty()) mode = "affine";
+  const auto row = std::ranges::find(kModes, std::string_view(mode), &ModeRow::name);
+  if (row == std::end(kModes))
+    throw Error(ErrorKind::kUnsupported,
+                "config.json: mode of '{}' is '{}', expected affine, mxfp4, mxfp8 or nvfp4",
+                printable(name), printable(mode));
+  const bool same = &own == &common || mode_of(own).empty() || mode_of(own) == mode_of(common);
+  MlxFormat format{row->mode, row->group, row->bits};
+  // A layer's null means the mode's own size; what it leaves out is the model's.
+  const bool says_group = own.contains("group_size");
+  format.group = size_or(
+      own, "group_size",
+      says_group || !same ? row->group : size_or(common, "group_size", row->group, name), name);
+  format.bits = static_cast<int>(size_or(
+      own, "bits",
+      own.contains("bits") || !same ? row->bits : size_or(common, "bits", row->bits, name), name));
+  constexpr int kBits[] = {2, 3, 4, 5, 6, 8};
+  constexpr int64_t kGroups[] = {32, 64, 128};
+  const bool affine = format.mode == Mode::kAffine;
+  if (affine ? std::ranges::find(kBits, format.bits) == std::end(kBits) ||
+                   std::ranges::find(kGroups, format.group) == std::end(kGroups)
+             : format.bits != row->bits || format.group != row->group)
+    throw Error(ErrorKind::kUnsupported, "config.json: '{}' has {} bits in groups of {} ({})",
+                printable(name), format.bits, format.group, mode);
+  return format;
+}
+
+}  // namespace
+
+std::optional<MlxFormat> mlx_format(const Json& config, const std::string& name) {
+  for (const char* key : {"quantization", "quantization_config"}) {
+    const auto common = config.find(key);
+    if (common == config.end() || !common->is_object() ||
+        !(common->contains("bits") || common->contains("group_size")))
+      continue;
+    const auto own = common->find(name);
+    if (own != common->end() && own->is_object()) return read_format(*own, *common, name);
+    return read_format(*common, *common, name);
+  }
+  return std::nullopt;
+}
+
+TensorView make_mlx_view(const StoredTensor& codes, const StoredTensor& scales,
+                         const StoredTensor* biases, const MlxFormat& format) {
+  Packed packed{codes, scales, biases == nullptr ? StoredTensor{} : *biases, format, 0};
+  if (codes.shape.size() == 2) packed.cols = codes.shape[1] * 32 / format.bits;
+  check_shapes(packed, biases != nullptr);
+  TensorView view{codes.name, DType::kF32, {codes.shape[0], packed.cols}, {}};
+  const bool halves =
+      format.mode == Mode::kAffine && fits_f16(packed.scales) && fits_f16(packed.biases);
+  if (halves && format.bits <= 4) {
+    view.dtype = DType::kQ4_1;
+    view.source = std::make_shared<BlockSource<BlockQ4_1, 32>>(std::move(packed));
+  } else if (halves && format.bits == 5) {
+    view.dtype = DType::kQ5_1;
+    view.source = std::make_shared<BlockSource<BlockQ5_1, 32>>(std::move(packed));
+  } else if (format.mode == Mode::kMxfp4) {
+    view.dtype = DType::kMXFP4;
+    view.source = std::make_shared<BlockSource<BlockMXFP4, 32>>(std::move(packed));
+  } else if (format.mode == Mode::kNvfp4 && packed.cols % 64 == 0) {
+    view.dtype = DType::kNVFP4;
+    view.source = std::make_shared<BlockSource<BlockNVFP4, 64>>(std::move(packed));
+  } else {
+    view.source = std::make_shared<FloatSource>(std::move(packed));
+  }
+  return view;
+}
+
+}  // namespace veery
