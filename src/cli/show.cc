@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "file/gguf.h"
+#include "model/open_model.h"
 
 namespace veery::cli {
 namespace {
@@ -56,7 +56,7 @@ std::string to_text(const MetaValue& value) {
 
 Json tokenizer_json(const ModelFile& file) {
   try {
-    const auto tokenizer = make_tokenizer(file);
+    const auto tokenizer = load_tokenizer(file.path);
     const Tokenizer::Special& special = tokenizer->special();
     const auto token = [&](int32_t id) -> Json {
       if (id < 0) return nullptr;
@@ -114,7 +114,7 @@ Json describe(const ModelFile& file, const ModelArguments& flags, bool whole) {
   for (const auto& [type, count] : summary.types) types[type] = count;
   Json metadata = Json::object();
   for (const auto& [key, value] : file.metadata.all()) metadata[key] = to_json(value, whole);
-  const auto chat = file.metadata.text("tokenizer.chat_template");
+  const std::string chat = chat_template_source(file.path);
   return {{"path", file.path},
           {"architecture", file.metadata.text("general.architecture").value_or("")},
           {"name", file.metadata.text("general.name").value_or("")},
@@ -124,7 +124,7 @@ Json describe(const ModelFile& file, const ModelArguments& flags, bool whole) {
           {"types", types},
           {"config", architecture_json(file, flags)},
           {"tokenizer", tokenizer_json(file)},
-          {"chat_template", chat ? Json(*chat) : Json(nullptr)},
+          {"chat_template", chat.empty() ? Json(nullptr) : Json(chat)},
           {"metadata", metadata}};
 }
 
@@ -200,7 +200,7 @@ void print(const Json& all, const ModelFile& file) {
 void show_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   bool whole = false;
-  Arguments app("show", "Describes a model file; its weights are not read.",
+  Arguments app("show", "Describes a model file or folder; its weights are not read.",
                 "  veery show model.gguf -c 8192");
   flags.add_path(app);
   flags.add_context(app);
@@ -208,7 +208,7 @@ void show_verb(std::vector<std::string> arguments) {
   flags.add_json(app, "Print one JSON object");
   app.add_flag("--all", whole, "With --json: long arrays of the metadata as a whole");
   app.read(std::move(arguments));
-  const ModelFile file = open_gguf(flags.path);
+  const ModelFile file = open_model(flags.path);
   const Json all = describe(file, flags, whole);
   if (flags.json) {
     standard_output().json(all);

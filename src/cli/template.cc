@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "engine/chat.h"
-#include "file/gguf.h"
+#include "engine/model.h"
 
 namespace veery::cli {
 namespace {
@@ -67,13 +67,10 @@ void template_verb(std::vector<std::string> arguments) {
   Json special;
   std::string text;
   if (!model.path.empty()) {
-    const ModelFile file = open_gguf(model.path);
-    const auto found = file.metadata.text("tokenizer.chat_template");
-    if (!found)
-      throw Error(ErrorKind::kInput, "{}: the model has no chat template (tokenizer.chat_template)",
-                  model.path);
-    text = *found;
-    special = special_token_variables(*make_tokenizer(file));
+    text = chat_template_source(model.path);
+    if (text.empty())
+      throw Error(ErrorKind::kInput, "{}: the model has no chat template", model.path);
+    special = special_token_variables(*load_tokenizer(model.path));
   } else {
     text = read_file(template_file);
   }

@@ -1,7 +1,6 @@
 // tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "file/gguf.h"
 
 namespace veery::cli {
 namespace {
@@ -54,7 +53,7 @@ void tokenize_verb(std::vector<std::string> arguments) {
   model.add_json(app, "Print one JSON object: ids, tokens");
   app.read(std::move(arguments));
 
-  const auto tokenizer = make_tokenizer(open_gguf(model.path));
+  const auto tokenizer = load_tokenizer(model.path);
   const EncodeOptions options{.add_special = !no_special, .parse_special = !plain_special};
   if (lines) return tokenize_lines(*tokenizer, options);
   const auto ids = tokenizer->encode(text ? *text : read_standard_input(), options);

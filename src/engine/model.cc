@@ -4,8 +4,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "file/folder.h"
 #include "file/gguf.h"
+#include "model/open_model.h"
 #include "model/registry.h"
+#include "text/no_tokenizer.h"
+#include "text/tokenizer_folder.h"
 
 namespace veery {
 namespace {
@@ -40,32 +44,52 @@ void check_vocabulary(const Tokenizer& tokenizer, const DecoderConfig& config) {
 Model::Model(const std::string& path, const LoadOptions& options)
     : options_(options), pool_(options.threads), target_(best_target(options.target)) {
   const double start = seconds_now();
-  file_ = open_gguf(path);
+  file_ = open_model(path);
   config_ = read_config(file_);
   options_.context = checked_context(options, config_);
+  config_.long_context = options_.context > config_.rope.original_context;
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
   for (auto* type : {&options_.cache_keys, &options_.cache_values})
     if (!*type) *type = options.exact ? DType::kF32 : DType::kF16;
-  tokenizer_ = make_tokenizer(file_);
-  check_vocabulary(*tokenizer_, config_);
-  if (const auto source = file_.metadata.text("tokenizer.chat_template"))
-    template_ = std::make_unique<ChatTemplate>(*source, path + ": chat template");
+  tokenizer_ = is_folder(path) ? load_tokenizer(path) : make_tokenizer(file_);
+  // Tokenizers of folders may have tokens of other parts (images) that the embedding lacks.
+  if (file_.container == Container::kGguf) check_vocabulary(*tokenizer_, config_);
+  const std::string source = is_folder(path)
+                                 ? chat_template_source(path)
+                                 : file_.metadata.text("tokenizer.chat_template").value_or("");
+  if (!source.empty()) template_ = std::make_unique<ChatTemplate>(source, path + ": chat template");
 
   Trace trace(graph_, TraceMode::kServe,
               [&](const std::string& weight) { return file_.find(weight) != nullptr; });
   const Array logits = find_architecture(config_.architecture).define(trace, config_);
   logits_ = logits.id();
   argmax_ = veery::argmax(logits).id();
+  file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
   params_.load(file_, graph_, pool_, options.progress);
   load_seconds_ = seconds_now() - start;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  if (!is_folder(path)) return make_tokenizer(open_gguf(path));
+  try {
+    return load_tokenizer_folder(path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return make_no_tokenizer(error.what());
+  }
+}
+
+std::string chat_template_source(const std::string& path) {
+  if (is_folder(path)) return load_chat_templates(path).standard;
+  return open_gguf(path).metadata.text("tokenizer.chat_template").value_or("");
 }
 
 ModelSummary summarize(const ModelFile& file) {
   ModelSummary summary;
   for (const TensorView& tensor : file.tensors) {
     summary.parameters += tensor.elements();
-    summary.weight_bytes += tensor.data.size();
+    summary.weight_bytes += tensor.bytes();
     ++summary.types[std::string(info(tensor.dtype).name)];
   }
   return summary;
