@@ -4,36 +4,37 @@
 #include <numeric>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/random.h"
-#include "base/thread_pool.h"
 #include "cli/cli.h"
 #include "cli/limits.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "engine/session.h"
+#include "engine/runner.h"
 
 namespace veery::cli {
 namespace {
 
 struct Settings {
-  int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0;
+  int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1;
 };
 
 /// What --sweep varies, each with all of the others. Empty: as the flag says.
 struct Sweep {
-  std::vector<int32_t> threads, depths;
-  bool wanted() const { return !threads.empty() || !depths.empty(); }
+  std::vector<int32_t> threads, depths, batches;
+  bool wanted() const { return !threads.empty() || !depths.empty() || !batches.empty(); }
 };
 
 struct Row {
   std::string kind;  ///< "pp" or "tg"
-  int32_t count = 0, depth = 0;
+  int32_t count = 0, depth = 0, batch = 1;
   int threads = 0;
   std::vector<double> speeds;  ///< tokens per second
   double ratio = 1;            ///< to the first row of the same kind
 
   std::string test() const {
-    return fmt::format("{}{}{}", kind, count, depth > 0 ? fmt::format(" @ d{}", depth) : "");
+    return fmt::format("{}{}{}{}", kind, count, batch > 1 ? fmt::format(" x {}", batch) : "",
+                       depth > 0 ? fmt::format(" @ d{}", depth) : "");
   }
   double least() const { return *std::min_element(speeds.begin(), speeds.end()); }
   double most() const { return *std::max_element(speeds.begin(), speeds.end()); }
@@ -41,61 +42,84 @@ struct Row {
 
 class Bench {
  public:
-  Bench(Model& model, const Settings& settings)
-      : model_(model), settings_(settings), session_(model) {
+  Bench(Model& model, const Settings& settings, int32_t most_sequences)
+      : model_(model), settings_(settings), runner_(model, {.sequences = most_sequences}) {
     // Any tokens do, but always the same ones.
     Random random(1);
-    const auto count = static_cast<size_t>(model.options().context);
+    const auto count = static_cast<size_t>(model.options().context + most_sequences);
     while (tokens_.size() < count + 1)
       tokens_.push_back(
           static_cast<int32_t>(random.next() % static_cast<uint32_t>(model.config().vocab)));
   }
 
-  /// The tests that the settings ask for, with `depth` tokens in the cache.
-  std::vector<Row> run(int32_t depth) {
-    std::vector<Row> rows;
-    if (settings_.prompt > 0)
-      rows.push_back(measure("pp", settings_.prompt, depth, [this] {
-        session_.feed(std::span(tokens_).first(static_cast<size_t>(settings_.prompt)));
-      }));
-    std::vector<int32_t> out(static_cast<size_t>(settings_.tokens));
-    if (settings_.tokens > 0)
-      rows.push_back(measure("tg", settings_.tokens, depth,
-                             [this, &out] { session_.decode_greedy(tokens_[0], out); }));
-    return rows;
+  /// A prompt, with `depth` tokens in the cache.
+  Row prompt(int32_t depth) {
+    return measure({.kind = "pp", .count = settings_.prompt, .depth = depth},
+                   [this] { feed(0, settings_.prompt); });
+  }
+
+  /// Answers of `batch` sequences, a token of each in a run.
+  Row answer(int32_t depth, int32_t batch) {
+    return measure({.kind = "tg", .count = settings_.tokens, .depth = depth, .batch = batch},
+                   [this, batch] { decode(batch); });
   }
 
  private:
   template <typename Run>
-  Row measure(const char* kind, int32_t count, int32_t depth, const Run& run) {
-    Row row{.kind = kind, .count = count, .depth = depth, .threads = model_.threads()};
+  Row measure(Row row, const Run& run) {
+    row.threads = model_.threads();
     Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
+    while (sequences_ < row.batch) runner_.open(), ++sequences_;
     for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
-      go_to(depth);
+      for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
       const double start = seconds_now();
       run();
-      if (r >= 0) row.speeds.push_back(count / (seconds_now() - start));
+      if (r >= 0) row.speeds.push_back(row.count * row.batch / (seconds_now() - start));
       bar.show(r + 2, settings_.repetitions + 1);
     }
     return row;
   }
 
-  void go_to(int32_t depth) {
-    if (session_.position() >= depth) {
+  // The next `count` tokens of a sequence; those of others are different.
+  void feed(int32_t sequence, int32_t count) {
+    const int32_t end = runner_.position(sequence) + count;
+    for (int32_t at; (at = runner_.position(sequence)) < end;) {
+      const int32_t rows = std::min(end - at, model_.options().chunk);
+      const RunPart part = {
+          sequence,
+          std::span(tokens_).subspan(static_cast<size_t>(sequence + at), static_cast<size_t>(rows)),
+          at + rows == end ? 1 : 0};
+      runner_.run({&part, 1});
+    }
+  }
+
+  void decode(int32_t batch) {
+    std::vector<int32_t> next(tokens_.begin(), tokens_.begin() + batch);
+    std::vector<RunPart> parts;
+    for (int32_t i = 0; i < batch; ++i) parts.push_back({i, {&next[static_cast<size_t>(i)], 1}, 1});
+    for (int32_t step = 0; step < settings_.tokens; ++step) {
+      runner_.run(parts, true);
+      for (int32_t i = 0; i < batch; ++i) next[static_cast<size_t>(i)] = runner_.best(i);
+    }
+  }
+
+  void go_to(int32_t sequence, int32_t depth) {
+    if (runner_.position(sequence) >= depth) {
       try {
-        session_.rewind(depth);
+        runner_.rewind(sequence, depth);
         return;
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kInput) throw;  // a sliding window has moved on
       }
     }
-    session_.rewind(0);
-    session_.feed(std::span(tokens_).first(static_cast<size_t>(depth)));
+    runner_.rewind(sequence, 0);
+    feed(sequence, depth);
   }
 
   Model& model_;
   Settings settings_;
-  Session session_;
+  Runner runner_;
+  int32_t sequences_ = 0;  ///< that are open
   std::vector<int32_t> tokens_;
 };
 
@@ -117,6 +141,7 @@ Json to_json(const std::vector<Row>& rows, bool sweep) {
                  {"threads", row.threads}};
     if (sweep) {
       item["depth"] = row.depth;
+      item["batch"] = row.batch;
       item["ratio"] = row.ratio;
     }
     list.push_back(std::move(item));
@@ -135,14 +160,14 @@ void print(const std::vector<Row>& rows) {
 /// The tests one after the other: what changes within one stands together.
 void print_sweep(const std::vector<Row>& rows) {
   Output& out = standard_output();
-  out.line(fmt::format("{:<10}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
-                       "tok/s", "min", "max", "ratio"));
+  out.line(fmt::format("{:<10}{:>9}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
+                       "batch", "tok/s", "min", "max", "ratio"));
   for (const char* kind : {"pp", "tg"})
     for (const Row& row : rows)
       if (row.kind == kind)
-        out.line(fmt::format("{:<10}{:>9}{:>9}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.2f}",
+        out.line(fmt::format("{:<10}{:>9}{:>9}{:>9}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.2f}",
                              fmt::format("{}{}", row.kind, row.count), row.threads, row.depth,
-                             median(row.speeds), row.least(), row.most(), row.ratio));
+                             row.batch, median(row.speeds), row.least(), row.most(), row.ratio));
 }
 
 void print_model(Model& model, bool sweep) {
@@ -181,24 +206,33 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
 
 /// One "NAME" or "NAME=LIST".
 void read_sweep(const std::string& text, Sweep& sweep) {
+  struct Name {
+    const char* name;
+    std::vector<int32_t>& values;
+    int32_t least, most;
+    std::vector<int32_t> usual;
+  };
+  Name names[] = {{"threads", sweep.threads, 1, 1024, all_thread_counts()},
+                  {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
+                  {"batch", sweep.batches, 1, 512, {1, 2, 4, 8, 16}}};
   const size_t equals = text.find('=');
-  const std::string what = text.substr(0, equals);
-  const bool listed = equals != std::string::npos;
-  const std::string_view list = listed ? std::string_view(text).substr(equals + 1) : "";
-  if (what == "threads")
-    sweep.threads = listed ? parse_numbers(list, what, 1, 1024) : all_thread_counts();
-  else if (what == "depth")
-    sweep.depths =
-        listed ? parse_numbers(list, what, 0, 1 << 24) : std::vector<int32_t>{0, 512, 1024, 2048};
-  else
-    throw CLI::ValidationError("--sweep",
-                               fmt::format("'{}' is none of threads, depth", printable(text)));
+  for (Name& known : names) {
+    if (text.substr(0, equals) != known.name) continue;
+    known.values = equals == std::string::npos
+                       ? known.usual
+                       : parse_numbers(std::string_view(text).substr(equals + 1), known.name,
+                                       known.least, known.most);
+    return;
+  }
+  throw CLI::ValidationError("--sweep",
+                             fmt::format("'{}' is none of threads, depth, batch", printable(text)));
 }
 
 /// The model is loaded anew for each number of threads: its weights are placed for them.
 std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
   const auto depths = sweep.depths.empty() ? std::vector{settings.depth} : sweep.depths;
   const auto threads = sweep.threads.empty() ? std::vector{flags.threads} : sweep.threads;
+  const auto batches = sweep.batches.empty() ? std::vector{settings.batch} : sweep.batches;
   LoadOptions options;
   options.context =
       *std::max_element(depths.begin(), depths.end()) + std::max(settings.prompt, settings.tokens);
@@ -208,9 +242,12 @@ std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const 
     flags.threads = count;
     Model model = flags.load(options);
     if (!std::exchange(told, true)) print_model(model, sweep.wanted());
-    Bench bench(model, settings);
-    for (const int32_t depth : depths)
-      for (Row& row : bench.run(depth)) rows.push_back(std::move(row));
+    Bench bench(model, settings, *std::max_element(batches.begin(), batches.end()));
+    for (const int32_t depth : depths) {
+      if (settings.prompt > 0) rows.push_back(bench.prompt(depth));
+      if (settings.tokens > 0)
+        for (const int32_t batch : batches) rows.push_back(bench.answer(depth, batch));
+    }
   }
   compare_with_first(rows);
   return rows;
@@ -226,7 +263,7 @@ void bench_verb(std::vector<std::string> arguments) {
       "Measures tokens per second (the median run): pp, a prompt in one go; tg, one token "
       "after the other.\nEach test warms up once before it is measured.",
       "  veery bench model.gguf -p 512 -n 128 -r 5\n"
-      "  veery bench model.gguf --sweep threads --sweep depth=0,1024,4096");
+      "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
                        int least) {
     app.add_option(option, value, what)
@@ -239,20 +276,22 @@ void bench_verb(std::vector<std::string> arguments) {
   add("-n,--n-gen", settings.tokens, "Tokens of the answer; 0: no such test", 0);
   add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
   add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
+  add("-b,--batch", settings.batch, "Sequences that tg decodes together: their tokens are added up",
+      1);
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
   std::vector<std::string> sweeps;
   app.add_option("--sweep", sweeps,
                  "Repeat the tests for each of a list, with the ratio to the first:\n"
-                 "threads or depth, as NAME=LIST or as NAME with a list of its own;\n"
-                 "may be given for both")
+                 "threads, depth or batch, as NAME=LIST or as NAME with a usual list;\n"
+                 "may be given for each of them")
       ->type_name("NAME[=LIST]")
       ->take_all()
       ->allow_extra_args(false);
   flags.add_json(app,
                  "Print a JSON array: test, tokens_per_second, min, max, threads;\n"
-                 "with --sweep also depth, ratio");
+                 "with --sweep also depth, batch, ratio");
   app.read(std::move(arguments));
   if (settings.prompt == 0 && settings.tokens == 0)
     throw CLI::ValidationError("-p", "and -n are both 0: there is nothing to measure");

@@ -100,7 +100,7 @@ class Misuse(CliTest):
             (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
             (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
             (["plan", self.model, "--rows", "0"], "--rows"),
-            (["bench", self.model, "--sweep", "length"], "'length' is none of threads, depth"),
+            (["bench", self.model, "--sweep", "length"], "'length' is none of threads, depth, batch"),
             (["bench", self.model, "--sweep", "threads=1,0"], "'0' is no number from 1"),
             (["bench", self.model, "--sweep", "depth=1,,2"], "'' is no number from 0"),
         ]:
@@ -400,11 +400,19 @@ class Measures(CliTest):
             first = rows[0 if row["test"].startswith("pp") else 1]
             self.assertAlmostEqual(row["ratio"], row["tokens_per_second"] / first["tokens_per_second"])
         table = self.veery(*arguments).stdout.decode().splitlines()
-        self.assertEqual(table[1].split(), ["test", "threads", "depth", "tok/s", "min", "max", "ratio"])
+        self.assertEqual(table[1].split(), ["test", "threads", "depth", "batch", "tok/s", "min", "max", "ratio"])
         self.assertEqual([line.split()[:3] for line in table[2:]],
                          [[test, threads, depth] for test in ("pp8", "tg4") for threads in "21"
                           for depth in ("0", "20")])  # fmt: skip
         self.assertEqual(table[2].split()[-1], "1.00")
+
+    def test_bench_of_many_sequences(self):
+        rows = self.json("bench", self.model, "-p", 8, "-n", 4, "-r", 1, "-t", 1, "--sweep", "batch=1,3,8", "-d", 5)
+        self.assertEqual([row["test"] for row in rows],
+                         ["pp8 @ d5", "tg4 @ d5", "tg4 x 3 @ d5", "tg4 x 8 @ d5"])  # fmt: skip
+        self.assertEqual([row["batch"] for row in rows], [1, 1, 3, 8])
+        rows = self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "-t", 1, "--batch", 2)
+        self.assertEqual([row["test"] for row in rows], ["tg4 x 2"])
 
     def test_plan(self):
         fused = self.json("plan", self.model, "--rows", 1)
