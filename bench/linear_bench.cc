@@ -164,9 +164,12 @@ void pack(benchmark::State& state, DType type) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(source.size()));
 }
 
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                            DType::kF32,  DType::kF16,  DType::kBF16};
+constexpr DType kTypes[] = {
+    DType::kQ4_0,    DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,   DType::kQ8_0,
+    DType::kIQ4_NL,  DType::kMXFP4, DType::kNVFP4,   DType::kQ2_K,   DType::kQ3_K,
+    DType::kQ4_K,    DType::kQ5_K,  DType::kQ6_K,    DType::kQ8_K,   DType::kIQ4_XS,
+    DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ1_S,
+    DType::kIQ1_M,   DType::kTQ1_0, DType::kF32,     DType::kF16,    DType::kBF16};
 
 // Called before main.
 const int kRegistered = [] {

@@ -49,11 +49,12 @@ constexpr CodeBook code_book(DType type) {
 inline float half_e8m0_to_f32(uint8_t e) {
   return float_of_bits(e < 2 ? 0x00200000U << e : (e - 1U) << 23);
 }
+/// Half of what lifts the exponent of an E4M3 at the place of an f32's to where it belongs.
+inline constexpr float kHalfE4M3 = 0x1p119F;
 /// Half an unsigned float with 4 bits of exponent (bias 7) and 3 of fraction. 0x7F counts as 0, the
 /// top bit is ignored elsewhere.
 inline float half_e4m3_to_f32(uint8_t x) {
-  constexpr float k2To119 = 6.64613998e35F;
-  return x == 0x7F ? 0.0F : float_of_bits((x & 0x7FU) << 20) * k2To119;
+  return x == 0x7F ? 0.0F : float_of_bits((x & 0x7FU) << 20) * kHalfE4M3;
 }
 
 /// A block of 256 with a code book taken apart: scales for 16, values instead of codes.

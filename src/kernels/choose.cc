@@ -1,3 +1,6 @@
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <hwy/targets.h>
 
 #include <string>
@@ -28,10 +31,21 @@ constexpr KernelRows (*kFamilies[])() = {
     reference_cross_entropy,
 };
 
-// AVX-512 kernels without integer dot products serve both AVX-512 targets.
+// Kernels without integer dot products serve the targets with and without them.
 bool runs_on(Target compiled, Target machine) {
   return compiled == machine || compiled == Target::kReference ||
+         (compiled == Target::kAvx2 && machine == Target::kAvxVnni) ||
          (compiled == Target::kAvx512 && machine == Target::kAvx512Vnni);
+}
+
+// Bit 4 of EAX of CPUID leaf 7, sub-leaf 1 (Intel SDM volume 2A).
+bool has_avx_vnni() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+#else
+  return false;
+#endif
 }
 
 std::string describe(const Dispatch& d) {
@@ -56,6 +70,7 @@ std::string_view name(Target target) {
   switch (target) {
     case Target::kReference: return "reference";
     case Target::kAvx2: return "avx2";
+    case Target::kAvxVnni: return "avx_vnni";
     case Target::kAvx512: return "avx512";
     case Target::kAvx512Vnni: return "avx512_vnni";
   }
@@ -67,6 +82,7 @@ std::vector<Target> supported_targets() {
   std::vector<Target> targets;
   if ((has & HWY_AVX3_DL) != 0) targets.push_back(Target::kAvx512Vnni);
   if ((has & HWY_AVX3) != 0) targets.push_back(Target::kAvx512);
+  if ((has & HWY_AVX2) != 0 && has_avx_vnni()) targets.push_back(Target::kAvxVnni);
   if ((has & HWY_AVX2) != 0) targets.push_back(Target::kAvx2);
   targets.push_back(Target::kReference);
   return targets;

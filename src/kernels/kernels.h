@@ -8,7 +8,8 @@
 namespace veery {
 
 /// Instruction sets that kernels are compiled for. kReference: the plain C++ of kernels/reference.
-enum class Target : uint8_t { kReference, kAvx2, kAvx512, kAvx512Vnni };
+/// kAvxVnni: AVX2 with AVX-VNNI, whose dot products of bytes are those of AVX-512 VNNI.
+enum class Target : uint8_t { kReference, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni };
 
 std::string_view name(Target target);
 /// What this machine can run, best first; kReference is always last.

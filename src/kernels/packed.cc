@@ -1,29 +1,20 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "dtype/code_books.h"
 #include "dtype/decode.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/kernels.h"
+#include "kernels/packed_codes.h"
 
 namespace veery {
 namespace {
 
 using Bytes = uint8_t;
 
-// Dword j of each of the 16 rows to out[j][n], and back for one row.
-void interleave(const Bytes* const* rows, int dwords, Bytes* out) {
-  for (int j = 0; j < dwords; ++j)
-    for (int n = 0; n < kLanes; ++n) std::memcpy(out + (j * kLanes + n) * 4, rows[n] + 4 * j, 4);
-}
-void take_lane(const Bytes* packed, int lane, int dwords, Bytes* out) {
-  for (int j = 0; j < dwords; ++j) std::memcpy(out + 4 * j, packed + (j * kLanes + lane) * 4, 4);
-}
-
 // One row of a unit, its fields in the order in which the unit holds them, each of whole dwords.
-// `halves` are the f16 after them.
 struct Record {
   Bytes fields[256] = {};
-  uint16_t halves[2] = {};
 };
 
 // Bits 4 j + i of a dword to bit j of byte i. The same twice is the identity on a 4 x 8 bit matrix
@@ -64,10 +55,7 @@ void join_strips(const Bytes* in, Bytes* bits) {
     bits[i + 16] = static_cast<Bytes>(in[i] >> 4 | (in[16 + i] >> 4) << 4);
   }
 }
-// Scale of sub-block 8 h + 2 s + t (of 16 elements) is byte [h][t][s].
-int scale_slot(int sub) { return sub / 8 * 8 + sub % 2 * 4 + sub % 8 / 2; }
-
-// For each block type: its record, and back. kFields: bytes of fields; kHalves: f16 after them.
+// For each block type: its record, and back. kFields: bytes of fields.
 template <typename Block>
 struct Packing;
 
@@ -78,13 +66,13 @@ struct NibblePacking {
   static void from(const Record& r, Block& b) { std::memcpy(b.qs, r.fields, 16); }
 };
 template <>
-struct Packing<BlockQ4_0> : NibblePacking<BlockQ4_0> {
-  static constexpr int kHalves = 1;
-};
+struct Packing<BlockQ4_0> : NibblePacking<BlockQ4_0> {};
 template <>
-struct Packing<BlockQ4_1> : NibblePacking<BlockQ4_1> {
-  static constexpr int kHalves = 2;
-};
+struct Packing<BlockQ4_1> : NibblePacking<BlockQ4_1> {};
+template <>
+struct Packing<BlockIQ4_NL> : NibblePacking<BlockIQ4_NL> {};
+template <>
+struct Packing<BlockMXFP4> : NibblePacking<BlockMXFP4> {};
 template <typename Block>
 struct FiveBitPacking {
   static constexpr int kFields = 20;
@@ -104,17 +92,12 @@ struct FiveBitPacking {
   }
 };
 template <>
-struct Packing<BlockQ5_0> : FiveBitPacking<BlockQ5_0> {
-  static constexpr int kHalves = 1;
-};
+struct Packing<BlockQ5_0> : FiveBitPacking<BlockQ5_0> {};
 template <>
-struct Packing<BlockQ5_1> : FiveBitPacking<BlockQ5_1> {
-  static constexpr int kHalves = 2;
-};
+struct Packing<BlockQ5_1> : FiveBitPacking<BlockQ5_1> {};
 template <>
 struct Packing<BlockQ8_0> {
   static constexpr int kFields = 32;
-  static constexpr int kHalves = 1;
   static void to(const BlockQ8_0& b, Record& r) {
     for (int i = 0; i < 32; ++i) r.fields[i] = static_cast<Bytes>(b.qs[i] ^ 0x80);
   }
@@ -123,9 +106,18 @@ struct Packing<BlockQ8_0> {
   }
 };
 template <>
+struct Packing<BlockQ8_K> {
+  static constexpr int kFields = 256;
+  static void to(const BlockQ8_K& b, Record& r) {
+    for (int i = 0; i < 256; ++i) r.fields[i] = static_cast<Bytes>(b.qs[i] ^ 0x80);
+  }
+  static void from(const Record& r, BlockQ8_K& b) {
+    for (int i = 0; i < 256; ++i) b.qs[i] = static_cast<int8_t>(r.fields[i] ^ 0x80);
+  }
+};
+template <>
 struct Packing<BlockQ2_K> {
   static constexpr int kFields = 80;
-  static constexpr int kHalves = 2;
   static void to(const BlockQ2_K& b, Record& r) {
     std::memcpy(r.fields, b.qs, 64);
     for (int i = 0; i < 16; ++i) r.fields[64 + scale_slot(i)] = b.scales[i];
@@ -138,7 +130,6 @@ struct Packing<BlockQ2_K> {
 template <>
 struct Packing<BlockQ3_K> {
   static constexpr int kFields = 112;
-  static constexpr int kHalves = 1;
   static void to(const BlockQ3_K& b, Record& r) {
     std::memcpy(r.fields, b.qs, 64);
     split_strips(b.hmask, r.fields + 64);
@@ -169,7 +160,6 @@ inline void scales_from(const Bytes* scales, const Bytes* mins, Bytes* packed) {
 template <>
 struct Packing<BlockQ4_K> {
   static constexpr int kFields = 144;
-  static constexpr int kHalves = 2;
   static void to(const BlockQ4_K& b, Record& r) {
     std::memcpy(r.fields, b.qs, 128);
     scales_to(b.scales, r.fields + 128, r.fields + 136);
@@ -182,7 +172,6 @@ struct Packing<BlockQ4_K> {
 template <>
 struct Packing<BlockQ5_K> {
   static constexpr int kFields = 176;
-  static constexpr int kHalves = 2;
   static void to(const BlockQ5_K& b, Record& r) {
     std::memcpy(r.fields, b.qs, 128);
     split_strips(b.qh, r.fields + 128);
@@ -197,7 +186,6 @@ struct Packing<BlockQ5_K> {
 template <>
 struct Packing<BlockQ6_K> {
   static constexpr int kFields = 208;
-  static constexpr int kHalves = 1;
   static void to(const BlockQ6_K& b, Record& r) {
     std::memcpy(r.fields, b.ql, 128);
     std::memcpy(r.fields + 128, b.qh, 64);
@@ -210,15 +198,28 @@ struct Packing<BlockQ6_K> {
   }
 };
 
-// The f16 of a block: d, then the one for the minimum.
-template <typename Block>
-uint16_t* second_half(Block& b) {
-  if constexpr (requires { b.m; })
-    return &b.m;
-  else if constexpr (requires { b.dmin; })
-    return &b.dmin;
+// What follows the fields, all rows of each: f16 d and the f16 of the minimum, the f32
+// of Q8_K, the byte of MXFP4.
+template <typename Block, typename Fn>
+constexpr int each_tail(Block& b, Fn fn) {
+  int at = 0;
+  const auto part = [&](auto& value) {
+    fn(at * kLanes, &value, sizeof value);
+    at += static_cast<int>(sizeof value);
+  };
+  if constexpr (requires { b.e; })
+    part(b.e);
   else
-    return nullptr;
+    part(b.d);
+  if constexpr (requires { b.m; }) part(b.m);
+  if constexpr (requires { b.dmin; }) part(b.dmin);
+  return at;
+}
+
+template <typename Block>
+constexpr int unit_bytes() {
+  Block b = {};
+  return (Packing<Block>::kFields + each_tail(b, [](int, const void*, size_t) {})) * kLanes;
 }
 
 template <typename Block>
@@ -234,8 +235,9 @@ void pack_unit(const Block* const* blocks, Bytes* out) {
   out += P::kFields * kLanes;
   for (int n = 0; n < kLanes; ++n) {
     Block b = *blocks[n];
-    std::memcpy(out + 2 * n, &b.d, 2);
-    if (P::kHalves == 2) std::memcpy(out + 2 * (kLanes + n), second_half(b), 2);
+    each_tail(b, [&](int at, const void* value, size_t bytes) {
+      std::memcpy(out + at + static_cast<size_t>(n) * bytes, value, bytes);
+    });
   }
 }
 
@@ -251,7 +253,7 @@ void pack_panel(const std::byte* source, int64_t rows, int64_t cols, int64_t pan
       row[n] = r < rows ? reinterpret_cast<const Block*>(source) + r * blocks + b : &kZero;
     }
     pack_unit(row, out);
-    out += (Packing<Block>::kFields + 2 * Packing<Block>::kHalves) * kLanes;
+    out += unit_bytes<Block>();
   }
 }
 
@@ -264,10 +266,11 @@ void decode_panel_row(const Bytes* panel, int lane, int64_t cols, float* out) {
     Block b;
     take_lane(panel, lane, P::kFields / 4, record.fields);
     P::from(record, b);
-    panel += P::kFields * kLanes;
-    std::memcpy(&b.d, panel + 2 * lane, 2);
-    if (P::kHalves == 2) std::memcpy(second_half(b), panel + 2 * (kLanes + lane), 2);
-    panel += 2 * P::kHalves * kLanes;
+    const Bytes* tail = panel + P::kFields * kLanes;
+    each_tail(b, [&](int at, void* value, size_t bytes) {
+      std::memcpy(value, tail + at + static_cast<size_t>(lane) * bytes, bytes);
+    });
+    panel += unit_bytes<Block>();
     decode_block(b, out + k);
   }
 }
@@ -309,6 +312,9 @@ void with_block(DType type, Fn fn) {
     case DType::kQ4_K: return fn(static_cast<BlockQ4_K*>(nullptr));
     case DType::kQ5_K: return fn(static_cast<BlockQ5_K*>(nullptr));
     case DType::kQ6_K: return fn(static_cast<BlockQ6_K*>(nullptr));
+    case DType::kQ8_K: return fn(static_cast<BlockQ8_K*>(nullptr));
+    case DType::kIQ4_NL: return fn(static_cast<BlockIQ4_NL*>(nullptr));
+    case DType::kMXFP4: return fn(static_cast<BlockMXFP4*>(nullptr));
     default: throw Error(ErrorKind::kBug, "{} weights have no panel layout", info(type).name);
   }
 }
@@ -322,6 +328,8 @@ void decode_packed(const Operand& w, int64_t row, float* out) {
     case DType::kF16: return decode_float_row<uint16_t>(panel, lane, w.cols, f16_to_f32, out);
     case DType::kBF16: return decode_float_row<uint16_t>(panel, lane, w.cols, bf16_to_f32, out);
     default:
+      if (w.dtype == DType::kNVFP4) return decode_nvfp4_row(panel, lane, w.cols, out);
+      if (is_coded(w.dtype)) return decode_coded_row(w.dtype, panel, lane, w.cols, out);
       with_block(w.dtype, [&](auto* block) {
         decode_panel_row<std::remove_pointer_t<decltype(block)>>(panel, lane, w.cols, out);
       });
@@ -355,6 +363,10 @@ void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols
       pack_float_panel<uint32_t>(source, rows, cols, p, out);
     else if (type == DType::kF16 || type == DType::kBF16)
       pack_float_panel<uint16_t>(source, rows, cols, p, out);
+    else if (type == DType::kNVFP4)
+      pack_nvfp4_panel(source, {rows, cols, p}, out);
+    else if (is_coded(type))
+      pack_coded_panel(type, source, {rows, cols, p}, out);
     else
       with_block(type, [&](auto* block) {
         pack_panel<std::remove_pointer_t<decltype(block)>>(source, rows, cols, p, out);

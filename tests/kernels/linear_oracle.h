@@ -7,12 +7,22 @@
 #include <random>
 #include <vector>
 
+#include "dtype/code_books.h"
 #include "dtype/decode.h"
 #include "dtype/dtype.h"
+#include "kernels/kernels.h"
 
 namespace veery::testing {
 
 using Bytes = std::vector<std::byte>;
+
+/// All types that have a panel layout.
+inline std::vector<DType> packed_types() {
+  std::vector<DType> types;
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i)
+    if (can_pack(static_cast<DType>(i))) types.push_back(static_cast<DType>(i));
+  return types;
+}
 
 /// Random bytes for the integers, scales of about 1/100 for the f16.
 inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed) {
@@ -44,6 +54,25 @@ inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed
     case DType::kQ2_K: half_at(offsetof(BlockQ2_K, d)), half_at(offsetof(BlockQ2_K, dmin)); break;
     case DType::kQ3_K: half_at(offsetof(BlockQ3_K, d)); break;
     case DType::kQ6_K: half_at(offsetof(BlockQ6_K, d)); break;
+    case DType::kTQ1_0: half_at(offsetof(BlockTQ1_0, d)); break;
+    case DType::kTQ2_0: half_at(offsetof(BlockTQ2_0, d)); break;
+    case DType::kQ8_K:
+      for (size_t b = 0; b < bytes.size(); b += sizeof(BlockQ8_K)) {
+        const float d = uniform(rng) * 0.01F;
+        std::memcpy(p + b, &d, 4);
+      }
+      break;
+    case DType::kIQ1_M:  // the scale's upper 8 bits: 2^-8 and more, either sign
+      for (size_t b = 0; b < bytes.size(); b += sizeof(BlockIQ1_M)) {
+        uint8_t* scales = p + b + offsetof(BlockIQ1_M, scales);
+        scales[7] = static_cast<uint8_t>((scales[7] & 0x8F) | 0x20);
+      }
+      break;
+    case DType::kMXFP4:  // up to 2^-7; in the first blocks also the least that there is
+      for (size_t b = 0; b < bytes.size(); b += sizeof(BlockMXFP4))
+        p[b] = b < 20 * sizeof(BlockMXFP4) ? p[b] % 4 : static_cast<uint8_t>(110 + p[b] % 12);
+      break;
+    case DType::kNVFP4: break;
     default: half_at(0);
   }
   return bytes;
@@ -112,7 +141,13 @@ inline float dot_block(const uint8_t* codes, int offset, const int* q, int n) {
 /// The bytes of a block of 32 and what is to be taken from each.
 template <typename Block>
 int codes_of(const Block& block, uint8_t* codes) {
-  if constexpr (std::is_same_v<Block, BlockQ8_0>) {
+  if constexpr (std::is_same_v<Block, BlockIQ4_NL> || std::is_same_v<Block, BlockMXFP4>) {
+    const CodeBook book =
+        code_book(std::is_same_v<Block, BlockMXFP4> ? DType::kMXFP4 : DType::kIQ4_NL);
+    unpack_nibbles(block.qs, codes);
+    for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(book.values[codes[i]] + 128);
+    return 128;
+  } else if constexpr (std::is_same_v<Block, BlockQ8_0>) {
     for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(block.qs[i] + 128);
     return 128;
   } else if constexpr (requires { block.qh; }) {
@@ -124,6 +159,16 @@ int codes_of(const Block& block, uint8_t* codes) {
     return requires { block.m; }
     ? 0 : 8;
   }
+}
+
+template <typename Block>
+float scale_of(const Block& block) {
+  if constexpr (requires { block.e; })
+    return half_e8m0_to_f32(block.e);
+  else if constexpr (std::is_same_v<Block, BlockQ8_K>)
+    return block.d;
+  else
+    return f16_to_f32(block.d);
 }
 
 /// Blocks of 32: D and M of one row.
@@ -152,14 +197,13 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
       }
       m = std::fma(f16_to_f32(block.m), moment, m);
     }
-    d = std::fma(f16_to_f32(block.d) * x.scale[b], dot_block(codes, offset, q, 32), d);
+    d = std::fma(scale_of(block) * x.scale[b], dot_block(codes, offset, q, 32), d);
   }
   for (size_t b = 0; b < x.scale.size(); ++b) {
     if (!(x.finer[b] > 0)) continue;
     const Block block = block_at(b);
     const int offset = codes_of(block, codes);
-    d = std::fma(f16_to_f32(block.d) * x.finer[b], dot_block(codes, offset, &x.rest[32 * b], 32),
-                 d);
+    d = std::fma(scale_of(block) * x.finer[b], dot_block(codes, offset, &x.rest[32 * b], 32), d);
   }
   return mins ? d + m : d;
 }
@@ -180,13 +224,52 @@ float super_blocks(const std::byte* row, const QuantisedRow& x, Code code, Scale
       t += scale(block, i) * code(block, i) * x.q[256 * b + static_cast<size_t>(i)];
       z += min(block, i) * x.q[256 * b + static_cast<size_t>(i)];
     }
-    d = std::fma(f16_to_f32(block.d) * x.scale[b], static_cast<float>(t), d);
+    d = std::fma(scale_of(block) * x.scale[b], static_cast<float>(t), d);
     if constexpr (requires { block.dmin; }) {
       mins = true;
       m = std::fma(f16_to_f32(block.dmin) * x.scale[b], static_cast<float>(z), m);
     }
   }
   return mins ? d - m : d;
+}
+
+/// Types with a code book: as K types without minima.
+template <typename Block>
+float coded_blocks(DType type, const std::byte* row, const QuantisedRow& x) {
+  float d = 0;
+  for (size_t b = 0; b < x.scale.size(); ++b) {
+    Block block;
+    CodedBlock coded;
+    std::memcpy(&block, row + b * sizeof block, sizeof block);
+    take_apart(block, coded);
+    int t = 0;
+    for (int i = 0; i < 256; ++i)
+      t += coded.scales[i / 16] * coded.values[i] * x.q[256 * b + static_cast<size_t>(i)];
+    d = std::fma(f16_to_f32(coded.d) * code_book(type).factor * x.scale[b], static_cast<float>(t),
+                 d);
+  }
+  return d;
+}
+
+/// NVFP4: a chain over halves of blocks of 32; after all of them, what loud blocks left over.
+inline float nvfp4_blocks(const std::byte* row, const QuantisedRow& x) {
+  float d = 0;
+  const auto add = [&](const std::vector<int>& q, size_t half, float scale) {
+    BlockNVFP4 block;
+    float decoded[64];
+    std::memcpy(&block, row + half / 4 * sizeof block, sizeof block);
+    const float own = half_e4m3_to_f32(block.d[half % 4]);
+    std::fill(std::begin(block.d), std::end(block.d), uint8_t{0x40});  // 2, and its half is 1
+    decode_block(block, decoded);
+    int sum = 0;
+    for (size_t i = 0; i < 16; ++i)
+      sum += static_cast<int>(decoded[half % 4 * 16 + i]) * q[16 * half + i];
+    d = std::fma(own * scale, static_cast<float>(sum), d);
+  };
+  for (size_t half = 0; half < 2 * x.scale.size(); ++half) add(x.q, half, x.scale[half / 2]);
+  for (size_t half = 0; half < 2 * x.scale.size(); ++half)
+    if (x.finer[half / 2] > 0) add(x.rest, half, x.finer[half / 2]);
+  return d;
 }
 
 inline int six_bit(const uint8_t* packed, int j, bool min) {
@@ -218,6 +301,23 @@ inline float contract(DType type, const std::byte* row, const std::vector<float>
     case DType::kQ5_0: return small_blocks<BlockQ5_0>(row, q);
     case DType::kQ5_1: return small_blocks<BlockQ5_1>(row, q);
     case DType::kQ8_0: return small_blocks<BlockQ8_0>(row, q);
+    case DType::kIQ4_NL: return small_blocks<BlockIQ4_NL>(row, q);
+    case DType::kMXFP4: return small_blocks<BlockMXFP4>(row, q);
+    case DType::kNVFP4: return nvfp4_blocks(row, q);
+    case DType::kIQ4_XS: return coded_blocks<BlockIQ4_XS>(type, row, q);
+    case DType::kIQ3_XXS: return coded_blocks<BlockIQ3_XXS>(type, row, q);
+    case DType::kIQ3_S: return coded_blocks<BlockIQ3_S>(type, row, q);
+    case DType::kIQ2_XXS: return coded_blocks<BlockIQ2_XXS>(type, row, q);
+    case DType::kIQ2_XS: return coded_blocks<BlockIQ2_XS>(type, row, q);
+    case DType::kIQ2_S: return coded_blocks<BlockIQ2_S>(type, row, q);
+    case DType::kIQ1_S: return coded_blocks<BlockIQ1_S>(type, row, q);
+    case DType::kIQ1_M: return coded_blocks<BlockIQ1_M>(type, row, q);
+    case DType::kTQ1_0: return coded_blocks<BlockTQ1_0>(type, row, q);
+    case DType::kTQ2_0: return coded_blocks<BlockTQ2_0>(type, row, q);
+    case DType::kQ8_K:
+      return super_blocks<BlockQ8_K>(
+          row, q, [](const auto& b, int i) { return int{b.qs[i]}; },
+          [](const auto&, int) { return 1; }, none);
     case DType::kQ4_K: return super_blocks<BlockQ4_K>(row, q, code_q4_k, scale6, min6);
     case DType::kQ5_K: return super_blocks<BlockQ5_K>(row, q, code_q5_k, scale6, min6);
     case DType::kQ2_K:

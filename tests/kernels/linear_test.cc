@@ -18,9 +18,6 @@ using testing::Problem;
 using testing::same_bits;
 
 constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16};
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                            DType::kF32,  DType::kF16,  DType::kBF16};
 
 void expect_contract(const std::vector<DType>& types, const std::vector<int64_t>& heights,
                      int64_t cols, int64_t rows, Options options = {}) {
@@ -37,27 +34,31 @@ void expect_contract(const std::vector<DType>& types, const std::vector<int64_t>
 
 int64_t narrow(DType type) { return info(type).block == 256 ? 256 : 64; }
 
-TEST(Linear, ContractHoldsForEveryTypeTargetAndNumberOfRows) {
-  for (const DType type : kTypes)
-    for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33})
-      expect_contract({type}, {35}, narrow(type) * 3, rows);
+class LinearOfType : public ::testing::TestWithParam<DType> {};
+
+TEST_P(LinearOfType, ContractHoldsForEveryTargetAndNumberOfRows) {
+  for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33})
+    expect_contract({GetParam()}, {35}, narrow(GetParam()) * 3, rows);
 }
 
-TEST(Linear, ContractHoldsForOddShapes) {
-  for (const DType type : kTypes) {
-    const int64_t block = info(type).block;
-    for (const int64_t height : {1, 15, 16, 17, 100})
-      for (const int64_t cols : {block, 3 * block, block == 32 ? 1056 : 2 * block})
-        expect_contract({type}, {height}, cols, height % 2 == 0 ? 6 : 1);
-  }
+TEST_P(LinearOfType, ContractHoldsForOddShapes) {
+  const int64_t block = info(GetParam()).block;
+  for (const int64_t height : {1, 15, 16, 17, 100})
+    for (const int64_t cols : {block, 3 * block, block == 32 ? 1056 : 2 * block})
+      expect_contract({GetParam()}, {height}, cols, height % 2 == 0 ? 6 : 1);
+}
+
+TEST_P(LinearOfType, ExactIsTheFloatProductOfDecodedWeights) {
+  for (const int64_t rows : {1, 3, 11})
+    expect_contract({GetParam()}, {19}, narrow(GetParam()) * 2, rows, {.exact = true});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LinearOfType, ::testing::ValuesIn(testing::packed_types()),
+                         [](const auto& at) { return std::string(veery::info(at.param).name); });
+
+TEST(Linear, ContractHoldsForOddWidthsOfFloats) {
   for (const DType type : kFloats)
     for (const int64_t cols : {1, 15, 33}) expect_contract({type}, {20}, cols, 3);
-}
-
-TEST(Linear, ExactIsTheFloatProductOfDecodedWeights) {
-  for (const DType type : kTypes)
-    for (const int64_t rows : {1, 3, 11})
-      expect_contract({type}, {19}, narrow(type) * 2, rows, {.exact = true});
 }
 
 TEST(Linear, WeightsOfDifferentTypesLieSideBySide) {

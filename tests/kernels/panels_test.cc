@@ -6,12 +6,8 @@
 namespace veery {
 namespace {
 
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                            DType::kF32,  DType::kF16,  DType::kBF16};
-
 TEST(Panels, RowsDecodeAsTheFileDoes) {
-  for (const DType type : kTypes)
+  for (const DType type : testing::packed_types())
     for (const int64_t rows : {1, 15, 16, 17, 40}) {
       const int64_t cols = info(type).block == 1 ? 37 : info(type).block * 3;
       const auto source = testing::random_weight(type, rows, cols, 7);

@@ -14,19 +14,20 @@
 #define HWY_WANT_AVX3_DL
 #endif
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#define HWY_DISABLED_TARGETS HWY_SSSE3
 #endif
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
 
 // The copy of `symbol` for a veery::Target. The copy for the build's own baseline is plain C++ and
-// serves kReference.
+// serves kReference; N_SSE4 has AVX-VNNI (simd-inl.h).
 #ifndef VEERY_FOR_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_FOR_TARGET(target, symbol)                        \
   ((target) == ::veery::Target::kAvx512Vnni ? N_AVX3_DL::symbol \
    : (target) == ::veery::Target::kAvx512   ? N_AVX3::symbol    \
+   : (target) == ::veery::Target::kAvxVnni  ? N_SSE4::symbol    \
    : (target) == ::veery::Target::kAvx2     ? N_AVX2::symbol    \
                                             : HWY_NAMESPACE::symbol)
 #else

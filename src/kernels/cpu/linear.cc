@@ -26,6 +26,8 @@ constexpr Target kTarget = Target::kAvx512Vnni;
 constexpr Target kTarget = Target::kAvx512;
 #elif HWY_TARGET == HWY_AVX2
 constexpr Target kTarget = Target::kAvx2;
+#elif HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
+constexpr Target kTarget = Target::kAvxVnni;
 #else
 constexpr Target kTarget = Target::kReference;
 #endif

@@ -12,13 +12,18 @@ namespace veery {
 /// magnitude / 127, to nearest even; with K types for 256 columns, and doubled 0 to 3 times for
 /// each 32 of them, as often as their own largest magnitude needs) and b the blocks in order, all
 /// in f32:
-///   blocks of 32   D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
+///   blocks of 32   (Q4_0 to Q8_0, IQ4_NL, MXFP4; d of MXFP4 is half its scale)
+///                  D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
 ///                  where a block is over 4 times louder than the mean of its row's blocks, what
 ///                  its qa leave over is quantised again, in steps of sa / 254: after all blocks D
 ///                  = fma(d sa / 254, float(sum qw qrest), D), and sa / 254 float(sum qrest) is
 ///                  added to the second factor of M
+///                  NVFP4 has a scale for each half of a block: D = fma of the first half, then of
+///                  the second; after all blocks the rest of each loud block likewise
 ///   K types        t = sum scale (sum qw qa), z = sum min (sum qa) over the sub-blocks, integers;
 ///                  D = fma(d sa, float(t), D), M = fma(dmin sa, float(z), M), y = D - M
+///                  IQ, TQ and Q8_K: the same without minima; qw are the values of the code book, d
+///                  includes its factor (dtype/code_books.h), scale is 1 where there is none
 ///   F32, F16, BF16, and quantised types with choice.exact (decoded as dtype/decode.h):
 ///                  y = fma(x[k], w[k], y), k in order
 /// then y + bias, the gate's activation, + residual.

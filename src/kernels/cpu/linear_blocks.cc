@@ -1,4 +1,4 @@
-// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0. Contract: linear.h.
+// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4. Contract: linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_blocks.cc"
 #include "kernels/cpu/foreach_target.h"
@@ -10,24 +10,24 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <bool kWide>
-HWY_INLINE I32 dot(I32 acc, I32 u, I32 s) {
-  if constexpr (kWide)
-    return dot4_wide(acc, u, s);
+// What the sum of the products of a block starts from.
+template <int kOffset, int kStart>
+HWY_INLINE I32 start_of(const ActivationGroup& g, int64_t at, int64_t all) {
+  if constexpr (kDotTakesOff<kOffset>)
+    return zero_int();
   else
-    return dot4(acc, u, s);
+    return set(g.start[kStart * all + at]);
 }
 
 // Adds what the loud blocks of row r left over to D. vector(b, j) is vector j of block b as bytes.
-template <int kOffset, typename Vector, typename ScaleOf>
+template <int kOffset, typename Vector, typename Scale>
 HWY_INLINE F32 add_rest(F32 d, const ActivationGroup& g, int rows, int r, Vector vector,
-                        ScaleOf scale) {
+                        Scale scale) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
     const LoudBlock& loud = g.loud[e * rows + r];
-    I32 c = set(-kOffset * loud.sum);
-    unroll<8>([&](auto j) {
-      c = dot<kOffset == 128>(c, vector(loud.block, j), quad(loud.rest + 4 * j()));
-    });
+    I32 c = kDotTakesOff<kOffset> ? zero_int() : set(-kOffset * loud.sum);
+    unroll<8>(
+        [&](auto j) { c = dot<kOffset>(c, vector(loud.block, j), quad(loud.rest + 4 * j())); });
     d = fma(mul(scale(loud.block), set(loud.scale)), to_float(c), d);
   }
   return d;
@@ -45,19 +45,18 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
   for (int64_t b = 0; b < blocks; ++b, w += kUnit) {
     if (ahead != 0) prefetch(w, ahead, kUnit);
     I32 c[R];
-    for (int r = 0; r < R; ++r)
-      c[r] = T::kStart < 0 ? zero_int() : set(g.start[(T::kStart * blocks + b) * R + r]);
+    for (int r = 0; r < R; ++r) c[r] = start_of<T::kOffset, T::kStart>(g, b * R + r, blocks * R);
     const int8_t* q = g.quads + b * 32 * R;
     unroll<4>([&](auto j) {
       I32 low;
       I32 high;
       T::template vectors<j()>(w, low, high);
       for (int r = 0; r < R; ++r) {
-        c[r] = dot<T::kOffset == 128>(c[r], low, quad(q + (j() * R + r) * 4));
-        c[r] = dot<T::kOffset == 128>(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
+        c[r] = dot<T::kOffset>(c[r], low, quad(q + (j() * R + r) * 4));
+        c[r] = dot<T::kOffset>(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
       }
     });
-    const F32 scale = load_f16(w + T::kScale);
+    const F32 scale = scale_of<T>(w);
     for (int r = 0; r < R; ++r)
       d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
     if constexpr (T::kMin != 0) {
@@ -72,9 +71,9 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
     T::template vectors<j() % 4>(first + b * kUnit, low, high);
     return j() < 4 ? low : high;
   };
-  const auto scale_of = [&](int64_t b) { return load_f16(first + b * kUnit + T::kScale); };
+  const auto scale = [&](int64_t b) { return scale_of<T>(first + b * kUnit); };
   for (int r = 0; r < R; ++r) {
-    d[r] = add_rest<T::kOffset>(d[r], g, R, r, vector, scale_of);
+    d[r] = add_rest<T::kOffset>(d[r], g, R, r, vector, scale);
     store(y + 16 * r, T::kMin != 0 ? add(d[r], m[r]) : d[r]);
   }
 }
@@ -100,7 +99,7 @@ void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
       store_int(out + 64 * j(), low);
       store_int(out + 64 * (j() + 4), high);
     });
-    store(reinterpret_cast<float*>(out + 512), load_f16(w + T::kScale));
+    store(reinterpret_cast<float*>(out + 512), scale_of<T>(w));
     if constexpr (T::kMin != 0) store(reinterpret_cast<float*>(out + 576), load_f16(w + T::kMin));
     w += panel_format(T::kType).unit;
     out += kExpanded<T::kMin != 0>;
@@ -129,7 +128,7 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
   for (int64_t b = 0; b < blocks; ++b) {
     I32 c[P][R];
     for (int r = 0; r < R; ++r) {
-      const I32 start = kStart < 0 ? zero_int() : set(g.start[(kStart * blocks + b) * R + r]);
+      const I32 start = start_of<kOffset, kStart>(g, b * R + r, blocks * R);
       for (int p = 0; p < P; ++p) c[p][r] = start;
     }
     const int8_t* q = g.quads + b * 32 * R;
@@ -138,7 +137,7 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
       for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * kUnit + 64 * j());
       for (int r = 0; r < R; ++r) {
         const I32 x = quad(q + (j() * R + r) * 4);
-        for (int p = 0; p < P; ++p) c[p][r] = dot<kOffset == 128>(c[p][r], v[p], x);
+        for (int p = 0; p < P; ++p) c[p][r] = dot<kOffset>(c[p][r], v[p], x);
       }
     });
     for (int p = 0; p < P; ++p) {
@@ -155,11 +154,11 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
     const auto vector = [&](int64_t b, auto j) {
       return load_int(panel[p] + b * kUnit + 64 * j());
     };
-    const auto scale_of = [&](int64_t b) {
+    const auto scale = [&](int64_t b) {
       return load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
     };
     for (int r = 0; r < R; ++r) {
-      const F32 v = add_rest<kOffset>(load(d + (p * R + r) * 16), g, R, r, vector, scale_of);
+      const F32 v = add_rest<kOffset>(load(d + (p * R + r) * 16), g, R, r, vector, scale);
       store(out + 16 * r, kMin ? add(v, load(out + 16 * r)) : v);
     }
   }
@@ -186,6 +185,7 @@ constexpr PanelKernels kernels() {
   k.direct[0] = direct<T, 1>;
   k.direct[1] = direct<T, 2>;
   k.direct[2] = direct<T, 4>;
+  if (kPairs) k.direct[3] = direct<T, 8>;
   k.tile = tile<T::kOffset, T::kStart, T::kMin != 0>;
   if (kPairs) k.pair = tile_pair<T::kOffset, T::kStart, T::kMin != 0>;
   return k;
@@ -193,10 +193,10 @@ constexpr PanelKernels kernels() {
 
 }  // namespace
 
-extern const PanelKernels kBlockKernels[5];
-constexpr PanelKernels kBlockKernels[5] = {kernels<PanelQ4_0>(), kernels<PanelQ4_1>(),
-                                           kernels<PanelQ5_0>(), kernels<PanelQ5_1>(),
-                                           kernels<PanelQ8_0>()};
+extern const PanelKernels kBlockKernels[7];
+constexpr PanelKernels kBlockKernels[7] = {
+    kernels<PanelQ4_0>(), kernels<PanelQ4_1>(),   kernels<PanelQ5_0>(), kernels<PanelQ5_1>(),
+    kernels<PanelQ8_0>(), kernels<PanelIQ4_NL>(), kernels<PanelMXFP4>()};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -213,6 +213,8 @@ const PanelKernels* block_kernels(Target target, DType type) {
     case DType::kQ5_0: return table + 2;
     case DType::kQ5_1: return table + 3;
     case DType::kQ8_0: return table + 4;
+    case DType::kIQ4_NL: return table + 5;
+    case DType::kMXFP4: return table + 6;
     default: return nullptr;
   }
 }

@@ -75,7 +75,7 @@ void expand_blocks(const std::byte* panel, int64_t cols, std::byte* expanded) {
   const auto* w = reinterpret_cast<const uint8_t*>(panel);
   auto* out = reinterpret_cast<float*>(expanded);
   for (int64_t b = 0; b < cols / 32; ++b) {
-    const F32 scale = load_f16(w + T::kScale);
+    const F32 scale = scale_of<T>(w);
     const F32 shift = T::kMin != 0 ? load_f16(w + T::kMin) : zero();
     unroll<4>([&](auto j) {
       I32 low;
@@ -90,17 +90,18 @@ void expand_blocks(const std::byte* panel, int64_t cols, std::byte* expanded) {
 }
 
 template <typename T>
-void expand_super(const std::byte* panel, int64_t cols, std::byte* expanded) {
+HWY_INLINE void expand_super(const T& type, const std::byte* panel, int64_t cols,
+                             std::byte* expanded) {
   constexpr int kParts = 32 / T::kSub;
   const auto* w = reinterpret_cast<const uint8_t*>(panel);
   auto* out = reinterpret_cast<float*>(expanded);
   for (int64_t b = 0; b < cols / 256; ++b) {
-    const F32 d = load_f16(w + T::kD);
+    const F32 d = d_of(type, w);
     const F32 dmin = T::kDmin != 0 ? load_f16(w + T::kDmin) : zero();
     for (int h = 0; h < 2; ++h) {
       unroll<8>([&](auto j) {
         I32 v[4];
-        T::template strips<j()>(w, h, v);
+        type.template strips<j()>(w, h, v);
         const int slot = h * kParts + j() / (T::kSub / 4);
         const I32 scales = load_int(w + T::kScales + 64 * slot);
         const I32 mins = load_int(w + T::kMins + 64 * slot);
@@ -117,6 +118,33 @@ void expand_super(const std::byte* panel, int64_t cols, std::byte* expanded) {
     w += panel_format(T::kType).unit;
     out += 256 * 16;
   }
+}
+
+void expand_halves(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<float*>(expanded);
+  for (int64_t b = 0; b < cols / 32; ++b, w += PanelNVFP4::kUnit)
+    for (int j = 0; j < 8; ++j, out += 64) {
+      const I32 v = PanelNVFP4::vector(w, j);
+      const F32 scale = PanelNVFP4::scale(w, j / 4);
+      unroll<4>(
+          [&](auto i) { store(out + 16 * i(), mul(scale, to_float(signed_byte_of<i()>(v)))); });
+    }
+}
+
+template <typename T>
+void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  expand_super(T(), panel, cols, expanded);
+}
+// Types that differ in their code book only share the code.
+template <typename T>
+HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_t cols,
+                                std::byte* expanded) {
+  expand_super(with_book<T>(book), panel, cols, expanded);
+}
+template <typename T, DType kType>
+void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  expand_shared<T>(kBook<kType>, panel, cols, expanded);
 }
 
 template <DType kType>
@@ -143,13 +171,32 @@ constexpr PanelKernels expanding(ExpandFn expand) {
 extern const PanelKernels kFloatKernels[3];
 constexpr PanelKernels kFloatKernels[3] = {kernels<DType::kF32>(), kernels<DType::kF16>(),
                                            kernels<DType::kBF16>()};
-extern const PanelKernels kExactKernels[10];
-constexpr PanelKernels kExactKernels[10] = {
-    expanding(expand_blocks<PanelQ4_0>), expanding(expand_blocks<PanelQ4_1>),
-    expanding(expand_blocks<PanelQ5_0>), expanding(expand_blocks<PanelQ5_1>),
-    expanding(expand_blocks<PanelQ8_0>), expanding(expand_super<PanelQ2_K>),
-    expanding(expand_super<PanelQ3_K>),  expanding(expand_super<PanelQ4_K>),
-    expanding(expand_super<PanelQ5_K>),  expanding(expand_super<PanelQ6_K>)};
+extern const PanelKernels kExactKernels[24];
+constexpr PanelKernels kExactKernels[24] = {
+    expanding(expand_blocks<PanelQ4_0>),
+    expanding(expand_blocks<PanelQ4_1>),
+    expanding(expand_blocks<PanelQ5_0>),
+    expanding(expand_blocks<PanelQ5_1>),
+    expanding(expand_blocks<PanelQ8_0>),
+    expanding(expand_one<PanelQ2_K>),
+    expanding(expand_one<PanelQ3_K>),
+    expanding(expand_one<PanelQ4_K>),
+    expanding(expand_one<PanelQ5_K>),
+    expanding(expand_one<PanelQ6_K>),
+    expanding(expand_one<PanelQ8_K>),
+    expanding(expand_blocks<PanelIQ4_NL>),
+    expanding(expand_blocks<PanelMXFP4>),
+    expanding(expand_coded<PanelCodes4, DType::kIQ4_XS>),
+    expanding(expand_coded<PanelCodes4, DType::kIQ3_XXS>),
+    expanding(expand_coded<PanelCodes4, DType::kIQ3_S>),
+    expanding(expand_coded<PanelCodes3<32>, DType::kIQ2_XXS>),
+    expanding(expand_coded<PanelCodes3<32>, DType::kIQ1_S>),
+    expanding(expand_coded<PanelCodes3<16>, DType::kIQ2_XS>),
+    expanding(expand_coded<PanelCodes3<16>, DType::kIQ2_S>),
+    expanding(expand_coded<PanelCodes3<16>, DType::kIQ1_M>),
+    expanding(expand_coded<PanelCodes2, DType::kTQ1_0>),
+    expanding(expand_coded<PanelCodes2, DType::kTQ2_0>),
+    expanding(expand_halves)};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -181,6 +228,20 @@ const PanelKernels* exact_kernels(Target target, DType type) {
     case DType::kQ4_K: return table + 7;
     case DType::kQ5_K: return table + 8;
     case DType::kQ6_K: return table + 9;
+    case DType::kQ8_K: return table + 10;
+    case DType::kIQ4_NL: return table + 11;
+    case DType::kMXFP4: return table + 12;
+    case DType::kIQ4_XS: return table + 13;
+    case DType::kIQ3_XXS: return table + 14;
+    case DType::kIQ3_S: return table + 15;
+    case DType::kIQ2_XXS: return table + 16;
+    case DType::kIQ1_S: return table + 17;
+    case DType::kIQ2_XS: return table + 18;
+    case DType::kIQ2_S: return table + 19;
+    case DType::kIQ1_M: return table + 20;
+    case DType::kTQ1_0: return table + 21;
+    case DType::kTQ2_0: return table + 22;
+    case DType::kNVFP4: return table + 23;
     default: return float_kernels(target, type);
   }
 }

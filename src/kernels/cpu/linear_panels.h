@@ -21,7 +21,7 @@ using PairFn = void (*)(const std::byte* first, const std::byte* second,
 struct PanelKernels {
   Activations activations = Activations::kFloat;
   bool direct_expanded = false;  ///< the direct functions take expanded panels, not packed ones
-  DirectFn direct[3] = {};       ///< for groups of 1, 2 and 4 rows
+  DirectFn direct[4] = {};       ///< for groups of 1, 2, 4 and (null where it does not pay) 8 rows
   ExpandFn expand = nullptr;     ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
   TileFn tile = nullptr;
@@ -30,9 +30,13 @@ struct PanelKernels {
 };
 
 // Null where the family does not know the type.
-const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32
+const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32 with one scale
 const PanelKernels* super_16_kernels(Target target, DType type);  ///< Q2_K, Q3_K, Q6_K
 const PanelKernels* super_32_kernels(Target target, DType type);  ///< Q4_K, Q5_K
+const PanelKernels* halves_kernels(Target target, DType type);    ///< NVFP4
+/// Q8_K; IQ4_XS, IQ3_XXS, IQ3_S, IQ2_XXS, IQ1_S, TQ1_0, TQ2_0
+const PanelKernels* codes_32_kernels(Target target, DType type);
+const PanelKernels* codes_16_kernels(Target target, DType type);  ///< IQ2_XS, IQ2_S, IQ1_M
 const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, BF16
 const PanelKernels* exact_kernels(Target target, DType type);     ///< quantised weights, f32 rows
 

@@ -100,6 +100,9 @@ inline const PanelKernels* panel_kernels(Target target, DType type, bool exact) 
   if (const PanelKernels* k = block_kernels(target, type)) return k;
   if (const PanelKernels* k = super_16_kernels(target, type)) return k;
   if (const PanelKernels* k = super_32_kernels(target, type)) return k;
+  if (const PanelKernels* k = codes_32_kernels(target, type)) return k;
+  if (const PanelKernels* k = codes_16_kernels(target, type)) return k;
+  if (const PanelKernels* k = halves_kernels(target, type)) return k;
   return float_kernels(target, type);
 }
 

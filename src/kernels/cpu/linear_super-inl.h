@@ -1,5 +1,5 @@
-// linear_super-inl.h: panels of blocks of 256, the K types. Contract: linear.h. Two files share it,
-// by the number of elements that have a scale of their own: each compiles in half the time.
+// linear_super-inl.h: panels of blocks of 256, the K types and those with code books. Contract:
+// linear.h. Several files share it, so that each compiles in seconds.
 #if defined(VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
@@ -20,35 +20,62 @@ HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows)
   return kSub == 16 ? g.sums + b * 16 * rows : g.sums32 + b * 8 * rows;
 }
 
+// With half vectors there are twice as many instructions, and those of a whole block take the
+// compiler minutes: there a part is a function of its own. Its sums do not fit into 16 registers
+// anyway.
+#undef VEERY_PART_INLINE
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+#define VEERY_PART_INLINE HWY_NOINLINE
+#else
+#define VEERY_PART_INLINE HWY_INLINE
+#endif
+
+// Part kPart of the dot products of the four strips of half h.
+template <int kPart, typename T, int R>
+VEERY_PART_INLINE void part_dots(const T& t, const uint8_t* w, int h, const int8_t* q,
+                                 I32 (&c)[4][R]) {
+  for (int s = 0; s < 4; ++s)
+    for (int r = 0; r < R; ++r) c[s][r] = zero_int();
+  unroll<T::kSub / 4>([&](auto i) {
+    constexpr int kJ = kPart * 4 + i();
+    I32 v[4];
+    t.template strips<kJ>(w, h, v);
+    for (int s = 0; s < 4; ++s)
+      for (int r = 0; r < R; ++r)
+        c[s][r] = dot<T::kOffset>(c[s][r], v[s], quad(q + ((8 * s + kJ) * R + r) * 4));
+  });
+}
+
+// Of one group of rows and one panel.
+struct Direct {
+  const std::byte* panel;
+  const ActivationGroup& g;
+  int64_t cols;
+  int64_t ahead;
+  float* y;
+};
+
 template <typename T, int R>
-void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
-            float* y) {
+HWY_INLINE void direct(const T& type, const Direct& in) {
   constexpr int kUnit = panel_format(T::kType).unit;
   constexpr int kParts = 32 / T::kSub;  // scales a strip
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  constexpr bool kSums = T::kDmin != 0 || !kDotTakesOff<T::kOffset>;
+  const ActivationGroup& g = in.g;
+  const auto* w = reinterpret_cast<const uint8_t*>(in.panel);
   F32 d[R];
   F32 m[R];
   for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
-  for (int64_t b = 0; b < cols / 256; ++b, w += kUnit) {
+  for (int64_t b = 0; b < in.cols / 256; ++b, w += kUnit) {
     I32 t[R];
     I32 z[R];
     for (int r = 0; r < R; ++r) t[r] = z[r] = zero_int();
     const int16_t* sums = sums_of<T::kSub>(g, b, R);
     for (int h = 0; h < 2; ++h) {
-      if (ahead != 0) prefetch(w + h * (kUnit / 2), ahead, kUnit / 2);
+      if (in.ahead != 0) prefetch(w + h * (kUnit / 2), in.ahead, kUnit / 2);
       const int8_t* q = g.quads + (b * 2 + h) * 128 * R;
       unroll<kParts>([&](auto part) {
         I32 c[4][R];
-        for (int s = 0; s < 4; ++s)
-          for (int r = 0; r < R; ++r) c[s][r] = zero_int();
-        unroll<T::kSub / 4>([&](auto i) {
-          constexpr int kJ = part() * 4 + i();
-          I32 v[4];
-          T::template strips<kJ>(w, h, v);
-          for (int s = 0; s < 4; ++s)
-            for (int r = 0; r < R; ++r)
-              c[s][r] = dot4(c[s][r], v[s], quad(q + ((8 * s + kJ) * R + r) * 4));
-        });
+        part_dots<part()>(type, w, h, q, c);
         const int slot = h * kParts + part();
         const I32 scales = load_int(w + T::kScales + 64 * slot);
         unroll<4>([&](auto s) {
@@ -56,18 +83,21 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
           const int32_t* shift = g.shift + (b * 8 + h * 4 + s()) * R;
           for (int r = 0; r < R; ++r) t[r] = add(t[r], shl(mul(c[s()][r], scale), set(shift[r])));
         });
-        const I32 mins = load_int(w + T::kMins + 64 * slot);
-        const I32 even = T::even_mins(mins);
-        const I32 odd = T::odd_mins(mins);
-        for (int r = 0; r < R; ++r) {
-          z[r] = dot2(z[r], even, pair(sums + (slot * 2 * R + r) * 2));
-          z[r] = dot2(z[r], odd, pair(sums + ((slot * 2 + 1) * R + r) * 2));
+        if constexpr (kSums) {
+          const I32 mins = load_int(w + T::kMins + 64 * slot);
+          const I32 even = T::even_mins(mins);
+          const I32 odd = T::odd_mins(mins);
+          for (int r = 0; r < R; ++r) {
+            z[r] = dot2(z[r], even, pair(sums + (slot * 2 * R + r) * 2));
+            z[r] = dot2(z[r], odd, pair(sums + ((slot * 2 + 1) * R + r) * 2));
+          }
         }
       });
     }
-    const F32 scale = load_f16(w + T::kD);
+    const F32 scale = d_of(type, w);
     for (int r = 0; r < R; ++r) {
-      if (T::kOffset != 0) t[r] = sub(t[r], mul(z[r], set(int32_t{T::kOffset})));
+      if constexpr (!kDotTakesOff<T::kOffset>)
+        t[r] = sub(t[r], mul(z[r], set(int32_t{T::kOffset})));
       d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(t[r]), d[r]);
     }
     if constexpr (T::kDmin != 0) {
@@ -76,7 +106,7 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
         m[r] = fma(mul(min, set(g.scale[b * R + r])), to_float(z[r]), m[r]);
     }
   }
-  for (int r = 0; r < R; ++r) store(y + 16 * r, T::kDmin != 0 ? sub(d[r], m[r]) : d[r]);
+  for (int r = 0; r < R; ++r) store(in.y + 16 * r, T::kDmin != 0 ? sub(d[r], m[r]) : d[r]);
 }
 
 // Expanded, for each block: bytes [h][part][strip][kSub / 4] vectors; scales as int32 in the same
@@ -97,7 +127,7 @@ int64_t expanded_bytes(int64_t cols) {
 }
 
 template <typename T>
-void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
+HWY_INLINE void expand(const T& type, const std::byte* panel, int64_t cols, std::byte* expanded) {
   using E = Expanded<T::kSub>;
   constexpr int kParts = 32 / T::kSub;
   constexpr int kVectors = T::kSub / 4;
@@ -107,7 +137,7 @@ void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
     for (int h = 0; h < 2; ++h) {
       unroll<8>([&](auto j) {
         I32 v[4];
-        T::template strips<j()>(w, h, v);
+        type.template strips<j()>(w, h, v);
         for (int s = 0; s < 4; ++s) {
           const int part = h * kParts + j() / kVectors;
           store_int(out + ((part * 4 + s) * kVectors + j() % kVectors) * 64, v[s]);
@@ -123,7 +153,7 @@ void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
         store_int(out + E::kMins + part * 128 + 64, T::odd_mins(mins));
       }
     }
-    store(reinterpret_cast<float*>(out + E::kD), load_f16(w + T::kD));
+    store(reinterpret_cast<float*>(out + E::kD), d_of(type, w));
     if constexpr (T::kDmin != 0)
       store(reinterpret_cast<float*>(out + E::kDmin), load_f16(w + T::kDmin));
     w += panel_format(T::kType).unit;
@@ -137,6 +167,10 @@ HWY_INLINE void begin_block(const uint8_t* w, const ActivationGroup& g, int64_t 
                             float* m) {
   using E = Expanded<kSub>;
   const int16_t* sums = sums_of<kSub>(g, b, R);
+  if constexpr (kOffset != 0 && kDotTakesOff<kOffset>) {
+    for (int r = 0; r < R; ++r) store_int(t + 16 * r, zero_int());
+    return;
+  }
   I32 z[R];
   for (int r = 0; r < R; ++r) z[r] = zero_int();
   for (int i = 0; i < 128 / kSub; ++i) {
@@ -180,7 +214,7 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
           u[p] = load_int(panel[p] + b * E::kUnit + (i * kVectors + j()) * 64);
         for (int r = 0; r < R; ++r) {
           const I32 x = quad(q + (j() * R + r) * 4);
-          for (int p = 0; p < P; ++p) c[p][r] = dot4(c[p][r], u[p], x);
+          for (int p = 0; p < P; ++p) c[p][r] = dot<kOffset>(c[p][r], u[p], x);
         }
       });
       for (int p = 0; p < P; ++p) {
@@ -216,17 +250,62 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
       y);
 }
 
+template <typename T, int R>
+void direct_one(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+                float* y) {
+  direct<T, R>(T(), {panel, g, cols, ahead, y});
+}
 template <typename T>
-constexpr PanelKernels kernels() {
+void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  expand(T(), panel, cols, expanded);
+}
+
+// Types that differ in their code book only share the code.
+template <typename T, int R>
+HWY_NOINLINE void direct_shared(const Book& book, const Direct& in) {
+  direct<T, R>(with_book<T>(book), in);
+}
+template <typename T>
+HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_t cols,
+                                std::byte* expanded) {
+  expand(with_book<T>(book), panel, cols, expanded);
+}
+template <typename T, DType kType, int R>
+void direct_coded(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+                  float* y) {
+  direct_shared<T, R>(kBook<kType>, {panel, g, cols, ahead, y});
+}
+template <typename T, DType kType>
+void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  expand_shared<T>(kBook<kType>, panel, cols, expanded);
+}
+
+template <typename T>
+constexpr PanelKernels tiles() {
   PanelKernels k;
   k.activations = Activations::kPer256;
-  k.expand = expand<T>;
   k.expanded_bytes = expanded_bytes<T::kSub>;
-  k.direct[0] = direct<T, 1>;
-  k.direct[1] = direct<T, 2>;
-  k.direct[2] = direct<T, 4>;
   k.tile = tile<T::kSub, T::kOffset>;
   if (kPairs) k.pair = tile_pair<T::kSub, T::kOffset>;
+  return k;
+}
+template <typename T>
+constexpr PanelKernels kernels() {
+  PanelKernels k = tiles<T>();
+  k.expand = expand_one<T>;
+  k.direct[0] = direct_one<T, 1>;
+  k.direct[1] = direct_one<T, 2>;
+  k.direct[2] = direct_one<T, 4>;
+  return k;
+}
+template <typename T, DType kType>
+constexpr PanelKernels coded_kernels() {
+  static_assert(panel_format(kType).unit == panel_format(T::kType).unit);
+  PanelKernels k = tiles<T>();
+  k.expand = expand_coded<T, kType>;
+  k.direct[0] = direct_coded<T, kType, 1>;
+  k.direct[1] = direct_coded<T, kType, 2>;
+  k.direct[2] = direct_coded<T, kType, 4>;
   return k;
 }
 

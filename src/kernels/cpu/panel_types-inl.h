@@ -6,6 +6,7 @@
 #define VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
 #endif
 
+#include "dtype/code_books.h"
 #include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -39,7 +40,32 @@ HWY_INLINE void prefetch(const uint8_t* p, int64_t ahead, int bytes) {
     __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<uintptr_t>(i)), 0, 2);
 }
 
-// Blocks of 32. pair<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
+/// Whether dot() takes kOffset off the bytes by itself; else the sum of x has to do that.
+template <int kOffset>
+constexpr bool kDotTakesOff = kOffset == 0 || (kOffset == 128 && kWideIsSigned);
+template <int kOffset>
+HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
+  if constexpr (kOffset != 128)
+    return dot4(acc, u, x);
+  else
+    return dot4_wide(acc, u, x);
+}
+
+/// The values of a code book plus kOffset, four times 16 bytes for lookup().
+struct Book {
+  uint8_t table[64];
+  float factor;
+};
+template <DType kType, int kOffset = 128>
+constexpr Book kBook = [] {
+  constexpr CodeBook kCodes = code_book(kType);
+  Book book = {{}, kCodes.factor};
+  for (int i = 0; i < 64; ++i)
+    book.table[i] = static_cast<uint8_t>(kCodes.values[i % 16] + kOffset);
+  return book;
+}();
+
+// Blocks of 32. vectors<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
 // kStart: which array of ActivationGroup::start undoes the offset, -1: none.
 
 template <int J>
@@ -100,6 +126,59 @@ struct PanelQ8_0 {
     high = load_int(w + 64 * (J + 4));
   }
 };
+
+/// Nibbles that index a code book.
+template <DType kCodes, int J>
+HWY_INLINE void coded_nibbles(const uint8_t* w, I32& low, I32& high) {
+  const I32 table = load_int(kBook<kCodes>.table);
+  nibbles<J>(w, low, high);
+  low = lookup(table, low);
+  high = lookup(table, high);
+}
+struct PanelIQ4_NL {
+  static constexpr DType kType = DType::kIQ4_NL;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 128, kStart = 2;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    coded_nibbles<kType, J>(w, low, high);
+  }
+};
+struct PanelMXFP4 {
+  static constexpr DType kType = DType::kMXFP4;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 128, kStart = 2;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    coded_nibbles<kType, J>(w, low, high);
+  }
+  /// half_e8m0_to_f32
+  static HWY_INLINE F32 scale(const uint8_t* w) {
+    const I32 e = load_u8(w + kScale);
+    const F32 normal = as_float(shl<23>(sub(e, set(int32_t{1}))));
+    return select(greater(to_float(e), set(1.5F)), normal,
+                  as_float(shl(set(int32_t{0x00200000}), bit_and(e, set(int32_t{1})))));
+  }
+};
+/// Signed values; a scale for each half.
+struct PanelNVFP4 {
+  static constexpr int kUnit = panel_format(DType::kNVFP4).unit;
+  static HWY_INLINE I32 vector(const uint8_t* w, int j) {
+    const I32 v = load_int(w + 64 * (j % 4));
+    return lookup(load_int(kBook<DType::kNVFP4, 0>.table),
+                  bit_and(j < 4 ? v : shr16<4>(v), every_byte(15)));
+  }
+  /// half_e4m3_to_f32; 0x7F is not special here.
+  static HWY_INLINE F32 scale(const uint8_t* w, int half) {
+    return mul(as_float(shl<20>(load_u8(w + 256 + 16 * half))), set(kHalfE4M3));
+  }
+};
+/// The scales of a block of 32.
+template <typename T>
+HWY_INLINE F32 scale_of(const uint8_t* w) {
+  if constexpr (requires { T::scale(w); })
+    return T::scale(w);
+  else
+    return load_f16(w + T::kScale);
+}
 
 // Blocks of 256. strips<J>: vector J of the four strips of half h as unsigned bytes. kSub: elements
 // a scale; kOffset as above; kDmin 0: no minimum.
@@ -233,6 +312,83 @@ struct PanelQ2_K {
   static HWY_INLINE I32 even_mins(I32 v) { return bit_and(shr16<4>(v), set(int32_t{0x000f000f})); }
   static HWY_INLINE I32 odd_mins(I32 v) { return shr16<12>(v); }
 };
+
+/// No scales for parts of a block.
+struct NoScales {
+  static constexpr int kSub = 32, kDmin = 0, kScales = 0, kMins = 0, kOffset = 128;
+  template <int S>
+  static HWY_INLINE I32 scale(I32) {
+    return set(int32_t{1});
+  }
+  static HWY_INLINE I32 even_mins(I32) { return set(int32_t{0x00010001}); }
+  static HWY_INLINE I32 odd_mins(I32) { return set(int32_t{0x00010001}); }
+};
+struct PanelQ8_K : NoScales {
+  static constexpr DType kType = DType::kQ8_K;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    for (int s = 0; s < 4; ++s) v[s] = load_int(w + ((h * 4 + s) * 8 + J) * 64);
+  }
+  static HWY_INLINE F32 d(const uint8_t* w) {
+    return load(reinterpret_cast<const float*>(w + 4096));
+  }
+};
+
+/// Codes of a book. Several types share a layout; kType is one of them.
+struct Coded {
+  HWY_INLINE void values(I32* v) const {
+    for (int s = 0; s < 4; ++s) v[s] = lookup(table, v[s]);
+  }
+  I32 table;
+  F32 factor;
+};
+template <typename T>
+HWY_INLINE T with_book(const Book& book) {
+  T type;
+  type.table = load_int(book.table);
+  type.factor = set(book.factor);
+  return type;
+}
+struct PanelCodes4 : Coded, SignedScales {
+  static constexpr DType kType = DType::kIQ4_XS;
+  static constexpr int kSub = 32, kScales = 2048, kMins = kScales, kD = 2176, kOffset = 128;
+  template <int J>
+  HWY_INLINE void strips(const uint8_t* w, int h, I32* v) const {
+    nibble_strips<J>(w + 1024 * h, v);
+    values(v);
+  }
+  HWY_INLINE F32 d(const uint8_t* w) const { return mul(load_f16(w + kD), factor); }
+};
+template <int kSubElements>
+struct PanelCodes3 : Coded, SignedScales {
+  static constexpr DType kType = kSubElements == 32 ? DType::kIQ2_XXS : DType::kIQ2_XS;
+  static constexpr int kSub = kSubElements, kScales = 1536, kMins = kScales, kOffset = 128;
+  static constexpr int kD = kScales + 4096 / kSub;
+  template <int J>
+  HWY_INLINE void strips(const uint8_t* w, int h, I32* v) const {
+    PanelQ3_K::strips<J>(w, h, v);
+    values(v);
+  }
+  HWY_INLINE F32 d(const uint8_t* w) const { return mul(load_f16(w + kD), factor); }
+};
+struct PanelCodes2 : Coded, NoScales {
+  static constexpr DType kType = DType::kTQ2_0;
+  template <int J>
+  HWY_INLINE void strips(const uint8_t* w, int h, I32* v) const {
+    two_bit_strips<J>(w + 512 * h, v);
+    values(v);
+  }
+  HWY_INLINE F32 d(const uint8_t* w) const { return load_f16(w + 1024); }
+};
+
+/// d of a block of 256.
+template <typename T>
+HWY_INLINE F32 d_of(const T& t, const uint8_t* w) {
+  if constexpr (requires { t.d(w); })
+    return t.d(w);
+  else
+    return load_f16(w + T::kD);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery

@@ -16,6 +16,8 @@ namespace veery {
 //                            Q5: a vector of fifth bits: bit j of byte [n][i] is k = 4 j + i;
 //                            f16 d [16]; Q4_1, Q5_1: f16 m [16]
 //   Q8_0                     8 vectors of q + 128, f16 d [16]
+//   IQ4_NL, MXFP4, NVFP4     vectors as Q4_0; IQ4_NL: f16 d [16]; MXFP4: a byte e [16]; NVFP4: two
+//                            for the halves of the block, a byte each [2][16]
 // Blocks of 256 elements: half h (128), strip s = 0 to 3 (32), vector j = 0 to 7 (k = 4 j)
 //   Q4_K, Q5_K   [h][s / 2][j] vectors, strip s in the low (even s) or high halves; Q5_K: [h][j %
 //   4]
@@ -27,6 +29,12 @@ namespace veery {
 //                Q5_K, 1 where the value is not lowered by 4;
 //                scales [h][j / 4][16 n][s] (Q2_K: scale | min << 4; Q3_K: int8); f16 d [16];
 //                Q2_K: f16 dmin [16]
+//   Q8_K         [h][s][j] vectors of q + 128, f32 d [16]
+//   Codes of a code book (dtype/code_books.h), with int8 scales and f16 d [16] as in Q6_K:
+//   4 bits       vectors as Q4_K; scales [h][16 n][s]: IQ4_XS, IQ3_XXS, IQ3_S
+//   3 bits       vectors as Q3_K; scales [h][16 n][s]: IQ2_XXS, IQ1_S;
+//                scales [h][j / 4][16 n][s]: IQ2_XS, IQ2_S, IQ1_M
+//   2 bits       vectors as Q2_K, no scales: TQ1_0, TQ2_0
 // F32, F16, BF16: [k][16 n].
 
 /// What activations are turned into for a type of weight.
@@ -55,6 +63,20 @@ constexpr PanelFormat panel_format(DType type) {
     case DType::kQ4_K: return {Activations::kPer256, 256, 2368};
     case DType::kQ5_K: return {Activations::kPer256, 256, 2880};
     case DType::kQ6_K: return {Activations::kPer256, 256, 3360};
+    case DType::kQ8_K: return {Activations::kPer256, 256, 4160};
+    case DType::kIQ4_NL: return {Activations::kPer32, 32, 288};
+    case DType::kMXFP4: return {Activations::kPer32, 32, 272};
+    case DType::kNVFP4: return {Activations::kPer32, 32, 288};
+    case DType::kIQ4_XS:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S: return {Activations::kPer256, 256, 2208};
+    case DType::kIQ2_XXS:
+    case DType::kIQ1_S: return {Activations::kPer256, 256, 1696};
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ1_M: return {Activations::kPer256, 256, 1824};
+    case DType::kTQ1_0:
+    case DType::kTQ2_0: return {Activations::kPer256, 256, 1056};
     case DType::kF32: return {Activations::kFloat, 1, 64};
     case DType::kF16:
     case DType::kBF16: return {Activations::kFloat, 1, 32};

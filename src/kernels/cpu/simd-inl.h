@@ -21,6 +21,11 @@
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
 #endif
+// Highway has no target for AVX2 with AVX-VNNI. Its slot for SSE4, which we do not ship, serves.
+#if HWY_TARGET == HWY_SSE4
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR HWY_TARGET_STR_AVX2 ",avxvnni"
+#endif
 
 // What every instruction set gives (in namespace veery::HWY_NAMESPACE):
 //   F32, I32       16 lanes; I32 also serves as 64 bytes and as 32 int16
@@ -31,16 +36,19 @@
 //   one is NaN), sqrt; greater, select; to_int (nearest even; 0x80000000 if out of range), to_float
 //   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes; shl also
 //   by a vector of counts), shl16, shr16, sar16;
-//   bits dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without
-//   VNNI need
+//   bits; load_u8 (16 values to 16 lanes)
+//   lookup(table, i)  bytes: table[i] in each 16 bytes, i < 16
+//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without VNNI
+//   need
 //                     pair sums u0 s0 + u1 s1 within int16: any u up to 128 will do
-//   dot4_wide         the same for any u8
+//   dot4_wide         the same for any u8; for u - 128 instead of u where kWideIsSigned
+//   dot4_signed       the same for i8 x i8, s within +-127
 //   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
 // and on top of them sum, max_of (fixed trees), exp, silu, gelu, tanh.
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 #include "kernels/cpu/simd_avx512-inl.h"
-#elif HWY_TARGET == HWY_AVX2
+#elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
 #include "kernels/cpu/simd_avx2-inl.h"
 #else
 #include "kernels/cpu/simd_scalar-inl.h"
@@ -61,7 +69,8 @@ HWY_INLINE void unroll(Fn&& fn) {
 }
 
 /// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1. max_of goes the same way.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2 || \
+    HWY_TARGET == HWY_SSE4
 HWY_INLINE float sum(F32 v) {
   const __m256 a = _mm256_add_ps(lower(v), upper(v));
   __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -1,5 +1,11 @@
 // simd_avx2-inl.h: the vectors of simd-inl.h in two 256-bit registers. Included by that file only.
+// The undefined vectors of GCC 12's AVX-512 intrinsics count as uninitialised where they are inlined,
+// unless the warning is off at the first inclusion (https://github.com/google/highway/issues/710).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #include <cmath>
 
@@ -150,6 +156,24 @@ HWY_INLINE I32 sar16(I32 x) {
   return {_mm256_srai_epi16(x.a, kBits), _mm256_srai_epi16(x.b, kBits)};
 }
 
+HWY_INLINE I32 load_u8(const void* p) {
+  const __m128i v = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8))};
+}
+HWY_INLINE I32 lookup(I32 table, I32 index) {
+  return {_mm256_shuffle_epi8(table.a, index.a), _mm256_shuffle_epi8(table.b, index.b)};
+}
+
+#if HWY_TARGET == HWY_SSE4  // AVX-VNNI, see simd-inl.h
+constexpr bool kWideIsSigned = false;
+HWY_INLINE I32 dot2(I32 acc, I32 x, I32 y) {
+  return {_mm256_dpwssd_avx_epi32(acc.a, x.a, y.a), _mm256_dpwssd_avx_epi32(acc.b, x.b, y.b)};
+}
+HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) {
+  return {_mm256_dpbusd_avx_epi32(acc.a, u.a, s.a), _mm256_dpbusd_avx_epi32(acc.b, u.b, s.b)};
+}
+#else
+constexpr bool kWideIsSigned = true;
 HWY_INLINE I32 dot2(I32 acc, I32 x, I32 y) {
   return add(acc, {_mm256_madd_epi16(x.a, y.a), _mm256_madd_epi16(x.b, y.b)});
 }
@@ -157,10 +181,14 @@ HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) {
   const __m256i one = _mm256_set1_epi16(1);
   return dot2(acc, {_mm256_maddubs_epi16(u.a, s.a), _mm256_maddubs_epi16(u.b, s.b)}, {one, one});
 }
+#endif
+HWY_INLINE I32 dot4_signed(I32 acc, I32 a, I32 s) {
+  return dot4(acc, {_mm256_abs_epi8(a.a), _mm256_abs_epi8(a.b)},
+              {_mm256_sign_epi8(s.a, a.a), _mm256_sign_epi8(s.b, a.b)});
+}
 HWY_INLINE I32 dot4_wide(I32 acc, I32 u, I32 s) {
-  const I32 top = bit_and(shr16<7>(u), set(int32_t{0x01010101}));
-  const I32 high = {_mm256_maddubs_epi16(top.a, s.a), _mm256_maddubs_epi16(top.b, s.b)};
-  return dot2(dot4(acc, bit_and(u, set(int32_t{0x7f7f7f7f})), s), high, set(int32_t{0x00800080}));
+  if constexpr (!kWideIsSigned) return dot4(acc, u, s);
+  return dot4_signed(acc, bit_xor(u, {_mm256_set1_epi8(-128), _mm256_set1_epi8(-128)}), s);
 }
 
 }  // namespace HWY_NAMESPACE

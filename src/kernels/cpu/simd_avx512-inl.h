@@ -105,24 +105,33 @@ HWY_INLINE I32 sar16(I32 a) {
   return {_mm512_srai_epi16(a.v, kBits)};
 }
 
+HWY_INLINE I32 load_u8(const void* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+}
+HWY_INLINE I32 lookup(I32 table, I32 index) { return {_mm512_shuffle_epi8(table.v, index.v)}; }
+
 #if HWY_TARGET == HWY_AVX3_DL
+constexpr bool kWideIsSigned = false;
 HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) { return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)}; }
-HWY_INLINE I32 dot4_wide(I32 acc, I32 u, I32 s) { return dot4(acc, u, s); }
 HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
 #else
+constexpr bool kWideIsSigned = true;
 HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) {
   return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(a.v, b.v))};
 }
 HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) {
   return dot2(acc, {_mm512_maddubs_epi16(u.v, s.v)}, {_mm512_set1_epi16(1)});
 }
-HWY_INLINE I32 dot4_wide(I32 acc, I32 u, I32 s) {
-  const I32 low = {_mm512_set1_epi8(0x7f)};
-  const I32 top = bit_and({_mm512_srli_epi16(u.v, 7)}, {_mm512_set1_epi8(1)});
-  const I32 high = {_mm512_maddubs_epi16(top.v, s.v)};
-  return dot2(dot4(acc, bit_and(u, low), s), high, {_mm512_set1_epi16(128)});
-}
 #endif
+HWY_INLINE I32 dot4_signed(I32 acc, I32 a, I32 s) {
+  const __mmask64 minus = _mm512_movepi8_mask(a.v);
+  return dot4(acc, {_mm512_abs_epi8(a.v)},
+              {_mm512_mask_sub_epi8(s.v, minus, _mm512_setzero_si512(), s.v)});
+}
+HWY_INLINE I32 dot4_wide(I32 acc, I32 u, I32 s) {
+  if constexpr (!kWideIsSigned) return dot4(acc, u, s);
+  return dot4_signed(acc, bit_xor(u, {_mm512_set1_epi8(-128)}), s);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery

@@ -184,6 +184,19 @@ HWY_NOINLINE inline I32 sar16(I32 a) {
   return words(a, [](int16_t x) { return x >> kBits; });
 }
 
+HWY_NOINLINE inline I32 load_u8(const void* p) {
+  return lanes<I32>([&](int i) { return at<uint8_t>(p, i); });
+}
+HWY_NOINLINE inline I32 lookup(I32 table, I32 index) {
+  I32 out;
+  for (int i = 0; i < 64; ++i) {
+    const uint8_t byte = at<uint8_t>(&table, i / 16 * 16 + (at<uint8_t>(&index, i) & 15));
+    std::memcpy(reinterpret_cast<char*>(&out) + i, &byte, 1);
+  }
+  return out;
+}
+
+constexpr bool kWideIsSigned = false;
 HWY_NOINLINE inline I32 dot4_wide(I32 acc, I32 u, I32 s) {
   return lanes<I32>([&](int i) {
     int32_t total = acc.v[i];
@@ -192,6 +205,13 @@ HWY_NOINLINE inline I32 dot4_wide(I32 acc, I32 u, I32 s) {
   });
 }
 HWY_NOINLINE inline I32 dot4(I32 acc, I32 u, I32 s) { return dot4_wide(acc, u, s); }
+HWY_NOINLINE inline I32 dot4_signed(I32 acc, I32 a, I32 s) {
+  return lanes<I32>([&](int i) {
+    int32_t total = acc.v[i];
+    for (int j = 0; j < 4; ++j) total += at<int8_t>(&a, 4 * i + j) * at<int8_t>(&s, 4 * i + j);
+    return total;
+  });
+}
 HWY_NOINLINE inline I32 dot2(I32 acc, I32 a, I32 b) {
   return lanes<I32>([&](int i) {
     return acc.v[i] + at<int16_t>(&a, 2 * i) * at<int16_t>(&b, 2 * i) +
