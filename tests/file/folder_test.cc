@@ -140,8 +140,8 @@ TEST(Folder, ATensorInTwoFilesIsRefused) {
 TEST(Folder, TensorsAtOddAddressesAreCopied) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");
-  const std::string header = R"({"n":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
-                             R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[3,19]}})";
+  std::string header = R"({"n":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                       R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[3,19]}})";
   while (header.size() % 4 != 0) header += ' ';
   std::string bytes(8, '\0');
   bytes[0] = static_cast<char>(header.size());
