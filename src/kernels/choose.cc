@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/kernels.h"
@@ -33,9 +34,10 @@ constexpr KernelRows (*kFamilies[])() = {
 
 // Kernels without integer dot products serve the targets with and without them.
 bool runs_on(Target compiled, Target machine) {
-  return compiled == machine || compiled == Target::kReference ||
-         (compiled == Target::kAvx2 && machine == Target::kAvxVnni) ||
-         (compiled == Target::kAvx512 && machine == Target::kAvx512Vnni);
+  const Target vectors = vectors_of(machine);
+  return compiled == vectors || compiled == Target::kReference ||
+         (compiled == Target::kAvx2 && vectors == Target::kAvxVnni) ||
+         (compiled == Target::kAvx512 && vectors == Target::kAvx512Vnni);
 }
 
 // Bit 4 of EAX of CPUID leaf 7, sub-leaf 1 (Intel SDM volume 2A).
@@ -73,6 +75,8 @@ std::string_view name(Target target) {
     case Target::kAvxVnni: return "avx_vnni";
     case Target::kAvx512: return "avx512";
     case Target::kAvx512Vnni: return "avx512_vnni";
+    case Target::kAmx: return "amx";
+    case Target::kAmxEmulated: return "amx_emulated";
   }
   return "unknown";
 }
@@ -80,6 +84,7 @@ std::string_view name(Target target) {
 std::vector<Target> supported_targets() {
   const int64_t has = hwy::SupportedTargets();
   std::vector<Target> targets;
+  if ((has & HWY_AVX3_DL) != 0 && amx_usable()) targets.push_back(Target::kAmx);
   if ((has & HWY_AVX3_DL) != 0) targets.push_back(Target::kAvx512Vnni);
   if ((has & HWY_AVX3) != 0) targets.push_back(Target::kAvx512);
   if ((has & HWY_AVX2) != 0 && has_avx_vnni()) targets.push_back(Target::kAvxVnni);

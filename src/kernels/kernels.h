@@ -9,7 +9,22 @@ namespace veery {
 
 /// Instruction sets that kernels are compiled for. kReference: the plain C++ of kernels/reference.
 /// kAvxVnni: AVX2 with AVX-VNNI, whose dot products of bytes are those of AVX-512 VNNI.
-enum class Target : uint8_t { kReference, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni };
+/// kAmx: kAvx512Vnni, and tiles where there are many rows. kAmxEmulated: the same with tiles in
+/// plain C++, for tests; never among the supported ones.
+enum class Target : uint8_t {
+  kReference,
+  kAvx2,
+  kAvxVnni,
+  kAvx512,
+  kAvx512Vnni,
+  kAmx,
+  kAmxEmulated
+};
+
+/// The target whose vectors `target` uses.
+constexpr Target vectors_of(Target target) {
+  return target == Target::kAmx || target == Target::kAmxEmulated ? Target::kAvx512Vnni : target;
+}
 
 std::string_view name(Target target);
 /// What this machine can run, best first; kReference is always last.

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/linear_oracle.h"
 
@@ -50,6 +51,15 @@ class Problem {
       fill(bias_[i], heights_[i]);
     }
   }
+
+  /// The bytes of weight i instead of random ones, and one value for all of x.
+  void set_weights(size_t i, Bytes source) {
+    source_[i] = std::move(source);
+    pack_panels(types_[i], source_[i].data(), heights_[i], cols_, packed_[i].data(), 0,
+                (heights_[i] + 15) / 16);
+  }
+  void set_activations(float value) { std::fill(x_.begin(), x_.end(), value); }
+  const Bytes& weights(size_t i) const { return source_[i]; }
 
   Dispatch dispatch() {
     Dispatch d;

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/cpu/amx_linear.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/linear_finish-inl.h"
 #include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/linear_product.h"
 #include "kernels/cpu/row-inl.h"
@@ -54,57 +56,6 @@ void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t
   // bounds.
   for (int r = rows; r < w && p.wants[1]; ++r) forms[1].extra[r] = 0;
 }
-
-// For each row the largest output of each lane, over the panels of one worker.
-struct alignas(64) Best {
-  float value[kLanes];
-  int32_t index[kLanes];
-};
-
-// What follows the product of one panel with rows [row, row + count).
-struct Finish {
-  const Dispatch& d;
-  const Product& p;
-  Best* best;  // of this worker; null: outputs are stored
-
-  F32 with_bias(F32 y, int weight, int64_t n, int lanes) const {
-    const Operand& bias = d.in[kBias + weight];
-    return bias ? add(y, load_first(bias.row<float>(0) + n, lanes)) : y;
-  }
-  // y, up: [count][16], of weight `i` and (gated) of the second.
-  void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
-                  const float* up) const {
-    const int64_t n = panel * kLanes;
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
-    const int64_t column = p.weights[i].column + n;
-    for (int r = 0; r < count; ++r) {
-      F32 v = with_bias(load(y + r * kLanes), i, n, lanes);
-      if (p.gated) {
-        v = d.as<LinearAttr>().gate == Activation::kSilu ? silu(v) : gelu(v);
-        v = mul(v, with_bias(load(up + r * kLanes), 1, n, lanes));
-      }
-      if (d.in[kResidual])
-        v = add(v, load_first(d.in[kResidual].row<float>(row + r) + column, lanes));
-      if (best != nullptr)
-        keep_best(v, n, lanes, best[row + r]);
-      else
-        store_first(d.out.row<float>(row + r) + column, v, lanes);
-    }
-  }
-  static void keep_best(F32 v, int64_t n, int lanes, Best& best) {
-    float value[kLanes];
-    store(value, v);
-    for (int i = lanes; i < kLanes; ++i) value[i] = -HUGE_VALF;
-    v = load(value);
-    const F32 so_far = load(best.value);
-    const Mask better = greater(v, so_far);
-    store(best.value, select(better, v, so_far));
-    alignas(64) int32_t index[kLanes];
-    for (int i = 0; i < kLanes; ++i) index[i] = static_cast<int32_t>(n) + i;
-    store_int(best.index,
-              bits(select(better, as_float(load_int(index)), as_float(load_int(best.index)))));
-  }
-};
 
 // A panel as packed, and expanded where that is needed.
 struct Panel {
@@ -195,13 +146,6 @@ void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* s
   }
 }
 
-Best* start_best(std::byte* base, int64_t rows, int worker) {
-  Best* best = reinterpret_cast<Best*>(base) + rows * worker;
-  for (int64_t r = 0; r < rows; ++r)
-    for (int i = 0; i < kLanes; ++i) best[r].value[i] = -HUGE_VALF, best[r].index[i] = 0;
-  return best;
-}
-
 // Few rows: each worker prepares all of them for itself.
 template <bool kExact, bool kArgmax>
 void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
@@ -212,26 +156,27 @@ void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   multiply(d, p, worker.scratch, worker.scratch + p.activation_bytes(), best, worker);
 }
 
-template <bool kExact>
+template <bool kExact, bool kArgmax>
 void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   const Share groups = share(p.groups(), 1, worker);
-  for (int64_t g = groups.begin; g < groups.end; ++g) prepare_group(d, p, d.work, g);
+  for (int64_t g = groups.begin; g < groups.end; ++g)
+    prepare_group(d, p, d.work + p.best_bytes(kArgmax, worker), g);
 }
 
 template <bool kExact, bool kArgmax>
 void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
-  Best* best = kArgmax ? start_best(d.work + p.activation_bytes(), p.rows, worker.index) : nullptr;
-  multiply(d, p, d.work, worker.scratch, best, worker);
+  Best* best = kArgmax ? start_best(d.work, p.rows, worker.index) : nullptr;
+  multiply(d, p, d.work + p.best_bytes(kArgmax, worker), worker.scratch, best, worker);
 }
 
 // The largest over workers and lanes, the lowest index among equals.
-template <bool kExact, bool kMany>
+template <bool kExact>
 void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
-  const auto* all = reinterpret_cast<const Best*>(d.work + (kMany ? p.activation_bytes() : 0));
+  const auto* all = reinterpret_cast<const Best*>(d.work);
   const Share rows = share(p.rows, 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float value = -HUGE_VALF;
@@ -252,9 +197,9 @@ template <bool kExact>
 constexpr LinearPhases phases() {
   LinearPhases p;
   p.few = {few_rows<kExact, false>};
-  p.few_argmax = {few_rows<kExact, true>, choose_best<kExact, false>};
-  p.many = {prepare<kExact>, many_rows<kExact, false>};
-  p.many_argmax = {prepare<kExact>, many_rows<kExact, true>, choose_best<kExact, true>};
+  p.few_argmax = {few_rows<kExact, true>, choose_best<kExact>};
+  p.many = {prepare<kExact, false>, many_rows<kExact, false>};
+  p.many_argmax = {prepare<kExact, true>, many_rows<kExact, true>, choose_best<kExact>};
   return p;
 }
 
@@ -262,7 +207,6 @@ constexpr LinearPhases phases() {
 
 extern const LinearPhases kLinearPhases[2];
 constexpr LinearPhases kLinearPhases[2] = {phases<false>(), phases<true>()};
-constexpr size_t kBestBytes = sizeof(Best);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -286,7 +230,7 @@ size_t few_scratch(const Dispatch& d, int64_t rows, int) {
   return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes());
 }
 size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
-  return static_cast<size_t>(most_rows(d, rows) * workers) * HWY_NAMESPACE::kBestBytes;
+  return static_cast<size_t>(most_rows(d, rows) * workers) * sizeof(Best);
 }
 template <bool kExact>
 size_t many_scratch(const Dispatch& d, int64_t rows, int) {
@@ -310,7 +254,8 @@ std::string_view intern(std::string name) {
   return *names.insert(std::move(name)).first;
 }
 
-std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choice, bool few) {
+std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choice, bool few,
+                             bool tiles) {
   const auto& attr = d.as<LinearAttr>();
   std::string name = op == Op::kLinearArgmax          ? "linear_argmax"
                      : attr.gate != Activation::kNone ? "linear_gated"
@@ -318,7 +263,8 @@ std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choic
   for (int i = 0; i < attr.weights; ++i)
     if (i == 0 || d.in[kWeight + i].dtype != d.in[kWeight + i - 1].dtype)
       name += fmt::format("_{}", info(d.in[kWeight + i].dtype).name);
-  name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "", veery::name(choice.target),
+  name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
+                      veery::name(tiles ? choice.target : vectors_of(choice.target)),
                       few ? "row" : "batch");
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -344,6 +290,18 @@ bool accepts(Op op, const Dispatch& d) {
   return true;
 }
 
+// On tiles, or without them where the rows are few after all.
+template <bool kArgmax>
+size_t amx_work(const Dispatch& d, int64_t rows, int workers) {
+  const int64_t tiles = amx_activation_bytes(sized(d, rows, false));
+  return std::max(many_work<false>(d, rows, workers), static_cast<size_t>(tiles)) +
+         (kArgmax ? few_argmax_work(d, rows, workers) : 0);
+}
+size_t amx_scratch(const Dispatch& d, int64_t rows, int workers) {
+  const int64_t tiles = amx_scratch_bytes(sized(d, rows, false));
+  return std::max(many_scratch<false>(d, rows, workers), static_cast<size_t>(tiles));
+}
+
 template <bool kExact>
 void set_memory(Kernel& kernel, bool few, bool argmax) {
   kernel.scratch = few ? few_scratch<kExact> : many_scratch<kExact>;
@@ -357,17 +315,24 @@ void set_memory(Kernel& kernel, bool few, bool argmax) {
 
 Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   if (!accepts(op, dispatch)) return {};
-  const LinearPhases& phases = VEERY_FOR_TARGET(choice.target, kLinearPhases)[choice.exact ? 1 : 0];
   const bool few = most_rows(dispatch, choice.rows) <= kSmallGroupRows;
+  const LinearPhases* tiles = few ? nullptr : amx_phases(dispatch, choice);
+  const LinearPhases& phases =
+      tiles != nullptr ? *tiles
+                       : VEERY_FOR_TARGET(choice.target, kLinearPhases)[choice.exact ? 1 : 0];
   const bool argmax = op == Op::kLinearArgmax;
   Kernel kernel;
-  kernel.name = kernel_name(op, dispatch, choice, few);
+  kernel.name = kernel_name(op, dispatch, choice, few, tiles != nullptr);
   kernel.phases =
       few ? (argmax ? phases.few_argmax : phases.few) : (argmax ? phases.many_argmax : phases.many);
-  if (choice.exact)
+  if (tiles != nullptr) {
+    kernel.scratch = amx_scratch;
+    kernel.work = argmax ? amx_work<true> : amx_work<false>;
+  } else if (choice.exact) {
     set_memory<true>(kernel, few, argmax);
-  else
+  } else {
     set_memory<false>(kernel, few, argmax);
+  }
   return kernel;
 }
 

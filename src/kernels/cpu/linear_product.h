@@ -23,6 +23,12 @@ struct Weight {
   int64_t panels() const { return (rows + kLanes - 1) / kLanes; }
 };
 
+/// For a row the largest output of each lane, over the panels of one worker.
+struct alignas(64) Best {
+  float value[kLanes];
+  int32_t index[kLanes];
+};
+
 struct Product {
   int64_t rows = 0, cols = 0;
   bool gated = false;
@@ -38,6 +44,10 @@ struct Product {
   int64_t groups() const { return (rows + group_size - 1) / group_size; }
   int group_rows(int64_t group) const {
     return static_cast<int>(std::min<int64_t>(group_size, rows - group * group_size));
+  }
+  /// Bytes that the largest outputs take at the beginning of Dispatch::work: [worker][row].
+  int64_t best_bytes(bool argmax, const Worker& worker) const {
+    return argmax ? rows * worker.count * int64_t{sizeof(Best)} : 0;
   }
   /// Bytes of the prepared forms of all rows.
   int64_t activation_bytes() const {

@@ -1,0 +1,78 @@
+// linear_finish-inl.h: what follows the product of a panel with some rows: bias, gate, residual,
+// and the store or the search for the largest.
+#if defined(VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
+#undef VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
+#else
+#define VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
+#endif
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+// What follows the product of one panel with rows [row, row + count).
+struct Finish {
+  const Dispatch& d;
+  const Product& p;
+  Best* best;  // of this worker; null: outputs are stored
+
+  F32 with_bias(F32 y, int weight, int64_t n, int lanes) const {
+    const Operand& bias = d.in[kBias + weight];
+    return bias ? add(y, load_first(bias.row<float>(0) + n, lanes)) : y;
+  }
+  // y, up: [count][16], of weight `i` and (gated) of the second.
+  void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
+                  const float* up) const {
+    const int64_t n = panel * kLanes;
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
+    const int64_t column = p.weights[i].column + n;
+    for (int r = 0; r < count; ++r) {
+      F32 v = with_bias(load(y + r * kLanes), i, n, lanes);
+      if (p.gated) {
+        v = d.as<LinearAttr>().gate == Activation::kSilu ? silu(v) : gelu(v);
+        v = mul(v, with_bias(load(up + r * kLanes), 1, n, lanes));
+      }
+      if (d.in[kResidual])
+        v = add(v, load_first(d.in[kResidual].row<float>(row + r) + column, lanes));
+      if (best != nullptr)
+        keep_best(v, n, lanes, best[row + r]);
+      else
+        store_first(d.out.row<float>(row + r) + column, v, lanes);
+    }
+  }
+  static void keep_best(F32 v, int64_t n, int lanes, Best& best) {
+    float value[kLanes];
+    store(value, v);
+    for (int i = lanes; i < kLanes; ++i) value[i] = -HUGE_VALF;
+    v = load(value);
+    const F32 so_far = load(best.value);
+    const Mask better = greater(v, so_far);
+    store(best.value, select(better, v, so_far));
+    alignas(64) int32_t index[kLanes];
+    for (int i = 0; i < kLanes; ++i) index[i] = static_cast<int32_t>(n) + i;
+    store_int(best.index,
+              bits(select(better, as_float(load_int(index)), as_float(load_int(best.index)))));
+  }
+};
+
+Best* start_best(std::byte* base, int64_t rows, int worker) {
+  Best* best = reinterpret_cast<Best*>(base) + rows * worker;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int i = 0; i < kLanes; ++i) best[r].value[i] = -HUGE_VALF, best[r].index[i] = 0;
+  return best;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
