@@ -77,32 +77,40 @@ void expand_blocks(const std::byte* panel, int64_t cols, std::byte* expanded) {
   for (int64_t b = 0; b < cols / 32; ++b) {
     const F32 scale = scale_of<T>(w);
     const F32 shift = T::kMin != 0 ? load_f16(w + T::kMin) : zero();
+    alignas(64) int32_t codes[8][16];
     unroll<4>([&](auto j) {
       I32 low;
       I32 high;
       T::template vectors<j()>(w, low, high);
-      store_values<T::kMin != 0>(low, T::kOffset, scale, shift, out + 64 * j());
-      store_values<T::kMin != 0>(high, T::kOffset, scale, shift, out + 64 * (j() + 4));
+      store_int(codes[j()], low);
+      store_int(codes[j() + 4], high);
     });
+    for (int j = 0; j < 8; ++j, out += 64)
+      store_values<T::kMin != 0>(load_int(codes[j]), T::kOffset, scale, shift, out);
     w += panel_format(T::kType).unit;
-    out += 32 * 16;
   }
 }
 
+// The codes pass through memory, so that what follows is compiled once and not for each vector.
 template <typename T>
 HWY_INLINE void expand_super(const T& type, const std::byte* panel, int64_t cols,
                              std::byte* expanded) {
   constexpr int kParts = 32 / T::kSub;
+  constexpr int kVectors = T::kSub / 4;
   const auto* w = reinterpret_cast<const uint8_t*>(panel);
   auto* out = reinterpret_cast<float*>(expanded);
   for (int64_t b = 0; b < cols / 256; ++b) {
     const F32 d = d_of(type, w);
     const F32 dmin = T::kDmin != 0 ? load_f16(w + T::kDmin) : zero();
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < 2; ++h, out += 128 * 16) {
+      alignas(64) int32_t codes[4][8][16];
       unroll<8>([&](auto j) {
         I32 v[4];
         type.template strips<j()>(w, h, v);
-        const int slot = h * kParts + j() / (T::kSub / 4);
+        for (int s = 0; s < 4; ++s) store_int(codes[s][j()], v[s]);
+      });
+      for (int part = 0; part < kParts; ++part) {
+        const int slot = h * kParts + part;
         const I32 scales = load_int(w + T::kScales + 64 * slot);
         const I32 mins = load_int(w + T::kMins + 64 * slot);
         unroll<4>([&](auto s) {
@@ -110,13 +118,13 @@ HWY_INLINE void expand_super(const T& type, const std::byte* panel, int64_t cols
           const I32 two = s() % 2 == 0 ? T::even_mins(mins) : T::odd_mins(mins);
           const I32 min = s() < 2 ? bit_and(two, set(int32_t{0xffff})) : shr<16>(two);
           const F32 shift = neg(mul(dmin, to_float(min)));
-          store_values<T::kDmin != 0>(v[s()], T::kOffset, scale, shift,
-                                      out + ((h * 4 + s()) * 32 + 4 * j()) * 16);
+          for (int j = part * kVectors; j < (part + 1) * kVectors; ++j)
+            store_values<T::kDmin != 0>(load_int(codes[s()][j]), T::kOffset, scale, shift,
+                                        out + (s() * 8 + j) * 64);
         });
-      });
+      }
     }
     w += panel_format(T::kType).unit;
-    out += 256 * 16;
   }
 }
 
