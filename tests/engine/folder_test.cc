@@ -1,0 +1,191 @@
+// Folders of small random checkpoints against what transformers computes with them, and the same
+// weights as GGUF. tools/oracle/make_tiny.py makes the folders.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/session.h"
+#include "file/gguf.h"
+#include "model/open_model.h"
+#include "support/models.h"
+#include "support/temporary_folder.h"
+#include "support/vocabularies.h"
+
+namespace veery {
+namespace {
+
+constexpr const char* kFolders[] = {
+    "llama-llama3", "llama-bias",     "llama-linear", "mistral",      "qwen2",
+    "qwen2-yarn",   "qwen3",          "qwen3-tied",   "gemma",        "gemma2",
+    "gemma3",       "gemma3-pattern", "phi3",         "phi3-longrope"};
+
+std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
+
+Json prompts_of(const std::string& name) {
+  return test::read_fixture("tiny/" + name + "/reference.json")["prompts"];
+}
+
+// Divisors of longrope depend on the context of the session: the short prompt stays below the
+// positions that they were extended from.
+LoadOptions options_for(const std::string& name, size_t tokens, bool exact) {
+  LoadOptions options;
+  options.threads = 1;
+  options.exact = exact;
+  if (name == "phi3-longrope") options.context = tokens > 24 ? 128 : 24;
+  return options;
+}
+
+double relative_error(std::span<const float> logits, const Json& expected) {
+  const auto values = expected.get<std::vector<double>>();
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    worst = std::max(worst, std::abs(logits[i] - values[i]));
+    largest = std::max(largest, std::abs(values[i]));
+  }
+  return worst / largest;
+}
+
+int32_t best(std::span<const float> x) {
+  return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin());
+}
+
+class TinyFolder : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TinyFolder, ExactLogitsAndGreedyTokensAreTransformers) {
+  for (const Json& prompt : prompts_of(GetParam())) {
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    Model model(folder_of(GetParam()), options_for(GetParam(), ids.size(), true));
+    Session session(model);
+    const auto bests = prompt["best"].get<std::vector<int32_t>>();
+    const size_t shown = prompt["logits"].size();
+    session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+      ASSERT_EQ(logits.size(), prompt["logits"][0].size());
+      const auto at = static_cast<size_t>(position);
+      EXPECT_EQ(best(logits), bests[at]) << at;
+      if (at + shown < ids.size()) return;
+      EXPECT_LT(relative_error(logits, prompt["logits"][at + shown - ids.size()]), 1e-5) << at;
+    });
+    const auto expected = prompt["greedy"].get<std::vector<int32_t>>();
+    std::vector<int32_t> greedy(expected.size());
+    greedy[0] = best(session.logits());
+    session.decode_greedy(greedy[0], std::span(greedy).subspan(1));
+    EXPECT_EQ(greedy, expected);
+  }
+}
+
+TEST_P(TinyFolder, OneTokenAtATimeGivesTheBitsOfAPrompt) {
+  const auto ids = prompts_of(GetParam())[0]["ids"].get<std::vector<int32_t>>();
+  for (const bool exact : {false, true}) {
+    Model model(folder_of(GetParam()), options_for(GetParam(), ids.size(), exact));
+    std::vector<std::vector<float>> rows;
+    Session whole(model);
+    whole.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+      rows.emplace_back(logits.begin(), logits.end());
+    });
+    Session single(model);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      single.feed({&ids[i], 1});
+      EXPECT_TRUE(std::ranges::equal(single.logits(), rows[i])) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TinyFolder, ::testing::ValuesIn(kFolders), [](const auto& at) {
+  std::string name = at.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+// Writes an opened folder as GGUF as converters do: Q and K of llama permuted.
+class GgufCopy {
+ public:
+  GgufCopy(const std::string& name, const std::string& path) : file_(open_model(folder_of(name))) {
+    const DecoderConfig c = read_config(file_);
+    for (TensorView& tensor : file_.tensors) {
+      buffers_.emplace_back();
+      const std::span<const std::byte> data = tensor.read(buffers_.back());
+      buffers_.back().assign(data.begin(), data.end());
+      if (c.architecture == "llama" && tensor.name.find("attn_q.") != std::string::npos)
+        permute(tensor, buffers_.back(), c.heads);
+      if (c.architecture == "llama" && tensor.name.find("attn_k.") != std::string::npos)
+        permute(tensor, buffers_.back(), c.kv_heads);
+      tensor.data = buffers_.back();
+      tensor.source = nullptr;
+    }
+    VocabularyBuilder vocabulary;
+    for (const char* token : {"a", "b", "c"}) vocabulary.add(token);
+    Metadata metadata = vocabulary.file("gpt2").metadata;
+    describe(c, metadata);
+    write_gguf(path, metadata, file_.tensors);
+  }
+
+ private:
+  static void permute(const TensorView& tensor, std::vector<std::byte>& bytes, int32_t heads) {
+    const std::vector<std::byte> before = bytes;
+    const auto rows = static_cast<size_t>(tensor.shape[0]);
+    const size_t row = bytes.size() / rows;
+    const size_t head = rows / static_cast<size_t>(heads);
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t pair = r % head % (head / 2);
+      const size_t half = r % head / (head / 2);
+      std::copy_n(
+          before.begin() + static_cast<ptrdiff_t>(r * row), row,
+          bytes.begin() + static_cast<ptrdiff_t>((r / head * head + 2 * pair + half) * row));
+    }
+  }
+  static void describe(const DecoderConfig& c, Metadata& metadata) {
+    const std::string prefix = c.architecture + ".";
+    metadata.set("general.architecture", c.architecture);
+    metadata.set(prefix + "block_count", uint64_t(c.layers));
+    metadata.set(prefix + "context_length", uint64_t(c.context));
+    metadata.set(prefix + "embedding_length", uint64_t(c.dim));
+    metadata.set(prefix + "feed_forward_length", uint64_t(c.hidden));
+    metadata.set(prefix + "attention.head_count", uint64_t(c.heads));
+    metadata.set(prefix + "attention.head_count_kv", uint64_t(c.kv_heads));
+    metadata.set(prefix + "attention.key_length", uint64_t(c.head_dim));
+    metadata.set(prefix + "attention.value_length", uint64_t(c.head_dim));
+    metadata.set(prefix + "attention.layer_norm_rms_epsilon", double{c.norm_eps});
+    metadata.set(prefix + "rope.freq_base", c.rope.theta);
+    if (c.window > 0) metadata.set(prefix + "attention.sliding_window", uint64_t(c.window));
+    if (c.rope.scaling == RopeScaling::kLinear) {
+      metadata.set(prefix + "rope.scaling.type", "linear");
+      metadata.set(prefix + "rope.scaling.factor", c.rope.factor);
+    }
+    if (c.attention_softcap > 0)
+      metadata.set(prefix + "attn_logit_softcapping", double{c.attention_softcap});
+    if (c.logit_softcap > 0)
+      metadata.set(prefix + "final_logit_softcapping", double{c.logit_softcap});
+  }
+
+  ModelFile file_;
+  std::vector<std::vector<std::byte>> buffers_;
+};
+
+TEST(TinyGguf, TheSameWeightsInGgufGiveTheSameLogits) {
+  for (const char* name : {"llama-linear", "llama-bias", "qwen2", "qwen3", "gemma", "phi3"}) {
+    const test::TemporaryFolder folder;
+    const GgufCopy copy(name, folder.file("model.gguf"));
+    const Json prompt = prompts_of(name)[0];
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    Model model(folder.file("model.gguf"), {.threads = 1, .exact = true});
+    Session session(model);
+    session.feed(ids);
+    EXPECT_LT(relative_error(session.logits(), prompt["logits"].back()), 1e-5) << name;
+  }
+}
+
+TEST(FolderModel, WithoutATokenizerOnlyIdsAreTaken) {
+  Model model(folder_of("qwen3"), {.threads = 1});
+  EXPECT_EQ(model.tokenizer().size(), 0);
+  try {
+    model.tokenizer().encode("text");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  }
+}
+
+}  // namespace
+}  // namespace veery

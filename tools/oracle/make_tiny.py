@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Makes tests/fixtures/tiny: checkpoints of a few 10 kB with random weights, and what transformers
+computes with them in float32.
+
+  python tools/oracle/make_tiny.py tests/fixtures/tiny [NAME ...]
+
+NAME/config.json, model.safetensors   as transformers writes them; "old" ones have the keys of
+                                      transformers 4 (rope_theta, rope_scaling, torch_dtype)
+NAME/reference.json                   prompts: ids, logits after the last positions, the best id after
+                                      each position, 16 greedy tokens and their least gap
+Sizes are odd on purpose: heads do not divide the width, nothing is a multiple of 32.
+"""
+import json
+import os
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+import transformers
+
+VOCABULARY = 61
+SHOWN = 3
+STEPS = 16
+LEAST_GAP = 0.02
+
+
+def rope(kind="default", theta=10000.0, **more):
+    return {"rope_type": kind, "rope_theta": theta, **more}
+
+
+COMMON = dict(vocab_size=VOCABULARY, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+              max_position_embeddings=128)
+LLAMA3 = rope("llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)
+YARN = rope("yarn", factor=4.0, original_max_position_embeddings=16)
+LONG = rope("longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.3],
+            long_factor=[1.0, 2.0, 5.0], original_max_position_embeddings=24)
+
+# name: (family, type of the weights, keys of transformers 4, what the configuration says)
+MODELS = {
+    "llama-llama3": ("Llama", "float32", False, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+        intermediate_size=44, num_hidden_layers=2, rope_parameters=LLAMA3,
+        tie_word_embeddings=False)),
+    "llama-bias": ("Llama", "bfloat16", True, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, head_dim=6,
+        intermediate_size=50, num_hidden_layers=2, rope_parameters=rope(theta=500000.0),
+        tie_word_embeddings=True, attention_bias=True, mlp_bias=True)),
+    "llama-linear": ("Llama", "float16", True, dict(
+        hidden_size=40, num_attention_heads=5, num_key_value_heads=5, intermediate_size=36,
+        num_hidden_layers=2, rope_parameters=rope("linear", factor=4.0),
+        tie_word_embeddings=False)),
+    "mistral": ("Mistral", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=60, num_hidden_layers=2, rope_parameters=rope(), sliding_window=6,
+        tie_word_embeddings=False)),
+    "qwen2": ("Qwen2", "float16", True, dict(
+        hidden_size=42, num_attention_heads=7, num_key_value_heads=1, intermediate_size=52,
+        num_hidden_layers=2, rope_parameters=rope(theta=1e6), tie_word_embeddings=True)),
+    "qwen2-yarn": ("Qwen2", "bfloat16", False, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=40,
+        num_hidden_layers=3, rope_parameters=YARN, use_sliding_window=True, sliding_window=5,
+        max_window_layers=1, tie_word_embeddings=False)),
+    "qwen3": ("Qwen3", "float32", False, dict(
+        hidden_size=30, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=44, num_hidden_layers=2, rope_parameters=rope(theta=1e6),
+        tie_word_embeddings=False)),
+    "qwen3-tied": ("Qwen3", "bfloat16", True, dict(
+        hidden_size=26, num_attention_heads=7, num_key_value_heads=1, head_dim=8,
+        intermediate_size=44, num_hidden_layers=2, rope_parameters=rope(theta=1e6),
+        tie_word_embeddings=True)),
+    "gemma": ("Gemma", "bfloat16", True, dict(
+        hidden_size=30, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+        intermediate_size=50, num_hidden_layers=2, rope_parameters=rope(),
+        tie_word_embeddings=True)),
+    "gemma2": ("Gemma2", "bfloat16", True, dict(
+        hidden_size=30, num_attention_heads=6, num_key_value_heads=2, head_dim=12,
+        intermediate_size=46, num_hidden_layers=3, rope_parameters=rope(), sliding_window=6,
+        query_pre_attn_scalar=20, attn_logit_softcapping=3.0, final_logit_softcapping=8.0,
+        tie_word_embeddings=True)),
+    "gemma3": ("Gemma3", "float32", False, dict(
+        hidden_size=27, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
+        intermediate_size=38, num_hidden_layers=2, sliding_window=6, query_pre_attn_scalar=13,
+        layer_types=["sliding_attention", "full_attention"],
+        rope_parameters={"full_attention": rope("linear", 1e6, factor=8.0),
+                         "sliding_attention": rope()},
+        tie_word_embeddings=True)),
+    "gemma3-pattern": ("Gemma3", "bfloat16", True, dict(
+        hidden_size=28, num_attention_heads=4, num_key_value_heads=1, head_dim=10,
+        intermediate_size=38, num_hidden_layers=4, sliding_window=5, query_pre_attn_scalar=10,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention",
+                     "sliding_attention"],
+        rope_parameters={"full_attention": rope(theta=1e6), "sliding_attention": rope()},
+        tie_word_embeddings=True)),
+    "phi3": ("Phi3", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=44,
+        num_hidden_layers=2, rope_parameters=rope(), sliding_window=6,
+        original_max_position_embeddings=128, tie_word_embeddings=False)),
+    "phi3-longrope": ("Phi3", "float16", False, dict(
+        hidden_size=32, num_attention_heads=4, num_key_value_heads=4, intermediate_size=44,
+        num_hidden_layers=2, rope_parameters=LONG, sliding_window=None,
+        original_max_position_embeddings=24, tie_word_embeddings=True)),
+}
+PATTERNS = {"gemma3-pattern": 3}
+
+
+def fill(model, generator):
+    """Every tensor is far enough from its usual start to show in the logits."""
+    gemma = model.config.model_type.startswith("gemma")
+    tied = model.config.tie_word_embeddings
+    for name, value in model.named_parameters():
+        noise = torch.randn(value.shape, generator=generator)
+        if "embed_tokens" in name:
+            scale = value.shape[1] ** -0.5 * (0.2 if gemma else 1.0) if gemma or tied else 1.0
+        elif name == "model.norm.weight":
+            value.data = noise * 0.3 + (3.0 if tied else 1.0) * (1.5 if gemma else 1.0)
+            continue
+        elif "norm" in name:
+            value.data = noise * 0.2 + (0.0 if gemma else 1.0)
+            continue
+        elif name.endswith("bias"):
+            scale = 0.2
+        else:
+            scale = 1.3 * value.shape[-1] ** -0.5 * (2.0 if "lm_head" in name else 1.0)
+        value.data = noise * scale
+
+
+def to_old_keys(path, pattern):
+    config = json.load(open(path))
+    rope_set = config.pop("rope_parameters")
+    if "full_attention" in rope_set:
+        config["rope_local_base_freq"] = rope_set["sliding_attention"]["rope_theta"]
+        rope_set = rope_set["full_attention"]
+    config["rope_theta"] = rope_set.pop("rope_theta")
+    config["rope_scaling"] = None if rope_set["rope_type"] == "default" else rope_set
+    config.pop("layer_types", None)
+    if pattern:
+        config["sliding_window_pattern"] = pattern
+        config.pop("_sliding_window_pattern", None)
+    config["torch_dtype"] = config.pop("dtype")
+    json.dump(config, open(path, "w"), indent=1)
+
+
+def logits_of(model, ids):
+    with torch.no_grad():
+        return model(torch.tensor([ids]), use_cache=False).logits[0]
+
+
+def record(model, ids):
+    logits = logits_of(model, ids)
+    context, gap = list(ids), float("inf")
+    for _ in range(STEPS):
+        best = logits_of(model, context)[-1].topk(2)
+        gap = min(gap, float(best.values[0] - best.values[1]))
+        context.append(int(best.indices[0]))
+    return {"ids": ids,
+            "best": logits.argmax(-1).tolist(),
+            "logits": [[float(f"{x:.7g}") for x in row] for row in logits[-SHOWN:].tolist()],
+            "greedy": context[len(ids):],
+            "gap": float(f"{gap:.3g}")}
+
+
+def make(folder, name, family, dtype, old, settings):
+    for seed in range(1, 60):
+        generator = torch.Generator().manual_seed(seed)
+        torch.manual_seed(seed)
+        text = "Text" if family == "Gemma3" else ""
+        config = getattr(transformers, f"{family}{text}Config")(**COMMON, **settings)
+        kind = getattr(transformers, f"{family}ForCausalLM")
+        model = kind(config).float().eval()
+        fill(model, generator)
+        model.to(getattr(torch, dtype)).save_pretrained(folder)
+        if old:
+            to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
+        for extra in ("generation_config.json",):
+            if os.path.exists(f"{folder}/{extra}"):
+                os.unlink(f"{folder}/{extra}")
+        model = kind.from_pretrained(folder, dtype=torch.float32,
+                                     attn_implementation="eager").eval()
+        # Short enough that 16 more stay below the 24 positions before longrope extends.
+        prompts = [torch.randint(3, VOCABULARY, (n,), generator=generator).tolist()
+                   for n in (27, 5)]
+        found = [record(model, ids) for ids in prompts]
+        if min(p["gap"] for p in found) >= LEAST_GAP and \
+           min(len(set(p["greedy"])) for p in found) >= 5:
+            break
+    else:
+        raise SystemExit(f"{name}: no seed without near-ties")
+    json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,
+               "prompts": found}, open(f"{folder}/reference.json", "w"))
+    print(name, "seed", seed, os.path.getsize(f"{folder}/model.safetensors"), "bytes")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    for name, (family, dtype, old, settings) in MODELS.items():
+        if len(sys.argv) == 2 or name in sys.argv[2:]:
+            make(f"{sys.argv[1]}/{name}", name, family, dtype, old, settings)
