@@ -99,5 +99,4 @@ def draw(report):
 
 
 def subtitle(report):
-    settings = report["settings"]
-    return f"{report['machine']['cpu']}, {settings['threads']} threads, {settings['rounds']} rounds"
+    return f"{report['machine']['cpu']}, {report['settings']['threads']} threads"
