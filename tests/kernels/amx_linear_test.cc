@@ -11,8 +11,12 @@ using testing::Options;
 using testing::Problem;
 using testing::same_bits;
 
-constexpr DType kBlocks[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0};
-constexpr DType kSupers[] = {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kBlocks[] = {DType::kQ4_0, DType::kQ4_1,   DType::kQ5_0, DType::kQ5_1,
+                             DType::kQ8_0, DType::kIQ4_NL, DType::kMXFP4};
+constexpr DType kSupers[] = {DType::kQ2_K,    DType::kQ3_K,  DType::kQ4_K,   DType::kQ5_K,
+                             DType::kQ6_K,    DType::kQ8_K,  DType::kIQ4_XS, DType::kIQ3_S,
+                             DType::kIQ3_XXS, DType::kIQ2_S, DType::kIQ2_XS, DType::kIQ2_XXS,
+                             DType::kIQ1_S,   DType::kIQ1_M, DType::kTQ1_0,  DType::kTQ2_0};
 
 // The tiles in plain C++, and those of the processor where it has them.
 std::vector<Target> tile_targets() {
@@ -157,6 +161,7 @@ TEST_F(AmxLinear, WeightsOfDifferentTypesLieSideBySide) {
   expect_contract({DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}, {40, 17, 3}, 512, 21);
   expect_contract({DType::kQ4_1, DType::kQ5_0, DType::kQ4_1}, {16, 33, 1}, 96, 50);
   expect_contract({DType::kQ4_1, DType::kF16, DType::kQ3_K}, {16, 33, 5}, 256, 13);
+  expect_contract({DType::kNVFP4, DType::kQ4_0}, {16, 33}, 256, 13);
 }
 
 TEST_F(AmxLinear, NormBiasAndResidualComeInOrder) {
