@@ -29,6 +29,12 @@ SentencePieceBpe::SentencePieceBpe(const Metadata& metadata)
     throw Error(ErrorKind::kFormat,
                 "tokenizer.ggml.scores is missing; tokenizer.ggml.model \"llama\" needs it");
   adds_space_ = add_prefix_;
+  if (metadata.find("tokenizer.ggml.precompiled_charsmap")) {
+    std::string bytes;
+    for (const int64_t byte : *metadata.integers("tokenizer.ggml.precompiled_charsmap"))
+      bytes.push_back(static_cast<char>(byte));
+    if (!bytes.empty()) map_.emplace(bytes);
+  }
   for (int byte = 0; byte < 256; ++byte)
     byte_ids_[static_cast<size_t>(byte)] = vocabulary_.find_byte(static_cast<unsigned char>(byte));
   find_word_boundaries();
@@ -68,7 +74,7 @@ std::string SentencePieceBpe::normalized(std::string_view text, bool starts) con
 
 void SentencePieceBpe::encode_plain(std::string_view text, bool starts,
                                     std::vector<int32_t>& out) const {
-  const std::string marked = normalized(text, starts);
+  const std::string marked = normalized(map_ ? map_->by_longest(text) : std::string(text), starts);
   const std::string_view rest = marked;
   Scratch scratch;
   size_t begin = 0;
@@ -126,8 +132,11 @@ void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch,
       if (byte_id >= 0) {
         out.push_back(byte_id);
       } else {
-        if (special_.unknown >= 0) out.push_back(special_.unknown);
-        break;  // one unknown token a character
+        // Unknown characters side by side are one unknown token.
+        if (special_.unknown >= 0 && out.size() != scratch.after_unknown)
+          out.push_back(special_.unknown);
+        scratch.after_unknown = out.size();
+        break;
       }
     }
   }

@@ -4,10 +4,12 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/charsmap.h"
 #include "text/merge.h"
 #include "text/vocabulary_tokenizer.h"
 
@@ -27,6 +29,7 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   struct Scratch {
     std::vector<Symbol> symbols;
     JoinScratch join;
+    size_t after_unknown = SIZE_MAX;  // how many ids there were behind the last unknown token
   };
   void find_word_boundaries();
   std::string normalized(std::string_view text, bool starts) const;
@@ -36,6 +39,7 @@ class SentencePieceBpe final : public VocabularyTokenizer {
 
   bool add_prefix_, remove_extra_;
   std::array<int32_t, 256> byte_ids_{};
+  std::optional<Charsmap> map_;  // characters become others first
   std::bitset<256> binds_mark_;  // some token has a space mark after this byte
 };
 

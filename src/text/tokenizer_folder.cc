@@ -1,6 +1,7 @@
 #include "text/tokenizer_folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -10,12 +11,17 @@
 #include "base/mapped_file.h"
 #include "text/json_fields.h"
 #include "text/json_reader.h"
+#include "text/sentencepiece_bpe.h"
+#include "text/sentencepiece_model.h"
+#include "text/tiktoken_file.h"
 #include "text/tokenizer_json.h"
 
 namespace veery {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int32_t kMostTokens = 1 << 22;
 
 std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -98,6 +104,81 @@ std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
+// The `added_tokens_decoder` of tokenizer_config.json: {"128000": {"content": ...}}, by id.
+std::vector<AddedToken> read_added(const fs::path& folder) {
+  const Json config = read_members(folder / "tokenizer_config.json", {"added_tokens_decoder"});
+  std::vector<AddedToken> tokens;
+  if (!config.contains("added_tokens_decoder")) return tokens;
+  for (const auto& [id, token] : config["added_tokens_decoder"].items()) {
+    int32_t number = -1;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+    if (error != std::errc() || end != id.data() + id.size() || number < 0)
+      throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token", id);
+    tokens.push_back({.content = json_text(token, "content"),
+                      .id = number,
+                      .lstrip = json_bool(token, "lstrip", false),
+                      .rstrip = json_bool(token, "rstrip", false),
+                      .single_word = json_bool(token, "single_word", false),
+                      .normalized = false,
+                      .special = json_bool(token, "special", false)});
+  }
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  if (!tokens.empty() && tokens.back().id > kMostTokens)
+    throw Error(ErrorKind::kLimit, "added_tokens_decoder: id {} is more than {}", tokens.back().id,
+                kMostTokens);
+  return tokens;
+}
+
+// Adds BOS and EOS where the files around say so; a SentencePiece model does not know.
+void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
+  Metadata wishes = roles.ids;
+  if (!wishes.find("tokenizer.ggml.add_bos_token"))
+    wishes.set("tokenizer.ggml.add_bos_token", false);
+  if (!wishes.find("tokenizer.ggml.add_eos_token"))
+    wishes.set("tokenizer.ggml.add_eos_token", false);
+  pipeline.post =
+      special_around(wishes, wishes.integer("tokenizer.ggml.bos_token_id").value_or(bos),
+                     wishes.integer("tokenizer.ggml.eos_token_id").value_or(eos));
+}
+
+std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view text) {
+  Pipeline pipeline = read_tiktoken(text, path.string(), read_added(path.parent_path()));
+  TokenRoles roles;
+  read_roles(
+      path.parent_path(), [&](std::string_view token) { return find_token(pipeline, token); },
+      roles);
+  add_special_around(roles, -1, -1, pipeline);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_view bytes) {
+  SentencePieceModel model = read_sentencepiece(bytes, path.string());
+  for (const AddedToken& token : read_added(path.parent_path())) model.add(token);
+  TokenRoles roles{.ids = sentencepiece_metadata(model), .ends = {}};
+  read_roles(
+      path.parent_path(),
+      [&](std::string_view text) -> std::optional<int32_t> {
+        const auto at = std::find(model.tokens.begin(), model.tokens.end(), text);
+        if (at == model.tokens.end()) return std::nullopt;
+        return static_cast<int32_t>(at - model.tokens.begin());
+      },
+      roles);
+  if (model.kind == SentencePieceModel::Kind::kBpe) {
+    return std::make_unique<SentencePieceBpe>(roles.ids);
+  }
+  Pipeline pipeline = unigram_pipeline(model);
+  add_special_around(roles, model.bos, model.eos, pipeline);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+// A SentencePiece model, or tiktoken's ranks under the same name.
+std::unique_ptr<Tokenizer> load_model(const fs::path& path) {
+  const MappedFile file(path.string());
+  const std::string_view bytes = text_of(file);
+  return is_tiktoken(bytes) ? load_tiktoken(path, bytes) : load_sentencepiece(path, bytes);
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
@@ -107,6 +188,11 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
   if (fs::exists(folder / "tokenizer.json")) return load_json(folder / "tokenizer.json", true);
+  for (const char* name : {"tokenizer.model", "spiece.model", "tiktoken.model"})
+    if (fs::exists(folder / name)) return load_model(folder / name);
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".tiktoken") return load_model(entry.path());
   throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there",
               folder.string());
 }

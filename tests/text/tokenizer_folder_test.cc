@@ -1,0 +1,162 @@
+// Tokenizers and templates of folders, and SentencePiece and tiktoken files
+// (tools/oracle/sentencepiece_models.py made the fixture).
+#include "text/tokenizer_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "support/models.h"
+#include "text/base64.h"
+#include "text/byte_alphabet.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+using Ids = std::vector<int32_t>;
+constexpr EncodeOptions kPlain{.add_special = false, .parse_special = false};
+
+class TokenizerFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() / fmt::format("veery-{}-{}", test->name(), ::getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, std::string_view text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::unique_ptr<Tokenizer> load() { return load_tokenizer_folder(folder_.string()); }
+
+  fs::path folder_;
+};
+
+constexpr std::string_view kSmall =
+    R"({"added_tokens":[{"id":3,"content":"<s>","special":true},
+        {"id":4,"content":"</s>","special":true},{"id":5,"content":"<|im_end|>","special":true}],
+        "pre_tokenizer":{"type":"Whitespace"},
+        "model":{"type":"WordLevel","unk_token":"?","vocab":{"?":0,"a":1,"b":2}}})";
+
+TEST_F(TokenizerFolder, RolesComeFromTheFilesAround) {
+  write("tokenizer.json", kSmall);
+  EXPECT_EQ(load()->special().bos, -1);
+  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));  // by their names
+  write("special_tokens_map.json", R"({"bos_token":"a","pad_token":"b"})");
+  write("tokenizer_config.json",
+        R"({"bos_token":{"content":"<s>","lstrip":false},"eos_token":"</s>","unk_token":null,
+            "add_bos_token":true,"more":[{"deep":[1,2]}]})");
+  write("generation_config.json", R"({"eos_token_id":[4,2]})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->special().bos, 3);
+  EXPECT_EQ(tokenizer->special().eos, 4);
+  EXPECT_EQ(tokenizer->special().pad, 2);
+  EXPECT_TRUE(tokenizer->special().add_bos);
+  EXPECT_EQ(tokenizer->special().ends, (Ids{2, 4, 5}));
+  EXPECT_EQ(tokenizer->encode("a <s> b"), (Ids{1, 3, 2}));
+  EXPECT_EQ(tokenizer->find("<s>"), 3);
+  EXPECT_EQ(tokenizer->size(), 6);
+  // A path of one of the files names the folder.
+  EXPECT_EQ(load_tokenizer_folder((folder_ / "tokenizer.json").string())->special().bos, 3);
+}
+
+TEST_F(TokenizerFolder, WithoutATokenizerIsRefused) {
+  try {
+    load();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  }
+}
+
+TEST_F(TokenizerFolder, ChatTemplates) {
+  EXPECT_EQ(load_chat_templates(folder_.string()).standard, "");
+  write("tokenizer_config.json", R"({"chat_template":"one"})");
+  EXPECT_EQ(load_chat_templates(folder_.string()).standard, "one");
+  write("tokenizer_config.json",
+        R"({"chat_template":[{"name":"default","template":"two"},
+                             {"name":"tool_use","template":"tools"}]})");
+  EXPECT_EQ(load_chat_templates(folder_.string()).standard, "two");
+  EXPECT_EQ(load_chat_templates(folder_.string()).find("tool_use"), "tools");
+  EXPECT_EQ(load_chat_templates(folder_.string()).find("rag"), "two");
+  write("chat_template.jinja", "three");
+  EXPECT_EQ(load_chat_templates(folder_.string()).standard, "three");
+}
+
+TEST_F(TokenizerFolder, SentencePieceModelsGiveTheRecordedIds) {
+  const Json all = test::read_fixture("tokenizers/sentencepiece.json");
+  for (const Json& model : all["models"]) {
+    SCOPED_TRACE(model["name"].get<std::string>());
+    write("tokenizer.model", *decode_base64(model["model"].get<std::string>()));
+    const auto tokenizer = load();
+    for (size_t i = 0; i < all["texts"].size(); ++i) {
+      const auto text = all["texts"][i].get<std::string>();
+      EXPECT_EQ(tokenizer->encode(text, kPlain), model["ids"][i].get<Ids>()) << text;
+    }
+    EXPECT_EQ(tokenizer->special().bos, 1);
+    EXPECT_EQ(tokenizer->special().eos, 2);
+  }
+}
+
+TEST_F(TokenizerFolder, BrokenSentencePieceModelsAreRefused) {
+  const Json all = test::read_fixture("tokenizers/sentencepiece.json");
+  const std::string whole = *decode_base64(all["models"][0]["model"].get<std::string>());
+  int refused = 0;
+  for (size_t size = 0; size < whole.size(); size += 7) {
+    write("tokenizer.model", whole.substr(0, size));
+    try {
+      load();
+    } catch (const Error& error) {
+      EXPECT_NE(error.kind(), ErrorKind::kBug);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i)
+      group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (size_t i = 0; i < 4; ++i)
+      out += at + i <= bytes.size() ? kDigits[group >> (18 - 6 * i) & 63] : '=';
+  }
+  return out;
+}
+
+// 256 bytes, some words, and as many fillers as tell the rule of GPT-2.
+TEST_F(TokenizerFolder, TiktokenRanks) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  for (const char* word : {"lo", "er", "low", " l", " low", "lower", "hello"})
+    tokens.push_back(word);
+  while (tokens.size() < 50256) tokens.push_back(fmt::format("\x01{}\x02", tokens.size()));
+  std::string ranks;
+  for (size_t i = 0; i < tokens.size(); ++i) ranks += fmt::format("{} {}\n", base64(tokens[i]), i);
+  write("model.tiktoken", ranks);
+  write("tokenizer_config.json",
+        R"({"added_tokens_decoder":{"50256":{"content":"<|endoftext|>","special":true}},
+            "eos_token":"<|endoftext|>"})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->encode("lower low"), (Ids{261, 260}));
+  EXPECT_EQ(tokenizer->encode("hello"), Ids{262});  // though no two tokens make it
+  EXPECT_EQ(tokenizer->encode("lo<|endoftext|>\n"), (Ids{256, 50256, '\n'}));
+  EXPECT_EQ(tokenizer->special().eos, 50256);
+  EXPECT_EQ(tokenizer->decode({261, 260, 50256}), "lower low");
+  write("model.tiktoken", "aGVsbG8= 0\n");
+  EXPECT_THROW(load(), Error);  // no known number of ranks
+  write("model.tiktoken", "aGVsbG8= 0\n!!! 1\n");
+  EXPECT_THROW(load(), Error);
+}
+
+}  // namespace
+}  // namespace veery
