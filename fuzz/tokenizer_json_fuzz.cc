@@ -1,0 +1,49 @@
+// Any tokenizer.json either is refused or encodes any text, without special tokens only by ids that
+// it has; what a stream of its pieces gives is valid UTF-8.
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "text/regex.h"
+#include "text/tokenizer_json.h"
+
+namespace {
+
+constexpr std::string_view kText =
+    "Hello, low lower! \u00e9\u4f60\U0001F600 a\u2581b  12 don't <s>x</s>\n\xFF\xC3 \u1c89";
+
+std::unique_ptr<veery::Tokenizer> load(std::string_view json) {
+  veery::Pipeline pipeline = veery::read_tokenizer_json(json, "input");
+  const veery::TokenRoles roles = veery::roles_of(pipeline);
+  return std::make_unique<veery::PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+void check(const veery::Tokenizer& tokenizer, std::string_view text) {
+  for (const bool special : {false, true}) {
+    const std::vector<int32_t> ids = tokenizer.encode(text, {special, special});
+    veery::Detokenizer detokenizer(tokenizer, special);
+    for (const int32_t id : ids) {
+      if (id < 0 || id >= tokenizer.size()) std::abort();
+      if (!veery::is_valid_utf8(detokenizer.push(id))) std::abort();
+    }
+    tokenizer.decode(ids, special);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  try {
+    const auto tokenizer = load(input);
+    check(*tokenizer, kText);
+    check(*tokenizer, input.substr(0, 200));
+  } catch (const veery::Error& error) {
+    if (error.kind() == veery::ErrorKind::kBug) std::abort();
+  }
+  return 0;
+}
