@@ -83,6 +83,80 @@ TEST(TokenizerJson, EachComponentGivesTheRecordedIdsAndText) {
   }
 }
 
+// What is wrong in a hostile file is named, whatever else it holds.
+TEST(TokenizerJson, HostileFilesAreRefusedWithTheReason) {
+  const std::string words = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
+  const std::string merges = R"("vocab":{"a":0,"b":1,"ab":2},"merges":)";
+  const std::string chain = [] {
+    std::string text;
+    for (int i = 0; i < 100'000; ++i) text += R"({"type":"Sequence","normalizers":[)";
+    return text;
+  }();
+  const struct {
+    std::string json;
+    ErrorKind kind;
+    std::string part;
+  } kCases[] = {
+      {"", ErrorKind::kFormat, "expected an object"},
+      {"[]", ErrorKind::kFormat, "expected an object"},
+      {"{}", ErrorKind::kFormat, "\"model\" is missing"},
+      {"{" + words, ErrorKind::kFormat, "\",\" or \"}\""},
+      {"{" + words + "} x", ErrorKind::kFormat, "the end"},
+      {"{\"x\":" + std::string(1'000'000, '['), ErrorKind::kFormat, "levels deep"},
+      {"{\"normalizer\":" + chain, ErrorKind::kFormat, "levels deep"},
+      {R"({"model":{"type":"Other","vocab":{}}})", ErrorKind::kUnsupported, "Other"},
+      {R"({"model":{"type":"BPE","vocab":[],"merges":[]}})", ErrorKind::kFormat, "vocab"},
+      {R"({"model":{"type":"BPE","vocab":{"a":"0"},"merges":[]}})", ErrorKind::kFormat, "a number"},
+      {R"({"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}})", ErrorKind::kFormat, "-1"},
+      {R"({"model":{"type":"BPE","vocab":{"a":4000000000},"merges":[]}})", ErrorKind::kLimit,
+       "4000000000"},
+      {R"({"model":{"type":"BPE","vocab":{"a":99999999999999999999},"merges":[]}})",
+       ErrorKind::kFormat, "an integer"},
+      {R"({"model":{"type":"BPE",)" + merges + R"(["a c"]}})", ErrorKind::kFormat, "\"c\""},
+      {R"({"model":{"type":"BPE",)" + merges + R"([["b","a"]]}})", ErrorKind::kFormat, "merge 0"},
+      {R"({"model":{"type":"BPE",)" + merges + R"([["a"]]}})", ErrorKind::kFormat, "two tokens"},
+      {R"({"model":{"type":"BPE",)" + merges + R"([7]}})", ErrorKind::kFormat, "an array"},
+      {R"({"model":{"type":"BPE","unk_token":"?",)" + merges + R"([]}})", ErrorKind::kFormat,
+       "unknown token"},
+      {R"({"model":{"type":"Unigram","unk_id":5,"vocab":[["a",0]]}})", ErrorKind::kFormat,
+       "unk_id"},
+      {R"({"model":{"type":"Unigram","vocab":[["a"]]}})", ErrorKind::kFormat, "the score"},
+      {"{" + words + R"(,"normalizer":{"type":"Other"}})", ErrorKind::kUnsupported, "normalizer"},
+      {"{" + words + R"(,"normalizer":7})", ErrorKind::kFormat, "normalizer"},
+      {"{" + words + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})",
+       ErrorKind::kFormat, "character map"},
+      {"{" + words + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"}}})",
+       ErrorKind::kFormat, "(a"},
+      {"{" + words + R"(,"pre_tokenizer":{"type":"FixedLength","length":0}})", ErrorKind::kFormat,
+       "length"},
+      {"{" + words + R"(,"post_processor":{"type":"BertProcessing","cls":["a",0],"sep":["b",9]}})",
+       ErrorKind::kFormat, "token 9"},
+      {"{" + words + R"(,"decoder":{"type":"Strip","content":"ab"}})", ErrorKind::kFormat,
+       "content"},
+      {"{" + words + R"(,"added_tokens":[{"content":7}]})", ErrorKind::kFormat, "a string"},
+  };
+  for (const auto& [json, kind, part] : kCases) {
+    try {
+      make(json);
+      ADD_FAILURE() << "no error: " << json.substr(0, 100);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      EXPECT_LT(std::string(error.what()).size(), 500U);
+    }
+  }
+}
+
+TEST(TokenizerJson, MalformedTextBecomesItsBytes) {
+  Json whole = fixture("components.json")["tokenizers"][0]["tokenizer"];
+  whole["model"] = fixture("components.json")["probe"];
+  whole["pre_tokenizer"] =
+      parse_json(R"({"type":"Split","pattern":{"Regex":"\\w+"},"behavior":"Isolated"})", "part");
+  whole.erase("normalizer");
+  const auto tokenizer = make(whole.dump());
+  EXPECT_EQ(tokenizer->encode("a\xFF\xC3"), (Ids{'a', '|', 0xFF, 0xC3, '|'}));
+}
+
 std::string digest(std::string_view bytes) {
   uint64_t value = 0xCBF29CE484222325;
   for (const char byte : bytes) value = (value ^ static_cast<unsigned char>(byte)) * 0x100000001B3;
