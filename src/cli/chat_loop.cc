@@ -34,7 +34,8 @@ class CatchInterrupts {
  public:
   CatchInterrupts() {
     int ends[2];
-    if (::pipe(ends) != 0) throw Error(ErrorKind::kIo, "cannot open a pipe: {}", std::strerror(errno));
+    if (::pipe(ends) != 0)
+      throw Error(ErrorKind::kIo, "cannot open a pipe: {}", std::strerror(errno));
     for (const int end : ends) {
       ::fcntl(end, F_SETFL, O_NONBLOCK);
       ::fcntl(end, F_SETFD, FD_CLOEXEC);
