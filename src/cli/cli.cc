@@ -83,7 +83,8 @@ CLI::Validator in_range(double low, double high) {
 }
 
 void ModelArguments::add_path(Arguments& app, bool required) {
-  app.add_option("-m,--model,MODEL", path, "GGUF file, or folder with config.json and safetensors")->type_name("PATH");
+  app.add_option("-m,--model,MODEL", path, "GGUF file, or folder with config.json and safetensors")
+      ->type_name("PATH");
   if (required) app.require_model();
 }
 
