@@ -24,11 +24,11 @@
 // serves kReference; N_SSE4 has AVX-VNNI (simd-inl.h).
 #ifndef VEERY_FOR_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
-#define VEERY_FOR_TARGET(target, symbol)                                               \
-  (::veery::vectors_of(target) == ::veery::Target::kAvx512Vnni ? N_AVX3_DL::symbol     \
-   : (target) == ::veery::Target::kAvx512                      ? N_AVX3::symbol        \
-   : (target) == ::veery::Target::kAvxVnni                     ? N_SSE4::symbol        \
-   : (target) == ::veery::Target::kAvx2                        ? N_AVX2::symbol        \
+#define VEERY_FOR_TARGET(target, symbol)                                           \
+  (::veery::vectors_of(target) == ::veery::Target::kAvx512Vnni ? N_AVX3_DL::symbol \
+   : (target) == ::veery::Target::kAvx512                      ? N_AVX3::symbol    \
+   : (target) == ::veery::Target::kAvxVnni                     ? N_SSE4::symbol    \
+   : (target) == ::veery::Target::kAvx2                        ? N_AVX2::symbol    \
                                                                : HWY_NAMESPACE::symbol)
 #else
 #define VEERY_FOR_TARGET(target, symbol) HWY_NAMESPACE::symbol
