@@ -1,6 +1,7 @@
 // simd_avx2-inl.h: the vectors of simd-inl.h in two 256-bit registers. Included by that file only.
-// The undefined vectors of GCC 12's AVX-512 intrinsics count as uninitialised where they are inlined,
-// unless the warning is off at the first inclusion (https://github.com/google/highway/issues/710).
+// The undefined vectors of GCC 12's AVX-512 intrinsics count as uninitialised where they are
+// inlined, unless the warning is off at the first inclusion
+// (https://github.com/google/highway/issues/710).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
