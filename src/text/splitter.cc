@@ -148,7 +148,8 @@ Splitter::Step split_at(Regex pattern, SplitBehavior behavior, bool invert) {
   return [=](const Piece& piece, Splitter::Context& context, const PieceSink& sink) {
     std::string substitute;
     std::string_view text = piece.text;
-    if (context.needs_substitutes && needs_substitutes(text)) text = substitute = with_substitutes(text);
+    if (context.needs_substitutes && needs_substitutes(text))
+      text = substitute = with_substitutes(text);
     Cutter cutter(piece, behavior, sink);
     size_t done = 0;
     regex->for_each_match(text, context.regex, [&](const Regex::Match& match) {

@@ -1,5 +1,6 @@
 #include "text/token_decoder.h"
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <memory>
@@ -131,6 +132,35 @@ void TokenDecoder::add_word_pieces(const Json& json) {
   });
 }
 
+// The suffix of a word is the space behind it, but at the end of the text.
+void TokenDecoder::add_word_ends(const Json& json) {
+  const std::string suffix = json_text(json, "suffix", "</w>");
+  const auto all = [=](Tokens& tokens) {
+    for (size_t i = 0; i < tokens.size(); ++i)
+      replace_all(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
+  };
+  steps_.push_back({all, [=](std::string& token, bool) { replace_all(token, suffix, " "); }});
+}
+
+// CTC: of equal neighbours one stays.
+void TokenDecoder::add_alignment(const Json& json) {
+  const std::string pad = json_text(json, "pad_token", "<pad>");
+  const std::string delimiter = json_text(json, "word_delimiter_token", "|");
+  const bool cleanup = json_bool(json, "cleanup", true);
+  const auto one = [=](std::string& token, bool) {
+    replace_all(token, pad, "");
+    if (!cleanup) return;
+    clean_up(token);
+    replace_all(token, delimiter, " ");
+  };
+  const auto all = [=](Tokens& tokens) {
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (std::string& token : tokens) one(token, false);
+    std::erase(tokens, "");
+  };
+  steps_.push_back({all, one});
+}
+
 void TokenDecoder::read(const Json& json) {
   const std::string type = json_text(json, "type");
   if (type == "Sequence") {
@@ -170,28 +200,9 @@ void TokenDecoder::read(const Json& json) {
       replace_all(token, mark, first && drop ? "" : " ");
     });
   } else if (type == "BPEDecoder") {
-    const std::string suffix = json_text(json, "suffix", "</w>");
-    steps_.push_back({[=](Tokens& tokens) {
-                        for (size_t i = 0; i < tokens.size(); ++i)
-                          replace_all(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
-                      },
-                      [=](std::string& token, bool) { replace_all(token, suffix, " "); }});
+    add_word_ends(json);
   } else if (type == "CTC") {
-    const std::string pad = json_text(json, "pad_token", "<pad>");
-    const std::string delimiter = json_text(json, "word_delimiter_token", "|");
-    const bool cleanup = json_bool(json, "cleanup", true);
-    const auto one = [=](std::string& token, bool) {
-      replace_all(token, pad, "");
-      if (!cleanup) return;
-      clean_up(token);
-      replace_all(token, delimiter, " ");
-    };
-    steps_.push_back({[=](Tokens& tokens) {
-                        tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-                        for (std::string& token : tokens) one(token, false);
-                        std::erase(tokens, "");
-                      },
-                      one});
+    add_alignment(json);
   } else {
     throw Error(ErrorKind::kUnsupported, "decoder of type \"{}\" is not known", type);
   }

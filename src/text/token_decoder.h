@@ -38,6 +38,8 @@ class TokenDecoder {
   void read_strip(const Json& json);
   void add_each(std::function<void(std::string&, bool)> one);
   void add_word_pieces(const Json& json);
+  void add_word_ends(const Json& json);
+  void add_alignment(const Json& json);
 
   std::vector<Step> steps_;
   bool byte_level_only_ = false, drops_space_ = false, fused_ = false;

@@ -64,7 +64,8 @@ class Tokenizer {
 std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file);
 
 /// Streams text: push() returns what can be shown now and never splits a UTF-8 sequence; malformed
-/// bytes become U+FFFD. All parts joined are the decoded text.
+/// bytes become U+FFFD. All parts joined are the decoded text, but for the number of U+FFFD where
+/// byte tokens make none, and for decoders that look at the tokens beside (CTC; a last space).
 class Detokenizer {
  public:
   /// `goes_on`: the ids follow other text, so that a leading space stays.

@@ -276,8 +276,9 @@ Pipeline read_tokenizer_json(std::string_view text, const std::string& what) {
   Splitter splitter =
       in_part(what, "pre_tokenizer", [&] { return Splitter(parts["pre_tokenizer"]); });
   std::shared_ptr<const Vocabulary> vocabulary;
-  WordModel words = in_part(
-      what, "model", [&] { return make_model(model, splitter.ends_in_bytes() && !model.byte_fallback, vocabulary); });
+  WordModel words = in_part(what, "model", [&] {
+    return make_model(model, splitter.ends_in_bytes() && !model.byte_fallback, vocabulary);
+  });
   if (splitter.ends_in_bytes() && !vocabulary->byte_level()) splitter.write_in_alphabet();
   Pipeline pipeline{
       .vocabulary = std::move(vocabulary),
