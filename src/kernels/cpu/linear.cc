@@ -5,6 +5,7 @@
 #include "kernels/cpu/foreach_target.h"
 //
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <set>
 #include <string>
@@ -88,18 +89,18 @@ void multiply_one(const Product& p, std::byte* base, int64_t group, const Panel&
   const PanelKernels& k = *p.weights[panel.weight].kernels;
   const ActivationGroup g = form_of(p, base, panel, group);
   const int w = group_width(p.group_rows(group));
-  if (w == kGroupRows)
+  if (w == kGroupRows && !(p.packed && k.direct[3] != nullptr))
     k.tile(panel.expanded, g, p.cols, y);
   else
-    k.direct[w / 2](k.direct_expanded ? panel.expanded : panel.packed, g, p.cols,
-                    group == 0 ? p.ahead : 0, y);
+    k.direct[std::countr_zero(static_cast<unsigned>(w))](
+        k.direct_expanded ? panel.expanded : panel.packed, g, p.cols, group == 0 ? p.ahead : 0, y);
 }
 
 // y[2][8][16] of two panels, of one weight or of the two of a gate.
 void multiply_two(const Product& p, std::byte* base, int64_t group, const Panel& a, const Panel& b,
                   float* y) {
   const PanelKernels& k = *p.weights[a.weight].kernels;
-  if (k.pair != nullptr && k.pair == p.weights[b.weight].kernels->pair &&
+  if (k.pair != nullptr && !p.packed && k.pair == p.weights[b.weight].kernels->pair &&
       group_width(p.group_rows(group)) == kGroupRows) {
     k.pair(a.expanded, b.expanded, form_of(p, base, a, group), p.cols, y);
   } else {

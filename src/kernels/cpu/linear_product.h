@@ -37,6 +37,7 @@ struct Product {
   std::array<bool, kActivationKinds> wants{};  ///< by Activations
   int group_size = kGroupRows;                 ///< rows of a group, but for the last
   int64_t block_groups = 1;                    ///< groups of rows that are multiplied together
+  bool packed = false;                         ///< few rows: panels are not expanded for them
   int64_t ahead = 0;                           ///< prefetch distance
 
   /// Weights with outputs of their own.
@@ -81,7 +82,7 @@ struct Product {
   bool expands(int i) const {
     const PanelKernels& k = *weights[i].kernels;
     const int last = group_rows(groups() - 1);
-    const bool only_small = group_size == kSmallGroupRows || (groups() == 1 && last <= 4);
+    const bool only_small = packed || (groups() == 1 && last <= kSmallGroupRows);
     return k.expand != nullptr && (k.direct_expanded || !only_small);
   }
   /// The panels of output i that fall to a worker: all panels of all outputs, one after the other,
@@ -133,7 +134,10 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
     p.wants[static_cast<int>(p.weights[i].kernels->activations)] = true;
     column += w.rows;
   }
-  if (rows <= kPackedRows) p.group_size = kSmallGroupRows;
+  p.packed = rows <= kPackedRows;
+  const auto has_eight = [](const Weight& w) { return w.kernels->direct[3] != nullptr; };
+  if (p.packed && !std::all_of(p.weights.begin(), p.weights.begin() + p.count, has_eight))
+    p.group_size = kSmallGroupRows;
   const int64_t group_bytes = p.activation_bytes() / std::max<int64_t>(1, p.groups());
   p.block_groups = std::max<int64_t>(1, kActivationBytes / std::max<int64_t>(1, group_bytes));
   p.ahead = kAhead;
