@@ -402,7 +402,7 @@ int64_t amx_activation_bytes(const Product& p) {
   return bytes;
 }
 
-#if HWY_ARCH_X86_64
+#if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2  // else there is no copy with AVX-512
 
 const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
   if (choice.exact) return nullptr;
