@@ -19,8 +19,9 @@ constexpr int32_t kDefaultContext = 4096;
 Target best_target(const std::optional<Target>& wanted) {
   const std::vector<Target> targets = supported_targets();
   if (!wanted) return targets.front();
-  if (std::find(targets.begin(), targets.end(), *wanted) == targets.end())
-    throw Error(ErrorKind::kUnsupported, "this machine has no {}", name(*wanted));
+  const Target needed = *wanted == Target::kAmxEmulated ? vectors_of(*wanted) : *wanted;
+  if (std::find(targets.begin(), targets.end(), needed) == targets.end())
+    throw Error(ErrorKind::kUnsupported, "this machine has no {}", name(needed));
   return *wanted;
 }
 
