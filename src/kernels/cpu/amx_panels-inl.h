@@ -161,8 +161,8 @@ HWY_INLINE void put_weights(I32 v, I32 scale, std::byte* out) {
 /// T, with the code book of kType if it takes one.
 template <typename T, DType kType>
 HWY_INLINE T panel_type() {
-  if constexpr (std::is_constructible_v<T, const Book&>)
-    return T(kBook<kType>);
+  if constexpr (std::is_base_of_v<Coded, T>)
+    return with_book<T>(kBook<kType>);
   else
     return T();
 }
