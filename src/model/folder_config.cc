@@ -139,6 +139,8 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, DecoderConfig& 
     kv_heads = fields.size("num_key_value_heads");
   else if (k_rows >= head_dim)
     kv_heads = k_rows / head_dim;
+  else if (fields.has("num_key_value_heads"))
+    kv_heads = fields.size("num_key_value_heads");
   c.kv_heads = static_cast<int32_t>(kv_heads);
   if (c.heads % c.kv_heads != 0)
     throw Error(ErrorKind::kFormat, "{}: {} heads do not divide among {} key heads", fields.where(),

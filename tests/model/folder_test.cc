@@ -1,0 +1,288 @@
+// Names and configurations of folders, right and wrong.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "file/safetensors.h"
+#include "model/config.h"
+#include "model/folder_config.h"
+#include "model/open_model.h"
+#include "support/temporary_folder.h"
+
+namespace veery {
+namespace {
+
+using test::TemporaryFolder;
+
+TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
+  for (const char* prefix :
+       {"model.", "language_model.model.", "model.language_model.", "language_model.", ""}) {
+    const std::string p = prefix;
+    EXPECT_EQ(our_name("llama", p + "embed_tokens.weight"), "token_embd.weight");
+    EXPECT_EQ(our_name("llama", p + "norm.weight"), "output_norm.weight");
+    EXPECT_EQ(our_name("qwen2", p + "layers.17.self_attn.q_proj.bias"), "blk.17.attn_q.bias");
+    EXPECT_EQ(our_name("llama", p + "layers.0.post_attention_layernorm.weight"),
+              "blk.0.ffn_norm.weight");
+    EXPECT_EQ(our_name("gemma3", p + "layers.0.post_attention_layernorm.weight"),
+              "blk.0.post_attention_norm.weight");
+    EXPECT_EQ(our_name("gemma2", p + "layers.0.pre_feedforward_layernorm.weight"),
+              "blk.0.ffn_norm.weight");
+  }
+  EXPECT_EQ(our_name("llama", "lm_head.weight"), "output.weight");
+  EXPECT_EQ(our_name("llama", "language_model.lm_head.weight"), "output.weight");
+  for (const char* name :
+       {"vision_tower.layers.0.norm.weight", "model.layers.x.mlp.up_proj.weight", "model.layers.1",
+        "model.layers.99999999999.mlp.up_proj.weight", "model.layers.1mlp.up_proj.weight", "norm",
+        "model.layers.0.self_attn.rotary_emb.inv_freq", ""})
+    EXPECT_EQ(our_name("llama", name), "") << name;
+}
+
+// A folder that was opened, with the shapes of its first layer: 6 heads of 8, 2 for keys.
+ModelFile folder_with(const std::string& config, bool head_norms = false, bool bias = false) {
+  ModelFile file;
+  file.path = "folder";
+  file.container = Container::kFolder;
+  file.tensors.push_back({"token_embd.weight", DType::kF32, {61, 36}, {}});
+  file.tensors.push_back({"blk.0.attn_q.weight", DType::kF32, {48, 36}, {}});
+  file.tensors.push_back({"blk.0.attn_k.weight", DType::kF32, {16, 36}, {}});
+  file.tensors.push_back({"model.layers.0.self_attn.q_proj.weight", DType::kF32, {48, 36}, {}});
+  if (head_norms)
+    file.tensors.push_back({"model.layers.0.self_attn.q_norm.weight", DType::kF32, {8}, {}});
+  if (bias) file.tensors.push_back({"model.layers.0.self_attn.q_proj.bias", DType::kF32, {48}, {}});
+  file.config = std::make_shared<Json>(parse_json(config, "config"));
+  return file;
+}
+
+std::string with(const std::string& more) {
+  return R"({"hidden_size":36,"intermediate_size":44,"num_hidden_layers":6,)"
+         R"("num_attention_heads":6,"max_position_embeddings":128,"rms_norm_eps":1e-6)" +
+         (more.empty() ? more : "," + more) + "}";
+}
+
+TEST(FolderConfig, SizesThatAreLeftOutComeFromTheWeights) {
+  const DecoderConfig c = read_config(folder_with(with(R"("model_type":"llama")")));
+  EXPECT_EQ(c.head_dim, 8);
+  EXPECT_EQ(c.kv_heads, 2);
+  EXPECT_EQ(c.vocab, 61);
+  EXPECT_EQ(c.context, 128);
+  EXPECT_TRUE(c.tied);
+  EXPECT_FALSE(c.rope_interleaved);
+  EXPECT_FLOAT_EQ(c.attention_scale, 1 / std::sqrt(8.0F));
+}
+
+TEST(FolderConfig, QwenIsToldByItsWeights) {
+  EXPECT_EQ(read_config(folder_with(with(""), true)).architecture, "qwen3");
+  EXPECT_EQ(read_config(folder_with(with(""), false, true)).architecture, "qwen2");
+  EXPECT_EQ(read_config(folder_with(with(""))).architecture, "llama");
+  EXPECT_EQ(
+      read_config(folder_with(with(R"("architectures":["MistralForCausalLM"])"))).architecture,
+      "mistral");
+}
+
+TEST(FolderConfig, OldAndNewKeysOfRopeMeanTheSame) {
+  const char* scaling = R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+                        R"("original_max_position_embeddings":32,"rope_type":"llama3")";
+  const std::string type = R"("model_type":"llama",)";
+  const AnglesAttr old_keys =
+      read_config(folder_with(with(type + R"("rope_theta":5e5,"rope_scaling":{)" + scaling + "}")))
+          .rope;
+  const AnglesAttr new_keys =
+      read_config(
+          folder_with(with(type + R"("rope_parameters":{"rope_theta":5e5,)" + scaling + "}")))
+          .rope;
+  EXPECT_EQ(old_keys, new_keys);
+  EXPECT_EQ(old_keys.scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(old_keys.theta, 5e5);
+  EXPECT_EQ(old_keys.original_context, 32);
+}
+
+TEST(FolderConfig, GemmaSaysItsLayersInThreeWays) {
+  const std::string type = R"("model_type":"gemma3_text","sliding_window":7,)";
+  const std::vector<bool> third{true, true, false, true, true, false};
+  const char* listed = R"("layer_types":["sliding_attention","sliding_attention","full_attention",)"
+                       R"("sliding_attention","sliding_attention","full_attention"])";
+  EXPECT_EQ(read_config(folder_with(with(type + listed))).local, third);
+  EXPECT_EQ(read_config(folder_with(with(type + R"("sliding_window_pattern":3)"))).local, third);
+  const DecoderConfig c = read_config(folder_with(with(type + R"("rope_theta":1e6)")));
+  EXPECT_EQ(c.local, local_pattern(6, 6));
+  EXPECT_EQ(c.local_rope.theta, 1e4);
+  EXPECT_EQ(c.rope.theta, 1e6);
+  EXPECT_FLOAT_EQ(c.embedding_scale, 6);
+  EXPECT_FLOAT_EQ(c.attention_scale, 1.0F / 16);
+}
+
+TEST(FolderConfig, ATextConfigWithoutSizesHasTheDefaultsOfItsKind) {
+  ModelFile file = folder_with(
+      R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":2560,
+          "intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,
+          "rope_scaling":{"factor":8.0,"rope_type":"linear"}}})");
+  file.tensors.resize(1);
+  const DecoderConfig c = read_config(file);
+  EXPECT_EQ(c.architecture, "gemma3");
+  EXPECT_EQ(c.heads, 8);
+  EXPECT_EQ(c.kv_heads, 4);
+  EXPECT_EQ(c.head_dim, 256);
+  EXPECT_EQ(c.context, 131072);
+  EXPECT_EQ(c.rope.scaling, RopeScaling::kLinear);
+  EXPECT_EQ(c.local_rope.scaling, RopeScaling::kNone);
+}
+
+TEST(FolderConfig, QwensWindowBeginsWhereItSays) {
+  const std::string type = R"("model_type":"qwen2","sliding_window":9,"max_window_layers":4,)";
+  const DecoderConfig off = read_config(folder_with(with(type + R"("use_sliding_window":false)")));
+  EXPECT_EQ(off.window, 0);
+  const DecoderConfig on = read_config(folder_with(with(type + R"("use_sliding_window":true)")));
+  EXPECT_EQ(on.window, 9);
+  EXPECT_EQ(on.local, (std::vector<bool>{false, false, false, false, true, true}));
+}
+
+struct Case {
+  const char* name;
+  std::string more;
+  std::vector<std::string> words;
+  ErrorKind kind = ErrorKind::kFormat;
+};
+
+TEST(FolderConfig, WhatIsWrongIsNamed) {
+  const std::string llama = R"("model_type":"llama",)";
+  const std::vector<Case> cases{
+      {"type", R"("model_type":"mamba")", {"'mamba'", "llama"}, ErrorKind::kUnsupported},
+      {"size text", llama + R"("num_key_value_heads":"two")", {"num_key_value_heads is \"two\""}},
+      {"size 0", llama + R"("num_key_value_heads":0)", {"num_key_value_heads is 0"}},
+      {"size -1", llama + R"("head_dim":-1)", {"head_dim is -1", "1 to 16777216"}},
+      {"size 2^40", llama + R"("head_dim":1099511627776)", {"head_dim is 1099511627776"}},
+      {"fraction", llama + R"("head_dim":1.5)", {"head_dim is 1.5"}},
+      {"heads", llama + R"("num_key_value_heads":4)", {"6 heads do not divide among 4"}},
+      {"activation", llama + R"("hidden_act":"relu")", {"'relu'"}, ErrorKind::kUnsupported},
+      {"rope type",
+       llama + R"("rope_scaling":{"rope_type":"spiral"})",
+       {"'spiral'"},
+       ErrorKind::kUnsupported},
+      {"rope list", llama + R"("rope_scaling":[1])", {"RoPE", "JSON array"}},
+      {"rope factor", llama + R"("rope_scaling":{"type":"linear","factor":0})", {"factor is 0"}},
+      {"rope theta", llama + R"("rope_theta":-1)", {"rope_theta is -1"}},
+      {"rope theta text", llama + R"("rope_theta":"x")", {"rope_theta is \"x\""}},
+      {"odd rotation", llama + R"("partial_rotary_factor":0.4)", {"turns 3 of 8"}},
+      {"no rotation", llama + R"("partial_rotary_factor":0)", {"turns 0 of 8"}},
+      {"llama3 factors",
+       llama + R"("rope_scaling":{"rope_type":"llama3","factor":2,"low_freq_factor":4,)"
+               R"("high_freq_factor":4})",
+       {"high_freq_factor 4"}},
+      {"layer types",
+       R"("model_type":"mistral","layer_types":["full_attention"])",
+       {"layer_types has 1 entries", "6"}},
+      {"layer type",
+       R"("model_type":"mistral","layer_types":["a","a","a","a","a","a"])",
+       {"layer_types has 'a'"},
+       ErrorKind::kUnsupported},
+      {"scalar", R"("model_type":"gemma2","query_pre_attn_scalar":0)", {"scalar is 0"}},
+      {"flag", R"("model_type":"qwen2","use_sliding_window":1)", {"use_sliding_window is 1"}},
+  };
+  for (const Case& c : cases) {
+    try {
+      read_config(folder_with(with(c.more)));
+      ADD_FAILURE() << c.name << ": nothing was thrown";
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(error.kind(), c.kind) << c.name << ": " << message;
+      EXPECT_EQ(message.find('\n'), std::string::npos) << c.name;
+      for (const std::string& word : c.words)
+        EXPECT_NE(message.find(word), std::string::npos)
+            << c.name << ": '" << word << "' in: " << message;
+    }
+  }
+}
+
+TEST(FolderConfig, LongropeNeedsOneFactorAPair) {
+  const auto factors = [](const std::string& lists) {
+    const std::string scaling =
+        R"("rope_scaling":{"type":"longrope","original_max_position_embeddings":32,)" + lists + "}";
+    return folder_rope_factors(folder_with(with(R"("model_type":"phi3",)" + scaling)));
+  };
+  const RopeFactors right = factors(R"("short_factor":[1,1,1,2],"long_factor":[1,2,3,4])");
+  EXPECT_EQ(right.longer, (std::vector<float>{1, 2, 3, 4}));
+  for (const char* wrong :
+       {R"("short_factor":[1,1,1],"long_factor":[1,2,3,4])", R"("long_factor":[1,2,3,4])",
+        R"("short_factor":[1,1,1,0],"long_factor":[1,2,3,4])",
+        R"("short_factor":[1,1,1,"x"],"long_factor":[1,2,3,4])"})
+    EXPECT_THROW(factors(wrong), Error) << wrong;
+}
+
+// A folder on disk whose tensors have the given names and shapes, all ones.
+void write_folder(const TemporaryFolder& folder, const std::string& config,
+                  const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) {
+  folder.write("config.json", config);
+  const std::vector<float> ones(4096, 1);
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, shape] : shapes) {
+    const int64_t count =
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+    tensors.push_back({name, StoredType::kF32, shape,
+                       std::as_bytes(std::span(ones).first(static_cast<size_t>(count)))});
+  }
+  write_safetensors(folder.file("model.safetensors"), tensors);
+}
+
+TEST(OpenModel, JointProjectionsAreSeparated) {
+  const TemporaryFolder folder;
+  write_folder(folder,
+               R"({"model_type":"phi3","hidden_size":24,"intermediate_size":10,
+                   "num_hidden_layers":1,"num_attention_heads":6,"num_key_value_heads":2})",
+               {{"model.embed_tokens.weight", {11, 24}},
+                {"model.layers.0.self_attn.qkv_proj.weight", {40, 24}},
+                {"model.layers.0.mlp.gate_up_proj.weight", {20, 24}}});
+  const ModelFile file = open_model(folder.path());
+  EXPECT_EQ(file.at("blk.0.attn_q.weight").shape, (std::vector<int64_t>{24, 24}));
+  EXPECT_EQ(file.at("blk.0.attn_v.weight").shape, (std::vector<int64_t>{8, 24}));
+  EXPECT_EQ(file.at("blk.0.attn_v.weight").data.size(), 8U * 24 * 4);
+  EXPECT_EQ(file.at("blk.0.ffn_up.weight").shape, (std::vector<int64_t>{10, 24}));
+  EXPECT_EQ(file.find("blk.0.attn_qkv.weight"), nullptr);
+  EXPECT_EQ(file.metadata.text("general.architecture"), "phi3");
+}
+
+TEST(OpenModel, GemmasNormsHaveTheOneAdded) {
+  const TemporaryFolder folder;
+  write_folder(folder, R"({"model_type":"gemma2"})",
+               {{"model.embed_tokens.weight", {3, 4}}, {"model.norm.weight", {4}}});
+  const ModelFile file = open_model(folder.path());
+  std::vector<std::byte> buffer;
+  const std::span<const std::byte> bytes = file.at("output_norm.weight").read(buffer);
+  ASSERT_EQ(bytes.size(), 16U);
+  EXPECT_EQ(*reinterpret_cast<const float*>(bytes.data()), 2);
+  EXPECT_EQ(file.at("token_embd.weight").source, nullptr);
+}
+
+TEST(OpenModel, AWeightOfALayerThatHasNoPlaceIsRefused) {
+  const TemporaryFolder folder;
+  write_folder(folder, R"({"model_type":"llama"})",
+               {{"model.layers.0.self_attn.sinks", {4}}, {"visual.patch.weight", {4}}});
+  try {
+    open_model(folder.path());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("self_attn.sinks"), std::string::npos);
+  }
+  const TemporaryFolder twice;
+  write_folder(twice, R"({"model_type":"llama"})",
+               {{"model.norm.weight", {4}}, {"language_model.model.norm.weight", {4}}});
+  EXPECT_THROW(open_model(twice.path()), Error);
+}
+
+TEST(OpenModel, GenerationConfigBecomesMetadata) {
+  const TemporaryFolder folder;
+  write_folder(folder, R"({"model_type":"llama"})", {{"model.norm.weight", {4}}});
+  folder.write("generation_config.json",
+               R"({"temperature":0.6,"top_p":0.95,"top_k":20,"repetition_penalty":"x"})");
+  const ModelFile file = open_model(folder.path());
+  EXPECT_EQ(file.metadata.number("general.sampling.temp"), 0.6);
+  EXPECT_EQ(file.metadata.number("general.sampling.top_p"), 0.95);
+  EXPECT_EQ(file.metadata.integer("general.sampling.top_k"), 20);
+  EXPECT_EQ(file.metadata.find("general.sampling.penalty_repeat"), nullptr);
+}
+
+}  // namespace
+}  // namespace veery
