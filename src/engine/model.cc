@@ -68,6 +68,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
   params_.load(file_, graph_, pool_, options.progress);
+  file_.release_all();  // the system maps neighbours of what is read
   load_seconds_ = seconds_now() - start;
 }
 
