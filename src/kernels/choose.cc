@@ -60,12 +60,6 @@ std::string describe(const Dispatch& d) {
   return text;
 }
 
-// Whether a linear is to be the plain sum over f32 activations, the oracle of all others. With
-// quantised weights the reference quantises activations as every target does, unless told not to.
-bool wants_oracle(const Dispatch& d, const KernelChoice& choice) {
-  return choice.target == Target::kReference && (choice.exact || !info(d.in[3].dtype).quantized);
-}
-
 }  // namespace
 
 std::string_view name(Target target) {
@@ -94,9 +88,6 @@ std::vector<Target> supported_targets() {
 }
 
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
-  if ((op == Op::kLinear || op == Op::kLinearArgmax) && !wants_oracle(dispatch, choice))
-    if (const Kernel kernel = linear_kernel(op, dispatch, choice); kernel.phases[0] != nullptr)
-      return kernel;
   // Weights in panels: integer products with a contract of their own, on the reference target too.
   if (const Kernel kernel = linear_kernel(op, dispatch, choice); kernel.phases[0] != nullptr)
     return kernel;
