@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
@@ -110,10 +111,10 @@ void Runner::check(int32_t sequence) const {
     throw Error(ErrorKind::kInput, "sequence {} is not open", sequence);
 }
 
-void Runner::check(std::span<const RunPart> parts) const {
+void Runner::check(std::span<const RunPart> parts) {
   int64_t rows = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const RunPart& part = parts[i];
+  ++runs_;
+  for (const RunPart& part : parts) {
     const int64_t end = position(part.sequence) + static_cast<int64_t>(part.ids.size());
     if (end > context_)
       throw Error(ErrorKind::kLimit, "the prompt needs {} tokens of context, there are {}", end,
@@ -121,9 +122,9 @@ void Runner::check(std::span<const RunPart> parts) const {
     if (part.outputs < 0 || static_cast<size_t>(part.outputs) > part.ids.size())
       throw Error(ErrorKind::kInput, "{} outputs are asked for, the part has {} tokens",
                   part.outputs, part.ids.size());
-    for (size_t k = 0; k < i; ++k)
-      if (parts[k].sequence == part.sequence)
-        throw Error(ErrorKind::kInput, "sequence {} is twice in a run", part.sequence);
+    Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
+    if (std::exchange(sequence.run, runs_) == runs_)
+      throw Error(ErrorKind::kInput, "sequence {} is twice in a run", part.sequence);
     check_ids(model_, part.ids);
     rows += static_cast<int64_t>(part.ids.size());
   }

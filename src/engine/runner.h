@@ -74,10 +74,11 @@ class Runner {
   struct Sequence {
     bool open = false;
     int32_t position = 0;
+    uint64_t run = 0;  ///< the last one that was checked with it
   };
 
   void check(int32_t sequence) const;
-  void check(std::span<const RunPart> parts) const;
+  void check(std::span<const RunPart> parts);
   void fill_slots(std::span<const RunPart> parts);
 
   Model& model_;
@@ -87,6 +88,7 @@ class Runner {
   SlotBlock slots_;
   std::vector<Sequence> sequences_;
   std::map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Plan>> plans_;
+  uint64_t runs_ = 0;
   Plan* last_ = nullptr;
 };
 
