@@ -31,7 +31,11 @@ int StateStore::find_group(int32_t window) {
   Group group{.window = window, .ring = pages_for(options_.context)};
   // The first row of a run still needs the window before it while the last one is already written.
   if (window > 0) group.ring = std::min(group.ring, pages_for(int64_t{window} + options_.rows) + 1);
-  group.pages = group.ring * options_.sequences;
+  const int64_t pages = int64_t{group.ring} * options_.sequences;
+  if (pages > INT32_MAX)
+    throw Error(ErrorKind::kLimit, "cache: {} sequences of {} positions are too many",
+                options_.sequences, options_.context);
+  group.pages = static_cast<int32_t>(pages);
   if (window == 0 && options_.positions > 0)
     group.pages = std::min(group.pages, pages_for(options_.positions));
   groups_.push_back(group);
