@@ -15,6 +15,8 @@
 namespace veery::cli {
 namespace {
 
+constexpr int32_t kMostSequences = 512;
+
 struct Settings {
   int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1;
 };
@@ -197,7 +199,7 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
     if (failure != std::errc() || end != part.data() + part.size() || number < least ||
         number > most)
       throw CLI::ValidationError("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
-                                                        printable(part), least, most));
+                                                        escaped(part), least, most));
     numbers.push_back(number);
     at += part.size() + 1;
   }
@@ -214,7 +216,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
   };
   Name names[] = {{"threads", sweep.threads, 1, 1024, all_thread_counts()},
                   {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
-                  {"batch", sweep.batches, 1, 512, {1, 2, 4, 8, 16}}};
+                  {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}}};
   const size_t equals = text.find('=');
   for (Name& known : names) {
     if (text.substr(0, equals) != known.name) continue;
@@ -225,7 +227,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
     return;
   }
   throw CLI::ValidationError("--sweep",
-                             fmt::format("'{}' is none of threads, depth, batch", printable(text)));
+                             fmt::format("'{}' is none of threads, depth, batch", escaped(text)));
 }
 
 /// The model is loaded anew for each number of threads: its weights are placed for them.
@@ -265,10 +267,10 @@ void bench_verb(std::vector<std::string> arguments) {
       "  veery bench model.gguf -p 512 -n 128 -r 5\n"
       "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
-                       int least) {
+                       int least, int most = 1 << 24) {
     app.add_option(option, value, what)
         ->type_name("N")
-        ->check(in_range(least, 1 << 24))
+        ->check(in_range(least, most))
         ->capture_default_str();
   };
   flags.add_path(app);
@@ -277,7 +279,7 @@ void bench_verb(std::vector<std::string> arguments) {
   add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
   add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
   add("-b,--batch", settings.batch, "Sequences that tg decodes together: their tokens are added up",
-      1);
+      1, kMostSequences);
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);

@@ -48,11 +48,9 @@ void Arguments::read(std::vector<std::string> arguments) {
     if (const auto unknown = remaining(); !unknown.empty())
       throw CLI::ParseError(fmt::format("unknown argument '{}'", unknown.front()), 2);
   };
-  // CLI11 knows one letter after one dash only.
-  for (std::string& argument : arguments) {
-    if (argument == "-ctk") argument = "--cache-type-k";
-    if (argument == "-ctv") argument = "--cache-type-v";
-  }
+  for (std::string& argument : arguments)
+    if (const auto known = spellings_.find(argument); known != spellings_.end())
+      argument = known->second;
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     parse(std::move(reversed));
@@ -69,7 +67,7 @@ void Arguments::read(std::vector<std::string> arguments) {
   }
   check_known();
   if (requires_model_ && (*this)["--model"]->count() == 0)
-    throw CLI::ParseError("MODEL is required: the path of a GGUF file", 2);
+    throw CLI::ParseError("MODEL is required: the path of a GGUF file or a model folder", 2);
 }
 
 CLI::Validator in_range(double low, double high) {
@@ -125,6 +123,8 @@ void ModelArguments::add_cache_types(Arguments& app) {
   add("--cache-type-k", cache_keys,
       "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[f16; f32 with --exact]");
   add("--cache-type-v", cache_values, "The same for values (also -ctv)");
+  app.add_spelling("-ctk", "--cache-type-k");
+  app.add_spelling("-ctv", "--cache-type-v");
 }
 
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
@@ -216,7 +216,7 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
-std::string printable(std::string_view text) {
+std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

@@ -2,6 +2,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,9 +39,14 @@ class Arguments : public CLI::App {
   /// Parses; prints the help and throws CLI::Success if that is asked for.
   void read(std::vector<std::string> arguments);
   void require_model() { requires_model_ = true; }
+  /// `flag`, of several letters behind one dash, means `option`: CLI11 knows one letter only.
+  void add_spelling(std::string flag, std::string option) {
+    spellings_.emplace(std::move(flag), std::move(option));
+  }
 
  private:
   bool requires_model_ = false;
+  std::map<std::string, std::string> spellings_;
 };
 
 /// A check of a number whose message says the range; without a mark in the help.
@@ -59,7 +65,6 @@ struct ModelArguments {
   void add_threads(Arguments& app);
   void add_context(Arguments& app);
   void add_exact(Arguments& app);
-  /// -ctk and -ctv too, which Arguments::read knows as the long ones.
   void add_cache_types(Arguments& app);
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.
@@ -80,6 +85,6 @@ size_t peak_memory();
 std::string human_bytes(double bytes);
 
 /// For tables: control characters and newlines written as escapes.
-std::string printable(std::string_view text);
+std::string escaped(std::string_view text);
 
 }  // namespace veery::cli

@@ -66,7 +66,7 @@ Json to_json(const std::vector<Position>& positions) {
 void print(const std::vector<Position>& positions, const Tokenizer& tokenizer) {
   Output& out = standard_output();
   const auto token = [&](int32_t id) {
-    return id < tokenizer.size() ? printable(tokenizer.token(id)) : std::string();
+    return id < tokenizer.size() ? escaped(tokenizer.token(id)) : std::string();
   };
   for (const Position& position : positions) {
     out.line(fmt::format("position {}: after {} {}, logsumexp {:.5f}", position.position,

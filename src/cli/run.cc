@@ -41,6 +41,7 @@ void add_input(Arguments& app, Flags& flags) {
   app.add_option("--system", flags.system, "System message (also written -sys)")
       ->type_name("TEXT")
       ->group("Prompt");
+  app.add_spelling("-sys", "--system");
   app.add_flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
       ->group("Prompt");
 }
@@ -157,12 +158,6 @@ void answer_once(const Flags& flags, Model& model) {
   }
 }
 
-// CLI11 knows one letter after one dash only.
-void rename_system(std::vector<std::string>& arguments) {
-  for (std::string& argument : arguments)
-    if (argument == "-sys") argument = "--system";
-}
-
 }  // namespace
 
 void run_verb(std::vector<std::string> arguments) {
@@ -174,7 +169,6 @@ void run_verb(std::vector<std::string> arguments) {
   add_input(app, flags);
   add_sampling(app, flags);
   add_rest(app, flags);
-  rename_system(arguments);
   app.read(std::move(arguments));
 
   if (flags.ids) parse_ids(*flags.ids, "--ids");  // misuse is told before a model is loaded

@@ -39,7 +39,7 @@ Json to_json(const MetaValue& value, bool whole) {
 }
 
 std::string shorten(std::string text) {
-  text = printable(text);
+  text = escaped(text);
   if (text.size() <= kShownText) return text;
   size_t end = kShownText;  // not within a character
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
@@ -130,7 +130,7 @@ Json describe(const ModelFile& file, const ModelArguments& flags, bool whole) {
 
 std::string token_text(const Json& token) {
   if (token.is_null()) return "none";
-  return fmt::format("{} {}", token["id"].get<int>(), printable(token["token"].get<std::string>()));
+  return fmt::format("{} {}", token["id"].get<int>(), escaped(token["token"].get<std::string>()));
 }
 
 void row(std::string_view key, const std::string& value) {
@@ -178,7 +178,7 @@ void print(const Json& all, const ModelFile& file) {
   Output& out = standard_output();
   out.line(all["path"].get<std::string>());
   row("architecture", all["architecture"].get<std::string>());
-  row("name", printable(all["name"].get<std::string>()));
+  row("name", escaped(all["name"].get<std::string>()));
   row("parameters", fmt::format("{:.1f} M in {} tensors", all["parameters"].get<double>() / 1e6,
                                 all["tensors"].get<size_t>()));
   std::string types;
@@ -192,7 +192,7 @@ void print(const Json& all, const ModelFile& file) {
   out.line("  " + (chat.is_null() ? std::string("none") : shorten(chat.get<std::string>())));
   out.line("\nmetadata");
   for (const auto& [key, value] : file.metadata.all())
-    out.line(fmt::format("  {:<44}{}", printable(key), to_text(value)));
+    out.line(fmt::format("  {:<44}{}", escaped(key), to_text(value)));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void tokenize_verb(std::vector<std::string> arguments) {
     return;
   }
   for (int32_t id : ids)
-    standard_output().line(fmt::format("{:>7}  {}", id, printable(tokenizer->token(id))));
+    standard_output().line(fmt::format("{:>7}  {}", id, escaped(tokenizer->token(id))));
 }
 
 }  // namespace veery::cli

@@ -103,7 +103,7 @@ class RealModels(unittest.TestCase):
         for _, model, _ in self.each():
             # The longer run goes on into a second page of the cache.
             few, many = (
-                syscalls.count([PROGRAM, "bench", folder() / model, "-p", 0, "-n", steps, "-r", 1, "-t", 1])
+                syscalls.count([PROGRAM, "bench", folder() / model, "-p", 0, "-n", steps, "-r", 1, "-t", 2])
                 for steps in (20, 280)
             )
             self.assertGreater(few["openat"], 0)
