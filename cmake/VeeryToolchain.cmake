@@ -10,7 +10,7 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 find_program(MOLD mold)
-if(MOLD)
+if(MOLD AND NOT CMAKE_CROSSCOMPILING)  # GCC looks for a linker of the target's
   add_link_options(-fuse-ld=mold)
 endif()
 

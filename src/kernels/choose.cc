@@ -1,6 +1,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #include <hwy/targets.h>
 
 #include <string>
@@ -37,16 +41,27 @@ bool runs_on(Target compiled, Target machine) {
   const Target vectors = vectors_of(machine);
   return compiled == vectors || compiled == Target::kReference ||
          (compiled == Target::kAvx2 && vectors == Target::kAvxVnni) ||
-         (compiled == Target::kAvx512 && vectors == Target::kAvx512Vnni);
+         (compiled == Target::kAvx512 && vectors == Target::kAvx512Vnni) ||
+         (compiled == Target::kNeon && vectors == Target::kNeonDot);
 }
 
+#if HWY_ARCH_X86_64
 // Bit 4 of EAX of CPUID leaf 7, sub-leaf 1 (Intel SDM volume 2A).
 bool has_avx_vnni() {
-#if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+#endif
+
+// What of NEON this machine has, best first; 64-bit ARM without NEON is none.
+std::vector<Target> neon_targets() {
+#if defined(__aarch64__) && defined(__linux__)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) return {Target::kNeonDot, Target::kNeon};
+#endif
+#if defined(__aarch64__)
+  return {Target::kNeon};
 #else
-  return false;
+  return {};
 #endif
 }
 
@@ -71,18 +86,22 @@ std::string_view name(Target target) {
     case Target::kAvx512Vnni: return "avx512_vnni";
     case Target::kAmx: return "amx";
     case Target::kAmxEmulated: return "amx_emulated";
+    case Target::kNeon: return "neon";
+    case Target::kNeonDot: return "neon_dotprod";
   }
   return "unknown";
 }
 
 std::vector<Target> supported_targets() {
+  std::vector<Target> targets = neon_targets();
+#if HWY_ARCH_X86_64
   const int64_t has = hwy::SupportedTargets();
-  std::vector<Target> targets;
   if ((has & HWY_AVX3_DL) != 0 && amx_usable()) targets.push_back(Target::kAmx);
   if ((has & HWY_AVX3_DL) != 0) targets.push_back(Target::kAvx512Vnni);
   if ((has & HWY_AVX3) != 0) targets.push_back(Target::kAvx512);
   if ((has & HWY_AVX2) != 0 && has_avx_vnni()) targets.push_back(Target::kAvxVnni);
   if ((has & HWY_AVX2) != 0) targets.push_back(Target::kAvx2);
+#endif
   targets.push_back(Target::kReference);
   return targets;
 }

@@ -11,6 +11,7 @@ namespace veery {
 /// kAvxVnni: AVX2 with AVX-VNNI, whose dot products of bytes are those of AVX-512 VNNI.
 /// kAmx: kAvx512Vnni, and tiles where there are many rows. kAmxEmulated: the same with tiles in
 /// plain C++, for tests; never among the supported ones.
+/// kNeon: 64-bit ARM. kNeonDot: the same with dot products of bytes (FEAT_DotProd).
 enum class Target : uint8_t {
   kReference,
   kAvx2,
@@ -18,7 +19,9 @@ enum class Target : uint8_t {
   kAvx512,
   kAvx512Vnni,
   kAmx,
-  kAmxEmulated
+  kAmxEmulated,
+  kNeon,
+  kNeonDot
 };
 
 /// The target whose vectors `target` uses.

@@ -59,6 +59,9 @@ class Problem {
                 (heights_[i] + 15) / 16);
   }
   void set_activations(float value) { std::fill(x_.begin(), x_.end(), value); }
+  void set_activations(float (*value)(size_t)) {
+    for (size_t i = 0; i < x_.size(); ++i) x_[i] = value(i);
+  }
   const Bytes& weights(size_t i) const { return source_[i]; }
 
   Dispatch dispatch() {

@@ -7,7 +7,7 @@
 namespace veery {
 
 /// A kernel and what it takes. `target` is what the code was compiled for (kAvx512 serves
-/// kAvx512Vnni too).
+/// kAvx512Vnni too, kNeon kNeonDot).
 struct KernelRow {
   Op op;
   Target target;

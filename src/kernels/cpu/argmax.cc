@@ -81,16 +81,13 @@ bool accepts(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.out, DType::kI32);
 }
 
-constexpr KernelRow kRows[] = {
-    {Op::kArgmax,
-     Target::kAvx512,
-     accepts,
-     {"argmax_avx512", {N_AVX3::fast_argmax_pieces, N_AVX3::fast_argmax_rows}, found_bytes}},
-    {Op::kArgmax,
-     Target::kAvx2,
-     accepts,
-     {"argmax_avx2", {N_AVX2::fast_argmax_pieces, N_AVX2::fast_argmax_rows}, found_bytes}},
-};
+#define VEERY_ROW(copy, target, suffix) \
+  {Op::kArgmax,                         \
+   target,                              \
+   accepts,                             \
+   {"argmax_" suffix, {copy::fast_argmax_pieces, copy::fast_argmax_rows}, found_bytes}},
+constexpr KernelRow kRows[] = {VEERY_EACH_F32_TARGET(VEERY_ROW)};
+#undef VEERY_ROW
 
 }  // namespace
 

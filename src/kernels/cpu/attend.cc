@@ -5,10 +5,10 @@
 // rows may share a tile, and segments may be found by different workers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend.cc"
-#include "kernels/cpu/attend_tiles-inl.h"
 #include "kernels/cpu/foreach_f32_target.h"
 //
-
+#include "kernels/cpu/attend_tiles-inl.h"
+//
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/float_kernels.h"
 
@@ -301,22 +301,16 @@ bool accepts(const Dispatch& d, const KernelChoice&) {
          d.out.cols / d.as<AttendAttr>().heads % 16 == 0;
 }
 
-const KernelRow kRows[] = {
-    {Op::kAttend,
-     Target::kAvx512,
-     accepts,
-     {"attend_avx512",
-      {N_AVX3::kAttendPhases[0], N_AVX3::kAttendPhases[1]},
-      stored_bytes,
-      buffer_bytes}},
-    {Op::kAttend,
-     Target::kAvx2,
-     accepts,
-     {"attend_avx2",
-      {N_AVX2::kAttendPhases[0], N_AVX2::kAttendPhases[1]},
-      stored_bytes,
-      buffer_bytes}},
-};
+#define VEERY_ROW(copy, target, suffix)               \
+  {Op::kAttend,                                       \
+   target,                                            \
+   accepts,                                           \
+   {"attend_" suffix,                                 \
+    {copy::kAttendPhases[0], copy::kAttendPhases[1]}, \
+    stored_bytes,                                     \
+    buffer_bytes}},
+const KernelRow kRows[] = {VEERY_EACH_F32_TARGET(VEERY_ROW)};
+#undef VEERY_ROW
 
 }  // namespace
 

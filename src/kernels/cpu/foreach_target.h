@@ -14,14 +14,21 @@
 #define HWY_WANT_AVX3_DL
 #endif
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | VEERY_UNUSED_SVE)
+#endif
+// Not only what the build's own baseline lacks: on ARM that is NEON, and there is a plain copy too.
+#if defined(__aarch64__) && !defined(HWY_COMPILE_ALL_ATTAINABLE)
+#define HWY_COMPILE_ALL_ATTAINABLE
+#endif
+#ifndef VEERY_UNUSED_SVE
+#define VEERY_UNUSED_SVE (HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif
 #include <hwy/foreach_target.h>
 //
 #include <hwy/highway.h>
 
-// The copy of `symbol` for a veery::Target. The copy for the build's own baseline is plain C++ and
-// serves kReference; N_SSE4 has AVX-VNNI (simd-inl.h).
+// The copy of `symbol` for a veery::Target. kReference has a plain copy: on x86 that for the
+// build's own baseline. N_SSE4 has AVX-VNNI, N_SVE NEON with dot products (simd-inl.h).
 #ifndef VEERY_FOR_TARGET
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_FOR_TARGET(target, symbol)                                           \
@@ -30,6 +37,11 @@
    : (target) == ::veery::Target::kAvxVnni                     ? N_SSE4::symbol    \
    : (target) == ::veery::Target::kAvx2                        ? N_AVX2::symbol    \
                                                                : HWY_NAMESPACE::symbol)
+#elif HWY_ARCH_ARM_A64
+#define VEERY_FOR_TARGET(target, symbol)                  \
+  ((target) == ::veery::Target::kNeonDot ? N_SVE::symbol  \
+   : (target) == ::veery::Target::kNeon  ? N_NEON::symbol \
+                                         : N_SCALAR::symbol)
 #else
 #define VEERY_FOR_TARGET(target, symbol) HWY_NAMESPACE::symbol
 #endif

@@ -31,6 +31,10 @@ constexpr Target kTarget = Target::kAvx512;
 constexpr Target kTarget = Target::kAvx2;
 #elif HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
 constexpr Target kTarget = Target::kAvxVnni;
+#elif HWY_TARGET == HWY_NEON
+constexpr Target kTarget = Target::kNeon;
+#elif HWY_TARGET == HWY_SVE  // NEON with dot products
+constexpr Target kTarget = Target::kNeonDot;
 #else
 constexpr Target kTarget = Target::kReference;
 #endif

@@ -26,6 +26,11 @@
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX2 ",avxvnni"
 #endif
+// Nor has it one for NEON with dot products of bytes: the slot of SVE serves.
+#if HWY_TARGET == HWY_SVE
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR "arch=armv8.2-a+dotprod"
+#endif
 
 // What every instruction set gives (in namespace veery::HWY_NAMESPACE):
 //   F32, I32       16 lanes; I32 also serves as 64 bytes and as 32 int16
@@ -38,9 +43,8 @@
 //   by a vector of counts), shl16, shr16, sar16;
 //   bits; load_u8 (16 values to 16 lanes)
 //   lookup(table, i)  bytes: table[i] in each 16 bytes, i < 16
-//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8. The instruction sets without VNNI
-//   need
-//                     pair sums u0 s0 + u1 s1 within int16: any u up to 128 will do
+//   dot4(acc, u, s)   lanes: acc + sum of 4 products u8 x i8, u up to 127: NEON's are signed, and
+//                     sets without VNNI need pair sums u0 s0 + u1 s1 within int16
 //   dot4_wide         the same for any u8; for u - 128 instead of u where kWideIsSigned
 //   dot4_signed       the same for i8 x i8, s within +-127
 //   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
@@ -50,6 +54,8 @@
 #include "kernels/cpu/simd_avx512-inl.h"
 #elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
 #include "kernels/cpu/simd_avx2-inl.h"
+#elif HWY_TARGET == HWY_NEON || HWY_TARGET == HWY_SVE
+#include "kernels/cpu/simd_neon-inl.h"
 #else
 #include "kernels/cpu/simd_scalar-inl.h"
 #endif
@@ -68,7 +74,7 @@ HWY_INLINE void unroll(Fn&& fn) {
   unroll(std::make_integer_sequence<int, n>{}, fn);
 }
 
-/// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1. max_of goes the same way.
+// Sum of the lanes: lane i with lane i + 8, then + 4, + 2, + 1. max_of goes the same way.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2 || \
     HWY_TARGET == HWY_SSE4
 HWY_INLINE float sum(F32 v) {
@@ -89,7 +95,7 @@ HWY_INLINE float max_of(F32 v) {
   b = _mm_max_ps(b, _mm_movehl_ps(b, b));
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
-#else
+#elif HWY_TARGET != HWY_NEON && HWY_TARGET != HWY_SVE
 HWY_INLINE float sum(F32 v) {
   alignas(64) float x[16];
   store(x, v);
