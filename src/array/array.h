@@ -31,11 +31,15 @@ Array linear(Array x, Array weight, Array bias = {});
 /// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and
 /// Sennrich, 2019).
 Array rms_norm(Array x, Array weight, float eps, int groups = 1);
+/// (x - mean) / sqrt(variance + eps) * weight (+ bias), over each of `groups` equal parts of a row
+/// (Ba et al., 2016). weight, bias: (1, cols / groups) for all parts, or (1, cols).
+Array layer_norm(Array x, Array weight, Array bias, float eps, int groups = 1);
 Array operator+(Array a, Array b);
 Array operator*(Array a, Array b);
 Array scale(Array x, float factor);
 Array silu(Array x);                ///< x * sigmoid(x)
 Array gelu(Array x);                ///< tanh approximation (Hendrycks and Gimpel, 2016)
+Array gelu_erf(Array x);            ///< x / 2 (1 + erf(x / sqrt 2))
 Array softcap(Array x, float cap);  ///< cap * tanh(x / cap)
 Array activate(Array x, Activation activation);
 /// cos and sin of every angle: (rows, dims). One value serves all layers with the same parameters.

@@ -33,15 +33,14 @@ Inputs embed_vjp(const Rule& r) {
 
 Inputs linear_vjp(const Rule& r) {
   const auto attr = r.node().as<LinearAttr>();
-  if (attr.weights != 1 || attr.gate != Activation::kNone || r.in(1) != kNoNode)
+  if (attr.weights != 1 || attr.gate != Activation::kNone || attr.scale != 1 || r.in(1) != kNoNode)
     throw Error(ErrorKind::kUnsupported,
                 "linear: a fused linear has no vjp; differentiate before fusion");
   Inputs grad = none();
   if (r.wants(0)) grad[0] = r.make(Op::kLinearBackX, {r.dy, r.in(3)});
   if (r.wants(2)) grad[2] = r.dy;
   if (r.wants(3)) grad[3] = r.make(Op::kLinearBackW, {r.dy, r.in(0)});
-  if (r.wants(6))
-    throw Error(ErrorKind::kUnsupported, "linear: the gradient of a bias is not implemented");
+  if (r.wants(6)) grad[6] = r.make(Op::kBiasBack, {r.dy, r.in(6)});
   return grad;
 }
 
@@ -51,6 +50,15 @@ Inputs rms_norm_vjp(const Rule& r) {
   if (r.wants(0)) grad[0] = r.make(Op::kRmsNormBackX, {r.dy, r.in(0), r.in(1)}, attr);
   if (r.wants(1)) grad[1] = r.make(Op::kRmsNormBackW, {r.dy, r.in(0)}, attr);
   if (r.wants(2)) grad[2] = r.dy;
+  return grad;
+}
+
+Inputs layer_norm_vjp(const Rule& r) {
+  const Attr attr = r.node().attr;
+  Inputs grad = none();
+  if (r.wants(0)) grad[0] = r.make(Op::kLayerNormBackX, {r.dy, r.in(0), r.in(1)}, attr);
+  if (r.wants(1)) grad[1] = r.make(Op::kLayerNormBackW, {r.dy, r.in(0), r.in(1)}, attr);
+  if (r.wants(2)) grad[2] = r.make(Op::kBiasBack, {r.dy, r.in(2)});
   return grad;
 }
 
@@ -106,11 +114,13 @@ VjpRule rule_of(Op op) {
     case Op::kEmbed: return embed_vjp;
     case Op::kLinear: return linear_vjp;
     case Op::kRmsNorm: return rms_norm_vjp;
+    case Op::kLayerNorm: return layer_norm_vjp;
     case Op::kAdd: return add_vjp;
     case Op::kMul: return mul_vjp;
     case Op::kScale: return scale_vjp;
     case Op::kSilu: return unary_vjp<Op::kSiluBack>;
     case Op::kGelu: return unary_vjp<Op::kGeluBack>;
+    case Op::kGeluErf: return unary_vjp<Op::kGeluErfBack>;
     case Op::kSoftcap: return unary_vjp<Op::kSoftcapBack>;
     case Op::kRope: return rope_vjp;
     case Op::kAttend: return attend_vjp;

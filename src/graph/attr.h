@@ -7,22 +7,26 @@
 
 namespace veery {
 
-enum class Activation : uint8_t { kNone, kSilu, kGelu };  ///< kGelu: the tanh approximation
+/// kGelu: the tanh approximation; kGeluErf: with the error function.
+enum class Activation : uint8_t { kNone, kSilu, kGelu, kGeluErf };
 
 struct ScaleAttr {
   float factor = 1;
 };
-/// rms_norm. `groups` > 1: each of `groups` equal parts of a row is normalised alone (heads).
+/// rms_norm, layer_norm. `groups` > 1: each of `groups` equal parts of a row is normalised alone
+/// (heads).
 struct NormAttr {
   float eps = 1e-6F;
   int32_t groups = 1;
 };
-/// linear. One weight: y = x w^T. Several: their outputs side by side. With `gate`: two weights,
-/// y = gate(x w0^T) * (x w1^T). `eps` is that of the norm input, where there is one.
+/// linear. One weight: y = x w^T. Several: their outputs side by side. With `gate`: one weight,
+/// y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). All times `scale`. `eps` is that of the
+/// norm input, where there is one.
 struct LinearAttr {
   int32_t weights = 1;
   Activation gate = Activation::kNone;
   float eps = 0;
+  float scale = 1;
 };
 /// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as
 /// the transformers library names them.
@@ -34,7 +38,8 @@ struct AnglesAttr {
   double factor = 1;
   double low_freq_factor = 1, high_freq_factor = 4;  ///< kLlama3
   double beta_fast = 32, beta_slow = 1;              ///< kYarn
-  double attention_factor = 1;                       ///< multiplies cos and sin
+  bool truncate = true;         ///< kYarn: the blend begins and ends at whole pairs
+  double attention_factor = 1;  ///< multiplies cos and sin
   double original_context = 8192;
   bool operator==(const AnglesAttr&) const = default;
 };

@@ -128,11 +128,13 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
       return 4 * rows_of(graph[node.in[0]].shape) * seen *
              static_cast<double>(graph[node.in[0]].shape.cols);
     }
-    case Op::kRmsNorm: return 4 * elements;
+    case Op::kRmsNorm:
+    case Op::kLayerNorm: return 4 * elements;
     case Op::kRope:
     case Op::kQkvRope: return 3 * elements;
     case Op::kSilu:
     case Op::kGelu:
+    case Op::kGeluErf:
     case Op::kSoftcap: return 10 * elements;
     case Op::kAdd:
     case Op::kMul:

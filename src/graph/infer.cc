@@ -59,7 +59,8 @@ Shape linear_shape(const Checked& c) {
     cols += w.rows;
   }
   if (attr.gate != Activation::kNone) {
-    c.require(attr.weights == 2 && c.at(3) == c.at(4), "a gate takes two weights of one shape");
+    c.require(attr.weights < 3, "a gate takes one weight or two");
+    if (attr.weights == 2) c.require(c.at(3) == c.at(4), "the weights of a gate have one shape");
     cols = c.at(3).rows;
   }
   const Shape out{x.rows, cols};
@@ -75,6 +76,17 @@ Shape rms_norm_shape(const Checked& c) {
             "the columns must divide into the groups");
   c.require(c.at(1) == Shape{1, x.cols / attr.groups}, "the weight must be [1, columns / groups]");
   if (c.has(2)) c.require(c.at(2) == x, "the residual must have the shape of x");
+  return x;
+}
+
+Shape layer_norm_shape(const Checked& c) {
+  const auto& attr = c.as<NormAttr>();
+  const Shape x = c.at(0);
+  c.require(attr.groups >= 1 && x.cols % attr.groups == 0,
+            "the columns must divide into the groups");
+  c.require(c.at(1) == Shape{1, x.cols / attr.groups} || c.at(1) == Shape{1, x.cols},
+            "the weight must be [1, columns / groups] or [1, columns]");
+  if (c.has(2)) c.require(c.at(2) == c.at(1), "the bias must have the shape of the weight");
   return x;
 }
 
@@ -114,12 +126,14 @@ Shape infer_forward(const Checked& c, Op op) {
     case Op::kEmbed: c.as<ScaleAttr>(); return {c.at(0).rows, c.at(1).cols};
     case Op::kLinear: return linear_shape(c);
     case Op::kRmsNorm: return rms_norm_shape(c);
+    case Op::kLayerNorm: return layer_norm_shape(c);
     case Op::kAdd:
     case Op::kMul: return c.same(0, 1);
     case Op::kScale:
     case Op::kSoftcap: c.as<ScaleAttr>(); return c.at(0);
     case Op::kSilu:
-    case Op::kGelu: return c.at(0);
+    case Op::kGelu:
+    case Op::kGeluErf: return c.at(0);
     case Op::kRopeAngles: {
       const int64_t dims = c.as<AnglesAttr>().dims;
       if (c.has(1)) c.require(c.at(1) == Shape{1, dims / 2}, "there must be one divisor a pair");
@@ -164,8 +178,15 @@ Shape infer_shape(const Graph& graph, Op op, const Inputs& in, const Attr& attr)
       return {c.at(0).cols, c.at(1).cols};
     case Op::kRmsNormBackX: return c.same(0, 1);
     case Op::kRmsNormBackW: return {1, c.same(0, 1).cols / c.as<NormAttr>().groups};
+    case Op::kLayerNormBackX: return c.same(0, 1);
+    case Op::kLayerNormBackW: c.same(0, 1); return c.at(2);
+    case Op::kBiasBack:
+      c.require(c.at(1).rows == 1 && c.at(0).cols % c.at(1).cols == 0,
+                "the columns must divide into parts of the bias");
+      return c.at(1);
     case Op::kSiluBack:
     case Op::kGeluBack:
+    case Op::kGeluErfBack:
     case Op::kSoftcapBack: return c.same(0, 1);
     case Op::kAttendBack:
       check_attend(c, c.as<AttendAttr>(), 1, 2, 3);

@@ -22,14 +22,17 @@ enum class Op : uint8_t {
   kEmbed,    ///< tokens, weight (vocab, cols); ScaleAttr -> (rows, cols)
   kLinear,   ///< x (rows, in), [norm (1, in)], [residual (rows, out)], w0 (out, in), [w1], [w2],
              ///< [b0], [b1], [b2]; LinearAttr:
-             ///< y = linear(norm(x)) + residual
+             ///< y = linear(norm(x)) * scale + residual
   kRmsNorm,  ///< x, weight (1, cols / groups), [residual]; NormAttr: x / rms(x) * weight + residual
-  kAdd,      ///< a, b
-  kMul,      ///< a, b
-  kScale,    ///< x; ScaleAttr
-  kSilu,     ///< x
-  kGelu,     ///< x (tanh approximation)
-  kSoftcap,  ///< x; ScaleAttr: factor * tanh(x / factor)
+  kLayerNorm,   ///< x, weight (1, cols / groups) or (1, cols), [bias, as weight]; NormAttr:
+                ///< (x - mean) / deviation * weight + bias
+  kAdd,         ///< a, b
+  kMul,         ///< a, b
+  kScale,       ///< x; ScaleAttr
+  kSilu,        ///< x
+  kGelu,        ///< x (tanh approximation)
+  kGeluErf,     ///< x: x / 2 (1 + erf(x / sqrt 2))
+  kSoftcap,     ///< x; ScaleAttr: factor * tanh(x / factor)
   kRopeAngles,  ///< positions, [divisors (1, dims / 2)]; AnglesAttr -> (rows, dims): cos at 2i, sin
                 ///< at 2i + 1
   kRope,        ///< x (rows, heads * head_dim), angles; RopeAttr
@@ -47,8 +50,12 @@ enum class Op : uint8_t {
   kLinearBackW,       ///< dy, x -> (out, in)
   kRmsNormBackX,      ///< dy, x, weight; NormAttr
   kRmsNormBackW,      ///< dy, x; NormAttr -> (1, cols / groups)
+  kLayerNormBackX,    ///< dy, x, weight; NormAttr
+  kLayerNormBackW,    ///< dy, x, weight (its shape only); NormAttr
+  kBiasBack,          ///< dy, bias (1, n) (its shape only), n a part of dy's columns -> (1, n)
   kSiluBack,          ///< dy, x
   kGeluBack,          ///< dy, x
+  kGeluErfBack,       ///< dy, x
   kSoftcapBack,       ///< dy, x; ScaleAttr
   kAttendBack,        ///< dy, q, k, v; AttendAttr.part
   kSelectRowsBack,    ///< dy (outputs, cols), output_rows -> (tokens, cols), zero elsewhere

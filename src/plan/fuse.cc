@@ -63,8 +63,17 @@ using RewriteRule = bool (*)(Rewriter&, NodeId);
 bool plain_linear(const Node& node) {
   if (node.op != Op::kLinear) return false;
   const auto& attr = node.as<LinearAttr>();
-  return attr.weights == 1 && attr.gate == Activation::kNone && node.in[1] == kNoNode &&
-         node.in[2] == kNoNode;
+  return attr.weights == 1 && attr.gate == Activation::kNone && attr.scale == 1 &&
+         node.in[1] == kNoNode && node.in[2] == kNoNode;
+}
+
+Activation activation_of(Op op) {
+  switch (op) {
+    case Op::kSilu: return Activation::kSilu;
+    case Op::kGelu: return Activation::kGelu;
+    case Op::kGeluErf: return Activation::kGeluErf;
+    default: return Activation::kNone;
+  }
 }
 
 // act(x g^T) * (x u^T) -> one linear with a gate.
@@ -72,8 +81,8 @@ bool gate_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != Op::kMul) return false;
   const NodeId act = r.in(id, 0);
   const NodeId up = r.in(id, 1);
-  const bool silu = r.single(act, Op::kSilu);
-  if (!silu && !r.single(act, Op::kGelu)) return false;
+  const Activation gate_of = activation_of(r.node(act).op);
+  if (gate_of == Activation::kNone || !r.single(act, r.node(act).op)) return false;
   const NodeId gate = r.in(act, 0);
   if (!r.single(gate, Op::kLinear) || !r.single(up, Op::kLinear)) return false;
   const Node& g = r.node(gate);
@@ -82,8 +91,17 @@ bool gate_rule(Rewriter& r, NodeId id) {
   if (!plain_linear(g) || !plain_linear(u) || g.in[0] != u.in[0] || !same_weights) return false;
   if ((g.in[6] == kNoNode) != (u.in[6] == kNoNode)) return false;
   Inputs in = inputs({g.in[0], kNoNode, kNoNode, g.in[3], u.in[3], kNoNode, g.in[6], u.in[6]});
-  r.replace(id, Op::kLinear, in,
-            LinearAttr{.weights = 2, .gate = silu ? Activation::kSilu : Activation::kGelu});
+  r.replace(id, Op::kLinear, in, LinearAttr{.weights = 2, .gate = gate_of});
+  return true;
+}
+
+// act(x w^T) -> one linear; where it is no gate, which was taken before.
+bool activation_rule(Rewriter& r, NodeId id) {
+  const Activation activation = activation_of(r.node(id).op);
+  if (activation == Activation::kNone || !r.single(r.in(id, 0), Op::kLinear)) return false;
+  const Node& inner = r.node(r.in(id, 0));
+  if (!plain_linear(inner)) return false;
+  r.replace(id, Op::kLinear, inner.in, LinearAttr{.gate = activation});
   return true;
 }
 
@@ -128,6 +146,17 @@ bool norm_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
+// linear(x) * factor -> the product is made where the result is written.
+bool scale_rule(Rewriter& r, NodeId id) {
+  if (r.node(id).op != Op::kScale || !r.single(r.in(id, 0), Op::kLinear)) return false;
+  const Node& inner = r.node(r.in(id, 0));
+  auto attr = inner.as<LinearAttr>();
+  if (attr.scale != 1 || inner.in[2] != kNoNode) return false;
+  attr.scale = r.node(id).as<ScaleAttr>().factor;
+  r.replace(id, Op::kLinear, inner.in, attr);
+  return true;
+}
+
 // y + linear(x) and y + rms_norm(x): the sum is made where the result is written.
 bool residual_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != Op::kAdd) return false;
@@ -151,9 +180,10 @@ struct Projected {
   float eps;
 };
 
-std::optional<Projected> projected(const Rewriter& r, NodeId id) {
+std::optional<Projected> projected(const Rewriter& r, NodeId id, int32_t heads) {
   Projected p{kNoNode, kNoNode, 0, 0, 0};
-  if (r.single(id, Op::kRmsNorm) && r.in(id, 2) == kNoNode) {
+  if (r.single(id, Op::kRmsNorm) && r.in(id, 2) == kNoNode &&
+      r.node(id).as<NormAttr>().groups == heads) {
     p.norm = r.in(id, 1);
     p.eps = r.node(id).as<NormAttr>().eps;
     id = r.in(id, 0);
@@ -178,9 +208,11 @@ std::optional<QkvMatch> match_qkv(const Rewriter& r, NodeId attend) {
     return std::nullopt;
   const NodeId rotated = r.in(k, 0);
   if (!r.single(rotated, Op::kRope) || r.in(q, 1) != r.in(rotated, 1)) return std::nullopt;
-  const auto pq = projected(r, r.in(q, 0));
-  const auto pk = projected(r, r.in(rotated, 0));
-  const auto pv = projected(r, r.in(v, 0));
+  const auto& rope_q = r.node(q).as<RopeAttr>();
+  const auto& rope_k = r.node(rotated).as<RopeAttr>();
+  const auto pq = projected(r, r.in(q, 0), rope_q.heads);
+  const auto pk = projected(r, r.in(rotated, 0), rope_k.heads);
+  const auto pv = projected(r, r.in(v, 0), rope_k.heads);
   if (!pq || !pk || !pv || pv->norm != kNoNode) return std::nullopt;
   if (pq->joint != pk->joint || pk->joint != pv->joint ||
       (pq->norm == kNoNode) != (pk->norm == kNoNode))
@@ -188,8 +220,6 @@ std::optional<QkvMatch> match_qkv(const Rewriter& r, NodeId attend) {
   if (pq->begin != 0 || pk->begin != pq->count || pv->begin != pk->begin + pk->count ||
       pq->eps != pk->eps)
     return std::nullopt;
-  const auto& rope_q = r.node(q).as<RopeAttr>();
-  const auto& rope_k = r.node(rotated).as<RopeAttr>();
   if (rope_q.interleaved != rope_k.interleaved || rope_q.dims != rope_k.dims) return std::nullopt;
   const auto head_dim = static_cast<int32_t>(pq->count / rope_q.heads);
   return QkvMatch{inputs({pq->joint, r.in(q, 1), r.in(k, 1), r.in(v, 1), pq->norm, pk->norm}),
@@ -218,8 +248,8 @@ bool argmax_rule(Rewriter& r, NodeId id) {
 }
 
 // In the order in which they are applied: a gate is taken before its two linears could be joined.
-constexpr RewriteRule kRules[] = {gate_rule,     join_rule, norm_rule,
-                                  residual_rule, qkv_rule,  argmax_rule};
+constexpr RewriteRule kRules[] = {gate_rule,  activation_rule, join_rule, norm_rule,
+                                  scale_rule, residual_rule,   qkv_rule,  argmax_rule};
 
 }  // namespace
 

@@ -16,7 +16,8 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
     const Matrix b = random_matrix(rows, cols, random, 3);
     for (const Unary& u :
          {Unary{Op::kAdd, {}}, Unary{Op::kMul, {}}, Unary{Op::kScale, ScaleAttr{0.3F}},
-          Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kSoftcap, ScaleAttr{2}}}) {
+          Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kGeluErf, {}},
+          Unary{Op::kSoftcap, ScaleAttr{2}}}) {
       std::vector<Operand> in = {a.operand};
       if (info(u.op).most == 2) in.push_back(b.operand);
       Matrix expected(rows, cols);
@@ -42,14 +43,30 @@ TEST(Elementwise, ActivationsAtTheEdges) {
   const float edges[] = {0.0F, -0.0F, 1e-30F, -1e-30F, 40, -40, 90, -90, 3e38F, -3e38F};
   Matrix x(1, 10);
   std::copy(std::begin(edges), std::end(edges), x[0]);
-  for (const Unary& u :
-       {Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kSoftcap, ScaleAttr{30}}}) {
+  for (const Unary& u : {Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kGeluErf, {}},
+                         Unary{Op::kSoftcap, ScaleAttr{30}}}) {
     Matrix expected(1, 10);
     run(u.op, {x.operand}, expected.operand, u.attr, plain_slots(1));
     for (Target target : supported_targets()) {
       Matrix y(1, 10);
       run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});
       expect_near(y, expected, 1e-6, info(u.op).name.data());
+    }
+  }
+}
+
+TEST(Elementwise, GeluErfIsExactFarFromZero) {
+  const int count = 4001;
+  Matrix x(1, count);
+  for (int i = 0; i < count; ++i) x[0][i] = -10 + 0.005F * static_cast<float>(i);
+  for (Target target : supported_targets()) {
+    Matrix y(1, count);
+    run(Op::kGeluErf, {x.operand}, y.operand, {}, plain_slots(1), {.target = target});
+    for (int i = 0; i < count; ++i) {
+      const double v = x[0][i];
+      const double want = v / 2 * std::erfc(-v / std::sqrt(2.0));
+      EXPECT_NEAR(y[0][i], want, 2e-5 * std::abs(want)) << v << " " << name(target);
+      EXPECT_NEAR(y[0][i], want, 6e-7 * (1 + std::abs(v))) << v << " " << name(target);
     }
   }
 }

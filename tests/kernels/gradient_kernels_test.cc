@@ -57,6 +57,7 @@ TEST(GradientKernels, OfActivations) {
     Attr attr;
   } ops[] = {{Op::kSilu, Op::kSiluBack, {}},
              {Op::kGelu, Op::kGeluBack, {}},
+             {Op::kGeluErf, Op::kGeluErfBack, {}},
              {Op::kSoftcap, Op::kSoftcapBack, ScaleAttr{1.7F}}};
   for (const auto& op : ops) {
     const Case c{op.forward, {x.operand}, Matrix(3, 17), op.attr, plain_slots(3)};
@@ -72,12 +73,19 @@ TEST(GradientKernels, OfLinear) {
   const Matrix dy = random_matrix(5, 3, random);
   Matrix dx(5, 7);
   Matrix dw(3, 7);
-  const Case c{
-      Op::kLinear, {x.operand, {}, {}, w.operand}, Matrix(5, 3), LinearAttr{}, plain_slots(5)};
+  const Matrix bias = random_matrix(1, 3, random);
+  Matrix db(1, 3);
+  const Case c{Op::kLinear,
+               {x.operand, {}, {}, w.operand, {}, {}, bias.operand},
+               Matrix(5, 3),
+               LinearAttr{},
+               plain_slots(5)};
   run(Op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.slots, {.workers = 2});
   run(Op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.slots, {.workers = 2});
   expect_gradient(c, dy, 0, dx);
+  run(Op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, {.workers = 2});
   expect_gradient(c, dy, 3, dw);
+  expect_gradient(c, dy, 6, db);
 }
 
 TEST(GradientKernels, OfRmsNormInGroups) {
@@ -95,6 +103,29 @@ TEST(GradientKernels, OfRmsNormInGroups) {
     run(Op::kRmsNormBackW, {dy.operand, x.operand}, dw.operand, attr, c.slots, {.workers = 2});
     expect_gradient(c, dy, 0, dx);
     expect_gradient(c, dy, 1, dw);
+  }
+}
+
+TEST(GradientKernels, OfLayerNormWithOneWeightForAllPartsOrEachItsOwn) {
+  for (const auto& [groups, shared] : {std::pair(1, true), {3, true}, {3, false}}) {
+    Random random(8);
+    const int32_t size = shared ? 15 / groups : 15;
+    const Matrix x = random_matrix(4, 15, random);
+    const Matrix w = random_matrix(1, size, random);
+    const Matrix bias = random_matrix(1, size, random);
+    const Matrix dy = random_matrix(4, 15, random);
+    Matrix dx(4, 15);
+    Matrix dw(1, size), db(1, size);
+    const NormAttr attr{.eps = 0.1F, .groups = groups};
+    const Case c{
+        Op::kLayerNorm, {x.operand, w.operand, bias.operand}, Matrix(4, 15), attr, plain_slots(4)};
+    const RunWith two{.workers = 2};
+    run(Op::kLayerNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots, two);
+    run(Op::kLayerNormBackW, {dy.operand, x.operand, w.operand}, dw.operand, attr, c.slots, two);
+    run(Op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, two);
+    expect_gradient(c, dy, 0, dx);
+    expect_gradient(c, dy, 1, dw);
+    expect_gradient(c, dy, 2, db);
   }
 }
 

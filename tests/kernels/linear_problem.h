@@ -15,6 +15,7 @@ namespace veery::testing {
 struct Options {
   Activation gate = Activation::kNone;
   bool norm = false, residual = false, bias = false, exact = false;
+  float scale = 1;
 };
 
 // One dispatch on random data; weights of the given types and rows.
@@ -79,7 +80,7 @@ class Problem {
                      .layout = Layout::kPanels};
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
-    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F};
+    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale};
     return d;
   }
 
@@ -117,12 +118,15 @@ class Problem {
     for (int64_t r = 0; r < rows_; ++r) {
       std::vector<float> x(x_.begin() + r * (cols_ + 5), x_.begin() + r * (cols_ + 5) + cols_);
       if (options_.norm) x = testing::normed(x, norm_.data(), 1e-5F);
-      const bool gated = options_.gate != Activation::kNone;
+      const bool active = options_.gate != Activation::kNone;
+      const bool gated = active && types_.size() == 2;
       int64_t column = 0;
       for (size_t i = 0; i < (gated ? 1 : types_.size()); ++i)
         for (int64_t n = 0; n < heights_[i]; ++n, ++column) {
           float v = output(i, n, x);
-          if (gated) v = gate(v) * output(1, n, x);
+          if (active) v = gate(v);
+          if (gated) v *= output(1, n, x);
+          v *= options_.scale;
           if (options_.residual) v += residual_[static_cast<size_t>(r * width_ + column)];
           y.push_back(v);
         }
@@ -146,8 +150,13 @@ class Problem {
   float gate(float v) const {
     const double x = v;
     const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
-    return static_cast<float>(options_.gate == Activation::kSilu ? x / (1 + std::exp(-x))
-                                                                 : x / 2 * (1 + std::tanh(u)));
+    switch (options_.gate) {
+      case Activation::kNone: return v;
+      case Activation::kSilu: return static_cast<float>(x / (1 + std::exp(-x)));
+      case Activation::kGelu: return static_cast<float>(x / 2 * (1 + std::tanh(u)));
+      case Activation::kGeluErf: return static_cast<float>(x / 2 * std::erfc(-x / std::sqrt(2.0)));
+    }
+    return v;
   }
   struct alignas(64) Line {
     std::byte bytes[64];

@@ -84,7 +84,7 @@ TEST(Linear, NormOfAnOddWidth) {
 }
 
 TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {
-  for (const Activation gate : {Activation::kSilu, Activation::kGelu})
+  for (const Activation gate : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf})
     for (const DType up : {DType::kQ4_0, DType::kQ4_K, DType::kF32})
       for (const int64_t rows : {1, 4, 10}) {
         const std::vector<DType> types = {DType::kQ5_K, up};
@@ -97,6 +97,28 @@ TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {
         for (const Target target : supported_targets())
           EXPECT_TRUE(same_bits(first, p.run(target, 2))) << describe(target, types, rows);
       }
+}
+
+TEST(Linear, ActivationAndScaleOfOneWeight) {
+  for (const Activation gate : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf})
+    for (const DType type : {DType::kQ4_0, DType::kQ6_K, DType::kF32})
+      for (const int64_t rows : {1, 4, 10}) {
+        Problem p({type}, {37}, 256, rows,
+                  {.gate = gate, .residual = true, .bias = true, .scale = 0.3F});
+        const auto want = p.expected();
+        const auto first = p.run(supported_targets().back(), 1);
+        for (size_t i = 0; i < want.size(); ++i)
+          ASSERT_NEAR(want[i], first[i], 1e-5F * (1 + std::fabs(want[i])));
+        for (const Target target : supported_targets())
+          EXPECT_TRUE(same_bits(first, p.run(target, 2))) << describe(target, {type}, rows);
+      }
+}
+
+TEST(Linear, ScaleComesBeforeTheResidual) {
+  for (const DType type : {DType::kQ4_1, DType::kBF16})
+    for (const int64_t rows : {1, 9})
+      expect_contract({type, type}, {17, 30}, 768, rows,
+                      {.residual = true, .bias = true, .scale = -1.7F});
 }
 
 TEST(Linear, WorkersAndPlansDoNotMatter) {

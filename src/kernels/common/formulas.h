@@ -2,6 +2,8 @@
 #pragma once
 #include <cmath>
 
+#include "graph/attr.h"
+
 namespace veery {
 
 inline float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
@@ -21,10 +23,27 @@ inline float gelu_slope(float x) {
   return 0.5F * (1 + t) + 0.5F * x * (1 - t * t) * slope;
 }
 
+// gelu_erf(x) = x F(x), F the distribution function of the normal distribution.
+inline float gelu_erf(float x) { return 0.5F * x * std::erfc(-x * 0.7071067811865475F); }
+inline float gelu_erf_slope(float x) {
+  const float density = 0.3989422804014327F * std::exp(-0.5F * x * x);
+  return 0.5F * std::erfc(-x * 0.7071067811865475F) + x * density;
+}
+
 inline float softcap(float x, float cap) { return cap * std::tanh(x / cap); }
 inline float softcap_slope(float x, float cap) {
   const float t = std::tanh(x / cap);
   return 1 - t * t;
+}
+
+inline float activated(float x, Activation activation) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kSilu: return silu(x);
+    case Activation::kGelu: return gelu(x);
+    case Activation::kGeluErf: return gelu_erf(x);
+  }
+  return x;
 }
 
 }  // namespace veery

@@ -18,8 +18,14 @@ class RopeFrequencies {
   explicit RopeFrequencies(const AnglesAttr& attr, const float* divisors = nullptr)
       : attr_(attr), divisors_(divisors), step_(-2 * std::log(attr.theta) / attr.dims) {
     if (attr.scaling != RopeScaling::kYarn) return;
-    low_ = std::max(0.0, std::floor(turns_at(attr.beta_fast)));
-    high_ = std::min(attr.dims - 1.0, std::ceil(turns_at(attr.beta_slow)));
+    low_ = turns_at(attr.beta_fast);
+    high_ = turns_at(attr.beta_slow);
+    if (attr.truncate) {
+      low_ = std::floor(low_);
+      high_ = std::ceil(high_);
+    }
+    low_ = std::max(0.0, low_);
+    high_ = std::min(attr.dims - 1.0, high_);
     if (high_ == low_) high_ += 0.001;
   }
   double operator()(int i) const {

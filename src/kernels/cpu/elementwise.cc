@@ -32,6 +32,9 @@ struct Silu {
 struct Gelu {
   HWY_INLINE F32 operator()(F32 x, F32) const { return gelu(x); }
 };
+struct GeluErf {
+  HWY_INLINE F32 operator()(F32 x, F32) const { return gelu_erf(x); }
+};
 struct Softcap {
   float cap;
   HWY_INLINE F32 operator()(F32 x, F32) const { return mul(set(cap), tanh(div(x, set(cap)))); }
@@ -75,6 +78,9 @@ void fast_silu(const Dispatch& d, const Slots& s, const Worker& w) {
 void fast_gelu(const Dispatch& d, const Slots& s, const Worker& w) {
   each_element(d, s, w, Gelu());
 }
+void fast_gelu_erf(const Dispatch& d, const Slots& s, const Worker& w) {
+  each_element(d, s, w, GeluErf());
+}
 void fast_softcap(const Dispatch& d, const Slots& s, const Worker& w) {
   each_element(d, s, w, Softcap{d.as<ScaleAttr>().factor});
 }
@@ -98,6 +104,7 @@ constexpr KernelRow kRows[] = {
     VEERY_F32_ROWS(Op::kScale, accepts, scale, nullptr),
     VEERY_F32_ROWS(Op::kSilu, accepts, silu, nullptr),
     VEERY_F32_ROWS(Op::kGelu, accepts, gelu, nullptr),
+    VEERY_F32_ROWS(Op::kGeluErf, accepts, gelu_erf, nullptr),
     VEERY_F32_ROWS(Op::kSoftcap, accepts, softcap, nullptr),
 };
 

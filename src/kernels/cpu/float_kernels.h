@@ -8,6 +8,7 @@ KernelRows fast_attend();
 KernelRows fast_elementwise();
 KernelRows fast_argmax();
 KernelRows fast_rms_norm();
+KernelRows fast_layer_norm();
 KernelRows fast_rope();  ///< rope_angles, rope, cache_write, qkv_rope
 
 }  // namespace veery

@@ -263,8 +263,9 @@ std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choic
                              bool tiles) {
   const auto& attr = d.as<LinearAttr>();
   std::string name = op == Op::kLinearArgmax          ? "linear_argmax"
-                     : attr.gate != Activation::kNone ? "linear_gated"
-                                                      : "linear";
+                     : attr.gate == Activation::kNone ? "linear"
+                     : attr.weights == 2              ? "linear_gated"
+                                                      : "linear_activated";
   for (int i = 0; i < attr.weights; ++i)
     if (i == 0 || d.in[kWeight + i].dtype != d.in[kWeight + i - 1].dtype)
       name += fmt::format("_{}", info(d.in[kWeight + i].dtype).name);

@@ -18,6 +18,16 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
+HWY_INLINE F32 activated(F32 x, Activation activation) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kSilu: return silu(x);
+    case Activation::kGelu: return gelu(x);
+    case Activation::kGeluErf: return gelu_erf(x);
+  }
+  return x;
+}
+
 // What follows the product of one panel with rows [row, row + count).
 struct Finish {
   const Dispatch& d;
@@ -31,15 +41,15 @@ struct Finish {
   // y, up: [count][16], of weight `i` and (gated) of the second.
   void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
                   const float* up) const {
+    const auto& attr = d.as<LinearAttr>();
     const int64_t n = panel * kLanes;
     const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
     const int64_t column = p.weights[i].column + n;
     for (int r = 0; r < count; ++r) {
       F32 v = with_bias(load(y + r * kLanes), i, n, lanes);
-      if (p.gated) {
-        v = d.as<LinearAttr>().gate == Activation::kSilu ? silu(v) : gelu(v);
-        v = mul(v, with_bias(load(up + r * kLanes), 1, n, lanes));
-      }
+      v = activated(v, attr.gate);
+      if (p.gated) v = mul(v, with_bias(load(up + r * kLanes), 1, n, lanes));
+      v = mul(v, set(attr.scale));
       if (d.in[kResidual])
         v = add(v, load_first(d.in[kResidual].row<float>(row + r) + column, lanes));
       if (best != nullptr)

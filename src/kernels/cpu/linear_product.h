@@ -125,7 +125,7 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
   Product p;
   p.rows = rows;
   p.cols = d.in[kX].cols;
-  p.gated = attr.gate != Activation::kNone;
+  p.gated = attr.gate != Activation::kNone && attr.weights == 2;
   p.count = attr.weights;
   int64_t column = 0;
   for (int i = 0; i < p.count; ++i) {

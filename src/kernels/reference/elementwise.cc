@@ -32,6 +32,9 @@ void silu_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
 void gelu_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
   each_element(d, slots, worker, [](float x, float) { return gelu(x); });
 }
+void gelu_erf_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float x, float) { return gelu_erf(x); });
+}
 void softcap_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float cap = d.as<ScaleAttr>().factor;
   each_element(d, slots, worker, [cap](float x, float) { return softcap(x, cap); });
@@ -41,6 +44,9 @@ void silu_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 void gelu_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   each_element(d, slots, worker, [](float dy, float x) { return dy * gelu_slope(x); });
+}
+void gelu_erf_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  each_element(d, slots, worker, [](float dy, float x) { return dy * gelu_erf_slope(x); });
 }
 void softcap_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float cap = d.as<ScaleAttr>().factor;
@@ -64,9 +70,11 @@ constexpr KernelRow kRows[] = {
     {Op::kScale, kRef, accepts, {"scale", {scale}}},
     {Op::kSilu, kRef, accepts, {"silu", {silu_all}}},
     {Op::kGelu, kRef, accepts, {"gelu", {gelu_all}}},
+    {Op::kGeluErf, kRef, accepts, {"gelu_erf", {gelu_erf_all}}},
     {Op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},
     {Op::kSiluBack, kRef, accepts, {"silu_back", {silu_back}}},
     {Op::kGeluBack, kRef, accepts, {"gelu_back", {gelu_back}}},
+    {Op::kGeluErfBack, kRef, accepts, {"gelu_erf_back", {gelu_erf_back}}},
     {Op::kSoftcapBack, kRef, accepts, {"softcap_back", {softcap_back}}},
 };
 

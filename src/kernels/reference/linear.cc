@@ -50,8 +50,6 @@ float bias(const Dispatch& d, int weight, int64_t n) {
   return d.in[kBias + weight] ? d.in[kBias + weight].row<float>(0)[n] : 0;
 }
 
-float gate_value(Activation gate, float x) { return gate == Activation::kSilu ? silu(x) : gelu(x); }
-
 void store(const Dispatch& d, int64_t r, int64_t column, float y) {
   d.out.row<float>(r)[column] = d.in[kResidual] ? y + d.in[kResidual].row<float>(r)[column] : y;
 }
@@ -60,7 +58,7 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<LinearAttr>();
   const int64_t k = d.in[kX].cols;
   const int64_t rows = slots.count(d.in[kX].rows);
-  const bool gated = attr.gate != Activation::kNone;
+  const bool gated = attr.gate != Activation::kNone && attr.weights == 2;
   auto* w = reinterpret_cast<float*>(worker.scratch);
   int64_t column = 0;
   for (int i = 0; i < (gated ? 1 : attr.weights); ++i) {
@@ -70,9 +68,9 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
       decode_row(weight, n, w);
       if (gated) decode_row(d.in[kWeight + 1], n, w + k);
       for (int64_t r = 0; r < rows; ++r) {
-        float y = chain(x_row(d, r), w, k) + bias(d, i, n);
-        if (gated) y = gate_value(attr.gate, y) * (chain(x_row(d, r), w + k, k) + bias(d, 1, n));
-        store(d, r, column + n, y);
+        float y = activated(chain(x_row(d, r), w, k) + bias(d, i, n), attr.gate);
+        if (gated) y *= chain(x_row(d, r), w + k, k) + bias(d, 1, n);
+        store(d, r, column + n, y * attr.scale);
       }
     }
     column += weight.rows;
@@ -100,7 +98,7 @@ void multiply_best(const Dispatch& d, const Slots& slots, const Worker& worker) 
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
     decode_row(d.in[kWeight], n, w);
     for (int64_t r = 0; r < rows; ++r) {
-      const float y = chain(x_row(d, r), w, k) + bias(d, 0, n);
+      const float y = (chain(x_row(d, r), w, k) + bias(d, 0, n)) * d.as<LinearAttr>().scale;
       if (y > best[r].value || best[r].index < 0) best[r] = {y, static_cast<int32_t>(n)};
     }
   }
@@ -139,6 +137,18 @@ void linear_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) 
     std::fill_n(out, d.out.cols, 0.0F);
     for (int64_t r = 0; r < rows; ++r)
       reference_axpy(d.in[0].row<float>(r)[n], d.in[1].row<float>(r), d.out.cols, out);
+  }
+}
+
+// The sum over all rows, and over the parts of a row that share the bias.
+void bias_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const int64_t rows = slots.count(d.in[0].rows);
+  const Share columns = share(d.out.cols, 1, worker);
+  for (int64_t c = columns.begin; c < columns.end; ++c) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = c; i < d.in[0].cols; i += d.out.cols) sum += d.in[0].row<float>(r)[i];
+    d.out.row<float>(0)[c] = static_cast<float>(sum);
   }
 }
 
@@ -188,6 +198,7 @@ constexpr KernelRow kRows[] = {
      takes_back_x,
      {"linear_back_x", {linear_back_x}, nullptr, one_weight_row}},
     {Op::kLinearBackW, kRef, takes_back_w, {"linear_back_w", {linear_back_w}}},
+    {Op::kBiasBack, kRef, takes_back_w, {"bias_back", {bias_back}}},
 };
 
 }  // namespace
