@@ -33,6 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (c.head_dim < 1 || c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) std::abort();
     if (c.rope.dims > c.head_dim || c.rope.dims % 2 != 0) std::abort();
     if (!c.local.empty() && c.local.size() != static_cast<size_t>(c.layers)) std::abort();
+    if (!c.unrotated.empty() && c.unrotated.size() != static_cast<size_t>(c.layers)) std::abort();
     veery::folder_rope_factors(file);
   } catch (const veery::Error& error) {
     if (error.kind() == veery::ErrorKind::kBug) std::abort();

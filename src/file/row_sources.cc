@@ -63,6 +63,47 @@ class Slice final : public RowSource {
   size_t size_;  // of a part of a single row
 };
 
+class Transposed final : public RowSource {
+ public:
+  explicit Transposed(const TensorView& whole) : whole_(whole) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    std::vector<std::byte> buffer;
+    const std::span<const std::byte> data = whole_.read(buffer);
+    const auto rows = static_cast<size_t>(whole_.shape[0]);
+    const auto cols = static_cast<size_t>(whole_.shape[1]);
+    const size_t size = byte_size(whole_.dtype, 1);
+    const auto begin = static_cast<size_t>(first);
+    const auto count = static_cast<size_t>(last - first);
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(out + (i * rows + r) * size, data.data() + (r * cols + begin + i) * size, size);
+  }
+
+ private:
+  TensorView whole_;
+};
+
+// Units (rows of a matrix, elements of a vector) in another order.
+class Reordered final : public RowSource {
+ public:
+  Reordered(const TensorView& whole, std::span<const int64_t> order)
+      : whole_(whole), order_(order.begin(), order.end()) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    std::vector<std::byte> buffer;
+    const bool matrix = whole_.shape.size() > 1;
+    const std::span<const std::byte> data = whole_.read(buffer);
+    const size_t unit = data.size() / order_.size();
+    const auto begin = matrix ? static_cast<size_t>(first) : 0;
+    const auto end = matrix ? static_cast<size_t>(last) : order_.size();
+    for (size_t i = begin; i < end; ++i, out += unit)
+      std::memcpy(out, data.data() + static_cast<size_t>(order_[i]) * unit, unit);
+  }
+
+ private:
+  TensorView whole_;
+  std::vector<int64_t> order_;
+};
+
 using Table = std::array<float, 256>;
 
 const Table& table_of(StoredType type) {
@@ -169,6 +210,26 @@ TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin,
     part.data = tensor.data.subspan(static_cast<size_t>(begin) * row, part.bytes());
   }
   return part;
+}
+
+TensorView transposed(const TensorView& tensor) {
+  if (tensor.shape.size() != 2 || info(tensor.dtype).block != 1)
+    throw Error(ErrorKind::kUnsupported,
+                "tensor '{}' has type {} and {} dimensions, expected a "
+                "matrix of a plain type",
+                printable(tensor.name), info(tensor.dtype).name, tensor.shape.size());
+  TensorView result{tensor.name, tensor.dtype, {tensor.shape[1], tensor.shape[0]}, {}};
+  result.source = std::make_shared<Transposed>(tensor);
+  return result;
+}
+
+TensorView reordered_rows(const TensorView& tensor, std::span<const int64_t> order) {
+  if (tensor.shape.empty() || tensor.shape[0] != std::ssize(order))
+    throw Error(ErrorKind::kFormat, "tensor '{}' has {} rows, the configuration says {}",
+                printable(tensor.name), tensor.shape.empty() ? 0 : tensor.shape[0], order.size());
+  TensorView result{tensor.name, tensor.dtype, tensor.shape, {}};
+  result.source = std::make_shared<Reordered>(tensor, order);
+  return result;
 }
 
 std::shared_ptr<const RowSource> make_fp8(const StoredTensor& values, const StoredTensor* scale,

@@ -19,6 +19,13 @@ std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend
 /// The rows [begin, end) of `tensor` under another name.
 TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end);
 
+/// `tensor` (rows, cols) of a plain type as (cols, rows).
+TensorView transposed(const TensorView& tensor);
+
+/// `tensor` with its rows (the elements of a vector) in another order: row i is row order[i] of it.
+/// Throws kFormat if there are not as many.
+TensorView reordered_rows(const TensorView& tensor, std::span<const int64_t> order);
+
 /// fp8 values (n, k) times scales, as f32. `scale` has one number, one for each row ((n) or (n,
 /// 1)), or (a, b): one for each block of `block_rows` x `block_cols`. Throws kFormat naming the
 /// tensor if the shapes do not fit. The format: e4m3fn and e5m2 of Micikevicius et al.,

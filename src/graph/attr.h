@@ -41,6 +41,9 @@ struct AnglesAttr {
   bool truncate = true;         ///< kYarn: the blend begins and ends at whole pairs
   double attention_factor = 1;  ///< multiplies cos and sin
   double original_context = 8192;
+  /// What multiplies cos and sin of position p is itself multiplied by 1 + temperature ln(1 +
+  /// floor(p / original_context)).
+  double temperature = 0;
   bool operator==(const AnglesAttr&) const = default;
 };
 /// rope. Pair i of a head is (2i, 2i+1) if interleaved, else (i, i + dims/2); dimensions from

@@ -31,6 +31,12 @@ class Keys {
                   key, *value);
     return value.value_or(fallback);
   }
+  double number_or(const char* key, const char* other, double fallback) const {
+    return number_or(key, number_or(other, fallback));
+  }
+  bool flag_or(const char* key, bool fallback) const {
+    return metadata_.boolean(prefix_ + key).value_or(fallback);
+  }
   std::string text_or(const char* key, const char* fallback) const {
     return metadata_.text(prefix_ + key).value_or(fallback);
   }
@@ -57,12 +63,27 @@ void read_rope_scaling(const Keys& keys, AnglesAttr& rope) {
     rope.scaling = RopeScaling::kLinear;
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
-    rope.attention_factor =
-        keys.number_or("rope.scaling.attn_factor", 1) * (1 + 0.1 * std::log(rope.factor));
+    rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32);
+    rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1);
+    const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0);
+    const double implied =
+        yarn_magnitude(rope.factor, 1) / (weight != 0 ? yarn_magnitude(rope.factor, weight) : 1);
+    rope.attention_factor = keys.number_or("rope.scaling.attn_factor", 1) *
+                            keys.number_or("rope.scaling.yarn_attn_factor", implied);
+    rope.temperature = keys.number_or("attention.temperature_scale", 0);
   } else {
     throw Error(ErrorKind::kUnsupported,
                 "metadata: rope.scaling.type is {}, expected none, linear or yarn", type);
   }
+}
+
+void read_rope(const Keys& keys, DecoderConfig& c) {
+  c.rope.theta = keys.number_or("rope.freq_base", 10000);
+  c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
+  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim || c.rope.theta <= 0)
+    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions with base {}",
+                c.rope.dims, c.head_dim, c.rope.theta);
+  read_rope_scaling(keys, c.rope);
 }
 
 void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
@@ -90,10 +111,31 @@ void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
 
 }  // namespace
 
+double yarn_magnitude(double factor, double weight) {
+  return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
+}
+
 std::vector<bool> local_pattern(int32_t layers, int32_t period) {
   std::vector<bool> local(static_cast<size_t>(layers));
   for (size_t i = 0; i < local.size(); ++i) local[i] = (i + 1) % static_cast<size_t>(period) != 0;
   return local;
+}
+
+std::vector<bool> gguf_local_pattern(const DecoderConfig& c, const Metadata& metadata,
+                                     int32_t period) {
+  const std::string key = c.architecture + ".attention.sliding_window_pattern";
+  const MetaValue* value = metadata.find(key);
+  if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value)) {
+    const int64_t given = value == nullptr ? period : metadata.integer(key).value_or(period);
+    if (given < 1 || given > kMaxSize)
+      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected 1 or more", key, given);
+    return local_pattern(c.layers, static_cast<int32_t>(given));
+  }
+  const auto& flags = std::get<std::vector<int64_t>>(*value);
+  if (flags.size() != static_cast<size_t>(c.layers))
+    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
+                flags.size(), c.layers);
+  return std::vector<bool>(flags.begin(), flags.end());
 }
 
 DecoderConfig read_config(const ModelFile& file) {
@@ -105,21 +147,23 @@ DecoderConfig read_config(const ModelFile& file) {
   DecoderConfig c;
   c.architecture = *name;
   read_sizes(keys, file, c);
-  c.norm_eps = static_cast<float>(keys.number_or("attention.layer_norm_rms_epsilon", 1e-5));
-  c.rope.theta = keys.number_or("rope.freq_base", 10000);
-  c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
-  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim || c.rope.theta <= 0)
-    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions with base {}",
-                c.rope.dims, c.head_dim, c.rope.theta);
-  read_rope_scaling(keys, c.rope);
+  c.norm_eps = static_cast<float>(
+      keys.number_or("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", 1e-5));
+  c.learned_positions = architecture.learned_positions;
+  if (!c.learned_positions) read_rope(keys, c);
   c.window = static_cast<int32_t>(keys.size_or("attention.sliding_window", 0));
-  c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.head_dim)));
+  c.attention_scale = static_cast<float>(
+      keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim))));
+  c.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));
+  c.residual_scale = static_cast<float>(keys.number_or("residual_scale", 1));
+  c.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1));
+  c.parallel = keys.flag_or("use_parallel_residual", false);
   c.rope_interleaved = architecture.gguf_interleaved;
   c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.local_rope = c.rope;
-  architecture.complete(c);
   architecture.complete_gguf(c, file.metadata);
+  architecture.complete(c);
   return c;
 }
 

@@ -9,6 +9,11 @@
 
 namespace veery {
 
+enum class Norm : uint8_t { kRms, kLayer };
+/// Norms of queries and keys: of each head, with one weight for all or a weight of its own; of all
+/// heads together.
+enum class HeadNorm : uint8_t { kShared, kOwn, kTogether };
+
 /// A decoder-only transformer. Sizes are in elements, `hidden` is the width of the feed-forward
 /// part.
 struct DecoderConfig {
@@ -24,17 +29,26 @@ struct DecoderConfig {
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
   bool tied = false;        ///< the output head is the embedding
-  float embedding_scale = 1;
+  float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_scale = 0;    ///< of q k^T
   float attention_softcap = 0;  ///< 0: none
   float logit_softcap = 0;      ///< 0: none
   Activation activation = Activation::kSilu;
+  bool gated = true;  ///< the feed-forward part multiplies two projections
+  Norm norm = Norm::kRms;
+  HeadNorm head_norm = HeadNorm::kShared;
+  bool parallel = false;           ///< both parts of a layer read its input
+  bool learned_positions = false;  ///< rows of a table added to the embedding, no RoPE
+  std::vector<bool> unrotated;     ///< of each layer: has no RoPE; empty: none
   /// Sessions are longer than the context before it was extended: the second set of RoPE divisors
-  /// (longrope) holds.
+  /// (longrope) holds, and the temperature of positions beyond it.
   bool long_context = false;
 
   bool is_local(int32_t layer) const {
     return window > 0 && !local.empty() && local[static_cast<size_t>(layer)];
+  }
+  bool is_rotated(int32_t layer) const {
+    return rope.dims > 0 && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]);
   }
 };
 
@@ -46,7 +60,15 @@ inline constexpr int64_t kMaxSize = 1 << 24;  ///< no dimension of a real model 
 /// out of range.
 DecoderConfig read_config(const ModelFile& file);
 
+/// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
+double yarn_magnitude(double factor, double weight);
+
 /// Every `period`-th of `layers` layers sees everything, the others have the window.
 std::vector<bool> local_pattern(int32_t layers, int32_t period);
+
+/// The same from ARCHITECTURE.attention.sliding_window_pattern of GGUF, a period or one truth a
+/// layer; `period` where it is absent.
+std::vector<bool> gguf_local_pattern(const DecoderConfig& c, const Metadata& metadata,
+                                     int32_t period);
 
 }  // namespace veery

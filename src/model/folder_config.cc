@@ -8,59 +8,26 @@
 #include "base/json.h"
 #include "file/printable.h"
 #include "model/folder_rope.h"
+#include "model/folder_types.h"
 #include "model/json_fields.h"
 #include "model/registry.h"
 
 namespace veery {
 namespace {
 
-// model_type and class as transformers has them, our architecture, and what transformers takes
-// where the file says nothing.
-struct TypeRow {
-  std::string_view type, class_name, architecture;
-  const char* defaults;
-};
-constexpr TypeRow kTypes[] = {
-    {"llama", "LlamaForCausalLM", "llama",
-     R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
-         "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-6,
-         "rope_theta":10000})"},
-    {"mistral", "MistralForCausalLM", "mistral",
-     R"({"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
-         "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":131072,
-         "rms_norm_eps":1e-6,"rope_theta":10000,"sliding_window":4096})"},
-    {"qwen2", "Qwen2ForCausalLM", "qwen2",
-     R"({"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,
-         "num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":32768,
-         "rms_norm_eps":1e-6,"rope_theta":10000,"sliding_window":4096,"max_window_layers":28})"},
-    {"qwen3", "Qwen3ForCausalLM", "qwen3",
-     R"({"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,
-         "num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,
-         "max_position_embeddings":32768,"rms_norm_eps":1e-6,"rope_theta":10000,
-         "sliding_window":4096,"max_window_layers":28})"},
-    {"gemma", "GemmaForCausalLM", "gemma",
-     R"({"hidden_size":3072,"intermediate_size":24576,"num_hidden_layers":28,
-         "num_attention_heads":16,"num_key_value_heads":16,"head_dim":256,
-         "max_position_embeddings":8192,"rms_norm_eps":1e-6,"rope_theta":10000,
-         "tie_word_embeddings":true,"hidden_act":"gelu_pytorch_tanh"})"},
-    {"gemma2", "Gemma2ForCausalLM", "gemma2",
-     R"({"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
-         "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
-         "max_position_embeddings":8192,"rms_norm_eps":1e-6,"rope_theta":10000,
-         "tie_word_embeddings":true,"hidden_act":"gelu_pytorch_tanh","query_pre_attn_scalar":256,
-         "sliding_window":4096,"attn_logit_softcapping":50,"final_logit_softcapping":30})"},
-    {"gemma3_text", "Gemma3ForCausalLM", "gemma3",
-     R"({"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
-         "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
-         "max_position_embeddings":131072,"rms_norm_eps":1e-6,"rope_theta":1000000,
-         "rope_local_base_freq":10000,"tie_word_embeddings":true,
-         "hidden_act":"gelu_pytorch_tanh","query_pre_attn_scalar":256,"sliding_window":4096,
-         "sliding_window_pattern":6})"},
-    {"phi3", "Phi3ForCausalLM", "phi3",
-     R"({"hidden_size":3072,"intermediate_size":8192,"num_hidden_layers":32,
-         "num_attention_heads":32,"max_position_embeddings":4096,"rms_norm_eps":1e-5,
-         "original_max_position_embeddings":4096,"rope_theta":10000})"},
-};
+// What some families call the same, and what the others call it.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"n_embd", "hidden_size"},
+    {"n_inner", "intermediate_size"},
+    {"n_layer", "num_hidden_layers"},
+    {"n_head", "num_attention_heads"},
+    {"n_positions", "max_position_embeddings"},
+    {"activation_function", "hidden_act"},
+    {"layer_norm_eps", "rms_norm_eps"},
+    {"layer_norm_epsilon", "rms_norm_eps"},
+    {"norm_epsilon", "rms_norm_eps"},
+    {"rotary_pct", "partial_rotary_factor"},
+    {"rotary_emb_base", "rope_theta"}};
 
 const Json& text_part(const Json& config) {
   for (const char* key : {"text_config", "llm_config"}) {
@@ -76,11 +43,25 @@ bool has_tensor(const ModelFile& file, std::string_view part) {
   });
 }
 
+// The text part under the names that most families use.
+Json described(const ModelFile& file) {
+  Json config = text_part(*file.config);
+  for (const auto& [theirs, ours] : kOtherNames) {
+    const auto found = config.find(theirs);
+    if (found != config.end() && !config.contains(ours)) config[ours] = Json(*found);
+  }
+  return config;
+}
+
 // For folders whose config.json does not say what they are.
 std::string_view type_by_weights(const ModelFile& file) {
   const bool head_norms = has_tensor(file, "layers.0.self_attn.q_norm.weight");
   if (has_tensor(file, "layers.0.pre_feedforward_layernorm.weight"))
     return head_norms ? "gemma3_text" : "gemma2";
+  if (has_tensor(file, "layers.0.post_feedforward_layernorm.weight")) return "olmo2";
+  if (has_tensor(file, "h.0.attn.c_attn.weight")) return "gpt2";
+  if (has_tensor(file, "layers.0.attention.query_key_value.weight")) return "gpt_neox";
+  if (has_tensor(file, "layers.0.mlp.c_fc.weight")) return "starcoder2";
   if (head_norms) return "qwen3";
   if (has_tensor(file, "layers.0.self_attn.qkv_proj.weight")) return "phi3";
   if (has_tensor(file, "layers.0.self_attn.q_proj.bias") &&
@@ -89,24 +70,21 @@ std::string_view type_by_weights(const ModelFile& file) {
   return has_tensor(file, "layers.0.self_attn.q_proj.weight") ? "llama" : "";
 }
 
-const TypeRow* find_type(const ModelFile& file, std::string& found) {
+const FolderType* find_type(const ModelFile& file, std::string& found) {
   const Json& text = text_part(*file.config);
   const auto named = text.find("model_type");
   if (named != text.end() && named->is_string()) {
     found = named->get<std::string>();
-    const auto row = std::ranges::find(kTypes, std::string_view(found), &TypeRow::type);
-    return row == std::end(kTypes) ? nullptr : row;
+    return find_folder_type(found);
   }
   const auto classes = text.find("architectures");
   if (classes != text.end() && classes->is_array() && !classes->empty() &&
       classes->front().is_string()) {
     found = classes->front().get<std::string>();
-    const auto row = std::ranges::find(kTypes, std::string_view(found), &TypeRow::class_name);
-    return row == std::end(kTypes) ? nullptr : row;
+    return find_folder_class(found);
   }
   found = type_by_weights(file);
-  const auto row = std::ranges::find(kTypes, std::string_view(found), &TypeRow::type);
-  return row == std::end(kTypes) ? nullptr : row;
+  return find_folder_type(found);
 }
 
 // Rows of a matrix of the file; 0 if it is not there.
@@ -117,7 +95,9 @@ int64_t rows_of(const ModelFile& file, std::string_view name) {
 
 void read_sizes(const JsonFields& fields, const ModelFile& file, DecoderConfig& c) {
   c.dim = fields.size("hidden_size");
-  c.hidden = fields.size("intermediate_size");
+  const int64_t up_rows = rows_of(file, "blk.0.ffn_up.weight");
+  c.hidden =
+      up_rows > 0 && !fields.has("intermediate_size") ? up_rows : fields.size("intermediate_size");
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
   c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
   c.context = static_cast<int32_t>(fields.size("max_position_embeddings"));
@@ -158,8 +138,10 @@ Activation read_activation(const JsonFields& fields, bool gemma) {
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast")
     return Activation::kGelu;
-  throw Error(ErrorKind::kUnsupported, "{}: hidden_act is '{}', expected silu or gelu_pytorch_tanh",
-              fields.where(), printable(name));
+  if (name == "gelu" || name == "gelu_python") return Activation::kGeluErf;
+  throw Error(ErrorKind::kUnsupported,
+              "{}: hidden_act is '{}', expected silu, gelu or gelu_pytorch_tanh", fields.where(),
+              printable(name));
 }
 
 // The layers that layer_types calls local. Absent: no such list.
@@ -181,27 +163,66 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
   return local;
 }
 
-void read_window(const JsonFields& fields, std::string_view type, DecoderConfig& c) {
-  const auto window = fields.find("sliding_window") == nullptr
-                          ? 0
-                          : static_cast<int32_t>(fields.size("sliding_window"));
-  const bool qwen = type.starts_with("qwen");
-  if (window == 0 || type == "llama" || type == "gemma" ||
-      (qwen && !fields.flag_or("use_sliding_window", false)))
+// no_rope_layers has a 1 for each layer with RoPE, a 0 for each without.
+void read_unrotated(const JsonFields& fields, DecoderConfig& c) {
+  if (const Json* list = fields.find("no_rope_layers")) {
+    if (!list->is_array() || list->size() < static_cast<size_t>(c.layers))
+      throw Error(ErrorKind::kFormat,
+                  "{}: no_rope_layers has {} entries, expected one for each of {}", fields.where(),
+                  list->is_array() ? list->size() : 0, c.layers);
+    for (size_t i = 0; i < static_cast<size_t>(c.layers); ++i) {
+      const Json& item = (*list)[i];
+      c.unrotated.push_back(item == 0 || item == false);
+    }
+  } else if (fields.has("no_rope_layer_interval")) {
+    c.unrotated =
+        local_pattern(c.layers, static_cast<int32_t>(fields.size("no_rope_layer_interval")));
+    c.unrotated.flip();
+  }
+}
+
+void read_window(const JsonFields& fields, WindowRule rule, DecoderConfig& c) {
+  const bool optional = rule == WindowRule::kFrom || rule == WindowRule::kUnrotated;
+  if (rule == WindowRule::kNone || fields.find("sliding_window") == nullptr ||
+      (optional && !fields.flag_or("use_sliding_window", false)))
     return;
-  c.window = window;
+  c.window = static_cast<int32_t>(fields.size("sliding_window"));
   if (auto listed = listed_layers(fields, c.layers)) {
     c.local = std::move(*listed);
-  } else if (type == "gemma2") {
-    c.local = local_pattern(c.layers, 2);
-  } else if (type == "gemma3_text") {
+  } else if (rule == WindowRule::kPattern) {
     const char* key = fields.has("_sliding_window_pattern") ? "_sliding_window_pattern"
                                                             : "sliding_window_pattern";
     c.local = local_pattern(c.layers, static_cast<int32_t>(fields.size(key)));
+  } else if (rule == WindowRule::kUnrotated) {
+    c.local = c.unrotated;
   } else {
-    const int64_t first = qwen ? fields.size_or_zero("max_window_layers") : 0;
+    const int64_t first = rule == WindowRule::kFrom ? fields.size_or_zero("max_window_layers") : 0;
     for (int32_t i = 0; i < c.layers; ++i) c.local.push_back(i >= first);
   }
+}
+
+// Factors that some families have, and what they do to their attention.
+void read_scales(const JsonFields& fields, DecoderConfig& c) {
+  const auto positive = [&](const char* key, double fallback) {
+    const double value = fields.number_or(key, fallback);
+    if (!(value > 0))
+      throw Error(ErrorKind::kFormat, "{}: {} is {}, expected more than 0", fields.where(), key,
+                  value);
+    return value;
+  };
+  const double plain = fields.flag_or("scale_attn_weights", true)
+                           ? 1 / std::sqrt(positive("query_pre_attn_scalar", c.head_dim))
+                           : 1;
+  c.attention_scale = static_cast<float>(positive("attention_multiplier", plain));
+  c.embedding_scale = static_cast<float>(fields.number_or("embedding_multiplier", 1));
+  c.residual_scale = static_cast<float>(fields.number_or("residual_multiplier", 1));
+  c.logit_scale =
+      static_cast<float>(fields.number_or("logit_scale", 1) / positive("logits_scaling", 1));
+  c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
+  c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
+  if (fields.flag_or("scale_attn_by_inverse_layer_idx", false))
+    throw Error(ErrorKind::kUnsupported, "{}: scale_attn_by_inverse_layer_idx is true",
+                fields.where());
 }
 
 bool read_tied(const JsonFields& fields, const ModelFile& file) {
@@ -214,44 +235,43 @@ bool read_tied(const JsonFields& fields, const ModelFile& file) {
 }  // namespace
 
 std::string_view folder_architecture(const ModelFile& file, std::string& found) {
-  const TypeRow* row = find_type(file, found);
-  return row == nullptr ? std::string_view() : row->architecture;
+  const FolderType* type = find_type(file, found);
+  return type == nullptr ? std::string_view() : type->architecture;
 }
 
 RopeFactors folder_rope_factors(const ModelFile& file) {
-  const JsonFields fields(text_part(*file.config), Json::object(), file.path + "/config.json");
+  const Json config = described(file);
+  const JsonFields fields(config, Json::object(), file.path + "/config.json");
+  if (!has_rope_factors(fields)) return {};
   return read_rope_factors(fields, read_folder_config(file));
 }
 
 DecoderConfig read_folder_config(const ModelFile& file) {
   std::string found;
-  const TypeRow* row = find_type(file, found);
-  if (row == nullptr) {
+  const FolderType* type = find_type(file, found);
+  if (type == nullptr) {
     std::string known;
-    for (const TypeRow& type : kTypes)
-      known += (known.empty() ? "" : ", ") + std::string(type.type);
+    for (const FolderType& row : folder_types())
+      known += (known.empty() ? "" : ", ") + std::string(row.type);
     throw Error(ErrorKind::kUnsupported, "{}: model_type '{}' is not known; known are: {}",
                 file.path, printable(found), known);
   }
-  const Architecture& architecture = find_architecture(row->architecture);
-  const JsonFields fields(text_part(*file.config), parse_json(row->defaults, "defaults"),
+  const Architecture& architecture = find_architecture(type->architecture);
+  const Json config = described(file);
+  const JsonFields fields(config, parse_json(type->defaults, "defaults"),
                           file.path + "/config.json");
-  const bool gemma = row->architecture.starts_with("gemma");
   DecoderConfig c;
-  c.architecture = row->architecture;
+  c.architecture = type->architecture;
   read_sizes(fields, file, c);
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
   c.tied = read_tied(fields, file);
-  c.activation = read_activation(fields, gemma);
-  c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
-  c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
-  const double scalar = fields.number_or("query_pre_attn_scalar", c.head_dim);
-  if (!(scalar > 0))
-    throw Error(ErrorKind::kFormat, "{}: query_pre_attn_scalar is {}, expected more than 0",
-                fields.where(), scalar);
-  c.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
-  read_window(fields, row->type, c);
-  read_rope(fields, c);
+  c.activation = read_activation(fields, type->architecture.starts_with("gemma"));
+  c.parallel = fields.flag_or("use_parallel_residual", false);
+  read_scales(fields, c);
+  read_unrotated(fields, c);
+  read_window(fields, type->window, c);
+  c.learned_positions = architecture.learned_positions;
+  if (!c.learned_positions) read_rope(fields, type->local_unscaled, c);
   architecture.complete(c);
   return c;
 }

@@ -9,11 +9,6 @@
 namespace veery {
 namespace {
 
-// Yarn's correction of the attention's temperature.
-double yarn_magnitude(double factor, double weight) {
-  return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
-}
-
 double positive(const JsonFields& fields, const char* key, double fallback) {
   const double value = fields.number_or(key, fallback);
   if (!(value > 0))
@@ -32,8 +27,11 @@ void read_yarn(const JsonFields& scaling, AnglesAttr& rope) {
                                                        yarn_magnitude(rope.factor, all)
                                                  : yarn_magnitude(rope.factor, 1);
   rope.attention_factor = scaling.number_or("attention_factor", implied);
-  if (!scaling.flag_or("truncate", true))
-    throw Error(ErrorKind::kUnsupported, "{}: yarn without truncate", scaling.where());
+  rope.truncate = scaling.flag_or("truncate", true);
+  rope.temperature = scaling.number_or("llama_4_scaling_beta", 0);
+  if (!(rope.temperature >= 0))
+    throw Error(ErrorKind::kFormat, "{}: llama_4_scaling_beta is {}, expected 0 or more",
+                scaling.where(), rope.temperature);
 }
 
 // The scaling in `scaling` (rope_scaling, or a set of rope_parameters); theta and dims are set.
@@ -102,7 +100,7 @@ const Json* global_set(const JsonFields& fields) {
 
 }  // namespace
 
-void read_rope(const JsonFields& fields, DecoderConfig& c) {
+void read_rope(const JsonFields& fields, bool local_unscaled, DecoderConfig& c) {
   c.rope = read_set(fields, global_set(fields), "rope_theta", c);
   c.local_rope = c.rope;
   const Json* parameters = fields.find("rope_parameters");
@@ -110,14 +108,20 @@ void read_rope(const JsonFields& fields, DecoderConfig& c) {
     c.local_rope = read_set(fields, &(*parameters)["sliding_attention"], "rope_local_base_freq", c);
   else if (parameters == nullptr && fields.has("rope_local_base_freq"))
     c.local_rope = read_set(fields, nullptr, "rope_local_base_freq", c);
+  else if (local_unscaled)
+    c.local_rope = {.dims = c.rope.dims, .theta = c.rope.theta};
   if (c.rope.scaling == RopeScaling::kYarn)
     c.context = static_cast<int32_t>(std::min<double>(
         std::max<double>(c.context, c.rope.factor * c.rope.original_context), kMaxSize));
 }
 
+bool has_rope_factors(const JsonFields& fields) {
+  const Json* set = global_set(fields);
+  return set != nullptr && set->is_object() && set->contains("long_factor");
+}
+
 RopeFactors read_rope_factors(const JsonFields& fields, const DecoderConfig& c) {
   const Json* set = global_set(fields);
-  if (set == nullptr || !set->is_object() || !set->contains("long_factor")) return {};
   const auto read = [&](const char* key) {
     const auto list = set->find(key);
     std::vector<float> factors;

@@ -1,24 +1,91 @@
 #include "model/layers.h"
 
 namespace veery {
+namespace {
+
+Array norm_parts(Trace& t, const DecoderConfig& c, const std::string& name, Array x, int64_t size,
+                 int groups) {
+  const Array weight = t.vector(name, size);
+  if (c.norm == Norm::kRms) return rms_norm(x, weight, c.norm_eps, groups);
+  return layer_norm(x, weight, t.has_bias(name) ? t.bias(name, size) : Array{}, c.norm_eps, groups);
+}
+
+// Norm of queries or keys, where the model has one.
+Array norm_heads(Trace& t, const DecoderConfig& c, const std::string& name, Array x,
+                 int32_t heads) {
+  if (!t.has_weight(name)) return x;
+  return norm_parts(t, c, name, x, c.head_norm == HeadNorm::kShared ? c.head_dim : x.shape().cols,
+                    c.head_norm == HeadNorm::kTogether ? 1 : heads);
+}
+
+Array rotate(const DecoderConfig& c, Array x, Array angles, int32_t heads) {
+  return angles ? rope(x, angles, {heads, c.rope.dims, c.rope_interleaved}) : x;
+}
+
+// x + part, times what the model has for that.
+Array add_part(const DecoderConfig& c, Array x, Array part) {
+  return x + (c.residual_scale == 1 ? part : scale(part, c.residual_scale));
+}
+
+LayerAngles layer_angles(Trace& t, const DecoderConfig& c, AnglesAttr attr, Array divisors) {
+  LayerAngles result;
+  if (attr.temperature > 0 && c.long_context)
+    result.query = rope_angles(t.positions(), attr, divisors);
+  attr.temperature = 0;
+  result.key = rope_angles(t.positions(), attr, divisors);
+  if (!result.query) result.query = result.key;
+  return result;
+}
+
+Angles angles(Trace& t, const DecoderConfig& c) {
+  if (c.rope.dims == 0) return {};
+  // Divisors: of Llama 3.1's scaling, which GGUF converters write out, and of longrope.
+  Array divisors;
+  for (const char* name :
+       {"rope_freqs", c.long_context ? "rope_factors_long" : "rope_factors_short"})
+    if (t.has_weight(name)) divisors = t.vector(name, c.rope.dims / 2);
+  Angles result;
+  result.global = layer_angles(t, c, c.rope, divisors);
+  const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
+  result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
+  return result;
+}
+
+Array input(Trace& t, const DecoderConfig& c, Array embedding) {
+  const Array x = embed(t.tokens(), embedding, c.embedding_scale);
+  if (!c.learned_positions) return x;
+  return x + embed(t.positions(), t.weight("position_embd", {c.context, c.dim}));
+}
+
+Array output_head(Trace& t, const DecoderConfig& c, Array x, Array embedding) {
+  x = norm(t, c, "output_norm", t.select_outputs(x));
+  const Array head = c.tied ? embedding : t.weight("output", {c.vocab, c.dim});
+  Array logits = linear(x, head, t.has_bias("output") ? t.bias("output", c.vocab) : Array{});
+  if (c.logit_scale != 1) logits = scale(logits, c.logit_scale);
+  if (c.logit_softcap > 0) logits = softcap(logits, c.logit_softcap);
+  return t.name("logits", logits);
+}
+
+}  // namespace
 
 Array project(Trace& t, const std::string& name, Array x, int64_t out) {
   const Array w = t.weight(name, {out, x.shape().cols});
   return linear(x, w, t.has_bias(name) ? t.bias(name, out) : Array{});
 }
 
-Array attention(Trace& t, const DecoderConfig& c, Array h, Array angles, int32_t window) {
+Array norm(Trace& t, const DecoderConfig& c, const std::string& name, Array x) {
+  return norm_parts(t, c, name, x, c.dim, 1);
+}
+
+Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles,
+                int32_t window) {
   const int64_t q_dim = int64_t{c.heads} * c.head_dim;
   const int64_t kv_dim = int64_t{c.kv_heads} * c.head_dim;
   Array q = project(t, "attn_q", h, q_dim);
   Array k = project(t, "attn_k", h, kv_dim);
   const Array v = project(t, "attn_v", h, kv_dim);
-  if (t.has_weight("attn_q_norm")) {
-    q = rms_norm(q, t.vector("attn_q_norm", c.head_dim), c.norm_eps, c.heads);
-    k = rms_norm(k, t.vector("attn_k_norm", c.head_dim), c.norm_eps, c.kv_heads);
-  }
-  q = rope(q, angles, {c.heads, c.rope.dims, c.rope_interleaved});
-  k = rope(k, angles, {c.kv_heads, c.rope.dims, c.rope_interleaved});
+  q = rotate(c, norm_heads(t, c, "attn_q_norm", q, c.heads), angles.query, c.heads);
+  k = rotate(c, norm_heads(t, c, "attn_k_norm", k, c.kv_heads), angles.key, c.kv_heads);
   const Array keys = t.remember("attn.k", k, {true, c.kv_heads, window});
   const Array values = t.remember("attn.v", v, {false, c.kv_heads, window});
   return t.name("attn.out", attend(t.name("attn.q", q), keys, values,
@@ -29,66 +96,43 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, Array angles, int32_t
                                     .softcap = c.attention_softcap}));
 }
 
-Angles angles(Trace& t, const DecoderConfig& c) {
-  // Divisors: of Llama 3.1's scaling, which GGUF converters write out, and of longrope.
-  Array divisors;
-  for (const char* name :
-       {"rope_freqs", c.long_context ? "rope_factors_long" : "rope_factors_short"})
-    if (t.has_weight(name)) divisors = t.vector(name, c.rope.dims / 2);
-  Angles result;
-  result.global = rope_angles(t.positions(), c.rope, divisors);
-  const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
-  result.local = same ? result.global : rope_angles(t.positions(), c.local_rope);
-  return result;
-}
-
 Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& angles,
                       int32_t layer) {
   const bool local = c.is_local(layer);
-  h = attention(t, c, h, local ? angles.local : angles.global, local ? c.window : 0);
+  const LayerAngles& own = local ? angles.local : angles.global;
+  h = attention(t, c, h, c.is_rotated(layer) ? own : LayerAngles{}, local ? c.window : 0);
   return project(t, "attn_output", h, c.dim);
 }
 
-Array plain_decoder(Trace& t, const DecoderConfig& c) {
-  const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
-  const Angles rope = angles(t, c);
-  Array x = embed(t.tokens(), embedding, c.embedding_scale);
-  t.blocks(c.layers, [&](int32_t layer) {
-    Array h = rms_norm(x, t.vector("attn_norm", c.dim), c.norm_eps);
-    x = x + attention_block(t, c, h, rope, layer);
-    h = rms_norm(x, t.vector("ffn_norm", c.dim), c.norm_eps);
-    x = t.name("out", x + gated_ffn(t, c, h));
-  });
-  return output_head(t, c, x, embedding);
-}
-
-Array sandwich_decoder(Trace& t, const DecoderConfig& c) {
-  const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
-  const Angles rope = angles(t, c);
-  Array x = embed(t.tokens(), embedding, c.embedding_scale);
-  t.blocks(c.layers, [&](int32_t layer) {
-    Array h = rms_norm(x, t.vector("attn_norm", c.dim), c.norm_eps);
-    h = attention_block(t, c, h, rope, layer);
-    x = x + rms_norm(h, t.vector("post_attention_norm", c.dim), c.norm_eps);
-    h = rms_norm(x, t.vector("ffn_norm", c.dim), c.norm_eps);
-    h = gated_ffn(t, c, h);
-    x = t.name("out", x + rms_norm(h, t.vector("post_ffw_norm", c.dim), c.norm_eps));
-  });
-  return output_head(t, c, x, embedding);
-}
-
-Array gated_ffn(Trace& t, const DecoderConfig& c, Array h) {
+Array feed_forward(Trace& t, const DecoderConfig& c, Array h) {
+  if (!c.gated)
+    return project(t, "ffn_down", activate(project(t, "ffn_up", h, c.hidden), c.activation), c.dim);
   const Array gate = activate(project(t, "ffn_gate", h, c.hidden), c.activation);
-  const Array up = project(t, "ffn_up", h, c.hidden);
-  return project(t, "ffn_down", gate * up, c.dim);
+  return project(t, "ffn_down", gate * project(t, "ffn_up", h, c.hidden), c.dim);
 }
 
-Array output_head(Trace& t, const DecoderConfig& c, Array x, Array embedding) {
-  x = rms_norm(t.select_outputs(x), t.vector("output_norm", c.dim), c.norm_eps);
-  const Array head = c.tied ? embedding : t.weight("output", {c.vocab, c.dim});
-  Array logits = linear(x, head);
-  if (c.logit_softcap > 0) logits = softcap(logits, c.logit_softcap);
-  return t.name("logits", logits);
+Array decoder(Trace& t, const DecoderConfig& c, const Layer& layer) {
+  const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
+  const Angles rope = angles(t, c);
+  Array x = input(t, c, embedding);
+  t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
+  return output_head(t, c, x, embedding);
+}
+
+Array plain_decoder(Trace& t, const DecoderConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    x = add_part(c, x, h);
+    return add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
+  });
+}
+
+Array parallel_decoder(Trace& t, const DecoderConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + attention_block(t, c, h, angles, layer);
+    return x + feed_forward(t, c, h);
+  });
 }
 
 }  // namespace veery

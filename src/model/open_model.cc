@@ -24,15 +24,38 @@ namespace fs = std::filesystem;
 struct NameRow {
   std::string_view theirs, ours;
 };
-constexpr NameRow kTop[] = {
-    {"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"}};
-constexpr NameRow kLayer[] = {
-    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"}, {"self_attn.qkv_proj", "attn_qkv"},
-    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},       {"mlp.gate_up_proj", "ffn_gate_up"}};
+constexpr NameRow kTop[] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"},
+                            {"lm_head", "output"},          {"wte", "token_embd"},
+                            {"wpe", "position_embd"},       {"ln_f", "output_norm"},
+                            {"embed_in", "token_embd"},     {"final_layer_norm", "output_norm"},
+                            {"embed_out", "output"},        {"final_layernorm", "output_norm"}};
+constexpr NameRow kLayer[] = {{"input_layernorm", "attn_norm"},
+                              {"self_attn.q_proj", "attn_q"},
+                              {"self_attn.k_proj", "attn_k"},
+                              {"self_attn.v_proj", "attn_v"},
+                              {"self_attn.o_proj", "attn_output"},
+                              {"self_attn.q_norm", "attn_q_norm"},
+                              {"self_attn.k_norm", "attn_k_norm"},
+                              {"self_attn.qkv_proj", "attn_qkv"},
+                              {"mlp.gate_proj", "ffn_gate"},
+                              {"mlp.up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"},
+                              {"mlp.gate_up_proj", "ffn_gate_up"},
+                              {"ln_1", "attn_norm"},
+                              {"ln_2", "ffn_norm"},
+                              {"attn.c_attn", "attn_qkv"},
+                              {"attn.c_proj", "attn_output"},
+                              {"mlp.c_fc", "ffn_up"},
+                              {"mlp.c_proj", "ffn_down"},
+                              {"attention.query_key_value", "attn_qkv"},
+                              {"attention.dense", "attn_output"},
+                              {"self_attn.dense", "attn_output"},
+                              {"mlp.dense_h_to_4h", "ffn_up"},
+                              {"mlp.dense_4h_to_h", "ffn_down"},
+                              {"mlp.fc1", "ffn_up"},
+                              {"mlp.fc2", "ffn_down"},
+                              {"self_attn.q_layernorm", "attn_q_norm"},
+                              {"self_attn.k_layernorm", "attn_k_norm"}};
 // The second norm of a layer without norms behind its parts, and the norms of one with them.
 constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
 constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
@@ -41,16 +64,27 @@ constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attenti
 
 // What the text part is called in models that have other parts too; longer ones first.
 constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
-                                          "language_model.", "model."};
+                                          "language_model.",       "model.",
+                                          "transformer.",          "gpt_neox."};
+// What the list of layers is called.
+constexpr std::string_view kLayerLists[] = {"layers.", "h."};
 
 // What lies beside weights and is no weight of a layer.
-constexpr std::string_view kNoWeights[] = {"rotary_emb.inv_freq", "_scale", "_scale_inv",
-                                           "_zero_point", "masked_bias"};
+constexpr std::string_view kNoWeights[] = {"rotary_emb.inv_freq", "_scale",      "_scale_inv",
+                                           "_zero_point",         "masked_bias", ".attn.bias",
+                                           ".attention.bias"};
 
 std::string_view without_prefix(std::string_view name) {
   for (const std::string_view prefix : kPrefixes)
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   return name;
+}
+
+// The prefix of a tensor of a layer; empty if it is none.
+std::string_view layer_list(std::string_view name) {
+  for (const std::string_view list : kLayerLists)
+    if (name.starts_with(list)) return list;
+  return {};
 }
 
 template <size_t N>
@@ -60,7 +94,8 @@ std::string_view look_up(const NameRow (&table)[N], std::string_view name) {
 }
 
 std::string_view layer_part(std::string_view architecture, std::string_view part) {
-  const bool sandwich = architecture == "gemma2" || architecture == "gemma3";
+  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "olmo2"};
+  const bool sandwich = std::ranges::find(kBehind, architecture) != std::end(kBehind);
   const std::string_view norm =
       sandwich ? look_up(kSandwichNorms, part) : look_up(kPlainNorms, part);
   return norm.empty() ? look_up(kLayer, part) : norm;
@@ -109,7 +144,7 @@ void rename(ModelFile& file, std::string_view architecture) {
       tensor.name = std::move(name);
       continue;
     }
-    if (!without_prefix(tensor.name).starts_with("layers.")) continue;
+    if (layer_list(without_prefix(tensor.name)).empty()) continue;
     if (std::ranges::none_of(kNoWeights,
                              [&](std::string_view end) { return tensor.name.ends_with(end); }))
       throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} model", file.path,
@@ -121,6 +156,45 @@ void rename(ModelFile& file, std::string_view architecture) {
   const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end())
     throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path, printable(*twice));
+}
+
+// GPT-2 keeps (in, out); MLX turns them, which shows in the joint projection.
+void transpose_conv1d(ModelFile& file) {
+  const TensorView* joint = file.find("blk.0.attn_qkv.weight");
+  if (joint == nullptr || joint->shape.size() != 2 || joint->shape[0] > joint->shape[1]) return;
+  for (TensorView& tensor : file.tensors)
+    for (const char* end :
+         {"attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"})
+      if (tensor.name.ends_with(end) && tensor.shape.size() == 2) tensor = transposed(tensor);
+}
+
+// The joint projection has q, k and v of a head together; ours has those of all heads.
+void gather_heads(ModelFile& file) {
+  const DecoderConfig c = read_config(file);
+  std::vector<int64_t> order;
+  for (int64_t part = 0; part < 3; ++part)
+    for (int64_t head = 0; head < c.heads; ++head)
+      for (int64_t i = 0; i < c.head_dim; ++i) order.push_back((head * 3 + part) * c.head_dim + i);
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.find(".attn_qkv.") != std::string::npos) tensor = reordered_rows(tensor, order);
+}
+
+// What the folders of an architecture hold otherwise than definitions use it.
+struct FolderStep {
+  std::string_view architecture;
+  void (*apply)(ModelFile&);
+};
+constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
+                                       {"gemma2", add_one_to_norms},
+                                       {"gemma3", add_one_to_norms},
+                                       {"gpt2", transpose_conv1d},
+                                       {"gptneox", gather_heads}};
+
+// Norms of heads with a weight for each are matrices.
+void flatten_norms(ModelFile& file) {
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.ends_with("_norm.weight") && tensor.shape.size() == 2 && !tensor.source)
+      tensor.shape = {tensor.elements()};
 }
 
 // Cuts `name` along its rows into parts of the given names and sizes.
@@ -210,11 +284,12 @@ std::string our_name(std::string_view architecture, std::string_view name) {
   const std::string_view kind = name.substr(dot);
   if (kind != ".weight" && kind != ".bias") return {};
   name = name.substr(0, dot);
-  if (!name.starts_with("layers.")) {
+  const std::string_view list = layer_list(name);
+  if (list.empty()) {
     const std::string_view ours = look_up(kTop, name);
     return ours.empty() ? std::string() : fmt::format("{}{}", ours, kind);
   }
-  name.remove_prefix(std::string_view("layers.").size());
+  name.remove_prefix(list.size());
   uint32_t layer = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
   const auto digits = static_cast<size_t>(end - name.data());
@@ -226,6 +301,7 @@ std::string our_name(std::string_view architecture, std::string_view name) {
 ModelFile open_model(const std::string& path) {
   if (!is_folder(path)) {
     ModelFile file = open_gguf(path);
+    flatten_norms(file);
     split_joint(file);
     return file;
   }
@@ -236,9 +312,11 @@ ModelFile open_model(const std::string& path) {
   read_generation_config(path, file.metadata);
   if (architecture.empty()) return file;
   rename(file, architecture);
-  if (architecture.starts_with("gemma")) add_one_to_norms(file);
+  flatten_norms(file);
+  for (const FolderStep& step : kFolderSteps)
+    if (step.architecture == architecture) step.apply(file);
   split_joint(file);
-  if (architecture == "phi3") add_rope_factors(file);
+  add_rope_factors(file);
   return file;
 }
 

@@ -19,6 +19,17 @@ const std::vector<Architecture>& architectures() {
       {"gemma2", false, complete_gemma, complete_gemma2_gguf, gemma2},
       {"gemma3", false, complete_gemma, complete_gemma3_gguf, gemma3},
       {"phi3", false, nothing, complete_phi3_gguf, phi3},
+      {"mistral3", true, nothing, nothing_gguf, llama},
+      {"helium", false, complete_helium, nothing_gguf, llama},
+      {"smollm3", true, nothing, complete_smollm3_gguf, llama},
+      {"granite", true, nothing, complete_granite_gguf, llama},
+      {"olmo2", false, complete_olmo2, complete_olmo2_gguf, olmo2},
+      {"command-r", true, complete_cohere, nothing_gguf, cohere},
+      {"cohere2", true, complete_cohere2, complete_cohere2_gguf, cohere},
+      {"gpt2", false, complete_gpt, complete_gpt_gguf, gpt2, true},
+      {"gptneox", false, complete_gpt, complete_gptneox_gguf, gptneox},
+      {"starcoder2", false, complete_gpt, complete_gpt_gguf, starcoder2},
+      {"phi2", false, complete_gpt, complete_gpt_gguf, phi2},
   };
   return table;
 }

@@ -19,6 +19,8 @@ struct Architecture {
   void (*complete_gguf)(DecoderConfig&, const Metadata&);
   /// tokens -> logits (outputs, vocab).
   Array (*define)(Trace&, const DecoderConfig&);
+  /// Positions are rows of a table that is added to the embedding, not rotations.
+  bool learned_positions = false;
 };
 
 const std::vector<Architecture>& architectures();

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 
 #include "engine/session.h"
 #include "file/gguf.h"
 #include "model/open_model.h"
+#include "model/registry.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"
 #include "support/vocabularies.h"
@@ -16,10 +18,35 @@
 namespace veery {
 namespace {
 
-constexpr const char* kFolders[] = {
-    "llama-llama3", "llama-bias",     "llama-linear", "mistral",      "qwen2",
-    "qwen2-yarn",   "qwen3",          "qwen3-tied",   "gemma",        "gemma2",
-    "gemma3",       "gemma3-pattern", "phi3",         "phi3-longrope"};
+constexpr const char* kFolders[] = {"llama-llama3",
+                                    "llama-bias",
+                                    "llama-linear",
+                                    "llama-yarn",
+                                    "mistral",
+                                    "qwen2",
+                                    "qwen2-yarn",
+                                    "qwen3",
+                                    "qwen3-tied",
+                                    "gemma",
+                                    "gemma2",
+                                    "gemma3",
+                                    "gemma3-pattern",
+                                    "phi3",
+                                    "phi3-longrope",
+                                    "mistral3",
+                                    "helium",
+                                    "smollm3",
+                                    "smollm3-interval",
+                                    "granite",
+                                    "olmo2",
+                                    "olmo3",
+                                    "cohere",
+                                    "cohere2",
+                                    "gpt2",
+                                    "gpt-neox",
+                                    "gpt-neox-serial",
+                                    "starcoder2",
+                                    "phi2"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -92,28 +119,35 @@ TEST_P(TinyFolder, OneTokenAtATimeGivesTheBitsOfAPrompt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TinyFolder, ::testing::ValuesIn(kFolders), [](const auto& at) {
+std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
   std::string name = at.param;
   std::ranges::replace(name, '-', '_');
   return name;
-});
+}
 
-// Writes an opened folder as GGUF as converters do: Q and K of llama permuted.
+INSTANTIATE_TEST_SUITE_P(All, TinyFolder, ::testing::ValuesIn(kFolders), test_name);
+
+// Writes an opened folder as GGUF as converters do: Q and K of some families permuted, joint
+// projections, no keys of what the family has always.
 class GgufCopy {
  public:
   GgufCopy(const std::string& name, const std::string& path) : file_(open_model(folder_of(name))) {
     const DecoderConfig c = read_config(file_);
+    const bool permuted = find_architecture(c.architecture).gguf_interleaved && !c.rope_interleaved;
     for (TensorView& tensor : file_.tensors) {
       buffers_.emplace_back();
       const std::span<const std::byte> data = tensor.read(buffers_.back());
       buffers_.back().assign(data.begin(), data.end());
-      if (c.architecture == "llama" && tensor.name.find("attn_q.") != std::string::npos)
+      if (permuted && tensor.name.find("attn_q.") != std::string::npos)
         permute(tensor, buffers_.back(), c.heads);
-      if (c.architecture == "llama" && tensor.name.find("attn_k.") != std::string::npos)
+      if (permuted && tensor.name.find("attn_k.") != std::string::npos)
         permute(tensor, buffers_.back(), c.kv_heads);
       tensor.data = buffers_.back();
       tensor.source = nullptr;
     }
+    if (c.architecture == "gpt2" || c.architecture == "gptneox")
+      for (int32_t layer = 0; layer < c.layers; ++layer)
+        for (const char* kind : {"weight", "bias"}) join(layer, kind);
     VocabularyBuilder vocabulary;
     for (const char* token : {"a", "b", "c"}) vocabulary.add(token);
     Metadata metadata = vocabulary.file("gpt2").metadata;
@@ -135,46 +169,100 @@ class GgufCopy {
           bytes.begin() + static_cast<ptrdiff_t>((r / head * head + 2 * pair + half) * row));
     }
   }
+  void join(int32_t layer, const char* kind) {
+    const auto name = [&](const char* part) {
+      return fmt::format("blk.{}.{}.{}", layer, part, kind);
+    };
+    std::vector<std::byte>& bytes = buffers_.emplace_back();
+    TensorView joint = file_.at(name("attn_q"));
+    joint.name = name("attn_qkv");
+    joint.shape[0] = 0;
+    for (const char* part : {"attn_q", "attn_k", "attn_v"}) {
+      const auto found = std::ranges::find(file_.tensors, name(part), &TensorView::name);
+      joint.shape[0] += found->shape[0];
+      bytes.insert(bytes.end(), found->data.begin(), found->data.end());
+      file_.tensors.erase(found);
+    }
+    joint.data = bytes;
+    file_.tensors.push_back(joint);
+  }
   static void describe(const DecoderConfig& c, Metadata& metadata) {
     const std::string prefix = c.architecture + ".";
+    const auto number = [&](const char* key, double value, double usual) {
+      if (value != usual) metadata.set(prefix + key, value);
+    };
     metadata.set("general.architecture", c.architecture);
     metadata.set(prefix + "block_count", uint64_t(c.layers));
     metadata.set(prefix + "context_length", uint64_t(c.context));
     metadata.set(prefix + "embedding_length", uint64_t(c.dim));
     metadata.set(prefix + "feed_forward_length", uint64_t(c.hidden));
     metadata.set(prefix + "attention.head_count", uint64_t(c.heads));
-    metadata.set(prefix + "attention.head_count_kv", uint64_t(c.kv_heads));
-    metadata.set(prefix + "attention.key_length", uint64_t(c.head_dim));
-    metadata.set(prefix + "attention.value_length", uint64_t(c.head_dim));
-    metadata.set(prefix + "attention.layer_norm_rms_epsilon", double{c.norm_eps});
-    metadata.set(prefix + "rope.freq_base", c.rope.theta);
-    if (c.window > 0) metadata.set(prefix + "attention.sliding_window", uint64_t(c.window));
-    if (c.rope.scaling == RopeScaling::kLinear) {
-      metadata.set(prefix + "rope.scaling.type", "linear");
-      metadata.set(prefix + "rope.scaling.factor", c.rope.factor);
+    if (c.kv_heads != c.heads)
+      metadata.set(prefix + "attention.head_count_kv", uint64_t(c.kv_heads));
+    if (c.head_dim != c.dim / c.heads)
+      for (const char* key : {"attention.key_length", "attention.value_length"})
+        metadata.set(prefix + key, uint64_t(c.head_dim));
+    metadata.set(prefix + (c.norm == Norm::kRms ? "attention.layer_norm_rms_epsilon"
+                                                : "attention.layer_norm_epsilon"),
+                 double{c.norm_eps});
+    if (!c.learned_positions) {
+      metadata.set(prefix + "rope.freq_base", c.rope.theta);
+      metadata.set(prefix + "rope.dimension_count", uint64_t(c.rope.dims));
     }
-    if (c.attention_softcap > 0)
-      metadata.set(prefix + "attn_logit_softcapping", double{c.attention_softcap});
-    if (c.logit_softcap > 0)
-      metadata.set(prefix + "final_logit_softcapping", double{c.logit_softcap});
+    describe_scaling(c, metadata);
+    describe_window(c, metadata);
+    const bool granite = c.architecture == "granite";
+    number("attention.scale", granite ? c.attention_scale : 0, 0);
+    number("embedding_scale", granite ? c.embedding_scale : 1, 1);
+    number("residual_scale", c.residual_scale, 1);
+    number("logit_scale", granite ? 1 / c.logit_scale : c.logit_scale, 1);
+    number("attn_logit_softcapping", c.attention_softcap, 0);
+    number("final_logit_softcapping", c.logit_softcap, 0);
+    if (c.architecture == "gptneox") metadata.set(prefix + "use_parallel_residual", c.parallel);
+  }
+  static void describe_scaling(const DecoderConfig& c, Metadata& metadata) {
+    const std::string prefix = c.architecture + ".rope.scaling.";
+    if (c.rope.scaling == RopeScaling::kNone) return;
+    const bool yarn = c.rope.scaling == RopeScaling::kYarn;
+    metadata.set(prefix + "type", yarn ? "yarn" : "linear");
+    metadata.set(prefix + "factor", c.rope.factor);
+    if (!yarn) return;
+    metadata.set(prefix + "original_context_length", uint64_t(c.rope.original_context));
+    if (c.rope.temperature == 0) return;
+    metadata.set(prefix + "yarn_log_multiplier", 1.0);
+    metadata.set(c.architecture + ".attention.temperature_scale", c.rope.temperature);
+  }
+  static void describe_window(const DecoderConfig& c, Metadata& metadata) {
+    const std::string key = c.architecture + ".attention.sliding_window";
+    if (c.window == 0) return;
+    metadata.set(key, uint64_t(c.window));
+    if (c.architecture == "olmo2")
+      metadata.set(key + "_pattern", std::vector<int64_t>(c.local.begin(), c.local.end()));
   }
 
   ModelFile file_;
-  std::vector<std::vector<std::byte>> buffers_;
+  std::deque<std::vector<std::byte>> buffers_;
 };
 
-TEST(TinyGguf, TheSameWeightsInGgufGiveTheSameLogits) {
-  for (const char* name : {"llama-linear", "llama-bias", "qwen2", "qwen3", "gemma", "phi3"}) {
-    const test::TemporaryFolder folder;
-    const GgufCopy copy(name, folder.file("model.gguf"));
-    const Json prompt = prompts_of(name)[0];
-    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
-    Model model(folder.file("model.gguf"), {.threads = 1, .exact = true});
-    Session session(model);
-    session.feed(ids);
-    EXPECT_LT(relative_error(session.logits(), prompt["logits"].back()), 1e-5) << name;
-  }
+class TinyGguf : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
+  const test::TemporaryFolder folder;
+  const GgufCopy copy(GetParam(), folder.file("model.gguf"));
+  const Json prompt = prompts_of(GetParam())[0];
+  const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+  Model model(folder.file("model.gguf"), {.threads = 1, .exact = true});
+  Session session(model);
+  session.feed(ids);
+  EXPECT_LT(relative_error(session.logits(), prompt["logits"].back()), 1e-5);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, TinyGguf,
+                         ::testing::Values("llama-linear", "llama-bias", "qwen2", "qwen3", "gemma",
+                                           "phi3", "mistral3", "smollm3-interval", "granite",
+                                           "olmo2", "olmo3", "cohere", "cohere2", "gpt2",
+                                           "gpt-neox", "gpt-neox-serial", "starcoder2", "phi2"),
+                         test_name);
 
 TEST(FolderModel, WithoutATokenizerOnlyIdsAreTaken) {
   Model model(folder_of("qwen3"), {.threads = 1});

@@ -59,7 +59,12 @@ TEST(Reference, FrequencyScalings) {
   EXPECT_NEAR(yarn(31), std::pow(10000.0, -62.0 / 64) / 4, 1e-15);
   EXPECT_GT(yarn(16), std::pow(10000.0, -32.0 / 64) / 4);
   EXPECT_LT(yarn(16), std::pow(10000.0, -32.0 / 64));
-  EXPECT_DOUBLE_EQ(yarn.magnitude(), 1.1386);
+  EXPECT_DOUBLE_EQ(yarn.magnitude(9000), 1.1386);
+  attr.truncate = false;
+  EXPECT_NE(RopeFrequencies(attr)(16), yarn(16));
+  attr.temperature = 0.1;  // of positions in the third 4096: 1 + 0.1 ln 3
+  EXPECT_DOUBLE_EQ(RopeFrequencies(attr).magnitude(4095), 1.1386);
+  EXPECT_DOUBLE_EQ(RopeFrequencies(attr).magnitude(9000), 1.1386 * (1 + 0.1 * std::log(3.0)));
   attr.scaling = RopeScaling::kLinear;
   EXPECT_DOUBLE_EQ(RopeFrequencies(attr)(0), 0.25);
 }

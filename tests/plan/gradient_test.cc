@@ -32,7 +32,13 @@ DecoderConfig tiny(const std::string& architecture) {
   c.attention_scale = 1 / std::sqrt(6.0F);
   c.tied = true;
   c.local_rope = c.rope;
+  c.context = kTokens;
+  c.learned_positions = find_architecture(architecture).learned_positions;
+  if (c.learned_positions) c.rope = c.local_rope = {};
   c.rope_interleaved = find_architecture(architecture).gguf_interleaved;
+  if (architecture == "granite") c.residual_scale = 0.7F, c.logit_scale = 1.3F;
+  if (architecture == "gptneox") c.parallel = true, c.activation = Activation::kGeluErf;
+  if (architecture == "cohere2") c.window = 4, c.local = local_pattern(c.layers, 2);
   find_architecture(architecture).complete(c);
   if (architecture == "gemma3") {
     c.window = 4;
@@ -56,7 +62,7 @@ class Trained {
       if (graph[id].op != Op::kParam) continue;
       weights.emplace_back(graph, id);
       const Operand& w = params.add(graph[id].name, graph[id].shape);
-      const bool norm = graph[id].name.find("norm") != std::string::npos;
+      const bool norm = graph[id].name.ends_with("norm.weight");
       for (int64_t r = 0; r < w.rows; ++r)
         for (int32_t i = 0; i < w.cols; ++i)
           w.row<float>(r)[i] = norm ? 1 + 0.1F * random.normal() : 0.3F * random.normal();
@@ -74,8 +80,11 @@ class Trained {
   }
 
   static std::function<bool(const std::string&)> has_weight(const std::string& architecture) {
-    return [heads = architecture == "gemma3"](const std::string& name) {
-      return heads && name.find("norm") != std::string::npos;
+    const bool heads = architecture == "gemma3" || architecture == "olmo2";
+    const bool biases = architecture.starts_with("gpt");
+    return [=](const std::string& name) {
+      return (heads && name.find("_norm.weight") != std::string::npos) ||
+             (biases && name.ends_with(".bias") && name != "output.bias");
     };
   }
 
@@ -191,7 +200,9 @@ TEST_P(Definitions, ServingEqualsTraining) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Definitions, ::testing::Values("llama", "gemma3"));
+INSTANTIATE_TEST_SUITE_P(All, Definitions,
+                         ::testing::Values("llama", "gemma3", "granite", "olmo2", "cohere2", "gpt2",
+                                           "gptneox"));
 
 }  // namespace
 }  // namespace veery

@@ -50,6 +50,12 @@ MODELS = {
         hidden_size=40, num_attention_heads=5, num_key_value_heads=5, intermediate_size=36,
         num_hidden_layers=2, rope_parameters=rope("linear", factor=4.0),
         tie_word_embeddings=False)),
+    "llama-yarn": ("Llama", "bfloat16", False, dict(
+        hidden_size=36, num_attention_heads=3, num_key_value_heads=1, head_dim=16,
+        intermediate_size=40, num_hidden_layers=2,
+        rope_parameters=rope("yarn", 150000.0, factor=8.0, original_max_position_embeddings=16,
+                             beta_fast=4.0, beta_slow=1.0, truncate=False),
+        tie_word_embeddings=False)),
     "mistral": ("Mistral", "bfloat16", True, dict(
         hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=60, num_hidden_layers=2, rope_parameters=rope(), sliding_window=6,
@@ -100,8 +106,70 @@ MODELS = {
         hidden_size=32, num_attention_heads=4, num_key_value_heads=4, intermediate_size=44,
         num_hidden_layers=2, rope_parameters=LONG, sliding_window=None,
         original_max_position_embeddings=24, tie_word_embeddings=True)),
+    "smollm3": ("SmolLM3", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=44,
+        num_hidden_layers=4, rope_parameters=rope(theta=5e4), no_rope_layers=[0, 1, 1, 0],
+        use_sliding_window=True, sliding_window=6, tie_word_embeddings=True)),
+    "smollm3-interval": ("SmolLM3", "float32", False, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, intermediate_size=30,
+        num_hidden_layers=4, rope_parameters=rope(theta=5e4), tie_word_embeddings=False)),
+    "granite": ("Granite", "float16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=44,
+        num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=True,
+        embedding_multiplier=0.8, residual_multiplier=0.6, attention_multiplier=0.3,
+        logits_scaling=0.6)),
+    "olmo2": ("Olmo2", "float16", True, dict(
+        hidden_size=42, num_attention_heads=7, num_key_value_heads=1, intermediate_size=44,
+        num_hidden_layers=2, rope_parameters=rope(theta=5e5), tie_word_embeddings=False)),
+    "olmo3": ("Olmo3", "bfloat16", False, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=40,
+        num_hidden_layers=4, sliding_window=6,
+        rope_parameters={"full_attention": YARN, "sliding_attention": rope()},
+        tie_word_embeddings=False)),
+    "mistral3": ("Ministral3", "bfloat16", False, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=44, num_hidden_layers=2, sliding_window=None,
+        rope_parameters=rope("yarn", 1e4, factor=8.0, original_max_position_embeddings=8,
+                             beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0,
+                             llama_4_scaling_beta=0.3),
+        tie_word_embeddings=False)),
+    "helium": ("Helium", "bfloat16", True, dict(
+        hidden_size=30, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
+        intermediate_size=44, num_hidden_layers=2, rope_parameters=rope(),
+        tie_word_embeddings=False)),
+    "cohere": ("Cohere", "float16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=40,
+        num_hidden_layers=2, rope_parameters=rope(), use_qk_norm=True, logit_scale=1.5,
+        tie_word_embeddings=True)),
+    "cohere2": ("Cohere2", "bfloat16", False, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, intermediate_size=44,
+        num_hidden_layers=4, rope_parameters=rope(theta=5e4), logit_scale=1.5, sliding_window=5,
+        layer_types=["sliding_attention", "sliding_attention", "sliding_attention",
+                     "full_attention"],
+        tie_word_embeddings=True)),
+    "gpt2": ("GPT2", "float16", False, dict(
+        n_embd=30, n_head=3, n_layer=2, n_positions=48, tie_word_embeddings=True)),
+    "gpt-neox": ("GPTNeoX", "float16", True, dict(
+        hidden_size=36, num_attention_heads=3, intermediate_size=52, num_hidden_layers=2,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
+    "gpt-neox-serial": ("GPTNeoX", "bfloat16", False, dict(
+        hidden_size=40, num_attention_heads=5, intermediate_size=44, num_hidden_layers=2,
+        rope_parameters=rope(partial_rotary_factor=0.25), use_parallel_residual=False,
+        tie_word_embeddings=False)),
+    "starcoder2": ("Starcoder2", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=52,
+        num_hidden_layers=2, rope_parameters=rope(), sliding_window=6,
+        tie_word_embeddings=True)),
+    "phi2": ("Phi", "float16", True, dict(
+        hidden_size=40, num_attention_heads=5, num_key_value_heads=1, intermediate_size=52,
+        num_hidden_layers=2, rope_parameters=rope(partial_rotary_factor=0.5),
+        qk_layernorm=True, tie_word_embeddings=False)),
 }
 PATTERNS = {"gemma3-pattern": 3}
+CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
+FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
+               "model.final_layernorm.weight")
+EMBEDDINGS = ("embed_tokens", "wte", "embed_in", "wpe")
 
 
 def fill(model, generator):
@@ -109,19 +177,21 @@ def fill(model, generator):
     gemma = model.config.model_type.startswith("gemma")
     tied = model.config.tie_word_embeddings
     for name, value in model.named_parameters():
+        is_norm = any(part in name for part in ("norm", "ln_"))
         noise = torch.randn(value.shape, generator=generator)
-        if "embed_tokens" in name:
+        if any(part in name for part in EMBEDDINGS):
             scale = value.shape[1] ** -0.5 * (0.2 if gemma else 1.0) if gemma or tied else 1.0
-        elif name == "model.norm.weight":
+        elif name in FINAL_NORMS:
             value.data = noise * 0.3 + (3.0 if tied else 1.0) * (1.5 if gemma else 1.0)
             continue
-        elif "norm" in name:
+        elif is_norm and name.endswith("weight"):
             value.data = noise * 0.2 + (0.0 if gemma else 1.0)
             continue
         elif name.endswith("bias"):
             scale = 0.2
         else:
-            scale = 1.3 * value.shape[-1] ** -0.5 * (2.0 if "lm_head" in name else 1.0)
+            inputs = value.shape[0 if "c_" in name and model.config.model_type == "gpt2" else -1]
+            scale = 1.3 * inputs ** -0.5 * (2.0 if "lm_head" in name or "embed_out" in name else 1.0)
         value.data = noise * scale
 
 
@@ -131,7 +201,14 @@ def to_old_keys(path, pattern):
     if "full_attention" in rope_set:
         config["rope_local_base_freq"] = rope_set["sliding_attention"]["rope_theta"]
         rope_set = rope_set["full_attention"]
-    config["rope_theta"] = rope_set.pop("rope_theta")
+    if config["model_type"] == "gpt_neox":
+        config["rotary_emb_base"] = rope_set.pop("rope_theta")
+        config["rotary_pct"] = rope_set.pop("partial_rotary_factor")
+        rope_set = {"rope_type": "default"}
+    else:
+        config["rope_theta"] = rope_set.pop("rope_theta")
+        if "partial_rotary_factor" in rope_set and rope_set["rope_type"] == "default":
+            config["partial_rotary_factor"] = rope_set.pop("partial_rotary_factor")
     config["rope_scaling"] = None if rope_set["rope_type"] == "default" else rope_set
     config.pop("layer_types", None)
     if pattern:
@@ -165,8 +242,10 @@ def make(folder, name, family, dtype, old, settings):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
         text = "Text" if family == "Gemma3" else ""
-        config = getattr(transformers, f"{family}{text}Config")(**COMMON, **settings)
-        kind = getattr(transformers, f"{family}ForCausalLM")
+        common = {key: value for key, value in COMMON.items()
+                  if family != "GPT2" or key != "max_position_embeddings"}
+        config = getattr(transformers, f"{family}{text}Config")(**common, **settings)
+        kind = getattr(transformers, CLASSES.get(family, f"{family}ForCausalLM"))
         model = kind(config).float().eval()
         fill(model, generator)
         model.to(getattr(torch, dtype)).save_pretrained(folder)

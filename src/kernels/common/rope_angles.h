@@ -42,8 +42,12 @@ class RopeFrequencies {
     }
     return plain;
   }
-  /// What cos and sin are multiplied by.
-  double magnitude() const { return attr_.attention_factor; }
+  /// What cos and sin of a position are multiplied by.
+  double magnitude(double position) const {
+    if (attr_.temperature == 0) return attr_.attention_factor;
+    const double contexts = std::floor(position / attr_.original_context);
+    return attr_.attention_factor * (1 + attr_.temperature * std::log(1 + contexts));
+  }
 
  private:
   double blend(double plain, double keep) const {

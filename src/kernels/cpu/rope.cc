@@ -177,9 +177,9 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
   auto* frequency = reinterpret_cast<double*>(worker.scratch);
   const RopeFrequencies frequencies(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
   for (int64_t i = 0; i < half; ++i) frequency[i] = frequencies(static_cast<int>(i));
-  const double magnitude = frequencies.magnitude();
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[0].row<int32_t>(r);
+    const double magnitude = frequencies.magnitude(position);
     float* out = d.out.row<float>(r);
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {

@@ -12,11 +12,11 @@ void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Share rows = share(slots.count(d.out.rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[0].row<int32_t>(r);
+    const double magnitude = frequency.magnitude(position);
     float* out = d.out.row<float>(r);
     for (int i = 0; i < d.out.cols / 2; ++i) {
-      out[2 * i] = static_cast<float>(std::cos(position * frequency(i)) * frequency.magnitude());
-      out[2 * i + 1] =
-          static_cast<float>(std::sin(position * frequency(i)) * frequency.magnitude());
+      out[2 * i] = static_cast<float>(std::cos(position * frequency(i)) * magnitude);
+      out[2 * i + 1] = static_cast<float>(std::sin(position * frequency(i)) * magnitude);
     }
   }
 }

@@ -7,6 +7,10 @@ namespace veery {
 
 Array llama(Trace& t, const DecoderConfig& c);
 
+void complete_helium(DecoderConfig& c);
+void complete_smollm3_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
+
 Array qwen(Trace& t, const DecoderConfig& c);
 
 Array gemma(Trace& t, const DecoderConfig& c);
@@ -18,5 +22,22 @@ void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array phi3(Trace& t, const DecoderConfig& c);
 void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array olmo2(Trace& t, const DecoderConfig& c);
+void complete_olmo2(DecoderConfig& c);
+void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array cohere(Trace& t, const DecoderConfig& c);
+void complete_cohere(DecoderConfig& c);
+void complete_cohere2(DecoderConfig& c);
+void complete_cohere2_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array gpt2(Trace& t, const DecoderConfig& c);
+Array gptneox(Trace& t, const DecoderConfig& c);
+Array starcoder2(Trace& t, const DecoderConfig& c);
+Array phi2(Trace& t, const DecoderConfig& c);
+void complete_gpt(DecoderConfig& c);
+void complete_gpt_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_gptneox_gguf(DecoderConfig& c, const Metadata& metadata);
 
 }  // namespace veery

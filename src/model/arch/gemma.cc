@@ -8,8 +8,15 @@
 namespace veery {
 
 Array gemma(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
-Array gemma2(Trace& t, const DecoderConfig& c) { return sandwich_decoder(t, c); }
-Array gemma3(Trace& t, const DecoderConfig& c) { return sandwich_decoder(t, c); }
+Array gemma2(Trace& t, const DecoderConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    x = x + norm(t, c, "post_attention_norm", h);
+    h = feed_forward(t, c, norm(t, c, "ffn_norm", x));
+    return x + norm(t, c, "post_ffw_norm", h);
+  });
+}
+Array gemma3(Trace& t, const DecoderConfig& c) { return gemma2(t, c); }
 
 void complete_gemma(DecoderConfig& c) {
   c.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));

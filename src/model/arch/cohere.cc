@@ -1,0 +1,26 @@
+// cohere.cc: Command R (Cohere, 2024) and Command R7B, A, Aya (Cohere 2): one layer norm without
+// bias for attention and feed-forward part, which are added up; pairs of RoPE are neighbours.
+// Cohere 2 turns local layers only.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array cohere(Trace& t, const DecoderConfig& c) { return parallel_decoder(t, c); }
+
+void complete_cohere(DecoderConfig& c) {
+  c.norm = Norm::kLayer;
+  c.head_norm = HeadNorm::kOwn;
+  c.rope_interleaved = true;
+}
+
+void complete_cohere2(DecoderConfig& c) {
+  complete_cohere(c);
+  for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
+}
+
+void complete_cohere2_gguf(DecoderConfig& c, const Metadata& metadata) {
+  c.local = gguf_local_pattern(c, metadata, 4);
+}
+
+}  // namespace veery

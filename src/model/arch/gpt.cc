@@ -1,0 +1,38 @@
+// gpt.cc: layer norms with biases and a feed-forward part without a gate: GPT-2 (Radford et al.,
+// 2019) with a table of positions, GPT-NeoX and Pythia (Black et al., 2022) with parts of heads
+// turned, StarCoder 2 (Lozhkov et al., 2024) with a window, Phi-1 and 2 (Gunasekar et al., 2023).
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array gpt2(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
+Array gptneox(Trace& t, const DecoderConfig& c) {
+  if (!c.parallel) return plain_decoder(t, c);
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    const Array f = feed_forward(t, c, norm(t, c, "ffn_norm", x));
+    return x + h + f;
+  });
+}
+
+Array starcoder2(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
+Array phi2(Trace& t, const DecoderConfig& c) { return parallel_decoder(t, c); }
+
+void complete_gpt(DecoderConfig& c) {
+  c.norm = Norm::kLayer;
+  c.gated = false;
+}
+
+void complete_gpt_gguf(DecoderConfig& c, const Metadata&) {
+  c.activation = Activation::kGelu;
+  if (c.window > 0) c.local.assign(static_cast<size_t>(c.layers), true);
+}
+
+void complete_gptneox_gguf(DecoderConfig& c, const Metadata&) {
+  c.activation = Activation::kGeluErf;
+}
+
+}  // namespace veery

@@ -1,0 +1,24 @@
+// olmo2.cc: OLMo 2 and 3 (Walsh et al., 2024; Olmo Team, 2025): norms behind each part and none
+// before it, norms over all heads of q and of k; OLMo 3 has local layers without scaled RoPE.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array olmo2(Trace& t, const DecoderConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = x + norm(t, c, "post_attention_norm", attention_block(t, c, x, angles, layer));
+    return x + norm(t, c, "post_ffw_norm", feed_forward(t, c, x));
+  });
+}
+
+void complete_olmo2(DecoderConfig& c) { c.head_norm = HeadNorm::kTogether; }
+
+void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata) {
+  if (c.window == 0) return;
+  c.local = gguf_local_pattern(c, metadata, 4);
+  const double theta = metadata.number("olmo2.rope.freq_base_swa").value_or(c.rope.theta);
+  c.local_rope = {.dims = c.rope.dims, .theta = theta};
+}
+
+}  // namespace veery

@@ -1,0 +1,33 @@
+// folder_types.h: the kinds of models that config.json of transformers names.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace veery {
+
+/// Which layers have the sliding window where config.json has no list of layer_types.
+enum class WindowRule : uint8_t {
+  kNone,       ///< none, whatever the file says
+  kAll,        ///< all
+  kPattern,    ///< all but every sliding_window_pattern-th
+  kFrom,       ///< those from max_window_layers on, if use_sliding_window
+  kUnrotated,  ///< those without RoPE, if use_sliding_window
+};
+
+/// model_type and class as transformers has them, our name of the architecture, and what
+/// transformers takes where the file says nothing (JSON).
+struct FolderType {
+  std::string_view type, class_name, architecture;
+  WindowRule window;
+  const char* defaults;
+  /// Scaling of RoPE that the file gives once is for layers that see everything only.
+  bool local_unscaled = false;
+};
+
+std::span<const FolderType> folder_types();
+
+/// nullptr if there is none.
+const FolderType* find_folder_type(std::string_view type);
+const FolderType* find_folder_class(std::string_view class_name);
+
+}  // namespace veery
