@@ -31,6 +31,13 @@ TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
     EXPECT_EQ(our_name("gemma2", p + "layers.0.pre_feedforward_layernorm.weight"),
               "blk.0.ffn_norm.weight");
   }
+  EXPECT_EQ(our_name("gpt2", "transformer.h.3.mlp.c_proj.weight"), "blk.3.ffn_down.weight");
+  EXPECT_EQ(our_name("gpt2", "wpe.weight"), "position_embd.weight");
+  EXPECT_EQ(our_name("gptneox", "gpt_neox.layers.0.post_attention_layernorm.bias"),
+            "blk.0.ffn_norm.bias");
+  EXPECT_EQ(our_name("olmo2", "model.layers.0.post_attention_layernorm.weight"),
+            "blk.0.post_attention_norm.weight");
+  EXPECT_EQ(our_name("gpt2", "h.0.attn.bias"), "");  // a mask
   EXPECT_EQ(our_name("llama", "lm_head.weight"), "output.weight");
   EXPECT_EQ(our_name("llama", "language_model.lm_head.weight"), "output.weight");
   for (const char* name :
@@ -139,6 +146,51 @@ TEST(FolderConfig, QwensWindowBeginsWhereItSays) {
   EXPECT_EQ(on.local, (std::vector<bool>{false, false, false, false, true, true}));
 }
 
+TEST(FolderConfig, LayersWithoutRopeAreListedOrComeInIntervals) {
+  const std::string type = R"("model_type":"smollm3",)";
+  const std::vector<bool> listed{true, false, false, true, false, true};
+  EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layers":[0,1,1,0,1,0,1])"))).unrotated,
+            listed);
+  EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layer_interval":3)"))).unrotated,
+            (std::vector<bool>{false, false, true, false, false, true}));
+  const DecoderConfig c = read_config(folder_with(
+      with(type + R"("use_sliding_window":true,"sliding_window":5,"no_rope_layer_interval":2)")));
+  EXPECT_EQ(c.local, c.unrotated);
+  const DecoderConfig cohere = read_config(
+      folder_with(with(R"("model_type":"cohere2","sliding_window":5,"sliding_window_pattern":2)")));
+  EXPECT_EQ(cohere.local, local_pattern(6, 2));
+  EXPECT_EQ(cohere.unrotated, (std::vector<bool>{false, true, false, true, false, true}));
+  EXPECT_FLOAT_EQ(cohere.logit_scale, 0.0625F);
+}
+
+TEST(FolderConfig, ScalingThatOlmo3SaysOnceIsNotForLocalLayers) {
+  const std::string scaling = R"("rope_theta":5e5,"rope_scaling":{"rope_type":"yarn","factor":8,)"
+                              R"("original_max_position_embeddings":32,"truncate":false})";
+  const DecoderConfig c =
+      read_config(folder_with(with(R"("model_type":"olmo3","sliding_window":7,)" + scaling)));
+  EXPECT_EQ(c.rope.scaling, RopeScaling::kYarn);
+  EXPECT_FALSE(c.rope.truncate);
+  EXPECT_EQ(c.local_rope, (AnglesAttr{.dims = 8, .theta = 5e5}));
+  EXPECT_EQ(c.local, local_pattern(6, 4));
+}
+
+TEST(FolderConfig, OldNamesOfGptMeanTheSame) {
+  const DecoderConfig c = read_config(folder_with(
+      R"({"model_type":"gpt2","n_embd":36,"n_inner":44,"n_layer":3,"n_head":6,"n_positions":64,)"
+      R"("activation_function":"gelu","layer_norm_epsilon":0.5})"));
+  EXPECT_EQ(c.layers, 3);
+  EXPECT_EQ(c.hidden, 44);
+  EXPECT_EQ(c.context, 64);
+  EXPECT_EQ(c.activation, Activation::kGeluErf);
+  EXPECT_EQ(c.norm_eps, 0.5F);
+  EXPECT_EQ(c.rope.dims, 0);
+  const DecoderConfig neox = read_config(
+      folder_with(with(R"("model_type":"gpt_neox","rotary_pct":0.5,"rotary_emb_base":77)")));
+  EXPECT_EQ(neox.rope.dims, 4);
+  EXPECT_EQ(neox.rope.theta, 77);
+  EXPECT_TRUE(neox.parallel);
+}
+
 struct Case {
   const char* name;
   std::string more;
@@ -179,6 +231,14 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
        {"layer_types has 'a'"},
        ErrorKind::kUnsupported},
       {"scalar", R"("model_type":"gemma2","query_pre_attn_scalar":0)", {"scalar is 0"}},
+      {"factor", R"("model_type":"granite","logits_scaling":0)", {"logits_scaling is 0"}},
+      {"layers without rope",
+       R"("model_type":"smollm3","no_rope_layers":[1,0])",
+       {"no_rope_layers has 2 entries", "6"}},
+      {"inverse layers",
+       R"("model_type":"gpt2","scale_attn_by_inverse_layer_idx":true)",
+       {"scale_attn_by_inverse_layer_idx"},
+       ErrorKind::kUnsupported},
       {"flag", R"("model_type":"qwen2","use_sliding_window":1)", {"use_sliding_window is 1"}},
   };
   for (const Case& c : cases) {
