@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "cli/answer_printer.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
@@ -129,6 +130,7 @@ class ChatLoop {
         quiet_(quiet),
         generator_(model) {
     options_.drop_first_space = !chat_.raw();
+    if (!chat_.raw()) options_.marks = model.answer_format();
   }
 
   void run() {
@@ -166,21 +168,27 @@ class ChatLoop {
   void answer(const std::string& message) {
     chat_.add_user(message);
     Generation result;
+    ParsedAnswer parsed;
     try {
-      result = generator_.generate(chat_.prompt(), options_, [this](std::string_view text) {
-        if (!text.empty()) {
-          out_.write(text);
-          out_.flush();
-        }
+      AnswerParser parser = chat_.parser();
+      AnswerPrinter printer(out_, isatty(STDOUT_FILENO) != 0);
+      result = generator_.generate(chat_.prompt(), options_, [&](std::string_view text) {
+        printer.print(parser.push(text));
         return interrupts.load() == 0;
       });
+      printer.print(parser.finish());
+      printer.end();
+      parsed = parser.answer();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kLimit && error.kind() != ErrorKind::kInput) throw;
       chat_.drop_last();
       write_error(fmt::format("veery: {}; /reset forgets the conversation\n", error.what()));
       return;
     }
-    chat_.add_assistant(result.text);
+    if (chat_.raw())
+      chat_.add_assistant(result.text);
+    else
+      chat_.add_assistant(parsed);
     ++options_.sampling.seed;
     out_.write("\n");
     out_.flush();

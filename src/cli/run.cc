@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "cli/answer_printer.h"
 #include "cli/chat_loop.h"
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -84,7 +85,10 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_threads(app);
   flags.model.add_exact(app);
   flags.model.add_cache_types(app);
-  flags.model.add_json(app, "Print one JSON object: text, ids, prompt_ids, finish_reason, timings");
+  flags.model.add_json(app,
+                       "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
+                       "timings, message (the answer taken apart: content,\n"
+                       "reasoning_content, tool_calls)");
   app.add_flag("-q,--quiet", flags.quiet, "No summary on standard error");
 }
 
@@ -132,26 +136,38 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
 void answer_once(const Flags& flags, Model& model) {
   GenerateOptions options = generate_options(flags, model);
   std::vector<int32_t> prompt;
+  // Other programs get the text as it is written.
+  const bool styled = !flags.model.json && isatty(STDOUT_FILENO) != 0;
+  AnswerParser parser{AnswerFormat()};
   if (const auto text = prompt_text(flags)) {
     Chat chat(model, flags.system, flags.raw);
     chat.add_user(*text);
     prompt = chat.prompt();
     options.drop_first_space = !chat.raw();
+    if (!chat.raw() && (styled || flags.model.json)) {
+      options.marks = model.answer_format();
+      parser = chat.parser();
+    }
   } else {
     prompt = parse_ids(*flags.ids, "--ids");
   }
   Generator generator(model);
   Output& out = standard_output();
+  AnswerPrinter printer(out, styled);
+  const auto print = [&](const std::vector<AnswerDelta>& deltas) {
+    if (!flags.model.json) printer.print(deltas);
+  };
   const Generation result = generator.generate(prompt, options, [&](std::string_view text) {
-    if (!flags.model.json && !text.empty()) {
-      out.write(text);
-      out.flush();
-    }
+    print(parser.push(text));
     return true;
   });
+  print(parser.finish());
   if (flags.model.json) {
-    out.json(to_json(result, prompt, model));
+    Json json = to_json(result, prompt, model);
+    json["message"] = to_message(parser.answer());
+    out.json(json);
   } else {
+    printer.end();
     if (!result.text.ends_with('\n')) out.write("\n");
     out.flush();
     if (!flags.quiet) write_error(summary_line(result, model));

@@ -48,6 +48,17 @@ void Chat::add(std::string_view role, std::string_view text) {
   messages_.push_back({{"role", role}, {"content", text}});
 }
 
+void Chat::add_tool_result(std::string_view name, std::string_view id, std::string_view text) {
+  Json message = {{"role", "tool"}, {"name", name}, {"content", text}};
+  if (!id.empty()) message["tool_call_id"] = id;
+  messages_.push_back(std::move(message));
+}
+
+AnswerParser Chat::parser() const {
+  if (raw_) return AnswerParser(AnswerFormat());
+  return AnswerParser(model_.answer_format(), {.tools = tools_, .prompt = text()});
+}
+
 void Chat::drop_last() { messages_.erase(messages_.size() - 1); }
 
 void Chat::reset() {
@@ -57,10 +68,11 @@ void Chat::reset() {
 
 std::string Chat::text() const {
   if (!raw_)
-    return model_.chat_template()->render(
-        template_variables(special_token_variables(model_.tokenizer()), messages_, true));
+    return model_.chat_template()->render(template_variables(
+        special_token_variables(model_.tokenizer()), messages_, true, {{"tools", tools_}}));
   std::string text;
-  for (const Json& message : messages_) text += message["content"].get_ref<const std::string&>();
+  for (const Json& message : messages_)
+    if (message["content"].is_string()) text += message["content"].get_ref<const std::string&>();
   return text;
 }
 

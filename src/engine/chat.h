@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "engine/model.h"
+#include "text/answer/answer_parser.h"
 #include "text/tokenizer.h"
 
 namespace veery {
@@ -35,6 +36,15 @@ class Chat {
   const Json& messages() const { return messages_; }
   void add_user(std::string_view text) { add("user", text); }
   void add_assistant(std::string_view text) { add("assistant", text); }
+  /// An answer taken apart: with its reasoning and its tool calls.
+  void add_assistant(const ParsedAnswer& answer) { messages_.push_back(to_message(answer)); }
+  /// What a tool gave; `id` of the call, or empty.
+  void add_tool_result(std::string_view name, std::string_view id, std::string_view text);
+  /// Functions that the model may call, as templates take them: [{"type": "function", "function":
+  /// {...}}]; null: none.
+  void set_tools(Json tools) { tools_ = std::move(tools); }
+  /// For the answer to text(). Without a template all of it is content.
+  AnswerParser parser() const;
   /// Takes the last message back.
   void drop_last();
   /// Forgets all but the system message.
@@ -51,6 +61,7 @@ class Chat {
   std::string system_;
   bool raw_;
   Json messages_ = Json::array();
+  Json tools_;
 };
 
 }  // namespace veery

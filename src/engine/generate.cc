@@ -61,7 +61,7 @@ class Generator::Answer {
   bool accept(int32_t id) {
     result_.ids.push_back(id);
     if (!options_.ignore_eos && tokenizer_.ends(id)) return end(FinishReason::kStop);
-    if (!show(stops_.push(detokenizer_.push(id)))) return end(FinishReason::kCancelled);
+    if (!show(stops_.push(text_of(id)))) return end(FinishReason::kCancelled);
     if (stops_.stopped()) return end(FinishReason::kStop);
     if (room() == 0) return end(FinishReason::kLength);
     return false;
@@ -78,6 +78,10 @@ class Generator::Answer {
   }
 
  private:
+  std::string text_of(int32_t id) {
+    const bool marked = !options_.marks.features().empty();
+    return detokenizer_.push(id, marked && options_.marks.shows(tokenizer_.token(id)));
+  }
   bool show(const std::string& text) {
     result_.text += text;
     return !on_text_ || on_text_(text);

@@ -9,6 +9,7 @@
 
 #include "engine/session.h"
 #include "sample/sampler.h"
+#include "text/answer/answer_format.h"
 
 namespace veery {
 
@@ -19,6 +20,7 @@ struct GenerateOptions {
   bool ignore_eos = false;         ///< tokens that end an answer do not
   bool drop_first_space =
       false;  ///< the answer stands alone: a space that the tokenizer adds is not part of it
+  AnswerFormat marks;  ///< special tokens that are marks of this format are written out
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };

@@ -58,6 +58,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   const std::string source = is_folder(path)
                                  ? chat_template_source(path)
                                  : file_.metadata.text("tokenizer.chat_template").value_or("");
+  answer_format_ = AnswerFormat::of_template(source);
   if (!source.empty()) template_ = std::make_unique<ChatTemplate>(source, path + ": chat template");
 
   Trace trace(graph_, TraceMode::kServe,

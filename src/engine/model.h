@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "plan/params.h"
 #include "plan/plan.h"
+#include "text/answer/answer_format.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -41,6 +42,8 @@ class Model {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   /// nullptr if the file has none.
   const ChatTemplate* chat_template() const { return template_.get(); }
+  /// How it writes reasoning and tool calls, as its template shows.
+  const AnswerFormat& answer_format() const { return answer_format_; }
   const LoadOptions& options() const { return options_; }
   int threads() { return pool_.size(); }
   Target target() const { return target_; }
@@ -59,6 +62,7 @@ class Model {
   DecoderConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<ChatTemplate> template_;
+  AnswerFormat answer_format_;
   Graph graph_;
   NodeId logits_ = kNoNode, argmax_ = kNoNode;
   ParamStore params_;

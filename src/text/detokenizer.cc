@@ -6,13 +6,13 @@ namespace veery {
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool special, bool goes_on)
     : tokenizer_(&tokenizer), special_(special), first_(!goes_on) {}
 
-std::string Detokenizer::push(int32_t id) {
+std::string Detokenizer::push(int32_t id, bool special) {
   if (first_) {
-    held_ += tokenizer_->first_piece(id, special_);
+    held_ += tokenizer_->first_piece(id, special);
     // A token that is not shown, or only the space, is not the first one of the text.
-    first_ = held_.empty() && tokenizer_->piece(id, special_).empty();
+    first_ = held_.empty() && tokenizer_->piece(id, special).empty();
   } else {
-    held_ += tokenizer_->piece(id, special_);
+    held_ += tokenizer_->piece(id, special);
   }
   const auto keep = static_cast<size_t>(incomplete_utf8_suffix(held_));
   const std::string_view ready = std::string_view(held_).substr(0, held_.size() - keep);

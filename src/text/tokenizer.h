@@ -70,7 +70,9 @@ class Detokenizer {
  public:
   /// `goes_on`: the ids follow other text, so that a leading space stays.
   explicit Detokenizer(const Tokenizer& tokenizer, bool special = false, bool goes_on = false);
-  std::string push(int32_t id);
+  std::string push(int32_t id) { return push(id, special_); }
+  /// `special`: whether this token is shown if it is a special one.
+  std::string push(int32_t id, bool special);
   std::string finish();  ///< what was held back
 
  private:

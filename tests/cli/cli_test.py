@@ -150,7 +150,9 @@ class Misuse(CliTest):
 class Run(CliTest):
     def test_json_has_what_is_promised(self):
         answer = self.run_json("-p", "hi", "-n", 5, "--ignore-eos")
-        self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "timings"])
+        self.assertEqual(list(answer), ["text", "ids", "prompt_ids", "finish_reason", "timings",
+                                        "message"])
+        self.assertEqual(answer["message"], {"role": "assistant", "content": answer["text"]})
         self.assertEqual(len(answer["ids"]), 5)
         self.assertEqual(answer["finish_reason"], "length")
         self.assertEqual(bytes(answer["prompt_ids"][1:]), b"[user]hi[assistant]")

@@ -30,6 +30,41 @@ TEST(Chat, RendersTheConversationAndForgetsIt) {
   EXPECT_EQ(chat.text(), "<s>[system]be brief[assistant].");
 }
 
+constexpr const char* kToolTemplate =
+    "{% if tools %}<tool_call>{{ tools | length }}{% endif %}{% for m in messages %}[{{ m.role }}]"
+    "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+    "{{ m.content or '' }}{% for c in m.tool_calls %}{{ c.function.name }}"
+    "{{ c.function.arguments | tojson }}{% endfor %}{{ m.tool_call_id }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]<think>{% endif %}";
+
+TEST(Chat, ToolsCallsResultsAndReasoningReachTheTemplate) {
+  const TinyModel file(kToolTemplate);
+  const Model model(file.path(), {.threads = 1});
+  EXPECT_EQ(model.answer_format().name(), "think,tool_call");
+  Chat chat(model, "", false);
+  chat.set_tools(Json::parse(R"([{"type": "function", "function": {"name": "f"}}])"));
+  chat.add_user("hi");
+  EXPECT_EQ(chat.text(), "<tool_call>1[user]hi[assistant]<think>");
+  AnswerParser parser = chat.parser();  // the prompt has opened the reasoning
+  parser.push(R"(Hm.</think><tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)");
+  parser.finish();
+  EXPECT_EQ(parser.answer().reasoning, "Hm.");
+  chat.add_assistant(parser.answer());
+  chat.add_tool_result("f", "7", "two");
+  EXPECT_EQ(chat.text(), R"(<tool_call>1[user]hi[assistant]<think>Hm.</think>f{"a": 1}[tool]two7)"
+                         "[assistant]<think>");
+}
+
+TEST(Chat, WithoutATemplateAnAnswerIsContent) {
+  const TinyModel file("");
+  const Model model(file.path(), {.threads = 1});
+  Chat chat(model, "", false);
+  AnswerParser parser = chat.parser();
+  parser.push("<think>x</think>");
+  parser.finish();
+  EXPECT_EQ(parser.answer().content, "<think>x</think>");
+}
+
 TEST(Chat, PromptHasOneBosWhetherTheTemplateWritesItOrNot) {
   for (const char* source : {kTemplate, "{{ messages[0].content }}"}) {
     const TinyModel file(source);
