@@ -20,9 +20,9 @@ HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows)
   return kSub == 16 ? g.sums + b * 16 * rows : g.sums32 + b * 8 * rows;
 }
 
-// With half and quarter vectors there are many times as many instructions, and those of a whole block take the
-// compiler minutes: there a part is a function of its own. Its sums do not fit into 16 registers
-// anyway.
+// With half and quarter vectors there are many times as many instructions, and those of a whole
+// block take the compiler minutes: there a part is a function of its own. Its sums do not fit into
+// 16 registers anyway.
 #undef VEERY_PART_INLINE
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_NEON || \
     HWY_TARGET == HWY_SVE
