@@ -10,6 +10,8 @@
 #include <unistd.h>
 #endif
 
+#include "base/clock.h"
+
 namespace veery {
 namespace {
 
@@ -55,10 +57,15 @@ void SpinningWord::wait_while(unsigned old) noexcept {
     }
     relax();
   }
-  patience_.store(std::max(kLeastSpins, patience / 2), std::memory_order_relaxed);
+  const double start = seconds_now();
   sleeping_.fetch_add(1);
   while (value_.load() == old) sleep_while(value_, old);
   sleeping_.fetch_sub(1);
+  // A short sleep costs more than it saves: the other had only a little more to do.
+  const bool short_sleep = seconds_now() - start < kLongWait;
+  patience_.store(
+      short_sleep ? std::min(kMostSpins, patience * 2) : std::max(kLeastSpins, patience / 2),
+      std::memory_order_relaxed);
 }
 
 void SpinBarrier::wait() noexcept {

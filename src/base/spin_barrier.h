@@ -15,7 +15,9 @@ inline void relax() noexcept {
 
 /// A number that threads wait for. They spin, since waits are meant to be below a microsecond, and
 /// sleep where spinning is in vain: on a busy machine who spins keeps others from what it waits
-/// for, and is put off by the scheduler for the time that it used.
+/// for, and is put off by the scheduler for the time that it used. How long they spin follows from
+/// how long they slept: longer after sleeps of less than kLongWait seconds, shorter after others,
+/// which tell that the other thread has lost its processor.
 class SpinningWord {
  public:
   explicit SpinningWord(unsigned value = 0) : value_(value) {}
@@ -34,7 +36,8 @@ class SpinningWord {
   alignas(64) std::atomic<unsigned> value_;
   alignas(64) std::atomic<int> sleeping_{0};
   std::atomic<int> patience_{kMostSpins};
-  static constexpr int kMostSpins = 10000, kLeastSpins = 100;
+  static constexpr int kMostSpins = 20000, kLeastSpins = 100;
+  static constexpr double kLongWait = 1e-3;
 };
 
 /// All workers meet here; the last to arrive lets the others go. Reusable at once.
