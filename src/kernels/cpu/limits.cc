@@ -41,7 +41,7 @@ double dot4_turns(int64_t turns) {
   alignas(64) uint8_t values[kSteps][kChains][64];
   std::memset(values, 3, sizeof values);
   I32 sums[kChains];
-  unroll<kChains>([&](auto i) { sums[i] = zero_int(); });
+  unroll<kChains>([&](auto i) { sums[i] = set(int32_t{i}); });  // equal ones would be one
   const I32 factor = set(int32_t{0x01ff02fe});
   for (int64_t turn = 0; turn < turns; ++turn)
     unroll<kSteps>([&](auto step) {

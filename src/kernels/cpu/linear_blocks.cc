@@ -107,15 +107,23 @@ void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
 }
 
 // M of the contract, in a pass of its own: the dots then have the registers for themselves.
-template <int R>
-HWY_INLINE void moments(const uint8_t* w, const ActivationGroup& g, int64_t blocks, float* y) {
-  F32 m[R];
-  for (int r = 0; r < R; ++r) m[r] = zero();
+template <int P, int R>
+HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t blocks,
+                        float* y) {
+  F32 m[P][R];
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) m[p][r] = zero();
   for (int64_t b = 0; b < blocks; ++b) {
-    const F32 min = load(reinterpret_cast<const float*>(w + b * kExpanded<true> + 576));
-    for (int r = 0; r < R; ++r) m[r] = fma(min, set(g.moment[b * R + r]), m[r]);
+    F32 min[P];
+    for (int p = 0; p < P; ++p)
+      min[p] = load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<true> + 576));
+    for (int r = 0; r < R; ++r) {
+      const F32 x = set(g.moment[b * R + r]);
+      for (int p = 0; p < P; ++p) m[p][r] = fma(min[p], x, m[p][r]);
+    }
   }
-  for (int r = 0; r < R; ++r) store(y + 16 * r, m[r]);
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, m[p][r]);
 }
 
 // P panels. With two of them D does not fit into the registers beside the sums; it lives in `d`.
@@ -148,9 +156,9 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
       }
     }
   }
+  if constexpr (kMin) moments<P, R>(panel, g, blocks, y);
   for (int p = 0; p < P; ++p) {
     float* out = y + p * R * 16;
-    if constexpr (kMin) moments<R>(panel[p], g, blocks, out);
     const auto vector = [&](int64_t b, auto j) {
       return load_int(panel[p] + b * kUnit + 64 * j());
     };
