@@ -101,6 +101,7 @@ struct Kernel {
   size_t (*work)(const Dispatch&, int64_t rows, int workers) = nullptr;
   /// Bytes of Worker::scratch; nullptr: none.
   size_t (*scratch)(const Dispatch&, int64_t rows, int workers) = nullptr;
+  int main_phase = 0;  ///< the one that does most of the work, for profiles
 };
 
 /// The share [begin, end) of `count` items, in units of `unit`, that falls to a worker.

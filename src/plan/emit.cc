@@ -179,8 +179,9 @@ class Emitter {
         step.dispatch.run = step.kernel.phases[phase];
         result.table.push_back(step.dispatch);
         const Node& node = graph_[step.node];
+        const auto index = static_cast<int>(phase);
         result.labels.push_back({info(node.op).name, step.kernel.name, detail(node), step.node,
-                                 static_cast<int>(phase)});
+                                 index, index == step.kernel.main_phase});
       }
     }
     for (NodeId root : roots_) result.roots.push_back(values_[index(root)]);

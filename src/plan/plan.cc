@@ -62,9 +62,7 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
                                                      : rows);
   };
   DispatchCost result;
-  const bool last_phase =
-      row + 1 == plan.table().size() || plan.labels()[row + 1].node != label.node;
-  if (!last_phase) return result;  // counted once, with the phase that does the main work
+  if (!label.main) return result;  // counted once
   const auto add = [&](const Operand& o) {
     if (!o) return;
     if (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) {

@@ -30,6 +30,7 @@ struct Label {
   std::string detail;  ///< weight or node name
   NodeId node = kNoNode;
   int phase = 0;
+  bool main = true;  ///< does most of the work of its node
 };
 
 /// Where the values of one run go to and come from. All of it must outlive the plan.

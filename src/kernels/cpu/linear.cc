@@ -331,6 +331,7 @@ Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice
   kernel.name = kernel_name(op, dispatch, choice, few, tiles != nullptr);
   kernel.phases =
       few ? (argmax ? phases.few_argmax : phases.few) : (argmax ? phases.many_argmax : phases.many);
+  kernel.main_phase = few ? 0 : 1;
   if (tiles != nullptr) {
     kernel.scratch = amx_scratch;
     kernel.work = argmax ? amx_work<true> : amx_work<false>;
