@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/cores.h"
-#include "base/random.h"
 #include "cli/cli.h"
 #include "cli/limits.h"
 #include "cli/output.h"
@@ -45,14 +44,11 @@ struct Row {
 class Bench {
  public:
   Bench(Model& model, const Settings& settings, int32_t most_sequences)
-      : model_(model), settings_(settings), runner_(model, {.sequences = most_sequences}) {
-    // Any tokens do, but always the same ones.
-    Random random(1);
-    const auto count = static_cast<size_t>(model.options().context + most_sequences);
-    while (tokens_.size() < count + 1)
-      tokens_.push_back(
-          static_cast<int32_t>(random.next() % static_cast<uint32_t>(model.config().vocab)));
-  }
+      : model_(model),
+        settings_(settings),
+        runner_(model, {.sequences = most_sequences}),
+        tokens_(
+            any_tokens(model, static_cast<size_t>(model.options().context) + most_sequences + 1)) {}
 
   /// A prompt, with `depth` tokens in the cache.
   Row prompt(int32_t depth) {

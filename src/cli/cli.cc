@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/random.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 
@@ -207,6 +208,14 @@ size_t peak_memory() {
     return static_cast<size_t>(std::strtoull(line.c_str() + 6, nullptr, 10)) * 1024;
   }
   return 0;
+}
+
+std::vector<int32_t> any_tokens(const Model& model, size_t count) {
+  Random random(1);
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens)
+    token = static_cast<int32_t>(random.next() % static_cast<uint32_t>(model.config().vocab));
+  return tokens;
 }
 
 std::string human_bytes(double bytes) {

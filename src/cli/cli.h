@@ -71,6 +71,10 @@ struct ModelArguments {
   Model load(LoadOptions options = {}) const;
 };
 
+/// `count` ids to measure with, random but always the same: a model works harder on them than on
+/// one id repeated.
+std::vector<int32_t> any_tokens(const Model& model, size_t count);
+
 /// Ids of "1,2,3". Throws CLI::ValidationError naming `flag`.
 std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag);
 

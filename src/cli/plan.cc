@@ -82,8 +82,10 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
 
 /// Medians over runs that alternate with the loops that find the limits.
 Profile profile(Session& session, Plan& plan, Model& model, const Settings& settings) {
-  const std::vector<int32_t> tokens(static_cast<size_t>(settings.rows), 1);
-  session.feed(tokens);  // fills the slots, which stay as they are: the plan can be run again
+  session.feed(any_tokens(
+      model,
+      static_cast<size_t>(
+          settings.rows)));  // fills the slots, which stay as they are: the plan can be run again
   LimitMeter meter(model.pool(), model.target(), plan);
   Progress bar("profile");
   std::vector<std::vector<double>> samples(plan.table().size());
@@ -264,10 +266,11 @@ void plan_verb(std::vector<std::string> arguments) {
   LoadOptions options;
   options.fuse = !unfused;
   options.context = std::max(settings.depth + settings.rows, 16);
+  options.chunk = std::max(settings.rows, options.chunk);
   Model model = flags.load(options);
   Session session(model);
-  if (settings.depth > 0)
-    session.feed(std::vector<int32_t>(static_cast<size_t>(settings.depth), 1));
+  const auto depth = static_cast<size_t>(settings.depth);
+  session.feed(any_tokens(model, depth));
   Plan& plan = session.plan(settings.rows);
   const Profile measured = settings.profile ? profile(session, plan, model, settings) : Profile();
   const auto rows = make_rows(
