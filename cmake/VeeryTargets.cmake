@@ -2,9 +2,15 @@
 set(VEERY_LAYERS "" CACHE INTERNAL "layers made so far, lowest first")
 
 set(VEERY_LIBS_base fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+set(VEERY_LIBS_dtype hwy::hwy)
 set(VEERY_LIBS_text PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 set(VEERY_LIBS_kernels hwy::hwy)
 set(VEERY_LIBS_cli CLI11::CLI11)
+
+# Vectors wider than the target's are passed among functions of one target only.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dtype/encode_lanes.cc PROPERTIES COMPILE_OPTIONS -Wno-psabi)
+endif()
 
 function(veery_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)

@@ -1,0 +1,168 @@
+// fit-inl.h: weighted least-squares search for scale, offset and codes of quantised blocks.
+#if defined(VEERY_DTYPE_FIT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_DTYPE_FIT_INL_H
+#undef VEERY_DTYPE_FIT_INL_H
+#else
+#define VEERY_DTYPE_FIT_INL_H
+#endif
+
+#include "dtype/code_range.h"
+#include "dtype/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE V nearest_code(V value, CodeRange range) {
+  return nearest(
+      most(least(value, all(static_cast<float>(range.high))), all(static_cast<float>(range.low))));
+}
+
+/// x is about scale * code + offset.
+struct Affine {
+  V scale, offset;
+};
+
+/// The nearest codes; all as near to 0 as the range allows where the scale is 0.
+template <int kSize>
+HWY_INLINE void quantize(const Blocks<kSize>& b, const Affine& map, CodeRange range, V* codes) {
+  const V inverse = reciprocal(map.scale);
+  for (int i = 0; i < kSize; ++i) codes[i] = nearest_code((b.x[i] - map.offset) * inverse, range);
+}
+
+/// The weighted squared error with the nearest codes.
+template <int kSize>
+HWY_INLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRange range) {
+  const V inverse = reciprocal(map.scale);
+  V sum = {};
+  for (int i = 0; i < kSize; ++i) {
+    const V code = nearest_code((b.x[i] - map.offset) * inverse, range);
+    const V error = map.scale * code + map.offset - b.x[i];
+    sum += b.w[i] * error * error;
+  }
+  return sum;
+}
+
+/// The scale of scale * code that minimises the weighted squared error of each block.
+template <int kSize>
+V fit_scale(const Blocks<kSize>& b, CodeRange range) {
+  V extreme = {};
+  for (int i = 0; i < kSize; ++i)
+    extreme = choose(magnitude(b.x[i]) > magnitude(extreme), b.x[i], extreme);
+  const V unit = reciprocal(extreme);
+  V best_scale = {}, best = {};
+  const auto consider = [&](V inverse) HWY_ATTR {
+    V qq = {}, xq = {};
+    for (int i = 0; i < kSize; ++i) {
+      const V code = nearest_code(b.x[i] * inverse, range);
+      const V weighted = b.w[i] * code;
+      qq += weighted * code;
+      xq += weighted * b.x[i];
+    }
+    const V scale = xq * reciprocal(qq);
+    const V gain = scale * xq;  // the squared error is sum(w x^2) - gain
+    const I better = gain > best;
+    best = choose(better, gain, best);
+    best_scale = choose(better, scale, best_scale);
+    return better;
+  };
+  // The extreme element gets the code `low`, or the code it would have with a smaller or larger
+  // scale. Few codes gain from cutting the extreme off, many from a finer choice near it.
+  const int levels = range.high - range.low + 1;
+  const float widest = levels <= 3 ? 4.0F : levels <= 8 ? 1.5F : levels <= 32 ? 1.3F : 1.1F;
+  const float narrowest = levels <= 8 ? 0.7F : levels <= 32 ? 0.85F : 0.95F;
+  const int steps = levels <= 8 ? 24 : levels <= 32 ? 14 : 12;
+  for (int sign = 1; sign >= (levels <= 32 ? -1 : 1); sign -= 2)
+    for (int k = 0; k <= steps; ++k) {
+      const float factor =
+          narrowest + (widest - narrowest) * static_cast<float>(k) / static_cast<float>(steps);
+      consider(unit * (static_cast<float>(sign * range.low) * factor));
+    }
+  for (int k = 0; k < 3 && any(consider(reciprocal(best_scale))); ++k) {
+  }
+  return best_scale;
+}
+
+/// The same for scale * code + offset, scale >= 0; unless `any_offset`, the offset is at most 0.
+/// Codes start at 0.
+template <int kSize>
+class AffineFit {
+ public:
+  AffineFit(const Blocks<kSize>& b, CodeRange range, bool any_offset)
+      : b_(b), range_(range), any_offset_(any_offset) {}
+
+  Affine run() {
+    V high = b_.x[0];
+    low_ = b_.x[0];
+    for (int i = 1; i < kSize; ++i) {
+      low_ = least(low_, b_.x[i]);
+      high = most(high, b_.x[i]);
+    }
+    if (!any_offset_) low_ = least(low_, V{});
+    for (int i = 0; i < kSize; ++i) {
+      weight_ += b_.w[i];
+      x_ += b_.w[i] * (b_.x[i] - low_);
+    }
+    const V width = high - low_;
+    best_ = {V{}, low_};
+    const I flat = (width < 1e-7F * most(magnitude(low_), magnitude(high))) | (width < 1e-20F);
+    const V per_width = reciprocal(choose(flat, V{}, width));
+    // As if there were up to 40 % more codes or fewer, from the edge and around the middle.
+    constexpr int kSteps = 11;
+    const auto codes = static_cast<float>(range_.high);
+    for (int k = 0; k <= kSteps; ++k) {
+      const float factor = 0.8F + 0.6F * static_cast<float>(k) / kSteps;
+      const V inverse = per_width * (codes * factor);
+      V centred = low_ + width * (0.5F - 0.5F / factor);
+      if (!any_offset_) centred = least(centred, V{});
+      consider(inverse, centred);
+      consider(inverse, low_);
+    }
+    for (int k = 0; k < 4 && any(consider(reciprocal(best_.scale), best_.offset)); ++k) {
+    }
+    return best_;
+  }
+
+ private:
+  // Least squares for the codes that are nearest under (x - offset) * inverse. Values count from
+  // the lowest, so that little cancels.
+  HWY_INLINE I consider(V inverse, V offset) {
+    V q = {}, qq = {}, xq = {};
+    for (int i = 0; i < kSize; ++i) {
+      const V code = nearest_code((b_.x[i] - offset) * inverse, range_);
+      const V weighted = b_.w[i] * code;
+      q += weighted;
+      qq += weighted * code;
+      xq += weighted * (b_.x[i] - low_);
+    }
+    const V divisor = reciprocal(weight_ * qq - q * q);
+    V scale = (weight_ * xq - x_ * q) * divisor;
+    V lift = (qq * x_ - q * xq) * divisor;
+    V gain = scale * xq + lift * x_;
+    if (!any_offset_) {
+      // With the offset at 0 the error is that of scale * code alone.
+      const V all_xq = xq + low_ * q;
+      const V alone = all_xq * reciprocal(qq);
+      const I above = (lift + low_ > 0.0F) | (scale <= 0.0F);
+      scale = choose(above, alone, scale);
+      gain = choose(above, alone * all_xq - low_ * (2.0F * x_ + low_ * weight_), gain);
+      lift = choose(above, -low_, lift);
+    }
+    const I better = (scale > 0.0F) & (inverse > 0.0F) & ((gain > gain_) | (best_.scale <= 0.0F));
+    gain_ = choose(better, gain, gain_);
+    best_.scale = choose(better, scale, best_.scale);
+    best_.offset = choose(better, lift + low_, best_.offset);
+    return better;
+  }
+
+  const Blocks<kSize>& b_;
+  const CodeRange range_;
+  const bool any_offset_;
+  V low_ = {}, weight_ = {}, x_ = {}, gain_ = {};
+  Affine best_ = {};
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+#endif

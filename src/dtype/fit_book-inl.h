@@ -1,0 +1,214 @@
+// fit_book-inl.h: weighted least-squares search for blocks whose codes stand for the values of a
+// book.
+#if defined(VEERY_DTYPE_FIT_BOOK_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_DTYPE_FIT_BOOK_INL_H
+#undef VEERY_DTYPE_FIT_BOOK_INL_H
+#else
+#define VEERY_DTYPE_FIT_BOOK_INL_H
+#endif
+
+#include "dtype/code_range.h"
+#include "dtype/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+struct CodedValue {
+  V code, value;
+};
+
+/// The value of the book that is nearest, and its place.
+HWY_INLINE CodedValue nearest_in(const Book& book, V x) {
+  V code = {};
+  V value = all(book[0]);
+  for (size_t k = 1; k < book.size(); ++k) {
+    const I above = x > all(0.5F * (book[k - 1] + book[k]));
+    code = choose(above, all(static_cast<float>(k)), code);
+    value = choose(above, all(book[k]), value);
+  }
+  return {code, value};
+}
+
+struct BookSums {
+  V qq, xq;
+  /// The squared error under `scale`, less the sum of w x^2.
+  HWY_INLINE V excess(V scale) const { return scale * (scale * qq - 2.0F * xq); }
+};
+
+template <int kSize>
+HWY_INLINE BookSums book_sums(const Blocks<kSize>& b, const Book& book, V inverse) {
+  BookSums s = {};
+  for (int i = 0; i < kSize; ++i) {
+    const V value = nearest_in(book, b.x[i] * inverse).value;
+    const V weighted = b.w[i] * value;
+    s.qq += weighted * value;
+    s.xq += weighted * b.x[i];
+  }
+  return s;
+}
+
+/// Those of 0 where the scale is 0.
+template <int kSize>
+HWY_INLINE void quantize_to_book(const Blocks<kSize>& b, const Book& book, V scale, V* codes) {
+  const V inverse = reciprocal(scale);
+  for (int i = 0; i < kSize; ++i) codes[i] = nearest_in(book, b.x[i] * inverse).code;
+}
+
+/// The scale of scale * book[code] that minimises the weighted squared error of each block.
+template <int kSize>
+V fit_book_scale(const Blocks<kSize>& b, const Book& book) {
+  V extreme = {};
+  for (int i = 0; i < kSize; ++i)
+    extreme = choose(magnitude(b.x[i]) > magnitude(extreme), b.x[i], extreme);
+  const V unit = reciprocal(extreme);
+  V best_scale = {}, best = {};
+  const auto consider = [&](V inverse) HWY_ATTR {
+    const BookSums s = book_sums(b, book, inverse);
+    const V scale = s.xq * reciprocal(s.qq);
+    const V gain = scale * s.xq;  // the squared error is sum(w x^2) - gain
+    const I better = gain > best;
+    best = choose(better, gain, best);
+    best_scale = choose(better, scale, best_scale);
+    return better;
+  };
+  // The extreme element goes near either end of the book.
+  constexpr int kSteps = 12;
+  for (const float end : {book.front(), book.back()})
+    for (int k = 0; k <= kSteps; ++k)
+      consider(unit * (end * (0.8F + 0.5F * static_cast<float>(k) / kSteps)));
+  for (int k = 0; k < 4 && any(consider(reciprocal(best_scale))); ++k) {
+  }
+  return best_scale;
+}
+
+/// d, 8 scales of -32 to 31 and codes of two blocks of 256 at a time; a lane is 32 elements.
+/// Infinite where d does not fit f16.
+class BookFit {
+ public:
+  static constexpr int kGroup = 8;
+
+  BookFit(const Blocks<32>& b, const Book& book) : b_(b), book_(book) {}
+
+  void run(SuperBlock* out) {
+    start();
+    V error = total(d_, scale_);
+    for (int round = 0; round < 3; ++round) {
+      const V scale = improved_scales();
+      const BookSums s = book_sums(b_, book_, reciprocal(d_ * scale));
+      const V d = rounded_to_half(sum_over(scale * s.xq, kGroup) *
+                                  reciprocal(sum_over(scale * scale * s.qq, kGroup)));
+      const V found = total(d, scale);
+      const I better = found < error;
+      if (!any(better)) break;
+      error = choose(better, found, error);
+      d_ = choose(better, d, d_);
+      scale_ = choose(better, scale, scale_);
+    }
+    write(out);
+  }
+
+ private:
+  static constexpr float kLeast = -32, kMost = 31;
+
+  HWY_INLINE V excess(V scale) const {
+    return book_sums(b_, book_, reciprocal(scale)).excess(scale);
+  }
+  V total(V d, V scale) const { return sum_over(excess(d * scale), kGroup); }
+
+  // Each sub-block alone; the largest scale is the least integer, which reaches further.
+  void start() {
+    const V fits = choose(b_.largest() < all(1e-15F), V{}, fit_book_scale(b_, book_));
+    float scales[kLanes], d[kLanes];
+    store(fits, scales);
+    for (int begin = 0; begin < kLanes; begin += kGroup) {
+      float extreme = 0;
+      for (int j = begin; j < begin + kGroup; ++j)
+        if (std::fabs(scales[j]) > std::fabs(extreme)) extreme = scales[j];
+      for (int j = begin; j < begin + kGroup; ++j) d[j] = extreme / kLeast;
+    }
+    d_ = rounded_to_half(load(d));
+    scale_ = nearest(most(least(fits * reciprocal(d_), all(kMost)), all(kLeast)));
+  }
+  V improved_scales() const {
+    V best_scale = scale_;
+    V best = excess(d_ * scale_);
+    for (const float step : {-1.0F, 1.0F}) {
+      const V trial = most(least(scale_ + step, all(kMost)), all(kLeast));
+      const V error = excess(d_ * trial);
+      const I better = error < best;
+      best = choose(better, error, best);
+      best_scale = choose(better, trial, best_scale);
+    }
+    return best_scale;
+  }
+  void write(SuperBlock* out) const {
+    V codes[32];
+    quantize_to_book(b_, book_, d_ * scale_, codes);
+    int8_t lanes[kLanes * 32];
+    write_codes<32>(codes, lanes);
+    float d[kLanes], scale[kLanes];
+    store(d_, d);
+    store(scale_, scale);
+    for (int k = 0; k < kLanes / kGroup; ++k) {
+      out[k].d = d[k * kGroup];
+      for (int j = 0; j < kGroup; ++j) out[k].scales[j] = static_cast<int>(scale[k * kGroup + j]);
+      std::memcpy(out[k].codes, lanes + k * 256, 256);
+    }
+  }
+
+  const Blocks<32>& b_;
+  const Book& book_;
+  V d_ = {}, scale_ = {};
+};
+
+/// Codes of FP4 (e2m1) whose doubled values are scaled by `half`, and the weighted squared error.
+template <int kSize>
+HWY_INLINE V nearest_fp4(const Blocks<kSize>& b, V half, V* codes) {
+  constexpr float kValues[] = {0, 1, 2, 3, 4, 6, 8, 12};
+  const V inverse = reciprocal(half);
+  V error = {};
+  for (int i = 0; i < kSize; ++i) {
+    const V x = magnitude(b.x[i]) * inverse;
+    V code = {}, value = {};
+    for (int k = 1; k < 8; ++k) {
+      const I above = x > all(0.5F * (kValues[k - 1] + kValues[k]));
+      code = choose(above, all(static_cast<float>(k)), code);
+      value = choose(above, all(kValues[k]), value);
+    }
+    const V left = magnitude(b.x[i]) - half * value;
+    error += b.w[i] * left * left;
+    codes[i] = choose((b.x[i] < 0.0F) & (code > 0.0F), code + 8.0F, code);
+  }
+  return error;
+}
+
+/// Of `count` scales (steps of them from `first`, in the encoding that `half_of` decodes), the one
+/// with the least error.
+template <int kSize, typename HalfOf>
+void fit_fp4(const Blocks<kSize>& b, const int* first, int count, HalfOf half_of, uint8_t* scales,
+             int8_t* codes) {
+  V best = all(3e38F);
+  V kept[kSize] = {};
+  float chosen[kLanes] = {};
+  for (int step = 0; step < count; ++step) {
+    float half[kLanes], found[kLanes], so_far[kLanes];
+    for (int j = 0; j < kLanes; ++j) half[j] = half_of(first[j] + step);
+    V trial[kSize];
+    const V error = nearest_fp4(b, load(half), trial);
+    const I better = error < best;
+    store(error, found);
+    store(best, so_far);
+    for (int j = 0; j < kLanes; ++j)
+      if (found[j] < so_far[j]) chosen[j] = static_cast<float>(first[j] + step);
+    best = choose(better, error, best);
+    for (int i = 0; i < kSize; ++i) kept[i] = choose(better, trial[i], kept[i]);
+  }
+  for (int j = 0; j < kLanes; ++j) scales[j] = static_cast<uint8_t>(chosen[j]);
+  write_codes<kSize>(kept, codes);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+#endif
