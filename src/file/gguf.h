@@ -3,8 +3,10 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "file/model_file.h"
+#include "file/pending_file.h"
 
 namespace veery {
 
@@ -17,11 +19,29 @@ ModelFile open_gguf(const std::string& path);
 /// stands for the path in messages.
 ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name);
 
-/// Writes version 3 to a temporary name beside `path`, then renames. Tensors are aligned to
+/// Writes version 3 a tensor at a time, to a temporary name beside `path`. Tensors are aligned to
 /// general.alignment, 32 if it is not set. Integers take the narrowest of u32, i32, i64 (u64
 /// stays), arrays of them i32, u32 or i64, floats f32 where that is exact: reading the file gives
-/// the same values again. Throws kInput if a tensor's bytes do not fit its shape, kIo (a full disk
-/// included); leaves no partial file.
+/// the same values again. Throws kIo (a full disk included); without commit() nothing is left.
+class GgufWriter {
+ public:
+  /// Writes what stands before the data. Of `tensors`, names, types and shapes are looked at.
+  /// Throws kInput naming a tensor that the format cannot hold.
+  GgufWriter(const std::string& path, const Metadata& metadata,
+             std::span<const TensorView> tensors);
+  /// The next bytes of the data: tensors in the order given, each in one piece or several.
+  void write(std::span<const std::byte> bytes);
+  /// Gives the file its name, once all bytes are there.
+  void commit();
+
+ private:
+  PendingFile file_;
+  uint64_t alignment_;
+  std::vector<size_t> left_;  ///< bytes of each tensor that are to come
+  size_t tensor_ = 0;
+};
+
+/// The same with all data at hand: throws kInput also if a tensor's bytes do not fit its shape.
 void write_gguf(const std::string& path, const Metadata& metadata,
                 std::span<const TensorView> tensors);
 

@@ -132,11 +132,6 @@ void check(const TensorView& tensor) {
     throw Error(ErrorKind::kInput,
                 "write GGUF: tensor '{}' has rows of {} elements, expected a multiple of {} for {}",
                 tensor.name, tensor.shape.back(), type.block, type.name);
-  const size_t expected = byte_size(tensor.dtype, tensor.elements());
-  if (tensor.data.size() != expected)
-    throw Error(ErrorKind::kInput,
-                "write GGUF: tensor '{}' has {} bytes, expected {} for its shape", tensor.name,
-                tensor.data.size(), expected);
 }
 
 std::string make_header(const Metadata& metadata, std::span<const TensorView> tensors,
@@ -164,24 +159,51 @@ std::string make_header(const Metadata& metadata, std::span<const TensorView> te
     for (size_t i = tensor.shape.size(); i > 0; --i) out.number(tensor.shape[i - 1]);
     out.number(info(tensor.dtype).ggml);
     out.number(offset);
-    offset = round_up(offset + tensor.data.size(), alignment);
+    offset = round_up(offset + tensor.bytes(), alignment);
   }
   return out.bytes();
 }
 
 }  // namespace
 
+GgufWriter::GgufWriter(const std::string& path, const Metadata& metadata,
+                       std::span<const TensorView> tensors)
+    : file_(path), alignment_(gguf::alignment_of(metadata, path)) {
+  const std::string header = make_header(metadata, tensors, alignment_);
+  file_.write(header.data(), header.size());
+  file_.pad(alignment_);
+  for (const TensorView& tensor : tensors) left_.push_back(tensor.bytes());
+}
+
+void GgufWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    VEERY_CHECK(tensor_ < left_.size());
+    const size_t size = std::min(bytes.size(), left_[tensor_]);
+    file_.write(bytes.data(), size);
+    bytes = bytes.subspan(size);
+    left_[tensor_] -= size;
+    if (left_[tensor_] > 0) continue;
+    file_.pad(alignment_);
+    ++tensor_;
+  }
+}
+
+void GgufWriter::commit() {
+  VEERY_CHECK(tensor_ == left_.size());
+  file_.commit();
+}
+
 void write_gguf(const std::string& path, const Metadata& metadata,
                 std::span<const TensorView> tensors) {
-  const uint64_t alignment = gguf::alignment_of(metadata, path);
-  const std::string header = make_header(metadata, tensors, alignment);
-  PendingFile file(path);
-  file.write(header.data(), header.size());
   for (const TensorView& tensor : tensors) {
-    file.pad(alignment);
-    file.write(tensor.data.data(), tensor.data.size());
+    check(tensor);
+    if (tensor.data.size() != tensor.bytes())
+      throw Error(ErrorKind::kInput,
+                  "write GGUF: tensor '{}' has {} bytes, expected {} for its shape", tensor.name,
+                  tensor.data.size(), tensor.bytes());
   }
-  file.pad(alignment);
+  GgufWriter file(path, metadata, tensors);
+  for (const TensorView& tensor : tensors) file.write(tensor.data);
   file.commit();
 }
 
