@@ -30,6 +30,7 @@ void logits_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);
 void bench_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
+void quantize_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
 
 /// The command line of one verb, in the look that all share. `example`: lines below the options.

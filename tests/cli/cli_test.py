@@ -23,7 +23,7 @@ TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}"
     "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 )
-VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "show"]
+VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "quantize", "show"]
 
 
 class CliTest(unittest.TestCase):
@@ -459,6 +459,38 @@ class Measures(CliTest):
         text = self.veery("show", self.model).stdout.decode()
         for part in ["llama", "20 f32", "cache", "256 <s> (added)", "258 items", "chat template"]:
             self.assertIn(part, text)
+
+
+class Quantize(CliTest):
+    def test_writes_a_smaller_model_that_runs(self):
+        out = self.folder / "q8.gguf"
+        answer = self.json("quantize", self.model, out, "Q8_0", "--tensor-type", "attn_q=q4_0", "-t", 2)
+        self.assertLess(answer["after"], answer["before"])
+        types = {tensor["name"]: tensor["to"] for tensor in answer["tensors"]}
+        self.assertEqual(types["blk.0.attn_q.weight"], "q4_0")
+        self.assertEqual(types["blk.0.attn_k.weight"], "q8_0")
+        self.assertEqual(types["blk.0.ffn_down.weight"], "f16")  # rows of 48
+        self.veery("run", out, "-p", "abc", "-n", 3)
+        out.unlink()
+
+    def test_dry_run_prints_what_would_be_and_writes_nothing(self):
+        before = sorted(self.folder.iterdir())
+        text = self.veery("quantize", self.model, "Q4_K_M", "--dry-run").stdout.decode()
+        for part in ["blk.1.ffn_up.weight", "q5_0", "rows do not fit q4_K", "bits a weight"]:
+            self.assertIn(part, text)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_faults(self):
+        out = self.folder / "out.gguf"
+        self.assertIn("IN OUT TYPE", self.error("quantize", self.model, "Q4_0", status=2))
+        self.assertIn("REGEX=TYPE", self.error("quantize", self.model, out, "Q4_0", "--tensor-type", "x", status=2))
+        self.assertIn("Q4_K_M", self.error("quantize", self.model, out, "Q9"))
+        self.assertIn("is the file that is read", self.error("quantize", self.model, self.model, "Q8_0"))
+        self.assertIn("no importance matrix",
+                      self.error("quantize", self.model, out, "Q8_0", "--imatrix", self.model))  # fmt: skip
+        self.assertIn("expected a GGUF file", self.error("quantize", self.folder, out, "Q8_0"))
+        self.assertIn("cannot be created", self.error("quantize", self.model, "/nowhere/out.gguf", "Q8_0"))
+        self.assertFalse(out.exists())
 
 
 class SystemCalls(CliTest):

@@ -1,0 +1,196 @@
+// quantize.cc: `veery quantize`.
+#include "model/quantize.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "file/folder.h"
+#include "file/gguf.h"
+
+namespace veery::cli {
+namespace {
+
+DType parse_type(const std::string& name, const std::string& flag) {
+  const auto type = dtype_from_name(name);
+  if (!type || !info(*type).encodable)
+    throw CLI::ValidationError(flag, fmt::format("'{}' is no type to quantise to", name));
+  return *type;
+}
+
+std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
+  std::vector<TensorRule> rules;
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0)
+      throw CLI::ValidationError("--tensor-type",
+                                 fmt::format("'{}' is not of the form REGEX=TYPE", text));
+    rules.push_back({text.substr(0, equals), parse_type(text.substr(equals + 1), "--tensor-type")});
+  }
+  return rules;
+}
+
+ModelFile open_input(const std::string& path) {
+  if (is_folder(path))
+    throw Error(ErrorKind::kUnsupported, "{} is a folder, expected a GGUF file", path);
+  return open_gguf(path);
+}
+
+struct Sizes {
+  size_t before = 0, after = 0;
+  int64_t elements = 0;
+  size_t smaller_blocks = 0;  // tensors whose rows did not fit
+};
+
+Sizes sizes_of(const ModelFile& file, const std::vector<TensorPlan>& plans) {
+  Sizes sizes;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    sizes.before += file.tensors[i].bytes();
+    sizes.after += planned_bytes(file.tensors[i], plans[i]);
+    sizes.elements += file.tensors[i].elements();
+    sizes.smaller_blocks += plans[i].wanted ? 1 : 0;
+  }
+  return sizes;
+}
+
+std::string shape_text(const TensorView& tensor) {
+  return fmt::format("{}", fmt::join(tensor.shape, " x "));
+}
+
+void print_table(const ModelFile& file, const std::vector<TensorPlan>& plans) {
+  Output& out = standard_output();
+  out.line(fmt::format("{:40} {:>18} {:>8} {:>8} {:>10} {:>10}", "tensor", "shape", "from", "to",
+                       "before", "after"));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    const std::string note =
+        plans[i].wanted ? fmt::format("  (rows do not fit {})", info(*plans[i].wanted).name) : "";
+    out.line(fmt::format("{:40} {:>18} {:>8} {:>8} {:>10} {:>10}{}", escaped(tensor.name),
+                         shape_text(tensor), info(tensor.dtype).name, info(plans[i].type).name,
+                         human_bytes(static_cast<double>(tensor.bytes())),
+                         human_bytes(static_cast<double>(planned_bytes(tensor, plans[i]))), note));
+  }
+}
+
+Json to_json(const ModelFile& file, const std::vector<TensorPlan>& plans) {
+  Json list = Json::array();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    list.push_back({{"name", tensor.name},
+                    {"shape", tensor.shape},
+                    {"from", info(tensor.dtype).name},
+                    {"to", info(plans[i].type).name},
+                    {"bytes", planned_bytes(tensor, plans[i])}});
+    if (plans[i].wanted) list.back()["wanted"] = info(*plans[i].wanted).name;
+  }
+  return list;
+}
+
+std::string summary(const Sizes& sizes) {
+  std::string text =
+      fmt::format("{} -> {} ({:.2f} bits a weight)", human_bytes(static_cast<double>(sizes.before)),
+                  human_bytes(static_cast<double>(sizes.after)),
+                  8.0 * static_cast<double>(sizes.after) / static_cast<double>(sizes.elements));
+  if (sizes.smaller_blocks > 0)
+    text += fmt::format(
+        "; {} tensors have rows that do not fit their type's blocks and got a larger one",
+        sizes.smaller_blocks);
+  return text;
+}
+
+struct Flags {
+  std::string in, out, type;
+  std::string imatrix, output, embedding;
+  std::vector<std::string> rules;
+  bool pure = false, dry = false, requantize = false;
+  ModelArguments common;
+};
+
+void read_flags(Flags& flags, std::vector<std::string> arguments) {
+  std::string types;
+  for (const Mixture& mixture : mixtures())
+    types += fmt::format("\n  {:10} {}", mixture.name, mixture.summary);
+  Arguments app("quantize", "Writes a model as GGUF with smaller weights. TYPE is one of" + types,
+                "  veery quantize model-f16.gguf model-q4.gguf Q4_K_M --imatrix imatrix.gguf\n"
+                "  veery quantize model-f16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_K'");
+  app.add_option("IN", flags.in, "The GGUF file to read")->type_name("")->required();
+  app.add_option("OUT", flags.out, "The file to write; may be left out with --dry-run")
+      ->type_name("")
+      ->required();
+  app.add_option("TYPE", flags.type, "The type or mixture")->type_name("");
+  app.add_option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)")
+      ->type_name("FILE");
+  app.add_option("--tensor-type", flags.rules,
+                 "A type for tensors whose names match; the first match counts")
+      ->type_name("REGEX=TYPE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--output-tensor-type", flags.output, "The type of the output head")
+      ->type_name("TYPE");
+  app.add_option("--token-embedding-type", flags.embedding, "The type of the token embedding")
+      ->type_name("TYPE");
+  app.add_flag("--pure", flags.pure, "One type for all tensors");
+  app.add_flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
+  app.add_flag("--dry-run", flags.dry, "Only print what each tensor would become");
+  flags.common.add_threads(app);
+  flags.common.add_json(app, "Print one JSON object: bytes before and after, tensors");
+  app.read(std::move(arguments));
+  if (!flags.type.empty()) return;
+  if (!flags.dry) throw CLI::ParseError("found two names, expected IN OUT TYPE", 2);
+  flags.type = std::exchange(flags.out, "");
+}
+
+void write(const Flags& flags, const ModelFile& file, const std::vector<TensorPlan>& plans,
+           const Mixture& mixture, const ImportanceMatrix* importance) {
+  std::error_code code;
+  if (std::filesystem::equivalent(flags.in, flags.out, code))
+    throw Error(ErrorKind::kInput, "{} is the file that is read", flags.out);
+  ThreadPool pool(flags.common.threads);
+  Progress bar("quantising");
+  QuantizeOptions options;
+  options.importance = importance;
+  options.requantize = flags.requantize;
+  options.progress = [&](size_t done, size_t all, const std::string& name) {
+    bar.show(static_cast<double>(done), static_cast<double>(all), name);
+  };
+  write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),
+                  flags.out, pool, options);
+}
+
+}  // namespace
+
+void quantize_verb(std::vector<std::string> arguments) {
+  Flags flags;
+  read_flags(flags, std::move(arguments));
+  MixtureOptions options;
+  options.pure = flags.pure;
+  options.importance = !flags.imatrix.empty();
+  options.rules = parse_rules(flags.rules);
+  if (!flags.output.empty()) options.output = parse_type(flags.output, "--output-tensor-type");
+  if (!flags.embedding.empty())
+    options.embedding = parse_type(flags.embedding, "--token-embedding-type");
+  const double start = seconds_now();
+  const Mixture& mixture = find_mixture(flags.type);
+  std::optional<ImportanceMatrix> importance;
+  if (options.importance) importance = read_imatrix(flags.imatrix);
+  const ModelFile file = open_input(flags.in);
+  const std::vector<TensorPlan> plans = plan_types(file, mixture, options);
+  if (!flags.dry) write(flags, file, plans, mixture, importance ? &*importance : nullptr);
+  const Sizes sizes = sizes_of(file, plans);
+  const double seconds = seconds_now() - start;
+  if (flags.common.json) {
+    standard_output().json({{"before", sizes.before},
+                            {"after", sizes.after},
+                            {"seconds", seconds},
+                            {"tensors", to_json(file, plans)}});
+    return;
+  }
+  if (flags.dry) print_table(file, plans);
+  standard_output().line(summary(sizes) + (flags.dry ? "" : fmt::format(" in {:.2f} s", seconds)));
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,49 @@
+// mixture.h: which type each tensor of a model gets when it is quantised.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "file/model_file.h"
+
+namespace veery {
+
+/// A mixture of types by the name that people know ("Q4_K_M"), or one type for all ("F16").
+struct Mixture {
+  std::string_view name;
+  DType type;         ///< of what no rule raises
+  int64_t file_type;  ///< general.file_type
+  std::string_view summary;
+};
+const std::vector<Mixture>& mixtures();
+/// Case is ignored; Q3_K, Q4_K and Q5_K are their M mixtures. Throws kInput naming those there are.
+const Mixture& find_mixture(std::string_view name);
+
+/// A type for the tensors whose names a regular expression (PCRE) finds a match in.
+struct TensorRule {
+  std::string pattern;
+  DType type;
+};
+
+struct MixtureOptions {
+  bool pure = false;        ///< no tensor is raised
+  bool importance = false;  ///< there is an importance matrix
+  std::optional<DType> output, embedding;
+  std::vector<TensorRule> rules;  ///< the first that matches counts
+};
+
+/// What a tensor becomes.
+struct TensorPlan {
+  DType type = DType::kF32;
+  /// The type that was due, where rows of the tensor do not fit its blocks.
+  std::optional<DType> wanted;
+};
+
+/// Of each tensor of `file` (names and metadata of GGUF). Tensors that are never quantised keep
+/// their types. Throws kFormat naming a pattern that is none, kUnsupported for types that floats
+/// are not encoded to.
+std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture,
+                                   const MixtureOptions& options);
+
+}  // namespace veery

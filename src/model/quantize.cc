@@ -1,0 +1,178 @@
+#include "model/quantize.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "dtype/dtype.h"
+#include "file/gguf.h"
+#include "file/printable.h"
+
+namespace veery {
+namespace {
+
+constexpr int64_t kQuantizationVersion = 2;  // of block formats, as GGUF counts them
+constexpr size_t kSliceBytes = size_t{32} << 20;
+constexpr int64_t kPieceElements = 32 << 10;  // decoded and encoded while they are in the cache
+constexpr int64_t kRowsTogether = 16;         // encoders take blocks 16 at a time
+
+int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.shape.back(); }
+
+/// One tensor on its way from one type to another.
+class Conversion {
+ public:
+  Conversion(const ModelFile& file, const TensorView& tensor, const TensorPlan& plan,
+             const QuantizeOptions& options)
+      : tensor_(tensor),
+        type_(plan.type),
+        columns_(tensor.shape.back()),
+        in_row_(byte_size(tensor.dtype, columns_)),
+        out_row_(byte_size(plan.type, columns_)) {
+    if (type_ != tensor.dtype && info(tensor.dtype).quantized && !options.requantize)
+      throw Error(ErrorKind::kInput,
+                  "{}: tensor {} is {} already; quantising again loses more than from floats "
+                  "(--allow-requantize does it)",
+                  file.path, printable(tensor.name), info(tensor.dtype).name);
+    if (options.importance != nullptr && info(type_).quantized) find_importance(options);
+  }
+
+  size_t out_row() const { return out_row_; }
+
+  /// The rows [first, last) in the new type.
+  void rows(int64_t first, int64_t last, ThreadPool& pool, std::byte* out) const {
+    const int64_t piece =
+        std::max<int64_t>(1, kPieceElements / columns_ / kRowsTogether) * kRowsTogether;
+    pool.parallel_for(last - first, piece, [&](int64_t begin, int64_t end) {
+      convert(first + begin, first + end, out + static_cast<size_t>(begin) * out_row_);
+    });
+  }
+
+ private:
+  void find_importance(const QuantizeOptions& options) {
+    const auto found = options.importance->values.find(tensor_.name);
+    if (found == options.importance->values.end()) return;
+    importance_ = found->second;
+    const auto experts =
+        static_cast<size_t>(tensor_.shape.size() > 2 ? tensor_.shape[0] : int64_t{1});
+    const auto columns = static_cast<size_t>(columns_);
+    if (importance_.size() != columns && importance_.size() != columns * experts)
+      throw Error(ErrorKind::kInput,
+                  "tensor {} has {} columns and {} experts, its importances {} values",
+                  printable(tensor_.name), columns, experts, importance_.size());
+    importance_rows_ = rows_of(tensor_) / static_cast<int64_t>(importance_.size() / columns);
+  }
+
+  // Importances of all the rows from `first` on that share them, up to `last`.
+  std::span<const float> importance_at(int64_t first, int64_t& last) const {
+    if (importance_.empty()) return {};
+    const int64_t expert = first / importance_rows_;
+    last = std::min(last, (expert + 1) * importance_rows_);
+    return importance_.subspan(static_cast<size_t>(expert * columns_),
+                               static_cast<size_t>(columns_));
+  }
+
+  void convert(int64_t first, int64_t last, std::byte* out) const {
+    std::vector<std::byte> read;
+    std::span<const std::byte> in;
+    const auto size = static_cast<size_t>(last - first) * in_row_;
+    if (tensor_.source) {
+      read.resize(size);
+      tensor_.source->read(first, last, read.data());
+      in = read;
+    } else {
+      in = tensor_.data.subspan(static_cast<size_t>(first) * in_row_, size);
+    }
+    if (type_ == tensor_.dtype) {
+      std::ranges::copy(in, out);
+      return;
+    }
+    std::vector<float> values(static_cast<size_t>((last - first) * columns_));
+    decode(tensor_.dtype, in, values);
+    for (int64_t row = first; row < last;) {
+      int64_t end = last;
+      const std::span<const float> importance = importance_at(row, end);
+      encode_rows(
+          row,
+          std::span<const float>(values).subspan(static_cast<size_t>((row - first) * columns_),
+                                                 static_cast<size_t>((end - row) * columns_)),
+          importance, out + static_cast<size_t>(row - first) * out_row_);
+      row = end;
+    }
+  }
+
+  void encode_rows(int64_t row, std::span<const float> values, std::span<const float> importance,
+                   std::byte* out) const {
+    try {
+      encode(type_, values, {out, byte_size(type_, static_cast<int64_t>(values.size()))},
+             importance);
+    } catch (const Error& error) {
+      throw Error(error.kind(), "tensor {}, from row {} on: {}", printable(tensor_.name), row,
+                  error.what());
+    }
+  }
+
+  const TensorView& tensor_;
+  DType type_;
+  int64_t columns_;
+  size_t in_row_, out_row_;
+  std::span<const float> importance_;  // of each column, for one expert after the other
+  int64_t importance_rows_ = 1;        // rows that share importances
+};
+
+}  // namespace
+
+Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
+                            const ImportanceMatrix* importance,
+                            const std::string& importance_file) {
+  Metadata metadata;
+  for (const auto& [key, value] : file.metadata.all())
+    if (!key.starts_with("split.")) metadata.set(key, value);
+  metadata.set("general.file_type", mixture.file_type);
+  metadata.set("general.quantization_version", kQuantizationVersion);
+  if (importance == nullptr) return metadata;
+  metadata.set("quantize.imatrix.file", importance_file);
+  if (!importance->datasets.empty())
+    metadata.set("quantize.imatrix.dataset", importance->datasets.front());
+  metadata.set("quantize.imatrix.entries_count", static_cast<int64_t>(importance->values.size()));
+  metadata.set("quantize.imatrix.chunks_count", importance->chunks);
+  return metadata;
+}
+
+size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan) {
+  return byte_size(plan.type, tensor.elements());
+}
+
+void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
+                     const Metadata& metadata, const std::string& path, ThreadPool& pool,
+                     const QuantizeOptions& options) {
+  VEERY_CHECK(plans.size() == file.tensors.size());
+  std::vector<TensorView> views;
+  std::vector<Conversion> conversions;
+  size_t total = 0;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    conversions.emplace_back(file, tensor, plans[i], options);
+    views.push_back({.name = tensor.name, .dtype = plans[i].type, .shape = tensor.shape});
+    total += planned_bytes(tensor, plans[i]);
+  }
+  GgufWriter writer(path, metadata, views);
+  std::vector<std::byte> slice;
+  size_t done = 0;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const size_t row_bytes = conversions[i].out_row();
+    const int64_t rows = rows_of(file.tensors[i]);
+    const auto together = static_cast<int64_t>(std::max<size_t>(1, kSliceBytes / row_bytes));
+    for (int64_t first = 0; first < rows; first += together) {
+      const int64_t last = std::min(rows, first + together);
+      slice.resize(static_cast<size_t>(last - first) * row_bytes);
+      conversions[i].rows(first, last, pool, slice.data());
+      writer.write(slice);
+      done += slice.size();
+      if (options.progress) options.progress(done, total, file.tensors[i].name);
+    }
+    file.release(file.tensors[i]);
+  }
+  writer.commit();
+}
+
+}  // namespace veery

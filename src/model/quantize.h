@@ -1,0 +1,36 @@
+// quantize.h: a model's tensors in other types, written as GGUF.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "file/imatrix.h"
+#include "model/mixture.h"
+
+namespace veery {
+
+/// What the file will say of itself: the metadata of `file` with general.file_type and where the
+/// importances came from, without the numbers of a split file.
+Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
+                            const ImportanceMatrix* importance, const std::string& importance_file);
+
+/// Bytes of a tensor after `plan`.
+size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan);
+
+struct QuantizeOptions {
+  const ImportanceMatrix* importance = nullptr;
+  bool requantize = false;  ///< tensors that are quantised already may be quantised again
+  /// Told after each piece: bytes written, bytes in all, the tensor.
+  std::function<void(size_t, size_t, const std::string&)> progress;
+};
+
+/// Writes `file` to `path`, each tensor as its plan says: a slice of rows at a time, rows spread
+/// over `pool`. Throws kInput naming tensor and element where a value cannot be encoded, where
+/// importances do not fit a tensor, or a tensor is quantised already; kIo. Leaves no partial file.
+void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
+                     const Metadata& metadata, const std::string& path, ThreadPool& pool,
+                     const QuantizeOptions& options);
+
+}  // namespace veery
