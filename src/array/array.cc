@@ -53,8 +53,8 @@ Array activate(Array x, Activation activation) {
   }
   throw Error(ErrorKind::kBug, "activate: no activation {}", static_cast<int>(activation));
 }
-Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors) {
-  return apply(Op::kRopeAngles, positions, {id_or_none(divisors)}, attr);
+Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors, Array extended) {
+  return apply(Op::kRopeAngles, positions, {id_or_none(divisors), id_or_none(extended)}, attr);
 }
 Array rope(Array x, Array angles, const RopeAttr& attr) {
   return apply(Op::kRope, x, {angles.id()}, attr);

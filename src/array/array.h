@@ -43,8 +43,10 @@ Array gelu_erf(Array x);            ///< x / 2 (1 + erf(x / sqrt 2))
 Array softcap(Array x, float cap);  ///< cap * tanh(x / cap)
 Array activate(Array x, Activation activation);
 /// cos and sin of every angle: (rows, dims). One value serves all layers with the same parameters.
-/// The frequencies are divided by `divisors` (1, dims / 2) where a file gives them.
-Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors = {});
+/// The frequencies are divided by `divisors` (1, dims / 2) where a file gives them, in rows whose
+/// sequence is extended (Slots::extended) by those, where there are such.
+Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors = {},
+                  Array extended = {});
 /// Rotary position embedding (Su et al., 2021) of x (rows, heads * head_dim).
 Array rope(Array x, Array angles, const RopeAttr& attr);
 /// Softmax attention of q over k and v: caches, or the keys and values of this run.

@@ -111,7 +111,7 @@ void logits_verb(std::vector<std::string> arguments) {
   Model model = flags.load();
   if (text) ids = encode_prompt(model.tokenizer(), *text);
   if (ids.empty()) throw Error(ErrorKind::kInput, "the text has no tokens");
-  Session session(model);
+  Session session(model, std::ssize(ids));
   std::vector<Position> positions;
   if (all) {
     session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {

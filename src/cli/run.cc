@@ -151,7 +151,8 @@ void answer_once(const Flags& flags, Model& model) {
   } else {
     prompt = parse_ids(*flags.ids, "--ids");
   }
-  Generator generator(model);
+  const int64_t positions = flags.tokens < 0 ? 0 : std::ssize(prompt) + flags.tokens;
+  Generator generator(model, positions);
   Output& out = standard_output();
   AnswerPrinter printer(out, styled);
   const auto print = [&](const std::vector<AnswerDelta>& deltas) {

@@ -49,7 +49,9 @@ using OnText = std::function<bool(std::string_view)>;
 /// One sequence. The model must outlive it. Not thread-safe.
 class Generator {
  public:
-  explicit Generator(Model& model) : model_(model), session_(model) {}
+  /// `positions`: what prompt and answer will take (Runner::open); 0: the context.
+  explicit Generator(Model& model, int64_t positions = 0)
+      : model_(model), session_(model, positions) {}
 
   /// Continues `prompt`. Of it, only what differs from the tokens fed before is run. Throws kLimit,
   /// naming both numbers, if the prompt does not fit the context, kInput if it is empty or an

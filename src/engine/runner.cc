@@ -54,18 +54,23 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       states_(model.graph(), state_options(model, options)),
       pages_(states_),
       slots_(static_cast<int32_t>(bucket(most_rows_))),
-      sequences_(static_cast<size_t>(options.sequences)) {
+      sequences_(static_cast<size_t>(options.sequences)),
+      extended_(sequences_.size()) {
   slots_.slots.tables = pages_.tables();
   slots_.slots.sequences = options.sequences;
+  slots_.slots.extended = extended_.data();
 }
 
-int32_t Runner::open() {
+int32_t Runner::open(int32_t positions) {
   const auto free = std::find_if(sequences_.begin(), sequences_.end(),
                                  [](const Sequence& sequence) { return !sequence.open; });
   if (free == sequences_.end())
     throw Error(ErrorKind::kLimit, "all {} sequences are in use", sequences_.size());
   *free = {.open = true};
-  return static_cast<int32_t>(free - sequences_.begin());
+  const auto sequence = static_cast<int32_t>(free - sequences_.begin());
+  extended_[static_cast<size_t>(sequence)] =
+      (positions > 0 ? positions : context_) > model_.config().rope.original_context;
+  return sequence;
 }
 
 int32_t Runner::fork(int32_t sequence, int32_t positions) {
@@ -79,6 +84,7 @@ int32_t Runner::fork(int32_t sequence, int32_t positions) {
   const int32_t copy = open();
   pages_.share(sequence, written, copy, positions);
   sequences_[static_cast<size_t>(copy)].position = positions;
+  extended_[static_cast<size_t>(copy)] = extended_[static_cast<size_t>(sequence)];
   return copy;
 }
 

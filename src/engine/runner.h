@@ -44,8 +44,10 @@ class Runner {
   /// Pages of 256 positions that sequences hold.
   int32_t used_pages() const { return pages_.used(); }
 
-  /// A new, empty sequence. Throws kLimit if all are in use.
-  int32_t open();
+  /// A new, empty sequence. Throws kLimit if all are in use. `positions`: what it will become, 0:
+  /// as long as its context. Models with two sets of RoPE divisors (longrope) choose theirs by it,
+  /// once, so that what a sequence gives does not change when it grows.
+  int32_t open(int32_t positions = 0);
   /// A sequence that begins as the first `positions` tokens of another do: the pages are shared
   /// until one of the two writes to them. Throws kLimit if all are in use, kInput if the other does
   /// not hold them (any more: a sliding window drops what it has left behind).
@@ -87,6 +89,7 @@ class Runner {
   Pages pages_;
   SlotBlock slots_;
   std::vector<Sequence> sequences_;
+  std::vector<uint8_t> extended_;  ///< Slots::extended
   std::map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Plan>> plans_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;

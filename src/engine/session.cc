@@ -11,8 +11,12 @@ constexpr size_t kAllOutputsChunk = 64;  // bounds the memory of logits wanted f
 
 }  // namespace
 
-Session::Session(Model& model)
-    : model_(model), runner_(model), sequence_(runner_.open()), chunk_(model.options().chunk) {}
+Session::Session(Model& model, int64_t positions)
+    : model_(model),
+      runner_(model),
+      sequence_(
+          runner_.open(static_cast<int32_t>(std::clamp<int64_t>(positions, 0, runner_.context())))),
+      chunk_(model.options().chunk) {}
 
 void Session::set_chunk(int32_t chunk) {
   if (chunk < 1 || chunk > model_.options().chunk)

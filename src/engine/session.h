@@ -11,7 +11,8 @@ namespace veery {
 /// Not thread-safe. The model must outlive it.
 class Session {
  public:
-  explicit Session(Model& model);
+  /// `positions`: what it will become (Runner::open); 0: as long as the context.
+  explicit Session(Model& model, int64_t positions = 0);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

@@ -136,7 +136,9 @@ Shape infer_forward(const Checked& c, Op op) {
     case Op::kGeluErf: return c.at(0);
     case Op::kRopeAngles: {
       const int64_t dims = c.as<AnglesAttr>().dims;
-      if (c.has(1)) c.require(c.at(1) == Shape{1, dims / 2}, "there must be one divisor a pair");
+      for (int i : {1, 2})
+        if (c.has(i)) c.require(c.at(i) == Shape{1, dims / 2}, "there must be one divisor a pair");
+      c.require(c.has(1) || !c.has(2), "divisors of extended sequences come with others");
       return {c.at(0).rows, dims};
     }
     case Op::kRope: return rope_shape(c);

@@ -21,7 +21,7 @@ constexpr std::array<OpInfo, static_cast<size_t>(Op::kCount)> kOps{{
     {Op::kGelu, "gelu", OpGroup::kForward, 1, 1},
     {Op::kGeluErf, "gelu_erf", OpGroup::kForward, 1, 1},
     {Op::kSoftcap, "softcap", OpGroup::kForward, 1, 1},
-    {Op::kRopeAngles, "rope_angles", OpGroup::kForward, 1, 2},
+    {Op::kRopeAngles, "rope_angles", OpGroup::kForward, 1, 3},
     {Op::kRope, "rope", OpGroup::kForward, 2, 2},
     {Op::kCacheWrite, "cache_write", OpGroup::kForward, 2, 2},
     {Op::kAttend, "attend", OpGroup::kForward, 3, 3},

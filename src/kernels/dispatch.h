@@ -61,9 +61,14 @@ struct Slots {
   const int32_t* output_rows = nullptr;  ///< [outputs] ascending
   const int32_t* targets = nullptr;      ///< [outputs] training
   const PageTable* tables = nullptr;     ///< [group][sequences]
+  /// [sequences] becomes longer than the context before it was extended; nullptr: none does
+  const uint8_t* extended = nullptr;
 
   int64_t count(int64_t symbolic) const {
     return symbolic >= 0 ? symbolic : symbolic == kTokenRows ? rows : outputs;
+  }
+  bool is_extended(int64_t row) const {
+    return extended != nullptr && extended[sequence[row]] != 0;
   }
   const PageTable& table(int group, int seq) const { return tables[group * sequences + seq]; }
 };

@@ -40,8 +40,8 @@ struct DecoderConfig {
   bool parallel = false;           ///< both parts of a layer read its input
   bool learned_positions = false;  ///< rows of a table added to the embedding, no RoPE
   std::vector<bool> unrotated;     ///< of each layer: has no RoPE; empty: none
-  /// Sessions are longer than the context before it was extended: the second set of RoPE divisors
-  /// (longrope) holds, and the temperature of positions beyond it.
+  /// Sequences may become longer than the context before it was extended: positions beyond it have
+  /// a temperature.
   bool long_context = false;
 
   bool is_local(int32_t layer) const {

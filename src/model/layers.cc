@@ -27,25 +27,35 @@ Array add_part(const DecoderConfig& c, Array x, Array part) {
   return x + (c.residual_scale == 1 ? part : scale(part, c.residual_scale));
 }
 
-LayerAngles layer_angles(Trace& t, const DecoderConfig& c, AnglesAttr attr, Array divisors) {
+// Divisors of frequencies: of Llama 3.1's scaling, which GGUF converters write out, and the two
+// sets of longrope.
+struct Divisors {
+  Array usual, extended;
+};
+Divisors divisors(Trace& t, const DecoderConfig& c) {
+  const auto find = [&](const char* name) {
+    return t.has_weight(name) ? t.vector(name, c.rope.dims / 2) : Array{};
+  };
+  if (Array freqs = find("rope_freqs")) return {freqs, {}};
+  const Array shorter = find("rope_factors_short");
+  return {shorter, shorter ? find("rope_factors_long") : Array{}};
+}
+
+LayerAngles layer_angles(Trace& t, const DecoderConfig& c, AnglesAttr attr,
+                         const Divisors& divisors) {
   LayerAngles result;
   if (attr.temperature > 0 && c.long_context)
-    result.query = rope_angles(t.positions(), attr, divisors);
+    result.query = rope_angles(t.positions(), attr, divisors.usual, divisors.extended);
   attr.temperature = 0;
-  result.key = rope_angles(t.positions(), attr, divisors);
+  result.key = rope_angles(t.positions(), attr, divisors.usual, divisors.extended);
   if (!result.query) result.query = result.key;
   return result;
 }
 
 Angles angles(Trace& t, const DecoderConfig& c) {
   if (c.rope.dims == 0) return {};
-  // Divisors: of Llama 3.1's scaling, which GGUF converters write out, and of longrope.
-  Array divisors;
-  for (const char* name :
-       {"rope_freqs", c.long_context ? "rope_factors_long" : "rope_factors_short"})
-    if (t.has_weight(name)) divisors = t.vector(name, c.rope.dims / 2);
   Angles result;
-  result.global = layer_angles(t, c, c.rope, divisors);
+  result.global = layer_angles(t, c, c.rope, divisors(t, c));
   const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
   result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
   return result;

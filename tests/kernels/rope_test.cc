@@ -12,6 +12,36 @@ std::vector<Target> fast_targets() {
   return targets;
 }
 
+TEST(RopeAngles, ExtendedSequencesHaveTheirOwnDivisors) {
+  const Matrix positions = indices({3, 3, 700, 700});
+  Matrix divisors(1, 5), others(1, 5);
+  for (int i = 0; i < 5; ++i) {
+    divisors[0][i] = 1 + 0.1F * static_cast<float>(i);
+    others[0][i] = 2 + static_cast<float>(i);
+  }
+  const int32_t sequence[] = {0, 1, 0, 1};
+  const uint8_t extended[] = {0, 1};
+  Slots slots = plain_slots(4);
+  slots.sequence = sequence;
+  slots.sequences = 2;
+  const AnglesAttr attr{.dims = 10, .attention_factor = 1.3};
+  for (Target target : supported_targets()) {
+    const auto angles = [&](const std::vector<Operand>& in, const uint8_t* flags) {
+      slots.extended = flags;
+      Matrix y(4, 10);
+      run(Op::kRopeAngles, in, y.operand, attr, slots, {.target = target, .workers = 3});
+      return y;
+    };
+    const Matrix usual = angles({positions.operand, divisors.operand}, extended);
+    const Matrix all = angles({positions.operand, others.operand}, extended);
+    const Matrix both = angles({positions.operand, divisors.operand, others.operand}, extended);
+    const Matrix none = angles({positions.operand, divisors.operand, others.operand}, nullptr);
+    expect_same_bits(none, usual);
+    for (int r = 0; r < 4; ++r)
+      for (int c = 0; c < 10; ++c) EXPECT_EQ(both[r][c], (r % 2 == 1 ? all : usual)[r][c]);
+  }
+}
+
 TEST(RopeAngles, FastIsTheReferenceAtEveryPosition) {
   const Matrix positions = indices({0, 1, 2, 100, 511, 512, 4095, 32768, 131071, 1048575});
   for (const AnglesAttr& attr :

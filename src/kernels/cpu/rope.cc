@@ -174,12 +174,19 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
   const Share rows = share(slots.count(d.out.rows), 1, worker);
   if (rows.begin == rows.end) return;
   const int64_t half = d.out.cols / 2;
-  auto* frequency = reinterpret_cast<double*>(worker.scratch);
+  auto* usual = reinterpret_cast<double*>(worker.scratch);
   const RopeFrequencies frequencies(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
-  for (int64_t i = 0; i < half; ++i) frequency[i] = frequencies(static_cast<int>(i));
+  for (int64_t i = 0; i < half; ++i) usual[i] = frequencies(static_cast<int>(i));
+  double* extended = usual;
+  if (d.in[2]) {
+    extended = usual + half;
+    const RopeFrequencies others(d.as<AnglesAttr>(), d.in[2].row<float>(0));
+    for (int64_t i = 0; i < half; ++i) extended[i] = others(static_cast<int>(i));
+  }
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[0].row<int32_t>(r);
     const double magnitude = frequencies.magnitude(position);
+    const double* frequency = slots.is_extended(r) ? extended : usual;
     float* out = d.out.row<float>(r);
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {
@@ -247,7 +254,7 @@ namespace veery {
 namespace {
 
 size_t frequency_bytes(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.out.cols) / 2 * sizeof(double);
+  return static_cast<size_t>(d.out.cols) / 2 * sizeof(double) * (d.in[2] ? 2 : 1);
 }
 size_t angle_bytes(const Dispatch& d, int64_t, int) {
   return static_cast<size_t>(d.as<RopeAttr>().dims) * sizeof(float);
@@ -262,7 +269,8 @@ size_t head_bytes(const Dispatch& d, int64_t, int) {
 }
 
 bool takes_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0], DType::kI32) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[0], DType::kI32) && absent_or_matrix(d.in[1]) &&
+         absent_or_matrix(d.in[2]) && is_matrix(d.out);
 }
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);

@@ -8,10 +8,12 @@ namespace veery {
 namespace {
 
 void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const RopeFrequencies frequency(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
+  const RopeFrequencies usual(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
+  const RopeFrequencies extended(d.as<AnglesAttr>(), d.in[2] ? d.in[2].row<float>(0) : nullptr);
   const Share rows = share(slots.count(d.out.rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const double position = *d.in[0].row<int32_t>(r);
+    const RopeFrequencies& frequency = d.in[2] && slots.is_extended(r) ? extended : usual;
     const double magnitude = frequency.magnitude(position);
     float* out = d.out.row<float>(r);
     for (int i = 0; i < d.out.cols / 2; ++i) {
