@@ -59,8 +59,17 @@ Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors, Array
 Array rope(Array x, Array angles, const RopeAttr& attr) {
   return apply(Op::kRope, x, {angles.id()}, attr);
 }
-Array attend(Array q, Array k, Array v, const AttendAttr& attr) {
-  return apply(Op::kAttend, q, {k.id(), v.id()}, attr);
+Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks) {
+  return apply(Op::kAttend, q, {k.id(), v.id(), id_or_none(sinks)}, attr);
+}
+Array route(Array scores, const RouteAttr& attr, Array bias) {
+  return apply(Op::kRoute, scores, {id_or_none(bias)}, attr);
+}
+Array moe(Array x, Array gates, const Experts& e, const MoeAttr& attr) {
+  return apply(Op::kMoe, x,
+               {gates.id(), kNoNode, e.gate.id(), e.up.id(), e.down.id(), id_or_none(e.gate_bias),
+                id_or_none(e.up_bias), id_or_none(e.down_bias)},
+               attr);
 }
 Array cache_write(Array x, Array state) {
   return apply(Op::kCacheWrite, x, {state.id()}, x.graph()[state.id()].attr);

@@ -49,8 +49,19 @@ Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors = {},
                   Array extended = {});
 /// Rotary position embedding (Su et al., 2021) of x (rows, heads * head_dim).
 Array rope(Array x, Array angles, const RopeAttr& attr);
-/// Softmax attention of q over k and v: caches, or the keys and values of this run.
-Array attend(Array q, Array k, Array v, const AttendAttr& attr);
+/// Softmax attention of q over k and v: caches, or the keys and values of this run. `sinks` (1,
+/// heads): a score of each head that has no value, but takes its part of the softmax (Xiao et al.,
+/// arXiv:2309.17453).
+Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {});
+/// What each expert counts for each row: (rows, experts), 0 for those that are not chosen.
+Array route(Array scores, const RouteAttr& attr, Array bias = {});
+/// The weights of all experts, one below the other; biases (1, experts * ..) or absent.
+struct Experts {
+  Array gate, up, down;
+  Array gate_bias, up_bias, down_bias;
+};
+/// A mixture of experts (Shazeer et al., arXiv:1701.06538), each a gated feed-forward layer.
+Array moe(Array x, Array gates, const Experts& experts, const MoeAttr& attr);
 /// Writes x at the positions of this run; the result is the whole cache.
 Array cache_write(Array x, Array state);
 Array columns(Array x, int64_t begin, int64_t count);

@@ -90,6 +90,7 @@ Inputs attend_vjp(const Rule& r) {
     if (r.graph[r.in(i)].op == Op::kState || r.graph[r.in(i)].op == Op::kCacheWrite)
       throw Error(ErrorKind::kUnsupported,
                   "attend: no vjp through a cache; trace the model for training");
+  if (r.in(3) != kNoNode) throw Error(ErrorKind::kUnsupported, "attend: no vjp with sinks");
   Inputs grad = none();
   for (int part = 0; part < 3; ++part) {
     if (!r.wants(part)) continue;

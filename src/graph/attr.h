@@ -10,6 +10,13 @@ namespace veery {
 /// kGelu: the tanh approximation; kGeluErf: with the error function.
 enum class Activation : uint8_t { kNone, kSilu, kGelu, kGeluErf };
 
+/// param. `stack` matrices of one shape lie one below the other (experts, heads): a row of the
+/// parameter is a row of one of them. 0: a single matrix, or a vector if it has one row. `vectors`:
+/// one row that holds `stack` vectors of one size.
+struct ParamAttr {
+  int32_t stack = 0;
+  bool vectors = false;
+};
 struct ScaleAttr {
   float factor = 1;
 };
@@ -77,14 +84,37 @@ struct QkvRopeAttr {
   bool interleaved = false;
   float eps = 0;  ///< of the head norms, where there are any
 };
+/// route. With s = softmax or sigmoid of the scores of a row: the `used` experts with the largest
+/// s + bias are chosen, the lower index among equals. With `groups` > 1 the experts are cut into
+/// equal groups, of which only the `groups_used` best count: a group is as good as the sum of its
+/// `group_best` largest s + bias (DeepSeek-AI, arXiv:2412.19437). What an expert counts is s,
+/// divided by the sum over the chosen ones if `normalise`, times `scale`.
+struct RouteAttr {
+  int32_t used = 1;
+  bool sigmoid = false;
+  bool normalise = false;
+  float scale = 1;
+  int32_t groups = 1, groups_used = 1, group_best = 1;
+};
+/// moe. y = sum over the experts e, in order, whose gate is not 0, of gate_e * (down_e h_e + bias),
+/// h_e = act(g) * u with g = gate_e x + bias, u = up_e x + bias. `limit` > 0: g is at most limit, u
+/// within +-limit, h = g sigmoid(alpha g) (u + 1) (OpenAI, gpt-oss). `gate_input`: the gate
+/// multiplies g and u instead of the result.
+struct MoeAttr {
+  int32_t experts = 1, used = 1;
+  Activation activation = Activation::kSilu;
+  bool gate_input = false;
+  float limit = 0, alpha = 1;
+};
 /// columns: the view [begin, begin + count) of a wider value.
 struct ColumnsAttr {
   int64_t begin = 0;
   int64_t count = 0;
 };
 
-using Attr = std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr,
-                          AttendAttr, StateAttr, QkvRopeAttr, ColumnsAttr>;
+using Attr =
+    std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr, AttendAttr,
+                 StateAttr, QkvRopeAttr, ColumnsAttr, ParamAttr, RouteAttr, MoeAttr>;
 static_assert(std::is_trivially_copyable_v<Attr>);
 
 }  // namespace veery

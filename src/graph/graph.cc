@@ -114,6 +114,15 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
               static_cast<double>(graph[node.in[i]].shape.rows * graph[node.in[i]].shape.cols);
       return 2 * rows_of(graph[node.in[0]].shape) * weights;
     }
+    case Op::kMoe: {
+      const double weights = static_cast<double>(graph[node.in[3]].shape.rows) * 2 *
+                                 static_cast<double>(graph[node.in[3]].shape.cols) +
+                             static_cast<double>(graph[node.in[5]].shape.rows) *
+                                 static_cast<double>(graph[node.in[5]].shape.cols);
+      const auto& attr = node.as<MoeAttr>();
+      return 2 * rows_of(node.shape) * weights * attr.used / attr.experts;
+    }
+    case Op::kRoute: return 4 * elements;
     case Op::kLinearBackX:
     case Op::kLinearBackW: {
       const Shape& dy = graph[node.in[0]].shape;
@@ -125,8 +134,8 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
       const auto& attr = node.as<AttendAttr>();
       double seen = static_cast<double>(size.context) - (static_cast<double>(size.rows) - 1) / 2;
       if (attr.window > 0) seen = std::min(seen, static_cast<double>(attr.window));
-      return 4 * rows_of(graph[node.in[0]].shape) * seen *
-             static_cast<double>(graph[node.in[0]].shape.cols);
+      return 2 * rows_of(graph[node.in[0]].shape) * seen *
+             static_cast<double>(graph[node.in[0]].shape.cols + node.shape.cols);
     }
     case Op::kRmsNorm:
     case Op::kLayerNorm: return 4 * elements;

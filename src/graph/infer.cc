@@ -100,13 +100,49 @@ Shape rope_shape(const Checked& c) {
   return x;
 }
 
+Shape route_shape(const Checked& c) {
+  const auto& attr = c.as<RouteAttr>();
+  const Shape scores = c.at(0);
+  if (c.has(1)) c.require(c.at(1) == Shape{1, scores.cols}, "there must be one bias an expert");
+  c.require(attr.used >= 1 && attr.used <= scores.cols, "more experts are used than there are");
+  c.require(attr.groups >= 1 && scores.cols % attr.groups == 0 && attr.groups_used >= 1 &&
+                attr.groups_used <= attr.groups &&
+                attr.groups_used * (scores.cols / attr.groups) >= attr.used,
+            "the groups of experts must be equal and hold those that are used");
+  c.require(attr.group_best >= 1 && attr.group_best <= scores.cols / attr.groups,
+            "a group is judged by more experts than it has");
+  return scores;
+}
+
+Shape moe_shape(const Checked& c) {
+  const auto& attr = c.as<MoeAttr>();
+  const Shape x = c.at(0);
+  const int64_t experts = attr.experts;
+  c.require(experts >= 1 && attr.used >= 1 && attr.used <= experts,
+            "more experts are used than there are");
+  c.require(c.at(1) == Shape{x.rows, experts}, "there must be one gate a row and expert");
+  const Shape up = c.same(3, 4);
+  c.require(up.cols == x.cols && up.rows % experts == 0,
+            "gate and up must be [experts x hidden, in]");
+  const int64_t hidden = up.rows / experts;
+  const Shape down = c.at(5);
+  c.require(down.cols == hidden && down.rows % experts == 0,
+            "down must be [experts x out, hidden]");
+  for (int i : {6, 7})
+    if (c.has(i)) c.require(c.at(i) == Shape{1, up.rows}, "a bias must be [1, experts x hidden]");
+  const Shape out{x.rows, down.rows / experts};
+  if (c.has(8)) c.require(c.at(8) == Shape{1, down.rows}, "a bias must be [1, experts x out]");
+  if (c.has(2)) c.require(c.at(2) == out, "the residual must have the shape of the result");
+  return out;
+}
+
 void check_attend(const Checked& c, const AttendAttr& attr, int q, int k, int v) {
   c.require(attr.heads >= 1 && attr.kv_heads >= 1 && attr.heads % attr.kv_heads == 0,
             "the heads must be a multiple of the key heads");
   c.require(c.at(q).cols % attr.heads == 0, "the columns of q must divide into the heads");
-  const int64_t width = c.at(q).cols / attr.heads * attr.kv_heads;
-  c.require(c.at(k).cols == width && c.at(v).cols == width,
-            "k and v must have key heads x head size columns");
+  c.require(c.at(k).cols == c.at(q).cols / attr.heads * attr.kv_heads,
+            "k must have key heads x head size columns");
+  c.require(c.at(v).cols % attr.kv_heads == 0, "the columns of v must divide into the key heads");
 }
 
 Shape qkv_rope_shape(const Checked& c) {
@@ -145,7 +181,12 @@ Shape infer_forward(const Checked& c, Op op) {
     case Op::kCacheWrite:
       c.require(c.at(0).cols == c.at(1).cols, "the value and the cache must have the same columns");
       return c.at(1);
-    case Op::kAttend: check_attend(c, c.as<AttendAttr>(), 0, 1, 2); return c.at(0);
+    case Op::kAttend: {
+      const auto& attr = c.as<AttendAttr>();
+      check_attend(c, attr, 0, 1, 2);
+      if (c.has(3)) c.require(c.at(3) == Shape{1, attr.heads}, "there must be one sink a head");
+      return {c.at(0).rows, c.at(2).cols / attr.kv_heads * attr.heads};
+    }
     case Op::kColumns: {
       const auto& attr = c.as<ColumnsAttr>();
       c.require(attr.begin >= 0 && attr.count > 0 && attr.begin + attr.count <= c.at(0).cols,
@@ -154,6 +195,8 @@ Shape infer_forward(const Checked& c, Op op) {
     }
     case Op::kSelectRows: return {c.at(1).rows, c.at(0).cols};
     case Op::kArgmax: return {c.at(0).rows, 1};
+    case Op::kRoute: return route_shape(c);
+    case Op::kMoe: return moe_shape(c);
     case Op::kCrossEntropy:
       c.require(c.at(0).rows == c.at(1).rows, "there must be one target a row");
       return {1, 1};
@@ -192,7 +235,8 @@ Shape infer_shape(const Graph& graph, Op op, const Inputs& in, const Attr& attr)
     case Op::kSoftcapBack: return c.same(0, 1);
     case Op::kAttendBack:
       check_attend(c, c.as<AttendAttr>(), 1, 2, 3);
-      c.require(c.at(0) == c.at(1), "dy must have the shape of q");
+      c.require(c.at(0) == c.at(1) && c.at(2) == c.at(3),
+                "dy must have the shape of q, k that of v");
       return c.at(1 + c.as<AttendAttr>().part);
     case Op::kSelectRowsBack: return {kTokenRows, c.at(0).cols};
     case Op::kCrossEntropyBack: return c.at(1);

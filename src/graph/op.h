@@ -14,7 +14,7 @@ inline constexpr int kMaxInputs = 9;
 /// Inputs are listed in order; [x] may be absent (id -1). All values are f32 unless said otherwise.
 enum class Op : uint8_t {
   // leaves
-  kParam,     ///< a weight, by name; its type is the file's
+  kParam,     ///< a weight, by name; its type is the file's; [ParamAttr]
   kSlot,      ///< what varies between runs (i32): "tokens", "positions", "output_rows", "targets"
   kState,     ///< a cache, by name
   kConstant,  ///< ScaleAttr: every element is factor
@@ -24,24 +24,29 @@ enum class Op : uint8_t {
              ///< [b0], [b1], [b2]; LinearAttr:
              ///< y = linear(norm(x)) * scale + residual
   kRmsNorm,  ///< x, weight (1, cols / groups), [residual]; NormAttr: x / rms(x) * weight + residual
-  kLayerNorm,     ///< x, weight (1, cols / groups) or (1, cols), [bias, as weight]; NormAttr:
-                  ///< (x - mean) / deviation * weight + bias
-  kAdd,           ///< a, b
-  kMul,           ///< a, b
-  kScale,         ///< x; ScaleAttr
-  kSilu,          ///< x
-  kGelu,          ///< x (tanh approximation)
-  kGeluErf,       ///< x: x / 2 (1 + erf(x / sqrt 2))
-  kSoftcap,       ///< x; ScaleAttr: factor * tanh(x / factor)
-  kRopeAngles,    ///< positions, [divisors (1, dims / 2)], [divisors of rows whose sequence is
-                  ///< extended]; AnglesAttr -> (rows, dims): cos at 2i, sin at 2i + 1
-  kRope,          ///< x (rows, heads * head_dim), angles; RopeAttr
-  kCacheWrite,    ///< x (rows, kv_heads * head_dim), state; its StateAttr -> the state
-  kAttend,        ///< q (rows, heads * head_dim), k, v: states, or values of this run (training);
-                  ///< AttendAttr
-  kColumns,       ///< x; ColumnsAttr: a view, nothing is copied
-  kSelectRows,    ///< x (tokens, cols), output_rows -> (outputs, cols)
-  kArgmax,        ///< x (rows, n) -> (rows, 1) i32, the lowest index among equals
+  kLayerNorm,   ///< x, weight (1, cols / groups) or (1, cols), [bias, as weight]; NormAttr:
+                ///< (x - mean) / deviation * weight + bias
+  kAdd,         ///< a, b
+  kMul,         ///< a, b
+  kScale,       ///< x; ScaleAttr
+  kSilu,        ///< x
+  kGelu,        ///< x (tanh approximation)
+  kGeluErf,     ///< x: x / 2 (1 + erf(x / sqrt 2))
+  kSoftcap,     ///< x; ScaleAttr: factor * tanh(x / factor)
+  kRopeAngles,  ///< positions, [divisors (1, dims / 2)], [divisors of rows whose sequence is
+                ///< extended]; AnglesAttr -> (rows, dims): cos at 2i, sin at 2i + 1
+  kRope,        ///< x (rows, heads * head_dim), angles; RopeAttr
+  kCacheWrite,  ///< x (rows, kv_heads * head_dim), state; its StateAttr -> the state
+  kAttend,      ///< q (rows, heads * head_dim), k, v: states, or values of this run (training),
+                ///< [sinks (1, heads)]; AttendAttr -> (rows, heads * size of a value)
+  kColumns,     ///< x; ColumnsAttr: a view, nothing is copied
+  kSelectRows,  ///< x (tokens, cols), output_rows -> (outputs, cols)
+  kArgmax,      ///< x (rows, n) -> (rows, 1) i32, the lowest index among equals
+  kRoute,  ///< scores (rows, experts), [bias (1, experts)]; RouteAttr -> (rows, experts): what each
+           ///< expert counts for the row, 0 for those that were not chosen
+  kMoe,    ///< x (rows, in), gates (rows, experts): at most MoeAttr::used of a row are not 0,
+           ///< [residual (rows, out)], gate and up (experts * hidden, in), down (experts * out,
+           ///< hidden), [biases of the three, one row each]; MoeAttr
   kCrossEntropy,  ///< logits (rows, n), targets -> (1, 1): mean of -log softmax; target -1 is left
                   ///< out
   // backward: made by vjp only

@@ -13,6 +13,7 @@
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/moe.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference.h"
 
@@ -24,7 +25,7 @@ constexpr KernelRows (*kFamilies[])() = {
     fast_attend,           fast_elementwise,      fast_argmax,
     fast_rms_norm,         fast_layer_norm,       fast_rope,
     reference_elementwise, reference_rows,        reference_linear,
-    reference_rms_norm,    reference_layer_norm,  reference_rope,
+    reference_rms_norm,    reference_moe,         reference_layer_norm,  reference_rope,
     reference_attend,      reference_attend_back, reference_cross_entropy,
 };
 
@@ -100,8 +101,9 @@ std::vector<Target> supported_targets() {
 
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   // Weights in panels: integer products with a contract of their own, on the reference target too.
-  if (const Kernel kernel = linear_kernel(op, dispatch, choice); kernel.phases[0] != nullptr)
-    return kernel;
+  for (const auto in_panels : {linear_kernel, moe_kernel})
+    if (const Kernel kernel = in_panels(op, dispatch, choice); kernel.phases[0] != nullptr)
+      return kernel;
   for (const auto family : kFamilies)
     for (const KernelRow& row : family())
       if (row.op == op && runs_on(row.target, choice.target) && row.accepts(dispatch, choice))

@@ -33,8 +33,18 @@ struct Operand {
   DType dtype = DType::kF32;
   Layout layout = Layout::kNone;
   int16_t group = 0;  ///< pages: which page table of a sequence
+  int32_t stack =
+      1;  ///< panels: of so many matrices, one below the other, each in panels of its own
 
   explicit operator bool() const { return layout != Layout::kNone; }
+  /// The matrix `index` of a stack in panels.
+  Operand of_stack(int64_t index) const {
+    Operand part = *this;
+    part.rows = rows / stack;
+    part.stack = 1;
+    part.data += index * ((part.rows + kLanes - 1) / kLanes) * stride;
+    return part;
+  }
   template <typename T>
   T* row(int64_t r) const {
     return reinterpret_cast<T*>(data + r * stride);
@@ -97,11 +107,13 @@ struct Dispatch {
   }
 };
 
-/// A way to carry out an op: up to three phases with a barrier after each, e.g. quantise the rows,
-/// then multiply.
+/// With a barrier after each.
+using KernelPhases = std::array<KernelFn, 4>;
+
+/// A way to carry out an op, in up to four phases: e.g. quantise the rows, then multiply.
 struct Kernel {
   std::string_view name;  ///< "linear_q4_1_vnni_row"
-  std::array<KernelFn, 3> phases{};
+  KernelPhases phases{};
   /// Bytes of Dispatch::work for at most `rows` rows; nullptr: none.
   size_t (*work)(const Dispatch&, int64_t rows, int workers) = nullptr;
   /// Bytes of Worker::scratch; nullptr: none.

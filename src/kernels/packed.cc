@@ -375,7 +375,10 @@ void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols
 }
 
 void decode_row(const Operand& weight, int64_t row, float* out) {
-  if (weight.layout == Layout::kPanels) return decode_packed(weight, row, out);
+  if (weight.layout == Layout::kPanels) {
+    const int64_t height = weight.rows / weight.stack;
+    return decode_packed(weight.of_stack(row / height), row % height, out);
+  }
   const auto cols = static_cast<size_t>(weight.cols);
   decode(weight.dtype, {weight.row<const std::byte>(row), byte_size(weight.dtype, weight.cols)},
          {out, cols});

@@ -4,10 +4,10 @@
 
 namespace veery {
 
-Array Trace::parameter(const std::string& name, Shape shape) {
+Array Trace::parameter(const std::string& name, Shape shape, Attr attr) {
   const std::string full = scope_ + name;
   const auto [entry, is_new] = leaves_.try_emplace(full, kNoNode);
-  if (is_new) entry->second = graph_.leaf(Op::kParam, full, shape);
+  if (is_new) entry->second = graph_.leaf(Op::kParam, full, shape, attr);
   const Array array(graph_, entry->second);
   if (array.shape() != shape)
     throw Error(ErrorKind::kBug, "trace: {} is asked for as {} and as {}", full,

@@ -217,8 +217,8 @@ std::optional<QkvMatch> match_qkv(const Rewriter& r, NodeId attend) {
   if (pq->joint != pk->joint || pk->joint != pv->joint ||
       (pq->norm == kNoNode) != (pk->norm == kNoNode))
     return std::nullopt;
-  if (pq->begin != 0 || pk->begin != pq->count || pv->begin != pk->begin + pk->count ||
-      pq->eps != pk->eps)
+  if (pq->begin != 0 || pv->count != pk->count || pk->begin != pq->count ||
+      pv->begin != pk->begin + pk->count || pq->eps != pk->eps)
     return std::nullopt;
   if (rope_q.interleaved != rope_k.interleaved || rope_q.dims != rope_k.dims) return std::nullopt;
   const auto head_dim = static_cast<int32_t>(pq->count / rope_q.heads);
@@ -232,7 +232,8 @@ bool qkv_rule(Rewriter& r, NodeId id) {
   const auto match = match_qkv(r, id);
   if (!match) return false;
   const NodeId q = r.replace(r.in(id, 0), Op::kQkvRope, match->in, match->attr);
-  const Inputs in = inputs({q, r.mapped(r.in(r.in(id, 1), 1)), r.mapped(r.in(r.in(id, 2), 1))});
+  const Inputs in = inputs(
+      {q, r.mapped(r.in(r.in(id, 1), 1)), r.mapped(r.in(r.in(id, 2), 1)), r.mapped(r.in(id, 3))});
   r.set(id, r.add(Op::kAttend, in, r.node(id).attr, r.node(id).name));
   return true;
 }

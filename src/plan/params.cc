@@ -12,7 +12,11 @@ struct Entry {
   const TensorView* tensor;
   Shape shape;
   bool packed;
+  int64_t stack;  // matrices in panels of their own
   size_t offset, bytes;
+
+  int64_t height() const { return shape.rows / stack; }
+  int64_t panels() const { return (height() + kLanes - 1) / kLanes; }  // of a matrix
 };
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -21,9 +25,17 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// A graph's [1, n] is a vector in the file.
-bool same_shape(const TensorView& tensor, const Shape& shape) {
+// A graph's [1, n] is a vector in the file, a stack may have the number of its parts as a dimension
+// of its own.
+bool same_shape(const TensorView& tensor, const Shape& shape, const ParamAttr& attr) {
   std::vector<int64_t> dims = tensor.shape;
+  if (attr.vectors)
+    return tensor.elements() == shape.cols && !dims.empty() &&
+           shape.cols / attr.stack == dims.back();
+  if (attr.stack > 0 && dims.size() == 3 && dims[0] == attr.stack) {
+    dims[1] *= dims[0];
+    dims.erase(dims.begin());
+  }
   while (dims.size() > 2 && dims.front() == 1) dims.erase(dims.begin());
   if (dims.size() == 1) return shape.rows == 1 && dims[0] == shape.cols;
   return dims.size() == 2 && dims[0] == shape.rows && dims[1] == shape.cols;
@@ -31,17 +43,22 @@ bool same_shape(const TensorView& tensor, const Shape& shape) {
 
 Entry find_entry(const ModelFile& file, const Node& node) {
   const TensorView& tensor = file.at(node.name);
-  if (!same_shape(tensor, node.shape))
+  const auto* given = std::get_if<ParamAttr>(&node.attr);
+  const ParamAttr attr = given == nullptr ? ParamAttr{} : *given;
+  if (!same_shape(tensor, node.shape, attr))
     throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
                 file.path, tensor.name, shape_text(tensor.shape), node.shape.rows, node.shape.cols);
   if (!info(tensor.dtype).decodable)
     throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
                 file.path, tensor.name, info(tensor.dtype).name);
-  const bool packed = node.shape.rows > 1 && can_pack(tensor.dtype);
-  const size_t bytes = packed ? packed_bytes(tensor.dtype, node.shape.rows, node.shape.cols)
-                       : node.shape.rows > 1 ? tensor.bytes()
-                                             : static_cast<size_t>(node.shape.cols) * sizeof(float);
-  return {&tensor, node.shape, packed, 0, bytes};
+  const bool matrix = node.shape.rows > 1 || (attr.stack > 0 && !attr.vectors);
+  Entry entry{&tensor, node.shape, matrix && can_pack(tensor.dtype), 1, 0, 0};
+  if (matrix) entry.stack = std::max(attr.stack, 1);
+  entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
+                                   packed_bytes(tensor.dtype, entry.height(), node.shape.cols)
+                : matrix ? tensor.bytes()
+                         : static_cast<size_t>(node.shape.cols) * sizeof(float);
+  return entry;
 }
 
 Operand make_operand(const Entry& entry, std::byte* base) {
@@ -50,7 +67,8 @@ Operand make_operand(const Entry& entry, std::byte* base) {
                   .rows = entry.shape.rows,
                   .cols = static_cast<int32_t>(entry.shape.cols)};
   operand.layout = entry.packed ? Layout::kPanels : Layout::kRowMajor;
-  operand.dtype = entry.shape.rows > 1 ? tensor.dtype : DType::kF32;
+  operand.dtype = entry.packed || entry.shape.rows > 1 ? tensor.dtype : DType::kF32;
+  operand.stack = static_cast<int32_t>(entry.stack);
   operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.shape.cols)
                                                      : byte_size(operand.dtype, entry.shape.cols));
   return operand;
@@ -69,37 +87,57 @@ void fill_plain(const TensorView& tensor, const Entry& entry, const Operand& ope
            {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
 }
 
-// Packs the panels [first, last) of a tensor whose rows are computed.
-void pack_made(const TensorView& tensor, const Entry& entry, const Operand& operand, int64_t first,
-               int64_t last) {
-  const int64_t begin = first * kLanes;
-  const int64_t rows = std::min(last * kLanes, entry.shape.rows) - begin;
+// Panels [first, last) of the matrix `index` of a stack.
+struct Piece {
+  int64_t index, first, last;
+};
+
+// Packs panels of a tensor whose rows are computed.
+void pack_made(const Entry& entry, const Piece& p, const Operand& operand) {
+  const TensorView& tensor = *entry.tensor;
+  const int64_t begin = p.index * entry.height() + p.first * kLanes;
+  const int64_t rows = std::min(p.last * kLanes, entry.height()) - p.first * kLanes;
   std::vector<std::byte> buffer(byte_size(tensor.dtype, rows * entry.shape.cols));
   tensor.source->read(begin, begin + rows, buffer.data());
   TensorView piece = tensor;
   piece.data = buffer;
   check_finite_scales(piece);
   pack_panels(tensor.dtype, buffer.data(), rows, entry.shape.cols,
-              operand.data + first * operand.stride, 0, last - first);
+              operand.of_stack(p.index).data + p.first * operand.stride, 0, p.last - p.first);
+}
+
+// Packs panels of a tensor that lies in the file.
+void pack_stored(const ModelFile& file, const Entry& entry, const Piece& p,
+                 const Operand& operand) {
+  const TensorView& tensor = *entry.tensor;
+  const size_t row = byte_size(tensor.dtype, entry.shape.cols);
+  const size_t matrix = static_cast<size_t>(p.index * entry.height()) * row;
+  const size_t begin = matrix + static_cast<size_t>(p.first * kLanes) * row;
+  const size_t bytes =
+      matrix + static_cast<size_t>(std::min(p.last * kLanes, entry.height())) * row - begin;
+  check_finite_scales(tensor, begin, bytes);
+  pack_panels(tensor.dtype, tensor.data.data() + matrix, entry.height(), entry.shape.cols,
+              operand.of_stack(p.index).data, p.first, p.last);
+  file.release(tensor, begin, bytes);
 }
 
 // Copies one tensor into its layout, in pieces of some panels so that all threads have work.
 void fill(const ModelFile& file, const Entry& entry, const Operand& operand, ThreadPool& pool) {
   const TensorView& tensor = *entry.tensor;
   if (!entry.packed) return fill_plain(tensor, entry, operand);
-  const int64_t panels = (entry.shape.rows + kLanes - 1) / kLanes;
+  const int64_t each = entry.panels();
   const int64_t grain =
       std::max<int64_t>(1, (int64_t{1} << 18) / std::max<int64_t>(1, operand.stride));
-  const size_t row = byte_size(tensor.dtype, entry.shape.cols);
-  pool.parallel_for(panels, grain, [&](int64_t first, int64_t last) {
-    if (tensor.source) return pack_made(tensor, entry, operand, first, last);
-    const int64_t end = std::min(last * kLanes, entry.shape.rows);
-    const size_t begin = static_cast<size_t>(first * kLanes) * row;
-    const size_t bytes = static_cast<size_t>(end) * row - begin;
-    check_finite_scales(tensor, begin, bytes);
-    pack_panels(tensor.dtype, tensor.data.data(), entry.shape.rows, entry.shape.cols, operand.data,
-                first, last);
-    file.release(tensor, begin, bytes);
+  pool.parallel_for(entry.stack * each, grain, [&](int64_t first, int64_t last) {
+    for (int64_t at = first; at < last;) {
+      const int64_t index = at / each;
+      const Piece piece{index, at % each, std::min(last - index * each, each)};
+      if (tensor.source)
+        pack_made(entry, piece, operand);
+      else
+        pack_stored(file, entry, piece, operand);
+      at = index * each + piece.last;
+    }
   });
   file.release(tensor);  // the pages that two pieces share, and those that the system mapped ahead
 }
@@ -148,8 +186,9 @@ const Operand& ParamStore::at(const std::string& name) const {
 }
 
 size_t stored_bytes(const Operand& operand) {
-  const int64_t units =
-      operand.layout == Layout::kPanels ? (operand.rows + kLanes - 1) / kLanes : operand.rows;
+  const int64_t units = operand.layout == Layout::kPanels
+                            ? operand.stack * ((operand.rows / operand.stack + kLanes - 1) / kLanes)
+                            : operand.rows;
   return static_cast<size_t>(units * operand.stride);
 }
 

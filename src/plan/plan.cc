@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <cmath>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "plan/emit.h"
@@ -61,6 +63,12 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
                                : rows == kOutputRows ? size.outputs
                                                      : rows);
   };
+  // Of a mixture's experts those that some row chose, if each is as likely as any other.
+  double touched = 1;
+  if (node.op == Op::kMoe) {
+    const double part = 1.0 * node.as<MoeAttr>().used / node.as<MoeAttr>().experts;
+    touched = 1 - std::pow(1 - part, rows_of(d.in[0].rows));
+  }
   DispatchCost result;
   if (!label.main) return result;  // counted once
   const auto add = [&](const Operand& o) {
@@ -74,7 +82,7 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
       result.weight_bytes += rows_only
                                  ? rows_of(kTokenRows) * static_cast<double>(stored_bytes(o)) /
                                        static_cast<double>(o.rows)
-                                 : static_cast<double>(stored_bytes(o));
+                                 : touched * static_cast<double>(stored_bytes(o));
     } else {
       result.value_bytes += rows_of(o.rows) * o.cols * 4.0;
     }

@@ -6,30 +6,37 @@ namespace {
 /// Sequences whose caches are filled; queries for some rows of them.
 struct Scene {
   AttendAttr attr;
-  int n;  ///< head_dim
+  int n;  ///< dimensions of a key
+  int v;  ///< of a value
   Batch batch;
-  Matrix q;
+  Matrix q, sinks;
+  bool has_sinks;
   Cache keys, values;
 
   Scene(const AttendAttr& a, int head_dim, DType key_type, DType value_type,
-        const std::vector<int>& lengths, const Batch& rows)
+        const std::vector<int>& lengths, const Batch& rows, int value_dim = 0,
+        bool with_sinks = false)
       : attr(a),
         n(head_dim),
+        v(value_dim > 0 ? value_dim : head_dim),
         batch(rows),
         q(1, 1),
+        sinks(1, 1),
+        has_sinks(with_sinks),
         keys(rows, true, key_type, a.kv_heads, head_dim),
-        values(rows, false, value_type, a.kv_heads, head_dim) {
+        values(rows, false, value_type, a.kv_heads, value_dim > 0 ? value_dim : head_dim) {
     Random random(11);
     q = random_matrix(batch.slots().rows, a.heads * n, random, 1.5F);
+    sinks = random_matrix(1, a.heads, random, 3);
     for (size_t seq = 0; seq < lengths.size(); ++seq) {
       Batch fill = batch;
       fill.positions.clear();
       fill.sequence.clear();
       fill.add(static_cast<int>(seq), 0, lengths[seq]);
       const Matrix k = random_matrix(lengths[seq], a.kv_heads * n, random);
-      const Matrix v = random_matrix(lengths[seq], a.kv_heads * n, random);
+      const Matrix value = random_matrix(lengths[seq], a.kv_heads * v, random);
       run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
-      run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, fill.slots());
+      run(Op::kCacheWrite, {value.operand, values.operand}, values.operand, {}, fill.slots());
     }
   }
 
@@ -45,10 +52,11 @@ struct Scene {
       o.rows = kTokenRows;
       return o;
     };
-    run(Op::kAttend, {part(q), keys.operand, values.operand}, part(out), attr, slots, with);
+    run(Op::kAttend, {part(q), keys.operand, values.operand, has_sinks ? sinks.operand : Operand{}},
+        part(out), attr, slots, with);
   }
   Matrix attend(RunWith with) const {
-    Matrix out(q.operand.rows, attr.heads * n);
+    Matrix out(q.operand.rows, attr.heads * v);
     attend(out, 0, static_cast<int>(q.operand.rows), with);
     return out;
   }
@@ -64,6 +72,8 @@ struct Setting {
   AttendAttr attr;
   int n;
   DType keys, values;
+  int v = 0;  ///< 0: as n
+  bool sinks = false;
 };
 const Setting kSettings[] = {
     {{.heads = 9, .kv_heads = 3, .scale = 0.125F}, 64, DType::kF32, DType::kF32},
@@ -77,6 +87,14 @@ const Setting kSettings[] = {
     {{.heads = 6, .kv_heads = 3, .scale = 0.125F}, 96, DType::kQ8_0, DType::kQ8_0},
     {{.heads = 5, .kv_heads = 1, .scale = 0.2F, .window = 70}, 32, DType::kQ8_0, DType::kF32},
     {{.heads = 8, .kv_heads = 2, .scale = 0.1F, .softcap = 5}, 64, DType::kBF16, DType::kQ8_0},
+    {{.heads = 6, .kv_heads = 2, .scale = 0.2F, .window = 90},
+     32,
+     DType::kF16,
+     DType::kF16,
+     0,
+     true},
+    {{.heads = 5, .kv_heads = 1, .scale = 0.1F}, 80, DType::kF16, DType::kQ8_0, 64},
+    {{.heads = 2, .kv_heads = 1, .scale = 0.1F}, 16, DType::kF32, DType::kF32, 48, true},
 };
 
 // Two prompts, one from its start and one continued, and single rows of others.
@@ -94,7 +112,7 @@ const std::vector<int> kLengths = {150, 438, 1, 993, 128};
 
 TEST(Attend, FastIsTheReference) {
   for (const Setting& s : kSettings) {
-    const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows());
+    const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows(), s.v, s.sinks);
     const Matrix expected = scene.attend({});
     for (Target target : fast_targets())
       expect_near(scene.attend({.target = target, .workers = 2}), expected, 1e-5,
@@ -119,14 +137,14 @@ TEST(Attend, FastIsTheReferenceForEveryPairOfTypes) {
 
 TEST(Attend, ARowHasOneAnswerInAnyBatchChunkOrTeam) {
   for (const Setting& s : kSettings) {
-    const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows());
+    const Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows(), s.v, s.sinks);
     const int rows = scene.batch.slots().rows;
     const Matrix whole = scene.attend({.target = fast_targets()[0]});
     for (Target target : fast_targets()) {
       for (int workers : {2, 7})
         expect_same_bits(scene.attend({.target = target, .workers = workers}), whole, "workers");
       for (int chunk : {1, 4, 5, 33}) {
-        Matrix out(rows, s.attr.heads * s.n);
+        Matrix out(rows, s.attr.heads * scene.v);
         for (int first = 0; first < rows; first += chunk)
           scene.attend(out, first, std::min(chunk, rows - first),
                        {.target = target, .workers = 1 + chunk % 3});

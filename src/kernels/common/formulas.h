@@ -1,5 +1,6 @@
 // formulas.h: the scalar formulas that reference kernels, fast kernels and tests share.
 #pragma once
+#include <algorithm>
 #include <cmath>
 
 #include "graph/attr.h"
@@ -28,6 +29,16 @@ inline float gelu_erf(float x) { return 0.5F * x * std::erfc(-x * 0.707106781186
 inline float gelu_erf_slope(float x) {
   const float density = 0.3989422804014327F * std::exp(-0.5F * x * x);
   return 0.5F * std::erfc(-x * 0.7071067811865475F) + x * density;
+}
+
+/// What an expert makes of gate and up, as MoeAttr says.
+inline float gated(const MoeAttr& attr, float g, float u) {
+  if (attr.limit > 0) {
+    g = std::min(g, attr.limit);
+    u = std::clamp(u, -attr.limit, attr.limit);
+    return g * sigmoid(attr.alpha * g) * (u + 1);
+  }
+  return (attr.activation == Activation::kSilu ? silu(g) : gelu(g)) * u;
 }
 
 inline float softcap(float x, float cap) { return cap * std::tanh(x / cap); }

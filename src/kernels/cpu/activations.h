@@ -57,6 +57,17 @@ constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
   return 0;
 }
 
+/// Words of 4 bytes before the loud blocks (if any) of a group of one row. They are the words of a
+/// row in every group: word i of row r of w lies at i * w + r.
+constexpr int64_t activation_words(Activations kind, int64_t cols) {
+  switch (kind) {
+    case Activations::kFloat: return cols;
+    case Activations::kPer32: return cols / 4 + cols / 32 * 5 + 1;
+    case Activations::kPer256: return cols / 4 + cols / 256 + cols / 32 * 2 + cols / 64;
+  }
+  return 0;
+}
+
 inline ActivationGroup activation_group(Activations kind, std::byte* base, int64_t cols, int w) {
   ActivationGroup g;
   const auto take = [&]<typename T>(T*& array, int64_t count) {

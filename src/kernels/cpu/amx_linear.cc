@@ -314,7 +314,7 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
   }
 }
 
-const std::array<KernelFn, 3>& without_tiles(bool argmax) {
+const KernelPhases& without_tiles(bool argmax) {
   return argmax ? kLinearPhases[0].many_argmax : kLinearPhases[0].many;
 }
 

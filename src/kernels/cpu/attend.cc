@@ -84,8 +84,9 @@ struct Stored {
 };
 HWY_INLINE Stored stored_block(const Problem& p, const Operand& cache, int sequence, int kv_head,
                                int64_t begin) {
+  const int64_t size = cache.cols / cache.rows;
   const std::byte* page = page_of(cache, p.slots, sequence, begin);
-  return {page + byte_size(cache.dtype, key_offset(kv_head, begin, p.n)), cache.dtype};
+  return {page + byte_size(cache.dtype, key_offset(kv_head, begin, size)), cache.dtype};
 }
 
 // What many queries read is converted once, elements [first, end).
@@ -109,10 +110,10 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
   Stored keys = stored_block(p, p.d.in[1], tile.sequence, kv_head, begin);
   Stored values = stored_block(p, p.d.in[2], tile.sequence, kv_head, begin);
   BlockPart key_part{keys.at, 0, n, first, end};
-  BlockPart value_part{values.at, 0, n, low, high + 1};
+  BlockPart value_part{values.at, 0, p.v, low, high + 1};
   if (queries > kFewQueries) {
     keys = converted(keys, int64_t{first} * 16 * n, int64_t{end} * 16 * n, b.keys);
-    values = converted(values, int64_t{low} * n, int64_t{high + 1} * n, b.values);
+    values = converted(values, int64_t{low} * p.v, int64_t{high + 1} * p.v, b.values);
     key_part.at = keys.at;
     value_part.at = values.at;
   } else if (const int64_t next = begin + kBlock; next <= p.last_seen(tile)) {
@@ -124,7 +125,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
   for (int i = 0, r; i < queries; i += r) {
     r = take(queries - i);
     float* scores = b.scores + i * kBlock;
-    float* states = b.segment + i * (kStateHeader + n);
+    float* states = b.segment + i * (kStateHeader + p.v);
     for_keys.score[r - 1](b.queries + i * n, key_part, scores);
     for (int k = 0; k < r; ++k) {
       const int64_t position = tile.position + (i + k) / p.group;
@@ -132,7 +133,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
       weigh(p.attr, scores + k * kBlock, first, end,
             static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
             static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
-            states + k * (kStateHeader + n), b.factors + 2 * (i + k));
+            states + k * (kStateHeader + p.v), b.factors + 2 * (i + k));
     }
     for_values.value[r - 1](scores, value_part, b.factors + 2 * i, states + kStateHeader);
   }
@@ -156,7 +157,7 @@ void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buff
 // The states of the tile's queries over one segment, in b.segment.
 void find_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
                   const Buffers& b) {
-  clear(b.segment, tile.count * p.group, p.n);
+  clear(b.segment, tile.count * p.group, p.v);
   const int64_t last = std::min(p.last_seen(tile), s.end - 1);
   for (int64_t begin = std::max(p.first_seen(tile) / kBlock * kBlock, s.begin); begin <= last;
        begin += kBlock)
@@ -173,24 +174,30 @@ HWY_INLINE void merge_state(const float* added, int n, float* state) {
   }
 }
 
-HWY_INLINE void finish(const float* state, int n, float* out) {
-  for (int i = 0; i < n; i += 16)
-    store(out + i, div(load(state + kStateHeader + i), set(state[1])));
+// A sink merges last, as a score without a value.
+HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
+  float* out = p.d.out.row<float>(row) + head * p.v;
+  const bool sink = static_cast<bool>(p.d.in[3]);
+  const Merger m = sink ? merge(state[0], state[1], p.d.in[3].row<float>(0)[head], 1)
+                        : Merger{state[0], state[1], {1, 0}};
+  for (int i = 0; i < p.v; i += 16) {
+    const F32 values = load(state + kStateHeader + i);
+    store(out + i, div(sink ? mul(values, set(m.factors[0])) : values, set(m.sum)));
+  }
 }
 
 // All of a tile.
 void attend_tile(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
   const int queries = tile.count * p.group;
-  const int size = kStateHeader + p.n;
+  const int size = kStateHeader + p.v;
   load_queries(p, tile, kv_head, b);
-  clear(b.row, queries, p.n);
+  clear(b.row, queries, p.v);
   for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next()) {
     find_segment(p, tile, kv_head, s, b);
-    for (int i = 0; i < queries; ++i) merge_state(b.segment + i * size, p.n, b.row + i * size);
+    for (int i = 0; i < queries; ++i) merge_state(b.segment + i * size, p.v, b.row + i * size);
   }
   for (int i = 0; i < queries; ++i)
-    finish(b.row + i * size, p.n,
-           p.d.out.row<float>(tile.row + i / p.group) + (kv_head * p.group + i % p.group) * p.n);
+    finish(p, tile.row + i / p.group, kv_head * p.group + i % p.group, b.row + i * size);
 }
 
 // One segment of a tile, kept for the second phase.
@@ -198,7 +205,7 @@ void attend_segment(const Problem& p, const RowTile& tile, int kv_head, const Se
                     const Buffers& b) {
   load_queries(p, tile, kv_head, b);
   find_segment(p, tile, kv_head, s, b);
-  const int size = kStateHeader + p.n;
+  const int size = kStateHeader + p.v;
   for (int i = 0; i < tile.count * p.group; ++i)
     std::copy_n(b.segment + i * size, size,
                 p.stored(tile.row + i / p.group, kv_head * p.group + i % p.group, s.index));
@@ -227,7 +234,7 @@ struct Turn {
 
 void attend_phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Problem p{d, slots};
-  const Buffers b(worker.scratch, p.tile_rows * p.group, p.n);
+  const Buffers b(worker.scratch, p.tile_rows * p.group, p.n, p.v);
   int64_t total = 0;
   for (int64_t r = 0; r < p.rows;) {
     const RowTile tile = p.tile(r);
@@ -263,10 +270,10 @@ void combine_phase(const Dispatch& d, const Slots& slots, const Worker& worker) 
     const int64_t r = i / p.attr.heads;
     const int64_t h = i % p.attr.heads;
     const int64_t last = slots.positions[r];
-    clear(state, 1, p.n);
+    clear(state, 1, p.v);
     for (Segment s = segment_of(first_visible(last, p.attr.window)); s.begin <= last; s.next())
-      merge_state(p.stored(r, h, s.index), p.n, state);
-    finish(state, p.n, d.out.row<float>(r) + h * p.n);
+      merge_state(p.stored(r, h, s.index), p.v, state);
+    finish(p, r, h, state);
   }
 }
 
@@ -293,12 +300,15 @@ size_t buffer_bytes(const Dispatch& d, int64_t, int) {
   const auto& attr = d.as<AttendAttr>();
   const int group = attr.heads / attr.kv_heads;
   const int queries = std::max(1, attend::kTileQueries / group) * group;
-  return attend::Buffers::floats(queries, d.out.cols / attr.heads) * sizeof(float);
+  return attend::Buffers::floats(queries, d.in[0].cols / attr.heads, d.out.cols / attr.heads) *
+         sizeof(float);
 }
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_cache(d.in[1]) && is_cache(d.in[2]) && is_matrix(d.out) &&
-         d.out.cols / d.as<AttendAttr>().heads % 16 == 0;
+  const int32_t heads = d.as<AttendAttr>().heads;
+  return is_matrix(d.in[0]) && is_cache(d.in[1]) && is_cache(d.in[2]) &&
+         absent_or_matrix(d.in[3]) && is_matrix(d.out) && d.in[0].cols / heads % 16 == 0 &&
+         d.out.cols / heads % 16 == 0;
 }
 
 #define VEERY_ROW(copy, target, suffix)               \

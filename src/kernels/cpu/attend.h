@@ -51,7 +51,8 @@ struct Problem {
   const Slots& slots;
   const AttendAttr& attr = d.as<AttendAttr>();
   int64_t rows = slots.count(d.out.rows);
-  int n = d.out.cols / attr.heads;  // head_dim
+  int n = d.in[0].cols / attr.heads;  // dimensions of a query and a key
+  int v = d.out.cols / attr.heads;    // of a value
   int group = attr.heads / attr.kv_heads;
   int tile_rows = std::max(1, kTileQueries / group);
 
@@ -69,7 +70,7 @@ struct Problem {
   // Of a query among rows and heads of a tile: its largest score, sum of weights, and values.
   float* stored(int64_t row, int64_t head, int segment) const {
     return reinterpret_cast<float*>(d.work) +
-           ((row * attr.heads + head) * kMaxSegments + segment) * (kStateHeader + n);
+           ((row * attr.heads + head) * kMaxSegments + segment) * (kStateHeader + v);
   }
 };
 
@@ -77,23 +78,23 @@ struct Problem {
 struct Buffers {
   float* queries;  // [n], times scale
   float* scores;   // [kBlock]
-  float* segment;  // states of the segment at work: [kStateHeader + n]
-  float* row;      // states of the rows: [kStateHeader + n]
+  float* segment;  // states of the segment at work: [kStateHeader + v]
+  float* row;      // states of the rows: [kStateHeader + v]
   float* factors;  // [2]: of the segment's state and of the block's in their merger
   float* keys;     // [kBlock * n], converted
-  float* values;   // [kBlock * n], converted
+  float* values;   // [kBlock * v], converted
 
-  static size_t floats(int most_queries, int n) {
-    return static_cast<size_t>(most_queries) * (n + kBlock + 2 * (kStateHeader + n) + 16) +
-           2 * static_cast<size_t>(kBlock) * n;
+  static size_t floats(int most_queries, int n, int v) {
+    return static_cast<size_t>(most_queries) * (n + kBlock + 2 * (kStateHeader + v) + 16) +
+           static_cast<size_t>(kBlock) * (n + v);
   }
-  Buffers(std::byte* scratch, int most, int n) : queries(reinterpret_cast<float*>(scratch)) {
+  Buffers(std::byte* scratch, int most, int n, int v) : queries(reinterpret_cast<float*>(scratch)) {
     scores = queries + static_cast<size_t>(most) * n;
     segment = scores + static_cast<size_t>(most) * kBlock;
-    row = segment + static_cast<size_t>(most) * (kStateHeader + n);
-    keys = row + static_cast<size_t>(most) * (kStateHeader + n);
+    row = segment + static_cast<size_t>(most) * (kStateHeader + v);
+    keys = row + static_cast<size_t>(most) * (kStateHeader + v);
     values = keys + static_cast<size_t>(kBlock) * n;
-    factors = values + static_cast<size_t>(kBlock) * n;
+    factors = values + static_cast<size_t>(kBlock) * v;
   }
 };
 

@@ -5,39 +5,21 @@
 #include "kernels/cpu/foreach_target.h"
 //
 #include <algorithm>
-#include <bit>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "base/error.h"
+#include "kernels/common/intern.h"
 #include "kernels/cpu/amx_linear.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/linear_finish-inl.h"
+#include "kernels/cpu/linear_multiply-inl.h"
 #include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/linear_product.h"
-#include "kernels/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
-
-#if HWY_TARGET == HWY_AVX3_DL
-constexpr Target kTarget = Target::kAvx512Vnni;
-#elif HWY_TARGET == HWY_AVX3
-constexpr Target kTarget = Target::kAvx512;
-#elif HWY_TARGET == HWY_AVX2
-constexpr Target kTarget = Target::kAvx2;
-#elif HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
-constexpr Target kTarget = Target::kAvxVnni;
-#elif HWY_TARGET == HWY_NEON
-constexpr Target kTarget = Target::kNeon;
-#elif HWY_TARGET == HWY_SVE  // NEON with dot products
-constexpr Target kTarget = Target::kNeonDot;
-#else
-constexpr Target kTarget = Target::kReference;
-#endif
 
 // Rows [group * 8, group * 8 + w), normalised and in every form that a weight wants.
 void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group) {
@@ -53,93 +35,11 @@ void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t
     const float* x = d.in[kX].row<float>(group * p.group_size + r);
     const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
     const Row row = {x, norm, inverse};
-    if (p.wants[0]) copy_values(row, p.cols, forms[0], w, r);
-    if (p.wants[1]) quantise_per32(row, p.cols, forms[1], w, r);
-    if (p.wants[2]) quantise_per256(row, p.cols, forms[2], w, r);
+    prepare_row(row, p, forms, w, r);
   }
   // Rows that only fill up the group are computed and dropped; what they hold must still be in
   // bounds.
   for (int r = rows; r < w && p.wants[1]; ++r) forms[1].extra[r] = 0;
-}
-
-// A panel as packed, and expanded where that is needed.
-struct Panel {
-  int weight;
-  const std::byte* packed;
-  const std::byte* expanded;
-};
-
-// The expanded form goes to `free`, which moves on.
-Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
-  const Weight& w = p.weights[i];
-  Panel out = {i, w.data + panel * w.stride, nullptr};
-  out.expanded = out.packed;
-  if (p.expands(i)) {
-    out.expanded = free;
-    w.kernels->expand(out.packed, p.cols, free);
-    free += round_up(w.kernels->expanded_bytes(p.cols), 64);
-  }
-  return out;
-}
-
-ActivationGroup form_of(const Product& p, std::byte* base, const Panel& panel, int64_t group) {
-  const Activations form = p.weights[panel.weight].kernels->activations;
-  return activation_group(form, p.group(base, static_cast<int>(form), group), p.cols,
-                          group_width(p.group_rows(group)));
-}
-
-// y[w][16] of one panel and a group of rows.
-void multiply_one(const Product& p, std::byte* base, int64_t group, const Panel& panel, float* y) {
-  const PanelKernels& k = *p.weights[panel.weight].kernels;
-  const ActivationGroup g = form_of(p, base, panel, group);
-  const int w = group_width(p.group_rows(group));
-  if (w == kGroupRows && !(p.packed && k.direct[3] != nullptr))
-    k.tile(panel.expanded, g, p.cols, y);
-  else
-    k.direct[std::countr_zero(static_cast<unsigned>(w))](
-        k.direct_expanded ? panel.expanded : panel.packed, g, p.cols, group == 0 ? p.ahead : 0, y);
-}
-
-// y[2][8][16] of two panels, of one weight or of the two of a gate.
-void multiply_two(const Product& p, std::byte* base, int64_t group, const Panel& a, const Panel& b,
-                  float* y) {
-  const PanelKernels& k = *p.weights[a.weight].kernels;
-  if (k.pair != nullptr && !p.packed && k.pair == p.weights[b.weight].kernels->pair &&
-      group_width(p.group_rows(group)) == kGroupRows) {
-    k.pair(a.expanded, b.expanded, form_of(p, base, a, group), p.cols, y);
-  } else {
-    multiply_one(p, base, group, a, y);
-    multiply_one(p, base, group, b, y + kGroupRows * kLanes);
-  }
-}
-
-// Panels [first, last) of output i, two at a time (gated: one of each weight), with rows in blocks
-// that stay in the second level cache.
-void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int i, Share panels,
-                     const Finish& finish) {
-  alignas(64) float y[2 * kGroupRows * kLanes];
-  float* second = y + kGroupRows * kLanes;
-  const int64_t step = p.gated ? 1 : 2;
-  for (int64_t block = 0; block < p.groups(); block += p.block_groups) {
-    const int64_t end = std::min(p.groups(), block + p.block_groups);
-    for (int64_t panel = panels.begin; panel < panels.end; panel += step) {
-      const bool both = p.gated || panel + 1 < panels.end;
-      std::byte* free = scratch;
-      const Panel a = use_panel(p, i, panel, free);
-      const Panel b = !both     ? a
-                      : p.gated ? use_panel(p, 1, panel, free)
-                                : use_panel(p, i, panel + 1, free);
-      for (int64_t group = block; group < end; ++group) {
-        const int rows = p.group_rows(group);
-        if (both)
-          multiply_two(p, base, group, a, b, y);
-        else
-          multiply_one(p, base, group, a, y);
-        finish(i, panel, group * p.group_size, rows, y, second);
-        if (both && !p.gated) finish(i, panel + 1, group * p.group_size, rows, second, nullptr);
-      }
-    }
-  }
 }
 
 void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,
@@ -251,14 +151,6 @@ size_t many_argmax_work(const Dispatch& d, int64_t rows, int workers) {
   return many_work<kExact>(d, rows, workers) + few_argmax_work(d, rows, workers);
 }
 
-// Names live as long as the program; plans refer to them.
-std::string_view intern(std::string name) {
-  static std::mutex mutex;
-  static std::set<std::string> names;
-  const std::lock_guard lock(mutex);
-  return *names.insert(std::move(name)).first;
-}
-
 std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choice, bool few,
                              bool tiles) {
   const auto& attr = d.as<LinearAttr>();
@@ -272,8 +164,6 @@ std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choic
   name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
                       veery::name(tiles ? choice.target : vectors_of(choice.target)),
                       few ? "row" : "batch");
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return intern(std::move(name));
 }
 

@@ -10,7 +10,7 @@ namespace veery {
 enum LinearInput { kX, kNorm, kResidual, kWeight, kBias = 6 };
 
 struct LinearPhases {
-  std::array<KernelFn, 3> few, few_argmax, many, many_argmax;
+  KernelPhases few, few_argmax, many, many_argmax;
 };
 
 struct Weight {
@@ -117,30 +117,40 @@ inline const PanelKernels* panel_kernels(Target target, DType type, bool exact) 
   return float_kernels(target, type);
 }
 
-inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
+/// Chooses groups and blocks for the rows of `p`, whose weights are set.
+inline void set_groups(Product& p) {
   constexpr int64_t kActivationBytes = 512 << 10;  // half of a second level cache
   constexpr int64_t kAhead = 8192;
   constexpr int64_t kPackedRows = 16;  // below, expanding a panel costs more than it saves
-  const auto& attr = d.as<LinearAttr>();
-  Product p;
-  p.rows = rows;
-  p.cols = d.in[kX].cols;
-  p.gated = attr.gate != Activation::kNone && attr.weights == 2;
-  p.count = attr.weights;
-  int64_t column = 0;
-  for (int i = 0; i < p.count; ++i) {
-    const Operand& w = d.in[kWeight + i];
-    p.weights[i] = {panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, column};
-    p.wants[static_cast<int>(p.weights[i].kernels->activations)] = true;
-    column += w.rows;
-  }
-  p.packed = rows <= kPackedRows;
+  p.packed = p.rows <= kPackedRows;
   const auto has_eight = [](const Weight& w) { return w.kernels->direct[3] != nullptr; };
   if (p.packed && !std::all_of(p.weights.begin(), p.weights.begin() + p.count, has_eight))
     p.group_size = kSmallGroupRows;
   const int64_t group_bytes = p.activation_bytes() / std::max<int64_t>(1, p.groups());
   p.block_groups = std::max<int64_t>(1, kActivationBytes / std::max<int64_t>(1, group_bytes));
   p.ahead = kAhead;
+}
+
+/// Adds a weight (in panels) beside those that `p` has.
+inline void add_weight(Product& p, const Operand& w, Target target, bool exact) {
+  Weight& weight = p.weights[static_cast<size_t>(p.count++)];
+  weight = {panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, 0};
+  p.wants[static_cast<size_t>(weight.kernels->activations)] = true;
+}
+
+inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
+  const auto& attr = d.as<LinearAttr>();
+  Product p;
+  p.rows = rows;
+  p.cols = d.in[kX].cols;
+  p.gated = attr.gate != Activation::kNone && attr.weights == 2;
+  int64_t column = 0;
+  for (int i = 0; i < attr.weights; ++i) {
+    add_weight(p, d.in[kWeight + i], target, exact);
+    p.weights[i].column = column;
+    column += d.in[kWeight + i].rows;
+  }
+  set_groups(p);
   return p;
 }
 

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/common/formulas.h"
+#include "kernels/reference/reference.h"
+
+namespace veery {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// What a row's experts are worth: softmax or sigmoid of its scores.
+void find_worth(const RouteAttr& attr, const float* scores, int64_t n, float* worth) {
+  if (attr.sigmoid) {
+    for (int64_t e = 0; e < n; ++e) worth[e] = sigmoid(scores[e]);
+    return;
+  }
+  const float largest = *std::max_element(scores, scores + n);
+  double sum = 0;
+  for (int64_t e = 0; e < n; ++e) sum += worth[e] = std::exp(scores[e] - largest);
+  const auto inverse = static_cast<float>(1 / sum);
+  for (int64_t e = 0; e < n; ++e) worth[e] *= inverse;
+}
+
+// The lowest index among the largest.
+int64_t best_of(const float* x, int64_t n) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < n; ++i)
+    if (x[i] > x[best]) best = i;
+  return best;
+}
+
+// Experts of all but the best groups become impossible. `sorted`, `of_group`: room for n each.
+void keep_best_groups(const RouteAttr& attr, int64_t n, float* merit, float* sorted,
+                      float* of_group) {
+  const int64_t size = n / attr.groups;
+  for (int64_t g = 0; g < attr.groups; ++g) {
+    std::copy_n(merit + g * size, size, sorted);
+    std::partial_sort(sorted, sorted + attr.group_best, sorted + size, std::greater<>());
+    of_group[g] = 0;
+    for (int i = 0; i < attr.group_best; ++i) of_group[g] += sorted[i];
+  }
+  for (int kept = 0; kept < attr.groups_used; ++kept)
+    of_group[best_of(of_group, attr.groups)] = kNever;
+  for (int64_t g = 0; g < attr.groups; ++g)
+    if (of_group[g] != kNever) std::fill_n(merit + g * size, size, kNever);
+}
+
+void route_row(const RouteAttr& attr, const float* scores, const float* bias, int64_t n,
+               float* buffer, float* gates) {
+  float* worth = buffer;
+  float* merit = buffer + n;
+  find_worth(attr, scores, n, worth);
+  for (int64_t e = 0; e < n; ++e) merit[e] = worth[e] + (bias != nullptr ? bias[e] : 0);
+  if (attr.groups > 1) keep_best_groups(attr, n, merit, buffer + 2 * n, buffer + 3 * n);
+  std::fill_n(gates, n, 0.0F);
+  float sum = 0;
+  for (int i = 0; i < attr.used; ++i) {
+    const int64_t e = best_of(merit, n);
+    merit[e] = kNever;
+    gates[e] = worth[e];
+    sum += worth[e];
+  }
+  const float factor = attr.normalise ? attr.scale / std::max(sum, 1e-20F) : attr.scale;
+  for (int64_t e = 0; e < n; ++e) gates[e] *= factor;
+}
+
+void route(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  const float* bias = d.in[1] ? d.in[1].row<float>(0) : nullptr;
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    route_row(d.as<RouteAttr>(), d.in[0].row<float>(r), bias, d.in[0].cols,
+              reinterpret_cast<float*>(worker.scratch), d.out.row<float>(r));
+}
+
+size_t route_bytes(const Dispatch& d, int64_t, int) {
+  return static_cast<size_t>(d.in[0].cols) * 4 * sizeof(float);
+}
+
+enum Input { kX, kGates, kResidual, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
+
+float biased_dot(const Dispatch& d, int weight, int64_t row, const float* x, float* buffer) {
+  decode_row(d.in[weight], row, buffer);
+  float sum = 0;
+  for (int64_t i = 0; i < d.in[weight].cols; ++i) sum += x[i] * buffer[i];
+  const Operand& bias = d.in[weight + kGateBias - kGate];
+  return bias ? sum + bias.row<float>(0)[row] : sum;
+}
+
+// Adds what expert `e` makes of a row.
+void add_expert(const Dispatch& d, int64_t r, int64_t e, float* scratch) {
+  const auto& attr = d.as<MoeAttr>();
+  const int64_t hidden = d.in[kDown].cols;
+  const float gate = d.in[kGates].row<float>(r)[e];
+  const float* x = d.in[kX].row<float>(r);
+  float* h = scratch;
+  float* buffer = scratch + hidden;
+  for (int64_t j = 0; j < hidden; ++j) {
+    float g = biased_dot(d, kGate, e * hidden + j, x, buffer);
+    float u = biased_dot(d, kUp, e * hidden + j, x, buffer);
+    if (attr.gate_input) g *= gate, u *= gate;
+    h[j] = gated(attr, g, u);
+  }
+  float* out = d.out.row<float>(r);
+  for (int64_t n = 0; n < d.out.cols; ++n)
+    out[n] += (attr.gate_input ? 1 : gate) * biased_dot(d, kDown, e * d.out.cols + n, h, buffer);
+}
+
+void moe(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<MoeAttr>();
+  const Share rows = share(slots.count(d.in[kX].rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    float* out = d.out.row<float>(r);
+    std::fill_n(out, d.out.cols, 0.0F);
+    int left = attr.used;
+    for (int64_t e = 0; e < attr.experts && left > 0; ++e) {
+      if (d.in[kGates].row<float>(r)[e] == 0) continue;
+      add_expert(d, r, e, reinterpret_cast<float*>(worker.scratch));
+      --left;
+    }
+    if (d.in[kResidual])
+      for (int64_t n = 0; n < d.out.cols; ++n) out[n] += d.in[kResidual].row<float>(r)[n];
+  }
+}
+
+size_t moe_bytes(const Dispatch& d, int64_t, int) {
+  return static_cast<size_t>(d.in[kDown].cols + std::max(d.in[kX].cols, d.in[kDown].cols)) *
+         sizeof(float);
+}
+
+bool takes_route(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+}
+bool takes_moe(const Dispatch& d, const KernelChoice&) {
+  for (int i : {kGate, kUp, kDown})
+    if (!is_weight(d.in[i]) || !absent_or_matrix(d.in[i + 3])) return false;
+  return is_matrix(d.in[kX]) && is_matrix(d.in[kGates]) && absent_or_matrix(d.in[kResidual]) &&
+         is_matrix(d.out);
+}
+
+constexpr Target kRef = Target::kReference;
+constexpr KernelRow kRows[] = {
+    {Op::kRoute, kRef, takes_route, {"route", {route}, nullptr, route_bytes}},
+    {Op::kMoe, kRef, takes_moe, {"moe", {moe}, nullptr, moe_bytes}},
+};
+
+}  // namespace
+
+KernelRows reference_moe() { return kRows; }
+
+}  // namespace veery
