@@ -127,6 +127,14 @@ bool belongs_to_codes(const StoredTensor& tensor, const Pool& pool) {
   return false;
 }
 
+// "x_blocks" and "x_scales" stand for "x" (gpt-oss).
+constexpr std::string_view kBlocks = "_blocks";
+
+const StoredTensor* paired_scales(const StoredTensor& blocks, const Pool& pool) {
+  if (!blocks.name.ends_with(kBlocks)) return nullptr;
+  return pool.find(blocks.name.substr(0, blocks.name.size() - kBlocks.size()) + "_scales");
+}
+
 TensorView make_packed_view(const StoredTensor& codes, const StoredTensor& scales, const Pool& pool,
                             const Json& config) {
   const std::string layer = codes.name.substr(0, codes.name.rfind('.'));
@@ -144,6 +152,8 @@ std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool
   const StoredTensor* scales = beside(tensor, ".scales", pool);
   if (tensor.type == StoredType::kU32 && scales != nullptr)
     return make_packed_view(tensor, *scales, pool, config);
+  if (const StoredTensor* paired = paired_scales(tensor, pool))
+    return make_mxfp4_view(tensor.name.substr(0, tensor.name.rfind(kBlocks)), tensor, *paired);
   TensorView view{tensor.name, DType::kF32, tensor.shape, tensor.data};
   if (view.shape.empty()) view.shape = {1};
   if (tensor.data.empty()) return std::nullopt;
@@ -171,7 +181,8 @@ void refuse_unknown_quantization(const Json& config, const std::string& path) {
   const auto named = quantization->find("quant_method");
   const std::string method =
       named != quantization->end() && named->is_string() ? named->get<std::string>() : "";
-  constexpr std::string_view kKnown[] = {"", "fp8", "fbgemm_fp8", "compressed-tensors", "modelopt"};
+  constexpr std::string_view kKnown[] = {"",         "fp8",  "fbgemm_fp8", "compressed-tensors",
+                                         "modelopt", "mxfp4"};
   if (std::ranges::find(kKnown, method) == std::end(kKnown))
     throw Error(ErrorKind::kUnsupported,
                 "{}: quant_method is '{}', which cannot be read; expected fp8 or none", path,

@@ -194,6 +194,38 @@ void check_shapes(const Packed& p, bool has_biases) {
   }
 }
 
+// Experts are one more dimension, whose matrices lie one below the other.
+StoredTensor flat(StoredTensor tensor) {
+  if (tensor.shape.size() == 3) tensor.shape = {tensor.shape[0] * tensor.shape[1], tensor.shape[2]};
+  return tensor;
+}
+
+// Neighbours in a byte -> halves of a block.
+class NeighbourSource final : public RowSource {
+ public:
+  NeighbourSource(const StoredTensor& blocks, const StoredTensor& scales)
+      : blocks_(blocks.data), scales_(scales.data), across_(scales.shape.back()) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    for (int64_t b = first * across_; b < last * across_; ++b) {
+      uint8_t codes[32];
+      for (int i = 0; i < 16; ++i) {
+        const auto pair = static_cast<uint8_t>(blocks_[static_cast<size_t>(b * 16 + i)]);
+        codes[2 * i] = pair & 15;
+        codes[2 * i + 1] = pair >> 4;
+      }
+      BlockMXFP4 block;
+      pack_halves(codes, 32, block.qs);
+      block.e = static_cast<uint8_t>(scales_[static_cast<size_t>(b)]);
+      std::memcpy(out, &block, sizeof block);
+      out += sizeof block;
+    }
+  }
+
+ private:
+  std::span<const std::byte> blocks_, scales_;
+  int64_t across_;
+};
+
 // A size from 1 to 2^16, or the fallback if it is absent or null.
 int64_t size_or(const Json& object, const char* key, int64_t fallback, const std::string& name) {
   const auto value = object.find(key);
@@ -254,12 +286,29 @@ std::optional<MlxFormat> mlx_format(const Json& config, const std::string& name)
   return std::nullopt;
 }
 
+TensorView make_mxfp4_view(const std::string& name, const StoredTensor& blocks,
+                           const StoredTensor& scales) {
+  std::vector<int64_t> shape = scales.shape;
+  shape.push_back(16);
+  if (blocks.type != StoredType::kU8 || scales.type != StoredType::kU8 || scales.shape.size() < 2 ||
+      blocks.shape != shape || blocks.data.empty())
+    throw Error(ErrorKind::kFormat,
+                "tensor '{}': expected bytes of 16 for each of its scales, which are bytes too",
+                printable(blocks.name));
+  TensorView view{name, DType::kMXFP4, scales.shape, {}};
+  view.shape.back() *= 32;
+  view.source = std::make_shared<NeighbourSource>(blocks, scales);
+  return view;
+}
+
 TensorView make_mlx_view(const StoredTensor& codes, const StoredTensor& scales,
                          const StoredTensor* biases, const MlxFormat& format) {
-  Packed packed{codes, scales, biases == nullptr ? StoredTensor{} : *biases, format, 0};
-  if (codes.shape.size() == 2) packed.cols = codes.shape[1] * 32 / format.bits;
+  Packed packed{flat(codes), flat(scales), biases == nullptr ? StoredTensor{} : flat(*biases),
+                format, 0};
+  if (packed.codes.shape.size() == 2) packed.cols = packed.codes.shape[1] * 32 / format.bits;
   check_shapes(packed, biases != nullptr);
-  TensorView view{codes.name, DType::kF32, {codes.shape[0], packed.cols}, {}};
+  TensorView view{codes.name, DType::kF32, codes.shape, {}};
+  view.shape.back() = packed.cols;
   const bool halves =
       format.mode == Mode::kAffine && fits_f16(packed.scales) && fits_f16(packed.biases);
   if (halves && format.bits <= 4) {

@@ -31,4 +31,9 @@ std::optional<MlxFormat> mlx_format(const Json& config, const std::string& name)
 TensorView make_mlx_view(const StoredTensor& codes, const StoredTensor& scales,
                          const StoredTensor* biases, const MlxFormat& format);
 
+/// A weight in blocks of MXFP4 as gpt-oss keeps it: `blocks` (..., rows, cols / 32, 16) bytes with
+/// two neighbours each, the first in the low half; `scales` (..., rows, cols / 32). Throws kFormat.
+TensorView make_mxfp4_view(const std::string& name, const StoredTensor& blocks,
+                           const StoredTensor& scales);
+
 }  // namespace veery

@@ -25,6 +25,19 @@ class Copy final : public RowSource {
   size_t row_bytes_;
 };
 
+class Held final : public RowSource {
+ public:
+  Held(std::vector<std::byte> bytes, size_t row_bytes)
+      : bytes_(std::move(bytes)), rows_(bytes_, row_bytes) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    rows_.read(first, last, out);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  Copy rows_;
+};
+
 class Sum final : public RowSource {
  public:
   Sum(const TensorView& tensor, float addend) : tensor_(tensor), addend_(addend) {}
@@ -61,26 +74,6 @@ class Slice final : public RowSource {
   TensorView whole_;
   int64_t begin_;
   size_t size_;  // of a part of a single row
-};
-
-class Transposed final : public RowSource {
- public:
-  explicit Transposed(const TensorView& whole) : whole_(whole) {}
-  void read(int64_t first, int64_t last, std::byte* out) const override {
-    std::vector<std::byte> buffer;
-    const std::span<const std::byte> data = whole_.read(buffer);
-    const auto rows = static_cast<size_t>(whole_.shape[0]);
-    const auto cols = static_cast<size_t>(whole_.shape[1]);
-    const size_t size = byte_size(whole_.dtype, 1);
-    const auto begin = static_cast<size_t>(first);
-    const auto count = static_cast<size_t>(last - first);
-    for (size_t r = 0; r < rows; ++r)
-      for (size_t i = 0; i < count; ++i)
-        std::memcpy(out + (i * rows + r) * size, data.data() + (r * cols + begin + i) * size, size);
-  }
-
- private:
-  TensorView whole_;
 };
 
 // Units (rows of a matrix, elements of a vector) in another order.
@@ -196,6 +189,10 @@ std::shared_ptr<const RowSource> make_copy(std::span<const std::byte> data, size
   return std::make_shared<Copy>(data, row_bytes);
 }
 
+std::shared_ptr<const RowSource> make_bytes(std::vector<std::byte> bytes, size_t row_bytes) {
+  return std::make_shared<Held>(std::move(bytes), row_bytes);
+}
+
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend) {
   return std::make_shared<Sum>(tensor, addend);
 }
@@ -210,17 +207,6 @@ TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin,
     part.data = tensor.data.subspan(static_cast<size_t>(begin) * row, part.bytes());
   }
   return part;
-}
-
-TensorView transposed(const TensorView& tensor) {
-  if (tensor.shape.size() != 2 || info(tensor.dtype).block != 1)
-    throw Error(ErrorKind::kUnsupported,
-                "tensor '{}' has type {} and {} dimensions, expected a "
-                "matrix of a plain type",
-                printable(tensor.name), info(tensor.dtype).name, tensor.shape.size());
-  TensorView result{tensor.name, tensor.dtype, {tensor.shape[1], tensor.shape[0]}, {}};
-  result.source = std::make_shared<Transposed>(tensor);
-  return result;
 }
 
 TensorView reordered_rows(const TensorView& tensor, std::span<const int64_t> order) {

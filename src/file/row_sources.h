@@ -12,6 +12,9 @@ namespace veery {
 /// The same bytes at an address that fits their type.
 std::shared_ptr<const RowSource> make_copy(std::span<const std::byte> data, size_t row_bytes);
 
+/// Bytes that are held with it.
+std::shared_ptr<const RowSource> make_bytes(std::vector<std::byte> bytes, size_t row_bytes);
+
 /// `tensor` (a norm's weight of a plain float type) with `addend` added to each element, as f32.
 /// The tensor's data must outlive the result.
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend);
@@ -19,12 +22,24 @@ std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend
 /// The rows [begin, end) of `tensor` under another name.
 TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end);
 
-/// `tensor` (rows, cols) of a plain type as (cols, rows).
+/// `tensor` (..., rows, cols) of a plain type as (..., cols, rows).
 TensorView transposed(const TensorView& tensor);
 
 /// `tensor` with its rows (the elements of a vector) in another order: row i is row order[i] of it.
 /// Throws kFormat if there are not as many.
 TensorView reordered_rows(const TensorView& tensor, std::span<const int64_t> order);
+
+/// Rows of `tensor`, all its rows counted through: of every `period` of them those from `begin` on,
+/// `step` apart. `shape` is that of the result.
+struct RowPick {
+  int64_t period = 1, begin = 0, step = 1;
+};
+TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int64_t> shape,
+                     const RowPick& pick);
+
+/// Tensors of one type and shape, one below the other: one dimension more. Throws kFormat naming
+/// the tensor that differs.
+TensorView stack_tensors(std::vector<TensorView> parts, std::string name);
 
 /// fp8 values (n, k) times scales, as f32. `scale` has one number, one for each row ((n) or (n,
 /// 1)), or (a, b): one for each block of `block_rows` x `block_cols`. Throws kFormat naming the

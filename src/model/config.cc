@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -24,6 +25,14 @@ class Keys {
     const auto value = metadata_.integer(prefix_ + key);
     return value ? checked(key, *value) : fallback;
   }
+  /// 0 if it is absent or 0.
+  int64_t size_or_zero(const char* key) const {
+    const auto value = metadata_.integer(prefix_ + key);
+    return value && *value != 0 ? checked(key, *value) : 0;
+  }
+  bool flag_or(const char* key, bool fallback) const {
+    return metadata_.boolean(prefix_ + key).value_or(fallback);
+  }
   double number_or(const char* key, double fallback) const {
     const auto value = metadata_.number(prefix_ + key);
     if (value && !std::isfinite(*value))
@@ -33,9 +42,6 @@ class Keys {
   }
   double number_or(const char* key, const char* other, double fallback) const {
     return number_or(key, number_or(other, fallback));
-  }
-  bool flag_or(const char* key, bool fallback) const {
-    return metadata_.boolean(prefix_ + key).value_or(fallback);
   }
   std::string text_or(const char* key, const char* fallback) const {
     return metadata_.text(prefix_ + key).value_or(fallback);
@@ -109,7 +115,46 @@ void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   c.tied = file.find("output.weight") == nullptr;
 }
 
+// Experts' numbers as llama.cpp's converters write them; what they leave to the architecture is
+// filled in by complete_gguf.
+void read_experts(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
+  ExpertConfig& e = c.experts;
+  e.count = static_cast<int32_t>(keys.size_or_zero("expert_count"));
+  if (e.count == 0) return;
+  e.route.used = static_cast<int32_t>(keys.size("expert_used_count"));
+  e.hidden = keys.size_or_zero("expert_feed_forward_length");
+  if (e.hidden == 0) e.hidden = c.hidden;
+  const auto shared = std::ranges::find_if(file.tensors, [](const TensorView& tensor) {
+    return tensor.name.ends_with("ffn_up_shexp.weight") && tensor.shape.size() == 2;
+  });
+  if (shared != file.tensors.end()) e.shared_hidden = shared->shape[0];
+  e.route.normalise = keys.flag_or("expert_weights_norm", false);
+  const double scale = keys.number_or("expert_weights_scale", 0);
+  e.route.scale = scale == 0 ? 1 : static_cast<float>(scale);
+  const int64_t gating = keys.size_or_zero("expert_gating_func");
+  constexpr int64_t kSigmoid = 2, kSoftmaxOfChosen = 3;  // 1: softmax
+  if (gating > kSoftmaxOfChosen)
+    throw Error(ErrorKind::kUnsupported, "metadata: expert_gating_func is {}, expected 1 to 3",
+                gating);
+  e.route.sigmoid = gating == kSigmoid;
+  if (gating == kSoftmaxOfChosen) e.route.normalise = true;
+  if (keys.size_or_zero("expert_group_count") > 1) {
+    e.route.groups = static_cast<int32_t>(keys.size("expert_group_count"));
+    e.route.groups_used = static_cast<int32_t>(keys.size("expert_group_used_count"));
+    e.route.group_best = e.route.sigmoid ? 2 : 1;
+  }
+}
+
 }  // namespace
+
+void check_experts(const ExpertConfig& e, const std::string& where) {
+  const RouteAttr& r = e.route;
+  if (r.used < 1 || r.used > e.count || r.groups < 1 || e.count % r.groups != 0 ||
+      r.groups_used < 1 || r.groups_used > r.groups ||
+      r.groups_used * (e.count / r.groups) < r.used || r.group_best > e.count / r.groups)
+    throw Error(ErrorKind::kFormat, "{}: {} of {} experts are used, from {} of {} groups", where,
+                r.used, e.count, r.groups_used, r.groups);
+}
 
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
@@ -162,8 +207,10 @@ DecoderConfig read_config(const ModelFile& file) {
   c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.local_rope = c.rope;
+  read_experts(keys, file, c);
   architecture.complete_gguf(c, file.metadata);
   architecture.complete(c);
+  if (c.experts.count > 0) check_experts(c.experts, "metadata");
   return c;
 }
 

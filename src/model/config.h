@@ -14,6 +14,15 @@ enum class Norm : uint8_t { kRms, kLayer };
 /// heads together.
 enum class HeadNorm : uint8_t { kShared, kOwn, kTogether };
 
+/// Feed-forward layers that are mixtures of experts.
+struct ExpertConfig {
+  int32_t count = 0;          ///< 0: there are none
+  int64_t hidden = 0;         ///< of one expert
+  int64_t shared_hidden = 0;  ///< of the one that every row has; 0: there is none
+  RouteAttr route;
+  MoeAttr moe;
+};
+
 /// A decoder-only transformer. Sizes are in elements, `hidden` is the width of the feed-forward
 /// part.
 struct DecoderConfig {
@@ -28,7 +37,8 @@ struct DecoderConfig {
   bool rope_interleaved = false;
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
-  bool tied = false;        ///< the output head is the embedding
+  ExpertConfig experts;
+  bool tied = false;  ///< the output head is the embedding
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_scale = 0;    ///< of q k^T
   float attention_softcap = 0;  ///< 0: none
@@ -59,6 +69,9 @@ inline constexpr int64_t kMaxSize = 1 << 24;  ///< no dimension of a real model 
 /// kUnsupported naming an unknown architecture or feature, kFormat naming a key that is missing or
 /// out of range.
 DecoderConfig read_config(const ModelFile& file);
+
+/// Throws kFormat, naming `where`, if the numbers of experts do not fit together.
+void check_experts(const ExpertConfig& experts, const std::string& where);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

@@ -225,6 +225,30 @@ void read_scales(const JsonFields& fields, DecoderConfig& c) {
                 fields.where());
 }
 
+// The first of `keys` that the file itself has, else the first with a default; 0: none.
+int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (fields.given(key)) return fields.size(key);
+  for (const char* key : keys)
+    if (fields.has(key)) return fields.size(key);
+  return 0;
+}
+
+void read_experts(const JsonFields& fields, DecoderConfig& c) {
+  ExpertConfig& e = c.experts;
+  e.count = static_cast<int32_t>(
+      size_of(fields, {"num_local_experts", "num_experts", "n_routed_experts"}));
+  if (e.count == 0) return;
+  e.hidden = size_of(fields, {"moe_intermediate_size"});
+  if (e.hidden == 0) e.hidden = c.hidden;
+  e.shared_hidden = size_of(fields, {"shared_expert_intermediate_size"});
+  e.route.used = static_cast<int32_t>(fields.size("num_experts_per_tok"));
+  e.route.normalise = fields.flag_or("norm_topk_prob", false);
+  e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
+  e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
+  check_experts(e, fields.where());
+}
+
 bool read_tied(const JsonFields& fields, const ModelFile& file) {
   if (fields.given("tie_word_embeddings")) return fields.flag_or("tie_word_embeddings", false);
   const auto outer = file.config->find("tie_word_embeddings");
@@ -269,6 +293,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   c.parallel = fields.flag_or("use_parallel_residual", false);
   read_scales(fields, c);
   read_unrotated(fields, c);
+  read_experts(fields, c);
   read_window(fields, type->window, c);
   c.learned_positions = architecture.learned_positions;
   if (!c.learned_positions) read_rope(fields, type->local_unscaled, c);

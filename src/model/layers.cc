@@ -98,12 +98,14 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& an
   k = rotate(c, norm_heads(t, c, "attn_k_norm", k, c.kv_heads), angles.key, c.kv_heads);
   const Array keys = t.remember("attn.k", k, {true, c.kv_heads, window});
   const Array values = t.remember("attn.v", v, {false, c.kv_heads, window});
-  return t.name("attn.out", attend(t.name("attn.q", q), keys, values,
-                                   {.heads = c.heads,
-                                    .kv_heads = c.kv_heads,
-                                    .scale = c.attention_scale,
-                                    .window = window,
-                                    .softcap = c.attention_softcap}));
+  return t.name("attn.out",
+                attend(t.name("attn.q", q), keys, values,
+                       {.heads = c.heads,
+                        .kv_heads = c.kv_heads,
+                        .scale = c.attention_scale,
+                        .window = window,
+                        .softcap = c.attention_softcap},
+                       t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{}));
 }
 
 Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& angles,
@@ -112,13 +114,6 @@ Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& a
   const LayerAngles& own = local ? angles.local : angles.global;
   h = attention(t, c, h, c.is_rotated(layer) ? own : LayerAngles{}, local ? c.window : 0);
   return project(t, "attn_output", h, c.dim);
-}
-
-Array feed_forward(Trace& t, const DecoderConfig& c, Array h) {
-  if (!c.gated)
-    return project(t, "ffn_down", activate(project(t, "ffn_up", h, c.hidden), c.activation), c.dim);
-  const Array gate = activate(project(t, "ffn_gate", h, c.hidden), c.activation);
-  return project(t, "ffn_down", gate * project(t, "ffn_up", h, c.hidden), c.dim);
 }
 
 Array decoder(Trace& t, const DecoderConfig& c, const Layer& layer) {

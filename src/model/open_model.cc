@@ -13,6 +13,7 @@
 #include "file/printable.h"
 #include "file/row_sources.h"
 #include "model/config.h"
+#include "model/expert_tensors.h"
 #include "model/folder_config.h"
 #include "model/folder_rope.h"
 
@@ -36,6 +37,7 @@ constexpr NameRow kLayer[] = {{"input_layernorm", "attn_norm"},
                               {"self_attn.o_proj", "attn_output"},
                               {"self_attn.q_norm", "attn_q_norm"},
                               {"self_attn.k_norm", "attn_k_norm"},
+                              {"self_attn.sinks", "attn_sinks"},
                               {"self_attn.qkv_proj", "attn_qkv"},
                               {"mlp.gate_proj", "ffn_gate"},
                               {"mlp.up_proj", "ffn_up"},
@@ -56,6 +58,41 @@ constexpr NameRow kLayer[] = {{"input_layernorm", "attn_norm"},
                               {"mlp.fc2", "ffn_down"},
                               {"self_attn.q_layernorm", "attn_q_norm"},
                               {"self_attn.k_layernorm", "attn_k_norm"}};
+// Mixtures of experts: what the part of a layer is called, and what is in it.
+constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward."};
+constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
+                                {"router", "ffn_gate_inp"},
+                                {"router.layer", "ffn_gate_inp"},
+                                {"gate_proj", "ffn_gate"},
+                                {"up_proj", "ffn_up"},
+                                {"down_proj", "ffn_down"},
+                                {"shared_expert.gate_proj", "ffn_gate_shexp"},
+                                {"shared_expert.up_proj", "ffn_up_shexp"},
+                                {"shared_expert.down_proj", "ffn_down_shexp"},
+                                {"shared_experts.gate_proj", "ffn_gate_shexp"},
+                                {"shared_experts.up_proj", "ffn_up_shexp"},
+                                {"shared_experts.down_proj", "ffn_down_shexp"},
+                                {"shared_expert_gate", "ffn_gate_inp_shexp"},
+                                {"switch_mlp.gate_proj", "ffn_gate_exps"},
+                                {"switch_mlp.up_proj", "ffn_up_exps"},
+                                {"switch_mlp.down_proj", "ffn_down_exps"},
+                                {"experts.gate_proj", "ffn_gate_exps"},
+                                {"experts.up_proj", "ffn_up_exps"},
+                                {"experts.down_proj", "ffn_down_exps"},
+                                {"experts.gate_up_proj", "ffn_gate_up_exps"},
+                                {"input_linear", "ffn_gate_up_exps"},
+                                {"output_linear", "ffn_down_exps"}};
+// Of one expert: "experts.3.w1".
+constexpr NameRow kExpert[] = {{"w1", "ffn_gate"},    {"w3", "ffn_up"},
+                               {"w2", "ffn_down"},    {"gate_proj", "ffn_gate"},
+                               {"up_proj", "ffn_up"}, {"down_proj", "ffn_down"}};
+// Ends of names that say neither weight nor bias.
+constexpr NameRow kEnds[] = {{"experts.gate_up_proj", "experts.gate_up_proj.weight"},
+                             {"experts.down_proj", "experts.down_proj.weight"},
+                             {"experts.gate_up_proj_bias", "experts.gate_up_proj.bias"},
+                             {"experts.down_proj_bias", "experts.down_proj.bias"},
+                             {"gate.e_score_correction_bias", "exp_probs_b.bias"},
+                             {"self_attn.sinks", "self_attn.sinks.weight"}};
 // The second norm of a layer without norms behind its parts, and the norms of one with them.
 constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
 constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
@@ -99,6 +136,25 @@ std::string_view layer_part(std::string_view architecture, std::string_view part
   const std::string_view norm =
       sandwich ? look_up(kSandwichNorms, part) : look_up(kPlainNorms, part);
   return norm.empty() ? look_up(kLayer, part) : norm;
+}
+
+// The name of a part of a mixture, "mlp.experts.3.gate_proj": "ffn_gate.3". Empty if it is none.
+std::string mixture_part(std::string_view part) {
+  const auto mixture = std::ranges::find_if(
+      kMixtures, [&](std::string_view prefix) { return part.starts_with(prefix); });
+  if (mixture == std::end(kMixtures)) return {};
+  part.remove_prefix(mixture->size());
+  if (part == "exp_probs_b") return std::string(part);
+  if (const std::string_view ours = look_up(kMixture, part); !ours.empty())
+    return std::string(ours);
+  constexpr std::string_view kExperts = "experts.";
+  const size_t dot = part.rfind('.');
+  if (!part.starts_with(kExperts) || dot < kExperts.size()) return {};
+  const std::string_view ours = look_up(kExpert, part.substr(dot + 1));
+  const std::string_view number = part.substr(kExperts.size(), dot - kExperts.size());
+  const bool digits =
+      !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  return ours.empty() || !digits ? std::string() : fmt::format("{}.{}", ours, number);
 }
 
 // Numbers that the metadata of a folder has no tensor for.
@@ -197,6 +253,16 @@ void flatten_norms(ModelFile& file) {
       tensor.shape = {tensor.elements()};
 }
 
+// Names that GGUF has for one architecture only.
+void rename_gguf(ModelFile& file) {
+  const auto architecture = file.metadata.text("general.architecture");
+  if (architecture != std::string("gpt-oss")) return;
+  constexpr std::string_view kTheirs = "post_attention_norm.weight";
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.ends_with(kTheirs))
+      tensor.name.replace(tensor.name.size() - kTheirs.size(), kTheirs.size(), "ffn_norm.weight");
+}
+
 // Cuts `name` along its rows into parts of the given names and sizes.
 void split(ModelFile& file, const std::string& name,
            std::span<const std::pair<std::string, int64_t>> parts) {
@@ -277,8 +343,12 @@ void name_folder(ModelFile& file, std::string_view architecture, const std::stri
 
 }  // namespace
 
-std::string our_name(std::string_view architecture, std::string_view name) {
-  name = without_prefix(name);
+std::string our_name(std::string_view architecture, std::string_view full_name) {
+  std::string with_end(without_prefix(full_name));
+  for (const auto& [theirs, ours] : kEnds)
+    if (with_end.ends_with(theirs))
+      with_end.replace(with_end.size() - theirs.size(), theirs.size(), ours);
+  std::string_view name = with_end;
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
   const std::string_view kind = name.substr(dot);
@@ -294,13 +364,17 @@ std::string our_name(std::string_view architecture, std::string_view name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
   const auto digits = static_cast<size_t>(end - name.data());
   if (error != std::errc() || digits >= name.size() || name[digits] != '.') return {};
-  const std::string_view ours = layer_part(architecture, name.substr(digits + 1));
+  const std::string_view part = name.substr(digits + 1);
+  std::string ours(layer_part(architecture, part));
+  if (ours.empty()) ours = mixture_part(part);
   return ours.empty() ? std::string() : fmt::format("blk.{}.{}{}", layer, ours, kind);
 }
 
 ModelFile open_model(const std::string& path) {
   if (!is_folder(path)) {
     ModelFile file = open_gguf(path);
+    rename_gguf(file);
+    gather_experts(file, {});
     flatten_norms(file);
     split_joint(file);
     return file;
@@ -312,6 +386,7 @@ ModelFile open_model(const std::string& path) {
   read_generation_config(path, file.metadata);
   if (architecture.empty()) return file;
   rename(file, architecture);
+  gather_experts(file, architecture);
   flatten_norms(file);
   for (const FolderStep& step : kFolderSteps)
     if (step.architecture == architecture) step.apply(file);

@@ -11,10 +11,13 @@ const std::vector<Architecture>& architectures() {
   const auto nothing = [](DecoderConfig&) {};
   const auto nothing_gguf = [](DecoderConfig&, const Metadata&) {};
   static const std::vector<Architecture> table{
-      {"llama", true, nothing, nothing_gguf, llama},
+      {"llama", true, nothing, complete_mixture_gguf, llama},
       {"mistral", true, nothing, nothing_gguf, llama},
       {"qwen2", false, nothing, nothing_gguf, qwen},
       {"qwen3", false, nothing, nothing_gguf, qwen},
+      {"qwen2moe", false, nothing, nothing_gguf, qwen},
+      {"qwen3moe", false, nothing, complete_mixture_gguf, qwen},
+      {"gpt-oss", false, complete_gpt_oss, complete_gpt_oss_gguf, gpt_oss},
       {"gemma", false, complete_gemma, nothing_gguf, gemma},
       {"gemma2", false, complete_gemma, complete_gemma2_gguf, gemma2},
       {"gemma3", false, complete_gemma, complete_gemma3_gguf, gemma3},

@@ -29,6 +29,14 @@ class Trace {
   /// A norm's weight, or a bias: one row.
   Array vector(const std::string& name, int64_t size) { return weight(name, {1, size}); }
   Array bias(const std::string& name, int64_t size) { return parameter(name + ".bias", {1, size}); }
+  /// `count` matrices of shape `each`, one below the other: (count * rows, cols).
+  Array stack(const std::string& name, int32_t count, Shape each) {
+    return parameter(name + ".weight", {count * each.rows, each.cols}, ParamAttr{count});
+  }
+  /// `count` vectors, one after the other: (1, count * size).
+  Array stacked_bias(const std::string& name, int32_t count, int64_t size) {
+    return parameter(name + ".bias", {1, count * size}, ParamAttr{count, true});
+  }
   bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
   bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
 
@@ -50,7 +58,7 @@ class Trace {
   }
 
  private:
-  Array parameter(const std::string& name, Shape shape);
+  Array parameter(const std::string& name, Shape shape, Attr attr = {});
   Array slot(const std::string& name, int64_t rows);
 
   Graph& graph_;

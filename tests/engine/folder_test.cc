@@ -18,35 +18,16 @@
 namespace veery {
 namespace {
 
-constexpr const char* kFolders[] = {"llama-llama3",
-                                    "llama-bias",
-                                    "llama-linear",
-                                    "llama-yarn",
-                                    "mistral",
-                                    "qwen2",
-                                    "qwen2-yarn",
-                                    "qwen3",
-                                    "qwen3-tied",
-                                    "gemma",
-                                    "gemma2",
-                                    "gemma3",
-                                    "gemma3-pattern",
-                                    "phi3",
-                                    "phi3-longrope",
-                                    "mistral3",
-                                    "helium",
-                                    "smollm3",
-                                    "smollm3-interval",
-                                    "granite",
-                                    "olmo2",
-                                    "olmo3",
-                                    "cohere",
-                                    "cohere2",
-                                    "gpt2",
-                                    "gpt-neox",
-                                    "gpt-neox-serial",
-                                    "starcoder2",
-                                    "phi2"};
+constexpr const char* kFolders[] = {
+    "llama-llama3",   "llama-bias", "llama-linear",     "llama-yarn",
+    "mistral",        "qwen2",      "qwen2-yarn",       "qwen3",
+    "qwen3-tied",     "gemma",      "gemma2",           "gemma3",
+    "gemma3-pattern", "phi3",       "phi3-longrope",    "mistral3",
+    "helium",         "smollm3",    "smollm3-interval", "granite",
+    "olmo2",          "olmo3",      "cohere",           "cohere2",
+    "gpt2",           "gpt-neox",   "gpt-neox-serial",  "starcoder2",
+    "phi2",           "mixtral",    "qwen2moe",         "qwen3moe",
+    "gpt-oss"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -205,6 +186,7 @@ class GgufCopy {
     describe_scaling(c, metadata);
     describe_window(c, metadata);
     const bool granite = c.architecture == "granite";
+    if (c.experts.count > 0) describe_experts(c.experts, prefix, metadata);
     number("attention.scale", granite ? c.attention_scale : 0, 0);
     number("embedding_scale", granite ? c.embedding_scale : 1, 1);
     number("residual_scale", c.residual_scale, 1);
@@ -233,6 +215,13 @@ class GgufCopy {
       metadata.set(key + "_pattern", std::vector<int64_t>(c.local.begin(), c.local.end()));
   }
 
+  static void describe_experts(const ExpertConfig& e, const std::string& prefix,
+                               Metadata& metadata) {
+    metadata.set(prefix + "expert_count", uint64_t(e.count));
+    metadata.set(prefix + "expert_used_count", uint64_t(e.route.used));
+    metadata.set(prefix + "expert_feed_forward_length", uint64_t(e.hidden));
+  }
+
   ModelFile file_;
   std::deque<std::vector<std::byte>> buffers_;
 };
@@ -254,7 +243,8 @@ INSTANTIATE_TEST_SUITE_P(All, TinyGguf,
                          ::testing::Values("llama-linear", "llama-bias", "qwen2", "qwen3", "gemma",
                                            "phi3", "mistral3", "smollm3-interval", "granite",
                                            "olmo2", "olmo3", "cohere", "cohere2", "gpt2",
-                                           "gpt-neox", "gpt-neox-serial", "starcoder2", "phi2"),
+                                           "gpt-neox", "gpt-neox-serial", "starcoder2", "phi2",
+                                           "mixtral", "qwen2moe", "qwen3moe", "gpt-oss"),
                          test_name);
 
 // Longrope: a short and a long sequence side by side give what they give alone, and a fork keeps

@@ -194,5 +194,60 @@ TEST(Mlx, LayersMayHaveFormatsOfTheirOwn) {
     EXPECT_THROW(mlx_format(parse_json(wrong, "config"), "x"), Error) << wrong;
 }
 
+TEST(Mxfp4Experts, NeighboursShareAByte) {
+  constexpr float kValues[] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
+  Random random(5);
+  std::vector<std::byte> bytes(2 * 3 * 2 * 16), exponents(2 * 3 * 2);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+  for (std::byte& e : exponents) e = static_cast<std::byte>(120 + random.next() % 9);
+  const StoredTensor blocks{"w_blocks", StoredType::kU8, {2, 3, 2, 16}, bytes};
+  const StoredTensor scales{"w_scales", StoredType::kU8, {2, 3, 2}, exponents};
+  const TensorView view = make_mxfp4_view("w", blocks, scales);
+  EXPECT_EQ(view.shape, (std::vector<int64_t>{2, 3, 64}));
+  std::vector<std::byte> buffer;
+  std::vector<float> decoded(2 * 3 * 64);
+  decode(view.dtype, view.read(buffer), decoded);
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    const int scale = static_cast<int>(exponents[i / 32]) - 127;
+    const int code = static_cast<int>(bytes[i / 2]) >> (i % 2 * 4) & 15;
+    EXPECT_EQ(decoded[i], std::ldexp(kValues[code], scale)) << i;
+  }
+  const StoredTensor short_one{"w_scales", StoredType::kU8, {2, 3, 1}, exponents};
+  EXPECT_THROW(make_mxfp4_view("w", blocks, short_one), Error);
+}
+
+TEST(RowViews, PickStackAndTransposeAreTheirIndices) {
+  std::vector<float> values(24);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const TensorView whole{"w", DType::kF32, {2, 4, 3}, std::as_bytes(std::span(values))};
+  const auto read = [](const TensorView& view) {
+    std::vector<std::byte> buffer;
+    view.read(buffer);
+    std::vector<float> out(buffer.size() / sizeof(float));
+    std::memcpy(out.data(), buffer.data(), buffer.size());
+    return out;
+  };
+  const std::vector<float> odd = read(pick_rows(whole, "odd", {2, 2, 3}, {4, 1, 2}));
+  const std::vector<float> last = read(pick_rows(whole, "last", {2, 2, 3}, {4, 2, 1}));
+  const std::vector<float> turned = read(transposed(whole));
+  for (int e = 0; e < 2; ++e)
+    for (int r = 0; r < 4; ++r)
+      for (int c = 0; c < 3; ++c) {
+        const float value = values[static_cast<size_t>((e * 4 + r) * 3 + c)];
+        EXPECT_EQ(turned[static_cast<size_t>((e * 3 + c) * 4 + r)], value);
+        if (r % 2 == 1) {
+          EXPECT_EQ(odd[static_cast<size_t>((e * 2 + r / 2) * 3 + c)], value);
+        }
+        if (r >= 2) {
+          EXPECT_EQ(last[static_cast<size_t>((e * 2 + r - 2) * 3 + c)], value);
+        }
+      }
+  const TensorView half = slice_rows(whole, "half", 1, 2);
+  const TensorView both = stack_tensors({half, half}, "both");
+  EXPECT_EQ(both.shape, (std::vector<int64_t>{2, 1, 4, 3}));
+  EXPECT_EQ(read(both)[12 + 5], values[12 + 5]);
+  EXPECT_THROW(stack_tensors({whole, half}, "uneven"), Error);
+}
+
 }  // namespace
 }  // namespace veery

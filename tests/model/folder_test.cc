@@ -318,13 +318,13 @@ TEST(OpenModel, GemmasNormsHaveTheOneAdded) {
 TEST(OpenModel, AWeightOfALayerThatHasNoPlaceIsRefused) {
   const TemporaryFolder folder;
   write_folder(folder, R"({"model_type":"llama"})",
-               {{"model.layers.0.self_attn.sinks", {4}}, {"visual.patch.weight", {4}}});
+               {{"model.layers.0.self_attn.slopes", {4}}, {"visual.patch.weight", {4}}});
   try {
     open_model(folder.path());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
-    EXPECT_NE(std::string(error.what()).find("self_attn.sinks"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("self_attn.slopes"), std::string::npos);
   }
   const TemporaryFolder twice;
   write_folder(twice, R"({"model_type":"llama"})",

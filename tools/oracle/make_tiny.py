@@ -75,6 +75,26 @@ MODELS = {
         hidden_size=26, num_attention_heads=7, num_key_value_heads=1, head_dim=8,
         intermediate_size=44, num_hidden_layers=2, rope_parameters=rope(theta=1e6),
         tie_word_embeddings=True)),
+    "mixtral": ("Mixtral", "bfloat16", True, dict(
+        hidden_size=28, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=22, num_hidden_layers=2, num_local_experts=5, num_experts_per_tok=2,
+        rope_parameters=rope(theta=1e6), tie_word_embeddings=False)),
+    "qwen2moe": ("Qwen2Moe", "bfloat16", False, dict(
+        hidden_size=30, num_attention_heads=3, num_key_value_heads=1, intermediate_size=34,
+        num_hidden_layers=3, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=14,
+        shared_expert_intermediate_size=18, mlp_only_layers=[1], rope_parameters=rope(),
+        tie_word_embeddings=True)),
+    "qwen3moe": ("Qwen3Moe", "bfloat16", True, dict(
+        hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=34, num_hidden_layers=3, num_experts=7, num_experts_per_tok=3,
+        moe_intermediate_size=13, norm_topk_prob=True, decoder_sparse_step=2,
+        rope_parameters=rope(theta=1e6), tie_word_embeddings=False)),
+    "gpt-oss": ("GptOss", "bfloat16", False, dict(
+        hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=14, num_hidden_layers=3, num_local_experts=5, num_experts_per_tok=2,
+        sliding_window=6, rope_parameters=rope("yarn", 150000.0, factor=4.0,
+        original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, truncate=False),
+        tie_word_embeddings=False)),
     "gemma": ("Gemma", "bfloat16", True, dict(
         hidden_size=30, num_attention_heads=3, num_key_value_heads=1, head_dim=12,
         intermediate_size=50, num_hidden_layers=2, rope_parameters=rope(),
@@ -189,6 +209,8 @@ def fill(model, generator):
             continue
         elif name.endswith("bias"):
             scale = 0.2
+        elif name.endswith("sinks"):
+            scale = 2.0
         else:
             inputs = value.shape[0 if "c_" in name and model.config.model_type == "gpt2" else -1]
             scale = 1.3 * inputs ** -0.5 * (2.0 if "lm_head" in name or "embed_out" in name else 1.0)
@@ -251,11 +273,12 @@ def make(folder, name, family, dtype, old, settings):
         model.to(getattr(torch, dtype)).save_pretrained(folder)
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
+        experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in settings else {}
         for extra in ("generation_config.json",):
             if os.path.exists(f"{folder}/{extra}"):
                 os.unlink(f"{folder}/{extra}")
         model = kind.from_pretrained(folder, dtype=torch.float32,
-                                     attn_implementation="eager").eval()
+                                     attn_implementation="eager", **experts).eval()
         # Short enough that 16 more stay below the 24 positions before longrope extends.
         prompts = [torch.randint(3, VOCABULARY, (n,), generator=generator).tolist()
                    for n in (27, 5)]

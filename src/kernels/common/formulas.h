@@ -38,7 +38,8 @@ inline float gated(const MoeAttr& attr, float g, float u) {
     u = std::clamp(u, -attr.limit, attr.limit);
     return g * sigmoid(attr.alpha * g) * (u + 1);
   }
-  return (attr.activation == Activation::kSilu ? silu(g) : gelu(g)) * u;
+  const bool smooth = attr.activation == Activation::kGeluErf;
+  return (attr.activation == Activation::kSilu ? silu(g) : smooth ? gelu_erf(g) : gelu(g)) * u;
 }
 
 inline float softcap(float x, float cap) { return cap * std::tanh(x / cap); }

@@ -73,7 +73,7 @@ struct Finish {
   }
 };
 
-Best* start_best(std::byte* base, int64_t rows, int worker) {
+inline Best* start_best(std::byte* base, int64_t rows, int worker) {
   Best* best = reinterpret_cast<Best*>(base) + rows * worker;
   for (int64_t r = 0; r < rows; ++r)
     for (int i = 0; i < kLanes; ++i) best[r].value[i] = -HUGE_VALF, best[r].index[i] = 0;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
+#include "kernels/cpu/linear_finish-inl.h"
 #include "kernels/cpu/linear_multiply-inl.h"
 #include "kernels/cpu/moe.h"
 #include "kernels/cpu/moe_problem.h"
@@ -83,7 +84,7 @@ HWY_INLINE F32 gated_vector(const MoeAttr& attr, F32 g, F32 u) {
     const F32 part = add(set(1.0F), exp(neg(mul(set(attr.alpha), g))));
     return mul(div(g, part), add(u, set(1.0F)));
   }
-  return mul(attr.activation == Activation::kSilu ? silu(g) : gelu(g), u);
+  return mul(activated(g, attr.activation), u);
 }
 
 HWY_INLINE F32 bias_of(const Operand& bias, int64_t first, int lanes) {
@@ -329,6 +330,7 @@ Kernel moe_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   Kernel kernel;
   kernel.name = kernel_name(dispatch, choice, few);
   kernel.phases = few ? phases.few : phases.many;
+  kernel.main_phase = few ? 0 : 1;  // gate and up
   if (choice.exact) {
     kernel.work = few ? few_work<true> : many_work<true>;
     kernel.scratch = few ? few_scratch<true> : many_scratch<true>;

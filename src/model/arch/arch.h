@@ -6,12 +6,18 @@
 namespace veery {
 
 Array llama(Trace& t, const DecoderConfig& c);
+/// The gates of the chosen experts add up to 1: Mixtral, Qwen 3.
+void complete_mixture_gguf(DecoderConfig& c, const Metadata& metadata);
 
 void complete_helium(DecoderConfig& c);
 void complete_smollm3_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array qwen(Trace& t, const DecoderConfig& c);
+
+Array gpt_oss(Trace& t, const DecoderConfig& c);
+void complete_gpt_oss(DecoderConfig& c);
+void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array gemma(Trace& t, const DecoderConfig& c);
 Array gemma2(Trace& t, const DecoderConfig& c);

@@ -1,7 +1,8 @@
 // llama.cc: Llama 1 to 3 (Touvron et al., 2023; Grattafiori et al., 2024), and what differs from it
 // by numbers only: Mistral has a window on all layers (Jiang et al., 2023), Ministral 3 a
 // temperature of far positions, SmolLM3 layers without RoPE (Bakouch et al., 2025), Granite 3
-// factors on embedding, residuals, scores and logits (IBM, 2024), Helium other pairs of RoPE.
+// factors on embedding, residuals, scores and logits (IBM, 2024), Helium other pairs of RoPE,
+// Mixtral experts (Jiang et al., 2024).
 #include <cmath>
 
 #include "base/error.h"
@@ -28,5 +29,7 @@ void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata) {
   if (!metadata.boolean("granite.rope.scaling.finetuned").value_or(true))
     c.unrotated.assign(static_cast<size_t>(c.layers), true);
 }
+
+void complete_mixture_gguf(DecoderConfig& c, const Metadata&) { c.experts.route.normalise = true; }
 
 }  // namespace veery

@@ -1,0 +1,126 @@
+// Tensors made of the rows of others.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "file/printable.h"
+#include "file/row_sources.h"
+
+namespace veery {
+namespace {
+
+// Writes the rows [first, last) of a tensor that may be computed.
+void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte* out) {
+  if (tensor.source) return tensor.source->read(first, last, out);
+  const size_t row = byte_size(tensor.dtype, tensor.shape.back());
+  std::memcpy(out, tensor.data.data() + static_cast<size_t>(first) * row,
+              static_cast<size_t>(last - first) * row);
+}
+
+class Picked final : public RowSource {
+ public:
+  Picked(const TensorView& whole, int64_t count, const RowPick& pick)
+      : whole_(whole), count_(count), pick_(pick) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const size_t row = byte_size(whole_.dtype, whole_.shape.back());
+    for (int64_t r = first; r < last;) {
+      const int64_t at = r / count_ * pick_.period + pick_.begin + r % count_ * pick_.step;
+      const int64_t run = pick_.step == 1 ? std::min(last - r, count_ - r % count_) : 1;
+      read_rows(whole_, at, at + run, out);
+      out += static_cast<size_t>(run) * row;
+      r += run;
+    }
+  }
+
+ private:
+  TensorView whole_;
+  int64_t count_;  // of a period
+  RowPick pick_;
+};
+
+class Stacked final : public RowSource {
+ public:
+  explicit Stacked(std::vector<TensorView> parts)
+      : parts_(std::move(parts)),
+        height_(parts_[0].elements() / parts_[0].shape.back()),
+        row_(byte_size(parts_[0].dtype, parts_[0].shape.back())) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    for (int64_t r = first; r < last;) {
+      const int64_t in_part = r % height_;
+      const int64_t run = std::min(last - r, height_ - in_part);
+      read_rows(parts_[static_cast<size_t>(r / height_)], in_part, in_part + run, out);
+      out += static_cast<size_t>(run) * row_;
+      r += run;
+    }
+  }
+
+ private:
+  std::vector<TensorView> parts_;
+  int64_t height_;
+  size_t row_;
+};
+
+class Transposed final : public RowSource {
+ public:
+  explicit Transposed(const TensorView& from)
+      : from_(from), a_(from.shape[from.shape.size() - 2]), b_(from.shape.back()) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const size_t size = byte_size(from_.dtype, 1);
+    std::vector<std::byte> buffer;
+    int64_t loaded = -1;
+    for (int64_t r = first; r < last; ++r) {
+      const int64_t matrix = r / b_;
+      if (matrix != loaded && from_.source) {
+        buffer.resize(static_cast<size_t>(a_ * b_) * size);
+        from_.source->read(matrix * a_, (matrix + 1) * a_, buffer.data());
+      }
+      loaded = matrix;
+      const std::byte* base =
+          from_.source ? buffer.data()
+                       : from_.data.data() + static_cast<size_t>(matrix * a_ * b_) * size;
+      for (int64_t i = 0; i < a_; ++i, out += size)
+        std::memcpy(out, base + static_cast<size_t>(i * b_ + r % b_) * size, size);
+    }
+  }
+
+ private:
+  TensorView from_;
+  int64_t a_, b_;
+};
+
+}  // namespace
+
+TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int64_t> shape,
+                     const RowPick& pick) {
+  TensorView view{std::move(name), tensor.dtype, std::move(shape), {}};
+  const int64_t periods = tensor.elements() / tensor.shape.back() / pick.period;
+  const int64_t rows = view.elements() / view.shape.back();
+  VEERY_CHECK(periods > 0 && rows % periods == 0 && view.shape.back() == tensor.shape.back());
+  view.source = std::make_shared<Picked>(tensor, rows / periods, pick);
+  return view;
+}
+
+TensorView stack_tensors(std::vector<TensorView> parts, std::string name) {
+  const TensorView& first = parts.at(0);
+  for (const TensorView& part : parts)
+    if (part.dtype != first.dtype || part.shape != first.shape)
+      throw Error(ErrorKind::kFormat, "tensor '{}' has another type or shape than '{}'",
+                  printable(part.name), printable(first.name));
+  TensorView view{std::move(name), first.dtype, first.shape, {}};
+  view.shape.insert(view.shape.begin(), std::ssize(parts));
+  view.source = std::make_shared<Stacked>(std::move(parts));
+  return view;
+}
+
+TensorView transposed(const TensorView& tensor) {
+  if (tensor.shape.size() < 2 || info(tensor.dtype).block != 1)
+    throw Error(ErrorKind::kUnsupported,
+                "tensor '{}' of type {} with {} dimensions cannot be transposed",
+                printable(tensor.name), info(tensor.dtype).name, tensor.shape.size());
+  TensorView view{tensor.name, tensor.dtype, tensor.shape, {}};
+  std::swap(view.shape[view.shape.size() - 2], view.shape.back());
+  view.source = std::make_shared<Transposed>(tensor);
+  return view;
+}
+
+}  // namespace veery

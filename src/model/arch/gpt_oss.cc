@@ -1,0 +1,24 @@
+// gpt_oss.cc: gpt-oss (OpenAI, 2025): experts with clamped gates and biases, attention sinks, a
+// window on every other layer.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array gpt_oss(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
+// config.json may have other numbers; GGUF has none.
+void complete_gpt_oss(DecoderConfig& c) {
+  if (c.experts.moe.limit == 0) c.experts.moe.limit = 7;
+  if (c.experts.moe.alpha == 1) c.experts.moe.alpha = 1.702F;
+  c.experts.route.normalise = true;
+}
+
+// GGUF does not say that the ramp of yarn is not between whole pairs.
+void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata&) {
+  c.local = local_pattern(c.layers, 2);
+  c.rope.truncate = false;
+  c.local_rope = c.rope;
+}
+
+}  // namespace veery
