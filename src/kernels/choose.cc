@@ -22,11 +22,10 @@ namespace {
 
 // In the order of preference.
 constexpr KernelRows (*kFamilies[])() = {
-    fast_attend,           fast_elementwise,      fast_argmax,
-    fast_rms_norm,         fast_layer_norm,       fast_rope,
-    reference_elementwise, reference_rows,        reference_linear,
-    reference_rms_norm,    reference_moe,         reference_layer_norm,  reference_rope,
-    reference_attend,      reference_attend_back, reference_cross_entropy,
+    fast_attend,      fast_elementwise,   fast_argmax,           fast_rms_norm,
+    fast_layer_norm,  fast_rope,          reference_elementwise, reference_rows,
+    reference_linear, reference_rms_norm, reference_moe,         reference_layer_norm,
+    reference_rope,   reference_attend,   reference_attend_back, reference_cross_entropy,
 };
 
 // Kernels without integer dot products serve the targets with and without them.
