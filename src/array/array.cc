@@ -62,6 +62,9 @@ Array rope(Array x, Array angles, const RopeAttr& attr) {
 Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks) {
   return apply(Op::kAttend, q, {k.id(), v.id(), id_or_none(sinks)}, attr);
 }
+Array head_linear(Array x, Array weight, int heads) {
+  return apply(Op::kHeadLinear, x, {weight.id()}, HeadsAttr{heads});
+}
 Array route(Array scores, const RouteAttr& attr, Array bias) {
   return apply(Op::kRoute, scores, {id_or_none(bias)}, attr);
 }
@@ -77,6 +80,7 @@ Array cache_write(Array x, Array state) {
 Array columns(Array x, int64_t begin, int64_t count) {
   return apply(Op::kColumns, x, {}, ColumnsAttr{begin, count});
 }
+Array concat(Array a, Array b) { return apply(Op::kConcat, a, {b.id()}); }
 Array select_rows(Array x, Array output_rows) {
   return apply(Op::kSelectRows, x, {output_rows.id()});
 }

@@ -53,6 +53,10 @@ Array rope(Array x, Array angles, const RopeAttr& attr);
 /// heads): a score of each head that has no value, but takes its part of the softmax (Xiao et al.,
 /// arXiv:2309.17453).
 Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {});
+/// The first `in` columns of each of `heads` parts of a row of x (rows, heads * (in + rest)) times
+/// a matrix of its own; the rest of a part is kept behind. weight (heads * out, in) -> (rows, heads
+/// * (out + rest)).
+Array head_linear(Array x, Array weight, int heads);
 /// What each expert counts for each row: (rows, experts), 0 for those that are not chosen.
 Array route(Array scores, const RouteAttr& attr, Array bias = {});
 /// The weights of all experts, one below the other; biases (1, experts * ..) or absent.
@@ -65,6 +69,8 @@ Array moe(Array x, Array gates, const Experts& experts, const MoeAttr& attr);
 /// Writes x at the positions of this run; the result is the whole cache.
 Array cache_write(Array x, Array state);
 Array columns(Array x, int64_t begin, int64_t count);
+/// a and b side by side.
+Array concat(Array a, Array b);
 Array select_rows(Array x, Array output_rows);
 Array argmax(Array x);
 /// Mean over the rows whose target is not -1 of -log softmax(logits)[target].

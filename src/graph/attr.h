@@ -53,22 +53,24 @@ struct AnglesAttr {
   double temperature = 0;
   bool operator==(const AnglesAttr&) const = default;
 };
-/// rope. Pair i of a head is (2i, 2i+1) if interleaved, else (i, i + dims/2); dimensions from
-/// `dims` on pass through. `sign` -1 rotates back: the vjp.
+/// rope. Of `dims` dimensions of a head, from `begin` on, pair i is (2i, 2i+1) if interleaved, else
+/// (i, i + dims/2); the others pass through. `sign` -1 rotates back: the vjp.
 struct RopeAttr {
   int32_t heads = 1;
   int32_t dims = 0;
   bool interleaved = false;
   float sign = 1;
+  int32_t begin = 0;
 };
 /// attend, attend_back. Row r of head h sees the positions p of its sequence with
 /// position(r) - window < p <= position(r); window 0: no lower bound. `softcap` c > 0: c *
-/// tanh(score / c).
+/// tanh(score / c). `shared` > 0: a value is that many first dimensions of its key.
 struct AttendAttr {
   int32_t heads = 1, kv_heads = 1;
   float scale = 1;
   int32_t window = 0;
   float softcap = 0;
+  int32_t shared = 0;
   int32_t part = 0;  ///< attend_back: 0 dq, 1 dk, 2 dv
 };
 /// state of a growing cache: keys or values of one layer, in pages.
@@ -83,6 +85,10 @@ struct QkvRopeAttr {
   int32_t dims = 0;
   bool interleaved = false;
   float eps = 0;  ///< of the head norms, where there are any
+};
+/// head_linear.
+struct HeadsAttr {
+  int32_t heads = 1;
 };
 /// route. With s = softmax or sigmoid of the scores of a row: the `used` experts with the largest
 /// s + bias are chosen, the lower index among equals. With `groups` > 1 the experts are cut into
@@ -114,7 +120,7 @@ struct ColumnsAttr {
 
 using Attr =
     std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr, AttendAttr,
-                 StateAttr, QkvRopeAttr, ColumnsAttr, ParamAttr, RouteAttr, MoeAttr>;
+                 StateAttr, QkvRopeAttr, ColumnsAttr, ParamAttr, HeadsAttr, RouteAttr, MoeAttr>;
 static_assert(std::is_trivially_copyable_v<Attr>);
 
 }  // namespace veery

@@ -122,6 +122,9 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
       const auto& attr = node.as<MoeAttr>();
       return 2 * rows_of(node.shape) * weights * attr.used / attr.experts;
     }
+    case Op::kHeadLinear:
+      return 2 * rows_of(node.shape) * static_cast<double>(graph[node.in[1]].shape.rows) *
+             static_cast<double>(graph[node.in[1]].shape.cols);
     case Op::kRoute: return 4 * elements;
     case Op::kLinearBackX:
     case Op::kLinearBackW: {

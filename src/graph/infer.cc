@@ -94,10 +94,21 @@ Shape rope_shape(const Checked& c) {
   const auto& attr = c.as<RopeAttr>();
   const Shape x = c.at(0);
   c.require(attr.heads >= 1 && x.cols % attr.heads == 0, "the columns must divide into the heads");
-  c.require(attr.dims > 0 && attr.dims % 2 == 0 && attr.dims <= x.cols / attr.heads,
+  c.require(attr.dims > 0 && attr.dims % 2 == 0 && attr.begin >= 0 &&
+                attr.begin + attr.dims <= x.cols / attr.heads,
             "the rotated dimensions must be even and at most those of a head");
   c.require(c.at(1) == Shape{x.rows, attr.dims}, "the angles must be [rows, rotated dimensions]");
   return x;
+}
+
+Shape head_linear_shape(const Checked& c) {
+  const int64_t heads = c.as<HeadsAttr>().heads;
+  const Shape x = c.at(0);
+  const Shape w = c.at(1);
+  c.require(heads >= 1 && x.cols % heads == 0, "the columns must divide into the heads");
+  c.require(w.rows % heads == 0 && w.cols <= x.cols / heads,
+            "w must be [heads x out, in], in at most the columns of a head");
+  return {x.rows, w.rows + x.cols - heads * w.cols};
 }
 
 Shape route_shape(const Checked& c) {
@@ -143,6 +154,9 @@ void check_attend(const Checked& c, const AttendAttr& attr, int q, int k, int v)
   c.require(c.at(k).cols == c.at(q).cols / attr.heads * attr.kv_heads,
             "k must have key heads x head size columns");
   c.require(c.at(v).cols % attr.kv_heads == 0, "the columns of v must divide into the key heads");
+  c.require(attr.shared >= 0 && (attr.shared == 0 || c.at(v) == c.at(k)) &&
+                attr.shared <= c.at(k).cols / attr.kv_heads,
+            "keys that hold values are given as both, and are no smaller");
 }
 
 Shape qkv_rope_shape(const Checked& c) {
@@ -185,7 +199,8 @@ Shape infer_forward(const Checked& c, Op op) {
       const auto& attr = c.as<AttendAttr>();
       check_attend(c, attr, 0, 1, 2);
       if (c.has(3)) c.require(c.at(3) == Shape{1, attr.heads}, "there must be one sink a head");
-      return {c.at(0).rows, c.at(2).cols / attr.kv_heads * attr.heads};
+      const int64_t value = attr.shared > 0 ? attr.shared : c.at(2).cols / attr.kv_heads;
+      return {c.at(0).rows, value * attr.heads};
     }
     case Op::kColumns: {
       const auto& attr = c.as<ColumnsAttr>();
@@ -193,8 +208,12 @@ Shape infer_forward(const Checked& c, Op op) {
                 "the columns lie outside of the input");
       return {c.at(0).rows, attr.count};
     }
+    case Op::kConcat:
+      c.require(c.at(0).rows == c.at(1).rows, "both must have the same rows");
+      return {c.at(0).rows, c.at(0).cols + c.at(1).cols};
     case Op::kSelectRows: return {c.at(1).rows, c.at(0).cols};
     case Op::kArgmax: return {c.at(0).rows, 1};
+    case Op::kHeadLinear: return head_linear_shape(c);
     case Op::kRoute: return route_shape(c);
     case Op::kMoe: return moe_shape(c);
     case Op::kCrossEntropy:

@@ -38,10 +38,14 @@ enum class Op : uint8_t {
   kRope,        ///< x (rows, heads * head_dim), angles; RopeAttr
   kCacheWrite,  ///< x (rows, kv_heads * head_dim), state; its StateAttr -> the state
   kAttend,      ///< q (rows, heads * head_dim), k, v: states, or values of this run (training),
-                ///< [sinks (1, heads)]; AttendAttr -> (rows, heads * size of a value)
+                ///< [sinks (1, heads)]; AttendAttr -> (rows, heads * size of a value). With
+                ///< AttendAttr::shared v is k
   kColumns,     ///< x; ColumnsAttr: a view, nothing is copied
+  kConcat,      ///< a (rows, m), b (rows, n) -> (rows, m + n)
   kSelectRows,  ///< x (tokens, cols), output_rows -> (outputs, cols)
   kArgmax,      ///< x (rows, n) -> (rows, 1) i32, the lowest index among equals
+  kHeadLinear,  ///< x (rows, heads * (in + rest)), w (heads * out, in); HeadsAttr -> (rows, heads *
+                ///< (out + rest)): the first columns of each head times a matrix of its own
   kRoute,  ///< scores (rows, experts), [bias (1, experts)]; RouteAttr -> (rows, experts): what each
            ///< expert counts for the row, 0 for those that were not chosen
   kMoe,    ///< x (rows, in), gates (rows, experts): at most MoeAttr::used of a row are not 0,

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/float_kernels.h"
+#include "kernels/cpu/head_linear.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/moe.h"
 #include "kernels/kernels.h"
@@ -22,10 +23,12 @@ namespace {
 
 // In the order of preference.
 constexpr KernelRows (*kFamilies[])() = {
-    fast_attend,      fast_elementwise,   fast_argmax,           fast_rms_norm,
-    fast_layer_norm,  fast_rope,          reference_elementwise, reference_rows,
-    reference_linear, reference_rms_norm, reference_moe,         reference_layer_norm,
-    reference_rope,   reference_attend,   reference_attend_back, reference_cross_entropy,
+    fast_attend,           fast_elementwise,        fast_argmax,
+    fast_rms_norm,         fast_layer_norm,         fast_rope,
+    reference_elementwise, reference_rows,          reference_linear,
+    reference_rms_norm,    reference_moe,           reference_heads,
+    reference_layer_norm,  reference_rope,          reference_attend,
+    reference_attend_back, reference_cross_entropy,
 };
 
 // Kernels without integer dot products serve the targets with and without them.
@@ -100,7 +103,7 @@ std::vector<Target> supported_targets() {
 
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   // Weights in panels: integer products with a contract of their own, on the reference target too.
-  for (const auto in_panels : {linear_kernel, moe_kernel})
+  for (const auto in_panels : {linear_kernel, moe_kernel, head_linear_kernel})
     if (const Kernel kernel = in_panels(op, dispatch, choice); kernel.phases[0] != nullptr)
       return kernel;
   for (const auto family : kFamilies)

@@ -221,6 +221,7 @@ std::optional<QkvMatch> match_qkv(const Rewriter& r, NodeId attend) {
       pv->begin != pk->begin + pk->count || pq->eps != pk->eps)
     return std::nullopt;
   if (rope_q.interleaved != rope_k.interleaved || rope_q.dims != rope_k.dims) return std::nullopt;
+  if (rope_q.begin != 0 || rope_k.begin != 0) return std::nullopt;
   const auto head_dim = static_cast<int32_t>(pq->count / rope_q.heads);
   return QkvMatch{inputs({pq->joint, r.in(q, 1), r.in(k, 1), r.in(v, 1), pq->norm, pk->norm}),
                   {rope_q.heads, rope_k.heads, head_dim, rope_q.dims, rope_q.interleaved, pq->eps}};

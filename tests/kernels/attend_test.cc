@@ -52,7 +52,8 @@ struct Scene {
       o.rows = kTokenRows;
       return o;
     };
-    run(Op::kAttend, {part(q), keys.operand, values.operand, has_sinks ? sinks.operand : Operand{}},
+    const Operand& v_cache = attr.shared > 0 ? keys.operand : values.operand;
+    run(Op::kAttend, {part(q), keys.operand, v_cache, has_sinks ? sinks.operand : Operand{}},
         part(out), attr, slots, with);
   }
   Matrix attend(RunWith with) const {
@@ -95,6 +96,15 @@ const Setting kSettings[] = {
      true},
     {{.heads = 5, .kv_heads = 1, .scale = 0.1F}, 80, DType::kF16, DType::kQ8_0, 64},
     {{.heads = 2, .kv_heads = 1, .scale = 0.1F}, 16, DType::kF32, DType::kF32, 48, true},
+    // Values that are parts of their keys; the other cache is not looked at.
+    {{.heads = 5, .kv_heads = 1, .scale = 0.1F, .shared = 32}, 48, DType::kF16, DType::kF32, 32},
+    {{.heads = 20, .kv_heads = 1, .scale = 0.1F, .shared = 64}, 96, DType::kQ8_0, DType::kF32, 64},
+    {{.heads = 4, .kv_heads = 2, .scale = 0.1F, .window = 90, .shared = 16},
+     32,
+     DType::kBF16,
+     DType::kF32,
+     16},
+    {{.heads = 3, .kv_heads = 1, .scale = 0.1F, .shared = 80}, 80, DType::kF32, DType::kF32, 80},
 };
 
 // Two prompts, one from its start and one continued, and single rows of others.
@@ -118,6 +128,28 @@ TEST(Attend, FastIsTheReference) {
       expect_near(scene.attend({.target = target, .workers = 2}), expected, 1e-5,
                   name(target).data());
   }
+}
+
+// What a head sees of shared values is what it sees of a copy of them.
+TEST(Attend, ValuesInKeysAreThoseBesideThem) {
+  Random random(5);
+  Batch batch(1, 300);
+  batch.add(0, 0, 260);
+  const Slots slots = batch.slots();
+  const Matrix q = random_matrix(260, 2 * 21, random), k = random_matrix(260, 21, random);
+  Matrix v = k;
+  v.operand.cols = 13;
+  const Cache keys(batch, true, DType::kF32, 1, 21), values(batch, false, DType::kF32, 1, 13);
+  run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots);
+  run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, slots);
+  Matrix apart(260, 26), shared(260, 26), rows(260, 26);
+  AttendAttr attr{.heads = 2, .kv_heads = 1, .scale = 0.3F};
+  run(Op::kAttend, {q.operand, keys.operand, values.operand}, apart.operand, attr, slots);
+  attr.shared = 13;
+  run(Op::kAttend, {q.operand, keys.operand, keys.operand}, shared.operand, attr, slots);
+  run(Op::kAttend, {q.operand, k.operand, k.operand}, rows.operand, attr, slots);
+  expect_same_bits(shared, apart);
+  expect_same_bits(rows, apart);
 }
 
 TEST(Attend, FastIsTheReferenceForEveryPairOfTypes) {

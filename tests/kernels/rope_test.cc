@@ -70,7 +70,8 @@ TEST(Rope, FastIsTheReference) {
   for (bool interleaved : {false, true}) {
     for (int dims : {2, 12, 32, 64, 80}) {
       for (float sign : {1.0F, -1.0F}) {
-        const RopeAttr attr{3, dims, interleaved, sign};
+        const int begin = dims % 32 == 12 ? 3 : 0;
+        const RopeAttr attr{3, dims, interleaved, sign, begin};
         const int32_t cols = 3 * (dims + (dims % 32 == 0 ? 0 : 4));
         const Matrix x = random_matrix(5, cols, random);
         Matrix angles(5, dims);
@@ -89,6 +90,33 @@ TEST(Rope, FastIsTheReference) {
           expect_same_bits(y, expected, "in place");
         }
       }
+    }
+  }
+}
+
+TEST(Rope, TurnsOnlyThePartThatItIsTold) {
+  Random random(6);
+  const Matrix positions = indices({5, 9});
+  Matrix angles(2, 4);
+  run(Op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 4}, plain_slots(2));
+  const Matrix x = random_matrix(2, 2 * 11, random);
+  for (bool interleaved : {false, true}) {
+    Matrix part(4, 4), turned(4, 4), angle(4, 4), whole(2, 22);
+    for (int r = 0; r < 4; ++r) {
+      std::copy_n(x[r / 2] + r % 2 * 11 + 5, 4, part[r]);
+      std::copy_n(angles[r / 2], 4, angle[r]);
+    }
+    run(Op::kRope, {part.operand, angle.operand}, turned.operand, RopeAttr{1, 4, interleaved},
+        plain_slots(4));
+    for (Target target : supported_targets()) {
+      run(Op::kRope, {x.operand, angles.operand}, whole.operand,
+          RopeAttr{.heads = 2, .dims = 4, .interleaved = interleaved, .begin = 5}, plain_slots(2),
+          {.target = target});
+      for (int r = 0; r < 2; ++r)
+        for (int c = 0; c < 22; ++c) {
+          const bool inside = c % 11 >= 5 && c % 11 < 9;
+          EXPECT_EQ(whole[r][c], inside ? turned[2 * r + c / 11][c % 11 - 5] : x[r][c]) << c;
+        }
     }
   }
 }

@@ -98,6 +98,29 @@ HWY_INLINE Stored converted(const Stored& from, int64_t first, int64_t end, floa
   return {reinterpret_cast<const std::byte*>(buffer), DType::kF32};
 }
 
+// Tiles [first, end) of keys [dimension][position] as f32.
+HWY_INLINE Stored as_floats(const Stored& from, int first, int end, int n, float* buffer) {
+  if (from.type != DType::kQ8_0)
+    return converted(from, int64_t{first} * 16 * n, int64_t{end} * 16 * n, buffer);
+  const auto* tiles = reinterpret_cast<const Q8Tile*>(from.at);
+  for (int i = first * n; i < end * n; ++i) {
+    const Q8Tile& tile = tiles[i / 32];
+    const F32 scale = load_f16(reinterpret_cast<const std::byte*>(tile.scales));
+    const auto* codes = reinterpret_cast<const std::byte*>(tile.codes + i % 32 * 16);
+    store(buffer + int64_t{i} * 16, mul(to_float(load_i8(codes)), scale));
+  }
+  return {reinterpret_cast<const std::byte*>(buffer), DType::kF32};
+}
+
+// The first v dimensions of the keys in tiles [first, end), as values [position][dimension].
+HWY_INLINE Stored turned(const Stored& keys, int first, int end, int n, int v, float* buffer) {
+  const auto* from = reinterpret_cast<const float*>(keys.at);
+  for (int t = first; t < end; ++t)
+    for (int i = 0; i < v; i += 16)
+      transpose(from + (int64_t{t} * n + i) * 16, buffer + int64_t{t} * 16 * v + i, v);
+  return {reinterpret_cast<const std::byte*>(buffer), DType::kF32};
+}
+
 // Merges one block, at `begin`, into the segment states of the tile's queries.
 void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
                  const Buffers& b) {
@@ -111,7 +134,12 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
   Stored values = stored_block(p, p.d.in[2], tile.sequence, kv_head, begin);
   BlockPart key_part{keys.at, 0, n, first, end};
   BlockPart value_part{values.at, 0, p.v, low, high + 1};
-  if (queries > kFewQueries) {
+  if (p.attr.shared > 0) {
+    keys = as_floats(keys, first, end, n, b.keys);
+    values = turned(keys, first, end, n, p.v, b.values);
+    key_part.at = keys.at;
+    value_part.at = values.at;
+  } else if (queries > kFewQueries) {
     keys = converted(keys, int64_t{first} * 16 * n, int64_t{end} * 16 * n, b.keys);
     values = converted(values, int64_t{low} * p.v, int64_t{high + 1} * p.v, b.values);
     key_part.at = keys.at;

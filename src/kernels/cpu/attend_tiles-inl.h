@@ -8,6 +8,7 @@
 #endif
 
 #include <cstddef>
+#include <cstring>
 
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/simd-inl.h"
@@ -42,6 +43,44 @@ template <DType kType>
 constexpr int kBytes = kType == DType::kF32    ? 4
                        : kType == DType::kQ8_0 ? 1
                                                : 2;
+
+// What a stage of transpose() takes from two rows, lane by lane: blocks of kStep lanes change
+// places.
+template <int kStep, bool kSecond>
+constexpr int taken(int lane) {
+  const bool high = (lane & kStep) != 0;
+  if constexpr (kSecond) return high ? 16 + lane : lane + kStep;
+  return high ? 16 + lane - kStep : lane;
+}
+using Lanes = float __attribute__((vector_size(64)));
+template <int kStep, bool kSecond, int... kLane>
+HWY_INLINE void take_lanes(const Lanes& a, const Lanes& b, std::integer_sequence<int, kLane...>,
+                           Lanes& out) {
+  out = __builtin_shufflevector(a, b, taken<kStep, kSecond>(kLane)...);
+}
+template <int kStep>
+HWY_INLINE void transpose_stage(Lanes* rows) {
+  constexpr auto kAll = std::make_integer_sequence<int, 16>{};
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if ((i & kStep) != 0) continue;
+    const Lanes a = rows[i];
+    const Lanes b = rows[i + kStep];
+    take_lanes<kStep, false>(a, b, kAll, rows[i]);
+    take_lanes<kStep, true>(a, b, kAll, rows[i + kStep]);
+  }
+}
+// out[c * stride + r] = x[r * 16 + c] of 16 x 16 values.
+HWY_NOINLINE void transpose(const float* x, float* out, int64_t stride) {
+  Lanes rows[16];
+  std::memcpy(rows, x, sizeof(rows));
+  transpose_stage<8>(rows);
+  transpose_stage<4>(rows);
+  transpose_stage<2>(rows);
+  transpose_stage<1>(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) std::memcpy(out + i * stride, &rows[i], sizeof(Lanes));
+}
 
 // Of 16 positions.
 template <DType kType>

@@ -52,6 +52,7 @@ struct Rotation {
   int64_t head_dim;
   int64_t half;  ///< pairs that are rotated
   bool interleaved;
+  int64_t begin = 0;  ///< of the first pair
 };
 
 // cos and sin of a row, apart.
@@ -68,6 +69,12 @@ HWY_INLINE void split_angles(const float* angles, int64_t half, float sign, Angl
 
 // x may be out, but not overlap it otherwise.
 HWY_INLINE void rotate(const float* x, const Angles& angles, const Rotation& how, float* out) {
+  if (x != out) {
+    std::copy(x, x + how.begin, out);
+    std::copy(x + how.begin + 2 * how.half, x + how.head_dim, out + how.begin + 2 * how.half);
+  }
+  x += how.begin;
+  out += how.begin;
   const float* cos = angles.cos;
   const float* sin = angles.sin;
   if (how.interleaved) {
@@ -87,7 +94,6 @@ HWY_INLINE void rotate(const float* x, const Angles& angles, const Rotation& how
       out[i + how.half] = a * sin[i] + b * cos[i];
     }
   }
-  if (x != out) std::copy(x + 2 * how.half, x + how.head_dim, out + 2 * how.half);
 }
 
 HWY_INLINE void norm_and_rotate(const Operand& norm, const float* x, const Angles& angles,
@@ -199,7 +205,7 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
 
 void fast_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
-  const Rotation how{d.out.cols / attr.heads, attr.dims / 2, attr.interleaved};
+  const Rotation how{d.out.cols / attr.heads, attr.dims / 2, attr.interleaved, attr.begin};
   auto* scratch = reinterpret_cast<float*>(worker.scratch);
   const Angles angles{scratch, scratch + how.half};
   const Share rows = share(slots.count(d.out.rows), 1, worker);

@@ -10,8 +10,9 @@ KernelRows reference_rows();  ///< embed, select_rows, argmax and their backward
 KernelRows reference_linear();
 KernelRows reference_rms_norm();
 KernelRows reference_layer_norm();
-KernelRows reference_moe();   ///< route, moe
-KernelRows reference_rope();  ///< rope_angles, rope, cache_write, qkv_rope
+KernelRows reference_heads();  ///< head_linear, concat
+KernelRows reference_moe();    ///< route, moe
+KernelRows reference_rope();   ///< rope_angles, rope, cache_write, qkv_rope
 KernelRows reference_attend();
 KernelRows reference_attend_back();
 KernelRows reference_cross_entropy();

@@ -28,13 +28,14 @@ struct Rotation {
   int64_t dims;
   bool interleaved;
   float sign;
+  int64_t begin = 0;
 };
 
 // x may be out.
 void rotate(const float* x, const float* angles, const Rotation& how, float* out) {
   for (int64_t i = 0; i < how.dims / 2; ++i) {
-    const int64_t first = how.interleaved ? 2 * i : i;
-    const int64_t second = how.interleaved ? 2 * i + 1 : i + how.dims / 2;
+    const int64_t first = how.begin + (how.interleaved ? 2 * i : i);
+    const int64_t second = first + (how.interleaved ? 1 : how.dims / 2);
     const float cos = angles[2 * i];
     const float sin = how.sign * angles[2 * i + 1];
     const float a = x[first];
@@ -42,12 +43,13 @@ void rotate(const float* x, const float* angles, const Rotation& how, float* out
     out[first] = a * cos - b * sin;
     out[second] = a * sin + b * cos;
   }
-  for (int64_t i = how.dims; i < how.head_dim; ++i) out[i] = x[i];
+  for (int64_t i = 0; i < how.begin; ++i) out[i] = x[i];
+  for (int64_t i = how.begin + how.dims; i < how.head_dim; ++i) out[i] = x[i];
 }
 
 void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
-  const Rotation how{d.out.cols / attr.heads, attr.dims, attr.interleaved, attr.sign};
+  const Rotation how{d.out.cols / attr.heads, attr.dims, attr.interleaved, attr.sign, attr.begin};
   const Share rows = share(slots.count(d.out.rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t c = 0; c < d.out.cols; c += how.head_dim)
