@@ -22,7 +22,10 @@ std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend
 /// The rows [begin, end) of `tensor` under another name.
 TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end);
 
-/// `tensor` (..., rows, cols) of a plain type as (..., cols, rows).
+/// The same values as f32. Throws kUnsupported naming a tensor whose type has no values.
+TensorView decoded(const TensorView& tensor);
+
+/// `tensor` (..., rows, cols) as (..., cols, rows); of a type with blocks it becomes f32.
 TensorView transposed(const TensorView& tensor);
 
 /// `tensor` with its rows (the elements of a vector) in another order: row i is row order[i] of it.

@@ -60,6 +60,20 @@ class Stacked final : public RowSource {
   size_t row_;
 };
 
+class Decoded final : public RowSource {
+ public:
+  explicit Decoded(const TensorView& from) : from_(from) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const int64_t count = (last - first) * from_.shape.back();
+    std::vector<std::byte> bytes(byte_size(from_.dtype, count));
+    read_rows(from_, first, last, bytes.data());
+    decode(from_.dtype, bytes, {reinterpret_cast<float*>(out), static_cast<size_t>(count)});
+  }
+
+ private:
+  TensorView from_;
+};
+
 class Transposed final : public RowSource {
  public:
   explicit Transposed(const TensorView& from)
@@ -112,11 +126,20 @@ TensorView stack_tensors(std::vector<TensorView> parts, std::string name) {
   return view;
 }
 
+TensorView decoded(const TensorView& tensor) {
+  if (!info(tensor.dtype).decodable)
+    throw Error(ErrorKind::kUnsupported, "tensor '{}' has type {}, which has no values",
+                printable(tensor.name), info(tensor.dtype).name);
+  TensorView view{tensor.name, DType::kF32, tensor.shape, {}};
+  view.source = std::make_shared<Decoded>(tensor);
+  return view;
+}
+
 TensorView transposed(const TensorView& tensor) {
-  if (tensor.shape.size() < 2 || info(tensor.dtype).block != 1)
-    throw Error(ErrorKind::kUnsupported,
-                "tensor '{}' of type {} with {} dimensions cannot be transposed",
-                printable(tensor.name), info(tensor.dtype).name, tensor.shape.size());
+  if (tensor.shape.size() < 2)
+    throw Error(ErrorKind::kUnsupported, "tensor '{}' with {} dimensions cannot be transposed",
+                printable(tensor.name), tensor.shape.size());
+  if (info(tensor.dtype).block != 1) return transposed(decoded(tensor));
   TensorView view{tensor.name, tensor.dtype, tensor.shape, {}};
   std::swap(view.shape[view.shape.size() - 2], view.shape.back());
   view.source = std::make_shared<Transposed>(tensor);

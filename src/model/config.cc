@@ -92,16 +92,41 @@ void read_rope(const Keys& keys, DecoderConfig& c) {
   read_rope_scaling(keys, c.rope);
 }
 
+// Sizes of compressed attention. Newer files describe a head as it is cached under the keys that
+// older ones have for it as it was trained.
+void read_latent(const Keys& keys, DecoderConfig& c) {
+  LatentConfig& l = c.latent;
+  const auto size = [&](const char* newer, const char* older) {
+    return static_cast<int32_t>(keys.size_or_zero(newer) > 0 ? keys.size(newer) : keys.size(older));
+  };
+  l.rank = static_cast<int32_t>(keys.size_or_zero("attention.kv_lora_rank"));
+  if (l.rank == 0) return;
+  l.query_rank = static_cast<int32_t>(keys.size_or_zero("attention.q_lora_rank"));
+  l.turned = static_cast<int32_t>(keys.size("rope.dimension_count"));
+  l.plain = size("attention.key_length_mla", "attention.key_length") - l.turned;
+  l.value = size("attention.value_length_mla", "attention.value_length");
+  if (l.plain < 1)
+    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions", l.turned,
+                l.plain + l.turned);
+  c.head_dim = l.plain + l.turned;
+  c.kv_heads = 1;
+}
+
 void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   c.dim = keys.size("embedding_length");
-  c.layers = static_cast<int32_t>(keys.size("block_count"));
+  // Layers that predict further tokens lie behind the others.
+  const int64_t layers = keys.size("block_count") - keys.size_or_zero("nextn_predict_layers");
+  if (layers < 1)
+    throw Error(ErrorKind::kFormat, "metadata: {} layers without those of further tokens", layers);
+  c.layers = static_cast<int32_t>(layers);
   c.heads = static_cast<int32_t>(keys.size("attention.head_count"));
   c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
   c.hidden = keys.size("feed_forward_length");
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
-  if (value_dim != c.head_dim)
+  read_latent(keys, c);
+  if (c.latent.rank == 0 && value_dim != c.head_dim)
     throw Error(ErrorKind::kUnsupported, "metadata: key length {} and value length {} differ",
                 c.head_dim, value_dim);
   if (c.heads % c.kv_heads != 0)

@@ -23,6 +23,17 @@ struct ExpertConfig {
   MoeAttr moe;
 };
 
+/// Attention whose keys and values are made of one compressed vector (DeepSeek-AI,
+/// arXiv:2405.04434).
+struct LatentConfig {
+  int32_t rank = 0;        ///< of the vector; 0: keys and values are plain
+  int32_t query_rank = 0;  ///< 0: queries are not compressed
+  /// Of a head: what RoPE leaves, what it turns, a value.
+  int32_t plain = 0, turned = 0, value = 0;
+  float norm_eps = 1e-6F;     ///< of the norms of compressed vectors
+  double yarn_magnitude = 1;  ///< of queries and of keys, as a whole
+};
+
 /// A decoder-only transformer. Sizes are in elements, `hidden` is the width of the feed-forward
 /// part.
 struct DecoderConfig {
@@ -38,6 +49,7 @@ struct DecoderConfig {
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
   ExpertConfig experts;
+  LatentConfig latent;
   bool tied = false;  ///< the output head is the embedding
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_scale = 0;    ///< of q k^T

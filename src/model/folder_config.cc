@@ -225,6 +225,21 @@ void read_scales(const JsonFields& fields, DecoderConfig& c) {
                 fields.where());
 }
 
+// Compressed attention; RoPE is that of the dimensions that it turns.
+void read_latent(const JsonFields& fields, DecoderConfig& c) {
+  LatentConfig& l = c.latent;
+  l.rank = static_cast<int32_t>(fields.size_or_zero("kv_lora_rank"));
+  if (l.rank == 0) return;
+  l.query_rank = static_cast<int32_t>(fields.size_or_zero("q_lora_rank"));
+  l.plain = static_cast<int32_t>(fields.size("qk_nope_head_dim"));
+  l.turned = static_cast<int32_t>(fields.size("qk_rope_head_dim"));
+  l.value = static_cast<int32_t>(fields.size("v_head_dim"));
+  l.yarn_magnitude = read_yarn_magnitude(fields);
+  c.rope_interleaved = fields.flag_or("rope_interleave", true);
+  c.head_dim = l.plain + l.turned;
+  c.kv_heads = 1;
+}
+
 // The first of `keys` that the file itself has, else the first with a default; 0: none.
 int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
@@ -242,8 +257,17 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
   e.hidden = size_of(fields, {"moe_intermediate_size"});
   if (e.hidden == 0) e.hidden = c.hidden;
   e.shared_hidden = size_of(fields, {"shared_expert_intermediate_size"});
+  if (const int64_t shared = fields.size_or_zero("n_shared_experts"); shared > 0)
+    e.shared_hidden = shared * e.hidden;
   e.route.used = static_cast<int32_t>(fields.size("num_experts_per_tok"));
   e.route.normalise = fields.flag_or("norm_topk_prob", false);
+  e.route.scale = static_cast<float>(fields.number_or("routed_scaling_factor", 1));
+  e.route.sigmoid = fields.text_or("scoring_func", "softmax") == "sigmoid";
+  if (fields.text_or("topk_method", "greedy") != "greedy" && fields.has("n_group")) {
+    e.route.groups = static_cast<int32_t>(fields.size("n_group"));
+    e.route.groups_used = static_cast<int32_t>(fields.size("topk_group"));
+    if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
+  }
   e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
   e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
   check_experts(e, fields.where());
@@ -261,6 +285,12 @@ bool read_tied(const JsonFields& fields, const ModelFile& file) {
 std::string_view folder_architecture(const ModelFile& file, std::string& found) {
   const FolderType* type = find_type(file, found);
   return type == nullptr ? std::string_view() : type->architecture;
+}
+
+int64_t folder_layers(const ModelFile& file) {
+  const Json config = described(file);
+  return JsonFields(config, Json::object(), file.path + "/config.json")
+      .size_or_zero("num_hidden_layers");
 }
 
 RopeFactors folder_rope_factors(const ModelFile& file) {
@@ -288,6 +318,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   c.architecture = type->architecture;
   read_sizes(fields, file, c);
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
+  read_latent(fields, c);
   c.tied = read_tied(fields, file);
   c.activation = read_activation(fields, type->architecture.starts_with("gemma"));
   c.parallel = fields.flag_or("use_parallel_residual", false);

@@ -16,6 +16,9 @@ DecoderConfig read_folder_config(const ModelFile& file);
 /// names); empty if it is not known, with `found` set to what the file calls it.
 std::string_view folder_architecture(const ModelFile& file, std::string& found);
 
+/// The number of layers that config.json gives; 0: none.
+int64_t folder_layers(const ModelFile& file);
+
 /// The divisors of longrope that config.json holds.
 RopeFactors folder_rope_factors(const ModelFile& file);
 

@@ -81,7 +81,8 @@ AnglesAttr read_set(const JsonFields& fields, const Json* set, const char* theta
   rope.theta = positive(scaling, "rope_theta", fields.number_or(theta, 10000));
   const double part =
       scaling.number_or("partial_rotary_factor", fields.number_or("partial_rotary_factor", 1));
-  rope.dims = static_cast<int32_t>(c.head_dim * std::clamp(part, 0.0, 1.0));
+  const int32_t turned = c.latent.rank > 0 ? c.latent.turned : c.head_dim;
+  rope.dims = static_cast<int32_t>(turned * std::clamp(part, 0.0, 1.0));
   if (rope.dims < 2 || rope.dims % 2 != 0)
     throw Error(ErrorKind::kFormat, "{}: rope turns {} of {} dimensions, expected an even number",
                 fields.where(), rope.dims, c.head_dim);
@@ -113,6 +114,13 @@ void read_rope(const JsonFields& fields, bool local_unscaled, DecoderConfig& c) 
   if (c.rope.scaling == RopeScaling::kYarn)
     c.context = static_cast<int32_t>(std::min<double>(
         std::max<double>(c.context, c.rope.factor * c.rope.original_context), kMaxSize));
+}
+
+double read_yarn_magnitude(const JsonFields& fields) {
+  const Json* set = global_set(fields);
+  if (set == nullptr || !set->is_object()) return 1;
+  const JsonFields scaling(*set, Json::object(), fields.where());
+  return yarn_magnitude(scaling.number_or("factor", 1), scaling.number_or("mscale_all_dim", 0));
 }
 
 bool has_rope_factors(const JsonFields& fields) {

@@ -14,6 +14,9 @@ namespace veery {
 /// not known.
 void read_rope(const JsonFields& fields, bool local_unscaled, DecoderConfig& c);
 
+/// What mscale_all_dim makes of queries and of keys; 1 where there is none.
+double read_yarn_magnitude(const JsonFields& fields);
+
 /// The divisors of longrope, one a pair; both empty where there are none.
 struct RopeFactors {
   std::vector<float> shorter, longer;

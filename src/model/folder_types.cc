@@ -5,6 +5,15 @@
 namespace veery {
 namespace {
 
+constexpr const char* kDeepseek3 =
+    R"({"hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,
+        "num_attention_heads":128,"max_position_embeddings":4096,"rms_norm_eps":1e-6,
+        "rope_theta":10000,"kv_lora_rank":512,"q_lora_rank":1536,"qk_nope_head_dim":128,
+        "qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":256,"n_shared_experts":1,
+        "num_experts_per_tok":8,"moe_intermediate_size":2048,"routed_scaling_factor":2.5,
+        "n_group":8,"topk_group":4,"norm_topk_prob":true,"topk_method":"noaux_tc",
+        "scoring_func":"sigmoid"})";
+
 constexpr FolderType kTypes[] = {
     {"llama", "LlamaForCausalLM", "llama", WindowRule::kNone,
      R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
@@ -39,6 +48,14 @@ constexpr FolderType kTypes[] = {
          "num_attention_heads":32,"num_key_value_heads":4,"max_position_embeddings":32768,
          "rms_norm_eps":1e-6,"rope_theta":10000,"sliding_window":4096,"num_experts":128,
          "num_experts_per_tok":8,"moe_intermediate_size":768})"},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", "deepseek2", WindowRule::kNone,
+     R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
+         "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-6,
+         "rope_theta":10000,"kv_lora_rank":512,"q_lora_rank":1536,"qk_nope_head_dim":128,
+         "qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":64,"n_shared_experts":2,
+         "num_experts_per_tok":6,"moe_intermediate_size":1407})"},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek3},
+    {"kimi_k2", "KimiK2ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek3},
     {"gpt_oss", "GptOssForCausalLM", "gpt-oss", WindowRule::kPattern,
      R"({"hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":36,
          "num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,

@@ -16,6 +16,7 @@
 #include "model/expert_tensors.h"
 #include "model/folder_config.h"
 #include "model/folder_rope.h"
+#include "model/latent_tensors.h"
 
 namespace veery {
 namespace {
@@ -38,6 +39,14 @@ constexpr NameRow kLayer[] = {{"input_layernorm", "attn_norm"},
                               {"self_attn.q_norm", "attn_q_norm"},
                               {"self_attn.k_norm", "attn_k_norm"},
                               {"self_attn.sinks", "attn_sinks"},
+                              {"self_attn.q_a_proj", "attn_q_a"},
+                              {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+                              {"self_attn.q_b_proj", "attn_q_b"},
+                              {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+                              {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+                              {"self_attn.kv_b_proj", "attn_kv_b"},
+                              {"self_attn.embed_q", "attn_k_b"},
+                              {"self_attn.unembed_out", "attn_v_b"},
                               {"self_attn.qkv_proj", "attn_qkv"},
                               {"mlp.gate_proj", "ffn_gate"},
                               {"mlp.up_proj", "ffn_up"},
@@ -214,6 +223,20 @@ void rename(ModelFile& file, std::string_view architecture) {
     throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path, printable(*twice));
 }
 
+// Layers behind those of the model predict further tokens. They are not needed.
+void drop_further_layers(ModelFile& file) {
+  const int64_t layers = folder_layers(file);
+  std::erase_if(file.tensors, [&](const TensorView& tensor) {
+    std::string_view name = without_prefix(tensor.name);
+    const std::string_view list = layer_list(name);
+    if (list.empty() || layers == 0) return false;
+    name.remove_prefix(list.size());
+    int64_t layer = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+    return error == std::errc() && layer >= layers;
+  });
+}
+
 // GPT-2 keeps (in, out); MLX turns them, which shows in the joint projection.
 void transpose_conv1d(ModelFile& file) {
   const TensorView* joint = file.find("blk.0.attn_qkv.weight");
@@ -240,11 +263,9 @@ struct FolderStep {
   std::string_view architecture;
   void (*apply)(ModelFile&);
 };
-constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
-                                       {"gemma2", add_one_to_norms},
-                                       {"gemma3", add_one_to_norms},
-                                       {"gpt2", transpose_conv1d},
-                                       {"gptneox", gather_heads}};
+constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},
+                                       {"gemma3", add_one_to_norms}, {"deepseek2", split_latent},
+                                       {"gpt2", transpose_conv1d},   {"gptneox", gather_heads}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {
@@ -377,6 +398,7 @@ ModelFile open_model(const std::string& path) {
     gather_experts(file, {});
     flatten_norms(file);
     split_joint(file);
+    split_latent(file);
     return file;
   }
   ModelFile file = open_folder(path);
@@ -385,6 +407,7 @@ ModelFile open_model(const std::string& path) {
   name_folder(file, architecture, found);
   read_generation_config(path, file.metadata);
   if (architecture.empty()) return file;
+  drop_further_layers(file);
   rename(file, architecture);
   gather_experts(file, architecture);
   flatten_norms(file);

@@ -17,6 +17,7 @@ const std::vector<Architecture>& architectures() {
       {"qwen3", false, nothing, nothing_gguf, qwen},
       {"qwen2moe", false, nothing, nothing_gguf, qwen},
       {"qwen3moe", false, nothing, complete_mixture_gguf, qwen},
+      {"deepseek2", true, complete_deepseek, complete_deepseek_gguf, deepseek},
       {"gpt-oss", false, complete_gpt_oss, complete_gpt_oss_gguf, gpt_oss},
       {"gemma", false, complete_gemma, nothing_gguf, gemma},
       {"gemma2", false, complete_gemma, complete_gemma2_gguf, gemma2},

@@ -9,6 +9,7 @@
 
 #include "engine/session.h"
 #include "file/gguf.h"
+#include "file/row_sources.h"
 #include "model/open_model.h"
 #include "model/registry.h"
 #include "support/models.h"
@@ -18,16 +19,42 @@
 namespace veery {
 namespace {
 
-constexpr const char* kFolders[] = {
-    "llama-llama3",   "llama-bias", "llama-linear",     "llama-yarn",
-    "mistral",        "qwen2",      "qwen2-yarn",       "qwen3",
-    "qwen3-tied",     "gemma",      "gemma2",           "gemma3",
-    "gemma3-pattern", "phi3",       "phi3-longrope",    "mistral3",
-    "helium",         "smollm3",    "smollm3-interval", "granite",
-    "olmo2",          "olmo3",      "cohere",           "cohere2",
-    "gpt2",           "gpt-neox",   "gpt-neox-serial",  "starcoder2",
-    "phi2",           "mixtral",    "qwen2moe",         "qwen3moe",
-    "gpt-oss"};
+constexpr const char* kFolders[] = {"llama-llama3",
+                                    "llama-bias",
+                                    "llama-linear",
+                                    "llama-yarn",
+                                    "mistral",
+                                    "qwen2",
+                                    "qwen2-yarn",
+                                    "qwen3",
+                                    "qwen3-tied",
+                                    "gemma",
+                                    "gemma2",
+                                    "gemma3",
+                                    "gemma3-pattern",
+                                    "phi3",
+                                    "phi3-longrope",
+                                    "mistral3",
+                                    "helium",
+                                    "smollm3",
+                                    "smollm3-interval",
+                                    "granite",
+                                    "olmo2",
+                                    "olmo3",
+                                    "cohere",
+                                    "cohere2",
+                                    "gpt2",
+                                    "gpt-neox",
+                                    "gpt-neox-serial",
+                                    "starcoder2",
+                                    "phi2",
+                                    "mixtral",
+                                    "qwen2moe",
+                                    "qwen3moe",
+                                    "gpt-oss",
+                                    "deepseek-v2",
+                                    "deepseek-v2-groups",
+                                    "deepseek-v3"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -105,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(All, TinyFolder, ::testing::ValuesIn(kFolders), test_na
 // projections, no keys of what the family has always.
 class GgufCopy {
  public:
-  GgufCopy(const std::string& name, const std::string& path) : file_(open_model(folder_of(name))) {
+  GgufCopy(const std::string& name, const std::string& path, bool older = false)
+      : file_(open_model(folder_of(name))) {
     const DecoderConfig c = read_config(file_);
     const bool permuted = find_architecture(c.architecture).gguf_interleaved && !c.rope_interleaved;
     for (TensorView& tensor : file_.tensors) {
@@ -122,10 +150,12 @@ class GgufCopy {
     if (c.architecture == "gpt2" || c.architecture == "gptneox")
       for (int32_t layer = 0; layer < c.layers; ++layer)
         for (const char* kind : {"weight", "bias"}) join(layer, kind);
+    if (c.latent.rank > 0 && older) join_latent(c.latent, c.heads);
     VocabularyBuilder vocabulary;
     for (const char* token : {"a", "b", "c"}) vocabulary.add(token);
     Metadata metadata = vocabulary.file("gpt2").metadata;
     describe(c, metadata);
+    if (c.latent.rank > 0) describe_latent(c, older, metadata);
     write_gguf(path, metadata, file_.tensors);
   }
 
@@ -159,6 +189,48 @@ class GgufCopy {
     }
     joint.data = bytes;
     file_.tensors.push_back(joint);
+  }
+  // The two matrices of each head as one, the first turned back.
+  void join_latent(const LatentConfig& l, int32_t heads) {
+    for (TensorView& k : file_.tensors) {
+      if (!k.name.ends_with("attn_k_b.weight")) continue;
+      const std::string layer = k.name.substr(0, k.name.size() - 15);
+      const auto v = std::ranges::find(file_.tensors, layer + "attn_v_b.weight", &TensorView::name);
+      const TensorView turned = transposed(k);
+      std::vector<std::byte> from;
+      const std::span<const std::byte> keys = turned.read(from);
+      std::vector<std::byte>& bytes = buffers_.emplace_back();
+      const auto row = byte_size(k.dtype, l.rank);
+      const auto append = [&](std::span<const std::byte> all, int32_t head, int32_t rows) {
+        const auto part = all.subspan(size_t(head * rows) * row, size_t(rows) * row);
+        bytes.insert(bytes.end(), part.begin(), part.end());
+      };
+      for (int32_t head = 0; head < heads; ++head) {
+        append(keys, head, l.plain);
+        append(v->data, head, l.value);
+      }
+      k.name = layer + "attn_kv_b.weight";
+      k.shape = {heads * (l.plain + l.value), l.rank};
+      k.data = bytes;
+    }
+    std::erase_if(file_.tensors,
+                  [](const TensorView& t) { return t.name.ends_with("attn_v_b.weight"); });
+  }
+  static void describe_latent(const DecoderConfig& c, bool older, Metadata& metadata) {
+    const LatentConfig& l = c.latent;
+    const auto set = [&](const char* key, int64_t value) {
+      metadata.set(c.architecture + "." + key, uint64_t(value));
+    };
+    set("attention.kv_lora_rank", l.rank);
+    if (l.query_rank > 0) set("attention.q_lora_rank", l.query_rank);
+    set("attention.head_count_kv", older ? c.heads : 1);
+    set("attention.key_length", older ? l.plain + l.turned : l.rank + l.turned);
+    set("attention.value_length", older ? l.value : l.rank);
+    if (!older) set("attention.key_length_mla", l.plain + l.turned);
+    if (!older) set("attention.value_length_mla", l.value);
+    if (l.yarn_magnitude != 1)
+      metadata.set(c.architecture + ".rope.scaling.yarn_log_multiplier",
+                   (l.yarn_magnitude - 1) / std::log(c.rope.factor));
   }
   static void describe(const DecoderConfig& c, Metadata& metadata) {
     const std::string prefix = c.architecture + ".";
@@ -220,6 +292,14 @@ class GgufCopy {
     metadata.set(prefix + "expert_count", uint64_t(e.count));
     metadata.set(prefix + "expert_used_count", uint64_t(e.route.used));
     metadata.set(prefix + "expert_feed_forward_length", uint64_t(e.hidden));
+    if (e.route.scale != 1) metadata.set(prefix + "expert_weights_scale", double{e.route.scale});
+    if (e.route.sigmoid) {
+      metadata.set(prefix + "expert_gating_func", uint64_t{2});
+      metadata.set(prefix + "expert_weights_norm", e.route.normalise);
+    }
+    if (e.route.groups == 1) return;
+    metadata.set(prefix + "expert_group_count", uint64_t(e.route.groups));
+    metadata.set(prefix + "expert_group_used_count", uint64_t(e.route.groups_used));
   }
 
   ModelFile file_;
@@ -244,8 +324,26 @@ INSTANTIATE_TEST_SUITE_P(All, TinyGguf,
                                            "phi3", "mistral3", "smollm3-interval", "granite",
                                            "olmo2", "olmo3", "cohere", "cohere2", "gpt2",
                                            "gpt-neox", "gpt-neox-serial", "starcoder2", "phi2",
-                                           "mixtral", "qwen2moe", "qwen3moe", "gpt-oss"),
+                                           "mixtral", "qwen2moe", "qwen3moe", "gpt-oss",
+                                           "deepseek-v2", "deepseek-v2-groups", "deepseek-v3"),
                          test_name);
+
+// Older files have the joint projection of keys and values.
+TEST(FolderModel, OlderFilesOfDeepSeekGiveTheSameBits) {
+  for (const char* name : {"deepseek-v2", "deepseek-v2-groups", "deepseek-v3"}) {
+    const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
+    std::vector<std::vector<float>> found;
+    for (const bool older : {false, true}) {
+      const test::TemporaryFolder folder;
+      const GgufCopy copy(name, folder.file("model.gguf"), older);
+      Model model(folder.file("model.gguf"), {.threads = 1});
+      Session session(model);
+      session.feed(ids);
+      found.emplace_back(session.logits().begin(), session.logits().end());
+    }
+    EXPECT_EQ(found[0], found[1]) << name;
+  }
+}
 
 // Longrope: a short and a long sequence side by side give what they give alone, and a fork keeps
 // what its sequence has.

@@ -89,6 +89,30 @@ MODELS = {
         intermediate_size=34, num_hidden_layers=3, num_experts=7, num_experts_per_tok=3,
         moe_intermediate_size=13, norm_topk_prob=True, decoder_sparse_step=2,
         rope_parameters=rope(theta=1e6), tie_word_embeddings=False)),
+    "deepseek-v2": ("DeepseekV2", "bfloat16", True, dict(
+        hidden_size=27, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=None,
+        kv_lora_rank=16, qk_nope_head_dim=10, qk_rope_head_dim=4, v_head_dim=7,
+        intermediate_size=34, moe_intermediate_size=12, n_routed_experts=6,
+        num_experts_per_tok=2, n_shared_experts=2, first_k_dense_replace=1,
+        routed_scaling_factor=1.5, num_hidden_layers=2, rope_parameters=rope(),
+        tie_word_embeddings=False)),
+    "deepseek-v2-groups": ("DeepseekV2", "float16", True, dict(
+        hidden_size=26, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=11,
+        kv_lora_rank=14, qk_nope_head_dim=6, qk_rope_head_dim=8, v_head_dim=10,
+        intermediate_size=30, moe_intermediate_size=10, n_routed_experts=6, n_group=3,
+        topk_group=2, topk_method="group_limited_greedy", num_experts_per_tok=2,
+        n_shared_experts=1, first_k_dense_replace=0, routed_scaling_factor=2.0,
+        num_hidden_layers=2, attention_bias=True,
+        rope_parameters=YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},
+        tie_word_embeddings=False)),
+    "deepseek-v3": ("DeepseekV3", "bfloat16", False, dict(
+        hidden_size=30, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=14,
+        kv_lora_rank=32, qk_nope_head_dim=7, qk_rope_head_dim=16, v_head_dim=9,
+        intermediate_size=34, moe_intermediate_size=13, n_routed_experts=8, n_group=4,
+        topk_group=2, num_experts_per_tok=3, n_shared_experts=1, first_k_dense_replace=1,
+        routed_scaling_factor=2.5, norm_topk_prob=True, num_hidden_layers=2,
+        rope_parameters=YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
+        num_mtp_layers=0, tie_word_embeddings=False)),
     "gpt-oss": ("GptOss", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=14, num_hidden_layers=3, num_local_experts=5, num_experts_per_tok=2,
@@ -196,7 +220,8 @@ def fill(model, generator):
     """Every tensor is far enough from its usual start to show in the logits."""
     gemma = model.config.model_type.startswith("gemma")
     tied = model.config.tie_word_embeddings
-    for name, value in model.named_parameters():
+    corrections = [item for item in model.named_buffers() if item[0].endswith("correction_bias")]
+    for name, value in list(model.named_parameters()) + corrections:
         is_norm = any(part in name for part in ("norm", "ln_"))
         noise = torch.randn(value.shape, generator=generator)
         if any(part in name for part in EMBEDDINGS):

@@ -15,6 +15,10 @@ void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array qwen(Trace& t, const DecoderConfig& c);
 
+Array deepseek(Trace& t, const DecoderConfig& c);
+void complete_deepseek(DecoderConfig& c);
+void complete_deepseek_gguf(DecoderConfig& c, const Metadata& metadata);
+
 Array gpt_oss(Trace& t, const DecoderConfig& c);
 void complete_gpt_oss(DecoderConfig& c);
 void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata& metadata);

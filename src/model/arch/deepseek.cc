@@ -1,0 +1,86 @@
+// deepseek.cc: DeepSeek V2 and V3 (DeepSeek-AI, arXiv:2405.04434 and arXiv:2412.19437), Kimi K2:
+// attention on compressed keys and values, experts chosen by groups.
+#include <cmath>
+
+#include "base/error.h"
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+namespace {
+
+// The norm of a compressed vector.
+Array latent_norm(Trace& t, const DecoderConfig& c, const char* name, Array x) {
+  return rms_norm(x, t.vector(name, x.shape().cols), c.latent.norm_eps);
+}
+
+Array queries(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
+  const LatentConfig& l = c.latent;
+  const int64_t size = int64_t{c.heads} * (l.plain + l.turned);
+  const Array q =
+      l.query_rank == 0
+          ? project(t, "attn_q", h, size)
+          : project(t, "attn_q_b",
+                    latent_norm(t, c, "attn_q_a_norm", project(t, "attn_q_a", h, l.query_rank)),
+                    size);
+  return rope(
+      q, angles.query,
+      {.heads = c.heads, .dims = l.turned, .interleaved = c.rope_interleaved, .begin = l.plain});
+}
+
+// What is kept of a position: the compressed vector, and the turned part of a key, which all heads
+// share.
+Array latent(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
+  const LatentConfig& l = c.latent;
+  const Array joint = project(t, "attn_kv_a_mqa", h, l.rank + l.turned);
+  return concat(latent_norm(t, c, "attn_kv_a_norm", columns(joint, 0, l.rank)),
+                rope(columns(joint, l.rank, l.turned), angles.key,
+                     {.dims = l.turned, .interleaved = c.rope_interleaved}));
+}
+
+// Keys and values of a head are never made: attn_k_b takes queries into the space of what is kept,
+// and attn_v_b takes from there what attention gives.
+Array latent_attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
+  const LatentConfig& l = c.latent;
+  const Array q = head_linear(queries(t, c, h, angles),
+                              t.stack("attn_k_b", c.heads, {l.rank, l.plain}), c.heads);
+  const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.keys = true, .kv_heads = 1});
+  const Array y =
+      attend(t.name("attn.q", q), kept, kept,
+             {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank});
+  const Array out = head_linear(y, t.stack("attn_v_b", c.heads, {l.value, l.rank}), c.heads);
+  return project(t, "attn_output", t.name("attn.out", out), c.dim);
+}
+
+}  // namespace
+
+Array deepseek(Trace& t, const DecoderConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t) {
+    x = x + latent_attention(t, c, norm(t, c, "attn_norm", x), angles.global);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
+// Scores are scaled by the size of a head before it is compressed.
+void complete_deepseek(DecoderConfig& c) {
+  const LatentConfig& l = c.latent;
+  if (l.rank == 0)
+    throw Error(ErrorKind::kUnsupported, "deepseek2: keys and values are not compressed");
+  c.attention_scale = static_cast<float>(l.yarn_magnitude * l.yarn_magnitude /
+                                         std::sqrt(static_cast<double>(l.plain + l.turned)));
+}
+
+// The multiplier is 0.1 mscale_all_dim; mscale is the same, so that angles keep their magnitude.
+void complete_deepseek_gguf(DecoderConfig& c, const Metadata& metadata) {
+  c.latent.norm_eps = c.norm_eps;
+  if (c.rope.temperature != 0)
+    throw Error(ErrorKind::kUnsupported, "metadata: deepseek2.attention.temperature_scale is {}",
+                c.rope.temperature);
+  const double weight = metadata.number("deepseek2.rope.scaling.yarn_log_multiplier").value_or(0);
+  if (c.rope.scaling != RopeScaling::kYarn || weight == 0) return;
+  c.latent.yarn_magnitude = yarn_magnitude(c.rope.factor, 10 * weight);
+  c.rope.attention_factor = 1;
+  c.local_rope = c.rope;
+}
+
+}  // namespace veery
