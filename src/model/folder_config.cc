@@ -165,6 +165,8 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
 
 // no_rope_layers has a 1 for each layer with RoPE, a 0 for each without.
 void read_unrotated(const JsonFields& fields, DecoderConfig& c) {
+  if (fields.text_or("position_embedding_type", "rope") == "nope")
+    c.unrotated.assign(static_cast<size_t>(c.layers), true);
   if (const Json* list = fields.find("no_rope_layers")) {
     if (!list->is_array() || list->size() < static_cast<size_t>(c.layers))
       throw Error(ErrorKind::kFormat,
@@ -243,9 +245,9 @@ void read_latent(const JsonFields& fields, DecoderConfig& c) {
 // The first of `keys` that the file itself has, else the first with a default; 0: none.
 int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
   for (const char* key : keys)
-    if (fields.given(key)) return fields.size(key);
+    if (fields.given(key)) return fields.size_or_zero(key);
   for (const char* key : keys)
-    if (fields.has(key)) return fields.size(key);
+    if (fields.has(key)) return fields.size_or_zero(key);
   return 0;
 }
 
@@ -253,12 +255,14 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
   ExpertConfig& e = c.experts;
   e.count = static_cast<int32_t>(
       size_of(fields, {"num_local_experts", "num_experts", "n_routed_experts"}));
+  const int64_t shared = size_of(fields, {"shared_intermediate_size"});
+  if (e.count == 0 && shared > 0) c.hidden = shared;
   if (e.count == 0) return;
   e.hidden = size_of(fields, {"moe_intermediate_size"});
   if (e.hidden == 0) e.hidden = c.hidden;
-  e.shared_hidden = size_of(fields, {"shared_expert_intermediate_size"});
-  if (const int64_t shared = fields.size_or_zero("n_shared_experts"); shared > 0)
-    e.shared_hidden = shared * e.hidden;
+  e.shared_hidden = shared > 0 ? shared : size_of(fields, {"shared_expert_intermediate_size"});
+  if (const int64_t parts = fields.size_or_zero("n_shared_experts"); parts > 0)
+    e.shared_hidden = parts * e.hidden;
   e.route.used = static_cast<int32_t>(fields.size("num_experts_per_tok"));
   e.route.normalise = fields.flag_or("norm_topk_prob", false);
   e.route.scale = static_cast<float>(fields.number_or("routed_scaling_factor", 1));
@@ -268,6 +272,8 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
     e.route.groups_used = static_cast<int32_t>(fields.size("topk_group"));
     if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
   }
+  if (fields.has("clip_qkv"))
+    throw Error(ErrorKind::kUnsupported, "{}: clip_qkv is given", fields.where());
   e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
   e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
   check_experts(e, fields.where());

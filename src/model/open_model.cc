@@ -48,6 +48,10 @@ constexpr NameRow kLayer[] = {{"input_layernorm", "attn_norm"},
                               {"self_attn.embed_q", "attn_k_b"},
                               {"self_attn.unembed_out", "attn_v_b"},
                               {"self_attn.qkv_proj", "attn_qkv"},
+                              {"post_self_attn_layernorm", "post_attention_norm"},
+                              {"post_mlp_layernorm", "post_ffw_norm"},
+                              {"shared_mlp.input_linear", "ffn_gate_up_shexp"},
+                              {"shared_mlp.output_linear", "ffn_down_shexp"},
                               {"mlp.gate_proj", "ffn_gate"},
                               {"mlp.up_proj", "ffn_up"},
                               {"mlp.down_proj", "ffn_down"},
@@ -140,7 +144,7 @@ std::string_view look_up(const NameRow (&table)[N], std::string_view name) {
 }
 
 std::string_view layer_part(std::string_view architecture, std::string_view part) {
-  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "olmo2"};
+  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "olmo2", "exaone4"};
   const bool sandwich = std::ranges::find(kBehind, architecture) != std::end(kBehind);
   const std::string_view norm =
       sandwich ? look_up(kSandwichNorms, part) : look_up(kPlainNorms, part);
@@ -258,6 +262,28 @@ void gather_heads(ModelFile& file) {
     if (tensor.name.find(".attn_qkv.") != std::string::npos) tensor = reordered_rows(tensor, order);
 }
 
+// The part that all rows have is one matrix for gate and up; without experts it is the only one.
+void split_shared(ModelFile& file) {
+  constexpr std::string_view kJoint = "ffn_gate_up_shexp.weight";
+  const bool mixture = std::ranges::any_of(file.tensors, [](const TensorView& tensor) {
+    return tensor.name.ends_with("ffn_gate_inp.weight");
+  });
+  const std::string end = mixture ? "_shexp.weight" : ".weight";
+  std::vector<TensorView> tensors;
+  for (TensorView& tensor : file.tensors) {
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind("ffn_"));
+    if (tensor.name.ends_with("ffn_down_shexp.weight")) tensor.name = layer + "ffn_down" + end;
+    if (!tensor.name.ends_with(kJoint) || tensor.shape.size() != 2) {
+      tensors.push_back(std::move(tensor));
+      continue;
+    }
+    const int64_t half = tensor.shape[0] / 2;
+    tensors.push_back(slice_rows(tensor, layer + "ffn_gate" + end, 0, half));
+    tensors.push_back(slice_rows(tensor, layer + "ffn_up" + end, half, 2 * half));
+  }
+  file.tensors = std::move(tensors);
+}
+
 // What the folders of an architecture hold otherwise than definitions use it.
 struct FolderStep {
   std::string_view architecture;
@@ -265,7 +291,8 @@ struct FolderStep {
 };
 constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},
                                        {"gemma3", add_one_to_norms}, {"deepseek2", split_latent},
-                                       {"gpt2", transpose_conv1d},   {"gptneox", gather_heads}};
+                                       {"granitemoe", split_shared}, {"gpt2", transpose_conv1d},
+                                       {"gptneox", gather_heads}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {
@@ -274,10 +301,11 @@ void flatten_norms(ModelFile& file) {
       tensor.shape = {tensor.elements()};
 }
 
-// Names that GGUF has for one architecture only.
+// Names that GGUF has for some architectures only.
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
-  if (architecture != std::string("gpt-oss")) return;
+  constexpr std::string_view kRenamed[] = {"gpt-oss", "glm4moe", "seed_oss"};
+  if (!architecture || std::ranges::find(kRenamed, *architecture) == std::end(kRenamed)) return;
   constexpr std::string_view kTheirs = "post_attention_norm.weight";
   for (TensorView& tensor : file.tensors)
     if (tensor.name.ends_with(kTheirs))
@@ -311,7 +339,8 @@ bool is_joint(const TensorView& tensor) {
 // Some files have projections of the same input as one matrix.
 void split_joint(ModelFile& file) {
   const bool phi = file.container == Container::kGguf &&
-                   file.metadata.text("general.architecture") == std::string("phi3");
+                   (file.metadata.text("general.architecture") == std::string("phi3") ||
+                    file.metadata.text("general.architecture") == std::string("glm4"));
   if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
   const DecoderConfig c = read_config(file);
   const int64_t q = int64_t{c.heads} * c.head_dim;

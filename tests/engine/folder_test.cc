@@ -54,7 +54,18 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "gpt-oss",
                                     "deepseek-v2",
                                     "deepseek-v2-groups",
-                                    "deepseek-v3"};
+                                    "deepseek-v3",
+                                    "olmoe",
+                                    "granitemoe",
+                                    "granitemoeshared",
+                                    "granitemoehybrid",
+                                    "dots1",
+                                    "glm4moe",
+                                    "glm",
+                                    "glm4",
+                                    "ernie4_5",
+                                    "exaone4",
+                                    "seed-oss"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -257,7 +268,7 @@ class GgufCopy {
     }
     describe_scaling(c, metadata);
     describe_window(c, metadata);
-    const bool granite = c.architecture == "granite";
+    const bool granite = c.architecture.starts_with("granite");
     if (c.experts.count > 0) describe_experts(c.experts, prefix, metadata);
     number("attention.scale", granite ? c.attention_scale : 0, 0);
     number("embedding_scale", granite ? c.embedding_scale : 1, 1);
@@ -325,7 +336,9 @@ INSTANTIATE_TEST_SUITE_P(All, TinyGguf,
                                            "olmo2", "olmo3", "cohere", "cohere2", "gpt2",
                                            "gpt-neox", "gpt-neox-serial", "starcoder2", "phi2",
                                            "mixtral", "qwen2moe", "qwen3moe", "gpt-oss",
-                                           "deepseek-v2", "deepseek-v2-groups", "deepseek-v3"),
+                                           "deepseek-v2", "deepseek-v2-groups", "deepseek-v3",
+                                           "olmoe", "granitemoe", "granitemoeshared", "glm4moe",
+                                           "glm4", "ernie4_5", "exaone4", "seed-oss"),
                          test_name);
 
 // Older files have the joint projection of keys and values.

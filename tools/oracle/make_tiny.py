@@ -113,6 +113,58 @@ MODELS = {
         routed_scaling_factor=2.5, norm_topk_prob=True, num_hidden_layers=2,
         rope_parameters=YARN | {"mscale": 1.0, "mscale_all_dim": 1.0},
         num_mtp_layers=0, tie_word_embeddings=False)),
+    "olmoe": ("Olmoe", "bfloat16", True, dict(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=14,
+        num_hidden_layers=2, num_experts=6, num_experts_per_tok=2, rope_parameters=rope(),
+        tie_word_embeddings=False)),
+    "granitemoe": ("GraniteMoe", "bfloat16", True, dict(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=14,
+        num_hidden_layers=2, num_local_experts=5, num_experts_per_tok=2, rope_parameters=rope(),
+        embedding_multiplier=0.8, residual_multiplier=0.6, attention_multiplier=0.3,
+        logits_scaling=0.6, tie_word_embeddings=True)),
+    "granitemoeshared": ("GraniteMoeShared", "float16", False, dict(
+        hidden_size=20, num_attention_heads=5, num_key_value_heads=1, intermediate_size=14,
+        num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2,
+        shared_intermediate_size=22, rope_parameters=rope(), attention_multiplier=0.4,
+        tie_word_embeddings=True)),
+    "granitemoehybrid": ("GraniteMoeHybrid", "bfloat16", False, dict(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=14,
+        num_hidden_layers=2, num_local_experts=0, num_experts_per_tok=0,
+        shared_intermediate_size=30, layer_types=["attention", "attention"], mamba_n_heads=4,
+        position_embedding_type="rope", rope_parameters=rope(), attention_multiplier=0.4,
+        residual_multiplier=0.7, tie_word_embeddings=True)),
+    "dots1": ("Dots1", "bfloat16", False, dict(
+        hidden_size=20, num_attention_heads=5, num_key_value_heads=1, head_dim=6,
+        intermediate_size=30, moe_intermediate_size=10, num_hidden_layers=3, n_routed_experts=6,
+        n_group=3, topk_group=2, num_experts_per_tok=2, n_shared_experts=1, max_window_layers=2,
+        sliding_window=6, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5,
+        rope_parameters=rope(), tie_word_embeddings=False)),
+    "glm4moe": ("Glm4Moe", "bfloat16", False, dict(
+        hidden_size=20, num_attention_heads=5, num_key_value_heads=1, head_dim=8,
+        intermediate_size=30, moe_intermediate_size=10, num_hidden_layers=2, n_routed_experts=6,
+        num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=1, attention_bias=True,
+        use_qk_norm=True, routed_scaling_factor=1.5, num_mtp_layers=0,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
+    "glm": ("Glm", "float16", True, dict(
+        hidden_size=28, num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+        intermediate_size=30, num_hidden_layers=2, attention_bias=True,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
+    "glm4": ("Glm4", "bfloat16", False, dict(
+        hidden_size=28, num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+        intermediate_size=30, num_hidden_layers=2, attention_bias=True,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
+    "ernie4_5": ("Ernie4_5", "float16", True, dict(
+        hidden_size=28, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
+        intermediate_size=34, num_hidden_layers=2, use_bias=True, rope_parameters=rope(),
+        tie_word_embeddings=True)),
+    "exaone4": ("Exaone4", "bfloat16", False, dict(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=34,
+        num_hidden_layers=4, sliding_window=6, sliding_window_pattern=4, rope_parameters=rope(),
+        tie_word_embeddings=True)),
+    "seed-oss": ("SeedOss", "float16", False, dict(
+        hidden_size=28, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
+        intermediate_size=34, num_hidden_layers=2, rope_parameters=rope(),
+        tie_word_embeddings=False)),
     "gpt-oss": ("GptOss", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=14, num_hidden_layers=3, num_local_experts=5, num_experts_per_tok=2,

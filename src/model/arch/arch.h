@@ -9,9 +9,10 @@ Array llama(Trace& t, const DecoderConfig& c);
 /// The gates of the chosen experts add up to 1: Mixtral, Qwen 3.
 void complete_mixture_gguf(DecoderConfig& c, const Metadata& metadata);
 
-void complete_helium(DecoderConfig& c);
+void complete_helium(DecoderConfig& c);  ///< Ernie 4.5 and GLM 4 too
 void complete_smollm3_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_granitemoe_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array qwen(Trace& t, const DecoderConfig& c);
 
@@ -34,6 +35,9 @@ Array phi3(Trace& t, const DecoderConfig& c);
 void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array olmo2(Trace& t, const DecoderConfig& c);
+Array olmoe(Trace& t, const DecoderConfig& c);
+void complete_exaone4(DecoderConfig& c);
+void complete_exaone4_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_olmo2(DecoderConfig& c);
 void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata);
 

@@ -1,5 +1,6 @@
 // gemma.cc: Gemma 1 to 3, text (Gemma Team, 2024, 2024, 2025). Gemma 2 has norms around each part,
-// soft caps and local layers; Gemma 3 has head norms in place of the caps.
+// soft caps and local layers; Gemma 3 has head norms in place of the caps. GLM 4 (Zhipu AI, 2025)
+// has the norms of Gemma 2.
 #include <cmath>
 
 #include "model/arch/arch.h"

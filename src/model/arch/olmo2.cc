@@ -1,5 +1,7 @@
 // olmo2.cc: OLMo 2 and 3 (Walsh et al., 2024; Olmo Team, 2025): norms behind each part and none
-// before it, norms over all heads of q and of k; OLMo 3 has local layers without scaled RoPE.
+// before it, norms over all heads of q and of k; OLMo 3 has local layers without scaled RoPE. OLMoE
+// (Muennighoff et al., 2024) has norms before its parts, and experts. Exaone 4 (LG AI Research,
+// 2025) has a norm for each head, and where it has local layers turns only those.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -12,7 +14,18 @@ Array olmo2(Trace& t, const DecoderConfig& c) {
   });
 }
 
+Array olmoe(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
 void complete_olmo2(DecoderConfig& c) { c.head_norm = HeadNorm::kTogether; }
+
+void complete_exaone4(DecoderConfig& c) {
+  if (c.window == 0) return;
+  for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
+}
+
+void complete_exaone4_gguf(DecoderConfig& c, const Metadata& metadata) {
+  if (c.window > 0) c.local = gguf_local_pattern(c, metadata, 4);
+}
 
 void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata) {
   if (c.window == 0) return;
