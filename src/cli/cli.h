@@ -30,6 +30,7 @@ void logits_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);
 void bench_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
+void convert_verb(std::vector<std::string> arguments);
 void quantize_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
 

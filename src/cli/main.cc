@@ -19,6 +19,7 @@ constexpr Verb kVerbs[] = {
     {"perplexity", "Measure how well a model predicts a text", perplexity_verb},
     {"bench", "Measure the speed of prompts and of answers", bench_verb},
     {"plan", "Print the table of kernels that a run goes through", plan_verb},
+    {"convert", "Write a model in another form", convert_verb},
     {"quantize", "Write a model with smaller weights", quantize_verb},
     {"show", "Describe a model file", show_verb},
 };

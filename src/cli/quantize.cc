@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "file/folder.h"
-#include "file/gguf.h"
+#include "cli/tensor_table.h"
+#include "model/as_gguf.h"
 
 namespace veery::cli {
 namespace {
@@ -33,74 +33,6 @@ std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
   return rules;
 }
 
-ModelFile open_input(const std::string& path) {
-  if (is_folder(path))
-    throw Error(ErrorKind::kUnsupported, "{} is a folder, expected a GGUF file", path);
-  return open_gguf(path);
-}
-
-struct Sizes {
-  size_t before = 0, after = 0;
-  int64_t elements = 0;
-  size_t smaller_blocks = 0;  // tensors whose rows did not fit
-};
-
-Sizes sizes_of(const ModelFile& file, const std::vector<TensorPlan>& plans) {
-  Sizes sizes;
-  for (size_t i = 0; i < plans.size(); ++i) {
-    sizes.before += file.tensors[i].bytes();
-    sizes.after += planned_bytes(file.tensors[i], plans[i]);
-    sizes.elements += file.tensors[i].elements();
-    sizes.smaller_blocks += plans[i].wanted ? 1 : 0;
-  }
-  return sizes;
-}
-
-std::string shape_text(const TensorView& tensor) {
-  return fmt::format("{}", fmt::join(tensor.shape, " x "));
-}
-
-void print_table(const ModelFile& file, const std::vector<TensorPlan>& plans) {
-  Output& out = standard_output();
-  out.line(fmt::format("{:40} {:>18} {:>8} {:>8} {:>10} {:>10}", "tensor", "shape", "from", "to",
-                       "before", "after"));
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const TensorView& tensor = file.tensors[i];
-    const std::string note =
-        plans[i].wanted ? fmt::format("  (rows do not fit {})", info(*plans[i].wanted).name) : "";
-    out.line(fmt::format("{:40} {:>18} {:>8} {:>8} {:>10} {:>10}{}", escaped(tensor.name),
-                         shape_text(tensor), info(tensor.dtype).name, info(plans[i].type).name,
-                         human_bytes(static_cast<double>(tensor.bytes())),
-                         human_bytes(static_cast<double>(planned_bytes(tensor, plans[i]))), note));
-  }
-}
-
-Json to_json(const ModelFile& file, const std::vector<TensorPlan>& plans) {
-  Json list = Json::array();
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const TensorView& tensor = file.tensors[i];
-    list.push_back({{"name", tensor.name},
-                    {"shape", tensor.shape},
-                    {"from", info(tensor.dtype).name},
-                    {"to", info(plans[i].type).name},
-                    {"bytes", planned_bytes(tensor, plans[i])}});
-    if (plans[i].wanted) list.back()["wanted"] = info(*plans[i].wanted).name;
-  }
-  return list;
-}
-
-std::string summary(const Sizes& sizes) {
-  std::string text =
-      fmt::format("{} -> {} ({:.2f} bits a weight)", human_bytes(static_cast<double>(sizes.before)),
-                  human_bytes(static_cast<double>(sizes.after)),
-                  8.0 * static_cast<double>(sizes.after) / static_cast<double>(sizes.elements));
-  if (sizes.smaller_blocks > 0)
-    text += fmt::format(
-        "; {} tensors have rows that do not fit their type's blocks and got a larger one",
-        sizes.smaller_blocks);
-  return text;
-}
-
 struct Flags {
   std::string in, out, type;
   std::string imatrix, output, embedding;
@@ -116,7 +48,9 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("quantize", "Writes a model as GGUF with smaller weights. TYPE is one of" + types,
                 "  veery quantize model-f16.gguf model-q4.gguf Q4_K_M --imatrix imatrix.gguf\n"
                 "  veery quantize model-f16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_K'");
-  app.add_option("IN", flags.in, "The GGUF file to read")->type_name("")->required();
+  app.add_option("IN", flags.in, "The GGUF file or model folder to read")
+      ->type_name("")
+      ->required();
   app.add_option("OUT", flags.out, "The file to write; may be left out with --dry-run")
       ->type_name("")
       ->required();
@@ -177,20 +111,21 @@ void quantize_verb(std::vector<std::string> arguments) {
   const Mixture& mixture = find_mixture(flags.type);
   std::optional<ImportanceMatrix> importance;
   if (options.importance) importance = read_imatrix(flags.imatrix);
-  const ModelFile file = open_input(flags.in);
+  const ModelFile file = open_as_gguf(flags.in);
   const std::vector<TensorPlan> plans = plan_types(file, mixture, options);
   if (!flags.dry) write(flags, file, plans, mixture, importance ? &*importance : nullptr);
-  const Sizes sizes = sizes_of(file, plans);
+  const PlannedSizes sizes = planned_sizes(file, plans);
   const double seconds = seconds_now() - start;
   if (flags.common.json) {
     standard_output().json({{"before", sizes.before},
                             {"after", sizes.after},
                             {"seconds", seconds},
-                            {"tensors", to_json(file, plans)}});
+                            {"tensors", tensors_json(file, plans)}});
     return;
   }
-  if (flags.dry) print_table(file, plans);
-  standard_output().line(summary(sizes) + (flags.dry ? "" : fmt::format(" in {:.2f} s", seconds)));
+  if (flags.dry) print_tensors(file, plans);
+  standard_output().line(summary_of(sizes) +
+                         (flags.dry ? "" : fmt::format(" in {:.2f} s", seconds)));
 }
 
 }  // namespace veery::cli

@@ -31,7 +31,14 @@ const T* get(const Metadata& metadata, const std::string& key, std::string_view 
 
 }  // namespace
 
+void Metadata::set_texts(std::string key, std::vector<std::string> texts) {
+  const auto held = std::make_shared<const std::vector<std::string>>(std::move(texts));
+  held_.push_back(held);
+  set(std::move(key), std::vector<std::string_view>(held->begin(), held->end()));
+}
+
 void Metadata::drop_arrays() {
+  held_.clear();
   std::erase_if(values_, [](const auto& entry) {
     return std::holds_alternative<std::vector<int64_t>>(entry.second) ||
            std::holds_alternative<std::vector<double>>(entry.second) ||

@@ -25,6 +25,8 @@ using MetaValue = std::variant<bool, int64_t, uint64_t, double, std::string, std
 class Metadata {
  public:
   void set(std::string key, MetaValue value) { values_[std::move(key)] = std::move(value); }
+  /// The same for texts that no file holds: they are kept.
+  void set_texts(std::string key, std::vector<std::string> texts);
   const MetaValue* find(const std::string& key) const;
   const std::map<std::string, MetaValue>& all() const { return values_; }
   /// Forgets every array: a vocabulary of 262,144 tokens takes 8 MB, which a tokenizer does not
@@ -43,6 +45,7 @@ class Metadata {
 
  private:
   std::map<std::string, MetaValue> values_;
+  std::vector<std::shared_ptr<const std::vector<std::string>>> held_;
 };
 
 /// Rows that are computed when they are needed, because no file holds them as they are used: scaled

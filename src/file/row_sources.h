@@ -40,6 +40,14 @@ struct RowPick {
 TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int64_t> shape,
                      const RowPick& pick);
 
+/// Rows of heads of `head_dim` (elements of a vector) whose first `dims` form pairs half of `dims`
+/// apart, with the two of a pair side by side. Throws kFormat if heads do not divide the rows.
+TensorView paired_rows(const TensorView& tensor, int64_t head_dim, int64_t dims);
+
+/// Tensors of one type and row size, one below the other. Throws kFormat naming the tensor that
+/// differs.
+TensorView join_rows(std::vector<TensorView> parts, std::string name);
+
 /// Tensors of one type and shape, one below the other: one dimension more. Throws kFormat naming
 /// the tensor that differs.
 TensorView stack_tensors(std::vector<TensorView> parts, std::string name);

@@ -17,6 +17,69 @@ void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte*
               static_cast<size_t>(last - first) * row);
 }
 
+// Units of a tensor, which may be computed: rows of a matrix, elements of a vector.
+class Units {
+ public:
+  explicit Units(TensorView tensor)
+      : tensor_(std::move(tensor)), bytes_(byte_size(tensor_.dtype, is_matrix() ? columns() : 1)) {}
+  bool is_matrix() const { return tensor_.shape.size() > 1; }
+  int64_t columns() const { return tensor_.shape.back(); }
+  int64_t count() const { return is_matrix() ? tensor_.elements() / columns() : columns(); }
+  size_t bytes() const { return bytes_; }  // of one
+  void read(int64_t first, int64_t last, std::byte* out) const {
+    if (is_matrix()) return read_rows(tensor_, first, last, out);
+    std::vector<std::byte> buffer;
+    std::memcpy(out, tensor_.read(buffer).data() + static_cast<size_t>(first) * bytes_,
+                static_cast<size_t>(last - first) * bytes_);
+  }
+  const TensorView& tensor() const { return tensor_; }
+
+ private:
+  TensorView tensor_;
+  size_t bytes_;
+};
+
+class Paired final : public RowSource {
+ public:
+  Paired(Units units, int64_t head_dim, int64_t dims)
+      : units_(std::move(units)), head_dim_(head_dim), dims_(dims) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    if (!units_.is_matrix()) last = units_.count();
+    for (int64_t unit = first; unit < last; ++unit, out += units_.bytes()) {
+      const int64_t within = unit % head_dim_;
+      const int64_t from =
+          within < dims_ ? unit - within + within / 2 + within % 2 * (dims_ / 2) : unit;
+      units_.read(from, from + 1, out);
+    }
+  }
+
+ private:
+  Units units_;
+  int64_t head_dim_, dims_;
+};
+
+class Joined final : public RowSource {
+ public:
+  explicit Joined(std::vector<Units> parts) : parts_(std::move(parts)) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    if (!parts_[0].is_matrix()) last = INT64_MAX;
+    int64_t begin = 0;
+    for (const Units& part : parts_) {
+      const int64_t end = begin + part.count();
+      const int64_t from = std::max(first, begin);
+      const int64_t to = std::min(last, end);
+      if (from < to) {
+        part.read(from - begin, to - begin, out);
+        out += static_cast<size_t>(to - from) * part.bytes();
+      }
+      begin = end;
+    }
+  }
+
+ private:
+  std::vector<Units> parts_;
+};
+
 class Picked final : public RowSource {
  public:
   Picked(const TensorView& whole, int64_t count, const RowPick& pick)
@@ -111,6 +174,33 @@ TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int
   const int64_t rows = view.elements() / view.shape.back();
   VEERY_CHECK(periods > 0 && rows % periods == 0 && view.shape.back() == tensor.shape.back());
   view.source = std::make_shared<Picked>(tensor, rows / periods, pick);
+  return view;
+}
+
+TensorView paired_rows(const TensorView& tensor, int64_t head_dim, int64_t dims) {
+  Units units(tensor);
+  if (units.count() % head_dim != 0)
+    throw Error(ErrorKind::kFormat, "tensor '{}' has {} rows, expected a multiple of {}",
+                printable(tensor.name), units.count(), head_dim);
+  TensorView view{tensor.name, tensor.dtype, tensor.shape, {}};
+  view.source = std::make_shared<Paired>(std::move(units), head_dim, dims);
+  return view;
+}
+
+TensorView join_rows(std::vector<TensorView> parts, std::string name) {
+  const TensorView& first = parts.at(0);
+  TensorView view{std::move(name), first.dtype, first.shape, {}};
+  view.shape[0] = 0;
+  std::vector<Units> units;
+  for (TensorView& part : parts) {
+    if (part.dtype != view.dtype || part.shape.size() != view.shape.size() ||
+        !std::ranges::equal(std::span(part.shape).subspan(1), std::span(view.shape).subspan(1)))
+      throw Error(ErrorKind::kFormat, "tensor '{}' has another type or width than '{}'",
+                  printable(part.name), printable(parts.front().name));
+    view.shape[0] += part.shape[0];
+    units.emplace_back(part);
+  }
+  view.source = std::make_shared<Joined>(std::move(units));
   return view;
 }
 

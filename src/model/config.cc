@@ -71,6 +71,7 @@ void read_rope_scaling(const Keys& keys, AnglesAttr& rope) {
     rope.scaling = RopeScaling::kYarn;
     rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32);
     rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1);
+    rope.truncate = keys.flag_or("rope.scaling.yarn_truncate", true);
     const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0);
     const double implied =
         yarn_magnitude(rope.factor, 1) / (weight != 0 ? yarn_magnitude(rope.factor, weight) : 1);
@@ -170,6 +171,30 @@ void read_experts(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   }
 }
 
+// Truths of the layers; absent: there is no such key.
+std::optional<std::vector<bool>> layer_flags(const DecoderConfig& c, const Metadata& metadata,
+                                             const char* name) {
+  const std::string key = c.architecture + name;
+  const MetaValue* value = metadata.find(key);
+  if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
+    return std::nullopt;
+  const auto& flags = std::get<std::vector<int64_t>>(*value);
+  if (flags.size() != static_cast<size_t>(c.layers))
+    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
+                flags.size(), c.layers);
+  return std::vector<bool>(flags.begin(), flags.end());
+}
+
+// The layers with a window: a truth for each, a period, or what the architecture has.
+std::vector<bool> read_local(const DecoderConfig& c, const Metadata& metadata, int32_t usual) {
+  if (auto flags = layer_flags(c, metadata, ".attention.sliding_window_pattern")) return *flags;
+  const std::string key = c.architecture + ".attention.sliding_window_pattern";
+  const int64_t period = metadata.integer(key).value_or(usual);
+  if (period < 0 || period > kMaxSize)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected 0 or more", key, period);
+  return local_pattern(c.layers, static_cast<int32_t>(period));
+}
+
 }  // namespace
 
 void check_experts(const ExpertConfig& e, const std::string& where) {
@@ -187,25 +212,9 @@ double yarn_magnitude(double factor, double weight) {
 
 std::vector<bool> local_pattern(int32_t layers, int32_t period) {
   std::vector<bool> local(static_cast<size_t>(layers));
-  for (size_t i = 0; i < local.size(); ++i) local[i] = (i + 1) % static_cast<size_t>(period) != 0;
+  for (size_t i = 0; i < local.size(); ++i)
+    local[i] = period == 0 || (i + 1) % static_cast<size_t>(period) != 0;
   return local;
-}
-
-std::vector<bool> gguf_local_pattern(const DecoderConfig& c, const Metadata& metadata,
-                                     int32_t period) {
-  const std::string key = c.architecture + ".attention.sliding_window_pattern";
-  const MetaValue* value = metadata.find(key);
-  if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value)) {
-    const int64_t given = value == nullptr ? period : metadata.integer(key).value_or(period);
-    if (given < 1 || given > kMaxSize)
-      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected 1 or more", key, given);
-    return local_pattern(c.layers, static_cast<int32_t>(given));
-  }
-  const auto& flags = std::get<std::vector<int64_t>>(*value);
-  if (flags.size() != static_cast<size_t>(c.layers))
-    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
-                flags.size(), c.layers);
-  return std::vector<bool>(flags.begin(), flags.end());
 }
 
 DecoderConfig read_config(const ModelFile& file) {
@@ -221,7 +230,8 @@ DecoderConfig read_config(const ModelFile& file) {
       keys.number_or("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", 1e-5));
   c.learned_positions = architecture.learned_positions;
   if (!c.learned_positions) read_rope(keys, c);
-  c.window = static_cast<int32_t>(keys.size_or("attention.sliding_window", 0));
+  c.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
+  if (c.window > 0) c.local = read_local(c, file.metadata, architecture.window_period);
   c.attention_scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim))));
   c.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));
@@ -235,6 +245,10 @@ DecoderConfig read_config(const ModelFile& file) {
   read_experts(keys, file, c);
   architecture.complete_gguf(c, file.metadata);
   architecture.complete(c);
+  if (const auto rotated = layer_flags(c, file.metadata, ".attention.rope_pattern")) {
+    c.unrotated = *rotated;
+    c.unrotated.flip();
+  }
   if (c.experts.count > 0) check_experts(c.experts, "metadata");
   return c;
 }

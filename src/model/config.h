@@ -88,12 +88,8 @@ void check_experts(const ExpertConfig& experts, const std::string& where);
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);
 
-/// Every `period`-th of `layers` layers sees everything, the others have the window.
+/// Every `period`-th of `layers` layers sees everything, the others have the window; 0: all have
+/// it.
 std::vector<bool> local_pattern(int32_t layers, int32_t period);
-
-/// The same from ARCHITECTURE.attention.sliding_window_pattern of GGUF, a period or one truth a
-/// layer; `period` where it is absent.
-std::vector<bool> gguf_local_pattern(const DecoderConfig& c, const Metadata& metadata,
-                                     int32_t period);
 
 }  // namespace veery

@@ -274,6 +274,10 @@ DType mixed_type(const Mixture& mixture, Part part, uint32_t conditions) {
   return row == std::end(kRules) ? mixture.type : row->type;
 }
 
+DType kept_type(const TensorView& tensor) {
+  return tensor.dtype == kF16 || tensor.dtype == kBF16 ? kF32 : tensor.dtype;
+}
+
 TensorPlan fitting(const TensorView& tensor, DType type) {
   if (fits(tensor, type)) return {type};
   const auto row = std::ranges::find(kSmaller, type, &Smaller::from);
@@ -303,6 +307,18 @@ const Mixture& find_mixture(std::string_view name) {
   throw Error(ErrorKind::kInput, "'{}' is no type to quantise to; there are {}", name, known);
 }
 
+const Mixture* find_mixture(DType type) {
+  const auto row = std::ranges::find(kMixtures, type, &Mixture::type);
+  return row == kMixtures.end() ? nullptr : &*row;
+}
+
+std::vector<TensorPlan> keep_types(const ModelFile& file) {
+  std::vector<TensorPlan> plans;
+  for (const TensorView& tensor : file.tensors)
+    plans.push_back({is_quantizable(tensor) ? tensor.dtype : kept_type(tensor)});
+  return plans;
+}
+
 std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture,
                                    const MixtureOptions& options) {
   std::vector<Regex> patterns;
@@ -318,7 +334,7 @@ std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture
   std::vector<TensorPlan> plans;
   for (const TensorView& tensor : file.tensors) {
     if (!is_quantizable(tensor)) {
-      plans.push_back({tensor.dtype});
+      plans.push_back({kept_type(tensor)});
       continue;
     }
     const Part part = part_of(tensor, facts);

@@ -20,6 +20,9 @@ const std::vector<Mixture>& mixtures();
 /// Case is ignored; Q3_K, Q4_K and Q5_K are their M mixtures. Throws kInput naming those there are.
 const Mixture& find_mixture(std::string_view name);
 
+/// The first mixture that is made of `type`; nullptr: there is none.
+const Mixture* find_mixture(DType type);
+
 /// A type for the tensors whose names a regular expression (PCRE) finds a match in.
 struct TensorRule {
   std::string pattern;
@@ -40,9 +43,12 @@ struct TensorPlan {
   std::optional<DType> wanted;
 };
 
-/// Of each tensor of `file` (names and metadata of GGUF). Tensors that are never quantised keep
-/// their types. Throws kFormat naming a pattern that is none, kUnsupported for types that floats
-/// are not encoded to.
+/// Of each tensor of `file` (names and metadata of GGUF): its own type; f32 for those that are
+/// never quantised and have 16 bits, as readers of GGUF expect.
+std::vector<TensorPlan> keep_types(const ModelFile& file);
+
+/// The same for a mixture: tensors that are never quantised are as above. Throws kFormat naming a
+/// pattern that is none, kUnsupported for types that floats are not encoded to.
 std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture,
                                    const MixtureOptions& options);
 

@@ -1,6 +1,7 @@
 #include "model/quantize.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/error.h"
@@ -119,14 +120,19 @@ class Conversion {
   int64_t importance_rows_ = 1;        // rows that share importances
 };
 
+Metadata unsplit(const Metadata& from) {
+  Metadata metadata;
+  for (const auto& [key, value] : from.all())
+    if (!key.starts_with("split.")) metadata.set(key, value);
+  return metadata;
+}
+
 }  // namespace
 
 Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
                             const ImportanceMatrix* importance,
                             const std::string& importance_file) {
-  Metadata metadata;
-  for (const auto& [key, value] : file.metadata.all())
-    if (!key.starts_with("split.")) metadata.set(key, value);
+  Metadata metadata = unsplit(file.metadata);
   metadata.set("general.file_type", mixture.file_type);
   metadata.set("general.quantization_version", kQuantizationVersion);
   if (importance == nullptr) return metadata;
@@ -135,6 +141,19 @@ Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
     metadata.set("quantize.imatrix.dataset", importance->datasets.front());
   metadata.set("quantize.imatrix.entries_count", static_cast<int64_t>(importance->values.size()));
   metadata.set("quantize.imatrix.chunks_count", importance->chunks);
+  return metadata;
+}
+
+Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> plans) {
+  std::map<DType, int64_t> elements;
+  for (size_t i = 0; i < plans.size(); ++i) elements[plans[i].type] += file.tensors[i].elements();
+  const auto most =
+      std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; });
+  Metadata metadata = unsplit(file.metadata);
+  const Mixture* mixture = most == elements.end() ? nullptr : find_mixture(most->first);
+  if (metadata.find("general.file_type") == nullptr && mixture != nullptr)
+    metadata.set("general.file_type", mixture->file_type);
+  metadata.set("general.quantization_version", kQuantizationVersion);
   return metadata;
 }
 

@@ -19,9 +19,13 @@ Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
 /// Bytes of a tensor after `plan`.
 size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan);
 
+/// The same for tensors that change their types without a mixture: general.file_type as it was,
+/// else that of most elements.
+Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> plans);
+
 struct QuantizeOptions {
   const ImportanceMatrix* importance = nullptr;
-  bool requantize = false;  ///< tensors that are quantised already may be quantised again
+  bool requantize = false;  ///< tensors that are quantised already may change their type
   /// Told after each piece: bytes written, bytes in all, the tensor.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };

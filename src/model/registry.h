@@ -21,6 +21,11 @@ struct Architecture {
   Array (*define)(Trace&, const DecoderConfig&);
   /// Positions are rows of a table that is added to the embedding, not rotations.
   bool learned_positions = false;
+  /// Where GGUF says that there is a window but not which layers have it: every so many layers one
+  /// sees everything; 0: none does.
+  int32_t window_period = 0;
+  /// What GGUF calls it, where that is not `name`.
+  std::string_view gguf_name = {};
 };
 
 const std::vector<Architecture>& architectures();

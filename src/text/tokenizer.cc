@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "text/byte_level_bpe.h"
+#include "text/no_tokenizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/sentencepiece_bpe.h"
 #include "text/sentencepiece_model.h"
@@ -56,10 +57,13 @@ std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file) {
   if (*model == "llama") return std::make_unique<SentencePieceBpe>(metadata);
   if (*model == "bert") return make_bert(metadata);
   if (*model == "t5") return make_t5(metadata);
+  if (*model == "none" || *model == "no_vocab")
+    return make_no_tokenizer(fmt::format("{}: no tokenizer is in it", file.path));
   if (*model != "gpt2" && *model != "gemma4")
-    throw Error(ErrorKind::kUnsupported,
-                "{}: tokenizer.ggml.model is \"{}\"; known are gpt2, gemma4, llama, bert and t5",
-                file.path, *model);
+    throw Error(
+        ErrorKind::kUnsupported,
+        "{}: tokenizer.ggml.model is \"{}\"; known are gpt2, gemma4, llama, bert, t5 and none",
+        file.path, *model);
   const std::string pre =
       *model == "gemma4" ? *model : metadata.text("tokenizer.ggml.pre").value_or("default");
   const PreTokenizerInfo* info = find_pre_tokenizer(pre);

@@ -26,6 +26,9 @@ TEMPLATE = (
 VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "quantize", "show"]
 
 
+TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
+
+
 class CliTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -473,6 +476,12 @@ class Quantize(CliTest):
         self.veery("run", out, "-p", "abc", "-n", 3)
         out.unlink()
 
+    def test_takes_a_folder(self):
+        out = self.folder / "folder-q8.gguf"
+        self.veery("quantize", TINY / "phi3", out, "F16")
+        self.assertIn("f16", self.json("show", out)["types"])
+        out.unlink()
+
     def test_dry_run_prints_what_would_be_and_writes_nothing(self):
         before = sorted(self.folder.iterdir())
         text = self.veery("quantize", self.model, "Q4_K_M", "--dry-run").stdout.decode()
@@ -488,8 +497,46 @@ class Quantize(CliTest):
         self.assertIn("is the file that is read", self.error("quantize", self.model, self.model, "Q8_0"))
         self.assertIn("no importance matrix",
                       self.error("quantize", self.model, out, "Q8_0", "--imatrix", self.model))  # fmt: skip
-        self.assertIn("expected a GGUF file", self.error("quantize", self.folder, out, "Q8_0"))
+        self.assertIn("config.json", self.error("quantize", self.folder, out, "Q8_0"))
         self.assertIn("cannot be created", self.error("quantize", self.model, "/nowhere/out.gguf", "Q8_0"))
+        self.assertFalse(out.exists())
+
+
+class Convert(CliTest):
+    def answer(self, model):
+        return self.json("run", model, "--ids", "3,1,4,1,5", "-n", 12, "--temp", 0, "--exact")["ids"]
+
+    def test_a_folder_as_gguf_gives_the_same_answer(self):
+        out = self.folder / "converted.gguf"
+        before = sorted(self.folder.iterdir())
+        for name in ["llama-llama3", "gemma3", "gpt2"]:
+            self.veery("convert", TINY / name, out)
+            self.assertEqual(self.answer(out), self.answer(TINY / name))
+            out.unlink()
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_types_of_a_gguf_file_change(self):
+        smaller, larger = self.folder / "q8.gguf", self.folder / "f32.gguf"
+        self.veery("convert", self.model, smaller, "--type", "q8_0", "--to", "gguf")
+        self.veery("convert", smaller, larger, "--type", "F32")
+        self.assertEqual(self.json("show", larger)["types"], {"f32": 20})
+        self.assertEqual(self.answer(larger), self.answer(smaller))
+        smaller.unlink(), larger.unlink()
+
+    def test_dry_run_prints_what_would_be_and_writes_nothing(self):
+        before = sorted(self.folder.iterdir())
+        text = self.veery("convert", TINY / "gpt2", "x.gguf", "--type", "bf16", "--dry-run").stdout.decode()
+        for part in ["blk.0.attn_qkv.weight", "bf16", "bits a weight"]:
+            self.assertIn(part, text)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_faults(self):
+        out = self.folder / "out.gguf"
+        self.assertIn("--to", self.error("convert", self.model, self.folder / "out", status=2))
+        self.assertIn("there are gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
+        self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9"))
+        self.assertIn("is the file that is read", self.error("convert", self.model, self.model))
+        self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
         self.assertFalse(out.exists())
 
 

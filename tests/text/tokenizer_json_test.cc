@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "text/gguf_tokenizer.h"
 #include "text/tokenizer_folder.h"
 
 namespace veery {
@@ -227,6 +228,28 @@ TEST_P(PublishedTokenizer, WordsMetBeforeGiveTheSameIds) {
   ASSERT_GT(once.size(), 10'000U);
   EXPECT_TRUE(std::equal(once.begin(), once.end() - kMargin, twice.begin()));
   EXPECT_TRUE(std::equal(once.rbegin(), once.rend() - kMargin, twice.rbegin()));
+}
+
+TEST_P(PublishedTokenizer, GivesTheSameIdsFromGguf) {
+  const auto tokenizer = load_tokenizer_folder(folder_.string());
+  ModelFile file;
+  add_gguf_tokenizer(folder_.string(), tokenizer->size() + 7, file.metadata);
+  const auto written = make_tokenizer(file);
+  ASSERT_EQ(written->size(), tokenizer->size() + 7);
+  EXPECT_EQ(written->special().bos, tokenizer->special().bos);
+  EXPECT_EQ(written->special().ends, tokenizer->special().ends);
+  int wrong = 0;
+  for (const Json& item : fixture("strings.json")) {
+    const auto text = item.get<std::string>();
+    const Ids ids = tokenizer->encode(text);
+    bool same = ids == written->encode(text);
+    // Readers of GGUF take this for the end of an answer, whatever its type.
+    if (text.find("<|repo_name|>") == std::string::npos)
+      same = same && tokenizer->encode(text, kPlain) == written->encode(text, kPlain) &&
+             tokenizer->decode(ids) == written->decode(ids);
+    if (!same && ++wrong < 10) ADD_FAILURE() << testing::PrintToString(text);
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(, PublishedTokenizer,

@@ -37,14 +37,12 @@ void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata);
 Array olmo2(Trace& t, const DecoderConfig& c);
 Array olmoe(Trace& t, const DecoderConfig& c);
 void complete_exaone4(DecoderConfig& c);
-void complete_exaone4_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_olmo2(DecoderConfig& c);
 void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array cohere(Trace& t, const DecoderConfig& c);
 void complete_cohere(DecoderConfig& c);
 void complete_cohere2(DecoderConfig& c);
-void complete_cohere2_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array gpt2(Trace& t, const DecoderConfig& c);
 Array gptneox(Trace& t, const DecoderConfig& c);

@@ -19,8 +19,4 @@ void complete_cohere2(DecoderConfig& c) {
   for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
 }
 
-void complete_cohere2_gguf(DecoderConfig& c, const Metadata& metadata) {
-  c.local = gguf_local_pattern(c, metadata, 4);
-}
-
 }  // namespace veery

@@ -7,6 +7,16 @@
 #include "model/layers.h"
 
 namespace veery {
+namespace {
+
+// The largest of each family scales its scores by the width of a head as if heads divided the
+// model's width.
+void scale_by_share(DecoderConfig& c, const Metadata& metadata) {
+  if (!metadata.number(c.architecture + ".attention.scale"))
+    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+}
+
+}  // namespace
 
 Array gemma(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
 Array gemma2(Trace& t, const DecoderConfig& c) {
@@ -24,21 +34,15 @@ void complete_gemma(DecoderConfig& c) {
   c.activation = Activation::kGelu;
 }
 
-// The files do not hold the pattern of windows. The largest of each family scales its scores by the
-// width of a head as if heads divided the model's width.
-void complete_gemma2_gguf(DecoderConfig& c, const Metadata&) {
-  c.local = local_pattern(c.layers, 2);
-  if (c.layers == 46)
-    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+void complete_gemma2_gguf(DecoderConfig& c, const Metadata& metadata) {
+  if (c.layers == 46) scale_by_share(c, metadata);
 }
 
 void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata) {
-  c.local = local_pattern(c.layers, 6);
   if (!metadata.number("gemma3.rope.freq_base")) c.rope.theta = 1e6;
   c.local_rope = AnglesAttr{.dims = c.rope.dims,
                             .theta = metadata.number("gemma3.rope.freq_base_swa").value_or(10000)};
-  if (c.layers == 62)
-    c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
+  if (c.layers == 62) scale_by_share(c, metadata);
 }
 
 }  // namespace veery

@@ -26,10 +26,7 @@ void complete_gpt(DecoderConfig& c) {
   c.gated = false;
 }
 
-void complete_gpt_gguf(DecoderConfig& c, const Metadata&) {
-  c.activation = Activation::kGelu;
-  if (c.window > 0) c.local.assign(static_cast<size_t>(c.layers), true);
-}
+void complete_gpt_gguf(DecoderConfig& c, const Metadata&) { c.activation = Activation::kGelu; }
 
 void complete_gptneox_gguf(DecoderConfig& c, const Metadata&) {
   c.activation = Activation::kGeluErf;

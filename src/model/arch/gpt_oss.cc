@@ -16,7 +16,6 @@ void complete_gpt_oss(DecoderConfig& c) {
 
 // GGUF does not say that the ramp of yarn is not between whole pairs.
 void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata&) {
-  c.local = local_pattern(c.layers, 2);
   c.rope.truncate = false;
   c.local_rope = c.rope;
 }

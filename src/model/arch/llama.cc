@@ -36,6 +36,9 @@ void complete_granitemoe_gguf(DecoderConfig& c, const Metadata& metadata) {
   complete_mixture_gguf(c, metadata);
 }
 
-void complete_mixture_gguf(DecoderConfig& c, const Metadata&) { c.experts.route.normalise = true; }
+void complete_mixture_gguf(DecoderConfig& c, const Metadata& metadata) {
+  c.experts.route.normalise =
+      metadata.boolean(c.architecture + ".expert_weights_norm").value_or(true);
+}
 
 }  // namespace veery

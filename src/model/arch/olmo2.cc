@@ -23,13 +23,8 @@ void complete_exaone4(DecoderConfig& c) {
   for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
 }
 
-void complete_exaone4_gguf(DecoderConfig& c, const Metadata& metadata) {
-  if (c.window > 0) c.local = gguf_local_pattern(c, metadata, 4);
-}
-
 void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata) {
   if (c.window == 0) return;
-  c.local = gguf_local_pattern(c, metadata, 4);
   const double theta = metadata.number("olmo2.rope.freq_base_swa").value_or(c.rope.theta);
   c.local_rope = {.dims = c.rope.dims, .theta = theta};
 }

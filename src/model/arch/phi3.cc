@@ -9,9 +9,8 @@ namespace veery {
 
 Array phi3(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
 
-// All layers have the window; the magnitude of long-context angles is a key of its own.
+// The magnitude of long-context angles is a key of its own.
 void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata) {
-  if (c.window > 0) c.local.assign(static_cast<size_t>(c.layers), true);
   const double magnitude = metadata.number("phi3.rope.scaling.attn_factor").value_or(1);
   if (c.rope.scaling == RopeScaling::kNone) c.rope.attention_factor = magnitude;
   c.local_rope = c.rope;

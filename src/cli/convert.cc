@@ -1,0 +1,110 @@
+// convert.cc: `veery convert`.
+#include "cli/convert.h"
+
+#include <filesystem>
+
+#include "base/clock.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/tensor_table.h"
+#include "model/as_gguf.h"
+
+namespace veery::cli {
+namespace {
+
+std::vector<TensorPlan> plans_of(const ModelFile& file, const ConvertRequest& request) {
+  return request.type == nullptr ? keep_types(file) : plan_types(file, *request.type, {});
+}
+
+void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
+                     std::span<const TensorPlan> plans) {
+  std::error_code code;
+  if (std::filesystem::equivalent(request.in, request.out, code))
+    throw Error(ErrorKind::kInput, "{} is the file that is read", request.out);
+  ThreadPool pool(request.common.threads);
+  Progress bar("converting");
+  QuantizeOptions options;
+  // Floats of what is quantised lose nothing.
+  options.requantize =
+      request.requantize || request.type == nullptr || !info(request.type->type).quantized;
+  options.progress = [&](size_t done, size_t all, const std::string& name) {
+    bar.show(static_cast<double>(done), static_cast<double>(all), name);
+  };
+  const Metadata metadata = request.type == nullptr
+                                ? retyped_metadata(file, plans)
+                                : quantized_metadata(file, *request.type, nullptr, {});
+  write_quantized(file, plans, metadata, request.out, pool, options);
+}
+
+void to_gguf(const ConvertRequest& request) {
+  const double start = seconds_now();
+  const ModelFile file = open_as_gguf(request.in);
+  const std::vector<TensorPlan> plans = plans_of(file, request);
+  if (!request.dry) write_gguf_file(request, file, plans);
+  const PlannedSizes sizes = planned_sizes(file, plans);
+  const double seconds = seconds_now() - start;
+  if (request.common.json) {
+    standard_output().json({{"before", sizes.before},
+                            {"after", sizes.after},
+                            {"seconds", seconds},
+                            {"tensors", tensors_json(file, plans)}});
+    return;
+  }
+  if (request.dry) print_tensors(file, plans);
+  standard_output().line(summary_of(sizes) +
+                         (request.dry ? "" : fmt::format(" in {:.2f} s", seconds)));
+}
+
+// The kinds of models that can be written.
+constexpr ConvertOutput kOutputs[] = {
+    {"gguf", "one GGUF file", ".gguf", to_gguf},
+};
+
+const ConvertOutput& find_output(const std::string& name, const std::string& out) {
+  std::string known;
+  for (const ConvertOutput& output : kOutputs) {
+    if (name.empty() ? !output.ending.empty() && out.ends_with(output.ending) : name == output.name)
+      return output;
+    known += (known.empty() ? "" : ", ") + std::string(output.name);
+  }
+  throw CLI::ValidationError(
+      "--to",
+      name.empty()
+          ? fmt::format("is needed, '{}' does not say what to write; there are {}", out, known)
+          : fmt::format("'{}' is nothing to convert to; there are {}", name, known));
+}
+
+}  // namespace
+
+void convert_verb(std::vector<std::string> arguments) {
+  std::string kinds;
+  for (const ConvertOutput& output : kOutputs)
+    kinds += fmt::format("\n  {:10} {}", output.name, output.summary);
+  Arguments app("convert", "Writes a model in another form. Models can be written as" + kinds,
+                "  veery convert Qwen3-0.6B qwen3.gguf --type f16\n"
+                "  veery convert model-q4.gguf model-f32.gguf --type f32");
+  ConvertRequest request;
+  std::string to, type;
+  app.add_option("IN", request.in, "The GGUF file or model folder to read")
+      ->type_name("")
+      ->required();
+  app.add_option("OUT", request.out, "What to write; not looked at with --dry-run")
+      ->type_name("")
+      ->required();
+  app.add_option("--to", to, "What to write; guessed from a name that ends in .gguf")
+      ->type_name("KIND");
+  app.add_option("--type", type,
+                 "The type of the matrices, as of 'veery quantize': f32, f16, bf16, q8_0 ...; "
+                 "without it each stays as it is")
+      ->type_name("TYPE");
+  app.add_flag("--allow-requantize", request.requantize, "Quantise what is quantised already");
+  app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
+  request.common.add_threads(app);
+  request.common.add_json(app, "Print one JSON object: bytes before and after, tensors");
+  app.read(std::move(arguments));
+  const ConvertOutput& output = find_output(to, request.out);
+  if (!type.empty()) request.type = &find_mixture(type);
+  output.write(request);
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,16 @@
+// gguf_tokenizer.h: the tokenizer of a folder as the metadata of GGUF.
+#pragma once
+#include <string>
+
+#include "file/model_file.h"
+
+namespace veery {
+
+/// Adds tokenizer.ggml.* and tokenizer.chat_template* of `folder` (tokenizer.json or
+/// tokenizer.model, and the files around it) for an embedding of `rows` rows: ids without a token
+/// get one that no text becomes, tokens without a row are left out. A folder without a tokenizer
+/// gets tokenizer.ggml.model "none". Throws as load_tokenizer_folder, and kUnsupported naming a
+/// component of the tokenizer that GGUF has no word for.
+void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata);
+
+}  // namespace veery
