@@ -119,7 +119,7 @@ constexpr KeyRow kKeys[] = {
     {"expert_shared_count",
      [](const Config& c) {
        const ExpertConfig& e = c.experts;
-       return c.latent.rank > 0 && e.hidden > 0 ? size(e.shared_hidden / e.hidden) : Value();
+       return e.count > 0 ? positive(e.shared_hidden / e.hidden) : Value();
      }},
     {"expert_group_count",
      [](const Config& c) {
@@ -272,7 +272,7 @@ Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
   written.metadata.set("general.architecture", c.architecture);
   for (const KeyRow& row : kKeys)
     if (Value value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
-  if (c.latent.rank > 0)
+  if (c.experts.count > 0)
     written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
   for (const FieldRow& row : kFields) {
     if (row.equal(c, read_config(written))) continue;

@@ -169,7 +169,7 @@ std::string_view name_of(const Preparation& p, bool ignore_merges) {
 
 // The lists of a GGUF vocabulary.
 struct Lists {
-  std::vector<std::string> tokens, merges;
+  std::vector<std::string> tokens;
   std::vector<int64_t> types;
   std::vector<double> scores;
 
@@ -190,16 +190,17 @@ Lists read_lists(const TokenizerText& text, const Tokenizer& tokenizer) {
   return lists;
 }
 
-void add_byte_level(const TokenModelText& model, const Preparation& p, Lists& lists,
-                    Metadata& metadata) {
+void add_byte_level(const TokenModelText& model, const Preparation& p, Metadata& metadata) {
   if (!p.bytes || p.marks || p.prefix || p.collapse || !p.charsmap.empty() || p.lowercase ||
       p.bert_words || !model.prefix.empty() || !model.suffix.empty())
     throw Error(ErrorKind::kUnsupported,
                 "tokenizer.json: GGUF has no word for BPE that does not end in bytes alone");
+  std::vector<std::string> merges;
   metadata.set("tokenizer.ggml.model", std::string("gpt2"));
   metadata.set("tokenizer.ggml.pre", std::string(name_of(p, model.ignore_merges)));
   for (const MergeText& merge : model.merges)
-    lists.merges.push_back(fmt::format("{} {}", merge.left, merge.right));
+    merges.push_back(fmt::format("{} {}", merge.left, merge.right));
+  metadata.set_texts("tokenizer.ggml.merges", std::move(merges));
 }
 
 // Merges by rank become scores: the earlier the first merge that makes a token, the higher.
@@ -285,8 +286,7 @@ void add_word_pieces(const TokenModelText& model, const Preparation& p, Lists& l
 void add_model(const TokenizerText& text, Lists& lists, Metadata& metadata) {
   const Preparation p = read_preparation(text);
   const std::string& type = text.model.type;
-  if (type == "BPE" && !text.model.byte_fallback)
-    return add_byte_level(text.model, p, lists, metadata);
+  if (type == "BPE" && !text.model.byte_fallback) return add_byte_level(text.model, p, metadata);
   if (type == "BPE") return add_sentencepiece(text.model, p, lists, metadata);
   if (type == "Unigram") return add_unigram(text.model, p, lists, metadata);
   if (type == "WordPiece") return add_word_pieces(text.model, p, lists, metadata);
@@ -374,7 +374,6 @@ void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metad
   metadata.set_texts("tokenizer.ggml.tokens", std::move(lists.tokens));
   metadata.set("tokenizer.ggml.token_type", std::move(lists.types));
   if (!lists.scores.empty()) metadata.set("tokenizer.ggml.scores", std::move(lists.scores));
-  if (!lists.merges.empty()) metadata.set_texts("tokenizer.ggml.merges", std::move(lists.merges));
 }
 
 }  // namespace veery

@@ -1,0 +1,111 @@
+// Tokenizers of folders as GGUF metadata, read back.
+#include "text/gguf_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "support/temporary_folder.h"
+#include "text/tokenizer_folder.h"
+
+namespace veery {
+namespace {
+
+constexpr int64_t kRows = 40;
+constexpr EncodeOptions kPlain{.add_special = false, .parse_special = false};
+
+// A tokenizer.json of the parts that are given.
+std::string file_of(const std::string& model, const std::string& parts) {
+  return R"({"added_tokens":[{"id":0,"content":"<unk>","special":true},
+             {"id":1,"content":"<s>","special":true},{"id":2,"content":"<tool>","special":false}],)" +
+         parts + R"("model":)" + model + "}";
+}
+
+std::string byte_level(const std::string& pattern) {
+  const std::string model =
+      R"({"type":"BPE","vocab":{"a":3,"b":4,"Ġ":5,"1":6,"!":7,"<unk>":0,"<s>":1,"<tool>":2},"merges":[]})";
+  return file_of(model, R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[
+      {"type":"Split","pattern":{"Regex":")" +
+                            pattern + R"("},"behavior":"Isolated"},
+      {"type":"ByteLevel","add_prefix_space":false,"use_regex":true}]},)");
+}
+
+ErrorKind kind_of(const std::string& json, std::string& message) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", json);
+  Metadata metadata;
+  try {
+    add_gguf_tokenizer(folder.path(), kRows, metadata);
+  } catch (const Error& error) {
+    message = error.what();
+    return error.kind();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+void expect_same_ids(const std::string& json, const std::string& model) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", json);
+  ModelFile file;
+  add_gguf_tokenizer(folder.path(), kRows, file.metadata);
+  EXPECT_EQ(file.metadata.text("tokenizer.ggml.model"), model);
+  const auto written = make_tokenizer(file);
+  const auto tokenizer = load_tokenizer_folder(folder.path());
+  ASSERT_EQ(written->size(), kRows);
+  for (const char* text :
+       {"", "a", "ab ba", "b a<s>ab", "a<tool> b", "abab11!", "x ab", "aab bba"}) {
+    EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << text;
+    // Letters never make a special token of a GGUF file.
+    if (std::string_view(text).find("<s>") != std::string_view::npos) continue;
+    EXPECT_EQ(written->encode(text, kPlain), tokenizer->encode(text, kPlain)) << text;
+  }
+}
+
+TEST(GgufTokenizer, ByteLevelBpeWithoutMergesHasAnEmptyList) {
+  expect_same_ids(byte_level(R"(\\p{N})"), "gpt2");
+}
+
+TEST(GgufTokenizer, SentencePieceUnigramKeepsItsScores) {
+  const std::string model =
+      R"({"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["<s>",0],["<tool>",0],["▁",-2],["a",-3],
+          ["b",-3],["ab",-4],["▁a",-4.5],["▁ab",-6],["ba",-5]]})";
+  expect_same_ids(file_of(model, R"("pre_tokenizer":{"type":"Metaspace","replacement":"▁",
+                                    "prepend_scheme":"first","split":true},)"),
+                  "t5");
+}
+
+TEST(GgufTokenizer, SentencePieceBpeHasScoresByRank) {
+  const std::string model =
+      R"({"type":"BPE","byte_fallback":true,"fuse_unk":true,"unk_token":"<unk>",
+          "vocab":{"<unk>":0,"<s>":1,"<tool>":2,"▁":3,"a":4,"b":5,"▁a":6,"ab":7,"▁ab":8,"<0x78>":9},
+          "merges":["▁ a","a b","▁ ab","▁a b"]})";
+  expect_same_ids(file_of(model, R"("normalizer":{"type":"Replace","pattern":{"String":" "},
+                                    "content":"▁"},)"),
+                  "llama");
+}
+
+TEST(GgufTokenizer, WordsCutInAnUnknownWayAreRefusedWithThePattern) {
+  std::string message;
+  EXPECT_EQ(kind_of(byte_level("[aeiou]+"), message), ErrorKind::kUnsupported);
+  EXPECT_NE(message.find("[aeiou]+"), std::string::npos) << message;
+  const std::string lower = R"("normalizer":{"type":"Lowercase"},)";
+  EXPECT_EQ(kind_of(file_of(R"({"type":"BPE","vocab":{"a":3},"merges":[]})", lower), message),
+            ErrorKind::kUnsupported);
+  EXPECT_NE(message.find("Lowercase"), std::string::npos) << message;
+}
+
+TEST(GgufTokenizer, AFileThatEndsEarlyIsRefused) {
+  std::string message;
+  const std::string whole = byte_level("x");
+  EXPECT_EQ(kind_of(whole.substr(0, whole.size() / 2), message), ErrorKind::kFormat);
+}
+
+TEST(GgufTokenizer, AFolderWithoutATokenizerHasNone) {
+  const test::TemporaryFolder folder;
+  ModelFile file;
+  add_gguf_tokenizer(folder.path(), kRows, file.metadata);
+  EXPECT_EQ(make_tokenizer(file)->size(), 0);
+}
+
+}  // namespace
+}  // namespace veery
