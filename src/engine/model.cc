@@ -40,6 +40,11 @@ void check_vocabulary(const Tokenizer& tokenizer, const DecoderConfig& config) {
                 tokenizer.size(), config.vocab);
 }
 
+bool same_values(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.data.data() == b.data.data() &&
+         a.data.size() == b.data.size() && a.source == b.source;
+}
+
 }  // namespace
 
 Model::Model(const std::string& path, const LoadOptions& options)
@@ -59,18 +64,47 @@ Model::Model(const std::string& path, const LoadOptions& options)
                                  ? chat_template_source(path)
                                  : file_.metadata.text("tokenizer.chat_template").value_or("");
   answer_format_ = AnswerFormat::of_template(source);
-  if (!source.empty()) template_ = std::make_unique<ChatTemplate>(source, path + ": chat template");
+  if (!source.empty()) template_ = std::make_shared<ChatTemplate>(source, path + ": chat template");
 
-  Trace trace(graph_, TraceMode::kServe,
-              [&](const std::string& weight) { return file_.find(weight) != nullptr; });
-  const Array logits = find_architecture(config_.architecture).define(trace, config_);
-  logits_ = logits.id();
-  argmax_ = veery::argmax(logits).id();
+  define();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
   params_.load(file_, graph_, pool_, options.progress);
   file_.release_all();  // the system maps neighbours of what is read
   load_seconds_ = seconds_now() - start;
+}
+
+Model::Model(const Model& base, const Change& change)
+    : options_(base.options_),
+      pool_(base.options_.threads),
+      target_(base.target_),
+      file_(base.file_),
+      config_(base.config_),
+      tokenizer_(base.tokenizer_),
+      template_(base.template_),
+      answer_format_(base.answer_format_) {
+  const double start = seconds_now();
+  change(file_, config_);
+  define();
+  std::vector<std::string> kept;
+  for (const Node& node : graph_.nodes()) {
+    if (node.op != Op::kParam) continue;
+    const TensorView* now = file_.find(node.name);
+    const TensorView* before = base.file_.find(node.name);
+    if (now != nullptr && before != nullptr && same_values(*now, *before) && has_shape(*now, node))
+      kept.push_back(node.name);
+  }
+  params_.borrow(base.params_, kept);
+  params_.load(file_, graph_, pool_);
+  load_seconds_ = seconds_now() - start;
+}
+
+void Model::define() {
+  Trace trace(graph_, TraceMode::kServe,
+              [&](const std::string& weight) { return file_.find(weight) != nullptr; });
+  const Array logits = find_architecture(config_.architecture).define(trace, config_);
+  logits_ = logits.id();
+  argmax_ = veery::argmax(logits).id();
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {

@@ -1,5 +1,6 @@
 // model.h: a loaded model: weights, tokenizer, template, and the plans made from its definition.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,12 @@ class Model {
   /// model was trained for.
   explicit Model(const std::string& path, const LoadOptions& options = {});
 
+  /// Changes what a file says before its definition is traced.
+  using Change = std::function<void(ModelFile&, DecoderConfig&)>;
+  /// The model of `base`, which must outlive this one, as it would be if its file said otherwise:
+  /// only the tensors that `change` replaces are loaded. Throws as above.
+  Model(const Model& base, const Change& change);
+
   const std::string& path() const { return file_.path; }
   const ModelFile& file() const { return file_; }
   const DecoderConfig& config() const { return config_; }
@@ -55,13 +62,15 @@ class Model {
   double load_seconds() const { return load_seconds_; }
 
  private:
+  void define();
+
   LoadOptions options_;
   ThreadPool pool_;
   Target target_;
   ModelFile file_;
   DecoderConfig config_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<ChatTemplate> template_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const ChatTemplate> template_;
   AnswerFormat answer_format_;
   Graph graph_;
   NodeId logits_ = kNoNode, argmax_ = kNoNode;

@@ -19,33 +19,15 @@ struct Entry {
   int64_t panels() const { return (height() + kLanes - 1) / kLanes; }  // of a matrix
 };
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (int64_t d : shape) text += (text.empty() ? "" : " x ") + std::to_string(d);
-  return text;
-}
-
-// A graph's [1, n] is a vector in the file, a stack may have the number of its parts as a dimension
-// of its own.
-bool same_shape(const TensorView& tensor, const Shape& shape, const ParamAttr& attr) {
-  std::vector<int64_t> dims = tensor.shape;
-  if (attr.vectors)
-    return tensor.elements() == shape.cols && !dims.empty() &&
-           shape.cols / attr.stack == dims.back();
-  if (attr.stack > 0 && dims.size() == 3 && dims[0] == attr.stack) {
-    dims[1] *= dims[0];
-    dims.erase(dims.begin());
-  }
-  while (dims.size() > 2 && dims.front() == 1) dims.erase(dims.begin());
-  if (dims.size() == 1) return shape.rows == 1 && dims[0] == shape.cols;
-  return dims.size() == 2 && dims[0] == shape.rows && dims[1] == shape.cols;
+ParamAttr attr_of(const Node& node) {
+  const auto* given = std::get_if<ParamAttr>(&node.attr);
+  return given == nullptr ? ParamAttr{} : *given;
 }
 
 Entry find_entry(const ModelFile& file, const Node& node) {
   const TensorView& tensor = file.at(node.name);
-  const auto* given = std::get_if<ParamAttr>(&node.attr);
-  const ParamAttr attr = given == nullptr ? ParamAttr{} : *given;
-  if (!same_shape(tensor, node.shape, attr))
+  const ParamAttr attr = attr_of(node);
+  if (!has_shape(tensor, node))
     throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
                 file.path, tensor.name, shape_text(tensor.shape), node.shape.rows, node.shape.cols);
   if (!info(tensor.dtype).decodable)
@@ -144,6 +126,30 @@ void fill(const ModelFile& file, const Entry& entry, const Operand& operand, Thr
 
 }  // namespace
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (int64_t d : shape) text += (text.empty() ? "" : " x ") + std::to_string(d);
+  return text;
+}
+
+// A graph's [1, n] is a vector in the file, a stack may have the number of its parts as a dimension
+// of its own.
+bool has_shape(const TensorView& tensor, const Node& node) {
+  const ParamAttr attr = attr_of(node);
+  const Shape& shape = node.shape;
+  std::vector<int64_t> dims = tensor.shape;
+  if (attr.vectors)
+    return tensor.elements() == shape.cols && !dims.empty() &&
+           shape.cols / attr.stack == dims.back();
+  if (attr.stack > 0 && dims.size() == 3 && dims[0] == attr.stack) {
+    dims[1] *= dims[0];
+    dims.erase(dims.begin());
+  }
+  while (dims.size() > 2 && dims.front() == 1) dims.erase(dims.begin());
+  if (dims.size() == 1) return shape.rows == 1 && dims[0] == shape.cols;
+  return dims.size() == 2 && dims[0] == shape.rows && dims[1] == shape.cols;
+}
+
 void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
                       const Progress& progress) {
   std::vector<std::pair<std::string, Entry>> entries;
@@ -165,6 +171,12 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
     done += entry.bytes;
     if (progress) progress(done, total);
   }
+}
+
+void ParamStore::borrow(const ParamStore& other, std::span<const std::string> names) {
+  for (const std::string& name : names)
+    if (const auto found = other.operands_.find(name); found != other.operands_.end())
+      operands_.emplace(*found);
 }
 
 Operand& ParamStore::add(const std::string& name, Shape shape) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ class ParamStore {
   void load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
             const Progress& progress = {});
 
+  /// Refers to those of these operands that `other` has, which must outlive this store; load()
+  /// passes them over.
+  void borrow(const ParamStore& other, std::span<const std::string> names);
+
   /// A zeroed f32 matrix in plain rows, for training and tests.
   Operand& add(const std::string& name, Shape shape);
 
@@ -37,6 +42,12 @@ class ParamStore {
   std::vector<Memory> memory_;
   size_t bytes_ = 0;
 };
+
+/// Whether `tensor` has the shape that `node`, a parameter, asks for.
+bool has_shape(const TensorView& tensor, const Node& node);
+
+/// "576 x 192"
+std::string shape_text(const std::vector<int64_t>& shape);
 
 /// Bytes that `operand` holds, a weight of any layout.
 size_t stored_bytes(const Operand& operand);
