@@ -23,6 +23,11 @@ struct Verb {
   VerbFunction run;
 };
 
+/// Thrown by a verb that has said all: how the program ends.
+struct Status {
+  int value;
+};
+
 void run_verb(std::vector<std::string> arguments);
 void tokenize_verb(std::vector<std::string> arguments);
 void template_verb(std::vector<std::string> arguments);
@@ -33,6 +38,7 @@ void plan_verb(std::vector<std::string> arguments);
 void convert_verb(std::vector<std::string> arguments);
 void quantize_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
+void verify_verb(std::vector<std::string> arguments);
 
 /// The command line of one verb, in the look that all share. `example`: lines below the options.
 class Arguments : public CLI::App {

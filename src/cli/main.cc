@@ -22,6 +22,7 @@ constexpr Verb kVerbs[] = {
     {"convert", "Write a model in another form", convert_verb},
     {"quantize", "Write a model with smaller weights", quantize_verb},
     {"show", "Describe a model file", show_verb},
+    {"verify", "Check a model and name its defects", verify_verb},
 };
 
 std::string help() {
@@ -52,6 +53,9 @@ int run_guarded(const Verb& verb, std::vector<std::string> arguments) {
     verb.run(std::move(arguments));
     standard_output().flush();
     return 0;
+  } catch (const Status& status) {
+    standard_output().flush();
+    return status.value;
   } catch (const CLI::Success&) {
     standard_output().flush();
     return 0;

@@ -23,7 +23,7 @@ TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}"
     "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 )
-VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "quantize", "show"]
+VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "quantize", "show", "verify"]
 
 
 TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
@@ -538,6 +538,52 @@ class Convert(CliTest):
         self.assertIn("is the file that is read", self.error("convert", self.model, self.model))
         self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
         self.assertFalse(out.exists())
+
+
+class Verify(CliTest):
+    def test_a_sound_model(self):
+        lines = self.veery("verify", self.bare, "-t", 1).stdout.decode().splitlines()
+        self.assertTrue(any(line.startswith("ok      finite weights ") for line in lines), lines)
+        self.assertEqual(lines[-1], "sound, 1 warning")  # it has never seen English
+        report = self.json("verify", self.bare, "-t", 1)
+        self.assertTrue(report["sound"])
+        self.assertEqual((report["warnings"], report["defects"]), (1, 0))
+        self.assertIn({"name": "chat template", "state": "skipped", "found": "the model has none",
+                       "expected": "", "hint": ""}, report["checks"])
+
+    def test_defects_are_status_1(self):
+        data = bytearray(self.bare.read_bytes())
+        data[-4:] = b"\xff\xff\xff\xff"  # of the last matrix
+        damaged = self.folder / "nan.gguf"
+        damaged.write_bytes(data)
+        done = self.veery("verify", damaged, "-t", 1, status=1)
+        self.assertEqual(done.stderr, b"")
+        text = done.stdout.decode()
+        self.assertIn("fail    finite weights", text)
+        self.assertIn("blk.1.ffn_down.weight: 1 of", text)
+        self.assertTrue(text.endswith("1 failed, 1 warning\n") or "1 failed, " in text, text)
+        reference = self.folder / "never.json"
+        self.assertIn("has defects", self.veery("verify", damaged, "--record", reference, status=1).stderr.decode())
+        self.assertFalse(reference.exists())
+
+    def test_records_and_compares(self):
+        reference = self.folder / "reference.json"
+        self.veery("verify", self.model, "-t", 1, "--record", reference)
+        checks = self.json("verify", self.model, "-t", 1, "--reference", reference)["checks"]
+        self.assertEqual([c["state"] for c in checks if c["name"] in ("reference", "greedy text")], ["ok", "ok"])
+        recorded = json.loads(reference.read_text())
+        recorded["cases"][0]["positions"][3]["logsumexp"] += 1
+        reference.write_text(json.dumps(recorded))
+        text = self.veery("verify", self.model, "-t", 1, "--reference", reference, status=1).stdout.decode()
+        self.assertIn("fail    reference", text)
+        self.assertIn("after token 3 of text 0", text)
+
+    def test_faults(self):
+        self.assertIn("--tolerance", self.error("verify", self.model, "--tolerance", "-1", status=2))
+        self.assertIn("/no/such", self.error("verify", self.model, "--reference", "/no/such"))
+        self.assertIn("/no/such", self.error("verify", "/no/such"))
+        none = self.write("none.json", {"cases": [{}]})
+        self.assertIn("none.json", self.error("verify", self.model, "--reference", none))
 
 
 class SystemCalls(CliTest):
