@@ -48,6 +48,12 @@ TEST_P(LinearOfType, ContractHoldsForOddShapes) {
       expect_contract({GetParam()}, {height}, cols, height % 2 == 0 ? 6 : 1);
 }
 
+// Wide rows are multiplied in parts of their columns.
+TEST_P(LinearOfType, ContractHoldsForWideRows) {
+  const int64_t cols = info(GetParam()).block == 256 ? 2304 : 2080;
+  for (const int64_t height : {31, 33}) expect_contract({GetParam()}, {height}, cols, 21);
+}
+
 TEST_P(LinearOfType, ExactIsTheFloatProductOfDecodedWeights) {
   for (const int64_t rows : {1, 3, 11})
     expect_contract({GetParam()}, {19}, narrow(GetParam()) * 2, rows, {.exact = true});
@@ -196,14 +202,13 @@ TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
            .layout = Layout::kRowMajor};
   d.attr = LinearAttr{};
   alignas(64) static std::byte work[4096];
-  alignas(64) static std::byte scratch[4096];
   d.work = work;
   for (const Target target : supported_targets()) {
     const Kernel kernel = linear_kernel(Op::kLinearArgmax, d, {target, 1});
     ASSERT_LE(kernel.work(d, 1, 2), sizeof work);
-    ASSERT_LE(kernel.scratch(d, 1, 2), sizeof scratch);
+    Bytes scratch(kernel.scratch(d, 1, 2));
     for (const KernelFn phase : kernel.phases)
-      for (int i = 0; phase != nullptr && i < 2; ++i) phase(d, {}, {i, 2, scratch});
+      for (int i = 0; phase != nullptr && i < 2; ++i) phase(d, {}, {i, 2, scratch.data()});
     EXPECT_EQ(out, 0) << name(target);
   }
 }

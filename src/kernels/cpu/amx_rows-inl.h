@@ -92,7 +92,7 @@ inline void rows_per32(const Row* rows, int count, int64_t cols, RowScratch& scr
   ActivationGroup g = activation_group(Activations::kPer32, scratch.row, cols, 1);
   for (int r = 0; r < kTileRows; ++r) {
     g.loud = scratch.loud + r * loud_limit(blocks);
-    if (r < count) quantise_per32(rows[r], cols, g, 1, 0);
+    if (r < count) quantise_per32(rows + r, 1, cols, g, 1);
     scratch.loud_count[r] = r < count ? g.extra[0] : 0;
     for (int64_t b = 0; b < blocks; ++b) {
       std::byte* out = base + b * kTileBytes + r * kTileRowBytes;

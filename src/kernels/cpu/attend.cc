@@ -35,7 +35,7 @@ HWY_INLINE Merger merge(float largest, float total, float added_largest, float a
   const float low = grows ? largest : added_largest;
   const float high = grows ? added_largest : largest;
   alignas(64) float shrink[16];
-  store(shrink, exp(set(low - high)));
+  store(shrink, exp_to_88(set(low - high)));
   const float kept = grows ? shrink[0] : 1;
   const float added = grows ? 1 : shrink[0];
   return {high, __builtin_fmaf(added_sum, added, total * kept), {kept, added}};
@@ -57,15 +57,16 @@ HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end,
   F32 most = set(kNothing);
   for (int t = first; t < end; ++t) {
     F32 s = load(scores + t * 16);
+    const bool edge = t * 16 < low || t * 16 + 15 > high;
     if (attr.softcap > 0) s = mul(set(attr.softcap), tanh(div(s, set(attr.softcap))));
-    if (t * 16 < low || t * 16 + 15 > high) s = only(t, low, high, s, kNothing);
-    store(scores + t * 16, s);
+    if (edge) s = only(t, low, high, s, kNothing);
+    if (edge || attr.softcap > 0) store(scores + t * 16, s);
     most = max(most, s);
   }
   const float largest = max_of(most);
   F32 total = zero();
   for (int t = first; t < end; ++t) {
-    F32 w = exp(sub(load(scores + t * 16), set(largest)));
+    F32 w = exp_to_88(sub(load(scores + t * 16), set(largest)));
     if (t * 16 < low || t * 16 + 15 > high) w = only(t, low, high, w, 0);
     store(scores + t * 16, w);
     total = add(total, w);

@@ -31,15 +31,13 @@ void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t
       forms[kind] =
           activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
   const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
+  Row all[kGroupRows];
   for (int r = 0; r < rows; ++r) {
     const float* x = d.in[kX].row<float>(group * p.group_size + r);
     const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
-    const Row row = {x, norm, inverse};
-    prepare_row(row, p, forms, w, r);
+    all[r] = {x, norm, inverse};
   }
-  // Rows that only fill up the group are computed and dropped; what they hold must still be in
-  // bounds.
-  for (int r = rows; r < w && p.wants[1]; ++r) forms[1].extra[r] = 0;
+  prepare_rows(all, rows, p, forms, w);
 }
 
 void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,

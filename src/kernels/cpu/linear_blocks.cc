@@ -19,18 +19,26 @@ HWY_INLINE I32 start_of(const ActivationGroup& g, int64_t at, int64_t all) {
     return set(g.start[kStart * all + at]);
 }
 
-// Adds what the loud blocks of row r left over to D. vector(b, j) is vector j of block b as bytes.
-template <int kOffset, typename Vector, typename Scale>
-HWY_INLINE F32 add_rest(F32 d, const ActivationGroup& g, int rows, int r, Vector vector,
-                        Scale scale) {
+// Adds what the loud blocks of row r left over to the D of P panels. vector(p, b, j) is vector j of
+// block b as bytes.
+template <int kOffset, int P, typename Vector, typename Scale>
+HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
+                         Scale scale) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
     const LoudBlock& loud = g.loud[e * rows + r];
-    I32 c = kDotTakesOff<kOffset> ? zero_int() : set(-kOffset * loud.sum);
-    unroll<8>(
-        [&](auto j) { c = dot<kOffset>(c, vector(loud.block, j), quad(loud.rest + 4 * j())); });
-    d = fma(mul(scale(loud.block), set(loud.scale)), to_float(c), d);
+    I32 c[P][2];  // two chains: they are short, and integers do not mind
+    for (int p = 0; p < P; ++p) {
+      c[p][0] = kDotTakesOff<kOffset> ? zero_int() : set(-kOffset * loud.sum);
+      c[p][1] = zero_int();
+    }
+    unroll<8>([&](auto j) {
+      const I32 x = quad(loud.rest + 4 * j());
+      for (int p = 0; p < P; ++p)
+        c[p][j() % 2] = dot<kOffset>(c[p][j() % 2], vector(p, loud.block, j), x);
+    });
+    for (int p = 0; p < P; ++p)
+      d[p] = fma(mul(scale(p, loud.block), set(loud.scale)), to_float(add(c[p][0], c[p][1])), d[p]);
   }
-  return d;
 }
 
 template <typename T, int R>
@@ -65,16 +73,17 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
     }
   }
   const auto* first = reinterpret_cast<const uint8_t*>(panel);
-  const auto vector = [&](int64_t b, auto j) {
+  const auto vector = [&](int, int64_t b, auto j) {
     I32 low;
     I32 high;
     T::template vectors<j() % 4>(first + b * kUnit, low, high);
     return j() < 4 ? low : high;
   };
-  const auto scale = [&](int64_t b) { return scale_of<T>(first + b * kUnit); };
+  const auto scale = [&](int, int64_t b) { return scale_of<T>(first + b * kUnit); };
   for (int r = 0; r < R; ++r) {
-    d[r] = add_rest<T::kOffset>(d[r], g, R, r, vector, scale);
-    store(y + 16 * r, T::kMin != 0 ? add(d[r], m[r]) : d[r]);
+    F32 sum[1] = {d[r]};
+    add_rest<T::kOffset>(sum, g, R, r, vector, scale);
+    store(y + 16 * r, T::kMin != 0 ? add(sum[0], m[r]) : sum[0]);
   }
 }
 
@@ -126,14 +135,12 @@ HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup&
     for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, m[p][r]);
 }
 
-// P panels. With two of them D does not fit into the registers beside the sums; it lives in `d`.
+// D += the blocks [part.begin, part.end) of P panels.
 template <int kOffset, int kStart, bool kMin, int P, int R>
-HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
-                         float* y) {
+HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGroup& g,
+                           int64_t blocks, Share part, F32 (&d)[P][R]) {
   constexpr int kUnit = kExpanded<kMin>;
-  const int64_t blocks = cols / 32;
-  alignas(64) float d[P * R * 16] = {};
-  for (int64_t b = 0; b < blocks; ++b) {
+  for (int64_t b = part.begin; b < part.end; ++b) {
     I32 c[P][R];
     for (int r = 0; r < R; ++r) {
       const I32 start = start_of<kOffset, kStart>(g, b * R + r, blocks * R);
@@ -150,38 +157,54 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
     });
     for (int p = 0; p < P; ++p) {
       const F32 scale = load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
-      for (int r = 0; r < R; ++r) {
-        float* at = d + (p * R + r) * 16;
-        store(at, fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), load(at)));
-      }
+      for (int r = 0; r < R; ++r)
+        d[p][r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), d[p][r]);
     }
   }
+}
+
+// P panels, the columns of `part`: the first start D, the last add what is not in D yet.
+template <int kOffset, int kStart, bool kMin, int P, int R>
+HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
+                         Share part, float* y) {
+  const int64_t blocks = cols / 32;
+  F32 d[P][R];
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) d[p][r] = part.begin == 0 ? zero() : load(y + (p * R + r) * 16);
+  add_blocks<kOffset, kStart, kMin>(panel, g, blocks, {part.begin / 32, part.end / 32}, d);
+  if (part.end < cols) {
+    for (int p = 0; p < P; ++p)
+      for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, d[p][r]);
+    return;
+  }
   if constexpr (kMin) moments<P, R>(panel, g, blocks, y);
-  for (int p = 0; p < P; ++p) {
-    float* out = y + p * R * 16;
-    const auto vector = [&](int64_t b, auto j) {
-      return load_int(panel[p] + b * kUnit + 64 * j());
-    };
-    const auto scale = [&](int64_t b) {
-      return load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
-    };
-    for (int r = 0; r < R; ++r) {
-      const F32 v = add_rest<kOffset>(load(d + (p * R + r) * 16), g, R, r, vector, scale);
-      store(out + 16 * r, kMin ? add(v, load(out + 16 * r)) : v);
+  const auto vector = [&](int p, int64_t b, auto j) {
+    return load_int(panel[p] + b * kExpanded<kMin> + 64 * j());
+  };
+  const auto scale = [&](int p, int64_t b) {
+    return load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<kMin> + 512));
+  };
+  for (int r = 0; r < R; ++r) {
+    F32 sum[P];
+    for (int p = 0; p < P; ++p) sum[p] = d[p][r];
+    add_rest<kOffset>(sum, g, R, r, vector, scale);
+    for (int p = 0; p < P; ++p) {
+      float* out = y + (p * R + r) * 16;
+      store(out, kMin ? add(sum[p], load(out)) : sum[p]);
     }
   }
 }
 template <int kOffset, int kStart, bool kMin>
 void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
   multiply<kOffset, kStart, kMin, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g,
-                                                 cols, y);
+                                                 cols, {0, cols}, y);
 }
 template <int kOffset, int kStart, bool kMin>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-               int64_t cols, float* y) {
+               int64_t cols, Share part, float* y) {
   multiply<kOffset, kStart, kMin, 2, kGroupRows>(
       {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
-      y);
+      part, y);
 }
 
 template <typename T>
@@ -196,6 +219,7 @@ constexpr PanelKernels kernels() {
   if (kPairs) k.direct[3] = direct<T, 8>;
   k.tile = tile<T::kOffset, T::kStart, T::kMin != 0>;
   if (kPairs) k.pair = tile_pair<T::kOffset, T::kStart, T::kMin != 0>;
+  k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB
   return k;
 }
 

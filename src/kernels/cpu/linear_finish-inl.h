@@ -58,6 +58,21 @@ struct Finish {
         store_first(d.out.row<float>(row + r) + column, v, lanes);
     }
   }
+  // Brings near what a panel, and the one that is multiplied with it, will read and write: rows
+  // lie far apart, and the tail of a product waits for all of them.
+  HWY_INLINE void fetch(int i, int64_t panel, int64_t row, int count) const {
+    if (best != nullptr) return;
+    const int64_t column = p.weights[i].column + panel * kLanes;
+    for (int r = 0; r < count; ++r) {
+      const float* out = d.out.row<float>(row + r) + column;
+      __builtin_prefetch(out, 1, 3);
+      if (!p.gated) __builtin_prefetch(out + kLanes, 1, 3);
+      if (!d.in[kResidual]) continue;
+      const float* residual = d.in[kResidual].row<float>(row + r) + column;
+      __builtin_prefetch(residual, 0, 3);
+      if (!p.gated) __builtin_prefetch(residual + kLanes, 0, 3);
+    }
+  }
   static void keep_best(F32 v, int64_t n, int lanes, Best& best) {
     float value[kLanes];
     store(value, v);

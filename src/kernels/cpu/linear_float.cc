@@ -52,7 +52,7 @@ void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float*
 }
 template <DType kType>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-               int64_t cols, float* y) {
+               int64_t cols, Share, float* y) {
   multiply<kType, 2, kGroupRows>(
       {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
       0, y);

@@ -14,9 +14,10 @@ using ExpandFn = void (*)(const std::byte* panel, int64_t cols, std::byte* expan
 /// y[8][16] of a full group and an expanded panel.
 using TileFn = void (*)(const std::byte* expanded, const ActivationGroup& group, int64_t cols,
                         float* y);
-/// y[2][8][16] of a full group and two expanded panels.
+/// y[2][8][16] of a full group and two expanded panels, the columns of `part` after those before
+/// it: y holds the result once the last part is done.
 using PairFn = void (*)(const std::byte* first, const std::byte* second,
-                        const ActivationGroup& group, int64_t cols, float* y);
+                        const ActivationGroup& group, int64_t cols, Share part, float* y);
 
 struct PanelKernels {
   Activations activations = Activations::kFloat;
@@ -27,6 +28,7 @@ struct PanelKernels {
   TileFn tile = nullptr;
   PairFn pair =
       nullptr;  ///< null: there is none; panels of two weights pair if theirs are the same
+  int64_t most_columns = int64_t{1} << 40;  ///< of a part that `pair` should take at once
 };
 
 // Null where the family does not know the type.

@@ -29,6 +29,10 @@ struct alignas(64) Best {
   int32_t index[kLanes];
 };
 
+/// Most groups of rows that are multiplied together, and bytes of the sums of one with two panels.
+inline constexpr int64_t kMostGroups = 64;
+inline constexpr int64_t kPairBytes = 2 * kGroupRows * kLanes * sizeof(float);
+
 struct Product {
   int64_t rows = 0, cols = 0;
   bool gated = false;
@@ -66,7 +70,7 @@ struct Product {
     for (int before = 0; before < kind; ++before) base += form_bytes(before);
     return base + index * group_size * activation_row_bytes(static_cast<Activations>(kind), cols);
   }
-  /// Bytes for the expanded panels that are needed at a time.
+  /// Bytes for the expanded panels that are needed at a time, after the sums of two panels.
   int64_t expanded_bytes() const {
     int64_t most = 0;
     int64_t sum = 0;
@@ -76,7 +80,15 @@ struct Product {
       most = std::max(most, bytes);
       sum += bytes;
     }
-    return gated ? 2 * sum : 2 * most;
+    return kMostGroups * kPairBytes + (gated ? 2 * sum : 2 * most);
+  }
+  /// Columns of a part that two panels of output i are multiplied with before the next group of
+  /// rows: all, or what a first level cache holds.
+  int64_t part_columns(int i) const {
+    const PanelKernels& k = *weights[i].kernels;
+    if (packed || k.pair == nullptr || (gated && k.pair != weights[1].kernels->pair)) return cols;
+    const int64_t parts = (cols + k.most_columns - 1) / k.most_columns;
+    return std::min(cols, round_up((cols + parts - 1) / parts, 32));
   }
   /// Whether some group of rows needs the expanded panels of weight i. Small groups mostly do not.
   bool expands(int i) const {
@@ -126,8 +138,12 @@ inline void set_groups(Product& p) {
   const auto has_eight = [](const Weight& w) { return w.kernels->direct[3] != nullptr; };
   if (p.packed && !std::all_of(p.weights.begin(), p.weights.begin() + p.count, has_eight))
     p.group_size = kSmallGroupRows;
-  const int64_t group_bytes = p.activation_bytes() / std::max<int64_t>(1, p.groups());
-  p.block_groups = std::max<int64_t>(1, kActivationBytes / std::max<int64_t>(1, group_bytes));
+  const int64_t groups = std::max<int64_t>(1, p.groups());
+  const int64_t part_bytes =
+      std::max<int64_t>(1, p.activation_bytes() / groups * p.part_columns(0) / p.cols);
+  const int64_t most = std::clamp<int64_t>(kActivationBytes / part_bytes, 1, kMostGroups);
+  const int64_t blocks = (groups + most - 1) / most;
+  p.block_groups = (groups + blocks - 1) / blocks;
   p.ahead = kAhead;
 }
 

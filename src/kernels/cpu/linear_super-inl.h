@@ -245,7 +245,7 @@ void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, flo
 }
 template <int kSub, int kOffset>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-               int64_t cols, float* y) {
+               int64_t cols, Share, float* y) {
   multiply<kSub, kOffset, 2, kGroupRows>(
       {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
       y);

@@ -28,7 +28,8 @@ void prepare_x(const Problem& m, std::byte* base, int64_t first, int64_t last) {
       if (m.up.wants[kind])
         forms[kind] =
             activation_group(static_cast<Activations>(kind), m.x_row(base, kind, r), m.up.cols, 1);
-    prepare_row({m.d.in[kMoeX].row<float>(r), nullptr, 1}, m.up, forms, 1, 0);
+    const Row row = {m.d.in[kMoeX].row<float>(r), nullptr, 1};
+    prepare_rows(&row, 1, m.up, forms, 1);
   }
 }
 
@@ -69,7 +70,7 @@ void gather(const Problem& m, const Product& p, const std::byte* x, const int32_
     for (int64_t g = 0; g < p.groups(); ++g) {
       const int count = p.group_rows(g);
       const int w = group_width(count);
-      const std::byte* rows[kGroupRows];
+      const std::byte* rows[kGroupRows] = {};
       for (int r = 0; r < w; ++r)
         rows[r] = m.x_row(x, kind, list[g * p.group_size + std::min(r, count - 1)]);
       gather_group(static_cast<Activations>(kind), rows, w, p.cols, p.group(out, kind, g));
@@ -97,6 +98,10 @@ struct UpFinish {
   const Lists& lists;
   int64_t expert, first;
 
+  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
+    for (int r = 0; r < count; ++r)
+      __builtin_prefetch(m.h_row(first + row + r) + panel * kLanes, 1, 3);
+  }
   void operator()(int, int64_t panel, int64_t row, int count, const float* g,
                   const float* u) const {
     const int64_t n = panel * kLanes;
@@ -148,9 +153,10 @@ void prepare_h(const Problem& m, const Lists& lists, std::byte* base, int64_t fr
       ActivationGroup& form = forms[static_cast<int>(kind)];
       form = activation_group(kind, p.group(m.h_group(base, lists, e), static_cast<int>(kind), g),
                               p.cols, w);
+      Row rows[kGroupRows];
       for (int r = 0; r < count; ++r)
-        prepare_row({m.h_row(lists.begin[e] + g * p.group_size + r), nullptr, 1}, p, forms, w, r);
-      for (int r = count; r < w && kind == Activations::kPer32; ++r) form.extra[r] = 0;
+        rows[r] = {m.h_row(lists.begin[e] + g * p.group_size + r), nullptr, 1};
+      prepare_rows(rows, count, p, forms, w);
     }
     before += p.groups();
   }
@@ -162,6 +168,14 @@ struct DownFinish {
   const Lists& lists;
   int64_t expert;
 
+  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
+    const int32_t* rows = lists.row + lists.begin[expert] + row;
+    for (int r = 0; r < count; ++r) {
+      const float* out = m.d.out.row<float>(rows[r]) + panel * kLanes;
+      __builtin_prefetch(out, 1, 3);
+      __builtin_prefetch(out + kLanes, 1, 3);
+    }
+  }
   void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
     const int64_t n = panel * kLanes;
     const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.d.out.cols - n));

@@ -60,6 +60,33 @@ HWY_INLINE void store_quads(I32 v, int w, int8_t* out) {
   for (int i = 0; i < 4; ++i) std::memcpy(out + 4 * w * i, bytes + 4 * i, 4);
 }
 
+// The quads of w rows, which lie side by side in `rows`, alternating: [8][w][4].
+template <int w>
+HWY_INLINE void interleave_quads(const int8_t (&rows)[kGroupRows][32], int8_t* out) {
+#if HWY_ARCH_X86
+  if constexpr (w % 4 == 0) {
+    for (int half = 0; half < 2; ++half)
+      for (int r = 0; r < w; r += 4) {
+        __m128i v[4];
+        for (int i = 0; i < 4; ++i)
+          v[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[r + i] + 16 * half));
+        const __m128i a = _mm_unpacklo_epi32(v[0], v[1]);
+        const __m128i b = _mm_unpacklo_epi32(v[2], v[3]);
+        const __m128i c = _mm_unpackhi_epi32(v[0], v[1]);
+        const __m128i d = _mm_unpackhi_epi32(v[2], v[3]);
+        auto* to = reinterpret_cast<__m128i*>(out + (4 * half * w + r) * 4);
+        _mm_storeu_si128(to, _mm_unpacklo_epi64(a, b));
+        _mm_storeu_si128(to + w / 4, _mm_unpackhi_epi64(a, b));
+        _mm_storeu_si128(to + w / 2, _mm_unpacklo_epi64(c, d));
+        _mm_storeu_si128(to + w * 3 / 4, _mm_unpackhi_epi64(c, d));
+      }
+    return;
+  }
+#endif
+  for (int i = 0; i < 8; ++i)
+    for (int r = 0; r < w; ++r) std::memcpy(out + (i * w + r) * 4, rows[r] + 4 * i, 4);
+}
+
 /// Scale and its inverse for values up to `largest` in magnitude; below 1e-30 all become 0.
 struct Scale {
   float scale, inverse;
@@ -83,36 +110,109 @@ HWY_INLINE float add_loud(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float scale
   return out.scale * static_cast<float>(out.sum);
 }
 
-/// Quantises a row to row r of a group of w rows.
-HWY_INLINE void quantise_per32(const Row& row, int64_t cols, const ActivationGroup& g, int w,
-                               int r) {
-  const int64_t blocks = cols / 32;
+// The largest magnitude of each block goes where its scale will be; from `loud` on a block is loud.
+HWY_INLINE void measure_per32(const Row& row, int64_t blocks, int w, float* largest, float& loud) {
   float all = 0;
   for (int64_t b = 0; b < blocks; ++b) {
-    const float largest = max_of(max(abs(row.at(32 * b)), abs(row.at(32 * b + 16))));
-    g.scale[b * w + r] = largest;
-    all += largest;
+    const float of_block = max_of(max(abs(row.at(32 * b)), abs(row.at(32 * b + 16))));
+    largest[b * w] = of_block;
+    all += of_block;
   }
-  const float loud = kLoud * (all / static_cast<float>(blocks));
+  loud = kLoud * (all / static_cast<float>(blocks));
+}
+
+// Notes the loud blocks of row r, whose largest magnitudes stand in g.scale.
+HWY_INLINE void find_loud(const ActivationGroup& g, int64_t blocks, int w, int r, float loud) {
   g.extra[r] = 0;
+  for (int64_t b = 0; b < blocks && g.extra[r] < loud_limit(blocks); ++b) {
+    const float largest = g.scale[b * w + r];
+    if (largest > loud && scale_for(largest).scale > 0)
+      g.loud[g.extra[r]++ * w + r].block = static_cast<int32_t>(b);
+  }
+}
+
+// n scales from largest magnitudes; their inverses go to `inverse`.
+HWY_INLINE void set_scales(float* scale, float* inverse, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const int lanes = static_cast<int>(n - i < 16 ? n - i : 16);
+    const F32 largest = load_first(scale + i, lanes);
+    const Mask heard = greater(largest, set(1e-30F));  // as scale_for
+    store_first(scale + i, select(heard, div(largest, set(127.0F)), zero()), lanes);
+    store_first(inverse + i, select(heard, div(set(127.0F), largest), zero()), lanes);
+  }
+}
+
+// Quads of all rows, and the sum of each block in g.start. The inverses stand in g.moment.
+template <int w>
+HWY_INLINE void quads_per32(const Row* rows, int count, int64_t blocks, const ActivationGroup& g) {
+  alignas(64) int8_t bytes[kGroupRows][32] = {};
   for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t at = b * w + r;
+    for (int r = 0; r < count; ++r) {
+      const F32 inverse = set(g.moment[b * w + r]);
+      const I32 q0 = to_int(mul(rows[r].at(32 * b), inverse));
+      const I32 q1 = to_int(mul(rows[r].at(32 * b + 16), inverse));
+      store_i8(bytes[r], q0);
+      store_i8(bytes[r] + 16, q1);
+      g.start[b * w + r] = sum(add(q0, q1));
+    }
+    interleave_quads<w>(bytes, g.quads + 32 * b * w);
+  }
+}
+
+// From the sums of n blocks what the kernels start from.
+HWY_INLINE void set_starts(const ActivationGroup& g, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const int lanes = static_cast<int>(n - i < 16 ? n - i : 16);
+    const auto* sums = reinterpret_cast<const float*>(g.start);
+    const I32 total = bits(load_first(sums + i, lanes));
+    const I32 minus = sub(zero_int(), total);
+    store_first(g.moment + i, mul(load_first(g.scale + i, lanes), to_float(total)), lanes);
+    auto* start = reinterpret_cast<float*>(g.start);
+    store_first(start + i, as_float(shl<3>(minus)), lanes);
+    store_first(start + n + i, as_float(shl<4>(minus)), lanes);
+    store_first(start + 2 * n + i, as_float(shl<7>(minus)), lanes);
+  }
+}
+
+// What the loud blocks of a row leave over, which the moments count in.
+HWY_INLINE void set_loud(const Row& row, int w, int r, const ActivationGroup& g) {
+  for (int32_t e = 0; e < g.extra[r]; ++e) {
+    LoudBlock& out = g.loud[e * w + r];
+    const int64_t b = out.block;
     const F32 v0 = row.at(32 * b);
     const F32 v1 = row.at(32 * b + 16);
-    const float largest = g.scale[at];
-    const Scale s = scale_for(largest);
-    const I32 q0 = to_int(mul(v0, set(s.inverse)));
-    const I32 q1 = to_int(mul(v1, set(s.inverse)));
-    store_quads(q0, w, g.quads + (8 * b * w + r) * 4);
-    store_quads(q1, w, g.quads + ((8 * b + 4) * w + r) * 4);
-    const int32_t total = sum(add(q0, q1));
-    g.scale[at] = s.scale;
-    g.moment[at] = s.scale * static_cast<float>(total);
-    if (largest > loud && s.scale > 0 && g.extra[r] < loud_limit(blocks))
-      g.moment[at] += add_loud(v0, v1, q0, q1, b, s.scale, g.loud[g.extra[r]++ * w + r]);
-    g.start[at] = -8 * total;
-    g.start[blocks * w + at] = -16 * total;
-    g.start[2 * blocks * w + at] = -128 * total;
+    const Scale s = scale_for(max_of(max(abs(v0), abs(v1))));
+    const F32 inverse = set(s.inverse);
+    g.moment[b * w + r] +=
+        add_loud(v0, v1, to_int(mul(v0, inverse)), to_int(mul(v1, inverse)), b, s.scale, out);
+  }
+}
+
+/// Quantises the rows of a group of w. What is missing of them fills up with zeros.
+template <int w>
+HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const ActivationGroup& g) {
+  const int64_t blocks = cols / 32;
+  for (int r = 0; r < count; ++r) {
+    float loud;
+    measure_per32(rows[r], blocks, w, g.scale + r, loud);
+    find_loud(g, blocks, w, r, loud);
+  }
+  for (int r = count; r < w; ++r) {
+    g.extra[r] = 0;
+    for (int64_t b = 0; b < blocks; ++b) g.scale[b * w + r] = 0, g.start[b * w + r] = 0;
+  }
+  set_scales(g.scale, g.moment, blocks * w);
+  quads_per32<w>(rows, count, blocks, g);
+  set_starts(g, blocks * w);
+  for (int r = 0; r < count; ++r) set_loud(rows[r], w, r, g);
+}
+HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
+                               int w) {
+  switch (w) {
+    case 1: return quantise_per32<1>(rows, count, cols, g);
+    case 2: return quantise_per32<2>(rows, count, cols, g);
+    case 4: return quantise_per32<4>(rows, count, cols, g);
+    default: return quantise_per32<kGroupRows>(rows, count, cols, g);
   }
 }
 

@@ -121,10 +121,10 @@ HWY_INLINE float max_of(F32 v) {
 HWY_INLINE F32 abs(F32 v) { return as_float(bit_and(bits(v), set(int32_t{0x7fffffff}))); }
 HWY_INLINE F32 neg(F32 v) { return as_float(bit_xor(bits(v), set(INT32_MIN))); }
 
-/// e^x, relative error below 2e-7. 0 below -87.3, infinite above 88; NaN stays NaN.
+/// e^x for x <= 88, relative error below 2e-7. 0 below -87.3; NaN stays NaN.
 /// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial fitted at Chebyshev nodes.
-HWY_INLINE F32 exp(F32 x) {
-  const F32 clamped = min(set(88.0F), max(set(-87.3F), x));
+HWY_INLINE F32 exp_to_88(F32 x) {
+  const F32 clamped = max(set(-87.3F), x);
   const I32 n = to_int(mul(clamped, set(1.44269504F)));
   const F32 nf = to_float(n);
   F32 r = fma(nf, set(-0.693359375F), clamped);
@@ -136,9 +136,11 @@ HWY_INLINE F32 exp(F32 x) {
   p = fma(p, r, set(0.5F));
   p = fma(mul(r, r), p, add(r, set(1.0F)));
   const F32 scale = as_float(shl<23>(add(n, set(int32_t{127}))));
-  F32 y = mul(p, scale);
-  y = select(greater(set(-87.3F), x), zero(), y);
-  return select(greater(x, set(88.0F)), set(HUGE_VALF), y);
+  return select(greater(set(-87.3F), x), zero(), mul(p, scale));
+}
+/// e^x for any x; infinite above 88.
+HWY_INLINE F32 exp(F32 x) {
+  return select(greater(x, set(88.0F)), set(HUGE_VALF), exp_to_88(min(set(88.0F), x)));
 }
 /// x / (1 + e^-x)
 HWY_INLINE F32 silu(F32 x) { return div(x, add(set(1.0F), exp(neg(x)))); }
