@@ -50,7 +50,7 @@ TEST_P(LinearOfType, ContractHoldsForOddShapes) {
 
 // Wide rows are multiplied in parts of their columns.
 TEST_P(LinearOfType, ContractHoldsForWideRows) {
-  const int64_t cols = info(GetParam()).block == 256 ? 2304 : 2080;
+  const int64_t cols = info(GetParam()).block == 256 ? 2304 : 2112;
   for (const int64_t height : {31, 33}) expect_contract({GetParam()}, {height}, cols, 21);
 }
 

@@ -53,6 +53,9 @@ struct Store {
   const Problem& h;
   int64_t head;
 
+  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
+    for (int r = 0; r < count; ++r) __builtin_prefetch(h.y(row + r, head) + panel * kLanes, 1, 3);
+  }
   void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
     const int64_t n = panel * kLanes;
     const int lanes = static_cast<int>(std::min<int64_t>(kLanes, h.out - n));
@@ -69,9 +72,9 @@ void prepare_head(const Problem& h, const Product& p, int64_t head, std::byte* b
     ActivationGroup forms[kActivationKinds];
     ActivationGroup& form = forms[static_cast<int>(kind)];
     form = activation_group(kind, p.group(base, static_cast<int>(kind), g), p.cols, w);
-    for (int r = 0; r < count; ++r)
-      prepare_row({h.x(g * p.group_size + r, head), nullptr, 1}, p, forms, w, r);
-    for (int r = count; r < w && kind == Activations::kPer32; ++r) form.extra[r] = 0;
+    Row rows[kGroupRows];
+    for (int r = 0; r < count; ++r) rows[r] = {h.x(g * p.group_size + r, head), nullptr, 1};
+    prepare_rows(rows, count, p, forms, w);
   }
 }
 
