@@ -49,8 +49,8 @@ struct AnglesAttr {
   double attention_factor = 1;  ///< multiplies cos and sin
   double original_context = 8192;
   /// What multiplies cos and sin of position p is itself multiplied by 1 + temperature ln(1 +
-  /// floor(p / original_context)).
-  double temperature = 0;
+  /// floor((p + temperature_shift) / original_context)).
+  double temperature = 0, temperature_shift = 0;
   bool operator==(const AnglesAttr&) const = default;
 };
 /// rope. Of `dims` dimensions of a head, from `begin` on, pair i is (2i, 2i+1) if interleaved, else
@@ -63,12 +63,14 @@ struct RopeAttr {
   int32_t begin = 0;
 };
 /// attend, attend_back. Row r of head h sees the positions p of its sequence with
-/// position(r) - window < p <= position(r); window 0: no lower bound. `softcap` c > 0: c *
-/// tanh(score / c). `shared` > 0: a value is that many first dimensions of its key.
+/// position(r) - window < p <= position(r); window 0: no lower bound; `chunked`: those since the
+/// last multiple of the window. `softcap` c > 0: c * tanh(score / c). `shared` > 0: a value is that
+/// many first dimensions of its key.
 struct AttendAttr {
   int32_t heads = 1, kv_heads = 1;
   float scale = 1;
   int32_t window = 0;
+  bool chunked = false;
   float softcap = 0;
   int32_t shared = 0;
   int32_t part = 0;  ///< attend_back: 0 dq, 1 dk, 2 dv

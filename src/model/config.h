@@ -11,8 +11,8 @@ namespace veery {
 
 enum class Norm : uint8_t { kRms, kLayer };
 /// Norms of queries and keys: of each head, with one weight for all or a weight of its own; of all
-/// heads together.
-enum class HeadNorm : uint8_t { kShared, kOwn, kTogether };
+/// heads together; of each head without a weight, in layers with RoPE.
+enum class HeadNorm : uint8_t { kShared, kOwn, kTogether, kUnweighted };
 
 /// Feed-forward layers that are mixtures of experts.
 struct ExpertConfig {
@@ -48,6 +48,7 @@ struct DecoderConfig {
   bool rope_interleaved = false;
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
+  bool chunked = false;     ///< local layers see what is since the last multiple of the window
   ExpertConfig experts;
   LatentConfig latent;
   bool tied = false;  ///< the output head is the embedding
@@ -62,6 +63,10 @@ struct DecoderConfig {
   bool parallel = false;           ///< both parts of a layer read its input
   bool learned_positions = false;  ///< rows of a table added to the embedding, no RoPE
   std::vector<bool> unrotated;     ///< of each layer: has no RoPE; empty: none
+  /// Queries of layers without RoPE are multiplied by 1 + unrotated_temperature ln(1 + floor((p +
+  /// 1) / unrotated_period)); period 0: they are not.
+  double unrotated_temperature = 0;
+  int32_t unrotated_period = 0;
   /// Sequences may become longer than the context before it was extended: positions beyond it have
   /// a temperature.
   bool long_context = false;

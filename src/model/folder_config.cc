@@ -154,11 +154,13 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
   std::vector<bool> local;
   for (const Json& type : *list) {
     const std::string name = type.is_string() ? type.get<std::string>() : "";
-    if (name != "sliding_attention" && name != "full_attention")
+    const bool in_window = name == "sliding_attention" || name == "chunked_attention";
+    if (!in_window && name != "full_attention")
       throw Error(ErrorKind::kUnsupported,
-                  "{}: layer_types has '{}', expected sliding_attention or full_attention",
+                  "{}: layer_types has '{}', expected sliding_attention, chunked_attention or "
+                  "full_attention",
                   fields.where(), printable(name));
-    local.push_back(name == "sliding_attention");
+    local.push_back(in_window);
   }
   return local;
 }
@@ -167,7 +169,8 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
 void read_unrotated(const JsonFields& fields, DecoderConfig& c) {
   if (fields.text_or("position_embedding_type", "rope") == "nope")
     c.unrotated.assign(static_cast<size_t>(c.layers), true);
-  if (const Json* list = fields.find("no_rope_layers")) {
+  const Json* list = fields.find("no_rope_layers");
+  if (list != nullptr && !list->empty()) {
     if (!list->is_array() || list->size() < static_cast<size_t>(c.layers))
       throw Error(ErrorKind::kFormat,
                   "{}: no_rope_layers has {} entries, expected one for each of {}", fields.where(),
@@ -185,22 +188,35 @@ void read_unrotated(const JsonFields& fields, DecoderConfig& c) {
 
 void read_window(const JsonFields& fields, WindowRule rule, DecoderConfig& c) {
   const bool optional = rule == WindowRule::kFrom || rule == WindowRule::kUnrotated;
-  if (rule == WindowRule::kNone || fields.find("sliding_window") == nullptr ||
+  c.chunked = rule == WindowRule::kChunked;
+  const char* window = c.chunked ? "attention_chunk_size" : "sliding_window";
+  if (rule == WindowRule::kNone || fields.find(window) == nullptr ||
       (optional && !fields.flag_or("use_sliding_window", false)))
     return;
-  c.window = static_cast<int32_t>(fields.size("sliding_window"));
+  c.window = static_cast<int32_t>(fields.size(window));
   if (auto listed = listed_layers(fields, c.layers)) {
     c.local = std::move(*listed);
   } else if (rule == WindowRule::kPattern) {
     const char* key = fields.has("_sliding_window_pattern") ? "_sliding_window_pattern"
                                                             : "sliding_window_pattern";
     c.local = local_pattern(c.layers, static_cast<int32_t>(fields.size(key)));
-  } else if (rule == WindowRule::kUnrotated) {
+  } else if (rule == WindowRule::kUnrotated || rule == WindowRule::kChunked) {
     c.local = c.unrotated;
+    if (c.chunked) c.local.flip();
   } else {
     const int64_t first = rule == WindowRule::kFrom ? fields.size_or_zero("max_window_layers") : 0;
     for (int32_t i = 0; i < c.layers; ++i) c.local.push_back(i >= first);
   }
+}
+
+// Llama 4: what its head norms and the queries of layers without RoPE are.
+void read_unrotated_temperature(const JsonFields& fields, DecoderConfig& c) {
+  const Json* tuning = fields.find("attn_temperature_tuning");
+  if (tuning == nullptr) return;
+  if (fields.flag_or("use_qk_norm", false)) c.head_norm = HeadNorm::kUnweighted;
+  if (*tuning == false || *tuning == 0) return;
+  c.unrotated_period = static_cast<int32_t>(fields.size("floor_scale"));
+  c.unrotated_temperature = fields.number("attn_scale");
 }
 
 // Factors that some families have, and what they do to their attention.
@@ -263,6 +279,10 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
   e.shared_hidden = shared > 0 ? shared : size_of(fields, {"shared_expert_intermediate_size"});
   if (const int64_t parts = fields.size_or_zero("n_shared_experts"); parts > 0)
     e.shared_hidden = parts * e.hidden;
+  if (fields.has("intermediate_size_mlp")) {
+    e.hidden = e.shared_hidden = c.hidden;
+    c.hidden = fields.size("intermediate_size_mlp");
+  }
   e.route.used = static_cast<int32_t>(fields.size("num_experts_per_tok"));
   e.route.normalise = fields.flag_or("norm_topk_prob", false);
   e.route.scale = static_cast<float>(fields.number_or("routed_scaling_factor", 1));
@@ -330,6 +350,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   c.parallel = fields.flag_or("use_parallel_residual", false);
   read_scales(fields, c);
   read_unrotated(fields, c);
+  read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_window(fields, type->window, c);
   c.learned_positions = architecture.learned_positions;

@@ -12,6 +12,7 @@ enum class WindowRule : uint8_t {
   kPattern,    ///< all but every sliding_window_pattern-th
   kFrom,       ///< those from max_window_layers on, if use_sliding_window
   kUnrotated,  ///< those without RoPE, if use_sliding_window
+  kChunked,    ///< those with RoPE, and what they see are chunks of attention_chunk_size
 };
 
 /// model_type and class as transformers has them, our name of the architecture, and what

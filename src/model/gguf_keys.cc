@@ -68,7 +68,11 @@ constexpr KeyRow kKeys[] = {
     {"attention.layer_norm_epsilon",
      [](const Config& c) { return c.norm == Norm::kLayer ? number(c.norm_eps) : Value(); }},
     {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
-    {"attention.temperature_scale", [](const Config& c) { return unless(c.rope.temperature, 0); }},
+    {"attention.temperature_scale",
+     [](const Config& c) {
+       return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
+     }},
+    {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
     {"rope.dimension_count", [](const Config& c) { return positive(c.rope.dims); }},
     {"rope.freq_base",
      [](const Config& c) { return c.rope.dims > 0 ? number(c.rope.theta) : Value(); }},
@@ -216,6 +220,12 @@ constexpr FieldRow kFields[] = {
               (l.rank == 0 || near(l.norm_eps, m.norm_eps)) &&
               near(l.yarn_magnitude, m.yarn_magnitude);
      }},
+    {"chunks", same<&Config::chunked>},
+    {"the temperature of layers without RoPE",
+     [](const Config& a, const Config& b) {
+       return a.unrotated_period == b.unrotated_period &&
+              near(a.unrotated_temperature, b.unrotated_temperature);
+     }},
     {"the limit of experts",
      [](const Config& a, const Config& b) {
        return a.experts.moe.limit == b.experts.moe.limit &&
@@ -274,6 +284,8 @@ Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
     if (Value value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
   if (c.experts.count > 0)
     written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
+  if (c.architecture == "llama4")
+    written.metadata.set(prefix + "interleave_moe_layer_step", dense_layers(file) + 1);
   for (const FieldRow& row : kFields) {
     if (row.equal(c, read_config(written))) continue;
     if (row.key != nullptr) written.metadata.set(prefix + row.key, *row.value(c));

@@ -1,5 +1,7 @@
 #include "model/layers.h"
 
+#include <limits>
+
 namespace veery {
 namespace {
 
@@ -11,8 +13,10 @@ Array norm_parts(Trace& t, const DecoderConfig& c, const std::string& name, Arra
 }
 
 // Norm of queries or keys, where the model has one.
-Array norm_heads(Trace& t, const DecoderConfig& c, const std::string& name, Array x,
-                 int32_t heads) {
+Array norm_heads(Trace& t, const DecoderConfig& c, const std::string& name, Array x, int32_t heads,
+                 bool rotated) {
+  if (c.head_norm == HeadNorm::kUnweighted && rotated)
+    return rms_norm(x, t.constant({1, c.head_dim}, 1), c.norm_eps, heads);
   if (!t.has_weight(name)) return x;
   return norm_parts(t, c, name, x, c.head_norm == HeadNorm::kShared ? c.head_dim : x.shape().cols,
                     c.head_norm == HeadNorm::kTogether ? 1 : heads);
@@ -52,10 +56,22 @@ LayerAngles layer_angles(Trace& t, const DecoderConfig& c, AnglesAttr attr,
   return result;
 }
 
+// Turns by nothing, times the temperature.
+Array still_angles(Trace& t, const DecoderConfig& c) {
+  if (c.unrotated_period == 0) return {};
+  return rope_angles(t.positions(), {.dims = c.rope.dims,
+                                     .scaling = RopeScaling::kLinear,
+                                     .factor = std::numeric_limits<double>::infinity(),
+                                     .original_context = static_cast<double>(c.unrotated_period),
+                                     .temperature = c.unrotated_temperature,
+                                     .temperature_shift = 1});
+}
+
 Angles angles(Trace& t, const DecoderConfig& c) {
   if (c.rope.dims == 0) return {};
   Angles result;
   result.global = layer_angles(t, c, c.rope, divisors(t, c));
+  result.unrotated.query = still_angles(t, c);
   const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
   result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
   return result;
@@ -94,8 +110,9 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& an
   Array q = project(t, "attn_q", h, q_dim);
   Array k = project(t, "attn_k", h, kv_dim);
   const Array v = project(t, "attn_v", h, kv_dim);
-  q = rotate(c, norm_heads(t, c, "attn_q_norm", q, c.heads), angles.query, c.heads);
-  k = rotate(c, norm_heads(t, c, "attn_k_norm", k, c.kv_heads), angles.key, c.kv_heads);
+  const bool rotated = static_cast<bool>(angles.key);
+  q = rotate(c, norm_heads(t, c, "attn_q_norm", q, c.heads, rotated), angles.query, c.heads);
+  k = rotate(c, norm_heads(t, c, "attn_k_norm", k, c.kv_heads, rotated), angles.key, c.kv_heads);
   const Array keys = t.remember("attn.k", k, {true, c.kv_heads, window});
   const Array values = t.remember("attn.v", v, {false, c.kv_heads, window});
   return t.name("attn.out",
@@ -104,6 +121,7 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& an
                         .kv_heads = c.kv_heads,
                         .scale = c.attention_scale,
                         .window = window,
+                        .chunked = c.chunked,
                         .softcap = c.attention_softcap},
                        t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{}));
 }
@@ -112,7 +130,7 @@ Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& a
                       int32_t layer) {
   const bool local = c.is_local(layer);
   const LayerAngles& own = local ? angles.local : angles.global;
-  h = attention(t, c, h, c.is_rotated(layer) ? own : LayerAngles{}, local ? c.window : 0);
+  h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
   return project(t, "attn_output", h, c.dim);
 }
 

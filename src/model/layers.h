@@ -19,9 +19,10 @@ Array norm(Trace& t, const DecoderConfig& c, const std::string& name, Array x);
 struct LayerAngles {
   Array query, key;
 };
-/// Those of layers that see everything and of layers with the window.
+/// Those of layers that see everything, of layers with the window, and of layers that turn nothing:
+/// their queries may have a temperature.
 struct Angles {
-  LayerAngles global, local;
+  LayerAngles global, local, unrotated;
 };
 
 /// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k,

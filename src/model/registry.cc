@@ -18,6 +18,7 @@ const std::vector<Architecture>& architectures() {
       {"qwen2moe", false, nothing, nothing_gguf, qwen},
       {"qwen3moe", false, nothing, complete_mixture_gguf, qwen},
       {"deepseek2", true, complete_deepseek, complete_deepseek_gguf, deepseek},
+      {"llama4", true, complete_llama4, complete_llama4_gguf, llama4, false, 4},
       {"olmoe", false, complete_olmo2, nothing_gguf, olmoe},
       {"granitemoe", true, nothing, complete_granitemoe_gguf, llama},
       {"dots1", false, nothing, nothing_gguf, qwen},

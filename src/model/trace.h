@@ -37,6 +37,10 @@ class Trace {
   Array stacked_bias(const std::string& name, int32_t count, int64_t size) {
     return parameter(name + ".bias", {1, count * size}, ParamAttr{count, true});
   }
+  /// The same number everywhere.
+  Array constant(Shape shape, float value) {
+    return {graph_, graph_.leaf(Op::kConstant, "constant", shape, ScaleAttr{value})};
+  }
   bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
   bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
 

@@ -56,6 +56,10 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "deepseek-v2",
                                     "deepseek-v2-groups",
                                     "deepseek-v3",
+                                    "llama4",
+                                    "llama4-plain",
+                                    "gpt-oss-mxfp4",
+                                    "qwen3moe-mlx",
                                     "olmoe",
                                     "granitemoe",
                                     "granitemoeshared",
@@ -239,6 +243,37 @@ TEST(FolderModel, OlderFilesOfDeepSeekGiveTheSameBits) {
     const test::TemporaryFolder folder;
     write_as_gguf(folder_of(name), folder.file("newer.gguf"));
     OlderDeepSeek(folder_of(name)).write(folder.file("older.gguf"));
+    EXPECT_EQ(exact_logits(folder.file("newer.gguf"), ids, 0),
+              exact_logits(folder.file("older.gguf"), ids, 0))
+        << name;
+  }
+}
+
+// Older GGUF files of mixtures have a tensor an expert.
+TEST(FolderModel, ATensorAnExpertGivesTheSameBits) {
+  constexpr std::string_view kEnd = "_exps.weight";
+  for (const char* name : {"mixtral", "qwen3moe"}) {
+    const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
+    const test::TemporaryFolder folder;
+    ModelFile file = open_as_gguf(folder_of(name));
+    std::deque<std::vector<std::byte>> buffers;
+    std::vector<TensorView> tensors;
+    for (const TensorView& tensor : file.tensors) {
+      const std::span<const std::byte> data = tensor.read(buffers.emplace_back());
+      const bool experts = tensor.name.ends_with(kEnd);
+      const auto count = static_cast<size_t>(experts ? tensor.shape[0] : 1);
+      for (size_t e = 0; e < count; ++e) {
+        TensorView& part = tensors.emplace_back(tensor);
+        part.source = nullptr;
+        part.data = data.subspan(e * data.size() / count, data.size() / count);
+        if (!experts) continue;
+        part.shape.erase(part.shape.begin());
+        part.name.replace(part.name.size() - kEnd.size(), kEnd.size(),
+                          fmt::format(".{}.weight", e));
+      }
+    }
+    write_as_gguf(folder_of(name), folder.file("newer.gguf"));
+    write_gguf(folder.file("older.gguf"), file.metadata, tensors);
     EXPECT_EQ(exact_logits(folder.file("newer.gguf"), ids, 0),
               exact_logits(folder.file("older.gguf"), ids, 0))
         << name;

@@ -96,6 +96,10 @@ const Setting kSettings[] = {
      true},
     {{.heads = 5, .kv_heads = 1, .scale = 0.1F}, 80, DType::kF16, DType::kQ8_0, 64},
     {{.heads = 2, .kv_heads = 1, .scale = 0.1F}, 16, DType::kF32, DType::kF32, 48, true},
+    {{.heads = 4, .kv_heads = 2, .scale = 0.2F, .window = 70, .chunked = true},
+     32,
+     DType::kF16,
+     DType::kF16},
     // Values that are parts of their keys; the other cache is not looked at.
     {{.heads = 5, .kv_heads = 1, .scale = 0.1F, .shared = 32}, 48, DType::kF16, DType::kF32, 32},
     {{.heads = 20, .kv_heads = 1, .scale = 0.1F, .shared = 64}, 96, DType::kQ8_0, DType::kF32, 64},

@@ -15,6 +15,7 @@ import os
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+import safetensors.torch
 import torch
 import transformers
 
@@ -165,6 +166,25 @@ MODELS = {
         hidden_size=28, num_attention_heads=3, num_key_value_heads=1, head_dim=10,
         intermediate_size=34, num_hidden_layers=2, rope_parameters=rope(),
         tie_word_embeddings=False)),
+    "llama4": ("Llama4", "bfloat16", False, dict(
+        hidden_size=20, num_attention_heads=5, num_key_value_heads=1, head_dim=6,
+        intermediate_size=11, intermediate_size_mlp=30, num_hidden_layers=4, num_local_experts=4,
+        num_experts_per_tok=2, interleave_moe_layer_step=2, attention_chunk_size=6, floor_scale=3,
+        attn_scale=0.4, no_rope_layer_interval=3, rope_parameters=rope(),
+        tie_word_embeddings=False)),
+    "llama4-plain": ("Llama4", "float16", False, dict(
+        hidden_size=18, num_attention_heads=3, num_key_value_heads=3, head_dim=8,
+        intermediate_size=10, num_hidden_layers=4, num_local_experts=3, rope_parameters=rope(theta=5e5),
+        tie_word_embeddings=False)),
+    "gpt-oss-mxfp4": ("GptOss", "bfloat16", False, dict(
+        hidden_size=32, num_attention_heads=3, num_key_value_heads=1, head_dim=6,
+        intermediate_size=32, num_hidden_layers=2, num_local_experts=3, num_experts_per_tok=2,
+        sliding_window=6, rope_parameters=rope(), tie_word_embeddings=True)),
+    "qwen3moe-mlx": ("Qwen3Moe", "float32", False, dict(
+        hidden_size=32, num_attention_heads=3, num_key_value_heads=1, head_dim=6,
+        intermediate_size=20, num_hidden_layers=2, num_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=32, norm_topk_prob=True, rope_parameters=rope(),
+        tie_word_embeddings=True)),
     "gpt-oss": ("GptOss", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=14, num_hidden_layers=3, num_local_experts=5, num_experts_per_tok=2,
@@ -262,6 +282,8 @@ MODELS = {
         qk_layernorm=True, tie_word_embeddings=False)),
 }
 PATTERNS = {"gemma3-pattern": 3}
+FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+QUANTISED = ("gpt-oss-mxfp4", "qwen3moe-mlx")
 CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
                "model.final_layernorm.weight")
@@ -292,6 +314,71 @@ def fill(model, generator):
             inputs = value.shape[0 if "c_" in name and model.config.model_type == "gpt2" else -1]
             scale = 1.3 * inputs ** -0.5 * (2.0 if "lm_head" in name or "embed_out" in name else 1.0)
         value.data = noise * scale
+
+
+def mxfp4(x):
+    """(..., n) -> codes (..., n / 32, 16), two a byte, and scales (..., n / 32): 2 ** (scale - 127)."""
+    groups = x.reshape(*x.shape[:-1], -1, 32)
+    power = torch.floor(torch.log2(groups.abs().amax(-1))) - 2
+    scaled = groups / (2.0 ** power)[..., None]
+    codes = (scaled.abs()[..., None] - FP4).abs().argmin(-1) + 8 * (scaled < 0)
+    return (codes[..., ::2] + 16 * codes[..., 1::2]).to(torch.uint8), (power + 127).to(torch.uint8)
+
+
+def from_mxfp4(blocks, scales):
+    codes = torch.stack([blocks & 15, blocks >> 4], -1).flatten(-2).long()
+    values = FP4[codes & 7] * torch.where(codes > 7, -1.0, 1.0)
+    return (values * (2.0 ** (scales.float() - 127))[..., None]).flatten(-2)
+
+
+def affine4(x):
+    """(..., n) -> codes (..., n / 8), eight in 32 bits, scales and biases (..., n / 32), of MLX."""
+    groups = x.reshape(*x.shape[:-1], -1, 32)
+    low = groups.amin(-1)
+    scale = (groups.amax(-1) - low) / 15
+    codes = ((groups - low[..., None]) / scale[..., None]).round().clamp(0, 15).flatten(-2).long()
+    packed = (codes.reshape(*codes.shape[:-1], -1, 8) << (4 * torch.arange(8))).sum(-1)
+    return packed.to(torch.uint32), scale, low
+
+
+def from_affine4(packed, scales, biases):
+    codes = (packed.long()[..., None] >> (4 * torch.arange(8)) & 15).flatten(-2).float()
+    return codes * scales.repeat_interleave(32, -1) + biases.repeat_interleave(32, -1)
+
+
+def quantise_experts(model, name):
+    """Gives experts values that their quantised form has; returns the tensors of that form."""
+    packed = {}
+    for key, value in model.named_parameters():
+        if not any(part in key for part in ("experts.gate_up_proj", "experts.down_proj")) or \
+           key.endswith("bias"):
+            continue
+        if name.endswith("mxfp4"):
+            blocks, scales = mxfp4(value.data.transpose(1, 2).contiguous())
+            value.data = from_mxfp4(blocks, scales).transpose(1, 2).contiguous()
+            packed |= {key + "_blocks": blocks, key + "_scales": scales}
+            continue
+        tensors = affine4(value.data)
+        value.data = from_affine4(*tensors)
+        parts = ["gate_proj", "up_proj"] if "gate_up" in key else ["down_proj"]
+        place = key[:key.index("experts.")] + "switch_mlp."
+        for kind, tensor in zip(("weight", "scales", "biases"), tensors):
+            for part, chunk in zip(parts, tensor.chunk(len(parts), 1)):
+                packed[f"{place}{part}.{kind}"] = chunk.contiguous()
+    return packed
+
+
+def write_quantised(folder, packed, name):
+    path = f"{folder}/model.safetensors"
+    tensors = {key: value for key, value in safetensors.torch.load_file(path).items()
+               if ".experts." not in key or key.endswith("bias")}
+    safetensors.torch.save_file(tensors | packed, path, metadata={"format": "pt"})
+    config = json.load(open(f"{folder}/config.json"))
+    if name.endswith("mlx"):
+        config["quantization"] = {"group_size": 32, "bits": 4}
+    else:
+        config["quantization_config"] = {"quant_method": "mxfp4"}
+    json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
 
 
 def to_old_keys(path, pattern):
@@ -340,13 +427,14 @@ def make(folder, name, family, dtype, old, settings):
     for seed in range(1, 60):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        text = "Text" if family == "Gemma3" else ""
+        text = "Text" if family in ("Gemma3", "Llama4") else ""
         common = {key: value for key, value in COMMON.items()
                   if family != "GPT2" or key != "max_position_embeddings"}
         config = getattr(transformers, f"{family}{text}Config")(**common, **settings)
         kind = getattr(transformers, CLASSES.get(family, f"{family}ForCausalLM"))
         model = kind(config).float().eval()
         fill(model, generator)
+        packed = quantise_experts(model, name) if name in QUANTISED else {}
         model.to(getattr(torch, dtype)).save_pretrained(folder)
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
@@ -365,6 +453,8 @@ def make(folder, name, family, dtype, old, settings):
             break
     else:
         raise SystemExit(f"{name}: no seed without near-ties")
+    if packed:
+        write_quantised(folder, packed, name)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,
                "prompts": found}, open(f"{folder}/reference.json", "w"))
     print(name, "seed", seed, os.path.getsize(f"{folder}/model.safetensors"), "bytes")

@@ -44,7 +44,9 @@ inline int64_t q8_code(bool keys, int64_t position, int64_t i) {
 }
 
 /// The first position that a row at `position` sees.
-inline int64_t first_visible(int64_t position, int window) {
+inline int64_t first_visible(int64_t position, const AttendAttr& attr) {
+  const int window = attr.window;
+  if (attr.chunked && window > 0) return position / window * window;
   return window > 0 && position >= window ? position - window + 1 : 0;
 }
 

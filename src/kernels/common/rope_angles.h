@@ -45,7 +45,8 @@ class RopeFrequencies {
   /// What cos and sin of a position are multiplied by.
   double magnitude(double position) const {
     if (attr_.temperature == 0) return attr_.attention_factor;
-    const double contexts = std::floor(position / attr_.original_context);
+    const double contexts =
+        std::floor((position + attr_.temperature_shift) / attr_.original_context);
     return attr_.attention_factor * (1 + attr_.temperature * std::log(1 + contexts));
   }
 

@@ -158,7 +158,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
     for_keys.score[r - 1](b.queries + i * n, key_part, scores);
     for (int k = 0; k < r; ++k) {
       const int64_t position = tile.position + (i + k) / p.group;
-      const int64_t from = first_visible(position, p.attr.window) - begin;
+      const int64_t from = first_visible(position, p.attr) - begin;
       weigh(p.attr, scores + k * kBlock, first, end,
             static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
             static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
@@ -300,7 +300,7 @@ void combine_phase(const Dispatch& d, const Slots& slots, const Worker& worker) 
     const int64_t h = i % p.attr.heads;
     const int64_t last = slots.positions[r];
     clear(state, 1, p.v);
-    for (Segment s = segment_of(first_visible(last, p.attr.window)); s.begin <= last; s.next())
+    for (Segment s = segment_of(first_visible(last, p.attr)); s.begin <= last; s.next())
       merge_state(p.stored(r, h, s.index), p.v, state);
     finish(p, r, h, state);
   }

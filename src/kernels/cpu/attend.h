@@ -65,7 +65,7 @@ struct Problem {
       ++t.count;
     return t;
   }
-  int64_t first_seen(const RowTile& t) const { return first_visible(t.position, attr.window); }
+  int64_t first_seen(const RowTile& t) const { return first_visible(t.position, attr); }
   int64_t last_seen(const RowTile& t) const { return t.position + t.count - 1; }
   // Of a query among rows and heads of a tile: its largest score, sum of weights, and values.
   float* stored(int64_t row, int64_t head, int segment) const {

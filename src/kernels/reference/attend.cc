@@ -45,7 +45,7 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_he
   const int64_t key_size = d.in[1].cols / d.in[1].rows;
   const int64_t value_size = d.out.cols / d.as<AttendAttr>().heads;
   float* value = key + key_size;
-  for (int64_t p = first_visible(last, d.as<AttendAttr>().window); p <= last; ++p) {
+  for (int64_t p = first_visible(last, d.as<AttendAttr>()); p <= last; ++p) {
     const CachedHead k{d.in[1], page_of(d.in[1], slots, slots.sequence[r], p), kv_head, p};
     const CachedHead v{d.in[2], page_of(d.in[2], slots, slots.sequence[r], p), kv_head, p};
     for (int64_t i = 0; i < key_size; ++i) key[i] = read_cached(k, i);
@@ -60,7 +60,7 @@ void each_row(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head,
   const int64_t key_size = d.in[1].cols / attr.kv_heads;
   const int64_t value_stride = d.in[2].cols / attr.kv_heads;
   const int64_t last = slots.positions[r];
-  const int64_t first = first_visible(last, attr.window);
+  const int64_t first = first_visible(last, attr);
   for (int64_t j = 0, rows = slots.count(d.in[1].rows); j < rows; ++j) {
     if (slots.sequence[j] == slots.sequence[r] && slots.positions[j] >= first &&
         slots.positions[j] <= last)

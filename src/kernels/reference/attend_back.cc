@@ -38,7 +38,7 @@ struct View {
   }
   bool sees(int64_t i, int64_t j) const {
     return slots.sequence[i] == slots.sequence[j] && slots.positions[j] <= slots.positions[i] &&
-           slots.positions[j] >= first_visible(slots.positions[i], attr.window);
+           slots.positions[j] >= first_visible(slots.positions[i], attr);
   }
   float raw_score(int64_t i, int64_t h, int64_t j) const {
     return attr.scale * reference_dot(at(kQ, i, h), at(kK, j, h / group), n);

@@ -14,6 +14,10 @@ void complete_smollm3_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_granitemoe_gguf(DecoderConfig& c, const Metadata& metadata);
 
+Array llama4(Trace& t, const DecoderConfig& c);
+void complete_llama4(DecoderConfig& c);
+void complete_llama4_gguf(DecoderConfig& c, const Metadata& metadata);
+
 Array qwen(Trace& t, const DecoderConfig& c);
 
 Array deepseek(Trace& t, const DecoderConfig& c);

@@ -15,8 +15,9 @@ void complete_gpt_oss(DecoderConfig& c) {
 }
 
 // GGUF does not say that the ramp of yarn is not between whole pairs.
-void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata&) {
-  c.rope.truncate = false;
+void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata& metadata) {
+  if (c.rope.scaling != RopeScaling::kYarn) return;
+  c.rope.truncate = metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);
   c.local_rope = c.rope;
 }
 
