@@ -91,6 +91,8 @@ Inputs attend_vjp(const Rule& r) {
       throw Error(ErrorKind::kUnsupported,
                   "attend: no vjp through a cache; trace the model for training");
   if (r.in(3) != kNoNode) throw Error(ErrorKind::kUnsupported, "attend: no vjp with sinks");
+  if (r.node().as<AttendAttr>().shared > 0)
+    throw Error(ErrorKind::kUnsupported, "attend: no vjp with values inside of keys");
   Inputs grad = none();
   for (int part = 0; part < 3; ++part) {
     if (!r.wants(part)) continue;

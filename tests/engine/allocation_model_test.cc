@@ -60,6 +60,23 @@ TEST_P(Allocation, NoneInARunAfterWarmUp) {
   EXPECT_EQ(allocations - before, 0);
 }
 
+// Mixtures, chunks, sinks and compressed attention too: small models of random weights.
+TEST(AllocationOfMixtures, NoneInARunAfterWarmUp) {
+  for (const char* name : {"gpt-oss", "qwen2moe", "deepseek-v3", "llama4"}) {
+    Model model(test::fixture_path(std::string("tiny/") + name), {.threads = 1});
+    Session session(model);
+    const std::vector<int32_t> ids(50, 7);
+    std::vector<int32_t> out(40);
+    session.feed(ids);
+    session.decode_greedy(5, out);
+    session.rewind(50);
+    const long before = allocations;
+    session.decode_greedy(5, out);
+    session.plan(50).run();
+    EXPECT_EQ(allocations - before, 0) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Allocation, ::testing::Values(test::kSmolLM2, test::kGemma3),
                          [](const auto& at) { return at.index == 0 ? "SmolLM2" : "Gemma3"; });
 
