@@ -242,15 +242,18 @@ MlxFormat read_format(const Json& own, const Json& common, const std::string& na
     const auto mode = object.find("mode");
     return mode != object.end() && mode->is_string() ? mode->get<std::string>() : "";
   };
+  // A layer that has its own sizes and no mode is affine, whatever the others are.
+  const bool sized = &own != &common && (own.contains("bits") || own.contains("group_size"));
   std::string mode = mode_of(own);
-  if (mode.empty()) mode = mode_of(common);
+  if (mode.empty() && !sized) mode = mode_of(common);
   if (mode.empty()) mode = "affine";
   const auto row = std::ranges::find(kModes, std::string_view(mode), &ModeRow::name);
   if (row == std::end(kModes))
     throw Error(ErrorKind::kUnsupported,
                 "config.json: mode of '{}' is '{}', expected affine, mxfp4, mxfp8 or nvfp4",
                 printable(name), printable(mode));
-  const bool same = &own == &common || mode_of(own).empty() || mode_of(own) == mode_of(common);
+  const std::string others = mode_of(common).empty() ? "affine" : mode_of(common);
+  const bool same = mode == others;
   MlxFormat format{row->mode, row->group, row->bits};
   // A layer's null means the mode's own size; what it leaves out is the model's.
   const bool says_group = own.contains("group_size");
@@ -272,6 +275,10 @@ MlxFormat read_format(const Json& own, const Json& common, const std::string& na
 }
 
 }  // namespace
+
+std::string_view mlx_mode_name(MlxFormat::Mode mode) {
+  return std::ranges::find(kModes, mode, &ModeRow::mode)->name;
+}
 
 std::optional<MlxFormat> mlx_format(const Json& config, const std::string& name) {
   for (const char* key : {"quantization", "quantization_config"}) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "file/model_file.h"
@@ -18,7 +19,11 @@ struct MlxFormat {
   Mode mode = Mode::kAffine;
   int64_t group = 64;
   int bits = 4;
+  bool operator==(const MlxFormat&) const = default;
 };
+
+/// As config.json spells it.
+std::string_view mlx_mode_name(MlxFormat::Mode mode);
 
 /// The format of `name` (without ".weight") that `quantization` or `quantization_config` of a
 /// config.json gives, with what it says of single layers; absent where there is none. Throws

@@ -22,13 +22,15 @@ class PendingFile {
   ~PendingFile();
 
   void write(const void* data, size_t size);
+  /// The same at a place of the file that need not be its end; safe to call from several threads.
+  void write_at(uint64_t position, const void* data, size_t size) const;
   /// Zeros up to the next multiple of `alignment`.
   void pad(uint64_t alignment);
   void commit();
   uint64_t position() const { return position_; }
 
  private:
-  [[noreturn]] void fail(std::string_view what) const;
+  [[noreturn]] void fail(std::string_view what, uint64_t position) const;
 
   std::string path_;
   std::string temporary_;

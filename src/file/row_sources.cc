@@ -52,6 +52,9 @@ class Sum final : public RowSource {
     std::memcpy(out, values.data(), values.size() * sizeof(float));
   }
 
+  const TensorView& tensor() const { return tensor_; }
+  float addend() const { return addend_; }
+
  private:
   TensorView tensor_;
   float addend_;
@@ -82,13 +85,15 @@ class Reordered final : public RowSource {
   Reordered(const TensorView& whole, std::span<const int64_t> order)
       : whole_(whole), order_(order.begin(), order.end()) {}
   void read(int64_t first, int64_t last, std::byte* out) const override {
+    const size_t unit = whole_.bytes() / order_.size();
+    if (whole_.shape.size() > 1) {
+      for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i, out += unit)
+        read_rows(whole_, order_[i], order_[i] + 1, out);
+      return;
+    }
     std::vector<std::byte> buffer;
-    const bool matrix = whole_.shape.size() > 1;
     const std::span<const std::byte> data = whole_.read(buffer);
-    const size_t unit = data.size() / order_.size();
-    const auto begin = matrix ? static_cast<size_t>(first) : 0;
-    const auto end = matrix ? static_cast<size_t>(last) : order_.size();
-    for (size_t i = begin; i < end; ++i, out += unit)
+    for (size_t i = 0; i < order_.size(); ++i, out += unit)
       std::memcpy(out, data.data() + static_cast<size_t>(order_[i]) * unit, unit);
   }
 
@@ -195,6 +200,16 @@ std::shared_ptr<const RowSource> make_bytes(std::vector<std::byte> bytes, size_t
 
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend) {
   return std::make_shared<Sum>(tensor, addend);
+}
+
+TensorView with_added(const TensorView& tensor, float addend) {
+  if (const auto* sum = dynamic_cast<const Sum*>(tensor.source.get());
+      sum != nullptr && sum->addend() == -addend) {
+    TensorView view = sum->tensor();
+    view.name = tensor.name;
+    return view;
+  }
+  return {tensor.name, DType::kF32, tensor.shape, {}, make_sum(tensor, addend)};
 }
 
 TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end) {

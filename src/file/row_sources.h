@@ -19,6 +19,17 @@ std::shared_ptr<const RowSource> make_bytes(std::vector<std::byte> bytes, size_t
 /// The tensor's data must outlive the result.
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend);
 
+/// `tensor` with `addend` added to each element, as make_sum does it; the opposite of an earlier
+/// one gives what was added to.
+TensorView with_added(const TensorView& tensor, float addend);
+
+/// Writes the rows [first, last) of a tensor that may be computed.
+void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte* out);
+
+/// Tensors of one type and width, one below the other; vectors one behind the other. Throws kFormat
+/// naming the tensor that differs.
+TensorView join_rows(std::vector<TensorView> parts, std::string name);
+
 /// The rows [begin, end) of `tensor` under another name.
 TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end);
 

@@ -10,6 +10,7 @@
 
 #include "base/mapped_file.h"
 #include "dtype/dtype.h"
+#include "file/pending_file.h"
 
 namespace veery {
 
@@ -69,9 +70,31 @@ SafetensorsFile open_safetensors(const std::string& path);
 /// The same on bytes in memory; `name` stands for the path in messages.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name);
 
-/// Writes to a temporary name beside `path`, then renames. The data start at a multiple of 64;
-/// tensors lie in order of falling element size, then of names, so each is aligned to its elements.
-/// Throws kInput if a tensor's bytes do not fit its shape or a name appears twice, kIo.
+/// Writes a file piece by piece, to a temporary name beside `path`. The data start at a multiple of
+/// 64; tensors lie in order of falling element size, then of names, so each is aligned to its
+/// elements. Without commit() nothing is left.
+class SafetensorsWriter {
+ public:
+  /// Writes the header. Of `tensors`, names, types and shapes are looked at. Throws kInput naming a
+  /// tensor that the format cannot hold or that appears twice, kIo.
+  SafetensorsWriter(const std::string& path, std::span<const StoredTensor> tensors,
+                    const std::map<std::string, std::string>& metadata = {});
+  /// Bytes of the data of tensors[index], from `offset` on. Pieces may come in any order.
+  void write(size_t index, size_t offset, std::span<const std::byte> bytes);
+  /// Gives the file its name, once all bytes are there.
+  void commit();
+
+ private:
+  struct Place {
+    uint64_t begin = 0;
+    size_t size = 0;
+  };
+  PendingFile file_;
+  std::vector<Place> places_;
+  size_t left_ = 0;  ///< bytes that are to come
+};
+
+/// The same with all data at hand: throws kInput also if a tensor's bytes do not fit its shape.
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

@@ -104,13 +104,18 @@ void gather_experts(ModelFile& file, std::string_view architecture) {
   stack_experts(file);
   const auto row = std::ranges::find(kStacks, architecture, &StackRow::architecture);
   const StackRow how = row == std::end(kStacks) ? StackRow{} : *row;
+  const auto is_joint = [](const TensorView& tensor) {
+    return tensor.name.find("ffn_gate_up_exps.") != std::string::npos;
+  };
+  // MLX takes gate and up apart and turns all of them.
+  const bool turned = how.transposed && file.container == Container::kFolder &&
+                      std::ranges::any_of(file.tensors, is_joint);
   std::vector<TensorView> tensors;
   for (TensorView& tensor : file.tensors) {
-    const bool joint = tensor.name.find("ffn_gate_up_exps.") != std::string::npos;
+    const bool joint = is_joint(tensor);
     const bool down = tensor.name.ends_with("ffn_down_exps.weight");
     const bool plain = info(tensor.dtype).block == 1;
-    if (how.transposed && plain && file.container == Container::kFolder &&
-        ((joint && tensor.name.ends_with(".weight")) || down)) {
+    if (turned && plain && ((joint && tensor.name.ends_with(".weight")) || down)) {
       check_stack(file, tensor, 3);
       tensor = transposed(tensor);
     }

@@ -29,14 +29,6 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"rotary_pct", "partial_rotary_factor"},
     {"rotary_emb_base", "rope_theta"}};
 
-const Json& text_part(const Json& config) {
-  for (const char* key : {"text_config", "llm_config"}) {
-    const auto nested = config.find(key);
-    if (nested != config.end() && nested->is_object()) return *nested;
-  }
-  return config;
-}
-
 bool has_tensor(const ModelFile& file, std::string_view part) {
   return std::ranges::any_of(file.tensors, [&](const TensorView& tensor) {
     return tensor.name.find(part) != std::string::npos;
@@ -45,7 +37,7 @@ bool has_tensor(const ModelFile& file, std::string_view part) {
 
 // The text part under the names that most families use.
 Json described(const ModelFile& file) {
-  Json config = text_part(*file.config);
+  Json config = text_config(*file.config);
   for (const auto& [theirs, ours] : kOtherNames) {
     const auto found = config.find(theirs);
     if (found != config.end() && !config.contains(ours)) config[ours] = Json(*found);
@@ -71,7 +63,7 @@ std::string_view type_by_weights(const ModelFile& file) {
 }
 
 const FolderType* find_type(const ModelFile& file, std::string& found) {
-  const Json& text = text_part(*file.config);
+  const Json& text = text_config(*file.config);
   const auto named = text.find("model_type");
   if (named != text.end() && named->is_string()) {
     found = named->get<std::string>();
@@ -307,6 +299,19 @@ bool read_tied(const JsonFields& fields, const ModelFile& file) {
 }
 
 }  // namespace
+
+const Json& text_config(const Json& config) {
+  for (const char* key : {"text_config", "llm_config"}) {
+    const auto nested = config.find(key);
+    if (nested != config.end() && nested->is_object()) return *nested;
+  }
+  return config;
+}
+
+const FolderType* find_folder_type(const ModelFile& file) {
+  std::string found;
+  return find_type(file, found);
+}
 
 std::string_view folder_architecture(const ModelFile& file, std::string& found) {
   const FolderType* type = find_type(file, found);

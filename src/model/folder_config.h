@@ -2,8 +2,10 @@
 #pragma once
 #include <string_view>
 
+#include "base/json.h"
 #include "model/config.h"
 #include "model/folder_rope.h"
+#include "model/folder_types.h"
 
 namespace veery {
 
@@ -18,6 +20,12 @@ std::string_view folder_architecture(const ModelFile& file, std::string& found);
 
 /// The number of layers that config.json gives; 0: none.
 int64_t folder_layers(const ModelFile& file);
+
+/// The row of folder_types() for a folder, found in the same way; nullptr if it is not known.
+const FolderType* find_folder_type(const ModelFile& file);
+
+/// What config.json says of the text model: all of it, or its text_config.
+const Json& text_config(const Json& config);
 
 /// The divisors of longrope that config.json holds.
 RopeFactors folder_rope_factors(const ModelFile& file);

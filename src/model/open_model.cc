@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
@@ -15,6 +14,7 @@
 #include "model/config.h"
 #include "model/expert_tensors.h"
 #include "model/folder_config.h"
+#include "model/folder_names.h"
 #include "model/folder_rope.h"
 #include "model/latent_tensors.h"
 
@@ -22,153 +22,6 @@ namespace veery {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct NameRow {
-  std::string_view theirs, ours;
-};
-constexpr NameRow kTop[] = {{"embed_tokens", "token_embd"}, {"norm", "output_norm"},
-                            {"lm_head", "output"},          {"wte", "token_embd"},
-                            {"wpe", "position_embd"},       {"ln_f", "output_norm"},
-                            {"embed_in", "token_embd"},     {"final_layer_norm", "output_norm"},
-                            {"embed_out", "output"},        {"final_layernorm", "output_norm"}};
-constexpr NameRow kLayer[] = {{"input_layernorm", "attn_norm"},
-                              {"self_attn.q_proj", "attn_q"},
-                              {"self_attn.k_proj", "attn_k"},
-                              {"self_attn.v_proj", "attn_v"},
-                              {"self_attn.o_proj", "attn_output"},
-                              {"self_attn.q_norm", "attn_q_norm"},
-                              {"self_attn.k_norm", "attn_k_norm"},
-                              {"self_attn.sinks", "attn_sinks"},
-                              {"self_attn.q_a_proj", "attn_q_a"},
-                              {"self_attn.q_a_layernorm", "attn_q_a_norm"},
-                              {"self_attn.q_b_proj", "attn_q_b"},
-                              {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
-                              {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
-                              {"self_attn.kv_b_proj", "attn_kv_b"},
-                              {"self_attn.embed_q", "attn_k_b"},
-                              {"self_attn.unembed_out", "attn_v_b"},
-                              {"self_attn.qkv_proj", "attn_qkv"},
-                              {"post_self_attn_layernorm", "post_attention_norm"},
-                              {"post_mlp_layernorm", "post_ffw_norm"},
-                              {"shared_mlp.input_linear", "ffn_gate_up_shexp"},
-                              {"shared_mlp.output_linear", "ffn_down_shexp"},
-                              {"mlp.gate_proj", "ffn_gate"},
-                              {"mlp.up_proj", "ffn_up"},
-                              {"mlp.down_proj", "ffn_down"},
-                              {"mlp.gate_up_proj", "ffn_gate_up"},
-                              {"ln_1", "attn_norm"},
-                              {"ln_2", "ffn_norm"},
-                              {"attn.c_attn", "attn_qkv"},
-                              {"attn.c_proj", "attn_output"},
-                              {"mlp.c_fc", "ffn_up"},
-                              {"mlp.c_proj", "ffn_down"},
-                              {"attention.query_key_value", "attn_qkv"},
-                              {"attention.dense", "attn_output"},
-                              {"self_attn.dense", "attn_output"},
-                              {"mlp.dense_h_to_4h", "ffn_up"},
-                              {"mlp.dense_4h_to_h", "ffn_down"},
-                              {"mlp.fc1", "ffn_up"},
-                              {"mlp.fc2", "ffn_down"},
-                              {"self_attn.q_layernorm", "attn_q_norm"},
-                              {"self_attn.k_layernorm", "attn_k_norm"}};
-// Mixtures of experts: what the part of a layer is called, and what is in it.
-constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward."};
-constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
-                                {"router", "ffn_gate_inp"},
-                                {"router.layer", "ffn_gate_inp"},
-                                {"gate_proj", "ffn_gate"},
-                                {"up_proj", "ffn_up"},
-                                {"down_proj", "ffn_down"},
-                                {"shared_expert.gate_proj", "ffn_gate_shexp"},
-                                {"shared_expert.up_proj", "ffn_up_shexp"},
-                                {"shared_expert.down_proj", "ffn_down_shexp"},
-                                {"shared_experts.gate_proj", "ffn_gate_shexp"},
-                                {"shared_experts.up_proj", "ffn_up_shexp"},
-                                {"shared_experts.down_proj", "ffn_down_shexp"},
-                                {"shared_expert_gate", "ffn_gate_inp_shexp"},
-                                {"switch_mlp.gate_proj", "ffn_gate_exps"},
-                                {"switch_mlp.up_proj", "ffn_up_exps"},
-                                {"switch_mlp.down_proj", "ffn_down_exps"},
-                                {"experts.gate_proj", "ffn_gate_exps"},
-                                {"experts.up_proj", "ffn_up_exps"},
-                                {"experts.down_proj", "ffn_down_exps"},
-                                {"experts.gate_up_proj", "ffn_gate_up_exps"},
-                                {"input_linear", "ffn_gate_up_exps"},
-                                {"output_linear", "ffn_down_exps"}};
-// Of one expert: "experts.3.w1".
-constexpr NameRow kExpert[] = {{"w1", "ffn_gate"},    {"w3", "ffn_up"},
-                               {"w2", "ffn_down"},    {"gate_proj", "ffn_gate"},
-                               {"up_proj", "ffn_up"}, {"down_proj", "ffn_down"}};
-// Ends of names that say neither weight nor bias.
-constexpr NameRow kEnds[] = {{"experts.gate_up_proj", "experts.gate_up_proj.weight"},
-                             {"experts.down_proj", "experts.down_proj.weight"},
-                             {"experts.gate_up_proj_bias", "experts.gate_up_proj.bias"},
-                             {"experts.down_proj_bias", "experts.down_proj.bias"},
-                             {"gate.e_score_correction_bias", "exp_probs_b.bias"},
-                             {"self_attn.sinks", "self_attn.sinks.weight"}};
-// The second norm of a layer without norms behind its parts, and the norms of one with them.
-constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
-constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
-                                      {"pre_feedforward_layernorm", "ffn_norm"},
-                                      {"post_feedforward_layernorm", "post_ffw_norm"}};
-
-// What the text part is called in models that have other parts too; longer ones first.
-constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
-                                          "language_model.",       "model.",
-                                          "transformer.",          "gpt_neox."};
-// What the list of layers is called.
-constexpr std::string_view kLayerLists[] = {"layers.", "h."};
-
-// What lies beside weights and is no weight of a layer.
-constexpr std::string_view kNoWeights[] = {"rotary_emb.inv_freq", "_scale",      "_scale_inv",
-                                           "_zero_point",         "masked_bias", ".attn.bias",
-                                           ".attention.bias"};
-
-std::string_view without_prefix(std::string_view name) {
-  for (const std::string_view prefix : kPrefixes)
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  return name;
-}
-
-// The prefix of a tensor of a layer; empty if it is none.
-std::string_view layer_list(std::string_view name) {
-  for (const std::string_view list : kLayerLists)
-    if (name.starts_with(list)) return list;
-  return {};
-}
-
-template <size_t N>
-std::string_view look_up(const NameRow (&table)[N], std::string_view name) {
-  const auto row = std::ranges::find(table, name, &NameRow::theirs);
-  return row == std::end(table) ? std::string_view() : row->ours;
-}
-
-std::string_view layer_part(std::string_view architecture, std::string_view part) {
-  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "olmo2", "exaone4"};
-  const bool sandwich = std::ranges::find(kBehind, architecture) != std::end(kBehind);
-  const std::string_view norm =
-      sandwich ? look_up(kSandwichNorms, part) : look_up(kPlainNorms, part);
-  return norm.empty() ? look_up(kLayer, part) : norm;
-}
-
-// The name of a part of a mixture, "mlp.experts.3.gate_proj": "ffn_gate.3". Empty if it is none.
-std::string mixture_part(std::string_view part) {
-  const auto mixture = std::ranges::find_if(
-      kMixtures, [&](std::string_view prefix) { return part.starts_with(prefix); });
-  if (mixture == std::end(kMixtures)) return {};
-  part.remove_prefix(mixture->size());
-  if (part == "exp_probs_b") return std::string(part);
-  if (const std::string_view ours = look_up(kMixture, part); !ours.empty())
-    return std::string(ours);
-  constexpr std::string_view kExperts = "experts.";
-  const size_t dot = part.rfind('.');
-  if (!part.starts_with(kExperts) || dot < kExperts.size()) return {};
-  const std::string_view ours = look_up(kExpert, part.substr(dot + 1));
-  const std::string_view number = part.substr(kExperts.size(), dot - kExperts.size());
-  const bool digits =
-      !number.empty() && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
-  return ours.empty() || !digits ? std::string() : fmt::format("{}.{}", ours, number);
-}
 
 // Numbers that the metadata of a folder has no tensor for.
 class Numbers final : public RowSource {
@@ -213,9 +66,7 @@ void rename(ModelFile& file, std::string_view architecture) {
       tensor.name = std::move(name);
       continue;
     }
-    if (layer_list(without_prefix(tensor.name)).empty()) continue;
-    if (std::ranges::none_of(kNoWeights,
-                             [&](std::string_view end) { return tensor.name.ends_with(end); }))
+    if (named_layer(tensor.name) >= 0 && !names_no_weight(tensor.name))
       throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} model", file.path,
                   printable(tensor.name), architecture);
   }
@@ -231,13 +82,7 @@ void rename(ModelFile& file, std::string_view architecture) {
 void drop_further_layers(ModelFile& file) {
   const int64_t layers = folder_layers(file);
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
-    std::string_view name = without_prefix(tensor.name);
-    const std::string_view list = layer_list(name);
-    if (list.empty() || layers == 0) return false;
-    name.remove_prefix(list.size());
-    int64_t layer = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
-    return error == std::errc() && layer >= layers;
+    return layers > 0 && named_layer(tensor.name) >= layers;
   });
 }
 
@@ -369,10 +214,11 @@ void read_generation_config(const std::string& folder, Metadata& metadata) {
   std::error_code code;
   if (!fs::exists(path, code)) return;
   const Json config = read_json_file(path, size_t{1} << 20);
-  constexpr NameRow kKeys[] = {{"temperature", "general.sampling.temp"},
-                               {"top_p", "general.sampling.top_p"},
-                               {"min_p", "general.sampling.min_p"},
-                               {"repetition_penalty", "general.sampling.penalty_repeat"}};
+  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+      {"temperature", "general.sampling.temp"},
+      {"top_p", "general.sampling.top_p"},
+      {"min_p", "general.sampling.min_p"},
+      {"repetition_penalty", "general.sampling.penalty_repeat"}};
   for (const auto& [theirs, ours] : kKeys) {
     const auto value = config.find(theirs);
     if (value != config.end() && value->is_number())
@@ -392,33 +238,6 @@ void name_folder(ModelFile& file, std::string_view architecture, const std::stri
 }
 
 }  // namespace
-
-std::string our_name(std::string_view architecture, std::string_view full_name) {
-  std::string with_end(without_prefix(full_name));
-  for (const auto& [theirs, ours] : kEnds)
-    if (with_end.ends_with(theirs))
-      with_end.replace(with_end.size() - theirs.size(), theirs.size(), ours);
-  std::string_view name = with_end;
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return {};
-  const std::string_view kind = name.substr(dot);
-  if (kind != ".weight" && kind != ".bias") return {};
-  name = name.substr(0, dot);
-  const std::string_view list = layer_list(name);
-  if (list.empty()) {
-    const std::string_view ours = look_up(kTop, name);
-    return ours.empty() ? std::string() : fmt::format("{}{}", ours, kind);
-  }
-  name.remove_prefix(list.size());
-  uint32_t layer = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
-  const auto digits = static_cast<size_t>(end - name.data());
-  if (error != std::errc() || digits >= name.size() || name[digits] != '.') return {};
-  const std::string_view part = name.substr(digits + 1);
-  std::string ours(layer_part(architecture, part));
-  if (ours.empty()) ours = mixture_part(part);
-  return ours.empty() ? std::string() : fmt::format("blk.{}.{}{}", layer, ours, kind);
-}
 
 ModelFile open_model(const std::string& path) {
   if (!is_folder(path)) {

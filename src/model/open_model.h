@@ -14,7 +14,4 @@ namespace veery {
 /// kIo, kFormat, kUnsupported.
 ModelFile open_model(const std::string& path);
 
-/// The name that definitions use for a tensor of a folder; empty if there is none.
-std::string our_name(std::string_view architecture, std::string_view name);
-
 }  // namespace veery

@@ -9,6 +9,7 @@
 #include "file/safetensors.h"
 #include "model/config.h"
 #include "model/folder_config.h"
+#include "model/folder_names.h"
 #include "model/open_model.h"
 #include "support/temporary_folder.h"
 

@@ -1,0 +1,186 @@
+// Models written as folders of Hugging Face's and MLX's form, read again.
+#include "model/as_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/session.h"
+#include "file/folder.h"
+#include "model/open_model.h"
+#include "support/models.h"
+#include "support/temporary_folder.h"
+#include "support/tiny_model.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> tiny_folders() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(test::fixture_path("tiny")))
+    if (const std::string name = entry.path().filename().string(); !name.starts_with("granitemoe"))
+      names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
+
+std::vector<int32_t> prompt_of(const std::string& name) {
+  return test::read_fixture("tiny/" + name + "/reference.json")["prompts"][0]["ids"]
+      .get<std::vector<int32_t>>();
+}
+
+void convert(const std::string& in, const std::string& out, const FolderOptions& options) {
+  const ModelFile file = open_model(in);
+  ThreadPool pool(2);
+  write_folder(file, plan_folder(file, options), out, pool, options);
+}
+
+// Logits of all positions, in exact arithmetic.
+std::vector<float> logits_of(const std::string& path, std::span<const int32_t> ids) {
+  Model model(path, {.threads = 1, .exact = true});
+  Session session(model);
+  std::vector<float> all;
+  session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+    all.insert(all.end(), logits.begin(), logits.end());
+  });
+  return all;
+}
+
+class AsFolder : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(AsFolder, FloatsGiveTheSameLogitsInBothForms) {
+  const test::TemporaryFolder temporary;
+  const std::string in = folder_of(GetParam());
+  const std::vector<int32_t> ids = prompt_of(GetParam());
+  const std::vector<float> expected = logits_of(in, ids);
+  for (const FolderKind kind : {FolderKind::kHuggingFace, FolderKind::kMlx}) {
+    const bool mlx = kind == FolderKind::kMlx;
+    const std::string out = temporary.file(mlx ? "mlx" : "hf");
+    FolderOptions options{.kind = kind, .dtype = DType::kF32};
+    convert(in, out, options);
+    EXPECT_EQ(logits_of(out, ids), expected) << mlx;
+    // And back.
+    options.kind = FolderKind::kHuggingFace;
+    options.dtype.reset();
+    convert(out, out + "-back", options);
+    EXPECT_EQ(logits_of(out + "-back", ids), expected) << mlx;
+  }
+}
+
+// What the folder held before is in it again, tensor for tensor.
+TEST_P(AsFolder, TensorsOfTheOwnTypeAreTheSameBytes) {
+  const test::TemporaryFolder temporary;
+  const std::string out = temporary.file("out");
+  convert(folder_of(GetParam()), out, {});
+  const ModelFile before = open_folder(folder_of(GetParam()));
+  const ModelFile after = open_folder(out);
+  ASSERT_GT(after.tensors.size(), 0U);
+  for (const TensorView& tensor : after.tensors) {
+    const TensorView& own = before.at(tensor.name);
+    EXPECT_EQ(tensor.shape, own.shape) << tensor.name;
+    std::vector<std::byte> a, b;
+    if (tensor.dtype != own.dtype) continue;
+    EXPECT_TRUE(std::ranges::equal(tensor.read(a), own.read(b))) << tensor.name;
+  }
+  for (const TensorView& tensor : before.tensors)
+    EXPECT_TRUE(after.find(tensor.name) != nullptr || tensor.name.ends_with("lm_head.weight"))
+        << tensor.name;
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
+  std::string name = at.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+// The message of an error of `kind` that converting throws.
+std::string refusal(ErrorKind kind, const std::string& in, const std::string& out,
+                    const FolderOptions& options) {
+  try {
+    convert(in, out, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << in << " was converted";
+  return {};
+}
+
+TEST(AsFolderFiles, ShardsHoldNoMoreThanTheyMay) {
+  const test::TemporaryFolder temporary;
+  const std::string out = temporary.file("out");
+  convert(folder_of("qwen3"), out, {.dtype = DType::kF32, .shard_bytes = 20000});
+  const Json index = read_json_file(out + "/model.safetensors.index.json");
+  EXPECT_TRUE(fs::exists(out + "/model-00005-of-00005.safetensors")) << index.dump();
+  const std::vector<int32_t> ids = prompt_of("qwen3");
+  EXPECT_EQ(logits_of(out, ids), logits_of(folder_of("qwen3"), ids));
+}
+
+TEST(AsFolderFiles, NothingIsLeftOfWhatIsRefused) {
+  const test::TemporaryFolder temporary;
+  const std::string out = temporary.file("out");
+  EXPECT_NE(refusal(ErrorKind::kUnsupported, folder_of("granitemoe"), out, {}), "");
+  EXPECT_NE(refusal(ErrorKind::kInput, folder_of("qwen3"), out, {.dtype = DType::kQ8_0}), "");
+  EXPECT_EQ(temporary.entries(), 0U);
+  fs::create_directory(out);
+  EXPECT_NE(refusal(ErrorKind::kInput, folder_of("qwen3"), out, {}).find("exists"),
+            std::string::npos);
+  EXPECT_EQ(temporary.entries(), 1U);
+}
+
+TEST(AsFolderFiles, GgufBecomesAFolderWithTheSameLogits) {
+  const test::TinyModel model;
+  const test::TemporaryFolder temporary;
+  const std::string out = temporary.file("out");
+  convert(model.path(), out, {.dtype = DType::kF32});
+  const std::vector<int32_t> ids = {1, 70, 200, 5, 9, 258, 33};
+  EXPECT_EQ(logits_of(out, ids).size(), ids.size() * test::TinyModel::kVocabulary);
+  const Json config = read_json_file(out + "/config.json");
+  EXPECT_EQ(config["model_type"], "llama");
+  EXPECT_EQ(config["rope_theta"], 10000.0);
+  EXPECT_EQ(config["rope_parameters"]["rope_theta"], 10000.0);
+  const std::vector<float> a = logits_of(out, ids), b = logits_of(model.path(), ids);
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
+}
+
+// What the folder's codes, scales and biases stand for.
+TEST(AsFolderFiles, QuantisedFoldersMeanWhatTheirFloatsMean) {
+  const test::TinyModel model;
+  const std::vector<int32_t> ids = {1, 70, 200, 5, 9, 258, 33};
+  for (const MlxFormat& format :
+       {mlx_format_of("affine", 3, 32), mlx_format_of("affine", 6, 32),
+        mlx_format_of("mxfp4", 0, 0), mlx_format_of("mxfp8", 0, 0), mlx_format_of("nvfp4", 0, 0)}) {
+    const test::TemporaryFolder temporary;
+    const std::string out = temporary.file("mlx");
+    MlxOptions quantize{format, {}};
+    quantize.rules.push_back({"down_proj$", mlx_format_of("affine", 8, 32)});
+    quantize.rules.push_back({"k_proj", std::nullopt});
+    convert(model.path(), out, {FolderKind::kMlx, DType::kF32, 5'000'000'000, quantize, {}});
+    const ModelFile file = open_model(out);
+    EXPECT_NE(file.at("blk.1.attn_q.weight").bytes(), 0U);
+    const Json config = read_json_file(out + "/config.json");
+    EXPECT_EQ(config["quantization"]["bits"], format.bits);
+    EXPECT_EQ(config["quantization"]["mode"], mlx_mode_name(format.mode));
+    EXPECT_EQ(config["quantization"], config["quantization_config"]);
+    // 48 columns of down_proj are no whole groups of 32.
+    EXPECT_FALSE(config["quantization"].contains("model.layers.0.mlp.down_proj"));
+    convert(out, out + "-hf", {.dtype = DType::kF32});
+    EXPECT_EQ(logits_of(out, ids), logits_of(out + "-hf", ids)) << format.bits;
+  }
+}
+
+TEST(AsFolderFiles, FormatsThatMlxDoesNotHaveAreRefused) {
+  for (const auto& [mode, bits, group] :
+       {std::tuple("affine", 7, 64), {"affine", 4, 16}, {"mxfp4", 8, 32}, {"magic", 4, 32}})
+    EXPECT_THROW(mlx_format_of(mode, bits, group), Error) << mode << bits;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AsFolder, ::testing::ValuesIn(tiny_folders()), test_name);
+
+}  // namespace
+}  // namespace veery
