@@ -58,6 +58,8 @@ void to_gguf(const ConvertRequest& request) {
 // The kinds of models that can be written.
 constexpr ConvertOutput kOutputs[] = {
     {"gguf", "one GGUF file", ".gguf", to_gguf},
+    {"hf", "a folder as transformers reads it", "", convert_to_hugging_face},
+    {"mlx", "a folder as mlx-lm reads it; with -q quantised", "", convert_to_mlx},
 };
 
 const ConvertOutput& find_output(const std::string& name, const std::string& out) {
@@ -82,7 +84,9 @@ void convert_verb(std::vector<std::string> arguments) {
     kinds += fmt::format("\n  {:10} {}", output.name, output.summary);
   Arguments app("convert", "Writes a model in another form. Models can be written as" + kinds,
                 "  veery convert Qwen3-0.6B qwen3.gguf --type f16\n"
-                "  veery convert model-q4.gguf model-f32.gguf --type f32");
+                "  veery convert model-q4.gguf model-f32.gguf --type f32\n"
+                "  veery convert model-f16.gguf folder --to hf --dtype bfloat16\n"
+                "  veery convert Qwen3-0.6B qwen3-4bit --to mlx -q --bits 4 --rule 'lm_head=8'");
   ConvertRequest request;
   std::string to, type;
   app.add_option("IN", request.in, "The GGUF file or model folder to read")
@@ -97,6 +101,7 @@ void convert_verb(std::vector<std::string> arguments) {
                  "The type of the matrices, as of 'veery quantize': f32, f16, bf16, q8_0 ...; "
                  "without it each stays as it is")
       ->type_name("TYPE");
+  request.folder.add(app);
   app.add_flag("--allow-requantize", request.requantize, "Quantise what is quantised already");
   app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
   request.common.add_threads(app);

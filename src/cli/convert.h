@@ -5,11 +5,23 @@
 
 namespace veery::cli {
 
+/// Of outputs that are folders.
+struct FolderFlags {
+  std::string dtype, mode = "affine", shard_size = "5G";
+  bool quantize = false;
+  int bits = 0;
+  int64_t group = 0;
+  std::vector<std::string> rules;
+
+  void add(Arguments& app);
+};
+
 struct ConvertRequest {
   std::string in, out;
   const Mixture* type = nullptr;  ///< of the matrices; null: each keeps its own
   bool requantize = false;
   bool dry = false;
+  FolderFlags folder;
   ModelArguments common;
 };
 
@@ -19,5 +31,8 @@ struct ConvertOutput {
   std::string_view ending;  ///< names of such files end so; empty: they are folders
   void (*write)(const ConvertRequest& request);
 };
+
+void convert_to_hugging_face(const ConvertRequest& request);
+void convert_to_mlx(const ConvertRequest& request);
 
 }  // namespace veery::cli

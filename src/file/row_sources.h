@@ -26,10 +26,6 @@ TensorView with_added(const TensorView& tensor, float addend);
 /// Writes the rows [first, last) of a tensor that may be computed.
 void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte* out);
 
-/// Tensors of one type and width, one below the other; vectors one behind the other. Throws kFormat
-/// naming the tensor that differs.
-TensorView join_rows(std::vector<TensorView> parts, std::string name);
-
 /// The rows [begin, end) of `tensor` under another name.
 TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin, int64_t end);
 

@@ -9,34 +9,6 @@
 namespace veery {
 namespace {
 
-class Joined final : public RowSource {
- public:
-  explicit Joined(std::vector<TensorView> parts) : parts_(std::move(parts)) {}
-  void read(int64_t first, int64_t last, std::byte* out) const override {
-    if (parts_[0].shape.size() < 2) {
-      for (const TensorView& part : parts_) {
-        read_rows(part, 0, 1, out);
-        out += part.bytes();
-      }
-      return;
-    }
-    const size_t row = byte_size(parts_[0].dtype, parts_[0].shape.back());
-    int64_t begin = 0;
-    for (const TensorView& part : parts_) {
-      const int64_t from = std::max(first, begin);
-      const int64_t to = std::min(last, begin + part.shape[0]);
-      if (from < to) {
-        read_rows(part, from - begin, to - begin, out);
-        out += static_cast<size_t>(to - from) * row;
-      }
-      begin += part.shape[0];
-    }
-  }
-
- private:
-  std::vector<TensorView> parts_;
-};
-
 // Units of a tensor, which may be computed: rows of a matrix, elements of a vector.
 class Units {
  public:
@@ -192,22 +164,6 @@ void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte*
   const size_t row = byte_size(tensor.dtype, tensor.shape.back());
   std::memcpy(out, tensor.data.data() + static_cast<size_t>(first) * row,
               static_cast<size_t>(last - first) * row);
-}
-
-TensorView join_rows(std::vector<TensorView> parts, std::string name) {
-  const TensorView& first = parts.at(0);
-  TensorView view{std::move(name), first.dtype, first.shape, {}};
-  view.shape[0] = 0;
-  for (const TensorView& part : parts) {
-    if (part.dtype != first.dtype || part.shape.size() != first.shape.size() ||
-        part.shape.size() > 2 ||
-        (part.shape.size() == 2 && part.shape.back() != first.shape.back()))
-      throw Error(ErrorKind::kFormat, "tensor '{}' has another type or width than '{}'",
-                  printable(part.name), printable(first.name));
-    view.shape[0] += part.shape[0];
-  }
-  view.source = std::make_shared<Joined>(std::move(parts));
-  return view;
 }
 
 TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int64_t> shape,

@@ -539,6 +539,26 @@ class Convert(CliTest):
         self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
         self.assertFalse(out.exists())
 
+    def test_convert_writes_folders(self):
+        folder = self.folder / "folder"
+        self.veery("convert", self.model, folder, "--to", "hf", "--dtype", "float32", "--shard-size", "100K")
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual(config["model_type"], "llama")
+        self.assertEqual(config["torch_dtype"], "float32")
+        self.assertTrue((folder / "model.safetensors.index.json").exists())
+        self.assertIn("exists already", self.error("convert", TINY / "gpt2", folder, "--to", "hf"))
+        mlx = self.folder / "mlx"
+        self.veery("convert", folder, mlx, "--to", "mlx", "-q", "--q-bits", "8", "--group-size", "32", "--rule", "embed=4")
+        quantization = json.loads((mlx / "config.json").read_text())["quantization"]
+        self.assertEqual((quantization["bits"], quantization["group_size"]), (8, 32))
+        self.assertEqual(quantization["model.embed_tokens"]["bits"], 4)
+        plan = json.loads(self.veery("convert", TINY / "qwen3", "x", "--to", "hf", "--dry-run", "--json").stdout)
+        self.assertEqual(plan["type"], "qwen3")
+        for flags in (["-q"], ["--type", "q8_0"], ["--dtype", "q8"], ["--shard-size", "many"]):
+            self.error("convert", folder, self.folder / "no", "--to", "hf", *flags, status=2)
+        self.assertIn("7 bits", self.error("convert", folder, self.folder / "no", "--to", "mlx", "-q", "--bits", "7"))
+        self.assertFalse((self.folder / "no").exists())
+
 
 class Verify(CliTest):
     def test_a_sound_model(self):
