@@ -7,6 +7,11 @@ set(VEERY_LIBS_text PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 set(VEERY_LIBS_kernels hwy::hwy)
 set(VEERY_LIBS_cli CLI11::CLI11)
 
+# Kernels have thousands of short-lived vectors: to watch the scope of each makes compilation three times as long.
+if(VEERY_SANITIZE MATCHES "address")
+  set(VEERY_OPTIONS_kernels -fno-sanitize-address-use-after-scope)
+endif()
+
 # Vectors wider than the target's are passed among functions of one target only.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dtype/encode_lanes.cc PROPERTIES COMPILE_OPTIONS -Wno-psabi)
@@ -36,6 +41,7 @@ function(veery_layer name)
     target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} INTERFACE ${lower} ${VEERY_LIBS_${name}})
   else()
+    target_compile_options(${target} PRIVATE ${VEERY_OPTIONS_${name}})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PUBLIC ${VEERY_LIBS_${name}} ${lower})
   endif()
