@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/clock.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
@@ -41,18 +40,9 @@ void to_gguf(const ConvertRequest& request) {
   const ModelFile file = open_as_gguf(request.in);
   const std::vector<TensorPlan> plans = plans_of(file, request);
   if (!request.dry) write_gguf_file(request, file, plans);
-  const PlannedSizes sizes = planned_sizes(file, plans);
-  const double seconds = seconds_now() - start;
-  if (request.common.json) {
-    standard_output().json({{"before", sizes.before},
-                            {"after", sizes.after},
-                            {"seconds", seconds},
-                            {"tensors", tensors_json(file, plans)}});
-    return;
-  }
-  if (request.dry) print_tensors(file, plans);
-  standard_output().line(summary_of(sizes) +
-                         (request.dry ? "" : fmt::format(" in {:.2f} s", seconds)));
+  report_written(
+      file, plans,
+      {.seconds = seconds_now() - start, .dry = request.dry, .json = request.common.json});
 }
 
 // The kinds of models that can be written.
@@ -105,7 +95,7 @@ void convert_verb(std::vector<std::string> arguments) {
   app.add_flag("--allow-requantize", request.requantize, "Quantise what is quantised already");
   app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
   request.common.add_threads(app);
-  request.common.add_json(app, "Print one JSON object: bytes before and after, tensors");
+  request.common.add_json(app, "Print one JSON object: bytes before and after, tokenizer, tensors");
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
   if (!type.empty()) request.type = &find_mixture(type);

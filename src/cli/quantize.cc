@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
@@ -71,7 +70,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.add_flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
   app.add_flag("--dry-run", flags.dry, "Only print what each tensor would become");
   flags.common.add_threads(app);
-  flags.common.add_json(app, "Print one JSON object: bytes before and after, tensors");
+  flags.common.add_json(app, "Print one JSON object: bytes before and after, tokenizer, tensors");
   app.read(std::move(arguments));
   if (!flags.type.empty()) return;
   if (!flags.dry) throw CLI::ParseError("found two names, expected IN OUT TYPE", 2);
@@ -114,18 +113,8 @@ void quantize_verb(std::vector<std::string> arguments) {
   const ModelFile file = open_as_gguf(flags.in);
   const std::vector<TensorPlan> plans = plan_types(file, mixture, options);
   if (!flags.dry) write(flags, file, plans, mixture, importance ? &*importance : nullptr);
-  const PlannedSizes sizes = planned_sizes(file, plans);
-  const double seconds = seconds_now() - start;
-  if (flags.common.json) {
-    standard_output().json({{"before", sizes.before},
-                            {"after", sizes.after},
-                            {"seconds", seconds},
-                            {"tensors", tensors_json(file, plans)}});
-    return;
-  }
-  if (flags.dry) print_tensors(file, plans);
-  standard_output().line(summary_of(sizes) +
-                         (flags.dry ? "" : fmt::format(" in {:.2f} s", seconds)));
+  report_written(file, plans,
+                 {.seconds = seconds_now() - start, .dry = flags.dry, .json = flags.common.json});
 }
 
 }  // namespace veery::cli

@@ -10,7 +10,11 @@ std::string shape_text(const TensorView& tensor) {
   return fmt::format("{}", fmt::join(tensor.shape, " x "));
 }
 
-}  // namespace
+struct PlannedSizes {
+  size_t before = 0, after = 0;
+  int64_t elements = 0;
+  size_t smaller_blocks = 0;  // tensors whose rows did not fit
+};
 
 PlannedSizes planned_sizes(const ModelFile& file, std::span<const TensorPlan> plans) {
   PlannedSizes sizes;
@@ -62,6 +66,28 @@ std::string summary_of(const PlannedSizes& sizes) {
         "; {} tensors have rows that do not fit their type's blocks and got a larger one",
         sizes.smaller_blocks);
   return text;
+}
+
+}  // namespace
+
+void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
+                    const ReportOptions& options) {
+  const PlannedSizes sizes = planned_sizes(file, plans);
+  const std::string tokenizer = file.metadata.text("tokenizer.ggml.model").value_or("none");
+  if (options.json) {
+    standard_output().json({{"before", sizes.before},
+                            {"after", sizes.after},
+                            {"seconds", options.seconds},
+                            {"tokenizer", tokenizer},
+                            {"tensors", tensors_json(file, plans)}});
+    return;
+  }
+  if (options.dry) print_tensors(file, plans);
+  standard_output().line(summary_of(sizes) +
+                         (options.dry ? "" : fmt::format(" in {:.2f} s", options.seconds)));
+  if (tokenizer == "none")
+    standard_output().line(
+        fmt::format("{} has no tokenizer: what is written runs on --ids only", file.path));
 }
 
 }  // namespace veery::cli

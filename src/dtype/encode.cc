@@ -74,6 +74,20 @@ void encode_plain(std::span<const float> in, std::span<std::byte> out, Convert c
   }
 }
 
+// A finite number stays one; what is infinite or no number stays as it is.
+template <typename Convert>
+void encode_half(DType type, std::span<const float> in, std::span<std::byte> out, float largest,
+                 Convert convert) {
+  const uint16_t infinity = convert(std::numeric_limits<float>::infinity());
+  for (size_t i = 0; i < in.size(); ++i) {
+    const uint16_t value = convert(in[i]);
+    if ((value & 0x7FFFU) == infinity && std::isfinite(in[i]))
+      throw Error(ErrorKind::kInput, "encode {}: element {} is {}, the type holds up to {}",
+                  info(type).name, i, in[i], largest);
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+}
+
 // Also refuses what no f16 scale can reach, so that squares stay finite in the search.
 void check_range(DType type, std::span<const float> in) {
   const float limit = type == DType::kQ8_K ? std::numeric_limits<float>::max() : 1e12F;
@@ -128,8 +142,8 @@ void encode(DType type, std::span<const float> in, std::span<std::byte> out,
   if (info(type).quantized) check_range(type, in);
   switch (type) {
     case DType::kF32: return encode_plain<float>(in, out, [](float v) { return v; });
-    case DType::kF16: return encode_plain<uint16_t>(in, out, f32_to_f16);
-    case DType::kBF16: return encode_plain<uint16_t>(in, out, f32_to_bf16);
+    case DType::kF16: return encode_half(type, in, out, 65504.0F, f32_to_f16);
+    case DType::kBF16: return encode_half(type, in, out, bf16_to_f32(0x7F7F), f32_to_bf16);
     case DType::kF64: return encode_plain<double>(in, out, [](float v) { return double{v}; });
     case DType::kQ8_1: return encode_blocks<BlockQ8_1, kSmallBlock>(in, out);
     case DType::kQ8_K: return encode_blocks<BlockQ8_K, kSuperBlock>(in, out);

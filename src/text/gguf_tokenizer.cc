@@ -14,6 +14,7 @@
 #include "text/pre_tokenizer.h"
 #include "text/sentencepiece_model.h"
 #include "text/special_tokens.h"
+#include "text/tiktoken_file.h"
 #include "text/token_decoder.h"
 #include "text/tokenizer_folder.h"
 #include "text/tokenizer_text.h"
@@ -178,16 +179,26 @@ struct Lists {
   }
 };
 
-Lists read_lists(const TokenizerText& text, const Tokenizer& tokenizer) {
+Lists read_lists(std::span<const AddedToken> added, const Tokenizer& tokenizer) {
   Lists lists;
   for (int32_t id = 0; id < tokenizer.size(); ++id) lists.tokens.push_back(tokenizer.token(id));
   lists.types.assign(lists.tokens.size(), static_cast<int64_t>(TokenType::kNormal));
   for (size_t i = 0; i < lists.tokens.size(); ++i)
     if (lists.tokens[i].empty()) lists.set_type(static_cast<int64_t>(i), TokenType::kUnused);
-  for (const AddedToken& token : text.added)
+  for (const AddedToken& token : added)
     if (const auto id = tokenizer.find(token.content))
       lists.set_type(*id, token.special ? TokenType::kControl : TokenType::kUserDefined);
   return lists;
+}
+
+void set_byte_level(const Preparation& p, bool ignore_merges, std::span<const MergeText> merges,
+                    Metadata& metadata) {
+  std::vector<std::string> texts;
+  for (const MergeText& merge : merges)
+    texts.push_back(fmt::format("{} {}", merge.left, merge.right));
+  metadata.set("tokenizer.ggml.model", std::string("gpt2"));
+  metadata.set("tokenizer.ggml.pre", std::string(name_of(p, ignore_merges)));
+  metadata.set_texts("tokenizer.ggml.merges", std::move(texts));
 }
 
 void add_byte_level(const TokenModelText& model, const Preparation& p, Metadata& metadata) {
@@ -195,12 +206,7 @@ void add_byte_level(const TokenModelText& model, const Preparation& p, Metadata&
       p.bert_words || !model.prefix.empty() || !model.suffix.empty())
     throw Error(ErrorKind::kUnsupported,
                 "tokenizer.json: GGUF has no word for BPE that does not end in bytes alone");
-  std::vector<std::string> merges;
-  metadata.set("tokenizer.ggml.model", std::string("gpt2"));
-  metadata.set("tokenizer.ggml.pre", std::string(name_of(p, model.ignore_merges)));
-  for (const MergeText& merge : model.merges)
-    merges.push_back(fmt::format("{} {}", merge.left, merge.right));
-  metadata.set_texts("tokenizer.ggml.merges", std::move(merges));
+  set_byte_level(p, model.ignore_merges, model.merges, metadata);
 }
 
 // Merges by rank become scores: the earlier the first merge that makes a token, the higher.
@@ -355,20 +361,69 @@ std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
+Lists lists_of_json(std::string_view text, const std::string& path, const Tokenizer& tokenizer,
+                    Metadata& metadata) {
+  const TokenizerText parts(text, path);
+  Lists lists = read_lists(parts.added, tokenizer);
+  add_model(parts, lists, metadata);
+  return lists;
+}
+
+Lists lists_of_tiktoken(std::string_view text, const std::string& path, const Tokenizer& tokenizer,
+                        Metadata& metadata) {
+  const TiktokenModel model = read_tiktoken(text, path);
+  const std::vector<std::string_view> tokens(model.tokens.begin(), model.tokens.end());
+  const Vocabulary vocabulary(tokens, {}, true);
+  Preparation p;
+  for (const std::string_view pattern : find_pre_tokenizer(model.rule)->patterns)
+    p.patterns.emplace_back(pattern);
+  set_byte_level(p, true, tiktoken_merges(model, vocabulary), metadata);
+  return read_lists(read_added_tokens(fs::path(path).parent_path().string()), tokenizer);
+}
+
+Lists lists_of_sentencepiece(std::string_view bytes, const std::string& path, Metadata& metadata) {
+  SentencePieceModel model = read_sentencepiece(bytes, path);
+  for (const AddedToken& token : read_added_tokens(fs::path(path).parent_path().string()))
+    model.add(token);
+  const bool merges = model.kind == SentencePieceModel::Kind::kBpe;
+  metadata.set("tokenizer.ggml.model", std::string(merges ? "llama" : "t5"));
+  metadata.set("tokenizer.ggml.pre", std::string("default"));
+  Preparation p;
+  p.prefix = model.add_prefix;
+  p.collapse = model.remove_extra;
+  p.charsmap = std::move(model.charsmap);
+  add_spaces(p, metadata);
+  Lists lists{std::move(model.tokens), {}, std::move(model.scores)};
+  for (const TokenType type : model.types) lists.types.push_back(static_cast<int64_t>(type));
+  return lists;
+}
+
+// Forms of vocabularies that are not read.
+void refuse_other_forms(const std::string& folder) {
+  for (const char* name : {"tekken.json", "vocab.json", "vocab.txt"})
+    if (fs::exists(fs::path(folder) / name))
+      throw Error(ErrorKind::kUnsupported,
+                  "{}: the tokenizer is in {}, which cannot be converted; expected tokenizer.json, "
+                  "tokenizer.model or *.tiktoken beside it",
+                  folder, name);
+}
+
 }  // namespace
 
 void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata) {
-  const fs::path path = fs::path(folder) / "tokenizer.json";
   add_templates(folder, metadata);
-  if (!fs::exists(path)) {
+  const std::string path = find_tokenizer(folder);
+  if (path.empty()) {
+    refuse_other_forms(folder);
     metadata.set("tokenizer.ggml.model", std::string("none"));
     return;
   }
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer_folder(folder);
-  const MappedFile file(path.string());
-  const TokenizerText text(text_of(file), path.string());
-  Lists lists = read_lists(text, *tokenizer);
-  add_model(text, lists, metadata);
+  const MappedFile file(path);
+  const std::string_view text = text_of(file);
+  Lists lists = path.ends_with(".json") ? lists_of_json(text, path, *tokenizer, metadata)
+                : is_tiktoken(text)     ? lists_of_tiktoken(text, path, *tokenizer, metadata)
+                                        : lists_of_sentencepiece(text, path, metadata);
   add_roles(*tokenizer, rows, metadata);
   fit(rows, lists);
   metadata.set_texts("tokenizer.ggml.tokens", std::move(lists.tokens));

@@ -6,8 +6,8 @@
 
 namespace veery {
 
-/// Adds tokenizer.ggml.* and tokenizer.chat_template* of `folder` (tokenizer.json or
-/// tokenizer.model, and the files around it) for an embedding of `rows` rows: ids without a token
+/// Adds tokenizer.ggml.* and tokenizer.chat_template* of `folder` (the file of
+/// find_tokenizer(), and those around it) for an embedding of `rows` rows: ids without a token
 /// get one that no text becomes, tokens without a row are left out. A folder without a tokenizer
 /// gets tokenizer.ggml.model "none". Throws as load_tokenizer_folder, and kUnsupported naming a
 /// component of the tokenizer that GGUF has no word for.

@@ -56,12 +56,29 @@ std::vector<std::string> read_ranks(std::string_view text, const std::string& wh
   return tokens;
 }
 
-// Any two tokens that together are a token may merge, at the rank of that token.
-std::vector<MergeText> merges_of(const std::vector<std::string>& tokens,
-                                 const Vocabulary& vocabulary) {
+}  // namespace
+
+bool is_tiktoken(std::string_view text) {
+  Line line;
+  return read_line(take_line(text), line);
+}
+
+TiktokenModel read_tiktoken(std::string_view text, const std::string& what) {
+  std::vector<std::string> tokens = read_ranks(text, what);
+  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                  [&](const auto& known) { return known.first == tokens.size(); });
+  if (rule == std::end(kRules))
+    throw Error(ErrorKind::kUnsupported,
+                "{}: how text is cut into words for a vocabulary of {} ranks is not known", what,
+                tokens.size());
+  return {std::move(tokens), rule->second};
+}
+
+std::vector<MergeText> tiktoken_merges(const TiktokenModel& model, const Vocabulary& vocabulary) {
   std::vector<MergeText> merges;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const std::string_view written = tokens[i], bytes = vocabulary.bytes(static_cast<int32_t>(i));
+  for (size_t i = 0; i < model.tokens.size(); ++i) {
+    const std::string_view written = model.tokens[i];
+    const std::string_view bytes = vocabulary.bytes(static_cast<int32_t>(i));
     size_t at = 0;  // in `written`, whose characters have one byte or two
     for (size_t cut = 1; cut < bytes.size(); ++cut) {
       at += static_cast<unsigned char>(written[at]) < 0x80 ? 1 : 2;
@@ -73,37 +90,23 @@ std::vector<MergeText> merges_of(const std::vector<std::string>& tokens,
   return merges;
 }
 
-}  // namespace
-
-bool is_tiktoken(std::string_view text) {
-  Line line;
-  return read_line(take_line(text), line);
-}
-
-Pipeline read_tiktoken(std::string_view text, const std::string& what,
-                       std::vector<AddedToken> added) {
-  const std::vector<std::string> tokens = read_ranks(text, what);
-  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules),
-                                  [&](const auto& known) { return known.first == tokens.size(); });
-  if (rule == std::end(kRules))
-    throw Error(ErrorKind::kUnsupported,
-                "{}: how text is cut into words for a vocabulary of {} ranks is not known", what,
-                tokens.size());
-  const std::vector<std::string_view> texts(tokens.begin(), tokens.end());
+Pipeline tiktoken_pipeline(const TiktokenModel& model, std::vector<AddedToken> added) {
+  const std::vector<std::string_view> texts(model.tokens.begin(), model.tokens.end());
   const auto vocabulary = std::make_shared<const Vocabulary>(texts, std::vector<TokenType>(), true);
   Splitter splitter;
-  for (const std::string_view pattern : find_pre_tokenizer(rule->second)->patterns)
+  for (const std::string_view pattern : find_pre_tokenizer(model.rule)->patterns)
     splitter.add(split_at(Regex(pattern), SplitBehavior::kIsolated));
   std::vector<std::string> contents;
   for (const AddedToken& token : added) contents.push_back(token.content);
-  return {.vocabulary = vocabulary,
-          .model = BpeModel(vocabulary, merges_of(tokens, *vocabulary), {.ignore_merges = true}),
-          .added = AddedTokens(std::move(added), contents),
-          .normalizer = {},
-          .splitter = std::move(splitter),
-          .post = {},
-          .decoder = TokenDecoder(parse_json(R"({"type":"ByteLevel"})", "decoder")),
-          .truncation = {}};
+  return {
+      .vocabulary = vocabulary,
+      .model = BpeModel(vocabulary, tiktoken_merges(model, *vocabulary), {.ignore_merges = true}),
+      .added = AddedTokens(std::move(added), contents),
+      .normalizer = {},
+      .splitter = std::move(splitter),
+      .post = {},
+      .decoder = TokenDecoder(parse_json(R"({"type":"ByteLevel"})", "decoder")),
+      .truncation = {}};
 }
 
 }  // namespace veery

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/merge_table.h"
 #include "text/pipeline_tokenizer.h"
 
 namespace veery {
@@ -11,9 +12,19 @@ namespace veery {
 /// The first line is base64, a space and a number.
 bool is_tiktoken(std::string_view text);
 
+/// Such a vocabulary in the byte alphabet, by rank.
+struct TiktokenModel {
+  std::vector<std::string> tokens;
+  std::string_view rule;  ///< of tokenizer.ggml.pre: how text is cut into words
+};
+
 /// Such files do not say how text is cut into words; that is told by the number of their ranks.
 /// Throws kFormat naming the line, kUnsupported for a number that is not known.
-Pipeline read_tiktoken(std::string_view text, const std::string& what,
-                       std::vector<AddedToken> added);
+TiktokenModel read_tiktoken(std::string_view text, const std::string& what);
+
+/// Any two tokens that together are a token may merge, at the rank of that token. Views of `model`.
+std::vector<MergeText> tiktoken_merges(const TiktokenModel& model, const Vocabulary& vocabulary);
+
+Pipeline tiktoken_pipeline(const TiktokenModel& model, std::vector<AddedToken> added);
 
 }  // namespace veery

@@ -86,7 +86,7 @@ void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles
   for (const auto& [key, role] : {std::pair("add_bos_token", "tokenizer.ggml.add_bos_token"),
                                   std::pair("add_eos_token", "tokenizer.ggml.add_eos_token")}) {
     const auto at = config.find(key);
-    if (at != config.end() && at->is_boolean() && at->get<bool>()) roles.ids.set(role, true);
+    if (at != config.end() && at->is_boolean()) roles.ids.set(role, at->get<bool>());
   }
   append_ids(read_members(folder / "generation_config.json", {"eos_token_id"}), "eos_token_id",
              roles.ends);
@@ -104,32 +104,6 @@ std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
-// The `added_tokens_decoder` of tokenizer_config.json: {"128000": {"content": ...}}, by id.
-std::vector<AddedToken> read_added(const fs::path& folder) {
-  const Json config = read_members(folder / "tokenizer_config.json", {"added_tokens_decoder"});
-  std::vector<AddedToken> tokens;
-  if (!config.contains("added_tokens_decoder")) return tokens;
-  for (const auto& [id, token] : config["added_tokens_decoder"].items()) {
-    int32_t number = -1;
-    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
-    if (error != std::errc() || end != id.data() + id.size() || number < 0)
-      throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token", id);
-    tokens.push_back({.content = json_text(token, "content"),
-                      .id = number,
-                      .lstrip = json_bool(token, "lstrip", false),
-                      .rstrip = json_bool(token, "rstrip", false),
-                      .single_word = json_bool(token, "single_word", false),
-                      .normalized = false,
-                      .special = json_bool(token, "special", false)});
-  }
-  std::stable_sort(tokens.begin(), tokens.end(),
-                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
-  if (!tokens.empty() && tokens.back().id > kMostTokens)
-    throw Error(ErrorKind::kLimit, "added_tokens_decoder: id {} is more than {}", tokens.back().id,
-                kMostTokens);
-  return tokens;
-}
-
 // Adds BOS and EOS where the files around say so; a SentencePiece model does not know.
 void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
   Metadata wishes = roles.ids;
@@ -143,7 +117,8 @@ void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipel
 }
 
 std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view text) {
-  Pipeline pipeline = read_tiktoken(text, path.string(), read_added(path.parent_path()));
+  Pipeline pipeline = tiktoken_pipeline(read_tiktoken(text, path.string()),
+                                        read_added_tokens(path.parent_path().string()));
   TokenRoles roles;
   read_roles(
       path.parent_path(), [&](std::string_view token) { return find_token(pipeline, token); },
@@ -154,7 +129,7 @@ std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view 
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_view bytes) {
   SentencePieceModel model = read_sentencepiece(bytes, path.string());
-  for (const AddedToken& token : read_added(path.parent_path())) model.add(token);
+  for (const AddedToken& token : read_added_tokens(path.parent_path().string())) model.add(token);
   TokenRoles roles{.ids = sentencepiece_metadata(model), .ends = {}};
   read_roles(
       path.parent_path(),
@@ -185,16 +160,49 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
   return load_json(path, false);
 }
 
+std::vector<AddedToken> read_added_tokens(const std::string& folder) {
+  const Json config =
+      read_members(fs::path(folder) / "tokenizer_config.json", {"added_tokens_decoder"});
+  std::vector<AddedToken> tokens;
+  if (!config.contains("added_tokens_decoder")) return tokens;
+  for (const auto& [id, token] : config["added_tokens_decoder"].items()) {
+    int32_t number = -1;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+    if (error != std::errc() || end != id.data() + id.size() || number < 0)
+      throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token", id);
+    tokens.push_back({.content = json_text(token, "content"),
+                      .id = number,
+                      .lstrip = json_bool(token, "lstrip", false),
+                      .rstrip = json_bool(token, "rstrip", false),
+                      .single_word = json_bool(token, "single_word", false),
+                      .normalized = false,
+                      .special = json_bool(token, "special", false)});
+  }
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  if (!tokens.empty() && tokens.back().id > kMostTokens)
+    throw Error(ErrorKind::kLimit, "added_tokens_decoder: id {} is more than {}", tokens.back().id,
+                kMostTokens);
+  return tokens;
+}
+
+std::string find_tokenizer(const std::string& folder) {
+  const fs::path base(folder);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "tiktoken.model"})
+    if (fs::exists(base / name)) return (base / name).string();
+  if (fs::is_directory(base))
+    for (const auto& entry : fs::directory_iterator(base))
+      if (entry.path().extension() == ".tiktoken") return entry.path().string();
+  return "";
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
-  if (fs::exists(folder / "tokenizer.json")) return load_json(folder / "tokenizer.json", true);
-  for (const char* name : {"tokenizer.model", "spiece.model", "tiktoken.model"})
-    if (fs::exists(folder / name)) return load_model(folder / name);
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".tiktoken") return load_model(entry.path());
-  throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there",
-              folder.string());
+  const fs::path file = find_tokenizer(folder.string());
+  if (file.empty())
+    throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there",
+                folder.string());
+  return file.extension() == ".json" ? load_json(file, true) : load_model(file);
 }
 
 ChatTemplates load_chat_templates(const std::string& folder) {

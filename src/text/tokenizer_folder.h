@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/added_tokens.h"
 #include "text/tokenizer.h"
 
 namespace veery {
@@ -16,10 +17,17 @@ namespace veery {
 /// the place, kUnsupported naming a component that is not known.
 std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path);
 
-/// From `path`, a folder or one file in it: the first of tokenizer.json, tokenizer.model
-/// (SentencePiece or tiktoken ranks), *.tiktoken that is there; with roles of special tokens from
-/// tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json where
-/// these are there. Throws kNotFound if there is no tokenizer, else as above.
+/// The first of tokenizer.json, tokenizer.model (SentencePiece or tiktoken ranks) and its other
+/// names, *.tiktoken that is in `folder`; empty if none is.
+std::string find_tokenizer(const std::string& folder);
+
+/// The `added_tokens_decoder` of tokenizer_config.json, {"128000": {"content": ...}}, by id. Throws
+/// kFormat, kLimit for an absurd id.
+std::vector<AddedToken> read_added_tokens(const std::string& folder);
+
+/// From `path`, a folder or one file in it: that of find_tokenizer(), with roles of special tokens
+/// from tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json
+/// where these are there. Throws kNotFound if there is no tokenizer, else as above.
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path);
 
 /// Templates of a folder: chat_template.jinja and chat_template.json before those of

@@ -515,6 +515,14 @@ class Convert(CliTest):
             out.unlink()
         self.assertEqual(sorted(self.folder.iterdir()), before)
 
+    def test_a_folder_without_a_tokenizer_is_told(self):
+        text = self.veery("convert", TINY / "gpt2", "x.gguf", "--dry-run").stdout.decode()
+        self.assertIn("has no tokenizer", text)
+        text = self.veery("convert", self.model, "x.gguf", "--type", "q8_0", "--dry-run").stdout.decode()
+        self.assertNotIn("tokenizer", text)
+        written = self.json("convert", TINY / "gpt2", "x.gguf", "--dry-run")
+        self.assertEqual(written["tokenizer"], "none")
+
     def test_types_of_a_gguf_file_change(self):
         smaller, larger = self.folder / "q8.gguf", self.folder / "f32.gguf"
         self.veery("convert", self.model, smaller, "--type", "q8_0", "--to", "gguf")

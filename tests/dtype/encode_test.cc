@@ -258,16 +258,28 @@ TEST(Encode, SumsOfActivationBlocksMatchTheirCodes) {
 
 TEST(Encode, PlainTypesRoundAndKeepSpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> x = {1.0F, -2.5F, inf, -inf, 0.1F, 3e38F, std::nanf("")};
+  const std::vector<float> x = {1.0F, -2.5F, inf, -inf, 0.1F, 65519.0F, std::nanf("")};
   EXPECT_EQ(round_trip(DType::kF32, x)[4], 0.1F);
-  EXPECT_EQ(round_trip(DType::kF64, x)[5], 3e38F);
-  EXPECT_EQ(round_trip(DType::kF16, x)[5], inf);
+  EXPECT_EQ(round_trip(DType::kF64, x)[5], 65519.0F);
+  EXPECT_EQ(round_trip(DType::kF16, x)[5], 65504.0F);
   EXPECT_NEAR(round_trip(DType::kF16, x)[4], 0.1, 3e-5);
   EXPECT_NEAR(round_trip(DType::kBF16, x)[4], 0.1, 4e-4);
   for (const DType type : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     EXPECT_EQ(round_trip(type, x)[3], -inf);
     EXPECT_TRUE(std::isnan(round_trip(type, x)[6]));
   }
+}
+
+TEST(Encode, FiniteNumbersThatWouldBecomeInfiniteAreRefusedWithTheirIndex) {
+  const std::pair<DType, float> first[] = {{DType::kF16, 65520.0F}, {DType::kBF16, 3.3961775e38F}};
+  for (const auto& [type, least] : first)
+    for (const float sign : {1.0F, -1.0F}) {
+      std::vector<float> x(70, 1.0F);
+      x[67] = sign * std::nextafter(least, 0.0F);
+      EXPECT_TRUE(std::isfinite(round_trip(type, x)[67])) << info(type).name;
+      x[67] = sign * least;
+      EXPECT_NE(message_of(type, x).find("element 67"), std::string::npos) << info(type).name;
+    }
 }
 
 TEST(Encode, NonFiniteInputIsRefusedWithItsIndex) {

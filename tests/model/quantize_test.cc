@@ -207,16 +207,20 @@ TEST(Quantize, EachExpertHasItsOwnImportances) {
 
 TEST(Quantize, WhatCannotBeEncodedIsNamedAndLeavesNoFile) {
   const test::TemporaryFolder folder;
-  Shapes model(2);
-  model.values(5)[700] = std::nanf("");
-  try {
-    write(model, "Q4_0", folder.file("m.gguf"), 2);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(model.file.tensors[5].name), std::string::npos)
-        << error.what();
+  const std::pair<std::string_view, float> cases[] = {{"Q4_0", std::nanf("")}, {"F16", 70000.0F}};
+  for (const auto& [mixture, value] : cases) {
+    Shapes model(2);
+    model.values(5)[700] = value;
+    try {
+      write(model, mixture, folder.file("m.gguf"), 2);
+      FAIL();
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find(model.file.tensors[5].name), std::string::npos) << what;
+      EXPECT_NE(what.find(fmt::format("is {}", value)), std::string::npos) << what;
+    }
+    EXPECT_EQ(folder.entries(), 0U);
   }
-  EXPECT_EQ(folder.entries(), 0U);
 }
 
 TEST(Quantize, QuantisedTensorsAreQuantisedAgainOnlyWhenAsked) {

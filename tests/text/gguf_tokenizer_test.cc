@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "support/models.h"
 #include "support/temporary_folder.h"
+#include "support/tiktoken_ranks.h"
+#include "text/base64.h"
 #include "text/tokenizer_folder.h"
 
 namespace veery {
@@ -98,6 +103,87 @@ TEST(GgufTokenizer, AFileThatEndsEarlyIsRefused) {
   std::string message;
   const std::string whole = byte_level("x");
   EXPECT_EQ(kind_of(whole.substr(0, whole.size() / 2), message), ErrorKind::kFormat);
+}
+
+// The tokenizer of a folder, written for one row each and made again.
+std::unique_ptr<Tokenizer> written_again(const test::TemporaryFolder& folder, int64_t rows,
+                                         const std::string& model) {
+  ModelFile file;
+  add_gguf_tokenizer(folder.path(), rows, file.metadata);
+  EXPECT_EQ(file.metadata.text("tokenizer.ggml.model"), model);
+  return make_tokenizer(file);
+}
+
+void expect_same_roles(const Tokenizer& written, const Tokenizer& tokenizer) {
+  EXPECT_EQ(written.special().bos, tokenizer.special().bos);
+  EXPECT_EQ(written.special().eos, tokenizer.special().eos);
+  EXPECT_EQ(written.special().unknown, tokenizer.special().unknown);
+  EXPECT_EQ(written.special().ends, tokenizer.special().ends);
+}
+
+TEST(GgufTokenizer, SentencePieceModelsKeepTheirIds) {
+  const Json all = test::read_fixture("tokenizers/sentencepiece.json");
+  for (const Json& model : all["models"]) {
+    const auto name = model["name"].get<std::string>();
+    SCOPED_TRACE(name);
+    const test::TemporaryFolder folder;
+    folder.write("tokenizer.model", *decode_base64(model["model"].get<std::string>()));
+    for (const char* config :
+         {R"({})", R"({"add_bos_token":true,"add_eos_token":true})", R"({"add_bos_token":false})",
+          R"({"added_tokens_decoder":{"900":{"content":"<tool>","special":false},
+              "905":{"content":"<|im_end|>","special":true}},"eos_token":"<|im_end|>"})"}) {
+      SCOPED_TRACE(config);
+      folder.write("tokenizer_config.json", config);
+      const auto tokenizer = load_tokenizer_folder(folder.path());
+      const auto written = written_again(folder, std::max(tokenizer->size(), 910),
+                                         name.starts_with("unigram") ? "t5" : "llama");
+      expect_same_roles(*written, *tokenizer);
+      for (const Json& text : all["texts"]) {
+        const auto whole = text.get<std::string>() + "<tool>the<|im_end|>";
+        EXPECT_EQ(written->encode(whole), tokenizer->encode(whole)) << whole;
+        EXPECT_EQ(written->encode(whole, kPlain), tokenizer->encode(whole, kPlain)) << whole;
+      }
+    }
+  }
+}
+
+// All but a word that no merges lead to: GPT-2's rule in GGUF does not look for whole words.
+TEST(GgufTokenizer, TiktokenRanksKeepTheirIds) {
+  const test::TemporaryFolder folder;
+  folder.write("gpt2.tiktoken", test::gpt2_ranks());
+  folder.write("tokenizer_config.json",
+               R"({"added_tokens_decoder":{"50256":{"content":"<|endoftext|>","special":true}},
+                   "eos_token":"<|endoftext|>"})");
+  const auto tokenizer = load_tokenizer_folder(folder.path());
+  const auto written = written_again(folder, 50260, "gpt2");
+  expect_same_roles(*written, *tokenizer);
+  for (const char* text : {"", "lower low", "lo<|endoftext|>\n", " lllowerer 12 \xE2\x82\xAC"})
+    EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << text;
+}
+
+TEST(GgufTokenizer, BrokenModelsAreRefused) {
+  for (const char* name : {"tokenizer.model", "x.tiktoken"})
+    for (const char* bytes : {"aGVsbG8= 0\n!!! 1\n", "\x0A\xFF", "aGVsbG8= 0\n"}) {
+      const test::TemporaryFolder folder;
+      folder.write(name, bytes);
+      Metadata metadata;
+      EXPECT_THROW(add_gguf_tokenizer(folder.path(), kRows, metadata), Error) << name << bytes;
+    }
+}
+
+TEST(GgufTokenizer, AFormThatCannotBeReadIsNamed) {
+  for (const std::string name : {"tekken.json", "vocab.json", "vocab.txt"}) {
+    const test::TemporaryFolder folder;
+    folder.write(name, "{}");
+    Metadata metadata;
+    try {
+      add_gguf_tokenizer(folder.path(), kRows, metadata);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(GgufTokenizer, AFolderWithoutATokenizerHasNone) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "support/models.h"
+#include "support/tiktoken_ranks.h"
 #include "text/base64.h"
 #include "text/byte_alphabet.h"
 
@@ -104,6 +105,17 @@ TEST_F(TokenizerFolder, SentencePieceModelsGiveTheRecordedIds) {
   }
 }
 
+TEST_F(TokenizerFolder, ASentencePieceModelHasNoBosWhereTheFilesAroundSayNo) {
+  const Json all = test::read_fixture("tokenizers/sentencepiece.json");
+  for (const Json& model : all["models"]) {
+    write("tokenizer.model", *decode_base64(model["model"].get<std::string>()));
+    for (const bool wanted : {true, false}) {
+      write("tokenizer_config.json", fmt::format(R"({{"add_bos_token":{}}})", wanted));
+      EXPECT_EQ(load()->encode("a").front() == 1, wanted) << model["name"];
+    }
+  }
+}
+
 TEST_F(TokenizerFolder, BrokenSentencePieceModelsAreRefused) {
   const Json all = test::read_fixture("tokenizers/sentencepiece.json");
   const std::string whole = *decode_base64(all["models"][0]["model"].get<std::string>());
@@ -120,29 +132,8 @@ TEST_F(TokenizerFolder, BrokenSentencePieceModelsAreRefused) {
   EXPECT_GT(refused, 100);
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i)
-      group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-    for (size_t i = 0; i < 4; ++i)
-      out += at + i <= bytes.size() ? kDigits[group >> (18 - 6 * i) & 63] : '=';
-  }
-  return out;
-}
-
-// 256 bytes, some words, and as many fillers as tell the rule of GPT-2.
 TEST_F(TokenizerFolder, TiktokenRanks) {
-  std::vector<std::string> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-  for (const char* word : {"lo", "er", "low", " l", " low", "lower", "hello"})
-    tokens.push_back(word);
-  while (tokens.size() < 50256) tokens.push_back(fmt::format("\x01{}\x02", tokens.size()));
-  std::string ranks;
-  for (size_t i = 0; i < tokens.size(); ++i) ranks += fmt::format("{} {}\n", base64(tokens[i]), i);
-  write("model.tiktoken", ranks);
+  write("model.tiktoken", test::gpt2_ranks());
   write("tokenizer_config.json",
         R"({"added_tokens_decoder":{"50256":{"content":"<|endoftext|>","special":true}},
             "eos_token":"<|endoftext|>"})");
