@@ -1,5 +1,5 @@
 // Any vocabulary either is refused or encodes any text; the pieces of a byte-complete one give the
-// text back.
+// text back; what is written as a tokenizer.json can be read.
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "file/model_file.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_json_write.h"
 
 namespace {
 
@@ -75,6 +76,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (error.kind() == veery::ErrorKind::kBug) std::abort();
     return 0;
   }
+  std::string written;
+  try {
+    written = veery::tokenizer_json(input.file, *tokenizer);
+  } catch (const veery::Error& error) {
+    if (error.kind() == veery::ErrorKind::kBug) std::abort();
+  }
+  if (!written.empty()) veery::parse_json(written, "tokenizer.json");
   for (const bool special : {false, true}) {
     const std::vector<int32_t> ids = tokenizer->encode(input.text, {special, special});
     std::string pieces;

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
+#include "text/tokenizer_json_write.h"
 
 namespace veery {
 namespace {
@@ -40,10 +42,42 @@ void copy_files(const std::string& from, const PendingFolder& folder) {
   if (code) throw Error(ErrorKind::kIo, "{}: cannot be listed: {}", from, code.message());
 }
 
+// All ids that end an answer: that of EOS first, as programs that want one id take the first.
+Json end_ids(const Tokenizer::Special& special) {
+  Json ids = Json::array();
+  if (special.eos >= 0) ids.push_back(special.eos);
+  for (const int32_t id : special.ends)
+    if (id != special.eos) ids.push_back(id);
+  return ids.size() == 1 ? ids[0] : ids;
+}
+
+Json generation_config(const Metadata& metadata, const Tokenizer::Special& special) {
+  Json config = Json::object();
+  if (special.bos >= 0) config["bos_token_id"] = special.bos;
+  if (const Json ends = end_ids(special); !ends.empty()) config["eos_token_id"] = ends;
+  if (special.pad >= 0) config["pad_token_id"] = special.pad;
+  for (const auto& [theirs, ours] : kSamplingKeys)
+    if (const auto value = metadata.number(std::string(ours))) config[theirs] = *value;
+  if (const auto top_k = metadata.integer("general.sampling.top_k")) config["top_k"] = *top_k;
+  if (config.contains("temperature")) config["do_sample"] = config["temperature"] != 0.0;
+  return config;
+}
+
 }  // namespace
 
+bool has_tokenizer(const ModelFile& file) {
+  const std::string model = file.metadata.text("tokenizer.ggml.model").value_or("none");
+  return model != "none" && model != "no_vocab";
+}
+
 void write_text_files(const ModelFile& file, const PendingFolder& folder) {
-  if (file.container == Container::kFolder) copy_files(file.path, folder);
+  if (file.container == Container::kFolder) return copy_files(file.path, folder);
+  if (!has_tokenizer(file)) return;
+  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(file);
+  folder.write("tokenizer.json", tokenizer_json(file, *tokenizer));
+  folder.write("tokenizer_config.json", dump_json(tokenizer_config(file, *tokenizer), 2) + "\n");
+  folder.write("generation_config.json",
+               dump_json(generation_config(file.metadata, tokenizer->special()), 2) + "\n");
 }
 
 }  // namespace veery

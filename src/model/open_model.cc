@@ -16,6 +16,7 @@
 #include "model/folder_config.h"
 #include "model/folder_names.h"
 #include "model/folder_rope.h"
+#include "model/folder_text.h"
 #include "model/latent_tensors.h"
 
 namespace veery {
@@ -214,12 +215,7 @@ void read_generation_config(const std::string& folder, Metadata& metadata) {
   std::error_code code;
   if (!fs::exists(path, code)) return;
   const Json config = read_json_file(path, size_t{1} << 20);
-  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
-      {"temperature", "general.sampling.temp"},
-      {"top_p", "general.sampling.top_p"},
-      {"min_p", "general.sampling.min_p"},
-      {"repetition_penalty", "general.sampling.penalty_repeat"}};
-  for (const auto& [theirs, ours] : kKeys) {
+  for (const auto& [theirs, ours] : kSamplingKeys) {
     const auto value = config.find(theirs);
     if (value != config.end() && value->is_number())
       metadata.set(std::string(ours), value->get<double>());

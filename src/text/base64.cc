@@ -4,6 +4,20 @@
 
 namespace veery {
 
+std::string encode_base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i)
+      group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (size_t i = 0; i < 4; ++i)
+      out += at + i <= bytes.size() ? kDigits[group >> (18 - 6 * i) & 63] : '=';
+  }
+  return out;
+}
+
 std::optional<std::string> decode_base64(std::string_view text) {
   const auto value_of = [](char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';

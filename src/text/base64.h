@@ -6,6 +6,8 @@
 
 namespace veery {
 
+std::string encode_base64(std::string_view bytes);
+
 /// The bytes that `text` stands for; absent if it has other characters. Padding is optional.
 std::optional<std::string> decode_base64(std::string_view text);
 

@@ -30,6 +30,7 @@ struct Preparation {
   bool marks = false;       // spaces become U+2581
   bool prefix = false;      // a space before the text
   bool collapse = false;    // runs of spaces become one
+  bool trim = false;        // spaces at the ends go
   bool lowercase = false;   // as BERT cleans text
   bool bytes = false;       // words are written in the byte alphabet
   bool bert_words = false;  // cut as BERT does
@@ -54,12 +55,16 @@ bool is_plain(const Json& json, std::string_view text) {
   return json_plain_pattern(json, "pattern") == std::string(text);
 }
 
-// {"Replace": runs of spaces, "content": one}.
-bool is_space_collapse(const Json& json) {
+bool is_regex(const Json& json, std::string_view text) {
   const auto pattern = json.find("pattern");
   return pattern != json.end() && pattern->is_object() && pattern->contains("Regex") &&
-         (*pattern)["Regex"] == " {2,}" &&
-         (json_text(json, "content") == " " || json_text(json, "content") == kSpaceMark);
+         (*pattern)["Regex"] == text;
+}
+
+// {"Replace": runs of spaces, "content": one}.
+bool is_space_collapse(const Json& json) {
+  const std::string content = json_text(json, "content");
+  return is_regex(json, kSpaceRuns) && (content == " " || content == kSpaceMark);
 }
 
 void read_normalizer(const Json& json, Preparation& out) {
@@ -72,6 +77,9 @@ void read_normalizer(const Json& json, Preparation& out) {
     out.marks = true;
   } else if (type == "Replace" && is_space_collapse(json)) {
     out.collapse = true;
+  } else if (type == "Replace" && is_regex(json, kEdgeSpaces) &&
+             json_text(json, "content").empty()) {
+    out.trim = true;
   } else if (type == "Precompiled") {
     const auto bytes = decode_base64(json_text(json, "precompiled_charsmap", ""));
     if (!bytes) refuse("normalizer", json);
@@ -120,6 +128,7 @@ Preparation read_preparation(const TokenizerText& text) {
                      [&](const Json& json) { read_normalizer(json, result); });
   for_each_component(text.pre_tokenizer, "pretokenizers",
                      [&](const Json& json) { read_splitter(json, result); });
+  if (result.trim && !result.collapse) refuse("normalizer", text.normalizer);
   return result;
 }
 

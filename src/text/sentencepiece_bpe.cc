@@ -21,8 +21,7 @@ uint32_t priority_of(float score) {
 }  // namespace
 
 SentencePieceBpe::SentencePieceBpe(const Metadata& metadata)
-    : VocabularyTokenizer(metadata, Vocabulary(metadata, false),
-                          {.bos = 1, .eos = 2, .unknown = 0, .add_bos = true}, true),
+    : VocabularyTokenizer(metadata, Vocabulary(metadata, false), kSentencePieceDefaults, true),
       add_prefix_(metadata.boolean("tokenizer.ggml.add_space_prefix").value_or(true)),
       remove_extra_(metadata.boolean("tokenizer.ggml.remove_extra_whitespaces").value_or(false)) {
   if (!vocabulary_.has_scores())

@@ -15,6 +15,10 @@
 
 namespace veery {
 
+/// What holds where the metadata says nothing.
+inline constexpr SpecialDefaults kSentencePieceDefaults{
+    .bos = 1, .eos = 2, .unknown = 0, .add_bos = true};
+
 /// Joins the neighbours whose concatenation is the token with the highest score. Characters that
 /// are no token become their bytes ("<0xE2>"), or the unknown token where there are no byte tokens.
 class SentencePieceBpe final : public VocabularyTokenizer {

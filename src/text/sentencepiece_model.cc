@@ -235,25 +235,30 @@ SentencePieceModel read_sentencepiece(const Metadata& metadata) {
   return model;
 }
 
+std::vector<double> unigram_scores(const SentencePieceModel& model) {
+  double worst = 0;
+  for (size_t i = 0; i < model.scores.size(); ++i)
+    if (model.types[i] == TokenType::kNormal) worst = std::min(worst, model.scores[i]);
+  std::vector<double> scores = model.scores;
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (model.types[i] != TokenType::kNormal) scores[i] = worst;
+  return scores;
+}
+
 Pipeline unigram_pipeline(const SentencePieceModel& model) {
   std::vector<std::string_view> texts(model.tokens.begin(), model.tokens.end());
-  std::vector<double> scores = model.scores;
   std::vector<AddedToken> added;
   bool byte_fallback = false;
-  double worst = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     byte_fallback |= model.types[i] == TokenType::kByte;
-    if (model.types[i] == TokenType::kNormal) worst = std::min(worst, scores[i]);
     if (!is_found_whole(model.types[i])) continue;
     added.push_back(whole_token(texts[i], static_cast<int32_t>(i), model.types[i]));
     texts[i] = {};  // letters never make it
   }
-  for (size_t i = 0; i < texts.size(); ++i)
-    if (model.types[i] != TokenType::kNormal) scores[i] = worst;
   const auto vocabulary =
       std::make_shared<const Vocabulary>(texts, std::vector<TokenType>(), false);
   return {.vocabulary = vocabulary,
-          .model = UnigramModel(vocabulary, std::move(scores), model.unknown, byte_fallback),
+          .model = UnigramModel(vocabulary, unigram_scores(model), model.unknown, byte_fallback),
           .added = added_of(std::move(added)),
           .normalizer = make_normalizer(model),
           .splitter = make_splitter(model),

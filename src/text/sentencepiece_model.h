@@ -34,6 +34,9 @@ SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string&
 /// key.
 SentencePieceModel read_sentencepiece(const Metadata& metadata);
 
+/// Those of the tokens that text may become; the others have the lowest of these.
+std::vector<double> unigram_scores(const SentencePieceModel& model);
+
 /// Control tokens are found only as special tokens, the user's also in plain text. Nothing is
 /// added around the text.
 Pipeline unigram_pipeline(const SentencePieceModel& model);

@@ -122,6 +122,10 @@ Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaul
   return special;
 }
 
+bool keeps_spaces_after(std::string_view token) {
+  return token == "<unk>" || token == "<s>" || token == "<|endoftext|>";
+}
+
 SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, const Options& options) {
   bool marks = false;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -130,8 +134,7 @@ SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, const Options& opti
     if (!user && type != TokenType::kControl && type != TokenType::kUnknown) continue;
     const std::string_view text = vocabulary.bytes(id);
     if (text.empty()) continue;
-    const bool keeps_spaces = text == "<unk>" || text == "<s>" || text == "<|endoftext|>";
-    const bool strip = options.strip_after && !keeps_spaces;
+    const bool strip = options.strip_after && !keeps_spaces_after(text);
     entries_.push_back({text, id, !user, strip});
     if (user) user_first_[static_cast<unsigned char>(text[0])] = 1;
     marks |= text.find(kSpaceMark) != std::string_view::npos;

@@ -16,6 +16,10 @@ namespace veery {
 /// U+2581, LOWER ONE EIGHTH BLOCK: how SentencePiece writes a space.
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
+/// Patterns of a tokenizer.json that together do what SentencePiece does to extra spaces.
+inline constexpr std::string_view kSpaceRuns = " {2,}";
+inline constexpr std::string_view kEdgeSpaces = R"(\A +| +\z)";
+
 /// Ids and flags that hold where the metadata says nothing.
 struct SpecialDefaults {
   int32_t bos = -1, eos = -1, unknown = -1;
@@ -27,6 +31,9 @@ struct SpecialDefaults {
 /// vocabulary; other ids outside it are dropped.
 Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaults& defaults,
                                    Vocabulary& vocabulary);
+
+/// Where a family's special tokens take the spaces behind them: this one leaves them.
+bool keeps_spaces_after(std::string_view token);
 
 /// Finds control, user-defined and unknown tokens in text, leftmost first and the longest there.
 class SpecialMatcher {

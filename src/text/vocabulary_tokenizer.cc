@@ -9,12 +9,6 @@
 namespace veery {
 namespace {
 
-bool is_phi3(const Metadata& metadata) {
-  std::string name = metadata.text("general.name").value_or("");
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
-}
-
 // Appends `text` with its space marks as spaces.
 void append_with_spaces(std::string_view text, std::string& out) {
   for (size_t at = 0; at < text.size();) {
@@ -44,12 +38,19 @@ void append_lone_marks_as_spaces(std::string_view text, std::string& out) {
 
 }  // namespace
 
+bool strips_after_special(const Metadata& metadata) {
+  std::string name = metadata.text("general.name").value_or("");
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+}
+
 VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vocabulary,
                                          const SpecialDefaults& defaults, bool spaces_are_marks)
     : vocabulary_(std::move(vocabulary)),
       spaces_are_marks_(spaces_are_marks),
-      matcher_((special_ = resolve_special(metadata, defaults, vocabulary_), vocabulary_),
-               {.strip_after = is_phi3(metadata), .spaces_are_marks = spaces_are_marks}) {
+      matcher_(
+          (special_ = resolve_special(metadata, defaults, vocabulary_), vocabulary_),
+          {.strip_after = strips_after_special(metadata), .spaces_are_marks = spaces_are_marks}) {
   size_ = vocabulary_.size();
 }
 

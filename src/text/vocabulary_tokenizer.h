@@ -11,6 +11,9 @@
 
 namespace veery {
 
+/// Spaces behind special tokens belong to them (Phi-3).
+bool strips_after_special(const Metadata& metadata);
+
 class VocabularyTokenizer : public Tokenizer {
  public:
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options) const final;
