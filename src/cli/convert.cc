@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/clock.h"
+#include "cli/interruption.h"
 #include "cli/progress.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
@@ -21,17 +22,21 @@ void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
   if (std::filesystem::equivalent(request.in, request.out, code))
     throw Error(ErrorKind::kInput, "{} is the file that is read", request.out);
   ThreadPool pool(request.common.threads);
+  const Interruption interruption;
   Progress bar("converting");
   QuantizeOptions options;
   // Floats of what is quantised lose nothing.
   options.requantize =
       request.requantize || request.type == nullptr || !info(request.type->type).quantized;
   options.progress = [&](size_t done, size_t all, const std::string& name) {
+    interruption.check();
     bar.show(static_cast<double>(done), static_cast<double>(all), name);
   };
   const Metadata metadata = request.type == nullptr
                                 ? retyped_metadata(file, plans)
                                 : quantized_metadata(file, *request.type, nullptr, {});
+  options.split_bytes =
+      request.split_size.empty() ? 0 : parse_size("--split-size", request.split_size);
   write_quantized(file, plans, metadata, request.out, pool, options);
 }
 
@@ -91,6 +96,9 @@ void convert_verb(std::vector<std::string> arguments) {
                  "The type of the matrices, as of 'veery quantize': f32, f16, bf16, q8_0 ...; "
                  "without it each stays as it is")
       ->type_name("TYPE");
+  app.add_option("--split-size,--split-max-size", request.split_size,
+                 "gguf: the most data that a file holds; without it there is one file")
+      ->type_name("SIZE");
   request.folder.add(app);
   app.add_flag("--allow-requantize", request.requantize, "Quantise what is quantised already");
   app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
@@ -99,6 +107,8 @@ void convert_verb(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
   if (!type.empty()) request.type = &find_mixture(type);
+  if (!request.split_size.empty() && output.ending.empty())
+    throw CLI::ValidationError("--split-size", "is for GGUF; folders have --shard-size");
   output.write(request);
 }
 

@@ -17,7 +17,7 @@ struct FolderFlags {
 };
 
 struct ConvertRequest {
-  std::string in, out;
+  std::string in, out, split_size;
   const Mixture* type = nullptr;  ///< of the matrices; null: each keeps its own
   bool requantize = false;
   bool dry = false;
@@ -31,6 +31,9 @@ struct ConvertOutput {
   std::string_view ending;  ///< names of such files end so; empty: they are folders
   void (*write)(const ConvertRequest& request);
 };
+
+/// "5G", "500M", "5GB": powers of ten. Throws CLI::ValidationError naming `flag`.
+uint64_t parse_size(const std::string& flag, const std::string& text);
 
 void convert_to_hugging_face(const ConvertRequest& request);
 void convert_to_mlx(const ConvertRequest& request);

@@ -4,9 +4,11 @@
 
 #include "base/clock.h"
 #include "cli/convert.h"
+#include "cli/interruption.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "model/as_folder.h"
+#include "model/folder_text.h"
 #include "model/open_model.h"
 
 namespace veery::cli {
@@ -20,20 +22,6 @@ DType parse_dtype(const std::string& name) {
     if (known == name) return type;
   throw CLI::ValidationError("--dtype",
                              fmt::format("'{}' is not float32, float16 or bfloat16", name));
-}
-
-// "5G", "500M", "5GB": powers of ten.
-uint64_t parse_size(const std::string& text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (unit.size() > 1 && unit.ends_with('B')) unit.remove_suffix(1);
-  constexpr std::pair<std::string_view, uint64_t> kUnits[] = {
-      {"K", 1'000}, {"M", 1'000'000}, {"G", 1'000'000'000}};
-  for (const auto& [name, factor] : kUnits)
-    if (error == std::errc() && unit == name && number > 0 && number < 1'000'000)
-      return number * factor;
-  throw CLI::ValidationError("--shard-size", fmt::format("'{}' is no size like 5G or 500M", text));
 }
 
 // REGEX=BITS, REGEX=MODE or REGEX=none.
@@ -59,7 +47,7 @@ FolderOptions options_of(const ConvertRequest& request, FolderKind kind) {
   if (request.type != nullptr)
     throw CLI::ValidationError("--type", "is for GGUF; folders have --dtype and, for mlx, -q");
   if (!flags.dtype.empty()) options.dtype = parse_dtype(flags.dtype);
-  options.shard_bytes = parse_size(flags.shard_size);
+  options.shard_bytes = parse_size("--shard-size", flags.shard_size);
   if (!flags.quantize) return options;
   if (kind != FolderKind::kMlx)
     throw CLI::ValidationError("-q", "is for mlx; a folder of Hugging Face's form has floats");
@@ -117,21 +105,35 @@ void convert(const ConvertRequest& request, FolderKind kind) {
   const FolderPlan plan = plan_folder(file, options);
   if (!request.dry) {
     ThreadPool pool(request.common.threads);
+    const Interruption interruption;
     Progress bar("converting");
     options.progress = [&](size_t done, size_t all, const std::string& name) {
+      interruption.check();
       bar.show(static_cast<double>(done), static_cast<double>(all), name);
     };
     write_folder(file, plan, request.out, pool, options);
     bar.clear();
-    if (file.container == Container::kGguf)
+    if (file.container == Container::kGguf && !has_tokenizer(file))
       write_error(
-          "note: the folder has no tokenizer: of GGUF files only weights and configuration "
-          "are written\n");
+          fmt::format("note: {} has no tokenizer, and so has the folder\n", escaped(file.path)));
   }
   report(request, plan, seconds_now() - start);
 }
 
 }  // namespace
+
+uint64_t parse_size(const std::string& flag, const std::string& text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (unit.size() > 1 && unit.ends_with('B')) unit.remove_suffix(1);
+  constexpr std::pair<std::string_view, uint64_t> kUnits[] = {
+      {"K", 1'000}, {"M", 1'000'000}, {"G", 1'000'000'000}};
+  for (const auto& [name, factor] : kUnits)
+    if (error == std::errc() && unit == name && number > 0 && number < 1'000'000)
+      return number * factor;
+  throw CLI::ValidationError(flag, fmt::format("'{}' is no size like 5G or 500M", text));
+}
 
 void FolderFlags::add(Arguments& app) {
   app.add_option("--dtype", dtype,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/interruption.h"
 #include "cli/progress.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
@@ -83,11 +84,13 @@ void write(const Flags& flags, const ModelFile& file, const std::vector<TensorPl
   if (std::filesystem::equivalent(flags.in, flags.out, code))
     throw Error(ErrorKind::kInput, "{} is the file that is read", flags.out);
   ThreadPool pool(flags.common.threads);
+  const Interruption interruption;
   Progress bar("quantising");
   QuantizeOptions options;
   options.importance = importance;
   options.requantize = flags.requantize;
   options.progress = [&](size_t done, size_t all, const std::string& name) {
+    interruption.check();
     bar.show(static_cast<double>(done), static_cast<double>(all), name);
   };
   write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),

@@ -1,6 +1,7 @@
 // gguf.h: reading and writing GGUF (versions 2 and 3, little endian).
 #pragma once
 #include <iosfwd>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ class GgufWriter {
              std::span<const TensorView> tensors);
   /// The next bytes of the data: tensors in the order given, each in one piece or several.
   void write(std::span<const std::byte> bytes);
+  /// All bytes are there and on the disk; the file has no name yet.
+  void finish();
   /// Gives the file its name, once all bytes are there.
   void commit();
 
@@ -39,6 +42,32 @@ class GgufWriter {
   uint64_t alignment_;
   std::vector<size_t> left_;  ///< bytes of each tensor that are to come
   size_t tensor_ = 0;
+};
+
+/// The same in parts of at most `limit` bytes of data (a larger tensor has one of its own), named
+/// as open_gguf expects them; one file if that is enough or `limit` is 0. The first part has the
+/// metadata. The views in `metadata` must live as long. No part appears before all are whole.
+class SplitGgufWriter {
+ public:
+  /// Throws kLimit for more parts than can be numbered.
+  SplitGgufWriter(const std::string& path, const Metadata& metadata,
+                  std::vector<TensorView> tensors, uint64_t limit);
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  struct Part {
+    size_t begin = 0, end = 0;  // tensors
+    size_t bytes = 0;
+  };
+  void open_next();
+
+  std::string path_;
+  const Metadata& metadata_;
+  std::vector<TensorView> tensors_;
+  std::vector<Part> parts_;
+  std::vector<std::unique_ptr<GgufWriter>> writers_;
+  size_t left_ = 0;  // bytes of the last writer that are to come
 };
 
 /// The same with all data at hand: throws kInput also if a tensor's bytes do not fit its shape.

@@ -92,4 +92,64 @@ ModelFile open_gguf(const std::string& path) {
   return model;
 }
 
+SplitGgufWriter::SplitGgufWriter(const std::string& path, const Metadata& metadata,
+                                 std::vector<TensorView> tensors, uint64_t limit)
+    : path_(path), metadata_(metadata), tensors_(std::move(tensors)), parts_(1) {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const size_t bytes = tensors_[i].bytes();
+    if (limit > 0 && parts_.back().bytes > 0 && parts_.back().bytes + bytes > limit)
+      parts_.push_back({i, i, 0});
+    parts_.back().bytes += bytes;
+    parts_.back().end = i + 1;
+  }
+  if (std::ssize(parts_) > kMaxParts)
+    throw Error(ErrorKind::kLimit, "{}: {} parts of at most {} bytes, at most {} have a number",
+                path, parts_.size(), limit, kMaxParts);
+  open_next();
+}
+
+void SplitGgufWriter::open_next() {
+  const size_t number = writers_.size();
+  const Part& part = parts_.at(number);
+  const std::span<const TensorView> tensors =
+      std::span(tensors_).subspan(part.begin, part.end - part.begin);
+  left_ = part.bytes;
+  if (parts_.size() == 1) {
+    writers_.push_back(std::make_unique<GgufWriter>(path_, metadata_, tensors));
+    return;
+  }
+  Metadata metadata;
+  if (number == 0) metadata = metadata_;
+  if (const MetaValue* alignment = metadata_.find(gguf::kAlignmentKey))
+    metadata.set(gguf::kAlignmentKey, *alignment);
+  const auto count = std::ssize(parts_);
+  metadata.set(gguf::kSplitNumberKey, static_cast<int64_t>(number));
+  metadata.set(gguf::kSplitCountKey, static_cast<int64_t>(count));
+  metadata.set(gguf::kSplitTensorsKey, static_cast<int64_t>(tensors_.size()));
+  constexpr std::string_view kEnding = ".gguf";
+  std::string stem = path_;
+  if (stem.ends_with(kEnding)) stem.resize(stem.size() - kEnding.size());
+  writers_.push_back(std::make_unique<GgufWriter>(
+      stem + suffix(static_cast<int64_t>(number), count), metadata, tensors));
+}
+
+void SplitGgufWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (left_ == 0) {
+      writers_.back()->finish();
+      open_next();
+    }
+    const size_t size = std::min(bytes.size(), left_);
+    writers_.back()->write(bytes.first(size));
+    bytes = bytes.subspan(size);
+    left_ -= size;
+  }
+}
+
+void SplitGgufWriter::commit() {
+  VEERY_CHECK(writers_.size() == parts_.size() && left_ == 0);
+  writers_.back()->finish();
+  for (const auto& writer : writers_) writer->commit();
+}
+
 }  // namespace veery

@@ -134,6 +134,30 @@ void check(const TensorView& tensor) {
                 tensor.name, tensor.shape.back(), type.block, type.name);
 }
 
+// Keys that programs read as one type only.
+struct TypedKey {
+  std::string_view key;
+  ValueType type;
+};
+constexpr TypedKey kTypedKeys[] = {{gguf::kSplitNumberKey, ValueType::kUint16},
+                                   {gguf::kSplitCountKey, ValueType::kUint16},
+                                   {gguf::kSplitTensorsKey, ValueType::kInt32}};
+
+// False if the key may have any type, or the value does not fit.
+bool put_typed(Header& out, std::string_view key, const MetaValue& value) {
+  const auto row = std::ranges::find(kTypedKeys, key, &TypedKey::key);
+  const auto* number = std::get_if<int64_t>(&value);
+  if (row == std::end(kTypedKeys) || number == nullptr) return false;
+  const bool wide = row->type == ValueType::kInt32;
+  if (!(wide ? fits<int32_t>(*number) : fits<uint16_t>(*number))) return false;
+  out.type(row->type);
+  if (wide)
+    out.number(static_cast<int32_t>(*number));
+  else
+    out.number(static_cast<uint16_t>(*number));
+  return true;
+}
+
 std::string make_header(const Metadata& metadata, std::span<const TensorView> tensors,
                         uint64_t alignment) {
   Header out;
@@ -146,7 +170,7 @@ std::string make_header(const Metadata& metadata, std::span<const TensorView> te
       throw Error(ErrorKind::kInput, "write GGUF: found a key of length {}, expected 1 to {}",
                   key.size(), gguf::kMaxNameBytes);
     out.string(key);
-    std::visit([&](const auto& typed) { put(out, typed); }, value);
+    if (!put_typed(out, key, value)) std::visit([&](const auto& typed) { put(out, typed); }, value);
   }
   std::set<std::string_view> names;
   uint64_t offset = 0;
@@ -188,8 +212,13 @@ void GgufWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
-void GgufWriter::commit() {
+void GgufWriter::finish() {
   VEERY_CHECK(tensor_ == left_.size());
+  file_.finish();
+}
+
+void GgufWriter::commit() {
+  finish();
   file_.commit();
 }
 

@@ -52,11 +52,16 @@ void PendingFile::pad(uint64_t alignment) {
 }
 
 // A full disk may show only here.
-void PendingFile::commit() {
+void PendingFile::finish() {
+  if (fd_ < 0) return;
   if (::fsync(fd_) != 0) fail("cannot be written", position_);
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) fail("cannot be written", position_);
+}
+
+void PendingFile::commit() {
+  finish();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be put in place", position_);
   temporary_.clear();
 }

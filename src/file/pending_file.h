@@ -26,6 +26,8 @@ class PendingFile {
   void write_at(uint64_t position, const void* data, size_t size) const;
   /// Zeros up to the next multiple of `alignment`.
   void pad(uint64_t alignment);
+  /// All bytes are on the disk: what is left to commit() needs no more room.
+  void finish();
   void commit();
   uint64_t position() const { return position_; }
 

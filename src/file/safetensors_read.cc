@@ -121,7 +121,10 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   }
   bool number_integer(number_integer_t) override { unexpected("a negative number"); }
   bool number_float(number_float_t, const string_t&) override { unexpected("a fraction"); }
-  bool null() override { unexpected("null"); }
+  bool null() override {
+    if (state_ == State::kMetadataValue) return enter(State::kTop);  // mlx writes it
+    unexpected("null");
+  }
   bool boolean(bool) override { unexpected("a bool"); }
   bool binary(binary_t&) override { unexpected("binary data"); }
   bool parse_error(size_t position, const std::string&, const Json::exception&) override {

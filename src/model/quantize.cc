@@ -174,7 +174,7 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
     views.push_back({.name = tensor.name, .dtype = plans[i].type, .shape = tensor.shape});
     total += planned_bytes(tensor, plans[i]);
   }
-  GgufWriter writer(path, metadata, views);
+  SplitGgufWriter writer(path, metadata, std::move(views), options.split_bytes);
   std::vector<std::byte> slice;
   size_t done = 0;
   for (size_t i = 0; i < plans.size(); ++i) {

@@ -25,7 +25,8 @@ Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> pla
 
 struct QuantizeOptions {
   const ImportanceMatrix* importance = nullptr;
-  bool requantize = false;  ///< tensors that are quantised already may change their type
+  bool requantize = false;   ///< tensors that are quantised already may change their type
+  uint64_t split_bytes = 0;  ///< the most data that a file holds; 0: one file
   /// Told after each piece: bytes written, bytes in all, the tensor.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };

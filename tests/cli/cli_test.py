@@ -523,6 +523,29 @@ class Convert(CliTest):
         written = self.json("convert", TINY / "gpt2", "x.gguf", "--dry-run")
         self.assertEqual(written["tokenizer"], "none")
 
+    def test_the_tokenizer_and_template_of_a_gguf_file_are_in_its_folders(self):
+        messages = self.write("messages.json", [{"role": "user", "content": "Hi </s> \u20ac"}])
+        for kind in ["hf", "mlx"]:
+            out = self.folder / f"with-text-{kind}"
+            self.veery("convert", self.model, out, "--to", kind)
+            for text in ["", "a <s>b", "\u65e5\u672c 12  \n"]:
+                self.assertEqual(
+                    self.json("tokenize", out, "-p", text), self.json("tokenize", self.model, "-p", text))
+            of = [self.veery("template", model, "--messages", messages).stdout for model in (out, self.model)]
+            self.assertEqual(*of)
+            ends = json.loads((out / "generation_config.json").read_text())
+            self.assertEqual((ends["bos_token_id"], ends["eos_token_id"]), (256, 257))
+
+    def test_gguf_files_in_parts(self):
+        self.veery("convert", self.model, self.folder / "parts.gguf", "--split-size", "20K")
+        parts = sorted(self.folder.glob("parts*.gguf"))
+        self.assertGreater(len(parts), 2)
+        self.assertTrue(parts[0].name.endswith(f"-00001-of-{len(parts):05}.gguf"))
+        self.assertEqual(self.answer(parts[0]), self.answer(self.model))
+        self.error("convert", self.model, self.folder / "no", "--to", "hf", "--split-size", "1M", status=2)
+        for part in parts:
+            part.unlink()
+
     def test_types_of_a_gguf_file_change(self):
         smaller, larger = self.folder / "q8.gguf", self.folder / "f32.gguf"
         self.veery("convert", self.model, smaller, "--type", "q8_0", "--to", "gguf")

@@ -2,12 +2,10 @@
 #include "file/gguf.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +14,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "gguf_bytes.h"
+#include "support/file_size_limit.h"
 
 namespace veery {
 namespace {
@@ -224,26 +223,6 @@ TEST(GgufWrite, TensorsThatDoNotFitTheirShapeAreRefused) {
   expect_contains(refused([](Sample& s) { s.metadata.set("", true); }), "key of length 0");
 }
 
-// Limits the size of files that this process may write; a limit that is hit is an error, not a
-// signal.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &old_limit_);
-    const rlimit limit = {bytes, old_limit_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &old_limit_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  void (*old_handler_)(int);
-  rlimit old_limit_ = {};
-};
-
 TEST(GgufWrite, FullDiskThrowsAndLeavesNothing) {
   const Folder folder;
   const Sample s = make_sample();
@@ -252,7 +231,7 @@ TEST(GgufWrite, FullDiskThrowsAndLeavesNothing) {
   for (const rlim_t room : {rlim_t{0}, rlim_t{10}, rlim_t{size / 2}, rlim_t{size - 1}}) {
     Error error(ErrorKind::kBug, "nothing was thrown");
     {
-      const FileSizeLimit limit(room);
+      const test::FileSizeLimit limit(room);
       error = error_of([&] { write_gguf(folder.file("old.gguf"), s.metadata, s.tensors); });
     }
     EXPECT_EQ(error.kind(), ErrorKind::kIo);

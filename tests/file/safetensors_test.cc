@@ -90,6 +90,7 @@ std::vector<Case> header_cases() {
       {"deep objects", file_of(R"({"t":{"dtype":{"a":{}}}})", 0), {"has an object where"}},
       {"number as tensor", file_of(R"({"t":1})", 0), {"'t' has a number where an object"}},
       {"metadata number", file_of(R"({"__metadata__":{"a":1}})", 0), {"__metadata__ has a number"}},
+      {"metadata null", file_of(R"({"__metadata__":{"a":null}})", 0), {"__metadata__ has null"}},
       {"metadata text", file_of(R"({"__metadata__":"a"})", 0), {"where an object is expected"}},
       {"metadata nested", file_of(R"({"__metadata__":{"a":{}}})", 0), {"__metadata__ has an obj"}},
       {"metadata twice",
@@ -178,6 +179,14 @@ TEST(Safetensors, WhatIsValidIsRead) {
   EXPECT_EQ(file.find("odd")->data.size(), 5U);
   EXPECT_TRUE(file.find("empty")->data.empty());
   EXPECT_EQ(file.find("absent"), nullptr);
+}
+
+TEST(Safetensors, MetadataMayBeNull) {
+  const std::string bytes =
+      file_of(R"({"__metadata__":null,)" + tensor("w", "U8", "[1]", "[0,1]") + "}", 1);
+  const SafetensorsFile file = parse_safetensors(std::as_bytes(std::span(bytes)), "x");
+  EXPECT_EQ(file.tensors.size(), 1U);
+  EXPECT_TRUE(file.metadata.empty());
 }
 
 TEST(SafetensorsHostile, EveryCutThrows) {
