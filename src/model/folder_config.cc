@@ -124,9 +124,14 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, DecoderConfig& 
   c.vocab = embedding.shape[0];
 }
 
-Activation read_activation(const JsonFields& fields, bool gemma) {
-  std::string name = fields.text_or("hidden_activation", "");
-  if (name.empty()) name = gemma ? "gelu_pytorch_tanh" : fields.text_or("hidden_act", "silu");
+// The first Gemma means the other formula where it says "gelu", later ones have a key of their own
+// and do not look at the usual one.
+Activation read_activation(const JsonFields& fields, std::string_view architecture) {
+  const bool gemma = architecture == "gemma";
+  std::string name = gemma ? "" : fields.text_or("hidden_activation", "");
+  if (name.empty() && architecture.starts_with("gemma") && !gemma) name = "gelu_pytorch_tanh";
+  if (name.empty()) name = fields.text_or("hidden_act", "silu");
+  if (gemma && name == "gelu") name = "gelu_pytorch_tanh";
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast")
     return Activation::kGelu;
@@ -351,7 +356,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
   read_latent(fields, c);
   c.tied = read_tied(fields, file);
-  c.activation = read_activation(fields, type->architecture.starts_with("gemma"));
+  c.activation = read_activation(fields, type->architecture);
   c.parallel = fields.flag_or("use_parallel_residual", false);
   read_scales(fields, c);
   read_unrotated(fields, c);

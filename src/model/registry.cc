@@ -24,7 +24,7 @@ const std::vector<Architecture>& architectures() {
       {"dots1", false, nothing, nothing_gguf, qwen},
       {"glm4moe", false, nothing, nothing_gguf, qwen},
       {"gpt-oss", false, complete_gpt_oss, complete_gpt_oss_gguf, gpt_oss, false, 2},
-      {"gemma", false, complete_gemma, nothing_gguf, gemma},
+      {"gemma", false, complete_gemma, complete_gemma_gguf, gemma},
       {"gemma2", false, complete_gemma, complete_gemma2_gguf, gemma2, false, 2},
       {"gemma3", false, complete_gemma, complete_gemma3_gguf, gemma3, false, 6},
       {"phi3", false, nothing, complete_phi3_gguf, phi3},

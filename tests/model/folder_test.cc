@@ -192,6 +192,24 @@ TEST(FolderConfig, OldNamesOfGptMeanTheSame) {
   EXPECT_TRUE(neox.parallel);
 }
 
+// What transformers' classes of Gemma make of these keys.
+TEST(FolderConfig, GemmaSaysItsActivationInItsOwnWay) {
+  const auto activation = [](const std::string& more) {
+    return read_config(folder_with(with(R"("head_dim":8,)" + more))).activation;
+  };
+  const std::string first = R"("model_type":"gemma")", second = R"("model_type":"gemma2")",
+                    third = R"("model_type":"gemma3_text")";
+  for (const std::string& type : {first, second, third}) {
+    EXPECT_EQ(activation(type), Activation::kGelu) << type;
+    EXPECT_EQ(activation(type + R"(,"hidden_act":"gelu")"), Activation::kGelu) << type;
+    EXPECT_EQ(activation(type + R"(,"hidden_activation":null)"), Activation::kGelu) << type;
+    const Activation own = type == first ? Activation::kGelu : Activation::kGeluErf;
+    EXPECT_EQ(activation(type + R"(,"hidden_activation":"gelu")"), own) << type;
+  }
+  EXPECT_EQ(activation(first + R"(,"hidden_act":"silu")"), Activation::kSilu);
+  EXPECT_EQ(activation(third + R"(,"hidden_act":"silu")"), Activation::kGelu);
+}
+
 struct Case {
   const char* name;
   std::string more;

@@ -32,6 +32,7 @@ Array gemma(Trace& t, const DecoderConfig& c);
 Array gemma2(Trace& t, const DecoderConfig& c);
 Array gemma3(Trace& t, const DecoderConfig& c);
 void complete_gemma(DecoderConfig& c);
+void complete_gemma_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_gemma2_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata);
 

@@ -31,14 +31,17 @@ Array gemma3(Trace& t, const DecoderConfig& c) { return gemma2(t, c); }
 
 void complete_gemma(DecoderConfig& c) {
   c.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
-  c.activation = Activation::kGelu;
 }
 
+void complete_gemma_gguf(DecoderConfig& c, const Metadata&) { c.activation = Activation::kGelu; }
+
 void complete_gemma2_gguf(DecoderConfig& c, const Metadata& metadata) {
+  complete_gemma_gguf(c, metadata);
   if (c.layers == 46) scale_by_share(c, metadata);
 }
 
 void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata) {
+  complete_gemma_gguf(c, metadata);
   if (!metadata.number("gemma3.rope.freq_base")) c.rope.theta = 1e6;
   c.local_rope = AnglesAttr{.dims = c.rope.dims,
                             .theta = metadata.number("gemma3.rope.freq_base_swa").value_or(10000)};
