@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -138,28 +137,25 @@ class Conversion {
     read_rows(tensor, first, last, buffer.data());
     std::vector<float> values(count);
     decode(tensor.dtype, buffer, values);
-    if (!format_) return encode_floats(values, {out.codes, byte_size(dtype_, std::ssize(values))});
-    if (dtype_ != DType::kF32) {
-      buffer.resize(byte_size(dtype_, std::ssize(values)));
-      encode_floats(values, buffer);
-      decode(dtype_, buffer, values);
-    }
     try {
-      encode_mlx(*format_, dtype_, values, out);
+      encode_rows(values, buffer, out);
     } catch (const Error& error) {
       throw Error(error.kind(), "tensor {}, from row {} on: {}", printable(tensor.name), first,
                   error.what());
     }
   }
 
-  void encode_floats(std::span<const float> values, std::span<std::byte> out) const {
-    constexpr float kLargestF16 = 65519.996F;  // what is not more is rounded to 65504
-    if (dtype_ == DType::kF16)
-      for (const float value : values)
-        if (std::abs(value) > kLargestF16 && std::isfinite(value))
-          throw Error(ErrorKind::kInput, "tensor {} has a value of {}, which f16 cannot hold",
-                      printable(view().name), value);
-    encode(dtype_, values, out);
+  // MLX's formats are made of what is left after rounding to the type of the others.
+  void encode_rows(std::vector<float>& values, std::vector<std::byte>& buffer,
+                   const MlxOutput& out) const {
+    const size_t size = byte_size(dtype_, std::ssize(values));
+    if (!format_) return encode(dtype_, values, {out.codes, size});
+    if (dtype_ != DType::kF32) {
+      buffer.resize(size);
+      encode(dtype_, values, buffer);
+      decode(dtype_, buffer, values);
+    }
+    encode_mlx(*format_, dtype_, values, out);
   }
 
   const FolderTensor& tensor_;
@@ -223,6 +219,48 @@ std::vector<Conversion> conversions_of(const FolderPlan& plan) {
   return conversions;
 }
 
+// mlx-lm has Llama 4 as the text part of a model of several parts.
+void nest(Json& config) {
+  const Json text = std::move(config);
+  config = {{"architectures", {"Llama4ForConditionalGeneration"}},
+            {"model_type", "llama4"},
+            {"text_config", text}};
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings",
+                          "dtype", "torch_dtype"})
+    if (text.contains(key)) config[key] = text[key];
+}
+
+// Exaone's windows as a text, "LLLG", as far as layers repeat.
+void spell_pattern(Json& config) {
+  const auto types = config.find("layer_types");
+  if (types == config.end() || config["sliding_window"].is_null()) return;
+  std::string pattern;
+  for (const Json& type : *types) pattern += type == "full_attention" ? 'G' : 'L';
+  config["sliding_window_pattern"] = pattern.substr(0, pattern.find('G') + 1);
+}
+
+// Granite's layers of attention; what has no experts has one width only.
+void name_attention(Json& config) {
+  const Json experts = config.value("num_local_experts", Json());
+  if (experts.is_null() || experts == 0)
+    config["intermediate_size"] = config["shared_intermediate_size"];
+  for (Json& type : config["layer_types"])
+    if (type == "full_attention") type = "attention";
+}
+
+// What mlx-lm wants to be said otherwise than transformers does.
+struct MlxConfigRow {
+  std::string_view type;
+  void (*change)(Json&);
+};
+constexpr MlxConfigRow kMlxConfigs[] = {
+    {"llama4_text", nest}, {"exaone4", spell_pattern}, {"granitemoehybrid", name_attention}};
+
+void change_for_mlx(FolderPlan& plan) {
+  for (const MlxConfigRow& row : kMlxConfigs)
+    if (row.type == plan.type->type) row.change(plan.config);
+}
+
 }  // namespace
 
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
@@ -232,6 +270,7 @@ FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
   plan.tensors = folder_tensors(file, c, *plan.type, options.kind);
   plan.dtype = options.dtype ? *options.dtype : usual_dtype(file, plan.tensors);
   plan.config = folder_config(file, c, *plan.type, float_row(plan.dtype).name);
+  if (options.kind == FolderKind::kMlx) change_for_mlx(plan);
   plan.mlx.formats.resize(plan.tensors.tensors.size());
   if (!options.quantize) return plan;
   VEERY_CHECK(options.kind == FolderKind::kMlx);

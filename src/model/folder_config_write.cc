@@ -33,11 +33,44 @@ constexpr KeyRow kKeys[] = {{"gpt2", "hidden_size", "n_embd"},
                             {"starcoder2", "rms_norm_eps", "norm_epsilon"}};
 
 // Types whose configurations are made here; those of other folders are kept as they are.
-constexpr std::string_view kDescribed[] = {
-    "llama",   "mistral",  "qwen2",      "qwen3",       "mixtral",     "qwen2_moe",  "qwen3_moe",
-    "gpt_oss", "gemma",    "gemma2",     "gemma3_text", "phi3",        "ministral",  "ministral3",
-    "helium",  "smollm3",  "granite",    "olmo2",       "olmo3",       "cohere",     "cohere2",
-    "gpt2",    "gpt_neox", "starcoder2", "phi",         "deepseek_v2", "deepseek_v3"};
+constexpr std::string_view kDescribed[] = {"llama",
+                                           "mistral",
+                                           "qwen2",
+                                           "qwen3",
+                                           "mixtral",
+                                           "qwen2_moe",
+                                           "qwen3_moe",
+                                           "gpt_oss",
+                                           "gemma",
+                                           "gemma2",
+                                           "gemma3_text",
+                                           "phi3",
+                                           "ministral",
+                                           "ministral3",
+                                           "helium",
+                                           "smollm3",
+                                           "granite",
+                                           "olmo2",
+                                           "olmo3",
+                                           "cohere",
+                                           "cohere2",
+                                           "gpt2",
+                                           "gpt_neox",
+                                           "starcoder2",
+                                           "phi",
+                                           "deepseek_v2",
+                                           "deepseek_v3",
+                                           "olmoe",
+                                           "dots1",
+                                           "glm4_moe",
+                                           "glm4",
+                                           "ernie4_5",
+                                           "exaone4",
+                                           "seed_oss",
+                                           "llama4_text",
+                                           "granitemoe",
+                                           "granitemoeshared",
+                                           "granitemoehybrid"};
 
 /// A configuration in the making.
 struct Writer {
@@ -93,11 +126,12 @@ void write_sizes(Writer& w) {
 }
 
 void write_biases(Writer& w) {
-  const bool bias = w.has("blk.0.attn_q.bias");
-  if (w.is({"starcoder2"})) {
+  const bool bias = w.has("blk.0.attn_q.bias") || w.has("blk.0.attn_kv_a_mqa.bias");
+  if (w.is({"starcoder2", "ernie4_5"})) {
     w.out["use_bias"] = bias;
     return;
   }
+  if (w.is({"seed_oss"})) w.out["attention_out_bias"] = w.has("blk.0.attn_output.bias");
   if (w.is({"gpt2", "phi"})) return;
   if (w.is({"llama"}) && bias && !w.has("blk.0.attn_output.bias"))
     w.refuse("that queries have a bias and the output has none");
@@ -122,7 +156,9 @@ void write_window(Writer& w) {
     if (windowed) w.refuse("a sliding window");
     return;
   }
-  w.out["sliding_window"] = windowed ? Json(c.window) : Json();
+  const bool chunked = w.type.window == WindowRule::kChunked;
+  if (windowed && c.chunked != chunked) w.refuse("whether windows are chunks");
+  w.out[chunked ? "attention_chunk_size" : "sliding_window"] = windowed ? Json(c.window) : Json();
   if (w.type.window == WindowRule::kFrom || w.type.window == WindowRule::kUnrotated)
     w.out["use_sliding_window"] = windowed;
   if (!windowed) return;
@@ -133,7 +169,8 @@ void write_window(Writer& w) {
   }
   if (w.type.window == WindowRule::kFrom) w.out["max_window_layers"] = seen;
   Json types = Json::array();
-  for (const bool local : c.local) types.push_back(local ? "sliding_attention" : "full_attention");
+  const char* in_window = chunked ? "chunked_attention" : "sliding_attention";
+  for (const bool local : c.local) types.push_back(local ? in_window : "full_attention");
   w.out["layer_types"] = std::move(types);
   if (w.type.window != WindowRule::kPattern) return;
   const int32_t period = period_of(c.local, w.defaults.value("sliding_window_pattern", 0));
@@ -143,8 +180,10 @@ void write_window(Writer& w) {
 }
 
 void write_unrotated(Writer& w) {
-  if (w.c.unrotated.empty() || w.is({"cohere2"})) return;
-  if (!w.is({"smollm3"})) w.refuse("that layers have no RoPE");
+  if (w.is({"granitemoehybrid"}))
+    w.out["position_embedding_type"] = w.c.is_rotated(0) ? "rope" : "nope";
+  if (w.c.unrotated.empty() || w.is({"cohere2", "exaone4", "granitemoehybrid"})) return;
+  if (!w.is({"smollm3", "llama4_text"})) w.refuse("that layers have no RoPE");
   Json rotated = Json::array();
   for (const bool unrotated : w.c.unrotated) rotated.push_back(unrotated ? 0 : 1);
   w.out["no_rope_layers"] = std::move(rotated);
@@ -154,13 +193,13 @@ bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
 void write_scales(Writer& w) {
   const DecoderConfig& c = w.c;
-  const auto write = [&](std::initializer_list<std::string_view> types, const char* key,
-                         double value, double usual) {
-    if (w.is(types))
+  const auto write = [&](bool known, const char* key, double value, double usual) {
+    if (known)
       w.out[key] = shortest(static_cast<float>(value));
     else if (!near(value, usual))
       w.refuse(fmt::format("a {} of {}", key, value));
   };
+  const bool granite = w.type.type.starts_with("granite");
   const double scale = c.attention_scale;
   if (w.is({"gemma2", "gemma3_text"})) {
     const double scalar = 1 / (scale * scale);
@@ -168,16 +207,16 @@ void write_scales(Writer& w) {
     w.out["query_pre_attn_scalar"] =
         std::abs(scalar - whole) < 1e-4 * scalar ? Json(static_cast<int64_t>(whole)) : Json(scalar);
   } else if (c.latent.rank == 0 && (!w.is({"gpt2"}) || !near(scale, 1))) {
-    write({"granite"}, "attention_multiplier", scale, 1 / std::sqrt(1.0 * c.head_dim));
+    write(granite, "attention_multiplier", scale, 1 / std::sqrt(1.0 * c.head_dim));
   }
   if (w.is({"gpt2"})) w.out["scale_attn_weights"] = !near(scale, 1);
   const bool gemma = w.type.architecture.starts_with("gemma");
-  if (!gemma) write({"granite"}, "embedding_multiplier", c.embedding_scale, 1);
-  write({"granite"}, "residual_multiplier", c.residual_scale, 1);
-  if (w.is({"granite"}))
+  if (!gemma) write(granite, "embedding_multiplier", c.embedding_scale, 1);
+  write(granite, "residual_multiplier", c.residual_scale, 1);
+  if (granite)
     w.out["logits_scaling"] = shortest(1 / c.logit_scale);
   else
-    write({"cohere", "cohere2"}, "logit_scale", c.logit_scale, 1);
+    write(w.is({"cohere", "cohere2"}), "logit_scale", c.logit_scale, 1);
   const auto softcap = [&](const char* key, float value) {
     if (w.is({"gemma2", "gemma3_text"}))
       w.out[key] = value > 0 ? Json(shortest(value)) : Json();
@@ -196,17 +235,9 @@ Json dense_layers(const Writer& w) {
   return dense;
 }
 
-void write_deepseek(Writer& w) {
-  const LatentConfig& l = w.c.latent;
+// Experts chosen in groups, behind layers without.
+void write_grouped_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
-  w.out["head_dim"] = l.turned;
-  w.out["num_key_value_heads"] = w.c.heads;
-  w.out["kv_lora_rank"] = l.rank;
-  w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
-  w.out["qk_nope_head_dim"] = l.plain;
-  w.out["qk_rope_head_dim"] = l.turned;
-  w.out["v_head_dim"] = l.value;
-  w.out["rope_interleave"] = w.c.rope_interleaved;
   w.out["n_routed_experts"] = e.count;
   w.out["n_shared_experts"] = e.hidden > 0 ? e.shared_hidden / e.hidden : 0;
   w.out["num_experts_per_tok"] = e.route.used;
@@ -225,6 +256,19 @@ void write_deepseek(Writer& w) {
   w.out["first_k_dense_replace"] = dense.size();
 }
 
+void write_deepseek(Writer& w) {
+  const LatentConfig& l = w.c.latent;
+  w.out["head_dim"] = l.turned;
+  w.out["num_key_value_heads"] = w.c.heads;
+  w.out["kv_lora_rank"] = l.rank;
+  w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
+  w.out["qk_nope_head_dim"] = l.plain;
+  w.out["qk_rope_head_dim"] = l.turned;
+  w.out["v_head_dim"] = l.value;
+  w.out["rope_interleave"] = w.c.rope_interleaved;
+  write_grouped_experts(w);
+}
+
 // RoPE has dimensions of its own; yarn's factor on scores is that of the angles, too.
 void write_latent_rope(Writer& w) {
   if (w.c.latent.rank == 0) return;
@@ -237,24 +281,62 @@ void write_latent_rope(Writer& w) {
   set.erase("attention_factor");
 }
 
+void write_granite_experts(Writer& w) {
+  const ExpertConfig& e = w.c.experts;
+  if (e.shared_hidden > 0) w.out["shared_intermediate_size"] = e.shared_hidden;
+  if (!w.is({"granitemoehybrid"})) return;
+  w.out["layer_types"] =
+      std::vector<std::string>(static_cast<size_t>(w.c.layers), "full_attention");
+  // No layer is of this kind, but the numbers have to fit.
+  w.out["mamba_n_heads"] = 1;
+  w.out["mamba_expand"] = 2;
+  w.out["mamba_d_head"] = 2 * w.c.dim;
+  if (e.count > 0) return;
+  w.out["num_local_experts"] = w.out["num_experts_per_tok"] = 0;
+  w.out["shared_intermediate_size"] = w.c.hidden;
+}
+
+void write_llama4_experts(Writer& w) {
+  const ExpertConfig& e = w.c.experts;
+  w.out["num_local_experts"] = e.count;
+  w.out["num_experts_per_tok"] = e.route.used;
+  w.out["intermediate_size"] = e.hidden;
+  w.out["intermediate_size_mlp"] = std::max(w.c.hidden, e.hidden);
+  Json mixtures = Json::array();
+  const Json dense = dense_layers(w);
+  for (int32_t layer = 0; layer < w.c.layers; ++layer)
+    if (std::ranges::find(dense, Json(layer)) == dense.end()) mixtures.push_back(layer);
+  w.out["interleave_moe_layer_step"] = mixtures.empty() ? 1 : mixtures[0].get<int>() + 1;
+  w.out["moe_layers"] = std::move(mixtures);
+  w.out["use_qk_norm"] = w.c.head_norm == HeadNorm::kUnweighted;
+  w.out["attn_temperature_tuning"] = w.c.unrotated_period > 0;
+  if (w.c.unrotated_period == 0) return;
+  w.out["floor_scale"] = w.c.unrotated_period;
+  w.out["attn_scale"] = shortest(static_cast<float>(w.c.unrotated_temperature));
+}
+
 void write_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
   if (w.c.latent.rank > 0) return write_deepseek(w);
+  const bool granite = w.type.type.starts_with("granitemoe");
+  if (granite) write_granite_experts(w);
   if (e.count == 0) return;
-  const bool qwen = w.is({"qwen2_moe", "qwen3_moe"});
-  w.out[qwen ? "num_experts" : "num_local_experts"] = e.count;
+  if (w.is({"dots1", "glm4_moe"})) return write_grouped_experts(w);
+  if (w.is({"llama4_text"})) return write_llama4_experts(w);
+  const bool qwen = w.is({"qwen2_moe", "qwen3_moe"}), olmoe = w.is({"olmoe"});
+  w.out[qwen || olmoe ? "num_experts" : "num_local_experts"] = e.count;
   w.out["num_experts_per_tok"] = e.route.used;
   if (e.route.sigmoid || e.route.groups > 1 || e.route.scale != 1)
     w.refuse("how experts are chosen");
+  if (qwen || olmoe) w.out["norm_topk_prob"] = e.route.normalise;
   if (qwen) {
-    w.out["norm_topk_prob"] = e.route.normalise;
     w.out["moe_intermediate_size"] = e.hidden;
     w.out["decoder_sparse_step"] = 1;
     if (e.shared_hidden > 0) w.out["shared_expert_intermediate_size"] = e.shared_hidden;
     w.out["mlp_only_layers"] = dense_layers(w);
   } else {
     w.out["intermediate_size"] = e.hidden;
-    if (!e.route.normalise) w.refuse("that the weights of experts do not add up to 1");
+    if (!olmoe && !e.route.normalise) w.refuse("that the weights of experts do not add up to 1");
   }
   if (w.is({"gpt_oss"})) {
     w.out["swiglu_limit"] = shortest(e.moe.limit);
@@ -265,7 +347,7 @@ void write_experts(Writer& w) {
 void write_rest(Writer& w) {
   if (w.is({"gpt_neox"})) w.out["use_parallel_residual"] = w.c.parallel;
   const bool head_norms = w.has("blk.0.attn_q_norm.weight");
-  if (w.is({"cohere"})) w.out["use_qk_norm"] = head_norms;
+  if (w.is({"cohere", "glm4_moe"})) w.out["use_qk_norm"] = head_norms;
   if (w.is({"phi"})) w.out["qk_layernorm"] = head_norms;
   if (w.is({"gpt2"})) w.out["n_ctx"] = w.c.context;
   for (const KeyRow& row : kKeys) {

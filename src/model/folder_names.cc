@@ -10,7 +10,14 @@ namespace veery {
 namespace {
 
 // Families that name alike.
-enum Style : unsigned { kLlama = 1, kPhi = 2, kGpt2 = 4, kNeox = 8, kStarcoder = 16 };
+enum Style : unsigned {
+  kLlama = 1,
+  kPhi = 2,
+  kGpt2 = 4,
+  kNeox = 8,
+  kStarcoder = 16,
+  kLlama4 = 32,  // in other things llama's
+};
 
 struct NameRow {
   std::string_view theirs, ours;
@@ -52,6 +59,9 @@ constexpr StyledRow kLayer[] = {
     {"post_mlp_layernorm", "post_ffw_norm", kLlama},
     {"shared_mlp.input_linear", "ffn_gate_up_shexp", kLlama},
     {"shared_mlp.output_linear", "ffn_down_shexp", kLlama},
+    {"feed_forward.gate_proj", "ffn_gate", kLlama4},
+    {"feed_forward.up_proj", "ffn_up", kLlama4},
+    {"feed_forward.down_proj", "ffn_down", kLlama4},
     {"mlp.gate_proj", "ffn_gate", kLlama},
     {"mlp.up_proj", "ffn_up", kLlama},
     {"mlp.down_proj", "ffn_down", kLlama},
@@ -154,7 +164,7 @@ std::string_view look_up_ours(std::span<const StyledRow> table, unsigned style,
                               std::string_view ours) {
   for (const StyledRow& row : table)
     if (row.ours == ours && (row.styles & style) != 0) return row.theirs;
-  return {};
+  return style == kLlama4 ? look_up_ours(table, kLlama, ours) : std::string_view();
 }
 
 std::span<const NameRow> norms_of(std::string_view architecture) {
@@ -192,8 +202,11 @@ struct StyleRow {
   std::string_view type;
   Style style;
 };
-constexpr StyleRow kStyles[] = {
-    {"phi", kPhi}, {"gpt2", kGpt2}, {"gpt_neox", kNeox}, {"starcoder2", kStarcoder}};
+constexpr StyleRow kStyles[] = {{"phi", kPhi},
+                                {"gpt2", kGpt2},
+                                {"gpt_neox", kNeox},
+                                {"starcoder2", kStarcoder},
+                                {"llama4_text", kLlama4}};
 
 Style style_of(const FolderType& type) {
   const auto row = std::ranges::find(kStyles, type.type, &StyleRow::type);
@@ -206,32 +219,46 @@ struct Places {
 };
 Places places_of(Style style, FolderKind kind) {
   const bool mlx = kind == FolderKind::kMlx;
+  if (style == kLlama4 && mlx) return {"language_model.model.", "language_model.", "layers."};
   if (style == kGpt2) return {mlx ? "model." : "transformer.", "", "h."};
   if (style != kNeox) return {"model.", "", "layers."};
   return mlx ? Places{"model.", "model.", "h."} : Places{"gpt_neox.", "", "layers."};
 }
 
 constexpr std::array<std::string_view, 3> kProjections = {"gate_proj", "up_proj", "down_proj"};
+constexpr ExpertForm kApart = ExpertForm::kApart, kLinear = ExpertForm::kLinear;
 constexpr MixtureNames kMixtureNames[] = {
-    {"mixtral", "block_sparse_moe.", "gate", {"w1", "w3", "w2"}, false, "", "switch_mlp."},
-    {"qwen2_moe", "mlp.", "gate", kProjections, false, "shared_expert.", "switch_mlp."},
-    {"qwen3_moe", "mlp.", "gate", kProjections, false, "", "switch_mlp."},
-    {"olmoe", "mlp.", "gate", kProjections, false, "", "switch_mlp."},
-    {"dots1", "mlp.", "gate", kProjections, false, "shared_experts.", "switch_mlp."},
-    {"glm4_moe", "mlp.", "gate", kProjections, false, "shared_experts.", "switch_mlp."},
-    {"deepseek_v2", "mlp.", "gate", kProjections, false, "shared_experts.", "switch_mlp."},
-    {"deepseek_v3", "mlp.", "gate", kProjections, false, "shared_experts.", "switch_mlp."},
-    {"gpt_oss", "mlp.", "router", kProjections, true, "", "experts."}};
+    {"mixtral", "block_sparse_moe.", "gate", {"w1", "w3", "w2"}, kApart, "", "switch_mlp."},
+    {"qwen2_moe", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
+    {"qwen3_moe", "mlp.", "gate", kProjections, kApart, "", "switch_mlp."},
+    {"olmoe", "mlp.", "gate", kProjections, kApart, "", "switch_mlp."},
+    {"dots1", "mlp.", "gate", kProjections, kApart, "shared_experts.", "experts."},
+    {"glm4_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"deepseek_v2", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"deepseek_v3", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"kimi_k2", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"gpt_oss", "mlp.", "router", kProjections, ExpertForm::kAlternating, "", "experts."},
+    {"llama4_text", "feed_forward.", "router", kProjections, ExpertForm::kTransposed,
+     "shared_expert.", "experts."},
+    {"granitemoe", "block_sparse_moe.", "router.layer", kProjections, kLinear, "", "switch_mlp."},
+    {"granitemoeshared", "block_sparse_moe.", "router.layer", kProjections, kLinear, "",
+     "switch_mlp."},
+    {"granitemoehybrid", "block_sparse_moe.", "router.layer", kProjections, kLinear, "",
+     "switch_mlp."}};
 
 // "ffn_gate.3" -> "mlp.experts.3.gate_proj". Empty if it is no part of a mixture.
-std::string mixture_name(const MixtureNames& names, std::string_view ours) {
+std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string_view ours) {
   constexpr std::string_view kOurs[] = {"ffn_gate", "ffn_up", "ffn_down"};
+  const bool linear = names.form == ExpertForm::kLinear && kind == FolderKind::kHuggingFace;
   if (ours == "ffn_gate_inp") return fmt::format("{}{}", names.prefix, names.router);
-  if (ours == "ffn_gate_up_exps") return fmt::format("{}experts.gate_up_proj", names.prefix);
+  if (ours == "ffn_gate_up_exps")
+    return fmt::format("{}{}", names.prefix, linear ? "input_linear" : "experts.gate_up_proj");
+  if (ours == "ffn_down_exps" && linear) return fmt::format("{}output_linear", names.prefix);
   for (size_t i = 0; i < std::size(kOurs); ++i) {
     if (!ours.starts_with(kOurs[i])) continue;
     const std::string_view rest = ours.substr(kOurs[i].size());
-    if (rest == "_shexp") return fmt::format("{}{}{}", names.prefix, names.shared, kProjections[i]);
+    if (rest == "_shexp" && !names.shared.empty())
+      return fmt::format("{}{}{}", names.prefix, names.shared, kProjections[i]);
     if (rest == "_exps")
       return fmt::format("{}{}{}", names.prefix, names.mlx_stack, kProjections[i]);
     if (rest.starts_with('.'))
@@ -242,10 +269,11 @@ std::string mixture_name(const MixtureNames& names, std::string_view ours) {
   return {};
 }
 
-std::string layer_name(const FolderType& type, Style style, std::string_view ours) {
+std::string layer_name(const FolderType& type, Style style, FolderKind kind,
+                       std::string_view ours) {
   const MixtureNames* mixture = mixture_names(type);
   if (mixture != nullptr)
-    if (std::string name = mixture_name(*mixture, ours); !name.empty()) return name;
+    if (std::string name = mixture_name(*mixture, kind, ours); !name.empty()) return name;
   if (style != kGpt2)
     for (const NameRow& row : norms_of(type.architecture))
       if (row.ours == ours) return std::string(row.theirs);
@@ -296,7 +324,8 @@ std::string folder_name(const FolderType& type, FolderKind kind, std::string_vie
   part.remove_prefix(4);
   const size_t dot = std::min(part.find('.'), part.size());
   const std::string_view layer = part.substr(0, dot);
-  const std::string theirs = layer_name(type, style, part.substr(std::min(dot + 1, part.size())));
+  const std::string theirs =
+      layer_name(type, style, kind, part.substr(std::min(dot + 1, part.size())));
   if (theirs.empty()) return {};
   std::string name = fmt::format("{}{}{}.{}{}", places.model, places.layers, layer, theirs, ending);
   for (const EndRow& row : kEnds)

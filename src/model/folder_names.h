@@ -27,14 +27,20 @@ int64_t named_layer(std::string_view name);
 /// Whether such a tensor is no weight: a buffer, or a scale that belongs to another tensor.
 bool names_no_weight(std::string_view name);
 
+/// What Hugging Face's folders have of the experts of a layer.
+enum class ExpertForm : uint8_t {
+  kApart,        ///< a tensor an expert
+  kAlternating,  ///< one of all, (experts, in, out), rows of gate and up by turns
+  kTransposed,   ///< one of all, (experts, in, out), gate before up
+  kLinear,       ///< one of all, (experts, out, in), gate before up
+};
+
 /// How folders of a type hold experts.
 struct MixtureNames {
   std::string_view type;
   std::string_view prefix, router;
   std::array<std::string_view, 3> experts;  ///< gate, up, down of one
-  /// Hugging Face: all experts of a layer in one tensor, (experts, in, out), rows of gate and up by
-  /// turns; else a tensor an expert.
-  bool together;
+  ExpertForm form;
   std::string_view shared;     ///< the expert that every row has
   std::string_view mlx_stack;  ///< what MLX calls all experts of a layer
 };

@@ -8,6 +8,7 @@
 #include "file/printable.h"
 #include "file/row_sources.h"
 #include "model/folder_config.h"
+#include "model/gguf_keys.h"
 #include "model/registry.h"
 
 namespace veery {
@@ -16,9 +17,6 @@ namespace {
 // What configurations say instead.
 constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                           "rope_factors_long.weight"};
-
-// Types of folders that cannot be written: experts that no table here describes.
-constexpr std::string_view kUnwritten[] = {"granitemoe", "granitemoeshared", "granitemoehybrid"};
 
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
@@ -40,11 +38,17 @@ class Rebuilt {
       return std::ranges::find(kInConfig, tensor.name) != std::end(kInConfig) ||
              (c.tied && tensor.name.starts_with("output."));
     });
+    // mlx-lm's class has a head of its own in any case.
+    if (c.tied && type.type == "gpt_oss" && kind == FolderKind::kMlx) {
+      tensors_.push_back(file.at("token_embd.weight"));
+      tensors_.back().name = "output.weight";
+    }
     for (TensorView& tensor : tensors_) restore(tensor);
     for (int32_t layer = 0; layer < c.layers; ++layer) {
       const std::string prefix = fmt::format("blk.{}.", layer);
       join_projections(prefix);
-      if (c.latent.rank > 0 && kind == FolderKind::kHuggingFace) join_latent(prefix);
+      const bool joint = kind == FolderKind::kHuggingFace || type.type == "deepseek_v2";
+      if (c.latent.rank > 0 && joint) join_latent(prefix);
       if (const MixtureNames* mixture = mixture_names(type);
           mixture != nullptr && kind == FolderKind::kHuggingFace)
         separate_experts(prefix, *mixture);
@@ -99,11 +103,13 @@ class Rebuilt {
 
   std::vector<int64_t> halves(int32_t heads) const {
     std::vector<int64_t> order;
-    const int64_t half = c_.head_dim / 2;
-    for (int64_t head = 0; head < heads; ++head)
+    const int64_t half = c_.rope.dims / 2;
+    for (int64_t head = 0; head < heads; ++head) {
       for (int64_t part = 0; part < 2; ++part)
         for (int64_t pair = 0; pair < half; ++pair)
           order.push_back(head * c_.head_dim + 2 * pair + part);
+      for (int64_t i = 2 * half; i < c_.head_dim; ++i) order.push_back(head * c_.head_dim + i);
+    }
     return order;
   }
 
@@ -142,12 +148,25 @@ class Rebuilt {
     if (gate_up)
       for (const char* kind : {".weight", ".bias"})
         join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up", kind);
+    join_shared(prefix);
     if (!gpt2 && !neox && type_.type != "phi3") return;
     for (const char* kind : {".weight", ".bias"}) {
       TensorView* joint = join(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv", kind);
       if (joint != nullptr && neox) *joint = reordered_rows(*joint, by_head());
       if (joint != nullptr && gpt2 && kind_ == FolderKind::kHuggingFace && joint->shape.size() == 2)
         transpose(*joint);
+    }
+  }
+
+  // What Granite's layers have for all rows, beside a mixture or (Hugging Face) alone.
+  void join_shared(const std::string& prefix) {
+    if (!type_.type.starts_with("granitemoe")) return;
+    join(prefix, {"ffn_gate_shexp", "ffn_up_shexp"}, "ffn_gate_up_shexp", ".weight");
+    if (kind_ != FolderKind::kHuggingFace) return;
+    if (join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up_shexp", ".weight") == nullptr) return;
+    if (auto down = take(prefix + "ffn_down.weight")) {
+      down->name = prefix + "ffn_down_shexp.weight";
+      tensors_.push_back(std::move(*down));
     }
   }
 
@@ -183,7 +202,7 @@ class Rebuilt {
   }
 
   void separate_experts(const std::string& prefix, const MixtureNames& mixture) {
-    if (mixture.together) return interleave_experts(prefix);
+    if (mixture.form != ExpertForm::kApart) return join_experts(prefix, mixture.form);
     for (const char* part : {"ffn_gate", "ffn_up", "ffn_down"}) {
       const auto all = take(fmt::format("{}{}_exps.weight", prefix, part));
       if (!all) continue;
@@ -195,25 +214,35 @@ class Rebuilt {
     }
   }
 
-  // (experts, in, out) with the rows of gate and up by turns.
-  void interleave_experts(const std::string& prefix) {
+  // Row i of gate and up together is which row of all of gate, then all of up.
+  static std::vector<int64_t> gate_up_order(int64_t experts, int64_t rows, ExpertForm form) {
+    std::vector<int64_t> order;
+    const int64_t all = experts * rows;
+    const int64_t block = form == ExpertForm::kAlternating ? 1 : rows;
+    for (int64_t first = 0; first < all; first += block)
+      for (int64_t part = 0; part < 2; ++part)
+        for (int64_t i = 0; i < block; ++i) order.push_back(part * all + first + i);
+    return order;
+  }
+
+  void join_experts(const std::string& prefix, ExpertForm form) {
+    const bool turned = form != ExpertForm::kLinear;
     auto gate = take(prefix + "ffn_gate_exps.weight");
     auto up = take(prefix + "ffn_up_exps.weight");
     if (gate && up) {
       const std::vector<int64_t> shape = {gate->shape.at(0), 2 * gate->shape.at(1),
                                           gate->shape.at(2)};
-      const int64_t rows = gate->shape[0] * gate->shape[1];
+      const std::vector<int64_t> order = gate_up_order(shape[0], gate->shape[1], form);
       std::vector<TensorView> parts = {plain(*gate), plain(*up)};
       make_alike(parts);
-      for (TensorView& part : parts) part.shape = {rows, shape[2]};
-      std::vector<int64_t> order;
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t part = 0; part < 2; ++part) order.push_back(part * rows + row);
+      for (TensorView& part : parts) part.shape = {shape[0] * shape[1] / 2, shape[2]};
       TensorView joint =
           reordered_rows(join_rows(std::move(parts), prefix + "ffn_gate_up_exps.weight"), order);
       joint.shape = shape;
-      transpose(tensors_.emplace_back(std::move(joint)));
+      TensorView& kept = tensors_.emplace_back(std::move(joint));
+      if (turned) transpose(kept);
     }
+    if (!turned) return;
     if (auto down = take(prefix + "ffn_down_exps.weight"))
       transpose(tensors_.emplace_back(std::move(*down)));
     interleave_biases(prefix);
@@ -245,17 +274,26 @@ class Rebuilt {
   std::vector<std::string> transposed_;
 };
 
+// Of the types of one architecture.
+bool fits(const FolderType& type, const DecoderConfig& c) {
+  const bool mixture = c.experts.count > 0;
+  if (type.window == WindowRule::kNone && c.window > 0) return false;
+  if (type.type == "granitemoehybrid") return !mixture;
+  if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
+  if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
+  return (mixture_names(type) != nullptr) == mixture;
+}
+
 }  // namespace
 
 const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c) {
   if (file.container == Container::kFolder)
     if (const FolderType* type = find_folder_type(file)) return *type;
   for (const FolderType& type : folder_types())
-    if (type.architecture == c.architecture &&
-        (mixture_names(type) != nullptr) == (c.experts.count > 0) &&
-        (type.window != WindowRule::kNone || c.window == 0) &&
-        (type.type != "deepseek_v2" || !c.experts.route.sigmoid))
-      return type;
+    if (type.architecture == c.architecture && fits(type, c)) return type;
+  // GGUF has one name for some families.
+  for (const FolderType& type : folder_types())
+    if (gguf_architecture(type.architecture) == c.architecture && fits(type, c)) return type;
   throw Error(ErrorKind::kUnsupported,
               "{}: no type of folder is known for {} with {} experts and a window of {}", file.path,
               c.architecture, c.experts.count, c.window);
@@ -263,9 +301,6 @@ const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c) 
 
 FolderTensors folder_tensors(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
                              FolderKind kind) {
-  if (std::ranges::find(kUnwritten, type.type) != std::end(kUnwritten))
-    throw Error(ErrorKind::kUnsupported, "{}: folders of {} cannot be written", file.path,
-                type.type);
   return Rebuilt(file, c, type, kind).named();
 }
 
