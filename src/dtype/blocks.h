@@ -183,6 +183,18 @@ struct BlockTQ2_0 {  ///< d * (q - 1), q as in Q2_K
   uint16_t d;
 };
 
+// Floats of 8 bits with a scale (dtype/fp8.h); not in GGUF files.
+
+struct BlockMXFP8 {  ///< 2^(e - 127) * e4m3
+  uint8_t e;
+  uint8_t qs[32];
+};
+template <int kElements>
+struct BlockFP8 {  ///< d (f32) * e4m3
+  float d;
+  uint8_t qs[kElements];
+};
+
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20, "layout of 4-bit blocks");
 static_assert(sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24, "layout of 5-bit blocks");
 static_assert(sizeof(BlockQ8_0) == 34 && sizeof(BlockQ8_1) == 36, "layout of 8-bit blocks");
@@ -199,5 +211,7 @@ static_assert(sizeof(BlockIQ2_S) == 82 && offsetof(BlockIQ2_S, scales) == 74, "l
 static_assert(sizeof(BlockIQ3_XXS) == 98 && sizeof(BlockIQ3_S) == 110, "layout of IQ3");
 static_assert(sizeof(BlockIQ1_S) == 50 && sizeof(BlockIQ1_M) == 56, "layout of IQ1");
 static_assert(sizeof(BlockTQ1_0) == 54 && sizeof(BlockTQ2_0) == 66, "layout of TQ");
+
+static_assert(sizeof(BlockMXFP8) == 33 && sizeof(BlockFP8<128>) == 132, "layout of FP8");
 
 }  // namespace veery

@@ -6,13 +6,46 @@
 #include <limits>
 
 #include "base/error.h"
+#include "dtype/affine.h"
 #include "dtype/code_books.h"
 #include "dtype/decode.h"
+#include "dtype/fp8.h"
 
 namespace veery {
 namespace {
 
-constexpr std::array<DTypeInfo, static_cast<size_t>(DType::kCount)> kTable = {{
+using Table = std::array<DTypeInfo, static_cast<size_t>(DType::kCount)>;
+
+constexpr size_t kNameBytes = 20;
+
+/// "affine4_g64_bf16" and so on.
+constexpr auto kAffineNames = [] {
+  std::array<std::array<char, kNameBytes>, kAffineTypes> names = {};
+  for (int i = 0; i < kAffineTypes; ++i) {
+    const AffineFormat format = affine_format(affine_at(i));
+    char* at = names[static_cast<size_t>(i)].data();
+    const auto write = [&](std::string_view text) { at = std::copy(text.begin(), text.end(), at); };
+    write("affine");
+    *at++ = static_cast<char>('0' + format.bits);
+    write(format.group == 32 ? "_g32" : format.group == 64 ? "_g64" : "_g128");
+    write(format.scale == DType::kF16 ? "_f16" : format.scale == DType::kBF16 ? "_bf16" : "_f32");
+  }
+  return names;
+}();
+
+constexpr Table with_affine(Table table) {
+  for (int i = 0; i < kAffineTypes; ++i) {
+    const DType type = affine_at(i);
+    const AffineFormat format = affine_format(type);
+    table[static_cast<size_t>(type)] = {type,           kAffineNames[static_cast<size_t>(i)].data(),
+                                        kNotInGgml,     format.group,
+                                        format.bytes(), true,
+                                        true,           false};
+  }
+  return table;
+}
+
+constexpr Table kTable = with_affine({{
     {DType::kF32, "f32", 0, 1, 4, false, true, true},
     {DType::kF16, "f16", 1, 1, 2, false, true, true},
     {DType::kBF16, "bf16", 30, 1, 2, false, true, true},
@@ -46,7 +79,10 @@ constexpr std::array<DTypeInfo, static_cast<size_t>(DType::kCount)> kTable = {{
     {DType::kIQ1_M, "iq1_m", 29, 256, sizeof(BlockIQ1_M), true, true, true},
     {DType::kTQ1_0, "tq1_0", 34, 256, sizeof(BlockTQ1_0), true, true, true},
     {DType::kTQ2_0, "tq2_0", 35, 256, sizeof(BlockTQ2_0), true, true, true},
-}};
+    {DType::kMXFP8, "mxfp8", kNotInGgml, 32, sizeof(BlockMXFP8), false, true, false},
+    {DType::kFP8_32, "fp8_32", kNotInGgml, 32, sizeof(BlockFP8<32>), false, true, false},
+    {DType::kFP8_128, "fp8_128", kNotInGgml, 128, sizeof(BlockFP8<128>), false, true, false},
+}});
 
 constexpr bool table_is_in_order() {
   for (size_t i = 0; i < kTable.size(); ++i)
@@ -98,7 +134,7 @@ const DTypeInfo& info(DType type) {
 
 std::optional<DType> dtype_from_ggml(uint32_t ggml) {
   for (const DTypeInfo& row : kTable)
-    if (row.ggml == ggml) return row.type;
+    if (row.ggml == ggml && ggml != kNotInGgml) return row.type;
   return std::nullopt;
 }
 
@@ -156,7 +192,11 @@ void decode(DType type, std::span<const std::byte> in, std::span<float> out) {
     case DType::kIQ1_M: return decode_books<BlockIQ1_M>(type, in, out);
     case DType::kTQ1_0: return decode_books<BlockTQ1_0>(type, in, out);
     case DType::kTQ2_0: return decode_books<BlockTQ2_0>(type, in, out);
+    case DType::kMXFP8: return decode_blocks<BlockMXFP8, 32>(in, out);
+    case DType::kFP8_32: return decode_blocks<BlockFP8<32>, 32>(in, out);
+    case DType::kFP8_128: return decode_blocks<BlockFP8<128>, 128>(in, out);
     default:
+      if (is_affine(type)) return decode_affine(affine_format(type), in, out);
       throw Error(ErrorKind::kUnsupported, "decode: {} holds integers, expected a type of floats",
                   info(type).name);
   }

@@ -10,6 +10,9 @@
 
 namespace veery {
 
+/// 2, 3, 4, 5, 6, 8 bits x groups of 32, 64, 128 x scales in f16, bf16, f32.
+inline constexpr int kAffineTypes = 6 * 3 * 3;
+
 /// Element and block types. The order is ours; ggml's numbers are a column of the table.
 enum class DType : uint8_t {
   kF32,
@@ -45,14 +48,21 @@ enum class DType : uint8_t {
   kIQ1_M,
   kTQ1_0,
   kTQ2_0,
-  kCount
+  kMXFP8,    ///< e4m3 with an E8M0 scale for 32
+  kFP8_32,   ///< e4m3 with an f32 scale for 32
+  kFP8_128,  ///< e4m3 with an f32 scale for 128
+  kAffine,   ///< the first of kAffineTypes (dtype/affine.h)
+  kCount = kAffine + kAffineTypes
 };
+
+/// DTypeInfo::ggml of a type that GGUF files do not have.
+inline constexpr uint32_t kNotInGgml = UINT32_MAX;
 
 /// One row of the type table. A block holds `block` consecutive elements of a row in `bytes` bytes.
 struct DTypeInfo {
   DType type;
   std::string_view name;  ///< as ggml prints it: "f32", "q4_K"
-  uint32_t ggml;          ///< the number in GGUF files
+  uint32_t ggml;          ///< the number in GGUF files, or kNotInGgml
   int block;              ///< elements a block; 1 for plain elements
   int bytes;              ///< bytes a block
   bool quantized;         ///< integers with scales

@@ -6,6 +6,7 @@
 #include "kernels/cpu/panels.h"
 #include "kernels/kernels.h"
 #include "kernels/packed_codes.h"
+#include "kernels/packed_groups.h"
 
 namespace veery {
 namespace {
@@ -329,6 +330,8 @@ void decode_packed(const Operand& w, int64_t row, float* out) {
     case DType::kBF16: return decode_float_row<uint16_t>(panel, lane, w.cols, bf16_to_f32, out);
     default:
       if (w.dtype == DType::kNVFP4) return decode_nvfp4_row(panel, lane, w.cols, out);
+      if (is_affine(w.dtype)) return decode_affine_row(w.dtype, panel, lane, w.cols, out);
+      if (is_fp8(w.dtype)) return decode_fp8_row(w.dtype, panel, lane, w.cols, out);
       if (is_coded(w.dtype)) return decode_coded_row(w.dtype, panel, lane, w.cols, out);
       with_block(w.dtype, [&](auto* block) {
         decode_panel_row<std::remove_pointer_t<decltype(block)>>(panel, lane, w.cols, out);
@@ -365,6 +368,10 @@ void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols
       pack_float_panel<uint16_t>(source, rows, cols, p, out);
     else if (type == DType::kNVFP4)
       pack_nvfp4_panel(source, {rows, cols, p}, out);
+    else if (is_affine(type))
+      pack_affine_panel(type, source, {rows, cols, p}, out);
+    else if (is_fp8(type))
+      pack_fp8_panel(type, source, {rows, cols, p}, out);
     else if (is_coded(type))
       pack_coded_panel(type, source, {rows, cols, p}, out);
     else

@@ -18,6 +18,8 @@ constexpr DType kSupers[] = {DType::kQ2_K,    DType::kQ3_K,  DType::kQ4_K,   DTy
                              DType::kIQ3_XXS, DType::kIQ2_S, DType::kIQ2_XS, DType::kIQ2_XXS,
                              DType::kIQ1_S,   DType::kIQ1_M, DType::kTQ1_0,  DType::kTQ2_0};
 
+constexpr DType kAffine8 = affine_type({8, 64, DType::kBF16});
+
 // The tiles in plain C++, and those of the processor where it has them.
 std::vector<Target> tile_targets() {
   std::vector<Target> targets = {Target::kAmxEmulated};
@@ -89,6 +91,14 @@ TEST_F(AmxLinear, BlocksOf256FollowTheContract) {
       expect_contract({type}, {35}, 512, rows);
 }
 
+TEST_F(AmxLinear, GroupsOfCodesFollowTheContract) {
+  for (int i = 0; i < kAffineTypes; ++i)
+    for (const int64_t rows : {12, 33}) {
+      expect_contract({affine_at(i)}, {35}, 384, rows);
+      expect_contract({affine_at(i)}, {17}, affine_format(affine_at(i)).group, rows);
+    }
+}
+
 TEST_F(AmxLinear, OddShapes) {
   for (const DType type : kBlocks)
     for (const int64_t cols : {32, 64, 256, 288, 1056}) expect_contract({type}, {17}, cols, 19);
@@ -103,8 +113,8 @@ TEST_F(AmxLinear, OddShapes) {
 // Activations that all have the largest integer, weights and scales at both ends of theirs: no sum
 // may be rounded before its last addition.
 TEST_F(AmxLinear, TheLargestSumsAreExact) {
-  for (const DType type :
-       {DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
+  for (const DType type : {DType::kQ8_0, affine_type({8, 32, DType::kF16}), DType::kQ2_K,
+                           DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
     for (const int codes : {0x00, 0xff})
       for (const int scales : {0x80, 0x7f, 0xff, 0x00}) {
         Problem p({type}, {16}, 512, 34);
@@ -134,7 +144,8 @@ TEST_F(AmxLinear, TheLargestSumsAreExact) {
             case DType::kQ6_K: half(offsetof(BlockQ6_K, d), 0.7F); break;
             case DType::kQ4_K:
             case DType::kQ5_K: half(0, 0.7F), half(2, 0.01F); break;
-            default: half(0, 0.7F);
+            case DType::kQ8_0: half(0, 0.7F); break;
+            default: half(0, 0.7F), half(2, -0.01F);
           }
         }
         p.set_weights(0, bytes);
@@ -153,6 +164,7 @@ TEST_F(AmxLinear, LargeProducts) {
   expect_same_as_vectors({DType::kQ4_0}, {150}, 1312, 512);
   expect_same_as_vectors({DType::kQ4_K}, {150}, 1280, 512);
   expect_same_as_vectors({DType::kQ6_K}, {20}, 4608, 130);
+  expect_same_as_vectors({kAffine8}, {40}, 1280, 530);
   expect_same_as_vectors({DType::kQ4_K, DType::kQ5_0}, {90, 90}, 1280, 500,
                          {.gate = Activation::kSilu});
 }
@@ -162,6 +174,8 @@ TEST_F(AmxLinear, WeightsOfDifferentTypesLieSideBySide) {
   expect_contract({DType::kQ4_1, DType::kQ5_0, DType::kQ4_1}, {16, 33, 1}, 96, 50);
   expect_contract({DType::kQ4_1, DType::kF16, DType::kQ3_K}, {16, 33, 5}, 256, 13);
   expect_contract({DType::kNVFP4, DType::kQ4_0}, {16, 33}, 256, 13);
+  expect_contract({kAffine8, DType::kQ4_K, DType::kQ4_1}, {16, 33, 5}, 256, 13);
+  expect_contract({kAffine8, DType::kMXFP8}, {16, 33}, 256, 13);
 }
 
 TEST_F(AmxLinear, NormBiasAndResidualComeInOrder) {

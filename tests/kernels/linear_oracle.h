@@ -7,9 +7,11 @@
 #include <random>
 #include <vector>
 
+#include "dtype/affine.h"
 #include "dtype/code_books.h"
 #include "dtype/decode.h"
 #include "dtype/dtype.h"
+#include "dtype/fp8.h"
 #include "kernels/kernels.h"
 
 namespace veery::testing {
@@ -21,6 +23,21 @@ inline std::vector<DType> packed_types() {
   std::vector<DType> types;
   for (int i = 0; i < static_cast<int>(DType::kCount); ++i)
     if (can_pack(static_cast<DType>(i))) types.push_back(static_cast<DType>(i));
+  return types;
+}
+
+/// The same with only some of the groups of codes: each number of bits, group and scale occurs. The
+/// code is compiled once for a number of bits.
+inline std::vector<DType> typical_types() {
+  std::vector<DType> types = packed_types();
+  std::erase_if(types, is_affine);
+  for (const AffineFormat& format : {AffineFormat{2, 32, DType::kF16},
+                                     {3, 128, DType::kBF16},
+                                     {4, 64, DType::kBF16},
+                                     {5, 32, DType::kF32},
+                                     {6, 128, DType::kF16},
+                                     {8, 64, DType::kF32}})
+    types.push_back(affine_type(format));
   return types;
 }
 
@@ -40,6 +57,36 @@ inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed
     return bytes;
   }
   for (auto& b : bytes) b = static_cast<std::byte>(rng());
+  const auto block_bytes = static_cast<size_t>(info(type).bytes);
+  if (is_affine(type)) {  // biases as large as the products of the largest codes
+    const AffineFormat format = affine_format(type);
+    const auto size = static_cast<size_t>(format.scale_bytes());
+    for (size_t b = 0; b < bytes.size(); b += block_bytes)
+      for (size_t part = 0; part < 2; ++part) {
+        const float v =
+            uniform(rng) * 0.01F * (part == 0 ? 1.0F : static_cast<float>(1 << format.bits));
+        const uint16_t half = format.scale == DType::kF16 ? f32_to_f16(v) : f32_to_bf16(v);
+        if (size == 4)
+          std::memcpy(p + b + part * size, &v, 4);
+        else
+          std::memcpy(p + b + part * size, &half, 2);
+      }
+    return bytes;
+  }
+  if (type == DType::kMXFP8 || type == DType::kFP8_32 || type == DType::kFP8_128) {
+    for (size_t i = 0; i < bytes.size(); ++i)
+      if (is_nan_e4m3(p[i])) p[i] ^= 1;
+    for (size_t b = 0; b < bytes.size(); b += block_bytes) {
+      const float d = uniform(rng) * 0.01F;
+      if (type == DType::kMXFP8)  // in the first blocks the least and the largest that there are
+        p[b] = b < 4 * block_bytes   ? p[b] % 4
+               : b < 6 * block_bytes ? kScaleLimitMXFP8 - 1
+                                     : static_cast<uint8_t>(110 + p[b] % 12);
+      else
+        std::memcpy(p + b, &d, sizeof d);
+    }
+    return bytes;
+  }
   const auto half_at = [&](size_t at) {
     for (size_t b = at; b < bytes.size(); b += static_cast<size_t>(info(type).bytes)) {
       const uint16_t half = f32_to_f16(uniform(rng) * 0.01F);
@@ -208,6 +255,46 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
   return mins ? d + m : d;
 }
 
+/// Groups of codes: the same over their blocks of 32.
+inline float affine_blocks(DType type, const std::byte* row, const QuantisedRow& x) {
+  const AffineFormat format = affine_format(type);
+  const auto per_group = static_cast<size_t>(format.group) / 32;
+  const auto group_at = [&](size_t b) {
+    return row + b / per_group * static_cast<size_t>(format.bytes());
+  };
+  const auto scale = [&](size_t b) { return affine_scale(format.scale, group_at(b)); };
+  const auto bias = [&](size_t b) {
+    return affine_scale(format.scale, group_at(b) + format.scale_bytes());
+  };
+  const auto dot = [&](size_t b, const int* q) {
+    const auto* stream = reinterpret_cast<const uint8_t*>(group_at(b)) + format.codes_at();
+    int sum = 0;
+    for (size_t i = 0; i < 32; ++i) {
+      int code = 0;
+      for (size_t bit = 0; bit < static_cast<size_t>(format.bits); ++bit) {
+        const size_t at = (b % per_group * 32 + i) * static_cast<size_t>(format.bits) + bit;
+        code |= (stream[at / 8] >> (at % 8) & 1) << bit;
+      }
+      sum += code * q[i];
+    }
+    return static_cast<float>(sum);
+  };
+  float d = 0;
+  float m = 0;
+  for (size_t b = 0; b < x.scale.size(); ++b) {
+    const int* q = x.q.data() + 32 * b;
+    float moment = x.scale[b] * static_cast<float>(std::accumulate(q, q + 32, 0));
+    const int* rest = x.rest.data() + 32 * b;
+    if (x.finer[b] > 0)
+      moment += x.finer[b] * static_cast<float>(std::accumulate(rest, rest + 32, 0));
+    m = std::fma(bias(b), moment, m);
+    d = std::fma(scale(b) * x.scale[b], dot(b, q), d);
+  }
+  for (size_t b = 0; b < x.scale.size(); ++b)
+    if (x.finer[b] > 0) d = std::fma(scale(b) * x.finer[b], dot(b, &x.rest[32 * b]), d);
+  return d + m;
+}
+
 /// K types. code(block, i), scale(block, i) and min(block, i) of element i.
 template <typename Block, typename Code, typename ScaleOf, typename MinOf>
 float super_blocks(const std::byte* row, const QuantisedRow& x, Code code, ScaleOf scale,
@@ -292,6 +379,7 @@ inline float contract(DType type, const std::byte* row, const std::vector<float>
   }
   QuantisedRow q = quantise(x, is_super(type) ? 256 : 32);
   if (!is_super(type)) add_rest(x, q);
+  if (is_affine(type)) return affine_blocks(type, row, q);
   const auto none = [](const auto&, int) { return 0; };
   const auto scale6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, false); };
   const auto min6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, true); };

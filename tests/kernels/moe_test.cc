@@ -196,7 +196,7 @@ TEST_P(MoeOfType, BitsDependOnNeitherTargetNorWorkersNorOtherRows) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, MoeOfType, ::testing::ValuesIn(testing::packed_types()),
+INSTANTIATE_TEST_SUITE_P(Types, MoeOfType, ::testing::ValuesIn(testing::typical_types()),
                          [](const auto& at) { return std::string(veery::info(at.param).name); });
 
 TEST(Moe, ReferenceIsTheDefinition) {

@@ -67,31 +67,73 @@ inline bool* is_expanded(std::byte* whole, int64_t blocks) {
 inline void begin_blocks(const std::byte*, int64_t cols, std::byte* whole) {
   std::fill_n(is_expanded(whole, cols / 32), cols / 32, false);
 }
-// Adds what loud blocks left over, and M.
-template <class Tiles, typename T>
-void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
-                     int64_t cols, std::byte* whole, float* d) {
-  constexpr int kUnit = panel_format(T::kType).unit;
-  const int64_t blocks = cols / 32;
+// Adds what loud blocks left over. expand(b, out) writes the unit of a block.
+template <class Tiles, typename Expand>
+void add_rest(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, std::byte* whole,
+              Expand expand, float* d) {
   bool* const expanded = is_expanded(whole, blocks);
   const int32_t rest = group.rest_block[blocks];
   for (int32_t e = 0; e < rest; ++e) {
     const int32_t b = group.rest_block[e];
-    if (!expanded[b]) expand_blocks<T>(packed + b * kUnit, 1, whole + b * kTileUnit);
+    if (!expanded[b]) expand(b, whole + b * kTileUnit);
     expanded[b] = true;
   }
   if (rest > 0) listed_chain(w, group.rest, group.rest_scale, whole, group.rest_block, rest, d);
-  if constexpr (T::kMin != 0) {
-    F32 m[kTileRows];
-    for (int r = 0; r < kTileRows; ++r) m[r] = zero();
-    for (int64_t b = 0; b < blocks; ++b) {
-      const F32 min = load_f16(packed + b * kUnit + T::kMin);
+}
+// Adds M. min(b): the minima of a block.
+template <typename Min>
+HWY_INLINE void add_minima(const TileGroup& group, int64_t blocks, Min min_of, float* d) {
+  F32 m[kTileRows];
+  for (int r = 0; r < kTileRows; ++r) m[r] = zero();
+  for (int64_t b = 0; b < blocks; ++b) {
+    const F32 min = min_of(b);
 #pragma GCC unroll 16
-      for (int r = 0; r < kTileRows; ++r)
-        m[r] = fma(min, set(group.moment[b * kTileRows + r]), m[r]);
-    }
-    for (int r = 0; r < kTileRows; ++r) store(d + r * kLanes, add(load(d + r * kLanes), m[r]));
+    for (int r = 0; r < kTileRows; ++r) m[r] = fma(min, set(group.moment[b * kTileRows + r]), m[r]);
   }
+  for (int r = 0; r < kTileRows; ++r) store(d + r * kLanes, add(load(d + r * kLanes), m[r]));
+}
+template <class Tiles, typename T>
+void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
+                     int64_t cols, std::byte* whole, float* d) {
+  constexpr int kUnit = panel_format(T::kType).unit;
+  const auto expand = [&](int64_t b, std::byte* out) {
+    expand_blocks<T>(packed + b * kUnit, 1, out);
+  };
+  add_rest(w, group, cols / 32, whole, expand, d);
+  if constexpr (T::kMin != 0)
+    add_minima(
+        group, cols / 32, [&](int64_t b) { return load_f16(packed + b * kUnit + T::kMin); }, d);
+}
+
+// Groups of codes: wrappers around what is compiled once for all groups and scales.
+template <DType kType>
+using AffineOf = PanelAffine<affine_format(kType).bits>;
+template <DType kType>
+void expand_affine_chunk(const std::byte* packed, int64_t k, int64_t width, std::byte* out) {
+  expand_affine<AffineOf<kType>>(affine_format(kType), packed, k / 32, width / 32, out);
+}
+template <class Tiles>
+struct AffinePanel {
+  AffineFormat format;
+  void (*expand)(const AffineFormat& format, const std::byte* packed, int64_t first, int64_t blocks,
+                 std::byte* out);
+  const std::byte* packed;
+
+  HWY_NOINLINE void complete(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks,
+                             std::byte* whole, float* d) const {
+    const AffinePlaces at(format);
+    const auto* panel = reinterpret_cast<const uint8_t*>(packed);
+    const auto one = [&](int64_t b, std::byte* out) { expand(format, packed, b, 1, out); };
+    add_rest(w, group, blocks, whole, one, d);
+    add_minima(
+        group, blocks, [&](int64_t b) { return at.bias(panel, b); }, d);
+  }
+};
+template <class Tiles, DType kType>
+void complete_affine(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
+                     int64_t cols, std::byte* whole, float* d) {
+  const AffinePanel<Tiles> panel = {affine_format(kType), expand_affine<AffineOf<kType>>, packed};
+  panel.complete(w, group, cols / 32, whole, d);
 }
 
 template <typename T, DType kType>
@@ -127,6 +169,18 @@ template <class Tiles, typename T>
 constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32, expand_block_chunk<T>,
                                           multiply_blocks<Tiles>, begin_blocks,
                                           complete_blocks<Tiles, T>};
+template <class Tiles>
+struct AffineTiles {
+  TileKernels<Tiles> of[kAffineTypes];
+};
+template <class Tiles, int... kIndex>
+constexpr AffineTiles<Tiles> affine_tiles(std::integer_sequence<int, kIndex...>) {
+  return {{{Activations::kPer32, expand_affine_chunk<affine_at(kIndex)>, multiply_blocks<Tiles>,
+            begin_blocks, complete_affine<Tiles, affine_at(kIndex)>}...}};
+}
+template <class Tiles>
+constexpr AffineTiles<Tiles> kOfAffine =
+    affine_tiles<Tiles>(std::make_integer_sequence<int, kAffineTypes>());
 template <class Tiles, typename T, DType kType>
 constexpr TileKernels<Tiles> super_kernels() {
   TileKernels<Tiles> k = {Activations::kPer256, expand_super_chunk<T, kType>,
@@ -167,8 +221,9 @@ const TileKernels<Tiles>* tile_kernels(DType type) {
     case DType::kIQ1_M: return &kOfSuper<Tiles, PanelCodes3<16>, DType::kIQ1_M>;
     case DType::kTQ1_0: return &kOfSuper<Tiles, PanelCodes2, DType::kTQ1_0>;
     case DType::kTQ2_0: return &kOfSuper<Tiles, PanelCodes2>;
-    default: return nullptr;
+    default: break;
   }
+  return is_affine(type) ? &kOfAffine<Tiles>.of[affine_index(type)] : nullptr;
 }
 
 /// Where the prepared rows lie.

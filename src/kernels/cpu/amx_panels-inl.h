@@ -59,14 +59,16 @@ struct alignas(64) Bf16Table {
 };
 
 template <typename T>
-constexpr bool kFiveBits = T::kType == DType::kQ4_0 || T::kType == DType::kQ4_1 ||
-                           T::kType == DType::kQ5_0 || T::kType == DType::kQ5_1;
+constexpr int kBitsOf = [] {
+  if constexpr (requires { T::kBits; }) return T::kBits;
+  return T::kOffset == 128 ? 8 : 5;
+}();
 
 // Four columns of 16 rows, as bytes, to row 2 j of a tile and the next.
 template <typename T>
 HWY_INLINE void put_codes(I32 v, std::byte* out) {
-  if constexpr (kFiveBits<T>) {
-    static constexpr Bf16Table<32> kValues(-T::kOffset, 1);
+  if constexpr (kBitsOf<T> <= 6) {
+    static constexpr Bf16Table<kBitsOf<T> <= 5 ? 32 : 64> kValues(-T::kOffset, 1);
     store_int(out, kValues(v));
     store_int(out + 64, kValues(odd_bytes(v)));
   } else {
@@ -78,19 +80,35 @@ HWY_INLINE void put_codes(I32 v, std::byte* out) {
 
 /// `blocks` blocks of 32: of each a tile and d.
 template <typename T>
+HWY_INLINE void expand_codes(const uint8_t* w, std::byte* out) {
+  unroll<4>([&](auto j) {
+    I32 low;
+    I32 high;
+    T::template vectors<j()>(w, low, high);
+    put_codes<T>(low, out + 128 * j());
+    put_codes<T>(high, out + 128 * (j() + 4));
+  });
+}
+template <typename T>
 void expand_blocks(const std::byte* packed, int64_t blocks, std::byte* out) {
   const auto* w = reinterpret_cast<const uint8_t*>(packed);
   for (int64_t b = 0; b < blocks; ++b) {
-    unroll<4>([&](auto j) {
-      I32 low;
-      I32 high;
-      T::template vectors<j()>(w, low, high);
-      put_codes<T>(low, out + 128 * j());
-      put_codes<T>(high, out + 128 * (j() + 4));
-    });
+    expand_codes<T>(w, out);
     store(reinterpret_cast<float*>(out + kTileBytes), scale_of<T>(w));
     w += panel_format(T::kType).unit;
     out += kTileUnit;
+  }
+}
+
+/// The same of groups of codes: blocks [first, first + blocks) of a panel.
+template <typename T>
+HWY_NOINLINE void expand_affine(const AffineFormat& format, const std::byte* packed, int64_t first,
+                                int64_t blocks, std::byte* out) {
+  const AffinePlaces at(format);
+  const auto* panel = reinterpret_cast<const uint8_t*>(packed);
+  for (int64_t b = first; b < first + blocks; ++b, out += kTileUnit) {
+    expand_codes<T>(at.codes(panel, b), out);
+    store(reinterpret_cast<float*>(out + kTileBytes), at.scale(panel, b));
   }
 }
 

@@ -20,11 +20,13 @@ namespace veery {
 ///                  added to the second factor of M
 ///                  NVFP4 has a scale for each half of a block: D = fma of the first half, then of
 ///                  the second; after all blocks the rest of each loud block likewise
+///                  groups of codes (dtype/affine.h): the same over their blocks of 32, d and m
+///                  being the scale and the bias of the group
 ///   K types        t = sum scale (sum qw qa), z = sum min (sum qa) over the sub-blocks, integers;
 ///                  D = fma(d sa, float(t), D), M = fma(dmin sa, float(z), M), y = D - M
 ///                  IQ, TQ and Q8_K: the same without minima; qw are the values of the code book, d
 ///                  includes its factor (dtype/code_books.h), scale is 1 where there is none
-///   F32, F16, BF16, and quantised types with choice.exact (decoded as dtype/decode.h):
+///   F32, F16, BF16, MXFP8, FP8, and quantised types with choice.exact (decoded as dtype/decode.h):
 ///                  y = fma(x[k], w[k], y), k in order
 /// then y + bias, the gate's activation, + residual.
 Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);

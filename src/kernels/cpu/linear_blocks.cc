@@ -1,4 +1,5 @@
-// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4. Contract: linear.h.
+// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, and of groups of codes.
+// Contract: linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_blocks.cc"
 #include "kernels/cpu/foreach_target.h"
@@ -10,35 +11,76 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// What the sum of the products of a block starts from.
-template <int kOffset, int kStart>
-HWY_INLINE I32 start_of(const ActivationGroup& g, int64_t at, int64_t all) {
-  if constexpr (kDotTakesOff<kOffset>)
-    return zero_int();
-  else
-    return set(g.start[kStart * all + at]);
-}
+// Bytes that stand for byte - kOffset; kAbove127: they need dot4_wide.
+template <int kOffset, bool kAbove127>
+struct Code {
+  static HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
+    return kAbove127 ? dot4_wide(acc, u, x) : dot4(acc, u, x);
+  }
+  // What the sum of the products with block `at` of `all` starts from.
+  static HWY_INLINE I32 start(const ActivationGroup& g, int64_t at, int64_t all) {
+    constexpr int kArray = kOffset == 8 ? 0 : kOffset == 16 ? 1 : 2;
+    if constexpr (kUndo == 0) return zero_int();
+    const I32 times = set(g.start[kArray * all + at]);
+    return kUndo > 0 ? sub(zero_int(), times) : times;
+  }
+  static HWY_INLINE I32 start(int32_t sum) { return set(kUndo * sum); }
+
+ private:
+  // Times the sum of x that dot() lacks.
+  static constexpr int kUndo = (kAbove127 && kWideIsSigned ? 128 : 0) - kOffset;
+  static_assert(kUndo == 0 || kUndo == 128 || kUndo == -kOffset);
+};
+template <typename T>
+constexpr bool kAbove127 = [] {
+  if constexpr (requires { T::kWide; }) return T::kWide;
+  return T::kOffset == 128;
+}();
+template <typename T>
+using CodeOf = Code<T::kOffset, kAbove127<T>>;
 
 // Adds what the loud blocks of row r left over to the D of P panels. vector(p, b, j) is vector j of
 // block b as bytes.
-template <int kOffset, int P, typename Vector, typename Scale>
+template <typename C, int P, typename Vector, typename Scale>
 HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
                          Scale scale) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
     const LoudBlock& loud = g.loud[e * rows + r];
     I32 c[P][2];  // two chains: they are short, and integers do not mind
     for (int p = 0; p < P; ++p) {
-      c[p][0] = kDotTakesOff<kOffset> ? zero_int() : set(-kOffset * loud.sum);
+      c[p][0] = C::start(loud.sum);
       c[p][1] = zero_int();
     }
     unroll<8>([&](auto j) {
       const I32 x = quad(loud.rest + 4 * j());
       for (int p = 0; p < P; ++p)
-        c[p][j() % 2] = dot<kOffset>(c[p][j() % 2], vector(p, loud.block, j), x);
+        c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, loud.block, j), x);
     });
     for (int p = 0; p < P; ++p)
       d[p] = fma(mul(scale(p, loud.block), set(loud.scale)), to_float(add(c[p][0], c[p][1])), d[p]);
   }
+}
+
+// The sums of the products of 32 columns with R rows.
+template <typename T, int R>
+HWY_INLINE void add_products(const uint8_t* w, const int8_t* q, I32 (&c)[R]) {
+  unroll<4>([&](auto j) {
+    I32 low;
+    I32 high;
+    T::template vectors<j()>(w, low, high);
+    for (int r = 0; r < R; ++r) {
+      c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * R + r) * 4));
+      c[r] = CodeOf<T>::dot(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
+    }
+  });
+}
+// Vector j of 8.
+template <typename T>
+HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
+  I32 low;
+  I32 high;
+  T::template vectors<j() % 4>(w, low, high);
+  return j() < 4 ? low : high;
 }
 
 template <typename T, int R>
@@ -53,17 +95,8 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
   for (int64_t b = 0; b < blocks; ++b, w += kUnit) {
     if (ahead != 0) prefetch(w, ahead, kUnit);
     I32 c[R];
-    for (int r = 0; r < R; ++r) c[r] = start_of<T::kOffset, T::kStart>(g, b * R + r, blocks * R);
-    const int8_t* q = g.quads + b * 32 * R;
-    unroll<4>([&](auto j) {
-      I32 low;
-      I32 high;
-      T::template vectors<j()>(w, low, high);
-      for (int r = 0; r < R; ++r) {
-        c[r] = dot<T::kOffset>(c[r], low, quad(q + (j() * R + r) * 4));
-        c[r] = dot<T::kOffset>(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
-      }
-    });
+    for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
+    add_products<T>(w, g.quads + b * 32 * R, c);
     const F32 scale = scale_of<T>(w);
     for (int r = 0; r < R; ++r)
       d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
@@ -73,16 +106,11 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
     }
   }
   const auto* first = reinterpret_cast<const uint8_t*>(panel);
-  const auto vector = [&](int, int64_t b, auto j) {
-    I32 low;
-    I32 high;
-    T::template vectors<j() % 4>(first + b * kUnit, low, high);
-    return j() < 4 ? low : high;
-  };
+  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(first + b * kUnit, j); };
   const auto scale = [&](int, int64_t b) { return scale_of<T>(first + b * kUnit); };
   for (int r = 0; r < R; ++r) {
     F32 sum[1] = {d[r]};
-    add_rest<T::kOffset>(sum, g, R, r, vector, scale);
+    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
     store(y + 16 * r, T::kMin != 0 ? add(sum[0], m[r]) : sum[0]);
   }
 }
@@ -101,13 +129,7 @@ void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
   const auto* w = reinterpret_cast<const uint8_t*>(panel);
   auto* out = reinterpret_cast<uint8_t*>(expanded);
   for (int64_t b = 0; b < cols / 32; ++b) {
-    unroll<4>([&](auto j) {
-      I32 low;
-      I32 high;
-      T::template vectors<j()>(w, low, high);
-      store_int(out + 64 * j(), low);
-      store_int(out + 64 * (j() + 4), high);
-    });
+    unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(w, j)); });
     store(reinterpret_cast<float*>(out + 512), scale_of<T>(w));
     if constexpr (T::kMin != 0) store(reinterpret_cast<float*>(out + 576), load_f16(w + T::kMin));
     w += panel_format(T::kType).unit;
@@ -136,14 +158,14 @@ HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup&
 }
 
 // D += the blocks [part.begin, part.end) of P panels.
-template <int kOffset, int kStart, bool kMin, int P, int R>
+template <typename C, bool kMin, int P, int R>
 HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGroup& g,
                            int64_t blocks, Share part, F32 (&d)[P][R]) {
   constexpr int kUnit = kExpanded<kMin>;
   for (int64_t b = part.begin; b < part.end; ++b) {
     I32 c[P][R];
     for (int r = 0; r < R; ++r) {
-      const I32 start = start_of<kOffset, kStart>(g, b * R + r, blocks * R);
+      const I32 start = C::start(g, b * R + r, blocks * R);
       for (int p = 0; p < P; ++p) c[p][r] = start;
     }
     const int8_t* q = g.quads + b * 32 * R;
@@ -152,7 +174,7 @@ HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGro
       for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * kUnit + 64 * j());
       for (int r = 0; r < R; ++r) {
         const I32 x = quad(q + (j() * R + r) * 4);
-        for (int p = 0; p < P; ++p) c[p][r] = dot<kOffset>(c[p][r], v[p], x);
+        for (int p = 0; p < P; ++p) c[p][r] = C::dot(c[p][r], v[p], x);
       }
     });
     for (int p = 0; p < P; ++p) {
@@ -164,14 +186,14 @@ HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGro
 }
 
 // P panels, the columns of `part`: the first start D, the last add what is not in D yet.
-template <int kOffset, int kStart, bool kMin, int P, int R>
+template <typename C, bool kMin, int P, int R>
 HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
                          Share part, float* y) {
   const int64_t blocks = cols / 32;
   F32 d[P][R];
   for (int p = 0; p < P; ++p)
     for (int r = 0; r < R; ++r) d[p][r] = part.begin == 0 ? zero() : load(y + (p * R + r) * 16);
-  add_blocks<kOffset, kStart, kMin>(panel, g, blocks, {part.begin / 32, part.end / 32}, d);
+  add_blocks<C, kMin>(panel, g, blocks, {part.begin / 32, part.end / 32}, d);
   if (part.end < cols) {
     for (int p = 0; p < P; ++p)
       for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, d[p][r]);
@@ -187,40 +209,128 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
   for (int r = 0; r < R; ++r) {
     F32 sum[P];
     for (int p = 0; p < P; ++p) sum[p] = d[p][r];
-    add_rest<kOffset>(sum, g, R, r, vector, scale);
+    add_rest<C>(sum, g, R, r, vector, scale);
     for (int p = 0; p < P; ++p) {
       float* out = y + (p * R + r) * 16;
       store(out, kMin ? add(sum[p], load(out)) : sum[p]);
     }
   }
 }
-template <int kOffset, int kStart, bool kMin>
+template <typename C, bool kMin>
 void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<kOffset, kStart, kMin, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g,
-                                                 cols, {0, cols}, y);
+  multiply<C, kMin, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, {0, cols},
+                                   y);
 }
-template <int kOffset, int kStart, bool kMin>
+template <typename C, bool kMin>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
                int64_t cols, Share part, float* y) {
-  multiply<kOffset, kStart, kMin, 2, kGroupRows>(
+  multiply<C, kMin, 2, kGroupRows>(
       {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
       part, y);
 }
 
+// Groups of codes. The code is that of all groups and scales of T's bits.
+struct Direct {
+  const std::byte* panel;
+  const ActivationGroup& g;
+  int64_t cols, ahead;
+  float* y;
+};
+template <typename T, int R>
+HWY_NOINLINE void direct_affine(const AffineFormat& format, const Direct& in) {
+  const AffinePlaces at(format);
+  const ActivationGroup& g = in.g;
+  const auto* first = reinterpret_cast<const uint8_t*>(in.panel);
+  const uint8_t* w = first;
+  const int64_t blocks = in.cols / 32;
+  F32 d[R];
+  F32 m[R];
+  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  for (int64_t b = 0; b < blocks; w += at.unit) {
+    if (in.ahead != 0) prefetch(w, in.ahead, at.unit);
+    const F32 scale = at.scale(w, 0);
+    const F32 bias = at.bias(w, 0);
+    for (int i = 0; i < at.blocks; ++i, ++b) {
+      I32 c[R];
+      for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
+      add_products<T>(w + i * T::kBytes, g.quads + b * 32 * R, c);
+      for (int r = 0; r < R; ++r) {
+        d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
+        m[r] = fma(bias, set(g.moment[b * R + r]), m[r]);
+      }
+    }
+  }
+  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(first, b), j); };
+  const auto scale = [&](int, int64_t b) { return at.scale(first, b); };
+  for (int r = 0; r < R; ++r) {
+    F32 sum[1] = {d[r]};
+    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
+    store(in.y + 16 * r, add(sum[0], m[r]));
+  }
+}
 template <typename T>
-constexpr PanelKernels kernels() {
+HWY_NOINLINE void expand_affine(const AffineFormat& format, const std::byte* panel, int64_t cols,
+                                std::byte* expanded) {
+  const AffinePlaces at(format);
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<uint8_t*>(expanded);
+  for (int64_t k = 0; k < cols; k += format.group, w += at.unit) {
+    const F32 scale = at.scale(w, 0);
+    const F32 bias = at.bias(w, 0);
+    for (int i = 0; i < at.blocks; ++i, out += kExpanded<true>) {
+      unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(w + i * T::kBytes, j)); });
+      store(reinterpret_cast<float*>(out + 512), scale);
+      store(reinterpret_cast<float*>(out + 576), bias);
+    }
+  }
+}
+
+template <DType kType>
+using AffineOf = PanelAffine<affine_format(kType).bits>;
+template <DType kType, int R>
+void direct_of(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+               float* y) {
+  direct_affine<AffineOf<kType>, R>(affine_format(kType), {panel, g, cols, ahead, y});
+}
+template <DType kType>
+void expand_of(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  expand_affine<AffineOf<kType>>(affine_format(kType), panel, cols, expanded);
+}
+
+template <typename C, bool kMin>
+constexpr PanelKernels tiles() {
   PanelKernels k;
   k.activations = Activations::kPer32;
+  k.expanded_bytes = expanded_bytes<kMin>;
+  k.tile = tile<C, kMin>;
+  if (kPairs) k.pair = tile_pair<C, kMin>;
+  k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB
+  return k;
+}
+template <typename T>
+constexpr PanelKernels kernels() {
+  PanelKernels k = tiles<CodeOf<T>, T::kMin != 0>();
   k.expand = expand<T>;
-  k.expanded_bytes = expanded_bytes<T::kMin != 0>;
   k.direct[0] = direct<T, 1>;
   k.direct[1] = direct<T, 2>;
   k.direct[2] = direct<T, 4>;
   if (kPairs) k.direct[3] = direct<T, 8>;
-  k.tile = tile<T::kOffset, T::kStart, T::kMin != 0>;
-  if (kPairs) k.pair = tile_pair<T::kOffset, T::kStart, T::kMin != 0>;
-  k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB
   return k;
+}
+template <int kIndex>
+constexpr PanelKernels affine_kernels() {
+  constexpr DType kType = affine_at(kIndex);
+  PanelKernels k = tiles<CodeOf<AffineOf<kType>>, true>();
+  k.expand = expand_of<kType>;
+  k.direct[0] = direct_of<kType, 1>;
+  k.direct[1] = direct_of<kType, 2>;
+  k.direct[2] = direct_of<kType, 4>;
+  if (kPairs) k.direct[3] = direct_of<kType, 8>;
+  return k;
+}
+template <int... kIndex>
+constexpr AffineTable affine_table(std::integer_sequence<int, kIndex...>) {
+  return {{affine_kernels<kIndex>()...}};
 }
 
 }  // namespace
@@ -229,6 +339,9 @@ extern const PanelKernels kBlockKernels[7];
 constexpr PanelKernels kBlockKernels[7] = {
     kernels<PanelQ4_0>(), kernels<PanelQ4_1>(),   kernels<PanelQ5_0>(), kernels<PanelQ5_1>(),
     kernels<PanelQ8_0>(), kernels<PanelIQ4_NL>(), kernels<PanelMXFP4>()};
+extern const AffineTable kAffineKernels;
+constexpr AffineTable kAffineKernels =
+    affine_table(std::make_integer_sequence<int, kAffineTypes>());
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -247,8 +360,9 @@ const PanelKernels* block_kernels(Target target, DType type) {
     case DType::kQ8_0: return table + 4;
     case DType::kIQ4_NL: return table + 5;
     case DType::kMXFP4: return table + 6;
-    default: return nullptr;
+    default: break;
   }
+  return is_affine(type) ? &VEERY_FOR_TARGET(target, kAffineKernels).at(type) : nullptr;
 }
 
 }  // namespace veery

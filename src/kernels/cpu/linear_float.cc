@@ -1,8 +1,10 @@
-// Panels of F32, F16 and BF16, and quantised panels expanded to f32. Contract: linear.h.
+// Panels of F32, F16, BF16, MXFP8 and FP8, and quantised panels expanded to f32. Contract:
+// linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_float.cc"
 #include "kernels/cpu/foreach_target.h"
 //
+#include "dtype/fp8.h"
 #include "kernels/cpu/panel_types-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,12 +41,19 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
     }
   }
   for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, acc[p][r]);
+    for (int r = 0; r < R; ++r) store(y + (p * kGroupRows + r) * 16, acc[p][r]);
 }
 template <DType kType, int R>
 void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
             float* y) {
   multiply<kType, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, ahead, y);
+}
+template <DType kType, int R>
+void direct_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+                 int64_t cols, int64_t ahead, float* y) {
+  multiply<kType, 2, R>(
+      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
+      ahead, y);
 }
 template <DType kType>
 void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
@@ -56,6 +65,82 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
   multiply<kType, 2, kGroupRows>(
       {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
       0, y);
+}
+
+// FP8: byte i of a vector to f32. Scales have the factor that lifts the exponents.
+template <int i>
+HWY_INLINE F32 fp8_value(I32 v, F32 scale) {
+  I32 top = v;
+  if constexpr (i < 3) top = shl<24 - 8 * i>(v);
+  const I32 sign_and_rest = set(static_cast<int32_t>(0x87F00000));
+  return mul(as_float(bit_and(sar<4>(top), sign_and_rest)), scale);
+}
+struct PanelMXFP8 {
+  static constexpr int kBlock = 32, kUnit = panel_format(DType::kMXFP8).unit;
+  static HWY_INLINE F32 scale(const uint8_t* w) {
+    return as_float(shl<23>(add(load_u8(w + 16 * kBlock), set(int32_t{120}))));
+  }
+};
+template <int kElements>
+struct PanelFP8 {
+  static constexpr int kBlock = kElements, kUnit = 16 * sizeof(BlockFP8<kElements>);
+  static HWY_INLINE F32 scale(const uint8_t* w) {
+    return mul(load(reinterpret_cast<const float*>(w + 16 * kBlock)), set(kE4M3));
+  }
+};
+template <typename T, int P, int R>
+HWY_INLINE void multiply_fp8(const uint8_t* const (&panel)[P], const ActivationGroup& g,
+                             int64_t cols, int64_t ahead, float* y) {
+  F32 acc[P][R];
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) acc[p][r] = zero();
+  const float* x = g.values;
+  for (int64_t b = 0; b < cols / T::kBlock; ++b) {
+    F32 scale[P];
+    for (int p = 0; p < P; ++p) {
+      if (ahead != 0) prefetch(panel[p] + b * T::kUnit, ahead, T::kUnit);
+      scale[p] = T::scale(panel[p] + b * T::kUnit);
+    }
+    for (int j = 0; j < T::kBlock / 4; ++j) {
+      I32 v[P];
+      for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * T::kUnit + 64 * j);
+      unroll<4>([&](auto i) {
+        F32 w[P];
+        for (int p = 0; p < P; ++p) w[p] = fp8_value<i()>(v[p], scale[p]);
+        for (int r = 0; r < R; ++r) {
+          const F32 of_row = set(x[i() * R + r]);
+          for (int p = 0; p < P; ++p) acc[p][r] = fma(of_row, w[p], acc[p][r]);
+        }
+      });
+      x += 4 * R;
+    }
+  }
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) store(y + (p * kGroupRows + r) * 16, acc[p][r]);
+}
+template <typename T, int R>
+void direct_fp8(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+                float* y) {
+  multiply_fp8<T, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, ahead, y);
+}
+template <typename T, int R>
+void direct_pair_fp8(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+                     int64_t cols, int64_t ahead, float* y) {
+  multiply_fp8<T, 2, R>(
+      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
+      ahead, y);
+}
+template <typename T>
+void expand_fp8(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<float*>(expanded);
+  for (int64_t b = 0; b < cols / T::kBlock; ++b, w += T::kUnit) {
+    const F32 scale = T::scale(w);
+    for (int j = 0; j < T::kBlock / 4; ++j, out += 64) {
+      const I32 v = load_int(w + 64 * j);
+      unroll<4>([&](auto i) { store(out + 16 * i(), fp8_value<i()>(v, scale)); });
+    }
+  }
 }
 
 // The four k of a vector of codes to f32, scaled, [k][16].
@@ -141,6 +226,35 @@ void expand_halves(const std::byte* panel, int64_t cols, std::byte* expanded) {
 }
 
 template <typename T>
+HWY_NOINLINE void expand_groups(const AffineFormat& format, const std::byte* panel, int64_t cols,
+                                std::byte* expanded) {
+  const AffinePlaces at(format);
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<float*>(expanded);
+  for (int64_t k = 0; k < cols; k += format.group, w += at.unit) {
+    const F32 scale = at.scale(w, 0);
+    const F32 bias = at.bias(w, 0);
+    for (int i = 0; i < at.blocks; ++i) {
+      alignas(64) int32_t codes[8][16];
+      unroll<4>([&](auto j) {
+        I32 low;
+        I32 high;
+        T::template vectors<j()>(w + i * T::kBytes, low, high);
+        store_int(codes[j()], low);
+        store_int(codes[j() + 4], high);
+      });
+      for (int j = 0; j < 8; ++j, out += 64)
+        store_values<true>(load_int(codes[j]), 0, scale, bias, out);
+    }
+  }
+}
+template <DType kType>
+void expand_affine(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  constexpr AffineFormat kFormat = affine_format(kType);
+  expand_groups<PanelAffine<kFormat.bits>>(kFormat, panel, cols, expanded);
+}
+
+template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
   expand_super(T(), panel, cols, expanded);
 }
@@ -161,6 +275,9 @@ constexpr PanelKernels kernels() {
   k.direct[0] = direct<kType, 1>;
   k.direct[1] = direct<kType, 2>;
   k.direct[2] = direct<kType, 4>;
+  k.direct_pair[0] = direct_pair<kType, 1>;
+  k.direct_pair[1] = direct_pair<kType, 2>;
+  if (kPairs) k.direct_pair[2] = direct_pair<kType, 4>;
   k.tile = tile<kType>;
   if (kPairs) k.pair = tile_pair<kType>;
   return k;
@@ -174,11 +291,32 @@ constexpr PanelKernels expanding(ExpandFn expand) {
   return k;
 }
 
+template <typename T>
+constexpr PanelKernels fp8_kernels() {
+  PanelKernels k = expanding(expand_fp8<T>);
+  k.direct_expanded = false;
+  k.direct[0] = direct_fp8<T, 1>;
+  k.direct[1] = direct_fp8<T, 2>;
+  k.direct[2] = direct_fp8<T, 4>;
+  k.direct_pair[0] = direct_pair_fp8<T, 1>;
+  k.direct_pair[1] = direct_pair_fp8<T, 2>;
+  k.direct_pair[2] = kPairs ? direct_pair_fp8<T, 4> : nullptr;
+  return k;
+}
+
+template <int... kIndex>
+constexpr AffineTable affine_table(std::integer_sequence<int, kIndex...>) {
+  return {{expanding(expand_affine<affine_at(kIndex)>)...}};
+}
+
 }  // namespace
 
-extern const PanelKernels kFloatKernels[3];
-constexpr PanelKernels kFloatKernels[3] = {kernels<DType::kF32>(), kernels<DType::kF16>(),
-                                           kernels<DType::kBF16>()};
+extern const PanelKernels kFloatKernels[6];
+constexpr PanelKernels kFloatKernels[6] = {
+    kernels<DType::kF32>(),    kernels<DType::kF16>(),      kernels<DType::kBF16>(),
+    fp8_kernels<PanelMXFP8>(), fp8_kernels<PanelFP8<32>>(), fp8_kernels<PanelFP8<128>>()};
+extern const AffineTable kExactAffine;
+constexpr AffineTable kExactAffine = affine_table(std::make_integer_sequence<int, kAffineTypes>());
 extern const PanelKernels kExactKernels[24];
 constexpr PanelKernels kExactKernels[24] = {
     expanding(expand_blocks<PanelQ4_0>),
@@ -219,6 +357,9 @@ const PanelKernels* float_kernels(Target target, DType type) {
     case DType::kF32: return table;
     case DType::kF16: return table + 1;
     case DType::kBF16: return table + 2;
+    case DType::kMXFP8: return table + 3;
+    case DType::kFP8_32: return table + 4;
+    case DType::kFP8_128: return table + 5;
     default: return nullptr;
   }
 }
@@ -250,8 +391,10 @@ const PanelKernels* exact_kernels(Target target, DType type) {
     case DType::kTQ1_0: return table + 21;
     case DType::kTQ2_0: return table + 22;
     case DType::kNVFP4: return table + 23;
-    default: return float_kernels(target, type);
+    default: break;
   }
+  return is_affine(type) ? &VEERY_FOR_TARGET(target, kExactAffine).at(type)
+                         : float_kernels(target, type);
 }
 
 }  // namespace veery

@@ -83,9 +83,17 @@ void multiply_one(const Product& p, std::byte* base, int64_t group, const Panel&
 void multiply_two(const Product& p, std::byte* base, int64_t group, const Panel& a, const Panel& b,
                   Share part, float* y) {
   const PanelKernels& k = *p.weights[a.weight].kernels;
-  if (k.pair != nullptr && !p.packed && k.pair == p.weights[b.weight].kernels->pair &&
-      group_width(p.group_rows(group)) == kGroupRows) {
+  const PanelKernels& other = *p.weights[b.weight].kernels;
+  const int w = group_width(p.group_rows(group));
+  const auto small_pair = [w](const PanelKernels& kernels) {
+    return w <= kSmallGroupRows ? kernels.direct_pair[w / 2] : nullptr;
+  };
+  if (k.pair != nullptr && !p.packed && k.pair == other.pair && w == kGroupRows) {
     k.pair(a.expanded, b.expanded, form_of(p, base, a, group), p.cols, part, y);
+  } else if (part.end == p.cols && small_pair(k) != nullptr && small_pair(k) == small_pair(other)) {
+    small_pair(k)(k.direct_expanded ? a.expanded : a.packed,
+                  k.direct_expanded ? b.expanded : b.packed, form_of(p, base, a, group), p.cols,
+                  group == 0 ? p.ahead : 0, y);
   } else if (part.end == p.cols) {
     multiply_one(p, base, group, a, y);
     multiply_one(p, base, group, b, y + kGroupRows * kLanes);

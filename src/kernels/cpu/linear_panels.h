@@ -19,11 +19,17 @@ using TileFn = void (*)(const std::byte* expanded, const ActivationGroup& group,
 using PairFn = void (*)(const std::byte* first, const std::byte* second,
                         const ActivationGroup& group, int64_t cols, Share part, float* y);
 
+/// y[2][8][16]: the w rows of `group` times two panels.
+using DirectPairFn = void (*)(const std::byte* first, const std::byte* second,
+                              const ActivationGroup& group, int64_t cols, int64_t ahead, float* y);
+
 struct PanelKernels {
   Activations activations = Activations::kFloat;
   bool direct_expanded = false;  ///< the direct functions take expanded panels, not packed ones
   DirectFn direct[4] = {};       ///< for groups of 1, 2, 4 and (null where it does not pay) 8 rows
-  ExpandFn expand = nullptr;     ///< null: the packed form serves as expanded
+  /// For groups of 1, 2 and 4 rows, where the chains of one panel would wait for themselves.
+  DirectPairFn direct_pair[3] = {};
+  ExpandFn expand = nullptr;  ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
   TileFn tile = nullptr;
   PairFn pair =
@@ -31,15 +37,23 @@ struct PanelKernels {
   int64_t most_columns = int64_t{1} << 40;  ///< of a part that `pair` should take at once
 };
 
+/// Of all types of groups of codes.
+struct AffineTable {
+  PanelKernels of[kAffineTypes];
+
+  const PanelKernels& at(DType type) const { return of[affine_index(type)]; }
+};
+
 // Null where the family does not know the type.
-const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32 with one scale
+/// Blocks of 32 with one scale; groups of codes.
+const PanelKernels* block_kernels(Target target, DType type);
 const PanelKernels* super_16_kernels(Target target, DType type);  ///< Q2_K, Q3_K, Q6_K
 const PanelKernels* super_32_kernels(Target target, DType type);  ///< Q4_K, Q5_K
 const PanelKernels* halves_kernels(Target target, DType type);    ///< NVFP4
 /// Q8_K; IQ4_XS, IQ3_XXS, IQ3_S, IQ2_XXS, IQ1_S, TQ1_0, TQ2_0
 const PanelKernels* codes_32_kernels(Target target, DType type);
 const PanelKernels* codes_16_kernels(Target target, DType type);  ///< IQ2_XS, IQ2_S, IQ1_M
-const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, BF16
+const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, BF16, MXFP8, FP8
 const PanelKernels* exact_kernels(Target target, DType type);     ///< quantised weights, f32 rows
 
 }  // namespace veery

@@ -65,8 +65,19 @@ constexpr Book kBook = [] {
   return book;
 }();
 
+// What is in `mask` of each byte from bit kFrom on, from bit kTo on.
+template <int kFrom, int kTo>
+HWY_INLINE I32 move_bits(I32 v, int mask) {
+  const I32 wanted = every_byte(mask << kTo);
+  if constexpr (kFrom < kTo)
+    return bit_and(shl16<kTo - kFrom>(v), wanted);
+  else if constexpr (kFrom > kTo)
+    return bit_and(shr16<kFrom - kTo>(v), wanted);
+  else
+    return bit_and(v, wanted);
+}
+
 // Blocks of 32. vectors<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
-// kStart: which array of ActivationGroup::start undoes the offset, -1: none.
 
 template <int J>
 HWY_INLINE void nibbles(const uint8_t* w, I32& low, I32& high) {
@@ -87,7 +98,7 @@ HWY_INLINE void nibbles_and_fifth(const uint8_t* w, I32& low, I32& high) {
 
 struct PanelQ4_0 {
   static constexpr DType kType = DType::kQ4_0;
-  static constexpr int kScale = 256, kMin = 0, kOffset = 8, kStart = 0;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 8;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     nibbles<J>(w, low, high);
@@ -95,7 +106,7 @@ struct PanelQ4_0 {
 };
 struct PanelQ4_1 {
   static constexpr DType kType = DType::kQ4_1;
-  static constexpr int kScale = 256, kMin = 288, kOffset = 0, kStart = -1;
+  static constexpr int kScale = 256, kMin = 288, kOffset = 0;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     nibbles<J>(w, low, high);
@@ -103,7 +114,7 @@ struct PanelQ4_1 {
 };
 struct PanelQ5_0 {
   static constexpr DType kType = DType::kQ5_0;
-  static constexpr int kScale = 320, kMin = 0, kOffset = 16, kStart = 1;
+  static constexpr int kScale = 320, kMin = 0, kOffset = 16;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     nibbles_and_fifth<J>(w, low, high);
@@ -111,7 +122,7 @@ struct PanelQ5_0 {
 };
 struct PanelQ5_1 {
   static constexpr DType kType = DType::kQ5_1;
-  static constexpr int kScale = 320, kMin = 352, kOffset = 0, kStart = -1;
+  static constexpr int kScale = 320, kMin = 352, kOffset = 0;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     nibbles_and_fifth<J>(w, low, high);
@@ -119,7 +130,7 @@ struct PanelQ5_1 {
 };
 struct PanelQ8_0 {
   static constexpr DType kType = DType::kQ8_0;
-  static constexpr int kScale = 512, kMin = 0, kOffset = 128, kStart = 2;
+  static constexpr int kScale = 512, kMin = 0, kOffset = 128;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     low = load_int(w + 64 * J);
@@ -137,7 +148,7 @@ HWY_INLINE void coded_nibbles(const uint8_t* w, I32& low, I32& high) {
 }
 struct PanelIQ4_NL {
   static constexpr DType kType = DType::kIQ4_NL;
-  static constexpr int kScale = 256, kMin = 0, kOffset = 128, kStart = 2;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 128;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     coded_nibbles<kType, J>(w, low, high);
@@ -145,7 +156,7 @@ struct PanelIQ4_NL {
 };
 struct PanelMXFP4 {
   static constexpr DType kType = DType::kMXFP4;
-  static constexpr int kScale = 256, kMin = 0, kOffset = 128, kStart = 2;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 128;
   template <int J>
   static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
     coded_nibbles<kType, J>(w, low, high);
@@ -171,6 +182,71 @@ struct PanelNVFP4 {
     return mul(as_float(shl<20>(load_u8(w + 256 + 16 * half))), set(kHalfE4M3));
   }
 };
+/// 32 columns of a group of codes.
+template <int kCodeBits>
+struct PanelAffine {
+  static constexpr int kBits = kCodeBits, kBytes = 64 * kBits, kOffset = 0;
+  static constexpr bool kWide = kBits == 8;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    if constexpr (kBits == 8) {
+      low = load_int(w + 64 * J);
+      high = load_int(w + 64 * (J + 4));
+    } else if constexpr (kBits >= 4) {
+      nibbles<J>(w, low, high);
+      if constexpr (kBits == 6) add_two_bits<J, 4>(w + 256, low, high);
+    } else {
+      low = high = zero_int();
+      add_two_bits<J, 0>(w, low, high);
+    }
+    if constexpr (kBits % 2 == 1) {
+      const I32 last = load_int(w + 64 * (kBits - 1));
+      low = bit_or(low, move_bits<J, kBits - 1>(last, 1));
+      high = bit_or(high, move_bits<J + 4, kBits - 1>(last, 1));
+    }
+  }
+
+ private:
+  template <int J, int kTo>
+  static HWY_INLINE void add_two_bits(const uint8_t* w, I32& low, I32& high) {
+    const I32 v = load_int(w + 64 * (J / 2));
+    low = bit_or(low, move_bits<4 * (J % 2), kTo>(v, 3));
+    high = bit_or(high, move_bits<4 * (J % 2) + 2, kTo>(v, 3));
+  }
+};
+/// 16 scales or biases of groups.
+HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
+  if (type == DType::kF16) return load_f16(at);
+  return type == DType::kBF16 ? load_bf16(at) : load(reinterpret_cast<const float*>(at));
+}
+/// Where blocks of 32 and what belongs to them lie in the panels of groups.
+struct AffinePlaces {
+  explicit AffinePlaces(const AffineFormat& f)
+      : blocks(f.group / 32),
+        bytes(64 * f.bits),
+        bias_at(kLanes * f.scale_bytes()),
+        unit(kLanes * f.bytes()),
+        type(f.scale) {}
+
+  HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) const {
+    return panel + block / blocks * unit + block % blocks * bytes;
+  }
+  HWY_INLINE F32 scale(const uint8_t* panel, int64_t block) const {
+    return load_affine(scales(panel, block), type);
+  }
+  HWY_INLINE F32 bias(const uint8_t* panel, int64_t block) const {
+    return load_affine(scales(panel, block) + bias_at, type);
+  }
+
+  int blocks, bytes, bias_at, unit;  ///< of a unit: blocks of 32 and bytes; bytes of a block
+  DType type;
+
+ private:
+  HWY_INLINE const uint8_t* scales(const uint8_t* panel, int64_t block) const {
+    return panel + block / blocks * unit + blocks * bytes;
+  }
+};
+
 /// The scales of a block of 32.
 template <typename T>
 HWY_INLINE F32 scale_of(const uint8_t* w) {
@@ -202,14 +278,7 @@ HWY_INLINE I32 signed_byte_of(I32 v) {
 // Bit S of each byte (of its high half for J >= 4) to bit kTo.
 template <int J, int S, int kTo>
 HWY_INLINE I32 strip_bit(I32 bits) {
-  constexpr int kFrom = S + (J >= 4 ? 4 : 0);
-  const I32 mask = every_byte(1 << kTo);
-  if constexpr (kFrom < kTo)
-    return bit_and(shl16<kTo - kFrom>(bits), mask);
-  else if constexpr (kFrom > kTo)
-    return bit_and(shr16<kFrom - kTo>(bits), mask);
-  else
-    return bit_and(bits, mask);
+  return move_bits<S + (J >= 4 ? 4 : 0), kTo>(bits, 1);
 }
 template <int J>
 HWY_INLINE void nibble_strips(const uint8_t* w, I32* v) {

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dtype/dtype.h"
+#include "dtype/affine.h"
+#include "dtype/blocks.h"
 
 namespace veery {
 
@@ -18,6 +19,14 @@ namespace veery {
 //   Q8_0                     8 vectors of q + 128, f16 d [16]
 //   IQ4_NL, MXFP4, NVFP4     vectors as Q4_0; IQ4_NL: f16 d [16]; MXFP4: a byte e [16]; NVFP4: two
 //                            for the halves of the block, a byte each [2][16]
+// Groups of codes (dtype/affine.h), a unit each: for every 32 columns the codes, 64 bytes a bit;
+// then 16 scales, 16 biases as the file has them
+//   4 bits        vectors as Q4_0
+//   2 bits        vectors h = 0, 1: in bits 2 s the vectors k = 8 h + 4 (s / 2) + 16 (s % 2)
+//   6 bits        4 bits, then the upper two as 2 bits
+//   3, 5 bits     2 or 4 bits, then a vector of the last bit as Q5
+//   8 bits        8 vectors
+// MXFP8, FP8: vectors k = 0, 4, ..; MXFP8: a byte e [16]; FP8: f32 d [16]
 // Blocks of 256 elements: half h (128), strip s = 0 to 3 (32), vector j = 0 to 7 (k = 4 j)
 //   Q4_K, Q5_K   [h][s / 2][j] vectors, strip s in the low (even s) or high halves; Q5_K: [h][j %
 //   4]
@@ -80,8 +89,14 @@ constexpr PanelFormat panel_format(DType type) {
     case DType::kF32: return {Activations::kFloat, 1, 64};
     case DType::kF16:
     case DType::kBF16: return {Activations::kFloat, 1, 32};
-    default: return {};
+    case DType::kMXFP8: return {Activations::kFloat, 32, 16 * sizeof(BlockMXFP8)};
+    case DType::kFP8_32: return {Activations::kFloat, 32, 16 * sizeof(BlockFP8<32>)};
+    case DType::kFP8_128: return {Activations::kFloat, 128, 16 * sizeof(BlockFP8<128>)};
+    default: break;
   }
+  if (!is_affine(type)) return {};
+  const AffineFormat format = affine_format(type);
+  return {Activations::kPer32, format.group, 16 * format.bytes()};
 }
 
 }  // namespace veery
