@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "dtype/affine.h"
 #include "dtype/blocks.h"
 #include "dtype/code_books.h"
+#include "dtype/fp8.h"
 #include "file/model_file.h"
 
 namespace veery {
@@ -57,6 +59,21 @@ bool beyond_bf16(uint16_t bits) { return (bits & 0x7F80U) == 0x7F80U; }
 bool beyond_f32(uint32_t bits) { return (bits & 0x7F800000U) == 0x7F800000U; }
 bool beyond_f64(uint64_t bits) { return (bits & 0x7FF0000000000000U) == 0x7FF0000000000000U; }
 
+// A float of a plain type.
+bool is_finite(DType type, const std::byte* at) {
+  if (type == DType::kF32) return !beyond_f32(load<uint32_t>(at));
+  const auto half = load<uint16_t>(at);
+  return type == DType::kF16 ? !beyond_f16(half) : !beyond_bf16(half);
+}
+
+// The elements after the scale of a block of FP8.
+bool has_numbers(DType type, const std::byte* block) {
+  const DTypeInfo& row = info(type);
+  for (int i = row.bytes - row.block; i < row.bytes; ++i)
+    if (is_nan_e4m3(static_cast<uint8_t>(block[i]))) return false;
+  return true;
+}
+
 bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
   switch (type) {
     case DType::kF32:
@@ -64,11 +81,24 @@ bool is_finite(DType type, const ScalePlaces& places, const std::byte* block) {
     case DType::kBF16: return !beyond_bf16(load<uint16_t>(block));
     case DType::kF64: return !beyond_f64(load<uint64_t>(block));
     case DType::kIQ1_M: return !beyond_f16(scale_iq1_m(load<BlockIQ1_M>(block)));
+    case DType::kMXFP8:
+      return static_cast<uint8_t>(*block) < kScaleLimitMXFP8 && has_numbers(type, block);
+    case DType::kFP8_32:
+    case DType::kFP8_128: return is_finite(DType::kF32, block) && has_numbers(type, block);
     default: break;
+  }
+  if (is_affine(type)) {
+    const AffineFormat format = affine_format(type);
+    return is_finite(format.scale, block) && is_finite(format.scale, block + format.scale_bytes());
   }
   for (int i = 0; i < places.count; ++i)
     if (beyond_f16(load<uint16_t>(block + places.offset[i]))) return false;
   return true;
+}
+
+std::string_view name_of_number(const DTypeInfo& type) {
+  if (type.quantized) return "scale of block";
+  return type.block == 1 ? "element" : "scale or an element of block";
 }
 
 }  // namespace
@@ -83,7 +113,7 @@ void check_finite_scales(const TensorView& tensor, size_t begin, size_t bytes) {
     if (!is_finite(tensor.dtype, places, tensor.data.data() + block * size))
       throw Error(ErrorKind::kFormat,
                   "tensor '{}' ({}): the {} {} is NaN or infinite, expected a finite number",
-                  tensor.name, type.name, type.quantized ? "scale of block" : "element", block);
+                  tensor.name, type.name, name_of_number(type), block);
 }
 
 }  // namespace veery

@@ -160,9 +160,7 @@ std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool
   if (tensor.type == StoredType::kF8_E4M3 || tensor.type == StoredType::kF8_E5M2) {
     const StoredTensor* scale = pool.find(tensor.name + "_scale_inv");
     if (scale == nullptr) scale = pool.find(tensor.name + "_scale");
-    view.source = make_fp8({tensor.name, tensor.type, view.shape, tensor.data}, scale, blocks);
-    view.data = {};
-    return view;
+    return make_fp8_view({tensor.name, tensor.type, view.shape, tensor.data}, scale, blocks);
   }
   const auto dtype = to_dtype(tensor.type);
   if (!dtype) return std::nullopt;

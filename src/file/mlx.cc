@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "dtype/affine.h"
 #include "dtype/blocks.h"
 #include "file/printable.h"
 #include "file/row_sources.h"
@@ -29,20 +30,6 @@ constexpr ModeRow kModes[] = {{"affine", Mode::kAffine, 64, 4},
 
 constexpr float kE2m1[16] = {0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
 
-// A scale or bias as f32.
-float read_float(const StoredTensor& tensor, int64_t index) {
-  const std::byte* at = tensor.data.data() + index * byte_size(tensor.type);
-  if (tensor.type == StoredType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, at, sizeof half);
-  return tensor.type == StoredType::kF16 ? f16_to_f32(half)
-                                         : float_of_bits(static_cast<uint32_t>(half) << 16);
-}
-
 // What all rows share. Codes are one stream of bits a row, lowest first.
 struct Packed {
   StoredTensor codes, scales, biases;
@@ -62,21 +49,9 @@ struct Packed {
       out[i] = static_cast<uint8_t>(pair >> (bit % 8) & mask);
     }
   }
-  float scale(int64_t row, int64_t group) const {
-    const int64_t index = row * groups() + group;
-    if (format.mode == Mode::kAffine) return read_float(scales, index);
-    const auto bits = static_cast<uint8_t>(scales.data[static_cast<size_t>(index)]);
-    return format.mode == Mode::kNvfp4 ? fp8_e4m3_to_f32(bits) : std::ldexp(1.0F, bits - 127);
-  }
-  float bias(int64_t row, int64_t group) const {
-    return format.mode == Mode::kAffine ? read_float(biases, row * groups() + group) : 0;
-  }
-  float value(uint8_t code) const {
-    switch (format.mode) {
-      case Mode::kAffine: return static_cast<float>(code);
-      case Mode::kMxfp8: return fp8_e4m3_to_f32(code);
-      default: return kE2m1[code & 15];
-    }
+  // Scales of a byte.
+  uint8_t scale(int64_t row, int64_t group) const {
+    return static_cast<uint8_t>(scales.data[static_cast<size_t>(row * groups() + group)]);
   }
 };
 
@@ -86,36 +61,23 @@ void pack_halves(const uint8_t* codes, int count, uint8_t* out) {
     out[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[i + count / 2] & 15) << 4);
 }
 
-void make_block(const Packed& p, int64_t row, int64_t begin, BlockQ4_1& b) {
-  uint8_t codes[32];
-  p.unpack(row, begin, 32, codes);
-  pack_halves(codes, 32, b.qs);
-  b.d = f32_to_f16(p.scale(row, begin / p.format.group));
-  b.m = f32_to_f16(p.bias(row, begin / p.format.group));
-}
-void make_block(const Packed& p, int64_t row, int64_t begin, BlockQ5_1& b) {
-  uint8_t codes[32];
-  p.unpack(row, begin, 32, codes);
-  pack_halves(codes, 32, b.qs);
-  std::memset(b.qh, 0, sizeof b.qh);
-  for (int i = 0; i < 32; ++i) b.qh[i / 8] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << (i % 8));
-  b.d = f32_to_f16(p.scale(row, begin / p.format.group));
-  b.m = f32_to_f16(p.bias(row, begin / p.format.group));
-}
 void make_block(const Packed& p, int64_t row, int64_t begin, BlockMXFP4& b) {
   uint8_t codes[32];
   p.unpack(row, begin, 32, codes);
   pack_halves(codes, 32, b.qs);
-  b.e = static_cast<uint8_t>(p.scales.data[static_cast<size_t>(row * p.groups() + begin / 32)]);
+  b.e = p.scale(row, begin / 32);
 }
 void make_block(const Packed& p, int64_t row, int64_t begin, BlockNVFP4& b) {
   for (int j = 0; j < 4; ++j) {
     uint8_t codes[16];
     p.unpack(row, begin + 16 * j, 16, codes);
     pack_halves(codes, 16, b.qs + 8 * j);
-    b.d[j] =
-        static_cast<uint8_t>(p.scales.data[static_cast<size_t>(row * p.groups() + begin / 16 + j)]);
+    b.d[j] = p.scale(row, begin / 16 + j);
   }
+}
+void make_block(const Packed& p, int64_t row, int64_t begin, BlockMXFP8& b) {
+  p.unpack(row, begin, 32, b.qs);
+  b.e = p.scale(row, begin / 32);
 }
 
 template <typename Block, int kElements>
@@ -136,6 +98,39 @@ class BlockSource final : public RowSource {
   Packed packed_;
 };
 
+// Groups as they lie in the file, each with its scale and bias.
+class AffineSource final : public RowSource {
+ public:
+  AffineSource(Packed packed, const AffineFormat& format)
+      : packed_(std::move(packed)), format_(format) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const int64_t codes = format_.group * format_.bits / 8;
+    const int64_t end = last * packed_.groups();
+    for (int64_t group = first * packed_.groups(); group < end; ++group) {
+      put(packed_.scales, group, out);
+      put(packed_.biases, group, out + format_.scale_bytes());
+      std::memcpy(out + format_.codes_at(), packed_.codes.data.data() + group * codes,
+                  static_cast<size_t>(codes));
+      out += format_.bytes();
+    }
+  }
+
+ private:
+  void put(const StoredTensor& tensor, int64_t index, std::byte* out) const {
+    const std::byte* at = tensor.data.data() + index * byte_size(tensor.type);
+    if (to_dtype(tensor.type) == format_.scale) {
+      std::memcpy(out, at, static_cast<size_t>(format_.scale_bytes()));
+    } else {  // of two types: f32
+      const float value = affine_scale(*to_dtype(tensor.type), at);
+      std::memcpy(out, &value, sizeof value);
+    }
+  }
+
+  Packed packed_;
+  AffineFormat format_;
+};
+
+// NVFP4 whose rows are no whole blocks of 64.
 class FloatSource final : public RowSource {
  public:
   explicit FloatSource(Packed packed) : packed_(std::move(packed)) {}
@@ -143,13 +138,10 @@ class FloatSource final : public RowSource {
     std::vector<uint8_t> codes(static_cast<size_t>(packed_.cols));
     for (int64_t row = first; row < last; ++row) {
       packed_.unpack(row, 0, packed_.cols, codes.data());
-      for (int64_t i = 0; i < packed_.cols; ++i) {
-        const int64_t group = i / packed_.format.group;
-        const float value =
-            packed_.scale(row, group) * packed_.value(codes[static_cast<size_t>(i)]) +
-            packed_.bias(row, group);
+      for (int64_t i = 0; i < packed_.cols; ++i, out += sizeof(float)) {
+        const float scale = fp8_e4m3_to_f32(packed_.scale(row, i / packed_.format.group));
+        const float value = scale * kE2m1[codes[static_cast<size_t>(i)] & 15];
         std::memcpy(out, &value, sizeof value);
-        out += sizeof value;
       }
     }
   }
@@ -157,17 +149,6 @@ class FloatSource final : public RowSource {
  private:
   Packed packed_;
 };
-
-// Whether f16 holds every scale and bias.
-bool fits_f16(const StoredTensor& tensor) {
-  if (tensor.type == StoredType::kF16) return true;
-  const int64_t count = std::ssize(tensor.data) / byte_size(tensor.type);
-  for (int64_t i = 0; i < count; ++i) {
-    const float value = read_float(tensor, i);
-    if (f16_to_f32(f32_to_f16(value)) != value) return false;
-  }
-  return true;
-}
 
 void check_shapes(const Packed& p, bool has_biases) {
   const auto fail = [&](const std::string& what) {
@@ -316,20 +297,22 @@ TensorView make_mlx_view(const StoredTensor& codes, const StoredTensor& scales,
   check_shapes(packed, biases != nullptr);
   TensorView view{codes.name, DType::kF32, codes.shape, {}};
   view.shape.back() = packed.cols;
-  const bool halves =
-      format.mode == Mode::kAffine && fits_f16(packed.scales) && fits_f16(packed.biases);
-  if (halves && format.bits <= 4) {
-    view.dtype = DType::kQ4_1;
-    view.source = std::make_shared<BlockSource<BlockQ4_1, 32>>(std::move(packed));
-  } else if (halves && format.bits == 5) {
-    view.dtype = DType::kQ5_1;
-    view.source = std::make_shared<BlockSource<BlockQ5_1, 32>>(std::move(packed));
+  const auto blocks = [&]<typename Block, int kElements>(DType type) {
+    view.dtype = type;
+    view.source = std::make_shared<BlockSource<Block, kElements>>(std::move(packed));
+  };
+  if (format.mode == Mode::kAffine) {
+    const DType scale =
+        packed.scales.type == packed.biases.type ? *to_dtype(packed.scales.type) : DType::kF32;
+    const AffineFormat groups{format.bits, static_cast<int>(format.group), scale};
+    view.dtype = affine_type(groups);
+    view.source = std::make_shared<AffineSource>(std::move(packed), groups);
   } else if (format.mode == Mode::kMxfp4) {
-    view.dtype = DType::kMXFP4;
-    view.source = std::make_shared<BlockSource<BlockMXFP4, 32>>(std::move(packed));
-  } else if (format.mode == Mode::kNvfp4 && packed.cols % 64 == 0) {
-    view.dtype = DType::kNVFP4;
-    view.source = std::make_shared<BlockSource<BlockNVFP4, 64>>(std::move(packed));
+    blocks.operator()<BlockMXFP4, 32>(DType::kMXFP4);
+  } else if (format.mode == Mode::kMxfp8) {
+    blocks.operator()<BlockMXFP8, 32>(DType::kMXFP8);
+  } else if (packed.cols % 64 == 0) {
+    blocks.operator()<BlockNVFP4, 64>(DType::kNVFP4);
   } else {
     view.source = std::make_shared<FloatSource>(std::move(packed));
   }

@@ -30,9 +30,9 @@ std::string_view mlx_mode_name(MlxFormat::Mode mode);
 /// kFormat or kUnsupported naming the layer.
 std::optional<MlxFormat> mlx_format(const Json& config, const std::string& name);
 
-/// The weight whose codes, scales and biases (null but for affine) are given, in the first of these
-/// types that holds exactly the same values: Q4_1 (affine up to 4 bits), Q5_1 (5 bits), MXFP4,
-/// NVFP4, else f32. Throws kFormat naming the tensor if shapes or types do not fit the format.
+/// The weight whose codes, scales and biases (null but for affine) are given, in the type of its
+/// format; NVFP4 whose rows are no whole blocks of 64 in f32. Throws kFormat naming the tensor if
+/// shapes or types do not fit the format.
 TensorView make_mlx_view(const StoredTensor& codes, const StoredTensor& scales,
                          const StoredTensor* biases, const MlxFormat& format);
 

@@ -1,5 +1,6 @@
 #include "file/row_sources.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "dtype/fp8.h"
 #include "file/printable.h"
 
 namespace veery {
@@ -115,36 +117,60 @@ const Table& table_of(StoredType type) {
   return type == StoredType::kF8_E4M3 ? e4m3 : e5m2;
 }
 
+// The scales of blocks of rows and columns.
+struct Fp8Scales {
+  std::vector<float> values;
+  Fp8Blocks blocks;
+  int64_t cols;
+
+  float at(int64_t row, int64_t col) const {
+    const int64_t across = (cols + blocks.cols - 1) / blocks.cols;
+    return values[static_cast<size_t>(row / blocks.rows * across + col / blocks.cols)];
+  }
+};
+
+template <int kElements>
+class BlocksFp8 final : public RowSource {
+ public:
+  BlocksFp8(const StoredTensor& values, Fp8Scales scales)
+      : data_(values.data), scales_(std::move(scales)) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    for (int64_t row = first; row < last; ++row)
+      for (int64_t col = 0; col < scales_.cols; col += kElements) {
+        BlockFP8<kElements> block;
+        block.d = scales_.at(row, col);
+        std::memcpy(block.qs, data_.data() + row * scales_.cols + col, kElements);
+        std::memcpy(out, &block, sizeof block);
+        out += sizeof block;
+      }
+  }
+
+ private:
+  std::span<const std::byte> data_;
+  Fp8Scales scales_;
+};
+
 class Fp8 final : public RowSource {
  public:
-  Fp8(const StoredTensor& values, std::vector<float> scales, Fp8Blocks blocks)
-      : data_(values.data),
-        cols_(values.shape.back()),
-        table_(table_of(values.type)),
-        scales_(std::move(scales)),
-        blocks_(blocks) {}
+  Fp8(const StoredTensor& values, Fp8Scales scales)
+      : data_(values.data), table_(table_of(values.type)), scales_(std::move(scales)) {}
   void read(int64_t first, int64_t last, std::byte* out) const override {
-    const int64_t across = (cols_ + blocks_.cols - 1) / blocks_.cols;
     for (int64_t row = first; row < last; ++row)
-      for (int64_t begin = 0; begin < cols_; begin += blocks_.cols) {
-        const int64_t block = row / blocks_.rows * across + begin / blocks_.cols;
-        const float scale = scales_[static_cast<size_t>(block)];
-        const int64_t end = std::min(begin + blocks_.cols, cols_);
-        for (int64_t col = begin; col < end; ++col) {
-          const auto bits = static_cast<uint8_t>(data_[static_cast<size_t>(row * cols_ + col)]);
-          const float value = table_[bits] * scale;
+      for (int64_t begin = 0; begin < scales_.cols; begin += scales_.blocks.cols) {
+        const float scale = scales_.at(row, begin);
+        const int64_t end = std::min(begin + scales_.blocks.cols, scales_.cols);
+        for (int64_t col = begin; col < end; ++col, out += sizeof(float)) {
+          const std::byte bits = data_[static_cast<size_t>(row * scales_.cols + col)];
+          const float value = table_[static_cast<size_t>(bits)] * scale;
           std::memcpy(out, &value, sizeof value);
-          out += sizeof value;
         }
       }
   }
 
  private:
   std::span<const std::byte> data_;
-  int64_t cols_;
   const Table& table_;
-  std::vector<float> scales_;
-  Fp8Blocks blocks_;
+  Fp8Scales scales_;
 };
 
 int64_t blocks_in(int64_t size, int64_t block) { return (size + block - 1) / block; }
@@ -179,13 +205,7 @@ std::vector<float> read_scales(const StoredTensor& scale) {
 }  // namespace
 
 float fp8_e4m3_to_f32(uint8_t bits) {
-  const int exponent = bits >> 3 & 15;
-  const int mantissa = bits & 7;
-  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float magnitude = exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), -9)
-                              : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+  return is_nan_e4m3(bits) ? std::numeric_limits<float>::quiet_NaN() : e4m3_to_f32(bits);
 }
 
 float fp8_e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
@@ -233,25 +253,43 @@ TensorView reordered_rows(const TensorView& tensor, std::span<const int64_t> ord
   return result;
 }
 
-std::shared_ptr<const RowSource> make_fp8(const StoredTensor& values, const StoredTensor* scale,
-                                          const Fp8Blocks& blocks) {
+TensorView make_fp8_view(const StoredTensor& values, const StoredTensor* scale,
+                         const Fp8Blocks& blocks) {
   const int64_t cols = values.shape.back();
   const int64_t rows = static_cast<int64_t>(values.data.size()) / cols;
-  if (scale == nullptr)
-    return std::make_shared<Fp8>(values, std::vector<float>{1}, Fp8Blocks{rows, cols});
-  const std::vector<int64_t>& shape = scale->shape;
-  Fp8Blocks found{rows, cols};
-  if (shape.size() == 1 && shape[0] > 1) found.rows = block_size(rows, shape[0], 1);
-  if (shape.size() == 2) {
-    found.rows = block_size(rows, shape[0], shape[1] == 1 ? 0 : blocks.rows);
-    found.cols = block_size(cols, shape[1], blocks.cols);
+  Fp8Scales scales{{1}, {rows, cols}, cols};
+  if (scale != nullptr) {
+    const std::vector<int64_t>& shape = scale->shape;
+    Fp8Blocks& found = scales.blocks;
+    if (shape.size() == 1 && shape[0] > 1) found.rows = block_size(rows, shape[0], 1);
+    if (shape.size() == 2) {
+      found.rows = block_size(rows, shape[0], shape[0] == rows ? 1 : blocks.rows);
+      found.cols = block_size(cols, shape[1], blocks.cols);
+    }
+    if (shape.size() > 2 || found.rows == 0 || found.cols == 0)
+      throw Error(ErrorKind::kFormat,
+                  "tensor '{}' of shape {} does not fit the scales {} of shape {}",
+                  printable(values.name), shape_text(values.shape), printable(scale->name),
+                  shape_text(shape));
+    scales.values = read_scales(*scale);
   }
-  if (shape.size() > 2 || found.rows == 0 || found.cols == 0)
-    throw Error(ErrorKind::kFormat,
-                "tensor '{}' of shape {} does not fit the scales {} of shape {}",
-                printable(values.name), shape_text(values.shape), printable(scale->name),
-                shape_text(shape));
-  return std::make_shared<Fp8>(values, read_scales(*scale), found);
+  TensorView view{values.name, DType::kF32, values.shape, {}};
+  const bool small =
+      std::ranges::all_of(scales.values, [](float s) { return std::abs(s) < kScaleLimitFP8; });
+  const auto fits = [&](int64_t elements) {
+    return values.type == StoredType::kF8_E4M3 && small && values.shape.size() > 1 &&
+           cols % elements == 0 && scales.blocks.cols % elements == 0;
+  };
+  if (fits(128)) {
+    view.dtype = DType::kFP8_128;
+    view.source = std::make_shared<BlocksFp8<128>>(values, std::move(scales));
+  } else if (fits(32)) {
+    view.dtype = DType::kFP8_32;
+    view.source = std::make_shared<BlocksFp8<32>>(values, std::move(scales));
+  } else {
+    view.source = std::make_shared<Fp8>(values, std::move(scales));
+  }
+  return view;
 }
 
 }  // namespace veery

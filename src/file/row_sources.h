@@ -32,6 +32,10 @@ TensorView slice_rows(const TensorView& tensor, std::string name, int64_t begin,
 /// The same values as f32. Throws kUnsupported naming a tensor whose type has no values.
 TensorView decoded(const TensorView& tensor);
 
+/// The same values in a type that GGUF has: groups of up to 5 bits become Q4_1 or Q5_1 where f16
+/// holds their scales, what has no other such type becomes f32.
+TensorView in_ggml_type(const TensorView& tensor);
+
 /// `tensor` (..., rows, cols) as (..., cols, rows); of a type with blocks it becomes f32.
 TensorView transposed(const TensorView& tensor);
 
@@ -59,15 +63,15 @@ TensorView join_rows(std::vector<TensorView> parts, std::string name);
 /// the tensor that differs.
 TensorView stack_tensors(std::vector<TensorView> parts, std::string name);
 
-/// fp8 values (n, k) times scales, as f32. `scale` has one number, one for each row ((n) or (n,
-/// 1)), or (a, b): one for each block of `block_rows` x `block_cols`. Throws kFormat naming the
-/// tensor if the shapes do not fit. The format: e4m3fn and e5m2 of Micikevicius et al.,
-/// arXiv:2209.05433.
+/// fp8 values (n, k) times scales: FP8_128 or FP8_32; as f32 where these do not fit (e5m2, odd
+/// widths, scales of 128 and more). `scale` has one number, one for each row ((n) or (n, 1)), or
+/// (a, b): one for each block of `block_rows` x `block_cols`. Throws kFormat naming the tensor if
+/// the shapes do not fit. The format: e4m3fn and e5m2 of Micikevicius et al., arXiv:2209.05433.
 struct Fp8Blocks {
   int64_t rows = 0, cols = 0;  ///< 0: worked out from the shapes
 };
-std::shared_ptr<const RowSource> make_fp8(const StoredTensor& values, const StoredTensor* scale,
-                                          const Fp8Blocks& blocks);
+TensorView make_fp8_view(const StoredTensor& values, const StoredTensor* scale,
+                         const Fp8Blocks& blocks);
 
 /// One value. Source: arXiv:2209.05433, table 1; e4m3 without infinities.
 float fp8_e4m3_to_f32(uint8_t bits);

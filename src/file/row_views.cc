@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "dtype/affine.h"
+#include "dtype/blocks.h"
 #include "file/printable.h"
 #include "file/row_sources.h"
 
@@ -129,6 +131,60 @@ class Decoded final : public RowSource {
   TensorView from_;
 };
 
+// Groups as blocks of 32 with f16 scales.
+template <typename Block>
+class Regrouped final : public RowSource {
+ public:
+  explicit Regrouped(const TensorView& from) : from_(from) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    const AffineFormat format = affine_format(from_.dtype);
+    std::vector<std::byte> bytes(byte_size(from_.dtype, (last - first) * from_.shape.back()));
+    read_rows(from_, first, last, bytes.data());
+    for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(format.bytes())) {
+      const auto* group = reinterpret_cast<const uint8_t*>(bytes.data() + at);
+      const uint8_t* stream = group + format.codes_at();
+      for (int k = 0; k < format.group; k += 32, stream += 4 * format.bits, out += sizeof(Block)) {
+        Block block = {};
+        uint8_t codes[32];
+        unpack_codes(format.bits, stream, 32, codes);
+        block.d = f32_to_f16(affine_scale(format.scale, group));
+        block.m = f32_to_f16(affine_scale(format.scale, group + format.scale_bytes()));
+        for (size_t i = 0; i < 16; ++i)
+          block.qs[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[i + 16] & 15) << 4);
+        if constexpr (requires { block.qh; })
+          for (size_t i = 0; i < 32; ++i)
+            block.qh[i / 8] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << (i % 8));
+        std::memcpy(out, &block, sizeof block);
+      }
+    }
+  }
+
+ private:
+  TensorView from_;
+};
+
+// Whether f16 holds all scales and biases of groups.
+bool has_f16_scales(const TensorView& tensor) {
+  const AffineFormat format = affine_format(tensor.dtype);
+  if (format.scale == DType::kF16) return true;
+  const auto is_f16 = [&](const std::byte* at) {
+    const float value = affine_scale(format.scale, at);
+    return f16_to_f32(f32_to_f16(value)) == value;
+  };
+  constexpr int64_t kTogether = 64;
+  const int64_t rows = tensor.elements() / tensor.shape.back();
+  std::vector<std::byte> bytes(byte_size(tensor.dtype, kTogether * tensor.shape.back()));
+  for (int64_t row = 0; row < rows; row += kTogether) {
+    const int64_t last = std::min(rows, row + kTogether);
+    read_rows(tensor, row, last, bytes.data());
+    const size_t end = byte_size(tensor.dtype, (last - row) * tensor.shape.back());
+    for (size_t at = 0; at < end; at += static_cast<size_t>(format.bytes()))
+      if (!is_f16(bytes.data() + at) || !is_f16(bytes.data() + at + format.scale_bytes()))
+        return false;
+  }
+  return true;
+}
+
 class Transposed final : public RowSource {
  public:
   explicit Transposed(const TensorView& from)
@@ -221,6 +277,20 @@ TensorView decoded(const TensorView& tensor) {
                 printable(tensor.name), info(tensor.dtype).name);
   TensorView view{tensor.name, DType::kF32, tensor.shape, {}};
   view.source = std::make_shared<Decoded>(tensor);
+  return view;
+}
+
+TensorView in_ggml_type(const TensorView& tensor) {
+  if (info(tensor.dtype).ggml != kNotInGgml) return tensor;
+  if (!is_affine(tensor.dtype) || affine_format(tensor.dtype).bits > 5 || !has_f16_scales(tensor))
+    return decoded(tensor);
+  TensorView view{tensor.name, DType::kQ4_1, tensor.shape, {}};
+  if (affine_format(tensor.dtype).bits == 5) {
+    view.dtype = DType::kQ5_1;
+    view.source = std::make_shared<Regrouped<BlockQ5_1>>(tensor);
+  } else {
+    view.source = std::make_shared<Regrouped<BlockQ4_1>>(tensor);
+  }
   return view;
 }
 

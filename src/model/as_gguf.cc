@@ -150,6 +150,7 @@ ModelFile open_as_gguf(const std::string& path) {
     if (row.architecture == c.architecture) rename(file, row.from, row.to);
   if (c.head_norm == HeadNorm::kOwn) shape_head_norms(file, c);
   add_divisors(file, c);
+  for (TensorView& tensor : file.tensors) tensor = in_ggml_type(tensor);
   in_order(file);
   for (const auto& [key, value] : file.metadata.all())
     if (metadata.find(key) == nullptr) metadata.set(key, value);

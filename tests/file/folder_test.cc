@@ -237,6 +237,55 @@ TEST(Fp8, ScalesApplyToTheirBlocks) {
   }
 }
 
+// Values stay bytes where rows are whole blocks of 128 or 32 that have one scale each.
+TEST(Fp8, TheTypeFollowsFromWidthAndScales) {
+  struct Case {
+    int64_t rows, cols;
+    std::vector<int64_t> scale_shape;
+    int block_rows, block_cols;  ///< of the configuration, 0: none
+    float first_scale;
+    DType expected;
+  };
+  const std::vector<Case> cases{
+      {5, 256, {}, 0, 0, 1, DType::kFP8_128},       {5, 256, {5, 1}, 0, 0, 1, DType::kFP8_128},
+      {5, 256, {2, 2}, 4, 128, 1, DType::kFP8_128}, {5, 160, {2, 2}, 4, 128, 1, DType::kFP8_32},
+      {5, 128, {3, 4}, 2, 32, 1, DType::kFP8_32},   {5, 96, {5}, 0, 0, -127, DType::kFP8_32},
+      {5, 256, {5}, 0, 0, 128, DType::kF32},        {5, 128, {3, 8}, 2, 16, 1, DType::kF32},
+      {5, 100, {5}, 0, 0, 1, DType::kF32}};
+  for (const Case& c : cases) {
+    const TemporaryFolder folder;
+    folder.write("config.json",
+                 c.block_rows == 0
+                     ? "{}"
+                     : fmt::format(R"({{"quantization_config":{{"weight_block_size":[{},{}]}}}})",
+                                   c.block_rows, c.block_cols));
+    std::vector<uint8_t> values(static_cast<size_t>(c.rows * c.cols));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i * 37 % 127);
+    const int64_t count = std::accumulate(c.scale_shape.begin(), c.scale_shape.end(), int64_t{1},
+                                          std::multiplies<>());
+    std::vector<float> scales(static_cast<size_t>(count));
+    std::iota(scales.begin(), scales.end(), c.first_scale);
+    const std::vector<StoredTensor> tensors{
+        {"w.weight", StoredType::kF8_E4M3, {c.rows, c.cols}, std::as_bytes(std::span(values))},
+        {"w.weight_scale", StoredType::kF32, c.scale_shape, std::as_bytes(std::span(scales))}};
+    write_safetensors(folder.file("model.safetensors"), tensors);
+    const ModelFile file = open_folder(folder.path());
+    const TensorView& w = file.at("w.weight");
+    EXPECT_EQ(w.dtype, c.expected) << info(w.dtype).name;
+    std::vector<std::byte> buffer;
+    std::vector<float> decoded(values.size());
+    decode(w.dtype, w.read(buffer), decoded);
+    const int64_t across = c.scale_shape.size() < 2 ? 1 : c.scale_shape[1];
+    const int64_t rows = count == 1 ? c.rows : c.block_rows == 0 ? 1 : c.block_rows;
+    const int64_t cols = across == 1 ? c.cols : c.block_cols;
+    for (int64_t i = 0; i < c.rows * c.cols; ++i) {
+      const int64_t block = i / c.cols / rows * across + i % c.cols / cols;
+      EXPECT_EQ(decoded[static_cast<size_t>(i)], fp8_e4m3_to_f32(values[static_cast<size_t>(i)]) *
+                                                     scales[static_cast<size_t>(block)]);
+    }
+  }
+}
+
 TEST(RowSources, PartsAndSumsReadTheirRows) {
   const std::vector<float> values{1, 2, 3, 4, 5, 6, 7, 8};
   const TensorView matrix{"m", DType::kF32, {4, 2}, std::as_bytes(std::span(values))};

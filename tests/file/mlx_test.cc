@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "dtype/affine.h"
 #include "file/row_sources.h"
 
 namespace veery {
@@ -102,16 +103,14 @@ struct Case {
 
 TEST(Mlx, EveryFormatHasTheValuesOfItsFormula) {
   std::vector<Case> cases{{{Mode::kMxfp4, 32, 4}, StoredType::kU8, DType::kMXFP4},
-                          {{Mode::kMxfp8, 32, 8}, StoredType::kU8, DType::kF32},
+                          {{Mode::kMxfp8, 32, 8}, StoredType::kU8, DType::kMXFP8},
                           {{Mode::kNvfp4, 16, 4}, StoredType::kU8, DType::kNVFP4}};
   for (const int bits : {2, 3, 4, 5, 6, 8})
     for (const int64_t group : {32, 64, 128})
-      for (const StoredType scales : {StoredType::kF16, StoredType::kBF16, StoredType::kF32}) {
-        const DType blocks = bits <= 4 ? DType::kQ4_1 : bits == 5 ? DType::kQ5_1 : DType::kF32;
+      for (const StoredType scales : {StoredType::kF16, StoredType::kBF16, StoredType::kF32})
         cases.push_back({{Mode::kAffine, group, bits},
                          scales,
-                         scales == StoredType::kF32 ? DType::kF32 : blocks});
-      }
+                         affine_type({bits, static_cast<int>(group), *to_dtype(scales)})});
   for (const Case& c : cases) {
     const std::string what = fmt::format("{} bits, groups of {}, scales {}", c.format.bits,
                                          c.format.group, name(c.scales));
@@ -131,11 +130,38 @@ TEST(Mlx, EveryFormatHasTheValuesOfItsFormula) {
   }
 }
 
-TEST(Mlx, ScalesThatF16LacksKeepTheirValuesInF32) {
+TEST(Mlx, ScalesAndBiasesOfTwoTypesBecomeF32) {
   Packed packed({Mode::kAffine, 64, 4}, StoredType::kBF16, 2, 128);
-  packed.scale_values[1] = std::ldexp(255.0F, -34);
-  Packed::store(packed.scale_values, StoredType::kBF16, packed.scale_data);
-  EXPECT_EQ(packed.view().dtype, DType::kF32);
+  Packed::store(packed.bias_values, StoredType::kF16, packed.bias_data);
+  packed.biases = {"w.biases", StoredType::kF16, packed.scales.shape, packed.bias_data};
+  const TensorView view = packed.view();
+  EXPECT_EQ(view.dtype, affine_type({4, 64, DType::kF32}));
+  std::vector<std::byte> buffer;
+  std::vector<float> values(256);
+  decode(view.dtype, view.read(buffer), values);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], packed.expected(i));
+}
+
+TEST(Mlx, HasTheSameValuesInTypesOfGguf) {
+  const auto expect_same = [](const Packed& packed, DType type) {
+    const TensorView view = in_ggml_type(packed.view());
+    EXPECT_EQ(view.dtype, type);
+    std::vector<std::byte> buffer;
+    std::vector<float> values(3 * 256);
+    decode(view.dtype, view.read(buffer), values);
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], packed.expected(i)) << i;
+  };
+  for (const int bits : {2, 3, 4, 5, 6, 8})
+    for (const int64_t group : {32, 64, 128}) {
+      const DType type = bits <= 4 ? DType::kQ4_1 : bits == 5 ? DType::kQ5_1 : DType::kF32;
+      Packed packed({Mode::kAffine, group, bits}, StoredType::kBF16, 3, 256);
+      expect_same(packed, type);
+      packed.scale_values[1] = std::ldexp(255.0F, -34);  // f16 lacks it
+      Packed::store(packed.scale_values, StoredType::kBF16, packed.scale_data);
+      expect_same(packed, DType::kF32);
+    }
+  expect_same(Packed({Mode::kMxfp4, 32, 4}, StoredType::kU8, 3, 256), DType::kMXFP4);
+  expect_same(Packed({Mode::kMxfp8, 32, 8}, StoredType::kU8, 3, 256), DType::kF32);
 }
 
 TEST(Mlx, WhatDoesNotFitIsRefused) {
