@@ -19,6 +19,8 @@ import safetensors.torch
 import torch
 import transformers
 
+import tiny_quantised
+
 VOCABULARY = 61
 SHOWN = 3
 STEPS = 16
@@ -36,6 +38,17 @@ LLAMA3 = rope("llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
 YARN = rope("yarn", factor=4.0, original_max_position_embeddings=16)
 LONG = rope("longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.3],
             long_factor=[1.0, 2.0, 5.0], original_max_position_embeddings=24)
+
+# Widths are multiples of the groups of quantised weights.
+QUANTISED_LLAMA = dict(
+    hidden_size=64, num_attention_heads=4, num_key_value_heads=1, head_dim=32, intermediate_size=64,
+    num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=False)
+QUANTISED_DEEPSEEK = dict(
+    hidden_size=32, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=32, kv_lora_rank=64,
+    qk_nope_head_dim=32, qk_rope_head_dim=8, v_head_dim=32, intermediate_size=64,
+    moe_intermediate_size=32, n_routed_experts=6, n_group=3, topk_group=2, num_experts_per_tok=2,
+    n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=2.5, norm_topk_prob=True,
+    num_hidden_layers=2, rope_parameters=rope(), num_mtp_layers=0, tie_word_embeddings=False)
 
 # name: (family, type of the weights, keys of transformers 4, what the configuration says)
 MODELS = {
@@ -185,6 +198,18 @@ MODELS = {
         intermediate_size=20, num_hidden_layers=2, num_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=32, norm_topk_prob=True, rope_parameters=rope(),
         tie_word_embeddings=True)),
+    "deepseek-v3-fp8": ("DeepseekV3", "float32", False, QUANTISED_DEEPSEEK),
+    "deepseek-v3-mlx": ("DeepseekV3", "float32", False, QUANTISED_DEEPSEEK),
+    "llama-mlx3": ("Llama", "float32", False, QUANTISED_LLAMA | {
+        "hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 1}),
+    "llama-mlx6": ("Llama", "float32", False, QUANTISED_LLAMA),
+    "llama-mlx8": ("Llama", "float32", False, QUANTISED_LLAMA | {"intermediate_size": 96}),
+    "llama-mlx8-f32": ("Llama", "float32", False, QUANTISED_LLAMA),
+    "llama-mxfp8": ("Llama", "float32", False, QUANTISED_LLAMA | {"intermediate_size": 96}),
+    "llama-fp8": ("Llama", "float32", False, QUANTISED_LLAMA | {
+        "intermediate_size": 128, "num_hidden_layers": 1}),
+    "llama-fp8-blocks": ("Llama", "float32", False, QUANTISED_LLAMA | {
+        "intermediate_size": 160, "num_hidden_layers": 1}),
     "gpt-oss": ("GptOss", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=14, num_hidden_layers=3, num_local_experts=5, num_experts_per_tok=2,
@@ -381,6 +406,15 @@ def write_quantised(folder, packed, name):
     json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
 
 
+def write_form(folder, form):
+    path = f"{folder}/model.safetensors"
+    kept = {key: value for key, value in safetensors.torch.load_file(path).items()
+            if key not in form.gone and ".experts." not in key}
+    safetensors.torch.save_file(kept | form.tensors, path, metadata={"format": "pt"})
+    config = json.load(open(f"{folder}/config.json")) | tiny_quantised.configuration(form)
+    json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
+
+
 def to_old_keys(path, pattern):
     config = json.load(open(path))
     rope_set = config.pop("rope_parameters")
@@ -435,6 +469,7 @@ def make(folder, name, family, dtype, old, settings):
         model = kind(config).float().eval()
         fill(model, generator)
         packed = quantise_experts(model, name) if name in QUANTISED else {}
+        form = tiny_quantised.quantise(model, name) if name in tiny_quantised.FORMS else None
         model.to(getattr(torch, dtype)).save_pretrained(folder)
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
@@ -455,6 +490,8 @@ def make(folder, name, family, dtype, old, settings):
         raise SystemExit(f"{name}: no seed without near-ties")
     if packed:
         write_quantised(folder, packed, name)
+    if form:
+        write_form(folder, form)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,
                "prompts": found}, open(f"{folder}/reference.json", "w"))
     print(name, "seed", seed, os.path.getsize(f"{folder}/model.safetensors"), "bytes")
