@@ -68,11 +68,21 @@ V fit_scale(const Blocks<kSize>& b, CodeRange range) {
   };
   // The extreme element gets the code `low`, or the code it would have with a smaller or larger
   // scale. Few codes gain from cutting the extreme off, many from a finer choice near it.
+  struct Search {
+    int levels;  // up to so many codes
+    float narrowest, widest;
+    int steps;
+  };
+  constexpr Search kSearches[] = {{3, 0.7F, 4.0F, 24},
+                                  {8, 0.7F, 1.5F, 24},
+                                  {32, 0.88F, 1.12F, 5},
+                                  {128, 0.95F, 1.1F, 12},
+                                  {256, 0.94F, 1.0F, 7}};
   const int levels = range.high - range.low + 1;
-  const float widest = levels <= 3 ? 4.0F : levels <= 8 ? 1.5F : levels <= 32 ? 1.3F : 1.1F;
-  const float narrowest = levels <= 8 ? 0.7F : levels <= 32 ? 0.85F : 0.95F;
-  const int steps = levels <= 8 ? 24 : levels <= 32 ? 14 : 12;
-  for (int sign = 1; sign >= (levels <= 32 ? -1 : 1); sign -= 2)
+  const Search* search = kSearches;
+  while (levels > search->levels) ++search;
+  const auto [most_levels, narrowest, widest, steps] = *search;
+  for (int sign = 1; sign >= (most_levels <= 32 ? -1 : 1); sign -= 2)
     for (int k = 0; k <= steps; ++k) {
       const float factor =
           narrowest + (widest - narrowest) * static_cast<float>(k) / static_cast<float>(steps);
