@@ -47,7 +47,8 @@ void in_order(ModelFile& file) {
 }
 
 // llama.cpp looks for a head of its own in files of these.
-constexpr std::string_view kOwnHead[] = {"phi2", "gptneox", "olmo2", "qwen2moe", "gpt-oss"};
+constexpr std::string_view kOwnHead[] = {"phi2",    "gptneox",  "olmo2",    "qwen2moe",
+                                         "gpt-oss", "stablelm", "internlm2"};
 
 void write_head(ModelFile& file, const DecoderConfig& c) {
   if (!c.tied) return;
@@ -80,7 +81,8 @@ constexpr JointRow kJoint[] = {{"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v
                                {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
                                {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
                                {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
-                               {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
+                               {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+                               {"chatglm", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
 
 void join(ModelFile& file, const std::string& layer, const JointRow& row, const char* kind) {
   std::vector<TensorView> parts;

@@ -17,17 +17,17 @@ class Keys {
       : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
 
   int64_t size(const char* key) const {
-    const auto value = metadata_.integer(prefix_ + key);
+    const auto value = integer(key);
     if (!value) throw Error(ErrorKind::kFormat, "metadata: {}{} is missing", prefix_, key);
     return checked(key, *value);
   }
   int64_t size_or(const char* key, int64_t fallback) const {
-    const auto value = metadata_.integer(prefix_ + key);
+    const auto value = integer(key);
     return value ? checked(key, *value) : fallback;
   }
   /// 0 if it is absent or 0.
   int64_t size_or_zero(const char* key) const {
-    const auto value = metadata_.integer(prefix_ + key);
+    const auto value = integer(key);
     return value && *value != 0 ? checked(key, *value) : 0;
   }
   bool flag_or(const char* key, bool fallback) const {
@@ -48,6 +48,18 @@ class Keys {
   }
 
  private:
+  // A number, or the same number for each layer.
+  std::optional<int64_t> integer(const char* key) const {
+    const MetaValue* value = metadata_.find(prefix_ + key);
+    if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
+      return metadata_.integer(prefix_ + key);
+    const auto& list = std::get<std::vector<int64_t>>(*value);
+    if (list.empty() || std::ranges::count(list, list[0]) != std::ssize(list))
+      throw Error(ErrorKind::kUnsupported,
+                  "metadata: {}{} is not the same for each layer, but has {} entries", prefix_, key,
+                  list.size());
+    return list[0];
+  }
   int64_t checked(const char* key, int64_t value) const {
     if (value < 1 || value > kMaxSize)
       throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected 1 to {}", prefix_, key, value,
@@ -158,11 +170,15 @@ void read_experts(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   const double scale = keys.number_or("expert_weights_scale", 0);
   e.route.scale = scale == 0 ? 1 : static_cast<float>(scale);
   const int64_t gating = keys.size_or_zero("expert_gating_func");
+  const auto corrected = std::ranges::find_if(file.tensors, [](const TensorView& tensor) {
+    return tensor.name.ends_with("exp_probs_b.bias");
+  });
   constexpr int64_t kSigmoid = 2, kSoftmaxOfChosen = 3;  // 1: softmax
   if (gating > kSoftmaxOfChosen)
     throw Error(ErrorKind::kUnsupported, "metadata: expert_gating_func is {}, expected 1 to 3",
                 gating);
-  e.route.sigmoid = gating == kSigmoid;
+  // Who corrects scores has sigmoids, as far as files do not say.
+  e.route.sigmoid = gating == kSigmoid || (gating == 0 && corrected != file.tensors.end());
   if (gating == kSoftmaxOfChosen) e.route.normalise = true;
   if (keys.size_or_zero("expert_group_count") > 1) {
     e.route.groups = static_cast<int32_t>(keys.size("expert_group_count"));

@@ -60,6 +60,7 @@ struct DecoderConfig {
   bool gated = true;  ///< the feed-forward part multiplies two projections
   Norm norm = Norm::kRms;
   HeadNorm head_norm = HeadNorm::kShared;
+  bool head_norm_last = false;     ///< behind RoPE, not before it
   bool parallel = false;           ///< both parts of a layer read its input
   bool learned_positions = false;  ///< rows of a table added to the embedding, no RoPE
   std::vector<bool> unrotated;     ///< of each layer: has no RoPE; empty: none

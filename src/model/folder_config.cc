@@ -27,6 +27,12 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"layer_norm_epsilon", "rms_norm_eps"},
     {"norm_epsilon", "rms_norm_eps"},
     {"rotary_pct", "partial_rotary_factor"},
+    {"rope_pct", "partial_rotary_factor"},
+    {"num_layers", "num_hidden_layers"},
+    {"scale_emb", "embedding_multiplier"},
+    {"moe_k", "num_experts_per_tok"},
+    {"moe_num_experts", "num_experts"},
+    {"moe_num_shared_experts", "n_shared_experts"},
     {"rotary_emb_base", "rope_theta"}};
 
 bool has_tensor(const ModelFile& file, std::string_view part) {
@@ -233,6 +239,11 @@ void read_scales(const JsonFields& fields, DecoderConfig& c) {
   c.residual_scale = static_cast<float>(fields.number_or("residual_multiplier", 1));
   c.logit_scale =
       static_cast<float>(fields.number_or("logit_scale", 1) / positive("logits_scaling", 1));
+  if (fields.has("scale_depth"))
+    c.residual_scale =
+        static_cast<float>(fields.number("scale_depth") / std::sqrt(static_cast<double>(c.layers)));
+  if (fields.has("dim_model_base"))
+    c.logit_scale = static_cast<float>(positive("dim_model_base", 1) / static_cast<double>(c.dim));
   c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
   if (fields.flag_or("scale_attn_by_inverse_layer_idx", false))

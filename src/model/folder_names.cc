@@ -16,28 +16,35 @@ enum Style : unsigned {
   kGpt2 = 4,
   kNeox = 8,
   kStarcoder = 16,
-  kLlama4 = 32,  // in other things llama's
+  kLlama4 = 32,
+  kExaone = 64,
+  kHunyuan = 128,
+  kIntern = 256
 };
 
 struct NameRow {
   std::string_view theirs, ours;
 };
-// `styles`: who writes the name; all of them are read.
+// `styles`: who writes the name, the first of several; all of them are read.
 struct StyledRow {
   std::string_view theirs, ours;
   unsigned styles;
 };
 constexpr StyledRow kTop[] = {{"embed_tokens", "token_embd", kLlama | kPhi | kStarcoder},
                               {"norm", "output_norm", kLlama | kStarcoder},
-                              {"lm_head", "output", kLlama | kPhi | kStarcoder | kGpt2},
-                              {"wte", "token_embd", kGpt2},
+                              {"lm_head", "output", kLlama | kPhi | kStarcoder | kGpt2 | kExaone},
+                              {"wte", "token_embd", kGpt2 | kExaone},
                               {"wpe", "position_embd", kGpt2},
-                              {"ln_f", "output_norm", kGpt2},
+                              {"ln_f", "output_norm", kGpt2 | kExaone},
                               {"embed_in", "token_embd", kNeox},
                               {"final_layer_norm", "output_norm", kNeox},
                               {"embed_out", "output", kNeox},
-                              {"final_layernorm", "output_norm", kPhi}};
+                              {"final_layernorm", "output_norm", kPhi},
+                              {"tok_embeddings", "token_embd", kIntern},
+                              {"output", "output", kIntern}};
 constexpr StyledRow kLayer[] = {
+    {"self_attn.query_layernorm", "attn_q_norm", kHunyuan},
+    {"self_attn.key_layernorm", "attn_k_norm", kHunyuan},
     {"input_layernorm", "attn_norm", kLlama | kPhi | kStarcoder | kNeox},
     {"self_attn.q_proj", "attn_q", kLlama | kPhi | kStarcoder},
     {"self_attn.k_proj", "attn_k", kLlama | kPhi | kStarcoder},
@@ -66,12 +73,25 @@ constexpr StyledRow kLayer[] = {
     {"mlp.up_proj", "ffn_up", kLlama},
     {"mlp.down_proj", "ffn_down", kLlama},
     {"mlp.gate_up_proj", "ffn_gate_up", kLlama},
-    {"ln_1", "attn_norm", kGpt2},
-    {"ln_2", "ffn_norm", kGpt2},
+    {"ln_1", "attn_norm", kGpt2 | kExaone},
+    {"ln_2", "ffn_norm", kGpt2 | kExaone},
     {"attn.c_attn", "attn_qkv", kGpt2},
     {"attn.c_proj", "attn_output", kGpt2},
     {"mlp.c_fc", "ffn_up", kGpt2 | kStarcoder},
-    {"mlp.c_proj", "ffn_down", kGpt2 | kStarcoder},
+    {"mlp.c_proj", "ffn_down", kGpt2 | kStarcoder | kExaone},
+    {"attn.attention.q_proj", "attn_q", kExaone},
+    {"attn.attention.k_proj", "attn_k", kExaone},
+    {"attn.attention.v_proj", "attn_v", kExaone},
+    {"attn.attention.out_proj", "attn_output", kExaone},
+    {"mlp.c_fc_0", "ffn_gate", kExaone},
+    {"mlp.c_fc_1", "ffn_up", kExaone},
+    {"attention_norm", "attn_norm", kIntern},
+    {"attention.wqkv", "attn_qkv", kIntern},
+    {"attention.wo", "attn_output", kIntern},
+    {"ffn_norm", "ffn_norm", kIntern},
+    {"feed_forward.w1", "ffn_gate", kIntern},
+    {"feed_forward.w3", "ffn_up", kIntern},
+    {"feed_forward.w2", "ffn_down", kIntern},
     {"attention.query_key_value", "attn_qkv", kNeox},
     {"attention.dense", "attn_output", kNeox},
     {"self_attn.dense", "attn_output", kPhi},
@@ -120,6 +140,7 @@ constexpr EndRow kEnds[] = {{"experts.gate_up_proj", "experts.gate_up_proj.weigh
                             {"experts.gate_up_proj_bias", "experts.gate_up_proj.bias", false},
                             {"experts.down_proj_bias", "experts.down_proj.bias", false},
                             {"gate.e_score_correction_bias", "exp_probs_b.bias", true},
+                            {"moe_statics.e_score_correction_bias", "exp_probs_b.bias", true},
                             {"self_attn.sinks", "self_attn.sinks.weight", true}};
 // The second norm of a layer without norms behind its parts, and the norms of one with them.
 constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
@@ -164,7 +185,7 @@ std::string_view look_up_ours(std::span<const StyledRow> table, unsigned style,
                               std::string_view ours) {
   for (const StyledRow& row : table)
     if (row.ours == ours && (row.styles & style) != 0) return row.theirs;
-  return style == kLlama4 ? look_up_ours(table, kLlama, ours) : std::string_view();
+  return {};
 }
 
 std::span<const NameRow> norms_of(std::string_view architecture) {
@@ -200,27 +221,30 @@ std::string mixture_part(std::string_view part) {
 // Who writes in another style than llama's.
 struct StyleRow {
   std::string_view type;
-  Style style;
+  unsigned styles;
 };
 constexpr StyleRow kStyles[] = {{"phi", kPhi},
                                 {"gpt2", kGpt2},
                                 {"gpt_neox", kNeox},
                                 {"starcoder2", kStarcoder},
-                                {"llama4_text", kLlama4}};
+                                {"llama4_text", kLlama4 | kLlama},
+                                {"exaone", kExaone},
+                                {"hunyuan_v1_dense", kHunyuan | kLlama}};
 
-Style style_of(const FolderType& type) {
+unsigned style_of(const FolderType& type) {
   const auto row = std::ranges::find(kStyles, type.type, &StyleRow::type);
-  return row == std::end(kStyles) ? kLlama : row->style;
+  return row == std::end(kStyles) ? kLlama : row->styles;
 }
 
 // What stands before names: of tensors of the model, of its head, and what its layers are called.
 struct Places {
   std::string_view model, head, layers;
 };
-Places places_of(Style style, FolderKind kind) {
+Places places_of(unsigned style, FolderKind kind) {
   const bool mlx = kind == FolderKind::kMlx;
-  if (style == kLlama4 && mlx) return {"language_model.model.", "language_model.", "layers."};
+  if ((style & kLlama4) != 0 && mlx) return {"language_model.model.", "language_model.", "layers."};
   if (style == kGpt2) return {mlx ? "model." : "transformer.", "", "h."};
+  if (style == kExaone) return {"transformer.", "", "h."};
   if (style != kNeox) return {"model.", "", "layers."};
   return mlx ? Places{"model.", "model.", "h."} : Places{"gpt_neox.", "", "layers."};
 }
@@ -269,12 +293,12 @@ std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string
   return {};
 }
 
-std::string layer_name(const FolderType& type, Style style, FolderKind kind,
+std::string layer_name(const FolderType& type, unsigned style, FolderKind kind,
                        std::string_view ours) {
   const MixtureNames* mixture = mixture_names(type);
   if (mixture != nullptr)
     if (std::string name = mixture_name(*mixture, kind, ours); !name.empty()) return name;
-  if (style != kGpt2)
+  if (style != kGpt2 && style != kExaone)
     for (const NameRow& row : norms_of(type.architecture))
       if (row.ours == ours) return std::string(row.theirs);
   return std::string(look_up_ours(kLayer, style, ours));
@@ -310,7 +334,7 @@ std::string our_name(std::string_view architecture, std::string_view full_name) 
 }
 
 std::string folder_name(const FolderType& type, FolderKind kind, std::string_view ours) {
-  const Style style = style_of(type);
+  const unsigned style = style_of(type);
   const Places places = places_of(style, kind);
   const size_t end = ours.rfind('.');
   if (end == std::string_view::npos) return {};

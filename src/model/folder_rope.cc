@@ -86,6 +86,12 @@ AnglesAttr read_set(const JsonFields& fields, const Json* set, const char* theta
   if (rope.dims < 2 || rope.dims % 2 != 0)
     throw Error(ErrorKind::kFormat, "{}: rope turns {} of {} dimensions, expected an even number",
                 fields.where(), rope.dims, c.head_dim);
+  // HunYuan's dynamic scaling is the same everywhere.
+  if (scaling.has("alpha"))
+    rope.theta *= std::pow(positive(scaling, "alpha", 1), rope.dims / (rope.dims - 2.0));
+  if (!std::isfinite(rope.theta))
+    throw Error(ErrorKind::kFormat, "{}: rope_theta becomes {} with alpha", fields.where(),
+                rope.theta);
   read_scaling(fields, scaling, c, rope);
   return rope;
 }

@@ -18,6 +18,10 @@ namespace {
 constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                           "rope_factors_long.weight"};
 
+// Types of folders that cannot be written: experts or joint projections that no table here
+// describes.
+constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2"};
+
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
 }
@@ -301,6 +305,9 @@ const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c) 
 
 FolderTensors folder_tensors(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
                              FolderKind kind) {
+  if (std::ranges::find(kUnwritten, type.type) != std::end(kUnwritten))
+    throw Error(ErrorKind::kUnsupported, "{}: folders of {} cannot be written", file.path,
+                type.type);
   return Rebuilt(file, c, type, kind).named();
 }
 

@@ -107,14 +107,16 @@ constexpr KeyRow kKeys[] = {
      }},
     {"logit_scale",
      [](const Config& c) {
-       const bool granite = c.architecture.starts_with("granite");
-       return granite ? number(1 / double{c.logit_scale}) : unless(c.logit_scale, 1);
+       const bool divides = c.architecture.starts_with("granite") || c.architecture == "minicpm";
+       return divides ? number(1 / double{c.logit_scale}) : unless(c.logit_scale, 1);
      }},
-    {"residual_scale", [](const Config& c) { return unless(c.residual_scale, 1); }},
     {"attn_logit_softcapping", [](const Config& c) { return unless(c.attention_softcap, 0); }},
     {"final_logit_softcapping", [](const Config& c) { return unless(c.logit_softcap, 0); }},
     {"use_parallel_residual",
-     [](const Config& c) { return c.architecture == "gptneox" ? Value(c.parallel) : Value(); }},
+     [](const Config& c) {
+       const bool either = c.architecture == "gptneox" || c.architecture == "stablelm";
+       return either ? Value(c.parallel) : Value();
+     }},
     {"expert_count", [](const Config& c) { return positive(c.experts.count); }},
     {"expert_used_count",
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : Value(); }},
@@ -124,6 +126,11 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) {
        const ExpertConfig& e = c.experts;
        return e.count > 0 ? positive(e.shared_hidden / e.hidden) : Value();
+     }},
+    {"expert_gating_func",
+     [](const Config& c) {
+       const ExpertConfig& e = c.experts;
+       return e.count > 0 && e.route.sigmoid ? size(2) : Value();
      }},
     {"expert_group_count",
      [](const Config& c) {
@@ -179,8 +186,7 @@ constexpr FieldRow kFields[] = {
      [](const Config& c) { return number(c.embedding_scale); }},
     {"the scale of logits",
      [](const Config& a, const Config& b) { return near(a.logit_scale, b.logit_scale); }},
-    {"gates by sigmoid", same_route<&RouteAttr::sigmoid>, "expert_gating_func",
-     [](const Config& c) { return size(c.experts.route.sigmoid ? 2 : 1); }},
+    {"gates by sigmoid", same_route<&RouteAttr::sigmoid>},
     {"the gates of experts adding up to 1", same_route<&RouteAttr::normalise>,
      "expert_weights_norm", [](const Config& c) { return Value(c.experts.route.normalise); }},
     // No key of llama.cpp, which always truncates.
@@ -201,8 +207,10 @@ constexpr FieldRow kFields[] = {
     {"the kind of norms", same<&Config::norm>},
     {"the epsilon of norms", same<&Config::norm_eps>},
     {"norms of heads", same<&Config::head_norm>},
+    {"the place of norms of heads", same<&Config::head_norm_last>},
     {"the residual stream", same<&Config::parallel>},
-    {"the scale of residuals", same<&Config::residual_scale>},
+    {"the scale of residuals", same<&Config::residual_scale>, "residual_scale",
+     [](const Config& c) { return number(c.residual_scale); }},
     {"the soft cap of scores", same<&Config::attention_softcap>},
     {"the soft cap of logits", same<&Config::logit_softcap>},
     {"learned positions", same<&Config::learned_positions>},
@@ -244,11 +252,23 @@ Config in_gguf(Config c) {
   return c;
 }
 
+bool is_dense(const ModelFile& file, int64_t layer) {
+  return file.find(fmt::format("blk.{}.ffn_up.weight", layer)) != nullptr;
+}
+
 // Layers before the first mixture of experts.
 int64_t dense_layers(const ModelFile& file) {
   int64_t layer = 0;
-  while (file.find(fmt::format("blk.{}.ffn_up.weight", layer)) != nullptr) ++layer;
+  while (is_dense(file, layer)) ++layer;
   return layer;
+}
+
+// From a mixture of experts to the next.
+int64_t mixture_step(const ModelFile& file, const Config& c) {
+  const int64_t first = dense_layers(file);
+  int64_t next = first + 1;
+  while (next < c.layers && is_dense(file, next)) ++next;
+  return next < c.layers ? next - first : first + 1;
 }
 
 }  // namespace
@@ -284,8 +304,8 @@ Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
     if (Value value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
   if (c.experts.count > 0)
     written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
-  if (c.architecture == "llama4")
-    written.metadata.set(prefix + "interleave_moe_layer_step", dense_layers(file) + 1);
+  if (c.architecture == "llama4" || c.architecture == "ernie4_5-moe")
+    written.metadata.set(prefix + "interleave_moe_layer_step", mixture_step(file, c));
   for (const FieldRow& row : kFields) {
     if (row.equal(c, read_config(written))) continue;
     if (row.key != nullptr) written.metadata.set(prefix + row.key, *row.value(c));

@@ -111,8 +111,12 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& an
   Array k = project(t, "attn_k", h, kv_dim);
   const Array v = project(t, "attn_v", h, kv_dim);
   const bool rotated = static_cast<bool>(angles.key);
-  q = rotate(c, norm_heads(t, c, "attn_q_norm", q, c.heads, rotated), angles.query, c.heads);
-  k = rotate(c, norm_heads(t, c, "attn_k_norm", k, c.kv_heads, rotated), angles.key, c.kv_heads);
+  const auto placed = [&](const char* name, Array x, Array turn, int32_t heads) {
+    if (c.head_norm_last) return norm_heads(t, c, name, rotate(c, x, turn, heads), heads, rotated);
+    return rotate(c, norm_heads(t, c, name, x, heads, rotated), turn, heads);
+  };
+  q = placed("attn_q_norm", q, angles.query, c.heads);
+  k = placed("attn_k_norm", k, angles.key, c.kv_heads);
   const Array keys = t.remember("attn.k", k, {true, c.kv_heads, window});
   const Array values = t.remember("attn.v", v, {false, c.kv_heads, window});
   return t.name("attn.out",

@@ -97,13 +97,19 @@ void transpose_conv1d(ModelFile& file) {
       if (tensor.name.ends_with(end) && tensor.shape.size() == 2) tensor = transposed(tensor);
 }
 
-// The joint projection has q, k and v of a head together; ours has those of all heads.
+// The joint projection has the queries that share a key, this and its value together; ours has
+// those of all heads.
 void gather_heads(ModelFile& file) {
   const DecoderConfig c = read_config(file);
+  const int64_t queries = c.heads / c.kv_heads;
   std::vector<int64_t> order;
-  for (int64_t part = 0; part < 3; ++part)
-    for (int64_t head = 0; head < c.heads; ++head)
-      for (int64_t i = 0; i < c.head_dim; ++i) order.push_back((head * 3 + part) * c.head_dim + i);
+  const auto add = [&](int64_t group, int64_t head) {
+    for (int64_t i = 0; i < c.head_dim; ++i)
+      order.push_back((group * (queries + 2) + head) * c.head_dim + i);
+  };
+  for (int64_t head = 0; head < c.heads; ++head) add(head / queries, head % queries);
+  for (const int64_t part : {queries, queries + 1})
+    for (int64_t group = 0; group < c.kv_heads; ++group) add(group, part);
   for (TensorView& tensor : file.tensors)
     if (tensor.name.find(".attn_qkv.") != std::string::npos) tensor = reordered_rows(tensor, order);
 }
@@ -138,7 +144,7 @@ struct FolderStep {
 constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},
                                        {"gemma3", add_one_to_norms}, {"deepseek2", split_latent},
                                        {"granitemoe", split_shared}, {"gpt2", transpose_conv1d},
-                                       {"gptneox", gather_heads}};
+                                       {"gptneox", gather_heads},    {"internlm2", gather_heads}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {
@@ -184,28 +190,29 @@ bool is_joint(const TensorView& tensor) {
 
 // Some files have projections of the same input as one matrix.
 void split_joint(ModelFile& file) {
-  const bool phi = file.container == Container::kGguf &&
-                   (file.metadata.text("general.architecture") == std::string("phi3") ||
-                    file.metadata.text("general.architecture") == std::string("glm4"));
+  constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm"};
+  const std::string name = file.metadata.text("general.architecture").value_or("");
+  const bool phi =
+      file.container == Container::kGguf && std::ranges::find(kJointUp, name) != std::end(kJointUp);
   if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
   const DecoderConfig c = read_config(file);
   const int64_t q = int64_t{c.heads} * c.head_dim;
   const int64_t kv = int64_t{c.kv_heads} * c.head_dim;
   for (int32_t layer = 0; layer < c.layers; ++layer)
     for (const char* kind : {".weight", ".bias"}) {
-      const auto name = [&](const char* part) {
-        return fmt::format("blk.{}.{}{}", layer, part, kind);
+      const auto part = [&](const char* which) {
+        return fmt::format("blk.{}.{}{}", layer, which, kind);
       };
       const std::pair<std::string, int64_t> qkv[] = {
-          {name("attn_q"), q}, {name("attn_k"), kv}, {name("attn_v"), kv}};
-      split(file, name("attn_qkv"), qkv);
-      const std::pair<std::string, int64_t> ffn[] = {{name("ffn_gate"), c.hidden},
-                                                     {name("ffn_up"), c.hidden}};
-      const std::string joint = name("ffn_gate_up");
+          {part("attn_q"), q}, {part("attn_k"), kv}, {part("attn_v"), kv}};
+      split(file, part("attn_qkv"), qkv);
+      const std::pair<std::string, int64_t> ffn[] = {{part("ffn_gate"), c.hidden},
+                                                     {part("ffn_up"), c.hidden}};
+      const std::string joint = part("ffn_gate_up");
       split(file, joint, ffn);
       // GGUF calls both together "up".
-      const TensorView* up = file.find(name("ffn_up"));
-      if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, name("ffn_up"), ffn);
+      const TensorView* up = file.find(part("ffn_up"));
+      if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, part("ffn_up"), ffn);
     }
 }
 

@@ -22,10 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
+  const auto unwritten = [](const std::string& name) {
+    return name == "ernie4_5moe" || name == "internlm2";
+  };
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(test::fixture_path("tiny")))
-    names.push_back(entry.path().filename().string());
+    if (const std::string name = entry.path().filename().string(); !unwritten(name))
+      names.push_back(name);
   std::ranges::sort(names);
   return names;
 }

@@ -79,7 +79,15 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "glm4",
                                     "ernie4_5",
                                     "exaone4",
-                                    "seed-oss"};
+                                    "seed-oss",
+                                    "stablelm",
+                                    "stablelm-parallel",
+                                    "hunyuan",
+                                    "ernie4_5moe",
+                                    "internlm3",
+                                    "internlm2",
+                                    "exaone",
+                                    "minicpm"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -180,8 +188,10 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   EXPECT_EQ(folder.entries(), 1);
   const ModelFile written = open_gguf(path);
   const std::string name = *written.metadata.text("general.architecture");
+  const double theta = read_config(open_model(folder_of(GetParam()))).rope.theta;
   const bool same_bits = !find_architecture(name).gguf_interleaved &&
-                         !written.metadata.number(name + ".rope.scaling.attn_factor");
+                         !written.metadata.number(name + ".rope.scaling.attn_factor") &&
+                         theta == double{static_cast<float>(theta)};
   for (const Json& prompt : prompts_of(GetParam())) {
     const auto ids = prompt["ids"].get<std::vector<int32_t>>();
     const auto positions = std::ssize(ids) + std::ssize(prompt["greedy"]);
@@ -314,6 +324,114 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   const RunPart rest{fork, std::span(ids).subspan(2), 1};
   runner.run({&rest, 1});
   EXPECT_TRUE(std::ranges::equal(runner.logits(0), longer));
+}
+
+// What other programs need to know of a file, as llama.cpp's converter says it.
+TEST(GgufKeys, AreThoseOfOtherPrograms) {
+  struct Row {
+    const char* folder;
+    const char* key;
+    MetaValue value;
+  };
+  const auto real = [](double value) {
+    return MetaValue(std::in_place_type<double>, double{static_cast<float>(value)});
+  };
+  const auto whole = [](int64_t value) { return MetaValue(std::in_place_type<int64_t>, value); };
+  const Row rows[] = {
+      {"glm", "general.architecture", std::string("chatglm")},
+      {"glm", "chatglm.rope.dimension_count", whole(4)},
+      {"deepseek-v3", "deepseek2.expert_gating_func", whole(2)},
+      {"ernie4_5moe", "ernie4_5-moe.interleave_moe_layer_step", whole(1)},
+      {"ernie4_5moe", "ernie4_5-moe.leading_dense_block_count", whole(1)},
+      {"ernie4_5moe", "ernie4_5-moe.expert_shared_feed_forward_length", whole(20)},
+      {"llama4", "llama4.interleave_moe_layer_step", whole(2)},
+      {"stablelm", "stablelm.use_parallel_residual", false},
+      {"stablelm-parallel", "stablelm.use_parallel_residual", true},
+      {"minicpm", "minicpm.embedding_scale", real(1.5)},
+      {"minicpm", "minicpm.residual_scale", real(1.2 / std::sqrt(2.0))},
+      {"minicpm", "minicpm.logit_scale", real(0.5)},
+      {"hunyuan", "hunyuan-dense.rope.freq_base", real(1e4 * std::pow(50.0, 10.0 / 8))},
+      {"internlm3", "general.architecture", std::string("llama")},
+  };
+  for (const Row& row : rows) {
+    const ModelFile file = open_as_gguf(folder_of(row.folder));
+    const MetaValue* found = file.metadata.find(row.key);
+    ASSERT_NE(found, nullptr) << row.key;
+    EXPECT_TRUE(*found == row.value) << row.key;
+  }
+}
+
+// The keys of a folder as GGUF, under another architecture's name.
+Metadata renamed_keys(const Metadata& metadata, const std::string& to) {
+  const std::string from = *metadata.text("general.architecture") + ".";
+  Metadata result;
+  for (const auto& [key, value] : metadata.all())
+    result.set(key.starts_with(from) ? to + "." + key.substr(from.size()) : key, value);
+  result.set("general.architecture", to);
+  return result;
+}
+
+// Files of other programs that say the same in other keys.
+TEST(GgufKeys, OfOtherProgramsGiveTheSameBits) {
+  struct Row {
+    const char* folder;
+    const char* architecture;
+    void (*change)(Metadata&);
+  };
+  const Row rows[] = {
+      {"qwen2", "qwen2vl", [](Metadata&) {}},
+      {"qwen3", "qwen3vl", [](Metadata&) {}},
+      {"granitemoehybrid", "granitehybrid",
+       [](Metadata& keys) {
+         keys.set("granitehybrid.attention.head_count_kv", std::vector<int64_t>{2, 2});
+         keys.set("granitehybrid.feed_forward_length", int64_t{14});
+         keys.set("granitehybrid.expert_shared_feed_forward_length", int64_t{30});
+       }},
+      {"deepseek-v3", "deepseek2",
+       [](Metadata& keys) { keys.set("deepseek2.expert_gating_func", int64_t{0}); }},
+  };
+  for (const Row& row : rows) {
+    const auto ids = prompts_of(row.folder)[0]["ids"].get<std::vector<int32_t>>();
+    const test::TemporaryFolder folder;
+    ModelFile file = open_as_gguf(folder_of(row.folder));
+    Metadata keys = renamed_keys(file.metadata, row.architecture);
+    row.change(keys);
+    std::deque<std::vector<std::byte>> buffers;
+    for (TensorView& tensor : file.tensors) {
+      tensor.data = tensor.read(buffers.emplace_back());
+      tensor.source = nullptr;
+    }
+    write_gguf(folder.file("ours.gguf"), file.metadata, file.tensors);
+    write_gguf(folder.file("theirs.gguf"), keys, file.tensors);
+    EXPECT_EQ(exact_logits(folder.file("ours.gguf"), ids, 0),
+              exact_logits(folder.file("theirs.gguf"), ids, 0))
+        << row.architecture;
+  }
+}
+
+TEST(GgufKeys, SizesThatDifferFromLayerToLayerAreRefused) {
+  ModelFile file = open_as_gguf(folder_of("qwen2"));
+  file.metadata.set("qwen2.attention.head_count_kv", std::vector<int64_t>{1, 7});
+  try {
+    read_config(file);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("head_count_kv"), std::string::npos);
+  }
+}
+
+// Files from before there were keys for them.
+TEST(GgufKeys, OlderFilesOfMiniCpmHaveTheScalesOfTheFirstOne) {
+  ModelFile file = open_as_gguf(folder_of("minicpm"));
+  Metadata older;
+  for (const auto& [key, value] : file.metadata.all())
+    if (!key.ends_with("_scale")) older.set(key, value);
+  file.metadata = std::move(older);
+  const DecoderConfig c = read_config(file);
+  EXPECT_EQ(c.embedding_scale, 12);
+  EXPECT_FLOAT_EQ(c.residual_scale, 1.4F / std::sqrt(2.0F));
+  EXPECT_EQ(c.logit_scale, 256.0F / 32);
 }
 
 TEST(FolderModel, WithoutATokenizerOnlyIdsAreTaken) {

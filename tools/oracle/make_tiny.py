@@ -305,8 +305,55 @@ MODELS = {
         hidden_size=40, num_attention_heads=5, num_key_value_heads=1, intermediate_size=52,
         num_hidden_layers=2, rope_parameters=rope(partial_rotary_factor=0.5),
         qk_layernorm=True, tie_word_embeddings=False)),
+    "stablelm": ("StableLm", "float16", True, dict(
+        hidden_size=48, num_attention_heads=6, num_key_value_heads=2, intermediate_size=36,
+        num_hidden_layers=2, rope_parameters=rope(partial_rotary_factor=0.25), use_qkv_bias=True,
+        tie_word_embeddings=False)),
+    "stablelm-parallel": ("StableLm", "bfloat16", False, dict(
+        hidden_size=40, num_attention_heads=5, num_key_value_heads=1, intermediate_size=36,
+        num_hidden_layers=2, rope_parameters=rope(partial_rotary_factor=0.5),
+        use_parallel_residual=True, tie_word_embeddings=True)),
+    "hunyuan": ("HunYuanDenseV1", "bfloat16", False, dict(
+        hidden_size=28, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=34, num_hidden_layers=2,
+        rope_parameters=rope("dynamic", alpha=50.0, factor=1.0), tie_word_embeddings=True)),
+    "ernie4_5moe": ("Ernie4_5_Moe", "bfloat16", False, dict(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=34,
+        moe_intermediate_size=10, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2,
+        moe_layer_start_index=1, num_hidden_layers=3, rope_parameters=rope(),
+        tie_word_embeddings=False)),
+    "internlm3": ("Qwen2", "float16", False, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, intermediate_size=34,
+        num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=False)),
+    "internlm2": ("Llama", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=34,
+        num_hidden_layers=2, rope_parameters=rope(theta=1e6), tie_word_embeddings=False)),
+    "exaone": ("Llama", "float16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=34,
+        num_hidden_layers=2, rope_parameters=LLAMA3, tie_word_embeddings=True)),
+    "minicpm": ("Granite", "bfloat16", True, dict(
+        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, intermediate_size=34,
+        num_hidden_layers=2, rope_parameters=rope(), attention_multiplier=8 ** -0.5,
+        embedding_multiplier=1.5, residual_multiplier=1.2 / 2 ** 0.5, logits_scaling=0.5,
+        tie_word_embeddings=True)),
 }
 PATTERNS = {"gemma3-pattern": 3}
+# Families that transformers does not have, by the names of one that computes the same.
+RENAMED = {
+    "internlm2": (("embed_tokens", "tok_embeddings"), ("lm_head", "output"),
+                  ("self_attn.o_proj", "attention.wo"), ("input_layernorm", "attention_norm"),
+                  ("post_attention_layernorm", "ffn_norm"), ("mlp.gate_proj", "feed_forward.w1"),
+                  ("mlp.up_proj", "feed_forward.w3"), ("mlp.down_proj", "feed_forward.w2")),
+    "exaone": (("model.embed_tokens", "transformer.wte"), ("model.norm", "transformer.ln_f"),
+               ("model.layers", "transformer.h"), ("self_attn.o_proj", "attn.attention.out_proj"),
+               ("self_attn", "attn.attention"), ("input_layernorm", "ln_1"),
+               ("post_attention_layernorm", "ln_2"), ("mlp.gate_proj", "mlp.c_fc_0"),
+               ("mlp.up_proj", "mlp.c_fc_1"), ("mlp.down_proj", "mlp.c_proj")),
+    "minicpm": (),
+    "internlm3": (),
+}
+TYPES = {"internlm2": "InternLM2", "internlm3": "InternLM3", "exaone": "Exaone",
+         "minicpm": "MiniCPM"}
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 QUANTISED = ("gpt-oss-mxfp4", "qwen3moe-mlx")
 CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
@@ -415,6 +462,39 @@ def write_form(folder, form):
     json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
 
 
+def rename(folder, name):
+    path = f"{folder}/model.safetensors"
+    tensors = {}
+    for key, value in safetensors.torch.load_file(path).items():
+        for theirs, ours in RENAMED[name]:
+            key = key.replace(theirs, ours)
+        tensors[key] = value
+    config = json.load(open(f"{folder}/config.json"))
+    if name == "internlm2":  # a key, the queries that share it before it, its value behind it
+        groups, heads = config["num_key_value_heads"], config["num_attention_heads"]
+        for key in [key for key in tensors if "q_proj" in key]:
+            q, k, v = (tensors.pop(key.replace("q_proj", part)) for part in
+                       ("q_proj", "k_proj", "v_proj"))
+            size = k.shape[0] // groups
+            joint = torch.cat([q.view(groups, heads // groups, size, -1),
+                               k.view(groups, 1, size, -1), v.view(groups, 1, size, -1)], 1)
+            tensors[key.replace("self_attn.q_proj", "attention.wqkv")] = joint.flatten(0, 2)
+    if name == "exaone":
+        config["num_layers"] = config.pop("num_hidden_layers")
+        config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+        config["activation_function"] = config.pop("hidden_act")
+    if name == "minicpm":
+        config["scale_emb"] = config.pop("embedding_multiplier")
+        config["scale_depth"] = (config.pop("residual_multiplier")
+                                 * config["num_hidden_layers"] ** 0.5)
+        config["dim_model_base"] = config["hidden_size"] / config.pop("logits_scaling")
+        config.pop("attention_multiplier")
+    config["model_type"] = TYPES[name].lower()
+    config["architectures"] = [f"{TYPES[name]}ForCausalLM"]
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+    json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
+
+
 def to_old_keys(path, pattern):
     config = json.load(open(path))
     rope_set = config.pop("rope_parameters")
@@ -473,7 +553,8 @@ def make(folder, name, family, dtype, old, settings):
         model.to(getattr(torch, dtype)).save_pretrained(folder)
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
-        experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in settings else {}
+        experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in settings \
+            or "moe_k" in settings else {}
         for extra in ("generation_config.json",):
             if os.path.exists(f"{folder}/{extra}"):
                 os.unlink(f"{folder}/{extra}")
@@ -492,6 +573,8 @@ def make(folder, name, family, dtype, old, settings):
         write_quantised(folder, packed, name)
     if form:
         write_form(folder, form)
+    if name in RENAMED:
+        rename(folder, name)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,
                "prompts": found}, open(f"{folder}/reference.json", "w"))
     print(name, "seed", seed, os.path.getsize(f"{folder}/model.safetensors"), "bytes")

@@ -9,10 +9,14 @@ Array llama(Trace& t, const DecoderConfig& c);
 /// The gates of the chosen experts add up to 1: Mixtral, Qwen 3.
 void complete_mixture_gguf(DecoderConfig& c, const Metadata& metadata);
 
-void complete_helium(DecoderConfig& c);  ///< Ernie 4.5 and GLM 4 too
+void complete_helium(DecoderConfig& c);  ///< Ernie 4.5 and GLM too
+void complete_ernie_moe(DecoderConfig& c);
+void complete_hunyuan(DecoderConfig& c);
+void complete_minicpm_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_smollm3_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_granitemoe_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_granitehybrid_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array llama4(Trace& t, const DecoderConfig& c);
 void complete_llama4(DecoderConfig& c);
@@ -51,8 +55,10 @@ void complete_cohere2(DecoderConfig& c);
 
 Array gpt2(Trace& t, const DecoderConfig& c);
 Array gptneox(Trace& t, const DecoderConfig& c);
+Array stablelm(Trace& t, const DecoderConfig& c);
 Array starcoder2(Trace& t, const DecoderConfig& c);
 Array phi2(Trace& t, const DecoderConfig& c);
+void complete_stablelm(DecoderConfig& c);
 void complete_gpt(DecoderConfig& c);
 void complete_gpt_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_gptneox_gguf(DecoderConfig& c, const Metadata& metadata);

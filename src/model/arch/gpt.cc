@@ -1,6 +1,7 @@
 // gpt.cc: layer norms with biases and a feed-forward part without a gate: GPT-2 (Radford et al.,
 // 2019) with a table of positions, GPT-NeoX and Pythia (Black et al., 2022) with parts of heads
 // turned, StarCoder 2 (Lozhkov et al., 2024) with a window, Phi-1 and 2 (Gunasekar et al., 2023).
+// StableLM (Bellagente et al., 2024) has the gate of llama.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -19,7 +20,16 @@ Array gptneox(Trace& t, const DecoderConfig& c) {
 
 Array starcoder2(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
 
+Array stablelm(Trace& t, const DecoderConfig& c) {
+  return c.parallel ? parallel_decoder(t, c) : plain_decoder(t, c);
+}
+
 Array phi2(Trace& t, const DecoderConfig& c) { return parallel_decoder(t, c); }
+
+void complete_stablelm(DecoderConfig& c) {
+  c.norm = Norm::kLayer;
+  c.head_norm = HeadNorm::kOwn;
+}
 
 void complete_gpt(DecoderConfig& c) {
   c.norm = Norm::kLayer;

@@ -1,8 +1,11 @@
 // llama.cc: Llama 1 to 3 (Touvron et al., 2023; Grattafiori et al., 2024), and what differs from it
 // by numbers only: Mistral has a window on all layers (Jiang et al., 2023), Ministral 3 a
 // temperature of far positions, SmolLM3 layers without RoPE (Bakouch et al., 2025), Granite 3
-// factors on embedding, residuals, scores and logits (IBM, 2024), some also experts, Helium, GLM
-// and Ernie 4.5 other pairs of RoPE, Mixtral experts (Jiang et al., 2024), Seed-OSS biases.
+// factors on embedding, residuals, scores and logits (IBM, 2024), some also experts, and MiniCPM
+// (Hu et al., 2024) other such factors, Helium, GLM and Ernie 4.5 other pairs of RoPE, the larger
+// Ernie 4.5 experts, Mixtral experts (Jiang et al., 2024), Seed-OSS and InternLM biases, HunYuan
+// norms of heads behind RoPE (Tencent, 2025). Exaone 3 (LG AI Research, 2024) and InternLM 2 have
+// other names.
 #include <cmath>
 
 #include "base/error.h"
@@ -34,6 +37,32 @@ void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata) {
 void complete_granitemoe_gguf(DecoderConfig& c, const Metadata& metadata) {
   complete_granite_gguf(c, metadata);
   complete_mixture_gguf(c, metadata);
+}
+
+// A dense model calls its feed-forward part the shared one.
+void complete_granitehybrid_gguf(DecoderConfig& c, const Metadata& metadata) {
+  complete_granitemoe_gguf(c, metadata);
+  const auto shared = metadata.integer("granitehybrid.expert_shared_feed_forward_length");
+  if (c.experts.count == 0 && shared && *shared > 0 && *shared <= kMaxSize) c.hidden = *shared;
+}
+
+void complete_ernie_moe(DecoderConfig& c) {
+  c.rope_interleaved = true;
+  c.experts.route.sigmoid = false;
+  c.experts.route.normalise = true;
+}
+
+void complete_hunyuan(DecoderConfig& c) { c.head_norm_last = true; }
+
+// Logits are divided by the key. Older files have none of the three.
+void complete_minicpm_gguf(DecoderConfig& c, const Metadata& metadata) {
+  const auto has = [&](const char* key) { return metadata.number(key).has_value(); };
+  if (!has("minicpm.embedding_scale")) c.embedding_scale = 12;
+  if (!has("minicpm.residual_scale"))
+    c.residual_scale = static_cast<float>(1.4 / std::sqrt(static_cast<double>(c.layers)));
+  if (c.logit_scale == 0)
+    throw Error(ErrorKind::kFormat, "metadata: minicpm.logit_scale is 0, logits are divided by it");
+  c.logit_scale = has("minicpm.logit_scale") ? 1 / c.logit_scale : 256 / static_cast<float>(c.dim);
 }
 
 void complete_mixture_gguf(DecoderConfig& c, const Metadata& metadata) {
