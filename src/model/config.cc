@@ -254,6 +254,8 @@ DecoderConfig read_config(const ModelFile& file) {
   c.residual_scale = static_cast<float>(keys.number_or("residual_scale", 1));
   c.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1));
   c.parallel = keys.flag_or("use_parallel_residual", false);
+  if (const double clamp = keys.number_or("attention.clamp_kqv", 0); clamp != 0)
+    throw Error(ErrorKind::kUnsupported, "metadata: {}.attention.clamp_kqv is {}", *name, clamp);
   c.rope_interleaved = architecture.gguf_interleaved;
   c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));

@@ -9,7 +9,8 @@
 
 namespace veery {
 
-enum class Norm : uint8_t { kRms, kLayer };
+/// kPlainLayer: without weights.
+enum class Norm : uint8_t { kRms, kLayer, kPlainLayer };
 /// Norms of queries and keys: of each head, with one weight for all or a weight of its own; of all
 /// heads together; of each head without a weight, in layers with RoPE.
 enum class HeadNorm : uint8_t { kShared, kOwn, kTogether, kUnweighted };

@@ -246,6 +246,8 @@ void read_scales(const JsonFields& fields, DecoderConfig& c) {
     c.logit_scale = static_cast<float>(positive("dim_model_base", 1) / static_cast<double>(c.dim));
   c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
+  if (fields.has("clip_qkv"))
+    throw Error(ErrorKind::kUnsupported, "{}: clip_qkv is given", fields.where());
   if (fields.flag_or("scale_attn_by_inverse_layer_idx", false))
     throw Error(ErrorKind::kUnsupported, "{}: scale_attn_by_inverse_layer_idx is true",
                 fields.where());
@@ -300,8 +302,6 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
     e.route.groups_used = static_cast<int32_t>(fields.size("topk_group"));
     if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
   }
-  if (fields.has("clip_qkv"))
-    throw Error(ErrorKind::kUnsupported, "{}: clip_qkv is given", fields.where());
   e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
   e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
   check_experts(e, fields.where());

@@ -149,9 +149,13 @@ constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attenti
                                       {"post_feedforward_layernorm", "post_ffw_norm"}};
 
 // What the text part is called in models that have other parts too; longer ones first.
-constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
-                                          "language_model.",       "model.",
-                                          "transformer.",          "gpt_neox."};
+constexpr std::string_view kPrefixes[] = {"language_model.model.",
+                                          "model.language_model.",
+                                          "model.text_model.",
+                                          "language_model.",
+                                          "model.",
+                                          "transformer.",
+                                          "gpt_neox."};
 // What the list of layers is called.
 constexpr std::string_view kLayerLists[] = {"layers.", "h."};
 

@@ -66,7 +66,7 @@ constexpr KeyRow kKeys[] = {
     {"attention.layer_norm_rms_epsilon",
      [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : Value(); }},
     {"attention.layer_norm_epsilon",
-     [](const Config& c) { return c.norm == Norm::kLayer ? number(c.norm_eps) : Value(); }},
+     [](const Config& c) { return c.norm != Norm::kRms ? number(c.norm_eps) : Value(); }},
     {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
     {"attention.temperature_scale",
      [](const Config& c) {

@@ -7,7 +7,8 @@ namespace {
 
 Array norm_parts(Trace& t, const DecoderConfig& c, const std::string& name, Array x, int64_t size,
                  int groups) {
-  const Array weight = t.vector(name, size);
+  const Array weight =
+      c.norm == Norm::kPlainLayer ? t.constant({1, size}, 1) : t.vector(name, size);
   if (c.norm == Norm::kRms) return rms_norm(x, weight, c.norm_eps, groups);
   return layer_norm(x, weight, t.has_bias(name) ? t.bias(name, size) : Array{}, c.norm_eps, groups);
 }

@@ -42,6 +42,7 @@ const std::vector<Architecture>& architectures() {
       {"helium", false, complete_helium, nothing_gguf, llama, false, 0, "llama"},
       {"smollm3", true, nothing, complete_smollm3_gguf, llama},
       {"granite", true, nothing, complete_granite_gguf, llama},
+      {"olmo", true, complete_olmo, nothing_gguf, llama},
       {"olmo2", false, complete_olmo2, complete_olmo2_gguf, olmo2, false, 4},
       {"command-r", true, complete_cohere, nothing_gguf, cohere},
       {"cohere2", true, complete_cohere2, nothing_gguf, cohere, false, 4},

@@ -19,8 +19,8 @@ namespace {
 using test::TemporaryFolder;
 
 TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
-  for (const char* prefix :
-       {"model.", "language_model.model.", "model.language_model.", "language_model.", ""}) {
+  for (const char* prefix : {"model.", "language_model.model.", "model.language_model.",
+                             "model.text_model.", "language_model.", ""}) {
     const std::string p = prefix;
     EXPECT_EQ(our_name("llama", p + "embed_tokens.weight"), "token_embd.weight");
     EXPECT_EQ(our_name("llama", p + "norm.weight"), "output_norm.weight");
@@ -235,6 +235,7 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
       {"rope list", llama + R"("rope_scaling":[1])", {"RoPE", "JSON array"}},
       {"rope factor", llama + R"("rope_scaling":{"type":"linear","factor":0})", {"factor is 0"}},
       {"rope theta", llama + R"("rope_theta":-1)", {"rope_theta is -1"}},
+      {"clip", R"("model_type":"olmo","clip_qkv":8.0)", {"clip_qkv"}, ErrorKind::kUnsupported},
       {"rope alpha", llama + R"("rope_scaling":{"alpha":1e300})", {"rope_theta becomes inf"}},
       {"rope alpha -1", llama + R"("rope_scaling":{"alpha":-1})", {"alpha is -1"}},
       {"model base", R"("model_type":"minicpm","dim_model_base":0)", {"dim_model_base is 0"}},

@@ -259,6 +259,9 @@ MODELS = {
         num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=True,
         embedding_multiplier=0.8, residual_multiplier=0.6, attention_multiplier=0.3,
         logits_scaling=0.6)),
+    "olmo": ("Olmo", "float16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=44,
+        num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=False)),
     "olmo2": ("Olmo2", "float16", True, dict(
         hidden_size=42, num_attention_heads=7, num_key_value_heads=1, intermediate_size=44,
         num_hidden_layers=2, rope_parameters=rope(theta=5e5), tie_word_embeddings=False)),

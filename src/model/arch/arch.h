@@ -46,6 +46,7 @@ void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata);
 Array olmo2(Trace& t, const DecoderConfig& c);
 Array olmoe(Trace& t, const DecoderConfig& c);
 void complete_exaone4(DecoderConfig& c);
+void complete_olmo(DecoderConfig& c);
 void complete_olmo2(DecoderConfig& c);
 void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata);
 

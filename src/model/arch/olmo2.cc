@@ -1,7 +1,8 @@
-// olmo2.cc: OLMo 2 and 3 (Walsh et al., 2024; Olmo Team, 2025): norms behind each part and none
-// before it, norms over all heads of q and of k; OLMo 3 has local layers without scaled RoPE. OLMoE
-// (Muennighoff et al., 2024) has norms before its parts, and experts. Exaone 4 (LG AI Research,
-// 2025) has a norm for each head, and where it has local layers turns only those.
+// olmo2.cc: OLMo (Groeneveld et al., 2024), llama with norms without weights. OLMo 2 and 3 (Walsh
+// et al., 2024; Olmo Team, 2025): norms behind each part and none before it, norms over all heads
+// of q and of k; OLMo 3 has local layers without scaled RoPE. OLMoE (Muennighoff et al., 2024) has
+// norms before its parts, and experts. Exaone 4 (LG AI Research, 2025) has a norm for each head,
+// and where it has local layers turns only those.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -15,6 +16,8 @@ Array olmo2(Trace& t, const DecoderConfig& c) {
 }
 
 Array olmoe(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
+void complete_olmo(DecoderConfig& c) { c.norm = Norm::kPlainLayer; }
 
 void complete_olmo2(DecoderConfig& c) { c.head_norm = HeadNorm::kTogether; }
 
