@@ -126,8 +126,8 @@ std::vector<float> values_of(const TensorView& tensor) {
 
 // The names of types that GGUF has one architecture for, and what it is read as.
 std::string type_from_gguf(const std::string& type) {
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"helium", "llama"}, {"glm", "llama"}, {"ministral", "mistral"}};
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"helium", "llama"},
+                                                                       {"ministral", "mistral"}};
   for (const auto& [theirs, other] : kOthers)
     if (type == theirs) return std::string(other);
   return type;
@@ -166,7 +166,14 @@ constexpr const char* kSaidByBoth[] = {"vocab_size",
 // What comes back from GGUF means the same; its tensors are the same where the family is.
 TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
   const std::map<std::string, std::string> refused = {
-      {"glm", "that queries have a bias and the output has none"}};
+      {"internlm3", "that queries have a bias and the output has none"},
+      {"glm", "chatglm cannot be written as a folder"},
+      {"exaone", "exaone cannot be written as a folder"},
+      {"hunyuan", "hunyuan-dense cannot be written as a folder"},
+      {"minicpm", "minicpm cannot be written as a folder"},
+      {"olmo", "olmo cannot be written as a folder"},
+      {"stablelm", "stablelm cannot be written as a folder"},
+      {"stablelm-parallel", "stablelm cannot be written as a folder"}};
   const test::TemporaryFolder temporary;
   const std::string in = folder_of(GetParam()), out = temporary.file("out");
   const auto known = refused.find(GetParam());
