@@ -155,7 +155,7 @@ void expect_close(const Matrix& want, const Matrix& got, double tolerance, const
 
 Sizes sizes_for(DType type) {
   const int64_t block = info(type).block;
-  return block == 256  ? Sizes{4, 2, 256, 256, 19}
+  return block >= 128  ? Sizes{4, 2, 256, 256, 19}
          : block == 64 ? Sizes{5, 2, 64, 128, 35}
                        : Sizes{5, 2, 64, 96, 35};
 }
