@@ -206,10 +206,8 @@ MODELS = {
     "llama-mlx8": ("Llama", "float32", False, QUANTISED_LLAMA | {"intermediate_size": 96}),
     "llama-mlx8-f32": ("Llama", "float32", False, QUANTISED_LLAMA),
     "llama-mxfp8": ("Llama", "float32", False, QUANTISED_LLAMA | {"intermediate_size": 96}),
-    "llama-fp8": ("Llama", "float32", False, QUANTISED_LLAMA | {
-        "intermediate_size": 128, "num_hidden_layers": 1}),
-    "llama-fp8-blocks": ("Llama", "float32", False, QUANTISED_LLAMA | {
-        "intermediate_size": 160, "num_hidden_layers": 1}),
+    "llama-fp8": ("Llama", "float32", False, QUANTISED_LLAMA | {"intermediate_size": 128}),
+    "llama-fp8-blocks": ("Llama", "float32", False, QUANTISED_LLAMA | {"intermediate_size": 160}),
     "gpt-oss": ("GptOss", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=14, num_hidden_layers=3, num_local_experts=5, num_experts_per_tok=2,
