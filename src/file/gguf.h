@@ -52,10 +52,13 @@ class SplitGgufWriter {
   /// Throws kLimit for more parts than can be numbered.
   SplitGgufWriter(const std::string& path, const Metadata& metadata,
                   std::vector<TensorView> tensors, uint64_t limit);
+  /// Of all parts, in order.
+  std::vector<std::string> names() const;
   void write(std::span<const std::byte> bytes);
   void commit();
 
  private:
+  std::string name_of(size_t number) const;
   struct Part {
     size_t begin = 0, end = 0;  // tensors
     size_t bytes = 0;

@@ -126,11 +126,21 @@ void SplitGgufWriter::open_next() {
   metadata.set(gguf::kSplitNumberKey, static_cast<int64_t>(number));
   metadata.set(gguf::kSplitCountKey, static_cast<int64_t>(count));
   metadata.set(gguf::kSplitTensorsKey, static_cast<int64_t>(tensors_.size()));
+  writers_.push_back(std::make_unique<GgufWriter>(name_of(number), metadata, tensors));
+}
+
+std::string SplitGgufWriter::name_of(size_t number) const {
+  if (parts_.size() == 1) return path_;
   constexpr std::string_view kEnding = ".gguf";
   std::string stem = path_;
   if (stem.ends_with(kEnding)) stem.resize(stem.size() - kEnding.size());
-  writers_.push_back(std::make_unique<GgufWriter>(
-      stem + suffix(static_cast<int64_t>(number), count), metadata, tensors));
+  return stem + suffix(static_cast<int64_t>(number), std::ssize(parts_));
+}
+
+std::vector<std::string> SplitGgufWriter::names() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parts_.size(); ++i) names.push_back(name_of(i));
+  return names;
 }
 
 void SplitGgufWriter::write(std::span<const std::byte> bytes) {

@@ -1,6 +1,7 @@
 #include "model/quantize.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <vector>
 
@@ -175,6 +176,11 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
     total += planned_bytes(tensor, plans[i]);
   }
   SplitGgufWriter writer(path, metadata, std::move(views), options.split_bytes);
+  for (const std::string& name : writer.names()) {
+    std::error_code code;
+    if (std::filesystem::equivalent(file.path, name, code))
+      throw Error(ErrorKind::kInput, "{} is the file that is read", name);
+  }
   std::vector<std::byte> slice;
   size_t done = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
