@@ -1,11 +1,8 @@
 // convert.cc: `veery convert`.
 #include "cli/convert.h"
 
-#include <filesystem>
-
 #include "base/clock.h"
 #include "cli/interruption.h"
-#include "cli/progress.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
 
@@ -18,25 +15,17 @@ std::vector<TensorPlan> plans_of(const ModelFile& file, const ConvertRequest& re
 
 void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
                      std::span<const TensorPlan> plans) {
-  std::error_code code;
-  if (std::filesystem::equivalent(request.in, request.out, code))
-    throw Error(ErrorKind::kInput, "{} is the file that is read", request.out);
   ThreadPool pool(request.common.threads);
-  const Interruption interruption;
-  Progress bar("converting");
+  Writing writing("converting");
   QuantizeOptions options;
   // Floats of what is quantised lose nothing.
   options.requantize =
       request.requantize || request.type == nullptr || !info(request.type->type).quantized;
-  options.progress = [&](size_t done, size_t all, const std::string& name) {
-    interruption.check();
-    bar.show(static_cast<double>(done), static_cast<double>(all), name);
-  };
+  options.progress = writing.progress();
   const Metadata metadata = request.type == nullptr
                                 ? retyped_metadata(file, plans)
                                 : quantized_metadata(file, *request.type, nullptr, {});
-  options.split_bytes =
-      request.split_size.empty() ? 0 : parse_size("--split-size", request.split_size);
+  options.split_bytes = request.split_bytes;
   write_quantized(file, plans, metadata, request.out, pool, options);
 }
 
@@ -71,6 +60,23 @@ const ConvertOutput& find_output(const std::string& name, const std::string& out
           : fmt::format("'{}' is nothing to convert to; there are {}", name, known));
 }
 
+// Which kinds of output have a flag that not all have.
+struct KindsOfFlag {
+  const char* flag;
+  std::string_view kinds;
+};
+constexpr KindsOfFlag kFlags[] = {
+    {"--type", "gguf"},     {"--split-size", "gguf"},    {"--allow-requantize", "gguf"},
+    {"--dtype", "hf, mlx"}, {"--shard-size", "hf, mlx"}, {"--quantize", "mlx"},
+    {"--bits", "mlx"},      {"--group-size", "mlx"},     {"--mode", "mlx"},
+    {"--rule", "mlx"}};
+
+void check_flags(const Arguments& app, const ConvertOutput& output) {
+  for (const auto& [flag, kinds] : kFlags)
+    if (app.count(flag) > 0 && kinds.find(output.name) == std::string_view::npos)
+      throw CLI::ValidationError(flag, fmt::format("is for {}, not for {}", kinds, output.name));
+}
+
 }  // namespace
 
 void convert_verb(std::vector<std::string> arguments) {
@@ -83,7 +89,7 @@ void convert_verb(std::vector<std::string> arguments) {
                 "  veery convert model-f16.gguf folder --to hf --dtype bfloat16\n"
                 "  veery convert Qwen3-0.6B qwen3-4bit --to mlx -q --bits 4 --rule 'lm_head=8'");
   ConvertRequest request;
-  std::string to, type;
+  std::string to, type, split_size;
   app.add_option("IN", request.in, "The GGUF file or model folder to read")
       ->type_name("")
       ->required();
@@ -93,22 +99,22 @@ void convert_verb(std::vector<std::string> arguments) {
   app.add_option("--to", to, "What to write; guessed from a name that ends in .gguf")
       ->type_name("KIND");
   app.add_option("--type", type,
-                 "The type of the matrices, as of 'veery quantize': f32, f16, bf16, q8_0 ...; "
-                 "without it each stays as it is")
+                 "gguf: the type of the matrices, as of 'veery quantize' (as it is)")
       ->type_name("TYPE");
-  app.add_option("--split-size,--split-max-size", request.split_size,
+  app.add_option("--split-size,--split-max-size", split_size,
                  "gguf: the most data that a file holds; without it there is one file")
       ->type_name("SIZE");
   request.folder.add(app);
-  app.add_flag("--allow-requantize", request.requantize, "Quantise what is quantised already");
+  app.add_flag("--allow-requantize", request.requantize,
+               "gguf: quantise what is quantised already");
   app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
   request.common.add_threads(app);
-  request.common.add_json(app, "Print one JSON object: bytes before and after, tokenizer, tensors");
+  request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
   if (!type.empty()) request.type = &find_mixture(type);
-  if (!request.split_size.empty() && output.ending.empty())
-    throw CLI::ValidationError("--split-size", "is for GGUF; folders have --shard-size");
+  check_flags(app, output);
+  if (!split_size.empty()) request.split_bytes = parse_size("--split-size", split_size);
   output.write(request);
 }
 

@@ -17,7 +17,8 @@ struct FolderFlags {
 };
 
 struct ConvertRequest {
-  std::string in, out, split_size;
+  std::string in, out;
+  uint64_t split_bytes = 0;       ///< of a part; 0: one file
   const Mixture* type = nullptr;  ///< of the matrices; null: each keeps its own
   bool requantize = false;
   bool dry = false;

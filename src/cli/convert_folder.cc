@@ -6,7 +6,6 @@
 #include "cli/convert.h"
 #include "cli/interruption.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "model/as_folder.h"
 #include "model/folder_text.h"
 #include "model/open_model.h"
@@ -44,13 +43,9 @@ MlxRule parse_rule(const std::string& text, const MlxFormat& usual) {
 FolderOptions options_of(const ConvertRequest& request, FolderKind kind) {
   const FolderFlags& flags = request.folder;
   FolderOptions options{.kind = kind};
-  if (request.type != nullptr)
-    throw CLI::ValidationError("--type", "is for GGUF; folders have --dtype and, for mlx, -q");
   if (!flags.dtype.empty()) options.dtype = parse_dtype(flags.dtype);
   options.shard_bytes = parse_size("--shard-size", flags.shard_size);
   if (!flags.quantize) return options;
-  if (kind != FolderKind::kMlx)
-    throw CLI::ValidationError("-q", "is for mlx; a folder of Hugging Face's form has floats");
   options.quantize.emplace();
   options.quantize->format = mlx_format_of(flags.mode, flags.bits, flags.group);
   for (const std::string& rule : flags.rules)
@@ -105,14 +100,10 @@ void convert(const ConvertRequest& request, FolderKind kind) {
   const FolderPlan plan = plan_folder(file, options);
   if (!request.dry) {
     ThreadPool pool(request.common.threads);
-    const Interruption interruption;
-    Progress bar("converting");
-    options.progress = [&](size_t done, size_t all, const std::string& name) {
-      interruption.check();
-      bar.show(static_cast<double>(done), static_cast<double>(all), name);
-    };
+    Writing writing("converting");
+    options.progress = writing.progress();
     write_folder(file, plan, request.out, pool, options);
-    bar.clear();
+    writing.clear();
     if (file.container == Container::kGguf && !has_tokenizer(file))
       write_error(
           fmt::format("note: {} has no tokenizer, and so has the folder\n", escaped(file.path)));
@@ -137,25 +128,27 @@ uint64_t parse_size(const std::string& flag, const std::string& text) {
 
 void FolderFlags::add(Arguments& app) {
   app.add_option("--dtype", dtype,
-                 "hf, mlx: the type of what is not quantised: float32, float16 or bfloat16; "
-                 "without it that of the model, bfloat16 if it is quantised")
+                 "hf, mlx: float32, float16 or bfloat16 for what is not quantised")
       ->type_name("TYPE");
   app.add_option("--shard-size", shard_size, "hf, mlx: the most that a file of weights holds")
       ->type_name("SIZE")
       ->capture_default_str();
-  app.add_flag("-q,--quantize", quantize, "mlx: quantise");
+  CLI::Option* const quantise = app.add_flag("-q,--quantize", quantize, "mlx: quantise");
   app.add_option("--bits,--q-bits", bits, "mlx: 2, 3, 4, 5, 6 or 8 bits a weight (4)")
-      ->type_name("N");
+      ->type_name("N")
+      ->needs(quantise);
   app.add_option("--group-size,--q-group-size", group,
                  "mlx: weights that share a scale: 32, 64 or 128 (64)")
-      ->type_name("N");
+      ->type_name("N")
+      ->needs(quantise);
   app.add_option("--mode,--q-mode", mode, "mlx: affine, mxfp4, mxfp8 or nvfp4")
       ->type_name("MODE")
+      ->needs(quantise)
       ->capture_default_str();
   app.add_option("--rule", rules,
-                 "mlx: other bits (REGEX=6), another mode (REGEX=mxfp8) or floats (REGEX=none) for "
-                 "layers whose names match; the first match counts")
+                 "mlx: other bits, a mode or 'none' for layers whose names match; first match")
       ->type_name("REGEX=BITS")
+      ->needs(quantise)
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -1,13 +1,11 @@
 // quantize.cc: `veery quantize`.
 #include "model/quantize.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/interruption.h"
-#include "cli/progress.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
 
@@ -80,19 +78,12 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
 
 void write(const Flags& flags, const ModelFile& file, const std::vector<TensorPlan>& plans,
            const Mixture& mixture, const ImportanceMatrix* importance) {
-  std::error_code code;
-  if (std::filesystem::equivalent(flags.in, flags.out, code))
-    throw Error(ErrorKind::kInput, "{} is the file that is read", flags.out);
   ThreadPool pool(flags.common.threads);
-  const Interruption interruption;
-  Progress bar("quantising");
+  Writing writing("quantising");
   QuantizeOptions options;
   options.importance = importance;
   options.requantize = flags.requantize;
-  options.progress = [&](size_t done, size_t all, const std::string& name) {
-    interruption.check();
-    bar.show(static_cast<double>(done), static_cast<double>(all), name);
-  };
+  options.progress = writing.progress();
   write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),
                   flags.out, pool, options);
 }
