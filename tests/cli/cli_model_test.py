@@ -6,8 +6,11 @@ usage: cli_model_test.py VEERY FIXTURES [unittest arguments]    exit status 77: 
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 import syscalls
@@ -95,6 +98,21 @@ class RealModels(unittest.TestCase):
         self.assertIn("Paris", out["text"])
         self.assertEqual(out["finish_reason"], "stop")
         self.assertNotIn("<|im_end|>", out["text"])
+
+    def test_a_signal_while_a_file_is_written_leaves_nothing(self):
+        model = folder() / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        for asked in (signal.SIGTERM, signal.SIGHUP):
+            with tempfile.TemporaryDirectory() as holder:
+                started = subprocess.Popen(
+                    [PROGRAM, "quantize", model, f"{holder}/out.gguf", "IQ3_S", "--allow-requantize"],
+                    stdout=subprocess.DEVNULL)
+                end = time.monotonic() + 60
+                while not os.listdir(holder) and started.poll() is None and time.monotonic() < end:
+                    time.sleep(0.01)
+                self.assertIsNone(started.poll(), "it ended before it was asked to")
+                started.send_signal(asked)
+                self.assertEqual(started.wait(60), 128 + asked)
+                self.assertEqual(os.listdir(holder), [])
 
     def test_a_decode_step_makes_no_system_call(self):
         if reason := syscalls.why_not():

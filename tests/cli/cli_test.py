@@ -5,70 +5,20 @@ usage: cli_test.py VEERY [unittest arguments]
 """
 import json
 import os
-import pathlib
 import pty
 import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import syscalls
 import tiny_gguf
+from cli_base import PROGRAM, TEMPLATE, CliTest
 
-PROGRAM = ""
-TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}"
-    "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
-)
-VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "quantize", "show", "verify"]
-
-
-TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
-
-
-class CliTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.holder = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.holder.name)
-        cls.model = cls.folder / "tiny.gguf"
-        cls.bare = cls.folder / "bare.gguf"
-        tiny_gguf.write(cls.model, TEMPLATE)
-        tiny_gguf.write(cls.bare)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.holder.cleanup()
-
-    def veery(self, *arguments, stdin=b"", status=0, stdout=subprocess.PIPE):
-        done = subprocess.run(
-            [PROGRAM, *map(str, arguments)], input=stdin, stdout=stdout, stderr=subprocess.PIPE,
-            timeout=120, check=False)  # fmt: skip
-        self.assertEqual(done.returncode, status, done.stderr.decode())
-        return done
-
-    def json(self, *arguments, stdin=b""):
-        return json.loads(self.veery(*arguments, "--json", stdin=stdin).stdout)
-
-    def error(self, *arguments, status=1, stdin=b""):
-        """The message of a call that ends with `status`."""
-        done = self.veery(*arguments, status=status, stdin=stdin)
-        self.assertEqual(done.stdout, b"")
-        lines = done.stderr.decode().splitlines()
-        self.assertEqual(len(lines), 1, lines)
-        self.assertTrue(lines[0].startswith("veery: error: "), lines)
-        return lines[0]
-
-    def write(self, name, value):
-        path = self.folder / name
-        path.write_text(value if isinstance(value, str) else json.dumps(value))
-        return path
-
-    def run_json(self, *arguments):
-        return self.json("run", self.model, "-t", 1, *arguments)
+VERBS = ["run", "tokenize", "template", "logits", "perplexity", "bench", "plan", "convert", "quantize", "show",
+         "verify"]
 
 
 class Misuse(CliTest):
@@ -464,179 +414,6 @@ class Measures(CliTest):
             self.assertIn(part, text)
 
 
-class Quantize(CliTest):
-    def test_writes_a_smaller_model_that_runs(self):
-        out = self.folder / "q8.gguf"
-        answer = self.json("quantize", self.model, out, "Q8_0", "--tensor-type", "attn_q=q4_0", "-t", 2)
-        self.assertLess(answer["after"], answer["before"])
-        types = {tensor["name"]: tensor["to"] for tensor in answer["tensors"]}
-        self.assertEqual(types["blk.0.attn_q.weight"], "q4_0")
-        self.assertEqual(types["blk.0.attn_k.weight"], "q8_0")
-        self.assertEqual(types["blk.0.ffn_down.weight"], "f16")  # rows of 48
-        self.veery("run", out, "-p", "abc", "-n", 3)
-        out.unlink()
-
-    def test_takes_a_folder(self):
-        out = self.folder / "folder-q8.gguf"
-        self.veery("quantize", TINY / "phi3", out, "F16")
-        self.assertIn("f16", self.json("show", out)["types"])
-        out.unlink()
-
-    def test_dry_run_prints_what_would_be_and_writes_nothing(self):
-        before = sorted(self.folder.iterdir())
-        text = self.veery("quantize", self.model, "Q4_K_M", "--dry-run").stdout.decode()
-        for part in ["blk.1.ffn_up.weight", "q5_0", "rows do not fit q4_K", "bits a weight"]:
-            self.assertIn(part, text)
-        self.assertEqual(sorted(self.folder.iterdir()), before)
-
-    def test_faults(self):
-        out = self.folder / "out.gguf"
-        self.assertIn("IN OUT TYPE", self.error("quantize", self.model, "Q4_0", status=2))
-        self.assertIn("REGEX=TYPE", self.error("quantize", self.model, out, "Q4_0", "--tensor-type", "x", status=2))
-        self.assertIn("Q4_K_M", self.error("quantize", self.model, out, "Q9"))
-        self.assertIn("is the file that is read", self.error("quantize", self.model, self.model, "Q8_0"))
-        self.assertIn("no importance matrix",
-                      self.error("quantize", self.model, out, "Q8_0", "--imatrix", self.model))  # fmt: skip
-        self.assertIn("config.json", self.error("quantize", self.folder, out, "Q8_0"))
-        self.assertIn("cannot be created", self.error("quantize", self.model, "/nowhere/out.gguf", "Q8_0"))
-        self.assertFalse(out.exists())
-
-
-class Convert(CliTest):
-    def answer(self, model):
-        return self.json("run", model, "--ids", "3,1,4,1,5", "-n", 12, "--temp", 0, "--exact")["ids"]
-
-    def test_a_folder_as_gguf_gives_the_same_answer(self):
-        out = self.folder / "converted.gguf"
-        before = sorted(self.folder.iterdir())
-        for name in ["llama-llama3", "gemma3", "gpt2"]:
-            self.veery("convert", TINY / name, out)
-            self.assertEqual(self.answer(out), self.answer(TINY / name))
-            out.unlink()
-        self.assertEqual(sorted(self.folder.iterdir()), before)
-
-    def test_a_folder_without_a_tokenizer_is_told(self):
-        text = self.veery("convert", TINY / "gpt2", "x.gguf", "--dry-run").stdout.decode()
-        self.assertIn("has no tokenizer", text)
-        text = self.veery("convert", self.model, "x.gguf", "--type", "q8_0", "--dry-run").stdout.decode()
-        self.assertNotIn("tokenizer", text)
-        written = self.json("convert", TINY / "gpt2", "x.gguf", "--dry-run")
-        self.assertEqual(written["tokenizer"], "none")
-
-    def test_the_tokenizer_and_template_of_a_gguf_file_are_in_its_folders(self):
-        messages = self.write("messages.json", [{"role": "user", "content": "Hi </s> \u20ac"}])
-        for kind in ["hf", "mlx"]:
-            out = self.folder / f"with-text-{kind}"
-            self.veery("convert", self.model, out, "--to", kind)
-            for text in ["", "a <s>b", "\u65e5\u672c 12  \n"]:
-                self.assertEqual(
-                    self.json("tokenize", out, "-p", text), self.json("tokenize", self.model, "-p", text))
-            of = [self.veery("template", model, "--messages", messages).stdout for model in (out, self.model)]
-            self.assertEqual(*of)
-            ends = json.loads((out / "generation_config.json").read_text())
-            self.assertEqual((ends["bos_token_id"], ends["eos_token_id"]), (256, 257))
-
-    def test_gguf_files_in_parts(self):
-        self.veery("convert", self.model, self.folder / "parts.gguf", "--split-size", "20K")
-        parts = sorted(self.folder.glob("parts*.gguf"))
-        self.assertGreater(len(parts), 2)
-        self.assertTrue(parts[0].name.endswith(f"-00001-of-{len(parts):05}.gguf"))
-        self.assertEqual(self.answer(parts[0]), self.answer(self.model))
-        self.error("convert", self.model, self.folder / "no", "--to", "hf", "--split-size", "1M", status=2)
-        for part in parts:
-            part.unlink()
-
-    def test_types_of_a_gguf_file_change(self):
-        smaller, larger = self.folder / "q8.gguf", self.folder / "f32.gguf"
-        self.veery("convert", self.model, smaller, "--type", "q8_0", "--to", "gguf")
-        self.veery("convert", smaller, larger, "--type", "F32")
-        self.assertEqual(self.json("show", larger)["types"], {"f32": 20})
-        self.assertEqual(self.answer(larger), self.answer(smaller))
-        smaller.unlink(), larger.unlink()
-
-    def test_dry_run_prints_what_would_be_and_writes_nothing(self):
-        before = sorted(self.folder.iterdir())
-        text = self.veery("convert", TINY / "gpt2", "x.gguf", "--type", "bf16", "--dry-run").stdout.decode()
-        for part in ["blk.0.attn_qkv.weight", "bf16", "bits a weight"]:
-            self.assertIn(part, text)
-        self.assertEqual(sorted(self.folder.iterdir()), before)
-
-    def test_faults(self):
-        out = self.folder / "out.gguf"
-        self.assertIn("--to", self.error("convert", self.model, self.folder / "out", status=2))
-        self.assertIn("there are gguf", self.error("convert", self.model, out, "--to", "onnx", status=2))
-        self.assertIn("Q4_K_M", self.error("convert", self.model, out, "--type", "q9"))
-        self.assertIn("is the file that is read", self.error("convert", self.model, self.model))
-        self.assertIn("cannot be created", self.error("convert", TINY / "gpt2", "/nowhere/out.gguf"))
-        self.assertFalse(out.exists())
-
-    def test_convert_writes_folders(self):
-        folder = self.folder / "folder"
-        self.veery("convert", self.model, folder, "--to", "hf", "--dtype", "float32", "--shard-size", "100K")
-        config = json.loads((folder / "config.json").read_text())
-        self.assertEqual(config["model_type"], "llama")
-        self.assertEqual(config["torch_dtype"], "float32")
-        self.assertTrue((folder / "model.safetensors.index.json").exists())
-        self.assertIn("exists already", self.error("convert", TINY / "gpt2", folder, "--to", "hf"))
-        mlx = self.folder / "mlx"
-        self.veery("convert", folder, mlx, "--to", "mlx", "-q", "--q-bits", "8", "--group-size", "32", "--rule", "embed=4")
-        quantization = json.loads((mlx / "config.json").read_text())["quantization"]
-        self.assertEqual((quantization["bits"], quantization["group_size"]), (8, 32))
-        self.assertEqual(quantization["model.embed_tokens"]["bits"], 4)
-        plan = json.loads(self.veery("convert", TINY / "qwen3", "x", "--to", "hf", "--dry-run", "--json").stdout)
-        self.assertEqual(plan["type"], "qwen3")
-        for flags in (["-q"], ["--type", "q8_0"], ["--dtype", "q8"], ["--shard-size", "many"]):
-            self.error("convert", folder, self.folder / "no", "--to", "hf", *flags, status=2)
-        self.assertIn("7 bits", self.error("convert", folder, self.folder / "no", "--to", "mlx", "-q", "--bits", "7"))
-        self.assertFalse((self.folder / "no").exists())
-
-
-class Verify(CliTest):
-    def test_a_sound_model(self):
-        lines = self.veery("verify", self.bare, "-t", 1).stdout.decode().splitlines()
-        self.assertTrue(any(line.startswith("ok      finite weights ") for line in lines), lines)
-        self.assertEqual(lines[-1], "sound, 1 warning")  # it has never seen English
-        report = self.json("verify", self.bare, "-t", 1)
-        self.assertTrue(report["sound"])
-        self.assertEqual((report["warnings"], report["defects"]), (1, 0))
-        self.assertIn({"name": "chat template", "state": "skipped", "found": "the model has none",
-                       "expected": "", "hint": ""}, report["checks"])
-
-    def test_defects_are_status_1(self):
-        data = bytearray(self.bare.read_bytes())
-        data[-4:] = b"\xff\xff\xff\xff"  # of the last matrix
-        damaged = self.folder / "nan.gguf"
-        damaged.write_bytes(data)
-        done = self.veery("verify", damaged, "-t", 1, status=1)
-        self.assertEqual(done.stderr, b"")
-        text = done.stdout.decode()
-        self.assertIn("fail    finite weights", text)
-        self.assertIn("blk.1.ffn_down.weight: 1 of", text)
-        self.assertTrue(text.endswith("1 failed, 1 warning\n") or "1 failed, " in text, text)
-        reference = self.folder / "never.json"
-        self.assertIn("has defects", self.veery("verify", damaged, "--record", reference, status=1).stderr.decode())
-        self.assertFalse(reference.exists())
-
-    def test_records_and_compares(self):
-        reference = self.folder / "reference.json"
-        self.veery("verify", self.model, "-t", 1, "--record", reference)
-        checks = self.json("verify", self.model, "-t", 1, "--reference", reference)["checks"]
-        self.assertEqual([c["state"] for c in checks if c["name"] in ("reference", "greedy text")], ["ok", "ok"])
-        recorded = json.loads(reference.read_text())
-        recorded["cases"][0]["positions"][3]["logsumexp"] += 1
-        reference.write_text(json.dumps(recorded))
-        text = self.veery("verify", self.model, "-t", 1, "--reference", reference, status=1).stdout.decode()
-        self.assertIn("fail    reference", text)
-        self.assertIn("after token 3 of text 0", text)
-
-    def test_faults(self):
-        self.assertIn("--tolerance", self.error("verify", self.model, "--tolerance", "-1", status=2))
-        self.assertIn("/no/such", self.error("verify", self.model, "--reference", "/no/such"))
-        self.assertIn("/no/such", self.error("verify", "/no/such"))
-        none = self.write("none.json", {"cases": [{}]})
-        self.assertIn("none.json", self.error("verify", self.model, "--reference", none))
-
-
 class SystemCalls(CliTest):
     def test_a_decode_step_makes_none(self):
         if reason := syscalls.why_not():
@@ -655,5 +432,4 @@ class SystemCalls(CliTest):
 
 
 if __name__ == "__main__":
-    PROGRAM = os.path.abspath(sys.argv.pop(1))
     unittest.main()

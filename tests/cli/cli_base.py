@@ -1,0 +1,59 @@
+"""What tests of the program share: how it is called, and a model of random weights."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tiny_gguf
+
+PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}"
+    "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+TINY = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tiny"
+
+
+class CliTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.holder.name)
+        cls.model = cls.folder / "tiny.gguf"
+        cls.bare = cls.folder / "bare.gguf"
+        tiny_gguf.write(cls.model, TEMPLATE)
+        tiny_gguf.write(cls.bare)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def veery(self, *arguments, stdin=b"", status=0, stdout=subprocess.PIPE):
+        done = subprocess.run(
+            [PROGRAM, *map(str, arguments)], input=stdin, stdout=stdout, stderr=subprocess.PIPE,
+            timeout=120, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done
+
+    def json(self, *arguments, stdin=b""):
+        return json.loads(self.veery(*arguments, "--json", stdin=stdin).stdout)
+
+    def error(self, *arguments, status=1, stdin=b""):
+        """The message of a call that ends with `status`."""
+        done = self.veery(*arguments, status=status, stdin=stdin)
+        self.assertEqual(done.stdout, b"")
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith("veery: error: "), lines)
+        return lines[0]
+
+    def write(self, name, value):
+        path = self.folder / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    def run_json(self, *arguments):
+        return self.json("run", self.model, "-t", 1, *arguments)
