@@ -40,18 +40,9 @@ Array layer_norm(Array x, Array weight, Array bias, float eps, int groups) {
 Array operator+(Array a, Array b) { return apply(Op::kAdd, a, {b.id()}); }
 Array operator*(Array a, Array b) { return apply(Op::kMul, a, {b.id()}); }
 Array scale(Array x, float factor) { return apply(Op::kScale, x, {}, ScaleAttr{factor}); }
-Array silu(Array x) { return apply(Op::kSilu, x, {}); }
-Array gelu(Array x) { return apply(Op::kGelu, x, {}); }
-Array gelu_erf(Array x) { return apply(Op::kGeluErf, x, {}); }
 Array softcap(Array x, float cap) { return apply(Op::kSoftcap, x, {}, ScaleAttr{cap}); }
-Array activate(Array x, Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return x;
-    case Activation::kSilu: return silu(x);
-    case Activation::kGelu: return gelu(x);
-    case Activation::kGeluErf: return gelu_erf(x);
-  }
-  throw Error(ErrorKind::kBug, "activate: no activation {}", static_cast<int>(activation));
+Array activate(Array x, const ActivateAttr& attr) {
+  return attr == Activation::kNone ? x : apply(Op::kActivate, x, {}, attr);
 }
 Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors, Array extended) {
   return apply(Op::kRopeAngles, positions, {id_or_none(divisors), id_or_none(extended)}, attr);

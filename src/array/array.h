@@ -37,11 +37,8 @@ Array layer_norm(Array x, Array weight, Array bias, float eps, int groups = 1);
 Array operator+(Array a, Array b);
 Array operator*(Array a, Array b);
 Array scale(Array x, float factor);
-Array silu(Array x);                ///< x * sigmoid(x)
-Array gelu(Array x);                ///< tanh approximation (Hendrycks and Gimpel, 2016)
-Array gelu_erf(Array x);            ///< x / 2 (1 + erf(x / sqrt 2))
 Array softcap(Array x, float cap);  ///< cap * tanh(x / cap)
-Array activate(Array x, Activation activation);
+Array activate(Array x, const ActivateAttr& attr);
 /// cos and sin of every angle: (rows, dims). One value serves all layers with the same parameters.
 /// The frequencies are divided by `divisors` (1, dims / 2) where a file gives them, in rows whose
 /// sequence is extended (Slots::extended) by those, where there are such.

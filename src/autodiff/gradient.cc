@@ -121,9 +121,7 @@ VjpRule rule_of(Op op) {
     case Op::kAdd: return add_vjp;
     case Op::kMul: return mul_vjp;
     case Op::kScale: return scale_vjp;
-    case Op::kSilu: return unary_vjp<Op::kSiluBack>;
-    case Op::kGelu: return unary_vjp<Op::kGeluBack>;
-    case Op::kGeluErf: return unary_vjp<Op::kGeluErfBack>;
+    case Op::kActivate: return unary_vjp<Op::kActivateBack>;
     case Op::kSoftcap: return unary_vjp<Op::kSoftcapBack>;
     case Op::kRope: return rope_vjp;
     case Op::kAttend: return attend_vjp;

@@ -7,8 +7,26 @@
 
 namespace veery {
 
-/// kGelu: the tanh approximation; kGeluErf: with the error function.
-enum class Activation : uint8_t { kNone, kSilu, kGelu, kGeluErf };
+/// kGelu: the tanh approximation; kGeluErf: with the error function. kReluSquared: max(x, 0)^2 (So
+/// et al., arXiv:2109.08668). kXielu (Huang and Schlag, arXiv:2411.13010): above 0 `positive` x^2 +
+/// `beta` x, from there down `negative` (e^min(x, `eps`) - 1 - x) + `beta` x.
+enum class Activation : uint8_t { kNone, kSilu, kGelu, kGeluErf, kRelu, kReluSquared, kXielu };
+
+/// activate, activate_back, and wherever an activation is part of another op. All but kXielu have
+/// no numbers of their own, so that the kind alone says which it is.
+struct ActivateAttr {
+  Activation kind = Activation::kNone;
+  float positive = 0, negative = 0, beta = 0, eps = 0;
+
+  ActivateAttr() = default;
+  ActivateAttr(Activation activation) : kind(activation) {}  // NOLINT(google-explicit-constructor)
+  static ActivateAttr xielu(float positive, float negative, float beta, float eps) {
+    ActivateAttr attr(Activation::kXielu);
+    attr.positive = positive, attr.negative = negative, attr.beta = beta, attr.eps = eps;
+    return attr;
+  }
+  bool operator==(const ActivateAttr&) const = default;
+};
 
 /// param. `stack` matrices of one shape lie one below the other (experts, heads): a row of the
 /// parameter is a row of one of them. 0: a single matrix, or a vector if it has one row. `vectors`:
@@ -31,7 +49,7 @@ struct NormAttr {
 /// norm input, where there is one.
 struct LinearAttr {
   int32_t weights = 1;
-  Activation gate = Activation::kNone;
+  ActivateAttr gate;
   float eps = 0;
   float scale = 1;
 };
@@ -64,14 +82,16 @@ struct RopeAttr {
 };
 /// attend, attend_back. Row r of head h sees the positions p of its sequence with
 /// position(r) - window < p <= position(r); window 0: no lower bound; `chunked`: those since the
-/// last multiple of the window. `softcap` c > 0: c * tanh(score / c). `shared` > 0: a value is that
-/// many first dimensions of its key.
+/// last multiple of the window. `softcap` c > 0: c * tanh(score / c). `alibi` > 0: the score of p
+/// falls by slope(h) (position(r) - p), slopes from 2^(-alibi / heads) down to 2^-alibi (Press et
+/// al., arXiv:2108.12409). `shared` > 0: a value is that many first dimensions of its key.
 struct AttendAttr {
   int32_t heads = 1, kv_heads = 1;
   float scale = 1;
   int32_t window = 0;
   bool chunked = false;
   float softcap = 0;
+  float alibi = 0;
   int32_t shared = 0;
   int32_t part = 0;  ///< attend_back: 0 dq, 1 dk, 2 dv
 };
@@ -96,13 +116,16 @@ struct HeadsAttr {
 /// s + bias are chosen, the lower index among equals. With `groups` > 1 the experts are cut into
 /// equal groups, of which only the `groups_used` best count: a group is as good as the sum of its
 /// `group_best` largest s + bias (DeepSeek-AI, arXiv:2412.19437). What an expert counts is s,
-/// divided by the sum over the chosen ones if `normalise`, times `scale`.
+/// divided by the sum over the chosen ones if `normalise`, times `scale`. `jitter` > 0: instead,
+/// one expert after the other is chosen by its score m and counts its share of a softmax over those
+/// left whose score s has (m - s) / max(|s|, m) <= 2 jitter (Liu et al., arXiv:2409.12136).
 struct RouteAttr {
   int32_t used = 1;
   bool sigmoid = false;
   bool normalise = false;
   float scale = 1;
   int32_t groups = 1, groups_used = 1, group_best = 1;
+  float jitter = 0;
 };
 /// moe. y = sum over the experts e, in order, whose gate is not 0, of gate_e * (down_e h_e + bias),
 /// h_e = act(g) * u with g = gate_e x + bias, u = up_e x + bias. `limit` > 0: g is at most limit, u
@@ -110,7 +133,7 @@ struct RouteAttr {
 /// multiplies g and u instead of the result.
 struct MoeAttr {
   int32_t experts = 1, used = 1;
-  Activation activation = Activation::kSilu;
+  ActivateAttr activation = Activation::kSilu;
   bool gate_input = false;
   float limit = 0, alpha = 1;
 };
@@ -120,9 +143,9 @@ struct ColumnsAttr {
   int64_t count = 0;
 };
 
-using Attr =
-    std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr, AttendAttr,
-                 StateAttr, QkvRopeAttr, ColumnsAttr, ParamAttr, HeadsAttr, RouteAttr, MoeAttr>;
+using Attr = std::variant<std::monostate, ScaleAttr, NormAttr, LinearAttr, AnglesAttr, RopeAttr,
+                          AttendAttr, StateAttr, QkvRopeAttr, ColumnsAttr, ParamAttr, HeadsAttr,
+                          RouteAttr, MoeAttr, ActivateAttr>;
 static_assert(std::is_trivially_copyable_v<Attr>);
 
 }  // namespace veery

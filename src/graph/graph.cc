@@ -144,9 +144,7 @@ double flops(const Graph& graph, const Node& node, const RunSize& size) {
     case Op::kLayerNorm: return 4 * elements;
     case Op::kRope:
     case Op::kQkvRope: return 3 * elements;
-    case Op::kSilu:
-    case Op::kGelu:
-    case Op::kGeluErf:
+    case Op::kActivate:
     case Op::kSoftcap: return 10 * elements;
     case Op::kAdd:
     case Op::kMul:

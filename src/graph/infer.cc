@@ -181,9 +181,7 @@ Shape infer_forward(const Checked& c, Op op) {
     case Op::kMul: return c.same(0, 1);
     case Op::kScale:
     case Op::kSoftcap: c.as<ScaleAttr>(); return c.at(0);
-    case Op::kSilu:
-    case Op::kGelu:
-    case Op::kGeluErf: return c.at(0);
+    case Op::kActivate: c.as<ActivateAttr>(); return c.at(0);
     case Op::kRopeAngles: {
       const int64_t dims = c.as<AnglesAttr>().dims;
       for (int i : {1, 2})
@@ -248,9 +246,7 @@ Shape infer_shape(const Graph& graph, Op op, const Inputs& in, const Attr& attr)
       c.require(c.at(1).rows == 1 && c.at(0).cols % c.at(1).cols == 0,
                 "the columns must divide into parts of the bias");
       return c.at(1);
-    case Op::kSiluBack:
-    case Op::kGeluBack:
-    case Op::kGeluErfBack:
+    case Op::kActivateBack:
     case Op::kSoftcapBack: return c.same(0, 1);
     case Op::kAttendBack:
       check_attend(c, c.as<AttendAttr>(), 1, 2, 3);

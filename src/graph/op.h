@@ -29,9 +29,7 @@ enum class Op : uint8_t {
   kAdd,         ///< a, b
   kMul,         ///< a, b
   kScale,       ///< x; ScaleAttr
-  kSilu,        ///< x
-  kGelu,        ///< x (tanh approximation)
-  kGeluErf,     ///< x: x / 2 (1 + erf(x / sqrt 2))
+  kActivate,    ///< x; ActivateAttr
   kSoftcap,     ///< x; ScaleAttr: factor * tanh(x / factor)
   kRopeAngles,  ///< positions, [divisors (1, dims / 2)], [divisors of rows whose sequence is
                 ///< extended]; AnglesAttr -> (rows, dims): cos at 2i, sin at 2i + 1
@@ -62,9 +60,7 @@ enum class Op : uint8_t {
   kLayerNormBackX,    ///< dy, x, weight; NormAttr
   kLayerNormBackW,    ///< dy, x, weight (its shape only); NormAttr
   kBiasBack,          ///< dy, bias (1, n) (its shape only), n a part of dy's columns -> (1, n)
-  kSiluBack,          ///< dy, x
-  kGeluBack,          ///< dy, x
-  kGeluErfBack,       ///< dy, x
+  kActivateBack,      ///< dy, x; ActivateAttr
   kSoftcapBack,       ///< dy, x; ScaleAttr
   kAttendBack,        ///< dy, q, k, v; AttendAttr.part
   kSelectRowsBack,    ///< dy (outputs, cols), output_rows -> (tokens, cols), zero elsewhere

@@ -67,22 +67,12 @@ bool plain_linear(const Node& node) {
          node.in[1] == kNoNode && node.in[2] == kNoNode;
 }
 
-Activation activation_of(Op op) {
-  switch (op) {
-    case Op::kSilu: return Activation::kSilu;
-    case Op::kGelu: return Activation::kGelu;
-    case Op::kGeluErf: return Activation::kGeluErf;
-    default: return Activation::kNone;
-  }
-}
-
 // act(x g^T) * (x u^T) -> one linear with a gate.
 bool gate_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != Op::kMul) return false;
   const NodeId act = r.in(id, 0);
   const NodeId up = r.in(id, 1);
-  const Activation gate_of = activation_of(r.node(act).op);
-  if (gate_of == Activation::kNone || !r.single(act, r.node(act).op)) return false;
+  if (!r.single(act, Op::kActivate)) return false;
   const NodeId gate = r.in(act, 0);
   if (!r.single(gate, Op::kLinear) || !r.single(up, Op::kLinear)) return false;
   const Node& g = r.node(gate);
@@ -91,17 +81,16 @@ bool gate_rule(Rewriter& r, NodeId id) {
   if (!plain_linear(g) || !plain_linear(u) || g.in[0] != u.in[0] || !same_weights) return false;
   if ((g.in[6] == kNoNode) != (u.in[6] == kNoNode)) return false;
   Inputs in = inputs({g.in[0], kNoNode, kNoNode, g.in[3], u.in[3], kNoNode, g.in[6], u.in[6]});
-  r.replace(id, Op::kLinear, in, LinearAttr{.weights = 2, .gate = gate_of});
+  r.replace(id, Op::kLinear, in, LinearAttr{.weights = 2, .gate = r.node(act).as<ActivateAttr>()});
   return true;
 }
 
 // act(x w^T) -> one linear; where it is no gate, which was taken before.
 bool activation_rule(Rewriter& r, NodeId id) {
-  const Activation activation = activation_of(r.node(id).op);
-  if (activation == Activation::kNone || !r.single(r.in(id, 0), Op::kLinear)) return false;
+  if (r.node(id).op != Op::kActivate || !r.single(r.in(id, 0), Op::kLinear)) return false;
   const Node& inner = r.node(r.in(id, 0));
   if (!plain_linear(inner)) return false;
-  r.replace(id, Op::kLinear, inner.in, LinearAttr{.gate = activation});
+  r.replace(id, Op::kLinear, inner.in, LinearAttr{.gate = r.node(id).as<ActivateAttr>()});
   return true;
 }
 

@@ -64,7 +64,7 @@ TEST_F(Shapes, AGraphThatWasTamperedWithFailsTheVerifier) {
 
 TEST_F(Shapes, NeededAndUsesFollowRoots) {
   const Array x = embed(slot(), param(50, 12));
-  const Array unused = silu(x);
+  const Array unused = activate(x, Activation::kSilu);
   const Array y = x * x;
   const auto needed = needed_for(graph, {y.id()});
   EXPECT_TRUE(needed[static_cast<size_t>(x.id())]);

@@ -100,6 +100,13 @@ const Setting kSettings[] = {
      32,
      DType::kF16,
      DType::kF16},
+    {{.heads = 6, .kv_heads = 3, .scale = 0.2F, .alibi = 8}, 32, DType::kF16, DType::kF32},
+    {{.heads = 9, .kv_heads = 1, .scale = 0.2F, .window = 200, .alibi = 4},
+     16,
+     DType::kF32,
+     DType::kQ8_0,
+     32,
+     true},
     // Values that are parts of their keys; the other cache is not looked at.
     {{.heads = 5, .kv_heads = 1, .scale = 0.1F, .shared = 32}, 48, DType::kF16, DType::kF32, 32},
     {{.heads = 20, .kv_heads = 1, .scale = 0.1F, .shared = 64}, 96, DType::kQ8_0, DType::kF32, 64},
@@ -132,6 +139,28 @@ TEST(Attend, FastIsTheReference) {
       expect_near(scene.attend({.target = target, .workers = 2}), expected, 1e-5,
                   name(target).data());
   }
+}
+
+// Without queries the scores are those of ALiBi alone.
+TEST(Attend, ScoresFallWithTheDistanceByTheSlopeOfAHead) {
+  const double slopes[] = {0.25, 1.0 / 16, 1.0 / 64, 1.0 / 256, 0.5, 1.0 / 8};
+  Random random(5);
+  Batch batch(1, 300);
+  batch.add(0, 0, 260);
+  const Matrix q = Matrix(260, 6 * 16), k = random_matrix(260, 16, random),
+               v = random_matrix(260, 16, random);
+  const AttendAttr attr{.heads = 6, .kv_heads = 1, .scale = 1, .alibi = 8};
+  Matrix y(260, 6 * 16);
+  run(Op::kAttend, {q.operand, k.operand, v.operand}, y.operand, attr, batch.slots());
+  for (int r : {0, 1, 100, 259})
+    for (int h = 0; h < 6; ++h) {
+      double sum = 0, weighted = 0;
+      for (int p = 0; p <= r; ++p) {
+        sum += std::exp(slopes[h] * (p - r));
+        weighted += std::exp(slopes[h] * (p - r)) * v[p][3];
+      }
+      EXPECT_NEAR(y[r][h * 16 + 3], weighted / sum, 1e-6) << r << " " << h;
+    }
 }
 
 // What a head sees of shared values is what it sees of a copy of them.

@@ -8,16 +8,20 @@ struct Unary {
   Attr attr;
 };
 
+Unary activation(Activation kind) { return {Op::kActivate, ActivateAttr(kind)}; }
+Unary xielu(float eps) { return {Op::kActivate, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, eps)}; }
+
 TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
   Random random(1);
   for (int32_t cols : {1, 15, 16, 17, 31, 100, 5000}) {
     const int64_t rows = 3;
     const Matrix a = random_matrix(rows, cols, random, 3);
     const Matrix b = random_matrix(rows, cols, random, 3);
-    for (const Unary& u :
-         {Unary{Op::kAdd, {}}, Unary{Op::kMul, {}}, Unary{Op::kScale, ScaleAttr{0.3F}},
-          Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kGeluErf, {}},
-          Unary{Op::kSoftcap, ScaleAttr{2}}}) {
+    for (const Unary& u : {Unary{Op::kAdd, {}}, Unary{Op::kMul, {}},
+                           Unary{Op::kScale, ScaleAttr{0.3F}}, Unary{Op::kSoftcap, ScaleAttr{2}},
+                           activation(Activation::kSilu), activation(Activation::kGelu),
+                           activation(Activation::kGeluErf), activation(Activation::kRelu),
+                           activation(Activation::kReluSquared), xielu(-1e-6F), xielu(-0.7F)}) {
       std::vector<Operand> in = {a.operand};
       if (info(u.op).most == 2) in.push_back(b.operand);
       Matrix expected(rows, cols);
@@ -43,7 +47,8 @@ TEST(Elementwise, ActivationsAtTheEdges) {
   const float edges[] = {0.0F, -0.0F, 1e-30F, -1e-30F, 40, -40, 90, -90, 3e38F, -3e38F};
   Matrix x(1, 10);
   std::copy(std::begin(edges), std::end(edges), x[0]);
-  for (const Unary& u : {Unary{Op::kSilu, {}}, Unary{Op::kGelu, {}}, Unary{Op::kGeluErf, {}},
+  for (const Unary& u : {activation(Activation::kSilu), activation(Activation::kGelu),
+                         activation(Activation::kGeluErf), activation(Activation::kRelu),
                          Unary{Op::kSoftcap, ScaleAttr{30}}}) {
     Matrix expected(1, 10);
     run(u.op, {x.operand}, expected.operand, u.attr, plain_slots(1));
@@ -61,7 +66,8 @@ TEST(Elementwise, GeluErfIsExactFarFromZero) {
   for (int i = 0; i < count; ++i) x[0][i] = -10 + 0.005F * static_cast<float>(i);
   for (Target target : supported_targets()) {
     Matrix y(1, count);
-    run(Op::kGeluErf, {x.operand}, y.operand, {}, plain_slots(1), {.target = target});
+    run(Op::kActivate, {x.operand}, y.operand, ActivateAttr(Activation::kGeluErf), plain_slots(1),
+        {.target = target});
     for (int i = 0; i < count; ++i) {
       const double v = x[0][i];
       const double want = v / 2 * std::erfc(-v / std::sqrt(2.0));
@@ -69,6 +75,36 @@ TEST(Elementwise, GeluErfIsExactFarFromZero) {
       EXPECT_NEAR(y[0][i], want, 6e-7 * (1 + std::abs(v))) << v << " " << name(target);
     }
   }
+}
+
+// What was published for it: alpha_p 0.8 and alpha_n 0.8 at beta 0.5.
+TEST(Elementwise, XieluIsItsFormula) {
+  const ActivateAttr attr = ActivateAttr::xielu(0.8F, 0.8F, 0.5F, -1e-6F);
+  const float points[] = {-1e30F, -90, -3, -0.5F, -1e-3F, 0, 1e-3F, 0.5F, 3, 40};
+  constexpr int kPoints = std::size(points);
+  Matrix x(1, kPoints);
+  std::copy(std::begin(points), std::end(points), x[0]);
+  for (Target target : supported_targets()) {
+    Matrix y(1, kPoints);
+    run(Op::kActivate, {x.operand}, y.operand, attr, plain_slots(1), {.target = target});
+    for (int i = 0; i < kPoints; ++i) {
+      const double v = points[i];
+      const double want = (v > 0 ? 0.8 * v * v : 0.8 * (std::expm1(v) - v)) + 0.5 * v;
+      EXPECT_NEAR(y[0][i], want, 1e-6 * (1 + std::abs(want))) << v << " " << name(target);
+    }
+  }
+}
+
+TEST(Elementwise, WhatIsNoNumberStaysSo) {
+  Matrix x(1, 3);
+  std::fill_n(x[0], 3, std::nanf(""));
+  for (const Unary& u : {activation(Activation::kSilu), activation(Activation::kRelu),
+                         activation(Activation::kReluSquared), xielu(-1e-6F)})
+    for (Target target : supported_targets()) {
+      Matrix y(1, 3);
+      run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(y[0][i])) << name(target);
+    }
 }
 
 TEST(Argmax, FastIsTheReference) {

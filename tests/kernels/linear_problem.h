@@ -13,7 +13,7 @@
 namespace veery::testing {
 
 struct Options {
-  Activation gate = Activation::kNone;
+  ActivateAttr gate;
   bool norm = false, residual = false, bias = false, exact = false;
   float scale = 1;
 };
@@ -150,13 +150,18 @@ class Problem {
   float gate(float v) const {
     const double x = v;
     const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
-    switch (options_.gate) {
+    switch (options_.gate.kind) {
       case Activation::kNone: return v;
       case Activation::kSilu: return static_cast<float>(x / (1 + std::exp(-x)));
       case Activation::kGelu: return static_cast<float>(x / 2 * (1 + std::tanh(u)));
       case Activation::kGeluErf: return static_cast<float>(x / 2 * std::erfc(-x / std::sqrt(2.0)));
+      case Activation::kRelu: return std::max(v, 0.0F);
+      case Activation::kReluSquared: return std::max(v, 0.0F) * std::max(v, 0.0F);
+      case Activation::kXielu: break;
     }
-    return v;
+    const ActivateAttr& a = options_.gate;
+    const double curve = x > 0 ? a.positive * x * x : a.negative * (std::expm1(x) - x);
+    return static_cast<float>(curve + a.beta * x);
   }
   struct alignas(64) Line {
     std::byte bytes[64];

@@ -98,8 +98,14 @@ TEST(Linear, NormOfAnOddWidth) {
     expect_contract({DType::kF32}, {18}, cols, 3, {.norm = true});
 }
 
+std::vector<ActivateAttr> every_activation() {
+  return {Activation::kSilu,        Activation::kGelu,
+          Activation::kGeluErf,     Activation::kRelu,
+          Activation::kReluSquared, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)};
+}
+
 TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {
-  for (const Activation gate : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf})
+  for (const ActivateAttr& gate : every_activation())
     for (const DType up : {DType::kQ4_0, DType::kQ4_K, DType::kF32})
       for (const int64_t rows : {1, 4, 10}) {
         const std::vector<DType> types = {DType::kQ5_K, up};
@@ -115,7 +121,7 @@ TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {
 }
 
 TEST(Linear, ActivationAndScaleOfOneWeight) {
-  for (const Activation gate : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf})
+  for (const ActivateAttr& gate : every_activation())
     for (const DType type : {DType::kQ4_0, DType::kQ6_K, DType::kF32})
       for (const int64_t rows : {1, 4, 10}) {
         Problem p({type}, {37}, 256, rows,

@@ -300,11 +300,25 @@ TEST(Route, OnlyTheBestGroupsCount) {
   }
 }
 
+// Scores within 2 jitter of the best, in relation to the larger of the two, share what it counts.
+TEST(Route, WithJitterOnlyScoresNearTheBestTakeFromWhatItCounts) {
+  Matrix scores(2, 5);
+  const float rows[2][5] = {{1, 3, 2.5F, -4, 2.95F}, {-2, -9, -2.5F, -1, -1.01F}};
+  for (int r = 0; r < 2; ++r) std::copy_n(rows[r], 5, scores[r]);
+  const Matrix gates = routed(scores, {.used = 2, .jitter = 0.01F});
+  const double first = 1 / (1 + std::exp(-0.05)), last = 1 / (1 + std::exp(-0.01));
+  const double want[2][5] = {{0, first, 0, 0, 1}, {0, 0, 0, last, 1}};
+  for (int r = 0; r < 2; ++r)
+    for (int e = 0; e < 5; ++e) EXPECT_NEAR(gates[r][e], want[r][e], 1e-6) << r << " " << e;
+}
+
 TEST(Route, NumbersThatAreNoneChooseAsManyAsAllowed) {
   Matrix scores(1, 5);
   std::fill_n(scores[0], 5, std::nanf(""));
-  const Matrix gates = routed(scores, {.used = 2});
-  EXPECT_LE(std::count_if(gates[0], gates[0] + 5, [](float g) { return g != 0; }), 2);
+  for (const float jitter : {0.0F, 0.1F}) {
+    const Matrix gates = routed(scores, {.used = 2, .jitter = jitter});
+    EXPECT_LE(std::count_if(gates[0], gates[0] + 5, [](float g) { return g != 0; }), 2);
+  }
 }
 
 }  // namespace

@@ -31,6 +31,43 @@ inline float gelu_erf_slope(float x) {
   return 0.5F * std::erfc(-x * 0.7071067811865475F) + x * density;
 }
 
+inline float relu(float x) { return std::max(x, 0.0F); }
+
+inline float xielu(float x, const ActivateAttr& a) {
+  const float curve =
+      x > 0 ? a.positive * x * x : a.negative * (std::expm1(std::min(x, a.eps)) - x);
+  return curve + a.beta * x;
+}
+// As if the exponent reached 0: between eps and 0 the curve has a step that only rounding is for.
+inline float xielu_slope(float x, const ActivateAttr& a) {
+  return (x > 0 ? 2 * a.positive * x : a.negative * std::expm1(x)) + a.beta;
+}
+
+inline float activated(float x, const ActivateAttr& attr) {
+  switch (attr.kind) {
+    case Activation::kNone: return x;
+    case Activation::kSilu: return silu(x);
+    case Activation::kGelu: return gelu(x);
+    case Activation::kGeluErf: return gelu_erf(x);
+    case Activation::kRelu: return relu(x);
+    case Activation::kReluSquared: return relu(x) * relu(x);
+    case Activation::kXielu: return xielu(x, attr);
+  }
+  return x;
+}
+inline float activated_slope(float x, const ActivateAttr& attr) {
+  switch (attr.kind) {
+    case Activation::kNone: return 1;
+    case Activation::kSilu: return silu_slope(x);
+    case Activation::kGelu: return gelu_slope(x);
+    case Activation::kGeluErf: return gelu_erf_slope(x);
+    case Activation::kRelu: return x > 0 ? 1.0F : 0.0F;
+    case Activation::kReluSquared: return 2 * relu(x);
+    case Activation::kXielu: return xielu_slope(x, attr);
+  }
+  return 1;
+}
+
 /// What an expert makes of gate and up, as MoeAttr says.
 inline float gated(const MoeAttr& attr, float g, float u) {
   if (attr.limit > 0) {
@@ -38,8 +75,7 @@ inline float gated(const MoeAttr& attr, float g, float u) {
     u = std::clamp(u, -attr.limit, attr.limit);
     return g * sigmoid(attr.alpha * g) * (u + 1);
   }
-  const bool smooth = attr.activation == Activation::kGeluErf;
-  return (attr.activation == Activation::kSilu ? silu(g) : smooth ? gelu_erf(g) : gelu(g)) * u;
+  return activated(g, attr.activation) * u;
 }
 
 inline float softcap(float x, float cap) { return cap * std::tanh(x / cap); }
@@ -48,14 +84,15 @@ inline float softcap_slope(float x, float cap) {
   return 1 - t * t;
 }
 
-inline float activated(float x, Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return x;
-    case Activation::kSilu: return silu(x);
-    case Activation::kGelu: return gelu(x);
-    case Activation::kGeluErf: return gelu_erf(x);
-  }
-  return x;
+/// By how much a position changes the scores of a head, as AttendAttr::alibi says. Of heads beyond
+/// a power of two the slopes lie between those of the others, every second first.
+inline float alibi_slope(const AttendAttr& attr, int64_t head) {
+  if (attr.alibi == 0) return 0;
+  int64_t whole = 1;
+  while (2 * whole <= attr.heads) whole *= 2;
+  const double step = head < whole ? static_cast<double>(head + 1)
+                                   : static_cast<double>(2 * (head - whole) + 1) / 2;
+  return static_cast<float>(std::exp2(-attr.alibi * step / static_cast<double>(whole)));
 }
 
 }  // namespace veery

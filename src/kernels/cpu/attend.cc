@@ -9,6 +9,7 @@
 //
 #include "kernels/cpu/attend_tiles-inl.h"
 //
+#include "kernels/common/formulas.h"
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/float_kernels.h"
 
@@ -41,33 +42,51 @@ HWY_INLINE Merger merge(float largest, float total, float added_largest, float a
   return {high, __builtin_fmaf(added_sum, added, total * kept), {kept, added}};
 }
 
-// Lanes of tile `t` outside of the positions [low, high] become `other`.
-HWY_INLINE F32 only(int t, int low, int high, F32 x, float other) {
+// What a query sees of a block: the positions [low, high]; where ALiBi takes from its scores, from
+// position i of the block slope * (i - own).
+struct Sight {
+  int low, high;
+  float slope, own;
+
+  bool is_edge(int t) const { return t * 16 < low || t * 16 + 15 > high; }
+};
+
+// The positions of tile `t` in their block.
+HWY_INLINE F32 positions_of(int t) {
   alignas(64) static constexpr float kLane[] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                 8, 9, 10, 11, 12, 13, 14, 15};
-  const F32 position = add(load(kLane), set(static_cast<float>(t * 16)));
-  const F32 from = select(greater(position, set(static_cast<float>(low) - 0.5F)), x, set(other));
-  return select(greater(set(static_cast<float>(high) + 0.5F), position), from, set(other));
+  return add(load(kLane), set(static_cast<float>(t * 16)));
 }
 
-// Scores -> weights of one query in the tiles [first, end) of a block; it sees the positions [low,
-// high] of the block. Weights of what it does not see are 0.
-HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end, int low, int high,
+// Lanes of tile `t` that the query does not see become `other`.
+HWY_INLINE F32 only(int t, const Sight& seen, F32 x, float other) {
+  const F32 position = positions_of(t);
+  const F32 low = set(static_cast<float>(seen.low) - 0.5F);
+  const F32 high = set(static_cast<float>(seen.high) + 0.5F);
+  const F32 from = select(greater(position, low), x, set(other));
+  return select(greater(high, position), from, set(other));
+}
+
+// Scores -> weights of one query in the tiles [first, end) of a block. Weights of what it does not
+// see are 0.
+HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end, const Sight& seen,
                       float* state, float* factors) {
+  const bool changed = attr.softcap > 0 || seen.slope != 0;
   F32 most = set(kNothing);
   for (int t = first; t < end; ++t) {
     F32 s = load(scores + t * 16);
-    const bool edge = t * 16 < low || t * 16 + 15 > high;
+    const bool edge = seen.is_edge(t);
     if (attr.softcap > 0) s = mul(set(attr.softcap), tanh(div(s, set(attr.softcap))));
-    if (edge) s = only(t, low, high, s, kNothing);
-    if (edge || attr.softcap > 0) store(scores + t * 16, s);
+    if (seen.slope != 0) s = fma(set(seen.slope), sub(positions_of(t), set(seen.own)), s);
+    if (edge) s = only(t, seen, s, kNothing);
+    if (edge || changed) store(scores + t * 16, s);
     most = max(most, s);
   }
   const float largest = max_of(most);
   F32 total = zero();
   for (int t = first; t < end; ++t) {
     F32 w = exp_to_88(sub(load(scores + t * 16), set(largest)));
-    if (t * 16 < low || t * 16 + 15 > high) w = only(t, low, high, w, 0);
+    if (seen.is_edge(t)) w = only(t, seen, w, 0);
     store(scores + t * 16, w);
     total = add(total, w);
   }
@@ -159,10 +178,12 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
     for (int k = 0; k < r; ++k) {
       const int64_t position = tile.position + (i + k) / p.group;
       const int64_t from = first_visible(position, p.attr) - begin;
-      weigh(p.attr, scores + k * kBlock, first, end,
-            static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
-            static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
-            states + k * (kStateHeader + p.v), b.factors + 2 * (i + k));
+      const Sight seen{static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
+                       static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
+                       alibi_slope(p.attr, int64_t{kv_head} * p.group + (i + k) % p.group),
+                       static_cast<float>(position - begin)};
+      weigh(p.attr, scores + k * kBlock, first, end, seen, states + k * (kStateHeader + p.v),
+            b.factors + 2 * (i + k));
     }
     for_values.value[r - 1](scores, value_part, b.factors + 2 * i, states + kStateHeader);
   }

@@ -1,7 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cc"
+#include "kernels/cpu/activate-inl.h"
 #include "kernels/cpu/foreach_f32_target.h"
-#include "kernels/cpu/simd-inl.h"
 //
 #include <algorithm>
 
@@ -26,14 +26,9 @@ struct Scale {
   float factor;
   HWY_INLINE F32 operator()(F32 x, F32) const { return mul(x, set(factor)); }
 };
-struct Silu {
-  HWY_INLINE F32 operator()(F32 x, F32) const { return silu(x); }
-};
-struct Gelu {
-  HWY_INLINE F32 operator()(F32 x, F32) const { return gelu(x); }
-};
-struct GeluErf {
-  HWY_INLINE F32 operator()(F32 x, F32) const { return gelu_erf(x); }
+struct Activate {
+  ActivateAttr attr;
+  HWY_INLINE F32 operator()(F32 x, F32) const { return activated(x, attr); }
 };
 struct Softcap {
   float cap;
@@ -72,14 +67,8 @@ void fast_mul(const Dispatch& d, const Slots& s, const Worker& w) { each_element
 void fast_scale(const Dispatch& d, const Slots& s, const Worker& w) {
   each_element(d, s, w, Scale{d.as<ScaleAttr>().factor});
 }
-void fast_silu(const Dispatch& d, const Slots& s, const Worker& w) {
-  each_element(d, s, w, Silu());
-}
-void fast_gelu(const Dispatch& d, const Slots& s, const Worker& w) {
-  each_element(d, s, w, Gelu());
-}
-void fast_gelu_erf(const Dispatch& d, const Slots& s, const Worker& w) {
-  each_element(d, s, w, GeluErf());
+void fast_activate(const Dispatch& d, const Slots& s, const Worker& w) {
+  each_element(d, s, w, Activate{d.as<ActivateAttr>()});
 }
 void fast_softcap(const Dispatch& d, const Slots& s, const Worker& w) {
   each_element(d, s, w, Softcap{d.as<ScaleAttr>().factor});
@@ -102,9 +91,7 @@ constexpr KernelRow kRows[] = {
     VEERY_F32_ROWS(Op::kAdd, accepts, add, nullptr),
     VEERY_F32_ROWS(Op::kMul, accepts, mul, nullptr),
     VEERY_F32_ROWS(Op::kScale, accepts, scale, nullptr),
-    VEERY_F32_ROWS(Op::kSilu, accepts, silu, nullptr),
-    VEERY_F32_ROWS(Op::kGelu, accepts, gelu, nullptr),
-    VEERY_F32_ROWS(Op::kGeluErf, accepts, gelu_erf, nullptr),
+    VEERY_F32_ROWS(Op::kActivate, accepts, activate, nullptr),
     VEERY_F32_ROWS(Op::kSoftcap, accepts, softcap, nullptr),
 };
 

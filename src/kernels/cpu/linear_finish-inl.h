@@ -10,23 +10,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/activate-inl.h"
 #include "kernels/cpu/linear_product.h"
-#include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
-
-HWY_INLINE F32 activated(F32 x, Activation activation) {
-  switch (activation) {
-    case Activation::kNone: return x;
-    case Activation::kSilu: return silu(x);
-    case Activation::kGelu: return gelu(x);
-    case Activation::kGeluErf: return gelu_erf(x);
-  }
-  return x;
-}
 
 // What follows the product of one panel with rows [row, row + count).
 struct Finish {

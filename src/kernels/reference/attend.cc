@@ -36,8 +36,8 @@ double score_of(const AttendAttr& attr, const float* q, const float* k, int64_t 
   return attr.softcap > 0 ? attr.softcap * std::tanh(score / attr.softcap) : score;
 }
 
-// Calls see(key, value) for each position visible to row r, through `key` and `value` [n] as
-// buffers.
+// Calls see(position, key, value) for each position visible to row r, through `key` and `value` [n]
+// as buffers.
 template <typename See>
 void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head, float* key,
                  const See& see) {
@@ -50,7 +50,7 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_he
     const CachedHead v{d.in[2], page_of(d.in[2], slots, slots.sequence[r], p), kv_head, p};
     for (int64_t i = 0; i < key_size; ++i) key[i] = read_cached(k, i);
     for (int64_t i = 0; i < value_size; ++i) value[i] = read_cached(v, i);
-    see(key, value);
+    see(p, key, value);
   }
 }
 
@@ -64,7 +64,7 @@ void each_row(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head,
   for (int64_t j = 0, rows = slots.count(d.in[1].rows); j < rows; ++j) {
     if (slots.sequence[j] == slots.sequence[r] && slots.positions[j] >= first &&
         slots.positions[j] <= last)
-      see(d.in[1].row<float>(j) + kv_head * key_size,
+      see(slots.positions[j], d.in[1].row<float>(j) + kv_head * key_size,
           d.in[2].row<float>(j) + kv_head * value_stride);
   }
 }
@@ -84,8 +84,10 @@ void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
     const float* q = d.in[0].row<float>(r) + h * n;
     std::fill_n(acc, value_size, 0.0);
     Running running{.acc = acc};
-    const auto see = [&](const float* k, const float* v) {
-      running.add(score_of(attr, q, k, n), v, value_size);
+    const double slope = alibi_slope(attr, h);
+    const auto see = [&](int64_t position, const float* k, const float* v) {
+      const auto distance = static_cast<double>(position - slots.positions[r]);
+      running.add(score_of(attr, q, k, n) + slope * distance, v, value_size);
     };
     if constexpr (kCached)
       each_cached(d, slots, r, kv_head, key, see);

@@ -6,8 +6,8 @@
 #include "kernels/common/pages.h"
 #include "kernels/reference/reference.h"
 
-// With s_ij = cap(scale q_i k_j), p_ij = softmax_j(s_ij), o_i = sum_j p_ij v_j and dp_ij = dy_i
-// v_j:
+// With s_ij = cap(scale q_i k_j) + slope (j - i), p_ij = softmax_j(s_ij), o_i = sum_j p_ij v_j and
+// dp_ij = dy_i v_j:
 //   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) cap'(scale q_i k_j) scale
 //   dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij dy_i
 // The first phase finds what a row needs for its p and ds; the second sums for one result row at a
@@ -43,17 +43,21 @@ struct View {
   float raw_score(int64_t i, int64_t h, int64_t j) const {
     return attr.scale * reference_dot(at(kQ, i, h), at(kK, j, h / group), n);
   }
-  float capped(float raw) const { return attr.softcap > 0 ? softcap(raw, attr.softcap) : raw; }
+  float score(int64_t i, int64_t h, int64_t j, float raw) const {
+    const float capped = attr.softcap > 0 ? softcap(raw, attr.softcap) : raw;
+    const auto distance = static_cast<float>(slots.positions[j] - slots.positions[i]);
+    return capped + alibi_slope(attr, h) * distance;
+  }
   float dp(int64_t i, int64_t h, int64_t j) const {
     return reference_dot(at(kDy, i, h), at(kV, j, h / group), n);
   }
-  float p(int64_t i, int64_t h, float raw) const {
-    return std::exp(capped(raw) - sums[i * attr.heads + h].log_sum);
+  float p(int64_t i, int64_t h, int64_t j, float raw) const {
+    return std::exp(score(i, h, j, raw) - sums[i * attr.heads + h].log_sum);
   }
   float ds(int64_t i, int64_t h, int64_t j) const {
     const float raw = raw_score(i, h, j);
     const float slope = attr.softcap > 0 ? softcap_slope(raw, attr.softcap) : 1;
-    return p(i, h, raw) * (dp(i, h, j) - sums[i * attr.heads + h].mean_dp) * slope * attr.scale;
+    return p(i, h, j, raw) * (dp(i, h, j) - sums[i * attr.heads + h].mean_dp) * slope * attr.scale;
   }
 };
 
@@ -69,7 +73,7 @@ void sum_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
     double weighted = 0;
     for (int64_t j = 0; j < view.rows; ++j) {
       if (!view.sees(i, j)) continue;
-      const double score = view.capped(view.raw_score(i, h, j));
+      const double score = view.score(i, h, j, view.raw_score(i, h, j));
       if (score > largest) {
         const double shrink = std::exp(largest - score);
         sum *= shrink;
@@ -101,7 +105,7 @@ void sum_dk_or_dv(const View& view, int64_t j, int64_t kv_head) {
       if (view.attr.part == 1)
         reference_axpy(view.ds(i, h, j), view.at(kQ, i, h), view.n, out);
       else
-        reference_axpy(view.p(i, h, view.raw_score(i, h, j)), view.at(kDy, i, h), view.n, out);
+        reference_axpy(view.p(i, h, j, view.raw_score(i, h, j)), view.at(kDy, i, h), view.n, out);
     }
   }
 }

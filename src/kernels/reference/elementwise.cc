@@ -26,27 +26,17 @@ void scale(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
   each_element(d, slots, worker, [factor](float x, float) { return x * factor; });
 }
-void silu_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float x, float) { return silu(x); });
-}
-void gelu_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float x, float) { return gelu(x); });
-}
-void gelu_erf_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float x, float) { return gelu_erf(x); });
+void activate_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<ActivateAttr>();
+  each_element(d, slots, worker, [&](float x, float) { return activated(x, attr); });
 }
 void softcap_all(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float cap = d.as<ScaleAttr>().factor;
   each_element(d, slots, worker, [cap](float x, float) { return softcap(x, cap); });
 }
-void silu_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float dy, float x) { return dy * silu_slope(x); });
-}
-void gelu_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float dy, float x) { return dy * gelu_slope(x); });
-}
-void gelu_erf_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  each_element(d, slots, worker, [](float dy, float x) { return dy * gelu_erf_slope(x); });
+void activate_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<ActivateAttr>();
+  each_element(d, slots, worker, [&](float dy, float x) { return dy * activated_slope(x, attr); });
 }
 void softcap_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float cap = d.as<ScaleAttr>().factor;
@@ -68,13 +58,9 @@ constexpr KernelRow kRows[] = {
     {Op::kAdd, kRef, accepts, {"add", {add}}},
     {Op::kMul, kRef, accepts, {"mul", {mul}}},
     {Op::kScale, kRef, accepts, {"scale", {scale}}},
-    {Op::kSilu, kRef, accepts, {"silu", {silu_all}}},
-    {Op::kGelu, kRef, accepts, {"gelu", {gelu_all}}},
-    {Op::kGeluErf, kRef, accepts, {"gelu_erf", {gelu_erf_all}}},
+    {Op::kActivate, kRef, accepts, {"activate", {activate_all}}},
     {Op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},
-    {Op::kSiluBack, kRef, accepts, {"silu_back", {silu_back}}},
-    {Op::kGeluBack, kRef, accepts, {"gelu_back", {gelu_back}}},
-    {Op::kGeluErfBack, kRef, accepts, {"gelu_erf_back", {gelu_erf_back}}},
+    {Op::kActivateBack, kRef, accepts, {"activate_back", {activate_back}}},
     {Op::kSoftcapBack, kRef, accepts, {"softcap_back", {softcap_back}}},
 };
 

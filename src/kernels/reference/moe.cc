@@ -47,8 +47,26 @@ void keep_best_groups(const RouteAttr& attr, int64_t n, float* merit, float* sor
     if (of_group[g] != kNever) std::fill_n(merit + g * size, size, kNever);
 }
 
+// RouteAttr::jitter. `left`: room for n.
+void route_near(const RouteAttr& attr, const float* scores, int64_t n, float* left, float* gates) {
+  std::copy_n(scores, n, left);
+  std::fill_n(gates, n, 0.0F);
+  for (int i = 0; i < attr.used; ++i) {
+    const int64_t best = best_of(left, n);
+    const float most = left[best];
+    double sum = 0;
+    for (int64_t e = 0; e < n; ++e) {
+      const bool far = (most - left[e]) / std::max(std::abs(left[e]), most) > 2 * attr.jitter;
+      if (left[e] != kNever && !far) sum += std::exp(left[e] - most);
+    }
+    gates[best] = static_cast<float>(1 / sum);
+    left[best] = kNever;
+  }
+}
+
 void route_row(const RouteAttr& attr, const float* scores, const float* bias, int64_t n,
                float* buffer, float* gates) {
+  if (attr.jitter > 0) return route_near(attr, scores, n, buffer, gates);
   float* worth = buffer;
   float* merit = buffer + n;
   find_worth(attr, scores, n, worth);
