@@ -167,7 +167,7 @@ std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool
   view.dtype = *dtype;
   const auto size = static_cast<uintptr_t>(byte_size(tensor.type));
   if (reinterpret_cast<uintptr_t>(tensor.data.data()) % size != 0) {
-    view.source = make_copy(tensor.data, byte_size(*dtype, view.shape.back()));
+    view.source = make_copy(tensor.data, byte_size(*dtype, view.columns()));
     view.data = {};
   }
   return view;

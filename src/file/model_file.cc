@@ -105,8 +105,7 @@ size_t TensorView::bytes() const { return byte_size(dtype, elements()); }
 std::span<const std::byte> TensorView::read(std::vector<std::byte>& buffer) const {
   if (!source) return data;
   buffer.resize(bytes());
-  source->read(0, elements() / std::max<int64_t>(1, shape.empty() ? 1 : shape.back()),
-               buffer.data());
+  source->read(0, elements() / std::max<int64_t>(1, columns()), buffer.data());
   return buffer;
 }
 

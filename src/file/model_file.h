@@ -66,6 +66,8 @@ struct TensorView {
   std::span<const std::byte> data;  ///< empty if there is a source
   std::shared_ptr<const RowSource> source = nullptr;
   int64_t elements() const;
+  /// Of a row; a single number may have no dimensions.
+  int64_t columns() const { return shape.empty() ? 1 : shape.back(); }
   size_t bytes() const;
   /// The bytes as a whole: `data`, or what the source makes of it in `buffer`.
   std::span<const std::byte> read(std::vector<std::byte>& buffer) const;

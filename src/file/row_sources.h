@@ -55,6 +55,9 @@ TensorView pick_rows(const TensorView& tensor, std::string name, std::vector<int
 /// apart, with the two of a pair side by side. Throws kFormat if heads do not divide the rows.
 TensorView paired_rows(const TensorView& tensor, int64_t head_dim, int64_t dims);
 
+/// A small tensor with another shape of as many elements; what is computed is so now.
+TensorView reshaped(const TensorView& tensor, std::vector<int64_t> shape);
+
 /// Tensors of one type and row size, one below the other. Throws kFormat naming the tensor that
 /// differs.
 TensorView join_rows(std::vector<TensorView> parts, std::string name);

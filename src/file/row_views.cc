@@ -217,7 +217,7 @@ class Transposed final : public RowSource {
 
 void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte* out) {
   if (tensor.source) return tensor.source->read(first, last, out);
-  const size_t row = byte_size(tensor.dtype, tensor.shape.back());
+  const size_t row = byte_size(tensor.dtype, tensor.columns());
   std::memcpy(out, tensor.data.data() + static_cast<size_t>(first) * row,
               static_cast<size_t>(last - first) * row);
 }
@@ -256,6 +256,17 @@ TensorView join_rows(std::vector<TensorView> parts, std::string name) {
     units.emplace_back(part);
   }
   view.source = std::make_shared<Joined>(std::move(units));
+  return view;
+}
+
+TensorView reshaped(const TensorView& tensor, std::vector<int64_t> shape) {
+  TensorView view = tensor;
+  view.shape = std::move(shape);
+  VEERY_CHECK(view.elements() == tensor.elements());
+  if (!tensor.source) return view;
+  std::vector<std::byte> bytes;
+  tensor.read(bytes);
+  view.source = make_bytes(std::move(bytes), byte_size(view.dtype, view.shape.back()));
   return view;
 }
 
