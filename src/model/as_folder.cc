@@ -63,7 +63,7 @@ DType usual_dtype(const ModelFile& file, const FolderTensors& tensors) {
   return most;
 }
 
-int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.shape.back(); }
+int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.columns(); }
 
 /// One tensor on its way: what is read, and the one or three tensors of the file that it becomes.
 class Conversion {
@@ -71,7 +71,7 @@ class Conversion {
   Conversion(const FolderTensor& tensor, DType dtype, const std::optional<MlxFormat>& format)
       : tensor_(tensor), dtype_(dtype), format_(format) {
     const TensorView& view = tensor.view;
-    const int64_t columns = view.shape.back();
+    const int64_t columns = view.columns();
     if (!format) {
       row_[0] = byte_size(dtype, columns);
       stored_.push_back({view.name, float_row(dtype).stored, view.shape, {}});
@@ -102,7 +102,7 @@ class Conversion {
   void write(SafetensorsWriter& writer, size_t index, ThreadPool& pool, const Told& told) const {
     const int64_t rows = rows_of(view());
     const int64_t piece =
-        round_up_rows(std::max<int64_t>(1, kPieceElements / view().shape.back()), tensor_.together);
+        round_up_rows(std::max<int64_t>(1, kPieceElements / view().columns()), tensor_.together);
     const int64_t slice =
         round_up_rows(static_cast<int64_t>(std::max<size_t>(1, kSliceBytes / row_bytes())), piece);
     std::array<std::vector<std::byte>, 3> parts;
@@ -130,7 +130,7 @@ class Conversion {
   void convert(int64_t first, int64_t last, const MlxOutput& out) const {
     const TensorView& tensor = view();
     if (!format_ && tensor.dtype == dtype_) return read_rows(tensor, first, last, out.codes);
-    const int64_t columns = tensor.shape.back();
+    const int64_t columns = tensor.columns();
     const auto count = static_cast<size_t>((last - first) * columns);
     std::vector<std::byte> buffer(static_cast<size_t>(last - first) *
                                   byte_size(tensor.dtype, columns));

@@ -18,9 +18,9 @@ namespace veery {
 namespace {
 
 // The beginnings of GGUF's names of a decoder's tensors, in the order of the file.
-constexpr std::string_view kBegins[] = {"token_embd.",   "position_embd.", "rope_freqs.",
-                                        "rope_factors_", "blk.",           "output_norm.",
-                                        "output."};
+constexpr std::string_view kBegins[] = {"token_embd.",  "token_embd_norm.", "position_embd.",
+                                        "rope_freqs.",  "rope_factors_",    "blk.",
+                                        "output_norm.", "output."};
 
 size_t place_of(const TensorView& tensor) {
   const auto found = std::ranges::find_if(
@@ -34,10 +34,12 @@ int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-// Parts of other models (vision) and masks are not the decoder's.
+// Parts of other models (vision) and masks are not the decoder's; numbers of activations are keys.
 void keep_decoder(ModelFile& file) {
-  std::erase_if(file.tensors,
-                [](const TensorView& tensor) { return place_of(tensor) == std::size(kBegins); });
+  std::erase_if(file.tensors, [](const TensorView& tensor) {
+    return place_of(tensor) == std::size(kBegins) ||
+           tensor.name.find(".xielu_") != std::string::npos;
+  });
 }
 
 void in_order(ModelFile& file) {
@@ -47,8 +49,8 @@ void in_order(ModelFile& file) {
 }
 
 // llama.cpp looks for a head of its own in files of these.
-constexpr std::string_view kOwnHead[] = {"phi2",    "gptneox",  "olmo2",    "qwen2moe",
-                                         "gpt-oss", "stablelm", "internlm2"};
+constexpr std::string_view kOwnHead[] = {"phi2",     "gptneox",   "olmo2",    "qwen2moe", "gpt-oss",
+                                         "stablelm", "internlm2", "nemotron", "apertus",  "phimoe"};
 
 void write_head(ModelFile& file, const DecoderConfig& c) {
   if (!c.tied) return;
@@ -80,6 +82,9 @@ struct JointRow {
 constexpr JointRow kJoint[] = {{"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
                                {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
                                {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+                               {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+                               {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+                               {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
                                {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
                                {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
                                {"chatglm", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
@@ -125,7 +130,7 @@ void shape_head_norms(ModelFile& file, const DecoderConfig& c) {
     for (const auto& [end, heads] :
          {std::pair(".attn_q_norm.weight", c.heads), std::pair(".attn_k_norm.weight", c.kv_heads)})
       if (tensor.name.ends_with(end) && tensor.elements() == int64_t{heads} * c.head_dim)
-        tensor.shape = {heads, c.head_dim};
+        tensor = reshaped(tensor, {heads, c.head_dim});
 }
 
 void add_divisors(ModelFile& file, const DecoderConfig& c) {

@@ -222,6 +222,20 @@ void check_experts(const ExpertConfig& e, const std::string& where) {
                 r.used, e.count, r.groups_used, r.groups);
 }
 
+ActivateAttr DecoderConfig::activation_of(int32_t layer) const {
+  if (activation != Activation::kXielu) return activation;
+  const XieluNumbers& x = xielu.at(static_cast<size_t>(layer));
+  for (const XieluField& field : kXieluFields)
+    if (!std::isfinite(x.*field.member))
+      throw Error(ErrorKind::kFormat, "layer {}: {} is {}, expected a finite number", layer,
+                  field.gguf_key, x.*field.member);
+  const auto softplus = [](double a) {
+    return std::max(a, 0.0) + std::log1p(std::exp(-std::abs(a)));
+  };
+  return ActivateAttr::xielu(static_cast<float>(softplus(x.alpha_p)),
+                             static_cast<float>(x.beta + softplus(x.alpha_n)), x.beta, x.eps);
+}
+
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
 }
@@ -244,8 +258,8 @@ DecoderConfig read_config(const ModelFile& file) {
   read_sizes(keys, file, c);
   c.norm_eps = static_cast<float>(
       keys.number_or("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", 1e-5));
-  c.learned_positions = architecture.learned_positions;
-  if (!c.learned_positions) read_rope(keys, c);
+  c.positions = architecture.positions;
+  if (c.positions == Positions::kRope) read_rope(keys, c);
   c.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
   if (c.window > 0) c.local = read_local(c, file.metadata, architecture.window_period);
   c.attention_scale = static_cast<float>(

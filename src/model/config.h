@@ -15,6 +15,29 @@ enum class Norm : uint8_t { kRms, kLayer, kPlainLayer };
 /// heads together; of each head without a weight, in layers with RoPE.
 enum class HeadNorm : uint8_t { kShared, kOwn, kTogether, kUnweighted };
 
+/// What a layer has learned of its activation, as files have it: the factors of ActivateAttr are
+/// softplus(alpha_p) and beta + softplus(alpha_n).
+struct XieluNumbers {
+  float alpha_p = 0, alpha_n = 0, beta = 0.5F, eps = -1e-6F;
+  bool operator==(const XieluNumbers&) const = default;
+};
+/// Where they stand: a key of GGUF with a list over the layers, a tensor of each layer of a folder,
+/// by our name.
+struct XieluField {
+  const char* gguf_key;
+  const char* tensor;
+  float XieluNumbers::*member;
+};
+inline constexpr XieluField kXieluFields[] = {
+    {"xielu.alpha_p", "xielu_alpha_p.weight", &XieluNumbers::alpha_p},
+    {"xielu.alpha_n", "xielu_alpha_n.weight", &XieluNumbers::alpha_n},
+    {"xielu.beta", "xielu_beta.weight", &XieluNumbers::beta},
+    {"xielu.eps", "xielu_eps.weight", &XieluNumbers::eps}};
+
+/// Where positions are said: by RoPE, by rows of a table that are added to the embedding, by what
+/// ALiBi takes from scores.
+enum class Positions : uint8_t { kRope, kTable, kAlibi };
+
 /// Feed-forward layers that are mixtures of experts.
 struct ExpertConfig {
   int32_t count = 0;          ///< 0: there are none
@@ -58,13 +81,15 @@ struct DecoderConfig {
   float attention_softcap = 0;  ///< 0: none
   float logit_softcap = 0;      ///< 0: none
   Activation activation = Activation::kSilu;
-  bool gated = true;  ///< the feed-forward part multiplies two projections
+  std::vector<XieluNumbers> xielu;  ///< kXielu: of each layer
+  bool gated = true;                ///< the feed-forward part multiplies two projections
   Norm norm = Norm::kRms;
   HeadNorm head_norm = HeadNorm::kShared;
-  bool head_norm_last = false;     ///< behind RoPE, not before it
-  bool parallel = false;           ///< both parts of a layer read its input
-  bool learned_positions = false;  ///< rows of a table added to the embedding, no RoPE
-  std::vector<bool> unrotated;     ///< of each layer: has no RoPE; empty: none
+  bool head_norm_last = false;  ///< behind RoPE, not before it
+  bool parallel = false;        ///< both parts of a layer read its input
+  Positions positions = Positions::kRope;
+  float alibi = 0;              ///< AttendAttr::alibi
+  std::vector<bool> unrotated;  ///< of each layer: has no RoPE; empty: none
   /// Queries of layers without RoPE are multiplied by 1 + unrotated_temperature ln(1 + floor((p +
   /// 1) / unrotated_period)); period 0: they are not.
   double unrotated_temperature = 0;
@@ -73,6 +98,7 @@ struct DecoderConfig {
   /// a temperature.
   bool long_context = false;
 
+  ActivateAttr activation_of(int32_t layer) const;
   bool is_local(int32_t layer) const {
     return window > 0 && !local.empty() && local[static_cast<size_t>(layer)];
   }

@@ -7,12 +7,11 @@ namespace {
 // One layer, with the weights ffn_upEND and so on.
 Array single_ffn(Trace& t, const DecoderConfig& c, Array h, int64_t hidden,
                  const std::string& end) {
-  if (!c.gated)
-    return project(t, "ffn_down" + end,
-                   activate(project(t, "ffn_up" + end, h, hidden), c.activation), c.dim);
-  const Array gate = activate(project(t, "ffn_gate" + end, h, hidden), c.activation);
-  const Array up = project(t, "ffn_up" + end, h, hidden);
-  return project(t, "ffn_down" + end, gate * up, c.dim);
+  const ActivateAttr activation = c.activation_of(t.layer());
+  Array x = activate(project(t, (c.gated ? "ffn_gate" : "ffn_up") + end, h, hidden), activation);
+  if (c.gated) x = x * project(t, "ffn_up" + end, h, hidden);
+  if (t.has_weight("ffn_sub_norm" + end)) x = norm(t, c, "ffn_sub_norm" + end, x);
+  return project(t, "ffn_down" + end, x, c.dim);
 }
 
 // Weights of `count` experts and their biases, where the file has some.
@@ -35,7 +34,8 @@ Array shared_experts(Trace& t, const DecoderConfig& c, Array h) {
   if (!t.has_weight("ffn_gate_inp_shexp")) return single_ffn(t, c, h, hidden, "_shexp");
   const Array gate =
       route(linear(h, t.stack("ffn_gate_inp_shexp", 1, {1, c.dim})), {.used = 1, .sigmoid = true});
-  return moe(h, gate, experts(t, c, 1, hidden, "_shexp"), {.activation = c.activation});
+  return moe(h, gate, experts(t, c, 1, hidden, "_shexp"),
+             {.activation = c.activation_of(t.layer())});
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Array feed_forward(Trace& t, const DecoderConfig& c, Array h) {
   MoeAttr attr = e.moe;
   attr.experts = e.count;
   attr.used = e.route.used;
-  attr.activation = c.activation;
+  attr.activation = c.activation_of(t.layer());
   const Array y =
       moe(h, t.name("ffn_gates", gates), experts(t, c, e.count, e.hidden, "_exps"), attr);
   return t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;

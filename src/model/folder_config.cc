@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -31,6 +32,21 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"num_layers", "num_hidden_layers"},
     {"scale_emb", "embedding_multiplier"},
     {"moe_k", "num_experts_per_tok"},
+    {"moe_topk", "num_experts_per_tok"},
+    {"ffn_dim", "intermediate_size"},
+    {"ffn_hidden_size", "intermediate_size"},
+    {"activation", "hidden_act"},
+    {"norm_eps", "rms_norm_eps"},
+    {"num_kv_heads", "num_key_value_heads"},
+    {"n_head_kv", "num_key_value_heads"},
+    {"parallel_attn", "use_parallel_residual"},
+    {"n_embed", "hidden_size"},
+    {"seq_length", "max_position_embeddings"},
+    {"d_model", "hidden_size"},
+    {"n_heads", "num_attention_heads"},
+    {"n_layers", "num_hidden_layers"},
+    {"max_seq_len", "max_position_embeddings"},
+    {"softmax_scale", "attention_multiplier"},
     {"moe_num_experts", "num_experts"},
     {"moe_num_shared_experts", "n_shared_experts"},
     {"rotary_emb_base", "rope_theta"}};
@@ -41,13 +57,49 @@ bool has_tensor(const ModelFile& file, std::string_view part) {
   });
 }
 
+// MPT has its numbers of attention apart.
+void lift_attention(Json& config) {
+  const auto nested = config.find("attn_config");
+  if (nested == config.end() || !nested->is_object()) return;
+  const Json attention = *nested;
+  for (const auto& [key, value] : attention.items())
+    if (!config.contains(key)) config[key] = value;
+}
+
+// Falcon's keys of heads count only where its other keys let them.
+void settle_falcon(Json& config) {
+  const auto flag = [&](const char* key, bool usual) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_boolean() ? found->get<bool>() : usual;
+  };
+  const bool newer = flag("new_decoder_architecture", false);
+  if (newer) config["use_parallel_residual"] = true;
+  if (!newer) config["num_key_value_heads"] = Json();
+  if (!newer && flag("multi_query", true)) config["num_key_value_heads"] = 1;
+}
+
+// HunYuan says for each layer what is the same for all of them.
+void merge_layers(const ModelFile& file, Json& config) {
+  for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_array() || found->empty()) continue;
+    const Json first = found->front();
+    if (std::ranges::any_of(*found, [&](const Json& item) { return item != first; }))
+      throw Error(ErrorKind::kUnsupported, "{}: {} is not the same for each layer", file.path, key);
+    config[key] = first;
+  }
+}
+
 // The text part under the names that most families use.
 Json described(const ModelFile& file) {
   Json config = text_config(*file.config);
+  lift_attention(config);
   for (const auto& [theirs, ours] : kOtherNames) {
     const auto found = config.find(theirs);
     if (found != config.end() && !config.contains(ours)) config[ours] = Json(*found);
   }
+  merge_layers(file, config);
+  if (config.value("model_type", Json()) == "falcon") settle_falcon(config);
   return config;
 }
 
@@ -142,9 +194,13 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast")
     return Activation::kGelu;
   if (name == "gelu" || name == "gelu_python") return Activation::kGeluErf;
-  throw Error(ErrorKind::kUnsupported,
-              "{}: hidden_act is '{}', expected silu, gelu or gelu_pytorch_tanh", fields.where(),
-              printable(name));
+  if (name == "relu") return Activation::kRelu;
+  if (name == "relu2") return Activation::kReluSquared;
+  if (name == "xielu") return Activation::kXielu;
+  throw Error(
+      ErrorKind::kUnsupported,
+      "{}: hidden_act is '{}', expected silu, gelu, gelu_pytorch_tanh, relu, relu2 or xielu",
+      fields.where(), printable(name));
 }
 
 // The layers that layer_types calls local. Absent: no such list.
@@ -302,9 +358,58 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
     e.route.groups_used = static_cast<int32_t>(fields.size("topk_group"));
     if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
   }
+  // Others have such a key for training only. Noise of 0 lets only equals share.
+  if (c.architecture == "phimoe")
+    e.route.jitter = std::max(static_cast<float>(fields.number("router_jitter_noise")),
+                              std::numeric_limits<float>::min());
   e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
   e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
   check_experts(e, fields.where());
+}
+
+// What the layers have learned of xIELU. Only the alphas must be there.
+void read_xielu(const ModelFile& file, DecoderConfig& c) {
+  for (int32_t layer = 0; c.activation == Activation::kXielu && layer < c.layers; ++layer) {
+    XieluNumbers numbers;
+    for (const XieluField& field : kXieluFields) {
+      const std::string name = fmt::format("blk.{}.{}", layer, field.tensor);
+      const bool fixed = numbers.*field.member != 0;
+      if (fixed && file.find(name) == nullptr) continue;
+      const TensorView& tensor = file.at(name);
+      if (tensor.elements() != 1 || !info(tensor.dtype).decodable)
+        throw Error(ErrorKind::kFormat, "{}: tensor {} has {} elements of {}, expected one number",
+                    file.path, name, tensor.elements(), info(tensor.dtype).name);
+      std::vector<std::byte> buffer;
+      decode(tensor.dtype, tensor.read(buffer), {&(numbers.*field.member), 1});
+    }
+    c.xielu.push_back(numbers);
+  }
+}
+
+// What a family can do, and this program cannot: the value that a key must have.
+struct RequiredRow {
+  std::string_view type;
+  const char* key;
+  bool value;
+};
+constexpr RequiredRow kRequired[] = {{"opt", "do_layer_norm_before", true},
+                                     {"opt", "_remove_final_layer_norm", false},
+                                     {"opt", "layer_norm_elementwise_affine", true},
+                                     {"falcon", "alibi", false},
+                                     {"bloom", "apply_residual_connection_post_layernorm", false},
+                                     {"mpt", "alibi", true},
+                                     {"mpt", "qk_ln", false},
+                                     {"mpt", "prefix_lm", false}};
+
+void refuse_others(const JsonFields& fields, const FolderType& type, const DecoderConfig& c) {
+  for (const RequiredRow& row : kRequired)
+    if (row.type == type.type && fields.flag_or(row.key, row.value) != row.value)
+      throw Error(ErrorKind::kUnsupported, "{}: {} is {}, expected {}", fields.where(), row.key,
+                  !row.value, row.value);
+  if (const int64_t narrow = fields.size_or_zero("word_embed_proj_dim");
+      narrow > 0 && narrow != c.dim)
+    throw Error(ErrorKind::kUnsupported, "{}: word_embed_proj_dim is {}, expected hidden_size, {}",
+                fields.where(), narrow, c.dim);
 }
 
 bool read_tied(const JsonFields& fields, const ModelFile& file) {
@@ -367,15 +472,19 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
   read_latent(fields, c);
   c.tied = read_tied(fields, file);
+  refuse_others(fields, *type, c);
   c.activation = read_activation(fields, type->architecture);
+  read_xielu(file, c);
   c.parallel = fields.flag_or("use_parallel_residual", false);
   read_scales(fields, c);
   read_unrotated(fields, c);
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_window(fields, type->window, c);
-  c.learned_positions = architecture.learned_positions;
-  if (!c.learned_positions) read_rope(fields, type->local_unscaled, c);
+  c.positions = architecture.positions;
+  if (c.positions == Positions::kAlibi)
+    c.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));
+  if (c.positions == Positions::kRope) read_rope(fields, type->local_unscaled, c);
   architecture.complete(c);
   return c;
 }

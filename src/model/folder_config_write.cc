@@ -30,7 +30,8 @@ constexpr KeyRow kKeys[] = {{"gpt2", "hidden_size", "n_embd"},
                             {"phi", "rms_norm_eps", "layer_norm_eps"},
                             {"cohere", "rms_norm_eps", "layer_norm_eps"},
                             {"cohere2", "rms_norm_eps", "layer_norm_eps"},
-                            {"starcoder2", "rms_norm_eps", "norm_epsilon"}};
+                            {"starcoder2", "rms_norm_eps", "norm_epsilon"},
+                            {"nemotron", "rms_norm_eps", "norm_eps"}};
 
 // Types whose configurations are made here; those of other folders are kept as they are.
 constexpr std::string_view kDescribed[] = {"llama",
@@ -70,7 +71,9 @@ constexpr std::string_view kDescribed[] = {"llama",
                                            "llama4_text",
                                            "granitemoe",
                                            "granitemoeshared",
-                                           "granitemoehybrid"};
+                                           "granitemoehybrid",
+                                           "nemotron",
+                                           "arcee"};
 
 /// A configuration in the making.
 struct Writer {
@@ -94,6 +97,9 @@ const char* activation_name(Activation activation) {
   switch (activation) {
     case Activation::kGelu: return "gelu_pytorch_tanh";
     case Activation::kGeluErf: return "gelu";
+    case Activation::kRelu: return "relu";
+    case Activation::kReluSquared: return "relu2";
+    case Activation::kXielu: return "xielu";
     default: return "silu";
   }
 }
@@ -377,7 +383,7 @@ Json described(const ModelFile& file, const DecoderConfig& c, const FolderType& 
   write_unrotated(w);
   write_scales(w);
   write_experts(w);
-  if (!c.learned_positions) w.out["rope_parameters"] = rope_parameters(file, c, type);
+  if (c.positions == Positions::kRope) w.out["rope_parameters"] = rope_parameters(file, c, type);
   write_latent_rope(w);
   write_rest(w);
   return std::move(w.out);
@@ -400,7 +406,7 @@ Json folder_config(const ModelFile& file, const DecoderConfig& c, const FolderTy
       own[key] = config[key];
     config = std::move(own);
   }
-  if (!c.learned_positions) add_old_rope_keys(config, type);
+  if (c.positions == Positions::kRope) add_old_rope_keys(config, type);
   config["dtype"] = dtype;
   config["torch_dtype"] = dtype;
   return config;

@@ -19,7 +19,10 @@ enum Style : unsigned {
   kLlama4 = 32,
   kExaone = 64,
   kHunyuan = 128,
-  kIntern = 256
+  kIntern = 256,
+  kApertus = 512,
+  kGptj = 1024,
+  kReadOnly = 2048  // no folders are written in it
 };
 
 struct NameRow {
@@ -30,21 +33,28 @@ struct StyledRow {
   std::string_view theirs, ours;
   unsigned styles;
 };
-constexpr StyledRow kTop[] = {{"embed_tokens", "token_embd", kLlama | kPhi | kStarcoder},
-                              {"norm", "output_norm", kLlama | kStarcoder},
-                              {"lm_head", "output", kLlama | kPhi | kStarcoder | kGpt2 | kExaone},
-                              {"wte", "token_embd", kGpt2 | kExaone},
-                              {"wpe", "position_embd", kGpt2},
-                              {"ln_f", "output_norm", kGpt2 | kExaone},
-                              {"embed_in", "token_embd", kNeox},
-                              {"final_layer_norm", "output_norm", kNeox},
-                              {"embed_out", "output", kNeox},
-                              {"final_layernorm", "output_norm", kPhi},
-                              {"tok_embeddings", "token_embd", kIntern},
-                              {"output", "output", kIntern}};
+constexpr StyledRow kTop[] = {
+    {"embed_tokens", "token_embd", kLlama | kPhi | kStarcoder},
+    {"norm", "output_norm", kLlama | kStarcoder},
+    {"lm_head", "output", kLlama | kPhi | kStarcoder | kGpt2 | kExaone | kGptj},
+    {"wte", "token_embd", kGpt2 | kExaone | kGptj},
+    {"wpe", "position_embd", kGpt2},
+    {"ln_f", "output_norm", kGpt2 | kExaone | kGptj},
+    {"embed_positions", "position_embd", kReadOnly},
+    {"word_embeddings", "token_embd", kReadOnly},
+    {"word_embeddings_layernorm", "token_embd_norm", kReadOnly},
+    {"norm_f", "output_norm", kReadOnly},
+    {"embed_in", "token_embd", kNeox},
+    {"final_layer_norm", "output_norm", kNeox},
+    {"embed_out", "output", kNeox},
+    {"final_layernorm", "output_norm", kPhi},
+    {"tok_embeddings", "token_embd", kIntern},
+    {"output", "output", kIntern}};
 constexpr StyledRow kLayer[] = {
     {"self_attn.query_layernorm", "attn_q_norm", kHunyuan},
     {"self_attn.key_layernorm", "attn_k_norm", kHunyuan},
+    {"attention_layernorm", "attn_norm", kApertus},
+    {"feedforward_layernorm", "ffn_norm", kApertus},
     {"input_layernorm", "attn_norm", kLlama | kPhi | kStarcoder | kNeox},
     {"self_attn.q_proj", "attn_q", kLlama | kPhi | kStarcoder},
     {"self_attn.k_proj", "attn_k", kLlama | kPhi | kStarcoder},
@@ -53,6 +63,12 @@ constexpr StyledRow kLayer[] = {
     {"self_attn.q_norm", "attn_q_norm", kLlama},
     {"self_attn.k_norm", "attn_k_norm", kLlama},
     {"self_attn.sinks", "attn_sinks", kLlama},
+    {"self_attn.attn_sub_norm", "attn_sub_norm", kLlama},
+    {"mlp.ffn_sub_norm", "ffn_sub_norm", kLlama},
+    {"mlp.act_fn.alpha_p", "xielu_alpha_p", kApertus},
+    {"mlp.act_fn.alpha_n", "xielu_alpha_n", kApertus},
+    {"mlp.act_fn.beta", "xielu_beta", kApertus},
+    {"mlp.act_fn.eps", "xielu_eps", kApertus},
     {"self_attn.q_a_proj", "attn_q_a", kLlama},
     {"self_attn.q_a_layernorm", "attn_q_a_norm", kLlama},
     {"self_attn.q_b_proj", "attn_q_b", kLlama},
@@ -73,7 +89,7 @@ constexpr StyledRow kLayer[] = {
     {"mlp.up_proj", "ffn_up", kLlama},
     {"mlp.down_proj", "ffn_down", kLlama},
     {"mlp.gate_up_proj", "ffn_gate_up", kLlama},
-    {"ln_1", "attn_norm", kGpt2 | kExaone},
+    {"ln_1", "attn_norm", kGpt2 | kExaone | kGptj},
     {"ln_2", "ffn_norm", kGpt2 | kExaone},
     {"attn.c_attn", "attn_qkv", kGpt2},
     {"attn.c_proj", "attn_output", kGpt2},
@@ -95,6 +111,26 @@ constexpr StyledRow kLayer[] = {
     {"attention.query_key_value", "attn_qkv", kNeox},
     {"attention.dense", "attn_output", kNeox},
     {"self_attn.dense", "attn_output", kPhi},
+    {"attn.q_proj", "attn_q", kGptj},
+    {"attn.k_proj", "attn_k", kGptj},
+    {"attn.v_proj", "attn_v", kGptj},
+    {"attn.out_proj", "attn_output", kGptj},
+    {"mlp.fc_in", "ffn_up", kGptj},
+    {"mlp.fc_out", "ffn_down", kGptj},
+    {"self_attn_layer_norm", "attn_norm", kReadOnly},
+    {"final_layer_norm", "ffn_norm", kReadOnly},
+    {"self_attn.out_proj", "attn_output", kReadOnly},
+    {"fc1", "ffn_up", kReadOnly},
+    {"fc2", "ffn_down", kReadOnly},
+    {"ln_mlp", "attn_norm", kReadOnly},
+    {"ln_attn", "attn_norm_2", kReadOnly},
+    {"self_attention.query_key_value", "attn_qkv", kReadOnly},
+    {"self_attention.dense", "attn_output", kReadOnly},
+    {"norm_1", "attn_norm", kReadOnly},
+    {"norm_2", "ffn_norm", kReadOnly},
+    {"attn.Wqkv", "attn_qkv", kReadOnly},
+    {"ffn.up_proj", "ffn_up", kReadOnly},
+    {"ffn.down_proj", "ffn_down", kReadOnly},
     {"mlp.dense_h_to_4h", "ffn_up", kNeox},
     {"mlp.dense_4h_to_h", "ffn_down", kNeox},
     {"mlp.fc1", "ffn_up", kPhi},
@@ -104,6 +140,10 @@ constexpr StyledRow kLayer[] = {
 // Mixtures of experts: what the part of a layer is called, and what is in it.
 constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward."};
 constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
+                                {"gate.wg", "ffn_gate_inp"},
+                                {"shared_mlp.gate_proj", "ffn_gate_shexp"},
+                                {"shared_mlp.up_proj", "ffn_up_shexp"},
+                                {"shared_mlp.down_proj", "ffn_down_shexp"},
                                 {"router", "ffn_gate_inp"},
                                 {"router.layer", "ffn_gate_inp"},
                                 {"gate_proj", "ffn_gate"},
@@ -141,7 +181,11 @@ constexpr EndRow kEnds[] = {{"experts.gate_up_proj", "experts.gate_up_proj.weigh
                             {"experts.down_proj_bias", "experts.down_proj.bias", false},
                             {"gate.e_score_correction_bias", "exp_probs_b.bias", true},
                             {"moe_statics.e_score_correction_bias", "exp_probs_b.bias", true},
-                            {"self_attn.sinks", "self_attn.sinks.weight", true}};
+                            {"self_attn.sinks", "self_attn.sinks.weight", true},
+                            {"act_fn.alpha_p", "act_fn.alpha_p.weight", true},
+                            {"act_fn.alpha_n", "act_fn.alpha_n.weight", true},
+                            {"act_fn.beta", "act_fn.beta.weight", true},
+                            {"act_fn.eps", "act_fn.eps.weight", true}};
 // The second norm of a layer without norms behind its parts, and the norms of one with them.
 constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm"}};
 constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
@@ -149,15 +193,12 @@ constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attenti
                                       {"post_feedforward_layernorm", "post_ffw_norm"}};
 
 // What the text part is called in models that have other parts too; longer ones first.
-constexpr std::string_view kPrefixes[] = {"language_model.model.",
-                                          "model.language_model.",
-                                          "model.text_model.",
-                                          "language_model.",
-                                          "model.",
-                                          "transformer.",
-                                          "gpt_neox."};
+constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
+                                          "model.text_model.",     "language_model.",
+                                          "model.decoder.",        "model.",
+                                          "transformer.",          "gpt_neox."};
 // What the list of layers is called.
-constexpr std::string_view kLayerLists[] = {"layers.", "h."};
+constexpr std::string_view kLayerLists[] = {"layers.", "h.", "blocks."};
 
 // What lies beside weights and is no weight of a layer.
 constexpr std::string_view kNoWeights[] = {"rotary_emb.inv_freq", "_scale",      "_scale_inv",
@@ -222,6 +263,24 @@ std::string mixture_part(std::string_view part) {
   return ours.empty() || !digits ? std::string() : fmt::format("{}.{}", ours, number);
 }
 
+// Norms that are kept head by head: "self_attn.q_layernorm.norms.3" is "attn_q_norm.3".
+constexpr NameRow kHeadNorms[] = {{"self_attn.q_layernorm.norms.", "attn_q_norm."},
+                                  {"self_attn.k_layernorm.norms.", "attn_k_norm."}};
+
+std::string head_norm_part(std::string_view part) {
+  for (const NameRow& row : kHeadNorms)
+    if (part.starts_with(row.theirs))
+      return fmt::format("{}{}", row.ours, part.substr(row.theirs.size()));
+  return {};
+}
+
+std::string head_norm_name(std::string_view ours) {
+  for (const NameRow& row : kHeadNorms)
+    if (ours.starts_with(row.ours))
+      return fmt::format("{}{}", row.theirs, ours.substr(row.ours.size()));
+  return {};
+}
+
 // Who writes in another style than llama's.
 struct StyleRow {
   std::string_view type;
@@ -233,7 +292,10 @@ constexpr StyleRow kStyles[] = {{"phi", kPhi},
                                 {"starcoder2", kStarcoder},
                                 {"llama4_text", kLlama4 | kLlama},
                                 {"exaone", kExaone},
-                                {"hunyuan_v1_dense", kHunyuan | kLlama}};
+                                {"hunyuan_v1_dense", kHunyuan | kLlama},
+                                {"hunyuan_v1_moe", kHunyuan | kLlama},
+                                {"apertus", kApertus | kLlama},
+                                {"gptj", kGptj}};
 
 unsigned style_of(const FolderType& type) {
   const auto row = std::ranges::find(kStyles, type.type, &StyleRow::type);
@@ -248,7 +310,7 @@ Places places_of(unsigned style, FolderKind kind) {
   const bool mlx = kind == FolderKind::kMlx;
   if ((style & kLlama4) != 0 && mlx) return {"language_model.model.", "language_model.", "layers."};
   if (style == kGpt2) return {mlx ? "model." : "transformer.", "", "h."};
-  if (style == kExaone) return {"transformer.", "", "h."};
+  if (style == kExaone || style == kGptj) return {"transformer.", "", "h."};
   if (style != kNeox) return {"model.", "", "layers."};
   return mlx ? Places{"model.", "model.", "h."} : Places{"gpt_neox.", "", "layers."};
 }
@@ -260,6 +322,8 @@ constexpr MixtureNames kMixtureNames[] = {
     {"qwen2_moe", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
     {"qwen3_moe", "mlp.", "gate", kProjections, kApart, "", "switch_mlp."},
     {"olmoe", "mlp.", "gate", kProjections, kApart, "", "switch_mlp."},
+    {"phimoe", "block_sparse_moe.", "gate", {"w1", "w3", "w2"}, kApart, "", "switch_mlp."},
+    {"hunyuan_v1_moe", "mlp.", "gate.wg", kProjections, kApart, "shared_mlp.", "switch_mlp."},
     {"dots1", "mlp.", "gate", kProjections, kApart, "shared_experts.", "experts."},
     {"glm4_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"deepseek_v2", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
@@ -302,7 +366,9 @@ std::string layer_name(const FolderType& type, unsigned style, FolderKind kind,
   const MixtureNames* mixture = mixture_names(type);
   if (mixture != nullptr)
     if (std::string name = mixture_name(*mixture, kind, ours); !name.empty()) return name;
-  if (style != kGpt2 && style != kExaone)
+  if (ours.starts_with("attn_") && ours.find("_norm.") != std::string_view::npos)
+    return head_norm_name(ours);
+  if (style != kGpt2 && style != kExaone && (style & kApertus) == 0)
     for (const NameRow& row : norms_of(type.architecture))
       if (row.ours == ours) return std::string(row.theirs);
   return std::string(look_up_ours(kLayer, style, ours));
@@ -334,6 +400,7 @@ std::string our_name(std::string_view architecture, std::string_view full_name) 
   const std::string_view part = name.substr(digits + 1);
   std::string ours(layer_part(architecture, part));
   if (ours.empty()) ours = mixture_part(part);
+  if (ours.empty()) ours = head_norm_part(part);
   return ours.empty() ? std::string() : fmt::format("blk.{}.{}{}", layer, ours, kind);
 }
 

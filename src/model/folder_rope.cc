@@ -62,6 +62,12 @@ void read_scaling(const JsonFields& fields, const JsonFields& scaling, const Dec
         rope.factor <= 1 ? 1
                          : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_context));
     rope.attention_factor = scaling.number_or("attention_factor", implied);
+    // Phi-3.5-MoE says it itself, for both sets of divisors.
+    const double magnitude = scaling.number_or("long_mscale", rope.attention_factor);
+    if (scaling.number_or("short_mscale", magnitude) != magnitude)
+      throw Error(ErrorKind::kUnsupported, "{}: short_mscale is {}, expected long_mscale, {}",
+                  scaling.where(), scaling.number_or("short_mscale", magnitude), magnitude);
+    rope.attention_factor = magnitude;
   } else {
     throw Error(
         ErrorKind::kUnsupported,
@@ -83,6 +89,8 @@ AnglesAttr read_set(const JsonFields& fields, const Json* set, const char* theta
       scaling.number_or("partial_rotary_factor", fields.number_or("partial_rotary_factor", 1));
   const int32_t turned = c.latent.rank > 0 ? c.latent.turned : c.head_dim;
   rope.dims = static_cast<int32_t>(turned * std::clamp(part, 0.0, 1.0));
+  if (const int64_t given = fields.size_or_zero("rotary_dim"); given > 0)
+    rope.dims = static_cast<int32_t>(std::min<int64_t>(given, turned));
   if (rope.dims < 2 || rope.dims % 2 != 0)
     throw Error(ErrorKind::kFormat, "{}: rope turns {} of {} dimensions, expected an even number",
                 fields.where(), rope.dims, c.head_dim);

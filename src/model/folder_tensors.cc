@@ -20,7 +20,8 @@ constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_sho
 
 // Types of folders that cannot be written: experts or joint projections that no table here
 // describes.
-constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2"};
+constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",
+                                           "bloom",        "mpt",       "opt"};
 
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
@@ -51,6 +52,7 @@ class Rebuilt {
     for (int32_t layer = 0; layer < c.layers; ++layer) {
       const std::string prefix = fmt::format("blk.{}.", layer);
       join_projections(prefix);
+      if (type.type == "stablelm") separate_head_norms(prefix);
       const bool joint = kind == FolderKind::kHuggingFace || type.type == "deepseek_v2";
       if (c.latent.rank > 0 && joint) join_latent(prefix);
       if (const MixtureNames* mixture = mixture_names(type);
@@ -96,10 +98,10 @@ class Rebuilt {
     };
     if (permuted() && (is(".attn_q.") || is(".attn_k.")))
       tensor = reordered_rows(tensor, halves(is(".attn_q.") ? c_.heads : c_.kv_heads));
-    if (c_.architecture.starts_with("gemma") && tensor.name.ends_with("norm.weight"))
-      tensor = with_added(tensor, -1);
+    const bool less_one = c_.architecture.starts_with("gemma") || c_.architecture == "nemotron";
+    if (less_one && tensor.name.ends_with("norm.weight")) tensor = with_added(tensor, -1);
     if (c_.head_norm == HeadNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
-      tensor.shape = {tensor.elements() / c_.head_dim, c_.head_dim};
+      tensor = reshaped(tensor, {tensor.elements() / c_.head_dim, c_.head_dim});
     if (type_.type == "gpt2" && kind_ == FolderKind::kHuggingFace &&
         (is(".attn_output.w") || is(".ffn_up.w") || is(".ffn_down.w")))
       transpose(tensor);
@@ -159,6 +161,16 @@ class Rebuilt {
       if (joint != nullptr && neox) *joint = reordered_rows(*joint, by_head());
       if (joint != nullptr && gpt2 && kind_ == FolderKind::kHuggingFace && joint->shape.size() == 2)
         transpose(*joint);
+    }
+  }
+
+  void separate_head_norms(const std::string& prefix) {
+    for (const char* part : {"attn_q_norm", "attn_k_norm"}) {
+      const auto all = take(fmt::format("{}{}.weight", prefix, part));
+      for (int64_t head = 0; all && head < all->shape.at(0); ++head)
+        tensors_.push_back(reshaped(
+            slice_rows(*all, fmt::format("{}{}.{}.weight", prefix, part, head), head, head + 1),
+            {c_.head_dim}));
     }
   }
 

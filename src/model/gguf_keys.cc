@@ -117,6 +117,8 @@ constexpr KeyRow kKeys[] = {
        const bool either = c.architecture == "gptneox" || c.architecture == "stablelm";
        return either ? Value(c.parallel) : Value();
      }},
+    {"attention.max_alibi_bias",
+     [](const Config& c) { return c.architecture == "mpt" ? number(c.alibi) : Value(); }},
     {"expert_count", [](const Config& c) { return positive(c.experts.count); }},
     {"expert_used_count",
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : Value(); }},
@@ -193,6 +195,9 @@ constexpr FieldRow kFields[] = {
     {"the ramp of yarn",
      [](const Config& a, const Config& b) { return a.rope.truncate == b.rope.truncate; },
      "rope.scaling.yarn_truncate", [](const Config& c) { return Value(c.rope.truncate); }},
+    // No key of llama.cpp.
+    {"the experts that count alike", same_route<&RouteAttr::jitter>, "expert_jitter",
+     [](const Config& c) { return number(c.experts.route.jitter); }},
     {"the scale of gates", same_route<&RouteAttr::scale>, "expert_weights_scale",
      [](const Config& c) { return number(c.experts.route.scale); }},
     {"RoPE of layers with a window",
@@ -208,12 +213,15 @@ constexpr FieldRow kFields[] = {
     {"the epsilon of norms", same<&Config::norm_eps>},
     {"norms of heads", same<&Config::head_norm>},
     {"the place of norms of heads", same<&Config::head_norm_last>},
-    {"the residual stream", same<&Config::parallel>},
+    {"the residual stream", same<&Config::parallel>, "use_parallel_residual",
+     [](const Config& c) { return Value(c.parallel); }},
     {"the scale of residuals", same<&Config::residual_scale>, "residual_scale",
      [](const Config& c) { return number(c.residual_scale); }},
     {"the soft cap of scores", same<&Config::attention_softcap>},
     {"the soft cap of logits", same<&Config::logit_softcap>},
-    {"learned positions", same<&Config::learned_positions>},
+    {"the kind of positions", same<&Config::positions>},
+    {"the slopes of scores", same<&Config::alibi>},
+    {"the numbers of activations", same<&Config::xielu>},
     {"groups of experts",
      [](const Config& a, const Config& b) {
        return same_route<&RouteAttr::groups>(a, b) && same_route<&RouteAttr::groups_used>(a, b) &&
@@ -306,6 +314,11 @@ Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
     written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
   if (c.architecture == "llama4" || c.architecture == "ernie4_5-moe")
     written.metadata.set(prefix + "interleave_moe_layer_step", mixture_step(file, c));
+  for (const XieluField& field : kXieluFields) {
+    std::vector<double> values;
+    for (const XieluNumbers& layer : c.xielu) values.push_back(layer.*field.member);
+    if (!values.empty()) written.metadata.set(field.gguf_key, std::move(values));
+  }
   for (const FieldRow& row : kFields) {
     if (row.equal(c, read_config(written))) continue;
     if (row.key != nullptr) written.metadata.set(prefix + row.key, *row.value(c));

@@ -79,8 +79,9 @@ Angles angles(Trace& t, const DecoderConfig& c) {
 }
 
 Array input(Trace& t, const DecoderConfig& c, Array embedding) {
-  const Array x = embed(t.tokens(), embedding, c.embedding_scale);
-  if (!c.learned_positions) return x;
+  Array x = embed(t.tokens(), embedding, c.embedding_scale);
+  if (t.has_weight("token_embd_norm")) x = norm(t, c, "token_embd_norm", x);
+  if (c.positions != Positions::kTable) return x;
   return x + embed(t.positions(), t.weight("position_embd", {c.context, c.dim}));
 }
 
@@ -101,7 +102,7 @@ Array project(Trace& t, const std::string& name, Array x, int64_t out) {
 }
 
 Array norm(Trace& t, const DecoderConfig& c, const std::string& name, Array x) {
-  return norm_parts(t, c, name, x, c.dim, 1);
+  return norm_parts(t, c, name, x, x.shape().cols, 1);
 }
 
 Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles,
@@ -127,7 +128,8 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& an
                         .scale = c.attention_scale,
                         .window = window,
                         .chunked = c.chunked,
-                        .softcap = c.attention_softcap},
+                        .softcap = c.attention_softcap,
+                        .alibi = c.alibi},
                        t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{}));
 }
 
@@ -136,6 +138,7 @@ Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& a
   const bool local = c.is_local(layer);
   const LayerAngles& own = local ? angles.local : angles.global;
   h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
+  if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);
 }
 

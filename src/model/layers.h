@@ -31,11 +31,13 @@ struct Angles {
 Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles,
                 int32_t window);
 
-/// Attention as above with the window and angles of `layer`, and the output projection.
+/// Attention as above with the window and angles of `layer`, a norm where the model has one there,
+/// and the output projection.
 Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& angles,
                       int32_t layer);
 
-/// down(act(gate(h)) * up(h)) (Shazeer, 2020), or down(act(up(h))).
+/// down(act(gate(h)) * up(h)) (Shazeer, 2020), or down(act(up(h))), with a norm before `down` where
+/// the model has one there.
 Array feed_forward(Trace& t, const DecoderConfig& c, Array h);
 
 /// One layer: x (rows, dim) -> (rows, dim).

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -136,15 +138,50 @@ void split_shared(ModelFile& file) {
   file.tensors = std::move(tensors);
 }
 
+// Norms that are kept head by head become one.
+void join_head_norms(ModelFile& file) {
+  std::map<std::string, std::map<int64_t, TensorView>> found;
+  std::vector<TensorView> kept;
+  for (TensorView& tensor : file.tensors) {
+    const size_t at = tensor.name.find("_norm.");
+    int64_t head = -1;
+    if (at != std::string::npos)
+      std::from_chars(tensor.name.data() + at + 6, tensor.name.data() + tensor.name.size(), head);
+    if (head < 0)
+      kept.push_back(std::move(tensor));
+    else
+      found[tensor.name.substr(0, at + 5)].emplace(head, std::move(tensor));
+  }
+  for (auto& [name, heads] : found) {
+    if (heads.rbegin()->first != std::ssize(heads) - 1)
+      throw Error(ErrorKind::kFormat, "{}: {} has {} heads, the last one is number {}", file.path,
+                  printable(name), heads.size(), heads.rbegin()->first);
+    std::vector<TensorView> parts;
+    for (auto& [head, tensor] : heads) parts.push_back(std::move(tensor));
+    kept.push_back(stack_tensors(std::move(parts), name + ".weight"));
+    kept.back() = reshaped(kept.back(), {kept.back().elements()});
+  }
+  file.tensors = std::move(kept);
+}
+
+// OPT's table begins with two rows that stand for no position.
+void drop_first_positions(ModelFile& file) {
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name == "position_embd.weight" && tensor.shape.size() == 2 && tensor.shape[0] > 2)
+      tensor = slice_rows(tensor, tensor.name, 2, tensor.shape[0]);
+}
+
 // What the folders of an architecture hold otherwise than definitions use it.
 struct FolderStep {
   std::string_view architecture;
   void (*apply)(ModelFile&);
 };
-constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},
-                                       {"gemma3", add_one_to_norms}, {"deepseek2", split_latent},
-                                       {"granitemoe", split_shared}, {"gpt2", transpose_conv1d},
-                                       {"gptneox", gather_heads},    {"internlm2", gather_heads}};
+constexpr FolderStep kFolderSteps[] = {
+    {"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},   {"gemma3", add_one_to_norms},
+    {"deepseek2", split_latent},  {"granitemoe", split_shared},   {"gpt2", transpose_conv1d},
+    {"gptneox", gather_heads},    {"internlm2", gather_heads},    {"falcon", gather_heads},
+    {"bloom", gather_heads},      {"nemotron", add_one_to_norms}, {"stablelm", join_head_norms},
+    {"opt", drop_first_positions}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {

@@ -19,8 +19,7 @@ struct Architecture {
   void (*complete_gguf)(DecoderConfig&, const Metadata&);
   /// tokens -> logits (outputs, vocab).
   Array (*define)(Trace&, const DecoderConfig&);
-  /// Positions are rows of a table that is added to the embedding, not rotations.
-  bool learned_positions = false;
+  Positions positions = Positions::kRope;
   /// Where GGUF says that there is a window but not which layers have it: every so many layers one
   /// sees everything; 0: none does.
   int32_t window_period = 0;

@@ -56,10 +56,13 @@ class Trace {
   void blocks(int32_t layers, const Body& body) {
     for (int32_t layer = 0; layer < layers; ++layer) {
       scope_ = "blk." + std::to_string(layer) + ".";
+      layer_ = layer;
       body(layer);
     }
     scope_.clear();
   }
+  /// The layer that blocks() is at.
+  int32_t layer() const { return layer_; }
 
  private:
   Array parameter(const std::string& name, Shape shape, Attr attr = {});
@@ -69,6 +72,7 @@ class Trace {
   TraceMode mode_;
   std::function<bool(const std::string&)> has_;
   std::string scope_;
+  int32_t layer_ = 0;
   std::map<std::string, NodeId> leaves_;
 };
 

@@ -88,7 +88,25 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "internlm3",
                                     "internlm2",
                                     "exaone",
-                                    "minicpm"};
+                                    "minicpm",
+                                    "hunyuanmoe",
+                                    "nemotron",
+                                    "nemotron-f32",
+                                    "arcee",
+                                    "arcee-f32",
+                                    "apertus",
+                                    "apertus-f32",
+                                    "phimoe",
+                                    "phimoe-longrope",
+                                    "bitnet",
+                                    "opt",
+                                    "falcon",
+                                    "falcon-new",
+                                    "falcon-serial",
+                                    "gptj",
+                                    "bloom",
+                                    "mpt",
+                                    "stablelm-heads"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -353,6 +371,13 @@ TEST(GgufKeys, AreThoseOfOtherPrograms) {
       {"minicpm", "minicpm.logit_scale", real(0.5)},
       {"hunyuan", "hunyuan-dense.rope.freq_base", real(1e4 * std::pow(50.0, 10.0 / 8))},
       {"internlm3", "general.architecture", std::string("llama")},
+      {"nemotron", "nemotron.attention.layer_norm_epsilon", real(1e-5)},
+      {"nemotron", "nemotron.rope.dimension_count", whole(4)},
+      {"apertus", "xielu.beta", std::vector<double>(3, 0.5)},
+      {"hunyuanmoe", "hunyuan-moe.expert_shared_feed_forward_length", whole(22)},
+      {"phimoe", "phimoe.expert_used_count", whole(2)},
+      {"mpt", "mpt.attention.max_alibi_bias", real(8)},
+      {"falcon-new", "falcon.attention.head_count_kv", whole(2)},
   };
   for (const Row& row : rows) {
     const ModelFile file = open_as_gguf(folder_of(row.folder));
@@ -387,6 +412,15 @@ TEST(GgufKeys, OfOtherProgramsGiveTheSameBits) {
          keys.set("granitehybrid.attention.head_count_kv", std::vector<int64_t>{2, 2});
          keys.set("granitehybrid.feed_forward_length", int64_t{14});
          keys.set("granitehybrid.expert_shared_feed_forward_length", int64_t{30});
+       }},
+      {"falcon-new", "falcon",  // llama.cpp's converter writes no more than this
+       [](Metadata& keys) {
+         Metadata fewer;
+         for (const auto& [key, value] : keys.all())
+           if (!key.starts_with("falcon.rope.") && !key.starts_with("falcon.attention.key") &&
+               !key.starts_with("falcon.attention.value"))
+             fewer.set(key, value);
+         keys = std::move(fewer);
        }},
       {"deepseek-v3", "deepseek2",
        [](Metadata& keys) { keys.set("deepseek2.expert_gating_func", int64_t{0}); }},

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -210,12 +211,52 @@ TEST(FolderConfig, GemmaSaysItsActivationInItsOwnWay) {
   EXPECT_EQ(activation(third + R"(,"hidden_act":"silu")"), Activation::kGelu);
 }
 
+TEST(FolderConfig, HeadsOfFalconAreThoseThatItsOtherKeysMean) {
+  const auto read = [](const std::string& more) {
+    ModelFile file = folder_with(with(R"("model_type":"falcon","num_kv_heads":2,)" + more));
+    std::erase_if(file.tensors, [](const TensorView& t) { return t.name.starts_with("blk."); });
+    return read_config(file);
+  };
+  EXPECT_EQ(read(R"("multi_query":true)").kv_heads, 1);
+  EXPECT_EQ(read(R"("multi_query":false)").kv_heads, 6);
+  const DecoderConfig newer = read(R"("new_decoder_architecture":true,"parallel_attn":false)");
+  EXPECT_EQ(newer.kv_heads, 2);
+  EXPECT_TRUE(newer.parallel);
+  EXPECT_FALSE(read(R"("parallel_attn":false)").parallel);
+}
+
+TEST(FolderConfig, ListsOverLayersCountIfTheyRepeatOneNumber) {
+  const std::string hunyuan =
+      R"("model_type":"hunyuan_v1_moe","num_experts":[8,8],"moe_intermediate_size":[20,20],)";
+  const DecoderConfig c = read_config(folder_with(with(hunyuan + R"("moe_topk":[3,3])")));
+  EXPECT_EQ(c.experts.route.used, 3);
+  EXPECT_EQ(c.experts.count, 8);
+  EXPECT_EQ(c.experts.hidden, 20);
+  EXPECT_THROW(read_config(folder_with(with(hunyuan + R"("moe_topk":[3,2])"))), Error);
+}
+
 struct Case {
   const char* name;
   std::string more;
   std::vector<std::string> words;
   ErrorKind kind = ErrorKind::kFormat;
 };
+
+void expect_refused(std::span<const Case> cases) {
+  for (const Case& c : cases) {
+    try {
+      read_config(folder_with(with(c.more)));
+      ADD_FAILURE() << c.name << ": nothing was thrown";
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(error.kind(), c.kind) << c.name << ": " << message;
+      EXPECT_EQ(message.find('\n'), std::string::npos) << c.name;
+      for (const std::string& word : c.words)
+        EXPECT_NE(message.find(word), std::string::npos)
+            << c.name << ": '" << word << "' in: " << message;
+    }
+  }
+}
 
 TEST(FolderConfig, WhatIsWrongIsNamed) {
   const std::string llama = R"("model_type":"llama",)";
@@ -227,7 +268,10 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
       {"size 2^40", llama + R"("head_dim":1099511627776)", {"head_dim is 1099511627776"}},
       {"fraction", llama + R"("head_dim":1.5)", {"head_dim is 1.5"}},
       {"heads", llama + R"("num_key_value_heads":4)", {"6 heads do not divide among 4"}},
-      {"activation", llama + R"("hidden_act":"relu")", {"'relu'"}, ErrorKind::kUnsupported},
+      {"activation",
+       llama + R"("hidden_act":"tanh")",
+       {"'tanh'", "relu2"},
+       ErrorKind::kUnsupported},
       {"rope type",
        llama + R"("rope_scaling":{"rope_type":"spiral"})",
        {"'spiral'"},
@@ -264,19 +308,29 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
        ErrorKind::kUnsupported},
       {"flag", R"("model_type":"qwen2","use_sliding_window":1)", {"use_sliding_window is 1"}},
   };
-  for (const Case& c : cases) {
-    try {
-      read_config(folder_with(with(c.more)));
-      ADD_FAILURE() << c.name << ": nothing was thrown";
-    } catch (const Error& error) {
-      const std::string message = error.what();
-      EXPECT_EQ(error.kind(), c.kind) << c.name << ": " << message;
-      EXPECT_EQ(message.find('\n'), std::string::npos) << c.name;
-      for (const std::string& word : c.words)
-        EXPECT_NE(message.find(word), std::string::npos)
-            << c.name << ": '" << word << "' in: " << message;
-    }
-  }
+  expect_refused(cases);
+}
+
+TEST(FolderConfig, WhatAFamilyHasAndThisProgramHasNotIsNamed) {
+  std::vector<Case> cases{
+      {"norms behind",
+       R"("model_type":"opt","do_layer_norm_before":false)",
+       {"do_layer_norm_before is false"}},
+      {"narrow embedding",
+       R"("model_type":"opt","word_embed_proj_dim":12)",
+       {"word_embed_proj_dim is 12", "36"}},
+      {"ALiBi of Falcon", R"("model_type":"falcon","alibi":true)", {"alibi is true"}},
+      {"MPT with positions",
+       R"("model_type":"mpt","attn_config":{"alibi":false})",
+       {"alibi is false"}},
+      {"MPT with a limit", R"("model_type":"mpt","attn_config":{"clip_qkv":6})", {"clip_qkv"}},
+      {"two magnitudes",
+       R"("model_type":"phimoe","rope_scaling":{"type":"longrope","short_mscale":1.1,)"
+       R"("long_mscale":1.2,"short_factor":[1],"long_factor":[1]})",
+       {"short_mscale is 1.1", "1.2"}},
+  };
+  for (Case& c : cases) c.kind = ErrorKind::kUnsupported;
+  expect_refused(cases);
 }
 
 TEST(FolderConfig, LongropeNeedsOneFactorAPair) {

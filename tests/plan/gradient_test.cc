@@ -34,12 +34,15 @@ DecoderConfig tiny(const std::string& architecture) {
   c.tied = true;
   c.local_rope = c.rope;
   c.context = kTokens;
-  c.learned_positions = find_architecture(architecture).learned_positions;
-  if (c.learned_positions) c.rope = c.local_rope = {};
+  c.positions = find_architecture(architecture).positions;
+  if (c.positions != Positions::kRope) c.rope = c.local_rope = {};
   c.rope_interleaved = find_architecture(architecture).gguf_interleaved;
   if (architecture == "granite") c.residual_scale = 0.7F, c.logit_scale = 1.3F;
   if (architecture == "gptneox") c.parallel = true, c.activation = Activation::kGeluErf;
   if (architecture == "cohere2") c.window = 4, c.local = local_pattern(c.layers, 2);
+  if (architecture == "nemotron") c.activation = Activation::kReluSquared;
+  if (architecture == "apertus")
+    c.activation = Activation::kXielu, c.xielu = {{0.2F, -0.5F, 0.5F, -1e-6F}, {-1, 0.7F, 0.4F}};
   find_architecture(architecture).complete(c);
   if (architecture == "gemma3") {
     c.window = 4;
@@ -84,6 +87,7 @@ class Trained {
     const bool heads = architecture == "gemma3" || architecture == "olmo2";
     const bool biases = architecture.starts_with("gpt");
     return [=](const std::string& name) {
+      if (architecture == "bloom") return name == "token_embd_norm.weight";
       return (heads && name.find("_norm.weight") != std::string::npos) ||
              (biases && name.ends_with(".bias") && name != "output.bias");
     };
@@ -235,7 +239,7 @@ TEST(Gradient, ThroughWhatHasNoRuleIsRefusedByItsName) {
 
 INSTANTIATE_TEST_SUITE_P(All, Definitions,
                          ::testing::Values("llama", "gemma3", "granite", "olmo2", "cohere2", "gpt2",
-                                           "gptneox"));
+                                           "gptneox", "nemotron", "apertus", "bloom"));
 
 }  // namespace
 }  // namespace veery

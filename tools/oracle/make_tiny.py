@@ -318,6 +318,71 @@ MODELS = {
         hidden_size=28, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
         intermediate_size=34, num_hidden_layers=2,
         rope_parameters=rope("dynamic", alpha=50.0, factor=1.0), tie_word_embeddings=True)),
+    "hunyuanmoe": ("HunYuanMoEV1", "bfloat16", False, dict(
+        hidden_size=28, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=22, num_hidden_layers=2, num_experts=5, moe_topk=2,
+        rope_parameters=rope("dynamic", alpha=50.0, factor=1.0), tie_word_embeddings=True)),
+    "nemotron": ("Nemotron", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+        intermediate_size=44, num_hidden_layers=2,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
+    "nemotron-f32": ("Nemotron", "float32", False, dict(
+        hidden_size=27, num_attention_heads=3, num_key_value_heads=3, head_dim=12,
+        intermediate_size=34, num_hidden_layers=2, attention_bias=True, mlp_bias=True,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
+    "arcee": ("Arcee", "bfloat16", True, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+        intermediate_size=50, num_hidden_layers=2, rope_parameters=YARN,
+        tie_word_embeddings=False)),
+    "arcee-f32": ("Arcee", "float32", False, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, head_dim=8,
+        intermediate_size=30, num_hidden_layers=2, rope_parameters=rope(), mlp_bias=True,
+        tie_word_embeddings=True)),
+    "apertus": ("Apertus", "bfloat16", False, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=44,
+        num_hidden_layers=3, rope_parameters=LLAMA3, tie_word_embeddings=False)),
+    "apertus-f32": ("Apertus", "float32", False, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, intermediate_size=30,
+        num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=True)),
+    "phimoe": ("Phimoe", "bfloat16", False, dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=1, intermediate_size=14,
+        num_hidden_layers=2, num_local_experts=5, num_experts_per_tok=2, attention_bias=True,
+        lm_head_bias=True, router_jitter_noise=0.2, rope_parameters=rope(),
+        tie_word_embeddings=False)),
+    # Longer than the original context, transformers' class keeps the first set of divisors.
+    "phimoe-longrope": ("Phimoe", "float32", False, dict(
+        hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=14,
+        num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2, sliding_window=6,
+        rope_parameters=rope("longrope", short_factor=[1.0, 1.1, 1.3],
+                             long_factor=[1.0, 2.0, 5.0], short_mscale=1.2, long_mscale=1.2,
+                             factor=2.0, original_max_position_embeddings=64),
+        original_max_position_embeddings=64, tie_word_embeddings=False)),
+    "opt": ("OPT", "float16", False, dict(
+        hidden_size=30, num_attention_heads=3, ffn_dim=44, num_hidden_layers=2,
+        word_embed_proj_dim=30, tie_word_embeddings=True)),
+    "bitnet": ("BitNet", "bfloat16", False, dict(
+        hidden_size=36, num_attention_heads=6, num_key_value_heads=2, intermediate_size=44,
+        num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=True)),
+    "falcon": ("Falcon", "bfloat16", True, dict(
+        hidden_size=40, num_attention_heads=5, ffn_hidden_size=52, num_hidden_layers=2,
+        rope_parameters=rope(), tie_word_embeddings=True)),
+    "falcon-new": ("Falcon", "float32", False, dict(
+        hidden_size=36, num_attention_heads=6, num_kv_heads=2, new_decoder_architecture=True,
+        ffn_hidden_size=40, num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=False)),
+    "falcon-serial": ("Falcon", "float16", False, dict(
+        hidden_size=24, num_attention_heads=3, multi_query=False, parallel_attn=False, bias=True,
+        num_hidden_layers=2, rope_parameters=rope(), tie_word_embeddings=True)),
+    "gptj": ("GPTJ", "float16", False, dict(
+        n_embd=30, n_head=3, n_layer=2, n_positions=128, rotary_dim=4,
+        tie_word_embeddings=False)),
+    "mpt": ("Mpt", "bfloat16", False, dict(
+        d_model=36, n_heads=6, n_layers=2, max_seq_len=128)),
+    "bloom": ("Bloom", "float16", False, dict(
+        hidden_size=36, n_head=3, n_layer=2, seq_length=128, tie_word_embeddings=False)),
+    "stablelm-heads": ("StableLm", "bfloat16", False, dict(
+        hidden_size=48, num_attention_heads=6, num_key_value_heads=2, intermediate_size=36,
+        num_hidden_layers=2, rope_parameters=rope(partial_rotary_factor=0.25), qk_layernorm=True,
+        use_parallel_residual=True, tie_word_embeddings=False)),
     "ernie4_5moe": ("Ernie4_5_Moe", "bfloat16", False, dict(
         hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=34,
         moe_intermediate_size=10, moe_num_experts=6, moe_k=2, moe_num_shared_experts=2,
@@ -358,14 +423,17 @@ TYPES = {"internlm2": "InternLM2", "internlm3": "InternLM3", "exaone": "Exaone",
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 QUANTISED = ("gpt-oss-mxfp4", "qwen3moe-mlx")
 CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
+OWN_LENGTH = ("GPT2", "GPTJ", "Mpt", "Bloom")  # it has another key
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
-               "model.final_layernorm.weight")
-EMBEDDINGS = ("embed_tokens", "wte", "embed_in", "wpe")
+               "model.final_layernorm.weight", "model.decoder.final_layer_norm.weight",
+               "transformer.norm_f.weight")
+EMBEDDINGS = ("embed_tokens", "wte", "embed_in", "wpe", "embed_positions", "word_embeddings.")
 
 
 def fill(model, generator):
     """Every tensor is far enough from its usual start to show in the logits."""
     gemma = model.config.model_type.startswith("gemma")
+    plus_one = gemma or model.config.model_type == "nemotron"
     tied = model.config.tie_word_embeddings
     corrections = [item for item in model.named_buffers() if item[0].endswith("correction_bias")]
     for name, value in list(model.named_parameters()) + corrections:
@@ -374,10 +442,12 @@ def fill(model, generator):
         if any(part in name for part in EMBEDDINGS):
             scale = value.shape[1] ** -0.5 * (0.2 if gemma else 1.0) if gemma or tied else 1.0
         elif name in FINAL_NORMS:
-            value.data = noise * 0.3 + (3.0 if tied else 1.0) * (1.5 if gemma else 1.0)
+            value.data = (noise * 0.3 + (3.0 if tied else 1.0) * (1.5 if gemma else 1.0)
+                          - float(plus_one and not gemma))
             continue
         elif is_norm and name.endswith("weight"):
-            value.data = noise * 0.2 + (0.0 if gemma else 1.0)
+            quiet = "embeddings_layernorm" in name  # else each token is followed by itself
+            value.data = noise * 0.2 + (0.0 if plus_one else 0.2 if quiet else 1.0)
             continue
         elif name.endswith("bias"):
             scale = 0.2
@@ -544,7 +614,7 @@ def make(folder, name, family, dtype, old, settings):
         torch.manual_seed(seed)
         text = "Text" if family in ("Gemma3", "Llama4") else ""
         common = {key: value for key, value in COMMON.items()
-                  if family != "GPT2" or key != "max_position_embeddings"}
+                  if family not in OWN_LENGTH or key != "max_position_embeddings"}
         config = getattr(transformers, f"{family}{text}Config")(**common, **settings)
         kind = getattr(transformers, CLASSES.get(family, f"{family}ForCausalLM"))
         model = kind(config).float().eval()
@@ -555,7 +625,7 @@ def make(folder, name, family, dtype, old, settings):
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
         experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in settings \
-            or "moe_k" in settings else {}
+            or "moe_k" in settings or "moe_topk" in settings else {}
         for extra in ("generation_config.json",):
             if os.path.exists(f"{folder}/{extra}"):
                 os.unlink(f"{folder}/{extra}")

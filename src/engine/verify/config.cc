@@ -39,6 +39,12 @@ constexpr Fact kFacts[] = {
     {"gemma3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"qwen3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"qwen3moe", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
+    {"apertus", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
+    {"bitnet-b1.58", "norms before the last projections of its parts",
+     [](const ModelFile& file, const DecoderConfig&) {
+       return file.find("blk.0.attn_sub_norm.weight") && file.find("blk.0.ffn_sub_norm.weight");
+     },
+     "tensors were lost"},
     {"qwen2", "biases of queries, keys and values",
      [](const ModelFile& file, const DecoderConfig&) {
        return file.find("blk.0.attn_q.bias") && file.find("blk.0.attn_k.bias") &&

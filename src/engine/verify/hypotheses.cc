@@ -264,7 +264,9 @@ void add_activation(Builder& b) {
   };
   constexpr Kind kKinds[] = {{Activation::kGelu, "GELU by tanh"},
                              {Activation::kGeluErf, "GELU by the error function"},
-                             {Activation::kSilu, "SiLU"}};
+                             {Activation::kSilu, "SiLU"},
+                             {Activation::kRelu, "ReLU"},
+                             {Activation::kReluSquared, "the square of ReLU"}};
   for (const auto& [activation, name] : kKinds)
     if (activation != b.config().activation)
       b.config("wrong activation", fmt::format("the activation is {}", name),

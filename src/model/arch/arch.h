@@ -22,6 +22,25 @@ Array llama4(Trace& t, const DecoderConfig& c);
 void complete_llama4(DecoderConfig& c);
 void complete_llama4_gguf(DecoderConfig& c, const Metadata& metadata);
 
+Array nemotron(Trace& t, const DecoderConfig& c);
+void complete_nemotron(DecoderConfig& c);
+void complete_arcee(DecoderConfig& c);
+void complete_relu_squared_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array apertus(Trace& t, const DecoderConfig& c);
+void complete_apertus(DecoderConfig& c);
+void complete_apertus_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array opt(Trace& t, const DecoderConfig& c);
+void complete_opt_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array falcon(Trace& t, const DecoderConfig& c);
+void complete_falcon_gguf(DecoderConfig& c, const Metadata& metadata);
+
+Array bloom(Trace& t, const DecoderConfig& c);
+void complete_bloom(DecoderConfig& c);
+void complete_mpt_gguf(DecoderConfig& c, const Metadata& metadata);
+
 Array qwen(Trace& t, const DecoderConfig& c);
 
 Array deepseek(Trace& t, const DecoderConfig& c);
@@ -42,6 +61,8 @@ void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array phi3(Trace& t, const DecoderConfig& c);
 void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_phimoe(DecoderConfig& c);
+void complete_phimoe_gguf(DecoderConfig& c, const Metadata& metadata);
 
 Array olmo2(Trace& t, const DecoderConfig& c);
 Array olmoe(Trace& t, const DecoderConfig& c);
@@ -61,6 +82,7 @@ Array starcoder2(Trace& t, const DecoderConfig& c);
 Array phi2(Trace& t, const DecoderConfig& c);
 void complete_stablelm(DecoderConfig& c);
 void complete_gpt(DecoderConfig& c);
+void complete_gptj(DecoderConfig& c);
 void complete_gpt_gguf(DecoderConfig& c, const Metadata& metadata);
 void complete_gptneox_gguf(DecoderConfig& c, const Metadata& metadata);
 

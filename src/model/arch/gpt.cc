@@ -1,7 +1,8 @@
 // gpt.cc: layer norms with biases and a feed-forward part without a gate: GPT-2 (Radford et al.,
 // 2019) with a table of positions, GPT-NeoX and Pythia (Black et al., 2022) with parts of heads
 // turned, StarCoder 2 (Lozhkov et al., 2024) with a window, Phi-1 and 2 (Gunasekar et al., 2023).
-// StableLM (Bellagente et al., 2024) has the gate of llama.
+// GPT-J (Wang and Komatsuzaki, 2021) turns pairs of neighbours. StableLM (Bellagente et al., 2024)
+// has the gate of llama.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -34,6 +35,11 @@ void complete_stablelm(DecoderConfig& c) {
 void complete_gpt(DecoderConfig& c) {
   c.norm = Norm::kLayer;
   c.gated = false;
+}
+
+void complete_gptj(DecoderConfig& c) {
+  complete_gpt(c);
+  c.rope_interleaved = true;
 }
 
 void complete_gpt_gguf(DecoderConfig& c, const Metadata&) { c.activation = Activation::kGelu; }

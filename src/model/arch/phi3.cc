@@ -1,5 +1,6 @@
 // phi3.cc: Phi-3, Phi-3.5 and Phi-4 (Abdin et al., 2024): joint projections, which open_model()
-// separates; part of a head turned; divisors for long contexts.
+// separates; part of a head turned; divisors for long contexts. Phi-3.5-MoE has layer norms and
+// experts, whose gates do not add up to 1.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -11,9 +12,18 @@ Array phi3(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
 
 // The magnitude of long-context angles is a key of its own.
 void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata) {
-  const double magnitude = metadata.number("phi3.rope.scaling.attn_factor").value_or(1);
+  const double magnitude =
+      metadata.number(c.architecture + ".rope.scaling.attn_factor").value_or(1);
   if (c.rope.scaling == RopeScaling::kNone) c.rope.attention_factor = magnitude;
   c.local_rope = c.rope;
+}
+
+void complete_phimoe(DecoderConfig& c) { c.norm = Norm::kLayer; }
+
+void complete_phimoe_gguf(DecoderConfig& c, const Metadata& metadata) {
+  complete_phi3_gguf(c, metadata);
+  c.experts.route.jitter =
+      static_cast<float>(metadata.number("phimoe.expert_jitter").value_or(0.01));
 }
 
 }  // namespace veery

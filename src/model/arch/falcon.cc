@@ -1,0 +1,23 @@
+// falcon.cc: Falcon 1 and 2 (Almazrouei et al., 2023): both parts of a layer read its input,
+// through one norm or one each.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array falcon(Trace& t, const DecoderConfig& c) {
+  if (!c.parallel) return plain_decoder(t, c);
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    const Array a = t.has_weight("attn_norm_2") ? norm(t, c, "attn_norm_2", x) : h;
+    x = x + attention_block(t, c, a, angles, layer);
+    return x + feed_forward(t, c, h);
+  });
+}
+
+void complete_falcon_gguf(DecoderConfig& c, const Metadata& metadata) {
+  c.activation = Activation::kGeluErf;
+  c.parallel = metadata.boolean("falcon.use_parallel_residual").value_or(true);
+}
+
+}  // namespace veery

@@ -1,0 +1,23 @@
+// nemotron.cc: Nemotron 4 and Minitron (Parmar et al., 2024), with layer norms, parts of heads
+// turned and the square of ReLU in a feed-forward part without a gate. Arcee's AFM (2025) and
+// BitNet b1.58 (Ma et al., 2024) are llama with that activation, the first without a gate, the
+// second with norms in front of the last projection of each part.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+
+namespace veery {
+
+Array nemotron(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+
+void complete_nemotron(DecoderConfig& c) {
+  c.norm = Norm::kLayer;
+  c.gated = false;
+}
+
+void complete_arcee(DecoderConfig& c) { c.gated = false; }
+
+void complete_relu_squared_gguf(DecoderConfig& c, const Metadata&) {
+  c.activation = Activation::kReluSquared;
+}
+
+}  // namespace veery
