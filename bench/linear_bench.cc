@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "dtype/affine.h"
 #include "kernels/cpu/linear.h"
 
 namespace veery {
@@ -39,7 +40,7 @@ class Memory {
     bytes_ <<= 21;
     void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(p, bytes_, MADV_HUGEPAGE);
-    std::memset(p, 1, bytes_);
+    std::memset(p, 0x3c, bytes_);  // a number of usual size in every type of scale and element
     data_ = static_cast<std::byte*>(p);
   }
   Memory(const Memory&) = delete;
@@ -165,25 +166,34 @@ void pack(benchmark::State& state, DType type) {
 }
 
 constexpr DType kTypes[] = {
-    DType::kQ4_0,    DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,   DType::kQ8_0,
-    DType::kIQ4_NL,  DType::kMXFP4, DType::kNVFP4,   DType::kQ2_K,   DType::kQ3_K,
-    DType::kQ4_K,    DType::kQ5_K,  DType::kQ6_K,    DType::kQ8_K,   DType::kIQ4_XS,
-    DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ1_S,
-    DType::kIQ1_M,   DType::kTQ1_0, DType::kF32,     DType::kF16,    DType::kBF16};
+    DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0,   DType::kQ5_1,    DType::kQ8_0,  DType::kIQ4_NL,
+    DType::kMXFP4,  DType::kNVFP4, DType::kQ2_K,   DType::kQ3_K,    DType::kQ4_K,  DType::kQ5_K,
+    DType::kQ6_K,   DType::kQ8_K,  DType::kIQ4_XS, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ2_XXS,
+    DType::kIQ2_XS, DType::kIQ1_S, DType::kIQ1_M,  DType::kTQ1_0,   DType::kF32,   DType::kF16,
+    DType::kBF16,   DType::kMXFP8, DType::kFP8_32, DType::kFP8_128};
+// With groups of 64 each number of bits, and 4 bits with all groups and scales.
+std::vector<DType> types() {
+  std::vector<DType> all(std::begin(kTypes), std::end(kTypes));
+  for (int i = 0; i < kAffineTypes; ++i) {
+    const AffineFormat format = affine_format(affine_at(i));
+    if (format.bits == 4 || (format.group == 64 && format.scale == DType::kBF16))
+      all.push_back(affine_at(i));
+  }
+  return all;
+}
 
 // Called before main.
 const int kRegistered = [] {
   const auto add = [](const std::string& name, auto... args) {
     benchmark::RegisterBenchmark(name.c_str(), args...)
         ->UseRealTime()
-        ->MinTime(0.2)
         ->Unit(benchmark::kMillisecond);
   };
   for (const int threads : {1, 2})
     for (const size_t mib : {1, 100, 1000})
       add("read/" + std::to_string(mib) + "MiB/threads:" + std::to_string(threads), read_loop,
           threads, mib << 20);
-  for (const DType type : kTypes) {
+  for (const DType type : types()) {
     const std::string name(info(type).name);
     for (const int threads : {1, 2})
       for (const size_t mib : {1, 100, 1000})

@@ -76,6 +76,13 @@ TEST(Linear, ContractHoldsForOddWidthsOfFloats) {
     for (const int64_t cols : {1, 15, 33}) expect_contract({type}, {20}, cols, 3);
 }
 
+TEST(Linear, ContractHoldsForAnyNumberOfPanels) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kMXFP8, DType::kFP8_32,
+                           DType::kFP8_128, DType::kNVFP4, DType::kQ4_0})
+    for (const int64_t rows : {1, 2, 4, 7, 16})
+      for (const int64_t height : {48, 64, 100}) expect_contract({type}, {height}, 128, rows);
+}
+
 TEST(Linear, WeightsOfDifferentTypesLieSideBySide) {
   for (const int64_t rows : {1, 4, 13}) {
     expect_contract({DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}, {40, 17, 3}, 512, rows);
@@ -105,10 +112,12 @@ std::vector<ActivateAttr> every_activation() {
 }
 
 TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {
+  const std::vector<DType> pairs[] = {
+      {DType::kQ5_K, DType::kQ4_0}, {DType::kQ5_K, DType::kQ4_K},   {DType::kQ5_K, DType::kF32},
+      {DType::kBF16, DType::kBF16}, {DType::kMXFP8, DType::kMXFP8}, {DType::kFP8_32, DType::kF32}};
   for (const ActivateAttr& gate : every_activation())
-    for (const DType up : {DType::kQ4_0, DType::kQ4_K, DType::kF32})
-      for (const int64_t rows : {1, 4, 10}) {
-        const std::vector<DType> types = {DType::kQ5_K, up};
+    for (const std::vector<DType>& types : pairs)
+      for (const int64_t rows : {1, 2, 4, 10}) {
         Problem p(types, {37, 37}, 256, rows,
                   {.gate = gate, .norm = true, .residual = true, .bias = true});
         const auto want = p.expected();

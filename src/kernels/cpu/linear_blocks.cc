@@ -84,16 +84,16 @@ HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
 }
 
 template <typename T, int R>
-void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+void direct(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
             float* y) {
   constexpr int kUnit = panel_format(T::kType).unit;
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  const auto* w = reinterpret_cast<const uint8_t*>(*panels);
   const int64_t blocks = cols / 32;
   F32 d[R];
   F32 m[R];
   for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
   for (int64_t b = 0; b < blocks; ++b, w += kUnit) {
-    if (ahead != 0) prefetch(w, ahead, kUnit);
+    if (ahead.bytes != 0) prefetch(w, ahead.bytes, kUnit);
     I32 c[R];
     for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
     add_products<T>(w, g.quads + b * 32 * R, c);
@@ -105,7 +105,7 @@ void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int6
       for (int r = 0; r < R; ++r) m[r] = fma(min, set(g.moment[b * R + r]), m[r]);
     }
   }
-  const auto* first = reinterpret_cast<const uint8_t*>(panel);
+  const auto* first = reinterpret_cast<const uint8_t*>(*panels);
   const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(first + b * kUnit, j); };
   const auto scale = [&](int, int64_t b) { return scale_of<T>(first + b * kUnit); };
   for (int r = 0; r < R; ++r) {
@@ -233,7 +233,8 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
 struct Direct {
   const std::byte* panel;
   const ActivationGroup& g;
-  int64_t cols, ahead;
+  int64_t cols;
+  Ahead ahead;
   float* y;
 };
 template <typename T, int R>
@@ -247,7 +248,7 @@ HWY_NOINLINE void direct_affine(const AffineFormat& format, const Direct& in) {
   F32 m[R];
   for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
   for (int64_t b = 0; b < blocks; w += at.unit) {
-    if (in.ahead != 0) prefetch(w, in.ahead, at.unit);
+    if (in.ahead.bytes != 0) prefetch(w, in.ahead.bytes, at.unit);
     const F32 scale = at.scale(w, 0);
     const F32 bias = at.bias(w, 0);
     for (int i = 0; i < at.blocks; ++i, ++b) {
@@ -288,9 +289,9 @@ HWY_NOINLINE void expand_affine(const AffineFormat& format, const std::byte* pan
 template <DType kType>
 using AffineOf = PanelAffine<affine_format(kType).bits>;
 template <DType kType, int R>
-void direct_of(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+void direct_of(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
                float* y) {
-  direct_affine<AffineOf<kType>, R>(affine_format(kType), {panel, g, cols, ahead, y});
+  direct_affine<AffineOf<kType>, R>(affine_format(kType), {*panels, g, cols, ahead, y});
 }
 template <DType kType>
 void expand_of(const std::byte* panel, int64_t cols, std::byte* expanded) {
@@ -311,10 +312,10 @@ template <typename T>
 constexpr PanelKernels kernels() {
   PanelKernels k = tiles<CodeOf<T>, T::kMin != 0>();
   k.expand = expand<T>;
-  k.direct[0] = direct<T, 1>;
-  k.direct[1] = direct<T, 2>;
-  k.direct[2] = direct<T, 4>;
-  if (kPairs) k.direct[3] = direct<T, 8>;
+  k.direct[0][0] = direct<T, 1>;
+  k.direct[0][1] = direct<T, 2>;
+  k.direct[0][2] = direct<T, 4>;
+  if (kPairs) k.direct[0][3] = direct<T, 8>;
   return k;
 }
 template <int kIndex>
@@ -322,10 +323,10 @@ constexpr PanelKernels affine_kernels() {
   constexpr DType kType = affine_at(kIndex);
   PanelKernels k = tiles<CodeOf<AffineOf<kType>>, true>();
   k.expand = expand_of<kType>;
-  k.direct[0] = direct_of<kType, 1>;
-  k.direct[1] = direct_of<kType, 2>;
-  k.direct[2] = direct_of<kType, 4>;
-  if (kPairs) k.direct[3] = direct_of<kType, 8>;
+  k.direct[0][0] = direct_of<kType, 1>;
+  k.direct[0][1] = direct_of<kType, 2>;
+  k.direct[0][2] = direct_of<kType, 4>;
+  if (kPairs) k.direct[0][3] = direct_of<kType, 8>;
   return k;
 }
 template <int... kIndex>

@@ -4,6 +4,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_float.cc"
 #include "kernels/cpu/foreach_target.h"
 //
+#include <algorithm>
+
 #include "dtype/fp8.h"
 #include "kernels/cpu/panel_types-inl.h"
 
@@ -12,133 +14,125 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
+// How panels of floats are read: blocks of kBlock columns in kUnit bytes, first their elements, in
+// vectors of kStep columns, then what the 16 rows are scaled by.
 template <DType kType>
-HWY_INLINE F32 load_weights(const uint8_t* p) {
-  if constexpr (kType == DType::kF16)
-    return load_f16(p);
-  else if constexpr (kType == DType::kBF16)
-    return load_bf16(p);
-  else
-    return load(reinterpret_cast<const float*>(p));
-}
-
-template <DType kType, int P, int R>
-HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
-                         int64_t ahead, float* y) {
-  constexpr int kUnit = panel_format(kType).unit;
-  F32 acc[P][R];
-  for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) acc[p][r] = zero();
-  for (int64_t k = 0; k < cols; ++k) {
-    F32 v[P];
-    for (int p = 0; p < P; ++p) {
-      if (ahead != 0 && k % (64 / kUnit) == 0) prefetch(panel[p] + k * kUnit, ahead, 64);
-      v[p] = load_weights<kType>(panel[p] + k * kUnit);
-    }
-    for (int r = 0; r < R; ++r) {
-      const F32 x = set(g.values[k * R + r]);
-      for (int p = 0; p < P; ++p) acc[p][r] = fma(x, v[p], acc[p][r]);
-    }
+struct PanelFloat {
+  static constexpr int kBlock = 1, kStep = 1, kUnit = panel_format(kType).unit;
+  struct Scale {};
+  static HWY_INLINE Scale scale(const uint8_t*) { return {}; }
+  static HWY_INLINE F32 vector(const uint8_t* w) {
+    if constexpr (kType == DType::kF16)
+      return load_f16(w);
+    else if constexpr (kType == DType::kBF16)
+      return load_bf16(w);
+    else
+      return load(reinterpret_cast<const float*>(w));
   }
-  for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) store(y + (p * kGroupRows + r) * 16, acc[p][r]);
-}
-template <DType kType, int R>
-void direct(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
-            float* y) {
-  multiply<kType, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, ahead, y);
-}
-template <DType kType, int R>
-void direct_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-                 int64_t cols, int64_t ahead, float* y) {
-  multiply<kType, 2, R>(
-      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
-      ahead, y);
-}
-template <DType kType>
-void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<kType, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, 0, y);
-}
-template <DType kType>
-void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-               int64_t cols, Share, float* y) {
-  multiply<kType, 2, kGroupRows>(
-      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
-      0, y);
-}
-
-// FP8: byte i of a vector to f32. Scales have the factor that lifts the exponents.
-template <int i>
-HWY_INLINE F32 fp8_value(I32 v, F32 scale) {
-  I32 top = v;
-  if constexpr (i < 3) top = shl<24 - 8 * i>(v);
-  const I32 sign_and_rest = set(static_cast<int32_t>(0x87F00000));
-  return mul(as_float(bit_and(sar<4>(top), sign_and_rest)), scale);
-}
-struct PanelMXFP8 {
+  template <int i>
+  static HWY_INLINE F32 value(F32 v, Scale) {
+    return v;
+  }
+};
+// e4m3 takes the place of a bf16's sign, lower exponent and upper fraction: two columns at a time,
+// which are the halves of f32 then. Scales have the factor that lifts the exponents.
+struct Fp8Vector {
+  I32 even, odd;
+};
+struct PanelE4M3 {
+  static constexpr int kStep = 4;
+  static HWY_INLINE Fp8Vector vector(const uint8_t* w) {
+    const I32 mask = set(static_cast<int32_t>(0x87F087F0));
+    const I32 v = load_int(w);
+    return {bit_and(sar16<4>(shl16<8>(v)), mask), bit_and(sar16<4>(v), mask)};
+  }
+  template <int i>
+  static HWY_INLINE F32 value(const Fp8Vector& v, F32 scale) {
+    const I32 both = i % 2 == 0 ? v.even : v.odd;
+    if constexpr (i < 2)
+      return mul(as_float(shl<16>(both)), scale);
+    else
+      return mul(as_float(bit_and(both, set(static_cast<int32_t>(0xFFFF0000)))), scale);
+  }
+};
+struct PanelMXFP8 : PanelE4M3 {
   static constexpr int kBlock = 32, kUnit = panel_format(DType::kMXFP8).unit;
   static HWY_INLINE F32 scale(const uint8_t* w) {
     return as_float(shl<23>(add(load_u8(w + 16 * kBlock), set(int32_t{120}))));
   }
 };
 template <int kElements>
-struct PanelFP8 {
+struct PanelFP8 : PanelE4M3 {
   static constexpr int kBlock = kElements, kUnit = 16 * sizeof(BlockFP8<kElements>);
   static HWY_INLINE F32 scale(const uint8_t* w) {
     return mul(load(reinterpret_cast<const float*>(w + 16 * kBlock)), set(kE4M3));
   }
 };
+
 template <typename T, int P, int R>
-HWY_INLINE void multiply_fp8(const uint8_t* const (&panel)[P], const ActivationGroup& g,
-                             int64_t cols, int64_t ahead, float* y) {
+void multiply(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
+              float* y) {
+  constexpr int kVectors = T::kBlock / T::kStep;
+  constexpr int kLine = T::kUnit < 64 ? 64 / T::kUnit : 1;  // blocks that share a line
+  const uint8_t* w[P];
   F32 acc[P][R];
-  for (int p = 0; p < P; ++p)
+  for (int p = 0; p < P; ++p) {
+    w[p] = reinterpret_cast<const uint8_t*>(panels[p]);
     for (int r = 0; r < R; ++r) acc[p][r] = zero();
+  }
   const float* x = g.values;
+  const int64_t size = cols / T::kBlock * T::kUnit;
+  const int64_t near = std::min(ahead.bytes / P, size);
+  const int64_t turn = (size - near) / T::kUnit;  // from this block on the next panels are fetched
   for (int64_t b = 0; b < cols / T::kBlock; ++b) {
-    F32 scale[P];
+    const int64_t to = b < turn ? near : near + ahead.skip;
+    decltype(T::scale(nullptr)) scale[P];
     for (int p = 0; p < P; ++p) {
-      if (ahead != 0) prefetch(panel[p] + b * T::kUnit, ahead, T::kUnit);
-      scale[p] = T::scale(panel[p] + b * T::kUnit);
+      if (near != 0 && T::kUnit > 64) prefetch(w[p] + 64 * kVectors, to, 64);
+      scale[p] = T::scale(w[p]);
     }
-    for (int j = 0; j < T::kBlock / 4; ++j) {
-      I32 v[P];
-      for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * T::kUnit + 64 * j);
-      unroll<4>([&](auto i) {
-        F32 w[P];
-        for (int p = 0; p < P; ++p) w[p] = fp8_value<i()>(v[p], scale[p]);
+    for (int j = 0; j < kVectors; ++j, x += T::kStep * R) {
+      decltype(T::vector(nullptr)) v[P];
+      for (int p = 0; p < P; ++p) {
+        if (near != 0 && b % kLine == 0) prefetch(w[p] + 64 * j, to, 64);
+        v[p] = T::vector(w[p] + 64 * j);
+      }
+      unroll<T::kStep>([&](auto i) {
+        F32 value[P];
+        for (int p = 0; p < P; ++p) value[p] = T::template value<i()>(v[p], scale[p]);
         for (int r = 0; r < R; ++r) {
           const F32 of_row = set(x[i() * R + r]);
-          for (int p = 0; p < P; ++p) acc[p][r] = fma(of_row, w[p], acc[p][r]);
+          for (int p = 0; p < P; ++p) acc[p][r] = fma(of_row, value[p], acc[p][r]);
         }
       });
-      x += 4 * R;
     }
+    for (int p = 0; p < P; ++p) w[p] += T::kUnit;
   }
   for (int p = 0; p < P; ++p)
     for (int r = 0; r < R; ++r) store(y + (p * kGroupRows + r) * 16, acc[p][r]);
 }
-template <typename T, int R>
-void direct_fp8(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
-                float* y) {
-  multiply_fp8<T, 1, R>({reinterpret_cast<const uint8_t*>(panel)}, g, cols, ahead, y);
-}
-template <typename T, int R>
-void direct_pair_fp8(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-                     int64_t cols, int64_t ahead, float* y) {
-  multiply_fp8<T, 2, R>(
-      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
-      ahead, y);
+template <typename T>
+void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
+  multiply<T, 1, kGroupRows>(&panel, g, cols, {}, y);
 }
 template <typename T>
-void expand_fp8(const std::byte* panel, int64_t cols, std::byte* expanded) {
+void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+               int64_t cols, Share, float* y) {
+  const std::byte* const panels[2] = {first, second};
+  multiply<T, 2, kGroupRows>(panels, g, cols, {}, y);
+}
+
+int64_t f32_bytes(int64_t cols) { return cols * 64; }
+
+template <typename T>
+void expand_floats(const std::byte* panel, int64_t cols, std::byte* expanded) {
   const auto* w = reinterpret_cast<const uint8_t*>(panel);
   auto* out = reinterpret_cast<float*>(expanded);
   for (int64_t b = 0; b < cols / T::kBlock; ++b, w += T::kUnit) {
     const F32 scale = T::scale(w);
-    for (int j = 0; j < T::kBlock / 4; ++j, out += 64) {
-      const I32 v = load_int(w + 64 * j);
-      unroll<4>([&](auto i) { store(out + 16 * i(), fp8_value<i()>(v, scale)); });
+    for (int j = 0; j < T::kBlock / T::kStep; ++j, out += 16 * T::kStep) {
+      const auto v = T::vector(w + 64 * j);
+      unroll<T::kStep>([&](auto i) { store(out + 16 * i(), T::template value<i()>(v, scale)); });
     }
   }
 }
@@ -152,8 +146,6 @@ HWY_INLINE void store_values(I32 codes, int offset, F32 scale, F32 shift, float*
     store(out + 16 * i(), kMin ? add(v, shift) : v);
   });
 }
-
-int64_t f32_bytes(int64_t cols) { return cols * 64; }
 
 template <typename T>
 void expand_blocks(const std::byte* panel, int64_t cols, std::byte* expanded) {
@@ -269,38 +261,47 @@ void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
   expand_shared<T>(kBook<kType>, panel, cols, expanded);
 }
 
-template <DType kType>
-constexpr PanelKernels kernels() {
+// The chains of one panel would wait for themselves. Two suffice where a column is two bytes or
+// more: then more of them only part memory into more streams.
+template <typename T>
+constexpr PanelKernels few_rows() {
   PanelKernels k;
-  k.direct[0] = direct<kType, 1>;
-  k.direct[1] = direct<kType, 2>;
-  k.direct[2] = direct<kType, 4>;
-  k.direct_pair[0] = direct_pair<kType, 1>;
-  k.direct_pair[1] = direct_pair<kType, 2>;
-  if (kPairs) k.direct_pair[2] = direct_pair<kType, 4>;
-  k.tile = tile<kType>;
-  if (kPairs) k.pair = tile_pair<kType>;
+  k.direct[0][0] = multiply<T, 1, 1>;
+  k.direct[0][1] = multiply<T, 1, 2>;
+  k.direct[0][2] = multiply<T, 1, 4>;
+  k.direct[1][0] = multiply<T, 2, 1>;
+  k.direct[1][1] = multiply<T, 2, 2>;
+  if (kPairs) k.direct[1][2] = multiply<T, 2, 4>;
   return k;
 }
-
+template <typename T>
+constexpr PanelKernels kernels() {
+  PanelKernels k = few_rows<T>();
+  k.tile = tile<T>;
+  if (kPairs) k.pair = tile_pair<T>;
+  return k;
+}
 constexpr PanelKernels expanding(ExpandFn expand) {
-  PanelKernels k = kernels<DType::kF32>();
+  PanelKernels k = kernels<PanelFloat<DType::kF32>>();
   k.direct_expanded = true;
   k.expand = expand;
   k.expanded_bytes = f32_bytes;
   return k;
 }
-
+// Expanded for many rows only.
 template <typename T>
 constexpr PanelKernels fp8_kernels() {
-  PanelKernels k = expanding(expand_fp8<T>);
-  k.direct_expanded = false;
-  k.direct[0] = direct_fp8<T, 1>;
-  k.direct[1] = direct_fp8<T, 2>;
-  k.direct[2] = direct_fp8<T, 4>;
-  k.direct_pair[0] = direct_pair_fp8<T, 1>;
-  k.direct_pair[1] = direct_pair_fp8<T, 2>;
-  k.direct_pair[2] = kPairs ? direct_pair_fp8<T, 4> : nullptr;
+  using Expanded = PanelFloat<DType::kF32>;
+  PanelKernels k = few_rows<T>();
+  k.expand = expand_floats<T>;
+  k.expanded_bytes = f32_bytes;
+  k.tile = tile<Expanded>;
+  if (kPairs) k.pair = tile_pair<Expanded>;
+  k.direct[2][0] = multiply<T, 4, 1>;
+  if (!kPairs) return k;
+  k.direct[2][1] = multiply<T, 4, 2>;
+  k.direct[0][3] = multiply<T, 1, kGroupRows>;
+  k.direct[1][3] = multiply<T, 2, kGroupRows>;
   return k;
 }
 
@@ -313,8 +314,9 @@ constexpr AffineTable affine_table(std::integer_sequence<int, kIndex...>) {
 
 extern const PanelKernels kFloatKernels[6];
 constexpr PanelKernels kFloatKernels[6] = {
-    kernels<DType::kF32>(),    kernels<DType::kF16>(),      kernels<DType::kBF16>(),
-    fp8_kernels<PanelMXFP8>(), fp8_kernels<PanelFP8<32>>(), fp8_kernels<PanelFP8<128>>()};
+    kernels<PanelFloat<DType::kF32>>(),  kernels<PanelFloat<DType::kF16>>(),
+    kernels<PanelFloat<DType::kBF16>>(), fp8_kernels<PanelMXFP8>(),
+    fp8_kernels<PanelFP8<32>>(),         fp8_kernels<PanelFP8<128>>()};
 extern const AffineTable kExactAffine;
 constexpr AffineTable kExactAffine = affine_table(std::make_integer_sequence<int, kAffineTypes>());
 extern const PanelKernels kExactKernels[24];

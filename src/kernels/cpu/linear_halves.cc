@@ -34,14 +34,14 @@ HWY_INLINE F32 add_rest(F32 d, const ActivationGroup& g, int rows, int r, Vector
 constexpr int kUnit = PanelNVFP4::kUnit;
 
 template <int R>
-void direct(const std::byte* bytes, const ActivationGroup& g, int64_t cols, int64_t ahead,
+void direct(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
             float* y) {
-  const auto* panel = reinterpret_cast<const uint8_t*>(bytes);
+  const auto* panel = reinterpret_cast<const uint8_t*>(*panels);
   F32 d[R];
   for (int r = 0; r < R; ++r) d[r] = zero();
   for (int64_t b = 0; b < cols / 32; ++b) {
     const uint8_t* w = panel + b * kUnit;
-    if (ahead != 0) prefetch(w, ahead, kUnit);
+    if (ahead.bytes != 0) prefetch(w, ahead.bytes, kUnit);
     I32 c[2][R];
     for (int r = 0; r < R; ++r) c[0][r] = c[1][r] = zero_int();
     const int8_t* q = g.quads + b * 32 * R;
@@ -114,9 +114,9 @@ constexpr PanelKernels kernels() {
   k.activations = Activations::kPer32;
   k.expand = expand;
   k.expanded_bytes = expanded_bytes;
-  k.direct[0] = direct<1>;
-  k.direct[1] = direct<2>;
-  k.direct[2] = direct<4>;
+  k.direct[0][0] = direct<1>;
+  k.direct[0][1] = direct<2>;
+  k.direct[0][2] = direct<4>;
   k.tile = tile;
   return k;
 }

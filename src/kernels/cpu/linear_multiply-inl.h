@@ -67,36 +67,59 @@ ActivationGroup form_of(const Product& p, std::byte* base, const Panel& panel, i
                           group_width(p.group_rows(group)));
 }
 
-// y[w][16] of one panel and a group of rows.
-void multiply_one(const Product& p, std::byte* base, int64_t group, const Panel& panel, float* y) {
-  const PanelKernels& k = *p.weights[panel.weight].kernels;
-  const ActivationGroup g = form_of(p, base, panel, group);
-  const int w = group_width(p.group_rows(group));
-  if (w == kGroupRows && !(p.packed && k.direct[3] != nullptr))
-    k.tile(panel.expanded, g, p.cols, y);
-  else
-    k.direct[std::countr_zero(static_cast<unsigned>(w))](
-        k.direct_expanded ? panel.expanded : panel.packed, g, p.cols, group == 0 ? p.ahead : 0, y);
+// The one that takes most of `count` panels at once; more only where their functions are the same.
+struct Chosen {
+  DirectFn fn;
+  int panels;
+};
+HWY_INLINE Chosen choose_direct(const Product& p, const Panel* panels, int count, int width) {
+  const auto fn = [&](int i, int log) {
+    return p.weights[panels[i].weight].kernels->direct[log][width];
+  };
+  for (int log = 2; log > 0; --log) {
+    const DirectFn first = fn(0, log);
+    if (count < 1 << log || first == nullptr) continue;
+    int same = 1;
+    while (same < 1 << log && fn(same, log) == first) ++same;
+    if (same == 1 << log) return {first, same};
+  }
+  return {fn(0, 0), 1};
 }
 
-// y[2][8][16] of two panels, of one weight or of the two of a gate, after the last part.
-void multiply_two(const Product& p, std::byte* base, int64_t group, const Panel& a, const Panel& b,
-                  Share part, float* y) {
-  const PanelKernels& k = *p.weights[a.weight].kernels;
-  const PanelKernels& other = *p.weights[b.weight].kernels;
-  const int w = group_width(p.group_rows(group));
-  const auto small_pair = [w](const PanelKernels& kernels) {
-    return w <= kSmallGroupRows ? kernels.direct_pair[w / 2] : nullptr;
+// y[count][8][16] of panels, of one weight or alternately of the two of a gate, and a group of
+// rows, after the last part.
+void multiply_group(const Product& p, std::byte* base, int64_t group, const Panel* panels,
+                    int count, Share part, float* y) {
+  const auto kernels = [&](int i) -> const PanelKernels& {
+    return *p.weights[panels[i].weight].kernels;
   };
-  if (k.pair != nullptr && !p.packed && k.pair == other.pair && w == kGroupRows) {
-    k.pair(a.expanded, b.expanded, form_of(p, base, a, group), p.cols, part, y);
-  } else if (part.end == p.cols && small_pair(k) != nullptr && small_pair(k) == small_pair(other)) {
-    small_pair(k)(k.direct_expanded ? a.expanded : a.packed,
-                  k.direct_expanded ? b.expanded : b.packed, form_of(p, base, a, group), p.cols,
-                  group == 0 ? p.ahead : 0, y);
-  } else if (part.end == p.cols) {
-    multiply_one(p, base, group, a, y);
-    multiply_one(p, base, group, b, y + kGroupRows * kLanes);
+  const int w = group_width(p.group_rows(group));
+  if (w == kGroupRows && !p.packed && count == 2 && kernels(0).pair != nullptr &&
+      kernels(0).pair == kernels(1).pair) {
+    kernels(0).pair(panels[0].expanded, panels[1].expanded, form_of(p, base, panels[0], group),
+                    p.cols, part, y);
+    return;
+  }
+  if (part.end != p.cols) return;
+  const int width = std::countr_zero(static_cast<unsigned>(w));
+  for (int i = 0; i < count;) {
+    const PanelKernels& k = kernels(i);
+    const ActivationGroup g = form_of(p, base, panels[i], group);
+    float* out = y + i * kGroupRows * kLanes;
+    if (w == kGroupRows && !(p.packed && k.direct[0][3] != nullptr)) {
+      k.tile(panels[i].expanded, g, p.cols, out);
+      ++i;
+      continue;
+    }
+    const Chosen chosen = choose_direct(p, panels + i, count - i, width);
+    const std::byte* data[kMostPanels];
+    for (int n = 0; n < chosen.panels; ++n)
+      data[n] = k.direct_expanded ? panels[i + n].expanded : panels[i + n].packed;
+    const int64_t between = chosen.panels / (p.gated ? 2 : 1) - 1;
+    const Ahead ahead = {p.ahead,
+                         std::max<int64_t>(between, 0) * p.weights[panels[i].weight].stride};
+    chosen.fn(data, g, p.cols, group == 0 ? ahead : Ahead(), out);
+    i += chosen.panels;
   }
 }
 
@@ -111,28 +134,29 @@ HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index,
   }
 }
 
-// Panels of output i, two at a time (gated: one of each weight), with rows in blocks that stay in
-// the second level cache, columns in parts that stay in the first. finish(i, panel, row, count, y,
-// up) takes y[count][16], and where gated those of the second weight; finish.fetch(i, panel, row,
-// count) comes before the product.
+// Panels of output i, some at a time (gated: as many of each weight), with rows in blocks that stay
+// in the second level cache, columns in parts that stay in the first. finish(i, panel, row, count,
+// y, up) takes y[count][16], and where gated those of the second weight; finish.fetch(i, panel,
+// row, count) comes before the product.
 template <typename Finish>
 void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int i, Share panels,
                      const Finish& finish) {
   constexpr int kSecond = kGroupRows * kLanes;
+  const int weights = p.gated ? 2 : 1;
   auto* sums = reinterpret_cast<float*>(scratch);
-  const int64_t step = p.gated ? 1 : 2;
+  const int64_t step = p.panels_at_once(i) / weights;
   const int64_t columns = p.part_columns(i);
   const int64_t stride = columns < p.cols ? 2 * kSecond : 0;  // one group's sums are done at once
   for (int64_t block = 0; block < p.groups(); block += p.block_groups) {
     const int64_t end = std::min(p.groups(), block + p.block_groups);
     for (int64_t panel = panels.begin; panel < panels.end; panel += step) {
-      const bool both = p.gated || panel + 1 < panels.end;
+      const auto count = static_cast<int>(std::min(step, panels.end - panel));
       std::byte* free = scratch + kMostGroups * kPairBytes;
-      const Panel a = use_panel(p, i, panel, free);
-      const Panel b = !both     ? a
-                      : p.gated ? use_panel(p, 1, panel, free)
-                                : use_panel(p, i, panel + 1, free);
-      for (Share part = {0, both ? columns : p.cols}; part.begin < p.cols;
+      Panel set[kMostPanels];
+      for (int n = 0; n < count * weights; ++n)
+        set[n] = use_panel(p, p.gated ? n % 2 : i, panel + n / weights, free);
+      const bool parts = count * weights == 2;
+      for (Share part = {0, parts ? columns : p.cols}; part.begin < p.cols;
            part = {part.end, std::min(p.cols, part.end + columns)}) {
         for (int64_t group = block; group < end; ++group) {
           const int64_t row = group * p.group_size;
@@ -142,13 +166,10 @@ void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int 
             fetch_next(p, i, {panel + step, std::min(panel + 2 * step, panels.end)}, group - block,
                        end - block);
           if (part.end == p.cols) finish.fetch(i, panel, row, rows);
-          if (both)
-            multiply_two(p, base, group, a, b, part, y);
-          else
-            multiply_one(p, base, group, a, y);
+          multiply_group(p, base, group, set, count * weights, part, y);
           if (part.end < p.cols) continue;
-          finish(i, panel, row, rows, y, y + kSecond);
-          if (both && !p.gated) finish(i, panel + 1, row, rows, y + kSecond, nullptr);
+          for (int n = 0; n < count; ++n, y += weights * kSecond)
+            finish(i, panel + n, row, rows, y, y + kSecond);
         }
       }
     }

@@ -5,10 +5,14 @@
 
 namespace veery {
 
-/// y[w][16] = the w rows of `group` times a panel. `ahead`: bytes from where it reads to where it
-/// prefetches; 0: it does not.
-using DirectFn = void (*)(const std::byte* panel, const ActivationGroup& group, int64_t cols,
-                          int64_t ahead, float* y);
+/// What is fetched while panels are read.
+struct Ahead {
+  int64_t bytes = 0;  ///< from where a panel is read; 0: nothing is fetched
+  int64_t skip = 0;   ///< from the end of a panel to the one that is read in its place next
+};
+/// y[panel][8][16]: the w rows of `group` times some panels.
+using DirectFn = void (*)(const std::byte* const* panels, const ActivationGroup& group,
+                          int64_t cols, Ahead ahead, float* y);
 /// Writes a packed panel in the form that the tile functions take.
 using ExpandFn = void (*)(const std::byte* panel, int64_t cols, std::byte* expanded);
 /// y[8][16] of a full group and an expanded panel.
@@ -19,16 +23,12 @@ using TileFn = void (*)(const std::byte* expanded, const ActivationGroup& group,
 using PairFn = void (*)(const std::byte* first, const std::byte* second,
                         const ActivationGroup& group, int64_t cols, Share part, float* y);
 
-/// y[2][8][16]: the w rows of `group` times two panels.
-using DirectPairFn = void (*)(const std::byte* first, const std::byte* second,
-                              const ActivationGroup& group, int64_t cols, int64_t ahead, float* y);
-
 struct PanelKernels {
   Activations activations = Activations::kFloat;
   bool direct_expanded = false;  ///< the direct functions take expanded panels, not packed ones
-  DirectFn direct[4] = {};       ///< for groups of 1, 2, 4 and (null where it does not pay) 8 rows
-  /// For groups of 1, 2 and 4 rows, where the chains of one panel would wait for themselves.
-  DirectPairFn direct_pair[3] = {};
+  /// For 1, 2 and 4 panels; groups of 1, 2, 4 and 8 rows. Null where it does not pay; all have
+  /// those for a panel and up to 4 rows.
+  DirectFn direct[3][4] = {};
   ExpandFn expand = nullptr;  ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
   TileFn tile = nullptr;

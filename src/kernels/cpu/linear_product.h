@@ -29,6 +29,8 @@ struct alignas(64) Best {
   int32_t index[kLanes];
 };
 
+/// Most panels that are multiplied with a group of rows at once.
+inline constexpr int kMostPanels = 4;
 /// Most groups of rows that are multiplied together, and bytes of the sums of one with two panels.
 inline constexpr int64_t kMostGroups = 64;
 inline constexpr int64_t kPairBytes = 2 * kGroupRows * kLanes * sizeof(float);
@@ -90,6 +92,15 @@ struct Product {
     const int64_t parts = (cols + k.most_columns - 1) / k.most_columns;
     return std::min(cols, round_up((cols + parts - 1) / parts, 32));
   }
+  /// Most panels that are multiplied with a group of rows at once, for output i.
+  int panels_at_once(int i) const {
+    const auto has_four = [](const PanelKernels& k) {
+      return k.direct[2][0] != nullptr && !k.direct_expanded;
+    };
+    return packed && has_four(*weights[i].kernels) && (!gated || has_four(*weights[1].kernels))
+               ? kMostPanels
+               : 2;
+  }
   /// Whether some group of rows needs the expanded panels of weight i. Small groups mostly do not.
   bool expands(int i) const {
     const PanelKernels& k = *weights[i].kernels;
@@ -135,7 +146,7 @@ inline void set_groups(Product& p) {
   constexpr int64_t kAhead = 8192;
   constexpr int64_t kPackedRows = 16;  // below, expanding a panel costs more than it saves
   p.packed = p.rows <= kPackedRows;
-  const auto has_eight = [](const Weight& w) { return w.kernels->direct[3] != nullptr; };
+  const auto has_eight = [](const Weight& w) { return w.kernels->direct[0][3] != nullptr; };
   if (p.packed && !std::all_of(p.weights.begin(), p.weights.begin() + p.count, has_eight))
     p.group_size = kSmallGroupRows;
   const int64_t groups = std::max<int64_t>(1, p.groups());

@@ -52,7 +52,7 @@ struct Direct {
   const std::byte* panel;
   const ActivationGroup& g;
   int64_t cols;
-  int64_t ahead;
+  Ahead ahead;
   float* y;
 };
 
@@ -72,7 +72,7 @@ HWY_INLINE void direct(const T& type, const Direct& in) {
     for (int r = 0; r < R; ++r) t[r] = z[r] = zero_int();
     const int16_t* sums = sums_of<T::kSub>(g, b, R);
     for (int h = 0; h < 2; ++h) {
-      if (in.ahead != 0) prefetch(w + h * (kUnit / 2), in.ahead, kUnit / 2);
+      if (in.ahead.bytes != 0) prefetch(w + h * (kUnit / 2), in.ahead.bytes, kUnit / 2);
       const int8_t* q = g.quads + (b * 2 + h) * 128 * R;
       unroll<kParts>([&](auto part) {
         I32 c[4][R];
@@ -252,9 +252,9 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
 }
 
 template <typename T, int R>
-void direct_one(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
+void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                 float* y) {
-  direct<T, R>(T(), {panel, g, cols, ahead, y});
+  direct<T, R>(T(), {*panel, g, cols, ahead, y});
 }
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
@@ -272,9 +272,9 @@ HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_
   expand(with_book<T>(book), panel, cols, expanded);
 }
 template <typename T, DType kType, int R>
-void direct_coded(const std::byte* panel, const ActivationGroup& g, int64_t cols, int64_t ahead,
-                  float* y) {
-  direct_shared<T, R>(kBook<kType>, {panel, g, cols, ahead, y});
+void direct_coded(const std::byte* const* panel, const ActivationGroup& g, int64_t cols,
+                  Ahead ahead, float* y) {
+  direct_shared<T, R>(kBook<kType>, {*panel, g, cols, ahead, y});
 }
 template <typename T, DType kType>
 void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
@@ -294,9 +294,9 @@ template <typename T>
 constexpr PanelKernels kernels() {
   PanelKernels k = tiles<T>();
   k.expand = expand_one<T>;
-  k.direct[0] = direct_one<T, 1>;
-  k.direct[1] = direct_one<T, 2>;
-  k.direct[2] = direct_one<T, 4>;
+  k.direct[0][0] = direct_one<T, 1>;
+  k.direct[0][1] = direct_one<T, 2>;
+  k.direct[0][2] = direct_one<T, 4>;
   return k;
 }
 template <typename T, DType kType>
@@ -304,9 +304,9 @@ constexpr PanelKernels coded_kernels() {
   static_assert(panel_format(kType).unit == panel_format(T::kType).unit);
   PanelKernels k = tiles<T>();
   k.expand = expand_coded<T, kType>;
-  k.direct[0] = direct_coded<T, kType, 1>;
-  k.direct[1] = direct_coded<T, kType, 2>;
-  k.direct[2] = direct_coded<T, kType, 4>;
+  k.direct[0][0] = direct_coded<T, kType, 1>;
+  k.direct[0][1] = direct_coded<T, kType, 2>;
+  k.direct[0][2] = direct_coded<T, kType, 4>;
   return k;
 }
 
