@@ -1,337 +1,34 @@
-// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, and of groups of codes.
-// Contract: linear.h.
+// Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_blocks.cc"
 #include "kernels/cpu/foreach_target.h"
 //
-#include "kernels/cpu/panel_types-inl.h"
+#include "kernels/cpu/linear_blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Bytes that stand for byte - kOffset; kAbove127: they need dot4_wide.
-template <int kOffset, bool kAbove127>
-struct Code {
-  static HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
-    return kAbove127 ? dot4_wide(acc, u, x) : dot4(acc, u, x);
-  }
-  // What the sum of the products with block `at` of `all` starts from.
-  static HWY_INLINE I32 start(const ActivationGroup& g, int64_t at, int64_t all) {
-    constexpr int kArray = kOffset == 8 ? 0 : kOffset == 16 ? 1 : 2;
-    if constexpr (kUndo == 0) return zero_int();
-    const I32 times = set(g.start[kArray * all + at]);
-    return kUndo > 0 ? sub(zero_int(), times) : times;
-  }
-  static HWY_INLINE I32 start(int32_t sum) { return set(kUndo * sum); }
-
- private:
-  // Times the sum of x that dot() lacks.
-  static constexpr int kUndo = (kAbove127 && kWideIsSigned ? 128 : 0) - kOffset;
-  static_assert(kUndo == 0 || kUndo == 128 || kUndo == -kOffset);
-};
-template <typename T>
-constexpr bool kAbove127 = [] {
-  if constexpr (requires { T::kWide; }) return T::kWide;
-  return T::kOffset == 128;
-}();
-template <typename T>
-using CodeOf = Code<T::kOffset, kAbove127<T>>;
-
-// Adds what the loud blocks of row r left over to the D of P panels. vector(p, b, j) is vector j of
-// block b as bytes.
-template <typename C, int P, typename Vector, typename Scale>
-HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
-                         Scale scale) {
-  for (int32_t e = 0; e < g.extra[r]; ++e) {
-    const LoudBlock& loud = g.loud[e * rows + r];
-    I32 c[P][2];  // two chains: they are short, and integers do not mind
-    for (int p = 0; p < P; ++p) {
-      c[p][0] = C::start(loud.sum);
-      c[p][1] = zero_int();
-    }
-    unroll<8>([&](auto j) {
-      const I32 x = quad(loud.rest + 4 * j());
-      for (int p = 0; p < P; ++p)
-        c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, loud.block, j), x);
-    });
-    for (int p = 0; p < P; ++p)
-      d[p] = fma(mul(scale(p, loud.block), set(loud.scale)), to_float(add(c[p][0], c[p][1])), d[p]);
-  }
-}
-
-// The sums of the products of 32 columns with R rows.
 template <typename T, int R>
-HWY_INLINE void add_products(const uint8_t* w, const int8_t* q, I32 (&c)[R]) {
-  unroll<4>([&](auto j) {
-    I32 low;
-    I32 high;
-    T::template vectors<j()>(w, low, high);
-    for (int r = 0; r < R; ++r) {
-      c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * R + r) * 4));
-      c[r] = CodeOf<T>::dot(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
-    }
-  });
-}
-// Vector j of 8.
-template <typename T>
-HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
-  I32 low;
-  I32 high;
-  T::template vectors<j() % 4>(w, low, high);
-  return j() < 4 ? low : high;
-}
-
-template <typename T, int R>
-void direct(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
-            float* y) {
-  constexpr int kUnit = panel_format(T::kType).unit;
-  const auto* w = reinterpret_cast<const uint8_t*>(*panels);
-  const int64_t blocks = cols / 32;
-  F32 d[R];
-  F32 m[R];
-  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
-  for (int64_t b = 0; b < blocks; ++b, w += kUnit) {
-    if (ahead.bytes != 0) prefetch(w, ahead.bytes, kUnit);
-    I32 c[R];
-    for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
-    add_products<T>(w, g.quads + b * 32 * R, c);
-    const F32 scale = scale_of<T>(w);
-    for (int r = 0; r < R; ++r)
-      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
-    if constexpr (T::kMin != 0) {
-      const F32 min = load_f16(w + T::kMin);
-      for (int r = 0; r < R; ++r) m[r] = fma(min, set(g.moment[b * R + r]), m[r]);
-    }
-  }
-  const auto* first = reinterpret_cast<const uint8_t*>(*panels);
-  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(first + b * kUnit, j); };
-  const auto scale = [&](int, int64_t b) { return scale_of<T>(first + b * kUnit); };
-  for (int r = 0; r < R; ++r) {
-    F32 sum[1] = {d[r]};
-    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
-    store(y + 16 * r, T::kMin != 0 ? add(sum[0], m[r]) : sum[0]);
-  }
-}
-
-// Expanded: for each block 8 vectors of bytes, d as 16 f32, m as 16 f32 where there is one.
-template <bool kMin>
-constexpr int kExpanded = kMin ? 640 : 576;
-
-template <bool kMin>
-int64_t expanded_bytes(int64_t cols) {
-  return cols / 32 * kExpanded<kMin>;
-}
-
-template <typename T>
-void expand(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
-  auto* out = reinterpret_cast<uint8_t*>(expanded);
-  for (int64_t b = 0; b < cols / 32; ++b) {
-    unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(w, j)); });
-    store(reinterpret_cast<float*>(out + 512), scale_of<T>(w));
-    if constexpr (T::kMin != 0) store(reinterpret_cast<float*>(out + 576), load_f16(w + T::kMin));
-    w += panel_format(T::kType).unit;
-    out += kExpanded<T::kMin != 0>;
-  }
-}
-
-// M of the contract, in a pass of its own: the dots then have the registers for themselves.
-template <int P, int R>
-HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t blocks,
-                        float* y) {
-  F32 m[P][R];
-  for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) m[p][r] = zero();
-  for (int64_t b = 0; b < blocks; ++b) {
-    F32 min[P];
-    for (int p = 0; p < P; ++p)
-      min[p] = load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<true> + 576));
-    for (int r = 0; r < R; ++r) {
-      const F32 x = set(g.moment[b * R + r]);
-      for (int p = 0; p < P; ++p) m[p][r] = fma(min[p], x, m[p][r]);
-    }
-  }
-  for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, m[p][r]);
-}
-
-// D += the blocks [part.begin, part.end) of P panels.
-template <typename C, bool kMin, int P, int R>
-HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGroup& g,
-                           int64_t blocks, Share part, F32 (&d)[P][R]) {
-  constexpr int kUnit = kExpanded<kMin>;
-  for (int64_t b = part.begin; b < part.end; ++b) {
-    I32 c[P][R];
-    for (int r = 0; r < R; ++r) {
-      const I32 start = C::start(g, b * R + r, blocks * R);
-      for (int p = 0; p < P; ++p) c[p][r] = start;
-    }
-    const int8_t* q = g.quads + b * 32 * R;
-    unroll<8>([&](auto j) {
-      I32 v[P];
-      for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * kUnit + 64 * j());
-      for (int r = 0; r < R; ++r) {
-        const I32 x = quad(q + (j() * R + r) * 4);
-        for (int p = 0; p < P; ++p) c[p][r] = C::dot(c[p][r], v[p], x);
-      }
-    });
-    for (int p = 0; p < P; ++p) {
-      const F32 scale = load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
-      for (int r = 0; r < R; ++r)
-        d[p][r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), d[p][r]);
-    }
-  }
-}
-
-// P panels, the columns of `part`: the first start D, the last add what is not in D yet.
-template <typename C, bool kMin, int P, int R>
-HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
-                         Share part, float* y) {
-  const int64_t blocks = cols / 32;
-  F32 d[P][R];
-  for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) d[p][r] = part.begin == 0 ? zero() : load(y + (p * R + r) * 16);
-  add_blocks<C, kMin>(panel, g, blocks, {part.begin / 32, part.end / 32}, d);
-  if (part.end < cols) {
-    for (int p = 0; p < P; ++p)
-      for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, d[p][r]);
-    return;
-  }
-  if constexpr (kMin) moments<P, R>(panel, g, blocks, y);
-  const auto vector = [&](int p, int64_t b, auto j) {
-    return load_int(panel[p] + b * kExpanded<kMin> + 64 * j());
-  };
-  const auto scale = [&](int p, int64_t b) {
-    return load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<kMin> + 512));
-  };
-  for (int r = 0; r < R; ++r) {
-    F32 sum[P];
-    for (int p = 0; p < P; ++p) sum[p] = d[p][r];
-    add_rest<C>(sum, g, R, r, vector, scale);
-    for (int p = 0; p < P; ++p) {
-      float* out = y + (p * R + r) * 16;
-      store(out, kMin ? add(sum[p], load(out)) : sum[p]);
-    }
-  }
-}
-template <typename C, bool kMin>
-void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<C, kMin, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, {0, cols},
-                                   y);
-}
-template <typename C, bool kMin>
-void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-               int64_t cols, Share part, float* y) {
-  multiply<C, kMin, 2, kGroupRows>(
-      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
-      part, y);
-}
-
-// Groups of codes. The code is that of all groups and scales of T's bits.
-struct Direct {
-  const std::byte* panel;
-  const ActivationGroup& g;
-  int64_t cols;
-  Ahead ahead;
-  float* y;
-};
-template <typename T, int R>
-HWY_NOINLINE void direct_affine(const AffineFormat& format, const Direct& in) {
-  const AffinePlaces at(format);
-  const ActivationGroup& g = in.g;
-  const auto* first = reinterpret_cast<const uint8_t*>(in.panel);
-  const uint8_t* w = first;
-  const int64_t blocks = in.cols / 32;
-  F32 d[R];
-  F32 m[R];
-  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
-  for (int64_t b = 0; b < blocks; w += at.unit) {
-    if (in.ahead.bytes != 0) prefetch(w, in.ahead.bytes, at.unit);
-    const F32 scale = at.scale(w, 0);
-    const F32 bias = at.bias(w, 0);
-    for (int i = 0; i < at.blocks; ++i, ++b) {
-      I32 c[R];
-      for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
-      add_products<T>(w + i * T::kBytes, g.quads + b * 32 * R, c);
-      for (int r = 0; r < R; ++r) {
-        d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
-        m[r] = fma(bias, set(g.moment[b * R + r]), m[r]);
-      }
-    }
-  }
-  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(first, b), j); };
-  const auto scale = [&](int, int64_t b) { return at.scale(first, b); };
-  for (int r = 0; r < R; ++r) {
-    F32 sum[1] = {d[r]};
-    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
-    store(in.y + 16 * r, add(sum[0], m[r]));
-  }
+void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
+                float* y) {
+  direct<T, R>(BlockPlaces<T>(), {*panel, g, cols, ahead, y});
 }
 template <typename T>
-HWY_NOINLINE void expand_affine(const AffineFormat& format, const std::byte* panel, int64_t cols,
-                                std::byte* expanded) {
-  const AffinePlaces at(format);
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
-  auto* out = reinterpret_cast<uint8_t*>(expanded);
-  for (int64_t k = 0; k < cols; k += format.group, w += at.unit) {
-    const F32 scale = at.scale(w, 0);
-    const F32 bias = at.bias(w, 0);
-    for (int i = 0; i < at.blocks; ++i, out += kExpanded<true>) {
-      unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(w + i * T::kBytes, j)); });
-      store(reinterpret_cast<float*>(out + 512), scale);
-      store(reinterpret_cast<float*>(out + 576), bias);
-    }
-  }
+void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
+  expand<T>(BlockPlaces<T>(), panel, cols, expanded);
 }
 
-template <DType kType>
-using AffineOf = PanelAffine<affine_format(kType).bits>;
-template <DType kType, int R>
-void direct_of(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
-               float* y) {
-  direct_affine<AffineOf<kType>, R>(affine_format(kType), {*panels, g, cols, ahead, y});
-}
-template <DType kType>
-void expand_of(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  expand_affine<AffineOf<kType>>(affine_format(kType), panel, cols, expanded);
-}
-
-template <typename C, bool kMin>
-constexpr PanelKernels tiles() {
-  PanelKernels k;
-  k.activations = Activations::kPer32;
-  k.expanded_bytes = expanded_bytes<kMin>;
-  k.tile = tile<C, kMin>;
-  if (kPairs) k.pair = tile_pair<C, kMin>;
-  k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB
-  return k;
-}
 template <typename T>
 constexpr PanelKernels kernels() {
   PanelKernels k = tiles<CodeOf<T>, T::kMin != 0>();
-  k.expand = expand<T>;
-  k.direct[0][0] = direct<T, 1>;
-  k.direct[0][1] = direct<T, 2>;
-  k.direct[0][2] = direct<T, 4>;
-  if (kPairs) k.direct[0][3] = direct<T, 8>;
+  k.expand = expand_one<T>;
+  k.direct[0][0] = direct_one<T, 1>;
+  k.direct[0][1] = direct_one<T, 2>;
+  k.direct[0][2] = direct_one<T, 4>;
+  if (kPairs) k.direct[0][3] = direct_one<T, 8>;
   return k;
-}
-template <int kIndex>
-constexpr PanelKernels affine_kernels() {
-  constexpr DType kType = affine_at(kIndex);
-  PanelKernels k = tiles<CodeOf<AffineOf<kType>>, true>();
-  k.expand = expand_of<kType>;
-  k.direct[0][0] = direct_of<kType, 1>;
-  k.direct[0][1] = direct_of<kType, 2>;
-  k.direct[0][2] = direct_of<kType, 4>;
-  if (kPairs) k.direct[0][3] = direct_of<kType, 8>;
-  return k;
-}
-template <int... kIndex>
-constexpr AffineTable affine_table(std::integer_sequence<int, kIndex...>) {
-  return {{affine_kernels<kIndex>()...}};
 }
 
 }  // namespace
@@ -340,9 +37,6 @@ extern const PanelKernels kBlockKernels[7];
 constexpr PanelKernels kBlockKernels[7] = {
     kernels<PanelQ4_0>(), kernels<PanelQ4_1>(),   kernels<PanelQ5_0>(), kernels<PanelQ5_1>(),
     kernels<PanelQ8_0>(), kernels<PanelIQ4_NL>(), kernels<PanelMXFP4>()};
-extern const AffineTable kAffineKernels;
-constexpr AffineTable kAffineKernels =
-    affine_table(std::make_integer_sequence<int, kAffineTypes>());
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -361,9 +55,8 @@ const PanelKernels* block_kernels(Target target, DType type) {
     case DType::kQ8_0: return table + 4;
     case DType::kIQ4_NL: return table + 5;
     case DType::kMXFP4: return table + 6;
-    default: break;
+    default: return nullptr;
   }
-  return is_affine(type) ? &VEERY_FOR_TARGET(target, kAffineKernels).at(type) : nullptr;
 }
 
 }  // namespace veery

@@ -45,8 +45,8 @@ struct AffineTable {
 };
 
 // Null where the family does not know the type.
-/// Blocks of 32 with one scale; groups of codes.
-const PanelKernels* block_kernels(Target target, DType type);
+const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32 with one scale
+const PanelKernels* group_kernels(Target target, DType type);     ///< MLX's groups of codes
 const PanelKernels* super_16_kernels(Target target, DType type);  ///< Q2_K, Q3_K, Q6_K
 const PanelKernels* super_32_kernels(Target target, DType type);  ///< Q4_K, Q5_K
 const PanelKernels* halves_kernels(Target target, DType type);    ///< NVFP4

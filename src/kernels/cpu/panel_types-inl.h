@@ -221,6 +221,7 @@ HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
 }
 /// Where blocks of 32 and what belongs to them lie in the panels of groups.
 struct AffinePlaces {
+  static constexpr bool kBias = true;
   explicit AffinePlaces(const AffineFormat& f)
       : blocks(f.group / 32),
         bytes(64 * f.bits),

@@ -1,0 +1,285 @@
+// linear_blocks-inl.h: panels of blocks of 32 columns that share a scale, maybe with a minimum.
+// Contract: linear.h. Two files share it, so that each compiles in seconds.
+#if defined(VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
+#undef VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
+#else
+#define VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
+#endif
+
+#include "kernels/cpu/panel_types-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Bytes that stand for byte - kOffset; kAbove127: they need dot4_wide.
+template <int kOffset, bool kAbove127>
+struct Code {
+  static HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
+    return kAbove127 ? dot4_wide(acc, u, x) : dot4(acc, u, x);
+  }
+  // What the sum of the products with block `at` of `all` starts from.
+  static HWY_INLINE I32 start(const ActivationGroup& g, int64_t at, int64_t all) {
+    constexpr int kArray = kOffset == 8 ? 0 : kOffset == 16 ? 1 : 2;
+    if constexpr (kUndo == 0) return zero_int();
+    const I32 times = set(g.start[kArray * all + at]);
+    return kUndo > 0 ? sub(zero_int(), times) : times;
+  }
+  static HWY_INLINE I32 start(int32_t sum) { return set(kUndo * sum); }
+
+ private:
+  // Times the sum of x that dot() lacks.
+  static constexpr int kUndo = (kAbove127 && kWideIsSigned ? 128 : 0) - kOffset;
+  static_assert(kUndo == 0 || kUndo == 128 || kUndo == -kOffset);
+};
+template <typename T>
+constexpr bool kAbove127 = [] {
+  if constexpr (requires { T::kWide; }) return T::kWide;
+  return T::kOffset == 128;
+}();
+template <typename T>
+using CodeOf = Code<T::kOffset, kAbove127<T>>;
+
+// Adds what the loud blocks of row r left over to the D of P panels. vector(p, b, j) is vector j of
+// block b as bytes.
+template <typename C, int P, typename Vector, typename Scale>
+HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
+                         Scale scale) {
+  for (int32_t e = 0; e < g.extra[r]; ++e) {
+    const LoudBlock& loud = g.loud[e * rows + r];
+    I32 c[P][2];  // two chains: they are short, and integers do not mind
+    for (int p = 0; p < P; ++p) {
+      c[p][0] = C::start(loud.sum);
+      c[p][1] = zero_int();
+    }
+    unroll<8>([&](auto j) {
+      const I32 x = quad(loud.rest + 4 * j());
+      for (int p = 0; p < P; ++p)
+        c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, loud.block, j), x);
+    });
+    for (int p = 0; p < P; ++p)
+      d[p] = fma(mul(scale(p, loud.block), set(loud.scale)), to_float(add(c[p][0], c[p][1])), d[p]);
+  }
+}
+
+// Vector j of 8.
+template <typename T>
+HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
+  I32 low;
+  I32 high;
+  T::template vectors<j() % 4>(w, low, high);
+  return j() < 4 ? low : high;
+}
+// Adds the products of 32 columns with R rows to c.
+template <typename T, int R>
+HWY_INLINE void add_products(const uint8_t* w, const int8_t* q, I32 (&c)[R]) {
+  I32 second[R];  // of a single row a chain of its own: else eight products wait for each other
+  for (int r = 0; r < R; ++r) second[r] = R == 1 ? zero_int() : c[r];
+  I32(&upper)[R] = R == 1 ? second : c;
+  unroll<4>([&](auto j) {
+    I32 low;
+    I32 high;
+    T::template vectors<j()>(w, low, high);
+    for (int r = 0; r < R; ++r) {
+      c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * R + r) * 4));
+      upper[r] = CodeOf<T>::dot(upper[r], high, quad(q + ((j() + 4) * R + r) * 4));
+    }
+  });
+  if (R == 1) c[0] = add(c[0], upper[0]);
+}
+
+// Where blocks and what belongs to them lie in the panels of T, as AffinePlaces says of groups.
+template <typename T>
+struct BlockPlaces {
+  static constexpr bool kBias = T::kMin != 0;
+  static constexpr int blocks = 1, unit = panel_format(T::kType).unit, bytes = unit;
+
+  static HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) {
+    return panel + block * unit;
+  }
+  static HWY_INLINE F32 scale(const uint8_t* panel, int64_t block) {
+    return scale_of<T>(panel + block * unit);
+  }
+  static HWY_INLINE F32 bias(const uint8_t* panel, int64_t block) {
+    return load_f16(panel + block * unit + T::kMin);
+  }
+};
+
+// Of one group of rows and one panel.
+struct Direct {
+  const std::byte* panel;
+  const ActivationGroup& g;
+  int64_t cols;
+  Ahead ahead;
+  float* y;
+};
+template <typename T, int R, typename Places>
+HWY_INLINE void direct(const Places& at, const Direct& in) {
+  constexpr bool kMin = Places::kBias;
+  const ActivationGroup& g = in.g;
+  const auto* first = reinterpret_cast<const uint8_t*>(in.panel);
+  const uint8_t* w = first;
+  const int64_t blocks = in.cols / 32;
+  F32 d[R];
+  F32 m[R];
+  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  for (int64_t b = 0; b < blocks; w += at.unit) {
+    if (in.ahead.bytes != 0) prefetch(w, in.ahead.bytes, at.unit);
+    const F32 scale = at.scale(w, 0);
+    const F32 bias = kMin ? at.bias(w, 0) : zero();
+    for (int i = 0; i < at.blocks; ++i, ++b) {
+      I32 c[R];
+      for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
+      add_products<T>(w + i * at.bytes, g.quads + b * 32 * R, c);
+      for (int r = 0; r < R; ++r) {
+        d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
+        if (kMin) m[r] = fma(bias, set(g.moment[b * R + r]), m[r]);
+      }
+    }
+  }
+  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(first, b), j); };
+  const auto scale = [&](int, int64_t b) { return at.scale(first, b); };
+  for (int r = 0; r < R; ++r) {
+    F32 sum[1] = {d[r]};
+    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
+    store(in.y + 16 * r, kMin ? add(sum[0], m[r]) : sum[0]);
+  }
+}
+
+// Expanded: for each block 8 vectors of bytes, d as 16 f32, m as 16 f32 where there is one.
+template <bool kMin>
+constexpr int kExpanded = kMin ? 640 : 576;
+
+template <bool kMin>
+int64_t expanded_bytes(int64_t cols) {
+  return cols / 32 * kExpanded<kMin>;
+}
+
+template <typename T, typename Places>
+HWY_INLINE void expand(const Places& at, const std::byte* panel, int64_t cols,
+                       std::byte* expanded) {
+  constexpr bool kMin = Places::kBias;
+  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  auto* out = reinterpret_cast<uint8_t*>(expanded);
+  for (int64_t k = 0; k < cols; k += 32 * at.blocks, w += at.unit) {
+    const F32 scale = at.scale(w, 0);
+    const F32 bias = kMin ? at.bias(w, 0) : zero();
+    for (int i = 0; i < at.blocks; ++i, out += kExpanded<kMin>) {
+      unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(w + i * at.bytes, j)); });
+      store(reinterpret_cast<float*>(out + 512), scale);
+      if (kMin) store(reinterpret_cast<float*>(out + 576), bias);
+    }
+  }
+}
+
+// M of the contract, in a pass of its own: the dots then have the registers for themselves.
+template <int P, int R>
+HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t blocks,
+                        float* y) {
+  F32 m[P][R];
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) m[p][r] = zero();
+  for (int64_t b = 0; b < blocks; ++b) {
+    F32 min[P];
+    for (int p = 0; p < P; ++p)
+      min[p] = load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<true> + 576));
+    for (int r = 0; r < R; ++r) {
+      const F32 x = set(g.moment[b * R + r]);
+      for (int p = 0; p < P; ++p) m[p][r] = fma(min[p], x, m[p][r]);
+    }
+  }
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, m[p][r]);
+}
+
+// D += the blocks [part.begin, part.end) of P panels.
+template <typename C, bool kMin, int P, int R>
+HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGroup& g,
+                           int64_t blocks, Share part, F32 (&d)[P][R]) {
+  constexpr int kUnit = kExpanded<kMin>;
+  for (int64_t b = part.begin; b < part.end; ++b) {
+    I32 c[P][R];
+    for (int r = 0; r < R; ++r) {
+      const I32 start = C::start(g, b * R + r, blocks * R);
+      for (int p = 0; p < P; ++p) c[p][r] = start;
+    }
+    const int8_t* q = g.quads + b * 32 * R;
+    unroll<8>([&](auto j) {
+      I32 v[P];
+      for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * kUnit + 64 * j());
+      for (int r = 0; r < R; ++r) {
+        const I32 x = quad(q + (j() * R + r) * 4);
+        for (int p = 0; p < P; ++p) c[p][r] = C::dot(c[p][r], v[p], x);
+      }
+    });
+    for (int p = 0; p < P; ++p) {
+      const F32 scale = load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
+      for (int r = 0; r < R; ++r)
+        d[p][r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), d[p][r]);
+    }
+  }
+}
+
+// P panels, the columns of `part`: the first start D, the last add what is not in D yet.
+template <typename C, bool kMin, int P, int R>
+HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup& g, int64_t cols,
+                         Share part, float* y) {
+  const int64_t blocks = cols / 32;
+  F32 d[P][R];
+  for (int p = 0; p < P; ++p)
+    for (int r = 0; r < R; ++r) d[p][r] = part.begin == 0 ? zero() : load(y + (p * R + r) * 16);
+  add_blocks<C, kMin>(panel, g, blocks, {part.begin / 32, part.end / 32}, d);
+  if (part.end < cols) {
+    for (int p = 0; p < P; ++p)
+      for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, d[p][r]);
+    return;
+  }
+  if constexpr (kMin) moments<P, R>(panel, g, blocks, y);
+  const auto vector = [&](int p, int64_t b, auto j) {
+    return load_int(panel[p] + b * kExpanded<kMin> + 64 * j());
+  };
+  const auto scale = [&](int p, int64_t b) {
+    return load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<kMin> + 512));
+  };
+  for (int r = 0; r < R; ++r) {
+    F32 sum[P];
+    for (int p = 0; p < P; ++p) sum[p] = d[p][r];
+    add_rest<C>(sum, g, R, r, vector, scale);
+    for (int p = 0; p < P; ++p) {
+      float* out = y + (p * R + r) * 16;
+      store(out, kMin ? add(sum[p], load(out)) : sum[p]);
+    }
+  }
+}
+template <typename C, bool kMin>
+void tile(const std::byte* expanded, const ActivationGroup& g, int64_t cols, float* y) {
+  multiply<C, kMin, 1, kGroupRows>({reinterpret_cast<const uint8_t*>(expanded)}, g, cols, {0, cols},
+                                   y);
+}
+template <typename C, bool kMin>
+void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
+               int64_t cols, Share part, float* y) {
+  multiply<C, kMin, 2, kGroupRows>(
+      {reinterpret_cast<const uint8_t*>(first), reinterpret_cast<const uint8_t*>(second)}, g, cols,
+      part, y);
+}
+
+template <typename C, bool kMin>
+constexpr PanelKernels tiles() {
+  PanelKernels k;
+  k.activations = Activations::kPer32;
+  k.expanded_bytes = expanded_bytes<kMin>;
+  k.tile = tile<C, kMin>;
+  if (kPairs) k.pair = tile_pair<C, kMin>;
+  k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB
+  return k;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
