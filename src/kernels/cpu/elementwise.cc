@@ -1,7 +1,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cc"
-#include "kernels/cpu/activate-inl.h"
 #include "kernels/cpu/foreach_f32_target.h"
+//
+#include "kernels/cpu/activate-inl.h"
 //
 #include <algorithm>
 
