@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "base/error.h"
@@ -159,7 +160,19 @@ void SplitGgufWriter::write(std::span<const std::byte> bytes) {
 void SplitGgufWriter::commit() {
   VEERY_CHECK(writers_.size() == parts_.size() && left_ == 0);
   writers_.back()->finish();
-  for (const auto& writer : writers_) writer->commit();
+  std::vector<std::string> created;  // where nothing was before
+  try {
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      std::string name = name_of(i);
+      const bool is_new = !std::filesystem::exists(std::filesystem::symlink_status(name));
+      writers_[i]->commit();
+      if (is_new) created.push_back(std::move(name));
+    }
+  } catch (...) {
+    std::error_code ignored;
+    for (const std::string& name : created) std::filesystem::remove(name, ignored);
+    throw;
+  }
 }
 
 }  // namespace veery

@@ -1,6 +1,9 @@
 // Split GGUF files: any part opens the whole, and parts that do not belong together are refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "base/error.h"
 #include "file/gguf.h"
 #include "support/temporary_folder.h"
@@ -94,6 +97,28 @@ TEST(GgufSplit, TheNameOfAPartMustSayWhichItIs) {
   expect_error(folder.file("b.gguf"), ErrorKind::kFormat, "split.count is 70000");
   write_part(folder.file("single.gguf"), 0, 1, 0, 2, 2);
   EXPECT_EQ(open_gguf(folder.file("single.gguf")).tensors.size(), 2U);
+}
+
+// A folder where the last part should go refuses it when the others are in place already.
+TEST(GgufSplit, PartsThatCannotAllBePutInPlaceLeaveNoNewOnesBehind) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file(part_name(2) + "/taken"));
+  write_part(folder.file(part_name(1)), 1, 3, 0, 1, 3);  // of another model, perhaps
+  std::vector<TensorView> views;
+  for (const char* name : {"a", "b", "c"}) views.push_back({name, DType::kF32, {8}, {}});
+  const std::vector<std::byte> bytes(3 * 8 * sizeof(float));
+  {
+    const Metadata metadata;
+    SplitGgufWriter writer(folder.file("m.gguf"), metadata, views, 40);
+    ASSERT_EQ(writer.names().size(), 3U);
+    writer.write(bytes);
+    EXPECT_THROW(writer.commit(), Error);
+  }
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    left.push_back(entry.path().filename().string());
+  std::ranges::sort(left);
+  EXPECT_EQ(left, (std::vector{part_name(1), part_name(2)}));
 }
 
 }  // namespace
