@@ -13,9 +13,7 @@ if(VEERY_SANITIZE MATCHES "address")
 endif()
 
 # Vectors wider than the target's are passed among functions of one target only.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/dtype/encode_lanes.cc PROPERTIES COMPILE_OPTIONS -Wno-psabi)
-endif()
+set(VEERY_OPTIONS_dtype -Wno-psabi)
 
 function(veery_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)

@@ -10,6 +10,7 @@
 #include "dtype/code_books.h"
 #include "dtype/decode.h"
 #include "dtype/fp8.h"
+#include "dtype/half_lanes.h"
 
 namespace veery {
 namespace {
@@ -163,8 +164,8 @@ void decode(DType type, std::span<const std::byte> in, std::span<float> out) {
                 info(type).name, in.size(), needed, out.size());
   switch (type) {
     case DType::kF32: return decode_plain<float>(in, out, [](float v) { return v; });
-    case DType::kF16: return decode_plain<uint16_t>(in, out, f16_to_f32);
-    case DType::kBF16: return decode_plain<uint16_t>(in, out, bf16_to_f32);
+    case DType::kF16:
+    case DType::kBF16: return half_converters().front().decode(type, in.data(), out);
     case DType::kF64:
       return decode_plain<double>(in, out, [](double v) { return static_cast<float>(v); });
     case DType::kQ4_0: return decode_blocks<BlockQ4_0, kSmallBlock>(in, out);

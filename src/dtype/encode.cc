@@ -8,6 +8,8 @@
 #include "dtype/blocks.h"
 #include "dtype/dtype.h"
 #include "dtype/encode_lanes.h"
+#include "dtype/half.h"
+#include "dtype/half_lanes.h"
 
 namespace veery {
 namespace {
@@ -30,12 +32,13 @@ void quantize(std::span<const float> x, float scale, int8_t* codes) {
 [[noreturn]] void refuse_scale(std::span<const float> block, size_t first) {
   const auto at = std::ranges::max_element(block, {}, [](float v) { return std::fabs(v); });
   throw Error(ErrorKind::kInput,
-              "encode: element {} is {}: its block needs a scale beyond what the type can hold",
+              "encode: element {} is {}: its block needs a scale beyond what "
+              "the type can hold",
               first + static_cast<size_t>(at - block.begin()), *at);
 }
 
-// Blocks of 8-bit activations: the scale is the largest magnitude / 127, without a search, so that
-// quantising on the fly gives the same bits.
+// Blocks of 8-bit activations: the scale is the largest magnitude / 127,
+// without a search, so that quantising on the fly gives the same bits.
 void encode_block(std::span<const float> x, size_t first, BlockQ8_1& b) {
   b.d = f32_to_f16(largest_magnitude(x) / 127);
   if ((b.d & 0x7FFFU) >= 0x7C00U) refuse_scale(x, first);
@@ -57,8 +60,17 @@ void encode_block(std::span<const float> x, size_t, BlockQ8_K& b) {
   }
 }
 
+void check_range(DType type, std::span<const float> in, float limit) {
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!(std::fabs(in[i]) <= limit))
+      throw Error(ErrorKind::kInput,
+                  "encode {}: element {} is {}, expected a finite number up to {:.2g}",
+                  info(type).name, i, in[i], limit);
+}
+
 template <typename Block, int kElements>
-void encode_blocks(std::span<const float> in, std::span<std::byte> out) {
+void encode_blocks(DType type, std::span<const float> in, std::span<std::byte> out, float limit) {
+  check_range(type, in, limit);
   for (size_t i = 0; i < in.size() / kElements; ++i) {
     Block block;
     encode_block(in.subspan(i * kElements, kElements), i * kElements, block);
@@ -75,31 +87,16 @@ void encode_plain(std::span<const float> in, std::span<std::byte> out, Convert c
 }
 
 // A finite number stays one; what is infinite or no number stays as it is.
-template <typename Convert>
-void encode_half(DType type, std::span<const float> in, std::span<std::byte> out, float largest,
-                 Convert convert) {
-  const uint16_t infinity = convert(std::numeric_limits<float>::infinity());
-  for (size_t i = 0; i < in.size(); ++i) {
-    const uint16_t value = convert(in[i]);
-    if ((value & 0x7FFFU) == infinity && std::isfinite(in[i]))
-      throw Error(ErrorKind::kInput, "encode {}: element {} is {}, the type holds up to {}",
-                  info(type).name, i, in[i], largest);
-    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
-  }
+void encode_half(DType type, std::span<const float> in, std::span<std::byte> out) {
+  const size_t lost = half_converters().front().encode(type, in, out.data());
+  if (lost == in.size()) return;
+  throw Error(ErrorKind::kInput, "encode {}: element {} is {}, the type holds up to {}",
+              info(type).name, lost, in[lost],
+              type == DType::kF16 ? 65504.0F : bf16_to_f32(0x7F7F));
 }
 
-// Also refuses what no f16 scale can reach, so that squares stay finite in the search.
-void check_range(DType type, std::span<const float> in) {
-  const float limit = type == DType::kQ8_K ? std::numeric_limits<float>::max() : 1e12F;
-  for (size_t i = 0; i < in.size(); ++i)
-    if (!(std::fabs(in[i]) <= limit))
-      throw Error(ErrorKind::kInput,
-                  "encode {}: element {} is {}, expected a finite number up to {:.2g}",
-                  info(type).name, i, in[i], limit);
-}
-
-// Importances relative to their mean, none so small that an element would not count at all; empty
-// where all are 0.
+// Importances relative to their mean, none so small that an element would not
+// count at all; empty where all are 0.
 std::vector<float> relative_weights(DType type, std::span<const float> importance) {
   double sum = 0;
   for (size_t i = 0; i < importance.size(); ++i) {
@@ -120,9 +117,11 @@ std::vector<float> relative_weights(DType type, std::span<const float> importanc
 void encode_quantized(DType type, std::span<const float> in, std::span<const float> importance,
                       std::byte* out) {
   const std::vector<float> weights = relative_weights(type, importance);
-  const size_t bad = lane_encoders().front()(type, in, weights.empty() ? nullptr : weights.data(),
-                                             weights.size(), out);
-  if (bad < in.size()) refuse_scale(in.subspan(bad, static_cast<size_t>(info(type).block)), bad);
+  const EncodeJob job = {in, weights.empty() ? nullptr : weights.data(), weights.size(), out};
+  const size_t bad = lane_encoders(type).front()(type, job);
+  if (bad == in.size()) return;
+  check_range(type, in, kLargestEncoded);
+  refuse_scale(in.subspan(bad, static_cast<size_t>(info(type).block)), bad);
 }
 
 }  // namespace
@@ -137,16 +136,18 @@ void encode(DType type, std::span<const float> in, std::span<std::byte> out,
   if (!importance.empty() && (in.size() % importance.size() != 0 ||
                               importance.size() % static_cast<size_t>(info(type).block) != 0))
     throw Error(ErrorKind::kInput,
-                "encode {}: {} importances do not fit rows among {} elements of blocks of {}",
+                "encode {}: {} importances do not fit rows among {} elements "
+                "of blocks of {}",
                 info(type).name, importance.size(), in.size(), info(type).block);
-  if (info(type).quantized) check_range(type, in);
   switch (type) {
     case DType::kF32: return encode_plain<float>(in, out, [](float v) { return v; });
-    case DType::kF16: return encode_half(type, in, out, 65504.0F, f32_to_f16);
-    case DType::kBF16: return encode_half(type, in, out, bf16_to_f32(0x7F7F), f32_to_bf16);
+    case DType::kF16:
+    case DType::kBF16: return encode_half(type, in, out);
     case DType::kF64: return encode_plain<double>(in, out, [](float v) { return double{v}; });
-    case DType::kQ8_1: return encode_blocks<BlockQ8_1, kSmallBlock>(in, out);
-    case DType::kQ8_K: return encode_blocks<BlockQ8_K, kSuperBlock>(in, out);
+    case DType::kQ8_1: return encode_blocks<BlockQ8_1, kSmallBlock>(type, in, out, kLargestEncoded);
+    case DType::kQ8_K:
+      return encode_blocks<BlockQ8_K, kSuperBlock>(type, in, out,
+                                                   std::numeric_limits<float>::max());
     default: return encode_quantized(type, in, importance, out.data());
   }
 }

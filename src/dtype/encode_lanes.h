@@ -1,4 +1,5 @@
-// encode_lanes.h: the encoders of blocks, once for each instruction set; all give the same bits.
+// encode_lanes.h: the encoders of blocks, once for each instruction set; all
+// give the same bits.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,13 +9,34 @@
 
 namespace veery {
 
-/// Encodes whole blocks of finite floats. `weights` (null: all 1) are those of a row of `row`
-/// elements, which repeat. Returns the first element of the first block whose scale does not fit
-/// its type, in.size() if there is none.
-using LaneEncoder = size_t (*)(DType type, std::span<const float> in, const float* weights,
-                               size_t row, std::byte* out);
+/// What no f16 scale can reach is refused before the search, so that squares
+/// stay finite in it.
+constexpr float kLargestEncoded = 1e12F;
 
-/// Those that run on this machine, fastest first.
-const std::vector<LaneEncoder>& lane_encoders();
+/// Whole blocks of floats to encode.
+struct EncodeJob {
+  std::span<const float> in;
+  const float* weights;  ///< of a row, which repeat; null: all 1
+  size_t row;            ///< elements of a row
+  std::byte* out;
+};
+
+/// Returns the first element of the first block with an element that is no
+/// number or beyond kLargestEncoded, or with a scale that does not fit its
+/// type; in.size() if there is none.
+using LaneEncoder = size_t (*)(DType type, const EncodeJob& job);
+/// Those that run on this machine, the widest first.
+using LaneEncoders = std::vector<LaneEncoder>;
+
+/// Those of `type`; throws kUnsupported where floats are not encoded to it
+/// block by block.
+const LaneEncoders& lane_encoders(DType type);
+
+// Of one family of types each: a file each.
+const LaneEncoders& small_encoders();
+const LaneEncoders& super_encoders();
+const LaneEncoders& book_encoders();
+const LaneEncoders& ternary_encoders();
+const LaneEncoders& grid_encoders();
 
 }  // namespace veery

@@ -6,7 +6,7 @@
 #define VEERY_DTYPE_FIT_INL_H
 #endif
 
-#include "dtype/code_range.h"
+#include "dtype/first_fits.h"
 #include "dtype/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,14 +25,14 @@ struct Affine {
 
 /// The nearest codes; all as near to 0 as the range allows where the scale is 0.
 template <int kSize>
-HWY_INLINE void quantize(const Blocks<kSize>& b, const Affine& map, CodeRange range, V* codes) {
+HWY_NOINLINE void quantize(const Blocks<kSize>& b, const Affine& map, CodeRange range, V* codes) {
   const V inverse = reciprocal(map.scale);
   for (int i = 0; i < kSize; ++i) codes[i] = nearest_code((b.x[i] - map.offset) * inverse, range);
 }
 
 /// The weighted squared error with the nearest codes.
 template <int kSize>
-HWY_INLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRange range) {
+HWY_NOINLINE V squared_error(const Blocks<kSize>& b, const Affine& map, CodeRange range) {
   const V inverse = reciprocal(map.scale);
   V sum = {};
   for (int i = 0; i < kSize; ++i) {
@@ -66,29 +66,9 @@ V fit_scale(const Blocks<kSize>& b, CodeRange range) {
     best_scale = choose(better, scale, best_scale);
     return better;
   };
-  // The extreme element gets the code `low`, or the code it would have with a smaller or larger
-  // scale. Few codes gain from cutting the extreme off, many from a finer choice near it.
-  struct Search {
-    int levels;  // up to so many codes
-    float narrowest, widest;
-    int steps;
-  };
-  constexpr Search kSearches[] = {{3, 0.7F, 4.0F, 24},
-                                  {8, 0.7F, 1.5F, 24},
-                                  {32, 0.88F, 1.12F, 5},
-                                  {128, 0.95F, 1.1F, 12},
-                                  {256, 0.94F, 1.0F, 7}};
-  const int levels = range.high - range.low + 1;
-  const Search* search = kSearches;
-  while (levels > search->levels) ++search;
-  const auto [most_levels, narrowest, widest, steps] = *search;
-  for (int sign = 1; sign >= (most_levels <= 32 ? -1 : 1); sign -= 2)
-    for (int k = 0; k <= steps; ++k) {
-      const float factor =
-          narrowest + (widest - narrowest) * static_cast<float>(k) / static_cast<float>(steps);
-      consider(unit * (static_cast<float>(sign * range.low) * factor));
-    }
-  for (int k = 0; k < 3 && any(consider(reciprocal(best_scale))); ++k) {
+  for (const float factor : first_scales(range))
+    consider(unit * (static_cast<float>(range.low) * factor));
+  for (int k = 0; k < 2 && any(consider(reciprocal(best_scale))); ++k) {
   }
   return best_scale;
 }
@@ -117,18 +97,13 @@ class AffineFit {
     best_ = {V{}, low_};
     const I flat = (width < 1e-7F * most(magnitude(low_), magnitude(high))) | (width < 1e-20F);
     const V per_width = reciprocal(choose(flat, V{}, width));
-    // As if there were up to 40 % more codes or fewer, from the edge and around the middle.
-    constexpr int kSteps = 11;
     const auto codes = static_cast<float>(range_.high);
-    for (int k = 0; k <= kSteps; ++k) {
-      const float factor = 0.8F + 0.6F * static_cast<float>(k) / kSteps;
-      const V inverse = per_width * (codes * factor);
-      V centred = low_ + width * (0.5F - 0.5F / factor);
-      if (!any_offset_) centred = least(centred, V{});
-      consider(inverse, centred);
-      consider(inverse, low_);
+    for (const auto [held, factor] : first_maps(range_)) {
+      V offset = low_ + width * (held - held / factor);
+      if (!any_offset_) offset = least(offset, V{});
+      consider(per_width * (codes * factor), offset);
     }
-    for (int k = 0; k < 4 && any(consider(reciprocal(best_.scale), best_.offset)); ++k) {
+    for (int k = 0; k < 3 && any(consider(reciprocal(best_.scale), best_.offset)); ++k) {
     }
     return best_;
   }
@@ -136,7 +111,7 @@ class AffineFit {
  private:
   // Least squares for the codes that are nearest under (x - offset) * inverse. Values count from
   // the lowest, so that little cancels.
-  HWY_INLINE I consider(V inverse, V offset) {
+  HWY_NOINLINE I consider(V inverse, V offset) {
     V q = {}, qq = {}, xq = {};
     for (int i = 0; i < kSize; ++i) {
       const V code = nearest_code((b_.x[i] - offset) * inverse, range_);

@@ -116,13 +116,13 @@ class GridFit {
         const V trial = first[left[p + c]] + second[right[p + c]];
         const I better = trial < cost[c];
         cost[c] = choose(better, trial, cost[c]);
-        point[c] = better ? I{} + (p + c) : point[c];
+        point[c] = choose(better, I{} + (p + c), point[c]);
       }
     Found found = {cost[0], point[0], I{} + variant};
     for (int c = 1; c < kChains; ++c) {
       const I better = cost[c] < found.cost;
       found.cost = choose(better, cost[c], found.cost);
-      found.point = better ? point[c] : found.point;
+      found.point = choose(better, point[c], found.point);
     }
     return found;
   }
@@ -135,8 +135,8 @@ class GridFit {
     const I better =
         sum_over(other.cost, format_.variant_points) < sum_over(best.cost, format_.variant_points);
     best.cost = choose(better, other.cost, best.cost);
-    best.point = better ? other.point : best.point;
-    best.variant = better ? other.variant : best.variant;
+    best.point = choose(better, other.point, best.point);
+    best.variant = choose(better, other.variant, best.variant);
     return best;
   }
 
@@ -249,8 +249,8 @@ class GridFit {
         const I better = cost < best;
         best = choose(better, cost, best);
         scale_[s] = choose(better, trial, scale_[s]);
-        found_[s].point = better ? found.point : found_[s].point;
-        found_[s].variant = better ? found.variant : found_[s].variant;
+        found_[s].point = choose(better, found.point, found_[s].point);
+        found_[s].variant = choose(better, found.variant, found_[s].variant);
       }
     }
   }

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "dtype/half.h"
 
@@ -18,11 +19,109 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-// Vectors of the compiler, which it lowers to what the target has. Every operation is one of its
-// own (no contraction), so all targets give the same bits.
+// Vectors of the compiler as wide as the target's, several of them where it has narrower ones than
+// 16 lanes (the compiler takes its own wider ones apart lane by lane). Every operation is one of
+// its own (no contraction), so all targets give the same bits.
 constexpr int kLanes = 16;
-using V [[gnu::vector_size(64)]] = float;
-using I [[gnu::vector_size(64)]] = int32_t;
+constexpr int32_t kSign = INT32_MIN;
+#if HWY_TARGET == HWY_AVX3
+constexpr int kVectorBytes = 64;
+#elif HWY_TARGET == HWY_AVX2
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+using FloatVector [[gnu::vector_size(kVectorBytes)]] = float;
+using IntVector [[gnu::vector_size(kVectorBytes)]] = int32_t;
+
+/// Twice the lanes of T: a vector, or a Two.
+template <typename T>
+struct Two {
+  T low, high;
+};
+template <typename T>
+Two(T, T) -> Two<T>;
+
+// What vectors do with vectors and, except for the last two, with scalars.
+#define VEERY_LANES_OPERATOR(OP)                                                          \
+  template <typename T>                                                                   \
+  HWY_INLINE auto operator OP(Two<T> a, Two<T> b) {                                       \
+    return Two{a.low OP b.low, a.high OP b.high};                                         \
+  }                                                                                       \
+  template <typename T, typename Scalar>                                                  \
+  requires std::is_arithmetic_v<Scalar> HWY_INLINE auto operator OP(Two<T> a, Scalar b) { \
+    return Two{a.low OP b, a.high OP b};                                                  \
+  }                                                                                       \
+  template <typename T, typename Scalar>                                                  \
+  requires std::is_arithmetic_v<Scalar> HWY_INLINE auto operator OP(Scalar a, Two<T> b) { \
+    return Two{a OP b.low, a OP b.high};                                                  \
+  }
+VEERY_LANES_OPERATOR(+)
+VEERY_LANES_OPERATOR(-)
+VEERY_LANES_OPERATOR(*)
+VEERY_LANES_OPERATOR(/)
+VEERY_LANES_OPERATOR(<)
+VEERY_LANES_OPERATOR(>)
+VEERY_LANES_OPERATOR(<=)
+VEERY_LANES_OPERATOR(>=)
+VEERY_LANES_OPERATOR(&)
+VEERY_LANES_OPERATOR(|)
+VEERY_LANES_OPERATOR(<<)
+VEERY_LANES_OPERATOR(>>)
+#undef VEERY_LANES_OPERATOR
+template <typename T>
+HWY_INLINE Two<T> operator-(Two<T> v) {
+  return {-v.low, -v.high};
+}
+template <typename T, typename Other>
+HWY_INLINE Two<T>& operator+=(Two<T>& a, Other b) {
+  return a = a + b;
+}
+
+template <typename T, int kBytes>
+struct WideOf {
+  using Type = Two<typename WideOf<T, kBytes / 2>::Type>;
+};
+template <>
+struct WideOf<FloatVector, kVectorBytes> {
+  using Type = FloatVector;
+};
+template <>
+struct WideOf<IntVector, kVectorBytes> {
+  using Type = IntVector;
+};
+using V = WideOf<FloatVector, 4 * kLanes>::Type;
+using I = WideOf<IntVector, 4 * kLanes>::Type;
+static_assert(sizeof(V) == 4 * kLanes && sizeof(I) == 4 * kLanes);
+
+HWY_INLINE FloatVector choose(IntVector where, FloatVector yes, FloatVector no) {
+  return where ? yes : no;
+}
+HWY_INLINE IntVector choose(IntVector where, IntVector yes, IntVector no) {
+  return where ? yes : no;
+}
+template <typename T, typename U>
+HWY_INLINE Two<U> choose(Two<T> where, Two<U> yes, Two<U> no) {
+  return {choose(where.low, yes.low, no.low), choose(where.high, yes.high, no.high)};
+}
+/// Whole floats as integers.
+HWY_INLINE IntVector to_integers(FloatVector v) { return __builtin_convertvector(v, IntVector); }
+template <typename T>
+HWY_INLINE auto to_integers(Two<T> v) {
+  return Two{to_integers(v.low), to_integers(v.high)};
+}
+HWY_INLINE FloatVector to_floats(IntVector v) { return __builtin_convertvector(v, FloatVector); }
+template <typename T>
+HWY_INLINE auto to_floats(Two<T> v) {
+  return Two{to_floats(v.low), to_floats(v.high)};
+}
+template <typename To, typename From>
+HWY_INLINE To same_bits(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
 
 HWY_INLINE V all(float value) { return V{} + value; }
 HWY_INLINE V load(const float* from) {
@@ -31,30 +130,33 @@ HWY_INLINE V load(const float* from) {
   return v;
 }
 HWY_INLINE void store(V v, float* to) { std::memcpy(to, &v, sizeof v); }
-HWY_INLINE V choose(I where, V yes, V no) { return where ? yes : no; }
-HWY_INLINE V least(V a, V b) { return a < b ? a : b; }
-HWY_INLINE V most(V a, V b) { return a > b ? a : b; }
-HWY_INLINE V magnitude(V v) { return most(v, -v); }
+HWY_INLINE V least(V a, V b) { return choose(a < b, a, b); }
+HWY_INLINE V most(V a, V b) { return choose(a > b, a, b); }
+HWY_INLINE V magnitude(V v) { return same_bits<V>(same_bits<I>(v) & 0x7FFFFFFF); }
 HWY_INLINE bool any(I where) {
-  int32_t lanes[kLanes];
+  uint64_t lanes[kLanes / 2];
   std::memcpy(lanes, &where, sizeof lanes);
-  int32_t found = 0;
-  for (const int32_t lane : lanes) found |= lane;
+  uint64_t found = 0;
+  for (const uint64_t pair : lanes) found |= pair;
   return found != 0;
 }
 /// 1 / v, and 0 where v is too small to divide by.
 HWY_INLINE V reciprocal(V v) {
-  const I small = magnitude(v) < all(1e-30F);
+  const I small = magnitude(v) < 1e-30F;
   return choose(small, V{}, 1.0F / choose(small, all(1), v));
 }
 /// The nearest integer of |v| < 2^22, ties to even: the sum's low bits are the integer.
 HWY_INLINE V nearest(V v) { return (v + 12582912.0F) - 12582912.0F; }
-/// Through f16 and back.
+/// Through f16 and back, as f32_to_f16 rounds; finite values only.
 inline V rounded_to_half(V v) {
-  float lanes[kLanes];
-  store(v, lanes);
-  for (float& lane : lanes) lane = f16_to_f32(f32_to_f16(lane));
-  return load(lanes);
+  const I bits = same_bits<I>(v);
+  const V size = magnitude(v);
+  // Ten bits of the fraction stay, to nearest even; below 2^-14 multiples of 2^-24, the last bit
+  // of numbers from 0.5 to 1.
+  const I kept = (bits + (0xFFF + (bits >> 13 & 1))) & ~0x1FFF;
+  const V small = same_bits<V>(same_bits<I>((size + 0.5F) - 0.5F) | (bits & kSign));
+  const V large = same_bits<V>(same_bits<I>(all(HUGE_VALF)) | (bits & kSign));
+  return choose(size < 6.103515625e-5F, small, choose(size >= 65520.0F, large, same_bits<V>(kept)));
 }
 /// In each lane the sum of the `group` lanes that it is among.
 inline V sum_over(V v, int group) {
@@ -66,6 +168,19 @@ inline V sum_over(V v, int group) {
     for (int k = 0; k < group; ++k) lanes[begin + k] = sum;
   }
   return load(lanes);
+}
+
+/// Four vectors of 4 elements each, and what is in their columns.
+using Quad [[gnu::vector_size(16)]] = float;
+HWY_INLINE void transpose_quads(Quad* q) {
+  const Quad a = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5);
+  const Quad b = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7);
+  const Quad c = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5);
+  const Quad d = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
+  q[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  q[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  q[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  q[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 
 /// Up to 16 blocks of kSize elements: element i of all of them in x[i], what its error counts in
@@ -92,7 +207,15 @@ struct Blocks {
  private:
   static void transpose(const float* from, int count, V* to) {
     alignas(64) float lanes[kSize][kLanes] = {};
-    for (int b = 0; b < count; ++b)
+    const int fours = count / 4 * 4;
+    for (int b = 0; b < fours; b += 4)
+      for (int i = 0; i < kSize; i += 4) {
+        Quad q[4];
+        for (int k = 0; k < 4; ++k) std::memcpy(&q[k], from + (b + k) * kSize + i, sizeof q[k]);
+        transpose_quads(q);
+        for (int k = 0; k < 4; ++k) std::memcpy(&lanes[i + k][b], &q[k], sizeof q[k]);
+      }
+    for (int b = fours; b < count; ++b)
       for (int i = 0; i < kSize; ++i) lanes[i][b] = from[b * kSize + i];
     std::memcpy(to, lanes, sizeof lanes);
   }
@@ -101,12 +224,23 @@ struct Blocks {
 /// Codes by element and lane to codes by lane and element.
 template <int kSize>
 void write_codes(const V* codes, int8_t* out) {
-  for (int i = 0; i < kSize; ++i) {
-    const I whole = __builtin_convertvector(codes[i], I);
-    int32_t lanes[kLanes];
-    std::memcpy(lanes, &whole, sizeof lanes);
-    for (int b = 0; b < kLanes; ++b) out[b * kSize + i] = static_cast<int8_t>(lanes[b]);
+  // Four codes of a lane are one word of it.
+  alignas(64) float words[kSize / 4][kLanes];
+  for (int i = 0; i < kSize / 4; ++i) {
+    const I first = to_integers(codes[4 * i]) & 255;
+    const I second = (to_integers(codes[4 * i + 1]) & 255) << 8;
+    const I third = (to_integers(codes[4 * i + 2]) & 255) << 16;
+    const I fourth = to_integers(codes[4 * i + 3]) << 24;
+    const I word = first | second | third | fourth;
+    std::memcpy(words[i], &word, sizeof word);
   }
+  for (int i = 0; i < kSize / 4; i += 4)
+    for (int b = 0; b < kLanes; b += 4) {
+      Quad q[4];
+      for (int k = 0; k < 4; ++k) std::memcpy(&q[k], &words[i + k][b], sizeof q[k]);
+      transpose_quads(q);
+      for (int k = 0; k < 4; ++k) std::memcpy(out + (b + k) * kSize + 4 * i, &q[k], sizeof q[k]);
+    }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -12,6 +12,8 @@
 #include "dtype/blocks.h"
 #include "dtype/dtype.h"
 #include "dtype/encode_lanes.h"
+#include "dtype/half.h"
+#include "dtype/half_lanes.h"
 
 namespace veery {
 namespace {
@@ -171,10 +173,12 @@ TEST(Encode, AllInstructionSetsGiveTheSameBits) {
   for (const Bound& bound : kBounds) {
     if (bound.type == DType::kQ8_1 || bound.type == DType::kQ8_K) continue;
     std::vector<std::byte> expected(byte_size(bound.type, 2048)), found(expected.size());
-    lane_encoders().back()(bound.type, std::span(x).first(2048), weights.data(), weights.size(),
-                           expected.data());
-    for (const LaneEncoder encoder : lane_encoders()) {
-      encoder(bound.type, std::span(x).first(2048), weights.data(), weights.size(), found.data());
+    const auto job = [&](std::vector<std::byte>& out) {
+      return EncodeJob{std::span(x).first(2048), weights.data(), weights.size(), out.data()};
+    };
+    lane_encoders(bound.type).back()(bound.type, job(expected));
+    for (const LaneEncoder encoder : lane_encoders(bound.type)) {
+      encoder(bound.type, job(found));
       EXPECT_EQ(found, expected) << info(bound.type).name;
     }
   }
@@ -268,6 +272,53 @@ TEST(Encode, PlainTypesRoundAndKeepSpecialValues) {
     EXPECT_EQ(round_trip(type, x)[3], -inf);
     EXPECT_TRUE(std::isnan(round_trip(type, x)[6]));
   }
+}
+
+// Every sign and exponent with fractions around where halves round, and any bits.
+std::vector<float> many_floats() {
+  Random random(17);
+  std::vector<float> x;
+  for (uint32_t top = 0; top < 0x200; ++top)
+    for (const uint32_t fraction : {0U, 1U, 0xFFFU, 0x1000U, 0x1001U, 0x2FFFU, 0x3000U, 0x8000U,
+                                    0x18000U, 0x7FEFFFU, 0x7FF000U, 0x7FFFFFU})
+      x.push_back(float_of_bits(top << 23 | fraction));
+  for (int i = 0; i < 20001; ++i) x.push_back(float_of_bits(static_cast<uint32_t>(random.next())));
+  return x;
+}
+
+TEST(Encode, HalvesOfAllInstructionSetsAreThoseOfOneByOne) {
+  using One = uint16_t (*)(float);
+  const std::pair<DType, One> types[] = {{DType::kF16, f32_to_f16}, {DType::kBF16, f32_to_bf16}};
+  for (const auto& [type, one] : types) {
+    const uint16_t infinity = one(std::numeric_limits<float>::infinity());
+    std::vector<float> x;
+    std::vector<uint16_t> expected;
+    for (const float value : many_floats()) {
+      if ((one(value) & 0x7FFFU) == infinity && std::isfinite(value)) continue;
+      x.push_back(value);
+      expected.push_back(one(value));
+    }
+    for (const HalfConverter& converter : half_converters()) {
+      std::vector<uint16_t> found(x.size());
+      ASSERT_EQ(converter.encode(type, x, reinterpret_cast<std::byte*>(found.data())), x.size());
+      EXPECT_EQ(found, expected) << info(type).name;
+    }
+  }
+}
+
+TEST(Encode, AllHalvesBecomeTheSameFloatsOnAllInstructionSets) {
+  std::vector<uint16_t> halves(0x10000 + 5);  // no multiple of the lanes
+  for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
+  for (const DType type : {DType::kF16, DType::kBF16})
+    for (const HalfConverter& converter : half_converters()) {
+      std::vector<float> found(halves.size());
+      converter.decode(type, reinterpret_cast<const std::byte*>(halves.data()), found);
+      for (size_t i = 0; i < halves.size(); ++i)
+        ASSERT_EQ(
+            bits_of_float(found[i]),
+            bits_of_float(type == DType::kF16 ? f16_to_f32(halves[i]) : bf16_to_f32(halves[i])))
+            << info(type).name << " " << i;
+    }
 }
 
 TEST(Encode, FiniteNumbersThatWouldBecomeInfiniteAreRefusedWithTheirIndex) {

@@ -1,0 +1,88 @@
+// encode_lanes-inl.h: from the elements of a job to lanes of blocks, and from
+// fitted blocks to its bytes.
+#if defined(VEERY_DTYPE_ENCODE_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_DTYPE_ENCODE_LANES_INL_H
+#undef VEERY_DTYPE_ENCODE_LANES_INL_H
+#else
+#define VEERY_DTYPE_ENCODE_LANES_INL_H
+#endif
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "dtype/encode_lanes.h"
+#include "dtype/lanes-inl.h"
+#include "dtype/pack_blocks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+inline bool fits_half(float scale) { return (f32_to_f16(scale) & 0x7FFFU) < 0x7C00U; }
+
+/// The weights of `count` elements from element `at`, in `buffer` where rows
+/// end between them.
+inline const float* weights_at(const EncodeJob& job, size_t at, size_t count, float* buffer) {
+  if (job.weights == nullptr) return nullptr;
+  const size_t begin = at % job.row;
+  if (begin + count <= job.row) return job.weights + begin;
+  for (size_t i = 0; i < count; ++i) buffer[i] = job.weights[(begin + i) % job.row];
+  return buffer;
+}
+
+/// The first lane with an element that is no number or too large, or -1.
+template <int kSize>
+int first_out_of_range(const Blocks<kSize>& blocks) {
+  I largest = {};  // as integers, in whose order what is no number comes last
+  for (const V& x : blocks.x) {
+    const I size = same_bits<I>(magnitude(x));
+    largest = choose(size > largest, size, largest);
+  }
+  const auto limit = static_cast<int32_t>(bits_of_float(kLargestEncoded));
+  if (!any(largest > limit)) return -1;
+  int32_t lanes[kLanes];
+  std::memcpy(lanes, &largest, sizeof lanes);
+  const auto at = std::ranges::find_if(lanes, [&](int32_t size) { return size > limit; });
+  return static_cast<int>(at - lanes);
+}
+
+/// Calls body(blocks, first block, how many) for all blocks of kSize, kGroup of
+/// them together at least; it returns the first one whose scale does not fit,
+/// or -1.
+template <int kSize, int kGroup, typename Body>
+size_t for_lanes(const EncodeJob& job, const Body& body) {
+  const size_t count = job.in.size() / kSize;
+  for (size_t at = 0; at < count; at += kLanes) {
+    const size_t lanes = std::min<size_t>(kLanes, count - at);
+    float buffer[kLanes * kSize];
+    Blocks<kSize> blocks;
+    blocks.read(job.in.data() + at * kSize, weights_at(job, at * kSize, lanes * kSize, buffer),
+                static_cast<int>(lanes));
+    const int outside = first_out_of_range(blocks);
+    if (outside >= 0) return (at + static_cast<size_t>(outside / kGroup * kGroup)) * kSize;
+    const int bad = body(blocks, at / kGroup, static_cast<int>(lanes) / kGroup);
+    if (bad >= 0) return (at + static_cast<size_t>(bad * kGroup)) * kSize;
+  }
+  return job.in.size();
+}
+
+template <typename Block>
+void put(const EncodeJob& job, size_t index, const Block& block) {
+  std::memcpy(job.out + index * sizeof block, &block, sizeof block);
+}
+
+template <typename Block>
+int put_super(const EncodeJob& job, const SuperBlock* super, size_t first, int count) {
+  for (int k = 0; k < count; ++k) {
+    if (!fits_half(super[k].d) || !fits_half(super[k].dmin)) return k;
+    Block block;
+    pack(super[k], block);
+    put(job, first + static_cast<size_t>(k), block);
+  }
+  return -1;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+#endif
