@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -13,10 +14,10 @@
 namespace veery {
 namespace {
 
-constexpr int64_t kQuantizationVersion = 2;  // of block formats, as GGUF counts them
-constexpr size_t kSliceBytes = size_t{32} << 20;
-constexpr int64_t kPieceElements = 32 << 10;  // decoded and encoded while they are in the cache
-constexpr int64_t kRowsTogether = 16;         // encoders take blocks 16 at a time
+constexpr int64_t kQuantizationVersion = 2;      // of block formats, as GGUF counts them
+constexpr size_t kSliceBytes = size_t{8} << 20;  // written while the next one is computed
+constexpr int64_t kPieceElements = 32 << 10;     // decoded and encoded while they are in the cache
+constexpr int64_t kRowsTogether = 16;            // encoders take blocks 16 at a time
 
 int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.shape.back(); }
 
@@ -32,7 +33,8 @@ class Conversion {
         out_row_(byte_size(plan.type, columns_)) {
     if (type_ != tensor.dtype && info(tensor.dtype).quantized && !options.requantize)
       throw Error(ErrorKind::kInput,
-                  "{}: tensor {} is {} already; quantising again loses more than from floats "
+                  "{}: tensor {} is {} already; quantising again loses more "
+                  "than from floats "
                   "(--allow-requantize does it)",
                   file.path, printable(tensor.name), info(tensor.dtype).name);
     if (options.importance != nullptr && info(type_).quantized) find_importance(options);
@@ -40,12 +42,18 @@ class Conversion {
 
   size_t out_row() const { return out_row_; }
 
-  /// The rows [first, last) in the new type.
-  void rows(int64_t first, int64_t last, ThreadPool& pool, std::byte* out) const {
+  /// The rows [first, last) in the new type; one of the workers does `beside`
+  /// first.
+  template <typename Beside>
+  void rows(int64_t first, int64_t last, ThreadPool& pool, std::byte* out, Beside beside) const {
     const int64_t piece =
         std::max<int64_t>(1, kPieceElements / columns_ / kRowsTogether) * kRowsTogether;
-    pool.parallel_for(last - first, piece, [&](int64_t begin, int64_t end) {
-      convert(first + begin, first + end, out + static_cast<size_t>(begin) * out_row_);
+    const int64_t pieces = (last - first + piece - 1) / piece;
+    pool.parallel_for(1 + pieces, 1, [&](int64_t job, int64_t) {
+      if (job == 0) return beside();
+      const int64_t begin = first + (job - 1) * piece;
+      convert(begin, std::min(begin + piece, last),
+              out + static_cast<size_t>(begin - first) * out_row_);
     });
   }
 
@@ -88,18 +96,30 @@ class Conversion {
       std::ranges::copy(in, out);
       return;
     }
-    std::vector<float> values(static_cast<size_t>((last - first) * columns_));
-    decode(tensor_.dtype, in, values);
+    std::vector<float> decoded;
+    const std::span<const float> values = floats(in, last - first, decoded);
     for (int64_t row = first; row < last;) {
       int64_t end = last;
       const std::span<const float> importance = importance_at(row, end);
-      encode_rows(
-          row,
-          std::span<const float>(values).subspan(static_cast<size_t>((row - first) * columns_),
-                                                 static_cast<size_t>((end - row) * columns_)),
-          importance, out + static_cast<size_t>(row - first) * out_row_);
+      encode_rows(row,
+                  values.subspan(static_cast<size_t>((row - first) * columns_),
+                                 static_cast<size_t>((end - row) * columns_)),
+                  importance, out + static_cast<size_t>(row - first) * out_row_);
       row = end;
     }
+  }
+
+  // Where they are, if they are floats at an address of floats, otherwise in
+  // `decoded`.
+  std::span<const float> floats(std::span<const std::byte> in, int64_t rows,
+                                std::vector<float>& decoded) const {
+    const auto count = static_cast<size_t>(rows * columns_);
+    if (tensor_.dtype == DType::kF32 &&
+        reinterpret_cast<uintptr_t>(in.data()) % alignof(float) == 0)
+      return {reinterpret_cast<const float*>(in.data()), count};
+    decoded.resize(count);
+    decode(tensor_.dtype, in, decoded);
+    return decoded;
   }
 
   void encode_rows(int64_t row, std::span<const float> values, std::span<const float> importance,
@@ -181,7 +201,12 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
     if (std::filesystem::equivalent(file.path, name, code))
       throw Error(ErrorKind::kInput, "{} is the file that is read", name);
   }
-  std::vector<std::byte> slice;
+  std::vector<std::byte> slice, before;
+  const TensorView* read = nullptr;  // to the end, by what `before` holds
+  const auto finish_before = [&] {
+    writer.write(before);
+    if (read != nullptr) file.release(*std::exchange(read, nullptr));
+  };
   size_t done = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     const size_t row_bytes = conversions[i].out_row();
@@ -190,13 +215,14 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
     for (int64_t first = 0; first < rows; first += together) {
       const int64_t last = std::min(rows, first + together);
       slice.resize(static_cast<size_t>(last - first) * row_bytes);
-      conversions[i].rows(first, last, pool, slice.data());
-      writer.write(slice);
+      conversions[i].rows(first, last, pool, slice.data(), finish_before);
       done += slice.size();
+      std::swap(slice, before);
       if (options.progress) options.progress(done, total, file.tensors[i].name);
     }
-    file.release(file.tensors[i]);
+    read = &file.tensors[i];
   }
+  finish_before();
   writer.commit();
 }
 
