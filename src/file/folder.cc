@@ -10,6 +10,7 @@
 #include "file/printable.h"
 #include "file/row_sources.h"
 #include "file/safetensors.h"
+#include "file/ternary.h"
 
 namespace veery {
 namespace {
@@ -154,6 +155,9 @@ std::optional<TensorView> make_view(const StoredTensor& tensor, const Pool& pool
     return make_packed_view(tensor, *scales, pool, config);
   if (const StoredTensor* paired = paired_scales(tensor, pool))
     return make_mxfp4_view(tensor.name.substr(0, tensor.name.rfind(kBlocks)), tensor, *paired);
+  if (tensor.type == StoredType::kU8 && has_ternary_weights(config))
+    if (const StoredTensor* scale = pool.find(tensor.name + "_scale"))
+      return make_ternary_view(tensor, *scale, config);
   TensorView view{tensor.name, DType::kF32, tensor.shape, tensor.data};
   if (view.shape.empty()) view.shape = {1};
   if (tensor.data.empty()) return std::nullopt;
@@ -179,12 +183,13 @@ void refuse_unknown_quantization(const Json& config, const std::string& path) {
   const auto named = quantization->find("quant_method");
   const std::string method =
       named != quantization->end() && named->is_string() ? named->get<std::string>() : "";
+  if (has_ternary_weights(config)) return;
   constexpr std::string_view kKnown[] = {"",         "fp8",  "fbgemm_fp8", "compressed-tensors",
                                          "modelopt", "mxfp4"};
   if (std::ranges::find(kKnown, method) == std::end(kKnown))
     throw Error(ErrorKind::kUnsupported,
-                "{}: quant_method is '{}', which cannot be read; expected fp8 or none", path,
-                printable(method));
+                "{}: quant_method is '{}', which cannot be read; expected fp8, bitnet or none",
+                path, printable(method));
 }
 
 }  // namespace

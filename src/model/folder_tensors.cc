@@ -102,6 +102,7 @@ class Rebuilt {
     if (less_one && tensor.name.ends_with("norm.weight")) tensor = with_added(tensor, -1);
     if (c_.head_norm == HeadNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
       tensor = reshaped(tensor, {tensor.elements() / c_.head_dim, c_.head_dim});
+    if (is(".xielu_beta.") || is(".xielu_eps.")) tensor.shape.clear();
     if (type_.type == "gpt2" && kind_ == FolderKind::kHuggingFace &&
         (is(".attn_output.w") || is(".ffn_up.w") || is(".ffn_down.w")))
       transpose(tensor);
