@@ -198,7 +198,7 @@ const int kRegistered = [] {
     for (const int threads : {1, 2})
       for (const size_t mib : {1, 100, 1000})
         add("decode/" + name + "/" + std::to_string(mib) + "MiB/threads:" + std::to_string(threads),
-            linear, type, int64_t{1536}, int64_t{768}, int64_t{1}, threads, mib << 20);
+            linear, type, int64_t{2048}, int64_t{2048}, int64_t{1}, threads, mib << 20);
     for (const int rows : {2, 4, 5, 8, 12, 16})
       for (const int threads : {1, 2})
         add("batch/" + name + "/" + std::to_string(rows) + "/threads:" + std::to_string(threads),

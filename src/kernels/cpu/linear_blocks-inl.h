@@ -75,19 +75,15 @@ HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
 // Adds the products of 32 columns with R rows to c.
 template <typename T, int R>
 HWY_INLINE void add_products(const uint8_t* w, const int8_t* q, I32 (&c)[R]) {
-  I32 second[R];  // of a single row a chain of its own: else eight products wait for each other
-  for (int r = 0; r < R; ++r) second[r] = R == 1 ? zero_int() : c[r];
-  I32(&upper)[R] = R == 1 ? second : c;
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;
     T::template vectors<j()>(w, low, high);
     for (int r = 0; r < R; ++r) {
       c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * R + r) * 4));
-      upper[r] = CodeOf<T>::dot(upper[r], high, quad(q + ((j() + 4) * R + r) * 4));
+      c[r] = CodeOf<T>::dot(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
     }
   });
-  if (R == 1) c[0] = add(c[0], upper[0]);
 }
 
 // Where blocks and what belongs to them lie in the panels of T, as AffinePlaces says of groups.
