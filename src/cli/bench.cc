@@ -18,6 +18,7 @@ constexpr int32_t kMostSequences = 512;
 
 struct Settings {
   int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1;
+  bool logits = false;
 };
 
 /// What --sweep varies, each with all of the others. Empty: as the flag says.
@@ -96,8 +97,10 @@ class Bench {
     std::vector<RunPart> parts;
     for (int32_t i = 0; i < batch; ++i) parts.push_back({i, {&next[static_cast<size_t>(i)], 1}, 1});
     for (int32_t step = 0; step < settings_.tokens; ++step) {
-      runner_.run(parts, true);
-      for (int32_t i = 0; i < batch; ++i) next[static_cast<size_t>(i)] = runner_.best(i);
+      runner_.run(parts, !settings_.logits);
+      for (int32_t i = 0; i < batch; ++i)
+        next[static_cast<size_t>(i)] =
+            settings_.logits ? tokens_[static_cast<size_t>(step + i)] : runner_.best(i);
     }
   }
 
@@ -276,6 +279,9 @@ void bench_verb(std::vector<std::string> arguments) {
   add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
   add("-b,--batch", settings.batch, "Sequences that tg decodes together: their tokens are added up",
       1, kMostSequences);
+  app.add_flag("--logits", settings.logits,
+               "tg computes all logits, as sampling needs them; without it only the most\n"
+               "probable token, as with --temp 0");
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);

@@ -56,7 +56,7 @@ LimitMeter::LimitMeter(ThreadPool& pool, Target target, const Plan& plan)
   std::set<const std::byte*> seen;
   for (const Dispatch& dispatch : plan.table())
     for (const Operand& in : dispatch.in)
-      if (in.layout == Layout::kPanels && seen.insert(in.data).second)
+      if (in_panels(in) && seen.insert(in.data).second)
         weights_.push_back({in.data, stored_bytes(in)});
 }
 

@@ -44,8 +44,8 @@ std::string place_of(const Plan& plan, const Operand& out) {
 std::string types_of(const Dispatch& dispatch) {
   std::vector<std::string_view> names;
   for (const Operand& in : dispatch.in) {
-    const bool stored = in.layout == Layout::kPanels || in.layout == Layout::kKeyPages ||
-                        in.layout == Layout::kValuePages;
+    const bool stored =
+        in_panels(in) || in.layout == Layout::kKeyPages || in.layout == Layout::kValuePages;
     const std::string_view type = info(in.dtype).name;
     if (stored && std::find(names.begin(), names.end(), type) == names.end()) names.push_back(type);
   }
@@ -57,7 +57,7 @@ std::string types_of(const Dispatch& dispatch) {
 
 bool multiplies_integers(const Dispatch& dispatch, const Plan& plan) {
   return !plan.options().exact && std::any_of(dispatch.in.begin(), dispatch.in.end(), [](auto& in) {
-    return in.layout == Layout::kPanels && info(in.dtype).quantized;
+    return in_panels(in) && info(in.dtype).quantized;
   });
 }
 

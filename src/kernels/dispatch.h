@@ -16,11 +16,12 @@ inline constexpr int kLanes = 16;           ///< rows of a weight panel, positio
 
 /// How the bytes of an operand lie.
 enum class Layout : uint8_t {
-  kNone,        ///< absent
-  kRowMajor,    ///< row r at data + r * stride bytes; blocks of quantised types as in the file
-  kPanels,      ///< weights: panels of 16 rows, kernels/cpu/panels.h; `stride` is bytes a panel
-  kKeyPages,    ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
-  kValuePages,  ///< pages of `stride` bytes: [kv_head][position][head_dim]
+  kNone,         ///< absent
+  kRowMajor,     ///< row r at data + r * stride bytes; blocks of quantised types as in the file
+  kPanels,       ///< weights: panels of 16 rows, kernels/cpu/panels.h; `stride` is bytes a panel
+  kSplitPanels,  ///< q8_0 weights: as kPanels, upper and lower bits of the codes apart
+  kKeyPages,     ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
+  kValuePages,   ///< pages of `stride` bytes: [kv_head][position][head_dim]
 };
 
 /// One input or output: a matrix, a weight or a cache. `rows` may be symbolic (kTokenRows,
@@ -50,6 +51,10 @@ struct Operand {
     return reinterpret_cast<T*>(data + r * stride);
   }
 };
+
+inline bool in_panels(const Operand& o) {
+  return o.layout == Layout::kPanels || o.layout == Layout::kSplitPanels;
+}
 
 /// Where the positions of one sequence lie in the caches of one group: position p is in page
 /// pages[(p / 256) % count]. A growing cache has as many entries as pages; a sliding window is a
@@ -83,7 +88,8 @@ struct Slots {
   const PageTable& table(int group, int seq) const { return tables[group * sequences + seq]; }
 };
 
-/// Which of `count` workers runs, and memory of its own (64-byte aligned).
+/// Which of `count` workers runs, and memory of its own (64-byte aligned), which a kernel finds in
+/// each phase as it left it in the one before.
 struct Worker {
   int index = 0;
   int count = 1;
@@ -100,6 +106,8 @@ struct Dispatch {
   std::array<Operand, kMaxInputs> in;
   Operand out;
   std::byte* work = nullptr;  ///< shared between the phases of a kernel, 64-byte aligned
+  /// Zeros at first, kept between runs: what a kernel notes for its speed. Bits never depend on it.
+  std::byte* state = nullptr;
   Attr attr;
   template <typename A>
   const A& as() const {
@@ -118,6 +126,7 @@ struct Kernel {
   size_t (*work)(const Dispatch&, int64_t rows, int workers) = nullptr;
   /// Bytes of Worker::scratch; nullptr: none.
   size_t (*scratch)(const Dispatch&, int64_t rows, int workers) = nullptr;
+  size_t state = 0;    ///< bytes of Dispatch::state
   int main_phase = 0;  ///< the one that does most of the work, for profiles
 };
 

@@ -52,6 +52,9 @@ size_t panel_bytes(DType type, int64_t cols);
 /// independent: call it from several threads.
 void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
                  int64_t first, int64_t last);
+/// The same for Q8_0 in Layout::kSplitPanels, which takes as many bytes.
+void pack_split_panels(const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
+                       int64_t first, int64_t last);
 /// Decodes columns of one row of a weight of any layout to f32.
 void decode_row(const Operand& weight, int64_t row, float* out);
 

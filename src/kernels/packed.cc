@@ -382,6 +382,7 @@ void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols
 }
 
 void decode_row(const Operand& weight, int64_t row, float* out) {
+  if (weight.layout == Layout::kSplitPanels) return decode_split_row(weight, row, out);
   if (weight.layout == Layout::kPanels) {
     const int64_t height = weight.rows / weight.stack;
     return decode_packed(weight.of_stack(row / height), row % height, out);

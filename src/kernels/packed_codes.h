@@ -35,4 +35,7 @@ void decode_coded_row(DType type, const uint8_t* panel, int lane, int64_t cols, 
 void pack_nvfp4_panel(const std::byte* source, const PanelPlace& place, uint8_t* out);
 void decode_nvfp4_row(const uint8_t* panel, int lane, int64_t cols, float* out);
 
+/// A row of Layout::kSplitPanels.
+void decode_split_row(const Operand& weight, int64_t row, float* out);
+
 }  // namespace veery

@@ -1,6 +1,7 @@
 #include "plan/emit.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "plan/place.h"
@@ -44,6 +45,7 @@ class Emitter {
     Kernel kernel;
     Dispatch dispatch;
     int work = -1;  ///< index of its lifetime
+    int state = -1;
   };
 
   static size_t index(NodeId id) { return static_cast<size_t>(id); }
@@ -101,6 +103,10 @@ class Emitter {
       step.work = static_cast<int>(lifetimes_.size());
       lifetimes_.push_back({at, at, step.kernel.work(step.dispatch, rows, workers)});
     }
+    if (step.kernel.state > 0) {
+      step.state = static_cast<int>(lifetimes_.size());
+      lifetimes_.push_back({0, std::numeric_limits<int>::max(), step.kernel.state});
+    }
     if (step.kernel.scratch != nullptr)
       scratch_ = std::max(scratch_, step.kernel.scratch(step.dispatch, rows, workers));
     step_[index(id)] = at;
@@ -154,6 +160,8 @@ class Emitter {
         if (node.in[i] != kNoNode) step.dispatch.in[i] = values_[index(node.in[i])];
       if (step.work >= 0)
         step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
+      if (step.state >= 0)
+        step.dispatch.state = base + placement.offsets[static_cast<size_t>(step.state)];
     }
   }
 

@@ -1,6 +1,7 @@
 #include "plan/params.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "kernels/kernels.h"
@@ -12,6 +13,7 @@ struct Entry {
   const TensorView* tensor;
   Shape shape;
   bool packed;
+  bool split;     // in Layout::kSplitPanels
   int64_t stack;  // matrices in panels of their own
   size_t offset, bytes;
 
@@ -34,7 +36,7 @@ Entry find_entry(const ModelFile& file, const Node& node) {
     throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
                 file.path, tensor.name, info(tensor.dtype).name);
   const bool matrix = node.shape.rows > 1 || (attr.stack > 0 && !attr.vectors);
-  Entry entry{&tensor, node.shape, matrix && can_pack(tensor.dtype), 1, 0, 0};
+  Entry entry{&tensor, node.shape, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
   if (matrix) entry.stack = std::max(attr.stack, 1);
   entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
                                    packed_bytes(tensor.dtype, entry.height(), node.shape.cols)
@@ -48,12 +50,34 @@ Operand make_operand(const Entry& entry, std::byte* base) {
   Operand operand{.data = base + entry.offset,
                   .rows = entry.shape.rows,
                   .cols = static_cast<int32_t>(entry.shape.cols)};
-  operand.layout = entry.packed ? Layout::kPanels : Layout::kRowMajor;
+  operand.layout = entry.split    ? Layout::kSplitPanels
+                   : entry.packed ? Layout::kPanels
+                                  : Layout::kRowMajor;
   operand.dtype = entry.packed || entry.shape.rows > 1 ? tensor.dtype : DType::kF32;
   operand.stack = static_cast<int32_t>(entry.stack);
   operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.shape.cols)
                                                      : byte_size(operand.dtype, entry.shape.cols));
   return operand;
+}
+
+// The weights whose products with a row are searched for the largest.
+std::set<std::string> searched_weights(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kArgmax) continue;
+    const Node* from = &graph[node.in[0]];
+    while (from->op == Op::kScale) from = &graph[from->in[0]];
+    if (from->op != Op::kLinear || from->as<LinearAttr>().weights != 1) continue;
+    const Node& weight = graph[from->in[3]];
+    if (weight.op == Op::kParam) names.insert(weight.name);
+  }
+  return names;
+}
+
+// Such a weight lies in two parts, if there are any for its type.
+bool can_split(const Entry& entry) {
+  return entry.packed && entry.tensor->dtype == DType::kQ8_0 && entry.stack == 1 &&
+         entry.tensor->source == nullptr;
 }
 
 // Copies one tensor into its layout as a whole.
@@ -98,8 +122,12 @@ void pack_stored(const ModelFile& file, const Entry& entry, const Piece& p,
   const size_t bytes =
       matrix + static_cast<size_t>(std::min(p.last * kLanes, entry.height())) * row - begin;
   check_finite_scales(tensor, begin, bytes);
-  pack_panels(tensor.dtype, tensor.data.data() + matrix, entry.height(), entry.shape.cols,
-              operand.of_stack(p.index).data, p.first, p.last);
+  if (entry.split)
+    pack_split_panels(tensor.data.data(), entry.height(), entry.shape.cols, operand.data, p.first,
+                      p.last);
+  else
+    pack_panels(tensor.dtype, tensor.data.data() + matrix, entry.height(), entry.shape.cols,
+                operand.of_stack(p.index).data, p.first, p.last);
   file.release(tensor, begin, bytes);
 }
 
@@ -154,9 +182,11 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
                       const Progress& progress) {
   std::vector<std::pair<std::string, Entry>> entries;
   size_t total = 0;
+  const std::set<std::string> searched = searched_weights(graph);
   for (const Node& node : graph.nodes()) {
     if (node.op != Op::kParam || operands_.contains(node.name)) continue;
     Entry entry = find_entry(file, node);
+    entry.split = searched.contains(node.name) && can_split(entry);
     entry.offset = total;
     total += aligned(entry.bytes);
     entries.emplace_back(node.name, entry);
@@ -198,7 +228,7 @@ const Operand& ParamStore::at(const std::string& name) const {
 }
 
 size_t stored_bytes(const Operand& operand) {
-  const int64_t units = operand.layout == Layout::kPanels
+  const int64_t units = in_panels(operand)
                             ? operand.stack * ((operand.rows / operand.stack + kLanes - 1) / kLanes)
                             : operand.rows;
   return static_cast<size_t>(units * operand.stride);

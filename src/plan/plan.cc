@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "kernels/cpu/panels.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
@@ -77,7 +78,11 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
       const double positions =
           node.op == Op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
-    } else if (o.layout == Layout::kPanels || o.rows > 1) {
+    } else if (o.layout == Layout::kSplitPanels && node.op == Op::kLinearArgmax) {
+      // The upper part; of the lower one what could hold the largest.
+      constexpr double kUpperShare = 1.0 * SplitPanels::kUpper / SplitPanels::kWhole;
+      result.weight_bytes += kUpperShare * static_cast<double>(stored_bytes(o));
+    } else if (in_panels(o) || o.rows > 1) {
       const bool rows_only = node.op == Op::kEmbed;
       result.weight_bytes += rows_only
                                  ? rows_of(kTokenRows) * static_cast<double>(stored_bytes(o)) /

@@ -344,6 +344,10 @@ class Measures(CliTest):
         self.assertEqual(self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "--depth", 20)[0]["test"],
                          "tg4 @ d20")  # fmt: skip
 
+    def test_bench_with_all_logits(self):
+        rows = self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "-t", 1, "--logits")
+        self.assertEqual([row["test"] for row in rows], ["tg4"])
+
     def test_bench_sweep(self):
         arguments = ["bench", self.model, "-p", 8, "-n", 4, "-r", 1, "--sweep", "threads=2,1", "--sweep", "depth=0,20"]
         rows = self.json(*arguments)

@@ -112,6 +112,8 @@ inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const
   const Kernel kernel = choose_kernel(op, d, {with.target, rows});
   Bytes work(kernel.work != nullptr ? kernel.work(d, rows, with.workers) : 0);
   d.work = work.data();
+  Bytes state(kernel.state);
+  d.state = state.data();
   const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, rows, with.workers) : 0;
   std::vector<Bytes> own(static_cast<size_t>(with.workers), Bytes(scratch));
   for (const KernelFn phase : kernel.phases)

@@ -16,6 +16,7 @@ struct Options {
   ActivateAttr gate;
   bool norm = false, residual = false, bias = false, exact = false;
   float scale = 1;
+  bool split = false;  ///< q8_0: in Layout::kSplitPanels
 };
 
 // One dispatch on random data; weights of the given types and rows.
@@ -47,8 +48,7 @@ class Problem {
       source_.push_back(
           testing::random_weight(types_[i], heights_[i], cols, static_cast<uint32_t>(i + 1)));
       packed_.emplace_back(packed_bytes(types_[i], heights_[i], cols));
-      pack_panels(types_[i], source_[i].data(), heights_[i], cols, packed_[i].data(), 0,
-                  (heights_[i] + 15) / 16);
+      pack(i);
       fill(bias_[i], heights_[i]);
     }
   }
@@ -56,14 +56,16 @@ class Problem {
   /// The bytes of weight i instead of random ones, and one value for all of x.
   void set_weights(size_t i, Bytes source) {
     source_[i] = std::move(source);
-    pack_panels(types_[i], source_[i].data(), heights_[i], cols_, packed_[i].data(), 0,
-                (heights_[i] + 15) / 16);
+    pack(i);
   }
   void set_activations(float value) { std::fill(x_.begin(), x_.end(), value); }
   void set_activations(float (*value)(size_t)) {
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = value(i);
   }
   const Bytes& weights(size_t i) const { return source_[i]; }
+
+  bool keeps_state = false;  ///< from run to run, as a plan does
+  const std::byte* state() const { return state_.front().bytes; }
 
   Dispatch dispatch() {
     Dispatch d;
@@ -77,7 +79,7 @@ class Problem {
                      .rows = heights_[i],
                      .cols = static_cast<int32_t>(cols_),
                      .dtype = types_[i],
-                     .layout = Layout::kPanels};
+                     .layout = options_.split ? Layout::kSplitPanels : Layout::kPanels};
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
     d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale};
@@ -100,9 +102,12 @@ class Problem {
     }
     return result;
   }
-  std::vector<int32_t> run_argmax(Target target, int workers, int64_t plan_rows = 0) {
+  /// `weights`: where the packed ones lie instead.
+  std::vector<int32_t> run_argmax(Target target, int workers, int64_t plan_rows = 0,
+                                  std::byte* weights = nullptr) {
     std::vector<int32_t> out(static_cast<size_t>(rows_), -7);
     Dispatch d = dispatch();
+    if (weights != nullptr) d.in[3].data = weights;
     d.out = {.data = reinterpret_cast<std::byte*>(out.data()),
              .stride = 4,
              .rows = rows_,
@@ -135,6 +140,13 @@ class Problem {
   }
 
  private:
+  void pack(size_t i) {
+    const int64_t panels = (heights_[i] + 15) / 16;
+    if (options_.split)
+      pack_split_panels(source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
+    else
+      pack_panels(types_[i], source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
+  }
   static Operand matrix(std::vector<float>& v, int64_t rows, int64_t cols, int64_t stride) {
     return {.data = reinterpret_cast<std::byte*>(v.data()),
             .stride = stride * 4,
@@ -164,7 +176,7 @@ class Problem {
     return static_cast<float>(curve + a.beta * x);
   }
   struct alignas(64) Line {
-    std::byte bytes[64];
+    std::byte bytes[64] = {};
   };
   static std::byte* lines(std::vector<Line>& v, size_t bytes) {
     v.resize(bytes / 64 + 1);
@@ -178,6 +190,8 @@ class Problem {
     if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, most, workers));
     std::vector<Line> scratch;
     const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, most, workers) : 0;
+    std::vector<Line> state;
+    if (kernel.state > 0) d.state = lines(keeps_state ? state_ : state, kernel.state);
     Slots slots;
     slots.rows = static_cast<int32_t>(rows_);
     for (const KernelFn phase : kernel.phases)
@@ -191,6 +205,7 @@ class Problem {
   Options options_;
   std::vector<float> x_, norm_, residual_, bias_[3];
   std::vector<Bytes> source_, packed_;
+  std::vector<Line> state_;
 };
 
 inline std::string describe(Target target, const std::vector<DType>& types, int64_t rows) {

@@ -22,7 +22,7 @@ inline bool is_matrix(const Operand& o, DType type = DType::kF32) {
 }
 inline bool absent_or_matrix(const Operand& o) { return !o || is_matrix(o); }
 inline bool is_weight(const Operand& o) {
-  return o.layout == Layout::kPanels || (o.layout == Layout::kRowMajor && info(o.dtype).decodable);
+  return in_panels(o) || (o.layout == Layout::kRowMajor && info(o.dtype).decodable);
 }
 inline bool is_cache(const Operand& o) {
   const bool plain = o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16;

@@ -462,7 +462,9 @@ int64_t amx_activation_bytes(const Product& p) {
 const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
   if (choice.exact) return nullptr;
   for (int i = 0; i < dispatch.as<LinearAttr>().weights; ++i)
-    if (!N_AVX3_DL::has_tiles(dispatch.in[kWeight + i].dtype)) return nullptr;
+    if (const Operand& w = dispatch.in[kWeight + i];
+        w.layout != Layout::kPanels || !N_AVX3_DL::has_tiles(w.dtype))
+      return nullptr;
   return N_AVX3_DL::phases_on_tiles(choice.target);
 }
 int64_t amx_scratch_bytes(const Product& p) { return N_AVX3_DL::tile_scratch_bytes(p); }

@@ -15,6 +15,7 @@
 #include "kernels/cpu/linear_multiply-inl.h"
 #include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/linear_screen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -96,11 +97,38 @@ void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
+// One row and a split weight: first what every panel could hold at most, then the panels that could
+// hold the largest output.
+void screen(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
+  if (!is_screened(d, p)) return few_rows<false, true>(d, slots, worker);
+  prepare_group(d, p, worker.scratch, 0);
+  start_best(d.work, 1, worker.index);
+  screen_panels(p, worker, screen_of(d, p, worker));
+}
+void settle(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
+  if (!is_screened(d, p)) return;
+  Best* best = reinterpret_cast<Best*>(d.work) + worker.index;
+  settle_panels(Finish{d, p, best}, worker, screen_of(d, p, worker));
+}
+void choose_screened(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  choose_best<false>(d, slots, worker);
+  if (worker.index != 0) return;
+  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
+  auto& state = *reinterpret_cast<SearchState*>(d.state);
+  if (is_screened(d, p))
+    note_search(p, worker, screen_of(d, p, worker), state);
+  else if (p.rows == 1 && state.pause > 0)
+    --state.pause;
+}
+
 template <bool kExact>
 constexpr LinearPhases phases() {
   LinearPhases p;
   p.few = {few_rows<kExact, false>};
   p.few_argmax = {few_rows<kExact, true>, choose_best<kExact>};
+  p.few_screened = kExact ? p.few_argmax : KernelPhases{screen, settle, choose_screened};
   p.many = {prepare<kExact, false>, many_rows<kExact, false>};
   p.many_argmax = {prepare<kExact, true>, many_rows<kExact, true>, choose_best<kExact>};
   return p;
@@ -130,10 +158,11 @@ Product sized(const Dispatch& d, int64_t rows, bool exact) {
 template <bool kExact>
 size_t few_scratch(const Dispatch& d, int64_t rows, int) {
   const Product p = sized(d, rows, kExact);
-  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes());
+  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes() + p.screen_scratch());
 }
 size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
-  return static_cast<size_t>(most_rows(d, rows) * workers) * sizeof(Best);
+  return static_cast<size_t>(most_rows(d, rows) * workers) * sizeof(Best) +
+         static_cast<size_t>(sized(d, rows, false).screen_bytes(workers));
 }
 template <bool kExact>
 size_t many_scratch(const Dispatch& d, int64_t rows, int) {
@@ -178,8 +207,7 @@ bool accepts(Op op, const Dispatch& d) {
   if (op == Op::kLinearArgmax && attr->weights != 1) return false;
   for (int i = 0; i < attr->weights; ++i) {
     const Operand& w = d.in[kWeight + i];
-    if (w.layout != Layout::kPanels || !can_pack(w.dtype) || !absent_or_f32(d.in[kBias + i]))
-      return false;
+    if (!in_panels(w) || !can_pack(w.dtype) || !absent_or_f32(d.in[kBias + i])) return false;
   }
   return true;
 }
@@ -217,8 +245,13 @@ Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice
   const bool argmax = op == Op::kLinearArgmax;
   Kernel kernel;
   kernel.name = kernel_name(op, dispatch, choice, few, tiles != nullptr);
-  kernel.phases =
-      few ? (argmax ? phases.few_argmax : phases.few) : (argmax ? phases.many_argmax : phases.many);
+  const bool screened = few && argmax && dispatch.in[kWeight].layout == Layout::kSplitPanels;
+  kernel.phases = screened        ? phases.few_screened
+                  : few && argmax ? phases.few_argmax
+                  : few           ? phases.few
+                  : argmax        ? phases.many_argmax
+                                  : phases.many;
+  if (screened) kernel.state = sizeof(SearchState);
   kernel.main_phase = few ? 0 : 1;
   if (tiles != nullptr) {
     kernel.scratch = amx_scratch;

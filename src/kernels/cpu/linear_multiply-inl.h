@@ -10,6 +10,7 @@
 #include <bit>
 
 #include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/panel_types-inl.h"
 #include "kernels/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,6 +42,32 @@ HWY_INLINE void prepare_rows(const Row* rows, int count, const Product& p,
   for (int r = 0; r < count && p.wants[2]; ++r) quantise_per256(rows[r], p.cols, forms[2], w, r);
 }
 
+// Writes a split panel to `out` as one of Layout::kPanels, and fetches some of the next ones.
+HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t ahead,
+                           std::byte* out) {
+  const SplitPanels at(w.rows, cols);
+  const auto* upper = reinterpret_cast<const uint8_t*>(w.data) + at.upper(panel);
+  const auto* lower = reinterpret_cast<const uint8_t*>(w.data) + at.lower(panel);
+  auto* joined = reinterpret_cast<uint8_t*>(out);
+  for (int64_t b = 0; b < cols / 32; ++b) {
+    prefetch(upper, ahead, SplitPanels::kUpper);
+    prefetch(lower, ahead, SplitPanels::kLower);
+    unroll<4>([&](auto j) {
+      I32 high[2];
+      I32 low[2];
+      PanelQ5_0::vectors<j()>(upper, high[0], high[1]);
+      PanelAffine<SplitPanels::kLowerBits>::vectors<j()>(lower, low[0], low[1]);
+      for (int half = 0; half < 2; ++half)
+        store_int(joined + 64 * (j() + 4 * half),
+                  bit_or(shl16<SplitPanels::kLowerBits>(high[half]), low[half]));
+    });
+    std::memcpy(joined + PanelQ8_0::kScale, upper + SplitPanels::kScale, 32);
+    upper += SplitPanels::kUpper;
+    lower += SplitPanels::kLower;
+    joined += SplitPanels::kWhole;
+  }
+}
+
 // A panel as packed, and expanded where that is needed.
 struct Panel {
   int weight;
@@ -48,10 +75,15 @@ struct Panel {
   const std::byte* expanded;
 };
 
-// The expanded form goes to `free`, which moves on.
+// The joined and expanded forms go to `free`, which moves on.
 Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
   const Weight& w = p.weights[i];
   Panel out = {i, w.data + panel * w.stride, nullptr};
+  if (w.split) {
+    join_panel(w, p.cols, panel, p.ahead, free);
+    out.packed = free;
+    free += round_up(w.stride, 64);
+  }
   out.expanded = out.packed;
   if (p.expands(i)) {
     out.expanded = free;
@@ -118,7 +150,8 @@ void multiply_group(const Product& p, std::byte* base, int64_t group, const Pane
     const int64_t between = chosen.panels / (p.gated ? 2 : 1) - 1;
     const Ahead ahead = {p.ahead,
                          std::max<int64_t>(between, 0) * p.weights[panels[i].weight].stride};
-    chosen.fn(data, g, p.cols, group == 0 ? ahead : Ahead(), out);
+    const bool fetches = group == 0 && !p.weights[panels[i].weight].split;  // join_panel() does
+    chosen.fn(data, g, p.cols, fetches ? ahead : Ahead(), out);
     i += chosen.panels;
   }
 }
@@ -127,6 +160,7 @@ void multiply_group(const Product& p, std::byte* base, int64_t group, const Pane
 HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index, int64_t count) {
   for (int k = i; k < (p.gated ? 2 : i + 1); ++k) {
     const Weight& w = p.weights[k];
+    if (w.split) continue;  // join_panel() does
     const int64_t bytes = (panels.end - panels.begin) * w.stride;
     const std::byte* from = w.data + panels.begin * w.stride;
     for (int64_t at = bytes * index / count / 64 * 64; at < bytes * (index + 1) / count; at += 64)

@@ -10,7 +10,7 @@ namespace veery {
 enum LinearInput { kX, kNorm, kResidual, kWeight, kBias = 6 };
 
 struct LinearPhases {
-  KernelPhases few, few_argmax, many, many_argmax;
+  KernelPhases few, few_argmax, few_screened, many, many_argmax;
 };
 
 struct Weight {
@@ -19,6 +19,7 @@ struct Weight {
   int64_t stride;  ///< bytes a panel
   int64_t rows;
   int64_t column;  ///< of the output, where its rows begin
+  bool split;      ///< in Layout::kSplitPanels
 
   int64_t panels() const { return (rows + kLanes - 1) / kLanes; }
 };
@@ -31,6 +32,21 @@ struct alignas(64) Best {
 
 /// Most panels that are multiplied with a group of rows at once.
 inline constexpr int kMostPanels = 4;
+
+/// The panel of one worker that seems to hold the largest output (linear_screen-inl.h).
+struct alignas(64) Guess {
+  float value;
+  int32_t panel;
+  int32_t settled;  ///< panels that could hold it and had to be read as a whole
+};
+
+/// What a search notes between runs. Where outputs are much alike, most panels could hold the
+/// largest; then reading the upper part first is a loss, and is left for some runs.
+struct SearchState {
+  int32_t pause;  ///< runs that read all panels as a whole
+  int32_t next;   ///< length of the next pause, less one
+};
+
 /// Most groups of rows that are multiplied together, and bytes of the sums of one with two panels.
 inline constexpr int64_t kMostGroups = 64;
 inline constexpr int64_t kPairBytes = 2 * kGroupRows * kLanes * sizeof(float);
@@ -56,6 +72,16 @@ struct Product {
   int64_t best_bytes(bool argmax, const Worker& worker) const {
     return argmax ? rows * worker.count * int64_t{sizeof(Best)} : 0;
   }
+  /// Bytes after those where a split weight is searched by one row, and of a worker's scratch after
+  /// all else.
+  int64_t screen_bytes(int workers) const {
+    return weights[0].split
+               ? workers * int64_t{sizeof(Guess)} + weights[0].panels() * int64_t{sizeof(float)}
+               : 0;
+  }
+  int64_t screen_scratch() const {
+    return weights[0].split ? cols / 32 * 2 * int64_t{sizeof(float)} : 0;
+  }
   /// Bytes of the prepared forms of all rows.
   int64_t activation_bytes() const {
     int64_t bytes = 0;
@@ -77,8 +103,9 @@ struct Product {
     int64_t most = 0;
     int64_t sum = 0;
     for (int i = 0; i < count; ++i) {
-      if (weights[i].kernels->expand == nullptr) continue;
-      const int64_t bytes = round_up(weights[i].kernels->expanded_bytes(cols), 64);
+      const PanelKernels& k = *weights[i].kernels;
+      const int64_t bytes = (k.expand != nullptr ? round_up(k.expanded_bytes(cols), 64) : 0) +
+                            (weights[i].split ? round_up(weights[i].stride, 64) : 0);
       most = std::max(most, bytes);
       sum += bytes;
     }
@@ -97,7 +124,8 @@ struct Product {
     const auto has_four = [](const PanelKernels& k) {
       return k.direct[2][0] != nullptr && !k.direct_expanded;
     };
-    return packed && has_four(*weights[i].kernels) && (!gated || has_four(*weights[1].kernels))
+    return packed && !weights[i].split && has_four(*weights[i].kernels) &&
+                   (!gated || has_four(*weights[1].kernels))
                ? kMostPanels
                : 2;
   }
@@ -162,7 +190,8 @@ inline void set_groups(Product& p) {
 /// Adds a weight (in panels) beside those that `p` has.
 inline void add_weight(Product& p, const Operand& w, Target target, bool exact) {
   Weight& weight = p.weights[static_cast<size_t>(p.count++)];
-  weight = {panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, 0};
+  weight = {panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, 0,
+            w.layout == Layout::kSplitPanels};
   p.wants[static_cast<size_t>(weight.kernels->activations)] = true;
 }
 

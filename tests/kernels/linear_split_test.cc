@@ -1,0 +1,222 @@
+// Split Q8_0 weights: the same products as from whole panels, and a search for the largest that
+// reads little of their lower part.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dtype/blocks.h"
+#include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/panels.h"
+#include "kernels/linear_problem.h"
+
+namespace veery {
+namespace {
+
+using testing::Bytes;
+using testing::describe;
+using testing::Options;
+using testing::Problem;
+using testing::same_bits;
+
+constexpr DType kType = DType::kQ8_0;
+
+TEST(SplitPanels, RowsDecodeAsTheFileDoes) {
+  for (const int64_t rows : {1, 16, 17, 40}) {
+    const int64_t cols = 96;
+    const auto source = testing::random_weight(kType, rows, cols, 7);
+    Bytes packed(packed_bytes(kType, rows, cols));
+    for (int64_t p = 0; p < (rows + 15) / 16; ++p)
+      pack_split_panels(source.data(), rows, cols, packed.data(), p, p + 1);
+    const Operand w = {.data = packed.data(),
+                       .stride = static_cast<int64_t>(panel_bytes(kType, cols)),
+                       .rows = rows,
+                       .cols = static_cast<int32_t>(cols),
+                       .dtype = kType,
+                       .layout = Layout::kSplitPanels};
+    std::vector<float> want(static_cast<size_t>(cols));
+    std::vector<float> got(want.size());
+    const size_t bytes = byte_size(kType, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      decode(kType, {source.data() + static_cast<size_t>(r) * bytes, bytes}, want);
+      decode_row(w, r, got.data());
+      ASSERT_EQ(want, got) << "row " << r << " of " << rows;
+    }
+  }
+}
+
+TEST(SplitPanels, GiveTheProductsOfWholeOnes) {
+  for (const int64_t rows : {1, 2, 3, 5, 8, 17, 33})
+    for (const int64_t height : {1, 17, 70})
+      for (const bool exact : {false, true}) {
+        Options options{.norm = rows % 2 == 1, .bias = rows == 5, .exact = exact};
+        Problem whole({kType}, {height}, 160, rows, options);
+        options.split = true;
+        Problem split({kType}, {height}, 160, rows, options);
+        for (const Target target : supported_targets())
+          ASSERT_TRUE(same_bits(whole.run(target, 2), split.run(target, 3)))
+              << describe(target, {kType}, rows) << " of " << height;
+      }
+}
+
+int32_t largest(const std::vector<float>& y) {
+  return static_cast<int32_t>(std::max_element(y.begin(), y.end()) - y.begin());
+}
+
+void expect_largest(Problem& p, int64_t cols, const std::string& what) {
+  const int32_t want = largest(p.run(Target::kReference, 1));
+  for (const Target target : supported_targets())
+    for (const int workers : {1, 2, 5})
+      for (const int64_t plan_rows : {1, 4, 40})
+        ASSERT_EQ(std::vector<int32_t>{want}, p.run_argmax(target, workers, plan_rows))
+            << name(target) << ' ' << what << ' ' << cols;
+}
+
+TEST(SplitPanels, LargestOfFlatOutputs) {
+  for (const int64_t cols : {32, 160, 2048})
+    for (const int64_t height : {1, 15, 33, 1000}) {
+      for (const float scale : {1.0F, 0.37F, -2.0F}) {
+        Problem p({kType}, {height}, cols, 1, {.norm = true, .scale = scale, .split = true});
+        expect_largest(p, cols, "scaled");
+      }
+      Problem p({kType}, {height}, cols, 1, {.residual = true, .bias = true, .split = true});
+      expect_largest(p, cols, "with bias and residual");
+    }
+}
+
+BlockQ8_0* row_of(Bytes& weights, int64_t row, int64_t cols) {
+  return reinterpret_cast<BlockQ8_0*>(weights.data()) + row * cols / 32;
+}
+
+// Row `row` points where x does: its output is far above the others.
+void point(Bytes& weights, int64_t row, int64_t cols, float (*x)(size_t), int weakest) {
+  for (int64_t k = 0; k < cols; ++k) {
+    BlockQ8_0& block = row_of(weights, row, cols)[k / 32];
+    block.d = f32_to_f16(0.05F);
+    const float v = x(static_cast<size_t>(k));
+    block.qs[k % 32] = static_cast<int8_t>(v > 0 ? weakest : -weakest);
+  }
+}
+float wave(size_t i) { return std::sin(static_cast<float>(i) * 1.7F) + (i % 100 == 3 ? 30 : 0); }
+
+TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
+  const int64_t cols = 128;
+  const int64_t height = 400;
+  Problem p({kType}, {height}, cols, 1, {.split = true});
+  p.set_activations(wave);
+  for (const std::vector<int64_t>& rows : {std::vector<int64_t>{399}, {17, 18}, {390, 5, 200}}) {
+    Bytes weights = testing::random_weight(kType, height, cols, 3);
+    for (const int64_t row : rows) point(weights, row, cols, wave, 100);
+    p.set_weights(0, weights);
+    const auto want = static_cast<int32_t>(*std::min_element(rows.begin(), rows.end()));
+    for (const Target target : supported_targets())
+      for (const int workers : {1, 2, 3})
+        EXPECT_EQ(std::vector<int32_t>{want}, p.run_argmax(target, workers)) << name(target);
+  }
+  p.set_activations(0.0F);
+  EXPECT_EQ(std::vector<int32_t>{0}, p.run_argmax(supported_targets().back(), 2));
+}
+
+// What the upper bits leave open decides: rows differ in the lower ones only.
+TEST(SplitPanels, LowerBitsDecide) {
+  const int64_t cols = 64;
+  const int64_t height = 320;
+  Problem p({kType}, {height}, cols, 1, {.split = true});
+  p.set_activations(1.0F);
+  for (const int64_t best : {0, 100, 319}) {
+    Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
+    for (int64_t r = 0; r < height; ++r)
+      for (int64_t k = 0; k < cols; ++k) {
+        BlockQ8_0& block = row_of(weights, r, cols)[k / 32];
+        block.d = f32_to_f16(0.1F);
+        block.qs[k % 32] =
+            static_cast<int8_t>(16 + (r * 3 + k) % 7 + (r == best && k < 20 ? 1 : 0));
+      }
+    p.set_weights(0, weights);
+    expect_largest(p, cols, "lower bits");
+  }
+}
+
+// Where outputs are much alike the search pauses, ever longer; it comes back when it pays.
+TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
+  const int64_t cols = 1024;
+  const int64_t height = 800;
+  Problem p({kType}, {height}, cols, 1, {.split = true});
+  p.set_activations(wave);
+  p.keeps_state = true;
+  Bytes weights = p.weights(0);
+  for (int64_t r = 1; r < height; ++r)
+    std::copy_n(row_of(weights, 0, cols), cols / 32, row_of(weights, r, cols));
+  p.set_weights(0, weights);
+  const int32_t flat = 0;
+  int searches = 0;
+  const auto run = [&](int32_t want) {
+    const auto before = *reinterpret_cast<const SearchState*>(p.state());
+    searches += before.pause == 0 ? 1 : 0;
+    EXPECT_EQ(std::vector<int32_t>{want}, p.run_argmax(supported_targets().back(), 2));
+  };
+  ASSERT_EQ(std::vector<int32_t>{flat}, p.run_argmax(supported_targets().back(), 2));
+  for (int i = 0; i < 256; ++i) run(flat);
+  EXPECT_EQ(searches, 7);  // after 1, 3, 7, .., 127 others
+  point(weights, 500, cols, wave, 127);
+  p.set_weights(0, weights);
+  for (int i = 0; i < 128; ++i) run(500);
+  searches = 0;
+  for (int i = 0; i < 100; ++i) run(500);
+  EXPECT_EQ(searches, 100);
+}
+
+// Scales of either sign, and x of every loudness.
+TEST(SplitPanels, LargestWhateverTheScales) {
+  const int64_t cols = 256;
+  const int64_t height = 500;
+  for (uint32_t seed = 1; seed <= 8; ++seed) {
+    Problem p({kType}, {height}, cols, 1, {.split = true});
+    Bytes weights = testing::random_weight(kType, height, cols, seed);
+    std::mt19937 random(seed);
+    for (int64_t i = 0; i < height * cols / 32; ++i) {
+      const float size = std::exp2(static_cast<float>(random() % 20) - 14.0F);
+      row_of(weights, 0, cols)[i].d = f32_to_f16(random() % 2 == 0 ? size : -size);
+    }
+    p.set_weights(0, weights);
+    expect_largest(p, cols, "any scales");
+  }
+}
+
+// A weight whose lower part, but for that of one panel, cannot be read at all.
+TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
+  const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const int64_t cols = page / 64 * 32;  // the lower part of a panel fills pages,
+  const int64_t panels = 16;            // and the upper one of so many
+  const int64_t height = panels * 16;
+  const int64_t peak = 7;
+  Problem p({kType}, {height}, cols, 1, {.split = true});
+  p.set_activations(wave);
+  Bytes weights = testing::random_weight(kType, height, cols, 3);
+  point(weights, peak * 16 + 3, cols, wave, 127);
+  p.set_weights(0, weights);
+  Dispatch d = p.dispatch();
+  const size_t bytes = packed_bytes(kType, height, cols);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memcpy(memory, d.in[3].data, bytes);
+  const SplitPanels at(height, cols);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    ASSERT_EQ(at.lower(panel) % page, 0);
+    if (panel == peak) continue;
+    std::byte* lower = static_cast<std::byte*>(memory) + at.lower(panel);
+    ASSERT_EQ(mprotect(lower, static_cast<size_t>(at.lower_bytes()), PROT_NONE), 0);
+  }
+  const int32_t want = static_cast<int32_t>(peak * 16 + 3);
+  for (const Target target : supported_targets())
+    for (const int workers : {1, 2, 3})
+      EXPECT_EQ(std::vector<int32_t>{want},
+                p.run_argmax(target, workers, 1, static_cast<std::byte*>(memory)))
+          << name(target);
+  munmap(memory, bytes);
+}
+
+}  // namespace
+}  // namespace veery
