@@ -66,7 +66,7 @@ HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r,
 
 // Vector j of 8.
 template <typename T>
-HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
+HWY_INLINE I32 vector_of(const auto& w, auto j) {
   I32 low;
   I32 high;
   T::template vectors<j() % 4>(w, low, high);
@@ -74,7 +74,7 @@ HWY_INLINE I32 vector_of(const uint8_t* w, auto j) {
 }
 // Adds the products of 32 columns with R rows to c.
 template <typename T, int R>
-HWY_INLINE void add_products(const uint8_t* w, const int8_t* q, I32 (&c)[R]) {
+HWY_INLINE void add_products(const auto& w, const int8_t* q, I32 (&c)[R]) {
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;

@@ -15,6 +15,41 @@ void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t
                 float* y) {
   direct<T, R>(BlockPlaces<T>(), {*panel, g, cols, ahead, y});
 }
+// Of a split panel: its upper part, then the lower one.
+template <int R>
+void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
+                  Ahead ahead, float* y) {
+  using T = PanelSplitQ8_0;
+  const auto* upper = reinterpret_cast<const uint8_t*>(parts[0]);
+  const auto* lower = reinterpret_cast<const uint8_t*>(parts[1]);
+  const int64_t blocks = cols / 32;
+  const auto codes = [&](int64_t b) {
+    return T::Parts{upper + b * SplitPanels::kUpper, lower + b * SplitPanels::kLower};
+  };
+  const auto scale = [&](int, int64_t b) {
+    return load_f16(upper + b * SplitPanels::kUpper + SplitPanels::kScale);
+  };
+  F32 d[R];
+  for (int r = 0; r < R; ++r) d[r] = zero();
+  for (int64_t b = 0; b < blocks; ++b) {
+    const T::Parts w = codes(b);
+    if (ahead.bytes != 0) {
+      prefetch(w.upper, ahead.bytes, SplitPanels::kUpper);
+      prefetch(w.lower, ahead.bytes, SplitPanels::kLower);
+    }
+    I32 c[R];
+    for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
+    add_products<T>(w, g.quads + b * 32 * R, c);
+    for (int r = 0; r < R; ++r)
+      d[r] = fma(mul(scale(0, b), set(g.scale[b * R + r])), to_float(c[r]), d[r]);
+  }
+  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(codes(b), j); };
+  for (int r = 0; r < R; ++r) {
+    F32 sum[1] = {d[r]};
+    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
+    store(y + 16 * r, sum[0]);
+  }
+}
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
   expand<T>(BlockPlaces<T>(), panel, cols, expanded);
@@ -31,12 +66,21 @@ constexpr PanelKernels kernels() {
   return k;
 }
 
+constexpr PanelKernels split_kernels() {
+  PanelKernels k = kernels<PanelQ8_0>();
+  k.direct_parts[0] = direct_split<1>;
+  k.direct_parts[1] = direct_split<2>;
+  k.direct_parts[2] = direct_split<4>;
+  if (kPairs) k.direct_parts[3] = direct_split<8>;
+  return k;
+}
+
 }  // namespace
 
 extern const PanelKernels kBlockKernels[7];
 constexpr PanelKernels kBlockKernels[7] = {
     kernels<PanelQ4_0>(), kernels<PanelQ4_1>(),   kernels<PanelQ5_0>(), kernels<PanelQ5_1>(),
-    kernels<PanelQ8_0>(), kernels<PanelIQ4_NL>(), kernels<PanelMXFP4>()};
+    split_kernels(),      kernels<PanelIQ4_NL>(), kernels<PanelMXFP4>()};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery

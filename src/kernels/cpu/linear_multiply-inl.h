@@ -53,13 +53,11 @@ HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t
     prefetch(upper, ahead, SplitPanels::kUpper);
     prefetch(lower, ahead, SplitPanels::kLower);
     unroll<4>([&](auto j) {
-      I32 high[2];
-      I32 low[2];
-      PanelQ5_0::vectors<j()>(upper, high[0], high[1]);
-      PanelAffine<SplitPanels::kLowerBits>::vectors<j()>(lower, low[0], low[1]);
-      for (int half = 0; half < 2; ++half)
-        store_int(joined + 64 * (j() + 4 * half),
-                  bit_or(shl16<SplitPanels::kLowerBits>(high[half]), low[half]));
+      I32 low;
+      I32 high;
+      PanelSplitQ8_0::vectors<j()>({upper, lower}, low, high);
+      store_int(joined + 64 * j(), low);
+      store_int(joined + 64 * (j() + 4), high);
     });
     std::memcpy(joined + PanelQ8_0::kScale, upper + SplitPanels::kScale, 32);
     upper += SplitPanels::kUpper;
@@ -71,14 +69,19 @@ HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t
 // A panel as packed, and expanded where that is needed.
 struct Panel {
   int weight;
-  const std::byte* packed;
+  const std::byte* packed;  ///< where `lower` is not null, the upper part of a split one
   const std::byte* expanded;
+  const std::byte* lower = nullptr;
 };
 
 // The joined and expanded forms go to `free`, which moves on.
 Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
   const Weight& w = p.weights[i];
   Panel out = {i, w.data + panel * w.stride, nullptr};
+  if (p.takes_parts(i)) {
+    const SplitPanels at(w.rows, p.cols);
+    return {i, w.data + at.upper(panel), nullptr, w.data + at.lower(panel)};
+  }
   if (w.split) {
     join_panel(w, p.cols, panel, p.ahead, free);
     out.packed = free;
@@ -138,6 +141,12 @@ void multiply_group(const Product& p, std::byte* base, int64_t group, const Pane
     const PanelKernels& k = kernels(i);
     const ActivationGroup g = form_of(p, base, panels[i], group);
     float* out = y + i * kGroupRows * kLanes;
+    if (panels[i].lower != nullptr) {
+      const std::byte* parts[] = {panels[i].packed, panels[i].lower};
+      k.direct_parts[width](parts, g, p.cols, {group == 0 ? p.ahead : 0, 0}, out);
+      ++i;
+      continue;
+    }
     if (w == kGroupRows && !(p.packed && k.direct[0][3] != nullptr)) {
       k.tile(panels[i].expanded, g, p.cols, out);
       ++i;

@@ -119,6 +119,12 @@ struct Product {
     const int64_t parts = (cols + k.most_columns - 1) / k.most_columns;
     return std::min(cols, round_up((cols + parts - 1) / parts, 32));
   }
+  /// Whether the panels of weight i are multiplied in their two parts, all groups of them.
+  bool takes_parts(int i) const {
+    const DirectFn* direct = weights[i].kernels->direct_parts;
+    return weights[i].split && packed && direct[0] != nullptr &&
+           (group_size <= kSmallGroupRows || direct[3] != nullptr);
+  }
   /// Most panels that are multiplied with a group of rows at once, for output i.
   int panels_at_once(int i) const {
     const auto has_four = [](const PanelKernels& k) {

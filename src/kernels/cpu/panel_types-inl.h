@@ -214,6 +214,23 @@ struct PanelAffine {
     high = bit_or(high, move_bits<4 * (J % 2) + 2, kTo>(v, 3));
   }
 };
+/// Codes in two parts.
+struct PanelSplitQ8_0 {
+  struct Parts {
+    const uint8_t* upper;
+    const uint8_t* lower;
+  };
+  static constexpr int kOffset = 128;
+  template <int J>
+  static HWY_INLINE void vectors(const Parts& w, I32& low, I32& high) {
+    I32 low_bits;
+    I32 high_bits;
+    PanelQ5_0::vectors<J>(w.upper, low, high);
+    PanelAffine<SplitPanels::kLowerBits>::vectors<J>(w.lower, low_bits, high_bits);
+    low = bit_or(shl16<SplitPanels::kLowerBits>(low), low_bits);
+    high = bit_or(shl16<SplitPanels::kLowerBits>(high), high_bits);
+  }
+};
 /// 16 scales or biases of groups.
 HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
   if (type == DType::kF16) return load_f16(at);
