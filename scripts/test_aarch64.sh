@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds veery for 64-bit ARM with Debian's cross compiler and runs its unit tests under qemu, on an
-# emulated processor with dot products (kernels are tested with and without them) and, for the
-# kernels, on one without. Made for Debian 12 on x86-64, as root or with sudo.
+# Builds veery for 64-bit ARM with Debian's cross compiler and runs its unit tests and fuzz targets
+# under qemu, on an emulated processor with dot products (kernels are tested with and without them)
+# and, for the kernels, on one without. Made for Debian 12 on x86-64, as root or with sudo.
 #
 #   scripts/test_aarch64.sh [CTEST-ARGUMENT...]     for example: scripts/test_aarch64.sh -R Linear
 #   JOBS=2 scripts/test_aarch64.sh                  jobs to build and test with (default: all processors)
