@@ -180,8 +180,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
       const int64_t from = first_visible(position, p.attr) - begin;
       const Sight seen{static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
                        static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
-                       alibi_slope(p.attr, int64_t{kv_head} * p.group + (i + k) % p.group),
-                       static_cast<float>(position - begin)};
+                       b.slopes[i + k], static_cast<float>(position - begin)};
       weigh(p.attr, scores + k * kBlock, first, end, seen, states + k * (kStateHeader + p.v),
             b.factors + 2 * (i + k));
     }
@@ -201,6 +200,8 @@ void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buff
     const float* q = p.d.in[0].row<float>(tile.row + r) + kv_head * p.group * p.n;
     float* to = b.queries + r * p.group * p.n;
     for (int i = 0; i < p.group * p.n; i += 16) store(to + i, mul(load(q + i), set(p.attr.scale)));
+    for (int h = 0; h < p.group; ++h)
+      b.slopes[r * p.group + h] = alibi_slope(p.attr, int64_t{kv_head} * p.group + h);
   }
 }
 

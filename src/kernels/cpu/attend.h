@@ -81,6 +81,7 @@ struct Buffers {
   float* segment;  // states of the segment at work: [kStateHeader + v]
   float* row;      // states of the rows: [kStateHeader + v]
   float* factors;  // [2]: of the segment's state and of the block's in their merger
+  float* slopes;   // [1]: of its head, see alibi_slope()
   float* keys;     // [kBlock * n], converted
   float* values;   // [kBlock * v], converted
 
@@ -95,6 +96,7 @@ struct Buffers {
     keys = row + static_cast<size_t>(most) * (kStateHeader + v);
     values = keys + static_cast<size_t>(kBlock) * n;
     factors = values + static_cast<size_t>(kBlock) * v;
+    slopes = factors + 2 * static_cast<size_t>(most);
   }
 };
 
