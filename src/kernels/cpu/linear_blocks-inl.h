@@ -64,6 +64,10 @@ HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r,
   }
 }
 
+HWY_INLINE const uint8_t* bytes_of(const std::byte* p) {
+  return reinterpret_cast<const uint8_t*>(p);
+}
+
 // Vector j of 8.
 template <typename T>
 HWY_INLINE I32 vector_of(const auto& w, auto j) {
@@ -90,8 +94,12 @@ HWY_INLINE void add_products(const auto& w, const int8_t* q, I32 (&c)[R]) {
 template <typename T>
 struct BlockPlaces {
   static constexpr bool kBias = T::kMin != 0;
-  static constexpr int blocks = 1, unit = panel_format(T::kType).unit, bytes = unit;
+  static constexpr int blocks = 1, unit = panel_format(T::kType).unit;
+  using Panel = const uint8_t*;
 
+  static HWY_INLINE Panel next(Panel w) { return w + unit; }
+  static HWY_INLINE Panel block(Panel w, int) { return w; }
+  static HWY_INLINE void fetch(Panel w, int64_t ahead) { prefetch(w, ahead, unit); }
   static HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) {
     return panel + block * unit;
   }
@@ -103,40 +111,63 @@ struct BlockPlaces {
   }
 };
 
+// The same of panels in two parts.
+struct SplitPlaces {
+  static constexpr bool kBias = false;
+  static constexpr int blocks = 1;
+  using Panel = PanelSplitQ8_0::Parts;
+
+  static HWY_INLINE Panel codes(const Panel& panel, int64_t block) {
+    return {panel.upper + block * SplitPanels::kUpper, panel.lower + block * SplitPanels::kLower};
+  }
+  static HWY_INLINE Panel next(const Panel& w) { return codes(w, 1); }
+  static HWY_INLINE Panel block(const Panel& w, int) { return w; }
+  static HWY_INLINE void fetch(const Panel& w, int64_t ahead) {
+    prefetch(w.upper, ahead, SplitPanels::kUpper);
+    prefetch(w.lower, ahead, SplitPanels::kLower);
+  }
+  static HWY_INLINE F32 scale(const Panel& panel, int64_t block) {
+    return load_f16(codes(panel, block).upper + SplitPanels::kScale);
+  }
+};
+
 // Of one group of rows and one panel.
+template <typename Panel>
 struct Direct {
-  const std::byte* panel;
+  Panel panel;
   const ActivationGroup& g;
   int64_t cols;
   Ahead ahead;
   float* y;
 };
 template <typename T, int R, typename Places>
-HWY_INLINE void direct(const Places& at, const Direct& in) {
+HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& in) {
   constexpr bool kMin = Places::kBias;
   const ActivationGroup& g = in.g;
-  const auto* first = reinterpret_cast<const uint8_t*>(in.panel);
-  const uint8_t* w = first;
+  typename Places::Panel w = in.panel;
   const int64_t blocks = in.cols / 32;
   F32 d[R];
   F32 m[R];
   for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
-  for (int64_t b = 0; b < blocks; w += at.unit) {
-    if (in.ahead.bytes != 0) prefetch(w, in.ahead.bytes, at.unit);
+  for (int64_t b = 0; b < blocks; w = at.next(w)) {
+    if (in.ahead.bytes != 0) at.fetch(w, in.ahead.bytes);
     const F32 scale = at.scale(w, 0);
-    const F32 bias = kMin ? at.bias(w, 0) : zero();
+    F32 bias = zero();
+    if constexpr (kMin) bias = at.bias(w, 0);
     for (int i = 0; i < at.blocks; ++i, ++b) {
       I32 c[R];
       for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
-      add_products<T>(w + i * at.bytes, g.quads + b * 32 * R, c);
+      add_products<T>(at.block(w, i), g.quads + b * 32 * R, c);
       for (int r = 0; r < R; ++r) {
         d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
         if (kMin) m[r] = fma(bias, set(g.moment[b * R + r]), m[r]);
       }
     }
   }
-  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(first, b), j); };
-  const auto scale = [&](int, int64_t b) { return at.scale(first, b); };
+  const auto vector = [&](int, int64_t b, auto j) {
+    return vector_of<T>(at.codes(in.panel, b), j);
+  };
+  const auto scale = [&](int, int64_t b) { return at.scale(in.panel, b); };
   for (int r = 0; r < R; ++r) {
     F32 sum[1] = {d[r]};
     add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
@@ -159,11 +190,11 @@ HWY_INLINE void expand(const Places& at, const std::byte* panel, int64_t cols,
   constexpr bool kMin = Places::kBias;
   const auto* w = reinterpret_cast<const uint8_t*>(panel);
   auto* out = reinterpret_cast<uint8_t*>(expanded);
-  for (int64_t k = 0; k < cols; k += 32 * at.blocks, w += at.unit) {
+  for (int64_t k = 0; k < cols; k += 32 * at.blocks, w = at.next(w)) {
     const F32 scale = at.scale(w, 0);
     const F32 bias = kMin ? at.bias(w, 0) : zero();
     for (int i = 0; i < at.blocks; ++i, out += kExpanded<kMin>) {
-      unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(w + i * at.bytes, j)); });
+      unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(at.block(w, i), j)); });
       store(reinterpret_cast<float*>(out + 512), scale);
       if (kMin) store(reinterpret_cast<float*>(out + 576), bias);
     }

@@ -13,42 +13,14 @@ namespace {
 template <typename T, int R>
 void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                 float* y) {
-  direct<T, R>(BlockPlaces<T>(), {*panel, g, cols, ahead, y});
+  direct<T, R>(BlockPlaces<T>(), {bytes_of(*panel), g, cols, ahead, y});
 }
 // Of a split panel: its upper part, then the lower one.
 template <int R>
 void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                   Ahead ahead, float* y) {
-  using T = PanelSplitQ8_0;
-  const auto* upper = reinterpret_cast<const uint8_t*>(parts[0]);
-  const auto* lower = reinterpret_cast<const uint8_t*>(parts[1]);
-  const int64_t blocks = cols / 32;
-  const auto codes = [&](int64_t b) {
-    return T::Parts{upper + b * SplitPanels::kUpper, lower + b * SplitPanels::kLower};
-  };
-  const auto scale = [&](int, int64_t b) {
-    return load_f16(upper + b * SplitPanels::kUpper + SplitPanels::kScale);
-  };
-  F32 d[R];
-  for (int r = 0; r < R; ++r) d[r] = zero();
-  for (int64_t b = 0; b < blocks; ++b) {
-    const T::Parts w = codes(b);
-    if (ahead.bytes != 0) {
-      prefetch(w.upper, ahead.bytes, SplitPanels::kUpper);
-      prefetch(w.lower, ahead.bytes, SplitPanels::kLower);
-    }
-    I32 c[R];
-    for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
-    add_products<T>(w, g.quads + b * 32 * R, c);
-    for (int r = 0; r < R; ++r)
-      d[r] = fma(mul(scale(0, b), set(g.scale[b * R + r])), to_float(c[r]), d[r]);
-  }
-  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(codes(b), j); };
-  for (int r = 0; r < R; ++r) {
-    F32 sum[1] = {d[r]};
-    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
-    store(y + 16 * r, sum[0]);
-  }
+  direct<PanelSplitQ8_0, R>(SplitPlaces(),
+                            {{bytes_of(parts[0]), bytes_of(parts[1])}, g, cols, ahead, y});
 }
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {

@@ -11,7 +11,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 template <typename T, int R>
-HWY_NOINLINE void direct_shared(const AffineFormat& format, const Direct& in) {
+HWY_NOINLINE void direct_shared(const AffineFormat& format, const Direct<const uint8_t*>& in) {
   direct<T, R>(AffinePlaces(format), in);
 }
 template <typename T>
@@ -25,7 +25,7 @@ using AffineOf = PanelAffine<affine_format(kType).bits>;
 template <DType kType, int R>
 void direct_of(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                float* y) {
-  direct_shared<AffineOf<kType>, R>(affine_format(kType), {*panel, g, cols, ahead, y});
+  direct_shared<AffineOf<kType>, R>(affine_format(kType), {bytes_of(*panel), g, cols, ahead, y});
 }
 template <DType kType>
 void expand_of(const std::byte* panel, int64_t cols, std::byte* expanded) {

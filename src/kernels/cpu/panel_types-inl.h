@@ -246,6 +246,10 @@ struct AffinePlaces {
         unit(kLanes * f.bytes()),
         type(f.scale) {}
 
+  using Panel = const uint8_t*;
+  HWY_INLINE Panel next(Panel w) const { return w + unit; }
+  HWY_INLINE Panel block(Panel w, int i) const { return w + i * bytes; }
+  HWY_INLINE void fetch(Panel w, int64_t ahead) const { prefetch(w, ahead, unit); }
   HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) const {
     return panel + block / blocks * unit + block % blocks * bytes;
   }
