@@ -41,11 +41,13 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Bound bound(const DispatchCost& cost, bool integers, const Limits& limits) {
+Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits) {
+  const Bound rates[] = {{"f32", limits.f32}, {"bf16", limits.bf16}, {"int8", limits.int8}};
+  const auto& [name, rate] = rates[static_cast<size_t>(products)];
   const Bound bounds[] = {
       {"barrier", limits.barrier},
       {"memory", ratio(cost.weight_bytes + cost.state_bytes, limits.memory)},
-      {integers ? "int8" : "f32", ratio(cost.flops, integers ? limits.int8 : limits.f32)},
+      {name, ratio(cost.flops, rate)},
   };
   return *std::max_element(std::begin(bounds), std::end(bounds),
                            [](const Bound& a, const Bound& b) { return a.seconds < b.seconds; });
@@ -63,12 +65,13 @@ LimitMeter::LimitMeter(ThreadPool& pool, Target target, const Plan& plan)
 void LimitMeter::sample() {
   memory_.push_back(read_rate());
   f32_.push_back(rate_of(pool_, fma_loop, target_));
+  bf16_.push_back(rate_of(pool_, bf16_loop, target_));
   int8_.push_back(rate_of(pool_, dot4_loop, target_));
   barrier_.push_back(barrier_seconds());
 }
 
 Limits LimitMeter::limits() const {
-  return {median(memory_), median(f32_), median(int8_), median(barrier_)};
+  return {median(memory_), median(f32_), median(bf16_), median(int8_), median(barrier_)};
 }
 
 double LimitMeter::read_rate() {

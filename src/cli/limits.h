@@ -14,18 +14,21 @@ namespace veery::cli {
 struct Limits {
   double memory = 0;   ///< bytes per second of a plain read loop over the weights of the plan
   double f32 = 0;      ///< operations per second; a multiply-add is two
+  double bf16 = 0;     ///< the same, of products of bf16
   double int8 = 0;     ///< the same, of int8 dot products
   double barrier = 0;  ///< seconds: no dispatch takes less
 };
+
+/// What the products of a dispatch are of.
+enum class Arithmetic : uint8_t { kF32, kBf16, kInt8 };
 
 /// The least time that a dispatch could take, and what it would wait for.
 struct Bound {
   std::string_view limit;
   double seconds = 0;
 };
-/// `integers`: its products are of int8. Activations are small and stay in a cache: their bytes do
-/// not count.
-Bound bound(const DispatchCost& cost, bool integers, const Limits& limits);
+/// Activations are small and stay in a cache: their bytes do not count.
+Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits);
 
 /// Measures limits in turns with whatever else runs: medians of the samples.
 class LimitMeter {
@@ -45,7 +48,7 @@ class LimitMeter {
   ThreadPool& pool_;
   Target target_;
   std::vector<Bytes> weights_;  ///< each once, in the order in which the plan reads them
-  std::vector<double> memory_, f32_, int8_, barrier_;
+  std::vector<double> memory_, f32_, bf16_, int8_, barrier_;
 };
 
 /// Of values in any order; 0 of none.

@@ -6,6 +6,7 @@
 #include "cli/limits.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "dtype/fp8.h"
 #include "engine/session.h"
 
 namespace veery::cli {
@@ -20,8 +21,8 @@ struct Row {
   const Label* label = nullptr;
   std::string shape, types, place;
   DispatchCost cost;
-  bool integers = false;  ///< its products are of int8
-  double seconds = 0;     ///< of one run
+  Arithmetic products = Arithmetic::kF32;
+  double seconds = 0;  ///< of one run
   Bound bound;
 };
 
@@ -55,10 +56,15 @@ std::string types_of(const Dispatch& dispatch) {
   return text.empty() ? std::string(result) : fmt::format("{}->{}", text, result);
 }
 
-bool multiplies_integers(const Dispatch& dispatch, const Plan& plan) {
-  return !plan.options().exact && std::any_of(dispatch.in.begin(), dispatch.in.end(), [](auto& in) {
-    return in_panels(in) && info(in.dtype).quantized;
-  });
+Arithmetic products_of(const Dispatch& dispatch, const Plan& plan) {
+  auto found = Arithmetic::kF32;
+  if (plan.options().exact) return found;
+  for (const Operand& in : dispatch.in) {
+    if (!in_panels(in)) continue;
+    if (info(in.dtype).quantized && !is_fp8(in.dtype)) return Arithmetic::kInt8;
+    if (in.dtype == DType::kBF16) found = Arithmetic::kBf16;
+  }
+  return found;
 }
 
 std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile& profile) {
@@ -70,10 +76,10 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
             .types = types_of(dispatch),
             .place = place_of(plan, dispatch.out),
             .cost = cost(plan, i, size),
-            .integers = multiplies_integers(dispatch, plan)};
+            .products = products_of(dispatch, plan)};
     if (!profile.seconds.empty()) {
       row.seconds = profile.seconds[i];
-      row.bound = bound(row.cost, row.integers, profile.limits);
+      row.bound = bound(row.cost, row.products, profile.limits);
     }
     rows.push_back(std::move(row));
   }
@@ -163,6 +169,7 @@ Json to_json(const std::vector<Row>& rows, const Plan& plan, const Profile& prof
     all["share"] = total.share();
     all["limits"] = {{"memory_bytes_per_second", limits.memory},
                      {"f32_operations_per_second", limits.f32},
+                     {"bf16_operations_per_second", limits.bf16},
                      {"int8_operations_per_second", limits.int8},
                      {"barrier_seconds", limits.barrier}};
   }
@@ -187,10 +194,10 @@ void print_profile(const Total& total, const Plan& plan, const Limits& limits, i
       giga_rate(total.cost.flops, total.seconds), 100 * total.share()));
   out.line(
       fmt::format("limits of {} threads, measured between the runs: memory {:.1f} GB/s (a "
-                  "plain read loop over the weights),\n  f32 {:.0f} GFLOP/s, int8 {:.0f} GOP/s "
-                  "({}), barrier {:.2f} us",
-                  threads, limits.memory / 1e9, limits.f32 / 1e9, limits.int8 / 1e9,
-                  name(plan.options().target), limits.barrier * 1e6));
+                  "plain read loop over the weights),\n  f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, "
+                  "int8 {:.0f} GOP/s ({}), barrier {:.2f} us",
+                  threads, limits.memory / 1e9, limits.f32 / 1e9, limits.bf16 / 1e9,
+                  limits.int8 / 1e9, name(plan.options().target), limits.barrier * 1e6));
 }
 
 void print(const std::vector<Row>& rows, const Plan& plan, const Profile& profile, int threads) {
@@ -246,7 +253,7 @@ void plan_verb(std::vector<std::string> arguments) {
       ->capture_default_str();
   app.add_flag("--profile", settings.profile,
                "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
-               "memory, f32, int8 or a barrier, measured in the same run");
+               "memory, f32, bf16, int8 or a barrier, measured in the same run");
   app.add_option("-d,--depth", settings.depth, "Tokens in the cache before the run")
       ->type_name("N")
       ->check(in_range(0, 1 << 24))

@@ -1,9 +1,14 @@
 // fp8.h: floats of 8 bits, and blocks of them with a scale.
 #pragma once
 #include "dtype/blocks.h"
+#include "dtype/dtype.h"
 #include "dtype/half.h"
 
 namespace veery {
+
+constexpr bool is_fp8(DType type) {
+  return type == DType::kMXFP8 || type == DType::kFP8_32 || type == DType::kFP8_128;
+}
 
 /// Lifts the exponent of an E4M3 at the place of an f32's to where it belongs.
 inline constexpr float kE4M3 = 0x1p120F;

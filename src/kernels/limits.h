@@ -4,10 +4,11 @@
 
 namespace veery {
 
-/// Both run on the calling thread, with the vectors and instructions that kernels for `target` use,
+/// They run on the calling thread, with the vectors and instructions that kernels for `target` use,
 /// on operands in registers and the first level cache. Return the operations done: a multiply-add
 /// is two.
 double fma_loop(Target target, int64_t turns);   ///< f32
+double bf16_loop(Target target, int64_t turns);  ///< the same where bf16 has no instruction
 double dot4_loop(Target target, int64_t turns);  ///< int8
 
 /// Reads `bytes` bytes from the start to the end, in vectors of `target`. The result depends on all

@@ -276,25 +276,33 @@ void decode_panel_row(const Bytes* panel, int lane, int64_t cols, float* out) {
   }
 }
 
-template <typename T>
+// Where column k of a row lies, `kTogether` columns of a row side by side.
+template <typename T, int kTogether>
+constexpr int64_t float_offset(int64_t k, int lane) {
+  return ((k / kTogether * kLanes + lane) * kTogether + k % kTogether) *
+         static_cast<int64_t>(sizeof(T));
+}
+
+template <typename T, int kTogether>
 void pack_float_panel(const std::byte* source, int64_t rows, int64_t cols, int64_t panel,
                       Bytes* out) {
   for (int n = 0; n < kLanes; ++n) {
     const int64_t r = panel * kLanes + n;
     const std::byte* row = source + r * cols * static_cast<int64_t>(sizeof(T));
-    for (int64_t k = 0; k < cols; ++k) {
+    for (int64_t k = 0; k < (cols + kTogether - 1) / kTogether * kTogether; ++k) {
       T value = 0;
-      if (r < rows) std::memcpy(&value, row + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
-      std::memcpy(out + (k * kLanes + n) * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+      if (r < rows && k < cols)
+        std::memcpy(&value, row + k * static_cast<int64_t>(sizeof(T)), sizeof(T));
+      std::memcpy(out + float_offset<T, kTogether>(k, n), &value, sizeof(T));
     }
   }
 }
 
-template <typename T, typename Convert>
+template <typename T, int kTogether, typename Convert>
 void decode_float_row(const Bytes* panel, int lane, int64_t cols, Convert convert, float* out) {
   for (int64_t k = 0; k < cols; ++k) {
     T value;
-    std::memcpy(&value, panel + (k * kLanes + lane) * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    std::memcpy(&value, panel + float_offset<T, kTogether>(k, lane), sizeof(T));
     out[k] = convert(value);
   }
 }
@@ -325,9 +333,9 @@ void decode_packed(const Operand& w, int64_t row, float* out) {
   const int lane = static_cast<int>(row % kLanes);
   const auto same = [](float x) { return x; };
   switch (w.dtype) {
-    case DType::kF32: return decode_float_row<float>(panel, lane, w.cols, same, out);
-    case DType::kF16: return decode_float_row<uint16_t>(panel, lane, w.cols, f16_to_f32, out);
-    case DType::kBF16: return decode_float_row<uint16_t>(panel, lane, w.cols, bf16_to_f32, out);
+    case DType::kF32: return decode_float_row<float, 1>(panel, lane, w.cols, same, out);
+    case DType::kF16: return decode_float_row<uint16_t, 1>(panel, lane, w.cols, f16_to_f32, out);
+    case DType::kBF16: return decode_float_row<uint16_t, 2>(panel, lane, w.cols, bf16_to_f32, out);
     default:
       if (w.dtype == DType::kNVFP4) return decode_nvfp4_row(panel, lane, w.cols, out);
       if (is_affine(w.dtype)) return decode_affine_row(w.dtype, panel, lane, w.cols, out);
@@ -347,10 +355,11 @@ size_t panel_bytes(DType type, int64_t cols) {
   const PanelFormat format = panel_format(type);
   if (format.block == 0)
     throw Error(ErrorKind::kBug, "{} weights have no panel layout", info(type).name);
-  if (cols % format.block != 0)
+  if (info(type).quantized && cols % format.block != 0)
     throw Error(ErrorKind::kInput, "a weight of type {} has {} columns; must be a multiple of {}",
                 info(type).name, cols, format.block);
-  return static_cast<size_t>(cols / format.block) * static_cast<size_t>(format.unit);
+  return static_cast<size_t>((cols + format.block - 1) / format.block) *
+         static_cast<size_t>(format.unit);
 }
 
 size_t packed_bytes(DType type, int64_t rows, int64_t cols) {
@@ -363,9 +372,11 @@ void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols
   for (int64_t p = first; p < last; ++p) {
     auto* out = reinterpret_cast<Bytes*>(target) + static_cast<size_t>(p) * bytes;
     if (type == DType::kF32)
-      pack_float_panel<uint32_t>(source, rows, cols, p, out);
-    else if (type == DType::kF16 || type == DType::kBF16)
-      pack_float_panel<uint16_t>(source, rows, cols, p, out);
+      pack_float_panel<uint32_t, 1>(source, rows, cols, p, out);
+    else if (type == DType::kF16)
+      pack_float_panel<uint16_t, 1>(source, rows, cols, p, out);
+    else if (type == DType::kBF16)
+      pack_float_panel<uint16_t, 2>(source, rows, cols, p, out);
     else if (type == DType::kNVFP4)
       pack_nvfp4_panel(source, {rows, cols, p}, out);
     else if (is_affine(type))

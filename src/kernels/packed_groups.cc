@@ -1,6 +1,5 @@
 #include "kernels/packed_groups.h"
 
-#include "dtype/fp8.h"
 #include "kernels/cpu/panels.h"
 
 namespace veery {

@@ -1,6 +1,7 @@
 // packed_groups.h: panels of groups of codes (dtype/affine.h) and of FP8.
 #pragma once
 #include "dtype/affine.h"
+#include "dtype/fp8.h"
 #include "kernels/packed_codes.h"
 
 namespace veery {
@@ -8,9 +9,6 @@ namespace veery {
 void pack_affine_panel(DType type, const std::byte* source, const PanelPlace& place, uint8_t* out);
 void decode_affine_row(DType type, const uint8_t* panel, int lane, int64_t cols, float* out);
 
-constexpr bool is_fp8(DType type) {
-  return type == DType::kMXFP8 || type == DType::kFP8_32 || type == DType::kFP8_128;
-}
 void pack_fp8_panel(DType type, const std::byte* source, const PanelPlace& place, uint8_t* out);
 void decode_fp8_row(DType type, const uint8_t* panel, int lane, int64_t cols, float* out);
 

@@ -387,7 +387,8 @@ class Measures(CliTest):
         plan = self.json("plan", self.model, "--profile", "-r", 3, "-t", 1)
         limits = plan["limits"]
         self.assertEqual(list(limits), ["memory_bytes_per_second", "f32_operations_per_second",
-                                        "int8_operations_per_second", "barrier_seconds"])  # fmt: skip
+                                        "bf16_operations_per_second", "int8_operations_per_second",
+                                        "barrier_seconds"])  # fmt: skip
         self.assertTrue(all(value > 0 for value in limits.values()))
         least = {
             "memory": lambda row: row["weight_bytes"] / limits["memory_bytes_per_second"],

@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -368,11 +369,29 @@ inline int six_bit(const uint8_t* packed, int j, bool min) {
 
 inline bool is_super(DType type) { return info(type).block == 256; }
 
+/// bf16: activations rounded to it, the odd column of a pair before the even one, and 0 in place of
+/// subnormal numbers.
+inline float bf16_pairs(const std::vector<float>& w, const std::vector<float>& x) {
+  const auto normal = [](float v) {
+    return std::fabs(v) < std::numeric_limits<float>::min() ? 0.0F : v;
+  };
+  float y = 0;
+  const auto add = [&](size_t k) {
+    if (k < x.size()) y = normal(std::fma(bf16_to_f32(f32_to_bf16(normal(x[k]))), normal(w[k]), y));
+  };
+  for (size_t k = 0; k < x.size(); k += 2) {
+    add(k + 1);
+    add(k);
+  }
+  return y;
+}
+
 /// One output: `row` of a weight of `type` with activations x.
 inline float contract(DType type, const std::byte* row, const std::vector<float>& x, bool exact) {
   if (exact || !info(type).quantized) {
     std::vector<float> w(x.size());
     decode(type, {row, byte_size(type, static_cast<int64_t>(x.size()))}, w);
+    if (type == DType::kBF16 && !exact) return bf16_pairs(w, x);
     float y = 0;
     for (size_t k = 0; k < x.size(); ++k) y = std::fma(x[k], w[k], y);
     return y;

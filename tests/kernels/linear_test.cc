@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
 #include <string>
 
 #include "base/error.h"
@@ -74,6 +77,43 @@ TEST(Linear, ContractHoldsForAllGroupsOfCodes) {
 TEST(Linear, ContractHoldsForOddWidthsOfFloats) {
   for (const DType type : kFloats)
     for (const int64_t cols : {1, 15, 33}) expect_contract({type}, {20}, cols, 3);
+}
+
+TEST(Linear, ExactHoldsForOddWidthsOfFloats) {
+  for (const DType type : kFloats)
+    for (const int64_t cols : {1, 15, 33})
+      for (const int64_t rows : {1, 3, 9})
+        expect_contract({type}, {20}, cols, rows, {.exact = true});
+}
+
+// Instructions for bf16 take subnormal numbers for 0, and so do all others here: weights and
+// activations of 2^-140 to 2^-55, whose products and sums are on both sides of the line.
+TEST(Linear, Bf16KnowsNoSubnormalNumbers) {
+  constexpr int64_t kRows = 20, kCols = 66;
+  std::mt19937 rng(1);
+  testing::Bytes weights(kRows * kCols * 2);
+  for (size_t i = 0; i < kRows * kCols; ++i) {
+    const float v =
+        std::ldexp(1.0F + static_cast<float>(rng() % 64) / 64, static_cast<int>(rng() % 90) - 145);
+    const uint16_t bits = f32_to_bf16(rng() % 2 == 0 ? v : -v);
+    std::memcpy(weights.data() + 2 * i, &bits, 2);
+  }
+  for (const int64_t rows : {1, 2, 9}) {
+    Problem p({DType::kBF16}, {kRows}, kCols, rows);
+    p.set_weights(0, weights);
+    p.set_activations([](size_t i) {
+      const auto n = static_cast<uint32_t>(i * 2654435761U) >> 7U;
+      return std::ldexp(1.0F + static_cast<float>(n % 1000) / 1000,
+                        static_cast<int>(n % 90) - 145 + (i % 3 == 0 ? 70 : 0));
+    });
+    const std::vector<float> want = p.expected();
+    ASSERT_TRUE(std::any_of(want.begin(), want.end(), [](float v) { return v != 0; }));
+    for (const Target target : supported_targets()) {
+      const auto got = p.run(target, 1);
+      for (size_t i = 0; i < want.size(); ++i)
+        ASSERT_EQ(want[i], got[i]) << describe(target, {DType::kBF16}, rows) << " output " << i;
+    }
+  }
 }
 
 TEST(Linear, ContractHoldsForAnyNumberOfPanels) {

@@ -36,7 +36,10 @@ struct ActivationGroup {
   int32_t* shift = nullptr;  ///< kPer256: [cols / 32][w], 0 to 3: a value is scale * 2^shift * quad
   int16_t* sums = nullptr;   ///< kPer256: [cols / 16][w], of 16 values, shifted
   int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values, shifted
-  float* values = nullptr;    ///< kFloat: [cols][w]
+  /// kFloat: [cols][w]. kRounded: the same of bf16 values, the odd column of a pair before the even
+  /// one. An odd number of columns is followed by a zero.
+  float* values = nullptr;
+  uint32_t* pairs = nullptr;  ///< kPairs: [(cols + 1) / 2][w], the even column in the lower half
 };
 // The sums of a block of 256 are in the order of the scales of a panel, in pairs: half, (t = 0, 1:
 // first or second 16 of a strip,) strips (0, 2), strips (1, 3); a pair of one row is together:
@@ -47,7 +50,9 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 /// Bytes of a group of one row; one of w rows takes w times as many.
 constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
   switch (kind) {
-    case Activations::kFloat: return round_up(cols * 4, 64);
+    case Activations::kFloat:
+    case Activations::kRounded: return round_up(cols * 4, 64);
+    case Activations::kPairs: return round_up(cols * 2, 64);
     case Activations::kPer32:
       return round_up(
           cols + cols / 32 * 20 + 4 + loud_limit(cols / 32) * int64_t{sizeof(LoudBlock)}, 64);
@@ -61,7 +66,9 @@ constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
 /// row in every group: word i of row r of w lies at i * w + r.
 constexpr int64_t activation_words(Activations kind, int64_t cols) {
   switch (kind) {
-    case Activations::kFloat: return cols;
+    case Activations::kFloat:
+    case Activations::kRounded: return round_up(cols, 2);
+    case Activations::kPairs: return (cols + 1) / 2;
     case Activations::kPer32: return cols / 4 + cols / 32 * 5 + 1;
     case Activations::kPer256: return cols / 4 + cols / 256 + cols / 32 * 2 + cols / 64;
   }
@@ -75,7 +82,9 @@ inline ActivationGroup activation_group(Activations kind, std::byte* base, int64
     base += count * w * static_cast<int64_t>(sizeof(T));
   };
   switch (kind) {
-    case Activations::kFloat: take(g.values, cols); break;
+    case Activations::kFloat:
+    case Activations::kRounded: take(g.values, round_up(cols, 2)); break;
+    case Activations::kPairs: take(g.pairs, (cols + 1) / 2); break;
     case Activations::kPer32:
       take(g.quads, cols);
       take(g.scale, cols / 32);

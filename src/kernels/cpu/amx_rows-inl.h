@@ -114,7 +114,7 @@ inline void rows_per256(const Row* rows, int count, int64_t cols, RowScratch& sc
   const ActivationGroup g = activation_group(Activations::kPer256, scratch.row, cols, 1);
   for (int r = 0; r < kTileRows; ++r) {
     std::byte* out = base + r * kTileRowBytes;
-    if (r < count) quantise_per256(rows[r], cols, g, 1, 0);
+    if (r < count) quantise_per256<1>(rows + r, 1, cols, g);
     for (int64_t strip = 0; strip < cols / 32; ++strip)
       if (r < count)
         store_tile_row(out + strip * kTileBytes, g.quads + 32 * strip, g.shift[strip]);

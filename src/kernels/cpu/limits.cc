@@ -5,6 +5,7 @@
 //
 #include <cstring>
 
+#include "kernels/cpu/linear_panels.h"
 #include "kernels/limits.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,6 +37,24 @@ double fma_turns(int64_t turns) {
   static_cast<void>(used);
   return static_cast<double>(turns) * kSteps * kChains * 16 * 2;
 }
+
+#if HWY_TARGET == HWY_AVX3_DL
+double bf16_turns(int64_t turns) {
+  F32 sums[kChains];
+  unroll<kChains>([&](auto i) { sums[i] = set(static_cast<float>(i)); });
+  const I32 a = set(int32_t{0x3f003f00}), b = set(int32_t{0x3e803e80});
+  for (int64_t turn = 0; turn < turns; ++turn)
+    unroll<kSteps>(
+        [&](auto) { unroll<kChains>([&](auto i) { sums[i] = dot2_bf16(sums[i], a, b); }); });
+  F32 all = zero();
+  unroll<kChains>([&](auto i) { all = add(all, sums[i]); });
+  volatile float used = sum(all);
+  static_cast<void>(used);
+  return static_cast<double>(turns) * kSteps * kChains * 16 * 4;
+}
+#else
+double bf16_turns(int64_t turns) { return fma_turns(turns); }
+#endif
 
 double dot4_turns(int64_t turns) {
   alignas(64) uint8_t values[kSteps][kChains][64];
@@ -73,6 +92,11 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 
 double fma_loop(Target target, int64_t turns) { return VEERY_FOR_TARGET(target, fma_turns)(turns); }
+
+double bf16_loop(Target target, int64_t turns) {
+  if (!uses_bf16_dot(target)) return fma_loop(target, turns);
+  return VEERY_FOR_TARGET(target, bf16_turns)(turns);
+}
 
 double dot4_loop(Target target, int64_t turns) {
   return VEERY_FOR_TARGET(target, dot4_turns)(turns);

@@ -185,11 +185,16 @@ std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choic
                      : attr.gate == Activation::kNone ? "linear"
                      : attr.weights == 2              ? "linear_gated"
                                                       : "linear_activated";
-  for (int i = 0; i < attr.weights; ++i)
-    if (i == 0 || d.in[kWeight + i].dtype != d.in[kWeight + i - 1].dtype)
-      name += fmt::format("_{}", info(d.in[kWeight + i].dtype).name);
+  bool bf16_dot = false;
+  for (int i = 0; i < attr.weights; ++i) {
+    const DType type = d.in[kWeight + i].dtype;
+    bf16_dot |= type == DType::kBF16 && !choice.exact && uses_bf16_dot(choice.target);
+    if (i == 0 || type != d.in[kWeight + i - 1].dtype) name += fmt::format("_{}", info(type).name);
+  }
   name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
-                      veery::name(tiles ? choice.target : vectors_of(choice.target)),
+                      tiles      ? veery::name(choice.target)
+                      : bf16_dot ? "avx512_bf16"
+                                 : veery::name(vectors_of(choice.target)),
                       few ? "row" : "batch");
   return intern(std::move(name));
 }

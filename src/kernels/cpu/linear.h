@@ -26,7 +26,9 @@ namespace veery {
 ///                  D = fma(d sa, float(t), D), M = fma(dmin sa, float(z), M), y = D - M
 ///                  IQ, TQ and Q8_K: the same without minima; qw are the values of the code book, d
 ///                  includes its factor (dtype/code_books.h), scale is 1 where there is none
-///   F32, F16, BF16, MXFP8, FP8, and quantised types with choice.exact (decoded as dtype/decode.h):
+///   BF16           xb = x rounded to bf16; y = fma(xb[k], w[k], y), k = 1, 0, 3, 2, ..: the odd
+///                  column of a pair first, and subnormal numbers count as 0, as VDPBF16PS has it
+///   F32, F16, MXFP8, FP8, and all types with choice.exact (decoded as dtype/decode.h):
 ///                  y = fma(x[k], w[k], y), k in order
 /// then y + bias, the gate's activation, + residual.
 Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);

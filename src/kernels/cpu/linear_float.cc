@@ -1,46 +1,24 @@
-// Panels of F32, F16, BF16, MXFP8 and FP8, and quantised panels expanded to f32. Contract:
+// Panels of F32, F16, MXFP8 and FP8, and quantised panels expanded to f32. Contract:
 // linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_float.cc"
 #include "kernels/cpu/foreach_target.h"
 //
-#include <algorithm>
-
 #include "dtype/fp8.h"
-#include "kernels/cpu/panel_types-inl.h"
+#include "kernels/cpu/linear_float-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// How panels of floats are read: blocks of kBlock columns in kUnit bytes, first their elements, in
-// vectors of kStep columns, then what the 16 rows are scaled by.
-template <DType kType>
-struct PanelFloat {
-  static constexpr int kBlock = 1, kStep = 1, kUnit = panel_format(kType).unit;
-  struct Scale {};
-  static HWY_INLINE Scale scale(const uint8_t*) { return {}; }
-  static HWY_INLINE F32 vector(const uint8_t* w) {
-    if constexpr (kType == DType::kF16)
-      return load_f16(w);
-    else if constexpr (kType == DType::kBF16)
-      return load_bf16(w);
-    else
-      return load(reinterpret_cast<const float*>(w));
-  }
-  template <int i>
-  static HWY_INLINE F32 value(F32 v, Scale) {
-    return v;
-  }
-};
 // e4m3 takes the place of a bf16's sign, lower exponent and upper fraction: two columns at a time,
 // which are the halves of f32 then. Scales have the factor that lifts the exponents.
 struct Fp8Vector {
   I32 even, odd;
 };
-struct PanelE4M3 {
-  static constexpr int kStep = 4;
+struct PanelE4M3 : FloatDefaults {
+  static constexpr int kStep = 4, kTerms = 4;
   static HWY_INLINE Fp8Vector vector(const uint8_t* w) {
     const I32 mask = set(static_cast<int32_t>(0x87F087F0));
     const I32 v = load_int(w);
@@ -68,59 +46,6 @@ struct PanelFP8 : PanelE4M3 {
     return mul(load(reinterpret_cast<const float*>(w + 16 * kBlock)), set(kE4M3));
   }
 };
-
-template <typename T, int P, int R>
-void multiply(const std::byte* const* panels, const ActivationGroup& g, int64_t cols, Ahead ahead,
-              float* y) {
-  constexpr int kVectors = T::kBlock / T::kStep;
-  constexpr int kLine = T::kUnit < 64 ? 64 / T::kUnit : 1;  // blocks that share a line
-  const uint8_t* w[P];
-  F32 acc[P][R];
-  for (int p = 0; p < P; ++p) {
-    w[p] = reinterpret_cast<const uint8_t*>(panels[p]);
-    for (int r = 0; r < R; ++r) acc[p][r] = zero();
-  }
-  const float* x = g.values;
-  const int64_t size = cols / T::kBlock * T::kUnit;
-  const int64_t near = std::min(ahead.bytes / P, size);
-  const int64_t turn = (size - near) / T::kUnit;  // from this block on the next panels are fetched
-  for (int64_t b = 0; b < cols / T::kBlock; ++b) {
-    const int64_t to = b < turn ? near : near + ahead.skip;
-    decltype(T::scale(nullptr)) scale[P];
-    for (int p = 0; p < P; ++p) {
-      if (near != 0 && T::kUnit > 64) prefetch(w[p] + 64 * kVectors, to, 64);
-      scale[p] = T::scale(w[p]);
-    }
-    for (int j = 0; j < kVectors; ++j, x += T::kStep * R) {
-      decltype(T::vector(nullptr)) v[P];
-      for (int p = 0; p < P; ++p) {
-        if (near != 0 && b % kLine == 0) prefetch(w[p] + 64 * j, to, 64);
-        v[p] = T::vector(w[p] + 64 * j);
-      }
-      unroll<T::kStep>([&](auto i) {
-        F32 value[P];
-        for (int p = 0; p < P; ++p) value[p] = T::template value<i()>(v[p], scale[p]);
-        for (int r = 0; r < R; ++r) {
-          const F32 of_row = set(x[i() * R + r]);
-          for (int p = 0; p < P; ++p) acc[p][r] = fma(of_row, value[p], acc[p][r]);
-        }
-      });
-    }
-    for (int p = 0; p < P; ++p) w[p] += T::kUnit;
-  }
-  for (int p = 0; p < P; ++p)
-    for (int r = 0; r < R; ++r) store(y + (p * kGroupRows + r) * 16, acc[p][r]);
-}
-template <typename T>
-void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<T, 1, kGroupRows>(&panel, g, cols, {}, y);
-}
-template <typename T>
-void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g,
-               int64_t cols, Share, float* y) {
-  const std::byte* const panels[2] = {first, second};
-  multiply<T, 2, kGroupRows>(panels, g, cols, {}, y);
-}
 
 int64_t f32_bytes(int64_t cols) { return cols * 64; }
 
@@ -261,26 +186,6 @@ void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
   expand_shared<T>(kBook<kType>, panel, cols, expanded);
 }
 
-// The chains of one panel would wait for themselves. Two suffice where a column is two bytes or
-// more: then more of them only part memory into more streams.
-template <typename T>
-constexpr PanelKernels few_rows() {
-  PanelKernels k;
-  k.direct[0][0] = multiply<T, 1, 1>;
-  k.direct[0][1] = multiply<T, 1, 2>;
-  k.direct[0][2] = multiply<T, 1, 4>;
-  k.direct[1][0] = multiply<T, 2, 1>;
-  k.direct[1][1] = multiply<T, 2, 2>;
-  if (kPairs) k.direct[1][2] = multiply<T, 2, 4>;
-  return k;
-}
-template <typename T>
-constexpr PanelKernels kernels() {
-  PanelKernels k = few_rows<T>();
-  k.tile = tile<T>;
-  if (kPairs) k.pair = tile_pair<T>;
-  return k;
-}
 constexpr PanelKernels expanding(ExpandFn expand) {
   PanelKernels k = kernels<PanelFloat<DType::kF32>>();
   k.direct_expanded = true;
@@ -291,17 +196,15 @@ constexpr PanelKernels expanding(ExpandFn expand) {
 // Expanded for many rows only.
 template <typename T>
 constexpr PanelKernels fp8_kernels() {
-  using Expanded = PanelFloat<DType::kF32>;
   PanelKernels k = few_rows<T>();
   k.expand = expand_floats<T>;
   k.expanded_bytes = f32_bytes;
-  k.tile = tile<Expanded>;
-  if (kPairs) k.pair = tile_pair<Expanded>;
-  k.direct[2][0] = multiply<T, 4, 1>;
+  set_tiles<PanelFloat<DType::kF32>>(k);
+  k.direct[2][0] = multiply_all<T, 4, 1>;
   if (!kPairs) return k;
-  k.direct[2][1] = multiply<T, 4, 2>;
-  k.direct[0][3] = multiply<T, 1, kGroupRows>;
-  k.direct[1][3] = multiply<T, 2, kGroupRows>;
+  k.direct[2][1] = multiply_all<T, 4, 2>;
+  k.direct[0][3] = multiply_all<T, 1, kGroupRows>;
+  k.direct[1][3] = multiply_all<T, 2, kGroupRows>;
   return k;
 }
 
@@ -312,11 +215,10 @@ constexpr AffineTable affine_table(std::integer_sequence<int, kIndex...>) {
 
 }  // namespace
 
-extern const PanelKernels kFloatKernels[6];
-constexpr PanelKernels kFloatKernels[6] = {
-    kernels<PanelFloat<DType::kF32>>(),  kernels<PanelFloat<DType::kF16>>(),
-    kernels<PanelFloat<DType::kBF16>>(), fp8_kernels<PanelMXFP8>(),
-    fp8_kernels<PanelFP8<32>>(),         fp8_kernels<PanelFP8<128>>()};
+extern const PanelKernels kFloatKernels[5];
+constexpr PanelKernels kFloatKernels[5] = {
+    kernels<PanelFloat<DType::kF32>>(), kernels<PanelFloat<DType::kF16>>(),
+    fp8_kernels<PanelMXFP8>(), fp8_kernels<PanelFP8<32>>(), fp8_kernels<PanelFP8<128>>()};
 extern const AffineTable kExactAffine;
 constexpr AffineTable kExactAffine = affine_table(std::make_integer_sequence<int, kAffineTypes>());
 extern const PanelKernels kExactKernels[24];
@@ -358,10 +260,9 @@ const PanelKernels* float_kernels(Target target, DType type) {
   switch (type) {
     case DType::kF32: return table;
     case DType::kF16: return table + 1;
-    case DType::kBF16: return table + 2;
-    case DType::kMXFP8: return table + 3;
-    case DType::kFP8_32: return table + 4;
-    case DType::kFP8_128: return table + 5;
+    case DType::kMXFP8: return table + 2;
+    case DType::kFP8_32: return table + 3;
+    case DType::kFP8_128: return table + 4;
     default: return nullptr;
   }
 }
@@ -395,6 +296,7 @@ const PanelKernels* exact_kernels(Target target, DType type) {
     case DType::kNVFP4: return table + 23;
     default: break;
   }
+  if (type == DType::kBF16) return bf16_kernels(target, /*exact=*/true);
   return is_affine(type) ? &VEERY_FOR_TARGET(target, kExactAffine).at(type)
                          : float_kernels(target, type);
 }

@@ -37,9 +37,18 @@ constexpr Target kTarget = Target::kReference;
 /// Writes the rows of a group of w in every form that a weight wants.
 HWY_INLINE void prepare_rows(const Row* rows, int count, const Product& p,
                              const ActivationGroup* forms, int w) {
-  for (int r = 0; r < count && p.wants[0]; ++r) copy_values(rows[r], p.cols, forms[0], w, r);
-  if (p.wants[1]) quantise_per32(rows, count, p.cols, forms[1], w);
-  for (int r = 0; r < count && p.wants[2]; ++r) quantise_per256(rows[r], p.cols, forms[2], w, r);
+  for (int kind = 0; kind < kActivationKinds; ++kind) {
+    if (!p.wants[kind]) continue;
+    const ActivationGroup& g = forms[kind];
+    using enum Activations;
+    switch (static_cast<Activations>(kind)) {
+      case kFloat: write_values<kFloat>(rows, count, p.cols, g, w); break;
+      case kPer32: quantise_per32(rows, count, p.cols, g, w); break;
+      case kPer256: quantise_per256(rows, count, p.cols, g, w); break;
+      case kRounded: write_values<kRounded>(rows, count, p.cols, g, w); break;
+      case kPairs: write_values<kPairs>(rows, count, p.cols, g, w); break;
+    }
+  }
 }
 
 // Writes a split panel to `out` as one of Layout::kPanels, and fetches some of the next ones.

@@ -56,7 +56,10 @@ const PanelKernels* halves_kernels(Target target, DType type);    ///< NVFP4
 /// Q8_K; IQ4_XS, IQ3_XXS, IQ3_S, IQ2_XXS, IQ1_S, TQ1_0, TQ2_0
 const PanelKernels* codes_32_kernels(Target target, DType type);
 const PanelKernels* codes_16_kernels(Target target, DType type);  ///< IQ2_XS, IQ2_S, IQ1_M
-const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, BF16, MXFP8, FP8
-const PanelKernels* exact_kernels(Target target, DType type);     ///< quantised weights, f32 rows
+const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, MXFP8, FP8
+const PanelKernels* exact_kernels(Target target, DType type);     ///< all types, f32 rows
+const PanelKernels* bf16_kernels(Target target, bool exact);
+/// Whether kernels for `target` use the processor's dot products of bf16.
+bool uses_bf16_dot(Target target);
 
 }  // namespace veery

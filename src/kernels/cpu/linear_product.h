@@ -165,6 +165,7 @@ struct Product {
 
 inline const PanelKernels* panel_kernels(Target target, DType type, bool exact) {
   if (exact) return exact_kernels(target, type);
+  if (type == DType::kBF16) return bf16_kernels(target, exact);
   if (const PanelKernels* k = block_kernels(target, type)) return k;
   if (const PanelKernels* k = group_kernels(target, type)) return k;
   if (const PanelKernels* k = super_16_kernels(target, type)) return k;

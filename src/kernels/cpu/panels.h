@@ -44,7 +44,7 @@ namespace veery {
 //   3 bits       vectors as Q3_K; scales [h][16 n][s]: IQ2_XXS, IQ1_S;
 //                scales [h][j / 4][16 n][s]: IQ2_XS, IQ2_S, IQ1_M
 //   2 bits       vectors as Q2_K, no scales: TQ1_0, TQ2_0
-// F32, F16, BF16: [k][16 n].
+// F32, F16: [k][16 n]. BF16: [k / 2][16 n][2], the last pair of an odd number with a zero.
 //
 // Q8_0 split: of all panels first the upper five bits of q + 128 as Q5_0 has its codes, with d, so
 // that they are a matrix of their own with an eighth of the values; then of all panels the lower
@@ -52,55 +52,56 @@ namespace veery {
 
 /// What activations are turned into for a type of weight.
 enum class Activations : uint8_t {
-  kFloat,   ///< f32 as they are
-  kPer32,   ///< int8, a scale for 32
-  kPer256,  ///< int8, a scale for 256
+  kFloat,    ///< f32 as they are
+  kPer32,    ///< int8, a scale for 32
+  kPer256,   ///< int8, a scale for 256
+  kRounded,  ///< f32, rounded to bf16
+  kPairs,    ///< bf16, two columns together
 };
-inline constexpr int kActivationKinds = 3;
+inline constexpr int kActivationKinds = 5;
 
 struct PanelFormat {
-  Activations activations = Activations::kFloat;
   int block = 0;  ///< columns a unit; 0: the type cannot be packed
   int unit = 0;   ///< bytes
 };
 
 constexpr PanelFormat panel_format(DType type) {
   switch (type) {
-    case DType::kQ4_0: return {Activations::kPer32, 32, 288};
-    case DType::kQ4_1: return {Activations::kPer32, 32, 320};
-    case DType::kQ5_0: return {Activations::kPer32, 32, 352};
-    case DType::kQ5_1: return {Activations::kPer32, 32, 384};
-    case DType::kQ8_0: return {Activations::kPer32, 32, 544};
-    case DType::kQ2_K: return {Activations::kPer256, 256, 1344};
-    case DType::kQ3_K: return {Activations::kPer256, 256, 1824};
-    case DType::kQ4_K: return {Activations::kPer256, 256, 2368};
-    case DType::kQ5_K: return {Activations::kPer256, 256, 2880};
-    case DType::kQ6_K: return {Activations::kPer256, 256, 3360};
-    case DType::kQ8_K: return {Activations::kPer256, 256, 4160};
-    case DType::kIQ4_NL: return {Activations::kPer32, 32, 288};
-    case DType::kMXFP4: return {Activations::kPer32, 32, 272};
-    case DType::kNVFP4: return {Activations::kPer32, 32, 288};
+    case DType::kQ4_0: return {32, 288};
+    case DType::kQ4_1: return {32, 320};
+    case DType::kQ5_0: return {32, 352};
+    case DType::kQ5_1: return {32, 384};
+    case DType::kQ8_0: return {32, 544};
+    case DType::kQ2_K: return {256, 1344};
+    case DType::kQ3_K: return {256, 1824};
+    case DType::kQ4_K: return {256, 2368};
+    case DType::kQ5_K: return {256, 2880};
+    case DType::kQ6_K: return {256, 3360};
+    case DType::kQ8_K: return {256, 4160};
+    case DType::kIQ4_NL: return {32, 288};
+    case DType::kMXFP4: return {32, 272};
+    case DType::kNVFP4: return {32, 288};
     case DType::kIQ4_XS:
     case DType::kIQ3_XXS:
-    case DType::kIQ3_S: return {Activations::kPer256, 256, 2208};
+    case DType::kIQ3_S: return {256, 2208};
     case DType::kIQ2_XXS:
-    case DType::kIQ1_S: return {Activations::kPer256, 256, 1696};
+    case DType::kIQ1_S: return {256, 1696};
     case DType::kIQ2_XS:
     case DType::kIQ2_S:
-    case DType::kIQ1_M: return {Activations::kPer256, 256, 1824};
+    case DType::kIQ1_M: return {256, 1824};
     case DType::kTQ1_0:
-    case DType::kTQ2_0: return {Activations::kPer256, 256, 1056};
-    case DType::kF32: return {Activations::kFloat, 1, 64};
-    case DType::kF16:
-    case DType::kBF16: return {Activations::kFloat, 1, 32};
-    case DType::kMXFP8: return {Activations::kFloat, 32, 16 * sizeof(BlockMXFP8)};
-    case DType::kFP8_32: return {Activations::kFloat, 32, 16 * sizeof(BlockFP8<32>)};
-    case DType::kFP8_128: return {Activations::kFloat, 128, 16 * sizeof(BlockFP8<128>)};
+    case DType::kTQ2_0: return {256, 1056};
+    case DType::kF32: return {1, 64};
+    case DType::kF16: return {1, 32};
+    case DType::kBF16: return {2, 64};
+    case DType::kMXFP8: return {32, 16 * sizeof(BlockMXFP8)};
+    case DType::kFP8_32: return {32, 16 * sizeof(BlockFP8<32>)};
+    case DType::kFP8_128: return {128, 16 * sizeof(BlockFP8<128>)};
     default: break;
   }
   if (!is_affine(type)) return {};
   const AffineFormat format = affine_format(type);
-  return {Activations::kPer32, format.group, 16 * format.bytes()};
+  return {format.group, 16 * format.bytes()};
 }
 
 /// Where the parts of split Q8_0 panels lie: bytes from the beginning of the weight.

@@ -107,16 +107,6 @@ HWY_INLINE void norm_and_rotate(const Operand& norm, const float* x, const Angle
   rotate(out, angles, how, out);
 }
 
-// Bits of 16 values as bf16, to nearest even; NaN stays NaN.
-HWY_INLINE void store_bf16(uint16_t* to, F32 x) {
-  const I32 v = bits(x);
-  const I32 magnitude = bit_and(v, set(int32_t{0x7fffffff}));
-  const I32 nan = sar<31>(sub(set(int32_t{0x7f800000}), magnitude));  // all ones or zeros
-  const I32 odd = bit_and(shr<16>(v), set(int32_t{1}));
-  const I32 half = bit_and(add(odd, set(int32_t{0x7fff})), bit_xor(nan, set(int32_t{-1})));
-  store_u16(to, bit_or(shr<16>(add(v, half)), bit_and(nan, set(int32_t{0x40}))));
-}
-
 // A block of 32 into a tile of pages.h: codes [32] to `codes`; returns the scale.
 HWY_INLINE uint16_t quantise_block(const float* x, int8_t* codes) {
   const F32 a = load(x);
@@ -169,7 +159,8 @@ HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, 
     return put_head(x, n, keys, reinterpret_cast<float*>(page) + first);
   for (int64_t i = 0; i < n; i += 16) {
     const F32 v = n - i >= 16 ? load(x + i) : load_first(x + i, static_cast<int>(n - i));
-    cache.dtype == DType::kF16 ? store_f16(half + i, v) : store_bf16(half + i, v);
+    cache.dtype == DType::kF16 ? store_f16(half + i, v)
+                               : store_u16(half + i, shr<16>(round_to_bf16(v)));
   }
   put_head(half, n, keys, reinterpret_cast<uint16_t*>(page) + first);
 }

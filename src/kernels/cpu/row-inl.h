@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cpu/activations.h"
 #include "kernels/cpu/simd-inl.h"
@@ -51,14 +52,6 @@ struct Row {
     return weight == nullptr ? v : mul(mul(v, set(inverse)), load_first(weight + k, n));
   }
 };
-
-// Four quads of a row to every w-th place.
-HWY_INLINE void store_quads(I32 v, int w, int8_t* out) {
-  if (w == 1) return store_i8(out, v);
-  int8_t bytes[16];
-  store_i8(bytes, v);
-  for (int i = 0; i < 4; ++i) std::memcpy(out + 4 * w * i, bytes + 4 * i, 4);
-}
 
 // The quads of w rows, which lie side by side in `rows`, alternating: [8][w][4].
 template <int w>
@@ -220,50 +213,119 @@ HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const A
 /// keep up to three bits more, and all sums stay integers.
 inline constexpr int kMostShift = 3;
 
-HWY_INLINE void quantise_per256(const Row& row, int64_t cols, const ActivationGroup& g, int w,
-                                int r) {
+// Of one row: its part of 256 columns, without the quads.
+struct Part256 {
+  float largest[8];  // of each 32
+  float of_all = 0;
+  float inverse;
+};
+HWY_INLINE Part256 measure_per256(const Row& row, int64_t b, float& scale) {
+  Part256 part;
+  for (int s = 0; s < 8; ++s) {
+    const int64_t k = 256 * b + 32 * s;
+    part.largest[s] = max_of(max(abs(row.at(k)), abs(row.at(k + 16))));
+    part.of_all = part.largest[s] > part.of_all ? part.largest[s] : part.of_all;
+  }
+  const Scale whole = scale_for(part.of_all);
+  scale = whole.scale / (1 << kMostShift);
+  part.inverse = whole.inverse;
+  return part;
+}
+// The quads of its columns 32 s to 32 s + 31, and all else of them to row r of a group of w.
+HWY_INLINE void quantise_part(const Row& row, const Part256& part, int64_t b, int s, int w, int r,
+                              const ActivationGroup& g, int8_t (&quads)[32]) {
+  int shift = kMostShift;
+  float inverse = part.inverse;
+  for (float x = 2 * part.largest[s]; shift > 0 && x <= part.of_all; x *= 2, --shift) inverse *= 2;
+  g.shift[(b * 8 + s) * w + r] = shift;
+  int32_t both = 0;
+  for (int t = 0; t < 2; ++t) {
+    const I32 q = to_int(mul(row.at(256 * b + 32 * s + 16 * t), set(inverse)));
+    store_i8(quads + 16 * t, q);
+    const int32_t total = sum(q) << shift;
+    const int64_t pair = (b * 4 + s / 4 * 2 + t) * 2 + s % 2;
+    g.sums[(pair * w + r) * 2 + s % 4 / 2] = static_cast<int16_t>(total);
+    both += total;
+  }
+  const int64_t pair32 = (b * 2 + s / 4) * 2 + s % 2;
+  g.sums32[(pair32 * w + r) * 2 + s % 4 / 2] = static_cast<int16_t>(both);
+}
+template <int w>
+HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols,
+                                const ActivationGroup& g) {
+  int8_t quads[kGroupRows][32] = {};
+  Part256 parts[kGroupRows];
   for (int64_t b = 0; b < cols / 256; ++b) {
-    float largest[8];
-    float of_all = 0;
+    for (int r = 0; r < count; ++r) parts[r] = measure_per256(rows[r], b, g.scale[b * w + r]);
     for (int s = 0; s < 8; ++s) {
-      const int64_t k = 256 * b + 32 * s;
-      largest[s] = max_of(max(abs(row.at(k)), abs(row.at(k + 16))));
-      of_all = largest[s] > of_all ? largest[s] : of_all;
-    }
-    const Scale whole = scale_for(of_all);
-    g.scale[b * w + r] = whole.scale / (1 << kMostShift);
-    for (int s = 0; s < 8; ++s) {
-      int shift = kMostShift;
-      float inverse = whole.inverse;
-      for (float x = 2 * largest[s]; shift > 0 && x <= of_all; x *= 2, --shift) inverse *= 2;
-      g.shift[(b * 8 + s) * w + r] = shift;
-      int32_t both = 0;
-      for (int t = 0; t < 2; ++t) {
-        const int64_t i = 2 * s + t;
-        const I32 q = to_int(mul(row.at(256 * b + 16 * i), set(inverse)));
-        store_quads(q, w, g.quads + ((64 * b + 4 * i) * w + r) * 4);
-        const int32_t total = sum(q) << shift;
-        const int64_t pair = (b * 4 + s / 4 * 2 + t) * 2 + s % 2;
-        g.sums[(pair * w + r) * 2 + s % 4 / 2] = static_cast<int16_t>(total);
-        both += total;
-      }
-      const int64_t pair32 = (b * 2 + s / 4) * 2 + s % 2;
-      g.sums32[(pair32 * w + r) * 2 + s % 4 / 2] = static_cast<int16_t>(both);
+      for (int r = 0; r < count; ++r) quantise_part(rows[r], parts[r], b, s, w, r, g, quads[r]);
+      interleave_quads<w>(quads, g.quads + 32 * (8 * b + s) * w);
     }
   }
 }
+HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
+                                int w) {
+  switch (w) {
+    case 1: return quantise_per256<1>(rows, count, cols, g);
+    case 2: return quantise_per256<2>(rows, count, cols, g);
+    case 4: return quantise_per256<4>(rows, count, cols, g);
+    default: return quantise_per256<kGroupRows>(rows, count, cols, g);
+  }
+}
 
-HWY_INLINE void copy_values(const Row& row, int64_t cols, const ActivationGroup& g, int w, int r) {
-  for (int64_t k = 0; k < cols; k += 16) {
+/// In the upper halves the bits of bf16, to nearest even; NaN stays NaN.
+HWY_INLINE I32 round_to_bf16(F32 x) {
+  const I32 v = bits(x);
+  const I32 magnitude = bit_and(v, set(int32_t{0x7fffffff}));
+  const I32 nan = sar<31>(sub(set(int32_t{0x7f800000}), magnitude));  // all ones or zeros
+  const I32 odd = bit_and(shr<16>(v), set(int32_t{1}));
+  const I32 half = bit_and(add(odd, set(int32_t{0x7fff})), bit_xor(nan, set(int32_t{-1})));
+  return bit_and(bit_or(add(v, half), bit_and(nan, set(int32_t{0x400000}))),
+                 set(static_cast<int32_t>(0xffff0000)));
+}
+
+/// 16 columns of a row as kFloat, kRounded or kPairs have them, in words of 4 bytes.
+template <Activations kKind>
+HWY_INLINE void float_words(F32 v, void* out) {
+  if constexpr (kKind == Activations::kFloat) return store_int(out, bits(v));
+  // Subnormal numbers become 0.
+  const I32 rounded = round_to_bf16(select(greater(set(0x1p-126F), abs(v)), zero(), v));
+  if constexpr (kKind == Activations::kPairs) return store_u16(out, shr<16>(rounded));
+  uint32_t x[16];
+  store_int(x, rounded);
+  for (int i = 0; i < 16; i += 2) std::swap(x[i], x[i + 1]);
+  std::memcpy(out, x, sizeof x);
+}
+
+/// The rows of a group of w in kFloat, kRounded or kPairs.
+template <Activations kKind, int w>
+HWY_INLINE void write_values(const Row* rows, int count, int64_t cols, const ActivationGroup& g) {
+  constexpr int kWords = kKind == Activations::kPairs ? 8 : 16;
+  auto* out = kKind == Activations::kPairs ? g.pairs : reinterpret_cast<uint32_t*>(g.values);
+  int8_t words[kWords / 8][kGroupRows][32] = {};
+  for (int64_t k = 0; k < cols; k += 16, out += kWords * w) {
     const int n = static_cast<int>(cols - k < 16 ? cols - k : 16);
-    const F32 v = n == 16 ? row.at(k) : row.first(k, n);
-    if (w == 1) {
-      store_first(g.values + k, v, n);
-    } else {
-      float x[16];
-      store(x, v);
-      for (int i = 0; i < n; ++i) g.values[(k + i) * w + r] = x[i];
+    for (int r = 0; r < count; ++r) {
+      alignas(64) int8_t row[4 * kWords];
+      float_words<kKind>(n == 16 ? rows[r].at(k) : rows[r].first(k, n), row);
+      for (int part = 0; part < kWords / 8; ++part)
+        std::memcpy(words[part][r], row + 32 * part, 32);
     }
+    for (int part = 0; part < kWords / 8 && n == 16; ++part)
+      interleave_quads<w>(words[part], reinterpret_cast<int8_t*>(out + 8 * part * w));
+    // The last columns, and a zero after an odd number.
+    for (int i = 0; i < (n + 1) / 2 * (kWords / 8) && n < 16; ++i)
+      for (int r = 0; r < w; ++r) std::memcpy(out + i * w + r, words[i / 8][r] + i % 8 * 4, 4);
+  }
+}
+template <Activations kKind>
+HWY_INLINE void write_values(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
+                             int w) {
+  switch (w) {
+    case 1: return write_values<kKind, 1>(rows, count, cols, g);
+    case 2: return write_values<kKind, 2>(rows, count, cols, g);
+    case 4: return write_values<kKind, 4>(rows, count, cols, g);
+    default: return write_values<kKind, kGroupRows>(rows, count, cols, g);
   }
 }
 

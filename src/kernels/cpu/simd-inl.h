@@ -36,7 +36,7 @@
 //   F32, I32       16 lanes; I32 also serves as 64 bytes and as 32 int16
 //   Mask           of 16 lanes
 //   load, load_first (n lanes, rest zero), store, store_first; load_f16, load_bf16, load_i8 (16
-//   values to 16 lanes), store_f16, store_bf16 (to nearest even), store_i8 (low bytes)
+//   values to 16 lanes), store_f16 (to nearest even), store_i8 (low bytes)
 //   set, zero; add, sub, mul, div, fma (a * b + c, one rounding), min, max (the second operand if
 //   one is NaN), sqrt; greater, select; to_int (nearest even; 0x80000000 if out of range), to_float
 //   add, sub, mul, bit_and, bit_or, bit_xor, shl, shr, sar (32-bit lanes; shl also

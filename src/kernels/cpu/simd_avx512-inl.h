@@ -114,6 +114,11 @@ HWY_INLINE I32 lookup(I32 table, I32 index) { return {_mm512_shuffle_epi8(table.
 constexpr bool kWideIsSigned = false;
 HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) { return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)}; }
 HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
+// VDPBF16PS of AVX-512 BF16, which this copy is not compiled for: call it only where it is.
+HWY_INLINE F32 dot2_bf16(F32 acc, I32 a, I32 b) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(acc.v) : "v"(a.v), "v"(b.v));
+  return acc;
+}
 #else
 constexpr bool kWideIsSigned = true;
 HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) {

@@ -1,0 +1,47 @@
+// flush_subnormals.h: arithmetic without subnormal numbers, as instructions for bf16 have it.
+#pragma once
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace veery {
+
+/// While it lives, subnormal operands and results of this thread's f32 arithmetic count as 0. What
+/// is computed meanwhile has to come from memory and go to memory.
+class FlushSubnormals {
+ public:
+#if defined(__x86_64__)
+  FlushSubnormals() : before_(_mm_getcsr()) { set(before_ | kFlushToZero | kSubnormalsAreZeros); }
+  ~FlushSubnormals() { set(before_); }
+#elif defined(__aarch64__)
+  FlushSubnormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(before_));
+    set(before_ | kFlushToZero);
+  }
+  ~FlushSubnormals() { set(before_); }
+#else
+  FlushSubnormals() {}
+#endif
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  static constexpr unsigned kSubnormalsAreZeros = 1U << 6;  // MXCSR (Intel SDM volume 1, 10.2.3)
+  static constexpr unsigned kFlushToZero = 1U << 15;
+  static void set(unsigned mode) {
+    asm volatile("" ::: "memory");
+    _mm_setcsr(mode);
+    asm volatile("" ::: "memory");
+  }
+  unsigned before_;
+#elif defined(__aarch64__)
+  static constexpr uint64_t kFlushToZero = uint64_t{1} << 24;  // FPCR.FZ (Arm ARM C5.2.8)
+  static void set(uint64_t mode) { asm volatile("msr fpcr, %0" ::"r"(mode) : "memory"); }
+  uint64_t before_;
+#endif
+};
+
+}  // namespace veery
