@@ -261,8 +261,7 @@ void bench_verb(std::vector<std::string> arguments) {
   Settings settings;
   Arguments app("bench",
                 "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
-                "tg, one token "
-                "after the other.\nEach test warms up once before it is measured.",
+                "tg, one token after the other.\nEach test warms up once before it is measured.",
                 "  veery bench model.gguf -p 512 -n 128 -r 5\n"
                 "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,

@@ -32,13 +32,12 @@ void quantize(std::span<const float> x, float scale, int8_t* codes) {
 [[noreturn]] void refuse_scale(std::span<const float> block, size_t first) {
   const auto at = std::ranges::max_element(block, {}, [](float v) { return std::fabs(v); });
   throw Error(ErrorKind::kInput,
-              "encode: element {} is {}: its block needs a scale beyond what "
-              "the type can hold",
+              "encode: element {} is {}: its block needs a scale beyond what the type can hold",
               first + static_cast<size_t>(at - block.begin()), *at);
 }
 
-// Blocks of 8-bit activations: the scale is the largest magnitude / 127,
-// without a search, so that quantising on the fly gives the same bits.
+// Blocks of 8-bit activations: the scale is the largest magnitude / 127, without a search, so that
+// quantising on the fly gives the same bits.
 void encode_block(std::span<const float> x, size_t first, BlockQ8_1& b) {
   b.d = f32_to_f16(largest_magnitude(x) / 127);
   if ((b.d & 0x7FFFU) >= 0x7C00U) refuse_scale(x, first);
@@ -95,8 +94,8 @@ void encode_half(DType type, std::span<const float> in, std::span<std::byte> out
               type == DType::kF16 ? 65504.0F : bf16_to_f32(0x7F7F));
 }
 
-// Importances relative to their mean, none so small that an element would not
-// count at all; empty where all are 0.
+// Importances relative to their mean, none so small that an element would not count at all; empty
+// where all are 0.
 std::vector<float> relative_weights(DType type, std::span<const float> importance) {
   double sum = 0;
   for (size_t i = 0; i < importance.size(); ++i) {
@@ -136,8 +135,7 @@ void encode(DType type, std::span<const float> in, std::span<std::byte> out,
   if (!importance.empty() && (in.size() % importance.size() != 0 ||
                               importance.size() % static_cast<size_t>(info(type).block) != 0))
     throw Error(ErrorKind::kInput,
-                "encode {}: {} importances do not fit rows among {} elements "
-                "of blocks of {}",
+                "encode {}: {} importances do not fit rows among {} elements of blocks of {}",
                 info(type).name, importance.size(), in.size(), info(type).block);
   switch (type) {
     case DType::kF32: return encode_plain<float>(in, out, [](float v) { return v; });

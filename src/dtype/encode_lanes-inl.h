@@ -1,5 +1,5 @@
-// encode_lanes-inl.h: from the elements of a job to lanes of blocks, and from
-// fitted blocks to its bytes.
+// encode_lanes-inl.h: from the elements of a job to lanes of blocks, and from fitted blocks to its
+// bytes.
 #if defined(VEERY_DTYPE_ENCODE_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_DTYPE_ENCODE_LANES_INL_H
 #undef VEERY_DTYPE_ENCODE_LANES_INL_H
@@ -20,8 +20,7 @@ namespace HWY_NAMESPACE {
 
 inline bool fits_half(float scale) { return (f32_to_f16(scale) & 0x7FFFU) < 0x7C00U; }
 
-/// The weights of `count` elements from element `at`, in `buffer` where rows
-/// end between them.
+/// The weights of `count` elements from element `at`, in `buffer` where rows end between them.
 inline const float* weights_at(const EncodeJob& job, size_t at, size_t count, float* buffer) {
   if (job.weights == nullptr) return nullptr;
   const size_t begin = at % job.row;
@@ -46,9 +45,8 @@ int first_out_of_range(const Blocks<kSize>& blocks) {
   return static_cast<int>(at - lanes);
 }
 
-/// Calls body(blocks, first block, how many) for all blocks of kSize, kGroup of
-/// them together at least; it returns the first one whose scale does not fit,
-/// or -1.
+/// Calls body(blocks, first block, how many) for all blocks of kSize, kGroup of them together at
+/// least; it returns the first one whose scale does not fit, or -1.
 template <int kSize, int kGroup, typename Body>
 size_t for_lanes(const EncodeJob& job, const Body& body) {
   const size_t count = job.in.size() / kSize;

@@ -33,8 +33,7 @@ class Conversion {
         out_row_(byte_size(plan.type, columns_)) {
     if (type_ != tensor.dtype && info(tensor.dtype).quantized && !options.requantize)
       throw Error(ErrorKind::kInput,
-                  "{}: tensor {} is {} already; quantising again loses more "
-                  "than from floats "
+                  "{}: tensor {} is {} already; quantising again loses more than from floats "
                   "(--allow-requantize does it)",
                   file.path, printable(tensor.name), info(tensor.dtype).name);
     if (options.importance != nullptr && info(type_).quantized) find_importance(options);
@@ -42,8 +41,7 @@ class Conversion {
 
   size_t out_row() const { return out_row_; }
 
-  /// The rows [first, last) in the new type; one of the workers does `beside`
-  /// first.
+  /// The rows [first, last) in the new type; one of the workers does `beside` first.
   template <typename Beside>
   void rows(int64_t first, int64_t last, ThreadPool& pool, std::byte* out, Beside beside) const {
     const int64_t piece =
@@ -109,8 +107,7 @@ class Conversion {
     }
   }
 
-  // Where they are, if they are floats at an address of floats, otherwise in
-  // `decoded`.
+  // Where they are, if they are floats at an address of floats, otherwise in `decoded`.
   std::span<const float> floats(std::span<const std::byte> in, int64_t rows,
                                 std::vector<float>& decoded) const {
     const auto count = static_cast<size_t>(rows * columns_);

@@ -58,9 +58,8 @@ class ProtoReader {
   }
   [[noreturn]] void fail(const char* expected) const {
     throw Error(ErrorKind::kFormat,
-                "{}: {} bytes before the end of a SentencePiece message: "
-                "expected {}",
-                what_, rest_.size(), expected);
+                "{}: {} bytes before the end of a SentencePiece message: expected {}", what_,
+                rest_.size(), expected);
   }
 
   std::string_view rest_;
