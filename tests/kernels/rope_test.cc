@@ -127,6 +127,109 @@ struct QkvCase {
   bool norms;
 };
 
+struct QkvResult {
+  Matrix q;
+  Cache keys, values;
+};
+
+// Rows of two sequences, one with a past, and two ways to compute what becomes of them.
+class QkvProblem {
+ public:
+  explicit QkvProblem(const QkvCase& of) : case_(of), attr_(of.attr) {
+    batch_.add(0, 250, 11);
+    batch_.add(1, 0, 3);
+    slots_ = batch_.slots();
+    Random random(3);
+    qkv_ = random_matrix(slots_.rows, queries() + 2 * kv(), random);
+    angles_ = Matrix(slots_.rows, attr_.dims);
+    run(Op::kRopeAngles, {indices(batch_.positions).operand}, angles_.operand,
+        AnglesAttr{.dims = attr_.dims}, slots_);
+    q_norm_ = random_matrix(1, attr_.head_dim, random);
+    k_norm_ = random_matrix(1, attr_.head_dim, random);
+  }
+
+  QkvResult in_one(RunWith with) const {
+    QkvResult y = empty();
+    run(Op::kQkvRope,
+        {qkv_.operand, angles_.operand, y.keys.operand, y.values.operand,
+         case_.norms ? q_norm_.operand : Operand{}, case_.norms ? k_norm_.operand : Operand{}},
+        y.q.operand, attr_, slots_, with);
+    return y;
+  }
+
+  QkvResult by_norm_rope_and_cache_write(RunWith with) const {
+    QkvResult y = empty();
+    const Matrix k(slots_.rows, kv());
+    Operand q_in = columns(0, queries());
+    Operand k_in = columns(queries(), kv());
+    if (case_.norms) {
+      run(Op::kRmsNorm, {q_in, q_norm_.operand}, y.q.operand, NormAttr{attr_.eps, attr_.heads},
+          slots_, with);
+      run(Op::kRmsNorm, {k_in, k_norm_.operand}, k.operand, NormAttr{attr_.eps, attr_.kv_heads},
+          slots_, with);
+      q_in = y.q.operand;
+      k_in = k.operand;
+    }
+    run(Op::kRope, {q_in, angles_.operand}, y.q.operand,
+        RopeAttr{attr_.heads, attr_.dims, attr_.interleaved}, slots_, with);
+    run(Op::kRope, {k_in, angles_.operand}, k.operand,
+        RopeAttr{attr_.kv_heads, attr_.dims, attr_.interleaved}, slots_, with);
+    run(Op::kCacheWrite, {k.operand, y.keys.operand}, y.keys.operand, {}, slots_, with);
+    run(Op::kCacheWrite, {columns(queries() + kv(), kv()), y.values.operand}, y.values.operand, {},
+        slots_, with);
+    return y;
+  }
+
+  // Keys may differ by a rounding: of the last bit, or of a code of q8_0.
+  void expect_near_keys(const Cache& found, const Cache& expected) const {
+    for (int32_t r = 0; r < slots_.rows; ++r)
+      for (int64_t h = 0; h < attr_.kv_heads; ++h) {
+        const CachedHead head = head_at(expected, r, h);
+        for (int64_t i = 0; i < attr_.head_dim; ++i) {
+          const float key = read_cached(head, i);
+          const float rounding =
+              case_.keys == DType::kQ8_0
+                  ? 1.001F * f16_to_f32(head.tile(i).scales[slots_.positions[r] % kLanes])
+                  : std::abs(key) * (case_.keys == DType::kF16    ? 1e-3F
+                                     : case_.keys == DType::kBF16 ? 8e-3F
+                                                                  : 0.0F);
+          ASSERT_NEAR(read_cached(head_at(found, r, h), i), key, 1e-5 + rounding);
+        }
+      }
+  }
+
+  bool same(const Cache& a, const Cache& b) const {
+    const auto bytes = static_cast<size_t>(a.operand.stride * batch_.page_count);
+    return std::equal(a.bytes->data(), a.bytes->data() + bytes, b.bytes->data());
+  }
+
+ private:
+  int queries() const { return attr_.heads * attr_.head_dim; }
+  int kv() const { return attr_.kv_heads * attr_.head_dim; }
+  QkvResult empty() const {
+    return {Matrix(slots_.rows, queries()),
+            Cache(batch_, true, case_.keys, attr_.kv_heads, attr_.head_dim),
+            Cache(batch_, false, case_.values, attr_.kv_heads, attr_.head_dim)};
+  }
+  Operand columns(int begin, int count) const {
+    Operand o = qkv_.operand;
+    o.data += begin * 4;
+    o.cols = count;
+    return o;
+  }
+  CachedHead head_at(const Cache& cache, int32_t row, int64_t head) const {
+    const int64_t position = slots_.positions[row];
+    return {cache.operand, page_of(cache.operand, slots_, slots_.sequence[row], position), head,
+            position};
+  }
+
+  QkvCase case_;
+  QkvRopeAttr attr_;
+  Batch batch_{2, 600};
+  Slots slots_;
+  Matrix qkv_{0, 0}, angles_{0, 0}, q_norm_{0, 0}, k_norm_{0, 0};
+};
+
 TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
   for (const QkvCase& c :
        {QkvCase{{9, 3, 64, 64, false, 0}, DType::kF32, DType::kBF16, false},
@@ -134,96 +237,18 @@ TEST(QkvRope, FastIsTheReferenceAndItsOwnParts) {
         QkvCase{{2, 2, 20, 20, false, 1e-6F}, DType::kBF16, DType::kF32, true},
         QkvCase{{3, 1, 36, 8, true, 0}, DType::kF16, DType::kBF16, false},
         QkvCase{{2, 1, 96, 96, false, 1e-6F}, DType::kQ8_0, DType::kQ8_0, true}}) {
-    Random random(3);
-    const auto& attr = c.attr;
-    const int n = attr.head_dim;
-    const int kv = attr.kv_heads * n;
-    Batch batch(2, 600);
-    batch.add(0, 250, 11);
-    batch.add(1, 0, 3);
-    const Slots slots = batch.slots();
-    const int rows = slots.rows;
-    const Matrix qkv = random_matrix(rows, attr.heads * n + 2 * kv, random);
-    const Matrix positions = indices(batch.positions);
-    Matrix angles(rows, attr.dims);
-    run(Op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = attr.dims}, slots);
-    const Matrix q_norm = random_matrix(1, n, random);
-    const Matrix k_norm = random_matrix(1, n, random);
-    const auto one = [&](RunWith with, Matrix& q, const Cache& keys, const Cache& values) {
-      run(Op::kQkvRope,
-          {qkv.operand, angles.operand, keys.operand, values.operand,
-           c.norms ? q_norm.operand : Operand{}, c.norms ? k_norm.operand : Operand{}},
-          q.operand, attr, slots, with);
-    };
-    const auto columns = [&](int begin, int count) {
-      Operand o = qkv.operand;
-      o.data += begin * 4;
-      o.cols = count;
-      return o;
-    };
-    // Keys may differ by a rounding: of the last bit, or of a code of q8_0.
-    const auto near = [&](const Cache& a, const Cache& b) {
-      for (int32_t r = 0; r < rows; ++r) {
-        for (int64_t h = 0; h < attr.kv_heads; ++h) {
-          const int64_t position = slots.positions[r];
-          const auto head = [&](const Cache& cache) {
-            return CachedHead{cache.operand,
-                              page_of(cache.operand, slots, slots.sequence[r], position), h,
-                              position};
-          };
-          for (int64_t i = 0; i < n; ++i) {
-            const float expected = read_cached(head(b), i);
-            const float rounding =
-                c.keys == DType::kQ8_0
-                    ? 1.001F * f16_to_f32(head(b).tile(i).scales[position % kLanes])
-                    : std::abs(expected) * (c.keys == DType::kF16    ? 1e-3F
-                                            : c.keys == DType::kBF16 ? 8e-3F
-                                                                     : 0.0F);
-            ASSERT_NEAR(read_cached(head(a), i), expected, 1e-5 + rounding);
-          }
-        }
-      }
-    };
-    const auto same = [&](const Cache& a, const Cache& b) {
-      const auto bytes = static_cast<size_t>(a.operand.stride * batch.page_count);
-      return std::equal(a.bytes->data(), a.bytes->data() + bytes, b.bytes->data());
-    };
-    Matrix expected(rows, attr.heads * n);
-    const Cache keys(batch, true, c.keys, attr.kv_heads, n),
-        values(batch, false, c.values, attr.kv_heads, n);
-    one({}, expected, keys, values);
+    const QkvProblem problem(c);
+    const QkvResult expected = problem.in_one({});
     for (Target target : fast_targets()) {
-      Matrix q(rows, attr.heads * n), k(rows, kv), q_apart(rows, attr.heads * n);
-      const Cache keys1(batch, true, c.keys, attr.kv_heads, n),
-          values1(batch, false, c.values, attr.kv_heads, n);
-      const Cache keys2(batch, true, c.keys, attr.kv_heads, n),
-          values2(batch, false, c.values, attr.kv_heads, n);
-      one({.target = target, .workers = 3}, q, keys1, values1);
-      expect_near(q, expected, 1e-5);
-      near(keys1, keys);
-      EXPECT_TRUE(same(values1, values));
-      // The same by norm, rope and cache_write.
-      const RunWith with{.target = target, .workers = 2};
-      Operand q_in = columns(0, attr.heads * n);
-      Operand k_in = columns(attr.heads * n, kv);
-      if (c.norms) {
-        run(Op::kRmsNorm, {q_in, q_norm.operand}, q_apart.operand, NormAttr{attr.eps, attr.heads},
-            slots, with);
-        run(Op::kRmsNorm, {k_in, k_norm.operand}, k.operand, NormAttr{attr.eps, attr.kv_heads},
-            slots, with);
-        q_in = q_apart.operand;
-        k_in = k.operand;
-      }
-      run(Op::kRope, {q_in, angles.operand}, q_apart.operand,
-          RopeAttr{attr.heads, attr.dims, attr.interleaved}, slots, with);
-      run(Op::kRope, {k_in, angles.operand}, k.operand,
-          RopeAttr{attr.kv_heads, attr.dims, attr.interleaved}, slots, with);
-      run(Op::kCacheWrite, {k.operand, keys2.operand}, keys2.operand, {}, slots, with);
-      run(Op::kCacheWrite, {columns(attr.heads * n + kv, kv), values2.operand}, values2.operand, {},
-          slots, with);
-      expect_same_bits(q, q_apart, "q");
-      EXPECT_TRUE(same(keys1, keys2));
-      EXPECT_TRUE(same(values1, values2));
+      const QkvResult y = problem.in_one({.target = target, .workers = 3});
+      expect_near(y.q, expected.q, 1e-5);
+      problem.expect_near_keys(y.keys, expected.keys);
+      EXPECT_TRUE(problem.same(y.values, expected.values));
+      const QkvResult parts =
+          problem.by_norm_rope_and_cache_write({.target = target, .workers = 2});
+      expect_same_bits(y.q, parts.q, "q");
+      EXPECT_TRUE(problem.same(y.keys, parts.keys));
+      EXPECT_TRUE(problem.same(y.values, parts.values));
     }
   }
 }
