@@ -109,14 +109,18 @@ struct Sample {
 
 const char* const kBoth = R"(weather({"place":"Zürich","days":2})|add({"a":1,"b":[2.5,null]})|)";
 
-TEST(AnswerParser, ReadsWhatEachFamilyWrites) {
+// What the families write of these two calls, alone and after some reasoning and a sentence.
+struct AnswerOfFamily : ::testing::Test {
   const std::string both = kBoth;
   const std::string talk = "R:Hm.\nTwo.|C:Let me see.|" + both;
-  const std::string first = R"({"name": "weather", "arguments": {"place": "Zürich", "days": 2}})";
-  const std::string second = R"({"name": "add", "arguments": {"a": 1, "b": [2.5, null]}})";
   const std::string args1 = R"({"place": "Zürich", "days": 2})";
   const std::string args2 = R"({"a": 1, "b": [2.5, null]})";
+  const std::string first = R"({"name": "weather", "arguments": )" + args1 + "}";
+  const std::string second = R"({"name": "add", "arguments": )" + args2 + "}";
   const std::string think = "<think>\nHm.\nTwo.\n</think>\n\nLet me see.\n";
+};
+
+TEST_F(AnswerOfFamily, HasCallsInTags) {
   expect_answer("think,tool_call",
                 think + "<tool_call>\n" + first + "\n</tool_call>\n<tool_call>\n" + second +
                     "\n</tool_call>\n",
@@ -142,7 +146,20 @@ TEST(AnswerParser, ReadsWhatEachFamilyWrites) {
                 "<parameter=a>1</parameter>\n<parameter=b>[2.5, None]</parameter>\n</function>\n"
                 "</seed:tool_call>",
                 talk);
-  expect_answer("mistral", "[TOOL_CALLS][" + first + ", " + second + "]", both);
+  expect_answer(
+      "think,dsml",
+      think +
+          "\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n"
+          "<｜DSML｜parameter name=\"place\" string=\"true\">Zürich</｜DSML｜parameter>\n"
+          "<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n"
+          "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"add\">\n<｜DSML｜parameter name=\"a\" "
+          "string=\"false\">1</｜DSML｜parameter>\n<｜DSML｜parameter name=\"b\" "
+          "string=\"false\">[2.5, null]</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+          "</｜DSML｜function_calls>",
+      talk);
+}
+
+TEST_F(AnswerOfFamily, HasNamesAndArgumentsBetweenTokens) {
   expect_answer("mistral,think_mistral",
                 "[THINK]Hm.\nTwo.[/THINK]Let me see.[TOOL_CALLS]weather[ARGS]" + args1 +
                     "[TOOL_CALLS]add[ARGS]" + args2,
@@ -165,17 +182,6 @@ TEST(AnswerParser, ReadsWhatEachFamilyWrites) {
                     "<｜tool▁call▁end｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>" + args2 +
                     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
                 talk);
-  expect_answer(
-      "think,dsml",
-      think +
-          "\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n"
-          "<｜DSML｜parameter name=\"place\" string=\"true\">Zürich</｜DSML｜parameter>\n"
-          "<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n"
-          "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"add\">\n<｜DSML｜parameter name=\"a\" "
-          "string=\"false\">1</｜DSML｜parameter>\n<｜DSML｜parameter name=\"b\" "
-          "string=\"false\">[2.5, null]</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
-          "</｜DSML｜function_calls>",
-      talk);
   expect_answer("think,kimi",
                 think +
                     "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0"
@@ -186,6 +192,10 @@ TEST(AnswerParser, ReadsWhatEachFamilyWrites) {
                     args2 + "<|tool_call_end|><|tool_calls_section_end|>",
                 "R:Hm.\nTwo.|C:Let me see.|weather#functions.weather:0"
                 R"(({"place":"Zürich","days":2})|add#functions.add:1({"a":1,"b":[2.5,null]})|)");
+}
+
+TEST_F(AnswerOfFamily, HasCallsInJsonOrAMarkedAnswer) {
+  expect_answer("mistral", "[TOOL_CALLS][" + first + ", " + second + "]", both);
   expect_answer(
       "think_cohere,cohere,cohere_response",
       "<|START_THINKING|>Hm.\nTwo.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": "
