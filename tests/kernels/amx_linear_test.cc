@@ -77,6 +77,9 @@ TEST_F(AmxLinear, TilesAreUsedWhereThereAreManyRows) {
   EXPECT_EQ(name_with(Target::kAmx, 64, true), "linear_q4_0_exact_avx512_vnni_batch");
   d.in[3].dtype = DType::kF16;
   EXPECT_EQ(name_with(Target::kAmx, 64), "linear_f16_avx512_vnni_batch");
+  d.in[3].dtype = DType::kQ8_0;
+  d.in[3].layout = Layout::kSplitPanels;
+  EXPECT_EQ(name_with(Target::kAmx, 64), "linear_q8_0_amx_batch");
 }
 
 TEST_F(AmxLinear, BlocksOf32FollowTheContract) {
@@ -192,6 +195,17 @@ TEST_F(AmxLinear, GateIsThatOfTheVectors) {
       for (const int64_t rows : {16, 37})
         expect_same_as_vectors({DType::kQ5_K, up}, {37, 37}, 256, rows,
                                {.gate = gate, .norm = true, .residual = true, .bias = true});
+}
+
+TEST_F(AmxLinear, SplitPanelsFollowTheContract) {
+  for (const int64_t cols : {32, 160, 1056})
+    for (const int64_t rows : {1, 12, 33, 70})
+      for (const int64_t height : {1, 35, 100}) {
+        expect_contract({DType::kQ8_0}, {height}, cols, rows, {.split = true});
+        Problem p({DType::kQ8_0}, {height}, cols, rows, {.split = true});
+        for (const Target target : tile_targets())
+          EXPECT_EQ(p.run_argmax(Target::kAvx512Vnni, 1), p.run_argmax(target, 2));
+      }
 }
 
 TEST_F(AmxLinear, WorkersAndPlansDoNotMatter) {

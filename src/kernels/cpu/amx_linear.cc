@@ -17,6 +17,7 @@
 #if HWY_TARGET == HWY_AVX3_DL
 
 #include "kernels/cpu/amx_multiply-inl.h"
+#include "kernels/cpu/join_panel-inl.h"
 #include "kernels/cpu/linear_finish-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -260,16 +261,23 @@ struct BatchMemory {
   std::byte* chunks;  // [2][kChunkBytes]
   std::byte* whole;   // see TileKernels
   float* chains;      // [kBatchPanels][kBlockGroups][16][16]
+  std::byte* joined;  // [kBatchPanels], panels of weights that are split
 
   BatchMemory(std::byte* scratch, int64_t cols)
-      : chunks(scratch), whole(scratch + 2 * kChunkBytes) {
+      : chunks(scratch), whole(scratch + 2 * kChunkBytes), joined(scratch + fixed_bytes(cols)) {
     chains = reinterpret_cast<float*>(whole + whole_bytes(cols));
   }
   static int64_t whole_bytes(int64_t cols) {
     return cols / 32 * kTileUnit + round_up(cols / 32, 64);
   }
-  static int64_t bytes(int64_t cols) {
+  static int64_t fixed_bytes(int64_t cols) {
     return 2 * kChunkBytes + whole_bytes(cols) + kBatchPanels * kBlockGroups * kTileFloats * 4;
+  }
+  static int64_t bytes(const Product& p) {
+    int64_t joined = 0;
+    for (int i = 0; i < p.count; ++i)
+      if (p.weights[i].split) joined = kBatchPanels * p.weights[i].stride;
+    return fixed_bytes(p.cols) + joined;
   }
   float* chain(int panel, int64_t group) const {
     return chains + (panel * kBlockGroups + group) * kTileFloats;
@@ -343,10 +351,16 @@ template <class Tiles>
 void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
                     int output, Share share, const Finish& finish) {
   const Product& p = rows.p;
-  const auto panel_of = [&](int weight, int64_t index) {
+  const auto panel_of = [&](int weight, int64_t index, int place) {
     const Weight& w = p.weights[weight];
+    const std::byte* packed = w.data + index * w.stride;
+    if (w.split) {
+      std::byte* joined = memory.joined + place * w.stride;
+      join_panel(w, p.cols, index, p.ahead, joined);
+      packed = joined;
+    }
     const DType type = finish.d.in[kWeight + weight].dtype;
-    return TilePanel<Tiles>{tile_kernels<Tiles>(type), w.data + index * w.stride, weight, index};
+    return TilePanel<Tiles>{tile_kernels<Tiles>(type), packed, weight, index};
   };
   for (int64_t first = 0; first < rows.groups(); first += kBlockGroups) {
     const int64_t groups = std::min(kBlockGroups, rows.groups() - first);
@@ -357,8 +371,8 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
       TilePanel<Tiles> panels[kBatchPanels];
       int count = 0;
       for (int64_t i = panel; i < std::min(share.end, panel + step); ++i) {
-        panels[count++] = panel_of(output, i);
-        if (p.gated) panels[count++] = panel_of(1, i);
+        for (int n = 0; n < each; ++n, ++count)
+          panels[count] = panel_of(n == 0 ? output : 1, i, count);
       }
       block.multiply(panels, count);
       for (int i = 0; i < count; i += each)
@@ -437,7 +451,7 @@ int64_t tile_scratch_bytes(const Product& p) {
   const int64_t loud = kTileRows * loud_limit(p.cols / 32) * int64_t{sizeof(LoudBlock)};
   const int64_t row = std::max(activation_row_bytes(Activations::kPer32, p.cols),
                                activation_row_bytes(Activations::kPer256, p.cols));
-  return std::max(row + loud, BatchMemory::bytes(p.cols));
+  return std::max(row + loud, BatchMemory::bytes(p));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -463,7 +477,7 @@ const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& cho
   if (choice.exact) return nullptr;
   for (int i = 0; i < dispatch.as<LinearAttr>().weights; ++i)
     if (const Operand& w = dispatch.in[kWeight + i];
-        w.layout != Layout::kPanels || !N_AVX3_DL::has_tiles(w.dtype))
+        !in_panels(w) || !N_AVX3_DL::has_tiles(w.dtype))
       return nullptr;
   return N_AVX3_DL::phases_on_tiles(choice.target);
 }

@@ -9,8 +9,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cpu/linear_product.h"
-#include "kernels/cpu/panel_types-inl.h"
+#include "kernels/cpu/join_panel-inl.h"
 #include "kernels/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,30 +47,6 @@ HWY_INLINE void prepare_rows(const Row* rows, int count, const Product& p,
       case kRounded: write_values<kRounded>(rows, count, p.cols, g, w); break;
       case kPairs: write_values<kPairs>(rows, count, p.cols, g, w); break;
     }
-  }
-}
-
-// Writes a split panel to `out` as one of Layout::kPanels, and fetches some of the next ones.
-HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t ahead,
-                           std::byte* out) {
-  const SplitPanels at(w.rows, cols);
-  const auto* upper = reinterpret_cast<const uint8_t*>(w.data) + at.upper(panel);
-  const auto* lower = reinterpret_cast<const uint8_t*>(w.data) + at.lower(panel);
-  auto* joined = reinterpret_cast<uint8_t*>(out);
-  for (int64_t b = 0; b < cols / 32; ++b) {
-    prefetch(upper, ahead, SplitPanels::kUpper);
-    prefetch(lower, ahead, SplitPanels::kLower);
-    unroll<4>([&](auto j) {
-      I32 low;
-      I32 high;
-      PanelSplitQ8_0::vectors<j()>({upper, lower}, low, high);
-      store_int(joined + 64 * j(), low);
-      store_int(joined + 64 * (j() + 4), high);
-    });
-    std::memcpy(joined + PanelQ8_0::kScale, upper + SplitPanels::kScale, 32);
-    upper += SplitPanels::kUpper;
-    lower += SplitPanels::kLower;
-    joined += SplitPanels::kWhole;
   }
 }
 

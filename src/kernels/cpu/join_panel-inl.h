@@ -1,0 +1,48 @@
+// join_panel-inl.h: a split panel as one of Layout::kPanels.
+#if defined(VEERY_KERNELS_CPU_JOIN_PANEL_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_JOIN_PANEL_INL_H
+#undef VEERY_KERNELS_CPU_JOIN_PANEL_INL_H
+#else
+#define VEERY_KERNELS_CPU_JOIN_PANEL_INL_H
+#endif
+
+#include <cstring>
+
+#include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/panel_types-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Writes a split panel to `out` as one of Layout::kPanels, and fetches some of the next ones.
+HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t ahead,
+                           std::byte* out) {
+  const SplitPanels at(w.rows, cols);
+  const auto* upper = reinterpret_cast<const uint8_t*>(w.data) + at.upper(panel);
+  const auto* lower = reinterpret_cast<const uint8_t*>(w.data) + at.lower(panel);
+  auto* joined = reinterpret_cast<uint8_t*>(out);
+  for (int64_t b = 0; b < cols / 32; ++b) {
+    prefetch(upper, ahead, SplitPanels::kUpper);
+    prefetch(lower, ahead, SplitPanels::kLower);
+    unroll<4>([&](auto j) {
+      I32 low;
+      I32 high;
+      PanelSplitQ8_0::vectors<j()>({upper, lower}, low, high);
+      store_int(joined + 64 * j(), low);
+      store_int(joined + 64 * (j() + 4), high);
+    });
+    std::memcpy(joined + PanelQ8_0::kScale, upper + SplitPanels::kScale, 32);
+    upper += SplitPanels::kUpper;
+    lower += SplitPanels::kLower;
+    joined += SplitPanels::kWhole;
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_JOIN_PANEL_INL_H
