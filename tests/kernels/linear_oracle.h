@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "dtype/affine.h"
@@ -43,87 +44,106 @@ inline std::vector<DType> typical_types() {
 }
 
 /// Random bytes for the integers, scales of about 1/100 for the f16.
+class RandomWeight {
+ public:
+  RandomWeight(DType type, int64_t rows, int64_t cols, uint32_t seed)
+      : type_(type), rng_(seed), bytes_(static_cast<size_t>(rows) * byte_size(type, cols)) {
+    if (type == DType::kF32 || type == DType::kF16 || type == DType::kBF16) {
+      each_block([&](uint8_t* at) { put(type, 1, at); });
+      return;
+    }
+    for (auto& b : bytes_) b = static_cast<std::byte>(rng_());
+    if (is_affine(type))
+      set_affine();
+    else if (is_fp8(type))
+      set_fp8();
+    else
+      set_scales();
+  }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  /// A number up to `most`.
+  void put(DType type, float most, uint8_t* to) {
+    const float v = uniform_(rng_) * most;
+    const uint16_t half = type == DType::kF16 ? f32_to_f16(v) : f32_to_bf16(v);
+    if (type == DType::kF32)
+      std::memcpy(to, &v, sizeof v);
+    else
+      std::memcpy(to, &half, sizeof half);
+  }
+  template <typename Fn>
+  void each(size_t bytes_each, const Fn& fn) {
+    for (size_t at = 0; at < bytes_.size(); at += bytes_each)
+      fn(reinterpret_cast<uint8_t*>(bytes_.data()) + at);
+  }
+  template <typename Fn>
+  void each_block(const Fn& fn) {
+    each(static_cast<size_t>(info(type_).bytes), fn);
+  }
+  void half_at(size_t offset) {
+    each_block([&](uint8_t* block) { put(DType::kF16, 0.01F, block + offset); });
+  }
+
+  // Biases as large as the products of the largest codes.
+  void set_affine() {
+    const AffineFormat format = affine_format(type_);
+    each_block([&](uint8_t* block) {
+      put(format.scale, 0.01F, block);
+      put(format.scale, 0.01F * static_cast<float>(1 << format.bits), block + format.scale_bytes());
+    });
+  }
+  void set_fp8() {
+    each(1, [](uint8_t* code) {
+      if (is_nan_e4m3(*code)) *code ^= 1;
+    });
+    int64_t index = 0;
+    each_block([&](uint8_t* block) {
+      if (type_ != DType::kMXFP8) return put(DType::kF32, 0.01F, block);
+      // In the first blocks the least and the largest that there are.
+      *block = index < 4   ? *block % 4
+               : index < 6 ? kScaleLimitMXFP8 - 1
+                           : static_cast<uint8_t>(110 + *block % 12);
+      ++index;
+    });
+  }
+  void set_scales() {
+    int64_t index = 0;
+    switch (type_) {
+      case DType::kQ4_1:
+      case DType::kQ5_1:
+      case DType::kQ4_K:
+      case DType::kQ5_K: half_at(0), half_at(2); break;
+      case DType::kQ2_K: half_at(offsetof(BlockQ2_K, d)), half_at(offsetof(BlockQ2_K, dmin)); break;
+      case DType::kQ3_K: half_at(offsetof(BlockQ3_K, d)); break;
+      case DType::kQ6_K: half_at(offsetof(BlockQ6_K, d)); break;
+      case DType::kTQ1_0: half_at(offsetof(BlockTQ1_0, d)); break;
+      case DType::kTQ2_0: half_at(offsetof(BlockTQ2_0, d)); break;
+      case DType::kQ8_K: each_block([&](uint8_t* block) { put(DType::kF32, 0.01F, block); }); break;
+      case DType::kIQ1_M:  // the scale's upper 8 bits: 2^-8 and more, either sign
+        each_block([](uint8_t* block) {
+          uint8_t& upper = block[offsetof(BlockIQ1_M, scales) + 7];
+          upper = static_cast<uint8_t>((upper & 0x8F) | 0x20);
+        });
+        break;
+      case DType::kMXFP4:  // up to 2^-7; in the first blocks also the least that there is
+        each_block([&](uint8_t* block) {
+          *block = index < 20 ? *block % 4 : static_cast<uint8_t>(110 + *block % 12);
+          ++index;
+        });
+        break;
+      case DType::kNVFP4: break;
+      default: half_at(0);
+    }
+  }
+
+  DType type_;
+  std::mt19937 rng_;
+  std::uniform_real_distribution<float> uniform_{-1, 1};
+  Bytes bytes_;
+};
 inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed) {
-  std::mt19937 rng(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  Bytes bytes(static_cast<size_t>(rows) * byte_size(type, cols));
-  auto* p = reinterpret_cast<uint8_t*>(bytes.data());
-  if (type == DType::kF32 || type == DType::kF16 || type == DType::kBF16) {
-    for (int64_t i = 0; i < rows * cols; ++i) {
-      const float v = uniform(rng);
-      if (type == DType::kF32) std::memcpy(p + 4 * i, &v, 4);
-      const uint16_t half = type == DType::kF16 ? f32_to_f16(v) : f32_to_bf16(v);
-      if (type != DType::kF32) std::memcpy(p + 2 * i, &half, 2);
-    }
-    return bytes;
-  }
-  for (auto& b : bytes) b = static_cast<std::byte>(rng());
-  const auto block_bytes = static_cast<size_t>(info(type).bytes);
-  if (is_affine(type)) {  // biases as large as the products of the largest codes
-    const AffineFormat format = affine_format(type);
-    const auto size = static_cast<size_t>(format.scale_bytes());
-    for (size_t b = 0; b < bytes.size(); b += block_bytes)
-      for (size_t part = 0; part < 2; ++part) {
-        const float v =
-            uniform(rng) * 0.01F * (part == 0 ? 1.0F : static_cast<float>(1 << format.bits));
-        const uint16_t half = format.scale == DType::kF16 ? f32_to_f16(v) : f32_to_bf16(v);
-        if (size == 4)
-          std::memcpy(p + b + part * size, &v, 4);
-        else
-          std::memcpy(p + b + part * size, &half, 2);
-      }
-    return bytes;
-  }
-  if (type == DType::kMXFP8 || type == DType::kFP8_32 || type == DType::kFP8_128) {
-    for (size_t i = 0; i < bytes.size(); ++i)
-      if (is_nan_e4m3(p[i])) p[i] ^= 1;
-    for (size_t b = 0; b < bytes.size(); b += block_bytes) {
-      const float d = uniform(rng) * 0.01F;
-      if (type == DType::kMXFP8)  // in the first blocks the least and the largest that there are
-        p[b] = b < 4 * block_bytes   ? p[b] % 4
-               : b < 6 * block_bytes ? kScaleLimitMXFP8 - 1
-                                     : static_cast<uint8_t>(110 + p[b] % 12);
-      else
-        std::memcpy(p + b, &d, sizeof d);
-    }
-    return bytes;
-  }
-  const auto half_at = [&](size_t at) {
-    for (size_t b = at; b < bytes.size(); b += static_cast<size_t>(info(type).bytes)) {
-      const uint16_t half = f32_to_f16(uniform(rng) * 0.01F);
-      std::memcpy(p + b, &half, 2);
-    }
-  };
-  switch (type) {
-    case DType::kQ4_1:
-    case DType::kQ5_1:
-    case DType::kQ4_K:
-    case DType::kQ5_K: half_at(0), half_at(2); break;
-    case DType::kQ2_K: half_at(offsetof(BlockQ2_K, d)), half_at(offsetof(BlockQ2_K, dmin)); break;
-    case DType::kQ3_K: half_at(offsetof(BlockQ3_K, d)); break;
-    case DType::kQ6_K: half_at(offsetof(BlockQ6_K, d)); break;
-    case DType::kTQ1_0: half_at(offsetof(BlockTQ1_0, d)); break;
-    case DType::kTQ2_0: half_at(offsetof(BlockTQ2_0, d)); break;
-    case DType::kQ8_K:
-      for (size_t b = 0; b < bytes.size(); b += sizeof(BlockQ8_K)) {
-        const float d = uniform(rng) * 0.01F;
-        std::memcpy(p + b, &d, 4);
-      }
-      break;
-    case DType::kIQ1_M:  // the scale's upper 8 bits: 2^-8 and more, either sign
-      for (size_t b = 0; b < bytes.size(); b += sizeof(BlockIQ1_M)) {
-        uint8_t* scales = p + b + offsetof(BlockIQ1_M, scales);
-        scales[7] = static_cast<uint8_t>((scales[7] & 0x8F) | 0x20);
-      }
-      break;
-    case DType::kMXFP4:  // up to 2^-7; in the first blocks also the least that there is
-      for (size_t b = 0; b < bytes.size(); b += sizeof(BlockMXFP4))
-        p[b] = b < 20 * sizeof(BlockMXFP4) ? p[b] % 4 : static_cast<uint8_t>(110 + p[b] % 12);
-      break;
-    case DType::kNVFP4: break;
-    default: half_at(0);
-  }
-  return bytes;
+  return RandomWeight(type, rows, cols, seed).take();
 }
 
 struct QuantisedRow {
