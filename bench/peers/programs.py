@@ -199,7 +199,8 @@ class IkLlamaCpp(LlamaCpp):
     def __init__(self, folder, flags):
         super().__init__(folder, flags)
         self.bench_flags = ["-rtr", "1", "-fa", "1", *flags]
-        self.run_flags = ["-rtr", "-fa", "on"]
+        # Without the last one it leaves a main.log where it is started.
+        self.run_flags = ["-rtr", "-fa", "on", "--log-disable"]
 
 
 def must_be_file(path, hint):
