@@ -80,6 +80,17 @@ HWY_INLINE void interleave_quads(const int8_t (&rows)[kGroupRows][32], int8_t* o
     for (int r = 0; r < w; ++r) std::memcpy(out + (i * w + r) * 4, rows[r] + 4 * i, 4);
 }
 
+/// fn(std::integral_constant) of the rows w that a group has (activations.h).
+template <typename Fn>
+HWY_INLINE void with_width(int w, const Fn& fn) {
+  switch (w) {
+    case 1: return fn(std::integral_constant<int, 1>());
+    case 2: return fn(std::integral_constant<int, 2>());
+    case 4: return fn(std::integral_constant<int, 4>());
+    default: return fn(std::integral_constant<int, kGroupRows>());
+  }
+}
+
 /// Scale and its inverse for values up to `largest` in magnitude; below 1e-30 all become 0.
 struct Scale {
   float scale, inverse;
@@ -201,12 +212,7 @@ HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const A
 }
 HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
                                int w) {
-  switch (w) {
-    case 1: return quantise_per32<1>(rows, count, cols, g);
-    case 2: return quantise_per32<2>(rows, count, cols, g);
-    case 4: return quantise_per32<4>(rows, count, cols, g);
-    default: return quantise_per32<kGroupRows>(rows, count, cols, g);
-  }
+  with_width(w, [&](auto of) { quantise_per32<of()>(rows, count, cols, g); });
 }
 
 /// One scale for 256 values, and for each 32 of them how often it is doubled: quiet parts of a row
@@ -265,12 +271,7 @@ HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols,
 }
 HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
                                 int w) {
-  switch (w) {
-    case 1: return quantise_per256<1>(rows, count, cols, g);
-    case 2: return quantise_per256<2>(rows, count, cols, g);
-    case 4: return quantise_per256<4>(rows, count, cols, g);
-    default: return quantise_per256<kGroupRows>(rows, count, cols, g);
-  }
+  with_width(w, [&](auto of) { quantise_per256<of()>(rows, count, cols, g); });
 }
 
 /// In the upper halves the bits of bf16, to nearest even; NaN stays NaN.
@@ -321,12 +322,7 @@ HWY_INLINE void write_values(const Row* rows, int count, int64_t cols, const Act
 template <Activations kKind>
 HWY_INLINE void write_values(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
                              int w) {
-  switch (w) {
-    case 1: return write_values<kKind, 1>(rows, count, cols, g);
-    case 2: return write_values<kKind, 2>(rows, count, cols, g);
-    case 4: return write_values<kKind, 4>(rows, count, cols, g);
-    default: return write_values<kKind, kGroupRows>(rows, count, cols, g);
-  }
+  with_width(w, [&](auto of) { write_values<kKind, of()>(rows, count, cols, g); });
 }
 
 }  // namespace HWY_NAMESPACE
