@@ -82,9 +82,9 @@ void decode(DType type, std::span<const std::byte> in, std::span<float> out);
 
 /// Encodes in.size() elements (whole blocks) with the least squared error that a search over scales
 /// and codes finds. `importance`: of each element of a row (in holds whole rows), what its squared
-/// error counts; empty: all the same. Throws kUnsupported for types that are not encodable, kInput
-/// naming the element if a quantised type is given NaN, infinity or more than its scale can hold,
-/// f16 or bf16 a finite number that they round to infinity.
+/// error counts; empty: sqrt(2 + x^2 / mean x^2), so large ones more. Throws kUnsupported for types
+/// that are not encodable, kInput naming the element if a quantised type is given NaN, infinity or
+/// more than its scale can hold, f16 or bf16 a finite number that they round to infinity.
 void encode(DType type, std::span<const float> in, std::span<std::byte> out,
             std::span<const float> importance = {});
 

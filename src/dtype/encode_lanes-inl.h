@@ -58,6 +58,7 @@ size_t for_lanes(const EncodeJob& job, const Body& body) {
                 static_cast<int>(lanes));
     const int outside = first_out_of_range(blocks);
     if (outside >= 0) return (at + static_cast<size_t>(outside / kGroup * kGroup)) * kSize;
+    if (job.weights == nullptr) blocks.weigh_by_size(blocks.squares() * (1.0F / kSize));
     const int bad = body(blocks, at / kGroup, static_cast<int>(lanes) / kGroup);
     if (bad >= 0) return (at + static_cast<size_t>(bad * kGroup)) * kSize;
   }

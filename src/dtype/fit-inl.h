@@ -82,24 +82,26 @@ class AffineFit {
       : b_(b), range_(range), any_offset_(any_offset) {}
 
   Affine run() {
-    V high = b_.x[0];
-    low_ = b_.x[0];
-    for (int i = 1; i < kSize; ++i) {
-      low_ = least(low_, b_.x[i]);
-      high = most(high, b_.x[i]);
-    }
-    if (!any_offset_) low_ = least(low_, V{});
+    V low = b_.x[0], high = b_.x[0], sum = {};
     for (int i = 0; i < kSize; ++i) {
+      low = least(low, b_.x[i]);
+      high = most(high, b_.x[i]);
       weight_ += b_.w[i];
-      x_ += b_.w[i] * (b_.x[i] - low_);
+      sum += b_.w[i] * b_.x[i];
     }
-    const V width = high - low_;
-    best_ = {V{}, low_};
-    const I flat = (width < 1e-7F * most(magnitude(low_), magnitude(high))) | (width < 1e-20F);
+    if (!any_offset_) low = least(low, V{});
+    mean_ = sum * reciprocal(weight_);
+    for (int i = 0; i < kSize; ++i) {
+      x_[i] = b_.x[i] - mean_;
+      sum_x_ += b_.w[i] * x_[i];
+    }
+    const V width = high - low;
+    best_ = {V{}, low};
+    const I flat = (width < 1e-7F * most(magnitude(low), magnitude(high))) | (width < 1e-20F);
     const V per_width = reciprocal(choose(flat, V{}, width));
     const auto codes = static_cast<float>(range_.high);
     for (const auto [held, factor] : first_maps(range_)) {
-      V offset = low_ + width * (held - held / factor);
+      V offset = low + width * (held - held / factor);
       if (!any_offset_) offset = least(offset, V{});
       consider(per_width * (codes * factor), offset);
     }
@@ -110,40 +112,46 @@ class AffineFit {
 
  private:
   // Least squares for the codes that are nearest under (x - offset) * inverse. Values count from
-  // the lowest, so that little cancels.
+  // their weighted mean and codes from that of the mean, so that little cancels even where one
+  // element outweighs all others.
   HWY_NOINLINE I consider(V inverse, V offset) {
+    const V from = offset - mean_;
+    const V middle = nearest_code(-(from * inverse), range_);
     V q = {}, qq = {}, xq = {};
     for (int i = 0; i < kSize; ++i) {
-      const V code = nearest_code((b_.x[i] - offset) * inverse, range_);
+      const V code = nearest_code((x_[i] - from) * inverse, range_) - middle;
       const V weighted = b_.w[i] * code;
       q += weighted;
       qq += weighted * code;
-      xq += weighted * (b_.x[i] - low_);
+      xq += weighted * x_[i];
     }
     const V divisor = reciprocal(weight_ * qq - q * q);
-    V scale = (weight_ * xq - x_ * q) * divisor;
-    V lift = (qq * x_ - q * xq) * divisor;
-    V gain = scale * xq + lift * x_;
+    V scale = (weight_ * xq - sum_x_ * q) * divisor;
+    const V lift = (qq * sum_x_ - q * xq) * divisor;
+    V gain = scale * xq + lift * sum_x_;
+    V found = mean_ + lift - scale * middle;
     if (!any_offset_) {
       // With the offset at 0 the error is that of scale * code alone.
-      const V all_xq = xq + low_ * q;
-      const V alone = all_xq * reciprocal(qq);
-      const I above = (lift + low_ > 0.0F) | (scale <= 0.0F);
+      const V all_xq = xq + mean_ * q + middle * (sum_x_ + mean_ * weight_);
+      const V all_qq = qq + middle * (2.0F * q + middle * weight_);
+      const V alone = all_xq * reciprocal(all_qq);
+      const I above = (found > 0.0F) | (scale <= 0.0F);
       scale = choose(above, alone, scale);
-      gain = choose(above, alone * all_xq - low_ * (2.0F * x_ + low_ * weight_), gain);
-      lift = choose(above, -low_, lift);
+      gain = choose(above, alone * all_xq - mean_ * (2.0F * sum_x_ + mean_ * weight_), gain);
+      found = choose(above, V{}, found);
     }
     const I better = (scale > 0.0F) & (inverse > 0.0F) & ((gain > gain_) | (best_.scale <= 0.0F));
     gain_ = choose(better, gain, gain_);
     best_.scale = choose(better, scale, best_.scale);
-    best_.offset = choose(better, lift + low_, best_.offset);
+    best_.offset = choose(better, found, best_.offset);
     return better;
   }
 
   const Blocks<kSize>& b_;
   const CodeRange range_;
   const bool any_offset_;
-  V low_ = {}, weight_ = {}, x_ = {}, gain_ = {};
+  V x_[kSize];  // less the mean
+  V mean_ = {}, weight_ = {}, sum_x_ = {}, gain_ = {};
   Affine best_ = {};
 };
 

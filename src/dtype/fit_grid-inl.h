@@ -27,6 +27,11 @@ class GridFit {
     for (int s = 0; s < kSets; ++s)
       sets_[s].read(values + s * kSetElements,
                     weights == nullptr ? nullptr : weights + s * kSetElements, kLanes);
+    if (weights != nullptr) return;
+    V squares = {};
+    for (const auto& set : sets_) squares += set.squares();
+    const V mean = sum_over(squares, kLanes) * (1.0F / 256);
+    for (auto& set : sets_) set.weigh_by_size(mean);
   }
 
   /// Infinite where d does not fit f16.

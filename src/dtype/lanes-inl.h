@@ -158,6 +158,21 @@ inline V rounded_to_half(V v) {
   const V large = same_bits<V>(same_bits<I>(all(HUGE_VALF)) | (bits & kSign));
   return choose(size < 6.103515625e-5F, small, choose(size >= 65520.0F, large, same_bits<V>(kept)));
 }
+/// Correctly rounded.
+HWY_INLINE FloatVector square_root(FloatVector v) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_sqrt_ps(v);
+#elif HWY_TARGET == HWY_AVX2
+  return _mm256_sqrt_ps(v);
+#else
+  for (int k = 0; k < kVectorBytes / 4; ++k) v[k] = std::sqrt(v[k]);
+  return v;
+#endif
+}
+template <typename T>
+HWY_INLINE Two<T> square_root(Two<T> v) {
+  return {square_root(v.low), square_root(v.high)};
+}
 /// In each lane the sum of the `group` lanes that it is among.
 inline V sum_over(V v, int group) {
   float lanes[kLanes];
@@ -197,6 +212,17 @@ struct Blocks {
       transpose(weights, count, w);
     else
       for (V& v : w) v = all(1);
+  }
+  V squares() const {
+    V sum = {};
+    for (const V& v : x) sum += v * v;
+    return sum;
+  }
+  /// What elements count where no importances are given: sqrt(2 + x^2 / mean x^2). Models predict
+  /// closer to their floats so than if all counted alike or large ones more.
+  void weigh_by_size(V mean_square) {
+    const V per_mean = reciprocal(mean_square);
+    for (int i = 0; i < kSize; ++i) w[i] = square_root(2.0F + x[i] * x[i] * per_mean);
   }
   V largest() const {
     V found = {};

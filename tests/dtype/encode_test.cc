@@ -25,9 +25,10 @@ constexpr DType kQuantized[] = {DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0, DTy
 /// With steps too coarse for most of what the others are held to.
 constexpr DType kCoarse[] = {DType::kMXFP4, DType::kTQ1_0, DType::kTQ2_0};
 
-std::vector<float> round_trip(DType type, const std::vector<float>& x) {
+std::vector<float> round_trip(DType type, const std::vector<float>& x,
+                              std::span<const float> importance = {}) {
   std::vector<std::byte> bytes(byte_size(type, static_cast<int64_t>(x.size())));
-  encode(type, x, bytes);
+  encode(type, x, bytes, importance);
   std::vector<float> y(x.size());
   decode(type, bytes, y);
   return y;
@@ -221,6 +222,27 @@ TEST(Encode, ImportanceMovesTheErrorToWhatCountsLess) {
   }
 }
 
+TEST(Encode, WithoutImportancesLargeElementsCountMore) {
+  const std::vector<float> x = make(Data::kGaussian);
+  const std::vector<float> even(256, 1.0F);
+  for (const DType type :
+       {DType::kQ4_0, DType::kQ5_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_1, DType::kQ2_K,
+        DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kIQ2_XXS,
+        DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ1_S, DType::kTQ2_0}) {
+    const auto error = [&](std::span<const float> importance, bool weighted) {
+      const std::vector<float> y = round_trip(type, x, importance);
+      double sum = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double relative = x[i] / 0.05;  // to the root mean square
+        sum += (weighted ? std::sqrt(2 + relative * relative) : 1) * std::pow(y[i] - x[i], 2);
+      }
+      return sum;
+    };
+    EXPECT_LT(error({}, true), error(even, true)) << info(type).name;
+    EXPECT_GT(error({}, false), error(even, false)) << info(type).name;
+  }
+}
+
 TEST(Encode, ImportanceThatFitsNoRowIsRefused) {
   const std::vector<float> x(512, 1.0F);
   std::vector<std::byte> bytes(byte_size(DType::kQ4_0, 512));
@@ -238,6 +260,16 @@ TEST(Encode, DecodedValuesEncodeToTheSameValues) {
     const std::vector<float> once = round_trip(type, x);
     EXPECT_LT(relative_error(once, round_trip(type, once)), 5e-4) << info(type).name;
   }
+}
+
+TEST(Encode, ScalesAndOffsetsStayExactWhereOneElementOutweighsTheRest) {
+  std::vector<float> importance(256, 1.0F);
+  for (size_t i = 7; i < importance.size(); i += 32) importance[i] = 1e5F;
+  for (const Data kind : {Data::kGaussian, Data::kOutliers, Data::kShifted})
+    for (const DType type : {DType::kQ4_1, DType::kQ5_1}) {
+      const std::vector<float> once = round_trip(type, make(kind));
+      EXPECT_LT(relative_error(once, round_trip(type, once, importance)), 5e-4) << info(type).name;
+    }
 }
 
 TEST(Encode, SumsOfActivationBlocksMatchTheirCodes) {
