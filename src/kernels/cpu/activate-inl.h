@@ -36,6 +36,18 @@ HWY_INLINE F32 activated(F32 x, const ActivateAttr& attr) {
   }
   return x;
 }
+// The same of several, whose chains the processor runs side by side.
+template <int kCount>
+HWY_INLINE void activate(F32 (&v)[kCount], const ActivateAttr& attr) {
+  const auto each = [&](const auto& fn) { unroll<kCount>([&](auto i) { v[i()] = fn(v[i()]); }); };
+  switch (attr.kind) {
+    case Activation::kNone: return;
+    case Activation::kSilu: return each([](F32 x) { return silu(x); });
+    case Activation::kGelu: return each([](F32 x) { return gelu(x); });
+    default:
+      for (F32& x : v) x = activated(x, attr);
+  }
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

@@ -24,30 +24,15 @@ struct Finish {
   const Product& p;
   Best* best;  // of this worker; null: outputs are stored
 
-  F32 with_bias(F32 y, int weight, int64_t n, int lanes) const {
-    const Operand& bias = d.in[kBias + weight];
-    return bias ? add(y, load_first(bias.row<float>(0) + n, lanes)) : y;
-  }
   // y, up: [count][16], of weight `i` and (gated) of the second.
   void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
                   const float* up) const {
-    const auto& attr = d.as<LinearAttr>();
-    const int64_t n = panel * kLanes;
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
-    const int64_t column = p.weights[i].column + n;
-    for (int r = 0; r < count; ++r) {
-      F32 v = with_bias(load(y + r * kLanes), i, n, lanes);
-      v = activated(v, attr.gate);
-      if (p.gated) v = mul(v, with_bias(load(up + r * kLanes), 1, n, lanes));
-      v = mul(v, set(attr.scale));
-      if (d.in[kResidual])
-        v = add(v, load_first(d.in[kResidual].row<float>(row + r) + column, lanes));
-      if (best != nullptr)
-        keep_best(v, n, lanes, best[row + r]);
-      else
-        store_first(d.out.row<float>(row + r) + column, v, lanes);
-    }
+    int r = 0;
+    for (; r + kAtOnce <= count; r += kAtOnce)
+      finish_rows<kAtOnce>(i, panel, row + r, y + r * kLanes, up + r * kLanes);
+    for (; r < count; ++r) finish_rows<1>(i, panel, row + r, y + r * kLanes, up + r * kLanes);
   }
+
   // Brings near what a panel, and the one that is multiplied with it, will read and write: rows
   // lie far apart, and the tail of a product waits for all of them.
   HWY_INLINE void fetch(int i, int64_t panel, int64_t row, int count) const {
@@ -75,6 +60,47 @@ struct Finish {
     for (int i = 0; i < kLanes; ++i) index[i] = static_cast<int32_t>(n) + i;
     store_int(best.index,
               bits(select(better, as_float(load_int(index)), as_float(load_int(best.index)))));
+  }
+
+ private:
+  static constexpr int kAtOnce = 4;  // chains of activations side by side
+
+  template <int kRows>
+  HWY_INLINE void finish_rows(int i, int64_t panel, int64_t row, const float* y,
+                              const float* up) const {
+    const auto& attr = d.as<LinearAttr>();
+    const int64_t n = panel * kLanes;
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
+    const int64_t column = p.weights[i].column + n;
+    F32 v[kRows];
+    load_rows(y, i, n, lanes, v);
+    activate(v, attr.gate);
+    if (p.gated) {
+      F32 other[kRows];
+      load_rows(up, 1, n, lanes, other);
+      unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], other[r()]); });
+    }
+    if (attr.scale != 1) unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], set(attr.scale)); });
+    if (const Operand& residual = d.in[kResidual])
+      unroll<kRows>([&](auto r) {
+        v[r()] = add(v[r()], load_first(residual.row<float>(row + r()) + column, lanes));
+      });
+    unroll<kRows>([&](auto r) {
+      if (best != nullptr)
+        keep_best(v[r()], n, lanes, best[row + r()]);
+      else
+        store_first(d.out.row<float>(row + r()) + column, v[r()], lanes);
+    });
+  }
+  // With their bias.
+  template <int kRows>
+  HWY_INLINE void load_rows(const float* y, int weight, int64_t n, int lanes,
+                            F32 (&v)[kRows]) const {
+    unroll<kRows>([&](auto r) { v[r()] = load(y + r() * kLanes); });
+    if (const Operand& bias = d.in[kBias + weight]) {
+      const F32 b = load_first(bias.row<float>(0) + n, lanes);
+      unroll<kRows>([&](auto r) { v[r()] = add(v[r()], b); });
+    }
   }
 };
 
