@@ -1,6 +1,7 @@
 // dispatch.h: what a plan is made of: flat records that name a kernel and the memory it works on.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -94,6 +95,9 @@ struct Worker {
   int index = 0;
   int count = 1;
   std::byte* scratch = nullptr;
+  /// [count] of one run of a dispatch, zeros at first: how many items of each worker's share are
+  /// taken. nullptr: shares are fixed.
+  std::atomic<int32_t>* taken = nullptr;
 };
 
 struct Dispatch;
@@ -139,6 +143,21 @@ inline Share share(int64_t count, int64_t unit, const Worker& worker) {
   const int64_t begin = units * worker.index / worker.count * unit;
   const int64_t end = units * (worker.index + 1) / worker.count * unit;
   return {begin, end < count ? end : count};
+}
+
+/// Calls fn(owner, item) for the items [0, count(owner)) of this worker's share, and then of those
+/// that others have not come to: a processor that others use too holds nobody up for long.
+template <typename Count, typename Fn>
+void take_items(const Worker& worker, const Count& count, const Fn& fn) {
+  for (int k = 0; k < (worker.taken != nullptr ? worker.count : 1); ++k) {
+    const int owner = (worker.index + k) % worker.count;
+    const int64_t items = count(owner);
+    const auto next = [&](int64_t last) -> int64_t {
+      return worker.taken != nullptr ? worker.taken[owner].fetch_add(1, std::memory_order_relaxed)
+                                     : last + 1;
+    };
+    for (int64_t i = next(-1); i < items; i = next(i)) fn(owner, i);
+  }
 }
 
 }  // namespace veery

@@ -21,16 +21,28 @@ Plan::Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding
   // A line between workers: neighbours must not share one.
   scratch_stride_ = emitted.scratch_bytes + kAlignment;
   scratch_ = Memory(scratch_stride_ * static_cast<size_t>(binding.pool->size()), true);
+  taken_ =
+      std::vector<std::atomic<int32_t>>(table_.size() * static_cast<size_t>(binding.pool->size()));
+}
+
+void Plan::start_run() noexcept {
+  for (std::atomic<int32_t>& count : taken_) count.store(0, std::memory_order_relaxed);
+}
+
+Worker Plan::worker(int index) noexcept {
+  return {index, binding_.pool->size(),
+          scratch_.data() + scratch_stride_ * static_cast<size_t>(index), taken_.data()};
 }
 
 void Plan::run() noexcept {
   const Slots& slots = binding_.slots->slots;
   SpinBarrier& barrier = binding_.pool->barrier();
+  start_run();
   binding_.pool->run([&](int index) {
-    const Worker worker{index, binding_.pool->size(),
-                        scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
+    Worker worker = this->worker(index);
     for (const Dispatch& dispatch : table_) {
       dispatch.run(dispatch, slots, worker);
+      worker.taken += worker.count;
       barrier.wait();
     }
   });
@@ -40,12 +52,13 @@ void Plan::run_profiled(std::vector<double>& seconds) {
   seconds.resize(table_.size(), 0);
   const Slots& slots = binding_.slots->slots;
   SpinBarrier& barrier = binding_.pool->barrier();
+  start_run();
   binding_.pool->run([&](int index) {
-    const Worker worker{index, binding_.pool->size(),
-                        scratch_.data() + scratch_stride_ * static_cast<size_t>(index)};
+    Worker worker = this->worker(index);
     double last = seconds_now();
     for (size_t i = 0; i < table_.size(); ++i) {
       table_[i].run(table_[i], slots, worker);
+      worker.taken += worker.count;
       barrier.wait();
       if (index != 0) continue;
       const double now = seconds_now();

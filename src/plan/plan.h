@@ -1,6 +1,7 @@
 // plan.h: a graph made ready to run: fused, kernels chosen, memory placed, one flat table of
 // dispatches.
 #pragma once
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -67,12 +68,16 @@ class Plan {
   const std::byte* arena() const { return arena_.data(); }
 
  private:
+  void start_run() noexcept;
+  Worker worker(int index) noexcept;  // for the first row of the table
+
   Graph graph_;
   PlanOptions options_;
   Binding binding_;
   Memory arena_;
   Memory scratch_;
   size_t scratch_stride_ = 0;
+  std::vector<std::atomic<int32_t>> taken_;  // [row of the table][worker], see Worker
   std::vector<Dispatch> table_;
   std::vector<Label> labels_;
   std::vector<Operand> roots_;

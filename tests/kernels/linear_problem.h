@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -64,7 +65,8 @@ class Problem {
   }
   const Bytes& weights(size_t i) const { return source_[i]; }
 
-  bool keeps_state = false;  ///< from run to run, as a plan does
+  bool keeps_state = false;   ///< from run to run, as a plan does
+  bool shares_turns = false;  ///< who comes first, the last worker, takes what others would do
   const std::byte* state() const { return state_.front().bytes; }
 
   Dispatch dispatch() {
@@ -194,9 +196,14 @@ class Problem {
     if (kernel.state > 0) d.state = lines(keeps_state ? state_ : state, kernel.state);
     Slots slots;
     slots.rows = static_cast<int32_t>(rows_);
-    for (const KernelFn phase : kernel.phases)
+    for (const KernelFn phase : kernel.phases) {
+      std::vector<std::atomic<int32_t>> taken(static_cast<size_t>(workers));
       for (int i = 0; phase != nullptr && i < workers; ++i)
-        phase(d, slots, {i, workers, lines(scratch, bytes)});
+        if (shares_turns)
+          phase(d, slots, {workers - 1 - i, workers, lines(scratch, bytes), taken.data()});
+        else
+          phase(d, slots, {i, workers, lines(scratch, bytes)});
+    }
   }
 
   std::vector<DType> types_;

@@ -205,6 +205,25 @@ TEST(Linear, WorkersAndPlansDoNotMatter) {
     }
 }
 
+TEST(Linear, WhoTakesWhatDoesNotMatter) {
+  for (const DType type : {DType::kQ4_1, DType::kQ8_0, DType::kQ6_K, DType::kBF16})
+    for (const bool gated : {false, true})
+      for (const int64_t rows : {40, 300}) {
+        const std::vector<int64_t> heights =
+            gated ? std::vector<int64_t>{100, 100} : std::vector<int64_t>{100, 1, 20};
+        Problem p(std::vector<DType>(heights.size(), type), heights, 512, rows,
+                  {.gate = gated ? Activation::kSilu : Activation::kNone, .residual = !gated});
+        for (const Target target : supported_targets()) {
+          p.shares_turns = false;
+          const auto want = p.run(target, 1);
+          p.shares_turns = true;
+          for (const int workers : {1, 2, 3, 7})
+            EXPECT_TRUE(same_bits(want, p.run(target, workers)))
+                << describe(target, {type}, rows) << " workers " << workers;
+        }
+      }
+}
+
 // More rows than the kernel multiplies in one go.
 TEST(Linear, RowDoesNotDependOnItsPlace) {
   Problem p({DType::kQ4_0}, {16}, 1024, 700);

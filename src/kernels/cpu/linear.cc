@@ -72,8 +72,12 @@ template <bool kExact, bool kArgmax>
 void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
-  Best* best = kArgmax ? start_best(d.work, p.rows, worker.index) : nullptr;
-  multiply(d, p, d.work + p.best_bytes(kArgmax, worker), worker.scratch, best, worker);
+  if constexpr (kArgmax) {  // among equals the first counts: panels come in order
+    Best* best = start_best(d.work, p.rows, worker.index);
+    multiply(d, p, d.work + p.best_bytes(true, worker), worker.scratch, best, worker);
+  } else {
+    multiply_shared(p, d.work, worker, Finish{d, p, nullptr});
+  }
 }
 
 // The largest over workers and lanes, the lowest index among equals.

@@ -161,46 +161,118 @@ HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index,
   }
 }
 
-// Panels of output i, some at a time (gated: as many of each weight), with rows in blocks that stay
-// in the second level cache, columns in parts that stay in the first. finish(i, panel, row, count,
-// y, up) takes y[count][16], and where gated those of the second weight; finish.fetch(i, panel,
-// row, count) comes before the product.
+// Panels that are multiplied at once, `count` of output i from `panel` on (gated: as many of each
+// weight).
+struct PanelSet {
+  int i = 0;
+  int64_t panel = -1;
+  int count = 0;
+  Panel all[kMostPanels];
+};
+void open_panels(const Product& p, std::byte* scratch, int i, int64_t panel, int64_t end,
+                 PanelSet& set) {
+  const int weights = p.gated ? 2 : 1;
+  if (set.i == i && set.panel == panel) return;
+  set.i = i;
+  set.panel = panel;
+  set.count = static_cast<int>(std::min(p.step(i), end - panel));
+  std::byte* free = scratch + kMostGroups * kPairBytes;
+  for (int n = 0; n < set.count * weights; ++n)
+    set.all[n] = use_panel(p, p.gated ? n % 2 : i, panel + n / weights, free);
+}
+
+// The groups [groups.begin, groups.end) of rows times panels, columns in parts that stay in the
+// first level cache. Meanwhile `next` panels are fetched, a part of them for each of `of` groups.
+template <typename Finish>
+void multiply_set(const Product& p, std::byte* base, std::byte* scratch, const PanelSet& set,
+                  Share groups, Share next, int64_t of, const Finish& finish) {
+  constexpr int kSecond = kGroupRows * kLanes;
+  const int weights = p.gated ? 2 : 1;
+  const int count = set.count * weights;
+  auto* sums = reinterpret_cast<float*>(scratch);
+  const int64_t columns = p.part_columns(set.i);
+  const int64_t stride = columns < p.cols ? 2 * kSecond : 0;  // one group's sums are done at once
+  for (Share part = {0, count == 2 ? columns : p.cols}; part.begin < p.cols;
+       part = {part.end, std::min(p.cols, part.end + columns)}) {
+    for (int64_t group = groups.begin; group < groups.end; ++group) {
+      const int64_t row = group * p.group_size;
+      const int rows = p.group_rows(group);
+      float* y = sums + (group - groups.begin) * stride;
+      if (part.begin == 0 && !p.packed) fetch_next(p, set.i, next, group % of, of);
+      if (part.end == p.cols) finish.fetch(set.i, set.panel, row, rows);
+      multiply_group(p, base, group, set.all, count, part, y);
+      if (part.end < p.cols) continue;
+      for (int n = 0; n < set.count; ++n, y += weights * kSecond)
+        finish(set.i, set.panel + n, row, rows, y, y + kSecond);
+    }
+  }
+}
+
+// Panels of output i, some at a time, with rows in blocks that stay in the second level cache.
+// finish(i, panel, row, count, y, up) takes y[count][16], and where gated those of the second
+// weight; finish.fetch(i, panel, row, count) comes before the product.
 template <typename Finish>
 void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int i, Share panels,
                      const Finish& finish) {
-  constexpr int kSecond = kGroupRows * kLanes;
-  const int weights = p.gated ? 2 : 1;
-  auto* sums = reinterpret_cast<float*>(scratch);
-  const int64_t step = p.panels_at_once(i) / weights;
-  const int64_t columns = p.part_columns(i);
-  const int64_t stride = columns < p.cols ? 2 * kSecond : 0;  // one group's sums are done at once
+  const int64_t step = p.step(i);
+  PanelSet set;
   for (int64_t block = 0; block < p.groups(); block += p.block_groups) {
-    const int64_t end = std::min(p.groups(), block + p.block_groups);
+    const Share groups = {block, std::min(p.groups(), block + p.block_groups)};
     for (int64_t panel = panels.begin; panel < panels.end; panel += step) {
-      const auto count = static_cast<int>(std::min(step, panels.end - panel));
-      std::byte* free = scratch + kMostGroups * kPairBytes;
-      Panel set[kMostPanels];
-      for (int n = 0; n < count * weights; ++n)
-        set[n] = use_panel(p, p.gated ? n % 2 : i, panel + n / weights, free);
-      const bool parts = count * weights == 2;
-      for (Share part = {0, parts ? columns : p.cols}; part.begin < p.cols;
-           part = {part.end, std::min(p.cols, part.end + columns)}) {
-        for (int64_t group = block; group < end; ++group) {
-          const int64_t row = group * p.group_size;
-          const int rows = p.group_rows(group);
-          float* y = sums + (group - block) * stride;
-          if (part.begin == 0 && !p.packed)
-            fetch_next(p, i, {panel + step, std::min(panel + 2 * step, panels.end)}, group - block,
-                       end - block);
-          if (part.end == p.cols) finish.fetch(i, panel, row, rows);
-          multiply_group(p, base, group, set, count * weights, part, y);
-          if (part.end < p.cols) continue;
-          for (int n = 0; n < count; ++n, y += weights * kSecond)
-            finish(i, panel + n, row, rows, y, y + kSecond);
-        }
-      }
+      open_panels(p, scratch, i, panel, panels.end, set);
+      multiply_set(p, base, scratch, set, groups,
+                   {panel + step, std::min(panel + 2 * step, panels.end)}, p.block_groups, finish);
     }
   }
+}
+
+// The same in items that workers take: panels with a slice of a block, short enough that nobody
+// waits long for the last.
+constexpr int64_t kSliceGroups = 16;
+struct Items {
+  const Product& p;
+  int i;
+  Share panels;
+
+  int64_t steps() const { return (panels.end - panels.begin + p.step(i) - 1) / p.step(i); }
+  int64_t slices() const { return (p.block_groups + kSliceGroups - 1) / kSliceGroups; }
+  int64_t blocks() const { return (p.groups() + p.block_groups - 1) / p.block_groups; }
+  int64_t count() const { return blocks() * steps() * slices(); }
+
+  template <typename Finish>
+  void multiply(int64_t item, std::byte* base, std::byte* scratch, PanelSet& set,
+                const Finish& finish) const {
+    const int64_t slice = item % slices() * kSliceGroups;
+    const int64_t panel = panels.begin + item / slices() % steps() * p.step(i);
+    const int64_t block = item / slices() / steps() * p.block_groups;
+    const int64_t end = std::min(p.groups(), block + p.block_groups);
+    const Share groups = {block + slice, std::min(end, block + slice + kSliceGroups)};
+    if (groups.begin >= groups.end) return;
+    open_panels(p, scratch, i, panel, panels.end, set);
+    multiply_set(p, base, scratch, set, groups,
+                 {panel + p.step(i), std::min(panel + 2 * p.step(i), panels.end)}, p.block_groups,
+                 finish);
+  }
+};
+
+// All rows times all panels, the worker's own share first.
+template <typename Finish>
+void multiply_shared(const Product& p, std::byte* base, const Worker& worker,
+                     const Finish& finish) {
+  PanelSet set;
+  const auto items_of = [&](int owner, int i) {
+    return Items{p, i, p.share_of(i, {owner, worker.count})};
+  };
+  const auto count = [&](int owner) {
+    int64_t sum = 0;
+    for (int i = 0; i < p.outputs(); ++i) sum += items_of(owner, i).count();
+    return sum;
+  };
+  take_items(worker, count, [&](int owner, int64_t item) {
+    int i = 0;
+    for (int64_t n; item >= (n = items_of(owner, i).count()); ++i) item -= n;
+    items_of(owner, i).multiply(item, base, worker.scratch, set, finish);
+  });
 }
 
 }  // namespace

@@ -135,6 +135,8 @@ struct Product {
                ? kMostPanels
                : 2;
   }
+  /// The same counted in panels of the output.
+  int64_t step(int i) const { return panels_at_once(i) / (gated ? 2 : 1); }
   /// Whether some group of rows needs the expanded panels of weight i. Small groups mostly do not.
   bool expands(int i) const {
     const PanelKernels& k = *weights[i].kernels;
