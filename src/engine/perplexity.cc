@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "engine/chat.h"
 #include "sample/sampler.h"
 
 namespace veery {
@@ -11,37 +12,173 @@ namespace {
 
 /// Sums over scored tokens.
 struct Sums {
-  double nll = 0, squares = 0;
+  double sum = 0, squares = 0;
   int64_t count = 0;
 
   void add(double value) {
-    nll += value;
+    sum += value;
     squares += value * value;
     ++count;
   }
+  void add(const Sums& other) {
+    sum += other.sum;
+    squares += other.squares;
+    count += other.count;
+  }
+  Estimate mean() const {
+    const auto n = static_cast<double>(count);
+    const double mean = sum / n;
+    const double variance = std::max(0.0, squares / n - mean * mean);
+    return {mean, count > 1 ? std::sqrt(variance / (n - 1)) : 0};
+  }
+  /// exp(mean()).
+  Estimate exponential() const {
+    const Estimate log = mean();
+    return {std::exp(log.value), log.error * std::exp(log.value)};
+  }
 };
+
+/// Adds a window's sums to the total and to what is reported of it.
+void add_window(const Sums& window, Sums& total, Perplexity& result) {
+  total.add(window);
+  const auto [value, error] = total.exponential();
+  result.perplexity = value;
+  result.standard_error = error;
+  result.tokens = total.count;
+  result.window_means.push_back(window.mean().value);
+}
+
+size_t count_windows(std::span<const int32_t> ids, int32_t window) {
+  if (window < 2)
+    throw Error(ErrorKind::kInput, "a window of {} tokens, expected 2 or more", window);
+  const size_t windows = ids.size() / static_cast<size_t>(window);
+  if (windows == 0)
+    throw Error(ErrorKind::kInput, "the text has {} tokens, one window takes {}", ids.size(),
+                window);
+  return windows;
+}
+
+std::vector<int32_t> window_at(const Model& model, std::span<const int32_t> ids, size_t index,
+                               int32_t window) {
+  const auto size = static_cast<size_t>(window);
+  const auto part = ids.subspan(index * size, size);
+  std::vector<int32_t> result(part.begin(), part.end());
+  const Tokenizer::Special& special = model.tokenizer().special();
+  if (special.add_bos && special.bos >= 0) result[0] = special.bos;
+  return result;
+}
+
+double surprise(std::span<const float> logits, int32_t next) {
+  return log_sum_exp(logits) - logits[static_cast<size_t>(next)];
+}
+
+/// Begins a window: the tokens that are not scored.
+void feed_first(Session& session, std::span<const int32_t> ids) {
+  session.rewind(0);
+  if (!ids.empty()) session.feed(ids);
+}
 
 Sums score(Session& session, std::span<const int32_t> ids) {
   const auto first = ids.size() / 2;
-  session.rewind(0);
-  if (first > 0) session.feed(ids.first(first));
+  feed_first(session, ids.first(first));
   Sums sums;
   session.feed_all(ids.subspan(first, ids.size() - 1 - first),
                    [&](int32_t position, std::span<const float> logits) {
-                     const auto next = static_cast<size_t>(ids[static_cast<size_t>(position) + 1]);
-                     sums.add(log_sum_exp(logits) - logits[next]);
+                     sums.add(surprise(logits, ids[static_cast<size_t>(position) + 1]));
                    });
   return sums;
 }
 
-void summarize(const Sums& sums, Perplexity& result) {
-  const auto count = static_cast<double>(sums.count);
-  const double mean = sums.nll / count;
-  const double variance = std::max(0.0, sums.squares / count - mean * mean);
-  result.tokens = sums.count;
-  result.perplexity = std::exp(mean);
-  result.standard_error =
-      sums.count > 1 ? std::sqrt(variance / (count - 1)) * result.perplexity : 0;
+/// A model's logits at consecutive positions.
+class Predictions {
+ public:
+  /// Those after each of `ids`.
+  void collect(Session& session, std::span<const int32_t> ids) {
+    values_.clear();
+    session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+      vocabulary_ = logits.size();
+      values_.insert(values_.end(), logits.begin(), logits.end());
+    });
+  }
+  std::span<const float> at(size_t i) const {
+    return std::span(values_).subspan(i * vocabulary_, vocabulary_);
+  }
+
+ private:
+  size_t vocabulary_ = 0;
+  std::vector<float> values_;
+};
+
+/// Two models side by side.
+class Pair {
+ public:
+  Pair(Model& model, Model& reference)
+      : pool_(model.pool()), session_(model), reference_session_(reference) {}
+
+  struct Scores {
+    Sums model, reference, ratio, divergence, same;
+  };
+  /// A window's sums.
+  Scores score(std::span<const int32_t> ids) {
+    const size_t first = ids.size() / 2;
+    feed_first(session_, ids.first(first));
+    feed_first(reference_session_, ids.first(first));
+    Scores sums;
+    for (size_t begin = first; begin + 1 < ids.size(); begin += kTogether) {
+      const size_t count = std::min(kTogether, ids.size() - 1 - begin);
+      predictions_.collect(session_, ids.subspan(begin, count));
+      right_.collect(reference_session_, ids.subspan(begin, count));
+      std::vector<Token> tokens(count);
+      pool_.parallel_for(static_cast<int64_t>(count), 1, [&](int64_t at, int64_t) {
+        const auto i = static_cast<size_t>(at);
+        tokens[i] = score(i, ids[begin + i + 1]);
+      });
+      for (const Token& token : tokens) add(token, sums);
+    }
+    return sums;
+  }
+
+ private:
+  static constexpr size_t kTogether = 64;  // positions of which all logits are held
+
+  struct Token {
+    double model = 0, reference = 0, divergence = 0;
+    bool same = false;
+  };
+  Token score(size_t i, int32_t next) const {
+    const auto logits = predictions_.at(i), right = right_.at(i);
+    return {surprise(logits, next), surprise(right, next), divergence(right, logits),
+            argmax(logits) == argmax(right)};
+  }
+  static void add(const Token& token, Scores& sums) {
+    sums.model.add(token.model);
+    sums.reference.add(token.reference);
+    sums.ratio.add(token.model - token.reference);
+    sums.divergence.add(token.divergence);
+    sums.same.add(token.same ? 1 : 0);
+  }
+
+  ThreadPool& pool_;
+  Session session_, reference_session_;
+  Predictions predictions_, right_;
+};
+
+/// The ids of `text`, which must be the same for both.
+std::vector<int32_t> common_ids(const Model& model, const Model& reference, std::string_view text) {
+  if (model.config().vocab != reference.config().vocab)
+    throw Error(ErrorKind::kInput, "{} has a vocabulary of {} tokens, the reference {} one of {}",
+                model.path(), model.config().vocab, reference.path(), reference.config().vocab);
+  const auto ids = encode_prompt(model.tokenizer(), text);
+  const auto expected = encode_prompt(reference.tokenizer(), text);
+  const auto [at, other] = std::ranges::mismatch(ids, expected);
+  if (at == ids.end() && other == expected.end()) return ids;
+  const auto name = [](auto found, auto end) {
+    return found == end ? std::string("the end") : std::to_string(*found);
+  };
+  throw Error(ErrorKind::kInput,
+              "the text is tokenized differently by {} and the reference {}: token {} is {} and {}",
+              model.path(), reference.path(), at - ids.begin(), name(at, ids.end()),
+              name(other, expected.end()));
 }
 
 }  // namespace
@@ -49,26 +186,33 @@ void summarize(const Sums& sums, Perplexity& result) {
 Perplexity perplexity(const Model& model, Session& session, std::span<const int32_t> ids,
                       int32_t window,
                       const std::function<void(const Perplexity&, size_t)>& progress) {
-  if (window < 2)
-    throw Error(ErrorKind::kInput, "a window of {} tokens, expected 2 or more", window);
-  const auto size = static_cast<size_t>(window);
-  const size_t windows = ids.size() / size;
-  if (windows == 0)
-    throw Error(ErrorKind::kInput, "the text has {} tokens, one window takes {}", ids.size(),
-                window);
-  const Tokenizer::Special& special = model.tokenizer().special();
+  const size_t windows = count_windows(ids, window);
   Perplexity result;
   Sums total;
   for (size_t w = 0; w < windows; ++w) {
-    std::vector<int32_t> part(ids.begin() + static_cast<ptrdiff_t>(w * size),
-                              ids.begin() + static_cast<ptrdiff_t>((w + 1) * size));
-    if (special.add_bos && special.bos >= 0) part[0] = special.bos;
-    const Sums sums = score(session, part);
-    total.nll += sums.nll;
-    total.squares += sums.squares;
-    total.count += sums.count;
-    result.window_means.push_back(sums.nll / static_cast<double>(sums.count));
-    summarize(total, result);
+    add_window(score(session, window_at(model, ids, w, window)), total, result);
+    if (progress) progress(result, windows);
+  }
+  return result;
+}
+
+Comparison compare(Model& model, Model& reference, std::string_view text, int32_t window,
+                   const std::function<void(const Comparison&, size_t)>& progress) {
+  const auto ids = common_ids(model, reference, text);
+  const size_t windows = count_windows(ids, window);
+  Pair pair(model, reference);
+  Comparison result;
+  Pair::Scores total;
+  for (size_t w = 0; w < windows; ++w) {
+    const Pair::Scores scores = pair.score(window_at(model, ids, w, window));
+    add_window(scores.model, total.model, result.model);
+    add_window(scores.reference, total.reference, result.reference);
+    total.ratio.add(scores.ratio);
+    total.divergence.add(scores.divergence);
+    total.same.add(scores.same);
+    result.ratio = total.ratio.exponential();
+    result.divergence = total.divergence.mean();
+    result.same_best = total.same.mean();
     if (progress) progress(result, windows);
   }
   return result;

@@ -82,6 +82,30 @@ double log_sum_exp(std::span<const float> logits) {
   return best + std::log(relative_mass(logits, best));
 }
 
+double divergence(std::span<const float> reference, std::span<const float> logits) {
+  VEERY_CHECK(reference.size() == logits.size());
+  const double mass = log_sum_exp(reference);
+  const auto from = static_cast<float>(mass);
+  const auto shift = static_cast<float>(mass - log_sum_exp(logits));
+  std::array<float, 1024> chances, terms;
+  double sums[4] = {};
+  for (size_t begin = 0; begin < logits.size(); begin += terms.size()) {
+    const size_t count = std::min(terms.size(), logits.size() - begin);
+    const float* const right = reference.data() + begin;
+    const float* const other = logits.data() + begin;
+    for (size_t i = 0; i < count; ++i) chances[i] = clamp_exponent(right[i] - from);
+    for (size_t i = 0; i < count; ++i) chances[i] = quick_exp(chances[i]);
+    // What the reference never chooses counts nothing, also where both logits are infinite.
+    for (size_t i = 0; i < count; ++i)
+      terms[i] = right[i] - from > -87.0F ? chances[i] * (right[i] - other[i] - shift) : 0.0F;
+    std::fill(terms.begin() + static_cast<ptrdiff_t>(count), terms.end(), 0.0F);
+    for (size_t i = 0; i < terms.size(); i += 4)
+      for (size_t lane = 0; lane < 4; ++lane) sums[lane] += terms[i + lane];
+  }
+  const double sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return sum < 0 ? 0 : sum;  // by rounding; what is no number stays that
+}
+
 Sampler::Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   check_range("temperature", options.temperature, 0, kLargest);

@@ -27,6 +27,10 @@ int32_t argmax(std::span<const float> logits);
 /// log(sum(exp(logits))), summed in double, with a relative error of the sum below 4e-7.
 double log_sum_exp(std::span<const float> logits);
 
+/// The Kullback-Leibler divergence of softmax(logits) from softmax(reference), in nats: what a
+/// token of the reference costs more under `logits`. 0 for equal ones.
+double divergence(std::span<const float> reference, std::span<const float> logits);
+
 /// Draws tokens. The same options and logits give the same tokens. Keeps its buffers: no allocation
 /// after the first token of a vocabulary.
 class Sampler {

@@ -333,6 +333,23 @@ class Measures(CliTest):
         self.assertGreater(result["perplexity"], 1)
         self.assertGreater(result["stderr"], 0)
 
+    def test_perplexity_beside_a_reference(self):
+        text = self.write("text.txt", "some text, and some more of it. " * 4)
+        small = self.folder / "q4.gguf"
+        self.veery("quantize", self.model, small, "Q4_0")
+        alone = self.json("perplexity", small, "-f", text, "-c", 32)
+        floats = self.json("perplexity", self.model, "-f", text, "-c", 32)
+        both = self.json("perplexity", small, "-f", text, "-c", 32, "--reference", self.model)
+        reference = both.pop("reference")
+        self.assertEqual(both, alone)
+        self.assertEqual((reference["perplexity"], reference["stderr"]), (floats["perplexity"], floats["stderr"]))
+        self.assertAlmostEqual(reference["ratio"], alone["perplexity"] / floats["perplexity"], places=9)
+        self.assertGreater(reference["divergence"], reference["divergence_stderr"])
+        self.assertLess(reference["divergence"], 0.5)
+        self.assertGreater(reference["same_best"], 0.5)
+        lines = self.veery("perplexity", small, "-f", text, "-c", 32, "--reference", self.model).stdout.decode()
+        self.assertIn(f"divergence {reference['divergence']:.6f} +/- ", lines)
+
     def test_bench(self):
         rows = self.json("bench", self.model, "-p", 8, "-n", 4, "-r", 2, "-t", 1)
         self.assertEqual([row["test"] for row in rows], ["pp8", "tg4"])

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/perplexity.h"
-#include "sample/sampler.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -98,37 +96,6 @@ TEST(TemplateVariables, AreThoseOfTransformersAndCanBeReplaced) {
                                             {{"bos_token", "B"}, {"x", 1}});
   EXPECT_EQ(dump_json(variables), R"({"messages":[],"tools":null,"documents":null,)"
                                   R"("add_generation_prompt":false,"bos_token":"B","x":1})");
-}
-
-TEST(Perplexity, ScoresTheSecondHalfOfEachWindow) {
-  const TinyModel file;
-  Model model(file.path(), {.threads = 1});
-  std::vector<int32_t> ids{TinyModel::kBos};
-  for (int i = 0; i < 40; ++i) ids.push_back((i * 37) % 256);
-  Session session(model);
-  const Perplexity result = perplexity(model, session, ids, 16);
-  ASSERT_EQ(result.window_means.size(), 2U);  // 41 ids: 9 are dropped
-  EXPECT_EQ(result.tokens, 14);               // positions 8 to 14 predict 9 to 15
-
-  double nll = 0, squares = 0;
-  for (size_t w = 0; w < 2; ++w) {
-    std::vector<int32_t> window(ids.begin() + static_cast<ptrdiff_t>(16 * w),
-                                ids.begin() + static_cast<ptrdiff_t>(16 * w + 16));
-    window[0] = TinyModel::kBos;
-    Session fresh(model);
-    for (size_t i = 0; i + 1 < 16; ++i) {
-      fresh.feed({&window[i], 1});
-      if (i < 8) continue;
-      const double value =
-          log_sum_exp(fresh.logits()) - fresh.logits()[static_cast<size_t>(window[i + 1])];
-      nll += value;
-      squares += value * value;
-    }
-  }
-  EXPECT_NEAR(result.perplexity, std::exp(nll / 14), 1e-3 * result.perplexity);
-  const double error = std::sqrt((squares / 14 - nll * nll / 14 / 14) / 13) * std::exp(nll / 14);
-  EXPECT_NEAR(result.standard_error, error, 1e-2 * error);
-  EXPECT_THROW(perplexity(model, session, std::span(ids).first(15), 16), Error);
 }
 
 }  // namespace

@@ -136,6 +136,33 @@ TEST(LogSumExp, AgreesWithDoublePrecisionAtAnySize) {
   EXPECT_NEAR(log_sum_exp(std::vector<float>{1, kNan, -kInf}), 1, 4e-7);
 }
 
+TEST(Divergence, IsThatOfTheFormula) {
+  for (int count : {2, 1000, 1024, 3001}) {
+    for (float spread : {0.01F, 3.0F, 30.0F}) {
+      const auto right = random_logits(count, count, spread);
+      auto logits = random_logits(count, count + 1, 0.1F * spread);
+      for (size_t i = 0; i < logits.size(); ++i) logits[i] += right[i] + 5;
+      double right_sum = 0, sum = 0, wanted = 0;
+      for (float logit : right) right_sum += std::exp(double{logit});
+      for (float logit : logits) sum += std::exp(double{logit});
+      for (size_t i = 0; i < logits.size(); ++i)
+        wanted += std::exp(double{right[i]}) / right_sum *
+                  (double{right[i]} - std::log(right_sum) - double{logits[i]} + std::log(sum));
+      EXPECT_NEAR(divergence(right, logits), wanted, 2e-6 + 1e-5 * wanted)
+          << count << " " << spread;
+      EXPECT_EQ(divergence(right, right), 0);
+    }
+  }
+}
+
+TEST(Divergence, LeavesOutWhatTheReferenceNeverChooses) {
+  const std::vector<float> right = {1, 1, -kInf}, logits = {1, 1, 1};
+  EXPECT_NEAR(divergence(right, logits), std::log(1.5), 1e-6);
+  EXPECT_EQ(divergence(right, right), 0);
+  EXPECT_EQ(divergence(logits, right), kInf);
+  EXPECT_TRUE(std::isnan(divergence(logits, std::vector<float>{1, 1, kNan})));
+}
+
 TEST(Sampler, DrawsFromTheSoftmax) { expect_distribution(random_logits(37, 1), plain()); }
 
 TEST(Sampler, TemperatureSharpensAndFlattens) {

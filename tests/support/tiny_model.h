@@ -22,7 +22,8 @@ class TinyModel {
  public:
   static constexpr int32_t kBos = 256, kEos = 257, kVocabulary = 259, kContext = 64;
 
-  explicit TinyModel(const std::string& chat_template = "", bool add_bos = true) {
+  explicit TinyModel(const std::string& chat_template = "", bool add_bos = true, uint64_t seed = 11)
+      : random_(seed) {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             fmt::format("veery-tiny-{}-{}.gguf", getpid(), count++);
@@ -86,7 +87,7 @@ class TinyModel {
   }
 
   std::string path_;
-  Random random_{11};
+  Random random_;
   std::deque<std::vector<float>> values_;
   std::vector<TensorView> tensors_;
 };
