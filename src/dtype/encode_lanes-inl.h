@@ -8,6 +8,8 @@
 #endif
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "base/error.h"
 #include "dtype/encode_lanes.h"
@@ -45,17 +47,52 @@ int first_out_of_range(const Blocks<kSize>& blocks) {
   return static_cast<int>(at - lanes);
 }
 
+/// The weights of 16 blocks after the other, which repeat with the rows: element by element, as
+/// Blocks has them.
+template <int kSize>
+class RepeatedWeights {
+ public:
+  explicit RepeatedWeights(const EncodeJob& job) {
+    if (job.weights == nullptr) return;
+    const size_t row_blocks = job.row / kSize, whole = job.in.size() / kSize / kLanes;
+    period_ = std::min(whole, row_blocks / std::gcd(row_blocks, size_t{kLanes}));
+    lanes_.resize(period_ * kSetFloats);
+    for (size_t i = 0; i < period_; ++i) {
+      float buffer[kSetFloats];
+      V set[kSize];
+      Blocks<kSize>::transpose(weights_at(job, i * kSetFloats, kSetFloats, buffer), kLanes, set);
+      std::memcpy(&lanes_[i * kSetFloats], set, sizeof set);
+    }
+  }
+  /// Those of set `i`, all of whose lanes are used.
+  void read(size_t i, Blocks<kSize>& to) const {
+    std::memcpy(to.w, &lanes_[i % period_ * kSetFloats], sizeof to.w);
+  }
+
+ private:
+  static constexpr size_t kSetFloats = size_t{kLanes} * kSize;
+  size_t period_ = 0;  // in sets
+  std::vector<float> lanes_;
+};
+
 /// Calls body(blocks, first block, how many) for all blocks of kSize, kGroup of them together at
 /// least; it returns the first one whose scale does not fit, or -1.
 template <int kSize, int kGroup, typename Body>
 size_t for_lanes(const EncodeJob& job, const Body& body) {
   const size_t count = job.in.size() / kSize;
+  const RepeatedWeights<kSize> weights(job);
   for (size_t at = 0; at < count; at += kLanes) {
     const size_t lanes = std::min<size_t>(kLanes, count - at);
-    float buffer[kLanes * kSize];
+    const float* const values = job.in.data() + at * kSize;
     Blocks<kSize> blocks;
-    blocks.read(job.in.data() + at * kSize, weights_at(job, at * kSize, lanes * kSize, buffer),
-                static_cast<int>(lanes));
+    if (job.weights != nullptr && lanes == kLanes) {
+      Blocks<kSize>::transpose(values, kLanes, blocks.x);
+      weights.read(at / kLanes, blocks);
+    } else {
+      float buffer[kLanes * kSize];
+      blocks.read(values, weights_at(job, at * kSize, lanes * kSize, buffer),
+                  static_cast<int>(lanes));
+    }
     const int outside = first_out_of_range(blocks);
     if (outside >= 0) return (at + static_cast<size_t>(outside / kGroup * kGroup)) * kSize;
     if (job.weights == nullptr) blocks.weigh_by_size(blocks.squares() * (1.0F / kSize));

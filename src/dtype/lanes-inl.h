@@ -230,7 +230,7 @@ struct Blocks {
     return found;
   }
 
- private:
+  /// Element i of `count` blocks into to[i].
   static void transpose(const float* from, int count, V* to) {
     alignas(64) float lanes[kSize][kLanes] = {};
     const int fours = count / 4 * 4;

@@ -200,6 +200,24 @@ TEST(Encode, AnElementDoesNotDependOnTheBlocksEncodedWithIt) {
   }
 }
 
+TEST(Encode, ImportancesAreThoseOfTheRowWhereverItStands) {
+  constexpr size_t kRow = 768, kRows = 50;  // 24 small blocks: 16 at a time end inside of rows
+  Random random(9);
+  std::vector<float> x(kRow * kRows), importance(kRow);
+  for (float& value : x) value = random.normal();
+  for (float& value : importance) value = std::exp(random.normal());
+  for (const Bound& bound : kBounds) {
+    const size_t bytes = byte_size(bound.type, kRow);
+    std::vector<std::byte> together(bytes * kRows), alone(bytes);
+    encode(bound.type, x, together, importance);
+    for (size_t row = 0; row < kRows; ++row) {
+      encode(bound.type, std::span(x).subspan(row * kRow, kRow), alone, importance);
+      EXPECT_EQ(std::memcmp(alone.data(), together.data() + row * bytes, bytes), 0)
+          << info(bound.type).name << " row " << row;
+    }
+  }
+}
+
 TEST(Encode, ImportanceMovesTheErrorToWhatCountsLess) {
   const std::vector<float> x = make(Data::kGaussian);
   std::vector<float> importance(512, 1.0F);  // rows of 512; every fourth column counts
