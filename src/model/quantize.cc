@@ -10,13 +10,14 @@
 #include "dtype/dtype.h"
 #include "file/gguf.h"
 #include "file/printable.h"
+#include "model/energies.h"
 
 namespace veery {
 namespace {
 
 constexpr int64_t kQuantizationVersion = 2;      // of block formats, as GGUF counts them
 constexpr size_t kSliceBytes = size_t{8} << 20;  // written while the next one is computed
-constexpr int64_t kPieceElements = 32 << 10;     // decoded and encoded while they are in the cache
+constexpr int64_t kPieceElements = 64 << 10;     // decoded and encoded while they are in the cache
 constexpr int64_t kRowsTogether = 16;            // encoders take blocks 16 at a time
 
 int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.shape.back(); }
@@ -24,19 +25,17 @@ int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.sh
 /// One tensor on its way from one type to another.
 class Conversion {
  public:
-  Conversion(const ModelFile& file, const TensorView& tensor, const TensorPlan& plan,
-             const QuantizeOptions& options)
+  /// `estimated`: the importances of tensors of which `options` has none.
+  Conversion(const TensorView& tensor, const TensorPlan& plan, const QuantizeOptions& options,
+             const ImportanceMatrix& estimated)
       : tensor_(tensor),
         type_(plan.type),
         columns_(tensor.shape.back()),
         in_row_(byte_size(tensor.dtype, columns_)),
         out_row_(byte_size(plan.type, columns_)) {
-    if (type_ != tensor.dtype && info(tensor.dtype).quantized && !options.requantize)
-      throw Error(ErrorKind::kInput,
-                  "{}: tensor {} is {} already; quantising again loses more than from floats "
-                  "(--allow-requantize does it)",
-                  file.path, printable(tensor.name), info(tensor.dtype).name);
-    if (options.importance != nullptr && info(type_).quantized) find_importance(options);
+    if (!info(type_).quantized) return;
+    if (options.importance == nullptr || !find_importance(*options.importance))
+      find_importance(estimated);
   }
 
   size_t out_row() const { return out_row_; }
@@ -56,9 +55,9 @@ class Conversion {
   }
 
  private:
-  void find_importance(const QuantizeOptions& options) {
-    const auto found = options.importance->values.find(tensor_.name);
-    if (found == options.importance->values.end()) return;
+  bool find_importance(const ImportanceMatrix& matrix) {
+    const auto found = matrix.values.find(tensor_.name);
+    if (found == matrix.values.end()) return false;
     importance_ = found->second;
     const auto experts =
         static_cast<size_t>(tensor_.shape.size() > 2 ? tensor_.shape[0] : int64_t{1});
@@ -68,6 +67,7 @@ class Conversion {
                   "tensor {} has {} columns and {} experts, its importances {} values",
                   printable(tensor_.name), columns, experts, importance_.size());
     importance_rows_ = rows_of(tensor_) / static_cast<int64_t>(importance_.size() / columns);
+    return true;
   }
 
   // Importances of all the rows from `first` on that share them, up to `last`.
@@ -138,6 +138,29 @@ class Conversion {
   int64_t importance_rows_ = 1;        // rows that share importances
 };
 
+void check_floats(const ModelFile& file, std::span<const TensorPlan> plans) {
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    if (plans[i].type != tensor.dtype && info(tensor.dtype).quantized)
+      throw Error(ErrorKind::kInput,
+                  "{}: tensor {} is {} already; quantising again loses more than from floats "
+                  "(--allow-requantize does it)",
+                  file.path, printable(tensor.name), info(tensor.dtype).name);
+  }
+}
+
+// Whether a tensor changes its type of which nobody said how much its columns count.
+bool needs_estimate(const ModelFile& file, std::span<const TensorPlan> plans,
+                    const ImportanceMatrix* given) {
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    if (info(plans[i].type).quantized && plans[i].type != tensor.dtype &&
+        (given == nullptr || !given->values.contains(tensor.name)))
+      return true;
+  }
+  return false;
+}
+
 Metadata unsplit(const Metadata& from) {
   Metadata metadata;
   for (const auto& [key, value] : from.all())
@@ -183,12 +206,15 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
                      const Metadata& metadata, const std::string& path, ThreadPool& pool,
                      const QuantizeOptions& options) {
   VEERY_CHECK(plans.size() == file.tensors.size());
+  if (!options.requantize) check_floats(file, plans);
+  ImportanceMatrix estimated;
+  if (needs_estimate(file, plans, options.importance)) estimated = estimate_importance(file, pool);
   std::vector<TensorView> views;
   std::vector<Conversion> conversions;
   size_t total = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     const TensorView& tensor = file.tensors[i];
-    conversions.emplace_back(file, tensor, plans[i], options);
+    conversions.emplace_back(tensor, plans[i], options, estimated);
     views.push_back({.name = tensor.name, .dtype = plans[i].type, .shape = tensor.shape});
     total += planned_bytes(tensor, plans[i]);
   }

@@ -24,6 +24,7 @@ size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan);
 Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> plans);
 
 struct QuantizeOptions {
+  /// What it does not name is estimated from the weights, as far as that can be.
   const ImportanceMatrix* importance = nullptr;
   bool requantize = false;   ///< tensors that are quantised already may change their type
   uint64_t split_bytes = 0;  ///< the most data that a file holds; 0: one file
