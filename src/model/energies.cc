@@ -162,9 +162,13 @@ class Estimate {
            info(tensor->dtype).decodable;
   }
 
+  static bool is_matrix(const TensorView* tensor) {
+    return tensor != nullptr && tensor->shape.size() == 2 && tensor->elements() > 0;
+  }
+
   bool is_whole(const Layer& layer) const {
     const int64_t dim = config_.dim;
-    if (layer.value == nullptr || layer.output == nullptr || layer.up == nullptr) return false;
+    if (!is_matrix(layer.value) || !is_matrix(layer.output) || !is_matrix(layer.up)) return false;
     const int64_t values = layer.value->shape[0], hidden = layer.up->shape[0];
     const int64_t outputs = layer.output->columns();
     return is_norm(layer.attention_norm) && is_norm(layer.feed_forward_norm) &&
