@@ -122,7 +122,7 @@ void ModelArguments::add_cache_types(Arguments& app) {
         ->type_name("TYPE");
   };
   add("--cache-type-k", cache_keys,
-      "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[f16; f32 with --exact]");
+      "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
   add("--cache-type-v", cache_values, "The same for values (also -ctv)");
   app.add_spelling("-ctk", "--cache-type-k");
   app.add_spelling("-ctv", "--cache-type-v");

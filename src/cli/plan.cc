@@ -56,13 +56,13 @@ std::string types_of(const Dispatch& dispatch) {
   return text.empty() ? std::string(result) : fmt::format("{}->{}", text, result);
 }
 
-Arithmetic products_of(const Dispatch& dispatch, const Plan& plan) {
+Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& plan) {
   auto found = Arithmetic::kF32;
   if (plan.options().exact) return found;
+  const bool attends = node.op == Op::kAttend && node.as<AttendAttr>().shared == 0;
   for (const Operand& in : dispatch.in) {
-    if (!in_panels(in)) continue;
-    if (info(in.dtype).quantized && !is_fp8(in.dtype)) return Arithmetic::kInt8;
-    if (in.dtype == DType::kBF16) found = Arithmetic::kBf16;
+    if (in_panels(in) && info(in.dtype).quantized && !is_fp8(in.dtype)) return Arithmetic::kInt8;
+    if ((in_panels(in) || attends) && in.dtype == DType::kBF16) found = Arithmetic::kBf16;
   }
   return found;
 }
@@ -71,12 +71,13 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
   std::vector<Row> rows;
   for (size_t i = 0; i < plan.table().size(); ++i) {
     const Dispatch& dispatch = plan.table()[i];
+    const Node& node = plan.graph()[plan.labels()[i].node];
     Row row{.label = &plan.labels()[i],
-            .shape = to_string(plan.graph()[plan.labels()[i].node].shape),
+            .shape = to_string(node.shape),
             .types = types_of(dispatch),
             .place = place_of(plan, dispatch.out),
             .cost = cost(plan, i, size),
-            .products = products_of(dispatch, plan)};
+            .products = products_of(dispatch, node, plan)};
     if (!profile.seconds.empty()) {
       row.seconds = profile.seconds[i];
       row.bound = bound(row.cost, row.products, profile.limits);

@@ -86,8 +86,8 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
     if (context > config.context)
       throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", context,
                   config.context);
-    const DType keys = flags.cache_keys.value_or(DType::kF16);
-    const DType values = flags.cache_values.value_or(DType::kF16);
+    const DType keys = flags.cache_keys.value_or(DType::kBF16);
+    const DType values = flags.cache_values.value_or(DType::kBF16);
     return {{"layers", config.layers},
             {"dim", config.dim},
             {"hidden", config.hidden},

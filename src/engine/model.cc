@@ -56,7 +56,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   config_.long_context = options_.context > config_.rope.original_context;
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
   for (auto* type : {&options_.cache_keys, &options_.cache_values})
-    if (!*type) *type = options.exact ? DType::kF32 : DType::kF16;
+    if (!*type) *type = options.exact ? DType::kF32 : DType::kBF16;
   tokenizer_ = is_folder(path) ? load_tokenizer(path) : make_tokenizer(file_);
   // Tokenizers of folders may have tokens of other parts (images) that the embedding lacks.
   if (file_.container == Container::kGguf) check_vocabulary(*tokenizer_, config_);

@@ -23,7 +23,7 @@ struct LoadOptions {
   int32_t chunk = 256;  ///< most tokens of one run of a prompt
   bool exact = false;   ///< f32 activations and an f32 cache
   bool fuse = true;
-  std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: f16, f32 if exact
+  std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
   ParamStore::Progress progress;

@@ -99,6 +99,7 @@ struct Cache {
 struct RunWith {
   Target target = Target::kReference;
   int workers = 1;
+  bool exact = false;
 };
 
 /// Runs one op; the workers take their turns in each phase.
@@ -109,7 +110,7 @@ inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const
   d.out = out;
   d.attr = attr;
   const int64_t rows = std::max(slots.rows, slots.outputs);
-  const Kernel kernel = choose_kernel(op, d, {with.target, rows});
+  const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
   Bytes work(kernel.work != nullptr ? kernel.work(d, rows, with.workers) : 0);
   d.work = work.data();
   Bytes state(kernel.state);

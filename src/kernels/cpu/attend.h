@@ -38,6 +38,13 @@ inline Segment segment_of(int64_t position) {
   return s;
 }
 
+// How queries are multiplied by keys and weights by values where these are stored as bf16.
+enum class Products {
+  kExact,    // by fma of f32
+  kRounded,  // queries and weights as bf16; by fma what kDot does, see bf16_dot.h
+  kDot,      // by the processor's dot products of bf16
+};
+
 // Rows of one sequence at consecutive positions.
 struct RowTile {
   int64_t row = 0;
@@ -49,6 +56,7 @@ struct RowTile {
 struct Problem {
   const Dispatch& d;
   const Slots& slots;
+  Products products;
   const AttendAttr& attr = d.as<AttendAttr>();
   int64_t rows = slots.count(d.out.rows);
   int n = d.in[0].cols / attr.heads;  // dimensions of a query and a key
@@ -76,8 +84,8 @@ struct Problem {
 
 // What a worker's scratch holds for the queries of a tile, [query][..] each.
 struct Buffers {
-  float* queries;  // [n], times scale
-  float* scores;   // [kBlock]
+  float* queries;  // [n], times scale; for Products::kDot as bf16 in the first half
+  float* scores;   // [kBlock]; weights for Products::kDot as bf16 in the first half
   float* segment;  // states of the segment at work: [kStateHeader + v]
   float* row;      // states of the rows: [kStateHeader + v]
   float* factors;  // [2]: of the segment's state and of the block's in their merger

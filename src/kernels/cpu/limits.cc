@@ -5,7 +5,7 @@
 //
 #include <cstring>
 
-#include "kernels/cpu/linear_panels.h"
+#include "kernels/cpu/bf16_dot.h"
 #include "kernels/limits.h"
 
 HWY_BEFORE_NAMESPACE();

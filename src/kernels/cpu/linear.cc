@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "kernels/common/intern.h"
 #include "kernels/cpu/amx_linear.h"
+#include "kernels/cpu/bf16_dot.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/linear_finish-inl.h"
 #include "kernels/cpu/linear_multiply-inl.h"

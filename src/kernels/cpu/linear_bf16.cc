@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_bf16.cc"
 #include "kernels/cpu/foreach_target.h"
 //
+#include "kernels/cpu/bf16_dot.h"
 #include "kernels/cpu/flush_subnormals.h"
 #include "kernels/cpu/linear_float-inl.h"
 
@@ -69,31 +70,7 @@ constexpr PanelKernels kBf16Kernels[3] = {kernels<PanelBF16>(), kernels<PanelDot
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace veery {
-namespace {
-
-// AVX512_BF16 (CPUID leaf 7, sub-leaf 1, bit 5 of EAX) without AMX-BF16 (sub-leaf 0, bit 22 of
-// EDX; Intel SDM volume 2A). A Xeon with those tiles did it at half of the rate of fma.
-bool has_fast_bf16_dot() {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d >> 22 & 1) != 0) return false;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1) != 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace
-
-bool uses_bf16_dot(Target target) {
-  static const bool fast = has_fast_bf16_dot();
-  return fast && vectors_of(target) == Target::kAvx512Vnni;
-}
 
 const PanelKernels* bf16_kernels(Target target, bool exact) {
   return VEERY_FOR_TARGET(target, kBf16Kernels) + (exact ? 2 : uses_bf16_dot(target) ? 1 : 0);

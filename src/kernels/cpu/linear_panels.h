@@ -59,7 +59,5 @@ const PanelKernels* codes_16_kernels(Target target, DType type);  ///< IQ2_XS, I
 const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, MXFP8, FP8
 const PanelKernels* exact_kernels(Target target, DType type);     ///< all types, f32 rows
 const PanelKernels* bf16_kernels(Target target, bool exact);
-/// Whether kernels for `target` use the processor's dot products of bf16.
-bool uses_bf16_dot(Target target);
 
 }  // namespace veery

@@ -274,23 +274,11 @@ HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const 
   with_width(w, [&](auto of) { quantise_per256<of()>(rows, count, cols, g); });
 }
 
-/// In the upper halves the bits of bf16, to nearest even; NaN stays NaN.
-HWY_INLINE I32 round_to_bf16(F32 x) {
-  const I32 v = bits(x);
-  const I32 magnitude = bit_and(v, set(int32_t{0x7fffffff}));
-  const I32 nan = sar<31>(sub(set(int32_t{0x7f800000}), magnitude));  // all ones or zeros
-  const I32 odd = bit_and(shr<16>(v), set(int32_t{1}));
-  const I32 half = bit_and(add(odd, set(int32_t{0x7fff})), bit_xor(nan, set(int32_t{-1})));
-  return bit_and(bit_or(add(v, half), bit_and(nan, set(int32_t{0x400000}))),
-                 set(static_cast<int32_t>(0xffff0000)));
-}
-
 /// 16 columns of a row as kFloat, kRounded or kPairs have them, in words of 4 bytes.
 template <Activations kKind>
 HWY_INLINE void float_words(F32 v, void* out) {
   if constexpr (kKind == Activations::kFloat) return store_int(out, bits(v));
-  // Subnormal numbers become 0.
-  const I32 rounded = round_to_bf16(select(greater(set(0x1p-126F), abs(v)), zero(), v));
+  const I32 rounded = round_to_bf16(flush(v));
   if constexpr (kKind == Activations::kPairs) return store_u16(out, shr<16>(rounded));
   uint32_t x[16];
   store_int(x, rounded);

@@ -120,6 +120,18 @@ HWY_INLINE float max_of(F32 v) {
 #endif
 HWY_INLINE F32 abs(F32 v) { return as_float(bit_and(bits(v), set(int32_t{0x7fffffff}))); }
 HWY_INLINE F32 neg(F32 v) { return as_float(bit_xor(bits(v), set(INT32_MIN))); }
+/// Subnormal numbers as 0.
+HWY_INLINE F32 flush(F32 v) { return select(greater(set(0x1p-126F), abs(v)), zero(), v); }
+/// In the upper halves the bits of bf16, to nearest even; NaN stays NaN.
+HWY_INLINE I32 round_to_bf16(F32 x) {
+  const I32 v = bits(x);
+  const I32 magnitude = bit_and(v, set(int32_t{0x7fffffff}));
+  const I32 nan = sar<31>(sub(set(int32_t{0x7f800000}), magnitude));  // all ones or zeros
+  const I32 odd = bit_and(shr<16>(v), set(int32_t{1}));
+  const I32 half = bit_and(add(odd, set(int32_t{0x7fff})), bit_xor(nan, set(int32_t{-1})));
+  return bit_and(bit_or(add(v, half), bit_and(nan, set(int32_t{0x400000}))),
+                 set(static_cast<int32_t>(0xffff0000)));
+}
 
 /// e^x for x <= 88, relative error below 2e-7. 0 below -87.3; NaN stays NaN.
 /// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial fitted at Chebyshev nodes.

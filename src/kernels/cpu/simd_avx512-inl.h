@@ -110,15 +110,23 @@ HWY_INLINE I32 load_u8(const void* p) {
 }
 HWY_INLINE I32 lookup(I32 table, I32 index) { return {_mm512_shuffle_epi8(table.v, index.v)}; }
 
-#if HWY_TARGET == HWY_AVX3_DL
-constexpr bool kWideIsSigned = false;
-HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) { return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)}; }
-HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
-// VDPBF16PS of AVX-512 BF16, which this copy is not compiled for: call it only where it is.
+// Of AVX-512 BF16, which no copy is compiled for: call them only where uses_bf16_dot() says so.
+/// VDPBF16PS: per lane the odd (upper) ones of two pairs, then the even ones, each as fma does.
 HWY_INLINE F32 dot2_bf16(F32 acc, I32 a, I32 b) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(acc.v) : "v"(a.v), "v"(b.v));
   return acc;
 }
+/// VCVTNEPS2BF16: to nearest even, subnormal numbers as 0.
+HWY_INLINE void store_bf16(void* p, F32 a) {
+  __m256i halves;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(a.v));
+  _mm256_storeu_si256(static_cast<__m256i*>(p), halves);
+}
+
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr bool kWideIsSigned = false;
+HWY_INLINE I32 dot4(I32 acc, I32 u, I32 s) { return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)}; }
+HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
 #else
 constexpr bool kWideIsSigned = true;
 HWY_INLINE I32 dot2(I32 acc, I32 a, I32 b) {
