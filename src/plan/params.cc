@@ -74,7 +74,7 @@ std::set<std::string> searched_weights(const Graph& graph) {
   return names;
 }
 
-// Such a weight lies in two parts, if there are any for its type.
+// Such a weight lies in parts, if there are any for its type.
 bool can_split(const Entry& entry) {
   return entry.packed && entry.tensor->dtype == DType::kQ8_0 && entry.stack == 1 &&
          entry.tensor->source == nullptr;

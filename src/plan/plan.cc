@@ -92,7 +92,7 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
           node.op == Op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
     } else if (o.layout == Layout::kSplitPanels && node.op == Op::kLinearArgmax) {
-      // The upper part; of the lower one what could hold the largest.
+      // The upper part; of the others what could hold the largest.
       constexpr double kUpperShare = 1.0 * SplitPanels::kUpper / SplitPanels::kWhole;
       result.weight_bytes += kUpperShare * static_cast<double>(stored_bytes(o));
     } else if (in_panels(o) || o.rows > 1) {

@@ -119,6 +119,25 @@ TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
   EXPECT_EQ(std::vector<int32_t>{0}, p.run_argmax(supported_targets().back(), 2));
 }
 
+// Equal outputs in one lane of two panels, of which the second has the larger upper parts.
+TEST(SplitPanels, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
+  const int64_t cols = 64;
+  const int64_t height = 160;
+  Problem p({kType}, {height}, cols, 1, {.split = true});
+  p.set_activations(1.0F);
+  Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
+  for (int64_t r = 0; r < height; ++r)
+    for (int64_t k = 0; k < cols; ++k) {
+      BlockQ8_0& block = row_of(weights, r, cols)[k / 32];
+      block.d = f32_to_f16(0.1F);
+      const int other = k % 2 == 0 ? 31 : 33;  // 63 and 2 x 32 in steps of 16, or 8: 16 + 32, 64
+      block.qs[k % 32] = static_cast<int8_t>(r == 35 ? other : r == 99 ? 32 : 3);
+    }
+  p.set_weights(0, weights);
+  expect_largest(p, cols, "equals of unequal parts");
+  EXPECT_EQ(std::vector<int32_t>{35}, p.run_argmax(supported_targets().back(), 2));
+}
+
 // What the upper bits leave open decides: rows differ in the lower ones only.
 TEST(SplitPanels, LowerBitsDecide) {
   const int64_t cols = 64;
@@ -153,8 +172,7 @@ TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
   const int32_t flat = 0;
   int searches = 0;
   const auto run = [&](int32_t want) {
-    const auto before = *reinterpret_cast<const SearchState*>(p.state());
-    searches += before.pause == 0 ? 1 : 0;
+    searches += reinterpret_cast<const SearchState*>(p.state())->pause == 0 ? 1 : 0;
     EXPECT_EQ(std::vector<int32_t>{want}, p.run_argmax(supported_targets().back(), 2));
   };
   ASSERT_EQ(std::vector<int32_t>{flat}, p.run_argmax(supported_targets().back(), 2));
@@ -166,6 +184,34 @@ TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
   searches = 0;
   for (int i = 0; i < 100; ++i) run(500);
   EXPECT_EQ(searches, 100);
+}
+
+// Where the upper part leaves most panels in doubt and the middle one few, both are read at once,
+// until the upper one tells more again.
+TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
+  const int64_t cols = 1024;
+  const int64_t height = 800;
+  Problem p({kType}, {height}, cols, 1, {.split = true});
+  p.set_activations(1.0F);
+  p.keeps_state = true;
+  const auto run = [&](int64_t best, int others) {  // codes of one row and of all others
+    Bytes weights = p.weights(0);
+    for (int64_t r = 0; r < height; ++r)
+      for (int64_t k = 0; k < cols; ++k) {
+        BlockQ8_0& block = row_of(weights, r, cols)[k / 32];
+        block.d = f32_to_f16(0.1F);
+        block.qs[k % 32] = static_cast<int8_t>(r == best ? 31 : others);
+      }
+    p.set_weights(0, weights);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(std::vector<int32_t>{static_cast<int32_t>(best)},
+                p.run_argmax(supported_targets().back(), 2));
+    return reinterpret_cast<const SearchState*>(p.state());
+  };
+  EXPECT_EQ(run(5, 3)->finer, 0);
+  EXPECT_EQ(run(500, 20)->finer, 1);  // at most 31 of 31 by four bits, 23 by five
+  EXPECT_EQ(run(77, 20)->pause, 0);
+  EXPECT_EQ(run(5, 3)->finer, 0);
 }
 
 // Scales of either sign, and x of every loudness.
@@ -185,16 +231,18 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   }
 }
 
-// A weight whose lower part, but for that of one panel, cannot be read at all.
+// A weight of which, but for two panels, only the upper part can be read at all. The first is where
+// the one worker starts, and has the second largest output.
 TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
   const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  const int64_t cols = page / 64 * 32;  // the lower part of a panel fills pages,
+  const int64_t cols = page / 64 * 32;  // the other parts of a panel fill pages,
   const int64_t panels = 16;            // and the upper one of so many
   const int64_t height = panels * 16;
   const int64_t peak = 7;
   Problem p({kType}, {height}, cols, 1, {.split = true});
   p.set_activations(wave);
   Bytes weights = testing::random_weight(kType, height, cols, 3);
+  point(weights, 9, cols, wave, 100);
   point(weights, peak * 16 + 3, cols, wave, 127);
   p.set_weights(0, weights);
   Dispatch d = p.dispatch();
@@ -204,17 +252,19 @@ TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
   std::memcpy(memory, d.in[3].data, bytes);
   const SplitPanels at(height, cols);
   for (int64_t panel = 0; panel < panels; ++panel) {
-    ASSERT_EQ(at.lower(panel) % page, 0);
-    if (panel == peak) continue;
-    std::byte* lower = static_cast<std::byte*>(memory) + at.lower(panel);
-    ASSERT_EQ(mprotect(lower, static_cast<size_t>(at.lower_bytes()), PROT_NONE), 0);
+    if (panel == 0 || panel == peak) continue;
+    for (const auto& [from, bytes_of_part] :
+         {std::pair{at.middle(panel), at.middle_bytes()}, {at.lower(panel), at.lower_bytes()}}) {
+      ASSERT_EQ(from % page, 0);
+      std::byte* part = static_cast<std::byte*>(memory) + from;
+      ASSERT_EQ(mprotect(part, static_cast<size_t>(bytes_of_part), PROT_NONE), 0);
+    }
   }
   const int32_t want = static_cast<int32_t>(peak * 16 + 3);
   for (const Target target : supported_targets())
-    for (const int workers : {1, 2, 3})
-      EXPECT_EQ(std::vector<int32_t>{want},
-                p.run_argmax(target, workers, 1, static_cast<std::byte*>(memory)))
-          << name(target);
+    EXPECT_EQ(std::vector<int32_t>{want},
+              p.run_argmax(target, 1, 1, static_cast<std::byte*>(memory)))
+        << name(target);
   munmap(memory, bytes);
 }
 

@@ -19,24 +19,21 @@ namespace {
 // Writes a split panel to `out` as one of Layout::kPanels, and fetches some of the next ones.
 HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t ahead,
                            std::byte* out) {
-  const SplitPanels at(w.rows, cols);
-  const auto* upper = reinterpret_cast<const uint8_t*>(w.data) + at.upper(panel);
-  const auto* lower = reinterpret_cast<const uint8_t*>(w.data) + at.lower(panel);
+  const SplitParts first = parts_of(w.data, SplitPanels(w.rows, cols), panel);
   auto* joined = reinterpret_cast<uint8_t*>(out);
-  for (int64_t b = 0; b < cols / 32; ++b) {
-    prefetch(upper, ahead, SplitPanels::kUpper);
-    prefetch(lower, ahead, SplitPanels::kLower);
+  for (int64_t b = 0; b < cols / 32; ++b, joined += SplitPanels::kWhole) {
+    const SplitParts parts = block_of(first, b);
+    prefetch(parts.upper, ahead, SplitPanels::kUpper);
+    prefetch(parts.middle, ahead, SplitPanels::kMiddle);
+    prefetch(parts.lower, ahead, SplitPanels::kLower);
     unroll<4>([&](auto j) {
       I32 low;
       I32 high;
-      PanelSplitQ8_0::vectors<j()>({upper, lower}, low, high);
+      PanelSplitQ8_0::vectors<j()>(parts, low, high);
       store_int(joined + 64 * j(), low);
       store_int(joined + 64 * (j() + 4), high);
     });
-    std::memcpy(joined + PanelQ8_0::kScale, upper + SplitPanels::kScale, 32);
-    upper += SplitPanels::kUpper;
-    lower += SplitPanels::kLower;
-    joined += SplitPanels::kWhole;
+    std::memcpy(joined + PanelQ8_0::kScale, parts.upper + SplitPanels::kScale, 32);
   }
 }
 

@@ -108,8 +108,9 @@ void screen(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
   if (!is_screened(d, p)) return few_rows<false, true>(d, slots, worker);
   prepare_group(d, p, worker.scratch, 0);
-  start_best(d.work, 1, worker.index);
-  screen_panels(p, worker, screen_of(d, p, worker));
+  const Finish finish = {d, p, start_best(d.work, 1, worker.index)};
+  const Screen s = screen_of(d, p, worker);
+  Search(finish, worker, s).look();
 }
 void settle(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
@@ -121,7 +122,7 @@ void choose_screened(const Dispatch& d, const Slots& slots, const Worker& worker
   choose_best<false>(d, slots, worker);
   if (worker.index != 0) return;
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
-  auto& state = *reinterpret_cast<SearchState*>(d.state);
+  SearchState& state = search_state(d);
   if (is_screened(d, p))
     note_search(p, worker, screen_of(d, p, worker), state);
   else if (p.rows == 1 && state.pause > 0)

@@ -111,20 +111,22 @@ struct BlockPlaces {
   }
 };
 
-// The same of panels in two parts.
+// The same of panels in three parts, of which the first two are fetched, or all.
+template <bool kAll>
 struct SplitPlaces {
   static constexpr bool kBias = false;
   static constexpr int blocks = 1;
-  using Panel = PanelSplitQ8_0::Parts;
+  using Panel = SplitParts;
 
   static HWY_INLINE Panel codes(const Panel& panel, int64_t block) {
-    return {panel.upper + block * SplitPanels::kUpper, panel.lower + block * SplitPanels::kLower};
+    return block_of(panel, block);
   }
   static HWY_INLINE Panel next(const Panel& w) { return codes(w, 1); }
   static HWY_INLINE Panel block(const Panel& w, int) { return w; }
   static HWY_INLINE void fetch(const Panel& w, int64_t ahead) {
     prefetch(w.upper, ahead, SplitPanels::kUpper);
-    prefetch(w.lower, ahead, SplitPanels::kLower);
+    prefetch(w.middle, ahead, SplitPanels::kMiddle);
+    if constexpr (kAll) prefetch(w.lower, ahead, SplitPanels::kLower);
   }
   static HWY_INLINE F32 scale(const Panel& panel, int64_t block) {
     return load_f16(codes(panel, block).upper + SplitPanels::kScale);

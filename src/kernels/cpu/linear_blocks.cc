@@ -15,12 +15,17 @@ void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t
                 float* y) {
   direct<T, R>(BlockPlaces<T>(), {bytes_of(*panel), g, cols, ahead, y});
 }
-// Of a split panel: its upper part, then the lower one.
+// Of a split panel: its parts, or of one row only what the first two give.
 template <int R>
 void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                   Ahead ahead, float* y) {
-  direct<PanelSplitQ8_0, R>(SplitPlaces(),
-                            {{bytes_of(parts[0]), bytes_of(parts[1])}, g, cols, ahead, y});
+  const SplitParts w = {bytes_of(parts[0]), bytes_of(parts[1]), bytes_of(parts[2])};
+  direct<PanelSplitQ8_0, R>(SplitPlaces<true>(), {w, g, cols, ahead, y});
+}
+void direct_five_bits(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
+                      Ahead ahead, float* y) {
+  const SplitParts w = {bytes_of(parts[0]), bytes_of(parts[1]), nullptr};
+  direct<PanelSplitQ5, 1>(SplitPlaces<false>(), {w, g, cols, ahead, y});
 }
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
@@ -44,6 +49,7 @@ constexpr PanelKernels split_kernels() {
   k.direct_parts[1] = direct_split<2>;
   k.direct_parts[2] = direct_split<4>;
   if (kPairs) k.direct_parts[3] = direct_split<8>;
+  k.direct_two_parts = direct_five_bits;
   return k;
 }
 

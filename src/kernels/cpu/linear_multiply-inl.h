@@ -53,9 +53,9 @@ HWY_INLINE void prepare_rows(const Row* rows, int count, const Product& p,
 // A panel as packed, and expanded where that is needed.
 struct Panel {
   int weight;
-  const std::byte* packed;  ///< where `lower` is not null, the upper part of a split one
+  const std::byte* packed;  ///< null: there are only the parts of a split one
   const std::byte* expanded;
-  const std::byte* lower = nullptr;
+  const std::byte* parts[3] = {};
 };
 
 // The joined and expanded forms go to `free`, which moves on.
@@ -64,7 +64,10 @@ Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
   Panel out = {i, w.data + panel * w.stride, nullptr};
   if (p.takes_parts(i)) {
     const SplitPanels at(w.rows, p.cols);
-    return {i, w.data + at.upper(panel), nullptr, w.data + at.lower(panel)};
+    return {i,
+            nullptr,
+            nullptr,
+            {w.data + at.upper(panel), w.data + at.middle(panel), w.data + at.lower(panel)}};
   }
   if (w.split) {
     join_panel(w, p.cols, panel, p.ahead, free);
@@ -125,9 +128,8 @@ void multiply_group(const Product& p, std::byte* base, int64_t group, const Pane
     const PanelKernels& k = kernels(i);
     const ActivationGroup g = form_of(p, base, panels[i], group);
     float* out = y + i * kGroupRows * kLanes;
-    if (panels[i].lower != nullptr) {
-      const std::byte* parts[] = {panels[i].packed, panels[i].lower};
-      k.direct_parts[width](parts, g, p.cols, {group == 0 ? p.ahead : 0, 0}, out);
+    if (panels[i].packed == nullptr) {
+      k.direct_parts[width](panels[i].parts, g, p.cols, {group == 0 ? p.ahead : 0, 0}, out);
       ++i;
       continue;
     }

@@ -29,9 +29,10 @@ struct PanelKernels {
   /// For 1, 2 and 4 panels; groups of 1, 2, 4 and 8 rows. Null where it does not pay; all have
   /// those for a panel and up to 4 rows.
   DirectFn direct[3][4] = {};
-  /// The same for one panel of Layout::kSplitPanels: its upper part, then the lower one. Null: it
-  /// has to be joined first.
+  /// The same for the parts of one panel of Layout::kSplitPanels. Null: it has to be joined first.
   DirectFn direct_parts[4] = {};
+  /// One row, and of such a panel the first two parts: a matrix with an eighth of the values.
+  DirectFn direct_two_parts = nullptr;
   ExpandFn expand = nullptr;  ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
   TileFn tile = nullptr;

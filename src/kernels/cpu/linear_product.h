@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "kernels/cpu/linear_panels.h"
 
@@ -33,18 +34,19 @@ struct alignas(64) Best {
 /// Most panels that are multiplied with a group of rows at once.
 inline constexpr int kMostPanels = 4;
 
-/// The panel of one worker that seems to hold the largest output (linear_screen-inl.h).
-struct alignas(64) Guess {
-  float value;
-  int32_t panel;
-  int32_t settled;  ///< panels that could hold it and had to be read as a whole
+/// How many panels of one worker's share a search had to look at again (linear_screen-inl.h).
+struct alignas(64) Searched {
+  int32_t doubtful = 0;  ///< panels that could hold the largest, by their upper part alone
+  int32_t settled = 0;   ///< by the middle part too: read as a whole
 };
 
-/// What a search notes between runs. Where outputs are much alike, most panels could hold the
-/// largest; then reading the upper part first is a loss, and is left for some runs.
+/// What a search notes between runs; zeros at first. Where outputs are much alike, most panels
+/// could hold the largest; then reading the upper part first is a loss, and is left for some runs.
 struct SearchState {
   int32_t pause;  ///< runs that read all panels as a whole
   int32_t next;   ///< length of the next pause, less one
+  int32_t finer;  ///< 1: most panels were in doubt, so the first two parts are read together
+  std::atomic<uint32_t> reached;  ///< by_order() of an output that there is, in this run; 0: none
 };
 
 /// Most groups of rows that are multiplied together, and bytes of the sums of one with two panels.
@@ -76,7 +78,7 @@ struct Product {
   /// all else.
   int64_t screen_bytes(int workers) const {
     return weights[0].split
-               ? workers * int64_t{sizeof(Guess)} + weights[0].panels() * int64_t{sizeof(float)}
+               ? workers * int64_t{sizeof(Searched)} + weights[0].panels() * int64_t{sizeof(float)}
                : 0;
   }
   int64_t screen_scratch() const {
@@ -119,7 +121,7 @@ struct Product {
     const int64_t parts = (cols + k.most_columns - 1) / k.most_columns;
     return std::min(cols, round_up((cols + parts - 1) / parts, 32));
   }
-  /// Whether the panels of weight i are multiplied in their two parts, all groups of them.
+  /// Whether the panels of weight i are multiplied in their parts, all groups of them.
   bool takes_parts(int i) const {
     const DirectFn* direct = weights[i].kernels->direct_parts;
     return weights[i].split && packed && direct[0] != nullptr &&

@@ -214,23 +214,45 @@ struct PanelAffine {
     high = bit_or(high, move_bits<4 * (J % 2) + 2, kTo>(v, 3));
   }
 };
-/// Codes in two parts.
+/// Codes in three parts.
+struct SplitParts {
+  const uint8_t* upper;
+  const uint8_t* middle;
+  const uint8_t* lower;
+};
+/// Of which the first two are looked at.
+struct PanelSplitQ5 {
+  static constexpr int kOffset = 16;
+  template <int J>
+  static HWY_INLINE void vectors(const SplitParts& w, I32& low, I32& high) {
+    nibbles<J>(w.upper, low, high);
+    const I32 fifth = load_int(w.middle);
+    low = bit_or(shl16<1>(low), move_bits<J, 0>(fifth, 1));
+    high = bit_or(shl16<1>(high), move_bits<J + 4, 0>(fifth, 1));
+  }
+};
+/// And all of them.
 struct PanelSplitQ8_0 {
-  struct Parts {
-    const uint8_t* upper;
-    const uint8_t* lower;
-  };
   static constexpr int kOffset = 128;
   template <int J>
-  static HWY_INLINE void vectors(const Parts& w, I32& low, I32& high) {
+  static HWY_INLINE void vectors(const SplitParts& w, I32& low, I32& high) {
     I32 low_bits;
     I32 high_bits;
-    PanelQ5_0::vectors<J>(w.upper, low, high);
+    PanelSplitQ5::vectors<J>(w, low, high);
     PanelAffine<SplitPanels::kLowerBits>::vectors<J>(w.lower, low_bits, high_bits);
     low = bit_or(shl16<SplitPanels::kLowerBits>(low), low_bits);
     high = bit_or(shl16<SplitPanels::kLowerBits>(high), high_bits);
   }
 };
+/// Where they lie.
+HWY_INLINE SplitParts parts_of(const std::byte* weight, const SplitPanels& at, int64_t panel) {
+  const auto* w = reinterpret_cast<const uint8_t*>(weight);
+  return {w + at.upper(panel), w + at.middle(panel), w + at.lower(panel)};
+}
+HWY_INLINE SplitParts block_of(const SplitParts& panel, int64_t block) {
+  return {panel.upper + block * SplitPanels::kUpper, panel.middle + block * SplitPanels::kMiddle,
+          panel.lower + block * SplitPanels::kLower};
+}
 /// 16 scales or biases of groups.
 HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
   if (type == DType::kF16) return load_f16(at);

@@ -46,9 +46,10 @@ namespace veery {
 //   2 bits       vectors as Q2_K, no scales: TQ1_0, TQ2_0
 // F32, F16: [k][16 n]. BF16: [k / 2][16 n][2], the last pair of an odd number with a zero.
 //
-// Q8_0 split: of all panels first the upper five bits of q + 128 as Q5_0 has its codes, with d, so
-// that they are a matrix of their own with an eighth of the values; then of all panels the lower
-// three, as groups of 3 bits have their codes.
+// Q8_0 split: of all panels first the upper four bits of q + 128 as Q4_0 has its codes, with d, so
+// that they are a matrix of their own with a sixteenth of the values; then of all panels the fifth
+// bit, bit j being that of vector j; then of all the lower three, as groups of 3 bits have their
+// codes.
 
 /// What activations are turned into for a type of weight.
 enum class Activations : uint8_t {
@@ -107,22 +108,27 @@ constexpr PanelFormat panel_format(DType type) {
 /// Where the parts of split Q8_0 panels lie: bytes from the beginning of the weight.
 class SplitPanels {
  public:
-  static constexpr int kUpperBits = 5, kLowerBits = 3;
+  static constexpr int kUpperBits = 4, kMiddleBits = 1, kLowerBits = 3;
   static constexpr int kScale = 64 * kUpperBits;  ///< where d lies in a unit of the upper part
   static constexpr int kUpper = kScale + 32;      ///< bytes of a unit
+  static constexpr int kMiddle = 64 * kMiddleBits;
   static constexpr int kLower = 64 * kLowerBits;
-  static constexpr int kWhole = kUpper + kLower;
+  static constexpr int kWhole = kUpper + kMiddle + kLower;
 
   SplitPanels(int64_t rows, int64_t cols) : panels_((rows + 15) / 16), blocks_(cols / 32) {}
   int64_t upper_bytes() const { return blocks_ * kUpper; }  ///< of a panel
+  int64_t middle_bytes() const { return blocks_ * kMiddle; }
   int64_t lower_bytes() const { return blocks_ * kLower; }
   int64_t upper(int64_t panel) const { return panel * upper_bytes(); }
-  int64_t lower(int64_t panel) const { return panels_ * upper_bytes() + panel * lower_bytes(); }
+  int64_t middle(int64_t panel) const { return panels_ * upper_bytes() + panel * middle_bytes(); }
+  int64_t lower(int64_t panel) const {
+    return panels_ * (upper_bytes() + middle_bytes()) + panel * lower_bytes();
+  }
 
  private:
   int64_t panels_, blocks_;
 };
 static_assert(SplitPanels::kWhole == panel_format(DType::kQ8_0).unit);
-static_assert(SplitPanels::kUpper == panel_format(DType::kQ5_0).unit);
+static_assert(SplitPanels::kUpper == panel_format(DType::kQ4_0).unit);
 
 }  // namespace veery
