@@ -25,11 +25,11 @@ Array Array::named(std::string name) const {
 Array embed(Array tokens, Array weight, float factor) {
   return apply(Op::kEmbed, tokens, {weight.id()}, ScaleAttr{factor});
 }
-Array linear(Array x, Array weight, Array bias) {
+Array linear(Array x, Array weight, Array bias, bool two_terms) {
   return apply(
       Op::kLinear, x,
       {kNoNode, kNoNode, weight.id(), kNoNode, kNoNode, id_or_none(bias), kNoNode, kNoNode},
-      LinearAttr{});
+      LinearAttr{.two_terms = two_terms});
 }
 Array rms_norm(Array x, Array weight, float eps, int groups) {
   return apply(Op::kRmsNorm, x, {weight.id()}, NormAttr{eps, groups});

@@ -27,7 +27,8 @@ class Array {
 /// Rows of `weight` (vocab, cols) for `tokens`, times `scale`.
 Array embed(Array tokens, Array weight, float scale = 1);
 /// y = x w^T (+ bias). x (rows, in), w (out, in), bias (1, out) or absent -> (rows, out).
-Array linear(Array x, Array weight, Array bias = {});
+/// `two_terms` (graph/attr.h) is for the output head.
+Array linear(Array x, Array weight, Array bias = {}, bool two_terms = false);
 /// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and
 /// Sennrich, 2019).
 Array rms_norm(Array x, Array weight, float eps, int groups = 1);

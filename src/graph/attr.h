@@ -46,12 +46,14 @@ struct NormAttr {
 };
 /// linear. One weight: y = x w^T. Several: their outputs side by side. With `gate`: one weight,
 /// y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). All times `scale`. `eps` is that of the
-/// norm input, where there is one.
+/// norm input, where there is one. `two_terms`: where a kernel rounds x to int8, x is the sum of
+/// two such rows, the second for what the first leaves over.
 struct LinearAttr {
   int32_t weights = 1;
   ActivateAttr gate;
   float eps = 0;
   float scale = 1;
+  bool two_terms = false;
 };
 /// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as
 /// the transformers library names them.

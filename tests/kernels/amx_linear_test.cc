@@ -102,6 +102,12 @@ TEST_F(AmxLinear, GroupsOfCodesFollowTheContract) {
     }
 }
 
+TEST_F(AmxLinear, TwoTermsFollowTheContract) {
+  for (const DType type : {DType::kQ4_1, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
+    for (const int64_t rows : {3, 6, 8, 9, 33})
+      expect_contract({type}, {35}, 512, rows, {.norm = rows == 9, .two_terms = true});
+}
+
 TEST_F(AmxLinear, OddShapes) {
   for (const DType type : kBlocks)
     for (const int64_t cols : {32, 64, 256, 288, 1056}) expect_contract({type}, {17}, cols, 19);

@@ -180,15 +180,24 @@ inline QuantisedRow quantise(const std::vector<float>& x, size_t block) {
   return out;
 }
 
+/// What the quantised values of x leave over.
+inline std::vector<float> left_over(const std::vector<float>& x, size_t block) {
+  const QuantisedRow row = quantise(x, block);
+  std::vector<float> left(x.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    left[i] = std::fma(-row.scale[i / block], static_cast<float>(row.q[i]), x[i]);
+  return left;
+}
+
 /// A block of 32 whose largest magnitude is over 4 times the mean of those of all blocks has a
 /// second set of values: what is left over, in steps of scale / 254.
-inline void add_rest(const std::vector<float>& x, QuantisedRow& row) {
+inline void add_rest(const std::vector<float>& x, QuantisedRow& row, bool loud) {
   const size_t blocks = x.size() / 32;
   float all = 0;
   for (size_t b = 0; b < blocks; ++b) all += magnitude(&x[32 * b], 32);
   row.rest.assign(x.size(), 0);
   row.finer.assign(blocks, 0);
-  for (size_t b = 0; b < blocks; ++b) {
+  for (size_t b = 0; loud && b < blocks; ++b) {
     const float scale = row.scale[b];
     if (!(magnitude(&x[32 * b], 32) > 4 * (all / static_cast<float>(blocks))) || scale <= 0)
       continue;
@@ -406,18 +415,8 @@ inline float bf16_pairs(const std::vector<float>& w, const std::vector<float>& x
   return y;
 }
 
-/// One output: `row` of a weight of `type` with activations x.
-inline float contract(DType type, const std::byte* row, const std::vector<float>& x, bool exact) {
-  if (exact || !info(type).quantized) {
-    std::vector<float> w(x.size());
-    decode(type, {row, byte_size(type, static_cast<int64_t>(x.size()))}, w);
-    if (type == DType::kBF16 && !exact) return bf16_pairs(w, x);
-    float y = 0;
-    for (size_t k = 0; k < x.size(); ++k) y = std::fma(x[k], w[k], y);
-    return y;
-  }
-  QuantisedRow q = quantise(x, is_super(type) ? 256 : 32);
-  if (!is_super(type)) add_rest(x, q);
+/// The product with x in int8.
+inline float quantised_product(DType type, const std::byte* row, const QuantisedRow& q) {
   if (is_affine(type)) return affine_blocks(type, row, q);
   const auto none = [](const auto&, int) { return 0; };
   const auto scale6 = [](const auto& b, int i) { return six_bit(b.scales, i / 32, false); };
@@ -459,6 +458,26 @@ inline float contract(DType type, const std::byte* row, const std::vector<float>
       return super_blocks<BlockQ6_K>(
           row, q, code_q6_k, [](const auto& b, int i) { return int{b.scales[i / 16]}; }, none);
   }
+}
+
+/// One output: `row` of a weight of `type` with activations x.
+inline float contract(DType type, const std::byte* row, const std::vector<float>& x, bool exact,
+                      bool two_terms = false) {
+  if (exact || !info(type).quantized) {
+    std::vector<float> w(x.size());
+    decode(type, {row, byte_size(type, static_cast<int64_t>(x.size()))}, w);
+    if (type == DType::kBF16 && !exact) return bf16_pairs(w, x);
+    float y = 0;
+    for (size_t k = 0; k < x.size(); ++k) y = std::fma(x[k], w[k], y);
+    return y;
+  }
+  const size_t block = is_super(type) ? 256 : 32;
+  const auto product = [&](const std::vector<float>& values) {
+    QuantisedRow q = quantise(values, block);
+    if (block == 32) add_rest(values, q, /*loud=*/!two_terms);
+    return quantised_product(type, row, q);
+  };
+  return two_terms ? product(x) + product(left_over(x, block)) : product(x);
 }
 
 /// x / rms(x) * weight with the order of row-inl.h: four chains of 16 lanes.

@@ -18,6 +18,7 @@ struct Options {
   bool norm = false, residual = false, bias = false, exact = false;
   float scale = 1;
   bool split = false;  ///< q8_0: in Layout::kSplitPanels
+  bool two_terms = false;
 };
 
 // One dispatch on random data; weights of the given types and rows.
@@ -84,7 +85,8 @@ class Problem {
                      .layout = options_.split ? Layout::kSplitPanels : Layout::kPanels};
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
-    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale};
+    d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale,
+                        options_.two_terms};
     return d;
   }
 
@@ -158,7 +160,8 @@ class Problem {
   }
   float output(size_t i, int64_t n, const std::vector<float>& x) const {
     const auto at = static_cast<size_t>(n) * byte_size(types_[i], cols_);
-    const float y = testing::contract(types_[i], source_[i].data() + at, x, options_.exact);
+    const float y =
+        testing::contract(types_[i], source_[i].data() + at, x, options_.exact, options_.two_terms);
     return options_.bias ? y + bias_[i][static_cast<size_t>(n)] : y;
   }
   float gate(float v) const {

@@ -52,6 +52,7 @@ TEST(SplitPanels, GiveTheProductsOfWholeOnes) {
     for (const int64_t height : {1, 17, 70})
       for (const bool exact : {false, true}) {
         Options options{.norm = rows % 2 == 1, .bias = rows == 5, .exact = exact};
+        options.two_terms = height == 17;
         Problem whole({kType}, {height}, 160, rows, options);
         options.split = true;
         Problem split({kType}, {height}, 160, rows, options);
@@ -78,10 +79,12 @@ TEST(SplitPanels, LargestOfFlatOutputs) {
   for (const int64_t cols : {32, 160, 2048})
     for (const int64_t height : {1, 15, 33, 1000}) {
       for (const float scale : {1.0F, 0.37F, -2.0F}) {
-        Problem p({kType}, {height}, cols, 1, {.norm = true, .scale = scale, .split = true});
+        Problem p({kType}, {height}, cols, 1,
+                  {.norm = true, .scale = scale, .split = true, .two_terms = true});
         expect_largest(p, cols, "scaled");
       }
-      Problem p({kType}, {height}, cols, 1, {.residual = true, .bias = true, .split = true});
+      Problem p({kType}, {height}, cols, 1,
+                {.residual = true, .bias = true, .split = true, .two_terms = true});
       expect_largest(p, cols, "with bias and residual");
     }
 }
@@ -104,7 +107,7 @@ float wave(size_t i) { return std::sin(static_cast<float>(i) * 1.7F) + (i % 100 
 TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
   const int64_t cols = 128;
   const int64_t height = 400;
-  Problem p({kType}, {height}, cols, 1, {.split = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(wave);
   for (const std::vector<int64_t>& rows : {std::vector<int64_t>{399}, {17, 18}, {390, 5, 200}}) {
     Bytes weights = testing::random_weight(kType, height, cols, 3);
@@ -123,7 +126,7 @@ TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
 TEST(SplitPanels, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
   const int64_t cols = 64;
   const int64_t height = 160;
-  Problem p({kType}, {height}, cols, 1, {.split = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(1.0F);
   Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
   for (int64_t r = 0; r < height; ++r)
@@ -142,7 +145,7 @@ TEST(SplitPanels, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
 TEST(SplitPanels, LowerBitsDecide) {
   const int64_t cols = 64;
   const int64_t height = 320;
-  Problem p({kType}, {height}, cols, 1, {.split = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(1.0F);
   for (const int64_t best : {0, 100, 319}) {
     Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
@@ -162,7 +165,7 @@ TEST(SplitPanels, LowerBitsDecide) {
 TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
   const int64_t cols = 1024;
   const int64_t height = 800;
-  Problem p({kType}, {height}, cols, 1, {.split = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(wave);
   p.keeps_state = true;
   Bytes weights = p.weights(0);
@@ -191,7 +194,7 @@ TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
 TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
   const int64_t cols = 1024;
   const int64_t height = 800;
-  Problem p({kType}, {height}, cols, 1, {.split = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(1.0F);
   p.keeps_state = true;
   const auto run = [&](int64_t best, int others) {  // codes of one row and of all others
@@ -219,7 +222,7 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   const int64_t cols = 256;
   const int64_t height = 500;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
-    Problem p({kType}, {height}, cols, 1, {.split = true});
+    Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
     Bytes weights = testing::random_weight(kType, height, cols, seed);
     std::mt19937 random(seed);
     for (int64_t i = 0; i < height * cols / 32; ++i) {
@@ -239,7 +242,7 @@ TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
   const int64_t panels = 16;            // and the upper one of so many
   const int64_t height = panels * 16;
   const int64_t peak = 7;
-  Problem p({kType}, {height}, cols, 1, {.split = true});
+  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(wave);
   Bytes weights = testing::random_weight(kType, height, cols, 3);
   point(weights, 9, cols, wave, 100);

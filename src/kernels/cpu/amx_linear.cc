@@ -19,6 +19,7 @@
 #include "kernels/cpu/amx_multiply-inl.h"
 #include "kernels/cpu/join_panel-inl.h"
 #include "kernels/cpu/linear_finish-inl.h"
+#include "kernels/cpu/linear_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -383,6 +384,14 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
   }
 }
 
+// Bytes of RowScratch.
+int64_t row_scratch_bytes(const Product& p) {
+  const int64_t loud = kTileRows * loud_limit(p.cols / 32) * int64_t{sizeof(LoudBlock)};
+  const int64_t row = std::max(activation_row_bytes(Activations::kPer32, p.cols),
+                               activation_row_bytes(Activations::kPer256, p.cols));
+  return row + loud;
+}
+
 const KernelPhases& without_tiles(bool argmax) {
   return argmax ? kLinearPhases[0].many_argmax : kLinearPhases[0].many;
 }
@@ -392,16 +401,11 @@ void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, slots, worker);
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
-  const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
   const Share groups = share(rows.groups(), 1, worker);
   for (int64_t g = groups.begin; g < groups.end; ++g) {
     Row of_group[kTileRows];
     const int count = rows.count(g);
-    for (int r = 0; r < count; ++r) {
-      const float* x = d.in[kX].row<float>(g * kTileRows + r);
-      of_group[r] = {x, norm,
-                     norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F};
-    }
+    input_rows(d, p, g * kTileRows, count, worker.scratch + row_scratch_bytes(p), of_group);
     RowScratch scratch;
     scratch.row = worker.scratch;
     scratch.loud = reinterpret_cast<LoudBlock*>(worker.scratch +
@@ -416,7 +420,7 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, slots, worker);
   static constexpr TileConfig kConfig = full_tiles();
-  Best* best = kArgmax ? start_best(d.work, p.rows, worker.index) : nullptr;
+  Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   const BatchMemory memory(worker.scratch, p.cols);
   const Finish finish = {d, p, best};
@@ -448,10 +452,7 @@ const LinearPhases* phases_on_tiles(Target target) {
 }
 
 int64_t tile_scratch_bytes(const Product& p) {
-  const int64_t loud = kTileRows * loud_limit(p.cols / 32) * int64_t{sizeof(LoudBlock)};
-  const int64_t row = std::max(activation_row_bytes(Activations::kPer32, p.cols),
-                               activation_row_bytes(Activations::kPer256, p.cols));
-  return std::max(row + loud, BatchMemory::bytes(p));
+  return std::max(row_scratch_bytes(p) + p.rest_bytes(kTileRows), BatchMemory::bytes(p));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -16,6 +16,7 @@
 #include "kernels/cpu/linear_multiply-inl.h"
 #include "kernels/cpu/linear_panels.h"
 #include "kernels/cpu/linear_product.h"
+#include "kernels/cpu/linear_rows-inl.h"
 #include "kernels/cpu/linear_screen-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,7 +25,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // Rows [group * 8, group * 8 + w), normalised and in every form that a weight wants.
-void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group) {
+void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
+                   std::byte* rest) {
   const int rows = p.group_rows(group);
   const int w = group_width(rows);
   ActivationGroup forms[kActivationKinds];
@@ -32,14 +34,14 @@ void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t
     if (p.wants[kind])
       forms[kind] =
           activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
-  const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
   Row all[kGroupRows];
-  for (int r = 0; r < rows; ++r) {
-    const float* x = d.in[kX].row<float>(group * p.group_size + r);
-    const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
-    all[r] = {x, norm, inverse};
-  }
+  input_rows(d, p, group * p.group_size, rows, rest, all);
   prepare_rows(all, rows, p, forms, w);
+}
+// The only group, of few rows.
+void prepare_few(const Dispatch& d, const Product& p, const Worker& worker) {
+  prepare_group(d, p, worker.scratch, 0,
+                worker.scratch + p.activation_bytes() + p.expanded_bytes() + p.screen_scratch());
 }
 
 void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,
@@ -56,8 +58,8 @@ template <bool kExact, bool kArgmax>
 void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
-  prepare_group(d, p, worker.scratch, 0);
-  Best* best = kArgmax ? start_best(d.work, p.rows, worker.index) : nullptr;
+  prepare_few(d, p, worker);
+  Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   multiply(d, p, worker.scratch, worker.scratch + p.activation_bytes(), best, worker);
 }
 
@@ -66,7 +68,7 @@ void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   const Share groups = share(p.groups(), 1, worker);
   for (int64_t g = groups.begin; g < groups.end; ++g)
-    prepare_group(d, p, d.work + p.best_bytes(kArgmax, worker), g);
+    prepare_group(d, p, d.work + p.best_bytes(kArgmax, worker), g, worker.scratch);
 }
 
 template <bool kExact, bool kArgmax>
@@ -74,7 +76,7 @@ void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   if constexpr (kArgmax) {  // among equals the first counts: panels come in order
-    Best* best = start_best(d.work, p.rows, worker.index);
+    Best* best = start_best(d.work, p.outer_rows(), worker.index);
     multiply(d, p, d.work + p.best_bytes(true, worker), worker.scratch, best, worker);
   } else {
     multiply_shared(p, d.work, worker, Finish{d, p, nullptr});
@@ -86,12 +88,12 @@ template <bool kExact>
 void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
   const auto* all = reinterpret_cast<const Best*>(d.work);
-  const Share rows = share(p.rows, 1, worker);
+  const Share rows = share(p.outer_rows(), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     float value = -HUGE_VALF;
     int32_t index = 0;
     for (int w = 0; w < worker.count; ++w) {
-      const Best& best = all[w * p.rows + r];
+      const Best& best = all[w * p.outer_rows() + r];
       for (int i = 0; i < kLanes; ++i) {
         if (best.value[i] < value || (best.value[i] == value && best.index[i] >= index)) continue;
         value = best.value[i];
@@ -107,7 +109,7 @@ void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
 void screen(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
   if (!is_screened(d, p)) return few_rows<false, true>(d, slots, worker);
-  prepare_group(d, p, worker.scratch, 0);
+  prepare_few(d, p, worker);
   const Finish finish = {d, p, start_best(d.work, 1, worker.index)};
   const Screen s = screen_of(d, p, worker);
   Search(finish, worker, s).look();
@@ -125,7 +127,7 @@ void choose_screened(const Dispatch& d, const Slots& slots, const Worker& worker
   SearchState& state = search_state(d);
   if (is_screened(d, p))
     note_search(p, worker, screen_of(d, p, worker), state);
-  else if (p.rows == 1 && state.pause > 0)
+  else if (p.outer_rows() == 1 && state.pause > 0)
     --state.pause;
 }
 
@@ -164,7 +166,8 @@ Product sized(const Dispatch& d, int64_t rows, bool exact) {
 template <bool kExact>
 size_t few_scratch(const Dispatch& d, int64_t rows, int) {
   const Product p = sized(d, rows, kExact);
-  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes() + p.screen_scratch());
+  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes() + p.screen_scratch() +
+                             p.rest_bytes(kGroupRows));
 }
 size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
   return static_cast<size_t>(most_rows(d, rows) * workers) * sizeof(Best) +
@@ -172,7 +175,8 @@ size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
 }
 template <bool kExact>
 size_t many_scratch(const Dispatch& d, int64_t rows, int) {
-  return static_cast<size_t>(sized(d, rows, kExact).expanded_bytes());
+  const Product p = sized(d, rows, kExact);
+  return static_cast<size_t>(std::max(p.expanded_bytes(), p.rest_bytes(kGroupRows)));
 }
 template <bool kExact>
 size_t many_work(const Dispatch& d, int64_t rows, int) {
@@ -248,7 +252,7 @@ void set_memory(Kernel& kernel, bool few, bool argmax) {
 
 Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   if (!accepts(op, dispatch)) return {};
-  const bool few = most_rows(dispatch, choice.rows) <= kSmallGroupRows;
+  const bool few = sized(dispatch, choice.rows, choice.exact).rows <= kSmallGroupRows;
   const LinearPhases* tiles = few ? nullptr : amx_phases(dispatch, choice);
   const LinearPhases& phases =
       tiles != nullptr ? *tiles

@@ -15,7 +15,7 @@ void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t
                 float* y) {
   direct<T, R>(BlockPlaces<T>(), {bytes_of(*panel), g, cols, ahead, y});
 }
-// Of a split panel: its parts, or of one row only what the first two give.
+// Of a split panel: its parts, or of two rows only what the first two give.
 template <int R>
 void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                   Ahead ahead, float* y) {
@@ -25,7 +25,7 @@ void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64
 void direct_five_bits(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                       Ahead ahead, float* y) {
   const SplitParts w = {bytes_of(parts[0]), bytes_of(parts[1]), nullptr};
-  direct<PanelSplitQ5, 1>(SplitPlaces<false>(), {w, g, cols, ahead, y});
+  direct<PanelSplitQ5, 2>(SplitPlaces<false>(), {w, g, cols, ahead, y});
 }
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {

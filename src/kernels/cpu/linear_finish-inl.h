@@ -24,9 +24,19 @@ struct Finish {
   const Product& p;
   Best* best;  // of this worker; null: outputs are stored
 
-  // y, up: [count][16], of weight `i` and (gated) of the second.
+  static constexpr int kMostRows = 16;
+
+  // y, up: [count][16], of weight `i` and (gated) of the second; count is at most kMostRows.
   void operator()(int i, int64_t panel, int64_t row, int count, const float* y,
                   const float* up) const {
+    float sums[kMostRows / 2 * kLanes];
+    if (p.two_terms) {
+      row /= 2;
+      count /= 2;
+      for (int r = 0; r < count; ++r)
+        store(sums + r * kLanes, add(load(y + 2 * r * kLanes), load(y + (2 * r + 1) * kLanes)));
+      y = sums;
+    }
     int r = 0;
     for (; r + kAtOnce <= count; r += kAtOnce)
       finish_rows<kAtOnce>(i, panel, row + r, y + r * kLanes, up + r * kLanes);
@@ -37,6 +47,7 @@ struct Finish {
   // lie far apart, and the tail of a product waits for all of them.
   HWY_INLINE void fetch(int i, int64_t panel, int64_t row, int count) const {
     if (best != nullptr) return;
+    if (p.two_terms) row /= 2, count /= 2;
     const int64_t column = p.weights[i].column + panel * kLanes;
     for (int r = 0; r < count; ++r) {
       const float* out = d.out.row<float>(row + r) + column;

@@ -31,7 +31,7 @@ struct PanelKernels {
   DirectFn direct[3][4] = {};
   /// The same for the parts of one panel of Layout::kSplitPanels. Null: it has to be joined first.
   DirectFn direct_parts[4] = {};
-  /// One row, and of such a panel the first two parts: a matrix with an eighth of the values.
+  /// Two rows, and of such a panel the first two parts: a matrix with an eighth of the values.
   DirectFn direct_two_parts = nullptr;
   ExpandFn expand = nullptr;  ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;

@@ -63,6 +63,7 @@ struct Product {
   int64_t block_groups = 1;                    ///< groups of rows that are multiplied together
   bool packed = false;                         ///< few rows: panels are not expanded for them
   int64_t ahead = 0;                           ///< prefetch distance
+  bool two_terms = false;  ///< rows 2 r and 2 r + 1 are row r of x: int8, and what that leaves over
 
   /// Weights with outputs of their own.
   int outputs() const { return gated ? 1 : count; }
@@ -70,9 +71,15 @@ struct Product {
   int group_rows(int64_t group) const {
     return static_cast<int>(std::min<int64_t>(group_size, rows - group * group_size));
   }
+  /// Rows of x and of the output.
+  int64_t outer_rows() const { return two_terms ? rows / 2 : rows; }
+  /// Bytes for what int8 leaves over of so many rows, while they are prepared.
+  int64_t rest_bytes(int of) const {
+    return two_terms ? of / 2 * cols * int64_t{sizeof(float)} : 0;
+  }
   /// Bytes that the largest outputs take at the beginning of Dispatch::work: [worker][row].
   int64_t best_bytes(bool argmax, const Worker& worker) const {
-    return argmax ? rows * worker.count * int64_t{sizeof(Best)} : 0;
+    return argmax ? outer_rows() * worker.count * int64_t{sizeof(Best)} : 0;
   }
   /// Bytes after those where a split weight is searched by one row, and of a worker's scratch after
   /// all else.
@@ -218,6 +225,9 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
     p.weights[i].column = column;
     column += d.in[kWeight + i].rows;
   }
+  const Activations form = p.weights[0].kernels->activations;
+  p.two_terms = attr.two_terms && (form == Activations::kPer32 || form == Activations::kPer256);
+  if (p.two_terms) p.rows *= 2;
   set_groups(p);
   return p;
 }

@@ -29,7 +29,7 @@ inline SearchState& search_state(const Dispatch& d) {
   return *reinterpret_cast<SearchState*>(d.state);
 }
 inline bool is_screened(const Dispatch& d, const Product& p) {
-  return p.rows == 1 && p.weights[0].split && !d.in[kBias] && !d.in[kResidual] &&
+  return p.two_terms && p.rows == 2 && p.weights[0].split && !d.in[kBias] && !d.in[kResidual] &&
          d.as<LinearAttr>().scale > 0 && search_state(d).pause == 0;
 }
 
@@ -76,9 +76,11 @@ class Reached {
   std::atomic<uint32_t>& word_;
 };
 
-inline int32_t sum_of_magnitudes(const int8_t* q) {
+/// Of row r of two, in 8 quads.
+inline int32_t sum_of_magnitudes(const int8_t* quads, int r) {
   int32_t sum = 0;
-  for (int i = 0; i < 32; ++i) sum += std::abs(q[i]);
+  for (int j = 0; j < 8; ++j)
+    for (int i = 0; i < 4; ++i) sum += std::abs(quads[(2 * j + r) * 4 + i]);
   return sum;
 }
 
@@ -99,12 +101,12 @@ inline float with_rounding(int64_t blocks) {
 void sum_row(const ActivationGroup& g, int64_t blocks, const Screen& s) {
   const float times = with_rounding(blocks);
   for (int64_t b = 0; b < blocks; ++b) {
-    s.moment[b] = g.moment[b];
-    s.magnitude[b] = times * g.scale[b] * static_cast<float>(sum_of_magnitudes(g.quads + 32 * b));
+    s.moment[b] = g.moment[2 * b] + g.moment[2 * b + 1];
+    s.magnitude[b] = 0;
+    for (int r = 0; r < 2; ++r)
+      s.magnitude[b] +=
+          times * g.scale[2 * b + r] * static_cast<float>(sum_of_magnitudes(g.quads + 64 * b, r));
   }
-  for (int32_t e = 0; e < g.extra[0]; ++e)
-    s.magnitude[g.loud[e].block] +=
-        times * g.loud[e].scale * static_cast<float>(sum_of_magnitudes(g.loud[e].rest));
 }
 
 /// What the rests of a panel's outputs are around, and how far from it at most, but for kRest.
@@ -121,10 +123,11 @@ HWY_INLINE Rests rests_of(const uint8_t* upper, int64_t blocks, const Screen& s)
   }
   return rests;
 }
-/// y: of the codes without their lower kLeft bits.
+/// y: of both terms and of the codes without their lower kLeft bits.
 template <int kLeft>
 HWY_INLINE F32 centre_of(const float* y, const Rests& rests) {
-  return fma(rests.moment, set(kRest<kLeft>), mul(load(y), set(kStep<kLeft>)));
+  const F32 both = add(load(y), load(y + kLanes));
+  return fma(rests.moment, set(kRest<kLeft>), mul(both, set(kStep<kLeft>)));
 }
 template <int kLeft>
 HWY_INLINE float most_of(F32 centre, const Rests& rests) {
@@ -168,7 +171,7 @@ class Search {
   bool could_be_largest(float most) const { return !(most * scale_ < reached_.value()); }
 
   bool is_doubtful(int64_t panel, const uint8_t* upper, const Rests& rests) {
-    float y[kLanes];
+    float y[2 * kLanes];
     const auto* packed = reinterpret_cast<const std::byte*>(upper);
     multiply_upper_(&packed, row_, p_.cols, {p_.ahead, 0}, y);
     s_.most[panel] = most_of<kAfterUpper>(centre_of<kAfterUpper>(y, rests), rests);
@@ -187,7 +190,7 @@ class Search {
   void look_again(const Doubt& doubt, Ahead ahead) {
     const std::byte* w = p_.weights[0].data;
     const std::byte* parts[] = {w + at_.upper(doubt.panel), w + at_.middle(doubt.panel)};
-    float y[kLanes];
+    float y[2 * kLanes];
     p_.weights[0].kernels->direct_two_parts(parts, row_, p_.cols, ahead, y);
     const F32 centre = centre_of<kAfterMiddle>(y, doubt.rests);
     if (could_be_largest(most_of<kAfterUpper>(centre, doubt.rests))) ++searched_.doubtful;
@@ -213,8 +216,8 @@ class Search {
   const float scale_ = finish_.d.as<LinearAttr>().scale;
   const ActivationGroup row_ = activation_group(
       Activations::kPer32, p_.group(worker_.scratch, static_cast<int>(Activations::kPer32), 0),
-      p_.cols, 1);
-  const DirectFn multiply_upper_ = block_kernels(kTarget, DType::kQ4_0)->direct[0][0];
+      p_.cols, 2);
+  const DirectFn multiply_upper_ = block_kernels(kTarget, DType::kQ4_0)->direct[0][1];
   Reached reached_;
   Doubt doubts_[kDoubts];
   int64_t put_ = 0, taken_ = 0;

@@ -42,6 +42,7 @@ struct Row {
   const float* x;
   const float* weight;
   float inverse;
+  bool loud = true;  ///< whether blocks of it may be (activations.h)
 
   HWY_INLINE F32 at(int64_t k) const {
     const F32 v = load(x + k);
@@ -122,7 +123,7 @@ HWY_INLINE void measure_per32(const Row& row, int64_t blocks, int w, float* larg
     largest[b * w] = of_block;
     all += of_block;
   }
-  loud = kLoud * (all / static_cast<float>(blocks));
+  loud = row.loud ? kLoud * (all / static_cast<float>(blocks)) : HUGE_VALF;
 }
 
 // Notes the loud blocks of row r, whose largest magnitudes stand in g.scale.
@@ -237,12 +238,18 @@ HWY_INLINE Part256 measure_per256(const Row& row, int64_t b, float& scale) {
   part.inverse = whole.inverse;
   return part;
 }
-// The quads of its columns 32 s to 32 s + 31, and all else of them to row r of a group of w.
+// The shift of its columns 32 s to 32 s + 31; `inverse` becomes theirs.
+HWY_INLINE int shift_of(const Part256& part, int s, float& inverse) {
+  int shift = kMostShift;
+  inverse = part.inverse;
+  for (float x = 2 * part.largest[s]; shift > 0 && x <= part.of_all; x *= 2, --shift) inverse *= 2;
+  return shift;
+}
+// The quads of these columns, and all else of them to row r of a group of w.
 HWY_INLINE void quantise_part(const Row& row, const Part256& part, int64_t b, int s, int w, int r,
                               const ActivationGroup& g, int8_t (&quads)[32]) {
-  int shift = kMostShift;
-  float inverse = part.inverse;
-  for (float x = 2 * part.largest[s]; shift > 0 && x <= part.of_all; x *= 2, --shift) inverse *= 2;
+  float inverse;
+  const int shift = shift_of(part, s, inverse);
   g.shift[(b * 8 + s) * w + r] = shift;
   int32_t both = 0;
   for (int t = 0; t < 2; ++t) {
@@ -272,6 +279,32 @@ HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols,
 HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
                                 int w) {
   with_width(w, [&](auto of) { quantise_per256<of()>(rows, count, cols, g); });
+}
+
+/// What the int8 values of a row leave over, as floats. No block of it is loud.
+HWY_INLINE void write_rest(Activations kind, const Row& row, int64_t cols, float* rest) {
+  const auto write = [&](int64_t k, float step, float inverse) {
+    for (int64_t i = k; i < k + 32; i += 16) {
+      const F32 v = row.at(i);
+      store(rest + i, fma(set(-step), to_float(to_int(mul(v, set(inverse)))), v));
+    }
+  };
+  if (kind == Activations::kPer32) {
+    for (int64_t k = 0; k < cols; k += 32) {
+      const Scale s = scale_for(max_of(max(abs(row.at(k)), abs(row.at(k + 16)))));
+      write(k, s.scale, s.inverse);
+    }
+    return;
+  }
+  for (int64_t b = 0; b < cols / 256; ++b) {
+    float scale;
+    float inverse;
+    const Part256 part = measure_per256(row, b, scale);
+    for (int s = 0; s < 8; ++s) {
+      const int shift = shift_of(part, s, inverse);
+      write(256 * b + 32 * s, scale * static_cast<float>(1 << shift), inverse);
+    }
+  }
 }
 
 /// 16 columns of a row as kFloat, kRounded or kPairs have them, in words of 4 bytes.
