@@ -12,7 +12,7 @@ if(VEERY_SANITIZE MATCHES "address")
   set(VEERY_OPTIONS_kernels -fno-sanitize-address-use-after-scope)
 endif()
 
-# What parses options is templates; optimised under sanitizers they take twice as long to compile.
+# What parses options is templates; optimised under sanitizers they take nearly twice as long to compile.
 set(VEERY_OPTIONS_cli $<$<CONFIG:Debug>:-O0>)
 
 # Vectors wider than the target's are passed among functions of one target only.

@@ -83,9 +83,13 @@ TEST(SplitPanels, LargestOfFlatOutputs) {
                   {.norm = true, .scale = scale, .split = true, .two_terms = true});
         expect_largest(p, cols, "scaled");
       }
-      Problem p({kType}, {height}, cols, 1,
-                {.residual = true, .bias = true, .split = true, .two_terms = true});
-      expect_largest(p, cols, "with bias and residual");
+      for (const bool two_terms : {false, true}) {
+        Problem p({kType}, {height}, cols, 1,
+                  {.residual = true, .bias = true, .split = true, .two_terms = two_terms});
+        expect_largest(p, cols, "with bias and residual");
+      }
+      Problem one({kType}, {height}, cols, 1, {.norm = true, .split = true});
+      expect_largest(one, cols, "of one term");
     }
 }
 
@@ -234,14 +238,14 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   }
 }
 
-// A weight of which, but for two panels, only the upper part can be read at all. The first is where
-// the one worker starts, and has the second largest output.
-TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
+// A weight of which, but for the panel that holds the largest output and the very first one, only
+// the upper part can be read at all. The first is where the first worker starts, which finds the
+// second largest output there; the workers take turns.
+void expect_only_two_panels_read(int64_t peak) {
   const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   const int64_t cols = page / 64 * 32;  // the other parts of a panel fill pages,
   const int64_t panels = 16;            // and the upper one of so many
   const int64_t height = panels * 16;
-  const int64_t peak = 7;
   Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(wave);
   Bytes weights = testing::random_weight(kType, height, cols, 3);
@@ -265,10 +269,14 @@ TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
   }
   const int32_t want = static_cast<int32_t>(peak * 16 + 3);
   for (const Target target : supported_targets())
-    EXPECT_EQ(std::vector<int32_t>{want},
-              p.run_argmax(target, 1, 1, static_cast<std::byte*>(memory)))
-        << name(target);
+    for (const int workers : {1, 2, 3})
+      EXPECT_EQ(std::vector<int32_t>{want},
+                p.run_argmax(target, workers, 1, static_cast<std::byte*>(memory)))
+          << name(target);
   munmap(memory, bytes);
+}
+TEST(SplitPanels, OnlyPanelsThatMayHoldTheLargestAreRead) {
+  for (const int64_t peak : {0, 7, 15}) expect_only_two_panels_read(peak);
 }
 
 }  // namespace

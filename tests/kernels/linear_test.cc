@@ -260,23 +260,25 @@ TEST(Linear, NoRowsDoNothing) {
   }
 }
 
+void expect_lowest_index(DType type, int64_t height, int64_t rows, bool two_terms) {
+  Problem p({type}, {height}, 256, rows, {.norm = true, .two_terms = two_terms});
+  const auto logits = p.expected();
+  std::vector<int32_t> want;
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto row = logits.begin() + r * height;
+    want.push_back(static_cast<int32_t>(std::max_element(row, row + height) - row));
+  }
+  for (const Target target : supported_targets())
+    for (const int workers : {1, 2, 3})
+      for (const int64_t plan_rows : {rows, int64_t{40}})
+        EXPECT_EQ(want, p.run_argmax(target, workers, plan_rows)) << describe(target, {type}, rows);
+}
 TEST(LinearArgmax, IsTheLowestIndexOfTheLargestLogit) {
   for (const DType type : {DType::kQ8_0, DType::kQ6_K, DType::kF32})
     for (const int64_t rows : {1, 3, 9})
-      for (const int64_t height : {1, 16, 333}) {
-        Problem p({type}, {height}, 256, rows, {.norm = true, .two_terms = height == 333});
-        const auto logits = p.expected();
-        std::vector<int32_t> want;
-        for (int64_t r = 0; r < rows; ++r) {
-          const auto row = logits.begin() + r * height;
-          want.push_back(static_cast<int32_t>(std::max_element(row, row + height) - row));
-        }
-        for (const Target target : supported_targets())
-          for (const int workers : {1, 2, 3})
-            for (const int64_t plan_rows : {rows, int64_t{40}})
-              EXPECT_EQ(want, p.run_argmax(target, workers, plan_rows))
-                  << describe(target, {type}, rows);
-      }
+      for (const int64_t height : {1, 16, 333})
+        for (const bool two_terms : {false, true})
+          expect_lowest_index(type, height, rows, two_terms);
 }
 
 TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
