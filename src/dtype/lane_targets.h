@@ -16,14 +16,15 @@
 
 namespace veery {
 
-/// Of the copies for targets of Highway those that this machine can run, and the baseline's.
+/// What the functions of the targets of Highway that this machine can run return, and that of the
+/// baseline. Those of other targets are not entered.
 template <typename Copy>
-std::vector<Copy> supported_copies(std::initializer_list<std::pair<int64_t, Copy>> wider,
-                                   Copy baseline) {
+std::vector<Copy> supported_copies(std::initializer_list<std::pair<int64_t, Copy (*)()>> wider,
+                                   Copy (*baseline)()) {
   std::vector<Copy> copies;
   for (const auto& [target, copy] : wider)
-    if ((hwy::SupportedTargets() & target) != 0) copies.push_back(copy);
-  copies.push_back(baseline);
+    if ((hwy::SupportedTargets() & target) != 0) copies.push_back(copy());
+  copies.push_back(baseline());
   return copies;
 }
 
@@ -32,8 +33,8 @@ std::vector<Copy> supported_copies(std::initializer_list<std::pair<int64_t, Copy
 // VEERY_LANE_COPIES(NAME): a vector of what NAME() of each target returns, the widest first.
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
 #define VEERY_LANE_COPIES(NAME) \
-  supported_copies({{HWY_AVX3, N_AVX3::NAME()}, {HWY_AVX2, N_AVX2::NAME()}}, HWY_NAMESPACE::NAME())
+  supported_copies({{HWY_AVX3, N_AVX3::NAME}, {HWY_AVX2, N_AVX2::NAME}}, HWY_NAMESPACE::NAME)
 #else
-#define VEERY_LANE_COPIES(NAME) supported_copies({}, HWY_NAMESPACE::NAME())
+#define VEERY_LANE_COPIES(NAME) supported_copies({}, HWY_NAMESPACE::NAME)
 #endif
 #endif

@@ -75,6 +75,7 @@ std::string describe(const Dispatch& d) {
 std::string_view name(Target target) {
   switch (target) {
     case Target::kReference: return "reference";
+    case Target::kPlain: return "plain";
     case Target::kAvx2: return "avx2";
     case Target::kAvxVnni: return "avx_vnni";
     case Target::kAvx512: return "avx512";
@@ -97,6 +98,7 @@ std::vector<Target> supported_targets() {
   if ((has & HWY_AVX2) != 0 && has_avx_vnni()) targets.push_back(Target::kAvxVnni);
   if ((has & HWY_AVX2) != 0) targets.push_back(Target::kAvx2);
 #endif
+  targets.push_back(Target::kPlain);
   targets.push_back(Target::kReference);
   return targets;
 }

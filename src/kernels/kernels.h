@@ -7,13 +7,15 @@
 
 namespace veery {
 
-/// Instruction sets that kernels are compiled for. kReference: the plain C++ of kernels/reference.
-/// kAvxVnni: AVX2 with AVX-VNNI, whose dot products of bytes are those of AVX-512 VNNI.
-/// kAmx: kAvx512Vnni, and tiles where there are many rows. kAmxEmulated: the same with tiles in
-/// plain C++, for tests; never among the supported ones.
-/// kNeon: 64-bit ARM. kNeonDot: the same with dot products of bytes (FEAT_DotProd).
+/// Instruction sets that kernels are compiled for. kReference: the oracle, kernels/reference.
+/// kPlain: the vectors of the others as plain arrays, with their bits, for processors that have
+/// none of the instruction sets. kAvxVnni: AVX2 with AVX-VNNI, whose dot products of bytes are
+/// those of AVX-512 VNNI. kAmx: kAvx512Vnni, and tiles where there are many rows. kAmxEmulated: the
+/// same with tiles in plain C++, for tests; never among the supported ones. kNeon: 64-bit ARM.
+/// kNeonDot: the same with dot products of bytes (FEAT_DotProd).
 enum class Target : uint8_t {
   kReference,
+  kPlain,
   kAvx2,
   kAvxVnni,
   kAvx512,
@@ -30,7 +32,7 @@ constexpr Target vectors_of(Target target) {
 }
 
 std::string_view name(Target target);
-/// What this machine can run, best first; kReference is always last.
+/// What this machine can run, best first; kPlain and kReference are always the last two.
 std::vector<Target> supported_targets();
 
 struct KernelChoice {

@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/amx_emulated.h"
 #include "kernels/cpu/amx_linear.h"
-#include "kernels/cpu/amx_rows.h"
+#include "kernels/cpu/amx_memory.h"
 
 #if HWY_TARGET == HWY_AVX3_DL
 
@@ -29,9 +29,7 @@ extern const LinearPhases kLinearPhases[2];
 
 namespace {
 
-constexpr int64_t kFewestRows = 12;  // below, integer dot products are faster
-constexpr int64_t kBlockGroups = 32;
-constexpr int64_t kBatchPanels = 8;
+constexpr int64_t kFewestRows = 12;        // below, integer dot products are faster
 constexpr int64_t kRowsInCache = 1 << 20;  // half of a second level cache
 
 /// How the panels of one type are multiplied with groups of rows. Chunks are of up to 256 columns.
@@ -198,7 +196,7 @@ constexpr TileKernels<Tiles> kOfSuper = super_kernels<Tiles, T, kType>();
 
 // Null where a type is not multiplied on tiles.
 template <class Tiles>
-const TileKernels<Tiles>* tile_kernels(DType type) {
+constexpr const TileKernels<Tiles>* tile_kernels(DType type) {
   switch (type) {
     case DType::kQ4_0: return &kOfBlocks<Tiles, PanelQ4_0>;
     case DType::kQ4_1: return &kOfBlocks<Tiles, PanelQ4_1>;
@@ -227,6 +225,14 @@ const TileKernels<Tiles>* tile_kernels(DType type) {
   }
   return is_affine(type) ? &kOfAffine<Tiles>.of[affine_index(type)] : nullptr;
 }
+constexpr bool types_are_those_of_has_tiles() {
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
+    const auto type = static_cast<DType>(i);
+    if (has_tiles(type) != (tile_kernels<EmulatedTiles>(type) != nullptr)) return false;
+  }
+  return true;
+}
+static_assert(types_are_those_of_has_tiles());
 
 /// Where the prepared rows lie.
 struct TileRows {
@@ -255,34 +261,6 @@ struct TilePanel {
   const std::byte* packed;
   int weight;
   int64_t index;
-};
-
-/// Memory of a worker for a batch of panels and a block of groups.
-struct BatchMemory {
-  std::byte* chunks;  // [2][kChunkBytes]
-  std::byte* whole;   // see TileKernels
-  float* chains;      // [kBatchPanels][kBlockGroups][16][16]
-  std::byte* joined;  // [kBatchPanels], panels of weights that are split
-
-  BatchMemory(std::byte* scratch, int64_t cols)
-      : chunks(scratch), whole(scratch + 2 * kChunkBytes), joined(scratch + fixed_bytes(cols)) {
-    chains = reinterpret_cast<float*>(whole + whole_bytes(cols));
-  }
-  static int64_t whole_bytes(int64_t cols) {
-    return cols / 32 * kTileUnit + round_up(cols / 32, 64);
-  }
-  static int64_t fixed_bytes(int64_t cols) {
-    return 2 * kChunkBytes + whole_bytes(cols) + kBatchPanels * kBlockGroups * kTileFloats * 4;
-  }
-  static int64_t bytes(const Product& p) {
-    int64_t joined = 0;
-    for (int i = 0; i < p.count; ++i)
-      if (p.weights[i].split) joined = kBatchPanels * p.weights[i].stride;
-    return fixed_bytes(p.cols) + joined;
-  }
-  float* chain(int panel, int64_t group) const {
-    return chains + (panel * kBlockGroups + group) * kTileFloats;
-  }
 };
 
 // One worker's panels of one output and groups [first, first + groups) of the rows.
@@ -384,14 +362,6 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
   }
 }
 
-// Bytes of RowScratch.
-int64_t row_scratch_bytes(const Product& p) {
-  const int64_t loud = kTileRows * loud_limit(p.cols / 32) * int64_t{sizeof(LoudBlock)};
-  const int64_t row = std::max(activation_row_bytes(Activations::kPer32, p.cols),
-                               activation_row_bytes(Activations::kPer256, p.cols));
-  return row + loud;
-}
-
 const KernelPhases& without_tiles(bool argmax) {
   return argmax ? kLinearPhases[0].many_argmax : kLinearPhases[0].many;
 }
@@ -433,27 +403,24 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   tiles.tiles.release();
 }
 
+void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  without_tiles(/*argmax=*/true)[2](d, slots, worker);
+}
+
 template <class Tiles>
-LinearPhases tile_phases() {
+constexpr LinearPhases tile_phases() {
   LinearPhases p = {};
   p.many = {prepare<false>, multiply<Tiles, false>, nullptr};
-  p.many_argmax = {prepare<true>, multiply<Tiles, true>, kLinearPhases[0].many_argmax[2]};
+  p.many_argmax = {prepare<true>, multiply<Tiles, true>, choose_best};
   return p;
 }
 
 }  // namespace
 
-bool has_tiles(DType type) { return tile_kernels<EmulatedTiles>(type) != nullptr; }
-
-const LinearPhases* phases_on_tiles(Target target) {
-  static const LinearPhases emulated = tile_phases<EmulatedTiles>();
-  static const LinearPhases real = tile_phases<AmxTiles>();
-  return target == Target::kAmx ? &real : target == Target::kAmxEmulated ? &emulated : nullptr;
-}
-
-int64_t tile_scratch_bytes(const Product& p) {
-  return std::max(row_scratch_bytes(p) + p.rest_bytes(kTileRows), BatchMemory::bytes(p));
-}
+// Data, not a function: code of this target is entered only by kernels that were chosen for it.
+extern const LinearPhases kEmulatedTilePhases, kTilePhases;
+constexpr LinearPhases kEmulatedTilePhases = tile_phases<EmulatedTiles>();
+constexpr LinearPhases kTilePhases = tile_phases<AmxTiles>();
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -477,12 +444,15 @@ int64_t amx_activation_bytes(const Product& p) {
 const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
   if (choice.exact) return nullptr;
   for (int i = 0; i < dispatch.as<LinearAttr>().weights; ++i)
-    if (const Operand& w = dispatch.in[kWeight + i];
-        !in_panels(w) || !N_AVX3_DL::has_tiles(w.dtype))
+    if (const Operand& w = dispatch.in[kWeight + i]; !in_panels(w) || !has_tiles(w.dtype))
       return nullptr;
-  return N_AVX3_DL::phases_on_tiles(choice.target);
+  return choice.target == Target::kAmx           ? &N_AVX3_DL::kTilePhases
+         : choice.target == Target::kAmxEmulated ? &N_AVX3_DL::kEmulatedTilePhases
+                                                 : nullptr;
 }
-int64_t amx_scratch_bytes(const Product& p) { return N_AVX3_DL::tile_scratch_bytes(p); }
+int64_t amx_scratch_bytes(const Product& p) {
+  return std::max(row_scratch_bytes(p) + p.rest_bytes(kTileRows), BatchMemory::bytes(p));
+}
 
 #else
 

@@ -13,8 +13,6 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kTileFloats = kTileRows * kLanes;
-
 /// Products that wait to be added to the chains of two groups: `sums` are [group][2][16][16], whose
 /// pairs of sums belong together.
 struct Pending {

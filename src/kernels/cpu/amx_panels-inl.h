@@ -9,6 +9,7 @@
 #include <bit>
 #include <type_traits>
 
+#include "kernels/cpu/amx_memory.h"
 #include "kernels/cpu/amx_rows-inl.h"
 #include "kernels/cpu/panel_types-inl.h"
 
@@ -20,15 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
-
-/// A tile and a factor for each row of the panel; for blocks of 32 d, for minima dmin.
-constexpr int kTileUnit = kTileBytes + 64;
-/// A block of 256 in a chunk: up to 16 tiles and d.
-constexpr int kSuperTiles = 16;
-constexpr int kSuperUnit = kSuperTiles * kTileBytes + 64;
-
-constexpr int kChunkCols = 256;
-constexpr int kChunkBytes = kSuperUnit > 8 * kTileUnit ? kSuperUnit : 8 * kTileUnit;
 
 HWY_INLINE I32 even_bytes(I32 v) { return bit_and(v, set(int32_t{0x00ff00ff})); }
 HWY_INLINE I32 odd_bytes(I32 v) { return shr16<8>(v); }

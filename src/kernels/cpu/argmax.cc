@@ -21,7 +21,6 @@ inline int64_t pieces(const Dispatch& d) { return (d.in[0].cols + kPiece - 1) / 
 }  // namespace veery::argmax
 #endif
 
-#if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -66,7 +65,6 @@ void fast_argmax_rows(const Dispatch& d, const Slots& slots, const Worker& worke
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
-#endif
 
 #if HWY_ONCE
 namespace veery {
@@ -81,11 +79,12 @@ bool accepts(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && is_matrix(d.out, DType::kI32);
 }
 
-#define VEERY_ROW(copy, target, suffix) \
-  {Op::kArgmax,                         \
-   target,                              \
-   accepts,                             \
-   {"argmax_" suffix, {copy::fast_argmax_pieces, copy::fast_argmax_rows}, found_bytes}},
+#define VEERY_ROW(copy, target, suffix)                                                 \
+  {                                                                                     \
+    Op::kArgmax, target, accepts, {                                                     \
+      "argmax_" suffix, {copy::fast_argmax_pieces, copy::fast_argmax_rows}, found_bytes \
+    }                                                                                   \
+  }
 constexpr KernelRow kRows[] = {VEERY_EACH_F32_TARGET(VEERY_ROW)};
 #undef VEERY_ROW
 

@@ -15,7 +15,6 @@
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/flush_subnormals.h"
 
-#if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -432,7 +431,6 @@ constexpr KernelPhases kAttendPhases[3] = {kPhases<Products::kExact>, kPhases<Pr
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
-#endif
 
 #if HWY_ONCE
 namespace veery {
@@ -480,7 +478,7 @@ constexpr KernelRow row(Target target, std::string_view name, const KernelPhases
 
 #define VEERY_ROW(copy, target, suffix)                                         \
   row<attend::Products::kExact>(target, "attend_" suffix, copy::kAttendPhases), \
-      row<attend::Products::kRounded>(target, "attend_bf16_" suffix, copy::kAttendPhases),
+      row<attend::Products::kRounded>(target, "attend_bf16_" suffix, copy::kAttendPhases)
 const KernelRow kRows[] = {
 #if !defined(__aarch64__)
     row<attend::Products::kDot>(Target::kAvx512, "attend_bf16_avx512_bf16", N_AVX3::kAttendPhases),

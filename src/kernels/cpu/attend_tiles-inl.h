@@ -13,7 +13,6 @@
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/simd-inl.h"
 
-#if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -389,6 +388,5 @@ HWY_INLINE const BlockKernels& block_kernels(Form form) {
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
-#endif
 
 #endif  // VEERY_KERNELS_CPU_ATTEND_TILES_INL_H

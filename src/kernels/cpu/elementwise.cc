@@ -8,7 +8,6 @@
 
 #include "kernels/cpu/float_kernels.h"
 
-#if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -78,7 +77,6 @@ void fast_softcap(const Dispatch& d, const Slots& s, const Worker& w) {
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
-#endif
 
 #if HWY_ONCE
 namespace veery {

@@ -15,14 +15,9 @@ KernelRows fast_rope();  ///< rope_angles, rope, cache_write, qkv_rope
 
 /// The rows of a kernel with one phase, veery::HWY_NAMESPACE::fast_NAME, compiled by way of
 /// foreach_f32_target.h.
-#if defined(__aarch64__)
-#define VEERY_F32_ROWS(op, accepts, name, scratch)                                          \
-  {                                                                                         \
-    op, Target::kNeon, accepts, { #name "_neon", {N_NEON::fast_##name }, nullptr, scratch } \
+#define VEERY_F32_ROWS(op, accepts, name, scratch) \
+  VEERY_EACH_F32_TARGET(VEERY_F32_ROW, op, accepts, name, scratch)
+#define VEERY_F32_ROW(copy, target, suffix, op, accepts, name, scratch)               \
+  {                                                                                   \
+    op, target, accepts, { #name "_" suffix, {copy::fast_##name }, nullptr, scratch } \
   }
-#else
-#define VEERY_F32_ROWS(op, accepts, name, scratch)                                              \
-  {op, Target::kAvx512, accepts, {#name "_avx512", {N_AVX3::fast_##name}, nullptr, scratch}}, { \
-    op, Target::kAvx2, accepts, { #name "_avx2", {N_AVX2::fast_##name }, nullptr, scratch }     \
-  }
-#endif

@@ -111,7 +111,7 @@ using namespace heads;  // NOLINT(google-build-using-namespace)
 template <bool kExact>
 size_t head_scratch(const Dispatch& d, int64_t rows, int) {
   const Problem h{d, d.in[kHeadX].rows < 0 ? rows : d.in[kHeadX].rows};
-  const Product p = h.of(0, Target::kReference, kExact);
+  const Product p = h.of(0, Target::kPlain, kExact);
   return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes());
 }
 

@@ -7,7 +7,6 @@
 
 #include "kernels/cpu/float_kernels.h"
 
-#if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -80,7 +79,6 @@ void fast_layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
-#endif
 
 #if HWY_ONCE
 namespace veery {

@@ -161,7 +161,7 @@ int64_t most_rows(const Dispatch& d, int64_t rows) {
 
 // Sizes are the same for every instruction set.
 Product sized(const Dispatch& d, int64_t rows, bool exact) {
-  return product(d, most_rows(d, rows), Target::kReference, exact);
+  return product(d, most_rows(d, rows), Target::kPlain, exact);
 }
 template <bool kExact>
 size_t few_scratch(const Dispatch& d, int64_t rows, int) {

@@ -30,7 +30,7 @@ constexpr Target kTarget = Target::kNeon;
 #elif HWY_TARGET == HWY_SVE  // NEON with dot products
 constexpr Target kTarget = Target::kNeonDot;
 #else
-constexpr Target kTarget = Target::kReference;
+constexpr Target kTarget = Target::kPlain;
 #endif
 
 /// Writes the rows of a group of w in every form that a weight wants.

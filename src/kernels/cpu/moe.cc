@@ -284,7 +284,7 @@ namespace {
 using namespace moe;  // NOLINT(google-build-using-namespace)
 
 Problem sized(const Dispatch& d, int64_t rows, bool exact) {
-  return Problem(d, d.in[kMoeX].rows < 0 ? rows : d.in[kMoeX].rows, Target::kReference, exact);
+  return Problem(d, d.in[kMoeX].rows < 0 ? rows : d.in[kMoeX].rows, Target::kPlain, exact);
 }
 template <bool kExact>
 size_t few_scratch(const Dispatch& d, int64_t rows, int) {

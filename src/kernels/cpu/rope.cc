@@ -12,7 +12,6 @@
 // Loops without lanes in sight are left to the compiler's vectoriser: their operations have one
 // rounding each and no sum, so that its choices cannot change a bit.
 
-#if VEERY_F32_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
@@ -244,7 +243,6 @@ void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
-#endif
 
 #if HWY_ONCE
 namespace veery {

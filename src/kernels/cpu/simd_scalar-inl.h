@@ -1,10 +1,10 @@
-// simd_scalar-inl.h: the vectors of simd-inl.h as plain arrays, for the reference and for machines
-// that have no kernels of their own yet. Included by that file only. The operations are not
-// inlined: unrolled kernels would take a minute to compile.
+// simd_scalar-inl.h: the vectors of simd-inl.h as plain arrays, for Target::kPlain. Included by
+// that file only. The operations are not inlined: unrolled kernels would take a minute to compile.
 #include <cmath>
 #include <cstring>
 
 #include "dtype/dtype.h"
+#include "kernels/common/fused.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -92,7 +92,7 @@ HWY_NOINLINE inline F32 div(F32 a, F32 b) {
   return lanes<F32>([&](int i) { return a.v[i] / b.v[i]; });
 }
 HWY_NOINLINE inline F32 fma(F32 a, F32 b, F32 c) {
-  return lanes<F32>([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
+  return lanes<F32>([&](int i) { return fused(a.v[i], b.v[i], c.v[i]); });
 }
 HWY_NOINLINE inline F32 min(F32 a, F32 b) {
   return lanes<F32>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
