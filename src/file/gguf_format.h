@@ -41,6 +41,7 @@ enum class ValueType : uint32_t {
 
 /// Least bytes that a value takes: a string has at least its length, an array its type and count.
 inline constexpr uint64_t kValueBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
+static_assert(std::size(kValueBytes) == static_cast<size_t>(ValueType::kCount));
 
 /// Least bytes of a key with its value, and of a tensor's description (one-letter name, one
 /// dimension).

@@ -38,6 +38,13 @@ constexpr std::array<TypeRow, static_cast<size_t>(StoredType::kCount)> kTypes{{
     {StoredType::kF64, "F64", 8, DType::kF64},
 }};
 
+constexpr bool in_order() {
+  for (size_t i = 0; i < kTypes.size(); ++i)
+    if (static_cast<size_t>(kTypes[i].type) != i || kTypes[i].name.empty()) return false;
+  return true;
+}
+static_assert(in_order(), "one row a type, in the order of the enumeration");
+
 const TypeRow& row_of(StoredType type) { return kTypes[static_cast<size_t>(type)]; }
 
 constexpr size_t kMaxDims = 8;

@@ -60,13 +60,24 @@ std::vector<Target> neon_targets() {
 #endif
 }
 
+std::string_view name(Layout layout) {
+  switch (layout) {
+    case Layout::kNone: return "none";
+    case Layout::kRowMajor: return "rows";
+    case Layout::kPanels: return "panels";
+    case Layout::kSplitPanels: return "split panels";
+    case Layout::kKeyPages: return "key pages";
+    case Layout::kValuePages: return "value pages";
+  }
+  return "unknown";
+}
+
 std::string describe(const Dispatch& d) {
-  constexpr std::string_view kLayouts[] = {"none", "rows", "panels", "key pages", "value pages"};
   std::string text;
   for (const Operand& o : d.in)
     if (o)
       text += fmt::format("{}{} {} x {} in {}", text.empty() ? "" : ", ", info(o.dtype).name,
-                          o.rows, o.cols, kLayouts[static_cast<size_t>(o.layout)]);
+                          o.rows, o.cols, name(o.layout));
   return text;
 }
 

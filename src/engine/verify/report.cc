@@ -5,8 +5,13 @@
 namespace veery {
 
 std::string_view name(CheckState state) {
-  constexpr std::string_view kNames[] = {"ok", "warn", "fail", "skipped"};
-  return kNames[static_cast<size_t>(state)];
+  switch (state) {
+    case CheckState::kOk: return "ok";
+    case CheckState::kWarn: return "warn";
+    case CheckState::kFail: return "fail";
+    case CheckState::kSkipped: return "skipped";
+  }
+  return "unknown";
 }
 
 std::string some_of(std::span<const std::string> names, size_t shown) {

@@ -241,10 +241,30 @@ Int truncate_to_integer(double value) {
 }
 
 std::string_view operator_symbol(Operator op) {
-  constexpr std::array<std::string_view, 21> kSymbols = {
-      "+",  "-", "*",  "/",  "//", "%",  "** or pow()", "unary -", "unary +", "not",   "and",
-      "or", "~", "==", "!=", "<",  "<=", ">",           ">=",      "in",      "not in"};
-  return kSymbols[static_cast<size_t>(op)];
+  switch (op) {
+    case Operator::kAdd: return "+";
+    case Operator::kSubtract: return "-";
+    case Operator::kMultiply: return "*";
+    case Operator::kDivide: return "/";
+    case Operator::kFloorDivide: return "//";
+    case Operator::kModulo: return "%";
+    case Operator::kPower: return "** or pow()";
+    case Operator::kNegate: return "unary -";
+    case Operator::kPlus: return "unary +";
+    case Operator::kNot: return "not";
+    case Operator::kAnd: return "and";
+    case Operator::kOr: return "or";
+    case Operator::kConcat: return "~";
+    case Operator::kEqual: return "==";
+    case Operator::kNotEqual: return "!=";
+    case Operator::kLess: return "<";
+    case Operator::kLessEqual: return "<=";
+    case Operator::kGreater: return ">";
+    case Operator::kGreaterEqual: return ">=";
+    case Operator::kIn: return "in";
+    case Operator::kNotIn: return "not in";
+  }
+  return "unknown";
 }
 
 Value arithmetic(Operator op, const Value& a, const Value& b) {
