@@ -147,8 +147,6 @@ void accumulate(Graph& graph, NodeId& sum, NodeId term) {
 
 }  // namespace
 
-bool has_vjp(Op op) { return rule_of(op) != nullptr; }
-
 std::vector<Array> vjp(Array y, Array dy, const std::vector<Array>& wrt) {
   Graph& graph = y.graph();
   const std::vector<bool> wanted = leads_to(graph, wrt);

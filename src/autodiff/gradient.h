@@ -15,7 +15,4 @@ std::vector<Array> gradient(Array loss, const std::vector<Array>& wrt);
 /// The product of the cotangent `dy` of `y` with the Jacobian of y at `wrt`.
 std::vector<Array> vjp(Array y, Array dy, const std::vector<Array>& wrt);
 
-/// Whether an op has a vjp rule.
-bool has_vjp(Op op);
-
 }  // namespace veery

@@ -30,12 +30,6 @@ NodeId Graph::add(Op op, const Inputs& in, Attr attr, std::string name) {
   return size() - 1;
 }
 
-NodeId Graph::find(std::string_view name) const {
-  for (NodeId id = 0; id < size(); ++id)
-    if (nodes_[static_cast<size_t>(id)].name == name) return id;
-  return kNoNode;
-}
-
 DType value_type(const Node& node) {
   const bool index = node.op == Op::kSlot || node.op == Op::kArgmax || node.op == Op::kLinearArgmax;
   return index ? DType::kI32 : DType::kF32;
@@ -82,19 +76,6 @@ void verify(const Graph& graph) {
       throw Error(ErrorKind::kBug, "graph: node {} ({}) is {}, its rule says {}", id, row.name,
                   to_string(node.shape), to_string(expected));
   }
-}
-
-std::string to_string(const Graph& graph) {
-  std::string text;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    const Node& node = graph[id];
-    std::string in;
-    for (NodeId i : node.in)
-      if (i != kNoNode) in += fmt::format("{}%{}", in.empty() ? " " : ", ", i);
-    text += fmt::format("%{} = {}{} : {}{}{}\n", id, info(node.op).name, in, to_string(node.shape),
-                        node.name.empty() ? "" : " # ", node.name);
-  }
-  return text;
 }
 
 double flops(const Graph& graph, const Node& node, const RunSize& size) {

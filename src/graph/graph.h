@@ -46,9 +46,6 @@ class Graph {
   NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
   const std::vector<Node>& nodes() const { return nodes_; }
 
-  /// The node of a name; kNoNode if there is none.
-  NodeId find(std::string_view name) const;
-
  private:
   std::vector<Node> nodes_;
 };
@@ -66,9 +63,6 @@ std::vector<int> use_counts(const Graph& graph, const std::vector<bool>& needed)
 /// Checks what every pass must keep: order, arity, shapes by the op table. Throws kBug naming the
 /// node.
 void verify(const Graph& graph);
-
-/// One line a node: "%12 = linear %10, %11 : [tokens, 576]".
-std::string to_string(const Graph& graph);
 
 /// Work of one node in a run of `rows` tokens, `outputs` output rows, at `context` positions.
 struct RunSize {
