@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "file/printable.h"
 #include "model/folder_config.h"
+#include "model/number_ranges.h"
 #include "model/registry.h"
 
 namespace veery {
@@ -16,9 +18,11 @@ class Keys {
   Keys(const Metadata& metadata, std::string prefix)
       : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
 
+  /// As the file has it.
+  std::string name(const char* key) const { return prefix_ + key; }
   int64_t size(const char* key) const {
     const auto value = integer(key);
-    if (!value) throw Error(ErrorKind::kFormat, "metadata: {}{} is missing", prefix_, key);
+    if (!value) throw Error(ErrorKind::kFormat, "metadata: {} is missing", name(key));
     return checked(key, *value);
   }
   int64_t size_or(const char* key, int64_t fallback) const {
@@ -34,11 +38,7 @@ class Keys {
     return metadata_.boolean(prefix_ + key).value_or(fallback);
   }
   double number_or(const char* key, double fallback) const {
-    const auto value = metadata_.number(prefix_ + key);
-    if (value && !std::isfinite(*value))
-      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected a finite number", prefix_,
-                  key, *value);
-    return value.value_or(fallback);
+    return checked_number(metadata_, prefix_ + key).value_or(fallback);
   }
   double number_or(const char* key, const char* other, double fallback) const {
     return number_or(key, number_or(other, fallback));
@@ -56,14 +56,15 @@ class Keys {
     const auto& list = std::get<std::vector<int64_t>>(*value);
     if (list.empty() || std::ranges::count(list, list[0]) != std::ssize(list))
       throw Error(ErrorKind::kUnsupported,
-                  "metadata: {}{} is not the same for each layer, but has {} entries", prefix_, key,
+                  "metadata: {} is not the same for each layer, but has {} entries", name(key),
                   list.size());
     return list[0];
   }
   int64_t checked(const char* key, int64_t value) const {
-    if (value < 1 || value > kMaxSize)
-      throw Error(ErrorKind::kFormat, "metadata: {}{} is {}, expected 1 to {}", prefix_, key, value,
-                  kMaxSize);
+    const NumberRange range = range_of_size(key);
+    if (!range.holds(static_cast<double>(value)))
+      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected {}", name(key), value,
+                  range.text());
     return value;
   }
 
@@ -71,7 +72,25 @@ class Keys {
   std::string prefix_;
 };
 
-void read_rope_scaling(const Keys& keys, AnglesAttr& rope) {
+void read_yarn(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  rope.original_context = keys.number_or("rope.scaling.original_context_length", c.context);
+  rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32);
+  rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1);
+  if (rope.beta_fast < rope.beta_slow)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected at least {}, {}",
+                keys.name("rope.scaling.yarn_beta_fast"), number_digits(rope.beta_fast),
+                keys.name("rope.scaling.yarn_beta_slow"), number_digits(rope.beta_slow));
+  rope.truncate = keys.flag_or("rope.scaling.yarn_truncate", true);
+  const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0);
+  const double implied =
+      yarn_magnitude(rope.factor, 1) / (weight != 0 ? yarn_magnitude(rope.factor, weight) : 1);
+  rope.attention_factor = keys.number_or("rope.scaling.attn_factor", 1) *
+                          keys.number_or("rope.scaling.yarn_attn_factor", implied);
+  rope.temperature = keys.number_or("attention.temperature_scale", 0);
+}
+
+void read_rope_scaling(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
   const std::string type = keys.text_or("rope.scaling.type", "none");
   rope.factor = keys.number_or("rope.scaling.factor", 1);
   rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
@@ -80,29 +99,20 @@ void read_rope_scaling(const Keys& keys, AnglesAttr& rope) {
   if (type == "linear") {
     rope.scaling = RopeScaling::kLinear;
   } else if (type == "yarn") {
-    rope.scaling = RopeScaling::kYarn;
-    rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32);
-    rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1);
-    rope.truncate = keys.flag_or("rope.scaling.yarn_truncate", true);
-    const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0);
-    const double implied =
-        yarn_magnitude(rope.factor, 1) / (weight != 0 ? yarn_magnitude(rope.factor, weight) : 1);
-    rope.attention_factor = keys.number_or("rope.scaling.attn_factor", 1) *
-                            keys.number_or("rope.scaling.yarn_attn_factor", implied);
-    rope.temperature = keys.number_or("attention.temperature_scale", 0);
+    read_yarn(keys, c, rope);
   } else {
-    throw Error(ErrorKind::kUnsupported,
-                "metadata: rope.scaling.type is {}, expected none, linear or yarn", type);
+    throw Error(ErrorKind::kUnsupported, "metadata: {} is '{}', expected none, linear or yarn",
+                keys.name("rope.scaling.type"), printable(type));
   }
 }
 
 void read_rope(const Keys& keys, DecoderConfig& c) {
   c.rope.theta = keys.number_or("rope.freq_base", 10000);
   c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
-  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim || c.rope.theta <= 0)
-    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions with base {}",
-                c.rope.dims, c.head_dim, c.rope.theta);
-  read_rope_scaling(keys, c.rope);
+  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected an even number up to {}, a head",
+                keys.name("rope.dimension_count"), c.rope.dims, c.head_dim);
+  read_rope_scaling(keys, c, c.rope);
 }
 
 // Sizes of compressed attention. Newer files describe a head as it is cached under the keys that
@@ -119,8 +129,8 @@ void read_latent(const Keys& keys, DecoderConfig& c) {
   l.plain = size("attention.key_length_mla", "attention.key_length") - l.turned;
   l.value = size("attention.value_length_mla", "attention.value_length");
   if (l.plain < 1)
-    throw Error(ErrorKind::kFormat, "metadata: rope turns {} of {} dimensions", l.turned,
-                l.plain + l.turned);
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, a head",
+                keys.name("rope.dimension_count"), l.turned, l.plain + l.turned);
   c.head_dim = l.plain + l.turned;
   c.kv_heads = 1;
 }
@@ -128,10 +138,12 @@ void read_latent(const Keys& keys, DecoderConfig& c) {
 void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   c.dim = keys.size("embedding_length");
   // Layers that predict further tokens lie behind the others.
-  const int64_t layers = keys.size("block_count") - keys.size_or_zero("nextn_predict_layers");
-  if (layers < 1)
-    throw Error(ErrorKind::kFormat, "metadata: {} layers without those of further tokens", layers);
-  c.layers = static_cast<int32_t>(layers);
+  const int64_t all = keys.size("block_count"), further = keys.size_or_zero("nextn_predict_layers");
+  if (further >= all)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
+                keys.name("nextn_predict_layers"), further, keys.name("block_count"), all);
+  c.layers = static_cast<int32_t>(all - further);
+  c.further_layers = static_cast<int32_t>(further);
   c.heads = static_cast<int32_t>(keys.size("attention.head_count"));
   c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
   c.hidden = keys.size("feed_forward_length");
@@ -140,11 +152,13 @@ void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
   read_latent(keys, c);
   if (c.latent.rank == 0 && value_dim != c.head_dim)
-    throw Error(ErrorKind::kUnsupported, "metadata: key length {} and value length {} differ",
-                c.head_dim, value_dim);
+    throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
+                keys.name("attention.value_length"), value_dim, c.head_dim,
+                keys.name("attention.key_length"));
   if (c.heads % c.kv_heads != 0)
-    throw Error(ErrorKind::kFormat, "metadata: {} heads do not divide among {} key heads", c.heads,
-                c.kv_heads);
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
+                keys.name("attention.head_count_kv"), c.kv_heads, keys.name("attention.head_count"),
+                c.heads);
   const TensorView& embedding = file.at("token_embd.weight");
   if (embedding.shape.size() != 2)
     throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2",
@@ -213,22 +227,31 @@ std::vector<bool> read_local(const DecoderConfig& c, const Metadata& metadata, i
 
 }  // namespace
 
-void check_experts(const ExpertConfig& e, const std::string& where) {
+void check_experts(const ExpertConfig& e, const ExpertKeys& keys) {
   const RouteAttr& r = e.route;
-  if (r.used < 1 || r.used > e.count || r.groups < 1 || e.count % r.groups != 0 ||
-      r.groups_used < 1 || r.groups_used > r.groups ||
-      r.groups_used * (e.count / r.groups) < r.used || r.group_best > e.count / r.groups)
-    throw Error(ErrorKind::kFormat, "{}: {} of {} experts are used, from {} of {} groups", where,
-                r.used, e.count, r.groups_used, r.groups);
+  const auto check = [&](const std::string& key, int64_t value, int64_t most) {
+    if (value < 1 || value > most)
+      throw Error(ErrorKind::kFormat, "{}: {} is {}, expected 1 to {} with {} experts", keys.where,
+                  key, value, most, e.count);
+  };
+  check(keys.used, r.used, e.count);
+  check(keys.groups, r.groups, e.count);
+  check(keys.groups_used, r.groups_used, r.groups);
+  const int64_t each = e.count / r.groups;
+  if (e.count % r.groups != 0 || r.group_best > each)
+    throw Error(ErrorKind::kFormat,
+                "{}: {} is {}, expected a divisor of {} experts, {} or more each", keys.where,
+                keys.groups, r.groups, e.count, r.group_best);
+  if (r.groups_used * each < r.used)
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, but {} of {} groups have {} experts", keys.where,
+                keys.used, r.used, r.groups_used, r.groups, r.groups_used * each);
 }
 
 ActivateAttr DecoderConfig::activation_of(int32_t layer) const {
   if (activation != Activation::kXielu) return activation;
   const XieluNumbers& x = xielu.at(static_cast<size_t>(layer));
   for (const XieluField& field : kXieluFields)
-    if (!std::isfinite(x.*field.member))
-      throw Error(ErrorKind::kFormat, "layer {}: {} is {}, expected a finite number", layer,
-                  field.gguf_key, x.*field.member);
+    check_number(fmt::format("layer {}", layer), field.gguf_key, field.gguf_key, x.*field.member);
   const auto softplus = [](double a) {
     return std::max(a, 0.0) + std::log1p(std::exp(-std::abs(a)));
   };
@@ -281,7 +304,10 @@ DecoderConfig read_config(const ModelFile& file) {
     c.unrotated = *rotated;
     c.unrotated.flip();
   }
-  if (c.experts.count > 0) check_experts(c.experts, "metadata");
+  if (c.experts.count > 0)
+    check_experts(c.experts,
+                  {"metadata", keys.name("expert_used_count"), keys.name("expert_group_count"),
+                   keys.name("expert_group_used_count")});
   return c;
 }
 

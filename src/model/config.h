@@ -64,7 +64,8 @@ struct DecoderConfig {
   std::string architecture;
   int64_t vocab = 0, dim = 0, hidden = 0;
   int32_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int32_t context = 0;  ///< the positions that the model was trained for
+  int32_t further_layers = 0;  ///< behind the others, for predicting further tokens: not used
+  int32_t context = 0;         ///< the positions that the model was trained for
   float norm_eps = 1e-5F;
   AnglesAttr rope;        ///< of layers that see everything
   AnglesAttr local_rope;  ///< of layers with a window
@@ -115,8 +116,12 @@ inline constexpr int64_t kMaxSize = 1 << 24;  ///< no dimension of a real model 
 /// out of range.
 DecoderConfig read_config(const ModelFile& file);
 
-/// Throws kFormat, naming `where`, if the numbers of experts do not fit together.
-void check_experts(const ExpertConfig& experts, const std::string& where);
+/// What a file calls the numbers of experts.
+struct ExpertKeys {
+  std::string where, used, groups, groups_used;
+};
+/// Throws kFormat, naming the key, if the numbers of experts do not fit together.
+void check_experts(const ExpertConfig& experts, const ExpertKeys& keys);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -90,17 +91,9 @@ void merge_layers(const ModelFile& file, Json& config) {
   }
 }
 
-// The text part under the names that most families use.
-Json described(const ModelFile& file) {
-  Json config = text_config(*file.config);
-  lift_attention(config);
-  for (const auto& [theirs, ours] : kOtherNames) {
-    const auto found = config.find(theirs);
-    if (found != config.end() && !config.contains(ours)) config[ours] = Json(*found);
-  }
-  merge_layers(file, config);
-  if (config.value("model_type", Json()) == "falcon") settle_falcon(config);
-  return config;
+// GPT-NeoX does not look at the names that the others have.
+void settle_neox(Json& config) {
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) config.erase(key);
 }
 
 // For folders whose config.json does not say what they are.
@@ -137,6 +130,35 @@ const FolderType* find_type(const ModelFile& file, std::string& found) {
   return find_folder_type(found);
 }
 
+/// The text part under the names that most families use, and what the file calls them.
+struct Described {
+  Json config;
+  std::map<std::string, std::string> names;
+};
+Described described(const ModelFile& file) {
+  Described result{text_config(*file.config), {}};
+  Json& config = result.config;
+  std::string found;
+  const FolderType* type = find_type(file, found);
+  if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
+  lift_attention(config);
+  for (const auto& [theirs, ours] : kOtherNames) {
+    const auto value = config.find(theirs);
+    if (value == config.end() || config.contains(ours)) continue;
+    config[ours] = Json(*value);
+    result.names[ours] = theirs;
+  }
+  merge_layers(file, config);
+  if (type != nullptr && type->type == "falcon") settle_falcon(config);
+  return result;
+}
+
+// Reads `described`, which has to last as long.
+JsonFields fields_of(const ModelFile& file, const Described& described, const FolderType* type) {
+  Json defaults = type == nullptr ? Json::object() : parse_json(type->defaults, "defaults");
+  return {described.config, std::move(defaults), file.path + "/config.json", described.names};
+}
+
 // Rows of a matrix of the file; 0 if it is not there.
 int64_t rows_of(const ModelFile& file, std::string_view name) {
   const TensorView* tensor = file.find(name);
@@ -149,6 +171,7 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, DecoderConfig& 
   c.hidden =
       up_rows > 0 && !fields.has("intermediate_size") ? up_rows : fields.size("intermediate_size");
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
+  c.further_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
   c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
   c.context = static_cast<int32_t>(fields.size("max_position_embeddings"));
   const int64_t q_rows = rows_of(file, "blk.0.attn_q.weight");
@@ -280,26 +303,20 @@ void read_unrotated_temperature(const JsonFields& fields, DecoderConfig& c) {
 
 // Factors that some families have, and what they do to their attention.
 void read_scales(const JsonFields& fields, DecoderConfig& c) {
-  const auto positive = [&](const char* key, double fallback) {
-    const double value = fields.number_or(key, fallback);
-    if (!(value > 0))
-      throw Error(ErrorKind::kFormat, "{}: {} is {}, expected more than 0", fields.where(), key,
-                  value);
-    return value;
-  };
   const double plain = fields.flag_or("scale_attn_weights", true)
-                           ? 1 / std::sqrt(positive("query_pre_attn_scalar", c.head_dim))
+                           ? 1 / std::sqrt(fields.number_or("query_pre_attn_scalar", c.head_dim))
                            : 1;
-  c.attention_scale = static_cast<float>(positive("attention_multiplier", plain));
+  c.attention_scale = static_cast<float>(fields.number_or("attention_multiplier", plain));
   c.embedding_scale = static_cast<float>(fields.number_or("embedding_multiplier", 1));
   c.residual_scale = static_cast<float>(fields.number_or("residual_multiplier", 1));
-  c.logit_scale =
-      static_cast<float>(fields.number_or("logit_scale", 1) / positive("logits_scaling", 1));
+  c.logit_scale = static_cast<float>(fields.number_or("logit_scale", 1) /
+                                     fields.number_or("logits_scaling", 1));
   if (fields.has("scale_depth"))
     c.residual_scale =
         static_cast<float>(fields.number("scale_depth") / std::sqrt(static_cast<double>(c.layers)));
   if (fields.has("dim_model_base"))
-    c.logit_scale = static_cast<float>(positive("dim_model_base", 1) / static_cast<double>(c.dim));
+    c.logit_scale =
+        static_cast<float>(fields.number("dim_model_base") / static_cast<double>(c.dim));
   c.attention_softcap = static_cast<float>(fields.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(fields.number_or("final_logit_softcapping", 0));
   if (fields.has("clip_qkv"))
@@ -310,7 +327,7 @@ void read_scales(const JsonFields& fields, DecoderConfig& c) {
 }
 
 // Compressed attention; RoPE is that of the dimensions that it turns.
-void read_latent(const JsonFields& fields, DecoderConfig& c) {
+void read_latent(const JsonFields& fields, const FolderType& type, DecoderConfig& c) {
   LatentConfig& l = c.latent;
   l.rank = static_cast<int32_t>(fields.size_or_zero("kv_lora_rank"));
   if (l.rank == 0) return;
@@ -318,7 +335,7 @@ void read_latent(const JsonFields& fields, DecoderConfig& c) {
   l.plain = static_cast<int32_t>(fields.size("qk_nope_head_dim"));
   l.turned = static_cast<int32_t>(fields.size("qk_rope_head_dim"));
   l.value = static_cast<int32_t>(fields.size("v_head_dim"));
-  l.yarn_magnitude = read_yarn_magnitude(fields);
+  l.yarn_magnitude = read_yarn_magnitude(fields, type);
   c.rope_interleaved = fields.flag_or("rope_interleave", true);
   c.head_dim = l.plain + l.turned;
   c.kv_heads = 1;
@@ -364,7 +381,8 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
                               std::numeric_limits<float>::min());
   e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
   e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
-  check_experts(e, fields.where());
+  check_experts(e, {fields.where(), fields.name("num_experts_per_tok"), fields.name("n_group"),
+                    fields.name("topk_group")});
 }
 
 // What the layers have learned of xIELU. Only the alphas must be there.
@@ -439,17 +457,28 @@ std::string_view folder_architecture(const ModelFile& file, std::string& found) 
   return type == nullptr ? std::string_view() : type->architecture;
 }
 
-int64_t folder_layers(const ModelFile& file) {
-  const Json config = described(file);
-  return JsonFields(config, Json::object(), file.path + "/config.json")
-      .size_or_zero("num_hidden_layers");
+FolderLayers folder_layers(const ModelFile& file) {
+  const Described text = described(file);
+  const JsonFields fields = fields_of(file, text, nullptr);
+  return {fields.size_or_zero("num_hidden_layers"),
+          fields.size_or_zero("num_nextn_predict_layers")};
 }
 
 RopeFactors folder_rope_factors(const ModelFile& file) {
-  const Json config = described(file);
-  const JsonFields fields(config, Json::object(), file.path + "/config.json");
-  if (!has_rope_factors(fields)) return {};
-  return read_rope_factors(fields, read_folder_config(file));
+  const FolderType* type = find_folder_type(file);
+  if (type == nullptr || find_architecture(type->architecture).positions != Positions::kRope)
+    return {};
+  const Described text = described(file);
+  const RopeSets sets = rope_sets(fields_of(file, text, type), *type);
+  if (!has_rope_factors(sets)) return {};
+  return read_rope_factors(sets, read_folder_config(file));
+}
+
+Json folder_rope_parameters(const ModelFile& file, const FolderType& type) {
+  const Described text = described(file);
+  RopeSets sets = rope_sets(fields_of(file, text, &type), type);
+  if (type.local_rope == LocalRope::kShared) return std::move(sets.global);
+  return {{"full_attention", std::move(sets.global)}, {"sliding_attention", std::move(sets.local)}};
 }
 
 DecoderConfig read_folder_config(const ModelFile& file) {
@@ -463,14 +492,13 @@ DecoderConfig read_folder_config(const ModelFile& file) {
                 file.path, printable(found), known);
   }
   const Architecture& architecture = find_architecture(type->architecture);
-  const Json config = described(file);
-  const JsonFields fields(config, parse_json(type->defaults, "defaults"),
-                          file.path + "/config.json");
+  const Described text = described(file);
+  const JsonFields fields = fields_of(file, text, type);
   DecoderConfig c;
   c.architecture = type->architecture;
   read_sizes(fields, file, c);
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
-  read_latent(fields, c);
+  read_latent(fields, *type, c);
   c.tied = read_tied(fields, file);
   refuse_others(fields, *type, c);
   c.activation = read_activation(fields, type->architecture);
@@ -484,7 +512,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   c.positions = architecture.positions;
   if (c.positions == Positions::kAlibi)
     c.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));
-  if (c.positions == Positions::kRope) read_rope(fields, type->local_unscaled, c);
+  if (c.positions == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
   return c;
 }

@@ -18,8 +18,12 @@ DecoderConfig read_folder_config(const ModelFile& file);
 /// names); empty if it is not known, with `found` set to what the file calls it.
 std::string_view folder_architecture(const ModelFile& file, std::string& found);
 
-/// The number of layers that config.json gives; 0: none.
-int64_t folder_layers(const ModelFile& file);
+/// The numbers of layers that config.json gives, 0 where it gives none: those of the model, and
+/// those behind them that predict further tokens.
+struct FolderLayers {
+  int64_t own = 0, further = 0;
+};
+FolderLayers folder_layers(const ModelFile& file);
 
 /// The row of folder_types() for a folder, found in the same way; nullptr if it is not known.
 const FolderType* find_folder_type(const ModelFile& file);
@@ -29,5 +33,8 @@ const Json& text_config(const Json& config);
 
 /// The divisors of longrope that config.json holds.
 RopeFactors folder_rope_factors(const ModelFile& file);
+
+/// rope_parameters that say alone what all keys of a folder's config.json together do.
+Json folder_rope_parameters(const ModelFile& file, const FolderType& type);
 
 }  // namespace veery

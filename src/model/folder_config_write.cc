@@ -397,9 +397,8 @@ Json folder_config(const ModelFile& file, const DecoderConfig& c, const FolderTy
   if (file.container == Container::kFolder) {
     Json own = text_config(*file.config);
     for (const char* key : {"quantization", "quantization_config", "_name_or_path"}) own.erase(key);
-    if (own.contains("rope_theta") || own.contains("rope_scaling") ||
-        own.contains("rotary_emb_base"))
-      if (!own.contains("rope_parameters")) add_new_rope_keys(own, config);
+    if (c.positions == Positions::kRope)
+      own["rope_parameters"] = folder_rope_parameters(file, type);
     for (const auto& [key, value] : config.items())
       if (!own.contains(key)) own[key] = value;
     for (const char* key : {"architectures", "model_type", "tie_word_embeddings", "vocab_size"})

@@ -107,12 +107,6 @@ Json longrope(const AnglesAttr& rope, int32_t head_dim, const std::vector<float>
   return set;
 }
 
-// Layers with a window have parameters of their own.
-bool has_two_sets(const FolderType& type) {
-  return type.local_unscaled ||
-         std::string_view(type.defaults).find("rope_local_base_freq") != std::string_view::npos;
-}
-
 Json global_set(const ModelFile& file, const DecoderConfig& c) {
   if (const std::vector<float> freqs = values_of(file, "rope_freqs.weight"); !freqs.empty()) {
     if (const auto found = find_llama3(c.rope, freqs)) return set_of(*found, c.head_dim);
@@ -125,13 +119,35 @@ Json global_set(const ModelFile& file, const DecoderConfig& c) {
                   static_cast<int64_t>(c.rope.original_context), c.context);
 }
 
+// Whether the type has a scaling without a word in config.json.
+bool says_scaling(const FolderType& type) {
+  return parse_json(type.defaults, "defaults").contains("rope_parameters");
+}
+
+// Whether longrope's factor is what the two contexts say.
+bool is_implied_factor(const Json& config, const Json& set) {
+  const auto number = [](const Json& object, const char* key) {
+    return object.contains(key) && object[key].is_number() ? object[key].get<double>() : 0;
+  };
+  const double factor = number(set, "factor");
+  return factor * number(config, "original_max_position_embeddings") ==
+         number(config, "max_position_embeddings");
+}
+
 }  // namespace
 
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
 Json rope_parameters(const ModelFile& file, const DecoderConfig& c, const FolderType& type) {
+  const bool parts =
+      std::string_view(type.defaults).find("partial_rotary_factor") != std::string_view::npos;
+  if (file.container == Container::kGguf && c.latent.rank == 0 && c.rope.dims != c.head_dim &&
+      !parts)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: config.json of {} cannot say that RoPE turns {} of {} dimensions", file.path,
+                type.type, c.rope.dims, c.head_dim);
   Json global = global_set(file, c);
-  if (!has_two_sets(type)) {
+  if (type.local_rope == LocalRope::kShared) {
     if (c.window > 0 && !c.local.empty() && !(c.local_rope == c.rope))
       throw Error(ErrorKind::kUnsupported,
                   "{}: config.json of {} cannot say that local layers have other positions",
@@ -146,7 +162,7 @@ void add_old_rope_keys(Json& config, const FolderType& type) {
   if (found == config.end() || !found->is_object()) return;
   const bool nested = found->contains(kGlobal);
   Json set = nested ? (*found)[kGlobal] : *found;
-  if (nested && found->contains(kLocal) && type.type == "gemma3_text")
+  if (nested && found->contains(kLocal) && type.local_rope == LocalRope::kOwn)
     config["rope_local_base_freq"] = (*found)[kLocal].value("rope_theta", 10000.0);
   const double theta = set.value("rope_theta", 10000.0);
   config["rope_theta"] = theta;
@@ -159,33 +175,19 @@ void add_old_rope_keys(Json& config, const FolderType& type) {
   }
   const std::string kind = set.value("rope_type", "default");
   config["rope_scaling"] = nullptr;
+  // Where nothing is said, some families have a scaling.
+  if (kind == "default" && says_scaling(type)) config["rope_scaling"] = {{"rope_type", kind}};
   if (kind == "default") return;
   if (type.type == "phi3" && set.contains("original_max_position_embeddings"))
     config["original_max_position_embeddings"] = set["original_max_position_embeddings"];
-  if (type.type == "phi3" && kind == "longrope")  // more keys were refused once
+  if (type.type == "phi3" && kind == "longrope") {  // more keys were refused once
+    if (is_implied_factor(config, set)) set.erase("factor");
     for (const char* key :
-         {"rope_type", "original_max_position_embeddings", "partial_rotary_factor", "factor"})
+         {"rope_type", "original_max_position_embeddings", "partial_rotary_factor"})
       set.erase(key);
+  }
   set["type"] = kind;
   config["rope_scaling"] = std::move(set);
-}
-
-void add_new_rope_keys(Json& config, const Json& like) {
-  const auto made = like.find("rope_parameters");
-  if (made == like.end()) return;
-  const bool nested = made->contains(kGlobal);
-  Json set = nested ? (*made)[kGlobal] : *made;
-  const auto scaling = config.find("rope_scaling");
-  if (scaling != config.end() && scaling->is_object()) {
-    const Json theta = set["rope_theta"];
-    const Json part = set.value("partial_rotary_factor", Json());
-    set = *scaling;
-    set["rope_theta"] = theta;
-    if (!part.is_null()) set["partial_rotary_factor"] = part;
-    if (!set.contains("rope_type")) set["rope_type"] = set.value("type", "default");
-    set.erase("type");
-  }
-  config["rope_parameters"] = nested ? Json{{kGlobal, set}, {kLocal, (*made)[kLocal]}} : set;
 }
 
 }  // namespace veery

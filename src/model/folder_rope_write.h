@@ -16,7 +16,4 @@ Json rope_parameters(const ModelFile& file, const DecoderConfig& c, const Folder
 /// From rope_parameters what older programs read: rope_theta, rope_scaling, rope_local_base_freq.
 void add_old_rope_keys(Json& config, const FolderType& type);
 
-/// From those rope_parameters, in the form that they have in `like`.
-void add_new_rope_keys(Json& config, const Json& like);
-
 }  // namespace veery

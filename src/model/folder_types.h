@@ -15,14 +15,20 @@ enum class WindowRule : uint8_t {
   kChunked,    ///< those with RoPE, and what they see are chunks of attention_chunk_size
 };
 
+/// RoPE of layers with a window.
+enum class LocalRope : uint8_t {
+  kShared,  ///< that of the others
+  kOwn,     ///< parameters of its own; older files have the base as rope_local_base_freq
+  kUsual,   ///< parameters of its own, which older files cannot say
+};
+
 /// model_type and class as transformers has them, our name of the architecture, and what
 /// transformers takes where the file says nothing (JSON).
 struct FolderType {
   std::string_view type, class_name, architecture;
   WindowRule window;
   const char* defaults;
-  /// Scaling of RoPE that the file gives once is for layers that see everything only.
-  bool local_unscaled = false;
+  LocalRope local_rope = LocalRope::kShared;
 };
 
 std::span<const FolderType> folder_types();

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "file/printable.h"
-#include "model/config.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 
@@ -22,14 +22,29 @@ bool JsonFields::given(const char* key) const {
   return found != object_.end() && !found->is_null();
 }
 
+bool JsonFields::is_null(const char* key) const {
+  const auto found = object_.find(key);
+  return found != object_.end() && found->is_null();
+}
+
+std::string JsonFields::name(const char* key) const {
+  const auto found = names_.find(key);
+  return found == names_.end() ? key : found->second;
+}
+
+const Json* JsonFields::usual(const char* key) const {
+  const auto found = defaults_.find(key);
+  return found == defaults_.end() ? nullptr : &*found;
+}
+
 int64_t JsonFields::size(const char* key) const {
   const Json* value = find(key);
-  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: {} is missing", where_, key);
+  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: {} is missing", where_, name(key));
   // Some writers give sizes as 4096.0.
   double number = -1;
   if (value->is_number()) number = value->get<double>();
-  if (!(number >= 1) || number > static_cast<double>(kMaxSize) || number != std::floor(number))
-    fail(key, *value, "1 to 16777216");
+  const NumberRange range = range_of_size(key);
+  if (!range.holds(number) || number != std::floor(number)) fail(key, *value, range.text());
   return static_cast<int64_t>(number);
 }
 
@@ -41,9 +56,9 @@ int64_t JsonFields::size_or_zero(const char* key) const {
 
 double JsonFields::number(const char* key) const {
   const Json* value = find(key);
-  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: {} is missing", where_, key);
-  if (!value->is_number() || !std::isfinite(value->get<double>()))
-    fail(key, *value, "a finite number");
+  if (value == nullptr) throw Error(ErrorKind::kFormat, "{}: {} is missing", where_, name(key));
+  const NumberRange range = range_of_number(key);
+  if (!value->is_number() || !range.holds(value->get<double>())) fail(key, *value, range.text());
   return value->get<double>();
 }
 
@@ -65,8 +80,8 @@ std::string JsonFields::text_or(const char* key, const char* fallback) const {
   return value->get<std::string>();
 }
 
-void JsonFields::fail(const char* key, const Json& found, const char* expected) const {
-  throw Error(ErrorKind::kFormat, "{}: {} is {}, expected {}", where_, key,
+void JsonFields::fail(const char* key, const Json& found, const std::string& expected) const {
+  throw Error(ErrorKind::kFormat, "{}: {} is {}, expected {}", where_, name(key),
               printable(dump_json(found)), expected);
 }
 

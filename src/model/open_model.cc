@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -20,6 +21,7 @@
 #include "model/folder_rope.h"
 #include "model/folder_text.h"
 #include "model/latent_tensors.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 namespace {
@@ -53,6 +55,20 @@ void add_rope_factors(ModelFile& file) {
   add_tensor(file, "rope_factors_long.weight", std::move(factors.longer));
 }
 
+// GGUF has them as weights, and no other name for them if they are wrong.
+void check_divisors(const ModelFile& file) {
+  for (const char* name :
+       {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
+    const TensorView* tensor = file.find(name);
+    if (tensor == nullptr || !info(tensor->dtype).decodable) continue;
+    std::vector<std::byte> buffer;
+    std::vector<float> values(static_cast<size_t>(tensor->elements()));
+    decode(tensor->dtype, tensor->read(buffer), values);
+    for (size_t i = 0; i < values.size(); ++i)
+      check_number(file.path, fmt::format("{}[{}]", name, i), name, values[i]);
+  }
+}
+
 void add_one_to_norms(ModelFile& file) {
   for (TensorView& tensor : file.tensors) {
     if (!tensor.name.ends_with("norm.weight")) continue;
@@ -81,11 +97,21 @@ void rename(ModelFile& file, std::string_view architecture) {
     throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path, printable(*twice));
 }
 
-// Layers behind those of the model predict further tokens. They are not needed.
+// What a layer that predicts further tokens has and others have not.
+constexpr std::string_view kFurtherPart = ".eh_proj.weight";
+
+// Layers behind those of the model that predict further tokens are not needed. Others stay: the
+// configuration and the weights contradict one another.
 void drop_further_layers(ModelFile& file) {
-  const int64_t layers = folder_layers(file);
+  const FolderLayers layers = folder_layers(file);
+  if (layers.own == 0) return;
+  std::set<int64_t> further;
+  for (int64_t i = 0; i < layers.further; ++i) further.insert(layers.own + i);
+  for (const TensorView& tensor : file.tensors)
+    if (tensor.name.ends_with(kFurtherPart) && named_layer(tensor.name) >= layers.own)
+      further.insert(named_layer(tensor.name));
   std::erase_if(file.tensors, [&](const TensorView& tensor) {
-    return layers > 0 && named_layer(tensor.name) >= layers;
+    return further.contains(named_layer(tensor.name));
   });
 }
 
@@ -287,6 +313,7 @@ ModelFile open_model(const std::string& path) {
     flatten_norms(file);
     split_joint(file);
     split_latent(file);
+    check_divisors(file);
     return file;
   }
   ModelFile file = open_folder(path);

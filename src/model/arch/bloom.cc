@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 
@@ -15,11 +16,10 @@ void complete_bloom(DecoderConfig& c) {
 
 void complete_mpt_gguf(DecoderConfig& c, const Metadata& metadata) {
   c.activation = Activation::kGeluErf;
-  const double most = metadata.number("mpt.attention.max_alibi_bias").value_or(0);
-  if (!(most > 0))
-    throw Error(ErrorKind::kUnsupported,
-                "metadata: mpt.attention.max_alibi_bias is {}, expected more than 0", most);
-  c.alibi = static_cast<float>(most);
+  constexpr const char* kMost = "mpt.attention.max_alibi_bias";
+  const auto most = checked_number(metadata, kMost);
+  if (!most) throw Error(ErrorKind::kUnsupported, "metadata: {} is missing", kMost);
+  c.alibi = static_cast<float>(*most);
 }
 
 }  // namespace veery

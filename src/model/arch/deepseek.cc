@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 namespace {
@@ -76,7 +77,8 @@ void complete_deepseek_gguf(DecoderConfig& c, const Metadata& metadata) {
   if (c.rope.temperature != 0)
     throw Error(ErrorKind::kUnsupported, "metadata: deepseek2.attention.temperature_scale is {}",
                 c.rope.temperature);
-  const double weight = metadata.number("deepseek2.rope.scaling.yarn_log_multiplier").value_or(0);
+  const double weight =
+      checked_number(metadata, "deepseek2.rope.scaling.yarn_log_multiplier").value_or(0);
   if (c.rope.scaling != RopeScaling::kYarn || weight == 0) return;
   c.latent.yarn_magnitude = yarn_magnitude(c.rope.factor, 10 * weight);
   c.rope.attention_factor = 1;

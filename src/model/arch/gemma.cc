@@ -5,6 +5,7 @@
 
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 namespace {
@@ -43,8 +44,9 @@ void complete_gemma2_gguf(DecoderConfig& c, const Metadata& metadata) {
 void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata) {
   complete_gemma_gguf(c, metadata);
   if (!metadata.number("gemma3.rope.freq_base")) c.rope.theta = 1e6;
-  c.local_rope = AnglesAttr{.dims = c.rope.dims,
-                            .theta = metadata.number("gemma3.rope.freq_base_swa").value_or(10000)};
+  c.local_rope =
+      AnglesAttr{.dims = c.rope.dims,
+                 .theta = checked_number(metadata, "gemma3.rope.freq_base_swa").value_or(10000)};
   if (c.layers == 62) scale_by_share(c, metadata);
 }
 

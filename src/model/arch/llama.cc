@@ -8,7 +8,6 @@
 // other names.
 #include <cmath>
 
-#include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -26,9 +25,6 @@ void complete_smollm3_gguf(DecoderConfig& c, const Metadata&) {
 
 // The logits are divided by this family's logit_scale.
 void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata) {
-  if (c.logit_scale == 0)
-    throw Error(ErrorKind::kFormat, "metadata: {}.logit_scale is 0, logits are divided by it",
-                c.architecture);
   c.logit_scale = 1 / c.logit_scale;
   if (!metadata.boolean(c.architecture + ".rope.scaling.finetuned").value_or(true))
     c.unrotated.assign(static_cast<size_t>(c.layers), true);
@@ -60,8 +56,6 @@ void complete_minicpm_gguf(DecoderConfig& c, const Metadata& metadata) {
   if (!has("minicpm.embedding_scale")) c.embedding_scale = 12;
   if (!has("minicpm.residual_scale"))
     c.residual_scale = static_cast<float>(1.4 / std::sqrt(static_cast<double>(c.layers)));
-  if (c.logit_scale == 0)
-    throw Error(ErrorKind::kFormat, "metadata: minicpm.logit_scale is 0, logits are divided by it");
   c.logit_scale = has("minicpm.logit_scale") ? 1 / c.logit_scale : 256 / static_cast<float>(c.dim);
 }
 

@@ -1,9 +1,9 @@
 // llama4.cc: Llama 4, text (Meta, 2025): layers that see a chunk of the text, and layers that see
 // all of it without RoPE and with a temperature; experts of which a gate scales the input, and one
 // that every row has.
-#include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 
@@ -27,14 +27,10 @@ void complete_llama4_gguf(DecoderConfig& c, const Metadata& metadata) {
   }
   c.unrotated = c.local;
   c.unrotated.flip();
-  const auto positive = [&](const char* key, double usual) {
-    const double value = metadata.number(key).value_or(usual);
-    if (!(value > 0 && value <= kMaxSize))
-      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected more than 0", key, value);
-    return value;
-  };
-  c.unrotated_period = static_cast<int32_t>(positive("llama4.attention.temperature_length", 8192));
-  c.unrotated_temperature = positive("llama4.attention.temperature_scale", 0.1);
+  c.unrotated_period = static_cast<int32_t>(
+      checked_number(metadata, "llama4.attention.temperature_length").value_or(8192));
+  c.unrotated_temperature =
+      checked_number(metadata, "llama4.attention.temperature_scale").value_or(0.1);
 }
 
 }  // namespace veery

@@ -5,6 +5,7 @@
 // and where it has local layers turns only those.
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 
@@ -28,7 +29,7 @@ void complete_exaone4(DecoderConfig& c) {
 
 void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata) {
   if (c.window == 0) return;
-  const double theta = metadata.number("olmo2.rope.freq_base_swa").value_or(c.rope.theta);
+  const double theta = checked_number(metadata, "olmo2.rope.freq_base_swa").value_or(c.rope.theta);
   c.local_rope = {.dims = c.rope.dims, .theta = theta};
 }
 

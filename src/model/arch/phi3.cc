@@ -5,6 +5,7 @@
 
 #include "model/arch/arch.h"
 #include "model/layers.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 
@@ -13,7 +14,7 @@ Array phi3(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
 // The magnitude of long-context angles is a key of its own.
 void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata) {
   const double magnitude =
-      metadata.number(c.architecture + ".rope.scaling.attn_factor").value_or(1);
+      checked_number(metadata, c.architecture + ".rope.scaling.attn_factor").value_or(1);
   if (c.rope.scaling == RopeScaling::kNone) c.rope.attention_factor = magnitude;
   c.local_rope = c.rope;
 }
@@ -23,7 +24,7 @@ void complete_phimoe(DecoderConfig& c) { c.norm = Norm::kLayer; }
 void complete_phimoe_gguf(DecoderConfig& c, const Metadata& metadata) {
   complete_phi3_gguf(c, metadata);
   c.experts.route.jitter =
-      static_cast<float>(metadata.number("phimoe.expert_jitter").value_or(0.01));
+      static_cast<float>(checked_number(metadata, "phimoe.expert_jitter").value_or(0.01));
 }
 
 }  // namespace veery
