@@ -142,6 +142,9 @@ Model ModelArguments::load(LoadOptions options) const {
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
   };
+  options.warn = [](const std::string& what) {
+    write_error(fmt::format("veery: warning: {}\n", escaped(what)));
+  };
   return Model(path, options);
 }
 

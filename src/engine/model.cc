@@ -4,10 +4,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/verify/report.h"
 #include "file/folder.h"
 #include "file/gguf.h"
+#include "file/printable.h"
 #include "model/open_model.h"
 #include "model/registry.h"
+#include "model/unused_tensors.h"
 #include "text/no_tokenizer.h"
 #include "text/tokenizer_folder.h"
 
@@ -67,6 +70,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
   if (!source.empty()) template_ = std::make_shared<ChatTemplate>(source, path + ": chat template");
 
   define();
+  refuse_further_layers(file_, config_);
+  warn_of_unused();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
   params_.load(file_, graph_, pool_, options.progress);
@@ -105,6 +110,16 @@ void Model::define() {
   const Array logits = find_architecture(config_.architecture).define(trace, config_);
   logits_ = logits.id();
   argmax_ = veery::argmax(logits).id();
+}
+
+void Model::warn_of_unused() const {
+  if (!options_.warn) return;
+  std::vector<std::string> names;
+  for (const std::string& name : unused_tensors(file_, config_, graph_).unknown)
+    names.push_back(printable(name));
+  if (names.empty()) return;
+  options_.warn(fmt::format("{}: the model does not use {}: its answers may be wrong", file_.path,
+                            some_of(names)));
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {

@@ -27,6 +27,8 @@ struct LoadOptions {
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
   ParamStore::Progress progress;
+  /// Called with each thing that is odd about the model, though it can be loaded: one line.
+  std::function<void(const std::string& what)> warn;
 };
 
 /// Immutable after loading, except that plans are made when first needed. Sessions refer to it and
@@ -63,6 +65,7 @@ class Model {
 
  private:
   void define();
+  void warn_of_unused() const;
 
   LoadOptions options_;
   ThreadPool pool_;

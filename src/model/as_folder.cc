@@ -14,6 +14,7 @@
 #include "model/folder_config.h"
 #include "model/folder_config_write.h"
 #include "model/folder_text.h"
+#include "model/unused_tensors.h"
 
 namespace veery {
 namespace {
@@ -265,6 +266,7 @@ void change_for_mlx(FolderPlan& plan) {
 
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
   const DecoderConfig c = read_config(file);
+  refuse_further_layers(file, c);
   FolderPlan plan;
   plan.type = &folder_type_of(file, c);
   plan.tensors = folder_tensors(file, c, *plan.type, options.kind);

@@ -12,6 +12,7 @@
 #include "model/gguf_keys.h"
 #include "model/open_model.h"
 #include "model/registry.h"
+#include "model/unused_tensors.h"
 #include "text/gguf_tokenizer.h"
 
 namespace veery {
@@ -148,6 +149,7 @@ ModelFile open_as_gguf(const std::string& path) {
   if (!is_folder(path)) return open_gguf(path);
   ModelFile file = open_model(path);
   const DecoderConfig c = read_config(file);
+  refuse_further_layers(file, c);
   keep_decoder(file);
   write_head(file, c);
   pair_rows(file, c);

@@ -10,6 +10,7 @@
 #include "model/folder_config.h"
 #include "model/gguf_keys.h"
 #include "model/registry.h"
+#include "model/unused_tensors.h"
 
 namespace veery {
 namespace {
@@ -39,6 +40,12 @@ class Rebuilt {
  public:
   Rebuilt(const ModelFile& file, const DecoderConfig& c, const FolderType& type, FolderKind kind)
       : file_(file), c_(c), type_(type), kind_(kind), tensors_(file.tensors) {
+    // Layers that predict further tokens are no part of the folder's model.
+    std::erase_if(tensors_, [&](const TensorView& tensor) {
+      if (layer_part(tensor.name).first < c.layers) return false;
+      left_out_.push_back(tensor.name);
+      return true;
+    });
     std::erase_if(tensors_, [&](const TensorView& tensor) {
       return std::ranges::find(kInConfig, tensor.name) != std::end(kInConfig) ||
              (c.tied && tensor.name.starts_with("output."));
@@ -63,6 +70,7 @@ class Rebuilt {
 
   FolderTensors named() const {
     FolderTensors result;
+    result.left_out = left_out_;
     for (const TensorView& tensor : tensors_) {
       std::string name = folder_name(type_, kind_, tensor.name);
       if (name.empty()) {
@@ -288,7 +296,7 @@ class Rebuilt {
   const FolderType& type_;
   FolderKind kind_;
   std::vector<TensorView> tensors_;
-  std::vector<std::string> transposed_;
+  std::vector<std::string> transposed_, left_out_;
 };
 
 // Of the types of one architecture.

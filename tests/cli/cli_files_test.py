@@ -187,6 +187,28 @@ class Verify(CliTest):
         self.assertIn("fail    reference", text)
         self.assertIn("after token 3 of text 0", text)
 
+    def folder_like(self, name, **changes):
+        """A folder with the weights of one of tests/fixtures/tiny and a configuration that says otherwise."""
+        folder = self.folder / f"{name}-{len(list(self.folder.iterdir()))}"
+        folder.mkdir()
+        (folder / "model.safetensors").symlink_to((TINY / name / "model.safetensors").resolve())
+        config = json.loads((TINY / name / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | changes))
+        return folder
+
+    def test_a_layer_too_many_is_a_defect(self):
+        folder = self.folder_like("llama-linear", num_hidden_layers=1)
+        text = self.veery("verify", folder, "-t", 1, status=1).stdout.decode()
+        self.assertRegex(text, "fail +layers +blk.1.*num_hidden_layers is 1")
+        self.assertIn("num_hidden_layers is 1", self.error("run", folder, "--ids", "1,2,3", "-n", 1, "-t", 1))
+        self.assertIn("num_hidden_layers is 1", self.error("convert", folder, self.folder / "one.gguf"))
+
+    def test_numbers_that_no_model_can_have_are_named(self):
+        folder = self.folder_like("llama-linear", rms_norm_eps=-1)
+        self.assertIn("rms_norm_eps is -1, expected 0 to 1", self.error("run", folder, "--ids", "1", "-t", 1))
+        folder = self.folder_like("llama-linear", rope_scaling={"rope_type": "yarn", "factor": 0})
+        self.assertIn("rope_scaling: factor is 0, expected", self.error("run", folder, "--ids", "1", "-t", 1))
+
     def test_faults(self):
         self.assertIn("--tolerance", self.error("verify", self.model, "--tolerance", "-1", status=2))
         self.assertIn("/no/such", self.error("verify", self.model, "--reference", "/no/such"))

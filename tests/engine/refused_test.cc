@@ -92,6 +92,29 @@ std::vector<Case> cases() {
       {"EpsilonNotANumber",
        set("llama.attention.layer_norm_rms_epsilon", std::numeric_limits<double>::quiet_NaN()),
        {"layer_norm_rms_epsilon"}},
+      {"EpsilonBelowZero",
+       set("llama.attention.layer_norm_rms_epsilon", -1.0),
+       {"llama.attention.layer_norm_rms_epsilon is -1", "0 to 1"}},
+      {"BaseOfRopeNearZero",
+       set("llama.rope.freq_base", 1e-45),
+       {"llama.rope.freq_base is 1e-45", "1 to 1e+15"}},
+      {"FactorOfNothing",
+       [](Parts& p) {
+         p.metadata.set("llama.rope.scaling.type", "linear");
+         p.metadata.set("llama.rope.scaling.factor", 0.0);
+       },
+       {"llama.rope.scaling.factor is 0", "expected"}},
+      {"ScaleOfLogitsOfNothing",
+       set("llama.logit_scale", 0.0),
+       {"llama.logit_scale is 0", "expected"}},
+      {"DivisorOfNothing",
+       [](Parts& p) {
+         p.tensors.push_back(p.at("blk.0.attn_norm.weight"));
+         p.tensors.back().name = "rope_freqs.weight";
+         p.replace("rope_freqs.weight", DType::kF32, {8}, std::byte{0});
+       },
+       {"rope_freqs.weight[0] is 0", "expected"}},
+      {"LayerTooMany", set("llama.block_count", uint64_t{1}), {"llama.block_count is 1", "blk.1."}},
       {"UnknownScaling",
        [](Parts& p) {
          p.metadata.set("llama.rope.scaling.type", "spiral");

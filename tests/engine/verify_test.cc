@@ -107,8 +107,8 @@ std::vector<Defect> of_files() {
       {"LayerTooMany",
        [](Parts& p) { p.metadata.set("llama.block_count", uint64_t{1}); },
        "layers",
-       kWarn,
-       {"blk.1.", "1"}},
+       kFail,
+       {"blk.1.", "llama.block_count is 1"}},
       {"BiasInOneLayer",
        [](Parts& p) {
          p.tensors.push_back(p.at("blk.0.attn_norm.weight"));

@@ -13,9 +13,6 @@ namespace veery {
 
 using VerifyProgress = decltype(VerifyOptions::progress);
 
-/// The definition of a model, traced; which parts it has is found from the file's tensors.
-Graph trace_definition(const ModelFile& file, const DecoderConfig& config);
-
 /// Tensors: those that `graph` needs, in their shapes, the same optional parts in all layers,
 /// nothing left over.
 void check_tensors(const ModelFile& file, const DecoderConfig& config, const Graph& graph,

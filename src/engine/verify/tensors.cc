@@ -5,38 +5,10 @@
 #include <set>
 
 #include "engine/verify/parts.h"
-#include "model/registry.h"
+#include "model/unused_tensors.h"
 
 namespace veery {
 namespace {
-
-// What lies in files beside the text part, under these prefixes, and what is no weight of its own.
-constexpr std::string_view kOtherParts[] = {
-    "v.",     "mm.",         "a.",          "vision_",           "model.vision_", "visual.",
-    "audio_", "model.audio", "multi_modal", "model.multi_modal", "model.visual.", "mtp."};
-constexpr std::string_view kNoWeights[] = {"inv_freq",       "masked_bias", "_scale",
-                                           "_scale_inv",     "_zero_point", ".attn.bias",
-                                           ".attention.bias"};
-
-bool is_known_extra(std::string_view name) {
-  return std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); }) ||
-         std::ranges::any_of(kNoWeights, [&](auto end) { return name.ends_with(end); });
-}
-
-// Layer and part of "blk.3.attn_q.weight"; layer -1: of no layer.
-std::pair<int64_t, std::string> layer_part(const std::string& name) {
-  constexpr std::string_view kBlock = "blk.";
-  const size_t dot = name.find('.', kBlock.size());
-  if (!name.starts_with(kBlock) || dot == std::string::npos || dot - kBlock.size() > 9 ||
-      dot == kBlock.size())
-    return {-1, name};
-  int64_t layer = 0;
-  for (size_t i = kBlock.size(); i < dot; ++i) {
-    if (name[i] < '0' || name[i] > '9') return {-1, name};
-    layer = layer * 10 + (name[i] - '0');
-  }
-  return {layer, name.substr(dot + 1)};
-}
 
 std::string wanted_text(const Node& node) {
   return node.shape.rows == 1 ? fmt::format("{}", node.shape.cols)
@@ -46,16 +18,6 @@ std::string wanted_text(const Node& node) {
 bool is_turned(const TensorView& tensor, const Node& node) {
   return tensor.shape.size() == 2 && tensor.shape[0] == node.shape.cols &&
          tensor.shape[1] == node.shape.rows;
-}
-
-std::vector<std::string> unused_names(const ModelFile& file, const Graph& graph) {
-  std::set<std::string_view> used;
-  for (const Node& node : graph.nodes())
-    if (node.op == Op::kParam) used.insert(node.name);
-  std::vector<std::string> names;
-  for (const TensorView& tensor : file.tensors)
-    if (!used.contains(tensor.name)) names.push_back(tensor.name);
-  return names;
 }
 
 void check_presence(const ModelFile& file, const Graph& graph,
@@ -103,36 +65,29 @@ bool same_bytes(const TensorView& a, const TensorView& b) {
 }
 
 void check_left_over(const ModelFile& file, const DecoderConfig& config,
-                     const std::vector<std::string>& unused, Report& report) {
-  std::vector<std::string> unknown;
-  std::vector<std::string> beyond;
-  bool head = false;
-  for (const std::string& name : unused) {
-    if (is_known_extra(name)) continue;
-    if (name == "output.weight" && config.tied) {
-      head = !same_bytes(file.at(name), file.at("token_embd.weight"));
-    } else {
-      (layer_part(name).first >= config.layers ? beyond : unknown).push_back(name);
-    }
-  }
+                     const UnusedTensors& unused, Report& report) {
+  // Older files repeat the embedding.
+  const bool head =
+      unused.head && !same_bytes(file.at("output.weight"), file.at("token_embd.weight"));
   if (head)
     report.add({"tied head", CheckState::kWarn,
                 "the configuration says that the output head is the embedding, but the file has "
                 "another one, which is not used",
                 "tie_word_embeddings: false", "if the text makes no sense, set it to false"});
-  if (!beyond.empty())
-    report.add({"layers", CheckState::kWarn,
-                fmt::format("{} belong to layers beyond the {} of the configuration",
-                            some_of(beyond), config.layers),
-                "", "the number of layers is too small, or the model predicts several tokens"});
-  if (!unknown.empty())
-    report.add({"left over", CheckState::kWarn, fmt::format("nothing uses {}", some_of(unknown)),
-                "no such tensors",
+  if (!unused.beyond.empty())
+    report.add({"layers", CheckState::kFail,
+                fmt::format("{} belong to no layer: {} is {}", some_of(unused.beyond),
+                            layers_key(file, config), config.layers),
+                fmt::format("layers 0 to {}", config.layers - 1),
+                "the number of layers is too small, or tensors of another model were added"});
+  if (!unused.unknown.empty())
+    report.add({"left over", CheckState::kWarn,
+                fmt::format("nothing uses {}", some_of(unused.unknown)), "no such tensors",
                 "the definition does not know what these are for: the answers may be wrong"});
-  if (!head && beyond.empty() && unknown.empty())
-    report.ok("left over", unused.empty()
-                               ? "no tensor that nothing uses"
-                               : fmt::format("{} tensors of other parts", unused.size()));
+  if (!head && unused.beyond.empty() && unused.unknown.empty())
+    report.ok("left over", unused.other_parts.empty() ? "no tensor that nothing uses"
+                                                      : fmt::format("{} tensors of other parts",
+                                                                    unused.other_parts.size()));
 }
 
 // Parts that the definition takes where they are: biases and norms.
@@ -161,18 +116,10 @@ void check_optional_parts(const ModelFile& file, const DecoderConfig& config, Re
 
 }  // namespace
 
-Graph trace_definition(const ModelFile& file, const DecoderConfig& config) {
-  Graph graph;
-  Trace trace(graph, TraceMode::kServe,
-              [&](const std::string& weight) { return file.find(weight) != nullptr; });
-  find_architecture(config.architecture).define(trace, config);
-  return graph;
-}
-
 void check_tensors(const ModelFile& file, const DecoderConfig& config, const Graph& graph,
                    Report& report) {
-  const std::vector<std::string> unused = unused_names(file, graph);
-  check_presence(file, graph, unused, report);
+  const UnusedTensors unused = unused_tensors(file, config, graph);
+  check_presence(file, graph, unused.unknown, report);
   check_left_over(file, config, unused, report);
   check_optional_parts(file, config, report);
 }

@@ -9,6 +9,7 @@
 #include "engine/verify/parts.h"
 #include "engine/verify/reference.h"
 #include "model/open_model.h"
+#include "model/unused_tensors.h"
 
 namespace veery {
 namespace {
