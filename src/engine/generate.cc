@@ -113,12 +113,15 @@ Generation Generator::generate(std::span<const int32_t> prompt, const GenerateOp
   const double start = seconds_now();
   result.reused_tokens = reuse(prompt);
   const auto rest = prompt.subspan(result.reused_tokens);
-  result.prompt_tokens = rest.size();
-  session_.feed(rest);
-  fed_.insert(fed_.end(), rest.begin(), rest.end());
+  result.prompt_tokens = session_.feed(rest, [&] { return !on_text || on_text({}); });
+  const auto done = rest.first(result.prompt_tokens);
+  fed_.insert(fed_.end(), done.begin(), done.end());
   const double fed = seconds_now();
   result.prompt_seconds = fed - start;
-  if (options.max_tokens > 0) decode(prompt, options, answer);
+  if (done.size() < rest.size())
+    result.finish = FinishReason::kCancelled;
+  else if (options.max_tokens > 0)
+    decode(prompt, options, answer);
   answer.finish();
   result.decode_seconds = seconds_now() - fed;
   return result;

@@ -42,8 +42,8 @@ struct Generation {
   double decode_rate() const;
 };
 
-/// Called after each token with the text that is certain by now, which may be none. False: end
-/// here.
+/// Called after each token with the text that is certain by now, which may be none, and, without
+/// text, between the runs that a long prompt is split into. False: end here.
 using OnText = std::function<bool(std::string_view)>;
 
 /// One sequence. The model must outlive it. Not thread-safe.

@@ -33,15 +33,18 @@ void Session::check(std::span<const int32_t> ids) const {
   check_ids(model_, ids);
 }
 
-void Session::feed(std::span<const int32_t> ids) {
+size_t Session::feed(std::span<const int32_t> ids, const std::function<bool()>& go_on) {
   check(ids);
-  while (!ids.empty()) {
-    const auto part = ids.first(std::min(ids.size(), static_cast<size_t>(chunk_)));
-    ids = ids.subspan(part.size());
-    const RunPart run = {sequence_, part, ids.empty() ? 1 : 0};
+  size_t fed = 0;
+  while (fed < ids.size()) {
+    if (fed > 0 && go_on && !go_on()) break;
+    const auto part = ids.subspan(fed, std::min(ids.size() - fed, static_cast<size_t>(chunk_)));
+    fed += part.size();
+    const RunPart run = {sequence_, part, fed == ids.size() ? 1 : 0};
     runner_.run({&run, 1});
     logits_ = runner_.logits(0);
   }
+  return fed;
 }
 
 void Session::feed_all(std::span<const int32_t> ids, const OnLogits& on_logits) {

@@ -22,8 +22,9 @@ class Session {
 
   /// Feeds tokens; afterwards logits() are those after the last one. Throws kLimit, naming both
   /// numbers, before anything is changed if they do not fit the context; kInput for an id outside
-  /// of the vocabulary.
-  void feed(std::span<const int32_t> ids);
+  /// of the vocabulary. `go_on`: asked between the runs that a long prompt is split into; false:
+  /// the rest is not fed, and there are no logits. Returns how many tokens were fed.
+  size_t feed(std::span<const int32_t> ids, const std::function<bool()>& go_on = {});
   /// Logits (vocab) after the last token fed. Valid until the next call.
   std::span<const float> logits() const { return logits_; }
 

@@ -128,6 +128,24 @@ TEST_F(Generate, TheListenerCanEndIt) {
   EXPECT_EQ(result.ids.size(), 3U);
 }
 
+TEST_F(Generate, TheListenerCanEndALongPrompt) {
+  Model model(file_.path(), {.threads = 1, .chunk = 2});
+  const std::vector<int32_t> prompt{TinyModel::kBos, 'a', 'b', 'c', 'd', 'e', 'f'};
+  Generator generator(model);
+  int calls = 0;
+  const Generation ended = generator.generate(prompt, greedy(10), [&](std::string_view text) {
+    EXPECT_EQ(text, "");
+    return ++calls < 2;
+  });
+  EXPECT_EQ(ended.finish, FinishReason::kCancelled);
+  EXPECT_EQ(ended.prompt_tokens, 4U);
+  EXPECT_TRUE(ended.ids.empty());
+  // What was run is not run again.
+  const Generation again = generator.generate(prompt, greedy(10));
+  EXPECT_EQ(again.reused_tokens, 4U);
+  EXPECT_EQ(again.ids, Generator(model).generate(prompt, greedy(10)).ids);
+}
+
 TEST_F(Generate, EndTokensStopUnlessIgnored) {
   // A temperature so high that every token is about as likely as any other.
   GenerateOptions options;
