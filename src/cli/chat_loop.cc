@@ -1,125 +1,45 @@
 #include "cli/chat_loop.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <optional>
+#include <algorithm>
 
 #include "cli/answer_printer.h"
 #include "cli/cli.h"
+#include "cli/editor/editor.h"
+#include "cli/editor/entry.h"
 #include "cli/output.h"
 
 namespace veery::cli {
 namespace {
 
-std::atomic<int> interrupts{0};
-static_assert(std::atomic<int>::is_always_lock_free);
-int wake_read = -1, wake_write = -1;  // a pipe: the handler ends the wait for a line through it
-
-extern "C" void count_interrupt(int) {
-  const int before = errno;
-  interrupts.fetch_add(1);
-  // A full pipe wakes just as well, so the result does not matter.
-  [[maybe_unused]] const ssize_t written = ::write(wake_write, "", 1);
-  errno = before;
-}
-
-// The pipe and not EINTR ends the wait: a signal may come just before the wait starts, or be
-// handled by another thread.
-class CatchInterrupts {
- public:
-  CatchInterrupts() {
-    int ends[2];
-    if (::pipe(ends) != 0)
-      throw Error(ErrorKind::kIo, "cannot open a pipe: {}", std::strerror(errno));
-    for (const int end : ends) {
-      ::fcntl(end, F_SETFL, O_NONBLOCK);
-      ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    }
-    wake_read = ends[0];
-    wake_write = ends[1];
-    struct sigaction action {};
-    action.sa_handler = count_interrupt;
-    sigaction(SIGINT, &action, &before_);
-  }
-  CatchInterrupts(const CatchInterrupts&) = delete;
-  CatchInterrupts& operator=(const CatchInterrupts&) = delete;
-  ~CatchInterrupts() {
-    sigaction(SIGINT, &before_, nullptr);
-    ::close(wake_read);
-    ::close(wake_write);
-  }
-
- private:
-  struct sigaction before_ {};
-};
-
-/// Lines of standard input; none at its end or on Ctrl-C.
-class LineReader {
- public:
-  std::optional<std::string> next() {
-    for (;;) {
-      const size_t end = held_.find('\n');
-      if (end != std::string::npos) {
-        std::string line = held_.substr(0, end);
-        held_.erase(0, end + 1);
-        return line;
-      }
-      if (!wait()) return std::nullopt;
-      char buffer[4096];
-      const ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return std::nullopt;
-      held_.append(buffer, static_cast<size_t>(count));
-    }
-  }
-
- private:
-  // False: interrupted. Bytes left in the pipe by an answer's Ctrl-C are drained and mean nothing.
-  static bool wait() {
-    for (;;) {
-      pollfd waits[2] = {{STDIN_FILENO, POLLIN, 0}, {wake_read, POLLIN, 0}};
-      const int ready = ::poll(waits, 2, -1);
-      if (ready < 0 && errno != EINTR) return false;
-      char drained[64];
-      while (::read(wake_read, drained, sizeof drained) > 0) {
-      }
-      if (interrupts.load() > 0) return false;
-      if (ready > 0 && waits[0].revents != 0) return true;
-    }
-  }
-
-  std::string held_;
-};
-
-/// A message: a line, and those after it while each ends in a backslash.
-std::optional<std::string> read_message(LineReader& reader) {
-  Output& out = standard_output();
-  out.write("> ");
-  out.flush();
-  std::string message;
-  for (;;) {
-    auto line = reader.next();
-    if (!line) return std::nullopt;
-    message += *line;
-    if (!message.ends_with('\\')) return message;
-    message.back() = '\n';
-    out.write(". ");
-    out.flush();
-  }
-}
-
 constexpr const char* kHelp =
-    "/help   this list\n"
-    "/reset  forget the conversation\n"
-    "/exit   leave (also Ctrl-D)\n"
-    "A backslash at the end of a line goes on with the next one. Ctrl-C stops an answer, a second "
-    "one leaves.\n";
+    "/help            this list\n"
+    "/reset, /clear   forget the conversation\n"
+    "/exit, /bye      leave (also /quit, Ctrl-D)\n"
+    "//...            a message that begins with /\n"
+    "\n"
+    "Alt-Enter        a new line (also a backslash before Enter; a paste keeps its lines)\n"
+    "\"\"\"              begins, and ends, a message of several lines\n"
+    "Ctrl-C           stops an answer; takes back what is typed; pressed twice: leaves\n"
+    "Up, Down         what was typed before; Ctrl-R searches it\n"
+    "Tab              completes commands\n";
+
+const std::vector<std::string>& commands() {
+  static const std::vector<std::string> names = {"/help", "/reset", "/clear",
+                                                 "/exit", "/bye",   "/quit"};
+  return names;
+}
+
+/// Kept in a file where that is possible; where not, that is said.
+History open_history(bool quiet) {
+  std::string why = "neither XDG_STATE_HOME nor HOME says where";
+  try {
+    if (auto path = History::default_path()) return History(std::move(*path));
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  if (!quiet) write_error(fmt::format("veery: what is typed is not kept: {}\n", why));
+  return {};
+}
 
 class ChatLoop {
  public:
@@ -128,41 +48,53 @@ class ChatLoop {
         chat_(std::move(chat)),
         options_(std::move(options)),
         quiet_(quiet),
-        generator_(model) {
+        generator_(model),
+        history_(open_history(quiet)),
+        editor_(make_editor(terminal_, history_, commands())) {
     options_.drop_first_space = !chat_.raw();
     if (!chat_.raw()) options_.marks = model.answer_format();
   }
 
   void run() {
-    const CatchInterrupts catcher;
-    LineReader reader;
     if (!quiet_) write_error("Type a message, or /help.\n");
-    while (interrupts.exchange(0) < 2) {
-      const auto message = read_message(reader);
-      if (!message) break;
-      if (message->empty()) continue;
-      if (message->front() == '/' && command(*message)) continue;
-      if (leave_) return;
-      answer(*message);
+    while (!leave_) {
+      // The first Ctrl-C stopped an answer.
+      const auto entry = editor_->read(terminal_.take_interrupts() > 1);
+      if (!entry) return;
+      if (entry->find_first_not_of(" \t\n") == std::string::npos) continue;
+      if (is_command(*entry))
+        command(*entry);
+      else
+        answer(message_of(*entry));
     }
-    out_.write("\n");
   }
 
  private:
-  // True: nothing to answer.
-  bool command(const std::string& line) {
-    if (line == "/exit" || line == "/quit") {
-      leave_ = true;
-      return false;
-    }
-    if (line == "/reset") {
-      chat_.reset();
-    } else if (line != "/help") {
-      write_error(fmt::format("'{}' is no command:\n{}", line, kHelp));
-    } else {
+  void command(const std::string& line) {
+    const std::string name = line.substr(0, line.find_first_of(" \t"));
+    const bool known = std::find(commands().begin(), commands().end(), name) != commands().end();
+    const bool alone = line.find_first_not_of(" \t", name.size()) == std::string::npos;
+    if (!known || !alone)
+      write_error(fmt::format("{} '{}'; there are {} (a message: /{})\n",
+                              known ? "nothing may follow" : "unknown command", escaped(name),
+                              fmt::join(commands(), ", "), escaped(name)));
+    else if (name == "/help")
       write_error(kHelp);
-    }
-    return true;
+    else if (name == "/reset" || name == "/clear")
+      reset();
+    else
+      leave_ = true;
+  }
+
+  void reset() {
+    const size_t before = chat_.messages().size();
+    chat_.reset();
+    const size_t kept = chat_.messages().size();
+    if (before == kept)
+      write_error("There is no conversation to forget.\n");
+    else
+      write_error(fmt::format("The conversation is forgotten ({} messages){}.\n", before - kept,
+                              kept > 0 ? "; the system message stays" : ""));
   }
 
   void answer(const std::string& message) {
@@ -171,10 +103,10 @@ class ChatLoop {
     ParsedAnswer parsed;
     try {
       AnswerParser parser = chat_.parser();
-      AnswerPrinter printer(out_, isatty(STDOUT_FILENO) != 0);
+      AnswerPrinter printer(out_, shows_styles(STDOUT_FILENO));
       result = generator_.generate(chat_.prompt(), options_, [&](std::string_view text) {
         printer.print(parser.push(text));
-        return interrupts.load() == 0;
+        return !terminal_.interrupted();
       });
       printer.print(parser.finish());
       printer.end();
@@ -183,6 +115,11 @@ class ChatLoop {
       if (error.kind() != ErrorKind::kLimit && error.kind() != ErrorKind::kInput) throw;
       chat_.drop_last();
       write_error(fmt::format("veery: {}; /reset forgets the conversation\n", error.what()));
+      return;
+    }
+    if (result.ids.empty() && result.finish == FinishReason::kCancelled) {
+      chat_.drop_last();
+      write_error("Stopped before the answer began: the message is taken back.\n");
       return;
     }
     if (chat_.raw())
@@ -200,6 +137,9 @@ class ChatLoop {
   GenerateOptions options_;
   bool quiet_;
   Generator generator_;
+  History history_;
+  Terminal terminal_;
+  std::unique_ptr<Editor> editor_;
   Output& out_ = standard_output();
   bool leave_ = false;
 };

@@ -7,8 +7,8 @@
 
 namespace veery::cli {
 
-/// Reads lines and answers them until /exit, the end of the input or a second Ctrl-C; the first one
-/// stops an answer.
+/// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt; during an
+/// answer Ctrl-C stops it.
 void chat_loop(Model& model, Chat chat, const GenerateOptions& options, bool quiet);
 
 /// Speeds, tokens and peak memory of an answer in one line.

@@ -6,6 +6,7 @@
 #include "cli/answer_printer.h"
 #include "cli/chat_loop.h"
 #include "cli/cli.h"
+#include "cli/editor/terminal.h"
 #include "cli/output.h"
 #include "engine/chat.h"
 #include "engine/generate.h"
@@ -137,7 +138,7 @@ void answer_once(const Flags& flags, Model& model) {
   GenerateOptions options = generate_options(flags, model);
   std::vector<int32_t> prompt;
   // Other programs get the text as it is written.
-  const bool styled = !flags.model.json && isatty(STDOUT_FILENO) != 0;
+  const bool styled = !flags.model.json && shows_styles(STDOUT_FILENO);
   AnswerParser parser{AnswerFormat()};
   if (const auto text = prompt_text(flags)) {
     Chat chat(model, flags.system, flags.raw);

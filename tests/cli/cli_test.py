@@ -5,12 +5,8 @@ usage: cli_test.py VEERY [unittest arguments]
 """
 import json
 import os
-import pty
-import select
-import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import syscalls
@@ -170,91 +166,6 @@ class Run(CliTest):
         answer = self.run_json("-p", "hi", "--temp", 0, "--ignore-eos", "-c", 32)
         self.assertEqual(answer["finish_reason"], "length")
         self.assertEqual(len(answer["prompt_ids"]) + len(answer["ids"]), 33)
-
-
-class Chat(CliTest):
-    def setUp(self):
-        self.child, self.terminal = pty.fork()
-        if self.child == 0:
-            os.execv(PROGRAM, [PROGRAM, "run", str(self.model), "--temp", "0", "-n", "8", "--ignore-eos", "-t", "1"])
-        self.seen = ""
-
-    def tearDown(self):
-        os.close(self.terminal)
-        if self.child:
-            os.kill(self.child, signal.SIGKILL)
-            os.waitpid(self.child, 0)
-
-    def expect(self, text, timeout=60):
-        """Reads until `text`; returns what came before it."""
-        end = time.monotonic() + timeout
-        while text not in self.seen:
-            ready, _, _ = select.select([self.terminal], [], [], max(0, end - time.monotonic()))
-            if not ready:
-                self.fail(f"no {text!r} in {self.seen!r}")
-            try:
-                self.seen += os.read(self.terminal, 4096).decode(errors="replace")
-            except OSError:
-                self.fail(f"ended without {text!r}: {self.seen!r}")
-        before, self.seen = self.seen.split(text, 1)
-        return before
-
-    def send(self, text):
-        os.write(self.terminal, text.encode())
-
-    def status(self, timeout=30):
-        end = time.monotonic() + timeout
-        while time.monotonic() < end:
-            pid, status = os.waitpid(self.child, os.WNOHANG)
-            if pid:
-                self.child = 0
-                return os.waitstatus_to_exitcode(status)
-            if select.select([self.terminal], [], [], 0.05)[0]:
-                try:
-                    os.read(self.terminal, 4096)
-                except OSError:
-                    pass
-        return self.fail("still running")
-
-    def test_history_is_kept_in_the_cache_and_forgotten(self):
-        self.expect("> ")
-        self.send("hi\n")
-        self.expect("[prompt 20 tokens, ")  # <s>[user]hi[assistant]
-        self.expect("> ")
-        self.send("so\n")
-        self.assertNotIn("]", self.expect(" cached)").rsplit("[prompt", 1)[1])
-        self.expect("> ")
-        self.send("/reset\n")
-        self.expect("> ")
-        self.send("hi\n")
-        self.expect("answer 8 tokens")
-        self.expect("> ")
-        self.send("/exit\n")
-        self.assertEqual(self.status(), 0)
-
-    def test_commands_and_the_end_of_input(self):
-        self.expect("> ")
-        self.send("/help\n")
-        self.expect("/reset")
-        self.expect("> ")
-        self.send("/what\n")
-        self.expect("'/what' is no command")
-        self.expect("> ")
-        self.send("\x04")
-        self.assertEqual(self.status(), 0)
-
-    def test_interrupt_at_the_prompt_leaves(self):
-        self.expect("> ")
-        self.send("\x03")
-        self.assertEqual(self.status(), 0)
-
-    def test_a_conversation_too_long_says_so_and_goes_on(self):
-        self.expect("> ")
-        self.send("x" * 80 + "\n")
-        self.expect("the context holds 64")
-        self.expect("> ")
-        self.send("hi\n")
-        self.expect("answer 8 tokens")
 
 
 class Tokenize(CliTest):

@@ -32,11 +32,11 @@ def typed(value):
     return kind, struct.pack(form, value)
 
 
-def metadata(chat_template):
+def metadata(chat_template, context):
     values = {
         "general.architecture": "llama",
         "llama.block_count": LAYERS,
-        "llama.context_length": CONTEXT,
+        "llama.context_length": context,
         "llama.embedding_length": DIM,
         "llama.feed_forward_length": HIDDEN,
         "llama.attention.head_count": 2,
@@ -68,9 +68,9 @@ def shapes():
             yield f"blk.{layer}.{part}.weight", columns, rows
 
 
-def write(path, chat_template=None):
+def write(path, chat_template=None, context=CONTEXT):
     numbers = random.Random(5)
-    values = metadata(chat_template)
+    values = metadata(chat_template, context)
     infos, data = b"", b""
     count = 0
     for name, columns, rows in shapes():

@@ -1,0 +1,67 @@
+// line_editor.h: an editor that shows the entry as it will be, with the keys of Emacs and of a PC.
+#pragma once
+#include <map>
+
+#include "cli/editor/editor.h"
+#include "cli/editor/screen.h"
+
+namespace veery::cli {
+
+class LineEditor : public Editor {
+ public:
+  LineEditor(Terminal& terminal, History& history, const std::vector<std::string>& commands)
+      : Editor(terminal, history), commands_(commands), screen_(terminal) {}
+
+ private:
+  struct Search {
+    std::string query;
+    size_t entry;  ///< of the history; its size: none found yet
+    bool failed = false;
+    std::string text_before;
+    size_t cursor_before, entry_before;
+  };
+
+  void begin() override;
+  void refresh() override;
+  Outcome handle(const Key& key) override;
+  void resized() override { screen_.rewrap(); }
+  void resumed() override;
+  void end_line(std::string_view note) override;
+
+  Outcome enter();
+  void move(KeyKind kind);
+  void change(KeyKind kind);
+  void insert(std::string_view text);
+  void remove(size_t begin, size_t end);
+  void kill(size_t begin, size_t end);
+  void complete();
+  void list(const std::vector<std::string>& words);
+
+  void move_up();
+  void move_down();
+  void show_entry(size_t index);
+  size_t line_begin() const;
+  size_t line_end() const;
+  size_t word_left() const;
+  size_t word_right() const;
+
+  /// True: the key was the search's.
+  bool search(const Key& key);
+  void find(bool older, bool from_next);
+
+  int columns() const;
+  Cell prompt() const;
+  std::vector<CellRow> visible_rows(const class Layout& layout, Place& cursor);
+
+  const std::vector<std::string>& commands_;
+  Screen screen_;
+  size_t cursor_ = 0;    ///< byte of text_
+  size_t top_ = 0;       ///< first row that is seen, where not all are
+  bool pasted_ = false;  ///< by the last key
+  std::string killed_;
+  size_t entry_ = 0;                      ///< of the history; its size: what is new
+  std::map<size_t, std::string> edited_;  ///< entries of the history as they were left
+  std::optional<Search> search_;
+};
+
+}  // namespace veery::cli
