@@ -402,6 +402,13 @@ class History(TerminalTest):
             self.leave()
         self.assertNotIn("not kept", self.start("-q", HOME=""))
 
+    def test_a_last_line_without_end_stays_a_line(self):
+        self.history.parent.mkdir(parents=True)
+        self.history.write_text("first\nbroken o")
+        self.start()
+        self.say("hi")
+        self.assertEqual(self.history.read_text(), "first\nbroken o\nhi\n")
+
     def test_foreign_bytes_in_it(self):
         self.history.parent.mkdir(parents=True)
         self.history.write_bytes(b"a\xff\x1b[31mb\\\n\n\\x\n")

@@ -68,8 +68,8 @@ class LockedFile {
     return static_cast<size_t>(status.st_size);
   }
 
-  /// The lines of its last `most` bytes.
-  std::string read(size_t most) const {
+  /// Its last `most` bytes.
+  std::string tail(size_t most) const {
     const size_t size = this->size();
     std::string text(std::min(size, most), '\0');
     size_t done = 0;
@@ -82,11 +82,15 @@ class LockedFile {
       done += static_cast<size_t>(count);
     }
     text.resize(done);
-    if (size > most) text.erase(0, std::min(text.find('\n'), text.size() - 1) + 1);
     return text;
   }
 
-  void append(std::string_view text) { write(descriptor_, text); }
+  /// The last line may lack its end, where a program was broken off.
+  void append(std::string line) {
+    const std::string last = tail(1);
+    if (!last.empty() && last != "\n") line.insert(0, 1, '\n');
+    write(descriptor_, line);
+  }
 
   void replace(std::string_view text) {
     // Where the name is a link, what it leads to is replaced.
@@ -173,7 +177,9 @@ void make_folders(const std::string& path) {
 }
 
 std::vector<std::string> read_and_trim(LockedFile& file) {
-  const std::string text = file.read(History::kMostBytes);
+  std::string text = file.tail(History::kMostBytes);
+  // What begins in the middle of a line is dropped to its end.
+  if (file.size() > text.size()) text.erase(0, std::min(text.find('\n'), text.size()));
   const auto all = lines_of(text);
   const auto kept =
       std::span(all).last(std::min(all.size(), static_cast<size_t>(History::kMostEntries)));
