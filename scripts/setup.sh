@@ -24,6 +24,7 @@ libgtest-dev|tests
 libbenchmark-dev|micro-benchmarks
 git|source control
 strace|a test counts system calls
+qemu-user|tests run on emulated processors that have less than this one
 python3|scripts and the layer check
 python3-venv|fetching models, where python3 has no pip
 ca-certificates|fetching models

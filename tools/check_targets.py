@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Checks that a linked x86-64 program runs on every processor that has the baseline.
+
+    check_targets.py PROGRAM
+
+Kernels are compiled for several instruction sets, each in a namespace of its own (N_AVX2, N_AVX3, ...). The program is
+disassembled, and two things are refused:
+  1. a function outside of these namespaces that holds an instruction beyond x86-64's baseline (SSE2), and one inside
+     that holds an instruction beyond its instruction set;
+  2. a call or a jump from outside of these namespaces into one of them. They are entered by way of tables of kernels
+     alone, from which one is chosen that the processor has.
+Needs objdump and c++filt (binutils)."""
+import collections
+import re
+import subprocess
+import sys
+
+# Namespaces of kernels, and what their functions may hold. src/kernels/cpu/simd-inl.h says why N_SSE4 has AVX-VNNI.
+BASELINE = "baseline"
+NAMESPACES = {
+    "6N_AVX2": {"avx2"},
+    "6N_SSE4": {"avx2", "vnni"},
+    "6N_AVX3": {"avx2", "avx512", "bf16"},
+    "9N_AVX3_DL": {"avx2", "avx512", "vnni", "ice lake", "bf16", "amx"},
+}
+# bf16 and amx: kernels that only Target::kAmx and uses_bf16_dot() choose.
+NAMESPACE = re.compile("6N_AVX2|6N_SSE4|9N_AVX3_DL|6N_AVX3")
+
+# Functions of the baseline that may hold more, and why.
+EXCEPTIONS = {
+    "product_is_right": {"amx"},  # kernels/cpu/amx.cc: called once CPUID, XCR0 and the system allow tiles
+    "find_refusal": {"amx"},  # the same, inlined
+    "amx_refusal": {"amx"},
+}
+
+# Instructions without the prefix of AVX that came after SSE2. tzcnt is bsf on processors without it, and GCC writes it
+# where both give the same.
+LATER = re.compile(
+    r"addsubp[sd]|hsubp[sd]|haddp[sd]|lddqu|movddup|movs[hl]dup|fisttp\w*|pabs[bwd]|palignr|ph(add|sub)(d|sw|w)|"
+    r"pmaddubsw|pmulhrsw|pshufb|psign[bwd]|blendv?p[sd]|dpp[sd]|extractps|insertps|movntdqa|mpsadbw|packusdw|pblendvb|"
+    r"pblendw|pcmpeqq|pextr[bdq]|phminposuw|pinsr[bdq]|pmaxs[bd]|pmaxu[wd]|pmins[bd]|pminu[wd]|pmov[sz]x\w+|pmuldq|"
+    r"pmulld|ptest|round[ps][sd]|crc32\w*|pcmp[ei]str[im]|pcmpgtq|popcnt\w*|lzcnt\w*|aes\w+|pclmul\w+|sha(1|256)\w+|"
+    r"movbe\w*|andn|bextr|blsi|blsmsk|blsr|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|adcx|adox|rdrand|rdseed|gf2p8\w+"
+)
+TILES = re.compile(r"tile\w+|tdp\w+|ldtilecfg|sttilecfg")
+ICE_LAKE = re.compile(
+    r"vpermb|vperm[it]2b|vpmultishiftqb|vpopcnt[bwdq]|vpcompress[bw]|vpexpand[bw]|vpsh[lr]dv?[wdq]|vpshufbitqmb|"
+    r"vgf2p8\w+|vpmadd52\w+"
+)
+AVX512 = re.compile(r"%zmm|%k[0-7]|%[xyz]mm(1[6-9]|2\d|3[01])|\{1to\d+\}|\{r[nudz]-sae\}")
+
+
+def needs(mnemonic, operands):
+    """What an instruction needs beyond the baseline; None if nothing."""
+    if TILES.fullmatch(mnemonic):
+        return "amx"
+    if not mnemonic.startswith(("v", "k")) or mnemonic in ("verr", "verw"):
+        return "avx2" if LATER.fullmatch(mnemonic) else None
+    if mnemonic.startswith(("vpdpbusd", "vpdpwssd")):
+        return "vnni"
+    if mnemonic.startswith(("vdpbf16ps", "vcvtne")):
+        return "bf16"
+    if ICE_LAKE.fullmatch(mnemonic):
+        return "ice lake"
+    return "avx512" if mnemonic.startswith("k") or AVX512.search(operands) else "avx2"
+
+
+def namespace_of(symbol):
+    found = NAMESPACE.search(symbol)
+    return found.group() if found else BASELINE
+
+
+def allowed_in(symbol):
+    namespace = namespace_of(symbol)
+    if namespace != BASELINE:
+        return NAMESPACES[namespace]
+    return set().union(*(what for name, what in EXCEPTIONS.items() if name in symbol))
+
+
+HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+LINE = re.compile(r"^\s*[0-9a-f]+:\s+((?:\{\w+\}|lock|rep[nz]?z?|bnd|notrack|data16|cs|ds|es|ss)\s+)*(\S+)\s*(.*)$")
+TARGET = re.compile(r"<([^>+]+)(?:\+0x[0-9a-f]+)?>")
+
+
+def findings(program):
+    """Yields (function, what is wrong, instruction); the first of each kind in a function."""
+    listing = subprocess.Popen(
+        ["objdump", "--disassemble", "--no-show-raw-insn", "--wide", program], stdout=subprocess.PIPE, text=True)
+    symbol, allowed, seen, functions = "", set(), set(), collections.Counter()
+    for line in listing.stdout:
+        header = HEADER.match(line)
+        if header:
+            symbol = header.group(1)
+            allowed, seen = allowed_in(symbol), set()
+            functions[namespace_of(symbol)] += 1
+            continue
+        found = LINE.match(line)
+        if not found:
+            continue
+        mnemonic, operands = found.group(2), found.group(3)
+        need = needs(mnemonic, operands)
+        if need and need not in allowed and need not in seen:
+            seen.add(need)
+            yield symbol, f"holds an instruction of {need}", f"{mnemonic} {operands}"
+        if mnemonic.startswith(("call", "j")) and namespace_of(symbol) == BASELINE:
+            target = TARGET.search(operands)
+            if target and namespace_of(target.group(1)) != BASELINE:
+                yield symbol, f"enters {target.group(1)}", f"{mnemonic}"
+    if listing.wait() != 0:
+        sys.exit(f"check_targets: objdump failed on {program}")
+    for namespace in NAMESPACES:
+        if functions[namespace] == 0:
+            yield program, f"has no function in {namespace}: what is looked for is not found", ""
+    if functions[BASELINE] < 1000:
+        yield program, f"has {functions[BASELINE]} functions outside of kernels: are its symbols stripped?", ""
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    lines = [f"{symbol} {what}: {instruction}" for symbol, what, instruction in findings(sys.argv[1])]
+    if lines:
+        text = subprocess.run(["c++filt"], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
+        print(text)
+        sys.exit(f"check_targets: {len(lines)} finding(s) in {sys.argv[1]}")
+    print(f"check_targets: {sys.argv[1]} holds what each instruction set has, and enters them by tables alone")
+
+
+if __name__ == "__main__":
+    main()
