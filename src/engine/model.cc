@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "engine/verify/report.h"
 #include "file/folder.h"
 #include "file/gguf.h"
-#include "file/printable.h"
 #include "model/open_model.h"
 #include "model/registry.h"
 #include "model/unused_tensors.h"

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "file/mlx.h"
-#include "file/printable.h"
 #include "file/row_sources.h"
 #include "file/safetensors.h"
 #include "file/ternary.h"

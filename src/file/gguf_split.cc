@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "file/gguf.h"
 #include "file/gguf_format.h"
-#include "file/printable.h"
 
 namespace veery {
 namespace {

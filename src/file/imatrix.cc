@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/printable.h"
 #include "file/gguf.h"
-#include "file/printable.h"
 
 namespace veery {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "dtype/affine.h"
 #include "dtype/blocks.h"
-#include "file/printable.h"
 #include "file/row_sources.h"
 
 namespace veery {

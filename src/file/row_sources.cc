@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "dtype/fp8.h"
-#include "file/printable.h"
 
 namespace veery {
 namespace {

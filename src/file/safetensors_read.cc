@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/utf8.h"
-#include "file/printable.h"
 #include "file/safetensors.h"
 
 namespace veery {

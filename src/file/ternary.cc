@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "dtype/blocks.h"
 #include "dtype/half.h"
-#include "file/printable.h"
 
 namespace veery {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "file/mlx_encode.h"
 #include "file/pending_folder.h"
-#include "file/printable.h"
 #include "file/row_sources.h"
 #include "file/safetensors.h"
 #include "model/folder_config.h"

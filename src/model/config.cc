@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "model/folder_config.h"
 #include "model/number_ranges.h"
 #include "model/registry.h"

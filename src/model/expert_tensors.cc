@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "file/row_sources.h"
 
 namespace veery {

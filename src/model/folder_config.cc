@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "model/folder_rope.h"
 #include "model/folder_types.h"
 #include "model/json_fields.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "model/folder_config.h"
 #include "model/folder_names.h"
 #include "model/folder_rope_write.h"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "file/row_sources.h"
 #include "model/folder_config.h"
 #include "model/gguf_keys.h"

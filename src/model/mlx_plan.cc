@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "text/regex.h"
 
 namespace veery {

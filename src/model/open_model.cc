@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "file/folder.h"
 #include "file/gguf.h"
-#include "file/printable.h"
 #include "file/row_sources.h"
 #include "model/config.h"
 #include "model/expert_tensors.h"

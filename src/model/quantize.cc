@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "dtype/dtype.h"
 #include "file/gguf.h"
-#include "file/printable.h"
 #include "model/energies.h"
 
 namespace veery {

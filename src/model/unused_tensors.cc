@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "file/printable.h"
+#include "base/printable.h"
 #include "model/folder_names.h"
 #include "model/registry.h"
 

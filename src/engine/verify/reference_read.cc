@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/printable.h"
 #include "engine/verify/reference.h"
-#include "file/printable.h"
 #include "file/safetensors.h"
 
 namespace veery {
