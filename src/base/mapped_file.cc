@@ -1,6 +1,5 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,44 +10,30 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 
 namespace veery {
-namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-}  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const Descriptor file(path);
-  if (file.get() < 0) {
-    const int code = errno;
-    throw Error(code == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot be opened: {}",
-                path, std::strerror(code));
-  }
+  const Descriptor file = open_regular(path);
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0)
     throw Error(ErrorKind::kIo, "{}: cannot be read: {}", path, std::strerror(errno));
-  if (!S_ISREG(info.st_mode))
-    throw Error(ErrorKind::kIo, "{}: is {}, expected a file", path,
-                S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;  // an empty mapping is not allowed; the span is simply empty
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (data == MAP_FAILED)
-    throw Error(ErrorKind::kIo, "{}: cannot be mapped: {}", path, std::strerror(errno));
+  // Pages for all of it first, then the file over them: what is left at the end reads as zeros.
+  void* data = ::mmap(nullptr, size_ + kPadding, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED ||
+      ::mmap(data, size_, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.get(), 0) == MAP_FAILED) {
+    const int code = errno;
+    if (data != MAP_FAILED) ::munmap(data, size_ + kPadding);
+    throw Error(ErrorKind::kIo, "{}: cannot be mapped: {}", path, std::strerror(code));
+  }
   data_ = static_cast<const std::byte*>(data);
+}
+
+MappedFile::MappedFile(const std::string& path, const FileKind& kind) : MappedFile(path) {
+  check_size(path, size_, kind);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
@@ -61,7 +46,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_ + kPadding);
 }
 
 void MappedFile::release(std::span<const std::byte> part) const noexcept {
