@@ -6,6 +6,8 @@ set(VEERY_LIBS_dtype hwy::hwy)
 set(VEERY_LIBS_text PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 set(VEERY_LIBS_kernels hwy::hwy)
 set(VEERY_LIBS_cli CLI11::CLI11)
+# Not in headers, so that what includes these does not need them.
+set(VEERY_PRIVATE_LIBS_base simdjson::simdjson)
 
 # Kernels have thousands of short-lived vectors: to watch the scope of each makes compilation three times as long.
 if(VEERY_SANITIZE MATCHES "address")
@@ -44,7 +46,7 @@ function(veery_layer name)
   else()
     target_compile_options(${target} PRIVATE ${VEERY_OPTIONS_${name}})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} PUBLIC ${VEERY_LIBS_${name}} ${lower})
+    target_link_libraries(${target} PUBLIC ${VEERY_LIBS_${name}} ${lower} PRIVATE ${VEERY_PRIVATE_LIBS_${name}})
   endif()
 endfunction()
 

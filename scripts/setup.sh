@@ -15,7 +15,8 @@ pkg-config|build: finds PCRE2 and utf8proc
 ccache|build: what is compiled once is not compiled again
 mold|build: fast linking
 libhwy-dev|Highway: one kernel source for every instruction set
-nlohmann-json3-dev|JSON
+nlohmann-json3-dev|JSON values
+libsimdjson-dev|parsing JSON: instructions are chosen at run time
 libfmt-dev|formatted text
 libcli11-dev|command line
 libpcre2-dev|patterns that split text into words

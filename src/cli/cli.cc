@@ -1,11 +1,8 @@
 #include "cli/cli.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 
 #include "base/random.h"
@@ -167,40 +164,12 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag)
   return ids;
 }
 
-namespace {
-
-std::string read_descriptor(int descriptor, const std::string& name) {
-  std::string text;
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
-    if (count > 0) {
-      text.append(buffer, static_cast<size_t>(count));
-    } else if (count == 0) {
-      return text;
-    } else if (errno != EINTR) {
-      throw Error(ErrorKind::kIo, "{}: cannot be read: {}", name, std::strerror(errno));
-    }
-  }
+std::string read_standard_input(const FileKind& kind) {
+  return read_text(STDIN_FILENO, "standard input", kind);
 }
 
-struct Descriptor {
-  int value;
-  ~Descriptor() { ::close(value); }
-};
-
-}  // namespace
-
-std::string read_standard_input() { return read_descriptor(STDIN_FILENO, "standard input"); }
-
-std::string read_file(const std::string& path) {
-  if (path == "-") return read_standard_input();
-  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (opened < 0)
-    throw Error(errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot be opened: {}",
-                path, std::strerror(errno));
-  const Descriptor file{opened};
-  return read_descriptor(file.value, path);
+std::string read_file(const std::string& path, const FileKind& kind) {
+  return path == "-" ? read_standard_input(kind) : read_text(path, kind);
 }
 
 size_t peak_memory() {
@@ -226,27 +195,6 @@ std::string human_bytes(double bytes) {
   int unit = 0;
   for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\\') {
-      out += "\\\\";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 }  // namespace veery::cli

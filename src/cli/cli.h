@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "engine/model.h"
 
 namespace veery::cli {
@@ -86,17 +88,14 @@ std::vector<int32_t> any_tokens(const Model& model, size_t count);
 /// Ids of "1,2,3". Throws CLI::ValidationError naming `flag`.
 std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag);
 
-/// The whole file; "-": standard input. Throws kNotFound or kIo.
-std::string read_file(const std::string& path);
-std::string read_standard_input();
+/// The whole file or stream; "-": standard input. Throws kNotFound, kIo or kLimit.
+std::string read_file(const std::string& path, const FileKind& kind = kTextFile);
+std::string read_standard_input(const FileKind& kind = kTextFile);
 
 /// Highest resident set of this process so far, in bytes.
 size_t peak_memory();
 
 /// "1.5 GB", "312.4 MB": powers of ten.
 std::string human_bytes(double bytes);
-
-/// For tables: control characters and newlines written as escapes.
-std::string escaped(std::string_view text);
 
 }  // namespace veery::cli

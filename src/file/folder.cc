@@ -1,11 +1,12 @@
 #include "file/folder.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
+#include "base/json_reader.h"
 #include "base/printable.h"
 #include "file/mlx.h"
 #include "file/row_sources.h"
@@ -15,55 +16,30 @@
 namespace veery {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-// The files of a folder and, where an index says it, which of them has which tensor.
-struct Shards {
-  std::vector<std::string> files;               // names in the folder
-  std::map<std::string, std::string> owner_of;  // tensor -> file; empty: all of all files
-};
-
-Shards read_index(const std::string& folder) {
-  const std::string path = folder + "/" + kIndexName;
-  const Json index = read_json_file(path);
-  const auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object() || map->empty())
-    throw Error(ErrorKind::kFormat, "{}: has no weight_map, expected tensor names and files", path);
-  Shards shards;
-  std::set<std::string> files;
-  for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string())
-      throw Error(ErrorKind::kFormat, "{}: the file of tensor '{}' is no text", path,
-                  printable(tensor));
-    const auto& name = file.get_ref<const std::string&>();
-    if (name.empty() || name.find_first_of("/\\") != std::string::npos || name.starts_with('.') ||
-        name.find('\0') != std::string::npos)
-      throw Error(ErrorKind::kFormat,
-                  "{}: the file of tensor '{}' is '{}', expected a name in the folder", path,
-                  printable(tensor), printable(name));
-    files.insert(name);
-    shards.owner_of[tensor] = name;
-  }
-  shards.files.assign(files.begin(), files.end());
-  return shards;
+std::string file_of_tensor(JsonReader& index, std::string_view tensor, const std::string& path) {
+  if (index.peek() != JsonReader::Kind::kString)
+    throw Error(ErrorKind::kFormat, "{}: the file of tensor '{}' is no text", path,
+                printable(tensor));
+  std::string name(index.string());
+  if (name.empty() || name.find_first_of("/\\") != std::string::npos || name.starts_with('.') ||
+      name.find('\0') != std::string::npos)
+    throw Error(ErrorKind::kFormat,
+                "{}: the file of tensor '{}' is '{}', expected a name in the folder", path,
+                printable(tensor), printable(name));
+  return name;
 }
 
-Shards find_shards(const std::string& folder) {
-  std::error_code code;
-  if (fs::exists(fs::path(folder) / kIndexName, code)) return read_index(folder);
-  if (fs::exists(fs::path(folder) / "model.safetensors", code)) return {{"model.safetensors"}, {}};
-  Shards shards;
-  fs::directory_iterator entry(folder, code);
-  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
+ShardIndex find_shards(const std::string& folder) {
+  const std::string index = folder + "/" + kIndexName;
+  if (path_exists(index)) return parse_shard_index(MappedFile(index, kIndexFile), index);
+  if (path_exists(folder + "/model.safetensors")) return {{"model.safetensors"}, {}};
+  ShardIndex shards;
+  for (std::string& name : list_folder(folder))
     if (name.ends_with(".safetensors") && !name.starts_with("adapter") &&
         !name.starts_with("consolidated") && !name.starts_with('.'))
-      shards.files.push_back(name);
-  }
-  if (code) throw Error(ErrorKind::kIo, "{}: cannot be listed: {}", folder, code.message());
-  std::ranges::sort(shards.files);
+      shards.files.push_back(std::move(name));
   if (shards.files.empty())
     throw Error(ErrorKind::kNotFound, "{}: has no *.safetensors, expected a folder with weights",
                 folder);
@@ -194,18 +170,30 @@ void refuse_unknown_quantization(const Json& config, const std::string& path) {
 
 }  // namespace
 
-bool is_folder(const std::string& path) {
-  std::error_code code;
-  return fs::is_directory(path, code);
+ShardIndex parse_shard_index(const JsonText& text, const std::string& path) {
+  ShardIndex shards;
+  JsonReader index(text, path);
+  index.begin_object();
+  for (std::string_view key; index.next_key(key);) {
+    if (key != "weight_map" || index.peek() != JsonReader::Kind::kObject) {
+      index.skip();
+      continue;
+    }
+    index.begin_object();
+    for (std::string_view tensor; index.next_key(tensor);)
+      shards.owner_of.insert_or_assign(std::string(tensor), file_of_tensor(index, tensor, path));
+  }
+  index.finish();
+  if (shards.owner_of.empty())
+    throw Error(ErrorKind::kFormat, "{}: has no weight_map, expected tensor names and files", path);
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : shards.owner_of) files.insert(file);
+  shards.files.assign(files.begin(), files.end());
+  return shards;
 }
 
-Json read_json_file(const std::string& path, size_t max_bytes) {
-  const MappedFile file(path);
-  if (file.bytes().size() > max_bytes)
-    throw Error(ErrorKind::kFormat, "{}: has {} bytes, expected at most {}", path,
-                file.bytes().size(), max_bytes);
-  Json json =
-      parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
+Json read_json_file(const std::string& path) {
+  Json json = parse_json(MappedFile(path, kConfigFile).text(), path);
   if (!json.is_object())
     throw Error(ErrorKind::kFormat, "{}: is a JSON {}, expected an object", path, json.type_name());
   return json;
@@ -218,7 +206,7 @@ ModelFile open_folder(const std::string& path) {
   const std::string config_path = path + "/config.json";
   auto config = std::make_shared<Json>(read_json_file(config_path));
   refuse_unknown_quantization(*config, config_path);
-  const Shards shards = find_shards(path);
+  const ShardIndex shards = find_shards(path);
   Pool pool;
   for (const std::string& name : shards.files) {
     SafetensorsFile file = open_safetensors(path + "/" + name);

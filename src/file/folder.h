@@ -1,8 +1,11 @@
 // folder.h: model folders as Hugging Face's transformers writes them.
 #pragma once
+#include <map>
 #include <string>
+#include <vector>
 
-#include "base/json.h"
+#include "base/foreign_file.h"
+#include "base/json_reader.h"
 #include "file/model_file.h"
 
 namespace veery {
@@ -14,11 +17,18 @@ namespace veery {
 /// or kUnsupported in one line that names file and tensor.
 ModelFile open_folder(const std::string& path);
 
-/// Whether `path` is a folder.
-bool is_folder(const std::string& path);
+/// Parses a configuration: JSON whose top level is an object. Throws kNotFound, kLimit, or kFormat
+/// if it is no such JSON.
+Json read_json_file(const std::string& path);
 
-/// Parses a JSON file of a folder whose top level is an object. Throws kNotFound, or kFormat if it
-/// is larger than `max_bytes` or no such JSON.
-Json read_json_file(const std::string& path, size_t max_bytes = size_t{16} << 20);
+/// The files of a folder and, where an index says it, which of them has which tensor.
+struct ShardIndex {
+  std::vector<std::string> files;               ///< names in the folder, sorted
+  std::map<std::string, std::string> owner_of;  ///< tensor -> file; empty: all of all files
+};
+
+/// Reads what model.safetensors.index.json holds. Throws kFormat naming `path` and what is wrong,
+/// also for a file that would lie outside of the folder.
+ShardIndex parse_shard_index(const JsonText& text, const std::string& path);
 
 }  // namespace veery

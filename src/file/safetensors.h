@@ -17,8 +17,6 @@ namespace veery {
 // Source: the safetensors format description (huggingface/safetensors, README). u64 length of the
 // header, the header in JSON, the tensors without gaps. Offsets count from the end of the header.
 
-inline constexpr uint64_t kMaxSafetensorsHeader = uint64_t{32} << 20;
-
 /// Element types as headers spell them. Not all can be weights on their own: packed integers and
 /// 8-bit floats need scales beside them.
 enum class StoredType : uint8_t {
@@ -62,7 +60,7 @@ struct SafetensorsFile {
 };
 
 /// Maps and checks `path`. Throws kFormat naming the tensor, what was found and what was expected:
-/// a header over kMaxSafetensorsHeader, anything but the format's own structure in it (so nothing
+/// a header over kSafetensorsHeader, anything but the format's own structure in it (so nothing
 /// can nest), names given twice, shapes that overflow or do not fit the bytes, ranges that overlap,
 /// leave gaps or go beyond the file; kUnsupported for an unknown type.
 SafetensorsFile open_safetensors(const std::string& path);

@@ -3,11 +3,12 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/foreign_file.h"
+#include "base/json_reader.h"
 #include "base/printable.h"
-#include "base/utf8.h"
 #include "file/safetensors.h"
 
 namespace veery {
@@ -57,153 +58,108 @@ struct Entry {
   bool has_dtype = false, has_shape = false, has_offsets = false;
 };
 
-// Takes the header's events. Only {name: {dtype, shape, data_offsets}} and {__metadata__: {text:
-// text}} get through, so memory stays in proportion to the header's length.
-class HeaderReader final : public nlohmann::json_sax<Json> {
+// Reads the header. Only {name: {dtype, shape, data_offsets}} and {__metadata__: {text: text}} get
+// through, so memory stays in proportion to its length.
+class HeaderReader {
  public:
-  explicit HeaderReader(const std::string& file) : file_(file) {}
+  HeaderReader(std::string_view text, const std::string& file)
+      : file_(file), reader_(text, file + ": the header", kDepth) {}
 
+  void read() {
+    bool seen_metadata = false;
+    reader_.begin_object();
+    for (std::string_view name; reader_.next_key(name);) {
+      if (name == "__metadata__") {
+        if (std::exchange(seen_metadata, true))
+          throw Error(ErrorKind::kFormat, "{}: __metadata__ appears twice", file_);
+        read_metadata();
+        continue;
+      }
+      if (name.empty()) throw Error(ErrorKind::kFormat, "{}: a tensor's name is empty", file_);
+      entries_.emplace_back().name = name;
+      read_entry(entries_.back());
+    }
+    reader_.finish();
+  }
   std::vector<Entry> take() { return std::move(entries_); }
   std::map<std::string, std::string> take_metadata() { return std::move(metadata_); }
 
-  bool start_object(size_t) override {
-    if (state_ == State::kStart) return enter(State::kTop);
-    if (state_ == State::kEntryValue) return enter(State::kEntry);
-    if (state_ == State::kMetadataValue) return enter(State::kMetadata);
-    unexpected("an object");
-  }
-  bool end_object() override {
-    if (state_ == State::kMetadata) return enter(State::kTop);
-    if (state_ == State::kTop) return enter(State::kEnd);
-    const Entry& entry = entries_.back();
-    if (!entry.has_dtype) missing("dtype");
-    if (!entry.has_shape) missing("shape");
-    if (!entry.has_offsets) missing("data_offsets");
-    return enter(State::kTop);
-  }
-  bool key(string_t& text) override {
-    switch (state_) {
-      case State::kTop:
-        if (text == "__metadata__") {
-          if (seen_metadata_)
-            throw Error(ErrorKind::kFormat, "{}: __metadata__ appears twice", file_);
-          seen_metadata_ = true;
-          return enter(State::kMetadataValue);
-        }
-        if (text.empty()) throw Error(ErrorKind::kFormat, "{}: a tensor's name is empty", file_);
-        entries_.emplace_back().name = std::move(text);
-        return enter(State::kEntryValue);
-      case State::kEntry: return entry_key(text);
-      default: metadata_key_ = std::move(text); return enter(State::kMetadataText);
-    }
-  }
-  bool string(string_t& text) override {
-    if (state_ == State::kDtype) {
-      entries_.back().dtype = std::move(text);
-      return enter(State::kEntry);
-    }
-    if (state_ == State::kMetadataText) {
-      metadata_[std::move(metadata_key_)] = std::move(text);
-      return enter(State::kMetadata);
-    }
-    unexpected("a text");
-  }
-  bool start_array(size_t) override {
-    if (state_ == State::kShape) return enter(State::kShapeItems);
-    if (state_ == State::kOffsets) return enter(State::kOffsetItems);
-    unexpected("an array");
-  }
-  bool end_array() override { return enter(State::kEntry); }
-  bool number_unsigned(number_unsigned_t value) override {
-    std::vector<uint64_t>* items = state_ == State::kShapeItems    ? &entries_.back().shape
-                                   : state_ == State::kOffsetItems ? &entries_.back().offsets
-                                                                   : nullptr;
-    if (items == nullptr) unexpected("a number");
-    const size_t most = state_ == State::kShapeItems ? kMaxDims : 2;
-    if (items->size() == most)
-      throw Error(ErrorKind::kFormat, "{}: {} has a {} of more than {} numbers", file_, label(),
-                  state_ == State::kShapeItems ? "shape" : "data_offsets", most);
-    items->push_back(value);
-    return true;
-  }
-  bool number_integer(number_integer_t) override { unexpected("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { unexpected("a fraction"); }
-  bool null() override {
-    if (state_ == State::kMetadataValue) return enter(State::kTop);  // mlx writes it
-    unexpected("null");
-  }
-  bool boolean(bool) override { unexpected("a bool"); }
-  bool binary(binary_t&) override { unexpected("binary data"); }
-  bool parse_error(size_t position, const std::string&, const Json::exception&) override {
-    throw Error(ErrorKind::kFormat, "{}: the header is no valid JSON at byte {} of it", file_,
-                position);
-  }
-
  private:
-  enum class State : uint8_t {
-    kStart,
-    kTop,
-    kEntryValue,
-    kEntry,
-    kDtype,
-    kShape,
-    kShapeItems,
-    kOffsets,
-    kOffsetItems,
-    kMetadataValue,
-    kMetadata,
-    kMetadataText,
-    kEnd
-  };
+  using Kind = JsonReader::Kind;
+  static constexpr int kDepth = 3;
 
-  bool enter(State state) {
-    state_ = state;
-    return true;
-  }
-  bool entry_key(const std::string& text) {
-    Entry& entry = entries_.back();
-    const auto once = [&](bool& seen, State state) {
-      if (seen) throw Error(ErrorKind::kFormat, "{}: {} has '{}' twice", file_, label(), text);
-      seen = true;
-      return enter(state);
-    };
-    if (text == "dtype") return once(entry.has_dtype, State::kDtype);
-    if (text == "shape") return once(entry.has_shape, State::kShape);
-    if (text == "data_offsets") return once(entry.has_offsets, State::kOffsets);
-    throw Error(ErrorKind::kFormat, "{}: {} has the unknown field '{}'", file_, label(),
-                printable(text));
-  }
-  std::string label() const {
-    if (entries_.empty()) return "the header";
-    return fmt::format("tensor '{}'", printable(entries_.back().name));
-  }
-  [[noreturn]] void missing(const char* field) const {
-    throw Error(ErrorKind::kFormat, "{}: {} has no {}", file_, label(), field);
-  }
-  [[noreturn]] void unexpected(const char* found) const {
-    std::string place = label();
-    const char* expected = "an object";
-    switch (state_) {
-      case State::kDtype: expected = "the name of a type"; break;
-      case State::kShape:
-      case State::kOffsets: expected = "an array"; break;
-      case State::kShapeItems:
-      case State::kOffsetItems: expected = "a whole number"; break;
-      case State::kMetadataText: expected = "a text"; [[fallthrough]];
-      case State::kMetadataValue: place = "__metadata__"; break;
-      case State::kStart: place = "the header"; break;
-      default: break;
-    }
+  [[noreturn]] void unexpected(std::string_view place, std::string_view found,
+                               std::string_view expected) const {
     throw Error(ErrorKind::kFormat, "{}: {} has {} where {} is expected", file_, place, found,
                 expected);
   }
+  void expect(Kind kind, std::string_view place, std::string_view expected) {
+    constexpr std::string_view kFound[] = {"null",   "a bool",   "a number",
+                                           "a text", "an array", "an object"};
+    if (const Kind found = reader_.peek(); found != kind)
+      unexpected(place, kFound[static_cast<size_t>(found)], expected);
+  }
+  void read_metadata() {
+    constexpr std::string_view kPlace = "__metadata__";
+    if (reader_.peek() == Kind::kNull) return reader_.null();  // mlx writes it
+    expect(Kind::kObject, kPlace, "an object");
+    reader_.begin_object();
+    for (std::string_view key; reader_.next_key(key);) {
+      expect(Kind::kString, kPlace, "a text");
+      metadata_[std::string(key)] = reader_.string();
+    }
+  }
+  void read_entry(Entry& entry) {
+    const std::string label = fmt::format("tensor '{}'", printable(entry.name));
+    const auto once = [&](bool& seen, std::string_view field) {
+      if (std::exchange(seen, true))
+        throw Error(ErrorKind::kFormat, "{}: {} has '{}' twice", file_, label, field);
+    };
+    expect(Kind::kObject, label, "an object");
+    reader_.begin_object();
+    for (std::string_view field; reader_.next_key(field);) {
+      if (field == "dtype") {
+        once(entry.has_dtype, field);
+        expect(Kind::kString, label, "the name of a type");
+        entry.dtype = reader_.string();
+      } else if (field == "shape") {
+        once(entry.has_shape, field);
+        read_numbers(entry.shape, kMaxDims, label, field);
+      } else if (field == "data_offsets") {
+        once(entry.has_offsets, field);
+        read_numbers(entry.offsets, 2, label, field);
+      } else {
+        throw Error(ErrorKind::kFormat, "{}: {} has the unknown field '{}'", file_, label,
+                    printable(field));
+      }
+    }
+    const std::pair<bool, const char*> fields[] = {{entry.has_dtype, "dtype"},
+                                                   {entry.has_shape, "shape"},
+                                                   {entry.has_offsets, "data_offsets"}};
+    for (const auto& [seen, field] : fields)
+      if (!seen) throw Error(ErrorKind::kFormat, "{}: {} has no {}", file_, label, field);
+  }
+  void read_numbers(std::vector<uint64_t>& items, size_t most, const std::string& label,
+                    std::string_view field) {
+    constexpr std::string_view kWhole = "a whole number";
+    expect(Kind::kArray, label, "an array");
+    reader_.begin_array();
+    while (reader_.next_item()) {
+      if (items.size() == most)
+        throw Error(ErrorKind::kFormat, "{}: {} has a {} of more than {} numbers", file_, label,
+                    field, most);
+      expect(Kind::kNumber, label, kWhole);
+      const Json number = reader_.value();
+      if (number.is_number_float()) unexpected(label, "a fraction", kWhole);
+      if (!number.is_number_unsigned()) unexpected(label, "a negative number", kWhole);
+      items.push_back(number.get<uint64_t>());
+    }
+  }
 
   const std::string& file_;
-  State state_ = State::kStart;
+  JsonReader reader_;
   std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;
-  std::string metadata_key_;
-  bool seen_metadata_ = false;
 };
 
 StoredType read_type(const Entry& entry, const std::string& file) {
@@ -275,10 +231,10 @@ std::string_view header_of(std::span<const std::byte> bytes, const std::string& 
     throw Error(ErrorKind::kFormat, "{}: cut off: has {} bytes, expected a safetensors file", file,
                 bytes.size());
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > kMaxSafetensorsHeader)
+  if (length > kSafetensorsHeader.most_bytes)
     throw Error(ErrorKind::kFormat,
                 "{}: the header has length {}, expected at most {}: not a safetensors file", file,
-                length, kMaxSafetensorsHeader);
+                length, kSafetensorsHeader.most_bytes);
   if (length > bytes.size() - sizeof length)
     throw Error(ErrorKind::kFormat, "{}: cut off: the header has length {}, {} bytes are left",
                 file, length, bytes.size() - sizeof length);
@@ -303,8 +259,8 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
   const std::string_view header = header_of(bytes, name);
   const std::span<const std::byte> data = bytes.subspan(sizeof(uint64_t) + header.size());
-  HeaderReader reader(name);
-  Json::sax_parse(header, &reader);
+  HeaderReader reader(header, name);
+  reader.read();
   SafetensorsFile file{name, {}, reader.take_metadata(), nullptr};
   const std::vector<Entry> entries = reader.take();
   std::vector<std::string_view> names;

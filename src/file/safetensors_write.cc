@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "base/json.h"
 #include "file/safetensors.h"
 
@@ -60,10 +61,10 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::span<const St
   text += "}";
   text.resize(round_up(text.size() + sizeof(uint64_t), kDataAlignment) - sizeof(uint64_t), ' ');
   const uint64_t length = text.size();
-  if (length > kMaxSafetensorsHeader)
+  if (length > kSafetensorsHeader.most_bytes)
     throw Error(ErrorKind::kInput,
                 "write safetensors: the header has {} bytes, expected at most {}", length,
-                kMaxSafetensorsHeader);
+                kSafetensorsHeader.most_bytes);
   file_.write(&length, sizeof length);
   file_.write(text.data(), text.size());
 }

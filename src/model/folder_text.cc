@@ -1,17 +1,14 @@
 #include "model/folder_text.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "base/error.h"
+#include "base/foreign_file.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "text/tokenizer_json_write.h"
 
 namespace veery {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kCopied[] = {"tokenizer.json",
                                         "tokenizer_config.json",
@@ -31,15 +28,8 @@ bool is_copied(const std::string& name) {
 }
 
 void copy_files(const std::string& from, const PendingFolder& folder) {
-  std::error_code code;
-  for (fs::directory_iterator entry(from, code); !code && entry != fs::directory_iterator();
-       entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (!is_copied(name)) continue;
-    const MappedFile file(entry->path().string());
-    folder.write(name, {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
-  }
-  if (code) throw Error(ErrorKind::kIo, "{}: cannot be listed: {}", from, code.message());
+  for (const std::string& name : list_folder(from))
+    if (is_copied(name)) folder.write(name, MappedFile(from + "/" + name, kTokenizerFile).text());
 }
 
 // All ids that end an answer: that of EOS first, as programs that want one id take the first.

@@ -282,9 +282,8 @@ void split_joint(ModelFile& file) {
 // How the model's makers want it sampled, under GGUF's keys.
 void read_generation_config(const std::string& folder, Metadata& metadata) {
   const std::string path = folder + "/generation_config.json";
-  std::error_code code;
-  if (!fs::exists(path, code)) return;
-  const Json config = read_json_file(path, size_t{1} << 20);
+  if (!path_exists(path)) return;
+  const Json config = read_json_file(path);
   for (const auto& [theirs, ours] : kSamplingKeys) {
     const auto value = config.find(theirs);
     if (value != config.end() && value->is_number())

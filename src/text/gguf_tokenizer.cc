@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "base/mapped_file.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "text/base64.h"
 #include "text/json_fields.h"
@@ -40,7 +42,7 @@ struct Preparation {
 
 [[noreturn]] void refuse(const char* part, const Json& json) {
   throw Error(ErrorKind::kUnsupported, "tokenizer.json: GGUF has no word for the {} {}", part,
-              valid_utf8(dump_json(json)).substr(0, 200));
+              printable(dump_json(json), 200));
 }
 
 // The members of a Sequence one by one.
@@ -174,7 +176,7 @@ std::string_view name_of(const Preparation& p, bool ignore_merges) {
   for (const std::string& pattern : p.patterns) found += (found.empty() ? "" : ", ") + pattern;
   throw Error(ErrorKind::kUnsupported,
               "tokenizer.json: tokenizer.ggml.pre of GGUF has no name for words cut at {}{}",
-              valid_utf8(found).substr(0, 300), p.compose ? " in NFC" : "");
+              printable(found, 300), p.compose ? " in NFC" : "");
 }
 
 // The lists of a GGUF vocabulary.
@@ -366,13 +368,8 @@ void add_templates(const std::string& folder, Metadata& metadata) {
   if (!names.empty()) metadata.set_texts("tokenizer.chat_templates", std::move(names));
 }
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-Lists lists_of_json(std::string_view text, const std::string& path, const Tokenizer& tokenizer,
-                    Metadata& metadata) {
-  const TokenizerText parts(text, path);
+Lists lists_of_json(const MappedFile& file, const Tokenizer& tokenizer, Metadata& metadata) {
+  const TokenizerText parts(file, file.path());
   Lists lists = read_lists(parts.added, tokenizer);
   add_model(parts, lists, metadata);
   return lists;
@@ -410,7 +407,7 @@ Lists lists_of_sentencepiece(std::string_view bytes, const std::string& path, Me
 // Forms of vocabularies that are not read.
 void refuse_other_forms(const std::string& folder) {
   for (const char* name : {"tekken.json", "vocab.json", "vocab.txt"})
-    if (fs::exists(fs::path(folder) / name))
+    if (path_exists(folder + "/" + name))
       throw Error(ErrorKind::kUnsupported,
                   "{}: the tokenizer is in {}, which cannot be converted; expected tokenizer.json, "
                   "tokenizer.model or *.tiktoken beside it",
@@ -428,9 +425,9 @@ void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metad
     return;
   }
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer_folder(folder);
-  const MappedFile file(path);
-  const std::string_view text = text_of(file);
-  Lists lists = path.ends_with(".json") ? lists_of_json(text, path, *tokenizer, metadata)
+  const MappedFile file(path, kTokenizerFile);
+  const std::string_view text = file.text();
+  Lists lists = path.ends_with(".json") ? lists_of_json(file, *tokenizer, metadata)
                 : is_tiktoken(text)     ? lists_of_tiktoken(text, path, *tokenizer, metadata)
                                         : lists_of_sentencepiece(text, path, metadata);
   add_roles(*tokenizer, rows, metadata);

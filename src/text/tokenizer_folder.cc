@@ -7,10 +7,11 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/foreign_file.h"
+#include "base/json_reader.h"
 #include "base/mapped_file.h"
+#include "base/printable.h"
 #include "text/json_fields.h"
-#include "text/json_reader.h"
 #include "text/sentencepiece_bpe.h"
 #include "text/sentencepiece_model.h"
 #include "text/tiktoken_file.h"
@@ -23,22 +24,18 @@ namespace fs = std::filesystem;
 
 constexpr int32_t kMostTokens = 1 << 22;
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 // Members of a JSON file by key, "{}" if there is no such file. Others are stepped over.
 Json read_members(const fs::path& path, std::initializer_list<std::string_view> keys) {
   Json members = Json::object();
-  if (!fs::exists(path)) return members;
-  const MappedFile file(path.string());
-  JsonReader reader(text_of(file), path.string());
+  if (!path_exists(path.string())) return members;
+  const MappedFile file(path.string(), kConfigFile);
+  JsonReader reader(file, path.string());
   reader.begin_object();
   for (std::string_view key; reader.next_key(key);) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       reader.skip();
     else
-      members[std::string(key)] = parse_json(reader.raw(), path.string());
+      members[std::string(key)] = reader.value();
   }
   reader.finish();
   return members;
@@ -94,8 +91,8 @@ void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles
 }
 
 std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
-  const MappedFile file(path.string());
-  Pipeline pipeline = read_tokenizer_json(text_of(file), path.string());
+  const MappedFile file(path.string(), kTokenizerFile);
+  Pipeline pipeline = read_tokenizer_json(file, path.string());
   TokenRoles roles = roles_of(pipeline);
   if (with_folder)
     read_roles(
@@ -149,8 +146,8 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_
 
 // A SentencePiece model, or tiktoken's ranks under the same name.
 std::unique_ptr<Tokenizer> load_model(const fs::path& path) {
-  const MappedFile file(path.string());
-  const std::string_view bytes = text_of(file);
+  const MappedFile file(path.string(), kTokenizerFile);
+  const std::string_view bytes = file.text();
   return is_tiktoken(bytes) ? load_tiktoken(path, bytes) : load_sentencepiece(path, bytes);
 }
 
@@ -169,7 +166,8 @@ std::vector<AddedToken> read_added_tokens(const std::string& folder) {
     int32_t number = -1;
     const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
     if (error != std::errc() || end != id.data() + id.size() || number < 0)
-      throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token", id);
+      throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token",
+                  printable(id));
     tokens.push_back({.content = json_text(token, "content"),
                       .id = number,
                       .lstrip = json_bool(token, "lstrip", false),
@@ -189,15 +187,15 @@ std::vector<AddedToken> read_added_tokens(const std::string& folder) {
 std::string find_tokenizer(const std::string& folder) {
   const fs::path base(folder);
   for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "tiktoken.model"})
-    if (fs::exists(base / name)) return (base / name).string();
-  if (fs::is_directory(base))
-    for (const auto& entry : fs::directory_iterator(base))
-      if (entry.path().extension() == ".tiktoken") return entry.path().string();
+    if (path_exists((base / name).string())) return (base / name).string();
+  if (is_folder(folder))
+    for (const std::string& name : list_folder(folder))
+      if (name.ends_with(".tiktoken")) return (base / name).string();
   return "";
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  const fs::path folder = is_folder(path) ? fs::path(path) : fs::path(path).parent_path();
   const fs::path file = find_tokenizer(folder.string());
   if (file.empty())
     throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there",
@@ -224,7 +222,8 @@ ChatTemplates load_chat_templates(const std::string& folder) {
     if (members.contains("chat_template")) take(members["chat_template"]);
   }
   const fs::path jinja = base / "chat_template.jinja";
-  if (fs::exists(jinja)) templates.standard = text_of(MappedFile(jinja.string()));
+  if (path_exists(jinja.string()))
+    templates.standard = MappedFile(jinja.string(), kTemplateFile).text();
   return templates;
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/printable.h"
 #include "text/tokenizer_text.h"
 
 namespace veery {
@@ -25,7 +25,7 @@ std::vector<std::string_view> by_id(const TokenModelText& model) {
   int64_t largest = -1;
   for (const auto& [token, id] : model.vocab) {
     if (id < 0)
-      throw Error(ErrorKind::kFormat, "vocab: token \"{}\" has the id {}", valid_utf8(token), id);
+      throw Error(ErrorKind::kFormat, "vocab: token \"{}\" has the id {}", printable(token), id);
     largest = std::max(largest, id);
   }
   const auto most = static_cast<int64_t>(model.vocab.size()) * 8 + 65536;
@@ -77,7 +77,7 @@ WordModel make_model(const TokenModelText& model, bool bytes,
          .prefix = model.has_prefix ? model.prefix : "##",
          .longest_word = static_cast<size_t>(std::max<int64_t>(model.longest_word, 0))});
   if (model.type == "WordLevel") return WordLevelModel(vocabulary, model.unknown);
-  throw Error(ErrorKind::kUnsupported, "type \"{}\" is not known", model.type);
+  throw Error(ErrorKind::kUnsupported, "type \"{}\" is not known", printable(model.type));
 }
 
 // Ids as the defining library gives them: those of the model, else the next free ones in order,
@@ -112,7 +112,7 @@ AddedTokens place_added_tokens(const std::vector<AddedToken>& listed, int64_t mo
 
 }  // namespace
 
-Pipeline read_tokenizer_json(std::string_view bytes, const std::string& what) {
+Pipeline read_tokenizer_json(const JsonText& bytes, const std::string& what) {
   const TokenizerText text(bytes, what);
   const TokenModelText& model = text.model;
   Normalizer normalizer = in_part(what, "normalizer", [&] { return Normalizer(text.normalizer); });

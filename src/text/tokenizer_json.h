@@ -10,7 +10,7 @@ namespace veery {
 
 /// Parts from the text of a tokenizer.json; `what` names it in messages. Throws kFormat naming the
 /// place, kUnsupported naming a component that is not known, kLimit for absurd ids.
-Pipeline read_tokenizer_json(std::string_view text, const std::string& what);
+Pipeline read_tokenizer_json(const JsonText& text, const std::string& what);
 
 /// The id of a token in the parts of a tokenizer.
 std::optional<int32_t> find_token(const Pipeline& pipeline, std::string_view text);

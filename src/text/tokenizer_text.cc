@@ -128,7 +128,7 @@ AddedToken read_added_token(JsonReader& reader) {
 
 }  // namespace
 
-TokenizerText::TokenizerText(std::string_view text, const std::string& what) : reader_(text, what) {
+TokenizerText::TokenizerText(const JsonText& text, const std::string& what) : reader_(text, what) {
   const std::pair<std::string_view, Json*> parts[] = {{"normalizer", &normalizer},
                                                       {"pre_tokenizer", &pre_tokenizer},
                                                       {"post_processor", &post_processor},
@@ -145,7 +145,7 @@ TokenizerText::TokenizerText(std::string_view text, const std::string& what) : r
       reader_.begin_array();
       while (reader_.next_item()) added.push_back(read_added_token(reader_));
     } else if (part != std::end(parts)) {
-      *part->second = parse_json(reader_.raw(), what + ": " + std::string(key));
+      *part->second = reader_.value();
     } else {
       reader_.skip();
     }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/json_reader.h"
 #include "text/added_tokens.h"
-#include "text/json_reader.h"
 #include "text/merge_table.h"
 
 namespace veery {
@@ -32,7 +32,7 @@ struct TokenModelText {
 class TokenizerText {
  public:
   /// Throws kFormat naming `what` and the place.
-  TokenizerText(std::string_view text, const std::string& what);
+  TokenizerText(const JsonText& text, const std::string& what);
 
   TokenModelText model;
   std::vector<AddedToken> added;  ///< without ids

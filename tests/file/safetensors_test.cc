@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 #include "support/temporary_folder.h"
 
 namespace veery {
@@ -81,10 +82,12 @@ std::vector<Case> header_cases() {
       {"no header", file_of("", 0), {"begins with ''", "expected '{'"}},
       {"length beyond file", file_of("{}", 0, 3), {"length 3", "2 bytes are left"}},
       {"length -1", file_of("{}", 0, ~uint64_t{0}), {"length 18446744073709551615", "at most"}},
-      {"length above the limit", file_of("{}", 0, kMaxSafetensorsHeader + 1), {"33554433"}},
-      {"no JSON", file_of("{,}", 0), {"no valid JSON at byte 2"}},
-      {"half a JSON", file_of("{\"t\":", 0), {"no valid JSON"}},
-      {"two values", file_of("{} {}", 0), {"no valid JSON"}},
+      {"length above the limit",
+       file_of("{}", 0, kSafetensorsHeader.most_bytes + 1),
+       {"100000001"}},
+      {"no JSON", file_of("{,}", 0), {"the header: byte 1: expected a key"}},
+      {"half a JSON", file_of("{\"t\":", 0), {"the header: byte 5", "found the end"}},
+      {"two values", file_of("{} {}", 0), {"byte 3: expected the end"}},
       {"an array", file_of("[1,2]", 0), {"begins with '['"}},
       {"deep arrays", file_of(nested(100000), 0), {"'t' has an array", "name of a type"}},
       {"deep objects", file_of(R"({"t":{"dtype":{"a":{}}}})", 0), {"has an object where"}},
@@ -97,7 +100,7 @@ std::vector<Case> header_cases() {
        file_of(R"({"__metadata__":{},"__metadata__":{}})", 0),
        {"__metadata__ appears twice"}},
       {"data without tensors", file_of("{}", 5), {"end at byte 0", "5 bytes of data"}},
-      {"control characters", file_of("{\"a\\n\\u001b\":1}", 0), {"'a?\?'"}},
+      {"control characters", file_of("{\"a\\n\\u001b\":1}", 0), {R"('a\n\x1b')"}},
   };
 }
 

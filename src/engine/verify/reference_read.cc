@@ -5,7 +5,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/foreign_file.h"
+#include "base/json_reader.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
 #include "engine/verify/reference.h"
@@ -16,21 +17,31 @@ namespace {
 
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
-// Reads one JSON reference; errors name the file.
-class JsonReader {
+// Of all texts of a reference together.
+constexpr int64_t kMostValues = 8'000'000;
+
+// Reads one JSON reference, a text at a time; errors name the file.
+class ReferenceReader {
  public:
-  explicit JsonReader(const std::string& name) : name_(name) {}
+  ReferenceReader(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
   // The texts lie in a list "cases" or "prompts", or in such lists one level below.
-  std::vector<ReferenceSet> sets(const Json& root) const {
+  std::vector<ReferenceSet> sets() const {
+    std::map<std::string, std::string> lists;  // level -> list; "cases" before "prompts"
+    each_list([&](const std::string& level, const std::string& list, JsonReader& reader) {
+      const auto [known, is_new] = lists.emplace(level, list);
+      if (!is_new) known->second = std::min(known->second, list);
+      reader.skip();
+    });
+    if (lists.empty()) fail("has no list 'cases' or 'prompts' of texts with ids");
     std::vector<ReferenceSet> sets;
-    if (root.is_object()) {
-      if (const Json* list = texts_of(root)) sets.push_back(set("", *list));
-      for (const auto& [key, inner] : root.items())
-        if (const Json* list = inner.is_object() ? texts_of(inner) : nullptr)
-          sets.push_back(set(key, *list));
-    }
-    if (sets.empty()) fail("has no list 'cases' or 'prompts' of texts with ids");
+    JsonBudget budget{.most = kMostValues};
+    each_list([&](const std::string& level, const std::string& list, JsonReader& reader) {
+      if (lists.at(level) == list)
+        sets.push_back(set(level, reader, budget));
+      else
+        reader.skip();
+    });
     return sets;
   }
 
@@ -44,10 +55,30 @@ class JsonReader {
     const auto found = object.find(key);
     return found == object.end() || found->is_null() ? nullptr : &*found;
   }
-  static const Json* texts_of(const Json& object) {
-    for (const char* key : {"cases", "prompts"})
-      if (const Json* list = member(object, key); list != nullptr && list->is_array()) return list;
-    return nullptr;
+  // Calls take(level, list, reader) with the reader at each list, which it has to read.
+  template <typename Take>
+  void each_list(const Take& take) const {
+    JsonReader reader(text_, name_);
+    const auto step = [&](const std::string& level, std::string_view key) {
+      const bool is_list = reader.peek() == JsonReader::Kind::kArray;
+      if (!is_list || (key != "cases" && key != "prompts")) return false;
+      take(level, std::string(key), reader);
+      return true;
+    };
+    if (reader.peek() != JsonReader::Kind::kObject) return reader.skip();
+    reader.begin_object();
+    for (std::string_view key; reader.next_key(key);) {
+      if (step("", key)) continue;
+      if (reader.peek() != JsonReader::Kind::kObject) {
+        reader.skip();
+        continue;
+      }
+      const std::string level(key);
+      reader.begin_object();
+      while (reader.next_key(key))
+        if (!step(level, key)) reader.skip();
+    }
+    reader.finish();
   }
   const Json& array(const Json& value, const char* what) const {
     if (!value.is_array()) fail("{} is no array", what);
@@ -69,9 +100,11 @@ class JsonReader {
     return result;
   }
 
-  ReferenceSet set(const std::string& key, const Json& list) const {
+  ReferenceSet set(const std::string& key, JsonReader& reader, JsonBudget& budget) const {
     ReferenceSet result{key, {}};
-    for (const Json& item : list) {
+    reader.begin_array();
+    while (reader.next_item()) {
+      const Json item = reader.value(budget);
       if (!item.is_object()) fail("a text is no object");
       result.texts.push_back(text(item));
     }
@@ -166,6 +199,7 @@ class JsonReader {
     return result;
   }
 
+  std::string_view text_;
   const std::string& name_;
 };
 
@@ -239,8 +273,9 @@ std::vector<ReferenceSet> parse_reference(std::span<const std::byte> bytes,
   constexpr size_t kLength = 8;
   if (bytes.size() > kLength && bytes[kLength] == std::byte{'{'} && bytes[0] != std::byte{'{'})
     return stored_sets(parse_safetensors(bytes, name), name);
+  check_size(name, bytes.size(), kReferenceFile);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::vector<ReferenceSet> sets = JsonReader(name).sets(parse_json(text, name));
+  std::vector<ReferenceSet> sets = ReferenceReader(text, name).sets();
   std::erase_if(sets, [](const ReferenceSet& set) { return set.texts.empty(); });
   if (sets.empty()) throw Error(ErrorKind::kFormat, "{}: has no texts", name);
   return sets;
