@@ -29,7 +29,7 @@ void AnswerPrinter::print(const std::vector<AnswerDelta>& deltas) {
       enter(Part::kCall);
       out_.write("[call] ");
     }
-    out_.write(delta.text);
+    out_.foreign(delta.text);
     if (delta.kind == Kind::kCall) out_.write(" ");
   }
   if (!deltas.empty()) out_.flush();

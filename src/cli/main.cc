@@ -10,6 +10,7 @@ namespace veery::cli {
 namespace {
 
 constexpr int kFailed = 1, kMisused = 2;
+constexpr size_t kLongestMessage = 2000;  // bytes
 
 constexpr Verb kVerbs[] = {
     {"run", "Answer a prompt, or chat", run_verb},
@@ -35,16 +36,13 @@ std::string help() {
 }
 
 int misused(const std::string& message, std::string_view verb = {}) {
-  write_error(fmt::format("veery: error: {} (see 'veery {}{}--help')\n", message, verb,
-                          verb.empty() ? "" : " "));
+  write_error(fmt::format("veery: error: {} (see 'veery {}{}--help')\n",
+                          printable(message, kLongestMessage), verb, verb.empty() ? "" : " "));
   return kMisused;
 }
 
 int failed(std::string_view message) {
-  std::string line(message);
-  for (char& c : line)
-    if (c == '\n') c = ' ';
-  write_error(fmt::format("veery: error: {}\n", line));
+  write_error(fmt::format("veery: error: {}\n", printable(message, kLongestMessage)));
   return kFailed;
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace veery::cli {
 namespace {
@@ -29,8 +30,18 @@ void Output::write(std::string_view text) {
   if (held_.size() >= kHeld) flush();
 }
 
+void Output::foreign(std::string_view text) {
+  static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+  write(is_terminal ? terminal_text(text) : std::string(text));
+}
+
 void Output::line(std::string_view text) {
-  write(text);
+  write(terminal_text(text));
+  write("\n");
+}
+
+void Output::json(const Json& value) {
+  write(printable_json(dump_json(value)));
   write("\n");
 }
 

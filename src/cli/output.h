@@ -11,8 +11,12 @@ class Output {
  public:
   /// Throws kIo, naming the reason, when the system refuses (disk full, pipe closed).
   void write(std::string_view text);
+  /// Text that a model or a file gave: as it is, but on a terminal with control sequences as
+  /// escapes, so that they cannot act.
+  void foreign(std::string_view text);
+  /// A line of a table or a report, with control sequences as escapes.
   void line(std::string_view text);
-  void json(const Json& value) { line(dump_json(value)); }
+  void json(const Json& value);
   /// Must be called before the program ends; write() keeps what is little.
   void flush();
 

@@ -9,7 +9,8 @@ namespace veery::cli {
 namespace {
 
 constexpr size_t kShownItems = 4;
-constexpr size_t kShownText = 100;
+constexpr size_t kShownText = 100;  // bytes
+constexpr size_t kShownCell = 1000;
 
 Json item_json(std::string_view text) { return std::string(text); }
 Json item_json(int64_t value) { return value; }
@@ -38,20 +39,22 @@ Json to_json(const MetaValue& value, bool whole) {
       value);
 }
 
-std::string shorten(std::string text) {
-  text = escaped(text);
-  if (text.size() <= kShownText) return text;
-  size_t end = kShownText;  // not within a character
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return fmt::format("{}... ({} bytes)", text.substr(0, end), text.size());
+std::string shorten(std::string_view text) {
+  const std::string whole = escaped(text.substr(0, 2 * kShownText));
+  if (whole.size() <= kShownText) return whole;
+  return fmt::format("{} ({} bytes)", printable(whole, kShownText), text.size());
+}
+
+// JSON has escapes of its own.
+std::string shorten_json(const Json& json) {
+  return printable(printable_json(dump_json(json)), kShownText);
 }
 
 std::string to_text(const MetaValue& value) {
   const Json json = to_json(value, false);
-  if (json.is_string()) return shorten(json.get<std::string>());
-  if (!json.is_object()) return dump_json(json);
-  return fmt::format("{}... ({} items)", shorten(dump_json(json["first"])),
-                     json["length"].get<size_t>());
+  if (json.is_string()) return shorten(json.get_ref<const std::string&>());
+  if (!json.is_object()) return shorten_json(json);
+  return fmt::format("{}... ({} items)", shorten_json(json["first"]), json["length"].get<size_t>());
 }
 
 Json tokenizer_json(const ModelFile& file) {
@@ -130,11 +133,12 @@ Json describe(const ModelFile& file, const ModelArguments& flags, bool whole) {
 
 std::string token_text(const Json& token) {
   if (token.is_null()) return "none";
-  return fmt::format("{} {}", token["id"].get<int>(), escaped(token["token"].get<std::string>()));
+  return fmt::format("{} {}", token["id"].get<int>(),
+                     shorten(token["token"].get_ref<const std::string&>()));
 }
 
 void row(std::string_view key, const std::string& value) {
-  standard_output().line(fmt::format("  {:<22}{}", key, value));
+  standard_output().line(fmt::format("  {:<22}{}", key, printable(value, kShownCell)));
 }
 
 // "f16", or "f16 keys, q8_0 values".
@@ -164,8 +168,10 @@ void print_tokenizer(const Json& tokenizer) {
   standard_output().line("\ntokenizer");
   if (tokenizer.contains("error"))
     return row("cannot be used", tokenizer["error"].get<std::string>());
-  row("kind", fmt::format("{} {}, {} tokens", tokenizer["model"].get<std::string>(),
-                          tokenizer["pre"].get<std::string>(), tokenizer["tokens"].get<int>()));
+  row("kind",
+      fmt::format("{} {}, {} tokens", shorten(tokenizer["model"].get_ref<const std::string&>()),
+                  shorten(tokenizer["pre"].get_ref<const std::string&>()),
+                  tokenizer["tokens"].get<int>()));
   row("BOS", token_text(tokenizer["bos"]) + (tokenizer["adds_bos"].get<bool>() ? " (added)" : ""));
   row("EOS", token_text(tokenizer["eos"]) + (tokenizer["adds_eos"].get<bool>() ? " (added)" : ""));
   std::string ends;
@@ -176,9 +182,9 @@ void print_tokenizer(const Json& tokenizer) {
 
 void print(const Json& all, const ModelFile& file) {
   Output& out = standard_output();
-  out.line(all["path"].get<std::string>());
-  row("architecture", all["architecture"].get<std::string>());
-  row("name", escaped(all["name"].get<std::string>()));
+  out.line(printable(all["path"].get_ref<const std::string&>(), kShownCell));
+  row("architecture", shorten(all["architecture"].get_ref<const std::string&>()));
+  row("name", shorten(all["name"].get_ref<const std::string&>()));
   row("parameters", fmt::format("{:.1f} M in {} tensors", all["parameters"].get<double>() / 1e6,
                                 all["tensors"].get<size_t>()));
   std::string types;
@@ -189,10 +195,11 @@ void print(const Json& all, const ModelFile& file) {
   print_tokenizer(all["tokenizer"]);
   out.line("\nchat template");
   const Json& chat = all["chat_template"];
-  out.line("  " + (chat.is_null() ? std::string("none") : shorten(chat.get<std::string>())));
+  out.line("  " +
+           (chat.is_null() ? std::string("none") : shorten(chat.get_ref<const std::string&>())));
   out.line("\nmetadata");
   for (const auto& [key, value] : file.metadata.all())
-    out.line(fmt::format("  {:<44}{}", escaped(key), to_text(value)));
+    out.line(fmt::format("  {:<44}{}", shorten(key), to_text(value)));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ int64_t parse_clock(const std::string& text) {
   return days * int64_t{86400} + hour * 3600 + minute * 60 + second;
 }
 
-Json read_json(const std::string& path) { return parse_json(read_file(path), path); }
+Json read_json(const std::string& path) { return parse_json(read_file(path, kMessagesFile), path); }
 
 }  // namespace
 
@@ -72,7 +72,7 @@ void template_verb(std::vector<std::string> arguments) {
       throw Error(ErrorKind::kInput, "{}: the model has no chat template", model.path);
     special = special_token_variables(*load_tokenizer(model.path));
   } else {
-    text = read_file(template_file);
+    text = read_file(template_file, kTemplateFile);
   }
   Json more = variables.empty() ? Json(Json::object()) : read_json(variables);
   if (!more.is_object())
@@ -86,7 +86,7 @@ void template_verb(std::vector<std::string> arguments) {
   if (model.json) {
     standard_output().json({{"text", rendered}});
   } else {
-    standard_output().write(rendered);
+    standard_output().foreign(rendered);
   }
 }
 

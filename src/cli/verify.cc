@@ -9,14 +9,17 @@ namespace veery::cli {
 namespace {
 
 constexpr int kDefects = 1;
+constexpr size_t kLongestCell = 1000;  // bytes
 
 void print(const Check& check) {
   Output& out = standard_output();
-  out.line(fmt::format("{:<8}{:<26}{}", name(check.state), check.name, escaped(check.found)));
+  out.line(fmt::format("{:<8}{:<26}{}", name(check.state), check.name,
+                       printable(check.found, kLongestCell)));
   if (check.state == CheckState::kOk || check.state == CheckState::kSkipped) return;
   if (!check.expected.empty())
-    out.line(fmt::format("{:34}expected: {}", "", escaped(check.expected)));
-  if (!check.hint.empty()) out.line(fmt::format("{:34}{}", "", escaped(check.hint)));
+    out.line(fmt::format("{:34}expected: {}", "", printable(check.expected, kLongestCell)));
+  if (!check.hint.empty())
+    out.line(fmt::format("{:34}{}", "", printable(check.hint, kLongestCell)));
 }
 
 Json to_json(const std::string& path, const Report& report) {

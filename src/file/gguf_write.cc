@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "file/gguf.h"
 #include "file/gguf_format.h"
 #include "file/pending_file.h"
@@ -121,17 +122,17 @@ void check(const TensorView& tensor) {
                 tensor.name.size(), gguf::kMaxNameBytes);
   if (tensor.shape.empty() || tensor.shape.size() > gguf::kMaxDims)
     throw Error(ErrorKind::kInput, "write GGUF: tensor '{}' has {} dimensions, expected 1 to {}",
-                tensor.name, tensor.shape.size(), gguf::kMaxDims);
+                printable(tensor.name), tensor.shape.size(), gguf::kMaxDims);
   for (const int64_t size : tensor.shape)
     if (size < 1)
       throw Error(ErrorKind::kInput,
-                  "write GGUF: tensor '{}' has a dimension {}, expected 1 or more", tensor.name,
-                  size);
+                  "write GGUF: tensor '{}' has a dimension {}, expected 1 or more",
+                  printable(tensor.name), size);
   const DTypeInfo& type = info(tensor.dtype);
   if (tensor.shape.back() % type.block != 0)
     throw Error(ErrorKind::kInput,
                 "write GGUF: tensor '{}' has rows of {} elements, expected a multiple of {} for {}",
-                tensor.name, tensor.shape.back(), type.block, type.name);
+                printable(tensor.name), tensor.shape.back(), type.block, type.name);
 }
 
 // Keys that programs read as one type only.
@@ -177,7 +178,8 @@ std::string make_header(const Metadata& metadata, std::span<const TensorView> te
   for (const TensorView& tensor : tensors) {
     check(tensor);
     if (!names.insert(tensor.name).second)
-      throw Error(ErrorKind::kInput, "write GGUF: tensor '{}' appears twice", tensor.name);
+      throw Error(ErrorKind::kInput, "write GGUF: tensor '{}' appears twice",
+                  printable(tensor.name));
     out.string(tensor.name);
     out.number(static_cast<uint32_t>(tensor.shape.size()));
     for (size_t i = tensor.shape.size(); i > 0; --i) out.number(tensor.shape[i - 1]);
@@ -228,8 +230,8 @@ void write_gguf(const std::string& path, const Metadata& metadata,
     check(tensor);
     if (tensor.data.size() != tensor.bytes())
       throw Error(ErrorKind::kInput,
-                  "write GGUF: tensor '{}' has {} bytes, expected {} for its shape", tensor.name,
-                  tensor.data.size(), tensor.bytes());
+                  "write GGUF: tensor '{}' has {} bytes, expected {} for its shape",
+                  printable(tensor.name), tensor.data.size(), tensor.bytes());
   }
   GgufWriter file(path, metadata, tensors);
   for (const TensorView& tensor : tensors) file.write(tensor.data);

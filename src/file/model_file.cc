@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace veery {
 namespace {
@@ -15,7 +16,7 @@ static_assert(std::size(kTypeNames) == std::variant_size_v<MetaValue>);
 
 [[noreturn]] void wrong_type(const std::string& key, const MetaValue& value,
                              std::string_view expected) {
-  throw Error(ErrorKind::kFormat, "metadata '{}': found {}, expected {}", key,
+  throw Error(ErrorKind::kFormat, "metadata '{}': found {}, expected {}", printable(key),
               kTypeNames[value.index()], expected);
 }
 
@@ -58,8 +59,8 @@ std::optional<int64_t> Metadata::integer(const std::string& key) const {
   const auto* number = std::get_if<uint64_t>(value);
   if (number == nullptr) wrong_type(key, *value, "an integer");
   if (*number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-    throw Error(ErrorKind::kFormat, "metadata '{}': found {}, expected less than 2^63", key,
-                *number);
+    throw Error(ErrorKind::kFormat, "metadata '{}': found {}, expected less than 2^63",
+                printable(key), *number);
   return static_cast<int64_t>(*number);
 }
 
@@ -118,8 +119,8 @@ const TensorView* ModelFile::find(std::string_view name) const {
 const TensorView& ModelFile::at(std::string_view name) const {
   const TensorView* tensor = find(name);
   if (tensor == nullptr)
-    throw Error(ErrorKind::kFormat, "{}: has no tensor '{}' (it has {} others)", path, name,
-                tensors.size());
+    throw Error(ErrorKind::kFormat, "{}: has no tensor '{}' (it has {} others)", path,
+                printable(name), tensors.size());
   return *tensor;
 }
 

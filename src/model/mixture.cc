@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/regex.h"
 
 namespace veery {
@@ -304,7 +305,8 @@ const Mixture& find_mixture(std::string_view name) {
   std::string known;
   for (const Mixture& mixture : kMixtures)
     known += (known.empty() ? "" : ", ") + std::string(mixture.name);
-  throw Error(ErrorKind::kInput, "'{}' is no type to quantise to; there are {}", name, known);
+  throw Error(ErrorKind::kInput, "'{}' is no type to quantise to; there are {}", printable(name),
+              known);
 }
 
 const Mixture* find_mixture(DType type) {
@@ -361,7 +363,7 @@ std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture
                  : mixed_type(mixture, part_for_rules(part), conditions);
     if (!info(type).encodable)
       throw Error(ErrorKind::kUnsupported, "{}: {} is not a type that floats are encoded to",
-                  tensor.name, info(type).name);
+                  printable(tensor.name), info(type).name);
     plans.push_back(fitting(tensor, type));
   }
   return plans;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "model/arch/arch.h"
 
 namespace veery {
@@ -77,7 +78,8 @@ const Architecture& find_architecture(std::string_view name) {
     if (row.name == name) return row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  throw Error(ErrorKind::kUnsupported, "architecture {} is not known; known are: {}", name, known);
+  throw Error(ErrorKind::kUnsupported, "architecture {} is not known; known are: {}",
+              printable(name), known);
 }
 
 }  // namespace veery

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "kernels/kernels.h"
 
 namespace veery {
@@ -31,10 +32,11 @@ Entry find_entry(const ModelFile& file, const Node& node) {
   const ParamAttr attr = attr_of(node);
   if (!has_shape(tensor, node))
     throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
-                file.path, tensor.name, shape_text(tensor.shape), node.shape.rows, node.shape.cols);
+                file.path, printable(tensor.name), shape_text(tensor.shape), node.shape.rows,
+                node.shape.cols);
   if (!info(tensor.dtype).decodable)
     throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
-                file.path, tensor.name, info(tensor.dtype).name);
+                file.path, printable(tensor.name), info(tensor.dtype).name);
   const bool matrix = node.shape.rows > 1 || (attr.stack > 0 && !attr.vectors);
   Entry entry{&tensor, node.shape, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
   if (matrix) entry.stack = std::max(attr.stack, 1);

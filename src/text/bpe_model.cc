@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "text/byte_alphabet.h"
 #include "text/special_tokens.h"
@@ -35,7 +36,7 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, std::span<const
     unknown_ = vocabulary_->find_written(options_.unknown);
     if (unknown_ < 0)
       throw Error(ErrorKind::kFormat, "the unknown token \"{}\" is not in the vocabulary",
-                  options_.unknown);
+                  printable(options_.unknown));
   }
   for (int byte = 0; byte < 256; ++byte) {
     const char text[1] = {static_cast<char>(byte)};

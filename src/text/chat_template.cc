@@ -1,9 +1,15 @@
 #include "text/chat_template.h"
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/jinja/evaluator.h"
 
 namespace veery {
+namespace {
+
+constexpr size_t kLongestReason = 1000;  // bytes: templates quote what they are given
+
+}  // namespace
 
 struct ChatTemplate::Impl {
   std::string name;
@@ -17,7 +23,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string name)
   try {
     impl_->parsed = jinja::parse(source);
   } catch (const Error& error) {
-    throw Error(ErrorKind::kFormat, "{}: {}", impl_->name, error.what());
+    throw Error(ErrorKind::kFormat, "{}: {}", impl_->name, printable(error.what(), kLongestReason));
   }
 }
 
@@ -38,8 +44,11 @@ std::string ChatTemplate::render(const Json& variables, const Options& options) 
   try {
     return evaluator.render(variables);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInput) throw;  // what the template itself says
-    throw Error(error.kind(), "{}:{}: {}", impl_->name, evaluator.line(), error.what());
+    // What the template itself says.
+    if (error.kind() == ErrorKind::kInput)
+      throw Error(error.kind(), "{}", printable(error.what(), kLongestReason));
+    throw Error(error.kind(), "{}:{}: {}", impl_->name, evaluator.line(),
+                printable(error.what(), kLongestReason));
   }
 }
 

@@ -1,13 +1,14 @@
 #include "text/json_fields.h"
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 namespace veery {
 namespace {
 
 [[noreturn]] void wrong(const char* key, const char* expected, const Json& found) {
-  throw Error(ErrorKind::kFormat, "\"{}\" is {}, expected {}", key, dump_json(found).substr(0, 60),
+  throw Error(ErrorKind::kFormat, "\"{}\" is {}, expected {}", key, printable(dump_json(found), 60),
               expected);
 }
 
@@ -15,7 +16,7 @@ namespace {
 const Json* find(const Json& object, const char* key) {
   if (!object.is_object())
     throw Error(ErrorKind::kFormat, "expected an object with \"{}\", found {}", key,
-                dump_json(object).substr(0, 60));
+                printable(dump_json(object), 60));
   const auto at = object.find(key);
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
@@ -26,7 +27,7 @@ const Json& json_member(const Json& object, const char* key) {
   const Json* value = find(object, key);
   if (!value)
     throw Error(ErrorKind::kFormat, "\"{}\" is missing in {}", key,
-                dump_json(object).substr(0, 60));
+                printable(dump_json(object), 60));
   return *value;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/utf8.h"
+#include "base/printable.h"
 #include "text/byte_alphabet.h"
 
 namespace veery {
@@ -47,7 +47,7 @@ std::vector<MergeText> cut_merges(std::span<const std::string_view> merges, std:
     const size_t space = merges[i].find(' ', 1);
     if (space == std::string_view::npos)
       throw Error(ErrorKind::kFormat, "{}[{}] is \"{}\", expected two tokens", what, i,
-                  valid_utf8(merges[i]));
+                  printable(merges[i]));
     out.push_back({merges[i].substr(0, space), merges[i].substr(space + 1)});
   }
   return out;
@@ -89,8 +89,8 @@ MergeTable::MergeTable(std::span<const MergeText> merges, const Vocabulary& voca
         throw Error(ErrorKind::kFormat,
                     "merge {} is \"{}\" and \"{}\": they or what they make is not in the "
                     "vocabulary",
-                    first + i, valid_utf8(merges[first + i].left),
-                    valid_utf8(merges[first + i].right));
+                    first + i, printable(merges[first + i].left),
+                    printable(merges[first + i].right));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/base64.h"
 #include "text/byte_alphabet.h"
 #include "text/characters.h"
@@ -189,7 +190,7 @@ void Normalizer::read(const Json& json) {
                        .strip_accents = json_bool(json, "strip_accents").value_or(lower),
                        .lowercase = lower}));
   } else {
-    throw Error(ErrorKind::kUnsupported, "normalizer of type \"{}\" is not known", type);
+    throw Error(ErrorKind::kUnsupported, "normalizer of type \"{}\" is not known", printable(type));
   }
 }
 

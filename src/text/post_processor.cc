@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/json_fields.h"
 
 namespace veery {
@@ -12,7 +13,7 @@ namespace {
 int32_t checked_id(const Json& id) {
   if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
     throw Error(ErrorKind::kFormat, "post_processor: {} is not the id of a token",
-                dump_json(id).substr(0, 60));
+                printable(dump_json(id), 60));
   return id.get<int32_t>();
 }
 
@@ -21,7 +22,7 @@ int32_t id_of_pair(const Json& json, const char* key) {
   const Json& pair = json_array(json, key);
   if (pair.size() != 2)
     throw Error(ErrorKind::kFormat, "post_processor: \"{}\" is {}, expected a token and its id",
-                key, dump_json(pair).substr(0, 60));
+                key, printable(dump_json(pair), 60));
   return checked_id(pair[1]);
 }
 
@@ -73,7 +74,8 @@ void PostProcessor::read(const Json& json) {
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     wrap({id_of_pair(json, "cls")}, {id_of_pair(json, "sep")});
   } else if (type != "ByteLevel") {  // which only changes offsets
-    throw Error(ErrorKind::kUnsupported, "post_processor of type \"{}\" is not known", type);
+    throw Error(ErrorKind::kUnsupported, "post_processor of type \"{}\" is not known",
+                printable(type));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/characters.h"
 #include "text/charsmap.h"
 #include "text/special_tokens.h"
@@ -179,7 +180,7 @@ void SentencePieceModel::add(const AddedToken& token) {
   const auto at = static_cast<size_t>(token.id);
   if (token.id < 0 || at > tokens.size() * 8 + 65536)
     throw Error(ErrorKind::kLimit, "token \"{}\" has the id {}, far outside of {} tokens",
-                token.content, token.id, tokens.size());
+                printable(token.content), token.id, tokens.size());
   if (at >= tokens.size()) {
     tokens.resize(at + 1);
     scores.resize(at + 1);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/byte_alphabet.h"
 #include "text/characters.h"
 #include "text/json_fields.h"
@@ -124,7 +125,8 @@ SplitBehavior behavior_of(const Json& json, std::string_view otherwise) {
   const std::string name = json_text(json, "behavior", otherwise);
   for (const auto& [known, behavior] : kNames)
     if (name == known) return behavior;
-  throw Error(ErrorKind::kUnsupported, "\"behavior\" is \"{}\", which is not known", name);
+  throw Error(ErrorKind::kUnsupported, "\"behavior\" is \"{}\", which is not known",
+              printable(name));
 }
 
 Splitter::Step read_metaspace(const Json& json) {
@@ -138,7 +140,8 @@ Splitter::Step read_metaspace(const Json& json) {
   append_utf8(mark, json_character(json, "replacement", "\u2581"));
   for (const auto& [known, scheme] : kNames)
     if (name == known) return mark_spaces(mark, scheme, json_bool(json, "split", true));
-  throw Error(ErrorKind::kUnsupported, "\"prepend_scheme\" is \"{}\", which is not known", name);
+  throw Error(ErrorKind::kUnsupported, "\"prepend_scheme\" is \"{}\", which is not known",
+              printable(name));
 }
 
 }  // namespace
@@ -248,7 +251,8 @@ void Splitter::read(const Json& json, bool last) {
       throw Error(ErrorKind::kFormat, "\"length\" is {}, expected at least 1", length);
     add(fixed_length(static_cast<size_t>(length)));
   } else {
-    throw Error(ErrorKind::kUnsupported, "pre_tokenizer of type \"{}\" is not known", type);
+    throw Error(ErrorKind::kUnsupported, "pre_tokenizer of type \"{}\" is not known",
+                printable(type));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "text/byte_alphabet.h"
 #include "text/json_fields.h"
@@ -204,7 +205,7 @@ void TokenDecoder::read(const Json& json) {
   } else if (type == "CTC") {
     add_alignment(json);
   } else {
-    throw Error(ErrorKind::kUnsupported, "decoder of type \"{}\" is not known", type);
+    throw Error(ErrorKind::kUnsupported, "decoder of type \"{}\" is not known", printable(type));
   }
 }
 

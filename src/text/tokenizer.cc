@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "text/byte_level_bpe.h"
 #include "text/no_tokenizer.h"
 #include "text/pre_tokenizer.h"
@@ -63,13 +64,13 @@ std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file) {
     throw Error(
         ErrorKind::kUnsupported,
         "{}: tokenizer.ggml.model is \"{}\"; known are gpt2, gemma4, llama, bert, t5 and none",
-        file.path, *model);
+        file.path, printable(*model));
   const std::string pre =
       *model == "gemma4" ? *model : metadata.text("tokenizer.ggml.pre").value_or("default");
   const PreTokenizerInfo* info = find_pre_tokenizer(pre);
   if (!info)
     throw Error(ErrorKind::kUnsupported, "{}: tokenizer.ggml.pre is \"{}\", which is not known",
-                file.path, pre);
+                file.path, printable(pre));
   return std::make_unique<ByteLevelBpe>(metadata, *info);
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "text/added_tokens.h"
 #include "text/base64.h"
@@ -60,7 +61,7 @@ void read_tokens(const Vocabulary& vocabulary, bool strip_after, Parts& parts) {
       if (valid_utf8(token) != token)
         throw Error(ErrorKind::kUnsupported,
                     "token {} is {}, which is no UTF-8: tokenizer.json cannot say it", id,
-                    valid_utf8(token));
+                    printable(token));
       if (token.empty() || taken.contains(token)) continue;
       parts.tokens[i] = std::move(token);
       taken.insert(parts.tokens[i]);
@@ -125,7 +126,7 @@ Parts byte_level_parts(const ModelFile& file) {
   if (info.plain_bytes)
     throw Error(ErrorKind::kUnsupported,
                 "{}: tokenizer.ggml.pre is \"{}\", which is not written as a tokenizer.json",
-                file.path, pre);
+                file.path, printable(pre));
   Vocabulary vocabulary(metadata, true);
   resolve_special(metadata, {.add_bos = info.add_bos}, vocabulary);
   Parts parts;
@@ -340,7 +341,7 @@ Parts parts_of(const ModelFile& file, const Tokenizer& tokenizer) {
   if (model == "bert") return word_piece_parts(file.metadata);
   throw Error(ErrorKind::kUnsupported,
               "{}: tokenizer.ggml.model is \"{}\", which is not written as a tokenizer.json",
-              file.path, model);
+              file.path, printable(model));
 }
 
 // BOS and EOS around one text and around two.

@@ -68,9 +68,10 @@ def shapes():
             yield f"blk.{layer}.{part}.weight", columns, rows
 
 
-def write(path, chat_template=None, context=CONTEXT):
+def write(path, chat_template=None, context=CONTEXT, changed=None):
+    """`changed`: values of the metadata that are other than usual."""
     numbers = random.Random(5)
-    values = metadata(chat_template, context)
+    values = {**metadata(chat_template, context), **(changed or {})}
     infos, data = b"", b""
     count = 0
     for name, columns, rows in shapes():
