@@ -29,3 +29,22 @@
   ROW(HWY_NAMESPACE, Target::kPlain, "plain" __VA_OPT__(, ) __VA_ARGS__)
 #endif
 #endif
+
+// The copy of `symbol` that serves a veery::Target.
+#ifndef VEERY_FOR_F32_TARGET
+#if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2
+#define VEERY_FOR_F32_TARGET(target, symbol)                                     \
+  (::veery::vectors_of(target) == ::veery::Target::kAvx512Vnni ||                \
+           (target) == ::veery::Target::kAvx512                                  \
+       ? N_AVX3::symbol                                                          \
+   : (target) == ::veery::Target::kAvxVnni || (target) == ::veery::Target::kAvx2 \
+       ? N_AVX2::symbol                                                          \
+       : HWY_NAMESPACE::symbol)
+#elif HWY_ARCH_ARM_A64
+#define VEERY_FOR_F32_TARGET(target, symbol)                                                    \
+  ((target) == ::veery::Target::kNeonDot || (target) == ::veery::Target::kNeon ? N_NEON::symbol \
+                                                                               : N_SCALAR::symbol)
+#else
+#define VEERY_FOR_F32_TARGET(target, symbol) HWY_NAMESPACE::symbol
+#endif
+#endif

@@ -2,7 +2,7 @@
 // linear.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_float.cc"
-#include "kernels/cpu/foreach_target.h"
+#include "kernels/cpu/foreach_f32_target.h"
 //
 #include "dtype/fp8.h"
 #include "kernels/cpu/linear_float-inl.h"
@@ -256,7 +256,7 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 
 const PanelKernels* float_kernels(Target target, DType type) {
-  const PanelKernels* table = VEERY_FOR_TARGET(target, kFloatKernels);
+  const PanelKernels* table = VEERY_FOR_F32_TARGET(target, kFloatKernels);
   switch (type) {
     case DType::kF32: return table;
     case DType::kF16: return table + 1;
@@ -268,7 +268,7 @@ const PanelKernels* float_kernels(Target target, DType type) {
 }
 
 const PanelKernels* exact_kernels(Target target, DType type) {
-  const PanelKernels* table = VEERY_FOR_TARGET(target, kExactKernels);
+  const PanelKernels* table = VEERY_FOR_F32_TARGET(target, kExactKernels);
   switch (type) {
     case DType::kQ4_0: return table;
     case DType::kQ4_1: return table + 1;
@@ -297,7 +297,7 @@ const PanelKernels* exact_kernels(Target target, DType type) {
     default: break;
   }
   if (type == DType::kBF16) return bf16_kernels(target, /*exact=*/true);
-  return is_affine(type) ? &VEERY_FOR_TARGET(target, kExactAffine).at(type)
+  return is_affine(type) ? &VEERY_FOR_F32_TARGET(target, kExactAffine).at(type)
                          : float_kernels(target, type);
 }
 

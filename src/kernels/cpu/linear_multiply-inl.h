@@ -15,6 +15,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
+
+/// Writes the rows of a group of w in every form that a weight wants (linear_prepare.cc).
+void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
+                  int w);
+
 namespace {
 
 #if HWY_TARGET == HWY_AVX3_DL
@@ -32,23 +37,6 @@ constexpr Target kTarget = Target::kNeonDot;
 #else
 constexpr Target kTarget = Target::kPlain;
 #endif
-
-/// Writes the rows of a group of w in every form that a weight wants.
-HWY_INLINE void prepare_rows(const Row* rows, int count, const Product& p,
-                             const ActivationGroup* forms, int w) {
-  for (int kind = 0; kind < kActivationKinds; ++kind) {
-    if (!p.wants[kind]) continue;
-    const ActivationGroup& g = forms[kind];
-    using enum Activations;
-    switch (static_cast<Activations>(kind)) {
-      case kFloat: write_values<kFloat>(rows, count, p.cols, g, w); break;
-      case kPer32: quantise_per32(rows, count, p.cols, g, w); break;
-      case kPer256: quantise_per256(rows, count, p.cols, g, w); break;
-      case kRounded: write_values<kRounded>(rows, count, p.cols, g, w); break;
-      case kPairs: write_values<kPairs>(rows, count, p.cols, g, w); break;
-    }
-  }
-}
 
 // A panel as packed, and expanded where that is needed.
 struct Panel {
