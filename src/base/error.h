@@ -1,6 +1,6 @@
 // error.h: the one exception type, and the check for our own bugs.
 #pragma once
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

@@ -1,16 +1,262 @@
-// json.h: the JSON type of the project, and parsing that is safe on foreign text.
+// json.h: the JSON values of the project, and parsing that is safe on foreign text.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
 
 namespace veery {
 
-/// Keys keep the order in which they were written: templates and printed answers depend on it.
-using Json = nlohmann::ordered_json;
+template <typename T>
+concept JsonInteger = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>;
+template <typename T>
+concept JsonMap = requires {
+  typename T::mapped_type;
+};
+/// Vectors, spans and their like; no texts.
+template <typename T>
+concept JsonList = requires(const T& list) {
+  typename T::value_type;
+  list.begin() != list.end();
+}
+&&!JsonMap<T> && !std::convertible_to<const T&, std::string_view>;
+
+/// A value of JSON. The names are those of nlohmann::json, which prints it; but that is a template
+/// of 25,000 lines, and this class is compiled once. Members of objects keep the order in which
+/// they were written: templates and printed answers depend on it.
+///
+/// What a value is not: get() of another type, at() of what is not there throw Error(kFormat).
+class Json {
+ public:
+  enum class Type { kNull, kBool, kInteger, kUnsigned, kFloat, kString, kArray, kObject };
+  struct Member;
+  class const_iterator;
+  class iterator;
+  struct Members;
+
+  Json() noexcept = default;
+  Json(std::nullptr_t) noexcept {}                        // NOLINT(google-explicit-constructor)
+  Json(std::same_as<bool> auto value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+  template <JsonInteger T>
+  Json(T value) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::signed_integral<T>)
+      value_ = static_cast<int64_t>(value);
+    else
+      value_ = static_cast<uint64_t>(value);
+  }
+  Json(std::floating_point auto value)  // NOLINT(google-explicit-constructor)
+      : value_(static_cast<double>(value)) {}
+  Json(const char* text);       // NOLINT(google-explicit-constructor)
+  Json(std::string text);       // NOLINT(google-explicit-constructor)
+  Json(std::string_view text);  // NOLINT(google-explicit-constructor)
+  template <JsonList T>
+  requires(!std::same_as<T, Json>) Json(const T& items)
+      : Json(array()) {  // NOLINT(google-explicit-constructor)
+    for (const auto& item : items) push_back(Json(item));
+  }
+  template <JsonMap T>
+  Json(const T& members) : Json(object()) {  // NOLINT(google-explicit-constructor)
+    for (const auto& [key, value] : members) (*this)[key] = Json(value);
+  }
+  /// An object if each item is an array of a string and another value, else an array.
+  Json(std::initializer_list<Json> items);
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
+
+  static Json array();
+  static Json array(std::initializer_list<Json> items);
+  static Json object();
+  static Json object(std::initializer_list<Json> members);
+  static Json object(std::vector<Member> members);  ///< no two of one key
+
+  Type type() const { return static_cast<Type>(value_.index()); }
+  const char* type_name() const;  ///< as in "expected a string, found null"
+  bool is_null() const { return type() == Type::kNull; }
+  bool is_boolean() const { return type() == Type::kBool; }
+  bool is_number_integer() const { return type() == Type::kInteger || is_number_unsigned(); }
+  bool is_number_unsigned() const;  ///< an integer from 0 on
+  bool is_number_float() const { return type() == Type::kFloat; }
+  bool is_integer_in(int64_t least, int64_t most) const;
+  bool is_number() const { return is_number_integer() || is_number_float(); }
+  bool is_string() const { return type() == Type::kString; }
+  bool is_array() const { return type() == Type::kArray; }
+  bool is_object() const { return type() == Type::kObject; }
+
+  /// The value as T: bool, std::string, a number, or a vector of these. Between numbers it is
+  /// converted where T has room for it (a fraction is cut).
+  template <typename T>
+  T get() const {
+    if constexpr (std::same_as<T, bool>)
+      return boolean();
+    else if constexpr (std::same_as<T, std::string>)
+      return string();
+    else if constexpr (JsonList<T>)
+      return list<T>();
+    else if constexpr (std::floating_point<T>)
+      return static_cast<T>(number());
+    else if constexpr (std::signed_integral<T>)
+      return static_cast<T>(integer(std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+    else
+      return static_cast<T>(natural(std::numeric_limits<T>::max()));
+  }
+  const std::string& string() const;
+  bool boolean() const;
+  double number() const;
+
+  /// Of an array or object; 0 for null, 1 for all else.
+  size_t size() const;
+  bool empty() const { return size() == 0; }
+  const Json& front() const { return at(0); }
+  const Json& back() const { return at(size() - 1); }
+  Json& back() { return at(size() - 1); }
+
+  /// Of an object. A member that is not there is made by operator[] (null is an object then).
+  Json& operator[](std::string_view key);
+  Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
+  Json& operator[](const std::string& key) { return (*this)[std::string_view(key)]; }
+  const Json& operator[](std::string_view key) const { return at(key); }
+  const Json& operator[](const char* key) const { return at(std::string_view(key)); }
+  const Json& operator[](const std::string& key) const { return at(std::string_view(key)); }
+  const Json& at(std::string_view key) const;
+  Json& at(std::string_view key);
+  bool contains(std::string_view key) const { return member(key) != nullptr; }
+  const_iterator find(std::string_view key) const;
+  iterator find(std::string_view key);
+  void update(const Json& other);  ///< takes the members of another object
+  size_t erase(std::string_view key);
+  void erase(size_t index);  ///< of an array
+  /// The member, or `otherwise` where there is none.
+  template <typename T>
+  T value(std::string_view key, T otherwise) const {
+    const Json* found = member(key);
+    if constexpr (std::same_as<T, Json>)
+      return found != nullptr ? *found : std::move(otherwise);
+    else
+      return found != nullptr ? found->get<T>() : std::move(otherwise);
+  }
+  std::string value(std::string_view key, const char* otherwise) const {
+    return value<std::string>(key, otherwise);
+  }
+  /// For loops over key and value.
+  Members items() const;
+  /// The member, or null.
+  const Json* member(std::string_view key) const;
+
+  /// Of an array (null is an empty one for push_back).
+  template <JsonInteger T>
+  Json& operator[](T index) {
+    return at(static_cast<size_t>(index));
+  }
+  template <JsonInteger T>
+  const Json& operator[](T index) const {
+    return at(static_cast<size_t>(index));
+  }
+  Json& at(size_t index);
+  const Json& at(size_t index) const;
+  void push_back(Json item);
+  Json& emplace_back(Json item);
+  void push_front(Json item);
+
+  /// Over the items of an array, or the values of an object.
+  const_iterator begin() const;
+  const_iterator end() const;
+  iterator begin();
+  iterator end();
+
+  /// Numbers of all kinds by their value, members in any order.
+  friend bool operator==(const Json& a, const Json& b);
+  friend std::ostream& operator<<(std::ostream& out, const Json& value);
+
+ private:
+  template <typename T>
+  T list() const {
+    if (!is_array()) fail_array();
+    T items;
+    for (const Json& item : *this) items.push_back(item.get<typename T::value_type>());
+    return items;
+  }
+  [[noreturn]] void fail_array() const;
+  int64_t integer(int64_t least, int64_t most) const;
+  uint64_t natural(uint64_t most) const;
+  std::pair<const Json*, const Member*> place(size_t index) const;
+
+  // In the order of Type.
+  std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, std::vector<Json>,
+               std::vector<Member>>
+      value_;
+};
+
+struct Json::Member {
+  std::string key;
+  Json value;
+};
+
+/// Over items or members; key() is of members only.
+class Json::const_iterator {
+ public:
+  using value_type = Json;
+  using difference_type = std::ptrdiff_t;
+
+  const_iterator() = default;
+  const_iterator(const Json* item, const Member* member) : item_(item), member_(member) {}
+  const Json& operator*() const { return value(); }
+  const Json* operator->() const { return &value(); }
+  const_iterator& operator++() {
+    member_ != nullptr ? void(++member_) : void(++item_);
+    return *this;
+  }
+  const_iterator operator++(int) {
+    const const_iterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const const_iterator&) const = default;
+  const std::string& key() const { return member_->key; }
+  const Json& value() const { return member_ != nullptr ? member_->value : *item_; }
+
+ private:
+  const Json* item_ = nullptr;
+  const Member* member_ = nullptr;
+};
+
+class Json::iterator : public Json::const_iterator {
+ public:
+  using const_iterator::const_iterator;
+  Json& operator*() const { return const_cast<Json&>(value()); }
+  Json* operator->() const { return &**this; }
+  iterator& operator++() {
+    const_iterator::operator++();
+    return *this;
+  }
+  iterator operator++(int) {
+    const iterator before = *this;
+    ++*this;
+    return before;
+  }
+};
+
+struct Json::Members {
+  const Member* first;
+  const Member* last;
+  const Member* begin() const { return first; }
+  const Member* end() const { return last; }
+};
 
 /// Parses `text`. Throws kFormat naming `what` and the place; refuses more than `max_depth` levels.
 Json parse_json(std::string_view text, const std::string& what, int max_depth = 128);
+
+/// The same where text that is no JSON is no fault.
+std::optional<Json> maybe_json(std::string_view text);
 
 /// One line; bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string dump_json(const Json& value, int indent = -1);

@@ -349,23 +349,18 @@ Json JsonReader::number_value() {
 
 // Of a key that appears twice, the last value counts, at the place of the first.
 Json JsonReader::object_value(JsonBudget& budget) {
-  std::vector<std::pair<std::string, Json>> members;
+  std::vector<Json::Member> members;
   std::unordered_map<std::string_view, size_t> places;
   begin_object();
   for (std::string_view key; next_key(key);) {
     const auto [place, is_new] = places.emplace(key, members.size());
     Json item = value(budget);
     if (is_new)
-      members.emplace_back(key, std::move(item));
+      members.push_back({std::string(key), std::move(item)});
     else
-      members[place->second].second = std::move(item);
+      members[place->second].value = std::move(item);
   }
-  // Not member by member: Json would look for each among all, and copy all when it grows.
-  Json object = Json::object();
-  auto& all = object.get_ref<Json::object_t&>();
-  all.reserve(members.size());
-  for (auto& [key, item] : members) all.push_back({std::move(key), std::move(item)});
-  return object;
+  return Json::object(std::move(members));  // member by member each would be looked for among all
 }
 
 Json JsonReader::value(JsonBudget& budget) {

@@ -1,5 +1,7 @@
 #include "cli/chat_loop.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cli/answer_printer.h"

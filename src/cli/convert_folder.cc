@@ -82,10 +82,9 @@ void report(const ConvertRequest& request, const FolderPlan& plan, double second
   }
   if (request.dry)
     for (const Json& tensor : list)
-      out.line(fmt::format(
-          "{:56} {:>8} {:>14} {:>10}", escaped(tensor["name"].get_ref<const std::string&>()),
-          tensor["from"].get_ref<const std::string&>(), tensor["to"].get_ref<const std::string&>(),
-          human_bytes(tensor["bytes"].get<double>())));
+      out.line(fmt::format("{:56} {:>8} {:>14} {:>10}", escaped(tensor["name"].string()),
+                           tensor["from"].string(), tensor["to"].string(),
+                           human_bytes(tensor["bytes"].get<double>())));
   out.line(fmt::format("{}: {} in {} tensors", plan.type->type,
                        human_bytes(static_cast<double>(bytes)), list.size()) +
            (request.dry ? "" : fmt::format(" in {:.2f} s", seconds)));

@@ -1,5 +1,7 @@
 #include "cli/tensor_table.h"
 
+#include <fmt/format.h>
+
 #include "cli/cli.h"
 #include "cli/output.h"
 

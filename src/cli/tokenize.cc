@@ -26,7 +26,7 @@ void tokenize_lines(const Tokenizer& tokenizer, const EncodeOptions& options) {
     if (!text.is_string())
       throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected a string", where,
                   text.type_name());
-    standard_output().json(tokenizer.encode(text.get_ref<const std::string&>(), options));
+    standard_output().json(tokenizer.encode(text.string(), options));
   }
 }
 

@@ -72,7 +72,7 @@ std::string Chat::text() const {
         special_token_variables(model_.tokenizer()), messages_, true, {{"tools", tools_}}));
   std::string text;
   for (const Json& message : messages_)
-    if (message["content"].is_string()) text += message["content"].get_ref<const std::string&>();
+    if (message["content"].is_string()) text += message["content"].string();
   return text;
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +15,8 @@
 #include "dtype/dtype.h"
 
 namespace veery {
+
+class Json;
 
 /// A value of GGUF metadata. Numbers are widened; arrays of strings and numbers are kept flat.
 using MetaValue = std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>,
@@ -89,7 +90,7 @@ class ModelFile {
   /// (general.name, general.sampling.*, tokenizer.chat_template).
   Metadata metadata;
   /// Of a folder: config.json. Null for GGUF.
-  std::shared_ptr<const nlohmann::ordered_json> config;
+  std::shared_ptr<const Json> config;
   std::vector<TensorView> tensors;
   std::vector<std::shared_ptr<MappedFile>> mappings;
 

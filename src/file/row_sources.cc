@@ -1,5 +1,7 @@
 #include "file/row_sources.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -11,7 +11,7 @@ namespace veery {
 namespace {
 
 int32_t checked_id(const Json& id) {
-  if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
+  if (!id.is_integer_in(0, INT32_MAX))
     throw Error(ErrorKind::kFormat, "post_processor: {} is not the id of a token",
                 printable(dump_json(id), 60));
   return id.get<int32_t>();

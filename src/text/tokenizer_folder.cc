@@ -54,7 +54,7 @@ void append_ids(const Json& members, const char* key, std::vector<int32_t>& out)
   const auto at = members.find(key);
   if (at == members.end()) return;
   const auto append = [&](const Json& id) {
-    if (id.is_number_integer() && id >= 0 && id <= INT32_MAX) out.push_back(id.get<int32_t>());
+    if (id.is_integer_in(0, INT32_MAX)) out.push_back(id.get<int32_t>());
   };
   if (at->is_array())
     for (const Json& id : *at) append(id);

@@ -458,7 +458,7 @@ Json tokenizer_config(const ModelFile& file, const Tokenizer& tokenizer) {
       if (const auto source = metadata.text(fmt::format("tokenizer.chat_template.{}", name)))
         named.push_back({{"name", name}, {"template", *source}});
   if (standard && !named.empty())
-    named.insert(named.begin(), Json::object({{"name", "default"}, {"template", *standard}}));
+    named.push_front(Json::object({{"name", "default"}, {"template", *standard}}));
   if (!named.empty())
     config["chat_template"] = std::move(named);
   else if (standard)

@@ -203,7 +203,7 @@ TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
     EXPECT_FALSE(fs::exists(out));
     return;
   }
-  const std::string type = read_json_file(in + "/config.json")["model_type"];
+  const std::string type = read_json_file(in + "/config.json")["model_type"].string();
   EXPECT_EQ(read_json_file(out + "/config.json")["model_type"], type_from_gguf(type));
   const Json before_config = read_json_file(in + "/config.json");
   const Json after_config = read_json_file(out + "/config.json");
@@ -259,7 +259,7 @@ TEST(AsFolderFiles, ShardsHoldNoMoreThanTheyMay) {
   const std::string out = temporary.file("out");
   convert(folder_of("qwen3"), out, {.dtype = DType::kF32, .shard_bytes = 20000});
   const Json index = read_json_file(out + "/model.safetensors.index.json");
-  EXPECT_TRUE(fs::exists(out + "/model-00005-of-00005.safetensors")) << index.dump();
+  EXPECT_TRUE(fs::exists(out + "/model-00005-of-00005.safetensors")) << dump_json(index);
   const std::vector<int32_t> ids = prompt_of("qwen3");
   EXPECT_EQ(logits_of(out, ids), logits_of(folder_of("qwen3"), ids));
 }

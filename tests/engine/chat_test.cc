@@ -40,7 +40,7 @@ TEST(Chat, ToolsCallsResultsAndReasoningReachTheTemplate) {
   const Model model(file.path(), {.threads = 1});
   EXPECT_EQ(model.answer_format().name(), "think,tool_call");
   Chat chat(model, "", false);
-  chat.set_tools(Json::parse(R"([{"type": "function", "function": {"name": "f"}}])"));
+  chat.set_tools(parse_json(R"([{"type": "function", "function": {"name": "f"}}])", "test"));
   chat.add_user("hi");
   EXPECT_EQ(chat.text(), "<tool_call>1[user]hi[assistant]<think>");
   AnswerParser parser = chat.parser();  // the prompt has opened the reasoning

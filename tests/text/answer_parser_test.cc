@@ -11,9 +11,10 @@ namespace veery {
 namespace {
 
 Json tools() {
-  return Json::parse(R"([{"type": "function", "function": {"name": "weather", "parameters":
+  return parse_json(R"([{"type": "function", "function": {"name": "weather", "parameters":
     {"type": "object", "properties": {"place": {"type": "string"}, "days": {"type": "integer"}}}}},
-    {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}])");
+    {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}])",
+                    "test");
 }
 
 /// What an answer is, in one text: easy to write down and to compare.
@@ -23,7 +24,7 @@ std::string describe(const ParsedAnswer& answer) {
   if (!answer.content.empty()) text += "C:" + answer.content + "|";
   for (const ToolCall& call : answer.calls) {
     text += call.name + (call.id.empty() ? "" : "#" + call.id) + "(";
-    text += call.valid ? dump_json(Json::parse(call.arguments)) : call.arguments;
+    text += call.valid ? dump_json(parse_json(call.arguments, "test")) : call.arguments;
     text += std::string(")") + (call.valid ? "" : " invalid") + (call.complete ? "" : " cut") + "|";
   }
   return text + (answer.broken ? "broken" : "");

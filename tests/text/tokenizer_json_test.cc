@@ -68,7 +68,7 @@ TEST(TokenizerJson, EachComponentGivesTheRecordedIdsAndText) {
     SCOPED_TRACE(item["name"].get<std::string>());
     Json whole = item["tokenizer"];
     if (whole["model"] == "probe") whole["model"] = all["probe"];
-    const auto tokenizer = make(whole.dump());
+    const auto tokenizer = make(dump_json(whole));
     const Json& plain = item["plain"].is_null() ? item["ids"] : item["plain"];
     for (size_t i = 0; i < all["texts"].size(); ++i) {
       const auto text = all["texts"][i].get<std::string>();
@@ -154,7 +154,7 @@ TEST(TokenizerJson, MalformedTextBecomesItsBytes) {
   whole["pre_tokenizer"] =
       parse_json(R"({"type":"Split","pattern":{"Regex":"\\w+"},"behavior":"Isolated"})", "part");
   whole.erase("normalizer");
-  const auto tokenizer = make(whole.dump());
+  const auto tokenizer = make(dump_json(whole));
   EXPECT_EQ(tokenizer->encode("a\xFF\xC3"), (Ids{'a', '|', 0xFF, 0xC3, '|'}));
 }
 

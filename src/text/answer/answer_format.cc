@@ -1,5 +1,7 @@
 #include "text/answer/answer_format.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"

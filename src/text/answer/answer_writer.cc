@@ -63,7 +63,7 @@ const Json* function_of(const Json& tool) {
 }
 bool is_called(const Json& tool, std::string_view name) {
   const Json* given = member(function_of(tool), "name");
-  return given != nullptr && given->is_string() && given->get_ref<const std::string&>() == name;
+  return given != nullptr && given->is_string() && given->string() == name;
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ bool AnswerWriter::is_string(std::string_view key) const {
     if (!is_called(tool, answer_.calls.back().name)) continue;
     const Json* type =
         member(member(member(member(function_of(tool), "parameters"), "properties"), key), "type");
-    return type != nullptr && type->is_string() && type->get_ref<const std::string&>() == "string";
+    return type != nullptr && type->is_string() && type->string() == "string";
   }
   return false;
 }

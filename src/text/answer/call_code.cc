@@ -152,8 +152,8 @@ class Reader {
     if (rest_.empty()) return std::nullopt;
     rest_.remove_prefix(quote.size());
     if (raw) return Json(body);
-    Json parsed = Json::parse("\"" + body + "\"", nullptr, false);
-    if (!parsed.is_string()) return std::nullopt;
+    std::optional<Json> parsed = maybe_json("\"" + body + "\"");
+    if (!parsed || !parsed->is_string()) return std::nullopt;
     return parsed;
   }
 
@@ -163,8 +163,8 @@ class Reader {
     if (*word == "true" || *word == "True") return Json(true);
     if (*word == "false" || *word == "False") return Json(false);
     if (*word == "null" || *word == "None") return Json(nullptr);
-    Json number = Json::parse(*word, nullptr, false);
-    if (!number.is_number()) return std::nullopt;
+    std::optional<Json> number = maybe_json(*word);
+    if (!number || !number->is_number()) return std::nullopt;
     return number;
   }
 

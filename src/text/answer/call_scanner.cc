@@ -26,8 +26,8 @@ bool is_known(std::string_view key) {
 }  // namespace
 
 std::string unquoted(std::string_view body) {
-  const Json text = Json::parse("\"" + std::string(body) + "\"", nullptr, false);
-  return text.is_string() ? text.get<std::string>() : std::string();
+  const std::optional<Json> text = maybe_json("\"" + std::string(body) + "\"");
+  return text && text->is_string() ? text->string() : std::string();
 }
 
 unsigned CallScanner::feed(char c) {

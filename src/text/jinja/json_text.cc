@@ -128,18 +128,18 @@ Value convert(const Json& json, int depth) {
   if (depth > kMaxValueDepth)
     throw Error(ErrorKind::kLimit, "the variables nest more than {} levels deep", kMaxValueDepth);
   switch (json.type()) {
-    case Json::value_t::boolean: return Value(json.get<bool>());
-    case Json::value_t::number_integer: return Value(Int{json.get<int64_t>()});
-    case Json::value_t::number_unsigned: return Value(Int{json.get<uint64_t>()});
-    case Json::value_t::number_float: return Value(json.get<double>());
-    case Json::value_t::string: return Value(json.get_ref<const std::string&>());
-    case Json::value_t::array: {
+    case Json::Type::kBool: return Value(json.get<bool>());
+    case Json::Type::kInteger: return Value(Int{json.get<int64_t>()});
+    case Json::Type::kUnsigned: return Value(Int{json.get<uint64_t>()});
+    case Json::Type::kFloat: return Value(json.get<double>());
+    case Json::Type::kString: return Value(json.string());
+    case Json::Type::kArray: {
       List items;
       items.reserve(json.size());
       for (const Json& item : json) items.push_back(convert(item, depth + 1));
       return Value::list(std::move(items));
     }
-    case Json::value_t::object: {
+    case Json::Type::kObject: {
       auto dict = std::make_shared<DictObject>();
       for (const auto& [key, item] : json.items()) dict->set(Value(key), convert(item, depth + 1));
       return Value::dict(std::move(dict));
