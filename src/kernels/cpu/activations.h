@@ -22,7 +22,7 @@ struct LoudBlock {
 };
 /// A block is loud if its largest magnitude is over kLoud times the mean of those of all blocks of
 /// its row.
-inline constexpr float kLoud = 4;
+inline constexpr float kLoud = 2.5F;
 constexpr int64_t loud_limit(int64_t blocks) { return blocks / 4 + 1; }
 
 /// One group of w rows. Only the arrays of its kind are set.

@@ -14,7 +14,7 @@ namespace veery {
 /// in f32:
 ///   blocks of 32   (Q4_0 to Q8_0, IQ4_NL, MXFP4; d of MXFP4 is half its scale)
 ///                  D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
-///                  where a block is over 4 times louder than the mean of its row's blocks, what
+///                  where a block is over 2.5 times louder than the mean of its row's blocks, what
 ///                  its qa leave over is quantised again, in steps of sa / 254: after all blocks D
 ///                  = fma(d sa / 254, float(sum qw qrest), D), and sa / 254 float(sum qrest) is
 ///                  added to the second factor of M
