@@ -52,7 +52,7 @@ std::string shorten_json(const Json& json) {
 
 std::string to_text(const MetaValue& value) {
   const Json json = to_json(value, false);
-  if (json.is_string()) return shorten(json.get_ref<const std::string&>());
+  if (json.is_string()) return shorten(json.string());
   if (!json.is_object()) return shorten_json(json);
   return fmt::format("{}... ({} items)", shorten_json(json["first"]), json["length"].get<size_t>());
 }
@@ -133,8 +133,7 @@ Json describe(const ModelFile& file, const ModelArguments& flags, bool whole) {
 
 std::string token_text(const Json& token) {
   if (token.is_null()) return "none";
-  return fmt::format("{} {}", token["id"].get<int>(),
-                     shorten(token["token"].get_ref<const std::string&>()));
+  return fmt::format("{} {}", token["id"].get<int>(), shorten(token["token"].string()));
 }
 
 void row(std::string_view key, const std::string& value) {
@@ -168,10 +167,8 @@ void print_tokenizer(const Json& tokenizer) {
   standard_output().line("\ntokenizer");
   if (tokenizer.contains("error"))
     return row("cannot be used", tokenizer["error"].get<std::string>());
-  row("kind",
-      fmt::format("{} {}, {} tokens", shorten(tokenizer["model"].get_ref<const std::string&>()),
-                  shorten(tokenizer["pre"].get_ref<const std::string&>()),
-                  tokenizer["tokens"].get<int>()));
+  row("kind", fmt::format("{} {}, {} tokens", shorten(tokenizer["model"].string()),
+                          shorten(tokenizer["pre"].string()), tokenizer["tokens"].get<int>()));
   row("BOS", token_text(tokenizer["bos"]) + (tokenizer["adds_bos"].get<bool>() ? " (added)" : ""));
   row("EOS", token_text(tokenizer["eos"]) + (tokenizer["adds_eos"].get<bool>() ? " (added)" : ""));
   std::string ends;
@@ -182,9 +179,9 @@ void print_tokenizer(const Json& tokenizer) {
 
 void print(const Json& all, const ModelFile& file) {
   Output& out = standard_output();
-  out.line(printable(all["path"].get_ref<const std::string&>(), kShownCell));
-  row("architecture", shorten(all["architecture"].get_ref<const std::string&>()));
-  row("name", shorten(all["name"].get_ref<const std::string&>()));
+  out.line(printable(all["path"].string(), kShownCell));
+  row("architecture", shorten(all["architecture"].string()));
+  row("name", shorten(all["name"].string()));
   row("parameters", fmt::format("{:.1f} M in {} tensors", all["parameters"].get<double>() / 1e6,
                                 all["tensors"].get<size_t>()));
   std::string types;
@@ -195,8 +192,7 @@ void print(const Json& all, const ModelFile& file) {
   print_tokenizer(all["tokenizer"]);
   out.line("\nchat template");
   const Json& chat = all["chat_template"];
-  out.line("  " +
-           (chat.is_null() ? std::string("none") : shorten(chat.get_ref<const std::string&>())));
+  out.line("  " + (chat.is_null() ? std::string("none") : shorten(chat.string())));
   out.line("\nmetadata");
   for (const auto& [key, value] : file.metadata.all())
     out.line(fmt::format("  {:<44}{}", shorten(key), to_text(value)));

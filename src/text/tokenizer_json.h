@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json_reader.h"
 #include "text/pipeline_tokenizer.h"
 
 namespace veery {
