@@ -1,11 +1,13 @@
 #include "engine/model.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "engine/verify/report.h"
+#include "file/find_model.h"
 #include "file/folder.h"
 #include "file/gguf.h"
 #include "model/open_model.h"
@@ -60,14 +62,15 @@ Model::Model(const std::string& path, const LoadOptions& options)
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
   for (auto* type : {&options_.cache_keys, &options_.cache_values})
     if (!*type) *type = options.exact ? DType::kF32 : DType::kBF16;
-  tokenizer_ = is_folder(path) ? load_tokenizer(path) : make_tokenizer(file_);
+  const bool folder = file_.container == Container::kFolder;
+  tokenizer_ = folder ? load_tokenizer(file_.path) : make_tokenizer(file_);
   // Tokenizers of folders may have tokens of other parts (images) that the embedding lacks.
   if (file_.container == Container::kGguf) check_vocabulary(*tokenizer_, config_);
-  const std::string source = is_folder(path)
-                                 ? chat_template_source(path)
-                                 : file_.metadata.text("tokenizer.chat_template").value_or("");
+  const std::string source = folder ? chat_template_source(file_.path)
+                                    : file_.metadata.text("tokenizer.chat_template").value_or("");
   answer_format_ = AnswerFormat::of_template(source);
-  if (!source.empty()) template_ = std::make_shared<ChatTemplate>(source, path + ": chat template");
+  if (!source.empty())
+    template_ = std::make_shared<ChatTemplate>(source, file_.path + ": chat template");
 
   define();
   refuse_further_layers(file_, config_);
@@ -122,7 +125,9 @@ void Model::warn_of_unused() const {
                             some_of(names)));
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& meant) {
+  const std::string path = find_model(meant, ModelPart::kText);
+  if (is_tokenizer_file(path)) return load_tokenizer_folder(path);
   if (!is_folder(path)) return make_tokenizer(open_gguf(path));
   try {
     return load_tokenizer_folder(path);
@@ -132,8 +137,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   }
 }
 
-std::string chat_template_source(const std::string& path) {
+std::string chat_template_source(const std::string& meant) {
+  const std::string path = find_model(meant, ModelPart::kText);
   if (is_folder(path)) return load_chat_templates(path).standard;
+  if (is_tokenizer_file(path))
+    return load_chat_templates(std::filesystem::path(path).parent_path().string()).standard;
   return open_gguf(path).metadata.text("tokenizer.chat_template").value_or("");
 }
 

@@ -81,11 +81,13 @@ class Model {
   double load_seconds_ = 0;
 };
 
-/// The tokenizer of a GGUF file or a folder, which needs no weights. Where no file of a folder says
-/// how text becomes tokens, one that takes no text: ids can still be fed.
+/// The tokenizer of a GGUF file or a folder, which needs no weights, or of a tokenizer.json (or
+/// another file of a tokenizer) alone. Where no file of a folder says how text becomes tokens, one
+/// that takes no text: ids can still be fed.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
-/// The source of the standard chat template of a file or a folder; empty if there is none.
+/// The source of the standard chat template of a file or a folder, or of the files beside a
+/// tokenizer; empty if there is none.
 std::string chat_template_source(const std::string& path);
 
 /// What can be said of a file without loading its weights (`veery show`): opened and checked, not

@@ -192,6 +192,10 @@ ShardIndex parse_shard_index(const JsonText& text, const std::string& path) {
   return shards;
 }
 
+std::vector<std::string> weight_files(const std::string& folder) {
+  return find_shards(folder).files;
+}
+
 Json read_json_file(const std::string& path) {
   Json json = parse_json(MappedFile(path, kConfigFile).text(), path);
   if (!json.is_object())

@@ -17,6 +17,9 @@ namespace veery {
 /// or kUnsupported in one line that names file and tensor.
 ModelFile open_folder(const std::string& path);
 
+/// The names of the files that open_folder() takes weights from, at least one. Throws likewise.
+std::vector<std::string> weight_files(const std::string& folder);
+
 /// Parses a configuration: JSON whose top level is an object. Throws kNotFound, kLimit, or kFormat
 /// if it is no such JSON.
 Json read_json_file(const std::string& path);

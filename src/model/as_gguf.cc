@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "file/find_model.h"
 #include "file/folder.h"
 #include "file/gguf.h"
 #include "file/row_sources.h"
@@ -145,7 +146,8 @@ void add_divisors(ModelFile& file, const DecoderConfig& c) {
 
 }  // namespace
 
-ModelFile open_as_gguf(const std::string& path) {
+ModelFile open_as_gguf(const std::string& meant) {
+  const std::string path = find_model(meant);
   if (!is_folder(path)) return open_gguf(path);
   ModelFile file = open_model(path);
   const DecoderConfig c = read_config(file);

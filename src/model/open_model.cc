@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "file/find_model.h"
 #include "file/folder.h"
 #include "file/gguf.h"
 #include "file/row_sources.h"
@@ -304,7 +305,8 @@ void name_folder(ModelFile& file, std::string_view architecture, const std::stri
 
 }  // namespace
 
-ModelFile open_model(const std::string& path) {
+ModelFile open_model(const std::string& meant) {
+  const std::string path = find_model(meant);
   if (!is_folder(path)) {
     ModelFile file = open_gguf(path);
     rename_gguf(file);

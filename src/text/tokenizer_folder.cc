@@ -194,12 +194,14 @@ std::string find_tokenizer(const std::string& folder) {
   return "";
 }
 
+bool is_tokenizer_file(const std::string& path) {
+  return path.ends_with(".json") || path.ends_with(".model") || path.ends_with(".tiktoken");
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
-  const fs::path folder = is_folder(path) ? fs::path(path) : fs::path(path).parent_path();
-  const fs::path file = find_tokenizer(folder.string());
+  const fs::path file = is_folder(path) ? find_tokenizer(path) : path;
   if (file.empty())
-    throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there",
-                folder.string());
+    throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there", path);
   return file.extension() == ".json" ? load_json(file, true) : load_model(file);
 }
 

@@ -25,9 +25,13 @@ std::string find_tokenizer(const std::string& folder);
 /// kFormat, kLimit for an absurd id.
 std::vector<AddedToken> read_added_tokens(const std::string& folder);
 
-/// From `path`, a folder or one file in it: that of find_tokenizer(), with roles of special tokens
-/// from tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json
-/// where these are there. Throws kNotFound if there is no tokenizer, else as above.
+/// Whether the name of a file is one that a tokenizer's may have: *.json, *.model, *.tiktoken.
+bool is_tokenizer_file(const std::string& path);
+
+/// From `path`, a file of a tokenizer or a folder: that of find_tokenizer() in it. Roles of special
+/// tokens are taken from tokenizer_config.json, special_tokens_map.json, generation_config.json and
+/// config.json beside it, where these are there. Throws kNotFound if there is no tokenizer, else as
+/// above.
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path);
 
 /// Templates of a folder: chat_template.jinja and chat_template.json before those of
