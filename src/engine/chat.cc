@@ -31,12 +31,34 @@ Json template_variables(const Json& special_tokens, const Json& messages,
   return variables;
 }
 
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text) {
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text,
+                                   LostBytes* lost) {
   const Tokenizer::Special& special = tokenizer.special();
-  std::vector<int32_t> ids = tokenizer.encode(text, {.add_special = false});
+  std::vector<int32_t> ids = tokenizer.encode(text, {.add_special = false, .lost = lost});
   if (special.add_bos && special.bos >= 0 && (ids.empty() || ids.front() != special.bos))
     ids.insert(ids.begin(), special.bos);
   return ids;
+}
+
+void check_messages(const Json& messages, std::string_view where) {
+  if (!messages.is_array())
+    throw Error(ErrorKind::kInput,
+                "{}: found a JSON {}, expected an array of messages such as "
+                R"([{{"role": "user", "content": "Hello"}}])",
+                where, messages.type_name());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages[i];
+    if (!message.is_object())
+      throw Error(ErrorKind::kInput, "{}: message {} is a JSON {}, expected an object with a role",
+                  where, i, message.type_name());
+    const auto role = message.find("role");
+    if (role == message.end())
+      throw Error(ErrorKind::kInput, "{}: message {} has no role, expected one such as \"user\"",
+                  where, i);
+    if (!role->is_string() || role->get_ref<const std::string&>().empty())
+      throw Error(ErrorKind::kInput, "{}: the role of message {} is {}, expected a text", where, i,
+                  role->is_string() ? "empty" : fmt::format("a JSON {}", role->type_name()));
+  }
 }
 
 Chat::Chat(const Model& model, std::string system, bool raw)

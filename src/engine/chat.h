@@ -23,8 +23,14 @@ Json template_variables(const Json& special_tokens, const Json& messages,
                         bool add_generation_prompt, const Json& more = nullptr);
 
 /// Ids of a text that is to be continued: one BOS if the model wants it, also where the text has
-/// one written at its front, and no EOS.
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text);
+/// one written at its front, and no EOS. What becomes no token is counted in `lost`, if there is
+/// one.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text,
+                                   LostBytes* lost = nullptr);
+
+/// Throws kInput, naming `where` and the place, unless `messages` is an array of objects with a
+/// role, a text that is not empty.
+void check_messages(const Json& messages, std::string_view where);
 
 /// A conversation with one model. Without a template it is one text to which both sides append.
 class Chat {
@@ -52,7 +58,9 @@ class Chat {
   /// The text that asks for the next answer. Throws kInput if the template refuses the
   /// conversation.
   std::string text() const;
-  std::vector<int32_t> prompt() const { return encode_prompt(model_.tokenizer(), text()); }
+  std::vector<int32_t> prompt(LostBytes* lost = nullptr) const {
+    return encode_prompt(model_.tokenizer(), text(), lost);
+  }
 
  private:
   void add(std::string_view role, std::string_view text);

@@ -121,7 +121,10 @@ void BpeModel::start_symbols(std::string_view word, ModelScratch& scratch) const
       }
       continue;
     }
-    if (unknown_ < 0) continue;
+    if (unknown_ < 0) {
+      scratch.lose(character);
+      continue;
+    }
     if (!options_.fuse_unknown) flush();
     unknown = {unknown_, unknown.id >= 0 ? unknown.begin : begin, at};
   }

@@ -42,7 +42,8 @@ ByteLevelBpe::ByteLevelBpe(const Metadata& metadata, const PreTokenizerInfo& inf
     byte_ids_[static_cast<size_t>(byte)] = vocabulary_.find_byte(static_cast<unsigned char>(byte));
 }
 
-void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<int32_t>& out) const {
+void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<int32_t>& out,
+                                LostBytes& lost) const {
   std::string changed;
   if (info_.compose) {
     changed = normal_form(text, NormalForm::kNfc);
@@ -55,21 +56,28 @@ void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<int32_t
   std::vector<uint32_t> ends;
   pre_tokenizer_.split(text, ends);
   Scratch scratch;
+  scratch.text = text.data();
   size_t begin = 0;
   for (const uint32_t end : ends) {
     encode_word(text.substr(begin, end - begin), scratch, out);
     begin = end;
   }
+  lost = scratch.lost;
+  if (info_.compose || info_.space_marks) lost.first = 0;  // places of the changed text
 }
 
-void ByteLevelBpe::start_symbols(std::string_view word, std::vector<Symbol>& symbols) const {
+void ByteLevelBpe::start_symbols(std::string_view word, Scratch& scratch) const {
+  std::vector<Symbol>& symbols = scratch.symbols;
   symbols.clear();
   const auto size = static_cast<uint32_t>(word.size());
   if (!info_.plain_bytes) {
     // A byte that the vocabulary lacks disappears before merging, as in the models' own tokenizers.
     for (uint32_t i = 0; i < size; ++i) {
       const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
-      if (id >= 0) symbols.push_back({id, i, i + 1});
+      if (id >= 0)
+        symbols.push_back({id, i, i + 1});
+      else
+        scratch.lose(&word[i]);
     }
     return;
   }
@@ -92,7 +100,7 @@ void ByteLevelBpe::encode_word(std::string_view word, Scratch& scratch,
       return;
     }
   }
-  start_symbols(word, scratch.symbols);
+  start_symbols(word, scratch);
   const size_t count = join_symbols(
       std::span<Symbol>(scratch.symbols),
       [&](const Symbol& left, const Symbol& right) { return merges_.find(left.id, right.id); },
@@ -106,7 +114,10 @@ void ByteLevelBpe::encode_word(std::string_view word, Scratch& scratch,
     for (uint32_t at = symbol.begin; at < symbol.end; ++at) {
       int32_t id = byte_ids_[static_cast<unsigned char>(word[at])];
       if (id < 0) id = special_.unknown;
-      if (id >= 0) out.push_back(id);
+      if (id >= 0)
+        out.push_back(id);
+      else
+        scratch.lose(&word[at]);
     }
   }
 }

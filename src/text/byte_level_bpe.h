@@ -17,15 +17,20 @@ class ByteLevelBpe final : public VocabularyTokenizer {
   ByteLevelBpe(const Metadata& metadata, const PreTokenizerInfo& info);
 
  protected:
-  void encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out) const override;
+  void encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out,
+                    LostBytes& lost) const override;
 
  private:
   struct Scratch {
     std::vector<Symbol> symbols;
     JoinScratch join;
+    const char* text = nullptr;  // whose words are encoded
+    LostBytes lost;
+
+    void lose(const char* byte) { lost.add(1, static_cast<size_t>(byte - text)); }
   };
   void encode_word(std::string_view word, Scratch& scratch, std::vector<int32_t>& out) const;
-  void start_symbols(std::string_view word, std::vector<Symbol>& symbols) const;
+  void start_symbols(std::string_view word, Scratch& scratch) const;
 
   const PreTokenizerInfo& info_;
   PreTokenizer pre_tokenizer_;

@@ -19,6 +19,22 @@ struct PipelineTokenizer::Work {
   Splitter::Context context;
 };
 
+namespace {
+
+// Adds what the model has lost of `part` of `text`, and forgets it.
+void count_lost(std::string_view text, std::string_view part, ModelScratch& model,
+                LostBytes& lost) {
+  if (model.lost == 0) return;
+  // Words may be copies, rewritten: then their place is not known.
+  const auto place = reinterpret_cast<uintptr_t>(model.first_lost);
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const bool known = place >= begin && place < begin + part.size();
+  const auto at = static_cast<size_t>(part.data() - text.data());
+  lost.add(std::exchange(model.lost, 0), at + (known ? place - begin : 0));
+}
+
+}  // namespace
+
 PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles)
     : parts_(std::move(pipeline)) {
   size_ = parts_.vocabulary->size();
@@ -69,10 +85,12 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text,
   work.context.needs_substitutes = needs_substitutes(text);
   parts_.added.for_each_part(
       text, false, options.parse_special, [&](const AddedToken* token, std::string_view part) {
-        if (token)
+        if (token) {
           work.out.push_back(token->id);
-        else
-          encode_gap(part, part.data() == text.data(), options.parse_special, work);
+          return;
+        }
+        encode_gap(part, part.data() == text.data(), options.parse_special, work);
+        if (options.lost != nullptr) count_lost(text, part, work.model, *options.lost);
       });
   const size_t added = options.add_special ? parts_.post.added() : 0;
   if (parts_.truncation) parts_.truncation->apply(work.out, added);
@@ -108,7 +126,9 @@ void PipelineTokenizer::encode_word(std::string_view word, Work& work) const {
   const uint64_t hash = hash_bytes(word);
   if (work.cache.find(word, hash, work.out)) return;
   const size_t before = work.out.size();
+  const size_t lost = work.model.lost;
   std::visit(encode, parts_.model);
+  if (work.model.lost > lost) return;  // each time it comes it is counted
   work.cache.insert(word, hash, std::span<const int32_t>(work.out).subspan(before));
 }
 

@@ -71,8 +71,8 @@ std::string SentencePieceBpe::normalized(std::string_view text, bool starts) con
   return out;
 }
 
-void SentencePieceBpe::encode_plain(std::string_view text, bool starts,
-                                    std::vector<int32_t>& out) const {
+void SentencePieceBpe::encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out,
+                                    LostBytes& lost) const {
   const std::string marked = normalized(map_ ? map_->by_longest(text) : std::string(text), starts);
   const std::string_view rest = marked;
   Scratch scratch;
@@ -86,6 +86,7 @@ void SentencePieceBpe::encode_plain(std::string_view text, bool starts,
     begin = at;
   }
   if (begin < rest.size()) encode_word(rest.substr(begin), scratch, out);
+  lost.add(scratch.lost, 0);
 }
 
 // Text never becomes a control, unknown or byte token by its letters.
@@ -126,11 +127,12 @@ void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch,
       out.push_back(id);
       continue;
     }
-    for (const char c : text) {
-      const int32_t byte_id = byte_ids_[static_cast<unsigned char>(c)];
+    for (size_t at = 0; at < text.size(); ++at) {
+      const int32_t byte_id = byte_ids_[static_cast<unsigned char>(text[at])];
       if (byte_id >= 0) {
         out.push_back(byte_id);
       } else {
+        if (special_.unknown < 0) scratch.lost += text.size() - at;
         // Unknown characters side by side are one unknown token.
         if (special_.unknown >= 0 && out.size() != scratch.after_unknown)
           out.push_back(special_.unknown);

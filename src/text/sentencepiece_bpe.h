@@ -27,13 +27,15 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   explicit SentencePieceBpe(const Metadata& metadata);
 
  protected:
-  void encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out) const override;
+  void encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out,
+                    LostBytes& lost) const override;
 
  private:
   struct Scratch {
     std::vector<Symbol> symbols;
     JoinScratch join;
     size_t after_unknown = SIZE_MAX;  // how many ids there were behind the last unknown token
+    size_t lost = 0;                  // bytes that became no token
   };
   void find_word_boundaries();
   std::string normalized(std::string_view text, bool starts) const;

@@ -11,9 +11,23 @@
 
 namespace veery {
 
+/// Bytes of a text that became no token, because the vocabulary has none for them.
+struct LostBytes {
+  size_t count = 0;
+  /// Where the first one stands in the text; where its part of the text is rewritten before it is
+  /// looked up (Unicode's normal forms), the beginning of that part.
+  size_t first = 0;
+
+  void add(size_t bytes, size_t at) {
+    if (count == 0) first = at;
+    count += bytes;
+  }
+};
+
 struct EncodeOptions {
   bool add_special = true;    ///< BOS/EOS as the model wants them
   bool parse_special = true;  ///< special tokens written in the text become their ids
+  LostBytes* lost = nullptr;  ///< what vanishes is counted here, if it is wanted
 };
 
 /// Immutable and safe to use from several threads.

@@ -72,7 +72,10 @@ std::vector<int32_t> VocabularyTokenizer::encode(std::string_view text,
     const SpecialMatcher::Match match = matcher_.next(text, at, options.parse_special);
     const size_t plain_end = match.id < 0 ? text.size() : match.begin;
     if (plain_end > at) {
-      encode_plain(text.substr(at, plain_end - at), starts, out);
+      LostBytes lost;
+      encode_plain(text.substr(at, plain_end - at), starts, out, lost);
+      if (options.lost != nullptr && lost.count > 0)
+        options.lost->add(lost.count, spaced.empty() ? at + lost.first : 0);
       starts = false;
     }
     if (match.id < 0) break;

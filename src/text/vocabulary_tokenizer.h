@@ -28,9 +28,9 @@ class VocabularyTokenizer : public Tokenizer {
                       const SpecialDefaults& defaults, bool spaces_are_marks);
 
   /// Appends the ids of text without special tokens. `starts`: nothing or a special token stands
-  /// before it.
-  virtual void encode_plain(std::string_view text, bool starts,
-                            std::vector<int32_t>& out) const = 0;
+  /// before it. `lost`: places are those in `text`.
+  virtual void encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out,
+                            LostBytes& lost) const = 0;
 
   /// The byte that a token of the form "<0x0A>" stands for, or -1.
   int byte_of(int32_t id) const;

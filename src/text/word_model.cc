@@ -72,7 +72,8 @@ void UnigramModel::find_best(std::string_view word, std::vector<ModelScratch::No
   }
 }
 
-void UnigramModel::append(std::string_view text, int32_t id, std::vector<int32_t>& out) const {
+void UnigramModel::append(std::string_view text, int32_t id, ModelScratch& scratch,
+                          std::vector<int32_t>& out) const {
   if (id != unknown_) return out.push_back(id);
   const int32_t whole = vocabulary_->find_bytes(text);
   if (whole >= 0) return out.push_back(whole);
@@ -82,6 +83,8 @@ void UnigramModel::append(std::string_view text, int32_t id, std::vector<int32_t
     for (const char c : text) out.push_back(fallback(c));
   } else if (unknown_ >= 0) {
     out.push_back(unknown_);
+  } else {
+    scratch.lose(text);
   }
 }
 
@@ -100,7 +103,7 @@ void UnigramModel::encode(std::string_view word, ModelScratch& scratch,
     end = node.begin;
   }
   for (auto part = path.rbegin(); part != path.rend(); ++part)
-    append(word.substr(part->begin, part->end - part->begin), part->id, out);
+    append(word.substr(part->begin, part->end - part->begin), part->id, scratch, out);
 }
 
 WordPieceModel::WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary, Options options)
@@ -113,7 +116,10 @@ void WordPieceModel::encode(std::string_view word, ModelScratch& scratch,
   const size_t before = out.size();
   const auto give_up = [&] {
     out.resize(before);
-    if (unknown_ >= 0) out.push_back(unknown_);
+    if (unknown_ >= 0)
+      out.push_back(unknown_);
+    else
+      scratch.lose(word);
   };
   const auto characters = std::count_if(word.begin(), word.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -141,9 +147,13 @@ WordLevelModel::WordLevelModel(std::shared_ptr<const Vocabulary> vocabulary,
                                std::string_view unknown)
     : vocabulary_(std::move(vocabulary)), unknown_(vocabulary_->find_written(unknown)) {}
 
-void WordLevelModel::encode(std::string_view word, ModelScratch&, std::vector<int32_t>& out) const {
+void WordLevelModel::encode(std::string_view word, ModelScratch& scratch,
+                            std::vector<int32_t>& out) const {
   const int32_t id = vocabulary_->find_bytes(word);
-  if (id >= 0 || unknown_ >= 0) out.push_back(id >= 0 ? id : unknown_);
+  if (id >= 0 || unknown_ >= 0)
+    out.push_back(id >= 0 ? id : unknown_);
+  else
+    scratch.lose(word);
 }
 
 }  // namespace veery

@@ -29,6 +29,13 @@ struct ModelScratch {
   std::vector<Node> nodes;
   std::vector<Symbol> path;
   std::string text;
+  size_t lost = 0;                   ///< bytes that became no token
+  const char* first_lost = nullptr;  ///< the first of them
+
+  void lose(std::string_view bytes) {
+    if (lost == 0) first_lost = bytes.data();
+    lost += bytes.size();
+  }
 };
 
 /// Byte-pair encoding by ranked merges.
@@ -88,7 +95,8 @@ class UnigramModel {
  private:
   size_t longest_from(std::string_view rest) const;
   void find_best(std::string_view word, std::vector<ModelScratch::Node>& nodes) const;
-  void append(std::string_view text, int32_t id, std::vector<int32_t>& out) const;
+  void append(std::string_view text, int32_t id, ModelScratch& scratch,
+              std::vector<int32_t>& out) const;
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::vector<double> scores_;

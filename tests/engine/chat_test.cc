@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -26,6 +27,25 @@ TEST(Chat, RendersTheConversationAndForgetsIt) {
   EXPECT_EQ(chat.messages().size(), 3U);
   chat.reset();
   EXPECT_EQ(chat.text(), "<s>[system]be brief[assistant].");
+}
+
+TEST(Messages, AreObjectsWithARole) {
+  check_messages(Json::parse(R"([{"role": "user", "content": "hi"}, {"role": "assistant"}])"), "x");
+  check_messages(Json::array(), "x");
+  for (const auto& [text, part] : {std::pair(R"({"role": "user"})", "m.json: found a JSON object"),
+                                   std::pair("null", "found a JSON null"),
+                                   std::pair(R"([{"role": "user"}, "hi"])", "message 1 is a JSON"),
+                                   std::pair("[{}]", "message 0 has no role"),
+                                   std::pair(R"([{"role": null}])", "is a JSON null"),
+                                   std::pair(R"([{"role": ""}])", "is empty")}) {
+    try {
+      check_messages(Json::parse(text), "m.json");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
 }
 
 constexpr const char* kToolTemplate =
