@@ -268,7 +268,7 @@ void bench_verb(std::vector<std::string> arguments) {
                        int least, int most = 1 << 24) {
     app.add_option(option, value, what)
         ->type_name("N")
-        ->check(in_range(least, most))
+        ->transform(whole_number(least, most))
         ->capture_default_str();
   };
   flags.add_path(app);

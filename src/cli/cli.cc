@@ -11,75 +11,10 @@
 
 namespace veery::cli {
 
-namespace {
-
-// One look: "-n,--predict N    Most tokens ... [-1]".
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    const std::string type = option->get_type_size() != 0 ? option->get_type_name() : "";
-    return type.empty() ? "" : " " + type;
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    const std::string value = option->get_default_str();
-    return option->get_description() + (value.empty() ? "" : fmt::format(" [{}]", value));
-  }
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    return "\n" + CLI::Formatter::make_usage(app, std::move(name));
-  }
-};
-
-}  // namespace
-
-Arguments::Arguments(std::string_view verb, std::string description, std::string example)
-    : CLI::App(std::move(description), fmt::format("veery {}", verb)) {
-  auto look = std::make_shared<HelpFormatter>();
-  look->column_width(32);
-  formatter(std::move(look));
-  set_help_flag("-h,--help", "Print this help and leave");
-  footer("Example:\n" + std::move(example));
-  allow_extras();  // told by read(), which says what is unknown before what is missing
-}
-
-void Arguments::read(std::vector<std::string> arguments) {
-  const auto check_known = [this] {
-    if (const auto unknown = remaining(); !unknown.empty())
-      throw CLI::ParseError(fmt::format("unknown argument '{}'", unknown.front()), 2);
-  };
-  for (std::string& argument : arguments)
-    if (const auto known = spellings_.find(argument); known != spellings_.end())
-      argument = known->second;
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    parse(std::move(reversed));
-  } catch (const CLI::CallForHelp&) {
-    std::string text = help();
-    if (const size_t at = text.find("[MODEL]"); requires_model_ && at != std::string::npos)
-      text.replace(at, 7, "MODEL");
-    for (size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
-    standard_output().write(text);
-    throw CLI::Success();
-  } catch (const CLI::RequiredError&) {
-    check_known();
-    throw;
-  }
-  check_known();
-  if (requires_model_ && (*this)["--model"]->count() == 0)
-    throw CLI::ParseError("MODEL is required: the path of a GGUF file or a model folder", 2);
-}
-
-CLI::Validator in_range(double low, double high) {
-  return CLI::Validator(
-      [low, high](std::string& text) -> std::string {
-        double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) return {};
-        return fmt::format("'{}' is no number from {} to {}", text, low, high);
-      },
-      "");
-}
-
 void ModelArguments::add_path(Arguments& app, bool required) {
-  app.add_option("-m,--model,MODEL", path, "GGUF file, or folder with config.json and safetensors")
+  app.add_option("-m,--model,MODEL", path,
+                 "GGUF file, folder with config.json and safetensors, or a folder or file that\n"
+                 "stands for one (Hugging Face's cache, a folder with one GGUF file)")
       ->type_name("PATH");
   if (required) app.require_model();
 }
@@ -87,14 +22,14 @@ void ModelArguments::add_path(Arguments& app, bool required) {
 void ModelArguments::add_threads(Arguments& app) {
   app.add_option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
       ->type_name("N")
-      ->check(in_range(0, 1024))
+      ->transform(whole_number(0, 1024))
       ->capture_default_str();
 }
 
 void ModelArguments::add_context(Arguments& app) {
   app.add_option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
       ->type_name("N")
-      ->check(in_range(0, 1 << 30))
+      ->transform(whole_number(0, 1 << 30))
       ->capture_default_str();
 }
 
@@ -121,8 +56,6 @@ void ModelArguments::add_cache_types(Arguments& app) {
   add("--cache-type-k", cache_keys,
       "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
   add("--cache-type-v", cache_values, "The same for values (also -ctv)");
-  app.add_spelling("-ctk", "--cache-type-k");
-  app.add_spelling("-ctv", "--cache-type-v");
 }
 
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
@@ -144,6 +77,47 @@ Model ModelArguments::load(LoadOptions options) const {
   };
   return Model(path, options);
 }
+
+TextArguments::Options TextArguments::add(Arguments& app, const std::string& name,
+                                          const std::string& what) {
+  app.take_words(name, words, "The same as -p; words are joined by spaces");
+  Options options{};
+  options.prompt = app.allow_empty(app.add_option("-p,--prompt", prompt, what))->type_name("TEXT");
+  options.file = app.add_option("-f,--file", file, "Read it from a file; -: standard input")
+                     ->type_name("FILE")
+                     ->excludes(options.prompt);
+  return options;
+}
+
+void TextArguments::join_words(const Arguments& app, std::initializer_list<const char*> others) {
+  if (words.empty()) return;
+  std::vector<const char*> flags = {"--prompt", "--file"};
+  flags.insert(flags.end(), others);
+  for (const char* flag : flags)
+    if (app.count(flag) > 0)
+      throw CLI::ParseError(
+          fmt::format("unknown argument '{}': {} says already what to read", words.front(), flag),
+          2);
+  if (words.size() == 1 && words.front() == "-")
+    file = "-";
+  else
+    prompt = fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string TextArguments::read() const {
+  if (prompt) return *prompt;
+  return file ? read_file(*file) : read_standard_input();
+}
+
+void tell_lost(const LostBytes& lost, std::string_view what) {
+  if (lost.count == 0) return;
+  write_error(
+      fmt::format("veery: the vocabulary has no token for {} byte{} of {}, the first at offset {}: "
+                  "left out\n",
+                  lost.count, lost.count == 1 ? "" : "s", printable(what), lost.first));
+}
+
+Json lost_json(const LostBytes& lost) { return {{"bytes", lost.count}, {"first", lost.first}}; }
 
 std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag) {
   std::vector<int32_t> ids;

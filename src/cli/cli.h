@@ -1,8 +1,7 @@
 // cli.h: the verbs, and what they share.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <map>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "base/foreign_file.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "cli/arguments.h"
 #include "engine/model.h"
 
 namespace veery::cli {
@@ -42,26 +42,6 @@ void quantize_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
 void verify_verb(std::vector<std::string> arguments);
 
-/// The command line of one verb, in the look that all share. `example`: lines below the options.
-class Arguments : public CLI::App {
- public:
-  Arguments(std::string_view verb, std::string description, std::string example);
-  /// Parses; prints the help and throws CLI::Success if that is asked for.
-  void read(std::vector<std::string> arguments);
-  void require_model() { requires_model_ = true; }
-  /// `flag`, of several letters behind one dash, means `option`: CLI11 knows one letter only.
-  void add_spelling(std::string flag, std::string option) {
-    spellings_.emplace(std::move(flag), std::move(option));
-  }
-
- private:
-  bool requires_model_ = false;
-  std::map<std::string, std::string> spellings_;
-};
-
-/// A check of a number whose message says the range; without a mark in the help.
-CLI::Validator in_range(double low, double high);
-
 /// Flags that several verbs have.
 struct ModelArguments {
   std::string path;
@@ -80,6 +60,28 @@ struct ModelArguments {
   /// With a progress bar on standard error where that is a terminal.
   Model load(LoadOptions options = {}) const;
 };
+
+/// Where the text comes from that a verb works on.
+struct TextArguments {
+  std::optional<std::string> prompt, file;
+  std::vector<std::string> words;  ///< behind MODEL: with spaces between them, another -p
+
+  struct Options {
+    CLI::Option *prompt, *file;
+  };
+  /// `name`: of the words in the help. `what`: the help of -p.
+  Options add(Arguments& app, const std::string& name, const std::string& what);
+  /// Words become the prompt, a lone "-" standard input. To be called after app.read(). Throws
+  /// CLI::ParseError if -p, -f or one of `others` is there too.
+  void join_words(const Arguments& app, std::initializer_list<const char*> others = {});
+  bool given() const { return prompt || file; }
+  /// The prompt, else the file, else standard input, as they are. Throws as read_file().
+  std::string read() const;
+};
+
+/// Says on standard error that bytes of `what` became no tokens.
+void tell_lost(const LostBytes& lost, std::string_view what);
+Json lost_json(const LostBytes& lost);
 
 /// `count` ids to measure with, random but always the same: a model works harder on them than on
 /// one id repeated.

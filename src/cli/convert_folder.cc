@@ -135,10 +135,12 @@ void FolderFlags::add(Arguments& app) {
   CLI::Option* const quantise = app.add_flag("-q,--quantize", quantize, "mlx: quantise");
   app.add_option("--bits,--q-bits", bits, "mlx: 2, 3, 4, 5, 6 or 8 bits a weight (4)")
       ->type_name("N")
+      ->transform(whole_number(2, 8))
       ->needs(quantise);
   app.add_option("--group-size,--q-group-size", group,
                  "mlx: weights that share a scale: 32, 64 or 128 (64)")
       ->type_name("N")
+      ->transform(whole_number(16, 128))
       ->needs(quantise);
   app.add_option("--mode,--q-mode", mode, "mlx: affine, mxfp4, mxfp8 or nvfp4")
       ->type_name("MODE")

@@ -1,5 +1,6 @@
 // logits.cc: `veery logits`: what a model predicts after each token of a text.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "cli/cli.h"
@@ -84,7 +85,8 @@ void print(const std::vector<Position>& positions, const Tokenizer& tokenizer) {
 
 void logits_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
-  std::optional<std::string> text, id_list;
+  TextArguments text;
+  std::optional<std::string> id_list;
   bool all = false;
   size_t top = 10;
   Arguments app("logits",
@@ -92,24 +94,35 @@ void logits_verb(std::vector<std::string> arguments) {
                 "probabilities.\nBOS is added to a text if the model wants it, never to ids.",
                 "  veery logits model.gguf -p \"The capital of France is\" --top 5");
   flags.add_path(app);
-  auto* prompt = app.add_option("-p,--prompt", text, "The text")->type_name("TEXT");
-  auto* ids_option =
-      app.add_option("--ids", id_list, "Token ids, as they are: 1,2,3")->type_name("IDS");
-  prompt->excludes(ids_option);
+  const auto source = text.add(app, "TEXT", "The text");
+  app.add_option("--ids", id_list, "Token ids, as they are: 1,2,3")
+      ->type_name("IDS")
+      ->excludes(source.prompt)
+      ->excludes(source.file);
   app.add_flag("--all", all, "After every token, not only after the last");
-  app.add_option("--top", top, "How many logits")->type_name("K")->capture_default_str();
+  app.add_option("--top", top, "How many logits")
+      ->type_name("K")
+      ->transform(whole_number(0, std::numeric_limits<int32_t>::max()))
+      ->capture_default_str();
   flags.add_context(app);
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
   flags.add_json(app, "Print one JSON object: positions");
   app.read(std::move(arguments));
-  if (!text && !id_list) throw CLI::RequiredError("-p or --ids");
+  text.join_words(app, {"--ids"});
+  if (!text.given() && !id_list) throw CLI::RequiredError("-p, -f or --ids");
   std::vector<int32_t> ids;
   if (id_list) ids = parse_ids(*id_list, "--ids");
+  std::string input = id_list ? "" : text.read();
+  if (text.file && input.ends_with('\n')) input.pop_back();
 
   Model model = flags.load();
-  if (text) ids = encode_prompt(model.tokenizer(), *text);
+  if (!id_list) {
+    LostBytes lost;
+    ids = encode_prompt(model.tokenizer(), input, &lost);
+    tell_lost(lost, "the text");
+  }
   if (ids.empty()) throw Error(ErrorKind::kInput, "the text has no tokens");
   Session session(model, std::ssize(ids));
   std::vector<Position> positions;

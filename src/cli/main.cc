@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/spellings.h"
 
 namespace veery::cli {
 namespace {
@@ -62,6 +63,27 @@ int run_guarded(const Verb& verb, std::vector<std::string> arguments) {
   }
 }
 
+const Verb* find_verb(std::string_view name) {
+  for (const Verb& verb : kVerbs)
+    if (verb.name == name) return &verb;
+  return nullptr;
+}
+
+// Why a word is no verb, and what may have been meant.
+std::string no_verb(const std::string& word) {
+  if (word.starts_with('-'))
+    return fmt::format("'{}' comes before a verb, such as in 'veery run MODEL -p TEXT'", word);
+  if (const std::string_view advice = verb_advice(word); !advice.empty())
+    return fmt::format("'{}' is no verb: {}", word, advice);
+  std::vector<std::string_view> names;
+  for (const Verb& verb : kVerbs) names.push_back(verb.name);
+  if (const std::string meant = nearest(word, names); !meant.empty())
+    return fmt::format("'{}' is no verb; is '{}' meant?", word, meant);
+  if (word.ends_with(".gguf") || word.find('/') != std::string::npos)
+    return fmt::format("'{}' is no verb; type 'veery run {}' to use a model", word, word);
+  return fmt::format("'{}' is no verb; there are {}", word, fmt::join(names, ", "));
+}
+
 int run_main(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
     write_error(help());
@@ -69,17 +91,18 @@ int run_main(const std::vector<std::string>& arguments) {
   }
   const std::string& first = arguments[0];
   const bool version = first == "--version";
+  if (first == "help" && arguments.size() > 1) {
+    const Verb* verb = find_verb(arguments[1]);
+    return verb == nullptr ? misused(no_verb(arguments[1])) : run_guarded(*verb, {"--help"});
+  }
   if (version || first == "-h" || first == "--help" || first == "help") {
     standard_output().write(version ? "veery " VEERY_VERSION "\n" : help());
     standard_output().flush();
     return 0;
   }
-  for (const Verb& verb : kVerbs)
-    if (verb.name == first) return run_guarded(verb, {arguments.begin() + 1, arguments.end()});
-  std::string names;
-  for (const Verb& verb : kVerbs)
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", verb.name);
-  return misused(fmt::format("'{}' is no verb; there are {}", first, names));
+  const Verb* verb = find_verb(first);
+  if (verb == nullptr) return misused(no_verb(first));
+  return run_guarded(*verb, {arguments.begin() + 1, arguments.end()});
 }
 
 }  // namespace

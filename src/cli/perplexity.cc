@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "engine/chat.h"
+#include "file/find_model.h"
 
 namespace veery::cli {
 namespace {
@@ -30,7 +31,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       ->type_name("MODEL");
   app.add_option("-c,--ctx-size", flags.common.context, "Tokens of a window")
       ->type_name("N")
-      ->check(in_range(4, 1 << 30))
+      ->transform(whole_number(4, 1 << 30))
       ->capture_default_str();
   flags.common.add_threads(app);
   flags.common.add_exact(app);
@@ -56,7 +57,9 @@ Json json(const Perplexity& result) {
 void measure(const Flags& flags, const std::string& text) {
   Model model = flags.common.load();
   Session session(model);
-  const auto ids = encode_prompt(model.tokenizer(), text);
+  LostBytes lost;
+  const auto ids = encode_prompt(model.tokenizer(), text, &lost);
+  tell_lost(lost, "the text");
   Progress bar("scoring");
   const int32_t window = flags.common.context;
   const Perplexity result =
@@ -101,6 +104,9 @@ void measure_beside(const Flags& flags, const std::string& text) {
   other.path = flags.reference;
   Model model = flags.common.load();
   Model reference = other.load();
+  LostBytes lost;
+  encode_prompt(model.tokenizer(), text, &lost);
+  tell_lost(lost, "the text");
   Progress bar("comparing");
   const int32_t window = flags.common.context;
   const Comparison result =
@@ -122,6 +128,7 @@ void perplexity_verb(std::vector<std::string> arguments) {
   Flags flags;
   read_flags(flags, std::move(arguments));
   const std::string text = read_file(flags.file);
+  if (!flags.reference.empty()) find_model(flags.reference);  // told before the first is loaded
   if (flags.reference.empty())
     measure(flags, text);
   else

@@ -1,6 +1,7 @@
 // run.cc: `veery run`: answers a prompt, or chats.
 #include <unistd.h>
 
+#include <limits>
 #include <random>
 
 #include "cli/answer_printer.h"
@@ -14,9 +15,12 @@
 namespace veery::cli {
 namespace {
 
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+
 struct Flags {
   ModelArguments model;
-  std::optional<std::string> prompt, file, ids;
+  TextArguments text;
+  std::optional<std::string> ids;
   std::string system;
   int64_t tokens = -1, seed = -1;
   std::optional<float> temperature, top_p, min_p, repeat_penalty;
@@ -27,23 +31,21 @@ struct Flags {
 
 void add_input(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
-  auto* text = app.add_option("-p,--prompt", flags.prompt,
-                              "What to answer; without -p, -f and --ids: a chat on a terminal,\n"
-                              "else standard input")
-                   ->type_name("TEXT")
-                   ->group("Prompt");
-  auto* file = app.add_option("-f,--file", flags.file, "Read the prompt from a file")
-                   ->type_name("FILE")
-                   ->group("Prompt");
-  auto* ids = app.add_option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
-                  ->type_name("IDS")
-                  ->group("Prompt");
-  text->excludes(file)->excludes(ids);
-  file->excludes(ids);
-  app.add_option("--system", flags.system, "System message (also written -sys)")
+  const auto text =
+      flags.text.add(app, "PROMPT",
+                     "What to answer; without -p, -f, --ids and words: a chat on a terminal,\n"
+                     "else standard input");
+  text.prompt->group("Prompt");
+  text.file->group("Prompt");
+  app.add_option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
+      ->type_name("IDS")
+      ->group("Prompt")
+      ->excludes(text.prompt)
+      ->excludes(text.file);
+  app.allow_empty(app.add_option("--system", flags.system,
+                                 "System message (also written -sys); needs a chat template"))
       ->type_name("TEXT")
       ->group("Prompt");
-  app.add_spelling("-sys", "--system");
   app.add_flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
       ->group("Prompt");
 }
@@ -53,18 +55,20 @@ void add_sampling(Arguments& app, Flags& flags) {
                        const char* type) {
     return app.add_option(name, value, what)->type_name(type)->group("Choice of tokens");
   };
-  const CLI::Validator positive = in_range(0, 1e9);
   add("--temp", flags.temperature, "Temperature; 0: always the most probable token [0.8]", "T")
-      ->check(positive);
+      ->transform(real_number(0, 1e9));
   add("--top-p", flags.top_p, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P")
-      ->check(in_range(0.0, 1.0));
+      ->transform(real_number(0, 1));
   add("--min-p", flags.min_p, "Keep tokens this probable relative to the best; 0: off [0.05]", "P")
-      ->check(in_range(0.0, 1.0));
-  add("--top-k", flags.top_k, "Keep the K most probable tokens; 0: off [40]", "K");
+      ->transform(real_number(0, 1));
+  add("--top-k", flags.top_k, "Keep the K most probable tokens; 0: off [40]", "K")
+      ->transform(whole_number(0, kMost));
   add("--repeat-penalty", flags.repeat_penalty, "Make recent tokens less likely; 1: off [1]", "R")
-      ->check(positive);
-  add("--repeat-last-n", flags.repeat_last_n, "Tokens that count as recent; -1: all [64]", "N");
+      ->transform(real_number(0.001, 1000));
+  add("--repeat-last-n", flags.repeat_last_n, "Tokens that count as recent; -1: all [64]", "N")
+      ->transform(whole_number(-1, kMost));
   add("-s,--seed", flags.seed, "Same seed, same text; -1: another one each time", "N")
+      ->transform(whole_number(-1, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
 }
 
@@ -73,6 +77,7 @@ void add_rest(Arguments& app, Flags& flags) {
                  "Most tokens of an answer; -1: until it ends or the context is full")
       ->type_name("N")
       ->group("Length")
+      ->transform(whole_number(-1, kMost))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--stop", [&flags](const std::string& stop) { flags.stops.push_back(stop); },
@@ -110,12 +115,17 @@ GenerateOptions generate_options(const Flags& flags, const Model& model) {
   return options;
 }
 
-std::optional<std::string> prompt_text(const Flags& flags) {
-  if (flags.prompt) return flags.prompt;
-  if (flags.ids) return std::nullopt;
-  std::string text = flags.file ? read_file(*flags.file) : read_standard_input();
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
+/// What is answered: a text or ids, read before a model is loaded.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+Prompt read_prompt(const Flags& flags) {
+  if (flags.ids) return {"", parse_ids(*flags.ids, "--ids")};
+  std::string text = flags.text.read();
+  if (!flags.text.prompt && text.ends_with('\n')) text.pop_back();
+  return {std::move(text), {}};
 }
 
 Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const Model& model) {
@@ -134,23 +144,33 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
             {"peak_memory_bytes", peak_memory()}}}};
 }
 
-void answer_once(const Flags& flags, Model& model) {
+/// Where the first one stands in the text of the user, if it is there and not in the template's.
+void place_in_text(LostBytes& lost, const Model& model, const std::string& text) {
+  LostBytes own;
+  encode_prompt(model.tokenizer(), text, &own);
+  if (own.count > 0) lost.first = own.first;
+}
+
+void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   GenerateOptions options = generate_options(flags, model);
   std::vector<int32_t> prompt;
   // Other programs get the text as it is written.
   const bool styled = !flags.model.json && shows_styles(STDOUT_FILENO);
   AnswerParser parser{AnswerFormat()};
-  if (const auto text = prompt_text(flags)) {
+  LostBytes lost;
+  if (flags.ids) {
+    prompt = given.ids;
+  } else {
     Chat chat(model, flags.system, flags.raw);
-    chat.add_user(*text);
-    prompt = chat.prompt();
+    chat.add_user(given.text);
+    prompt = chat.prompt(&lost);
+    if (lost.count > 0 && !chat.raw()) place_in_text(lost, model, given.text);
+    tell_lost(lost, "the prompt");
     options.drop_first_space = !chat.raw();
     if (!chat.raw() && (styled || flags.model.json)) {
       options.marks = model.answer_format();
       parser = chat.parser();
     }
-  } else {
-    prompt = parse_ids(*flags.ids, "--ids");
   }
   const int64_t positions = flags.tokens < 0 ? 0 : std::ssize(prompt) + flags.tokens;
   Generator generator(model, positions);
@@ -166,6 +186,7 @@ void answer_once(const Flags& flags, Model& model) {
   print(parser.finish());
   if (flags.model.json) {
     Json json = to_json(result, prompt, model);
+    if (lost.count > 0) json["lost"] = lost_json(lost);
     json["message"] = to_message(parser.answer());
     out.json(json);
   } else {
@@ -174,6 +195,30 @@ void answer_once(const Flags& flags, Model& model) {
     out.flush();
     if (!flags.quiet) write_error(summary_line(result, model));
   }
+}
+
+/// Only a chat template has a place for a system message.
+void check_system(const Flags& flags) {
+  if (flags.system.empty()) return;
+  const auto refuse = [](const std::string& reason) {
+    throw CLI::ValidationError("--system", reason + ": there is no place for a system message");
+  };
+  if (flags.raw) refuse("--raw leaves the chat template out");
+  if (flags.ids) refuse("--ids are taken as they are");
+  if (chat_template_source(flags.model.path).empty())
+    refuse(fmt::format("{} has no chat template", escaped(flags.model.path)));
+}
+
+/// Says that the chat template has no place for the system message.
+void tell_dropped_system(const Flags& flags, const Model& model) {
+  constexpr const char* kBlank = " \t\r\n";
+  const size_t begin = flags.system.find_first_not_of(kBlank);
+  if (begin == std::string::npos) return;
+  const size_t end = flags.system.find_last_not_of(kBlank) + 1;  // templates may trim it
+  Chat chat(model, flags.system, flags.raw);
+  chat.add_user("hello");
+  if (chat.text().find(flags.system.substr(begin, end - begin)) == std::string::npos)
+    write_error("veery: the model's chat template leaves the system message out\n");
 }
 
 }  // namespace
@@ -189,23 +234,26 @@ void run_verb(std::vector<std::string> arguments) {
   add_rest(app, flags);
   app.read(std::move(arguments));
 
-  if (flags.ids) parse_ids(*flags.ids, "--ids");  // misuse is told before a model is loaded
   for (const std::string& stop : flags.stops)
     if (stop.empty()) throw CLI::ValidationError("--stop", "the text is empty");
-  const bool prompted = flags.prompt || flags.file || flags.ids;
+  flags.text.join_words(app, {"--ids"});
+  const bool prompted = flags.text.given() || flags.ids;
   const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
   if (chatting && flags.model.json)
     throw CLI::ValidationError("--json", "needs -p, -f or --ids: a chat has no JSON form");
+  check_system(flags);
 
+  const Prompt prompt = chatting ? Prompt() : read_prompt(flags);
   Model model = flags.model.load();
   const bool no_template = !flags.raw && !flags.ids && !model.chat_template();
   if (no_template && !flags.quiet)
     write_error("veery: the model has no chat template: the text is continued as it is\n");
+  tell_dropped_system(flags, model);
   if (chatting) {
     chat_loop(model, Chat(model, flags.system, flags.raw), generate_options(flags, model),
               flags.quiet);
   } else {
-    answer_once(flags, model);
+    answer_once(flags, prompt, model);
   }
 }
 

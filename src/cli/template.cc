@@ -1,4 +1,5 @@
 // template.cc: `veery template`: a conversation as the model's chat template writes it.
+#include <algorithm>
 #include <chrono>
 
 #include "cli/cli.h"
@@ -33,6 +34,32 @@ int64_t parse_clock(const std::string& text) {
 
 Json read_json(const std::string& path) { return parse_json(read_file(path, kMessagesFile), path); }
 
+struct Inputs {
+  Json messages;
+  Json more = Json::object();  ///< variables beside them
+};
+
+// Paths may be empty, but that of the messages.
+Inputs read_inputs(const std::string& messages, const std::string& tools,
+                   const std::string& variables) {
+  Inputs inputs{.messages = read_json(messages)};
+  check_messages(inputs.messages, messages);
+  if (!variables.empty()) inputs.more = read_json(variables);
+  if (!inputs.more.is_object())
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an object", variables,
+                inputs.more.type_name());
+  if (tools.empty()) return inputs;
+  Json list = read_json(tools);
+  const bool valid = list.is_null() ||
+                     (list.is_array() &&
+                      std::ranges::all_of(list, [](const Json& tool) { return tool.is_object(); }));
+  if (!valid)
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an array of objects", tools,
+                list.is_array() ? "array of other things" : list.type_name());
+  inputs.more["tools"] = std::move(list);
+  return inputs;
+}
+
 }  // namespace
 
 void template_verb(std::vector<std::string> arguments) {
@@ -64,6 +91,7 @@ void template_verb(std::vector<std::string> arguments) {
   ChatTemplate::Options options;
   if (!now.empty()) options.now = parse_clock(now);
 
+  const Inputs inputs = read_inputs(messages, tools, variables);
   Json special;
   std::string text;
   if (!model.path.empty()) {
@@ -74,15 +102,10 @@ void template_verb(std::vector<std::string> arguments) {
   } else {
     text = read_file(template_file, kTemplateFile);
   }
-  Json more = variables.empty() ? Json(Json::object()) : read_json(variables);
-  if (!more.is_object())
-    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an object", variables,
-                more.type_name());
-  if (!tools.empty()) more["tools"] = read_json(tools);
   const ChatTemplate chat(text,
                           model.path.empty() ? template_file : model.path + ": chat template");
   const std::string rendered =
-      chat.render(template_variables(special, read_json(messages), prompt, more), options);
+      chat.render(template_variables(special, inputs.messages, prompt, inputs.more), options);
   if (model.json) {
     standard_output().json({{"text", rendered}});
   } else {

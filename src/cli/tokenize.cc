@@ -11,9 +11,9 @@ Json token_texts(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   return texts;
 }
 
-// One JSON string a line in, one array of ids a line out.
-void tokenize_lines(const Tokenizer& tokenizer, const EncodeOptions& options) {
-  const std::string input = read_standard_input();
+// One JSON string a line in, one array of ids a line out. `name`: of what the lines are from.
+void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std::string& input,
+                    const std::string& name) {
   int64_t number = 0;
   for (size_t begin = 0; begin < input.size();) {
     const size_t end = std::min(input.find('\n', begin), input.size());
@@ -21,12 +21,15 @@ void tokenize_lines(const Tokenizer& tokenizer, const EncodeOptions& options) {
     begin = end + 1;
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = fmt::format("standard input, line {}", number);
+    const std::string where = fmt::format("{}, line {}", name, number);
     const Json text = parse_json(line, where);
     if (!text.is_string())
       throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected a string", where,
                   text.type_name());
+    LostBytes lost;
+    options.lost = &lost;
     standard_output().json(tokenizer.encode(text.string(), options));
+    tell_lost(lost, where);
   }
 }
 
@@ -34,31 +37,40 @@ void tokenize_lines(const Tokenizer& tokenizer, const EncodeOptions& options) {
 
 void tokenize_verb(std::vector<std::string> arguments) {
   ModelArguments model;
-  std::optional<std::string> text;
+  TextArguments text;
   bool lines = false, no_special = false, plain_special = false;
   Arguments app(
       "tokenize",
       "Prints the token ids of a text, one a line, with the token as the vocabulary writes "
-      "it.\nWithout -p and --jsonl the text is standard input.",
+      "it.\nWithout -p, -f and words the text is standard input. MODEL may be a tokenizer.json "
+      "alone.",
       "  veery tokenize model.gguf -p \"Hello world\"\n"
       "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
   model.add_path(app);
-  auto* prompt = app.add_option("-p,--prompt", text, "The text")->type_name("TEXT");
-  auto* jsonl = app.add_flag("--jsonl", lines,
-                             "Read one JSON string a line, print one JSON array of ids a line");
-  jsonl->excludes(prompt);
+  const auto source = text.add(app, "TEXT", "The text");
+  app.add_flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
+      ->excludes(source.prompt);
   app.add_flag("--no-special", no_special, "Add no BOS and no EOS");
   app.add_flag("--no-parse-special", plain_special,
                "Special tokens written in the text are plain text");
-  model.add_json(app, "Print one JSON object: ids, tokens");
+  model.add_json(app, "Print one JSON object: ids, tokens; lost, if bytes became no tokens");
   app.read(std::move(arguments));
 
+  text.join_words(app, {"--jsonl"});
+  const std::string input = text.read();
   const auto tokenizer = load_tokenizer(model.path);
-  const EncodeOptions options{.add_special = !no_special, .parse_special = !plain_special};
-  if (lines) return tokenize_lines(*tokenizer, options);
-  const auto ids = tokenizer->encode(text ? *text : read_standard_input(), options);
+  EncodeOptions options{.add_special = !no_special, .parse_special = !plain_special};
+  const bool from_file = text.file && *text.file != "-";
+  if (lines)
+    return tokenize_lines(*tokenizer, options, input, from_file ? *text.file : "standard input");
+  LostBytes lost;
+  options.lost = &lost;
+  const auto ids = tokenizer->encode(input, options);
+  tell_lost(lost, "the text");
   if (model.json) {
-    standard_output().json({{"ids", ids}, {"tokens", token_texts(*tokenizer, ids)}});
+    Json json = {{"ids", ids}, {"tokens", token_texts(*tokenizer, ids)}};
+    if (lost.count > 0) json["lost"] = lost_json(lost);
+    standard_output().json(json);
     return;
   }
   for (int32_t id : ids)

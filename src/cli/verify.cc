@@ -58,7 +58,7 @@ void verify_verb(std::vector<std::string> arguments) {
   app.add_option("--tolerance", options.tolerance,
                  "Largest difference of a logit, relative to the largest logit")
       ->type_name("X")
-      ->check(in_range(0, 1))
+      ->transform(real_number(0, 1))
       ->capture_default_str();
   flags.add_threads(app);
   flags.add_json(app, "Print one JSON object: sound, warnings, defects, checks");

@@ -1,7 +1,6 @@
 #include "file/find_model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <vector>

@@ -43,7 +43,7 @@ def metadata(chat_template, context):
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": [*byte_letters(), "<s>", "</s>"],
+        "tokenizer.ggml.tokens": [*letters, "<s>", "</s>"],
         "tokenizer.ggml.token_type": [*[1] * 256, 3, 3],
         "tokenizer.ggml.merges": [],
         "tokenizer.ggml.bos_token_id": BOS,

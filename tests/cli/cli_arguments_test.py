@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""What the program makes of its arguments: flags and verbs, numbers, texts, and what is meant by MODEL.
+
+usage: cli_arguments_test.py VEERY [unittest arguments]
+"""
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+import tiny_gguf
+from cli_base import PROGRAM, TINY, CliTest
+
+# Flags of numbers: verb, flag, values in its range, values just outside it.
+NUMBERS = [
+    ("run", "-n", ["0", "-1", "2147483647"], ["-2", "2147483648"]),
+    ("run", "-s", ["-1", "9223372036854775807"], ["-2", "9223372036854775808"]),
+    ("run", "-c", ["0", "64"], ["-1", "1073741825"]),
+    ("run", "-t", ["0", "2"], ["-1", "1025"]),
+    ("run", "--top-k", ["0", "2147483647"], ["-1", "2147483648", "1.5"]),
+    ("run", "--repeat-last-n", ["-1", "0", "5"], ["-2", "1.5"]),
+    ("run", "--temp", ["0", "0.5", "1e-1", ".5"], ["-0.1", "-1", "1e10"]),
+    ("run", "--top-p", ["0", "1", "0.5"], ["-0.1", "1.01"]),
+    ("run", "--min-p", ["0", "1", "0.5"], ["-0.1", "1.01"]),
+    ("run", "--repeat-penalty", ["1", "1.1", "0.5"], ["0", "-1", "1e4"]),
+    ("logits", "--top", ["0", "3"], ["-1", "1.5"]),
+    ("perplexity", "-c", ["16"], ["3", "-1"]),
+    ("bench", "-p", ["8"], ["-1", "1.5"]),
+    ("bench", "-n", ["4"], ["-1", "1.5"]),
+    ("bench", "-r", ["1"], ["0", "-1"]),
+    ("bench", "-d", ["0"], ["-1"]),
+    ("bench", "-b", ["1"], ["0", "513"]),
+    ("plan", "--rows", ["1"], ["0", "513"]),
+    ("plan", "-d", ["0"], ["-1"]),
+    ("plan", "-r", ["1"], ["0"]),
+    ("show", "-c", ["32"], ["-1"]),
+    ("verify", "--tolerance", ["0", "0.5"], ["-1", "2"]),
+]
+NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e400", "10^23", "1" * 40, "1,5", "--json"]
+
+# Of llama.cpp, Ollama and mlx-lm: each is answered by what to type, or why it is not there.
+FOREIGN = [
+    "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hf", "--hf-repo", "-b", "-ub", "-fa", "--flash-attn",
+    "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--grammar",
+    "--json-schema", "--mirostat", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
+    "--kv-bits", "--draft-model", "--host", "--rope-freq-base", "--presence-penalty", "--prompt-cache", "--keepalive",
+    "--format", "--think", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
+
+
+class Flags(CliTest):
+    def setUp(self):
+        self.text = self.write("text.txt", "some text, and some more of it. " * 4)
+
+    def usual(self, verb):
+        """Arguments with which a verb does its work quickly."""
+        return {
+            "run": ["-p", "x", "-n", 0, "--raw", "-t", 1, "-q"],
+            "logits": ["-p", "x", "-t", 1],
+            "perplexity": ["-f", self.text, "-c", 32, "-t", 1],
+            "bench": ["-p", 4, "-n", 2, "-r", 1, "-t", 1],
+            "plan": ["--rows", 1, "-t", 1],
+            "show": [],
+            "verify": ["-t", 1],
+        }[verb]
+
+    def test_numbers_are_checked_whole_and_in_their_range(self):
+        for verb, flag, inside, outside in NUMBERS:
+            for value in inside:
+                with self.subTest(verb=verb, flag=flag, value=value):
+                    self.veery(verb, self.model, *self.usual(verb), flag, value)
+            for value in outside + NO_NUMBERS:
+                with self.subTest(verb=verb, flag=flag, value=value):
+                    message = self.error(verb, self.model, *self.usual(verb), flag, value, status=2)
+                    self.assertIn(value, message)
+                    self.assertRegex(message, "number|empty")
+
+    def test_a_number_is_decimal(self):
+        self.assertEqual(len(self.json("logits", self.model, "-p", "x", "--top", "010")["positions"][0]["top"]), 10)
+
+    def test_of_a_flag_given_twice_the_last_counts(self):
+        answer = self.run_json("-p", "one", "-p", "hi", "-n", 7, "-n", 2, "--temp", 1, "--temp", 0, "--ignore-eos",
+                               "--ignore-eos", "--raw")  # fmt: skip
+        self.assertEqual((bytes(answer["prompt_ids"][1:]), len(answer["ids"])), (b"hi", 2))
+        self.assertEqual(self.json("show", "-m", self.bare, "-m", self.model, "-c", 8, "-c", 16)["config"]["context"], 16)
+        self.assertIn("--predict", self.error("run", self.model, "-p", "x", "-n", "x", "-n", 1, status=2))
+
+    def test_a_value_may_stand_behind_a_sign_or_a_number_behind_its_letter(self):
+        for flags in [["-n3"], ["-n=3"], ["--predict=3"], ["--max-tokens", "3"], ["-n", "3"]]:
+            with self.subTest(flags=flags):
+                answer = self.run_json("--prompt=hi", *flags, "--ignore-eos", "-s-1", "--temp=0.5")
+                self.assertEqual(len(answer["ids"]), 3)
+        self.assertIn("--json", self.error("show", self.model, "--json=x", status=2))
+
+    def test_a_word_of_several_letters_is_no_letter_with_a_value(self):
+        for word, part in [
+            ("-prompt", "is '--prompt' meant?"),
+            ("-temp", "is '--temp' meant?"),
+            ("-ctx-size", "is '--ctx-size' meant?"),
+            ("-phello", "a value stands apart: '-p hello'"),
+            ("-pinf", "a value stands apart: '-p inf'"),
+            ("-tfast", "a value stands apart: '-t fast'"),
+            ("-xyz", "unknown argument '-xyz'"),
+            ("--promt", "is '--prompt' meant?"),
+            ("--zzz", "unknown argument '--zzz'"),
+        ]:
+            with self.subTest(word=word):
+                message = self.error("run", self.model, word, 9, "-q", status=2)
+                self.assertIn(f"'{word}'", message)
+                self.assertIn(part, message)
+
+    def test_flags_of_other_programs_are_answered(self):
+        for flag in FOREIGN:
+            for more in [["99"], ["org/name", "-p", "hi"]]:
+                with self.subTest(flag=flag, more=more):
+                    message = self.error("run", self.model, flag, *more, status=2)
+                    self.assertRegex(message, f"unknown argument '{flag}': [^ ].*[^ ].* ")
+                    self.assertNotIn("meant?", message)
+
+    def test_other_spellings_are_the_flag(self):
+        usual = self.run_json("-p", "hi", "-n", 3, "--temp", 0, "-c", 32, "--repeat-penalty", 2, "-sys", "be")
+        for spelled in [
+            ["--n-predict", 3, "--temperature", 0, "--ctx_size", 32, "--repeat_penalty", 2, "--system-prompt", "be"],
+            ["--max_tokens", 3, "--temp", 0, "--num_ctx", 32, "--repetition_penalty", 2, "--sys", "be"],
+            ["--n_predict=3", "--temp=0", "--ctx-size=32", "--repeat-penalty=2", "--system=be"],
+            ["--max-new-tokens", 3, "--temperature", 0, "--context-length", 32, "--repeat-penalty", 2, "-sys", "be"],
+        ]:
+            with self.subTest(spelled=spelled):
+                answer = self.run_json("-p", "hi", *spelled)
+                self.assertEqual((answer["prompt_ids"], answer["ids"]), (usual["prompt_ids"], usual["ids"]))
+
+    def test_help_is_given_whatever_stands_beside_it(self):
+        for arguments in [["run", "--nope", "--help"], ["run", "-n", "x", "-h"], ["help", "run"]]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(b"Usage: veery run", self.veery(*arguments).stdout)
+        self.assertEqual(bytes(self.run_json("-p", "--help", "-n", 0, "--raw")["prompt_ids"][1:]), b"--help")
+
+    def test_an_empty_value_is_none(self):
+        for arguments in [
+            ["run", self.model, "-f", ""], ["run", self.model, "--ids", ""], ["run", "-m", "", "-p", "x"],
+            ["run", "", "-p", "x"], ["show", ""], ["convert", "", "x.gguf"], ["run", self.model, "-p", "x", "-ctk", ""], ["convert", self.model, "x", "--to", ""],
+            ["perplexity", self.model, "-f", self.text, "--reference", ""], ["template", self.model, "--messages", ""],
+            ["template", self.model, "--messages", self.write("m.json", []), "--tools", ""],
+        ]:  # fmt: skip
+            with self.subTest(arguments=arguments):
+                self.assertIn("empty", self.error(*arguments, status=2))
+
+    def test_verbs_of_other_programs_and_misspelt_ones(self):
+        for word, part in [
+            ("pull", "veery fetches nothing"), ("serve", "no server"), ("generate", "'veery run MODEL -p TEXT'"),
+            ("chat", "'veery run MODEL'"), ("list", "no list of models"), ("rn", "is 'run' meant?"),
+            ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
+            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, tokenize"),
+        ]:  # fmt: skip
+            with self.subTest(word=word):
+                message = self.error(word, "x", status=2)
+                self.assertIn(f"'{word}'", message)
+                self.assertIn(part, message)
+
+
+class Texts(CliTest):
+    def test_words_behind_the_model_are_the_prompt(self):
+        for arguments in [["hi", "there"], ["hi there"], ["-n", "0", "--", "hi", "there"]]:
+            with self.subTest(arguments=arguments):
+                ids = self.run_json("--raw", "-n", 0, *arguments)["prompt_ids"]
+                self.assertEqual(bytes(ids[1:]), b"hi there")
+        ids = self.json("run", "hi", "-m", self.model, "-n", 0, "-t", 1, "--raw")["prompt_ids"]
+        self.assertEqual(bytes(ids[1:]), b"hi")
+        dashed = self.json("tokenize", self.model, "--no-special", "--", "-n", "--json")["ids"]
+        self.assertEqual(bytes(dashed), b"-n --json")
+        self.assertEqual(self.json("logits", self.model, "hi"), self.json("logits", self.model, "-p", "hi"))
+        self.assertEqual(self.json("tokenize", self.model, "-", stdin=b"a")["ids"], [256, 97])
+        for flags in [["-p", "x"], ["-f", "x"], ["--ids", "1"]]:
+            self.assertIn("'extra'", self.error("run", self.model, *flags, "extra", status=2))
+        self.assertIn("'extra'", self.error("show", self.model, "extra", status=2))
+
+    def test_files_and_lines(self):
+        file = self.write("text.txt", "hi\n")
+        self.assertEqual(self.json("tokenize", self.model, "-f", file)["ids"], [256, 104, 105, 10])
+        self.assertEqual(self.json("tokenize", self.model, "-f", "-", stdin=b"a")["ids"], [256, 97])
+        self.assertEqual(self.json("logits", self.model, "-f", file), self.json("logits", self.model, "-p", "hi"))
+        lines = self.write("lines.jsonl", '"a"\n3\n')
+        message = self.veery("tokenize", self.model, "--jsonl", "-f", lines, status=1).stderr.decode()
+        self.assertIn("lines.jsonl, line 2", message)
+
+    def test_inputs_are_read_before_the_model(self):
+        missing = self.folder / "missing.txt"
+        nothing = self.folder / "nothing.gguf"  # is told after what the inputs are
+        for arguments in [
+            ["run", nothing, "-f", missing], ["tokenize", nothing, "-f", missing], ["logits", nothing, "-f", missing],
+            ["perplexity", nothing, "-f", missing], ["template", nothing, "--messages", missing],
+        ]:  # fmt: skip
+            with self.subTest(arguments=arguments):
+                self.assertIn("missing.txt", self.error(*arguments))
+        text = self.write("text.txt", "some text, and some more of it. " * 4)
+        self.assertIn("nothing.gguf", self.error("perplexity", self.model, "-f", text, "--reference", nothing))
+
+    def test_a_system_message_needs_a_place(self):
+        for arguments, reason in [
+            ([self.bare, "-p", "hi"], "has no chat template"),
+            ([self.model, "-p", "hi", "--raw"], "--raw leaves the chat template out"),
+            ([self.model, "--ids", "1,2"], "--ids are taken as they are"),
+        ]:
+            with self.subTest(arguments=arguments):
+                message = self.error("run", *arguments, "-sys", "Be brief", "-n", 1, status=2)
+                self.assertIn("--system", message)
+                self.assertIn(reason, message)
+        self.veery("run", self.bare, "-p", "hi", "-sys", "", "-n", 1)
+
+    def test_a_template_without_a_place_for_it_is_told(self):
+        model = self.folder / "users.gguf"
+        tiny_gguf.write(model, "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
+        done = self.veery("run", model, "-p", "hi", "-sys", "Be brief", "-n", 1, "-q", "-t", 1)
+        self.assertIn("leaves the system message out", done.stderr.decode())
+        self.assertEqual(self.veery("run", self.model, "-p", "hi", "-sys", " Be brief\n", "-n", 1, "-q").stderr, b"")
+
+    def test_messages_are_objects_with_a_role(self):
+        for messages, part in [
+            ({}, "found a JSON object, expected an array of messages"),
+            ("text", "found a JSON string"),
+            ([1], "message 0 is a JSON number"),
+            ([{"role": "user"}, {}], "message 1 has no role"),
+            ([{"role": 3}], "the role of message 0 is a JSON number"),
+            ([{"role": ""}], "the role of message 0 is empty"),
+            ([[]], "message 0 is a JSON array"),
+        ]:
+            with self.subTest(messages=messages):
+                path = self.write("messages.json", json.dumps(messages))
+                message = self.error("template", self.model, "--messages", path)
+                self.assertIn(str(path), message)
+                self.assertIn(part, message)
+        for tools in [{}, [1], "x"]:
+            path = self.write("tools.json", json.dumps(tools))
+            messages = self.write("messages.json", [])
+            self.assertIn("tools.json", self.error("template", self.model, "--messages", messages, "--tools", path))
+
+    def test_bytes_without_a_token_are_told(self):
+        model = self.folder / "lossy.gguf"
+        tokens = [*tiny_gguf.byte_letters(), "<s>", "</s>"]
+        tokens[4], tokens[0xF1] = "<unused 4>", "<unused 241>"
+        tiny_gguf.write(model, changed={"tokenizer.ggml.tokens": tokens})
+        text = b"a\x04b\xf1\x04"
+        done = self.veery("tokenize", model, "--json", stdin=text)
+        self.assertEqual(json.loads(done.stdout), {"ids": [256, 97, 98], "tokens": ["<s>", "a", "b"],
+                                                   "lost": {"bytes": 3, "first": 1}})  # fmt: skip
+        told = "veery: the vocabulary has no token for 3 bytes of the text, the first at offset 1: left out\n"
+        self.assertEqual(done.stderr.decode(), told)
+        for verb, more in [("logits", []), ("run", ["-n", 1, "-q", "--raw", "-t", 1])]:
+            file = self.folder / "lossy.txt"
+            file.write_bytes(b"</s>" + text)
+            message = self.veery(verb, model, "-f", file, *more).stderr.decode()
+            self.assertIn("no token for 3 bytes", message)
+            self.assertIn("offset 5", message)
+        self.assertEqual(self.json("run", model, "-f", file, "-n", 1, "-t", 1)["lost"], {"bytes": 3, "first": 5})
+        self.assertNotIn("lost", self.json("tokenize", model, stdin=b"ab"))
+        lines = self.veery("tokenize", model, "--jsonl", stdin=b'"a"\n"\\u0004"\n')
+        self.assertEqual(lines.stdout, b"[256,97]\n[256]\n")
+        self.assertIn("1 byte of standard input, line 2, the first at offset 0", lines.stderr.decode())
+
+
+class Models(CliTest):
+    """What is opened for a path."""
+
+    def setUp(self):
+        self.place = self.folder / self._testMethodName
+        self.place.mkdir()
+
+    def opened(self, path):
+        return self.json("show", path)["path"]
+
+    def tiny_folder(self, name="model", source="qwen3"):
+        folder = self.place / name
+        shutil.copytree(TINY / source, folder)
+        vocabulary = {letter: number for number, letter in enumerate(tiny_gguf.byte_letters())}
+        bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        (folder / "tokenizer.json").write_text(json.dumps({
+            "added_tokens": [], "normalizer": None, "pre_tokenizer": bytes_, "post_processor": None, "decoder": bytes_,
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}))  # fmt: skip
+        return folder
+
+    def test_a_folder_with_one_gguf_file(self):
+        only = self.place / "only.gguf"
+        shutil.copy(self.model, only)
+        shutil.copy(self.model, self.place / "mmproj-only.gguf")
+        (self.place / "README.md").write_text("text")
+        for path in [self.place, f"{self.place}/"]:
+            self.assertEqual(os.path.normpath(self.opened(path)), str(only))
+        ids = self.json("run", self.place, "hi", "-n", 0, "-t", 1)["prompt_ids"]
+        self.assertEqual(ids, self.run_json("hi", "-n", 0)["prompt_ids"])
+        self.assertEqual(self.json("tokenize", self.place, "hi")["ids"], [256, 104, 105])
+        messages = self.write("m.json", [{"role": "user", "content": "hi"}])
+        self.assertEqual(self.veery("template", self.place, "--messages", messages).stdout, b"<s>[user]hi")
+        self.assertTrue(self.json("verify", self.place, "-t", 1)["sound"])
+        self.veery("quantize", self.place, self.folder / "q8.gguf", "Q8_0")
+        self.veery("convert", self.place, self.folder / "f16.gguf", "--type", "f16")
+
+    def test_several_gguf_files_are_listed(self):
+        for name in ["b.gguf", "a.gguf"]:
+            shutil.copy(self.model, self.place / name)
+        for verb in [["show"], ["tokenize", "-p", "x"], ["run", "-p", "x"], ["verify"]]:
+            message = self.error(verb[0], self.place, *verb[1:])
+            self.assertIn(f"{self.place}: holds 2 GGUF models, name one of them: a.gguf, b.gguf", message)
+
+    def test_the_parts_of_a_split_file_are_one(self):
+        self.veery("convert", self.model, self.place / "whole.gguf", "--split-size", "20K")
+        self.assertGreater(len(list(self.place.iterdir())), 1)
+        self.assertIn("-00001-of-", self.opened(self.place))
+
+    def test_a_folder_of_the_cache(self):
+        cache = self.place / "models--org--name"
+        for number, (name, model) in enumerate([("aaa", self.model), ("bbb", self.bare)]):
+            snapshot = cache / "snapshots" / name
+            snapshot.mkdir(parents=True)
+            (cache / "blobs").mkdir(exist_ok=True)
+            shutil.copy(model, cache / "blobs" / name)
+            (snapshot / "model.gguf").symlink_to(f"../../blobs/{name}")
+            os.utime(snapshot, (1e9 + number, 1e9 + number))
+        self.assertTrue(self.opened(cache).endswith("snapshots/bbb/model.gguf"))
+        (cache / "refs").mkdir()
+        (cache / "refs" / "main").write_text("aaa")
+        self.assertTrue(self.opened(cache).endswith("snapshots/aaa/model.gguf"))
+        for wrong in ["../../..", "gone", ""]:
+            (cache / "refs" / "main").write_text(wrong)
+            self.assertTrue(self.opened(cache).endswith("snapshots/bbb/model.gguf"))
+        shutil.rmtree(cache / "snapshots")
+        (cache / "snapshots").mkdir()
+        self.assertIn("expected a snapshot", self.error("show", cache))
+
+    def test_files_of_a_folder_stand_for_it(self):
+        folder = self.tiny_folder()
+        ids = [*b"Hello"]
+        for name in ["config.json", "model.safetensors"]:
+            with self.subTest(name=name):
+                self.assertEqual(os.path.normpath(self.opened(folder / name)), str(folder))
+                self.assertEqual(self.json("tokenize", folder / name, "Hello")["ids"], ids)
+        answers = [self.json("run", path, "--ids", "1,2", "-n", 3, "-t", 1, "--temp", 0)["ids"]
+                   for path in (folder, folder / "model.safetensors")]  # fmt: skip
+        self.assertEqual(answers[0], answers[1])
+        done = subprocess.run([PROGRAM, "show", "model.safetensors"], cwd=folder, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shutil.copy(folder / "model.safetensors", folder / "other.safetensors")
+        self.assertIn("is not among the weights", self.error("show", folder / "other.safetensors"))
+        (folder / "config.json").unlink()
+        self.assertIn("no config.json beside it", self.error("show", folder / "model.safetensors"))
+
+    def test_a_tokenizer_alone(self):
+        folder = self.tiny_folder()
+        ids = [*b"Hello"]
+        (folder / "model.safetensors").unlink()
+        (folder / "config.json").unlink()
+        for path in [folder, folder / "tokenizer.json"]:
+            self.assertEqual(self.json("tokenize", path, "Hello")["ids"], ids)
+        alone = self.place / "other-name.json"
+        shutil.copy(folder / "tokenizer.json", alone)
+        self.assertEqual(self.json("tokenize", alone, "Hello")["ids"], ids)
+        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages[0].content }}!"}))
+        messages = self.write("m.json", [{"role": "user", "content": "hi"}])
+        for path in [folder, folder / "tokenizer.json", folder / "tokenizer_config.json"]:
+            self.assertEqual(self.veery("template", path, "--messages", messages).stdout, b"hi!")
+        self.assertIn("is no model, expected", self.error("run", folder / "tokenizer.json", "-p", "x"))
+        self.assertIn("holds no model", self.error("run", folder, "-p", "x"))
+
+    def test_what_is_no_model_is_told(self):
+        self.assertIn("holds no model", self.error("show", self.place))
+        (self.place / "adapter_config.json").write_text("{}")
+        self.assertIn("adapter", self.error("show", self.place))
+        self.assertIn("there is no such file or folder", self.error("show", self.place / "gone"))
+        self.assertIn("nothing is fetched", self.error("run", "org/name", "-p", "x"))
+
+
+if __name__ == "__main__":
+    unittest.main()
