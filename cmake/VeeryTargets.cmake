@@ -21,6 +21,17 @@ set(VEERY_OPTIONS_cli $<IF:$<CONFIG:Debug>,-O0,-O1>)
 # Vectors wider than the target's are passed among functions of one target only.
 set(VEERY_OPTIONS_dtype -Wno-psabi)
 
+# commit.h for the sources of `target`: looked up by every build, written only when it is another one, so that nothing
+# else is compiled again.
+function(veery_add_commit target)
+  set(folder ${PROJECT_BINARY_DIR}/generated)
+  add_custom_target(${target}_commit BYPRODUCTS ${folder}/commit.h VERBATIM
+                    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${folder}/commit.h
+                            -P ${PROJECT_SOURCE_DIR}/cmake/WriteCommit.cmake)
+  add_dependencies(${target} ${target}_commit)
+  target_include_directories(${target} PRIVATE ${folder})
+endfunction()
+
 function(veery_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   set(lower "")
@@ -30,7 +41,8 @@ function(veery_layer name)
   if(name STREQUAL "cli")
     add_executable(veery ${sources})
     target_compile_definitions(veery PRIVATE VEERY_VERSION="${PROJECT_VERSION}")
-    target_precompile_headers(veery PRIVATE ${PROJECT_SOURCE_DIR}/src/cli/cli.h)
+    target_precompile_headers(veery PRIVATE ${PROJECT_SOURCE_DIR}/src/cli/arguments.h ${PROJECT_SOURCE_DIR}/src/cli/cli.h)
+    veery_add_commit(veery)
     set(target veery)
   else()
     set(target veery_${name})

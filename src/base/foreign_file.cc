@@ -21,24 +21,15 @@ namespace fs = std::filesystem;
 constexpr size_t kLongestPath = 1024;  // in messages
 constexpr int kWaitForWriter = 2000;   // milliseconds
 
-std::string shown(const std::string& path) { return printable(path, kLongestPath); }
-
-const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a named pipe";
-  if (S_ISSOCK(mode)) return "a socket";
-  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
-  return "no regular file";
-}
-
 [[noreturn]] void refuse(const std::string& path, const char* doing, int code) {
   const bool missing = code == ENOENT || code == ENOTDIR;
-  throw Error(missing ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot be {}: {}", shown(path),
-              doing, std::strerror(code));
+  throw Error(missing ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot be {}: {}",
+              shown_path(path), doing, std::strerror(code));
 }
 
 [[noreturn]] void refuse_kind(const std::string& path, mode_t mode, const char* expected) {
-  throw Error(ErrorKind::kIo, "{}: is {}, expected {}", shown(path), kind_of(mode), expected);
+  throw Error(ErrorKind::kIo, "{}: is {}, expected {}", shown_path(path), kind_of_file(mode),
+              expected);
 }
 
 // Never waits: neither for the other end of a pipe nor for a device.
@@ -72,9 +63,20 @@ mode_t look_at(const std::string& path) {
 
 }  // namespace
 
+std::string shown_path(const std::string& path) { return printable(path, kLongestPath); }
+
+std::string_view kind_of_file(uint32_t mode) {
+  if (S_ISREG(mode)) return "a file";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "no regular file";
+}
+
 void check_size(const std::string& path, uint64_t bytes, const FileKind& kind) {
   if (bytes > kind.most_bytes)
-    throw Error(ErrorKind::kLimit, "{}: has {} bytes, expected at most {} of {}", shown(path),
+    throw Error(ErrorKind::kLimit, "{}: has {} bytes, expected at most {} of {}", shown_path(path),
                 bytes, kind.most_bytes, kind.name);
 }
 
@@ -97,7 +99,7 @@ std::string read_text(const std::string& path, const FileKind& kind) {
   std::string text = read_text(file.get(), path, kind);
   // A named pipe that nobody has open for writing reads as an empty file.
   if (silent && text.empty())
-    throw Error(ErrorKind::kIo, "{}: is a named pipe that no program writes to", shown(path));
+    throw Error(ErrorKind::kIo, "{}: is a named pipe that no program writes to", shown_path(path));
   return text;
 }
 
@@ -110,8 +112,8 @@ std::string read_text(int descriptor, const std::string& name, const FileKind& k
     if (count > 0) {
       text.append(buffer.data(), static_cast<size_t>(count));
       if (text.size() > kind.most_bytes)
-        throw Error(ErrorKind::kLimit, "{}: has more than {} bytes, the most of {}", shown(name),
-                    kind.most_bytes, kind.name);
+        throw Error(ErrorKind::kLimit, "{}: has more than {} bytes, the most of {}",
+                    shown_path(name), kind.most_bytes, kind.name);
     } else if (errno == EAGAIN) {
       is_ready_within(descriptor, -1);
     } else if (errno != EINTR) {

@@ -26,6 +26,11 @@ inline constexpr FileKind kTextFile{"a text", 1000 * kMB};
 /// Throws kLimit with both numbers if `bytes` are more than `kind` may have.
 void check_size(const std::string& path, uint64_t bytes, const FileKind& kind);
 
+/// What a path may lead to, for messages: "a folder", "a named pipe"; `mode` as stat() tells it.
+std::string_view kind_of_file(uint32_t mode);
+/// A path in messages: printable(), cut where no honest one is that long.
+std::string shown_path(const std::string& path);
+
 /// A descriptor that closes itself.
 class Descriptor {
  public:

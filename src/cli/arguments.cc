@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/spellings.h"
 
@@ -61,6 +62,9 @@ bool is_number(std::string_view text) {
 }
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// Called by read() in place of parsing.
+std::function<void(const Arguments&)> inspector;
 
 }  // namespace
 
@@ -236,7 +240,23 @@ void Arguments::parse_words(std::vector<std::string> arguments) {
   parse(std::move(flags));
 }
 
+void inspect(const Verb& verb, const std::function<void(const Arguments&)>& look) {
+  inspector = look;
+  try {
+    verb.run({});
+  } catch (const CLI::Success&) {
+  } catch (...) {
+    inspector = nullptr;
+    throw;
+  }
+  inspector = nullptr;
+}
+
 void Arguments::read(std::vector<std::string> arguments) {
+  if (inspector) {
+    inspector(*this);
+    throw CLI::Success();
+  }
   const auto check_known = [this] {
     for (const std::string& word : remaining())
       if (word != "--") misuse(fmt::format("unknown argument '{}'", word));

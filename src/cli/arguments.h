@@ -3,12 +3,16 @@
 #pragma once
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace veery::cli {
+
+struct Verb;
 
 /// The command line of one verb, in the look that all share.
 ///
@@ -28,6 +32,14 @@ class Arguments : public CLI::App {
   /// Words behind MODEL are kept in `words`, instead of being refused. They must outlive read().
   void take_words(const std::string& name, std::vector<std::string>& words,
                   const std::string& description);
+  /// The values that `option` may have, where they can be listed: shells complete them.
+  void add_choices(const std::string& option, std::vector<std::string> words) {
+    choices_[get_option(option)->get_name()] = std::move(words);
+  }
+  std::vector<std::string> choices(const std::string& name) const {
+    const auto found = choices_.find(name);
+    return found == choices_.end() ? std::vector<std::string>() : found->second;
+  }
   /// '' is a value of `option`; that of others must not be empty.
   CLI::Option* allow_empty(CLI::Option* option) {
     may_be_empty_.insert(option);
@@ -41,7 +53,11 @@ class Arguments : public CLI::App {
   bool requires_model_ = false;
   std::vector<std::string>* words_ = nullptr;
   std::set<const CLI::Option*> may_be_empty_;
+  std::map<std::string, std::vector<std::string>> choices_;  // by the name of the option
 };
+
+/// Calls `look` with the options of a verb, which does not run.
+void inspect(const Verb& verb, const std::function<void(const Arguments&)>& look);
 
 /// For transform(): a number in decimal digits, nothing before or behind it, within the range. The
 /// message says the range. Without a mark in the help.

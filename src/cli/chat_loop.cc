@@ -100,6 +100,9 @@ class ChatLoop {
   }
 
   void answer(const std::string& message) {
+    LostBytes lost;
+    encode_prompt(model_.tokenizer(), message, &lost);
+    tell_lost(lost, "the message");
     chat_.add_user(message);
     Generation result;
     ParsedAnswer parsed;

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -56,6 +57,8 @@ void ModelArguments::add_cache_types(Arguments& app) {
   add("--cache-type-k", cache_keys,
       "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
   add("--cache-type-v", cache_values, "The same for values (also -ctv)");
+  for (const char* name : {"--cache-type-k", "--cache-type-v"})
+    app.add_choices(name, {"f32", "f16", "bf16", "q8_0"});
 }
 
 void ModelArguments::add_json(Arguments& app, const std::string& what) {

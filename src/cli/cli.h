@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,10 @@ void convert_verb(std::vector<std::string> arguments);
 void quantize_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
 void verify_verb(std::vector<std::string> arguments);
+void completion_verb(std::vector<std::string> arguments);
+
+/// All verbs, in the order of the help.
+std::span<const Verb> verbs();
 
 /// Flags that several verbs have.
 struct ModelArguments {

@@ -21,6 +21,7 @@ void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
   // Floats of what is quantised lose nothing.
   options.requantize =
       request.requantize || request.type == nullptr || !info(request.type->type).quantized;
+  options.existing = request.output.existing();
   options.progress = writing.progress();
   const Metadata metadata = request.type == nullptr
                                 ? retyped_metadata(file, plans)
@@ -31,6 +32,7 @@ void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
 
 void to_gguf(const ConvertRequest& request) {
   const double start = seconds_now();
+  if (!request.dry && request.split_bytes == 0) request.output.check(request.out, {request.in});
   const ModelFile file = open_as_gguf(request.in);
   const std::vector<TensorPlan> plans = plans_of(file, request);
   if (!request.dry) write_gguf_file(request, file, plans);
@@ -66,10 +68,10 @@ struct KindsOfFlag {
   std::string_view kinds;
 };
 constexpr KindsOfFlag kFlags[] = {
-    {"--type", "gguf"},     {"--split-size", "gguf"},    {"--allow-requantize", "gguf"},
-    {"--dtype", "hf, mlx"}, {"--shard-size", "hf, mlx"}, {"--quantize", "mlx"},
-    {"--bits", "mlx"},      {"--group-size", "mlx"},     {"--mode", "mlx"},
-    {"--rule", "mlx"}};
+    {"--type", "gguf"},    {"--split-size", "gguf"}, {"--allow-requantize", "gguf"},
+    {"--force", "gguf"},   {"--dtype", "hf, mlx"},   {"--shard-size", "hf, mlx"},
+    {"--quantize", "mlx"}, {"--bits", "mlx"},        {"--group-size", "mlx"},
+    {"--mode", "mlx"},     {"--rule", "mlx"}};
 
 void check_flags(const Arguments& app, const ConvertOutput& output) {
   for (const auto& [flag, kinds] : kFlags)
@@ -107,6 +109,9 @@ void convert_verb(std::vector<std::string> arguments) {
   request.folder.add(app);
   app.add_flag("--allow-requantize", request.requantize,
                "gguf: quantise what is quantised already");
+  app.add_choices("--type", mixture_names());
+  app.add_choices("--to", {"gguf", "hf", "mlx"});
+  request.output.add(app, "gguf: replace files that are there; folders never are");
   app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
   request.common.add_threads(app);
   request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");

@@ -1,6 +1,7 @@
 // convert.h: what `veery convert` hands to the writer of each kind of model.
 #pragma once
 #include "cli/cli.h"
+#include "cli/output_flags.h"
 #include "model/mixture.h"
 
 namespace veery::cli {
@@ -22,6 +23,7 @@ struct ConvertRequest {
   const Mixture* type = nullptr;  ///< of the matrices; null: each keeps its own
   bool requantize = false;
   bool dry = false;
+  OutputFlags output;
   FolderFlags folder;
   ModelArguments common;
 };

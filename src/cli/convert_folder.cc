@@ -59,6 +59,18 @@ std::string type_name(const FolderPlan& plan, size_t i) {
   return fmt::format("{} {}/{}", mlx_mode_name(format->mode), format->bits, format->group);
 }
 
+// What -q does not do.
+void note_what_stays_float(const FolderPlan& plan) {
+  const std::vector<std::string>& misfits = plan.mlx.misfits;
+  const bool nothing = plan.mlx.quantization.is_null();
+  if (misfits.empty() && !nothing) return;
+  std::string text = nothing ? "note: nothing is quantised" : "note: not all is quantised";
+  if (!misfits.empty())
+    text += fmt::format(": rows of {} {} are no whole groups, those of {} first", misfits.size(),
+                        misfits.size() == 1 ? "matrix" : "matrices", escaped(misfits.front()));
+  write_error(text + "\n");
+}
+
 void report(const ConvertRequest& request, const FolderPlan& plan, double seconds) {
   Output& out = standard_output();
   size_t bytes = 0;
@@ -77,6 +89,8 @@ void report(const ConvertRequest& request, const FolderPlan& plan, double second
               {"after", bytes},
               {"seconds", seconds},
               {"left_out", plan.tensors.left_out},
+              {"quantization", plan.mlx.quantization},
+              {"not_quantized", plan.mlx.misfits},
               {"tensors", list}});
     return;
   }
@@ -94,6 +108,7 @@ void report(const ConvertRequest& request, const FolderPlan& plan, double second
 
 void convert(const ConvertRequest& request, FolderKind kind) {
   const double start = seconds_now();
+  if (!request.dry) folder_to_write(request.out);
   FolderOptions options = options_of(request, kind);
   const ModelFile file = open_model(request.in);
   const FolderPlan plan = plan_folder(file, options);
@@ -107,6 +122,7 @@ void convert(const ConvertRequest& request, FolderKind kind) {
       write_error(
           fmt::format("note: {} has no tokenizer, and so has the folder\n", escaped(file.path)));
   }
+  if (request.folder.quantize) note_what_stays_float(plan);
   report(request, plan, seconds_now() - start);
 }
 
@@ -153,6 +169,8 @@ void FolderFlags::add(Arguments& app) {
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_choices("--dtype", {"float32", "float16", "bfloat16"});
+  app.add_choices("--mode", {"affine", "mxfp4", "mxfp8", "nvfp4"});
 }
 
 void convert_to_hugging_face(const ConvertRequest& request) {

@@ -1,4 +1,6 @@
 // main.cc: finds the verb, and turns what it throws into an exit status: 1 failed, 2 misused.
+#include <fmt/format.h>
+
 #include <csignal>
 #include <exception>
 #include <new>
@@ -6,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/spellings.h"
+#include "cli/version.h"
 
 namespace veery::cli {
 namespace {
@@ -25,14 +28,16 @@ constexpr Verb kVerbs[] = {
     {"quantize", "Write a model with smaller weights", quantize_verb},
     {"show", "Describe a model file", show_verb},
     {"verify", "Check a model and name its defects", verify_verb},
+    {"completion", "Print a script that completes the command line", completion_verb},
 };
 
 std::string help() {
   std::string text = "veery runs language models.\n\nUsage: veery VERB MODEL [OPTIONS]\n\nVerbs:\n";
   for (const Verb& verb : kVerbs) text += fmt::format("  {:12}{}\n", verb.name, verb.summary);
   return text +
-         "\nOptions:\n  -h, --help  Print this help and leave\n  --version   Print the version and "
-         "leave\n\n'veery VERB --help' describes a verb.\n\nExample:\n  veery run model.gguf -p "
+         "\nOptions:\n  -h, --help     Print this help and leave\n  -V, --version  Print the "
+         "version and leave\n\n'veery VERB --help' describes a verb.\n\nExample:\n  veery run "
+         "model.gguf -p "
          "\"Why is the sky blue?\"\n";
 }
 
@@ -90,13 +95,13 @@ int run_main(const std::vector<std::string>& arguments) {
     return kMisused;
   }
   const std::string& first = arguments[0];
-  const bool version = first == "--version";
+  const bool version = first == "-V" || first == "--version";
   if (first == "help" && arguments.size() > 1) {
     const Verb* verb = find_verb(arguments[1]);
     return verb == nullptr ? misused(no_verb(arguments[1])) : run_guarded(*verb, {"--help"});
   }
   if (version || first == "-h" || first == "--help" || first == "help") {
-    standard_output().write(version ? "veery " VEERY_VERSION "\n" : help());
+    standard_output().write(version ? version_text() : help());
     standard_output().flush();
     return 0;
   }
@@ -106,10 +111,14 @@ int run_main(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+
+std::span<const Verb> verbs() { return kVerbs; }
+
 }  // namespace veery::cli
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails instead
   try {
     return veery::cli::run_main({argv + 1, argv + argc});
   } catch (const std::bad_alloc&) {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/interruption.h"
+#include "cli/output_flags.h"
 #include "cli/tensor_table.h"
 #include "model/as_gguf.h"
 
@@ -36,6 +37,7 @@ struct Flags {
   std::string imatrix, output, embedding;
   std::vector<std::string> rules;
   bool pure = false, dry = false, requantize = false;
+  OutputFlags output_flags;
   ModelArguments common;
 };
 
@@ -68,7 +70,9 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.add_flag("--pure", flags.pure, "One type for all tensors");
   app.add_flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
   app.add_flag("--dry-run", flags.dry, "Only print what each tensor would become");
+  flags.output_flags.add(app, "Replace OUT if it is there");
   flags.common.add_threads(app);
+  app.add_choices("TYPE", mixture_names());
   flags.common.add_json(app, "Print one JSON object: bytes before and after, tokenizer, tensors");
   app.read(std::move(arguments));
   if (!flags.type.empty()) return;
@@ -83,6 +87,7 @@ void write(const Flags& flags, const ModelFile& file, const std::vector<TensorPl
   QuantizeOptions options;
   options.importance = importance;
   options.requantize = flags.requantize;
+  options.existing = flags.output_flags.existing();
   options.progress = writing.progress();
   write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),
                   flags.out, pool, options);
@@ -102,6 +107,7 @@ void quantize_verb(std::vector<std::string> arguments) {
     options.embedding = parse_type(flags.embedding, "--token-embedding-type");
   const double start = seconds_now();
   const Mixture& mixture = find_mixture(flags.type);
+  if (!flags.dry) flags.output_flags.check(flags.out, {flags.in, flags.imatrix});
   std::optional<ImportanceMatrix> importance;
   if (options.importance) importance = read_imatrix(flags.imatrix);
   const ModelFile file = open_as_gguf(flags.in);

@@ -94,7 +94,7 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_json(app,
                        "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
                        "timings, message (the answer taken apart: content,\n"
-                       "reasoning_content, tool_calls)");
+                       "reasoning_content, tool_calls), lost if bytes became no tokens");
   app.add_flag("-q,--quiet", flags.quiet, "No summary on standard error");
 }
 

@@ -46,8 +46,7 @@ struct Advice {
   std::string_view text;
 };
 
-constexpr std::string_view kProcessor =
-    "veery computes on the processor alone: there is nothing to place, leave it out";
+constexpr std::string_view kProcessor = "leave it out, veery computes on the processor alone";
 constexpr std::string_view kChunks =
     "a prompt goes through the model in runs of up to 256 tokens, which needs no setting";
 constexpr std::string_view kMapped =

@@ -91,16 +91,15 @@ void template_verb(std::vector<std::string> arguments) {
   ChatTemplate::Options options;
   if (!now.empty()) options.now = parse_clock(now);
 
+  std::string text;
+  if (model.path.empty()) text = read_file(template_file, kTemplateFile);
   const Inputs inputs = read_inputs(messages, tools, variables);
   Json special;
-  std::string text;
   if (!model.path.empty()) {
     text = chat_template_source(model.path);
     if (text.empty())
       throw Error(ErrorKind::kInput, "{}: the model has no chat template", model.path);
     special = special_token_variables(*load_tokenizer(model.path));
-  } else {
-    text = read_file(template_file, kTemplateFile);
   }
   const ChatTemplate chat(text,
                           model.path.empty() ? template_file : model.path + ": chat template");

@@ -72,6 +72,12 @@ std::string summary_of(const PlannedSizes& sizes) {
 
 }  // namespace
 
+std::vector<std::string> mixture_names() {
+  std::vector<std::string> names;
+  for (const Mixture& mixture : mixtures()) names.emplace_back(mixture.name);
+  return names;
+}
+
 void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
                     const ReportOptions& options) {
   const PlannedSizes sizes = planned_sizes(file, plans);

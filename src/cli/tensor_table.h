@@ -1,6 +1,8 @@
 // tensor_table.h: what tensors become when a model is written, for people and programs.
 #pragma once
 #include <span>
+#include <string>
+#include <vector>
 
 #include "model/quantize.h"
 
@@ -11,6 +13,9 @@ struct ReportOptions {
   bool dry = false;   ///< nothing was written: the tensors one by one
   bool json = false;  ///< one object
 };
+
+/// Names of the types and mixtures that models can be written in.
+std::vector<std::string> mixture_names();
 
 /// Bytes before and after, bits a weight; and that there is no tokenizer.
 void report_written(const ModelFile& file, std::span<const TensorPlan> plans,

@@ -2,7 +2,9 @@
 #include "engine/verify/verify.h"
 
 #include "cli/cli.h"
+#include "cli/interruption.h"
 #include "cli/output.h"
+#include "cli/output_flags.h"
 #include "cli/progress.h"
 
 namespace veery::cli {
@@ -42,6 +44,7 @@ Json to_json(const std::string& path, const Report& report) {
 void verify_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   VerifyOptions options;
+  OutputFlags output;
   Arguments app(
       "verify",
       "Checks a model: its tensors and their values, tokenizer, chat template and what it "
@@ -55,6 +58,7 @@ void verify_verb(std::vector<std::string> arguments) {
       ->type_name("FILE");
   app.add_option("--record", options.record, "Write such a file of this model, if it is sound")
       ->type_name("FILE");
+  output.add(app, "Replace the file of --record if it is there");
   app.add_option("--tolerance", options.tolerance,
                  "Largest difference of a logit, relative to the largest logit")
       ->type_name("X")
@@ -64,6 +68,9 @@ void verify_verb(std::vector<std::string> arguments) {
   flags.add_json(app, "Print one JSON object: sound, warnings, defects, checks");
   app.read(std::move(arguments));
   options.threads = flags.threads;
+  options.existing = output.existing();
+  std::optional<Interruption> interruption;
+  if (!options.record.empty()) interruption.emplace();
   Progress bar("verifying");
   options.progress = [&](const std::string& what, double done, double all) {
     bar.show(done, all, what);

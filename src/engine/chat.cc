@@ -55,7 +55,7 @@ void check_messages(const Json& messages, std::string_view where) {
     if (role == message.end())
       throw Error(ErrorKind::kInput, "{}: message {} has no role, expected one such as \"user\"",
                   where, i);
-    if (!role->is_string() || role->get_ref<const std::string&>().empty())
+    if (!role->is_string() || role->string().empty())
       throw Error(ErrorKind::kInput, "{}: the role of message {} is {}, expected a text", where, i,
                   role->is_string() ? "empty" : fmt::format("a JSON {}", role->type_name()));
   }

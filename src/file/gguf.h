@@ -20,16 +20,17 @@ ModelFile open_gguf(const std::string& path);
 /// stands for the path in messages.
 ModelFile parse_gguf(std::span<const std::byte> bytes, const std::string& name);
 
-/// Writes version 3 a tensor at a time, to a temporary name beside `path`. Tensors are aligned to
-/// general.alignment, 32 if it is not set. Integers take the narrowest of u32, i32, i64 (u64
-/// stays), arrays of them i32, u32 or i64, floats f32 where that is exact: reading the file gives
-/// the same values again. Throws kIo (a full disk included); without commit() nothing is left.
+/// Writes version 3 a tensor at a time, to a temporary name beside `path` (PendingFile). Tensors
+/// are aligned to general.alignment, 32 if it is not set. Integers take the narrowest of u32, i32,
+/// i64 (u64 stays), arrays of them i32, u32 or i64, floats f32 where that is exact: reading the
+/// file gives the same values again. Throws kIo (a full disk included); without commit() nothing is
+/// left.
 class GgufWriter {
  public:
   /// Writes what stands before the data. Of `tensors`, names, types and shapes are looked at.
-  /// Throws kInput naming a tensor that the format cannot hold.
-  GgufWriter(const std::string& path, const Metadata& metadata,
-             std::span<const TensorView> tensors);
+  /// Throws kInput naming a tensor that the format cannot hold, and as file_to_write() does.
+  GgufWriter(const std::string& path, const Metadata& metadata, std::span<const TensorView> tensors,
+             const OutputRules& rules = {});
   /// The next bytes of the data: tensors in the order given, each in one piece or several.
   void write(std::span<const std::byte> bytes);
   /// All bytes are there and on the disk; the file has no name yet.
@@ -49,9 +50,9 @@ class GgufWriter {
 /// metadata. The views in `metadata` must live as long. No part appears before all are whole.
 class SplitGgufWriter {
  public:
-  /// Throws kLimit for more parts than can be numbered.
+  /// Throws kLimit for more parts than can be numbered, and as file_to_write() does for any part.
   SplitGgufWriter(const std::string& path, const Metadata& metadata,
-                  std::vector<TensorView> tensors, uint64_t limit);
+                  std::vector<TensorView> tensors, uint64_t limit, OutputRules rules = {});
   /// Of all parts, in order.
   std::vector<std::string> names() const;
   void write(std::span<const std::byte> bytes);
@@ -69,6 +70,7 @@ class SplitGgufWriter {
   const Metadata& metadata_;
   std::vector<TensorView> tensors_;
   std::vector<Part> parts_;
+  OutputRules rules_;
   std::vector<std::unique_ptr<GgufWriter>> writers_;
   size_t left_ = 0;  // bytes of the last writer that are to come
 };

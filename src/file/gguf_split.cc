@@ -94,8 +94,12 @@ ModelFile open_gguf(const std::string& path) {
 }
 
 SplitGgufWriter::SplitGgufWriter(const std::string& path, const Metadata& metadata,
-                                 std::vector<TensorView> tensors, uint64_t limit)
-    : path_(path), metadata_(metadata), tensors_(std::move(tensors)), parts_(1) {
+                                 std::vector<TensorView> tensors, uint64_t limit, OutputRules rules)
+    : path_(path),
+      metadata_(metadata),
+      tensors_(std::move(tensors)),
+      parts_(1),
+      rules_(std::move(rules)) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const size_t bytes = tensors_[i].bytes();
     if (limit > 0 && parts_.back().bytes > 0 && parts_.back().bytes + bytes > limit)
@@ -106,6 +110,7 @@ SplitGgufWriter::SplitGgufWriter(const std::string& path, const Metadata& metada
   if (std::ssize(parts_) > kMaxParts)
     throw Error(ErrorKind::kLimit, "{}: {} parts of at most {} bytes, at most {} have a number",
                 path, parts_.size(), limit, kMaxParts);
+  for (const std::string& name : names()) file_to_write(name, rules_);
   open_next();
 }
 
@@ -116,7 +121,7 @@ void SplitGgufWriter::open_next() {
       std::span(tensors_).subspan(part.begin, part.end - part.begin);
   left_ = part.bytes;
   if (parts_.size() == 1) {
-    writers_.push_back(std::make_unique<GgufWriter>(path_, metadata_, tensors));
+    writers_.push_back(std::make_unique<GgufWriter>(path_, metadata_, tensors, rules_));
     return;
   }
   Metadata metadata;
@@ -127,7 +132,7 @@ void SplitGgufWriter::open_next() {
   metadata.set(gguf::kSplitNumberKey, static_cast<int64_t>(number));
   metadata.set(gguf::kSplitCountKey, static_cast<int64_t>(count));
   metadata.set(gguf::kSplitTensorsKey, static_cast<int64_t>(tensors_.size()));
-  writers_.push_back(std::make_unique<GgufWriter>(name_of(number), metadata, tensors));
+  writers_.push_back(std::make_unique<GgufWriter>(name_of(number), metadata, tensors, rules_));
 }
 
 std::string SplitGgufWriter::name_of(size_t number) const {
@@ -161,6 +166,7 @@ void SplitGgufWriter::commit() {
   VEERY_CHECK(writers_.size() == parts_.size() && left_ == 0);
   writers_.back()->finish();
   std::vector<std::string> created;  // where nothing was before
+  const PendingHold together;
   try {
     for (size_t i = 0; i < writers_.size(); ++i) {
       std::string name = name_of(i);

@@ -193,8 +193,8 @@ std::string make_header(const Metadata& metadata, std::span<const TensorView> te
 }  // namespace
 
 GgufWriter::GgufWriter(const std::string& path, const Metadata& metadata,
-                       std::span<const TensorView> tensors)
-    : file_(path), alignment_(gguf::alignment_of(metadata, path)) {
+                       std::span<const TensorView> tensors, const OutputRules& rules)
+    : file_(path, rules), alignment_(gguf::alignment_of(metadata, path)) {
   const std::string header = make_header(metadata, tensors, alignment_);
   file_.write(header.data(), header.size());
   file_.pad(alignment_);

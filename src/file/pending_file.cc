@@ -1,28 +1,33 @@
 #include "file/pending_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
 
 namespace veery {
 
-PendingFile::PendingFile(const std::string& path) : path_(path) {
-  static std::atomic<unsigned> counter = 0;
-  temporary_ = fmt::format("{}.{}.{}.part", path, ::getpid(), counter++);
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail("cannot be created", 0);
-}
+PendingFile::PendingFile(const std::string& path, const OutputRules& rules)
+    : path_(path),
+      replace_(rules.existing == Existing::kReplace),
+      output_(file_to_write(path, rules),
+              [this](const std::string& temporary) { create(temporary); }) {}
 
 PendingFile::~PendingFile() {
   if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void PendingFile::create(const std::string& temporary) {
+  fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail("cannot be created", 0, errno);
+  struct stat old = {};
+  if (::stat(path_.c_str(), &old) == 0) ::fchmod(fd_, old.st_mode & 0777);
 }
 
 void PendingFile::write(const void* data, size_t size) {
@@ -37,7 +42,7 @@ void PendingFile::write_at(uint64_t position, const void* data, size_t size) con
     const ssize_t written =
         ::pwrite(fd_, at, std::min(size, kLargestWrite), static_cast<off_t>(position));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written", position);
+    if (written < 0) fail("cannot be written", position, errno);
     at += written;
     size -= static_cast<size_t>(written);
     position += static_cast<uint64_t>(written);
@@ -54,21 +59,20 @@ void PendingFile::pad(uint64_t alignment) {
 // A full disk may show only here.
 void PendingFile::finish() {
   if (fd_ < 0) return;
-  if (::fsync(fd_) != 0) fail("cannot be written", position_);
+  if (::fsync(fd_) != 0) fail("cannot be written", position_, errno);
   const int fd = fd_;
   fd_ = -1;
-  if (::close(fd) != 0) fail("cannot be written", position_);
+  if (::close(fd) != 0) fail("cannot be written", position_, errno);
 }
 
 void PendingFile::commit() {
   finish();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be put in place", position_);
-  temporary_.clear();
+  if (const int code = output_.put_in_place(replace_))
+    fail("cannot be put in place", position_, code);
 }
 
-void PendingFile::fail(std::string_view what, uint64_t position) const {
-  const int code = errno;
-  throw Error(ErrorKind::kIo, "{}: {} after {} bytes: {}", path_, what, position,
+void PendingFile::fail(std::string_view what, uint64_t position, int code) const {
+  throw Error(ErrorKind::kIo, "{}: {} after {} bytes: {}", shown_path(path_), what, position,
               std::strerror(code));
 }
 

@@ -5,6 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "file/output_path.h"
+#include "file/pending_outputs.h"
+
 namespace veery {
 
 /// Smallest multiple of `alignment` that is not below `size`.
@@ -12,11 +15,12 @@ constexpr uint64_t round_up(uint64_t size, uint64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-/// Writes to a temporary name beside `path`; commit() renames. Without commit() nothing is left.
-/// Throws kIo naming the file (a full disk included).
+/// Writes to a temporary name beside `path`; commit() renames. Without commit() nothing is left,
+/// nor after discard_pending_outputs(). A file that is replaced hands on its permissions. Throws
+/// what file_to_write() does, and kIo naming the file (a full disk included).
 class PendingFile {
  public:
-  explicit PendingFile(const std::string& path);
+  explicit PendingFile(const std::string& path, const OutputRules& rules = {});
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
   ~PendingFile();
@@ -32,12 +36,14 @@ class PendingFile {
   uint64_t position() const { return position_; }
 
  private:
-  [[noreturn]] void fail(std::string_view what, uint64_t position) const;
+  void create(const std::string& temporary);
+  [[noreturn]] void fail(std::string_view what, uint64_t position, int code) const;
 
   std::string path_;
-  std::string temporary_;
+  bool replace_;
   int fd_ = -1;
   uint64_t position_ = 0;
+  PendingOutput output_;  // last: the descriptor is there when it is made
 };
 
 }  // namespace veery

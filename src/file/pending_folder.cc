@@ -1,35 +1,22 @@
 #include "file/pending_folder.h"
 
-#include <unistd.h>
-
-#include <atomic>
+#include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
+#include "file/output_path.h"
 #include "file/pending_file.h"
 
 namespace veery {
-namespace {
 
-namespace fs = std::filesystem;
-
-}  // namespace
-
-PendingFolder::PendingFolder(const std::string& path) : path_(path) {
-  while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-  check_free();
-  static std::atomic<unsigned> counter = 0;
-  temporary_ = fmt::format("{}.{}.{}.part", path_, ::getpid(), counter++);
-  std::error_code code;
-  if (!fs::create_directory(temporary_, code))
-    throw Error(ErrorKind::kIo, "{}: cannot be created: {}", path_,
-                code ? code.message() : temporary_ + " is there");
-}
-
-PendingFolder::~PendingFolder() {
-  std::error_code code;
-  if (!temporary_.empty()) fs::remove_all(temporary_, code);
-}
+PendingFolder::PendingFolder(const std::string& path)
+    : path_(path), output_(folder_to_write(path), [&](const std::string& temporary) {
+        std::error_code code;
+        if (!std::filesystem::create_directory(temporary, code))
+          throw Error(ErrorKind::kIo, "{}: cannot be created: {}", shown_path(path),
+                      code ? code.message() : temporary + " is there");
+      }) {}
 
 void PendingFolder::write(const std::string& name, std::string_view text) const {
   PendingFile file(this->file(name));
@@ -38,17 +25,10 @@ void PendingFolder::write(const std::string& name, std::string_view text) const 
 }
 
 void PendingFolder::commit() {
-  check_free();  // the system would put it in place of an empty folder
-  std::error_code code;
-  fs::rename(temporary_, path_, code);
-  if (code) throw Error(ErrorKind::kIo, "{}: cannot be put in place: {}", path_, code.message());
-  temporary_.clear();
-}
-
-void PendingFolder::check_free() const {
-  std::error_code code;
-  if (fs::exists(fs::symlink_status(path_, code)))
-    throw Error(ErrorKind::kInput, "{}: exists already, expected the name of a new folder", path_);
+  folder_to_write(path_);  // names what came there meanwhile
+  if (const int code = output_.put_in_place(false))
+    throw Error(ErrorKind::kIo, "{}: cannot be put in place: {}", shown_path(path_),
+                std::strerror(code));
 }
 
 }  // namespace veery

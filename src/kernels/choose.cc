@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/compiled_targets.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/head_linear.h"
@@ -97,6 +98,17 @@ std::string_view name(Target target) {
     case Target::kNeonDot: return "neon_dotprod";
   }
   return "unknown";
+}
+
+std::vector<Target> compiled_targets() {
+#if HWY_ARCH_X86_64
+  return {Target::kAmx,  Target::kAvx512Vnni, Target::kAvx512,   Target::kAvxVnni,
+          Target::kAvx2, Target::kPlain,      Target::kReference};
+#elif defined(__aarch64__)
+  return {Target::kNeonDot, Target::kNeon, Target::kPlain, Target::kReference};
+#else
+  return {Target::kPlain, Target::kReference};
+#endif
 }
 
 std::vector<Target> supported_targets() {

@@ -277,6 +277,7 @@ FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
   if (!options.quantize) return plan;
   VEERY_CHECK(options.kind == FolderKind::kMlx);
   plan.mlx = plan_mlx(plan.tensors, *plan.type, *options.quantize);
+  if (plan.mlx.quantization.is_null()) return plan;
   for (const char* key : {"quantization", "quantization_config"})
     plan.config[key] = plan.mlx.quantization;
   return plan;

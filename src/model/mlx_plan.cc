@@ -63,7 +63,7 @@ MlxPlan plan_mlx(const FolderTensors& tensors, const FolderType& type, const Mlx
   for (const MlxRule& rule : options.rules) patterns.emplace_back(rule.pattern);
   RegexScratch scratch;
   Regex::Match match;
-  MlxPlan plan{{}, described(options.format)};
+  MlxPlan plan{{}, {}, described(options.format)};
   for (const FolderTensor& tensor : tensors.tensors) {
     std::optional<MlxFormat>& format = plan.formats.emplace_back();
     if (!is_matrix(tensor.view)) continue;
@@ -78,10 +78,15 @@ MlxPlan plan_mlx(const FolderTensors& tensors, const FolderType& type, const Mlx
         format = options.rules[i].format;
         break;
       }
-    if (format && tensor.view.shape.back() % format->group != 0) format.reset();
+    if (format && tensor.view.shape.back() % format->group != 0) {
+      format.reset();
+      plan.misfits.push_back(tensor.view.name);
+    }
     if (format && *format != options.format)
       plan.quantization[std::string(layer)] = described(*format);
   }
+  const auto quantised = [](const auto& format) { return format.has_value(); };
+  if (std::ranges::none_of(plan.formats, quantised)) plan.quantization = nullptr;
   return plan;
 }
 

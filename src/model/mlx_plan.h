@@ -30,7 +30,8 @@ MlxFormat mlx_format_of(std::string_view mode, int bits, int64_t group);
 /// whose rows are whole groups, some layers of some models with 8 bits; then rules.
 struct MlxPlan {
   std::vector<std::optional<MlxFormat>> formats;
-  Json quantization;  ///< for config.json
+  std::vector<std::string> misfits;  ///< tensors that stay floats as their rows are no whole groups
+  Json quantization;                 ///< for config.json; null if nothing is quantised
 };
 MlxPlan plan_mlx(const FolderTensors& tensors, const FolderType& type, const MlxOptions& options);
 

@@ -1,7 +1,6 @@
 #include "model/quantize.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <utility>
 #include <vector>
@@ -207,23 +206,20 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
                      const QuantizeOptions& options) {
   VEERY_CHECK(plans.size() == file.tensors.size());
   if (!options.requantize) check_floats(file, plans);
-  ImportanceMatrix estimated;
-  if (needs_estimate(file, plans, options.importance)) estimated = estimate_importance(file, pool);
   std::vector<TensorView> views;
-  std::vector<Conversion> conversions;
   size_t total = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     const TensorView& tensor = file.tensors[i];
-    conversions.emplace_back(tensor, plans[i], options, estimated);
     views.push_back({.name = tensor.name, .dtype = plans[i].type, .shape = tensor.shape});
     total += planned_bytes(tensor, plans[i]);
   }
-  SplitGgufWriter writer(path, metadata, std::move(views), options.split_bytes);
-  for (const std::string& name : writer.names()) {
-    std::error_code code;
-    if (std::filesystem::equivalent(file.path, name, code))
-      throw Error(ErrorKind::kInput, "{} is the file that is read", name);
-  }
+  SplitGgufWriter writer(path, metadata, std::move(views), options.split_bytes,
+                         {options.existing, inputs_of(file)});
+  ImportanceMatrix estimated;
+  if (needs_estimate(file, plans, options.importance)) estimated = estimate_importance(file, pool);
+  std::vector<Conversion> conversions;
+  for (size_t i = 0; i < plans.size(); ++i)
+    conversions.emplace_back(file.tensors[i], plans[i], options, estimated);
   std::vector<std::byte> slice, before;
   const TensorView* read = nullptr;  // to the end, by what `before` holds
   const auto finish_before = [&] {

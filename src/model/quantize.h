@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "file/imatrix.h"
+#include "file/output_path.h"
 #include "model/mixture.h"
 
 namespace veery {
@@ -28,13 +29,15 @@ struct QuantizeOptions {
   const ImportanceMatrix* importance = nullptr;
   bool requantize = false;   ///< tensors that are quantised already may change their type
   uint64_t split_bytes = 0;  ///< the most data that a file holds; 0: one file
+  Existing existing = Existing::kReplace;  ///< files with the names of outputs
   /// Told after each piece: bytes written, bytes in all, the tensor.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };
 
 /// Writes `file` to `path`, each tensor as its plan says: a slice of rows at a time, rows spread
 /// over `pool`. Throws kInput naming tensor and element where a value cannot be encoded, where
-/// importances do not fit a tensor, or a tensor is quantised already; kIo. Leaves no partial file.
+/// importances do not fit a tensor, or a tensor is quantised already; as file_to_write() does, the
+/// files of `file` being read; kIo. Leaves no partial file.
 void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
                      const Metadata& metadata, const std::string& path, ThreadPool& pool,
                      const QuantizeOptions& options);

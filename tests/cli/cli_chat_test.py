@@ -103,6 +103,16 @@ class Entries(TerminalTest):
                 written = self.expect("answer 8")
             self.assertRegex(written, rf"\[prompt ({FRAME + 3} tokens|1 tokens \(\+{FRAME + 2} cached)", keys)
 
+    def test_bytes_without_a_token_are_told(self):
+        tokens = [*tiny_gguf.byte_letters(), "<s>", "</s>"]
+        tokens[ord("Q")] = "<unused>"
+        model = self.folder / "lossy.gguf"
+        tiny_gguf.write(model, TEMPLATE, changed={"tokenizer.ggml.tokens": tokens})
+        self.start(model=model)
+        self.send("aQQ\r")
+        self.expect("no token for 2 bytes of the message, the first at offset 1: left out")
+        self.expect("answer 8 tokens")
+
     def test_keys_that_edit(self):
         self.start()
         edits = [  # keys, the entry they make

@@ -42,7 +42,7 @@ class Quantize(CliTest):
         self.assertIn("is the file that is read", self.error("quantize", self.model, self.model, "Q8_0"))
         self.assertIn("no importance matrix",
                       self.error("quantize", self.model, out, "Q8_0", "--imatrix", self.model))  # fmt: skip
-        self.assertIn("config.json", self.error("quantize", self.folder, out, "Q8_0"))
+        self.assertIn("holds 2 GGUF models", self.error("quantize", self.folder, out, "Q8_0"))
         self.assertIn("cannot be created", self.error("quantize", self.model, "/nowhere/out.gguf", "Q8_0"))
         self.assertFalse(out.exists())
 

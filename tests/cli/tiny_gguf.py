@@ -4,6 +4,7 @@ import struct
 
 DIM, HIDDEN, LAYERS, CONTEXT = 32, 48, 2, 64
 BOS, EOS = 256, 257
+REPEATED = 1 << 16  # weights that are drawn for a matrix; larger ones have them again
 STRING, ARRAY = 8, 9
 TYPES = {int: (4, "<I"), float: (6, "<f"), bool: (7, "<?")}
 
@@ -32,18 +33,18 @@ def typed(value):
     return kind, struct.pack(form, value)
 
 
-def metadata(chat_template, context):
+def metadata(chat_template, context, dim, hidden):
     values = {
         "general.architecture": "llama",
         "llama.block_count": LAYERS,
         "llama.context_length": context,
-        "llama.embedding_length": DIM,
-        "llama.feed_forward_length": HIDDEN,
+        "llama.embedding_length": dim,
+        "llama.feed_forward_length": hidden,
         "llama.attention.head_count": 2,
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": [*letters, "<s>", "</s>"],
+        "tokenizer.ggml.tokens": [*byte_letters(), "<s>", "</s>"],
         "tokenizer.ggml.token_type": [*[1] * 256, 3, 3],
         "tokenizer.ggml.merges": [],
         "tokenizer.ggml.bos_token_id": BOS,
@@ -55,31 +56,33 @@ def metadata(chat_template, context):
     return values
 
 
-def shapes():
+def shapes(dim, hidden):
     """(name, columns, rows); one row is a norm."""
-    yield "token_embd.weight", DIM, 258
-    yield "output_norm.weight", DIM, 1
+    yield "token_embd.weight", dim, 258
+    yield "output_norm.weight", dim, 1
     for layer in range(LAYERS):
         for part, columns, rows in [
-            ("attn_norm", DIM, 1), ("attn_q", DIM, DIM), ("attn_k", DIM, DIM),
-            ("attn_v", DIM, DIM), ("attn_output", DIM, DIM), ("ffn_norm", DIM, 1),
-            ("ffn_gate", DIM, HIDDEN), ("ffn_up", DIM, HIDDEN), ("ffn_down", HIDDEN, DIM),
+            ("attn_norm", dim, 1), ("attn_q", dim, dim), ("attn_k", dim, dim),
+            ("attn_v", dim, dim), ("attn_output", dim, dim), ("ffn_norm", dim, 1),
+            ("ffn_gate", dim, hidden), ("ffn_up", dim, hidden), ("ffn_down", hidden, dim),
         ]:  # fmt: skip
             yield f"blk.{layer}.{part}.weight", columns, rows
 
 
-def write(path, chat_template=None, context=CONTEXT, changed=None):
+def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN):
     """`changed`: values of the metadata that are other than usual."""
     numbers = random.Random(5)
-    values = {**metadata(chat_template, context), **(changed or {})}
+    values = {**metadata(chat_template, context, dim, hidden), **(changed or {})}
     infos, data = b"", b""
     count = 0
-    for name, columns, rows in shapes():
+    for name, columns, rows in shapes(dim, hidden):
         data += bytes(-len(data) % 32)
         sizes = [columns] if rows == 1 else [columns, rows]
         infos += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, len(data))
-        weights = [1.0 if rows == 1 else numbers.gauss(0, columns**-0.5) for _ in range(columns * rows)]
-        data += struct.pack(f"<{len(weights)}f", *weights)
+        size = columns * rows
+        weights = [1.0 if rows == 1 else numbers.gauss(0, columns**-0.5) for _ in range(min(size, REPEATED))]
+        block = struct.pack(f"<{len(weights)}f", *weights)
+        data += (block * -(-size // len(weights)))[:4 * size]
         count += 1
     head = b"GGUF" + struct.pack("<IQQ", 3, count, len(values))
     for key, value in values.items():

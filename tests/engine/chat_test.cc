@@ -30,7 +30,7 @@ TEST(Chat, RendersTheConversationAndForgetsIt) {
 }
 
 TEST(Messages, AreObjectsWithARole) {
-  check_messages(Json::parse(R"([{"role": "user", "content": "hi"}, {"role": "assistant"}])"), "x");
+  check_messages(parse_json(R"([{"role": "user", "content": "hi"}, {"role": "assistant"}])", "test"), "x");
   check_messages(Json::array(), "x");
   for (const auto& [text, part] : {std::pair(R"({"role": "user"})", "m.json: found a JSON object"),
                                    std::pair("null", "found a JSON null"),
@@ -39,7 +39,7 @@ TEST(Messages, AreObjectsWithARole) {
                                    std::pair(R"([{"role": null}])", "is a JSON null"),
                                    std::pair(R"([{"role": ""}])", "is empty")}) {
     try {
-      check_messages(Json::parse(text), "m.json");
+      check_messages(parse_json(text, "test"), "m.json");
       ADD_FAILURE() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kInput);

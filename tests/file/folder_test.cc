@@ -111,13 +111,13 @@ TEST(Folder, JsonThatIsWrongIsRefused) {
   const TemporaryFolder folder;
   write_shard(folder, "model.safetensors", {{"a", 1}});
   folder.write("config.json", "");
-  expect_error(folder, ErrorKind::kFormat, {"config.json", "not valid JSON"});
+  expect_error(folder, ErrorKind::kFormat, {"config.json", "expected a value, found the end"});
   folder.write("config.json", "[1]");
   expect_error(folder, ErrorKind::kFormat, {"config.json", "is a JSON array"});
   folder.write("config.json", std::string(100000, '['));
   expect_error(folder, ErrorKind::kFormat, {"config.json", "levels deep"});
   folder.write("config.json", std::string((16 << 20) + 1, ' '));
-  expect_error(folder, ErrorKind::kFormat, {"16777217 bytes"});
+  expect_error(folder, ErrorKind::kLimit, {"16777217 bytes"});
   folder.write("config.json", R"({"quantization_config":{"quant_method":"gptq"}})");
   expect_error(folder, ErrorKind::kUnsupported, {"quant_method is 'gptq'"});
   folder.write("config.json", "{}");

@@ -62,7 +62,7 @@ std::vector<Case> header_cases() {
   return {
       {"empty", b(), {"x.gguf", "empty", "GGUF"}},
       {"magic", b().raw("GGML").zeros(64), {"magic is 'GGML'", "expected 'GGUF'"}},
-      {"magic in binary", b().raw("\x01\n\xFF\x7F").zeros(64), {"magic is '?\?", "not a GGUF"}},
+      {"magic in binary", b().raw("\x01\n\xFF\x7F").zeros(64), {"magic is '\\x01", "not a GGUF"}},
       {"version 0", b().header(0, 0, 0), {"version is 0", "2 to 3"}},
       {"version 1", b().header(0, 0, 1), {"version is 1", "2 to 3"}},
       {"version 4", b().header(0, 0, 4), {"version is 4", "2 to 3"}},
@@ -119,7 +119,7 @@ std::vector<Case> metadata_cases() {
            .key("k", ValueType::kInt64)
            .number(kBig),
        {"key 'k' appears twice"}},
-      {"control characters", one_key().string("k\n\x1B").number(uint32_t{99}).zeros(9), {"'k?\?'"}},
+      {"control characters", one_key().string("k\n\x1B").number(uint32_t{99}).zeros(9), {"'k\\n\\x1b'"}},
       {"alignment 0", aligned_to(0), {"general.alignment is 0", "power of two"}},
       {"alignment 24", aligned_to(24), {"general.alignment is 24", "power of two"}},
       {"alignment 2^31", aligned_to(1U << 31), {"general.alignment is 2147483648"}},

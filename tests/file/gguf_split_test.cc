@@ -99,10 +99,24 @@ TEST(GgufSplit, TheNameOfAPartMustSayWhichItIs) {
   EXPECT_EQ(open_gguf(folder.file("single.gguf")).tensors.size(), 2U);
 }
 
+TEST(GgufSplit, APartThatCannotBePutInPlaceIsRefusedBeforeAnyIsWritten) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file(part_name(2)));
+  std::vector<TensorView> views;
+  for (const char* name : {"a", "b", "c"}) views.push_back({name, DType::kF32, {8}, {}});
+  const Metadata metadata;
+  EXPECT_THROW(SplitGgufWriter(folder.file("m.gguf"), metadata, views, 40), Error);
+  EXPECT_EQ(folder.entries(), 1U);
+  write_part(folder.file(part_name(1)), 1, 3, 0, 1, 3);
+  std::filesystem::remove(folder.file(part_name(2)));
+  const OutputRules rules{Existing::kRefuse, {}};
+  EXPECT_THROW(SplitGgufWriter(folder.file("m.gguf"), metadata, views, 40, rules), Error);
+  EXPECT_EQ(folder.entries(), 1U);
+}
+
 // A folder where the last part should go refuses it when the others are in place already.
 TEST(GgufSplit, PartsThatCannotAllBePutInPlaceLeaveNoNewOnesBehind) {
   const TemporaryFolder folder;
-  std::filesystem::create_directories(folder.file(part_name(2) + "/taken"));
   write_part(folder.file(part_name(1)), 1, 3, 0, 1, 3);  // of another model, perhaps
   std::vector<TensorView> views;
   for (const char* name : {"a", "b", "c"}) views.push_back({name, DType::kF32, {8}, {}});
@@ -112,6 +126,7 @@ TEST(GgufSplit, PartsThatCannotAllBePutInPlaceLeaveNoNewOnesBehind) {
     SplitGgufWriter writer(folder.file("m.gguf"), metadata, views, 40);
     ASSERT_EQ(writer.names().size(), 3U);
     writer.write(bytes);
+    std::filesystem::create_directories(folder.file(part_name(2) + "/taken"));
     EXPECT_THROW(writer.commit(), Error);
   }
   std::vector<std::string> left;

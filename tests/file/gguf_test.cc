@@ -258,7 +258,7 @@ TEST(GgufOpen, PlacesThatCannotBeReadThrow) {
   EXPECT_EQ(error_of([&] { open_gguf(folder.file("none")); }).kind(), ErrorKind::kNotFound);
   const Error directory = error_of([&] { open_gguf(folder.file("")); });
   EXPECT_EQ(directory.kind(), ErrorKind::kIo);
-  expect_contains(directory.what(), "a directory");
+  expect_contains(directory.what(), "is a folder, expected a file");
   const std::string empty = folder.file("empty.gguf");
   std::ofstream(empty).close();
   const Error error = error_of([&] { open_gguf(empty); });

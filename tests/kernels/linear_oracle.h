@@ -199,7 +199,7 @@ inline void add_rest(const std::vector<float>& x, QuantisedRow& row, bool loud) 
   row.finer.assign(blocks, 0);
   for (size_t b = 0; loud && b < blocks; ++b) {
     const float scale = row.scale[b];
-    if (!(magnitude(&x[32 * b], 32) > 4 * (all / static_cast<float>(blocks))) || scale <= 0)
+    if (!(magnitude(&x[32 * b], 32) > 2.5F * (all / static_cast<float>(blocks))) || scale <= 0)
       continue;
     row.finer[b] = scale / 254;
     for (size_t i = 32 * b; i < 32 * b + 32; ++i) {

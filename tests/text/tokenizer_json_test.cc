@@ -98,7 +98,7 @@ TEST(TokenizerJson, HostileFilesAreRefusedWithTheReason) {
     ErrorKind kind;
     std::string part;
   } kCases[] = {
-      {"", ErrorKind::kFormat, "expected an object"},
+      {"", ErrorKind::kFormat, "expected a value"},
       {"[]", ErrorKind::kFormat, "expected an object"},
       {"{}", ErrorKind::kFormat, "\"model\" is missing"},
       {"{" + words, ErrorKind::kFormat, "\",\" or \"}\""},
@@ -107,7 +107,7 @@ TEST(TokenizerJson, HostileFilesAreRefusedWithTheReason) {
       {"{\"normalizer\":" + chain, ErrorKind::kFormat, "levels deep"},
       {R"({"model":{"type":"Other","vocab":{}}})", ErrorKind::kUnsupported, "Other"},
       {R"({"model":{"type":"BPE","vocab":[],"merges":[]}})", ErrorKind::kFormat, "vocab"},
-      {R"({"model":{"type":"BPE","vocab":{"a":"0"},"merges":[]}})", ErrorKind::kFormat, "a number"},
+      {R"({"model":{"type":"BPE","vocab":{"a":"0"},"merges":[]}})", ErrorKind::kFormat, "an integer"},
       {R"({"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}})", ErrorKind::kFormat, "-1"},
       {R"({"model":{"type":"BPE","vocab":{"a":4000000000},"merges":[]}})", ErrorKind::kLimit,
        "4000000000"},

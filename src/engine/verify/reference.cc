@@ -188,7 +188,7 @@ std::string other_greedy(Model& model, const ReferenceSet& set) {
   return {};
 }
 
-void write_reference(Model& model, const std::string& path) {
+void write_reference(Model& model, const std::string& path, const OutputRules& rules) {
   const int64_t context = model.options().context;
   constexpr int64_t kText = 64, kShort = 5, kSteps = 16, kBeyond = 8, kShown = 4, kLongest = 2048;
   std::vector<int32_t> ids;
@@ -208,7 +208,7 @@ void write_reference(Model& model, const std::string& path) {
                     {"name", model.file().metadata.text("general.name").value_or("")},
                     {"cases", std::move(texts)}};
   const std::string text = dump_json(all) + "\n";
-  PendingFile file(path);
+  PendingFile file(path, rules);
   file.write(text.data(), text.size());
   file.commit();
 }

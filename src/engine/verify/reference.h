@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model.h"
+#include "file/output_path.h"
 
 namespace veery {
 
@@ -41,8 +42,8 @@ std::vector<ReferenceSet> parse_reference(std::span<const std::byte> bytes,
                                           const std::string& name);
 
 /// Writes what `model` gives for a few texts: plain English (any ids without a tokenizer), a short
-/// one, one that is longer than the sliding window. Throws kIo.
-void write_reference(Model& model, const std::string& path);
+/// one, one that is longer than the sliding window. Throws as file_to_write() does, kIo.
+void write_reference(Model& model, const std::string& path, const OutputRules& rules = {});
 
 /// How the ids of a reference are changed before they are run.
 enum class IdEdit : uint8_t { kNone, kBosAdded, kFirstDropped };

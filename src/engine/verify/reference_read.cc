@@ -42,6 +42,8 @@ class ReferenceReader {
       else
         reader.skip();
     });
+    // Texts of the file itself come before those of a level below, wherever they stand.
+    std::ranges::stable_partition(sets, &std::string::empty, &ReferenceSet::name);
     return sets;
   }
 

@@ -8,6 +8,7 @@
 #include "engine/verify/diagnose.h"
 #include "engine/verify/parts.h"
 #include "engine/verify/reference.h"
+#include "file/find_model.h"
 #include "model/open_model.h"
 #include "model/unused_tensors.h"
 
@@ -17,9 +18,10 @@ namespace {
 class Verifier {
  public:
   Verifier(const std::string& path, const VerifyOptions& options)
-      : path_(path), options_(options), report_(options.on_check) {}
+      : path_(find_model(path)), options_(options), report_(options.on_check) {}
 
   Report run() {
+    if (!options_.record.empty()) file_to_write(options_.record, record_rules());
     std::vector<ReferenceSet> reference;
     if (!options_.reference.empty()) reference = read_reference(options_.reference);
     const bool usable = check_files();
@@ -181,15 +183,22 @@ class Verifier {
                        diagnosis.before, diagnosis.after, when);
   }
 
+  OutputRules record_rules() const {
+    OutputRules rules{options_.existing, inputs_of(file_)};
+    for (const std::string& path : {path_, options_.reference})
+      if (!path.empty()) rules.inputs.push_back(path);
+    return rules;
+  }
+
   void record() {
     if (!report_.sound())
       throw Error(ErrorKind::kInput, "{}: is not recorded, the model has defects", options_.record);
     Model model(path_, load_options(true));
-    write_reference(model, options_.record);
+    write_reference(model, options_.record, record_rules());
     report_.ok("recorded", options_.record);
   }
 
-  const std::string& path_;
+  const std::string path_;
   const VerifyOptions& options_;
   Report report_;
   ModelFile file_;

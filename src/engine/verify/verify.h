@@ -5,13 +5,15 @@
 #include <string>
 
 #include "engine/verify/report.h"
+#include "file/output_path.h"
 
 namespace veery {
 
 struct VerifyOptions {
-  int threads = 0;        ///< 0: the cores this process may use
-  std::string reference;  ///< a file that read_reference() takes; empty: none
-  std::string record;     ///< where to write what this model gives; empty: nowhere
+  int threads = 0;                         ///< 0: the cores this process may use
+  std::string reference;                   ///< a file that read_reference() takes; empty: none
+  std::string record;                      ///< where to write what this model gives; empty: nowhere
+  Existing existing = Existing::kReplace;  ///< a file that has the name of the record
   /// Largest difference of a logit from the reference, relative to the largest logit of its text.
   double tolerance = 2e-4;
   Report::OnCheck on_check;
@@ -21,7 +23,8 @@ struct VerifyOptions {
 
 /// All checks that `path`, a GGUF file or a folder, allows; a failed one ends those that rest on
 /// it. Throws kNotFound or kIo if the model cannot be read at all, and what read_reference()
-/// throws; kInput if a reference of a model with defects is to be recorded.
+/// throws; kInput if a reference of a model with defects is to be recorded, and, before anything is
+/// checked, where file_to_write() throws it for the record.
 Report verify(const std::string& path, const VerifyOptions& options = {});
 
 }  // namespace veery

@@ -1,0 +1,113 @@
+# What `cmake --install` puts in place (docs/install.md): the program with its man pages and completions; the library as
+# one archive, its headers, a CMake package and a pkg-config file.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(VEERY_GENERATED ${PROJECT_BINARY_DIR}/generated)
+
+# A target that layers link: how the CMake package finds it, and which pkg-config package it is ("-": none).
+set(VEERY_DEPENDENCIES
+  "fmt::fmt|find_dependency(fmt)|fmt"
+  "nlohmann_json::nlohmann_json|find_dependency(nlohmann_json)|nlohmann_json"
+  "Threads::Threads|find_dependency(Threads)|-"
+  "simdjson::simdjson|find_dependency(simdjson)|simdjson"
+  "hwy::hwy|find_dependency(HWY)|libhwy"
+  "PkgConfig::PCRE2|pkg_check_modules(PCRE2 REQUIRED QUIET IMPORTED_TARGET libpcre2-8)|libpcre2-8"
+  "PkgConfig::UTF8PROC|pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)|libutf8proc")
+
+# All layers in one archive: the order of archives in a link does not matter then.
+set(objects "")
+set(libraries "")
+foreach(layer IN LISTS VEERY_LAYERS)
+  get_target_property(type veery_${layer} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    list(APPEND objects $<TARGET_OBJECTS:veery_${layer}>)
+  endif()
+  list(APPEND libraries ${VEERY_LIBS_${layer}} ${VEERY_PRIVATE_LIBS_${layer}})
+endforeach()
+list(REMOVE_DUPLICATES libraries)
+add_library(veery_library STATIC ${objects})
+add_library(veery::veery ALIAS veery_library)
+set_target_properties(veery_library PROPERTIES OUTPUT_NAME veery EXPORT_NAME veery LINKER_LANGUAGE CXX)
+target_compile_features(veery_library INTERFACE cxx_std_20)
+target_link_libraries(veery_library INTERFACE ${libraries})
+target_include_directories(veery_library INTERFACE $<BUILD_INTERFACE:${VEERY_GENERATED}/include>)
+
+set(VEERY_FIND "")
+set(VEERY_REQUIRES "")
+foreach(library IN LISTS libraries)
+  set(row ${VEERY_DEPENDENCIES})
+  list(FILTER row INCLUDE REGEX "^${library}\\|")
+  if(NOT row)
+    message(FATAL_ERROR "${library} is linked by a layer, but VEERY_DEPENDENCIES does not say how users find it")
+  endif()
+  string(REPLACE "|" ";" row "${row}")
+  list(GET row 1 find)
+  list(GET row 2 package)
+  string(APPEND VEERY_FIND "${find}\n")
+  if(NOT package STREQUAL "-")
+    list(APPEND VEERY_REQUIRES ${package})
+  endif()
+endforeach()
+list(JOIN VEERY_REQUIRES ", " VEERY_REQUIRES)
+
+# Headers: not those of single kernels, nor what is compiled once for each instruction set.
+set(headers "")
+foreach(layer IN LISTS VEERY_LAYERS)
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${layer}/*.h)
+  list(APPEND headers ${found})
+endforeach()
+list(FILTER headers EXCLUDE REGEX "^kernels/(cpu|reference)/|-inl\\.h$|/lane_targets\\.h$")
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE header_files)
+list(JOIN headers "," header_list)
+add_custom_command(OUTPUT ${VEERY_GENERATED}/headers.stamp VERBATIM
+                   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}/src -DOUT=${VEERY_GENERATED}/include/veery
+                           -DHEADERS=${header_list} -P ${PROJECT_SOURCE_DIR}/cmake/CopyHeaders.cmake
+                   COMMAND ${CMAKE_COMMAND} -E touch ${VEERY_GENERATED}/headers.stamp
+                   DEPENDS ${header_files} ${PROJECT_SOURCE_DIR}/cmake/CopyHeaders.cmake)
+add_custom_target(veery_headers ALL DEPENDS ${VEERY_GENERATED}/headers.stamp)
+add_dependencies(veery_library veery_headers)
+
+# What the program says of itself.
+set(pages ${PROJECT_SOURCE_DIR}/tools/man_pages.py)
+find_program(PYTHON3 python3 REQUIRED)
+set(run ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:veery>)
+add_custom_command(OUTPUT ${VEERY_GENERATED}/manual.stamp VERBATIM
+                   COMMAND ${PYTHON3} ${pages} ${VEERY_GENERATED}/man ${run}
+                   COMMAND ${CMAKE_COMMAND} -E touch ${VEERY_GENERATED}/manual.stamp
+                   DEPENDS veery ${pages})
+set(shells "")
+foreach(shell bash zsh fish)
+  add_custom_command(OUTPUT ${VEERY_GENERATED}/completion/veery.${shell} VERBATIM
+                     COMMAND ${CMAKE_COMMAND} -E make_directory ${VEERY_GENERATED}/completion
+                     COMMAND ${run} completion ${shell} > ${VEERY_GENERATED}/completion/veery.${shell}
+                     DEPENDS veery)
+  list(APPEND shells ${VEERY_GENERATED}/completion/veery.${shell})
+endforeach()
+add_custom_target(veery_manual ALL DEPENDS ${VEERY_GENERATED}/manual.stamp ${shells})
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/veery)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/veeryConfig.cmake.in ${VEERY_GENERATED}/veeryConfig.cmake
+                              INSTALL_DESTINATION ${package_folder})
+# Before 1.0 any minor version may change the library.
+write_basic_package_version_file(${VEERY_GENERATED}/veeryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# The prefix as seen from the file, so that `cmake --install --prefix` and moved trees work.
+file(RELATIVE_PATH VEERY_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/veery.pc.in ${VEERY_GENERATED}/veery.pc @ONLY)
+
+install(TARGETS veery RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS veery_library EXPORT veeryTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT veeryTargets NAMESPACE veery:: DESTINATION ${package_folder})
+install(FILES ${VEERY_GENERATED}/veeryConfig.cmake ${VEERY_GENERATED}/veeryConfigVersion.cmake
+        DESTINATION ${package_folder})
+install(FILES ${VEERY_GENERATED}/veery.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY ${VEERY_GENERATED}/include/veery DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${VEERY_GENERATED}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${VEERY_GENERATED}/completion/veery.bash RENAME veery
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${VEERY_GENERATED}/completion/veery.zsh RENAME _veery
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${VEERY_GENERATED}/completion/veery.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN *.md)

@@ -1,0 +1,78 @@
+// completion.cc: `veery completion`.
+#include "cli/completion.h"
+
+#include <algorithm>
+
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+
+namespace veery::cli {
+namespace {
+
+struct Shell {
+  std::string_view name;
+  std::string (*script)(const std::vector<CompletedVerb>&);
+};
+constexpr Shell kShells[] = {
+    {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Arguments that stand alone are names of models and of what is written, unless they have choices.
+bool takes_files(const CompletedOption& completed) {
+  if (completed.names.empty()) return completed.choices.empty();
+  return completed.value == "PATH" || completed.value == "FILE" || completed.value == "FOLDER";
+}
+
+CompletedOption completed(const Arguments& app, const CLI::Option& option) {
+  CompletedOption out;
+  for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
+  out.description = first_line(option.get_description());
+  if (option.get_type_size() != 0) out.value = option.get_type_name();
+  out.repeats = option.get_expected_max() > 1 ||
+                option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+  out.choices = app.choices(option.get_name());
+  out.files = takes_files(out);
+  return out;
+}
+
+CompletedVerb completed(const Verb& verb) {
+  CompletedVerb out{std::string(verb.name), std::string(verb.summary), {}};
+  inspect(verb, [&](const Arguments& app) {
+    for (const CLI::Option* option : app.get_options()) {
+      CompletedOption named = completed(app, *option);
+      const bool alone = option->get_positional();
+      if (alone && !named.names.empty()) {
+        CompletedOption position = named;
+        position.names.clear();
+        out.options.push_back(std::move(position));
+      }
+      out.options.push_back(std::move(named));
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+void completion_verb(std::vector<std::string> arguments) {
+  std::string shell;
+  Arguments app("completion",
+                "Prints a script that lets a shell complete verbs, flags and their values.",
+                "  veery completion bash > ~/.local/share/bash-completion/completions/veery\n"
+                "  veery completion zsh > \"${fpath[1]}/_veery\"\n"
+                "  veery completion fish > ~/.config/fish/completions/veery.fish");
+  app.add_option("SHELL", shell, "bash, zsh or fish")->type_name("")->required();
+  app.add_choices("SHELL", {"bash", "zsh", "fish"});
+  app.read(std::move(arguments));
+  const auto known = std::ranges::find(kShells, shell, &Shell::name);
+  if (known == std::end(kShells))
+    throw CLI::ValidationError("SHELL", fmt::format("'{}' is none of bash, zsh, fish", shell));
+  std::vector<CompletedVerb> all;
+  for (const Verb& verb : verbs()) all.push_back(completed(verb));
+  standard_output().write(known->script(all));
+}
+
+}  // namespace veery::cli
