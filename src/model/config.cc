@@ -95,15 +95,14 @@ void read_rope_scaling(const Keys& keys, const DecoderConfig& c, AnglesAttr& rop
   rope.factor = keys.number_or("rope.scaling.factor", 1);
   rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
   rope.attention_factor = 1;
-  if (type == "none" || rope.factor == 1) return;
-  if (type == "linear") {
-    rope.scaling = RopeScaling::kLinear;
-  } else if (type == "yarn") {
-    read_yarn(keys, c, rope);
-  } else {
-    throw Error(ErrorKind::kUnsupported, "metadata: {} is '{}', expected none, linear or yarn",
+  // The divisors of longrope are tensors.
+  if (type != "none" && type != "longrope" && type != "linear" && type != "yarn")
+    throw Error(ErrorKind::kUnsupported,
+                "metadata: {} is '{}', expected none, linear, yarn or longrope",
                 keys.name("rope.scaling.type"), printable(type));
-  }
+  if (rope.factor == 1) return;
+  if (type == "linear") rope.scaling = RopeScaling::kLinear;
+  if (type == "yarn") read_yarn(keys, c, rope);
 }
 
 void read_rope(const Keys& keys, DecoderConfig& c) {
