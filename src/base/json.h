@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,12 +46,9 @@ class Json {
   Json(std::nullptr_t) noexcept {}                        // NOLINT(google-explicit-constructor)
   Json(std::same_as<bool> auto value) : value_(value) {}  // NOLINT(google-explicit-constructor)
   template <JsonInteger T>
-  Json(T value) {  // NOLINT(google-explicit-constructor)
-    if constexpr (std::signed_integral<T>)
-      value_ = static_cast<int64_t>(value);
-    else
-      value_ = static_cast<uint64_t>(value);
-  }
+  Json(T value)  // NOLINT(google-explicit-constructor)
+      : value_(std::in_place_type<std::conditional_t<std::signed_integral<T>, int64_t, uint64_t>>,
+               value) {}
   Json(std::floating_point auto value)  // NOLINT(google-explicit-constructor)
       : value_(static_cast<double>(value)) {}
   Json(const char* text);       // NOLINT(google-explicit-constructor)
