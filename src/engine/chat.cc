@@ -21,7 +21,7 @@ Json special_token_variables(const Tokenizer& tokenizer) {
 
 Json template_variables(const Json& special_tokens, const Json& messages,
                         bool add_generation_prompt, const Json& more) {
-  Json variables = {{"messages", messages},
+  Json variables = {{"messages", template_messages(messages)},
                     {"tools", nullptr},
                     {"documents", nullptr},
                     {"add_generation_prompt", add_generation_prompt}};

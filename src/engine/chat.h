@@ -16,9 +16,9 @@ namespace veery {
 /// transformers passes them.
 Json special_token_variables(const Tokenizer& tokenizer);
 
-/// All that transformers passes to a template: `messages`, tools and documents (null),
-/// add_generation_prompt and the special tokens. A member of `more` (an object, or null) replaces
-/// or adds a variable.
+/// All that transformers passes to a template: `messages` (by template_messages()), tools and
+/// documents (null), add_generation_prompt and the special tokens. A member of `more` (an object,
+/// or null) replaces or adds a variable.
 Json template_variables(const Json& special_tokens, const Json& messages,
                         bool add_generation_prompt, const Json& more = nullptr);
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "text/characters.h"
 
@@ -77,6 +79,11 @@ AddedTokenMatcher::Match AddedTokenMatcher::next(std::string_view text, size_t f
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& texts)
     : tokens_(std::move(tokens)) {
+  for (size_t i = 0; i < tokens_.size(); ++i)
+    if (texts[i].size() > kLongest)
+      throw Error(ErrorKind::kLimit, "\"{}\" has {} bytes{}, at most {} are possible",
+                  printable(tokens_[i].content), texts[i].size(),
+                  tokens_[i].normalized ? " when it is normalized" : "", kLongest);
   std::vector<AddedTokenMatcher::Entry> raw, normalized;
   for (uint32_t i = 0; i < tokens_.size(); ++i)
     (tokens_[i].normalized ? normalized : raw).push_back({texts[i], i});
@@ -84,18 +91,21 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::
   normalized_ = AddedTokenMatcher(std::move(normalized));
 }
 
-bool AddedTokens::accept(const AddedToken& token, std::string_view text, bool special, size_t done,
-                         size_t& begin, size_t& end) {
+bool AddedTokens::accept(const AddedToken& token, std::string_view text, bool special,
+                         const Seen& seen, size_t& begin, size_t& end) {
   if (token.special && !special) return false;
   if (token.single_word && (word_before(text, begin) || word_after(text, end))) return false;
   if (token.lstrip) {
-    while (begin > 0) {
+    while (begin > seen.done) {
       const size_t before = character_before(text, begin);
       if (!is_white_space(next_code_point(text.substr(before)).value)) break;
       begin = before;
     }
-    begin = std::max(begin, done);
+    begin = std::max(begin, seen.done);
   }
+  // A token of white space is found again within the run that the one before has taken: every one
+  // of them reaches to its end.
+  if (token.rstrip) end = std::max(end, seen.white_end);
   while (token.rstrip && end < text.size()) {
     const CodePoint point = next_code_point(text.substr(end));
     if (!is_white_space(point.value)) break;

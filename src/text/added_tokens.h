@@ -48,7 +48,11 @@ class AddedTokenMatcher {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// `texts[i]`: tokens[i].content, normalized if the token says so.
+  /// Bytes of a token: each place of a text may be compared with all of it.
+  static constexpr size_t kLongest = 1024;
+
+  /// `texts[i]`: tokens[i].content, normalized if the token says so. Throws kLimit if one is longer
+  /// than kLongest.
   AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& texts);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
@@ -59,7 +63,7 @@ class AddedTokens {
   template <typename Visit>
   void for_each_part(std::string_view text, bool normalized, bool special,
                      const Visit& visit) const {
-    size_t done = 0;
+    size_t done = 0, white_end = 0;
     const AddedTokenMatcher& matcher = normalized ? normalized_ : raw_;
     for (size_t from = 0; from < text.size() && !matcher.empty();) {
       const AddedTokenMatcher::Match match = matcher.next(text, from);
@@ -67,7 +71,8 @@ class AddedTokens {
       from = match.end;
       const AddedToken& token = tokens_[static_cast<size_t>(match.token)];
       size_t begin = match.begin, end = match.end;
-      if (!accept(token, text, special, done, begin, end)) continue;
+      if (!accept(token, text, special, {done, white_end}, begin, end)) continue;
+      if (token.rstrip) white_end = end;
       if (done < begin) visit(nullptr, text.substr(done, begin - done));
       visit(&token, text.substr(begin, end - begin));
       done = end;
@@ -76,7 +81,11 @@ class AddedTokens {
   }
 
  private:
-  static bool accept(const AddedToken& token, std::string_view text, bool special, size_t done,
+  struct Seen {
+    size_t done;       // the end of the last token; white space is not taken from before it
+    size_t white_end;  // the end of the last run of white space behind a token
+  };
+  static bool accept(const AddedToken& token, std::string_view text, bool special, const Seen& seen,
                      size_t& begin, size_t& end);
 
   std::vector<AddedToken> tokens_;

@@ -11,6 +11,8 @@
 namespace veery {
 namespace {
 
+constexpr size_t kLongestAffix = 64;  // bytes that stand beside every character; "</w>" has 4
+
 // As the vocabulary keeps it.
 std::string in_bytes(std::string_view text, bool byte_level) {
   std::string out;
@@ -31,6 +33,11 @@ BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary, std::span<const
   const bool byte_level = vocabulary_->byte_level();
   options_.prefix = in_bytes(options_.prefix, byte_level);
   options_.suffix = in_bytes(options_.suffix, byte_level);
+  for (const auto& [name, text] : {std::pair("continuing_subword_prefix", &options_.prefix),
+                                   std::pair("end_of_word_suffix", &options_.suffix)})
+    if (text->size() > kLongestAffix)
+      throw Error(ErrorKind::kLimit, "\"{}\" has {} bytes, at most {} are possible", name,
+                  text->size(), kLongestAffix);
   has_affixes_ = !options_.prefix.empty() || !options_.suffix.empty();
   if (!options_.unknown.empty()) {
     unknown_ = vocabulary_->find_written(options_.unknown);

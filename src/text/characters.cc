@@ -3,9 +3,9 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+#include <vector>
 
 namespace veery {
 namespace {
@@ -27,6 +27,18 @@ bool may_change(std::string_view text, NormalForm form) {
   const unsigned char least = form == NormalForm::kNfc ? 0xCC : 0x80;
   return std::any_of(text.begin(), text.end(),
                      [=](char c) { return static_cast<unsigned char>(c) >= least; });
+}
+
+// Runs of marks come into the order of their classes: the library's own decomposition of a whole
+// text does that by exchanging neighbours, in a time that is the square of a run's length.
+void order_marks(std::vector<utf8proc_int32_t>& characters) {
+  const auto rank = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+  for (auto begin = characters.begin(); begin != characters.end();) {
+    begin = std::find_if(begin, characters.end(), [&](auto c) { return rank(c) != 0; });
+    const auto end = std::find_if(begin, characters.end(), [&](auto c) { return rank(c) == 0; });
+    std::stable_sort(begin, end, [&](auto a, auto b) { return rank(a) < rank(b); });
+    begin = end;
+  }
 }
 
 }  // namespace
@@ -101,16 +113,29 @@ void append_lower(std::string& out, char32_t c) {
 
 std::string normal_form(std::string_view text, NormalForm form) {
   if (!may_change(text, form)) return std::string(text);
-  struct FreeText {
-    void operator()(utf8proc_uint8_t* bytes) const { std::free(bytes); }
-  };
-  utf8proc_uint8_t* bytes = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &bytes, options_of(form));
-  const std::unique_ptr<utf8proc_uint8_t, FreeText> owner(bytes);
-  if (size < 0) return std::string(text);
-  return {reinterpret_cast<const char*>(bytes), static_cast<size_t>(size)};
+  constexpr size_t kMostOfOne = 32;  // characters that one becomes; Unicode has 18
+  const utf8proc_option_t options = options_of(form);
+  std::vector<utf8proc_int32_t> characters;
+  characters.reserve(text.size());
+  for (std::string_view rest = text; !rest.empty();) {
+    const CodePoint point = next_code_point(rest);
+    if (!point.valid) return std::string(text);
+    rest.remove_prefix(static_cast<size_t>(point.length));
+    std::array<utf8proc_int32_t, kMostOfOne> parts{};
+    int boundary = 0;
+    const utf8proc_ssize_t count = utf8proc_decompose_char(
+        static_cast<utf8proc_int32_t>(point.value), parts.data(), kMostOfOne, options, &boundary);
+    if (count < 0 || count > static_cast<utf8proc_ssize_t>(kMostOfOne)) return std::string(text);
+    characters.insert(characters.end(), parts.begin(), parts.begin() + count);
+  }
+  order_marks(characters);
+  const utf8proc_ssize_t length = utf8proc_normalize_utf32(
+      characters.data(), static_cast<utf8proc_ssize_t>(characters.size()), options);
+  std::string out;
+  out.reserve(text.size());
+  for (utf8proc_ssize_t i = 0; i < length; ++i)
+    append_utf8(out, static_cast<char32_t>(characters[static_cast<size_t>(i)]));
+  return out;
 }
 
 size_t grapheme_length(std::string_view text) {

@@ -1,5 +1,6 @@
 #include "text/charsmap.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -15,6 +16,7 @@ uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFU; }
 uint32_t label_of(uint32_t unit) { return unit & 0x800000FFU; }
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 0x200U) >> 6); }
 
+constexpr size_t kLongestKey = 256;     // bytes; SentencePiece's own have less than 30
 constexpr size_t kLongestGrapheme = 6;  // bytes; longer clusters are taken apart
 
 }  // namespace
@@ -43,7 +45,7 @@ std::string_view Charsmap::replacement_at(uint32_t offset) const {
 template <typename Visit>
 void Charsmap::for_each_prefix(std::string_view text, const Visit& visit) const {
   size_t node = offset_of(units_[0]);
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < std::min(text.size(), kLongestKey); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     node ^= byte;
     if (byte == 0 || node >= units_.size() || label_of(units_[node]) != byte) return;
@@ -72,10 +74,12 @@ Charsmap::Match Charsmap::longest(std::string_view text) const {
   return match;
 }
 
-std::string Charsmap::by_graphemes(std::string_view text) const {
+std::string Charsmap::by_graphemes(std::string_view text, std::string_view step,
+                                   const Growth& growth) const {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
+    growth.check(step, out.size());
     const std::string_view cluster = text.substr(0, grapheme_length(text));
     text.remove_prefix(cluster.size());
     // The first key that the cluster begins with replaces all of it.
@@ -92,10 +96,12 @@ std::string Charsmap::by_graphemes(std::string_view text) const {
   return out;
 }
 
-std::string Charsmap::by_longest(std::string_view text) const {
+std::string Charsmap::by_longest(std::string_view text, std::string_view step,
+                                 const Growth& growth) const {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
+    growth.check(step, out.size());
     const Match match = longest(text);
     if (match.length > 0) {
       out += match.replacement;

@@ -6,10 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "text/growth.h"
+
 namespace veery {
 
 /// A double array (Darts) of byte strings, each with a place in a blob of zero-terminated
-/// replacements; the layout is uint32 size of the array in bytes, the array, the blob.
+/// replacements; keys have at most 256 bytes. The layout is uint32 size of the array in bytes, the
+/// array, the blob.
 class Charsmap {
  public:
   /// Throws kFormat if the sizes do not fit together.
@@ -23,11 +26,13 @@ class Charsmap {
   Match longest(std::string_view text) const;
 
   /// As Hugging Face's "Precompiled": by grapheme clusters where they are short, else by
-  /// characters.
-  std::string by_graphemes(std::string_view text) const;
+  /// characters. Throws kLimit, naming `step`, where the text becomes longer than `growth` allows.
+  std::string by_graphemes(std::string_view text, std::string_view step,
+                           const Growth& growth) const;
 
   /// As SentencePiece: the longest match at each place; malformed bytes become U+FFFD.
-  std::string by_longest(std::string_view text) const;
+  /// Throws as by_graphemes().
+  std::string by_longest(std::string_view text, std::string_view step, const Growth& growth) const;
 
  private:
   template <typename Visit>

@@ -1,5 +1,7 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/printable.h"
 #include "text/jinja/evaluator.h"
@@ -10,6 +12,34 @@ namespace {
 constexpr size_t kLongestReason = 1000;  // bytes: templates quote what they are given
 
 }  // namespace
+
+namespace {
+
+Json template_message(const Json& message) {
+  if (!message.is_object()) return message;
+  const auto is_set = [&](const char* key) {
+    const auto found = message.find(key);
+    return found != message.end() && !found->is_null();
+  };
+  constexpr const char* kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
+  const auto* const reasoning = std::ranges::find_if(kReasoning, is_set);
+  const bool has_reasoning = reasoning != std::end(kReasoning);
+  Json out = Json::object();
+  if (has_reasoning) out["thinking"] = message[*reasoning];
+  for (const auto& [key, value] : message.items())
+    if (!value.is_null()) out[key] = value;
+  if (has_reasoning) out["reasoning_content"] = message[*reasoning];
+  return out;
+}
+
+}  // namespace
+
+Json template_messages(const Json& messages) {
+  if (!messages.is_array()) return messages;
+  Json out = Json::array();
+  for (const Json& message : messages) out.push_back(template_message(message));
+  return out;
+}
 
 struct ChatTemplate::Impl {
   std::string name;

@@ -10,6 +10,12 @@
 
 namespace veery {
 
+/// Messages as transformers (5.23, apply_chat_template) hands them to a template: without the
+/// fields of a message whose value is null, and with its reasoning, under whichever of the names
+/// reasoning_content, thinking and reasoning it came, as reasoning_content and thinking. What lies
+/// deeper (tool calls, parts of content) stays as it is, as do messages that are no objects.
+Json template_messages(const Json& messages);
+
 /// A parsed template; immutable, safe to render from several threads.
 class ChatTemplate {
  public:

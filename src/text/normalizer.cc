@@ -16,13 +16,13 @@ namespace veery {
 namespace {
 
 Normalizer::Step in_form(NormalForm form) {
-  return [form](std::string& text) { text = normal_form(text, form); };
+  return [form](std::string& text, auto, auto&) { text = normal_form(text, form); };
 }
 
 // A step that appends something for each character.
 template <typename Append>
 Normalizer::Step each_character(Append append) {
-  return [append](std::string& text) {
+  return [append](std::string& text, auto, auto&) {
     std::string out;
     out.reserve(text.size());
     for_each_character(text, [&](char32_t c, std::string_view bytes) { append(out, c, bytes); });
@@ -55,7 +55,7 @@ void strip(std::string& text, bool left, bool right) {
 
 Normalizer::Step replace_pattern(Regex pattern, std::string with) {
   const auto shared = std::make_shared<Regex>(std::move(pattern));
-  return [shared, with](std::string& text) {
+  return [shared, with](std::string& text, std::string_view name, const Growth& growth) {
     std::string substitute;
     if (needs_substitutes(text)) substitute = with_substitutes(text);
     RegexScratch scratch;
@@ -66,6 +66,7 @@ Normalizer::Step replace_pattern(Regex pattern, std::string with) {
                              out.append(text, done, match.begin - done);
                              out += with;
                              done = match.end;
+                             growth.check(name, out.size());
                            });
     out.append(text, done);
     text = std::move(out);
@@ -88,15 +89,18 @@ void clean_for_translation(std::string& out, char32_t c, std::string_view bytes)
 Normalizer::Step compiled_map(const Json& json) {
   const auto bytes = decode_base64(json_text(json, "precompiled_charsmap"));
   if (!bytes) throw Error(ErrorKind::kFormat, "\"precompiled_charsmap\" is not base64");
-  if (bytes->empty()) return [](std::string&) {};
+  if (bytes->empty()) return [](std::string&, auto, auto&) {};
   const auto map = std::make_shared<Charsmap>(*bytes);
-  return [map](std::string& text) { text = map->by_graphemes(text); };
+  return [map](std::string& text, std::string_view name, const Growth& growth) {
+    text = map->by_graphemes(text, name, growth);
+  };
 }
 
 }  // namespace
 
 Normalizer::Step replace_text(std::string from, std::string to) {
-  return [from = std::move(from), to = std::move(to)](std::string& text) {
+  return [from = std::move(from), to = std::move(to)](std::string& text, std::string_view name,
+                                                      const Growth& growth) {
     size_t at = from.empty() ? text.npos : text.find(from);
     if (at == text.npos) return;
     std::string out;
@@ -105,6 +109,7 @@ Normalizer::Step replace_text(std::string from, std::string to) {
     for (; at != text.npos; at = text.find(from, done)) {
       out.append(text, done, at - done);
       out += to;
+      growth.check(name, out.size());
       done = at + from.size();
     }
     out.append(text, done);
@@ -113,7 +118,7 @@ Normalizer::Step replace_text(std::string from, std::string to) {
 }
 
 Normalizer::Step bert_cleaning(const BertCleaning& options) {
-  return [options](std::string& text) {
+  return [options](std::string& text, auto, auto&) {
     std::string out;
     out.reserve(text.size());
     for_each_character(text, [&](char32_t c, std::string_view bytes) {
@@ -142,7 +147,8 @@ Normalizer::Step bert_cleaning(const BertCleaning& options) {
   };
 }
 
-Normalizer::Normalizer(const Json& json) {
+Normalizer::Normalizer(const Json& json, std::string_view kind, size_t number)
+    : kind_(kind), number_(number) {
   if (!json.is_null()) read(json);
 }
 
@@ -151,52 +157,63 @@ void Normalizer::read(const Json& json) {
   if (type == "Sequence") {
     for (const Json& part : json_array(json, "normalizers")) read(part);
   } else if (type == "NFC") {
-    add(in_form(NormalForm::kNfc));
+    add(type, in_form(NormalForm::kNfc));
   } else if (type == "NFD") {
-    add(in_form(NormalForm::kNfd));
+    add(type, in_form(NormalForm::kNfd));
   } else if (type == "NFKC") {
-    add(in_form(NormalForm::kNfkc));
+    add(type, in_form(NormalForm::kNfkc));
   } else if (type == "NFKD") {
-    add(in_form(NormalForm::kNfkd));
+    add(type, in_form(NormalForm::kNfkd));
   } else if (type == "Lowercase") {
-    add(each_character(lowercase));
+    add(type, each_character(lowercase));
   } else if (type == "StripAccents") {
-    add(each_character([](std::string& out, char32_t c, std::string_view bytes) {
-      if (!is_mark(c)) out += bytes;
-    }));
+    add(type, each_character([](std::string& out, char32_t c, std::string_view bytes) {
+          if (!is_mark(c)) out += bytes;
+        }));
   } else if (type == "Nmt") {
-    add(each_character(clean_for_translation));
+    add(type, each_character(clean_for_translation));
   } else if (type == "ByteLevel") {
-    add([](std::string& text) { text = to_alphabet(text); });
+    add(type, [](std::string& text, auto, auto&) { text = to_alphabet(text); });
   } else if (type == "Precompiled") {
-    add(compiled_map(json));
+    add(type, compiled_map(json));
   } else if (type == "Strip") {
     const bool left = json_bool(json, "strip_left", true);
     const bool right = json_bool(json, "strip_right", true);
-    add([=](std::string& text) { strip(text, left, right); });
+    add(type, [=](std::string& text, auto, auto&) { strip(text, left, right); });
   } else if (type == "Prepend") {
-    add([prefix = json_text(json, "prepend")](std::string& text) {
+    add(type, [prefix = json_text(json, "prepend")](std::string& text, auto, auto&) {
       if (!text.empty()) text.insert(0, prefix);
     });
   } else if (type == "Replace") {
     const auto plain = json_plain_pattern(json, "pattern");
     const std::string content = json_text(json, "content");
-    add(plain && !plain->empty() ? replace_text(*plain, content)
-                                 : replace_pattern(json_pattern(json, "pattern"), content));
+    add(type, plain && !plain->empty() ? replace_text(*plain, content)
+                                       : replace_pattern(json_pattern(json, "pattern"), content));
   } else if (type == "BertNormalizer") {
     const bool lower = json_bool(json, "lowercase", true);
-    add(bert_cleaning({.clean_text = json_bool(json, "clean_text", true),
-                       .ideographs = json_bool(json, "handle_chinese_chars", true),
-                       .strip_accents = json_bool(json, "strip_accents").value_or(lower),
-                       .lowercase = lower}));
+    add(type, bert_cleaning({.clean_text = json_bool(json, "clean_text", true),
+                             .ideographs = json_bool(json, "handle_chinese_chars", true),
+                             .strip_accents = json_bool(json, "strip_accents").value_or(lower),
+                             .lowercase = lower}));
   } else {
     throw Error(ErrorKind::kUnsupported, "normalizer of type \"{}\" is not known", printable(type));
   }
 }
 
-std::string Normalizer::operator()(std::string_view text) const {
+void Normalizer::add(std::string_view type, Step step) {
+  if (steps_.size() == kMostSteps)
+    throw Error(ErrorKind::kLimit, "more than {} normalizers, one after the other", kMostSteps);
+  std::string name = fmt::format("{} {} (\"{}\")", kind_, number_ + steps_.size(), type);
+  steps_.push_back({std::move(name), std::move(step)});
+}
+
+std::string Normalizer::operator()(std::string_view text, Growth& growth) const {
   std::string out(text);
-  for (const Step& step : steps_) step(out);
+  for (const Named& step : steps_) {
+    step.run(out, step.name, growth);
+    growth.check(step.name, out.size());
+  }
+  growth.add(kind_, out.size());
   return out;
 }
 

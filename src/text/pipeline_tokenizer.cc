@@ -11,12 +11,13 @@
 namespace veery {
 
 struct PipelineTokenizer::Work {
-  explicit Work(size_t bytes) : cache(bytes) {}
+  explicit Work(size_t bytes) : cache(bytes), growth(bytes) { context.growth = Growth(bytes); }
 
   std::vector<int32_t> out;
   WordCache cache;
   ModelScratch model;
   Splitter::Context context;
+  Growth growth;  // by the normalizer
 };
 
 namespace {
@@ -100,7 +101,7 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text,
 void PipelineTokenizer::encode_gap(std::string_view gap, bool first, bool special,
                                    Work& work) const {
   std::string changed;
-  if (!parts_.normalizer.empty()) gap = changed = parts_.normalizer(gap);
+  if (!parts_.normalizer.empty()) gap = changed = parts_.normalizer(gap, work.growth);
   parts_.added.for_each_part(gap, true, special,
                              [&](const AddedToken* token, std::string_view part) {
                                if (token)

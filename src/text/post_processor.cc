@@ -10,6 +10,8 @@
 namespace veery {
 namespace {
 
+constexpr size_t kMostAdded = 1024;  // models have one or two
+
 int32_t checked_id(const Json& id) {
   if (!id.is_integer_in(0, INT32_MAX))
     throw Error(ErrorKind::kFormat, "post_processor: {} is not the id of a token",
@@ -58,6 +60,9 @@ void PostProcessor::read_template(const Json& json) {
     const std::string name = json_text(json_member(piece, "SpecialToken"), "id");
     for (const Json& id : json_array(json_member(tokens, name.c_str()), "ids"))
       (text_seen ? after : before).push_back(checked_id(id));
+    if (before.size() + after.size() > kMostAdded)
+      throw Error(ErrorKind::kLimit, "post_processor: a template adds more than {} tokens",
+                  kMostAdded);
   }
   if (!text_seen)
     throw Error(ErrorKind::kUnsupported,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "text/new_characters.h"
 
@@ -19,6 +20,52 @@ struct Free {
   void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
   void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
 };
+
+constexpr size_t kLongestPattern = 16 << 10;  // bytes; real ones have less than 1,000
+constexpr uint64_t kMostSearchSteps = 100'000'000, kStepsOfByte = 100;
+constexpr uint32_t kFewSteps = 500;        // from one place, which are not counted
+constexpr uint32_t kMostHeap = 256 << 10;  // KiB
+
+// What PCRE2 finds wrong, by the numbers of pcre2_compile().
+constexpr std::pair<int, std::string_view> kFaults[] = {
+    {101, "a \\ stands at its end"},
+    {102, "a \\c stands at its end"},
+    {103, "it has a \\ before a letter that means nothing"},
+    {104, "the numbers of a repetition are out of order"},
+    {105, "the number of a repetition is too large"},
+    {106, "a [ is never closed"},
+    {107, "a class in brackets has an escape that it cannot have"},
+    {108, "a range in brackets is out of order"},
+    {109, "a repetition has nothing to repeat"},
+    {111, "the character behind a (? is not known"},
+    {112, "a class such as [:alpha:] stands outside of brackets"},
+    {114, "a ( is never closed"},
+    {115, "it refers to a group that it does not have"},
+    {118, "a comment (?# is never closed"},
+    {119, "it has parentheses in parentheses too deeply"},
+    {120, "it is too large"},
+    {122, "a ) closes nothing"},
+    {125, "a part that looks behind has no fixed length"},
+    {134, "the number of a character is too large"},
+    {135, "a part that looks behind is too complicated"},
+    {137, "it has an escape that is not supported"},
+    {142, "the name of a group is malformed"},
+    {143, "two groups have the same name"},
+    {144, "the name of a group begins with a digit"},
+    {146, "a \\p or \\P is malformed"},
+    {147, "a \\p or \\P names a property that is not known"},
+    {150, "a range in brackets ends in a class"},
+    {161, "the number of a group is too large"},
+    {162, "the name of a group is missing"},
+    {164, "the digits of an octal number are wrong"},
+    {167, "the digits of a hexadecimal number are wrong"},
+    {183, "\\C is not possible in text of UTF-8"}};
+
+std::string_view fault_of(int error) {
+  for (const auto& [number, what] : kFaults)
+    if (number == error) return what;
+  return "something in it is not understood";
+}
 
 constexpr std::string_view kSpaces =
     R"(\t-\r\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
@@ -148,28 +195,83 @@ struct RegexScratch::Impl {
   std::unique_ptr<pcre2_match_data, Free> data{pcre2_match_data_create(1, nullptr)};
   std::unique_ptr<pcre2_match_context, Free> context{pcre2_match_context_create(nullptr)};
   std::unique_ptr<pcre2_jit_stack, Free> stack;
+  uint64_t steps = 0, bytes = 0;  // of searches that took many; of text that was passed
 };
 
-RegexScratch::RegexScratch() : impl_(std::make_unique<Impl>()) {}
+RegexScratch::RegexScratch() : impl_(std::make_unique<Impl>()) {
+  pcre2_set_heap_limit(impl_->context.get(), kMostHeap);
+}
 RegexScratch::RegexScratch(RegexScratch&&) noexcept = default;
 RegexScratch::~RegexScratch() = default;
 
 struct Regex::Impl {
   std::unique_ptr<pcre2_code, Free> code;
+  std::string shown;  // for messages
+
+  int run(std::string_view text, size_t from, size_t last, uint64_t steps,
+          RegexScratch::Impl& memory) const;
+  int run_counted(std::string_view text, size_t from, RegexScratch::Impl& memory) const;
 };
 
+// The result of pcre2_match() for matches that begin in [from, last], each place with as many
+// steps as are given.
+int Regex::Impl::run(std::string_view text, size_t from, size_t last, uint64_t steps,
+                     RegexScratch::Impl& memory) const {
+  pcre2_match_context* context = memory.context.get();
+  pcre2_set_match_limit(context, static_cast<uint32_t>(std::min<uint64_t>(steps, UINT32_MAX)));
+  pcre2_set_offset_limit(context, last);
+  const auto match = [&](uint32_t options) {
+    return pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                       PCRE2_NO_UTF_CHECK | options, memory.data.get(), context);
+  };
+  int result = match(0);
+  if (result == PCRE2_ERROR_JIT_STACKLIMIT && !memory.stack) {
+    memory.stack.reset(pcre2_jit_stack_create(32 << 10, 16 << 20, nullptr));
+    pcre2_jit_stack_assign(context, nullptr, memory.stack.get());
+    result = match(0);
+  }
+  return result == PCRE2_ERROR_JIT_STACKLIMIT ? match(PCRE2_NO_JIT) : result;
+}
+
+// Goes from place to place, since the library's limit holds for each place anew; where the few
+// steps are not enough it tries with more and more, all of which count.
+int Regex::Impl::run_counted(std::string_view text, size_t from, RegexScratch::Impl& memory) const {
+  for (size_t at = from;;) {
+    int result = run(text, at, at, kFewSteps, memory);
+    const bool counted = result == PCRE2_ERROR_MATCHLIMIT;
+    for (uint64_t steps = kFewSteps; result == PCRE2_ERROR_MATCHLIMIT;) {
+      const uint64_t most = kMostSearchSteps + kStepsOfByte * (memory.bytes + at - from);
+      memory.steps += steps;
+      if (memory.steps >= most) return result;
+      steps = std::min(steps * 8, most - memory.steps);
+      result = run(text, at, at, steps, memory);
+    }
+    if (result != PCRE2_ERROR_NOMATCH || at >= text.size()) return result;
+    at += static_cast<size_t>(next_code_point(text.substr(at)).length);
+    if (!counted) continue;
+    result = run(text, at, PCRE2_UNSET, kFewSteps, memory);
+    if (result != PCRE2_ERROR_MATCHLIMIT) return result;
+  }
+}
+
 Regex::Regex(std::string_view source, Dialect dialect) : impl_(std::make_unique<Impl>()) {
+  impl_->shown = printable(source);
+  if (source.size() > kLongestPattern)
+    throw Error(ErrorKind::kLimit, "the pattern \"{}\" has {} bytes, at most {} are possible",
+                impl_->shown, source.size(), kLongestPattern);
   const bool oniguruma = dialect == Dialect::kOniguruma;
   const std::string pattern =
       with_unicode_classes(oniguruma ? oniguruma_to_pcre(source) : std::string(source), oniguruma);
   int error = 0;
   size_t offset = 0;
-  const uint32_t options = PCRE2_UTF | PCRE2_UCP | (oniguruma ? PCRE2_MULTILINE : 0);
+  const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
+                           PCRE2_USE_OFFSET_LIMIT | (oniguruma ? PCRE2_MULTILINE : 0);
   impl_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                   options, &error, &offset, nullptr));
   if (!impl_->code)
-    throw Error(ErrorKind::kFormat, "pattern \"{}\" cannot be compiled: PCRE2 error {} at byte {}",
-                valid_utf8(source.substr(0, 200)), error, offset);
+    throw Error(ErrorKind::kFormat, "the pattern \"{}\" is no regular expression: {}{}",
+                impl_->shown, fault_of(error),
+                pattern == source ? fmt::format(" (byte {})", offset) : std::string());
   pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE);  // else the interpreter does the same
 }
 Regex::Regex(Regex&&) noexcept = default;
@@ -178,26 +280,17 @@ Regex::~Regex() = default;
 
 bool Regex::find(std::string_view text, size_t from, RegexScratch& scratch, Match& match) const {
   RegexScratch::Impl& memory = *scratch.impl_;
-  const auto run = [&](uint32_t options) {
-    return pcre2_match(impl_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                       from, PCRE2_NO_UTF_CHECK | options, memory.data.get(), memory.context.get());
-  };
-  int result = run(0);
-  if (result == PCRE2_ERROR_JIT_STACKLIMIT && !memory.stack) {
-    memory.stack.reset(pcre2_jit_stack_create(32 << 10, 16 << 20, nullptr));
-    pcre2_jit_stack_assign(memory.context.get(), nullptr, memory.stack.get());
-    result = run(0);
-  }
-  if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = run(PCRE2_NO_JIT);
-  if (result == PCRE2_ERROR_NOMATCH) return false;
-  if (result < 0)
-    throw Error(
-        ErrorKind::kLimit,
-        "cutting a part of {} bytes into words takes more steps than allowed (PCRE2 error {})",
-        text.size(), result);
+  int result = impl_->run(text, from, PCRE2_UNSET, kFewSteps, memory);
+  if (result == PCRE2_ERROR_MATCHLIMIT) result = impl_->run_counted(text, from, memory);
+  if (result < 0 && result != PCRE2_ERROR_NOMATCH)
+    throw Error(ErrorKind::kLimit,
+                "the pattern \"{}\" takes too many steps or too much memory on a text of {} bytes",
+                impl_->shown, text.size());
   const size_t* bounds = pcre2_get_ovector_pointer(memory.data.get());
-  match = {bounds[0], std::max(bounds[0], bounds[1])};
-  return true;
+  const bool found = result >= 0;
+  if (found) match = {bounds[0], std::max(bounds[0], bounds[1])};
+  memory.bytes += (found ? match.end : text.size()) - from;
+  return found;
 }
 
 std::string regex_of(std::string_view text) {

@@ -28,7 +28,7 @@ class Regex {
     kPcre,
     kOniguruma,  ///< what tokenizer.json is written in: ^ and $ at lines, \h, classes with &&
   };
-  /// Throws kFormat naming the pattern and the place if it cannot be compiled.
+  /// Throws kFormat saying what is wrong with the pattern, kLimit if it is too long.
   explicit Regex(std::string_view pattern, Dialect dialect = Dialect::kPcre);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -38,7 +38,8 @@ class Regex {
     size_t begin = 0, end = 0;
   };
   /// The first match in `text` that begins at `from` or later. The text must be valid UTF-8.
-  /// Throws kLimit if the pattern needs too many steps.
+  /// Throws kLimit, naming the pattern, if it needs too many steps: more than 10 million and 100
+  /// for each byte of text that has been passed with the same `scratch`.
   bool find(std::string_view text, size_t from, RegexScratch& scratch, Match& match) const;
 
   /// Calls `visit(match)` for each match in `text`, none overlapping. An empty match directly

@@ -73,7 +73,9 @@ std::string SentencePieceBpe::normalized(std::string_view text, bool starts) con
 
 void SentencePieceBpe::encode_plain(std::string_view text, bool starts, std::vector<int32_t>& out,
                                     LostBytes& lost) const {
-  const std::string marked = normalized(map_ ? map_->by_longest(text) : std::string(text), starts);
+  const Growth growth(text.size(), 0);
+  const std::string marked = normalized(
+      map_ ? map_->by_longest(text, "the character map", growth) : std::string(text), starts);
   const std::string_view rest = marked;
   Scratch scratch;
   size_t begin = 0;

@@ -123,9 +123,13 @@ Normalizer make_normalizer(const SentencePieceModel& model) {
   Normalizer normalizer;
   if (!model.charsmap.empty()) {
     const auto map = std::make_shared<Charsmap>(model.charsmap);
-    normalizer.add([map](std::string& text) { text = map->by_longest(text); });
+    normalizer.add("character map",
+                   [map](std::string& text, std::string_view name, const Growth& growth) {
+                     text = map->by_longest(text, name, growth);
+                   });
   }
-  if (model.remove_extra) normalizer.add(collapse_spaces);
+  if (model.remove_extra)
+    normalizer.add("spaces", [](std::string& text, auto, auto&) { collapse_spaces(text); });
   return normalizer;
 }
 
@@ -309,7 +313,7 @@ Pipeline word_piece_pipeline(const Metadata& metadata) {
   const auto vocabulary =
       std::make_shared<const Vocabulary>(texts, std::vector<TokenType>(), false);
   Normalizer normalizer;
-  normalizer.add(bert_cleaning({}));
+  normalizer.add("BertNormalizer", bert_cleaning({}));
   Splitter splitter(parse_json(R"({"type":"BertPreTokenizer"})", "splitter"));
   splitter.add([](const Piece& piece, Splitter::Context&, const PieceSink& sink) {
     const std::string marked = std::string(kSpaceMark) + std::string(piece.text);

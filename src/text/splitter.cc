@@ -85,16 +85,18 @@ void split_words(const Piece& piece, Splitter::Context&, const PieceSink& sink) 
 bool is_any_punctuation(char32_t c) { return is_ascii_punctuation(c) || is_punctuation(c); }
 
 Splitter::Step add_prefix_space() {
-  return [](const Piece& piece, Splitter::Context&, const PieceSink& sink) {
+  return [](const Piece& piece, Splitter::Context& context, const PieceSink& sink) {
     if (piece.text.empty() || piece.text[0] == ' ') return sink(piece);
+    context.growth.add("the pre_tokenizer's prefix space", piece.text.size() + 1);
     const std::string spaced = " " + std::string(piece.text);
     sink({spaced, piece.first});
   };
 }
 
 Splitter::Step in_alphabet() {
-  return [](const Piece& piece, Splitter::Context&, const PieceSink& sink) {
+  return [](const Piece& piece, Splitter::Context& context, const PieceSink& sink) {
     const std::string written = to_alphabet(piece.text);
+    context.growth.add("the pre_tokenizer \"ByteLevel\"", written.size());
     sink({written, piece.first});
   };
 }
@@ -183,7 +185,7 @@ Splitter::Step split_at(bool (*matches)(char32_t), SplitBehavior behavior) {
 }
 
 Splitter::Step mark_spaces(std::string mark, PrependScheme scheme, bool cut) {
-  return [=](const Piece& piece, Splitter::Context&, const PieceSink& sink) {
+  return [=](const Piece& piece, Splitter::Context& context, const PieceSink& sink) {
     std::string marked;
     marked.reserve(piece.text.size() + piece.text.size() / 2 + mark.size());
     const bool wanted =
@@ -194,6 +196,7 @@ Splitter::Step mark_spaces(std::string mark, PrependScheme scheme, bool cut) {
         marked += mark;
       else
         marked += c;
+    context.growth.add("the pre_tokenizer \"Metaspace\"", marked.size());
     const std::string_view all = marked;
     size_t begin = 0;
     while (cut && begin < all.size()) {
@@ -207,6 +210,12 @@ Splitter::Step mark_spaces(std::string mark, PrependScheme scheme, bool cut) {
 
 Splitter::Splitter(const Json& json) {
   if (!json.is_null()) read(json, true);
+}
+
+void Splitter::add(Step step) {
+  if (steps_.size() == kMostSteps)
+    throw Error(ErrorKind::kLimit, "more than {} pre_tokenizers, one after the other", kMostSteps);
+  steps_.push_back(std::move(step));
 }
 
 void Splitter::read(const Json& json, bool last) {

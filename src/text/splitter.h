@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/growth.h"
 #include "text/regex.h"
 
 namespace veery {
@@ -41,16 +42,20 @@ class Splitter {
   struct Context {
     RegexScratch regex;
     bool needs_substitutes = false;  ///< as the function of that name, of the whole text
+    Growth growth;                   ///< what the steps write anew
   };
+  static constexpr size_t kMostSteps = 100;  ///< each is called inside the one before
+
   /// Passes the parts of a piece on.
   using Step = std::function<void(const Piece&, Context&, const PieceSink&)>;
 
   Splitter() = default;  ///< the text is one word
   /// From the `pre_tokenizer` of a tokenizer.json (null: none). Throws kFormat naming the key,
-  /// kUnsupported naming a type that is not known.
+  /// kUnsupported naming a type that is not known, kLimit if there are more than kMostSteps of
+  /// them.
   explicit Splitter(const Json& json);
 
-  void add(Step step) { steps_.push_back(std::move(step)); }
+  void add(Step step);
 
   /// The last step is "ByteLevel": the model's tokens are written in the byte alphabet, and words
   /// come as the bytes themselves.
@@ -59,7 +64,7 @@ class Splitter {
   void write_in_alphabet();
 
   /// Calls `sink` with the words of `piece` in order. Throws kLimit if a pattern needs too many
-  /// steps.
+  /// steps, or the words together become longer than the context allows.
   void split(const Piece& piece, Context& context, const PieceSink& sink) const {
     run(0, piece, context, sink);
   }

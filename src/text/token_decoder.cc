@@ -18,9 +18,21 @@ namespace veery {
 namespace {
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  if (from.empty()) return;
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
+  size_t at = from.empty() ? std::string::npos : text.find(from);
+  if (at == std::string::npos) return;
+  std::string out;
+  size_t done = 0;
+  for (; at != std::string::npos; at = text.find(from, done)) {
+    out.append(text, done, at - done).append(to);
+    done = at + from.size();
+  }
+  text = std::move(out.append(text, done));
+}
+
+size_t total_bytes(const std::vector<std::string>& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
 }
 
 // Undoes what cutting English into words did.
@@ -94,30 +106,36 @@ TokenDecoder::TokenDecoder(const Json& json) {
   byte_level_only_ = json_text(json, "type") == "ByteLevel";
 }
 
+void TokenDecoder::add(Step step) {
+  if (steps_.size() == kMostSteps)
+    throw Error(ErrorKind::kLimit, "more than {} decoders, one after the other", kMostSteps);
+  steps_.push_back(std::move(step));
+}
+
 // A step that sees each token alone.
 void TokenDecoder::add_each(std::function<void(std::string&, bool)> one) {
-  const auto all = [one](Tokens& tokens) {
+  const auto all = [one](Tokens& tokens, auto&) {
     for (size_t i = 0; i < tokens.size(); ++i) one(tokens[i], i == 0);
   };
-  steps_.push_back({all, one});
+  add({all, [one](std::string& token, bool first, auto&) { one(token, first); }});
 }
 
 void TokenDecoder::read_strip(const Json& json) {
   std::string content;
   append_utf8(content, json_character(json, "content", " "));
   const int64_t start = json_integer(json, "start", 0), stop = json_integer(json, "stop", 0);
-  const auto all = [=](Tokens& tokens) {
+  const auto all = [=](Tokens& tokens, auto&) {
     for (std::string& token : tokens) strip(token, content, start, stop);
   };
   if (!fused_) {
-    steps_.push_back({all, [=](std::string& token, bool) { strip(token, content, start, stop); }});
+    add({all, [=](std::string& token, bool, auto&) { strip(token, content, start, stop); }});
     return;
   }
   // Of the whole text: only its beginning is known while it comes.
   drops_space_ |= content == " " && start > 0;
-  steps_.push_back({all, [=](std::string& token, bool first) {
-                      if (first) strip(token, content, start, 0);
-                    }});
+  add({all, [=](std::string& token, bool first, auto&) {
+         if (first) strip(token, content, start, 0);
+       }});
 }
 
 void TokenDecoder::add_word_pieces(const Json& json) {
@@ -136,11 +154,11 @@ void TokenDecoder::add_word_pieces(const Json& json) {
 // The suffix of a word is the space behind it, but at the end of the text.
 void TokenDecoder::add_word_ends(const Json& json) {
   const std::string suffix = json_text(json, "suffix", "</w>");
-  const auto all = [=](Tokens& tokens) {
+  const auto all = [=](Tokens& tokens, auto&) {
     for (size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], suffix, i + 1 < tokens.size() ? " " : "");
   };
-  steps_.push_back({all, [=](std::string& token, bool) { replace_all(token, suffix, " "); }});
+  add({all, [=](std::string& token, bool, auto&) { replace_all(token, suffix, " "); }});
 }
 
 // CTC: of equal neighbours one stays.
@@ -148,18 +166,27 @@ void TokenDecoder::add_alignment(const Json& json) {
   const std::string pad = json_text(json, "pad_token", "<pad>");
   const std::string delimiter = json_text(json, "word_delimiter_token", "|");
   const bool cleanup = json_bool(json, "cleanup", true);
-  const auto one = [=](std::string& token, bool) {
+  const auto one = [=](std::string& token, bool, auto&) {
     replace_all(token, pad, "");
     if (!cleanup) return;
     clean_up(token);
     replace_all(token, delimiter, " ");
   };
-  const auto all = [=](Tokens& tokens) {
+  const auto all = [=](Tokens& tokens, const Growth& growth) {
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-    for (std::string& token : tokens) one(token, false);
+    for (std::string& token : tokens) one(token, false, growth);
     std::erase(tokens, "");
   };
-  steps_.push_back({all, one});
+  add({all, one});
+}
+
+// {"type": "Replace"}: the one step that can make tokens much longer.
+void TokenDecoder::add_replacement(const Json& json) {
+  const Normalizer step(json, "decoder", steps_.size());
+  const auto all = [step](Tokens& tokens, Growth growth) {
+    for (std::string& token : tokens) token = step(token, growth);
+  };
+  add({all, [step](std::string& token, bool, Growth growth) { token = step(token, growth); }});
 }
 
 void TokenDecoder::read(const Json& json) {
@@ -167,28 +194,26 @@ void TokenDecoder::read(const Json& json) {
   if (type == "Sequence") {
     for (const Json& part : json_array(json, "decoders")) read(part);
   } else if (type == "ByteLevel") {
-    steps_.push_back({[](Tokens& tokens) {
-                        for (std::string& token : tokens) from_alphabet(token);
-                        join(tokens);
-                        tokens[0] = valid_utf8(tokens[0]);
-                      },
-                      [](std::string& token, bool) { from_alphabet(token); }});
+    add({[](Tokens& tokens, auto&) {
+           for (std::string& token : tokens) from_alphabet(token);
+           join(tokens);
+           tokens[0] = valid_utf8(tokens[0]);
+         },
+         [](std::string& token, bool, auto&) { from_alphabet(token); }});
     fused_ = true;
   } else if (type == "ByteFallback") {
-    steps_.push_back({join_bytes, [](std::string& token, bool) {
-                        const int byte = byte_of_token(token);
-                        if (byte >= 0) token.assign(1, static_cast<char>(byte));
-                      }});
+    add({[](Tokens& tokens, auto&) { join_bytes(tokens); },
+         [](std::string& token, bool, auto&) {
+           const int byte = byte_of_token(token);
+           if (byte >= 0) token.assign(1, static_cast<char>(byte));
+         }});
   } else if (type == "Fuse") {
-    steps_.push_back({join, nullptr});
+    add({[](Tokens& tokens, auto&) { join(tokens); }, nullptr});
     fused_ = true;
   } else if (type == "Strip") {
     read_strip(json);
   } else if (type == "Replace") {
-    const auto replace = [step = Normalizer(json)](std::string& token, bool) {
-      token = step(token);
-    };
-    add_each(replace);
+    add_replacement(json);
   } else if (type == "WordPiece") {
     add_word_pieces(json);
   } else if (type == "Metaspace") {
@@ -210,7 +235,8 @@ void TokenDecoder::read(const Json& json) {
 }
 
 std::string TokenDecoder::decode(std::vector<std::string> tokens) const {
-  for (const Step& step : steps_) step.all(tokens);
+  const Growth growth(total_bytes(tokens));
+  for (const Step& step : steps_) step.all(tokens, growth);
   std::string out;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (steps_.empty() && i > 0) out += ' ';
@@ -221,8 +247,9 @@ std::string TokenDecoder::decode(std::vector<std::string> tokens) const {
 
 std::string TokenDecoder::piece(std::string token, bool first) const {
   if (steps_.empty()) return first ? token : " " + token;
+  const Growth growth(token.size());
   for (const Step& step : steps_)
-    if (step.one) step.one(token, first);
+    if (step.one) step.one(token, first, growth);
   return token;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/growth.h"
 
 namespace veery {
 
@@ -13,9 +14,10 @@ class TokenDecoder {
  public:
   TokenDecoder() = default;  ///< none: tokens are joined by spaces
   /// From the `decoder` of a tokenizer.json (null: none). Throws kFormat naming the key,
-  /// kUnsupported naming a type that is not known.
+  /// kUnsupported naming a type that is not known, kLimit if there are more than kMostSteps.
   explicit TokenDecoder(const Json& json);
 
+  /// Throws kLimit if a step makes the tokens much longer; see growth.h.
   std::string decode(std::vector<std::string> tokens) const;
 
   /// The bytes of one token, in the middle of a text or, if `first`, at its beginning. Pieces
@@ -30,13 +32,15 @@ class TokenDecoder {
  private:
   using Tokens = std::vector<std::string>;
   struct Step {
-    std::function<void(Tokens&)> all;
+    std::function<void(Tokens&, const Growth&)> all;
     /// (token, it is the first of the text) -> its bytes; nothing: the step changes no bytes.
-    std::function<void(std::string&, bool)> one;
+    std::function<void(std::string&, bool, const Growth&)> one;
   };
   void read(const Json& json);
   void read_strip(const Json& json);
+  void add(Step step);
   void add_each(std::function<void(std::string&, bool)> one);
+  void add_replacement(const Json& json);
   void add_word_pieces(const Json& json);
   void add_word_ends(const Json& json);
   void add_alignment(const Json& json);

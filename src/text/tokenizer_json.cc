@@ -105,8 +105,11 @@ AddedTokens place_added_tokens(const std::vector<AddedToken>& listed, int64_t mo
   }
   std::vector<std::string> texts;
   texts.reserve(tokens.size());
+  size_t bytes = 0;
+  for (const AddedToken& token : tokens) bytes += token.content.size();
+  Growth growth(bytes);
   for (const AddedToken& token : tokens)
-    texts.push_back(token.normalized ? pipeline.normalizer(token.content) : token.content);
+    texts.push_back(token.normalized ? pipeline.normalizer(token.content, growth) : token.content);
   return {std::move(tokens), texts};
 }
 
@@ -132,7 +135,9 @@ Pipeline read_tokenizer_json(const JsonText& bytes, const std::string& what) {
       .decoder = in_part(what, "decoder", [&] { return TokenDecoder(text.decoder); }),
       .truncation = in_part(what, "truncation", [&] { return Truncation::read(text.truncation); })};
   const size_t count = model.has_scores ? model.scored.size() : model.vocab.size();
-  pipeline.added = place_added_tokens(text.added, static_cast<int64_t>(count), pipeline);
+  pipeline.added = in_part(what, "added_tokens", [&] {
+    return place_added_tokens(text.added, static_cast<int64_t>(count), pipeline);
+  });
   return pipeline;
 }
 

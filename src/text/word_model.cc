@@ -20,6 +20,13 @@ size_t start_of(std::string_view text) {
 
 }  // namespace
 
+void LookUps::fail() const {
+  throw Error(ErrorKind::kLimit,
+              "the vocabulary has so long tokens that more than {} of them are tried for a word of "
+              "{} bytes",
+              kRoom + kEach * bytes_, bytes_);
+}
+
 UnigramModel::UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::vector<double> scores,
                            int32_t unknown, bool byte_fallback)
     : vocabulary_(std::move(vocabulary)),
@@ -47,6 +54,7 @@ size_t UnigramModel::longest_from(std::string_view rest) const {
 
 void UnigramModel::find_best(std::string_view word, std::vector<ModelScratch::Node>& nodes) const {
   nodes.assign(word.size() + 1, {});
+  LookUps look_ups(word);
   const auto offer = [&](size_t end, double score, int32_t id, size_t begin) {
     ModelScratch::Node& node = nodes[end];
     if (node.begin == UINT32_MAX || score > node.score)
@@ -59,6 +67,7 @@ void UnigramModel::find_best(std::string_view word, std::vector<ModelScratch::No
     const size_t longest = longest_from(rest);
     bool alone = false;  // the character itself is a token
     for (size_t length = first; length <= longest;) {
+      look_ups.add(length);
       const int32_t id = vocabulary_->find_bytes(rest.substr(0, length));
       if (id >= 0) {
         offer(begin + length, before + scores_[static_cast<size_t>(id)], id, begin);
@@ -109,7 +118,13 @@ void UnigramModel::encode(std::string_view word, ModelScratch& scratch,
 WordPieceModel::WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary, Options options)
     : vocabulary_(std::move(vocabulary)),
       options_(std::move(options)),
-      unknown_(vocabulary_->find_written(options_.unknown)) {}
+      unknown_(vocabulary_->find_written(options_.unknown)) {
+  constexpr size_t kLongestPrefix = 64;
+  if (options_.prefix.size() > kLongestPrefix)
+    throw Error(ErrorKind::kLimit,
+                "\"continuing_subword_prefix\" has {} bytes, at most {} are possible",
+                options_.prefix.size(), kLongestPrefix);
+}
 
 void WordPieceModel::encode(std::string_view word, ModelScratch& scratch,
                             std::vector<int32_t>& out) const {
@@ -125,6 +140,7 @@ void WordPieceModel::encode(std::string_view word, ModelScratch& scratch,
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   });
   if (static_cast<size_t>(characters) > options_.longest_word) return give_up();
+  LookUps look_ups(word);
   for (size_t begin = 0; begin < word.size();) {
     const std::string_view prefix = begin > 0 ? std::string_view(options_.prefix) : "";
     scratch.text = prefix;
@@ -132,6 +148,7 @@ void WordPieceModel::encode(std::string_view word, ModelScratch& scratch,
     std::string_view text = scratch.text;
     int32_t id = -1;
     while (text.size() > prefix.size() && (id = vocabulary_->find_bytes(text)) < 0) {
+      look_ups.add(text.size());
       do {
         text.remove_suffix(1);  // to the begin of the character
       } while (text.size() > prefix.size() &&

@@ -38,6 +38,26 @@ struct ModelScratch {
   }
 };
 
+/// Counts the look-ups of parts of one word in the vocabulary of a foreign file, whose tokens can
+/// be of any length.
+class LookUps {
+ public:
+  explicit LookUps(std::string_view word) : bytes_(word.size()), left_(kRoom + kEach * bytes_) {}
+
+  /// One of `length` bytes. Throws kLimit if there have been too many.
+  void add(size_t length) {
+    const size_t cost = 1 + length / 64;
+    if (cost > left_) fail();
+    left_ -= cost;
+  }
+
+ private:
+  // Tokens of real vocabularies have less than 100 bytes, and so many look-ups each byte needs.
+  static constexpr size_t kEach = 256, kRoom = 1'000'000;
+  [[noreturn]] void fail() const;
+  size_t bytes_, left_;
+};
+
 /// Byte-pair encoding by ranked merges.
 class BpeModel {
  public:
@@ -49,7 +69,8 @@ class BpeModel {
     bool byte_fallback = false;
     bool ignore_merges = false;  ///< a word that is a token is taken as it is
   };
-  /// Throws kFormat if a merge or the unknown token is not in the vocabulary.
+  /// Throws kFormat if a merge or the unknown token is not in the vocabulary, kLimit if prefix or
+  /// suffix are very long.
   BpeModel(std::shared_ptr<const Vocabulary> vocabulary, std::span<const MergeText> merges,
            Options options);
 

@@ -30,7 +30,8 @@ TEST(Chat, RendersTheConversationAndForgetsIt) {
 }
 
 TEST(Messages, AreObjectsWithARole) {
-  check_messages(parse_json(R"([{"role": "user", "content": "hi"}, {"role": "assistant"}])", "test"), "x");
+  check_messages(
+      parse_json(R"([{"role": "user", "content": "hi"}, {"role": "assistant"}])", "test"), "x");
   check_messages(Json::array(), "x");
   for (const auto& [text, part] : {std::pair(R"({"role": "user"})", "m.json: found a JSON object"),
                                    std::pair("null", "found a JSON null"),
@@ -116,6 +117,12 @@ TEST(TemplateVariables, AreThoseOfTransformersAndCanBeReplaced) {
                                             {{"bos_token", "B"}, {"x", 1}});
   EXPECT_EQ(dump_json(variables), R"({"messages":[],"tools":null,"documents":null,)"
                                   R"("add_generation_prompt":false,"bos_token":"B","x":1})");
+}
+
+TEST(TemplateVariables, NullFieldsOfMessagesAreDropped) {
+  const Json message = {{"role", "assistant"}, {"content", nullptr}, {"name", "n"}};
+  const Json variables = template_variables({}, Json::array({message}), false);
+  EXPECT_EQ(dump_json(variables["messages"]), R"([{"role":"assistant","name":"n"}])");
 }
 
 }  // namespace

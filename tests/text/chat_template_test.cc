@@ -72,7 +72,9 @@ size_t expect_all(const fs::path& folder, const Json& goldens) {
     const std::string source = read(folder / (name + ".jinja"));
     for (const auto& [conversation, golden] : results.items()) {
       SCOPED_TRACE(name + " x " + conversation);
-      expect_golden(golden, render(source, goldens["conversations"][conversation]));
+      Json variables = goldens["conversations"][conversation];
+      variables["messages"] = template_messages(variables["messages"]);
+      expect_golden(golden, render(source, variables));
       ++count;
     }
   }
@@ -89,6 +91,24 @@ TEST(ChatTemplate, PublishedTemplatesRenderAsJinja2) {
   if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is not here";
   const Json goldens = parse_json(read(kFixtures / "goldens.json"), "test");
   EXPECT_GE(expect_all(folder, goldens), 55U * 30U);
+}
+
+// As transformers does; what lies below the fields of a message is not looked into.
+TEST(ChatTemplate, MessagesComeWithoutNullFieldsAndWithAllNamesOfReasoning) {
+  const auto prepared = [](const char* messages) {
+    return dump_json(template_messages(parse_json(messages, "messages")));
+  };
+  EXPECT_EQ(prepared(R"([{"role":"assistant","content":null,"tool_calls":[{"id":null}]}])"),
+            R"([{"role":"assistant","tool_calls":[{"id":null}]}])");
+  EXPECT_EQ(
+      prepared(R"([{"role":"a","reasoning":"r","content":"c"}])"),
+      R"([{"thinking":"r","role":"a","reasoning":"r","content":"c","reasoning_content":"r"}])");
+  EXPECT_EQ(prepared(R"([{"reasoning_content":"r","thinking":"t"}])"),
+            R"([{"thinking":"t","reasoning_content":"r"}])");
+  EXPECT_EQ(prepared(R"([{"reasoning_content":null,"thinking":""}])"),
+            R"([{"thinking":"","reasoning_content":""}])");
+  EXPECT_EQ(prepared(R"([[null],7,{}])"), R"([[null],7,{}])");
+  EXPECT_EQ(prepared(R"({"role":null})"), R"({"role":null})");
 }
 
 TEST(ChatTemplate, OneTemplateRendersAgainAndAfterMoving) {

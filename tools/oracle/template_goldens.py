@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Renders chat templates with jinja2, set up as transformers does, and records what comes out.
 
-usage: template_goldens.py conversations TEMPLATES OUT.json     every *.jinja of a folder x CONVERSATIONS
+usage: template_goldens.py conversations TEMPLATES OUT.json     every *.jinja of a folder x CONVERSATIONS,
+                                                              whose messages are prepared as transformers does
        template_goldens.py hashes TEMPLATES OUT.json            the same, texts as size and hash only
        template_goldens.py snippets CASES.json OUT.json         {"variables", "templates": [text]}
 
@@ -70,6 +71,19 @@ def render(env, source, variables):
         return {"raises": str(error)}
     except Exception as error:  # whatever Python or jinja2 says is the template's fault
         return {"fails": f"{type(error).__name__}: {error}"[:300]}
+
+
+def prepared(variables):
+    """What apply_chat_template of transformers 5.23 makes of the messages before it renders them."""
+    names = ("reasoning_content", "thinking", "reasoning")
+    messages = []
+    for given in variables["messages"]:
+        message = {key: value for key, value in given.items() if value is not None}
+        reasoning = next((message[name] for name in names if name in message), None)
+        if reasoning is not None:
+            message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
+        messages.append(message)
+    return {**variables, "messages": messages}
 
 
 def user(text):
@@ -156,6 +170,17 @@ CONVERSATIONS = {
     "unknown-role": {"messages": [user("Hi"), {"role": "wizard", "content": "Abracadabra"}]},
     "empty": {"messages": []},
     "content-null": {"messages": [user("Hi"), assistant(None), user("Again")]},
+    "null-fields": {"messages": [
+        {**user("Add."), "name": None}, {**PARALLEL[1], "content": None, "reasoning_content": None},
+        {**PARALLEL[2], "tool_calls": None}, PARALLEL[3],
+        assistant("Done.", tool_calls=None, reasoning=None, thinking=None), user("Well?")],
+        "tools": [WEATHER, SUM]},
+    "reasoning-names": {"messages": [
+        user("Think."), assistant("A.", reasoning="By reasoning."), user("And?"),
+        assistant("", thinking="By thinking.", tool_calls=[call("add", {"a": 1, "b": None}, 1)]),
+        {"role": "tool", "name": "add", "tool_call_id": "call00001", "content": "1"},
+        assistant("B.", reasoning_content="By content.", thinking="Another."), user("Well?")],
+        "tools": [SUM]},
     "unicode": {"messages": [user("Grüße, 世界! 🙂 \u00a0 \"quotes\" <tags> {{ braces }}\r\nend ")]},
 }
 DEFAULTS = {"tools": None, "documents": None, "add_generation_prompt": True,
@@ -181,7 +206,7 @@ def hashed(result):
 def conversations(folder, out, finish=lambda result: result):
     env = environment()
     full = {name: {**DEFAULTS, **more} for name, more in CONVERSATIONS.items()}
-    goldens = {path.stem: {name: finish(render(env, path.read_text(), variables))
+    goldens = {path.stem: {name: finish(render(env, path.read_text(), prepared(variables)))
                            for name, variables in full.items()}
                for path in sorted(pathlib.Path(folder).glob("*.jinja"))}
     dump = lambda value: json.dumps(value, ensure_ascii=True, separators=(",", ":"))

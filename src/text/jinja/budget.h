@@ -22,15 +22,18 @@ template <typename... Args>
 
 class Budget {
  public:
-  Budget(int64_t steps, size_t memory) : steps_(steps), memory_(memory) {}
+  Budget(int64_t steps, size_t memory) : most_(steps), steps_(steps), memory_(memory) {}
   void step(int64_t count) {
     steps_ -= count;
-    if (steps_ < 0) throw Error(ErrorKind::kLimit, "the template takes too many steps");
+    if (steps_ < 0)
+      throw Error(ErrorKind::kLimit, "the template takes too many steps (more than {})", most_);
   }
+  int64_t spent() const { return most_ - steps_; }
   /// Throws unless `bytes` more fit; takes nothing.
   void expect(size_t bytes) const {
     if (bytes > memory_ - used_)
-      throw Error(ErrorKind::kLimit, "the template takes too much memory");
+      throw Error(ErrorKind::kLimit, "the template takes too much memory (more than {} bytes)",
+                  memory_);
   }
   void take(size_t bytes) {
     expect(bytes);
@@ -39,7 +42,7 @@ class Budget {
   void give(size_t bytes) { used_ -= bytes; }
 
  private:
-  int64_t steps_;
+  int64_t most_, steps_;  // what may be spent, and what is left
   size_t memory_;
   size_t used_ = 0;
 };
@@ -59,14 +62,35 @@ class BudgetScope {
   Budget* outer_;
 };
 
-/// Work that is proportional to `count` operations on single elements.
+/// Work on `count` single elements. A step is worth about 40 ns: whatever costs more than a few of
+/// them is charged by what it touches, before or while it is done.
 inline void spend_steps(size_t count) {
   if (Budget* budget = current_budget()) budget->step(static_cast<int64_t>(count));
 }
+constexpr size_t kBytesPerStep = 64;  ///< of text that is copied, compared or searched
 /// Work on `bytes` of text by code that goes through them a character at a time.
-inline void spend_text(size_t bytes) { spend_steps(1 + bytes / 4); }
-/// Work on `bytes` of text that are only copied.
-inline void spend_copy(size_t bytes) { spend_steps(1 + bytes / 256); }
+inline void spend_text(size_t bytes) { spend_steps(1 + bytes / 3); }
+/// Work on `bytes` of text that are only copied or compared.
+inline void spend_copy(size_t bytes) { spend_steps(1 + bytes / kBytesPerStep); }
+/// Work on `count` values that are only copied or looked at.
+inline void spend_items(size_t count) { spend_steps(1 + count / 2); }
+
+/// Charges work while it is done, where its amount is not known before: in units that each are
+/// worth a byte of copied text.
+class Meter {
+ public:
+  Meter() { spend_steps(1); }
+  void add(size_t units) {
+    units_ += units;
+    if (units_ < kBytesPerStep) return;
+    spend_steps(units_ / kBytesPerStep);
+    units_ %= kBytesPerStep;
+  }
+
+ private:
+  size_t units_ = 0;
+};
+
 inline void expect_memory(size_t bytes) {
   if (Budget* budget = current_budget()) budget->expect(bytes);
 }

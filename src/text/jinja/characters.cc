@@ -112,12 +112,14 @@ bool is_printable(char32_t c) {
 }
 
 bool all_code_points(std::string_view text, bool (*test)(char32_t)) {
-  spend_text(text.size());
   if (text.empty()) return false;
+  Meter meter;
   while (!text.empty()) {
     const CodePoint point = next_code_point(text);
+    const auto n = static_cast<size_t>(point.length);
+    meter.add(n * kBytesPerStep / 3);
     if (!test(point.value)) return false;
-    text.remove_prefix(static_cast<size_t>(point.length));
+    text.remove_prefix(n);
   }
   return true;
 }
@@ -220,8 +222,8 @@ size_t count_words(std::string_view text) {
 }
 
 void append_quoted(Builder& out, std::string_view text) {
-  const bool twice =
-      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
+  const bool twice = find_text(text, "'") != std::string_view::npos &&
+                     find_text(text, "\"") == std::string_view::npos;
   const char quote = twice ? '"' : '\'';
   out.append(quote);
   walk(text, [&](char32_t c, std::string_view piece, auto, char32_t) {
@@ -232,9 +234,8 @@ void append_quoted(Builder& out, std::string_view text) {
       out.append(c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
     } else {
       const auto code = static_cast<uint32_t>(c);
-      out.append(code < 0x100     ? fmt::format("\\x{:02x}", code)
-                 : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                  : fmt::format("\\U{:08x}", code));
+      out.append(code < 0x100 ? "\\x" : code < 0x10000 ? "\\u" : "\\U");
+      append_hex(out, code, code < 0x100 ? 2 : code < 0x10000 ? 4 : 8);
     }
   });
   out.append(quote);

@@ -3,8 +3,16 @@
 #include <algorithm>
 
 #include "text/jinja/builtins.h"
+#include "text/jinja/strings.h"
 
 namespace veery::jinja {
+
+namespace {
+
+constexpr size_t kIterationSteps = 6;  // of a loop around its body: a scope, its variables
+constexpr size_t kCallSteps = 8;       // of a macro around its body and parameters
+
+}  // namespace
 
 Frame::Frame(std::shared_ptr<Frame> the_parent)
     : parent(std::move(the_parent)), depth(parent == nullptr ? 0 : parent->depth + 1) {
@@ -13,6 +21,7 @@ Frame::Frame(std::shared_ptr<Frame> the_parent)
 }
 
 void Frame::set(int symbol, Value value) {
+  spend_steps(values.size() / 16);  // names are looked for one by one
   for (auto& [known, old] : values) {
     if (known == symbol) {
       old = std::move(value);
@@ -20,6 +29,7 @@ void Frame::set(int symbol, Value value) {
     }
   }
   values.emplace_back(symbol, std::move(value));
+  charge.resize(std::max(values.capacity(), kFewVariables) * sizeof(values[0]));
 }
 
 Evaluator::Evaluator(const Template& source, Context& context, size_t max_output)
@@ -65,7 +75,7 @@ Evaluator::Flow Evaluator::run(const Stmt& stmt) {
   spend_steps(1);
   line_ = stmt.line;
   switch (stmt.kind) {
-    case StmtKind::kText: write(Value(stmt.text)); break;
+    case StmtKind::kText: write(stmt.text); break;
     case StmtKind::kOutput: run_output(stmt); break;
     case StmtKind::kIf: return run_if(stmt);
     case StmtKind::kFor: run_for(stmt); break;
@@ -93,6 +103,16 @@ Evaluator::Flow Evaluator::run(const Stmt& stmt) {
 
 void Evaluator::write(const Value& value) {
   append_text(*out_, value);
+  check_output();
+}
+
+void Evaluator::write(const std::string& text) {
+  spend_copy(text.size());
+  out_->append(text);
+  check_output();
+}
+
+void Evaluator::check_output() const {
   if (output_.size() > max_output_)
     throw Error(ErrorKind::kLimit, "the output is longer than {} bytes", max_output_);
 }
@@ -121,6 +141,7 @@ List Evaluator::filtered(const Stmt& stmt, List items, const std::shared_ptr<Fra
   List kept;
   for (Value& item : items) {
     const Scope scope(*this, around);
+    spend_steps(kIterationSteps);
     assign(stmt.target, item);
     if (truth(eval(*stmt.values[1]))) kept.push_back(std::move(item));
   }
@@ -140,7 +161,7 @@ void Evaluator::run_loop(const Stmt& stmt, List items, const std::shared_ptr<Fra
   const std::shared_ptr<Frame> keep = around;  // the caller's frame_ may be what `around` is
   for (; loop->index < loop->items.size(); ++loop->index) {
     const Scope scope(*this, keep);
-    spend_steps(1);
+    spend_steps(kIterationSteps);
     line_ = stmt.line;
     frame_->set(source_.loop, loop_value);
     assign(stmt.target, loop->items[loop->index]);
@@ -222,6 +243,7 @@ Value Evaluator::make_macro(const Stmt& stmt, std::string_view name) {
 }
 
 Value Evaluator::call_macro(const MacroObject& macro, Arguments& arguments) {
+  spend_steps(kCallSteps);
   const Deeper deeper(*this);
   Capture capture(*this);
   const Scope scope(*this, macro.closure);
@@ -235,6 +257,7 @@ void Evaluator::bind(const MacroObject& macro, Arguments& arguments) {
   const Signature& signature = macro.stmt->signature;
   const size_t count = signature.parameters.size();
   const auto pop = [&](std::string_view name) -> std::optional<Value> {
+    spend_items(arguments.keyword.size());
     const auto found = std::ranges::find_if(
         arguments.keyword, [&](const auto& argument) { return argument.first == name; });
     if (found == arguments.keyword.end()) return {};
@@ -246,6 +269,7 @@ void Evaluator::bind(const MacroObject& macro, Arguments& arguments) {
   bool has_caller = false;
   for (size_t i = 0; i < count; ++i) {
     const Target& parameter = signature.parameters[i];
+    spend_steps(2);
     has_caller = has_caller || parameter.name == "caller";
     std::optional<Value> value;
     if (i < arguments.positional.size())
@@ -254,7 +278,8 @@ void Evaluator::bind(const MacroObject& macro, Arguments& arguments) {
       value = pop(parameter.name);
     if (!value && i >= defaults_from) value = eval(*signature.defaults[i - defaults_from]);
     if (!value)
-      value = Value::undefined(fmt::format("parameter '{}' was not provided", parameter.name));
+      value =
+          Value::undefined(fmt::format("parameter '{}' was not provided", shown(parameter.name)));
     frame_->set(parameter.symbol, std::move(*value));
   }
   if (signature.uses_caller && !has_caller) {
@@ -267,15 +292,17 @@ void Evaluator::bind(const MacroObject& macro, Arguments& arguments) {
     rest.keyword = std::move(arguments.keyword);
     frame_->set(source_.kwargs, make_dict(context_, Value(), rest));
   } else if (!arguments.keyword.empty()) {
-    fail("macro '{}' takes no keyword argument '{}'", macro.name, arguments.keyword[0].first);
+    fail("macro '{}' takes no keyword argument '{}'", shown(macro.name),
+         shown(arguments.keyword[0].first));
   }
   if (signature.uses_varargs) {
     const size_t used = std::min(count, arguments.positional.size());
+    spend_items(arguments.positional.size());
     frame_->set(source_.varargs,
                 Value::tuple(List(arguments.positional.begin() + static_cast<ptrdiff_t>(used),
                                   arguments.positional.end())));
   } else if (arguments.positional.size() > count) {
-    fail("macro '{}' takes not more than {} argument(s)", macro.name, count);
+    fail("macro '{}' takes not more than {} argument(s)", shown(macro.name), count);
   }
 }
 

@@ -8,11 +8,12 @@ namespace veery::jinja {
 
 /// The variables of one scope. Scopes see those around them.
 struct Frame {
+  static constexpr size_t kFewVariables = 4;  // are charged from the start
   explicit Frame(std::shared_ptr<Frame> the_parent);
   std::shared_ptr<Frame> parent;
   std::vector<std::pair<int, Value>> values;
   int depth;
-  Charge charge{sizeof(std::pair<int, Value>) * 4};
+  Charge charge{sizeof(std::pair<int, Value>) * kFewVariables};
   void set(int symbol, Value value);
 };
 
@@ -58,6 +59,8 @@ class Evaluator {
   void run_filter_block(const Stmt& stmt);
   void run_with(const Stmt& stmt);
   void write(const Value& value);
+  void write(const std::string& text);
+  void check_output() const;
   void assign(const Target& target, Value value);
   Value make_macro(const Stmt& stmt, std::string_view name);
   Value filter_text(const Expr* filters, Value text);

@@ -1,10 +1,13 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/evaluator.h"
+#include "text/jinja/strings.h"
 
 namespace veery::jinja {
 
 const Value* Evaluator::find(int symbol) const {
+  Meter meter;
   for (const Frame* frame = frame_.get(); frame != nullptr; frame = frame->parent.get()) {
+    meter.add(8 + 4 * frame->values.size());
     for (const auto& [known, value] : frame->values) {
       if (known == symbol) return &value;
     }
@@ -44,9 +47,8 @@ Value Evaluator::eval(const Expr& expr) {
 Value Evaluator::eval_name(const Expr& expr) {
   if (const Value* found = find(expr.symbol)) return *found;
   if (const Builtin function = find_function(expr.name))
-    return Value(Type::kFunction,
-                 std::make_shared<FunctionObject>(FunctionObject{expr.name, function, Value()}));
-  return Value::undefined(fmt::format("'{}' is undefined", expr.name));
+    return Value(Type::kFunction, make_object<FunctionObject>(expr.name, function, Value()));
+  return Value::undefined(fmt::format("'{}' is undefined", shown(expr.name)));
 }
 
 Value Evaluator::eval_collection(const Expr& expr) {
@@ -132,12 +134,16 @@ Arguments Evaluator::eval_arguments(const CallArguments* arguments) {
   if (arguments->list != nullptr) {
     for (Value& item : iterate(eval(*arguments->list))) out.positional.push_back(std::move(item));
   }
-  for (const auto& [name, item] : arguments->keyword) out.keyword.emplace_back(name, eval(*item));
+  for (const auto& [name, item] : arguments->keyword) {
+    spend_copy(name.size());
+    out.keyword.emplace_back(name, eval(*item));
+  }
   if (arguments->dict != nullptr) {
     const Value more = eval(*arguments->dict);
     if (!more.is_dict()) fail("argument after ** must be a mapping, not {}", type_name(more));
     for (const auto& [name, item] : more.entries().entries) {
       if (!name.is_string()) fail("keywords must be strings");
+      spend_copy(name.text().size());
       out.keyword.emplace_back(name.text(), item);
     }
   }
@@ -172,7 +178,8 @@ Value Evaluator::eval_builtin(const Expr& expr) {
   Arguments arguments = eval_arguments(expr.arguments.get());
   line_ = expr.line;
   if (expr.builtin == nullptr)
-    fail("No {} named '{}' found.", expr.kind == ExprKind::kFilter ? "filter" : "test", expr.name);
+    fail("No {} named '{}' found.", expr.kind == ExprKind::kFilter ? "filter" : "test",
+         shown(expr.name));
   return expr.builtin(context_, subject, arguments);
 }
 
@@ -193,7 +200,7 @@ Value Evaluator::loop_attribute(const Value& value, const std::string& name) {
     return index == 0 ? Value::undefined("there is no previous item") : loop.items[index - 1];
   if (name == "nextitem")
     return index + 1 >= size ? Value::undefined("there is no next item") : loop.items[index + 1];
-  return Value::undefined(fmt::format("'LoopContext object' has no attribute '{}'", name));
+  return Value::undefined(fmt::format("'LoopContext object' has no attribute '{}'", shown(name)));
 }
 
 Value Evaluator::loop_method(const Value& value, const std::string& name, Arguments& arguments) {

@@ -59,7 +59,7 @@ Spec parse_spec(std::string_view text) {
     spec.precision = static_cast<int>(read_number(text));
   }
   if (!text.empty()) spec.type = take();
-  if (!text.empty()) fail("Invalid format specifier '{}'", whole);
+  if (!text.empty()) fail("Invalid format specifier '{}'", shown(whole));
   if (spec.zero && spec.align == '\0') {
     spec.fill = "0";
     spec.align = '=';
@@ -68,6 +68,7 @@ Spec parse_spec(std::string_view text) {
 }
 
 std::string group_digits(const std::string& digits, char separator, size_t every) {
+  spend_text(digits.size());
   std::string out;
   for (size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && (digits.size() - i) % every == 0) out.push_back(separator);
@@ -82,6 +83,7 @@ std::string pad(const Spec& spec, const std::string& sign, const std::string& bo
   const size_t space = spec.width > size ? spec.width - size : 0;
   const size_t before = align == '<' ? 0 : align == '^' ? space / 2 : space;
   expect_memory(sign.size() + body.size() + space * spec.fill.size());
+  spend_items(space);
   std::string out = align == '=' ? sign : std::string();
   for (size_t i = 0; i < before; ++i) out += spec.fill;
   if (align != '=') out += sign;
@@ -118,6 +120,9 @@ std::string format_integer(Int value, const Spec& spec) {
 std::string float_digits(double value, const Spec& spec) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : "inf";
   const int precision = spec.precision < 0 ? 6 : spec.precision;
+  // No float has more than 1,100 digits that are not zero; the others are only written.
+  spend_steps(static_cast<size_t>(std::min(precision, 1100)) * 2);
+  spend_copy(static_cast<size_t>(precision));
   switch (spec.type) {
     case 'e':
     case 'E': return fmt::format("{:.{}e}", value, precision);
@@ -197,6 +202,7 @@ class PercentFormat {
   }
 
   void conversion() {
+    spend_steps(4);
     rest_.remove_prefix(1);
     std::optional<Value> value;
     if (rest_.starts_with('(')) {
@@ -204,7 +210,7 @@ class PercentFormat {
       if (end == std::string_view::npos) fail("incomplete format key");
       if (!arguments_.is_dict()) fail("format requires a mapping");
       const Value* found = arguments_.entries().find(rest_.substr(1, end - 1));
-      if (found == nullptr) fail("there is no key '{}' to format", rest_.substr(1, end - 1));
+      if (found == nullptr) fail("there is no key '{}' to format", shown(rest_.substr(1, end - 1)));
       value = *found;
       named_ = true;
       rest_.remove_prefix(end + 1);
@@ -306,7 +312,7 @@ class BraceFormat {
   std::string run(std::string_view text, int depth = 2) {
     if (depth < 0) fail("Max string recursion exceeded");
     Builder out;
-    spend_copy(text.size());
+    spend_text(text.size());
     while (!text.empty()) {
       const size_t at = std::min(text.find_first_of("{}"), text.size());
       out.append(text.substr(0, at));
@@ -336,6 +342,7 @@ class BraceFormat {
   }
 
   std::string field(std::string_view text, int depth) {
+    spend_steps(4);
     size_t name_end = 0;
     while (name_end < text.size() && text[name_end] != '!' && text[name_end] != ':') {
       if (text[name_end] == '[') name_end = std::min(text.find(']', name_end), text.size() - 1);
@@ -384,9 +391,10 @@ class BraceFormat {
       return arguments_.positional[static_cast<size_t>(index)];
     }
     for (const auto& [key, value] : arguments_.keyword) {
+      spend_steps(1);
       if (key == name) return value;
     }
-    fail("there is no argument '{}' to format", name);
+    fail("there is no argument '{}' to format", shown(name));
   }
 
   bool markup_;

@@ -54,14 +54,13 @@ Value function_namespace(Context& context, const Value&, Arguments& args) {
 
 Value function_cycler(Context&, const Value&, Arguments& args) {
   if (args.positional.empty()) fail("at least one item has to be provided");
-  return Value(Type::kCycler,
-               std::make_shared<CyclerObject>(CyclerObject{std::move(args.positional), 0}));
+  return Value(Type::kCycler, make_object<CyclerObject>(std::move(args.positional)));
 }
 
 Value function_joiner(Context&, const Value&, Arguments& args) {
   const Bound bound("joiner", args, {"sep"});
   const Value separator = bound.get(0) == nullptr ? Value(", ") : bound.at(0);
-  return Value(Type::kJoiner, std::make_shared<JoinerObject>(JoinerObject{separator}));
+  return Value(Type::kJoiner, make_object<JoinerObject>(separator));
 }
 
 Value function_raise(Context&, const Value&, Arguments& args) {
@@ -110,26 +109,28 @@ std::string format_time(int64_t seconds, std::string_view format) {
   const auto when = static_cast<std::time_t>(seconds);
   std::tm time{};
   if (gmtime_r(&when, &time) == nullptr) fail("strftime_now: the time {} has no date", seconds);
-  std::string out;
+  Builder out;
+  spend_text(format.size());
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%' || i + 1 == format.size()) {
-      out.push_back(format[i]);
+      out.append(format[i]);
       continue;
     }
+    spend_steps(8);
     std::string directive = "%";
     directive.push_back(format[++i]);
     if (directive[1] == '-' && i + 1 < format.size()) directive.push_back(format[++i]);
     if (directive == "%f") {
-      out += "000000";
+      out.append("000000");
     } else if (directive == "%z" || directive == "%Z") {
       continue;  // a wall clock has no zone, as in Python
     } else {
       std::array<char, 128> buffer{};
-      out.append(buffer.data(),
-                 std::strftime(buffer.data(), buffer.size(), directive.c_str(), &time));
+      out.append(
+          {buffer.data(), std::strftime(buffer.data(), buffer.size(), directive.c_str(), &time)});
     }
   }
-  return out;
+  return out.take();
 }
 
 Bound::Bound(std::string_view callee, const Arguments& arguments,

@@ -22,13 +22,15 @@ class JsonWriter {
  private:
   void put_string(std::string_view text);
   void put_escape(char32_t unit) {
-    out_.append(fmt::format("\\u{:04x}", static_cast<uint32_t>(unit)));
+    out_.append("\\u");
+    append_hex(out_, static_cast<uint32_t>(unit), 4);
   }
   void put_key(const Value& key);
   void put_list(const List& items, int depth);
   void put_dict(const DictObject& dict, int depth);
   void break_line(int depth) {
     if (!style_.pretty) return;
+    spend_items(static_cast<size_t>(depth));
     out_.append('\n');
     for (int i = 0; i < depth; ++i) out_.append(style_.indent);
   }
@@ -110,8 +112,10 @@ void JsonWriter::put_dict(const DictObject& dict, int depth) {
   std::vector<const DictObject::Entry*> entries;
   for (const auto& entry : dict.entries) entries.push_back(&entry);
   if (style_.sorted)
-    std::ranges::stable_sort(
-        entries, [](const auto* a, const auto* b) { return compare(a->first, b->first) < 0; });
+    std::ranges::stable_sort(entries, [](const auto* a, const auto* b) {
+      spend_steps(1);
+      return compare(a->first, b->first) < 0;
+    });
   out_.append('{');
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i > 0) out_.append(style_.item);

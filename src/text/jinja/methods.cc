@@ -17,7 +17,6 @@ Value same_kind(const Value& self, std::string_view text) {
 List same_kind(const Value& self, const Views& parts) {
   List out;
   expect_memory(parts.size() * (sizeof(Value) + sizeof(StringObject)));
-  spend_steps(parts.size());
   out.reserve(parts.size());
   for (const std::string_view part : parts) out.push_back(same_kind(self, part));
   return out;
@@ -67,8 +66,7 @@ Value partition_method(Context&, const Value& self, Arguments& args) {
   const std::string& separator = bound.text(0);
   if (separator.empty()) fail("empty separator");
   const std::string_view text = self.text();
-  const size_t at = from_right ? text.rfind(separator) : text.find(separator);
-  spend_copy(text.size());
+  const size_t at = from_right ? find_last_text(text, separator) : find_text(text, separator);
   if (at == std::string_view::npos) {
     const Value nothing = same_kind(self, std::string());
     return Value::tuple(from_right ? List{nothing, nothing, self} : List{self, nothing, nothing});
@@ -101,6 +99,7 @@ Value starts_or_ends(Context&, const Value& self, Arguments& args) {
     if (affix.is_undefined() && !bound.at(0).is(Type::kTuple)) fail_undefined(affix);
     if (!affix.is_string())
       fail("{} first arg must be str or a tuple of str, not {}", name, type_name(affix));
+    spend_copy(affix.text().size());
     return at_start ? part.starts_with(affix.text()) : part.ends_with(affix.text());
   };
   if (!bound.at(0).is(Type::kTuple)) return Value(fits(bound.at(0)));
@@ -113,12 +112,11 @@ Value find_method_of(Context&, const Value& self, Arguments& args) {
   const Bound bound("find", args, {"sub", "start", "end"}, 1);
   const std::string& part = bound.text(0);
   const auto [begin, end] = byte_range(self, bound);
-  spend_copy(self.text().size());
   size_t at = std::string_view::npos;
   if (begin <= end) {
     const std::string_view text = std::string_view(self.text()).substr(0, end);
     const bool last = search == Search::kFindLast || search == Search::kIndexLast;
-    at = last ? text.rfind(part) : text.find(part, begin);
+    at = last ? find_last_text(text, part) : find_text(text, part, begin);
     if (last && at != std::string_view::npos && at < begin) at = std::string_view::npos;
   }
   if (at != std::string_view::npos)
@@ -189,6 +187,7 @@ Value remove_affix(Context&, const Value& self, Arguments& args) {
   const Bound bound("removeprefix", args, {"affix"}, 1);
   std::string_view text = self.text();
   const std::string& affix = bound.text(0);
+  spend_copy(affix.size());
   if (prefix && text.starts_with(affix)) text.remove_prefix(affix.size());
   if (!prefix && text.ends_with(affix)) text.remove_suffix(affix.size());
   return same_kind(self, text);
@@ -266,7 +265,7 @@ constexpr std::pair<std::string_view, Builtin> kStringMethods[] = {
 template <ViewObject::Kind kind>
 Value view_method(Context&, const Value& self, Arguments& args) {
   Bound("view", args, {});
-  return Value(Type::kView, std::make_shared<ViewObject>(ViewObject{kind, self}));
+  return Value(Type::kView, make_object<ViewObject>(kind, self));
 }
 
 Value get_method(Context&, const Value& self, Arguments& args) {
@@ -293,14 +292,17 @@ Value list_index(Context&, const Value& self, Arguments& args) {
     return std::clamp(at < 0 ? at + size : at, Int{0}, size);
   };
   const Int stop = place(2, size);
+  Meter meter;
   for (Int i = place(1, 0); i < stop; ++i) {
+    meter.add(kBytesPerStep / 4);
     if (equal(items[static_cast<size_t>(i)], bound.at(0))) return Value(i);
   }
-  fail("{} is not in list", repr(bound.at(0)));
+  fail("{} is not in list", shown(repr(bound.at(0))));
 }
 
 Value list_count(Context&, const Value& self, Arguments& args) {
   const Bound bound("count", args, {"value"}, 1);
+  spend_items(self.items().size());
   return Value(static_cast<size_t>(std::ranges::count_if(
       self.items(), [&](const Value& item) { return equal(item, bound.at(0)); })));
 }
@@ -370,8 +372,8 @@ Value find_method(const Value& object, std::string_view name) {
   if (is_refused(object, name))
     return Value::undefined(
         fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
-  return Value(Type::kFunction, std::make_shared<FunctionObject>(FunctionObject{
-                                    static_name(object, name), lookup(object, name), object}));
+  return Value(Type::kFunction, make_object<FunctionObject>(static_name(object, name),
+                                                            lookup(object, name), object));
 }
 
 }  // namespace veery::jinja

@@ -39,6 +39,9 @@ Int modulo(Int a, Int b) {
 }
 
 double modulo(double a, double b) {
+  // The quotient is found bit by bit.
+  const int bits = std::isfinite(a) && a != 0 && b != 0 ? std::ilogb(a) - std::ilogb(b) : 0;
+  spend_steps(static_cast<size_t>(std::max(bits, 0)) / 16);
   double rest = std::fmod(a, b);
   if (rest != 0) {
     if ((rest < 0) != (b < 0)) rest += b;
@@ -153,12 +156,14 @@ std::string integer_digits(Int value, unsigned base) {
   } while (rest != 0);
   if (value < 0) out.push_back('-');
   std::ranges::reverse(out);
+  spend_items(out.size());
   return out;
 }
 
 std::string integer_text(Int value) { return integer_digits(value, 10); }
 
 std::string float_text(double value) {
+  spend_steps(4);
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::array<char, 64> buffer{};
@@ -178,6 +183,7 @@ std::string float_text(double value) {
 }
 
 std::optional<Int> parse_integer(std::string_view text, int base) {
+  spend_text(text.size());
   std::string_view digits = strip(text);
   const bool negative = !digits.empty() && digits[0] == '-';
   if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
@@ -205,6 +211,7 @@ std::optional<Int> parse_integer(std::string_view text, int base) {
 }
 
 std::optional<double> parse_float(std::string_view text) {
+  spend_text(text.size());
   std::string plain;
   if (!strip_underscores(strip(text), plain) || plain.empty()) return std::nullopt;
   std::string_view digits = plain;
@@ -282,6 +289,8 @@ double round_decimal(double value, int precision) {
     if (std::abs(scaled - rounded) == 0.5) rounded = 2.0 * std::round(scaled / 2.0);
     return rounded * unit;
   }
+  const int before = value == 0 ? 0 : std::max(std::ilogb(value) / 3, 0);  // the point, in digits
+  spend_steps(static_cast<size_t>(precision + before) * 4);
   const std::string text = fmt::format("{:.{}f}", value, precision);  // correctly rounded
   double rounded = value;
   std::from_chars(text.data(), text.data() + text.size(), rounded);

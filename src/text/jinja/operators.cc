@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "text/jinja/strings.h"
 
 namespace veery::jinja {
@@ -69,12 +70,27 @@ Value slice_string(const StringObject& string, const RangeObject& range) {
     text.remove_prefix(byte_offset(text, start));
     return Value(std::string(text.substr(0, byte_offset(text, count))), string.markup);
   }
-  const List all = iterate(Value(string.text));
-  std::string out;
+  std::vector<std::string_view> points;  // of text that is not ASCII
+  if (!string.ascii()) {
+    expect_memory(string.length * sizeof(std::string_view));
+    spend_text(string.text.size());
+    points.reserve(string.length);
+    for (std::string_view rest = string.text; !rest.empty();) {
+      points.push_back(rest.substr(0, static_cast<size_t>(next_code_point(rest).length)));
+      rest.remove_prefix(points.back().size());
+    }
+  }
+  spend_items(static_cast<size_t>(range.size()));
+  Builder out;
   Int at = range.start;
-  for (Int n = range.size(); n > 0; --n, at += range.step)
-    out += all[static_cast<size_t>(at)].text();
-  return Value(std::move(out), string.markup);
+  for (Int n = range.size(); n > 0; --n, at += range.step) {
+    const auto place = static_cast<size_t>(at);
+    if (string.ascii())
+      out.append(string.text[place]);
+    else if (place < points.size())  // malformed text may have fewer than were counted
+      out.append(points[place]);
+  }
+  return Value(out.take(), string.markup);
 }
 
 Value slice_value(const Value& object, const SliceObject& slice) {
@@ -89,6 +105,7 @@ Value slice_value(const Value& object, const SliceObject& slice) {
   }
   List items;
   expect_memory(static_cast<size_t>(range.size()) * sizeof(Value));
+  items.reserve(static_cast<size_t>(range.size()));
   Int at = range.start;
   for (Int n = range.size(); n > 0; --n, at += range.step)
     items.push_back(object.items()[static_cast<size_t>(at)]);
@@ -158,8 +175,9 @@ std::optional<Value> own_attribute(const Value& object, const std::string& name)
 Value missing(const Value& object, const Value& name) {
   if (name.is_string())
     return Value::undefined(
-        fmt::format("'{}' has no attribute {}", object_name(object), repr(name)));
-  return Value::undefined(fmt::format("{} has no element {}", object_name(object), repr(name)));
+        fmt::format("'{}' has no attribute {}", object_name(object), shown(repr(name))));
+  return Value::undefined(
+      fmt::format("{} has no element {}", object_name(object), shown(repr(name))));
 }
 
 }  // namespace
@@ -185,12 +203,17 @@ Value repeat(const Value& sequence, Int count) {
     if (sequence.text().size() == 1) {
       out.append(times, sequence.text()[0]);
     } else {
+      if (!sequence.text().empty()) spend_items(times);
       for (size_t i = 0; i < times && !sequence.text().empty(); ++i) out.append(sequence.text());
     }
     return Value(out.take(), sequence.string().markup);
   }
   List items;
   expect_memory(std::min(sequence.items().size(), size_t{1} << 20) * times * sizeof(Value));
+  if (!sequence.items().empty()) {
+    spend_items(times * sequence.items().size());
+    items.reserve(times * sequence.items().size());
+  }
   for (size_t i = 0; i < times && !sequence.items().empty(); ++i)
     items.insert(items.end(), sequence.items().begin(), sequence.items().end());
   return sequence.is(Type::kList) ? Value::list(std::move(items)) : Value::tuple(std::move(items));
@@ -243,12 +266,12 @@ bool compare_values(Operator op, const Value& a, const Value& b) {
 }
 
 Value make_slice(Value start, Value stop, Value step) {
-  return Value(Type::kSlice, std::make_shared<SliceObject>(
-                                 SliceObject{std::move(start), std::move(stop), std::move(step)}));
+  return Value(Type::kSlice,
+               make_object<SliceObject>(std::move(start), std::move(stop), std::move(step)));
 }
 
 Value get_item(const Value& object, const Value& index) {
-  spend_steps(1);
+  spend_steps(2);
   if (std::optional<Value> found = subscript(object, index)) return std::move(*found);
   if (index.is_string()) {
     if (std::optional<Value> found = own_attribute(object, index.text())) return std::move(*found);
@@ -257,11 +280,11 @@ Value get_item(const Value& object, const Value& index) {
 }
 
 Value get_attribute(const Value& object, const Value& name) {
-  spend_steps(1);
+  spend_steps(3);  // names of methods are looked through
   if (object.is_undefined()) fail_undefined(object);
   if (name.text().starts_with("__"))
     return Value::undefined(fmt::format("access to attribute {} of '{}' object is unsafe.",
-                                        repr(name), type_name(object)));
+                                        shown(repr(name)), type_name(object)));
   if (std::optional<Value> found = own_attribute(object, name.text())) return std::move(*found);
   if (std::optional<Value> found = subscript(object, name)) return std::move(*found);
   return missing(object, name);
@@ -269,6 +292,7 @@ Value get_attribute(const Value& object, const Value& name) {
 
 Value join_texts(const Value& separator, const List& items) {
   Builder out;
+  spend_items(items.size());
   const bool markup = separator.string().markup;
   for (size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out.append(separator.text());

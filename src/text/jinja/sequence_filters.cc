@@ -168,6 +168,7 @@ Value filter_extreme(Context&, const Value& value, Arguments& args) {
   if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
   Keyed best;
   for (size_t i = 0; i < items.size(); ++i) {
+    spend_steps(1);
     const Value key = bound.flag(0) ? path(items[i]) : folded(path(items[i]));
     const bool better =
         i == 0 || compare_values(greatest ? Operator::kGreater : Operator::kLess, key, best.key);
@@ -181,7 +182,10 @@ Value filter_sum(Context&, const Value& value, Arguments& args) {
   const AttributePath path(bound.set(0));
   Value total = bound.get(1) == nullptr ? Value(0) : bound.at(1);
   if (total.is_string()) fail("sum() can't sum strings [use ''.join(seq) instead]");
-  for (const Value& item : iterate(value)) total = binary(Operator::kAdd, total, path(item));
+  for (const Value& item : iterate(value)) {
+    spend_steps(1);
+    total = binary(Operator::kAdd, total, path(item));
+  }
   return total;
 }
 
@@ -191,6 +195,7 @@ Value filter_groupby(Context&, const Value& value, Arguments& args) {
   std::vector<Keyed> keyed;
   for (const Value& item : iterate(value))
     keyed.push_back({bound.flag(2) ? path(item) : folded(path(item)), item});
+  spend_items(keyed.size());
   keyed = sorted(std::move(keyed), false);
   List groups;
   for (size_t i = 0; i < keyed.size();) {
@@ -257,6 +262,8 @@ Value filter_slice(Context&, const Value& value, Arguments& args) {
 // Arguments without the first `n`.
 Arguments without(const Arguments& args, size_t n) {
   Arguments out;
+  spend_items(args.positional.size());
+  for (const auto& [name, value] : args.keyword) spend_copy(name.size());
   out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(n), args.positional.end());
   out.keyword = args.keyword;
   return out;
@@ -264,7 +271,7 @@ Arguments without(const Arguments& args, size_t n) {
 
 Builtin named(const Value& name, Builtin (*find)(std::string_view), std::string_view what) {
   const Builtin found = name.is_string() ? find(name.text()) : nullptr;
-  if (found == nullptr) fail("No {} named {}.", what, repr(name));
+  if (found == nullptr) fail("No {} named {}.", what, shown(repr(name)));
   return found;
 }
 
@@ -315,7 +322,7 @@ Value filter_attr(Context&, const Value& value, Arguments& args) {
   const Bound bound("attr", args, {"name"}, 1);
   const Value name{bound.text(0)};
   if (value.is_dict() && !has_method(value, name.text()))
-    return Value::undefined(fmt::format("'dict object' has no attribute {}", repr(name)));
+    return Value::undefined(fmt::format("'dict object' has no attribute {}", shown(repr(name))));
   return get_attribute(value, name);
 }
 

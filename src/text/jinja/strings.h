@@ -25,6 +25,10 @@ bool all_code_points(std::string_view text, bool (*test)(char32_t));
 bool has_case(std::string_view text, bool upper);
 bool is_title(std::string_view text);
 
+/// Where `part` begins first, from byte `from` on, and last in `text`; npos if nowhere.
+size_t find_text(std::string_view text, std::string_view part, size_t from = 0);
+size_t find_last_text(std::string_view text, std::string_view part);
+
 /// Without `chars`: white space is stripped.
 std::string_view strip_left(std::string_view text, std::optional<std::string_view> chars = {});
 std::string_view strip_right(std::string_view text, std::optional<std::string_view> chars = {});
@@ -54,11 +58,15 @@ std::string replace(std::string_view text, std::string_view old, std::string_vie
 std::string expand_tabs(std::string_view text, size_t width);
 size_t count_occurrences(std::string_view text, std::string_view part);
 size_t count_words(std::string_view text);
+/// The beginning of a text, for messages.
+std::string shown(std::string_view text);
 
 /// & < > ' " as markupsafe writes them.
 std::string escape_html(std::string_view text);
 std::string strip_tags(std::string_view markup);
 std::string quote_url(std::string_view text, bool for_query);
+/// Appends `value` as hexadecimal digits, at least `digits` of them.
+void append_hex(Builder& out, uint32_t value, int digits);
 /// Quotes and escapes as Python's repr() does.
 void append_quoted(Builder& out, std::string_view text);
 

@@ -33,9 +33,13 @@ bool is_divisible(const Value& value, const Value& by) { return rest_is(value, b
 bool is_defined(const Value& value) { return !value.is_undefined(); }
 bool is_undefined(const Value& value) { return value.is_undefined(); }
 bool is_filter(const Value& value) {
+  spend_steps(4);  // the names are looked through
   return value.is_string() && find_filter(value.text()) != nullptr;
 }
-bool is_test(const Value& value) { return value.is_string() && find_test(value.text()) != nullptr; }
+bool is_test(const Value& value) {
+  spend_steps(4);
+  return value.is_string() && find_test(value.text()) != nullptr;
+}
 bool is_none(const Value& value) { return value.is_none(); }
 bool is_boolean(const Value& value) { return value.is(Type::kBool); }
 bool is_true(const Value& value) { return value.is(Type::kBool) && value.boolean(); }
@@ -65,7 +69,7 @@ bool is_same(const Value& a, const Value& b) {
   if (a.type() != b.type()) return false;
   if (a.is_none()) return true;
   if (a.is_number()) return equal(a, b);
-  return a.object() == b.object() || (a.is_string() && a.text() == b.text());
+  return a.object() == b.object() || (a.is_string() && equal(a, b));
 }
 
 bool is_in(const Value& value, const Value& container) { return contains(container, value); }

@@ -73,6 +73,7 @@ Value filter_indent(Context&, const Value& value, Arguments& args) {
   const Value indention = bound.get(0) != nullptr && bound.at(0).is_string()
                               ? bound.at(0)
                               : repeat(Value(" "), bound.integer(0, 4));
+  expect_memory(value.text().size());
   const std::string text = value.text() + "\n";
   Builder out;
   bool first = true;
@@ -130,7 +131,7 @@ Value filter_filesizeformat(Context&, const Value& value, Arguments& args) {
   const std::optional<double> parsed =
       value.is_string() ? parse_float(value.text()) : std::optional<double>(value.real());
   if (!parsed || (!value.is_string() && !value.is_number()))
-    fail("filesizeformat: {} is no number", repr(value));
+    fail("filesizeformat: {} is no number", shown(repr(value)));
   const double bytes = *parsed;
   if (bytes == 1) return Value("1 Byte");
   if (bytes < base) return Value(integer_text(truncate_to_integer(bytes)) + " Bytes");
@@ -198,6 +199,7 @@ Value filter_round(Context&, const Value& value, Arguments& args) {
     const double rounded = round_decimal(value.real(), digits);
     return value.is_integral() ? Value(truncate_to_integer(rounded)) : Value(rounded);
   }
+  spend_steps(2);
   const double unit = std::pow(10.0, digits);
   const double scaled = value.real() * unit;
   return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);

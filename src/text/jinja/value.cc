@@ -12,6 +12,7 @@ namespace veery::jinja {
 namespace {
 
 constexpr size_t kIndexFrom = 9;  // entries from which a dictionary is searched by hash
+constexpr size_t kTreeSteps = 8;  // of going down the tree of hashes
 
 int depth_of(const Value& value) {
   switch (value.type()) {
@@ -45,8 +46,8 @@ int depth_above(const List& items) {
 
 bool equal_lists(const List& a, const List& b) {
   if (a.size() != b.size()) return false;
-  spend_steps(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
+    spend_steps(1);
     if (!equal(a[i], b[i])) return false;
   }
   return true;
@@ -54,8 +55,8 @@ bool equal_lists(const List& a, const List& b) {
 
 bool equal_dicts(const DictObject& a, const DictObject& b) {
   if (a.entries.size() != b.entries.size()) return false;
-  spend_steps(a.entries.size());
   for (const auto& [key, value] : a.entries) {
+    spend_steps(1);
     const Value* other = b.find(key);
     if (other == nullptr || !equal(value, *other)) return false;
   }
@@ -96,14 +97,15 @@ StringObject::StringObject(std::string the_text, bool is_markup)
       length(count_code_points(text)),
       markup(is_markup),
       charge(sizeof(StringObject) + text.capacity()) {
-  spend_copy(text.size());
+  spend_copy(text.size());  // counting its characters is charged apart
 }
 
 ListObject::ListObject(List the_items)
     : items(std::move(the_items)),
       depth(depth_above(items)),
       charge(sizeof(ListObject) + items.capacity() * sizeof(Value)) {
-  spend_steps(1 + items.size() / 8);
+  spend_steps(2);
+  spend_items(items.size());
 }
 
 Value::Value(std::string text, bool markup)
@@ -118,6 +120,7 @@ Value Value::tuple(List items) {
 }
 
 Value Value::iterator(List items, std::string_view name) {
+  spend_items(items.size());
   const int depth = depth_above(items);
   const size_t bytes = sizeof(IteratorObject) + items.capacity() * sizeof(Value);
   return Value(Type::kIterator, std::shared_ptr<IteratorObject>(new IteratorObject{
@@ -127,8 +130,7 @@ Value Value::iterator(List items, std::string_view name) {
 Value Value::dict(std::shared_ptr<DictObject> dict) { return Value(Type::kDict, std::move(dict)); }
 
 Value Value::undefined(std::string message) {
-  return Value(Type::kUndefined,
-               std::make_shared<UndefinedObject>(UndefinedObject{std::move(message)}));
+  return Value(Type::kUndefined, make_object<UndefinedObject>(std::move(message)));
 }
 
 const std::string& Value::text() const { return string().text; }
@@ -142,8 +144,8 @@ const DictObject::Entry* DictObject::lookup(size_t hash, const Equal& equal) con
     }
     return nullptr;
   }
-  const auto [begin, end] = index_.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
+  spend_steps(kTreeSteps);
+  for (auto it = index_.lower_bound(hash); it != index_.end() && it->first == hash; ++it) {
     spend_steps(1);
     if (equal(entries[it->second].first)) return &entries[it->second];
   }
@@ -156,6 +158,7 @@ const Value* DictObject::find(const Value& key) const {
 }
 
 const Value* DictObject::find(std::string_view key) const {
+  spend_copy(key.size());
   const Entry* entry = lookup(std::hash<std::string_view>()(key), [&](const Value& other) {
     return other.is_string() && other.text() == key;
   });
@@ -163,6 +166,7 @@ const Value* DictObject::find(std::string_view key) const {
 }
 
 void DictObject::set(Value key, Value value) {
+  spend_steps(4);
   const size_t code = hash(key);
   depth = std::max(depth, depth_above(std::max(depth_of(value), depth_of(key))));
   if (const Entry* entry = lookup(code, [&](const Value& other) { return equal(key, other); })) {
@@ -170,8 +174,9 @@ void DictObject::set(Value key, Value value) {
     return;
   }
   entries.emplace_back(std::move(key), std::move(value));
-  charge_.resize(sizeof(DictObject) + entries.capacity() * (sizeof(Entry) + 40));
+  charge_.resize(sizeof(DictObject) + entries.capacity() * (sizeof(Entry) + 64));
   if (!index_.empty()) {
+    spend_steps(kTreeSteps);
     index_.emplace(code, entries.size() - 1);
   } else if (entries.size() >= kIndexFrom) {
     for (size_t i = 0; i < entries.size(); ++i) index_.emplace(hash(entries[i].first), i);
@@ -276,8 +281,10 @@ size_t hash(const Value& value) {
       return std::hash<std::string_view>()(value.text());
     case Type::kTuple: {
       size_t code = value.items().size();
-      for (const Value& item : value.items()) code = code * 1000003 + hash(item);
-      spend_steps(value.items().size());
+      for (const Value& item : value.items()) {
+        spend_steps(1);
+        code = code * 1000003 + hash(item);
+      }
       return code;
     }
     case Type::kList:
@@ -319,10 +326,14 @@ bool is_iterable(const Value& value) {
 }
 
 List iterate(const Value& value) {
+  if (has_length(value)) expect_memory(length(value) * sizeof(Value));
   List items;
   switch (value.type()) {
     case Type::kUndefined: break;
-    case Type::kString: items = characters(value.string()); break;
+    case Type::kString:
+      spend_items(value.string().length);  // and again below: characters are looked for
+      items = characters(value.string());
+      break;
     case Type::kList:
     case Type::kTuple: items = value.items(); break;
     case Type::kDict:
@@ -336,6 +347,7 @@ List iterate(const Value& value) {
     case Type::kRange: {
       const auto& range = value.as<RangeObject>();
       Int at = range.start;
+      items.reserve(static_cast<size_t>(range.size()));
       for (Int n = range.size(); n > 0; --n, at += range.step) items.emplace_back(at);
       break;
     }
@@ -348,7 +360,7 @@ List iterate(const Value& value) {
     }
     default: fail("'{}' object is not iterable", type_name(value));
   }
-  spend_steps(1 + items.size() / 4);
+  spend_items(items.size());
   return items;
 }
 
@@ -358,8 +370,7 @@ bool contains(const Value& container, const Value& element) {
       if (element.is_undefined()) fail_undefined(element);
       if (!element.is_string())
         fail("'in <string>' requires string as left operand, not {}", type_name(element));
-      spend_copy(container.text().size());
-      return container.text().find(element.text()) != std::string::npos;
+      return find_text(container.text(), element.text()) != std::string::npos;
     case Type::kDict: return container.entries().find(element) != nullptr;
     case Type::kView: {
       const auto& view = container.as<ViewObject>();
@@ -374,9 +385,11 @@ bool contains(const Value& container, const Value& element) {
     default: fail("argument of type '{}' is not iterable", type_name(container));
   }
   if (container.is_list()) {
-    spend_steps(container.items().size() / 4);
-    return std::ranges::any_of(container.items(),
-                               [&](const Value& item) { return equal(item, element); });
+    Meter meter;
+    return std::ranges::any_of(container.items(), [&](const Value& item) {
+      meter.add(kBytesPerStep / 4);
+      return equal(item, element);
+    });
   }
   const List items = iterate(container);
   return std::ranges::any_of(items, [&](const Value& item) { return equal(item, element); });

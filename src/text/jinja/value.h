@@ -1,9 +1,9 @@
 // value.h: the values of a template: Python's, as far as templates can see them.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -127,16 +127,19 @@ struct DictObject {
  private:
   template <typename Equal>
   const Entry* lookup(size_t hash, const Equal& equal) const;
-  std::unordered_multimap<size_t, size_t> index_;  // hash -> place, once there are many
+  /// Hash -> place, once there are many. A tree: whatever the hashes, a look-up takes few steps.
+  std::multimap<size_t, size_t> index_;
   Charge charge_{sizeof(DictObject)};
 };
 
 struct UndefinedObject {
   std::string message;
+  Charge charge{sizeof(UndefinedObject) + message.capacity()};
 };
 struct ViewObject {
   enum Kind { kKeys, kValues, kItems } kind;
   Value dict;
+  Charge charge{sizeof(ViewObject)};
 };
 struct RangeObject {
   Int start, stop, step;
@@ -144,6 +147,7 @@ struct RangeObject {
 };
 struct SliceObject {
   Value start, stop, step;
+  Charge charge{sizeof(SliceObject)};
 };
 struct IteratorObject {
   List items;
@@ -158,10 +162,12 @@ struct NamespaceObject {
 struct CyclerObject {
   List items;
   size_t position = 0;
+  Charge charge{sizeof(CyclerObject) + items.capacity() * sizeof(Value)};
 };
 struct JoinerObject {
   Value separator;
   bool used = false;
+  Charge charge{sizeof(JoinerObject)};
 };
 
 /// Arguments of a call of a function, filter or test, without its subject.
@@ -177,7 +183,15 @@ struct FunctionObject {
   std::string_view name;
   Builtin function;
   Value self;
+  Charge charge{sizeof(FunctionObject)};
 };
+
+/// An object that holds a Charge, which cannot be moved.
+template <typename T, typename... Parts>
+std::shared_ptr<T> make_object(Parts&&... parts) {
+  spend_steps(1);
+  return std::shared_ptr<T>(new T{std::forward<Parts>(parts)...});
+}
 
 /// What builtins may use of a rendering.
 struct Context {
