@@ -13,12 +13,6 @@ namespace {
 
 using Library = nlohmann::ordered_json;
 
-template <typename V>
-auto* find_member(V& members, std::string_view key) {
-  const auto at = std::ranges::find(members, key, &Json::Member::key);
-  return at == members.end() ? nullptr : &*at;
-}
-
 [[noreturn]] void fail_type(const char* expected, const Json& found) {
   throw Error(ErrorKind::kFormat, "expected {}, found {}", expected, found.type_name());
 }
@@ -52,7 +46,7 @@ Json::Json(std::string text) : value_(std::move(text)) {}
 Json::Json(std::string_view text) : value_(std::string(text)) {}
 Json::Json(const Json& other) = default;
 Json::Json(Json&& other) noexcept : value_(std::exchange(other.value_, {})) {}
-Json& Json::operator=(const Json& other) = default;
+Json& Json::operator=(const Json& other) { return *this = Json(other); }  // may be a part of this
 Json& Json::operator=(Json&& other) noexcept {
   value_ = std::exchange(other.value_, {});
   return *this;
@@ -78,18 +72,36 @@ Json Json::array(std::initializer_list<Json> items) {
 }
 Json Json::object() {
   Json value;
-  value.value_ = std::vector<Member>();
+  value.value_ = MemberList();
   return value;
 }
 Json Json::object(std::vector<Member> members) {
+  MemberList list;
+  for (Member& member : members) list.push_back(std::make_unique<Member>(std::move(member)));
   Json value;
-  value.value_ = std::move(members);
+  value.value_ = std::move(list);
   return value;
 }
 Json Json::object(std::initializer_list<Json> members) {
   Json value = object();
   for (const Json& member : members) value[member.at(0).string()] = member.at(1);
   return value;
+}
+
+Json::MemberList::MemberList(const MemberList& other) : std::vector<std::unique_ptr<Member>>() {
+  reserve(other.size());
+  for (const auto& member : other) push_back(std::make_unique<Member>(*member));
+}
+Json::MemberList::MemberList(MemberList&& other) noexcept = default;
+Json::MemberList& Json::MemberList::operator=(const MemberList& other) {
+  return *this = MemberList(other);
+}
+Json::MemberList& Json::MemberList::operator=(MemberList&& other) noexcept = default;
+Json::MemberList::~MemberList() = default;
+Json::Member* Json::MemberList::find(std::string_view key) const {
+  for (const auto& member : *this)
+    if (member->key == key) return member.get();
+  return nullptr;
 }
 
 const char* Json::type_name() const {
@@ -177,20 +189,20 @@ void Json::fail_array() const { fail_type("an array", *this); }
 
 size_t Json::size() const {
   if (const auto* items = std::get_if<std::vector<Json>>(&value_)) return items->size();
-  if (const auto* members = std::get_if<std::vector<Member>>(&value_)) return members->size();
+  if (const auto* members = std::get_if<MemberList>(&value_)) return members->size();
   return is_null() ? 0 : 1;
 }
 
 Json& Json::operator[](std::string_view key) {
-  if (is_null()) value_ = std::vector<Member>();
+  if (is_null()) value_ = MemberList();
   if (!is_object()) fail_type("an object", *this);
-  auto& members = std::get<std::vector<Member>>(value_);
-  if (Member* found = find_member(members, key)) return found->value;
-  return members.emplace_back(Member{std::string(key), Json()}).value;
+  auto& members = std::get<MemberList>(value_);
+  if (Member* found = members.find(key)) return found->value;
+  return members.emplace_back(std::make_unique<Member>(Member{std::string(key), {}}))->value;
 }
 const Json* Json::member(std::string_view key) const {
-  const auto* members = std::get_if<std::vector<Member>>(&value_);
-  const Member* found = members != nullptr ? find_member(*members, key) : nullptr;
+  const auto* members = std::get_if<MemberList>(&value_);
+  const Member* found = members != nullptr ? members->find(key) : nullptr;
   return found != nullptr ? &found->value : nullptr;
 }
 const Json& Json::at(std::string_view key) const {
@@ -200,10 +212,10 @@ const Json& Json::at(std::string_view key) const {
 }
 Json& Json::at(std::string_view key) { return const_cast<Json&>(std::as_const(*this).at(key)); }
 
-std::pair<const Json*, const Json::Member*> Json::place(size_t index) const {
+std::pair<const Json*, const std::unique_ptr<Json::Member>*> Json::place(size_t index) const {
   if (const auto* items = std::get_if<std::vector<Json>>(&value_))
     return {items->data() + index, nullptr};
-  if (const auto* members = std::get_if<std::vector<Member>>(&value_))
+  if (const auto* members = std::get_if<MemberList>(&value_))
     return {nullptr, members->data() + index};
   return {this + index, nullptr};
 }
@@ -224,23 +236,22 @@ Json::iterator Json::end() {
   return {item, member};
 }
 Json::const_iterator Json::find(std::string_view key) const {
-  const auto* members = std::get_if<std::vector<Member>>(&value_);
-  const Member* found = members != nullptr ? find_member(*members, key) : nullptr;
-  return found != nullptr ? const_iterator(nullptr, found) : end();
+  const_iterator at = begin();
+  while (at != end() && !(is_object() && at.key() == key)) ++at;
+  return at;
 }
 Json::iterator Json::find(std::string_view key) {
-  auto* members = std::get_if<std::vector<Member>>(&value_);
-  Member* found = members != nullptr ? find_member(*members, key) : nullptr;
-  return found != nullptr ? iterator(nullptr, found) : end();
+  iterator at = begin();
+  while (at != end() && !(is_object() && at.key() == key)) ++at;
+  return at;
 }
 void Json::update(const Json& other) {
   for (const auto& [key, item] : other.items()) (*this)[key] = item;
 }
 size_t Json::erase(std::string_view key) {
-  auto* members = std::get_if<std::vector<Member>>(&value_);
-  return members == nullptr
-             ? 0
-             : std::erase_if(*members, [key](const Member& member) { return member.key == key; });
+  auto* members = std::get_if<MemberList>(&value_);
+  if (members == nullptr) return 0;
+  return std::erase_if(*members, [key](const auto& member) { return member->key == key; });
 }
 void Json::erase(size_t index) {
   at(index);  // throws where there is none
@@ -249,8 +260,7 @@ void Json::erase(size_t index) {
 }
 Json::Members Json::items() const {
   if (!is_object()) fail_type("an object", *this);
-  const auto& members = std::get<std::vector<Member>>(value_);
-  return {members.data(), members.data() + members.size()};
+  return {begin(), end()};
 }
 
 const Json& Json::at(size_t index) const {

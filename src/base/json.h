@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <iosfwd>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -186,11 +187,23 @@ class Json {
   [[noreturn]] void fail_array() const;
   int64_t integer(int64_t least, int64_t most) const;
   uint64_t natural(uint64_t most) const;
-  std::pair<const Json*, const Member*> place(size_t index) const;
+  std::pair<const Json*, const std::unique_ptr<Member>*> place(size_t index) const;
+
+  /// Members lie where they were made, so that `json["a"] = json["b"]` may make "a".
+  class MemberList : public std::vector<std::unique_ptr<Member>> {
+   public:
+    MemberList() = default;
+    MemberList(const MemberList& other);
+    MemberList(MemberList&& other) noexcept;
+    MemberList& operator=(const MemberList& other);
+    MemberList& operator=(MemberList&& other) noexcept;
+    ~MemberList();
+    Member* find(std::string_view key) const;  ///< or null
+  };
 
   // In the order of Type.
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, std::vector<Json>,
-               std::vector<Member>>
+               MemberList>
       value_;
 };
 
@@ -206,7 +219,8 @@ class Json::const_iterator {
   using difference_type = std::ptrdiff_t;
 
   const_iterator() = default;
-  const_iterator(const Json* item, const Member* member) : item_(item), member_(member) {}
+  const_iterator(const Json* item, const std::unique_ptr<Member>* member)
+      : item_(item), member_(member) {}
   const Json& operator*() const { return value(); }
   const Json* operator->() const { return &value(); }
   const_iterator& operator++() {
@@ -219,12 +233,13 @@ class Json::const_iterator {
     return before;
   }
   bool operator==(const const_iterator&) const = default;
-  const std::string& key() const { return member_->key; }
-  const Json& value() const { return member_ != nullptr ? member_->value : *item_; }
+  const std::string& key() const { return member().key; }
+  const Json& value() const { return member_ != nullptr ? member().value : *item_; }
+  const Member& member() const { return **member_; }
 
  private:
   const Json* item_ = nullptr;
-  const Member* member_ = nullptr;
+  const std::unique_ptr<Member>* member_ = nullptr;
 };
 
 class Json::iterator : public Json::const_iterator {
@@ -243,11 +258,28 @@ class Json::iterator : public Json::const_iterator {
   }
 };
 
+/// The members of an object, for loops.
 struct Json::Members {
-  const Member* first;
-  const Member* last;
-  const Member* begin() const { return first; }
-  const Member* end() const { return last; }
+  class iterator : public const_iterator {
+   public:
+    using value_type = Member;
+    using const_iterator::const_iterator;
+    iterator(const const_iterator& at)
+        : const_iterator(at) {}  // NOLINT(google-explicit-constructor)
+    const Member& operator*() const { return member(); }
+    iterator& operator++() {
+      const_iterator::operator++();
+      return *this;
+    }
+    iterator operator++(int) {
+      const iterator before = *this;
+      ++*this;
+      return before;
+    }
+  };
+  iterator first, last;
+  iterator begin() const { return first; }
+  iterator end() const { return last; }
 };
 
 /// Parses `text`. Throws kFormat naming `what` and the place; refuses more than `max_depth` levels.

@@ -33,6 +33,26 @@ TEST(Json, MembersKeepTheirOrderAndOfEqualKeysTheLastCounts) {
   EXPECT_EQ(value.find("a").key(), "a");
 }
 
+TEST(Json, MembersStayWhereTheyAre) {
+  Json value;
+  value["a"] = "text";
+  Json& first = value["a"];
+  for (int i = 0; i < 100; ++i) value["m" + std::to_string(i)] = value["a"];
+  EXPECT_EQ(&first, &value["a"]);
+  EXPECT_EQ(value["m99"], Json("text"));
+  value["x"] = value["y"] = 1.5;
+  EXPECT_EQ(value["x"], Json(1.5));
+  value = {{"a", {{"b", {1, 2}}}}};
+  value = value["a"];
+  EXPECT_EQ(dump_json(value), R"({"b":[1,2]})");
+  value = value["b"];
+  value = value[1];
+  EXPECT_EQ(value, Json(2));
+  const Json copy = value = {{"k", 1}};
+  value["k"] = 2;
+  EXPECT_EQ(copy["k"], Json(1));
+}
+
 TEST(Json, NumbersKeepTheirKindAndAreComparedByValue) {
   const Json numbers =
       parse_json("[0, -1, 18446744073709551615, -9223372036854775808, 1.0, 1e300]", "text");

@@ -119,7 +119,9 @@ std::vector<Case> metadata_cases() {
            .key("k", ValueType::kInt64)
            .number(kBig),
        {"key 'k' appears twice"}},
-      {"control characters", one_key().string("k\n\x1B").number(uint32_t{99}).zeros(9), {"'k\\n\\x1b'"}},
+      {"control characters",
+       one_key().string("k\n\x1B").number(uint32_t{99}).zeros(9),
+       {"'k\\n\\x1b'"}},
       {"alignment 0", aligned_to(0), {"general.alignment is 0", "power of two"}},
       {"alignment 24", aligned_to(24), {"general.alignment is 24", "power of two"}},
       {"alignment 2^31", aligned_to(1U << 31), {"general.alignment is 2147483648"}},

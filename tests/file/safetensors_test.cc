@@ -228,7 +228,9 @@ TEST(SafetensorsHostile, ALongHeaderTakesMemoryInProportion) {
   const Outcome outcome = outcome_of(bytes);
   getrusage(RUSAGE_SELF, &after);
   EXPECT_NE(outcome.message.find("more than 8 numbers"), std::string::npos) << outcome.message;
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps what was freed
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 128 * 1024);
+#endif
 }
 
 TEST(Safetensors, WhatIsWrittenIsReadBack) {
