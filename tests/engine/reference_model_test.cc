@@ -108,7 +108,7 @@ Departures departures(Session& session, const Json& fixture) {
   return found;
 }
 
-// Measured: SmolLM2 MEASURED_S, Gemma 3 MEASURED_G.
+// Measured: SmolLM2 8 of 720, widest gap 0.586; Gemma 3 7 of 720, 0.148.
 TEST_P(Reference, QuantisedActivationsRarelyChangeTheMostProbableToken) {
   Model model(path(), {.context = 1024});
   Session session(model);
