@@ -7,6 +7,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -45,19 +46,26 @@ std::vector<uint8_t> mutate(std::vector<uint8_t> data, std::mt19937& random) {
 
 }  // namespace
 
+// usage: x_fuzz FOLDER [-runs=N]    as libFuzzer's: N inputs at least; without it 400 a file.
 int main(int argc, char** argv) {
-  size_t runs = 0;
-  std::mt19937 random(20240517);
+  constexpr std::string_view kRuns = "-runs=";
+  size_t least = 1, runs = 0;
+  std::vector<std::vector<uint8_t>> seeds;
   for (int i = 1; i < argc; ++i) {
-    if (!std::filesystem::is_directory(argv[i])) continue;
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
-      const std::vector<uint8_t> seed = read(entry.path());
-      LLVMFuzzerTestOneInput(seed.data(), seed.size());
+    const std::string argument = argv[i];
+    if (argument.starts_with(kRuns)) least = std::stoull(argument.substr(kRuns.size()));
+    if (!std::filesystem::is_directory(argument)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(argument))
+      seeds.push_back(read(entry.path()));
+  }
+  std::mt19937 random(20240517);
+  for (const auto& seed : seeds) LLVMFuzzerTestOneInput(seed.data(), seed.size());
+  while (runs < least && !seeds.empty()) {
+    for (const auto& seed : seeds)
       for (int k = 0; k < kMutationsPerFile; ++k, ++runs) {
         const std::vector<uint8_t> input = mutate(seed, random);
         LLVMFuzzerTestOneInput(input.data(), input.size());
       }
-    }
   }
   std::printf("%zu inputs\n", runs);
   return runs > 0 ? 0 : 1;  // an empty corpus would test nothing
