@@ -108,13 +108,22 @@ class TerminalTest(CliTest):
     def resize(self, rows, columns):
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    def read_rest(self):
+        """What an ended child has written and nobody has read."""
+        try:
+            while self.read(0):
+                pass
+        except OSError:
+            pass  # how Linux tells the end of a terminal that no process has open
+
     def status(self, timeout=60):
-        """The exit status; negative for a signal."""
+        """The exit status; negative for a signal. All that the child wrote is seen then."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             pid, status = os.waitpid(self.child, os.WNOHANG)
             if pid:
                 self.child = None
+                self.read_rest()
                 return os.waitstatus_to_exitcode(status)
             try:
                 self.read(0.05)
