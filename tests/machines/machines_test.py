@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the program on emulated processors: one with AVX2 and no more, one without AVX. Each has to run every verb, and
-to give the bits of this machine's processor.
+"""Runs the program on an emulated processor: Haswell, which has AVX2 and no more, or Nehalem, which has no AVX. It has
+to run every verb, and to give the bits of this machine's processor.
 
-usage: machines_test.py VEERY KERNELS_TEST FIXTURES [unittest arguments]    exit status 77: no emulator, or no weights
+usage: machines_test.py PROCESSOR VEERY KERNELS_TEST FIXTURES [unittest arguments]
+exit status 77: no emulator, or no weights
 """
 import array
 import json
@@ -16,13 +17,13 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, KERNELS_TEST, FIXTURES = "", "", pathlib.Path()
+MACHINE, PROGRAM, KERNELS_TEST, FIXTURES = "", "", "", pathlib.Path()
 EMULATOR = "qemu-x86_64"
 MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SKIPPED = 77
 
-# What is emulated, and the kernels that are to be chosen on it.
-MACHINES = {"Haswell": "avx2", "Nehalem": "plain"}
+# The kernels that are to be chosen on what is emulated.
+TARGETS = {"Haswell": "avx2", "Nehalem": "plain"}
 
 # Checkpoints of a few kilobytes, one for each kind of product: of floats in f32, f16, bf16 and fp8, of MLX's groups of
 # codes, of MXFP4, of experts, with latent attention; and attention with windows, soft caps and sinks.
@@ -46,20 +47,21 @@ def model():
     return pathlib.Path(os.environ.get("VEERY_MODELS") or pathlib.Path(cache, "veery", "models")) / MODEL_FILE
 
 
-def call(machine, *arguments, program=None, timeout=600):
-    """Standard output of a run on `machine`; on this one for None."""
-    emulated = [EMULATOR, "-cpu", machine] if machine else []
+def call(*arguments, here=False, program=None, timeout=600):
+    """Standard output of a run on the emulated processor, or on this machine's."""
+    arguments = [program or PROGRAM, *map(str, arguments)]
     done = subprocess.run(
-        [*emulated, program or PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+        arguments if here else [EMULATOR, "-cpu", MACHINE, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
         timeout=timeout, check=False)  # fmt: skip
     if done.returncode != 0:
-        raise AssertionError(f"{machine}: {' '.join(map(str, arguments))}: exit status {done.returncode}: "
+        where = "this machine" if here else MACHINE
+        raise AssertionError(f"{where}: {' '.join(arguments)}: exit status {done.returncode}: "
                              f"{done.stderr.decode(errors='replace')[-2000:]}{done.stdout.decode(errors='replace')[-2000:]}")
     return done.stdout.decode()
 
 
-def logits(machine, path, ids="1,2,3,40,5,6,7", *more):
-    return json.loads(call(machine, "logits", path, "--ids", ids, "--all", "--top", 5, "-t", 1, "--json", *more))
+def logits(path, ids="1,2,3,40,5,6,7", *more, here=False):
+    return json.loads(call("logits", path, "--ids", ids, "--all", "--top", 5, "-t", 1, "--json", *more, here=here))
 
 
 def write_wide_llama(folder):
@@ -88,53 +90,38 @@ def write_wide_llama(folder):
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
 
 
-class Machines(unittest.TestCase):
-    def each(self):
-        for machine, target in MACHINES.items():
-            with self.subTest(machine=machine):
-                yield machine, target
-
+class Machine(unittest.TestCase):
     def test_kernels_are_those_of_the_machine(self):
-        for machine, target in self.each():
-            plan = json.loads(call(machine, "plan", model(), "--rows", 1, "--json", "-t", 1))
-            self.assertEqual(plan["target"], target)
+        plan = json.loads(call("plan", model(), "--rows", 1, "--json", "-t", 1))
+        self.assertEqual(plan["target"], TARGETS[MACHINE])
 
     def test_answers_are_those_of_this_machine(self):
         text = ["run", model(), "-p", "Why is the sky blue?", "-n", 8, "--temp", 0, "-q", "-t", 2]
-        want = call(None, *text)
+        want = call(*text, here=True)
         self.assertTrue(want.strip())
-        for machine, _ in self.each():
-            self.assertEqual(call(machine, *text), want)
+        self.assertEqual(call(*text), want)
 
     def test_logits_of_a_real_model_are_those_of_this_machine_to_the_bit(self):
-        want = logits(None, model(), "504,3575,282,4649,314")
-        exact = logits(None, model(), "504,3575", "--exact")
-        for machine, _ in self.each():
-            self.assertEqual(logits(machine, model(), "504,3575,282,4649,314"), want)
-            self.assertEqual(logits(machine, model(), "504,3575", "--exact"), exact)
+        for arguments in (["504,3575,282,4649,314"], ["504,3575", "--exact"]):
+            self.assertEqual(logits(model(), *arguments), logits(model(), *arguments, here=True))
 
     def test_every_kind_of_product_gives_the_bits_of_this_machine(self):
         for name in CHECKPOINTS:
             path = FIXTURES / "tiny" / name
-            want = logits(None, path)
-            for machine, _ in self.each():
-                with self.subTest(checkpoint=name, machine=machine):
-                    self.assertEqual(logits(machine, path), want)
+            with self.subTest(checkpoint=name):
+                self.assertEqual(logits(path), logits(path, here=True))
 
     def test_every_type_is_encoded_and_multiplied_with_the_bits_of_this_machine(self):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder, "wide")
             write_wide_llama(source)
             for kind in TYPES:
-                want = pathlib.Path(folder, f"{kind}.gguf")
-                call(None, "quantize", source, want, kind, "-t", 1)
-                expected = logits(None, want)
-                for machine, _ in self.each():
-                    with self.subTest(type=kind, machine=machine):
-                        got = pathlib.Path(folder, f"{kind}-{machine}.gguf")
-                        call(machine, "quantize", source, got, kind, "-t", 1)
-                        self.assertEqual(got.read_bytes(), want.read_bytes())
-                        self.assertEqual(logits(machine, got), expected)
+                with self.subTest(type=kind):
+                    want, got = pathlib.Path(folder, f"{kind}.gguf"), pathlib.Path(folder, f"{kind}-emulated.gguf")
+                    call("quantize", source, want, kind, "-t", 1, here=True)
+                    call("quantize", source, got, kind, "-t", 1)
+                    self.assertEqual(got.read_bytes(), want.read_bytes())
+                    self.assertEqual(logits(got), logits(want, here=True))
 
     def test_every_verb_runs(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -142,37 +129,35 @@ class Machines(unittest.TestCase):
             text.write_text("The thrush sang in the old garden all morning long. " * 2)
             messages = pathlib.Path(folder, "messages.json")
             messages.write_text('[{"role": "user", "content": "Hello"}]')
-            tiny = FIXTURES / "tiny" / "llama-linear"
-            for machine, _ in self.each():
-                out = pathlib.Path(folder, machine)
-                calls = [
-                    ["tokenize", model(), "-p", "The capital of France"],
-                    ["template", model(), "--messages", messages],
-                    ["show", model()],
-                    ["plan", model(), "--rows", 2, "-t", 1],
-                    ["bench", model(), "-p", 4, "-n", 2, "-r", 1, "-t", 1],
-                    ["perplexity", model(), "-f", text, "-c", 16, "-t", 1],
-                    ["convert", tiny, f"{out}.gguf"],
-                    ["convert", "--to", "mlx", tiny, f"{out}-mlx"],
-                    ["quantize", tiny, f"{out}-q8.gguf", "Q8_0"],
-                    ["verify", tiny, "-t", 1],
-                ]
-                for arguments in calls:
-                    with self.subTest(machine=machine, verb=arguments[0]):
-                        self.assertTrue(call(machine, *arguments) or arguments[0] in ("convert", "quantize"))
+            tiny, out = FIXTURES / "tiny" / "llama-linear", pathlib.Path(folder, "out")
+            calls = [
+                ["tokenize", model(), "-p", "The capital of France"],
+                ["template", model(), "--messages", messages],
+                ["show", model()],
+                ["plan", model(), "--rows", 2, "-t", 1],
+                ["bench", model(), "-p", 4, "-n", 2, "-r", 1, "-t", 1],
+                ["perplexity", model(), "-f", text, "-c", 16, "-t", 1],
+                ["convert", tiny, f"{out}.gguf"],
+                ["convert", "--to", "mlx", tiny, f"{out}-mlx"],
+                ["quantize", tiny, f"{out}-q8.gguf", "Q8_0"],
+                ["verify", tiny, "-t", 1],
+                ["completion", "bash"],
+            ]
+            for arguments in calls:
+                with self.subTest(verb=arguments[0]):
+                    self.assertTrue(call(*arguments) or arguments[0] in ("convert", "quantize"))
 
     def test_kernels_pass_their_own_tests(self):
-        for machine, _ in self.each():
-            call(machine, f"--gtest_filter={KERNEL_TESTS}", "--gtest_brief=1", program=KERNELS_TEST, timeout=1800)
+        call(f"--gtest_filter={KERNEL_TESTS}", "--gtest_brief=1", program=KERNELS_TEST, timeout=1800)
 
 
 def main():
-    global PROGRAM, KERNELS_TEST, FIXTURES
-    if len(sys.argv) < 4:
+    global MACHINE, PROGRAM, KERNELS_TEST, FIXTURES
+    if len(sys.argv) < 5 or sys.argv[1] not in TARGETS:
         sys.exit(__doc__)
-    PROGRAM, KERNELS_TEST = (os.path.abspath(path) for path in sys.argv[1:3])
-    FIXTURES = pathlib.Path(sys.argv[3])
-    del sys.argv[1:4]
+    MACHINE, FIXTURES = sys.argv[1], pathlib.Path(sys.argv[4])
+    PROGRAM, KERNELS_TEST = (os.path.abspath(path) for path in sys.argv[2:4])
+    del sys.argv[1:5]
     if not shutil.which(EMULATOR):
         print(f"{EMULATOR} is missing (Debian: qemu-user); scripts/setup.sh installs it")
         sys.exit(SKIPPED)
