@@ -25,6 +25,16 @@ set(VEERY_OPTIONS_cli $<IF:$<CONFIG:Debug>,-O0,-O1>)
 # Vectors wider than the target's are passed among functions of one target only.
 set(VEERY_OPTIONS_dtype -Wno-psabi)
 
+# What most files include, compiled once, for targets without options of their own. Nothing is defined for it that is not
+# defined for all of them: the compiler would refuse it there.
+set(VEERY_COMMON_HEADERS <algorithm> <array> <charconv> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits>
+    <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
+    <fmt/format.h>)
+file(CONFIGURE OUTPUT generated/precompiled.cc CONTENT "")
+add_library(veery_precompiled OBJECT ${PROJECT_BINARY_DIR}/generated/precompiled.cc)
+target_link_libraries(veery_precompiled PRIVATE fmt::fmt)
+target_precompile_headers(veery_precompiled PRIVATE ${VEERY_COMMON_HEADERS})
+
 # commit.h for the sources of `target`: looked up by every build, written only when it is another one, so that nothing
 # else is compiled again.
 function(veery_add_commit target)
@@ -45,14 +55,6 @@ function(veery_layer name)
   if(name STREQUAL "cli")
     add_executable(veery ${sources})
     target_compile_definitions(veery PRIVATE VEERY_VERSION="${PROJECT_VERSION}")
-    target_precompile_headers(veery PRIVATE ${PROJECT_SOURCE_DIR}/src/cli/arguments.h ${PROJECT_SOURCE_DIR}/src/cli/cli.h)
-    # The library that parses options defines objects in each file that includes it.
-    foreach(source IN LISTS sources)
-      file(STRINGS ${source} includes REGEX "#include .cli/(arguments|cli|convert|output_flags)[.]h")
-      if(NOT includes)
-        set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-      endif()
-    endforeach()
     veery_add_commit(veery)
     set(target veery)
   else()
@@ -72,6 +74,11 @@ function(veery_layer name)
     target_compile_options(${target} PRIVATE ${VEERY_OPTIONS_${name}})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PUBLIC ${VEERY_LIBS_${name}} ${lower} PRIVATE ${VEERY_PRIVATE_LIBS_${name}})
+    if(VEERY_OPTIONS_${name})
+      target_precompile_headers(${target} PRIVATE ${VEERY_COMMON_HEADERS})
+    else()
+      target_precompile_headers(${target} REUSE_FROM veery_precompiled)
+    endif()
   endif()
 endfunction()
 
