@@ -1,11 +1,10 @@
 // arguments.h: the command line of one verb: which words are flags, which are values, and what is
 // wrong with them.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <set>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +12,62 @@
 namespace veery::cli {
 
 struct Verb;
+
+/// Thrown when a command line is not what its verb expects.
+struct Misuse : std::runtime_error {
+  using std::runtime_error::runtime_error;
+  /// "FLAG: MESSAGE".
+  Misuse(const std::string& flag, const std::string& message)
+      : std::runtime_error(flag + ": " + message) {}
+};
+
+/// Thrown by a verb that has said all: how the program ends.
+struct Status {
+  int value;
+};
+
+/// A flag or argument of a verb, while the verb says what it is. A reference: its Arguments must
+/// outlive it.
+class Option {
+ public:
+  /// What the help calls its value; "": nothing.
+  Option type_name(const std::string& name) const;
+  /// The heading above it in the help.
+  Option group(const std::string& name) const;
+  Option required() const;
+  /// It is given only together with `other`, or only without it.
+  Option needs(const Option& other) const;
+  Option excludes(const Option& other) const;
+  /// Its value is a number in decimal digits, nothing before or behind it, within the range. The
+  /// message says the range, the help does not.
+  Option whole_number(int64_t low, int64_t high) const;
+  Option real_number(double low, double high) const;
+  /// The help tells the value that the variable has now.
+  Option show_default() const;
+  /// '' is a value; that of other options must not be empty.
+  Option allow_empty() const;
+  /// The values that it may have, where they can be listed: shells complete them.
+  Option choices(std::vector<std::string> words) const;
+  /// The function gets the value wherever one is given, not only the last one.
+  Option trigger_on_parse() const;
+
+ private:
+  friend class Arguments;
+  struct State;
+  explicit Option(State& state) : state_(&state) {}
+
+  State* state_;
+};
+
+/// What a verb says of one of its options.
+struct OptionDescription {
+  std::vector<std::string> names;  ///< with their dashes
+  bool positional = false;         ///< its value may also stand alone
+  std::string type_name;           ///< what the help calls its value; empty: nothing, or a flag
+  std::string help;
+  bool repeats = false;  ///< each of several values counts
+  std::vector<std::string> choices;
+};
 
 /// The command line of one verb, in the look that all share.
 ///
@@ -22,46 +77,41 @@ struct Verb;
 /// spelling is known (-sys): they are never taken for a letter with its value. Of a flag that is
 /// given twice the last one counts, unless it is one for several values. Behind "--" no word is a
 /// flag.
-class Arguments : public CLI::App {
+class Arguments {
  public:
   /// `example`: lines below the options.
   Arguments(std::string_view verb, std::string description, std::string example);
-  /// Parses; prints the help and throws CLI::Success if that is asked for. Throws CLI::ParseError.
-  void read(std::vector<std::string> arguments);
-  void require_model() { requires_model_ = true; }
+  ~Arguments();
+
+  /// `names`: "-n,--predict", that of an argument ("OUT"), or both. read() writes `value`, which
+  /// must outlive it; a vector gets all values that are given. The types that T may be stand at
+  /// the end of arguments.cc: CLI11 takes seconds to compile, so only that file includes it.
+  template <typename T>
+  Option option(const std::string& names, T& value, const std::string& help);
+  /// read() calls `take` with the value.
+  Option option_function(const std::string& names,
+                         const std::function<void(const std::string&)>& take,
+                         const std::string& help);
+  Option flag(const std::string& names, bool& value, const std::string& help);
   /// Words behind MODEL are kept in `words`, instead of being refused. They must outlive read().
   void take_words(const std::string& name, std::vector<std::string>& words,
-                  const std::string& description);
-  /// The values that `option` may have, where they can be listed: shells complete them.
-  void add_choices(const std::string& option, std::vector<std::string> words) {
-    choices_[get_option(option)->get_name()] = std::move(words);
-  }
-  std::vector<std::string> choices(const std::string& name) const {
-    const auto found = choices_.find(name);
-    return found == choices_.end() ? std::vector<std::string>() : found->second;
-  }
-  /// '' is a value of `option`; that of others must not be empty.
-  CLI::Option* allow_empty(CLI::Option* option) {
-    may_be_empty_.insert(option);
-    return option;
-  }
+                  const std::string& help);
+  void require_model();
+
+  /// Prints the help and throws Status if that is asked for. Throws Misuse.
+  void read(std::vector<std::string> arguments);
+  /// How often read() found `flag`.
+  size_t count(const std::string& flag) const;
+  std::vector<OptionDescription> options() const;
 
  private:
+  class Parser;
   class Reader;
-  void parse_words(std::vector<std::string> arguments);
 
-  bool requires_model_ = false;
-  std::vector<std::string>* words_ = nullptr;
-  std::set<const CLI::Option*> may_be_empty_;
-  std::map<std::string, std::vector<std::string>> choices_;  // by the name of the option
+  std::unique_ptr<Parser> parser_;
 };
 
-/// Calls `look` with the options of a verb, which does not run.
-void inspect(const Verb& verb, const std::function<void(const Arguments&)>& look);
-
-/// For transform(): a number in decimal digits, nothing before or behind it, within the range. The
-/// message says the range. Without a mark in the help.
-CLI::Validator whole_number(int64_t low, int64_t high);
-CLI::Validator real_number(double low, double high);
+/// The options of a verb, which does not run.
+std::vector<OptionDescription> options_of(const Verb& verb);
 
 }  // namespace veery::cli

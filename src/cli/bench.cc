@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cores.h"
@@ -197,8 +198,8 @@ std::vector<int32_t> parse_numbers(std::string_view text, const std::string& wha
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (failure != std::errc() || end != part.data() + part.size() || number < least ||
         number > most)
-      throw CLI::ValidationError("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
-                                                        escaped(part), least, most));
+      throw Misuse("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
+                                          escaped(part), least, most));
     numbers.push_back(number);
     at += part.size() + 1;
   }
@@ -225,8 +226,7 @@ void read_sweep(const std::string& text, Sweep& sweep) {
                                        known.least, known.most);
     return;
   }
-  throw CLI::ValidationError("--sweep",
-                             fmt::format("'{}' is none of threads, depth, batch", escaped(text)));
+  throw Misuse("--sweep", fmt::format("'{}' is none of threads, depth, batch", escaped(text)));
 }
 
 /// The model is loaded anew for each number of threads: its weights are placed for them.
@@ -266,10 +266,7 @@ void bench_verb(std::vector<std::string> arguments) {
                 "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
                        int least, int most = 1 << 24) {
-    app.add_option(option, value, what)
-        ->type_name("N")
-        ->transform(whole_number(least, most))
-        ->capture_default_str();
+    app.option(option, value, what).type_name("N").whole_number(least, most).show_default();
   };
   flags.add_path(app);
   add("-p,--n-prompt", settings.prompt, "Tokens of the prompt; 0: no such test", 0);
@@ -278,26 +275,24 @@ void bench_verb(std::vector<std::string> arguments) {
   add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
   add("-b,--batch", settings.batch, "Sequences that tg decodes together: their tokens are added up",
       1, kMostSequences);
-  app.add_flag("--logits", settings.logits,
-               "tg computes all logits, as sampling needs them; without it only the most\n"
-               "probable token, as with --temp 0");
+  app.flag("--logits", settings.logits,
+           "tg computes all logits, as sampling needs them; without it only the most\n"
+           "probable token, as with --temp 0");
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
   std::vector<std::string> sweeps;
-  app.add_option("--sweep", sweeps,
-                 "Repeat the tests for each of a list, with the ratio to the first:\n"
-                 "threads, depth or batch, as NAME=LIST or as NAME with a usual list;\n"
-                 "may be given for each of them")
-      ->type_name("NAME[=LIST]")
-      ->take_all()
-      ->allow_extra_args(false);
+  app.option("--sweep", sweeps,
+             "Repeat the tests for each of a list, with the ratio to the first:\n"
+             "threads, depth or batch, as NAME=LIST or as NAME with a usual list;\n"
+             "may be given for each of them")
+      .type_name("NAME[=LIST]");
   flags.add_json(app,
                  "Print a JSON array: test, tokens_per_second, min, max, threads;\n"
                  "with --sweep also depth, batch, ratio");
   app.read(std::move(arguments));
   if (settings.prompt == 0 && settings.tokens == 0)
-    throw CLI::ValidationError("-p", "and -n are both 0: there is nothing to measure");
+    throw Misuse("-p", "and -n are both 0: there is nothing to measure");
 
   Sweep sweep;
   for (const std::string& text : sweeps) read_sweep(text, sweep);

@@ -9,61 +9,62 @@
 #include "base/random.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "engine/model.h"
 
 namespace veery::cli {
 
 void ModelArguments::add_path(Arguments& app, bool required) {
-  app.add_option("-m,--model,MODEL", path,
-                 "GGUF file, folder with config.json and safetensors, or a folder or file that\n"
-                 "stands for one (Hugging Face's cache, a folder with one GGUF file)")
-      ->type_name("PATH");
+  app.option("-m,--model,MODEL", path,
+             "GGUF file, folder with config.json and safetensors, or a folder or file that\n"
+             "stands for one (Hugging Face's cache, a folder with one GGUF file)")
+      .type_name("PATH");
   if (required) app.require_model();
 }
 
 void ModelArguments::add_threads(Arguments& app) {
-  app.add_option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
-      ->type_name("N")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  app.option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
+      .type_name("N")
+      .whole_number(0, 1024)
+      .show_default();
 }
 
 void ModelArguments::add_context(Arguments& app) {
-  app.add_option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
-      ->type_name("N")
-      ->transform(whole_number(0, 1 << 30))
-      ->capture_default_str();
+  app.option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
+      .type_name("N")
+      .whole_number(0, 1 << 30)
+      .show_default();
 }
 
 void ModelArguments::add_exact(Arguments& app) {
-  app.add_flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
+  app.flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
 }
 
 void ModelArguments::add_cache_types(Arguments& app) {
   const auto add = [&app](const std::string& name, std::optional<DType>& type,
                           const std::string& what) {
-    app.add_option_function<std::string>(
+    app.option_function(
            name,
            [name, &type](const std::string& text) {
              type = dtype_from_name(text);
              const bool known = type == DType::kF32 || type == DType::kF16 ||
                                 type == DType::kBF16 || type == DType::kQ8_0;
              if (!known)
-               throw CLI::ValidationError(
-                   name, fmt::format("'{}' is none of f32, f16, bf16, q8_0", text));
+               throw Misuse(name, fmt::format("'{}' is none of f32, f16, bf16, q8_0", text));
            },
            what)
-        ->type_name("TYPE");
+        .type_name("TYPE")
+        .choices({"f32", "f16", "bf16", "q8_0"});
   };
   add("--cache-type-k", cache_keys,
       "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
   add("--cache-type-v", cache_values, "The same for values (also -ctv)");
-  for (const char* name : {"--cache-type-k", "--cache-type-v"})
-    app.add_choices(name, {"f32", "f16", "bf16", "q8_0"});
 }
 
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
-  app.add_flag("--json", json, what);
+  app.flag("--json", json, what);
 }
+
+Model ModelArguments::load() const { return load({}); }
 
 Model ModelArguments::load(LoadOptions options) const {
   options.threads = threads;
@@ -84,12 +85,11 @@ Model ModelArguments::load(LoadOptions options) const {
 TextArguments::Options TextArguments::add(Arguments& app, const std::string& name,
                                           const std::string& what) {
   app.take_words(name, words, "The same as -p; words are joined by spaces");
-  Options options{};
-  options.prompt = app.allow_empty(app.add_option("-p,--prompt", prompt, what))->type_name("TEXT");
-  options.file = app.add_option("-f,--file", file, "Read it from a file; -: standard input")
-                     ->type_name("FILE")
-                     ->excludes(options.prompt);
-  return options;
+  const Option given = app.option("-p,--prompt", prompt, what).type_name("TEXT").allow_empty();
+  const Option read_from = app.option("-f,--file", file, "Read it from a file; -: standard input")
+                               .type_name("FILE")
+                               .excludes(given);
+  return {given, read_from};
 }
 
 void TextArguments::join_words(const Arguments& app, std::initializer_list<const char*> others) {
@@ -98,9 +98,8 @@ void TextArguments::join_words(const Arguments& app, std::initializer_list<const
   flags.insert(flags.end(), others);
   for (const char* flag : flags)
     if (app.count(flag) > 0)
-      throw CLI::ParseError(
-          fmt::format("unknown argument '{}': {} says already what to read", words.front(), flag),
-          2);
+      throw Misuse(
+          fmt::format("unknown argument '{}': {} says already what to read", words.front(), flag));
   if (words.size() == 1 && words.front() == "-")
     file = "-";
   else
@@ -131,13 +130,12 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag)
     const auto [next, error] = std::from_chars(at, end, id);
     const bool separated = next == end || (*next == ',' && next + 1 < end);
     if (error != std::errc() || id < 0 || !separated)
-      throw CLI::ValidationError(flag,
-                                 fmt::format("'{}' is no list of token ids such as 1,2,3", text));
+      throw Misuse(flag, fmt::format("'{}' is no list of token ids such as 1,2,3", text));
     ids.push_back(id);
     at = next == end ? end : next + 1;
     while (at < end && *at == ' ') ++at;
   }
-  if (ids.empty()) throw CLI::ValidationError(flag, "the list of token ids is empty");
+  if (ids.empty()) throw Misuse(flag, "the list of token ids is empty");
   return ids;
 }
 

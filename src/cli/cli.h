@@ -13,22 +13,22 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "cli/arguments.h"
-#include "engine/model.h"
+#include "dtype/dtype.h"
+
+namespace veery {
+class Model;
+struct LoadOptions;
+struct LostBytes;
+}  // namespace veery
 
 namespace veery::cli {
 
-/// A verb gets what follows it on the command line. Throws CLI::ParseError for misuse, Error for a
-/// failure.
+/// A verb gets what follows it on the command line. Throws Misuse, Status, or Error for a failure.
 using VerbFunction = void (*)(std::vector<std::string> arguments);
 struct Verb {
   std::string_view name;
   std::string_view summary;
   VerbFunction run;
-};
-
-/// Thrown by a verb that has said all: how the program ends.
-struct Status {
-  int value;
 };
 
 void run_verb(std::vector<std::string> arguments);
@@ -63,7 +63,8 @@ struct ModelArguments {
   void add_cache_types(Arguments& app);
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.
-  Model load(LoadOptions options = {}) const;
+  Model load() const;
+  Model load(LoadOptions options) const;
 };
 
 /// Where the text comes from that a verb works on.
@@ -72,12 +73,12 @@ struct TextArguments {
   std::vector<std::string> words;  ///< behind MODEL: with spaces between them, another -p
 
   struct Options {
-    CLI::Option *prompt, *file;
+    Option prompt, file;
   };
   /// `name`: of the words in the help. `what`: the help of -p.
   Options add(Arguments& app, const std::string& name, const std::string& what);
   /// Words become the prompt, a lone "-" standard input. To be called after app.read(). Throws
-  /// CLI::ParseError if -p, -f or one of `others` is there too.
+  /// Misuse if -p, -f or one of `others` is there too.
   void join_words(const Arguments& app, std::initializer_list<const char*> others = {});
   bool given() const { return prompt || file; }
   /// The prompt, else the file, else standard input, as they are. Throws as read_file().
@@ -92,7 +93,7 @@ Json lost_json(const LostBytes& lost);
 /// one id repeated.
 std::vector<int32_t> any_tokens(const Model& model, size_t count);
 
-/// Ids of "1,2,3". Throws CLI::ValidationError naming `flag`.
+/// Ids of "1,2,3". Throws Misuse naming `flag`.
 std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag);
 
 /// The whole file or stream; "-": standard input. Throws kNotFound, kIo or kLimit.

@@ -25,33 +25,27 @@ bool takes_files(const CompletedOption& completed) {
   return completed.value == "PATH" || completed.value == "FILE" || completed.value == "FOLDER";
 }
 
-CompletedOption completed(const Arguments& app, const CLI::Option& option) {
-  CompletedOption out;
-  for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
-  out.description = first_line(option.get_description());
-  if (option.get_type_size() != 0) out.value = option.get_type_name();
-  out.repeats = option.get_expected_max() > 1 ||
-                option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
-  out.choices = app.choices(option.get_name());
+CompletedOption completed(const OptionDescription& option) {
+  CompletedOption out{.names = option.names,
+                      .description = first_line(option.help),
+                      .value = option.type_name,
+                      .repeats = option.repeats,
+                      .choices = option.choices};
   out.files = takes_files(out);
   return out;
 }
 
 CompletedVerb completed(const Verb& verb) {
   CompletedVerb out{std::string(verb.name), std::string(verb.summary), {}};
-  inspect(verb, [&](const Arguments& app) {
-    for (const CLI::Option* option : app.get_options()) {
-      CompletedOption named = completed(app, *option);
-      const bool alone = option->get_positional();
-      if (alone && !named.names.empty()) {
-        CompletedOption position = named;
-        position.names.clear();
-        out.options.push_back(std::move(position));
-      }
-      out.options.push_back(std::move(named));
+  for (const OptionDescription& option : options_of(verb)) {
+    CompletedOption named = completed(option);
+    if (option.positional && !named.names.empty()) {
+      CompletedOption position = named;
+      position.names.clear();
+      out.options.push_back(std::move(position));
     }
-  });
+    out.options.push_back(std::move(named));
+  }
   return out;
 }
 
@@ -64,12 +58,14 @@ void completion_verb(std::vector<std::string> arguments) {
                 "  veery completion bash > ~/.local/share/bash-completion/completions/veery\n"
                 "  veery completion zsh > \"${fpath[1]}/_veery\"\n"
                 "  veery completion fish > ~/.config/fish/completions/veery.fish");
-  app.add_option("SHELL", shell, "bash, zsh or fish")->type_name("")->required();
-  app.add_choices("SHELL", {"bash", "zsh", "fish"});
+  app.option("SHELL", shell, "bash, zsh or fish")
+      .type_name("")
+      .required()
+      .choices({"bash", "zsh", "fish"});
   app.read(std::move(arguments));
   const auto known = std::ranges::find(kShells, shell, &Shell::name);
   if (known == std::end(kShells))
-    throw CLI::ValidationError("SHELL", fmt::format("'{}' is none of bash, zsh, fish", shell));
+    throw Misuse("SHELL", fmt::format("'{}' is none of bash, zsh, fish", shell));
   std::vector<CompletedVerb> all;
   for (const Verb& verb : verbs()) all.push_back(completed(verb));
   standard_output().write(known->script(all));

@@ -55,7 +55,7 @@ const ConvertOutput& find_output(const std::string& name, const std::string& out
       return output;
     known += (known.empty() ? "" : ", ") + std::string(output.name);
   }
-  throw CLI::ValidationError(
+  throw Misuse(
       "--to",
       name.empty()
           ? fmt::format("is needed, '{}' does not say what to write; there are {}", out, known)
@@ -76,7 +76,7 @@ constexpr KindsOfFlag kFlags[] = {
 void check_flags(const Arguments& app, const ConvertOutput& output) {
   for (const auto& [flag, kinds] : kFlags)
     if (app.count(flag) > 0 && kinds.find(output.name) == std::string_view::npos)
-      throw CLI::ValidationError(flag, fmt::format("is for {}, not for {}", kinds, output.name));
+      throw Misuse(flag, fmt::format("is for {}, not for {}", kinds, output.name));
 }
 
 }  // namespace
@@ -92,27 +92,23 @@ void convert_verb(std::vector<std::string> arguments) {
                 "  veery convert Qwen3-0.6B qwen3-4bit --to mlx -q --bits 4 --rule 'lm_head=8'");
   ConvertRequest request;
   std::string to, type, split_size;
-  app.add_option("IN", request.in, "The GGUF file or model folder to read")
-      ->type_name("")
-      ->required();
-  app.add_option("OUT", request.out, "What to write; not looked at with --dry-run")
-      ->type_name("")
-      ->required();
-  app.add_option("--to", to, "What to write; guessed from a name that ends in .gguf")
-      ->type_name("KIND");
-  app.add_option("--type", type,
-                 "gguf: the type of the matrices, as of 'veery quantize' (as it is)")
-      ->type_name("TYPE");
-  app.add_option("--split-size,--split-max-size", split_size,
-                 "gguf: the most data that a file holds; without it there is one file")
-      ->type_name("SIZE");
+  app.option("IN", request.in, "The GGUF file or model folder to read").type_name("").required();
+  app.option("OUT", request.out, "What to write; not looked at with --dry-run")
+      .type_name("")
+      .required();
+  app.option("--to", to, "What to write; guessed from a name that ends in .gguf")
+      .type_name("KIND")
+      .choices({"gguf", "hf", "mlx"});
+  app.option("--type", type, "gguf: the type of the matrices, as of 'veery quantize' (as it is)")
+      .type_name("TYPE")
+      .choices(mixture_names());
+  app.option("--split-size,--split-max-size", split_size,
+             "gguf: the most data that a file holds; without it there is one file")
+      .type_name("SIZE");
   request.folder.add(app);
-  app.add_flag("--allow-requantize", request.requantize,
-               "gguf: quantise what is quantised already");
-  app.add_choices("--type", mixture_names());
-  app.add_choices("--to", {"gguf", "hf", "mlx"});
+  app.flag("--allow-requantize", request.requantize, "gguf: quantise what is quantised already");
   request.output.add(app, "gguf: replace files that are there; folders never are");
-  app.add_flag("--dry-run", request.dry, "Only print what each tensor would become");
+  app.flag("--dry-run", request.dry, "Only print what each tensor would become");
   request.common.add_threads(app);
   request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");
   app.read(std::move(arguments));

@@ -35,7 +35,7 @@ struct ConvertOutput {
   void (*write)(const ConvertRequest& request);
 };
 
-/// "5G", "500M", "5GB": powers of ten. Throws CLI::ValidationError naming `flag`.
+/// "5G", "500M", "5GB": powers of ten. Throws Misuse naming `flag`.
 uint64_t parse_size(const std::string& flag, const std::string& text);
 
 void convert_to_hugging_face(const ConvertRequest& request);

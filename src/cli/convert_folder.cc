@@ -19,15 +19,14 @@ DType parse_dtype(const std::string& name) {
       {"f16", DType::kF16},     {"bfloat16", DType::kBF16}, {"bf16", DType::kBF16}};
   for (const auto& [known, type] : kNames)
     if (known == name) return type;
-  throw CLI::ValidationError("--dtype",
-                             fmt::format("'{}' is not float32, float16 or bfloat16", name));
+  throw Misuse("--dtype", fmt::format("'{}' is not float32, float16 or bfloat16", name));
 }
 
 // REGEX=BITS, REGEX=MODE or REGEX=none.
 MlxRule parse_rule(const std::string& text, const MlxFormat& usual) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0)
-    throw CLI::ValidationError("--rule", fmt::format("'{}' is not of the form REGEX=BITS", text));
+    throw Misuse("--rule", fmt::format("'{}' is not of the form REGEX=BITS", text));
   const std::string value = text.substr(equals + 1);
   MlxRule rule{text.substr(0, equals), std::nullopt};
   if (value == "none") return rule;
@@ -138,39 +137,35 @@ uint64_t parse_size(const std::string& flag, const std::string& text) {
   for (const auto& [name, factor] : kUnits)
     if (error == std::errc() && unit == name && number > 0 && number < 1'000'000)
       return number * factor;
-  throw CLI::ValidationError(flag, fmt::format("'{}' is no size like 5G or 500M", text));
+  throw Misuse(flag, fmt::format("'{}' is no size like 5G or 500M", text));
 }
 
 void FolderFlags::add(Arguments& app) {
-  app.add_option("--dtype", dtype,
-                 "hf, mlx: float32, float16 or bfloat16 for what is not quantised")
-      ->type_name("TYPE");
-  app.add_option("--shard-size", shard_size, "hf, mlx: the most that a file of weights holds")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  CLI::Option* const quantise = app.add_flag("-q,--quantize", quantize, "mlx: quantise");
-  app.add_option("--bits,--q-bits", bits, "mlx: 2, 3, 4, 5, 6 or 8 bits a weight (4)")
-      ->type_name("N")
-      ->transform(whole_number(2, 8))
-      ->needs(quantise);
-  app.add_option("--group-size,--q-group-size", group,
-                 "mlx: weights that share a scale: 32, 64 or 128 (64)")
-      ->type_name("N")
-      ->transform(whole_number(16, 128))
-      ->needs(quantise);
-  app.add_option("--mode,--q-mode", mode, "mlx: affine, mxfp4, mxfp8 or nvfp4")
-      ->type_name("MODE")
-      ->needs(quantise)
-      ->capture_default_str();
-  app.add_option("--rule", rules,
-                 "mlx: other bits, a mode or 'none' for layers whose names match; first match")
-      ->type_name("REGEX=BITS")
-      ->needs(quantise)
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_choices("--dtype", {"float32", "float16", "bfloat16"});
-  app.add_choices("--mode", {"affine", "mxfp4", "mxfp8", "nvfp4"});
+  app.option("--dtype", dtype, "hf, mlx: float32, float16 or bfloat16 for what is not quantised")
+      .type_name("TYPE")
+      .choices({"float32", "float16", "bfloat16"});
+  app.option("--shard-size", shard_size, "hf, mlx: the most that a file of weights holds")
+      .type_name("SIZE")
+      .show_default();
+  const Option quantise = app.flag("-q,--quantize", quantize, "mlx: quantise");
+  app.option("--bits,--q-bits", bits, "mlx: 2, 3, 4, 5, 6 or 8 bits a weight (4)")
+      .type_name("N")
+      .whole_number(2, 8)
+      .needs(quantise);
+  app.option("--group-size,--q-group-size", group,
+             "mlx: weights that share a scale: 32, 64 or 128 (64)")
+      .type_name("N")
+      .whole_number(16, 128)
+      .needs(quantise);
+  app.option("--mode,--q-mode", mode, "mlx: affine, mxfp4, mxfp8 or nvfp4")
+      .type_name("MODE")
+      .choices({"affine", "mxfp4", "mxfp8", "nvfp4"})
+      .needs(quantise)
+      .show_default();
+  app.option("--rule", rules,
+             "mlx: other bits, a mode or 'none' for layers whose names match; first match")
+      .type_name("REGEX=BITS")
+      .needs(quantise);
 }
 
 void convert_to_hugging_face(const ConvertRequest& request) {

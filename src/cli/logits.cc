@@ -95,15 +95,15 @@ void logits_verb(std::vector<std::string> arguments) {
                 "  veery logits model.gguf -p \"The capital of France is\" --top 5");
   flags.add_path(app);
   const auto source = text.add(app, "TEXT", "The text");
-  app.add_option("--ids", id_list, "Token ids, as they are: 1,2,3")
-      ->type_name("IDS")
-      ->excludes(source.prompt)
-      ->excludes(source.file);
-  app.add_flag("--all", all, "After every token, not only after the last");
-  app.add_option("--top", top, "How many logits")
-      ->type_name("K")
-      ->transform(whole_number(0, std::numeric_limits<int32_t>::max()))
-      ->capture_default_str();
+  app.option("--ids", id_list, "Token ids, as they are: 1,2,3")
+      .type_name("IDS")
+      .excludes(source.prompt)
+      .excludes(source.file);
+  app.flag("--all", all, "After every token, not only after the last");
+  app.option("--top", top, "How many logits")
+      .type_name("K")
+      .whole_number(0, std::numeric_limits<int32_t>::max())
+      .show_default();
   flags.add_context(app);
   flags.add_threads(app);
   flags.add_exact(app);
@@ -111,7 +111,7 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_json(app, "Print one JSON object: positions");
   app.read(std::move(arguments));
   text.join_words(app, {"--ids"});
-  if (!text.given() && !id_list) throw CLI::RequiredError("-p, -f or --ids");
+  if (!text.given() && !id_list) throw Misuse("-p, -f or --ids is required");
   std::vector<int32_t> ids;
   if (id_list) ids = parse_ids(*id_list, "--ids");
   std::string input = id_list ? "" : text.read();

@@ -60,10 +60,7 @@ int run_guarded(const Verb& verb, std::vector<std::string> arguments) {
   } catch (const Status& status) {
     standard_output().flush();
     return status.value;
-  } catch (const CLI::Success&) {
-    standard_output().flush();
-    return 0;
-  } catch (const CLI::ParseError& error) {
+  } catch (const Misuse& error) {
     return misused(error.what(), verb.name);
   }
 }

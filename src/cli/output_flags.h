@@ -8,7 +8,7 @@ namespace veery::cli {
 struct OutputFlags {
   bool force = false;
 
-  void add(Arguments& app, const std::string& what) { app.add_flag("--force", force, what); }
+  void add(Arguments& app, const std::string& what) { app.flag("--force", force, what); }
   Existing existing() const { return force ? Existing::kReplace : Existing::kRefuse; }
   /// Refuses an output before any work is done for it. `inputs`: paths; empty ones are none.
   void check(const std::string& path, const std::vector<std::string>& inputs) const {

@@ -23,16 +23,14 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
                 "  veery perplexity model.gguf -f text.txt -c 512\n"
                 "  veery perplexity model-q4.gguf -f text.txt --reference model-f16.gguf");
   flags.common.add_path(app);
-  app.add_option("-f,--file", flags.file, "The text; -: standard input")
-      ->type_name("FILE")
-      ->required();
-  app.add_option("--reference", flags.reference,
-                 "A model to compare with: how far from its predictions")
-      ->type_name("MODEL");
-  app.add_option("-c,--ctx-size", flags.common.context, "Tokens of a window")
-      ->type_name("N")
-      ->transform(whole_number(4, 1 << 30))
-      ->capture_default_str();
+  app.option("-f,--file", flags.file, "The text; -: standard input").type_name("FILE").required();
+  app.option("--reference", flags.reference,
+             "A model to compare with: how far from its predictions")
+      .type_name("MODEL");
+  app.option("-c,--ctx-size", flags.common.context, "Tokens of a window")
+      .type_name("N")
+      .whole_number(4, 1 << 30)
+      .show_default();
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_cache_types(app);

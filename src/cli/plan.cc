@@ -248,23 +248,22 @@ void plan_verb(std::vector<std::string> arguments) {
       "bytes moved,\nplace of the result in the memory of the plan.",
       "  veery plan model.gguf --rows 1 --profile");
   flags.add_path(app);
-  app.add_option("--rows", settings.rows, "Tokens of the run")
-      ->type_name("N")
-      ->transform(whole_number(1, 512))
-      ->capture_default_str();
-  app.add_flag("--profile", settings.profile,
-               "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
-               "memory, f32, bf16, int8 or a barrier, measured in the same run");
-  app.add_option("-d,--depth", settings.depth, "Tokens in the cache before the run")
-      ->type_name("N")
-      ->transform(whole_number(0, 1 << 24))
-      ->capture_default_str();
-  app.add_option("-r,--repetitions", settings.repetitions,
-                 "Runs that --profile takes the median of")
-      ->type_name("N")
-      ->transform(whole_number(1, 100000))
-      ->capture_default_str();
-  app.add_flag("--unfused", unfused, "The table before fusion");
+  app.option("--rows", settings.rows, "Tokens of the run")
+      .type_name("N")
+      .whole_number(1, 512)
+      .show_default();
+  app.flag("--profile", settings.profile,
+           "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
+           "memory, f32, bf16, int8 or a barrier, measured in the same run");
+  app.option("-d,--depth", settings.depth, "Tokens in the cache before the run")
+      .type_name("N")
+      .whole_number(0, 1 << 24)
+      .show_default();
+  app.option("-r,--repetitions", settings.repetitions, "Runs that --profile takes the median of")
+      .type_name("N")
+      .whole_number(1, 100000)
+      .show_default();
+  app.flag("--unfused", unfused, "The table before fusion");
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);

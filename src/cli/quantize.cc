@@ -16,7 +16,7 @@ namespace {
 DType parse_type(const std::string& name, const std::string& flag) {
   const auto type = dtype_from_name(name);
   if (!type || !info(*type).encodable)
-    throw CLI::ValidationError(flag, fmt::format("'{}' is no type to quantise to", name));
+    throw Misuse(flag, fmt::format("'{}' is no type to quantise to", name));
   return *type;
 }
 
@@ -25,8 +25,7 @@ std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0)
-      throw CLI::ValidationError("--tensor-type",
-                                 fmt::format("'{}' is not of the form REGEX=TYPE", text));
+      throw Misuse("--tensor-type", fmt::format("'{}' is not of the form REGEX=TYPE", text));
     rules.push_back({text.substr(0, equals), parse_type(text.substr(equals + 1), "--tensor-type")});
   }
   return rules;
@@ -48,35 +47,27 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("quantize", "Writes a model as GGUF with smaller weights. TYPE is one of" + types,
                 "  veery quantize model-f16.gguf model-q4.gguf Q4_K_M --imatrix imatrix.gguf\n"
                 "  veery quantize model-f16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_K'");
-  app.add_option("IN", flags.in, "The GGUF file or model folder to read")
-      ->type_name("")
-      ->required();
-  app.add_option("OUT", flags.out, "The file to write; may be left out with --dry-run")
-      ->type_name("")
-      ->required();
-  app.add_option("TYPE", flags.type, "The type or mixture")->type_name("");
-  app.add_option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)")
-      ->type_name("FILE");
-  app.add_option("--tensor-type", flags.rules,
-                 "A type for tensors whose names match; the first match counts")
-      ->type_name("REGEX=TYPE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--output-tensor-type", flags.output, "The type of the output head")
-      ->type_name("TYPE");
-  app.add_option("--token-embedding-type", flags.embedding, "The type of the token embedding")
-      ->type_name("TYPE");
-  app.add_flag("--pure", flags.pure, "One type for all tensors");
-  app.add_flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
-  app.add_flag("--dry-run", flags.dry, "Only print what each tensor would become");
+  app.option("IN", flags.in, "The GGUF file or model folder to read").type_name("").required();
+  app.option("OUT", flags.out, "The file to write; may be left out with --dry-run")
+      .type_name("")
+      .required();
+  app.option("TYPE", flags.type, "The type or mixture").type_name("").choices(mixture_names());
+  app.option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)").type_name("FILE");
+  app.option("--tensor-type", flags.rules,
+             "A type for tensors whose names match; the first match counts")
+      .type_name("REGEX=TYPE");
+  app.option("--output-tensor-type", flags.output, "The type of the output head").type_name("TYPE");
+  app.option("--token-embedding-type", flags.embedding, "The type of the token embedding")
+      .type_name("TYPE");
+  app.flag("--pure", flags.pure, "One type for all tensors");
+  app.flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
+  app.flag("--dry-run", flags.dry, "Only print what each tensor would become");
   flags.output_flags.add(app, "Replace OUT if it is there");
   flags.common.add_threads(app);
-  app.add_choices("TYPE", mixture_names());
   flags.common.add_json(app, "Print one JSON object: bytes before and after, tokenizer, tensors");
   app.read(std::move(arguments));
   if (!flags.type.empty()) return;
-  if (!flags.dry) throw CLI::ParseError("found two names, expected IN OUT TYPE", 2);
+  if (!flags.dry) throw Misuse("found two names, expected IN OUT TYPE");
   flags.type = std::exchange(flags.out, "");
 }
 

@@ -35,58 +35,58 @@ void add_input(Arguments& app, Flags& flags) {
       flags.text.add(app, "PROMPT",
                      "What to answer; without -p, -f, --ids and words: a chat on a terminal,\n"
                      "else standard input");
-  text.prompt->group("Prompt");
-  text.file->group("Prompt");
-  app.add_option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
-      ->type_name("IDS")
-      ->group("Prompt")
-      ->excludes(text.prompt)
-      ->excludes(text.file);
-  app.allow_empty(app.add_option("--system", flags.system,
-                                 "System message (also written -sys); needs a chat template"))
-      ->type_name("TEXT")
-      ->group("Prompt");
-  app.add_flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
-      ->group("Prompt");
+  text.prompt.group("Prompt");
+  text.file.group("Prompt");
+  app.option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
+      .type_name("IDS")
+      .group("Prompt")
+      .excludes(text.prompt)
+      .excludes(text.file);
+  app.option("--system", flags.system, "System message (also written -sys); needs a chat template")
+      .type_name("TEXT")
+      .allow_empty()
+      .group("Prompt");
+  app.flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
+      .group("Prompt");
 }
 
 void add_sampling(Arguments& app, Flags& flags) {
   const auto add = [&](const std::string& name, auto& value, const std::string& what,
                        const char* type) {
-    return app.add_option(name, value, what)->type_name(type)->group("Choice of tokens");
+    return app.option(name, value, what).type_name(type).group("Choice of tokens");
   };
   add("--temp", flags.temperature, "Temperature; 0: always the most probable token [0.8]", "T")
-      ->transform(real_number(0, 1e9));
+      .real_number(0, 1e9);
   add("--top-p", flags.top_p, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P")
-      ->transform(real_number(0, 1));
+      .real_number(0, 1);
   add("--min-p", flags.min_p, "Keep tokens this probable relative to the best; 0: off [0.05]", "P")
-      ->transform(real_number(0, 1));
+      .real_number(0, 1);
   add("--top-k", flags.top_k, "Keep the K most probable tokens; 0: off [40]", "K")
-      ->transform(whole_number(0, kMost));
+      .whole_number(0, kMost);
   add("--repeat-penalty", flags.repeat_penalty, "Make recent tokens less likely; 1: off [1]", "R")
-      ->transform(real_number(0.001, 1000));
+      .real_number(0.001, 1000);
   add("--repeat-last-n", flags.repeat_last_n, "Tokens that count as recent; -1: all [64]", "N")
-      ->transform(whole_number(-1, kMost));
+      .whole_number(-1, kMost);
   add("-s,--seed", flags.seed, "Same seed, same text; -1: another one each time", "N")
-      ->transform(whole_number(-1, std::numeric_limits<int64_t>::max()))
-      ->capture_default_str();
+      .whole_number(-1, std::numeric_limits<int64_t>::max())
+      .show_default();
 }
 
 void add_rest(Arguments& app, Flags& flags) {
-  app.add_option("-n,--predict,--max-tokens", flags.tokens,
-                 "Most tokens of an answer; -1: until it ends or the context is full")
-      ->type_name("N")
-      ->group("Length")
-      ->transform(whole_number(-1, kMost))
-      ->capture_default_str();
-  app.add_option_function<std::string>(
+  app.option("-n,--predict,--max-tokens", flags.tokens,
+             "Most tokens of an answer; -1: until it ends or the context is full")
+      .type_name("N")
+      .group("Length")
+      .whole_number(-1, kMost)
+      .show_default();
+  app.option_function(
          "--stop", [&flags](const std::string& stop) { flags.stops.push_back(stop); },
          "End before this text; may be given several times")
-      ->type_name("TEXT")
-      ->group("Length")
-      ->trigger_on_parse();
-  app.add_flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
-      ->group("Length");
+      .type_name("TEXT")
+      .group("Length")
+      .trigger_on_parse();
+  app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
+      .group("Length");
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -95,7 +95,7 @@ void add_rest(Arguments& app, Flags& flags) {
                        "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
                        "timings, message (the answer taken apart: content,\n"
                        "reasoning_content, tool_calls), lost if bytes became no tokens");
-  app.add_flag("-q,--quiet", flags.quiet, "No summary on standard error");
+  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
 }
 
 GenerateOptions generate_options(const Flags& flags, const Model& model) {
@@ -201,7 +201,7 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
 void check_system(const Flags& flags) {
   if (flags.system.empty()) return;
   const auto refuse = [](const std::string& reason) {
-    throw CLI::ValidationError("--system", reason + ": there is no place for a system message");
+    throw Misuse("--system", reason + ": there is no place for a system message");
   };
   if (flags.raw) refuse("--raw leaves the chat template out");
   if (flags.ids) refuse("--ids are taken as they are");
@@ -235,12 +235,12 @@ void run_verb(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
 
   for (const std::string& stop : flags.stops)
-    if (stop.empty()) throw CLI::ValidationError("--stop", "the text is empty");
+    if (stop.empty()) throw Misuse("--stop", "the text is empty");
   flags.text.join_words(app, {"--ids"});
   const bool prompted = flags.text.given() || flags.ids;
   const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
   if (chatting && flags.model.json)
-    throw CLI::ValidationError("--json", "needs -p, -f or --ids: a chat has no JSON form");
+    throw Misuse("--json", "needs -p, -f or --ids: a chat has no JSON form");
   check_system(flags);
 
   const Prompt prompt = chatting ? Prompt() : read_prompt(flags);

@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "engine/model.h"
 #include "model/open_model.h"
 
 namespace veery::cli {
@@ -209,7 +210,7 @@ void show_verb(std::vector<std::string> arguments) {
   flags.add_context(app);
   flags.add_cache_types(app);
   flags.add_json(app, "Print one JSON object");
-  app.add_flag("--all", whole, "With --json: long arrays of the metadata as a whole");
+  app.flag("--all", whole, "With --json: long arrays of the metadata as a whole");
   app.read(std::move(arguments));
   const ModelFile file = open_model(flags.path);
   const Json all = describe(file, flags, whole);

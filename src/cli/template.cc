@@ -1,6 +1,7 @@
 // template.cc: `veery template`: a conversation as the model's chat template writes it.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -26,8 +27,7 @@ int64_t parse_clock(const std::string& text) {
   const bool valid = found == 3 && date.ok() && rest.empty() && hour >= 0 && hour < 24 &&
                      minute >= 0 && minute < 60 && second >= 0 && second < 61;
   if (!valid)
-    throw CLI::ValidationError("--now",
-                               fmt::format("'{}' is no time such as 2024-05-17T12:34:56", text));
+    throw Misuse("--now", fmt::format("'{}' is no time such as 2024-05-17T12:34:56", text));
   const auto days = std::chrono::sys_days(date).time_since_epoch().count();
   return days * int64_t{86400} + hour * 3600 + minute * 60 + second;
 }
@@ -70,24 +70,21 @@ void template_verb(std::vector<std::string> arguments) {
                 "Prints a conversation as the chat template of a model writes it, byte for byte.",
                 "  veery template model.gguf --messages chat.json --add-generation-prompt");
   model.add_path(app, false);
-  auto* source = app.add_option("--template-file", template_file,
-                                "Use this template instead of that of a model")
-                     ->type_name("FILE");
-  app.add_option("--messages", messages, "JSON array of messages; -: standard input")
-      ->type_name("FILE")
-      ->required();
-  app.add_option("--tools", tools, "JSON array of tools")->type_name("FILE");
-  app.add_flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
-  app.add_option("--vars", variables, "JSON object of more variables, bos_token for example")
-      ->type_name("FILE");
-  app.add_option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56")
-      ->type_name("TIME");
+  app.option("--template-file", template_file, "Use this template instead of that of a model")
+      .type_name("FILE");
+  app.option("--messages", messages, "JSON array of messages; -: standard input")
+      .type_name("FILE")
+      .required();
+  app.option("--tools", tools, "JSON array of tools").type_name("FILE");
+  app.flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
+  app.option("--vars", variables, "JSON object of more variables, bos_token for example")
+      .type_name("FILE");
+  app.option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56").type_name("TIME");
   model.add_json(app, "Print one JSON object: text");
   app.read(std::move(arguments));
-  if (model.path.empty() == (source->count() == 0))
-    throw CLI::ValidationError("--template-file", model.path.empty()
-                                                      ? "this or MODEL is required"
-                                                      : "and MODEL exclude each other");
+  if (model.path.empty() == (app.count("--template-file") == 0))
+    throw Misuse("--template-file",
+                 model.path.empty() ? "this or MODEL is required" : "and MODEL exclude each other");
   ChatTemplate::Options options;
   if (!now.empty()) options.now = parse_clock(now);
 

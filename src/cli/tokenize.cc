@@ -1,6 +1,7 @@
 // tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "engine/model.h"
 
 namespace veery::cli {
 namespace {
@@ -48,11 +49,11 @@ void tokenize_verb(std::vector<std::string> arguments) {
       "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
   model.add_path(app);
   const auto source = text.add(app, "TEXT", "The text");
-  app.add_flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
-      ->excludes(source.prompt);
-  app.add_flag("--no-special", no_special, "Add no BOS and no EOS");
-  app.add_flag("--no-parse-special", plain_special,
-               "Special tokens written in the text are plain text");
+  app.flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
+      .excludes(source.prompt);
+  app.flag("--no-special", no_special, "Add no BOS and no EOS");
+  app.flag("--no-parse-special", plain_special,
+           "Special tokens written in the text are plain text");
   model.add_json(app, "Print one JSON object: ids, tokens; lost, if bytes became no tokens");
   app.read(std::move(arguments));
 

@@ -53,17 +53,17 @@ void verify_verb(std::vector<std::string> arguments) {
       "  veery verify model.gguf\n"
       "  veery verify folder --reference reference.json");
   flags.add_path(app);
-  app.add_option("--reference", options.reference,
-                 "Recorded logits to compare with (JSON or safetensors)")
-      ->type_name("FILE");
-  app.add_option("--record", options.record, "Write such a file of this model, if it is sound")
-      ->type_name("FILE");
+  app.option("--reference", options.reference,
+             "Recorded logits to compare with (JSON or safetensors)")
+      .type_name("FILE");
+  app.option("--record", options.record, "Write such a file of this model, if it is sound")
+      .type_name("FILE");
   output.add(app, "Replace the file of --record if it is there");
-  app.add_option("--tolerance", options.tolerance,
-                 "Largest difference of a logit, relative to the largest logit")
-      ->type_name("X")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  app.option("--tolerance", options.tolerance,
+             "Largest difference of a logit, relative to the largest logit")
+      .type_name("X")
+      .real_number(0, 1)
+      .show_default();
   flags.add_threads(app);
   flags.add_json(app, "Print one JSON object: sound, warnings, defects, checks");
   app.read(std::move(arguments));
