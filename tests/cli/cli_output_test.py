@@ -241,7 +241,7 @@ class Bar(CliTest):
 
     def test_it_fits_the_terminal(self):
         model = self.folder / "wide.gguf"
-        wide_model(model, 30_000)
+        wide_model(model)
         out = self.folder / "out.gguf"
         call = ["quantize", model, out, "IQ3_S", "-t", 1, "--force"]
         for columns in (200, 80, 30, 12):
