@@ -13,8 +13,10 @@ std::vector<TensorPlan> plans_of(const ModelFile& file, const ConvertRequest& re
   return request.type == nullptr ? keep_types(file) : plan_types(file, *request.type, {});
 }
 
-void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
-                     std::span<const TensorPlan> plans) {
+// Returns the files that were replaced.
+std::vector<std::string> write_gguf_file(const ConvertRequest& request, const ModelFile& file,
+                                         std::span<const TensorPlan> plans) {
+  std::vector<std::string> replaced;
   ThreadPool pool(request.common.threads);
   Writing writing("converting");
   QuantizeOptions options;
@@ -22,12 +24,14 @@ void write_gguf_file(const ConvertRequest& request, const ModelFile& file,
   options.requantize =
       request.requantize || request.type == nullptr || !info(request.type->type).quantized;
   options.existing = request.output.existing();
+  options.replaced = &replaced;
   options.progress = writing.progress();
   const Metadata metadata = request.type == nullptr
                                 ? retyped_metadata(file, plans)
                                 : quantized_metadata(file, *request.type, nullptr, {});
   options.split_bytes = request.split_bytes;
   write_quantized(file, plans, metadata, request.out, pool, options);
+  return replaced;
 }
 
 void to_gguf(const ConvertRequest& request) {
@@ -35,10 +39,13 @@ void to_gguf(const ConvertRequest& request) {
   if (!request.dry && request.split_bytes == 0) request.output.check(request.out, {request.in});
   const ModelFile file = open_as_gguf(request.in);
   const std::vector<TensorPlan> plans = plans_of(file, request);
-  if (!request.dry) write_gguf_file(request, file, plans);
-  report_written(
-      file, plans,
-      {.seconds = seconds_now() - start, .dry = request.dry, .json = request.common.json});
+  std::vector<std::string> replaced;
+  if (!request.dry) replaced = write_gguf_file(request, file, plans);
+  report_written(file, plans,
+                 {.seconds = seconds_now() - start,
+                  .dry = request.dry,
+                  .json = request.common.json,
+                  .replaced = std::move(replaced)});
 }
 
 // The kinds of models that can be written.

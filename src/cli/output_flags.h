@@ -1,4 +1,4 @@
-// output_flags.h: the flag of verbs that write a file: whether one that is there may be replaced.
+// output_flags.h: the flag of verbs that write files: whether those that are there may be replaced.
 #pragma once
 #include "cli/cli.h"
 #include "file/output_path.h"
@@ -12,7 +12,7 @@ struct OutputFlags {
   Existing existing() const { return force ? Existing::kReplace : Existing::kRefuse; }
   /// Refuses an output before any work is done for it. `inputs`: paths; empty ones are none.
   void check(const std::string& path, const std::vector<std::string>& inputs) const {
-    OutputRules rules{existing(), {}};
+    OutputRules rules{existing(), {}, nullptr};
     for (const std::string& input : inputs)
       if (!input.empty()) rules.inputs.push_back(input);
     file_to_write(path, rules);

@@ -71,17 +71,22 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.type = std::exchange(flags.out, "");
 }
 
-void write(const Flags& flags, const ModelFile& file, const std::vector<TensorPlan>& plans,
-           const Mixture& mixture, const ImportanceMatrix* importance) {
+// Returns the files that were replaced.
+std::vector<std::string> write(const Flags& flags, const ModelFile& file,
+                               const std::vector<TensorPlan>& plans, const Mixture& mixture,
+                               const ImportanceMatrix* importance) {
+  std::vector<std::string> replaced;
   ThreadPool pool(flags.common.threads);
   Writing writing("quantising");
   QuantizeOptions options;
   options.importance = importance;
   options.requantize = flags.requantize;
   options.existing = flags.output_flags.existing();
+  options.replaced = &replaced;
   options.progress = writing.progress();
   write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),
                   flags.out, pool, options);
+  return replaced;
 }
 
 }  // namespace
@@ -103,9 +108,14 @@ void quantize_verb(std::vector<std::string> arguments) {
   if (options.importance) importance = read_imatrix(flags.imatrix);
   const ModelFile file = open_as_gguf(flags.in);
   const std::vector<TensorPlan> plans = plan_types(file, mixture, options);
-  if (!flags.dry) write(flags, file, plans, mixture, importance ? &*importance : nullptr);
+  std::vector<std::string> replaced;
+  if (!flags.dry)
+    replaced = write(flags, file, plans, mixture, importance ? &*importance : nullptr);
   report_written(file, plans,
-                 {.seconds = seconds_now() - start, .dry = flags.dry, .json = flags.common.json});
+                 {.seconds = seconds_now() - start,
+                  .dry = flags.dry,
+                  .json = flags.common.json,
+                  .replaced = std::move(replaced)});
 }
 
 }  // namespace veery::cli

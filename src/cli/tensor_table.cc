@@ -78,6 +78,10 @@ std::vector<std::string> mixture_names() {
   return names;
 }
 
+void report_replaced(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) standard_output().line("replaced " + path);
+}
+
 void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
                     const ReportOptions& options) {
   const PlannedSizes sizes = planned_sizes(file, plans);
@@ -87,12 +91,14 @@ void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
                             {"after", sizes.after},
                             {"seconds", options.seconds},
                             {"tokenizer", tokenizer},
+                            {"replaced", options.replaced},
                             {"tensors", tensors_json(file, plans)}});
     return;
   }
   if (options.dry) print_tensors(file, plans);
   standard_output().line(summary_of(sizes) +
                          (options.dry ? "" : fmt::format(" in {:.2f} s", options.seconds)));
+  report_replaced(options.replaced);
   if (tokenizer == "none")
     standard_output().line(
         fmt::format("{} has no tokenizer: what is written runs on --ids only", file.path));

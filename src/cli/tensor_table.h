@@ -10,14 +10,18 @@ namespace veery::cli {
 
 struct ReportOptions {
   double seconds = 0;
-  bool dry = false;   ///< nothing was written: the tensors one by one
-  bool json = false;  ///< one object
+  bool dry = false;                        ///< nothing was written: the tensors one by one
+  bool json = false;                       ///< one object
+  std::vector<std::string> replaced = {};  ///< files that had the names of outputs
 };
 
 /// Names of the types and mixtures that models can be written in.
 std::vector<std::string> mixture_names();
 
-/// Bytes before and after, bits a weight; and that there is no tokenizer.
+/// For the report of a verb: what was replaced, a line a file.
+void report_replaced(const std::vector<std::string>& paths);
+
+/// Bytes before and after, bits a weight; what was replaced; and that there is no tokenizer.
 void report_written(const ModelFile& file, std::span<const TensorPlan> plans,
                     const ReportOptions& options);
 

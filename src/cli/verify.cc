@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/output_flags.h"
 #include "cli/progress.h"
+#include "cli/tensor_table.h"
 
 namespace veery::cli {
 namespace {
@@ -69,6 +70,9 @@ void verify_verb(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
   options.threads = flags.threads;
   options.existing = output.existing();
+  std::vector<std::string> replaced;
+  options.replaced = &replaced;
+  if (!options.record.empty()) output.check(options.record, {flags.path, options.reference});
   std::optional<Interruption> interruption;
   if (!options.record.empty()) interruption.emplace();
   Progress bar("verifying");
@@ -83,12 +87,15 @@ void verify_verb(std::vector<std::string> arguments) {
   const Report report = verify(flags.path, options);
   bar.clear();
   if (flags.json) {
-    standard_output().json(to_json(flags.path, report));
+    Json json = to_json(flags.path, report);
+    if (!options.record.empty()) json["replaced"] = replaced;
+    standard_output().json(json);
   } else {
     const auto defects = report.count(CheckState::kFail);
     standard_output().line(fmt::format(
         "{}, {} warning{}", defects == 0 ? "sound" : fmt::format("{} failed", defects),
         report.count(CheckState::kWarn), report.count(CheckState::kWarn) == 1 ? "" : "s"));
+    report_replaced(replaced);
   }
   if (!report.sound()) throw Status{kDefects};
 }

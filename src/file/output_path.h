@@ -15,6 +15,8 @@ struct OutputRules {
   Existing existing = Existing::kReplace;
   /// Files, and folders whose files, are read: by device and inode they are never replaced.
   std::vector<std::string> inputs;
+  /// Gets the names of files that were replaced, when they were; null: nobody asks.
+  std::vector<std::string>* replaced = nullptr;
 };
 
 /// What a model is read from: its path, and all files that it maps.

@@ -16,6 +16,7 @@ namespace veery {
 PendingFile::PendingFile(const std::string& path, const OutputRules& rules)
     : path_(path),
       replace_(rules.existing == Existing::kReplace),
+      replaced_(rules.replaced),
       output_(file_to_write(path, rules),
               [this](const std::string& temporary) { create(temporary); }) {}
 
@@ -27,7 +28,10 @@ void PendingFile::create(const std::string& temporary) {
   fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("cannot be created", 0, errno);
   struct stat old = {};
-  if (::stat(path_.c_str(), &old) == 0) ::fchmod(fd_, old.st_mode & 0777);
+  if (::stat(path_.c_str(), &old) == 0)
+    ::fchmod(fd_, old.st_mode & 0777);
+  else
+    replaced_ = nullptr;
 }
 
 void PendingFile::write(const void* data, size_t size) {
@@ -69,6 +73,7 @@ void PendingFile::commit() {
   finish();
   if (const int code = output_.put_in_place(replace_))
     fail("cannot be put in place", position_, code);
+  if (replaced_ != nullptr) replaced_->push_back(path_);
 }
 
 void PendingFile::fail(std::string_view what, uint64_t position, int code) const {

@@ -41,6 +41,7 @@ class PendingFile {
 
   std::string path_;
   bool replace_;
+  std::vector<std::string>* replaced_;  // null: nobody asks, or there is no file to replace
   int fd_ = -1;
   uint64_t position_ = 0;
   PendingOutput output_;  // last: the descriptor is there when it is made

@@ -214,7 +214,7 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
     total += planned_bytes(tensor, plans[i]);
   }
   SplitGgufWriter writer(path, metadata, std::move(views), options.split_bytes,
-                         {options.existing, inputs_of(file)});
+                         {options.existing, inputs_of(file), options.replaced});
   ImportanceMatrix estimated;
   if (needs_estimate(file, plans, options.importance)) estimated = estimate_importance(file, pool);
   std::vector<Conversion> conversions;

@@ -29,7 +29,8 @@ struct QuantizeOptions {
   const ImportanceMatrix* importance = nullptr;
   bool requantize = false;   ///< tensors that are quantised already may change their type
   uint64_t split_bytes = 0;  ///< the most data that a file holds; 0: one file
-  Existing existing = Existing::kReplace;  ///< files with the names of outputs
+  Existing existing = Existing::kReplace;        ///< files with the names of outputs
+  std::vector<std::string>* replaced = nullptr;  ///< gets their names; null: nobody asks
   /// Told after each piece: bytes written, bytes in all, the tensor.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };

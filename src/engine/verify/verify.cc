@@ -184,7 +184,7 @@ class Verifier {
   }
 
   OutputRules record_rules() const {
-    OutputRules rules{options_.existing, inputs_of(file_)};
+    OutputRules rules{options_.existing, inputs_of(file_), options_.replaced};
     for (const std::string& path : {path_, options_.reference})
       if (!path.empty()) rules.inputs.push_back(path);
     return rules;

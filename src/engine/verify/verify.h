@@ -14,6 +14,7 @@ struct VerifyOptions {
   std::string reference;                   ///< a file that read_reference() takes; empty: none
   std::string record;                      ///< where to write what this model gives; empty: nowhere
   Existing existing = Existing::kReplace;  ///< a file that has the name of the record
+  std::vector<std::string>* replaced = nullptr;  ///< gets its name; null: nobody asks
   /// Largest difference of a logit from the reference, relative to the largest logit of its text.
   double tolerance = 2e-4;
   Report::OnCheck on_check;
