@@ -18,21 +18,22 @@ if(VEERY_SANITIZE MATCHES "address")
   endif()
 endif()
 
-# None of the command line is hot, and CLI11 and formats are templates: optimising them takes a third as long again.
-set(VEERY_OPTIONS_cli $<IF:$<CONFIG:Debug>,-O0,-O1>)
+# What runs once a model or once a command: optimising it takes a third as long again.
+set(VEERY_COLD_LAYERS graph autodiff model plan cli)
+set(VEERY_COLD_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
-# Vectors wider than the target's are passed among functions of one target only.
-set(VEERY_OPTIONS_dtype -Wno-psabi)
-
-# What most files include, compiled once, for targets without options of their own. Nothing is defined for it that is not
-# defined for all of them: the compiler would refuse it there.
+# What most files include, compiled once for the cold layers and once for targets without options of their own. Nothing
+# is defined for it that is not defined for all of them: the compiler would refuse it there.
 set(VEERY_COMMON_HEADERS <algorithm> <array> <charconv> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits>
     <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
     <fmt/format.h>)
 file(CONFIGURE OUTPUT generated/precompiled.cc CONTENT "")
-add_library(veery_precompiled OBJECT ${PROJECT_BINARY_DIR}/generated/precompiled.cc)
-target_link_libraries(veery_precompiled PRIVATE fmt::fmt)
-target_precompile_headers(veery_precompiled PRIVATE ${VEERY_COMMON_HEADERS})
+foreach(name IN ITEMS veery_precompiled veery_precompiled_cold)
+  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/generated/precompiled.cc)
+  target_link_libraries(${name} PRIVATE fmt::fmt)
+  target_precompile_headers(${name} PRIVATE ${VEERY_COMMON_HEADERS})
+endforeach()
+target_compile_options(veery_precompiled_cold PRIVATE ${VEERY_COLD_OPTIONS})
 
 # commit.h for the sources of `target`: looked up by every build, written only when it is another one, so that nothing
 # else is compiled again.
@@ -73,8 +74,13 @@ function(veery_layer name)
     target_compile_options(${target} PRIVATE ${VEERY_OPTIONS_${name}})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PUBLIC ${VEERY_LIBS_${name}} ${lower} PRIVATE ${VEERY_PRIVATE_LIBS_${name}})
-    if(VEERY_OPTIONS_${name})
+    if(name IN_LIST VEERY_COLD_LAYERS)
+      target_compile_options(${target} PRIVATE ${VEERY_COLD_OPTIONS})
+    endif()
+    if(type STREQUAL "EXECUTABLE" OR VEERY_OPTIONS_${name})  # -fPIE, or options of its own
       target_precompile_headers(${target} PRIVATE ${VEERY_COMMON_HEADERS})
+    elseif(name IN_LIST VEERY_COLD_LAYERS)
+      target_precompile_headers(${target} REUSE_FROM veery_precompiled_cold)
     else()
       target_precompile_headers(${target} REUSE_FROM veery_precompiled)
     endif()

@@ -7,9 +7,11 @@
 #endif
 #include <hwy/foreach_target.h>
 //
-#include <hwy/highway.h>
+#include "dtype/target-inl.h"
 
 #ifndef VEERY_LANE_COPIES
+#include <hwy/targets.h>
+
 #include <initializer_list>
 #include <utility>
 #include <vector>

@@ -6,14 +6,15 @@
 #define VEERY_DTYPE_LANES_INL_H
 #endif
 
-#include <hwy/highway.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include "dtype/half.h"
+// Vectors wider than the target's are passed among functions of one target only.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#include "dtype/target-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -25,7 +25,7 @@
 #endif
 #include <hwy/foreach_target.h>
 //
-#include <hwy/highway.h>
+#include "dtype/target-inl.h"
 
 // The copy of `symbol` for a veery::Target. kReference has a plain copy: on x86 that for the
 // build's own baseline. N_SSE4 has AVX-VNNI, N_SVE NEON with dot products (simd-inl.h).

@@ -76,16 +76,17 @@ HWY_INLINE I32 vector_of(const auto& w, auto j) {
   T::template vectors<j() % 4>(w, low, high);
   return j() < 4 ? low : high;
 }
-// Adds the products of 32 columns with R rows to c.
-template <typename T, int R>
-HWY_INLINE void add_products(const auto& w, const int8_t* q, I32 (&c)[R]) {
+// Adds the products of 32 columns with kRows rows, or as many as told where kRows is 0, to c.
+template <typename T, int kRows, int kMost>
+HWY_INLINE void add_products(const auto& w, const int8_t* q, int told, I32 (&c)[kMost]) {
+  const int rows = kRows != 0 ? kRows : told;
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;
     T::template vectors<j()>(w, low, high);
-    for (int r = 0; r < R; ++r) {
-      c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * R + r) * 4));
-      c[r] = CodeOf<T>::dot(c[r], high, quad(q + ((j() + 4) * R + r) * 4));
+    for (int r = 0; r < rows; ++r) {
+      c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * rows + r) * 4));
+      c[r] = CodeOf<T>::dot(c[r], high, quad(q + ((j() + 4) * rows + r) * 4));
     }
   });
 }
@@ -133,7 +134,26 @@ struct SplitPlaces {
   }
 };
 
-// Of one group of rows and one panel.
+HWY_INLINE bool has_loud_blocks(const ActivationGroup& g, int rows) {
+  int32_t blocks = 0;
+  for (int r = 0; r < rows; ++r) blocks |= g.extra[r];
+  return blocks != 0;
+}
+// Adds what the loud blocks of `rows` rows left over to y[rows][16], D of a packed panel. A
+// function of its own, so that it is compiled once for all numbers of rows.
+template <typename T, typename Places>
+HWY_NOINLINE void add_rests(const Places& at, const typename Places::Panel& panel,
+                            const ActivationGroup& g, int rows, float* y) {
+  const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(panel, b), j); };
+  const auto scale = [&](int, int64_t b) { return at.scale(panel, b); };
+  for (int r = 0; r < rows; ++r) {
+    F32 sum[1] = {load(y + 16 * r)};
+    add_rest<CodeOf<T>>(sum, g, rows, r, vector, scale);
+    store(y + 16 * r, sum[0]);
+  }
+}
+
+// One group of rows times one panel.
 template <typename Panel>
 struct Direct {
   Panel panel;
@@ -141,40 +161,38 @@ struct Direct {
   int64_t cols;
   Ahead ahead;
   float* y;
+  int rows;  // kRows, or what it is where kRows is 0
 };
-template <typename T, int R, typename Places>
+template <typename T, int kRows, typename Places>
 HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& in) {
   constexpr bool kMin = Places::kBias;
+  constexpr int kMost = kRows != 0 ? kRows : kGroupRows;
+  const int rows = kRows != 0 ? kRows : in.rows;
   const ActivationGroup& g = in.g;
   typename Places::Panel w = in.panel;
   const int64_t blocks = in.cols / 32;
-  F32 d[R];
-  F32 m[R];
-  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  F32 d[kMost];
+  F32 m[kMost];
+  for (int r = 0; r < rows; ++r) d[r] = m[r] = zero();
   for (int64_t b = 0; b < blocks; w = at.next(w)) {
     if (in.ahead.bytes != 0) at.fetch(w, in.ahead.bytes);
     const F32 scale = at.scale(w, 0);
     F32 bias = zero();
     if constexpr (kMin) bias = at.bias(w, 0);
     for (int i = 0; i < at.blocks; ++i, ++b) {
-      I32 c[R];
-      for (int r = 0; r < R; ++r) c[r] = CodeOf<T>::start(g, b * R + r, blocks * R);
-      add_products<T>(at.block(w, i), g.quads + b * 32 * R, c);
-      for (int r = 0; r < R; ++r) {
-        d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[r]), d[r]);
-        if (kMin) m[r] = fma(bias, set(g.moment[b * R + r]), m[r]);
+      I32 c[kMost];
+      for (int r = 0; r < rows; ++r) c[r] = CodeOf<T>::start(g, b * rows + r, blocks * rows);
+      add_products<T, kRows>(at.block(w, i), g.quads + b * 32 * rows, rows, c);
+      for (int r = 0; r < rows; ++r) {
+        d[r] = fma(mul(scale, set(g.scale[b * rows + r])), to_float(c[r]), d[r]);
+        if (kMin) m[r] = fma(bias, set(g.moment[b * rows + r]), m[r]);
       }
     }
   }
-  const auto vector = [&](int, int64_t b, auto j) {
-    return vector_of<T>(at.codes(in.panel, b), j);
-  };
-  const auto scale = [&](int, int64_t b) { return at.scale(in.panel, b); };
-  for (int r = 0; r < R; ++r) {
-    F32 sum[1] = {d[r]};
-    add_rest<CodeOf<T>>(sum, g, R, r, vector, scale);
-    store(in.y + 16 * r, kMin ? add(sum[0], m[r]) : sum[0]);
-  }
+  for (int r = 0; r < rows; ++r) store(in.y + 16 * r, d[r]);
+  if (has_loud_blocks(g, rows)) add_rests<T>(at, in.panel, g, rows, in.y);
+  if (kMin)
+    for (int r = 0; r < rows; ++r) store(in.y + 16 * r, add(load(in.y + 16 * r), m[r]));
 }
 
 // Expanded: for each block 8 vectors of bytes, d as 16 f32, m as 16 f32 where there is one.

@@ -13,19 +13,19 @@ namespace {
 template <typename T, int R>
 void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                 float* y) {
-  direct<T, R>(BlockPlaces<T>(), {bytes_of(*panel), g, cols, ahead, y});
+  direct<T, kCompiledRows<R>>(BlockPlaces<T>(), {bytes_of(*panel), g, cols, ahead, y, R});
 }
 // Of a split panel: its parts, or of two rows only what the first two give.
 template <int R>
 void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                   Ahead ahead, float* y) {
   const SplitParts w = {bytes_of(parts[0]), bytes_of(parts[1]), bytes_of(parts[2])};
-  direct<PanelSplitQ8_0, R>(SplitPlaces<true>(), {w, g, cols, ahead, y});
+  direct<PanelSplitQ8_0, R>(SplitPlaces<true>(), {w, g, cols, ahead, y, R});
 }
 void direct_five_bits(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                       Ahead ahead, float* y) {
   const SplitParts w = {bytes_of(parts[0]), bytes_of(parts[1]), nullptr};
-  direct<PanelSplitQ5, 2>(SplitPlaces<false>(), {w, g, cols, ahead, y});
+  direct<PanelSplitQ5, 2>(SplitPlaces<false>(), {w, g, cols, ahead, y, 2});
 }
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {

@@ -10,9 +10,9 @@ namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <typename T, int R>
+template <typename T, int kRows>
 HWY_NOINLINE void direct_shared(const AffineFormat& format, const Direct<const uint8_t*>& in) {
-  direct<T, R>(AffinePlaces(format), in);
+  direct<T, kRows>(AffinePlaces(format), in);
 }
 template <typename T>
 HWY_NOINLINE void expand_shared(const AffineFormat& format, const std::byte* panel, int64_t cols,
@@ -25,7 +25,8 @@ using AffineOf = PanelAffine<affine_format(kType).bits>;
 template <DType kType, int R>
 void direct_of(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                float* y) {
-  direct_shared<AffineOf<kType>, R>(affine_format(kType), {bytes_of(*panel), g, cols, ahead, y});
+  direct_shared<AffineOf<kType>, kCompiledRows<R>>(affine_format(kType),
+                                                   {bytes_of(*panel), g, cols, ahead, y, R});
 }
 template <DType kType>
 void expand_of(const std::byte* panel, int64_t cols, std::byte* expanded) {

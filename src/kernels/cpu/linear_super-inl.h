@@ -32,82 +32,87 @@ HWY_INLINE const int16_t* sums_of(const ActivationGroup& g, int64_t b, int rows)
 #endif
 
 // Part kPart of the dot products of the four strips of half h.
-template <int kPart, typename T, int R>
-VEERY_PART_INLINE void part_dots(const T& t, const uint8_t* w, int h, const int8_t* q,
-                                 I32 (&c)[4][R]) {
+template <int kPart, int kRows, int kMost, typename T>
+VEERY_PART_INLINE void part_dots(const T& t, const uint8_t* w, int h, const int8_t* q, int told,
+                                 I32 (&c)[4][kMost]) {
+  const int rows = kRows != 0 ? kRows : told;
   for (int s = 0; s < 4; ++s)
-    for (int r = 0; r < R; ++r) c[s][r] = zero_int();
+    for (int r = 0; r < rows; ++r) c[s][r] = zero_int();
   unroll<T::kSub / 4>([&](auto i) {
     constexpr int kJ = kPart * 4 + i();
     I32 v[4];
     t.template strips<kJ>(w, h, v);
     for (int s = 0; s < 4; ++s)
-      for (int r = 0; r < R; ++r)
-        c[s][r] = dot<T::kOffset>(c[s][r], v[s], quad(q + ((8 * s + kJ) * R + r) * 4));
+      for (int r = 0; r < rows; ++r)
+        c[s][r] = dot<T::kOffset>(c[s][r], v[s], quad(q + ((8 * s + kJ) * rows + r) * 4));
   });
 }
 
-// Of one group of rows and one panel.
+// One group of rows times one panel.
 struct Direct {
   const std::byte* panel;
   const ActivationGroup& g;
   int64_t cols;
   Ahead ahead;
   float* y;
+  int rows;  // kRows, or what it is where kRows is 0
 };
 
-template <typename T, int R>
+template <typename T, int kRows>
 HWY_INLINE void direct(const T& type, const Direct& in) {
+  constexpr int kMost = kRows != 0 ? kRows : kGroupRows;
   constexpr int kUnit = panel_format(T::kType).unit;
   constexpr int kParts = 32 / T::kSub;  // scales a strip
   constexpr bool kSums = T::kDmin != 0 || !kDotTakesOff<T::kOffset>;
+  const int rows = kRows != 0 ? kRows : in.rows;
   const ActivationGroup& g = in.g;
   const auto* w = reinterpret_cast<const uint8_t*>(in.panel);
-  F32 d[R];
-  F32 m[R];
-  for (int r = 0; r < R; ++r) d[r] = m[r] = zero();
+  F32 d[kMost];
+  F32 m[kMost];
+  for (int r = 0; r < rows; ++r) d[r] = m[r] = zero();
   for (int64_t b = 0; b < in.cols / 256; ++b, w += kUnit) {
-    I32 t[R];
-    I32 z[R];
-    for (int r = 0; r < R; ++r) t[r] = z[r] = zero_int();
-    const int16_t* sums = sums_of<T::kSub>(g, b, R);
+    I32 t[kMost];
+    I32 z[kMost];
+    for (int r = 0; r < rows; ++r) t[r] = z[r] = zero_int();
+    const int16_t* sums = sums_of<T::kSub>(g, b, rows);
     for (int h = 0; h < 2; ++h) {
       if (in.ahead.bytes != 0) prefetch(w + h * (kUnit / 2), in.ahead.bytes, kUnit / 2);
-      const int8_t* q = g.quads + (b * 2 + h) * 128 * R;
+      const int8_t* q = g.quads + (b * 2 + h) * 128 * rows;
       unroll<kParts>([&](auto part) {
-        I32 c[4][R];
-        part_dots<part()>(type, w, h, q, c);
+        I32 c[4][kMost];
+        part_dots<part(), kRows>(type, w, h, q, rows, c);
         const int slot = h * kParts + part();
         const I32 scales = load_int(w + T::kScales + 64 * slot);
         unroll<4>([&](auto s) {
           const I32 scale = T::template scale<s()>(scales);
-          const int32_t* shift = g.shift + (b * 8 + h * 4 + s()) * R;
-          for (int r = 0; r < R; ++r) t[r] = add(t[r], shl(mul(c[s()][r], scale), set(shift[r])));
+          const int32_t* shift = g.shift + (b * 8 + h * 4 + s()) * rows;
+          for (int r = 0; r < rows; ++r)
+            t[r] = add(t[r], shl(mul(c[s()][r], scale), set(shift[r])));
         });
         if constexpr (kSums) {
           const I32 mins = load_int(w + T::kMins + 64 * slot);
           const I32 even = T::even_mins(mins);
           const I32 odd = T::odd_mins(mins);
-          for (int r = 0; r < R; ++r) {
-            z[r] = dot2(z[r], even, pair(sums + (slot * 2 * R + r) * 2));
-            z[r] = dot2(z[r], odd, pair(sums + ((slot * 2 + 1) * R + r) * 2));
+          for (int r = 0; r < rows; ++r) {
+            z[r] = dot2(z[r], even, pair(sums + (slot * 2 * rows + r) * 2));
+            z[r] = dot2(z[r], odd, pair(sums + ((slot * 2 + 1) * rows + r) * 2));
           }
         }
       });
     }
     const F32 scale = d_of(type, w);
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < rows; ++r) {
       if constexpr (!kDotTakesOff<T::kOffset>)
         t[r] = sub(t[r], mul(z[r], set(int32_t{T::kOffset})));
-      d[r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(t[r]), d[r]);
+      d[r] = fma(mul(scale, set(g.scale[b * rows + r])), to_float(t[r]), d[r]);
     }
     if constexpr (T::kDmin != 0) {
       const F32 min = load_f16(w + T::kDmin);
-      for (int r = 0; r < R; ++r)
-        m[r] = fma(mul(min, set(g.scale[b * R + r])), to_float(z[r]), m[r]);
+      for (int r = 0; r < rows; ++r)
+        m[r] = fma(mul(min, set(g.scale[b * rows + r])), to_float(z[r]), m[r]);
     }
   }
-  for (int r = 0; r < R; ++r) store(in.y + 16 * r, T::kDmin != 0 ? sub(d[r], m[r]) : d[r]);
+  for (int r = 0; r < rows; ++r) store(in.y + 16 * r, T::kDmin != 0 ? sub(d[r], m[r]) : d[r]);
 }
 
 // Expanded, for each block: bytes [h][part][strip][kSub / 4] vectors; scales as int32 in the same
@@ -254,7 +259,7 @@ void tile_pair(const std::byte* first, const std::byte* second, const Activation
 template <typename T, int R>
 void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                 float* y) {
-  direct<T, R>(T(), {*panel, g, cols, ahead, y});
+  direct<T, kCompiledRows<R>>(T(), {*panel, g, cols, ahead, y, R});
 }
 template <typename T>
 void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
@@ -262,9 +267,9 @@ void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
 }
 
 // Types that differ in their code book only share the code.
-template <typename T, int R>
+template <typename T, int kRows>
 HWY_NOINLINE void direct_shared(const Book& book, const Direct& in) {
-  direct<T, R>(with_book<T>(book), in);
+  direct<T, kRows>(with_book<T>(book), in);
 }
 template <typename T>
 HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_t cols,
@@ -274,7 +279,7 @@ HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_
 template <typename T, DType kType, int R>
 void direct_coded(const std::byte* const* panel, const ActivationGroup& g, int64_t cols,
                   Ahead ahead, float* y) {
-  direct_shared<T, R>(kBook<kType>, {*panel, g, cols, ahead, y});
+  direct_shared<T, kCompiledRows<R>>(kBook<kType>, {*panel, g, cols, ahead, y, R});
 }
 template <typename T, DType kType>
 void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {

@@ -21,6 +21,11 @@ constexpr bool kPairs = true;
 constexpr bool kPairs = false;
 #endif
 
+/// The rows that a function is compiled for; 0: it takes any number of rows and is told how many.
+/// What keeps no sums in registers gains nothing by a copy for each.
+template <int kRows>
+constexpr int kCompiledRows = kInRegisters ? kRows : 0;
+
 HWY_INLINE I32 every_byte(int value) { return set(static_cast<int32_t>(value * 0x01010101)); }
 HWY_INLINE I32 quad(const int8_t* p) {
   int32_t v;

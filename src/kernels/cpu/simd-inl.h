@@ -8,12 +8,12 @@
 #define VEERY_KERNELS_CPU_SIMD_INL_H
 #endif
 
-#include <hwy/highway.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
+
+#include "dtype/target-inl.h"
 
 // Highway's own list for this target asks for AVX-VNNI, which Ice Lake lacks, and forgets
 // AVX512-VNNI.
@@ -48,6 +48,7 @@
 //   dot4_wide         the same for any u8; for u - 128 instead of u where kWideIsSigned
 //   dot4_signed       the same for i8 x i8, s within +-127
 //   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
+//   kInRegisters      false: F32 and I32 are arrays in memory
 // and on top of them sum, max_of (fixed trees), exp, silu, gelu, gelu_erf, tanh.
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL

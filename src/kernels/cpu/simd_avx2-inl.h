@@ -14,6 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
+constexpr bool kInRegisters = true;
+
 struct F32 {
   __m256 a, b;
 };

@@ -7,6 +7,8 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
+constexpr bool kInRegisters = true;
+
 struct F32 {
   __m512 v;
 };

@@ -9,6 +9,8 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
+constexpr bool kInRegisters = true;
+
 struct F32 {
   float32x4_t v[4];
 };

@@ -11,6 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
+constexpr bool kInRegisters = false;
+
 struct F32 {
   float v[16];
 };
