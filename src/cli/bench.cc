@@ -106,14 +106,7 @@ class Bench {
   }
 
   void go_to(int32_t sequence, int32_t depth) {
-    if (runner_.position(sequence) >= depth) {
-      try {
-        runner_.rewind(sequence, depth);
-        return;
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::kInput) throw;  // a sliding window has moved on
-      }
-    }
+    if (runner_.can_rewind(sequence, depth)) return runner_.rewind(sequence, depth);
     runner_.rewind(sequence, 0);
     feed(sequence, depth);
   }

@@ -136,14 +136,9 @@ size_t Generator::reuse(std::span<const int32_t> prompt) {
       std::mismatch(fed_.begin(), fed_.begin() + static_cast<ptrdiff_t>(limit), prompt.begin())
           .first -
       fed_.begin());
-  try {
-    session_.rewind(static_cast<int32_t>(same));
-    fed_.resize(same);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInput) throw;
-    session_.rewind(0);  // a sliding window has dropped what would be needed
-    fed_.clear();
-  }
+  const bool kept = session_.can_rewind(static_cast<int32_t>(same));
+  fed_.resize(kept ? same : 0);  // else a sliding window has dropped what would be needed
+  session_.rewind(static_cast<int32_t>(fed_.size()));
   return fed_.size();
 }
 

@@ -99,6 +99,11 @@ int32_t Runner::position(int32_t sequence) const {
   return sequences_[static_cast<size_t>(sequence)].position;
 }
 
+bool Runner::can_rewind(int32_t sequence, int32_t position) const {
+  const int32_t written = this->position(sequence);
+  return position >= 0 && position <= written && pages_.keeps(written, position);
+}
+
 void Runner::rewind(int32_t sequence, int32_t position) {
   const int32_t written = this->position(sequence);
   if (position < 0 || position > written)

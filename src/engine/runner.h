@@ -55,8 +55,10 @@ class Runner {
   void close(int32_t sequence);
 
   int32_t position(int32_t sequence) const;  ///< tokens fed so far
-  /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has
-  /// dropped what would be needed.
+  /// Whether rewind() to `position` is possible: not where it is past the end, nor where a sliding
+  /// window has dropped what would be needed.
+  bool can_rewind(int32_t sequence, int32_t position) const;
+  /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
   void rewind(int32_t sequence, int32_t position);
 
   /// Runs the parts, each of another sequence, in one go; `greedy`: only the most probable token is

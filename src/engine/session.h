@@ -38,8 +38,8 @@ class Session {
   size_t decode_greedy(int32_t token, std::span<int32_t> out,
                        const std::function<bool(int32_t)>& stop = {});
 
-  /// Forgets everything after the first `position` tokens. Throws kInput if a sliding window has
-  /// dropped what would be needed.
+  /// Runner::can_rewind(), Runner::rewind()
+  bool can_rewind(int32_t position) const { return runner_.can_rewind(sequence_, position); }
   void rewind(int32_t position) { runner_.rewind(sequence_, position); }
 
   /// The plan for runs of up to `rows` tokens with one output (`veery plan`, `bench`).

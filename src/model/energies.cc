@@ -251,11 +251,12 @@ class Estimate {
   bool usable_ = true;  // all numbers are finite
 };
 
-// Nothing where the architecture is unknown: its files can be quantised nevertheless.
+// Nothing of a model that cannot be run: its files can be quantised nevertheless.
 std::optional<DecoderConfig> config_of(const ModelFile& file) {
   try {
     return read_config(file);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
     return std::nullopt;
   }
 }

@@ -49,6 +49,7 @@ MlxFormat mlx_format_of(std::string_view mode, int bits, int64_t group) {
     if (!format.contains("bits") && !format.contains("group_size")) format["group_size"] = nullptr;
     return *mlx_format({{"quantization", format}}, "all layers");
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kFormat) throw;
     throw Error(ErrorKind::kInput,
                 "found {} bits in groups of {} ({}); expected affine with 2, 3, 4, 5, 6 or 8 bits "
                 "in groups of 32, 64 or 128, mxfp4 (4 bits, 32), mxfp8 (8 bits, 32) or nvfp4 (4 "

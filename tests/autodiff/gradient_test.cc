@@ -1,0 +1,79 @@
+// Reverse mode as a function from graph to graph: what it appends and what it refuses. That the
+// numbers are right is tested where plans run (tests/plan/gradient_test.cc).
+#include "autodiff/gradient.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+class GradientGraph : public testing::Test {
+ protected:
+  Array param(const std::string& name, Shape shape) {
+    return {graph, graph.leaf(Op::kParam, name, shape, ParamAttr{})};
+  }
+  Array loss_of(Array logits) {
+    return cross_entropy(logits, {graph, graph.leaf(Op::kSlot, "targets", {kTokenRows, 1})});
+  }
+  int64_t count(Op op) const { return std::ranges::count(graph.nodes(), op, &Node::op); }
+  std::string refusal(Array loss, const std::vector<Array>& wrt, ErrorKind kind) {
+    try {
+      gradient(loss, wrt);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+  }
+
+  Graph graph;
+  const Array x = param("x", {kTokenRows, 8});
+  const Array w = param("w", {5, 8});
+};
+
+TEST_F(GradientGraph, HasTheShapeOfWhatItIsFor) {
+  const Array norm = param("norm", {1, 8});
+  const Array bias = param("bias", {1, 5});
+  const std::vector<Array> wrt = {x, w, norm, bias};
+  const Array loss = loss_of(linear(rms_norm(x, norm, 1e-5F), w, bias));
+  const std::vector<Array> gradients = gradient(loss, wrt);
+  ASSERT_EQ(gradients.size(), wrt.size());
+  for (size_t i = 0; i < wrt.size(); ++i) EXPECT_EQ(gradients[i].shape(), wrt[i].shape());
+  EXPECT_NO_THROW(verify(graph));
+}
+
+TEST_F(GradientGraph, WhatLeadsToNothingWantedGetsNoGradient) {
+  gradient(loss_of(linear(x, w)), {w});
+  EXPECT_EQ(count(Op::kLinearBackW), 1);
+  EXPECT_EQ(count(Op::kLinearBackX), 0);
+}
+
+TEST_F(GradientGraph, UsesOfOneValueAddUp) {
+  gradient(loss_of(linear(x, w) + linear(x, w)), {w});
+  EXPECT_EQ(count(Op::kLinearBackW), 2);
+  EXPECT_EQ(count(Op::kAdd), 2);  // the sum of the products, and that of the two gradients
+}
+
+TEST_F(GradientGraph, OpsWithoutARuleAreNamed) {
+  const Array gates = route(x, {.used = 2});
+  EXPECT_NE(refusal(loss_of(gates), {x}, ErrorKind::kUnsupported).find("route"), std::string::npos);
+  const Array sinks = param("sinks", {1, 2});
+  const Array attended = attend(x, x, x, {.heads = 2, .kv_heads = 2}, sinks);
+  EXPECT_NE(refusal(loss_of(attended), {x}, ErrorKind::kUnsupported).find("sinks"),
+            std::string::npos);
+}
+
+TEST_F(GradientGraph, ALossIsOneNumberThatDependsOnWhatIsAskedFor) {
+  EXPECT_NE(refusal(linear(x, w), {w}, ErrorKind::kInput).find("[tokens, 5]"), std::string::npos);
+  const Array other = param("other", {5, 8});
+  EXPECT_NE(refusal(loss_of(linear(x, w)), {other}, ErrorKind::kInput).find("other"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace veery

@@ -1,0 +1,100 @@
+// The graph: shapes by the op table, what roots need, and the checks that every pass must keep.
+#include "graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+std::string message_of(const std::function<void()>& call, ErrorKind kind) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+class GraphTest : public testing::Test {
+ protected:
+  NodeId param(Shape shape) { return graph.leaf(Op::kParam, "w", shape, ParamAttr{}); }
+
+  Graph graph;
+  const NodeId x = param({kTokenRows, 8});
+};
+
+TEST_F(GraphTest, ShapesFollowFromTheOp) {
+  const NodeId y =
+      graph.add(Op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
+                LinearAttr{.weights = 2});
+  EXPECT_EQ(graph[y].shape, (Shape{kTokenRows, 8}));
+  const NodeId rows = graph.leaf(Op::kSlot, "output_rows", {kOutputRows, 1});
+  EXPECT_EQ(graph[graph.add(Op::kSelectRows, inputs({x, rows}))].shape, (Shape{kOutputRows, 8}));
+  EXPECT_EQ(graph[graph.add(Op::kColumns, inputs({x}), ColumnsAttr{2, 3})].shape,
+            (Shape{kTokenRows, 3}));
+  EXPECT_EQ(graph[graph.add(Op::kConcat, inputs({x, y}))].shape, (Shape{kTokenRows, 16}));
+  const NodeId best = graph.add(Op::kArgmax, inputs({x}));
+  EXPECT_EQ(graph[best].shape, (Shape{kTokenRows, 1}));
+  EXPECT_EQ(value_type(graph[best]), DType::kI32);
+  EXPECT_EQ(value_type(graph[y]), DType::kF32);
+}
+
+TEST_F(GraphTest, ShapesThatDoNotFitAreNamed) {
+  const NodeId w = param({5, 7});
+  const std::string text = message_of(
+      [&] {
+        graph.add(Op::kLinear, inputs({x, kNoNode, kNoNode, w}), LinearAttr{});
+      },
+      ErrorKind::kInput);
+  EXPECT_NE(text.find("linear"), std::string::npos) << text;
+  EXPECT_NE(text.find("[tokens, 8], [5, 7]"), std::string::npos) << text;
+  message_of([&] { graph.add(Op::kAdd, inputs({x, w})); }, ErrorKind::kInput);
+  message_of([&] { graph.add(Op::kColumns, inputs({x}), ColumnsAttr{6, 3}); }, ErrorKind::kInput);
+  EXPECT_NE(
+      message_of([&] { graph.add(Op::kScale, inputs({x})); }, ErrorKind::kInput).find("parameters"),
+      std::string::npos);
+}
+
+TEST_F(GraphTest, RootsNeedWhatTheyAreMadeOf) {
+  const NodeId a = graph.add(Op::kScale, inputs({x}), ScaleAttr{2});
+  const NodeId unused = graph.add(Op::kScale, inputs({x}), ScaleAttr{3});
+  const NodeId sum = graph.add(Op::kAdd, inputs({a, a}));
+  const std::vector<bool> needed = needed_for(graph, {sum});
+  EXPECT_TRUE(needed[static_cast<size_t>(x)] && needed[static_cast<size_t>(a)]);
+  EXPECT_FALSE(needed[static_cast<size_t>(unused)]);
+  const std::vector<int> uses = use_counts(graph, needed);
+  EXPECT_EQ(uses[static_cast<size_t>(a)], 2);
+  EXPECT_EQ(uses[static_cast<size_t>(x)], 1);  // not by what is not needed
+}
+
+TEST_F(GraphTest, VerifyFindsWhatAPassBroke) {
+  const NodeId a = graph.add(Op::kScale, inputs({x}), ScaleAttr{2});
+  graph.add(Op::kScale, inputs({a}), ScaleAttr{2});
+  EXPECT_NO_THROW(verify(graph));
+  Graph broken = graph;
+  broken[a].in[0] = a + 1;
+  EXPECT_NE(message_of([&] { verify(broken); }, ErrorKind::kBug).find("not before it"),
+            std::string::npos);
+  broken = graph;
+  broken[a].in[0] = kNoNode;
+  message_of([&] { verify(broken); }, ErrorKind::kBug);
+  broken = graph;
+  broken[a].shape.cols = 9;
+  message_of([&] { verify(broken); }, ErrorKind::kBug);
+}
+
+TEST_F(GraphTest, WorkIsCountedByRowsAndOutputs) {
+  const NodeId y =
+      graph.add(Op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8})}), LinearAttr{});
+  EXPECT_EQ(flops(graph, graph[y], {.rows = 3}), 2.0 * 3 * 5 * 8);
+  EXPECT_EQ(flops(graph, graph[x], {.rows = 3}), 0);
+}
+
+}  // namespace
+}  // namespace veery

@@ -1,0 +1,164 @@
+// Fusion: each rule fires on the pattern it is for, and leaves alone what another node still needs.
+#include "plan/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "array/array.h"
+
+namespace veery {
+namespace {
+
+constexpr int64_t kCols = 16;
+
+class Fusion : public testing::Test {
+ protected:
+  Array leaf(Op op, const std::string& name, Shape shape, Attr attr = {}) {
+    return {graph, graph.leaf(op, name, shape, attr)};
+  }
+  Array weight(const std::string& name, int64_t rows = kCols, int64_t cols = kCols) {
+    return leaf(Op::kParam, name, {rows, cols}, ParamAttr{});
+  }
+  Array input() { return leaf(Op::kParam, "x", {kTokenRows, kCols}, ParamAttr{}); }
+  Array slot(const std::string& name) { return leaf(Op::kSlot, name, {kTokenRows, 1}); }
+  /// Fuses for these roots, whose shapes and order must stay.
+  void fuse_for(const std::vector<Array>& wanted) {
+    roots.clear();
+    for (const Array& array : wanted) roots.push_back(array.id());
+    fused = fuse(graph, roots);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(root(i).shape, wanted[i].shape());
+  }
+  const Node& root(size_t i = 0) const { return fused[roots[i]]; }
+  const Node& input_of(const Node& node, size_t i) const { return fused[node.in[i]]; }
+  int64_t count(Op op) const {
+    const std::vector<bool> needed = needed_for(fused, roots);
+    int64_t nodes = 0;
+    for (NodeId id = 0; id < fused.size(); ++id)
+      nodes += needed[static_cast<size_t>(id)] && fused[id].op == op;
+    return nodes;
+  }
+
+  Graph graph, fused;
+  std::vector<NodeId> roots;
+};
+
+TEST_F(Fusion, AGateAndItsSecondProductBecomeOneLinear) {
+  const Array x = input();
+  fuse_for({activate(linear(x, weight("gate")), Activation::kSilu) * linear(x, weight("up"))});
+  EXPECT_EQ(root().op, Op::kLinear);
+  EXPECT_EQ(root().as<LinearAttr>().weights, 2);
+  EXPECT_EQ(root().as<LinearAttr>().gate, ActivateAttr(Activation::kSilu));
+  EXPECT_EQ(input_of(root(), 3).name, "gate");
+  EXPECT_EQ(input_of(root(), 4).name, "up");
+  EXPECT_EQ(count(Op::kLinear) + count(Op::kMul) + count(Op::kActivate), 1);
+}
+
+TEST_F(Fusion, AGateWhoseProductIsWantedElsewhereStays) {
+  const Array x = input();
+  const Array gate = linear(x, weight("gate"));
+  fuse_for({activate(gate, Activation::kSilu) * linear(x, weight("up")), gate});
+  EXPECT_EQ(count(Op::kMul), 1);
+  EXPECT_EQ(count(Op::kActivate), 1);
+}
+
+TEST_F(Fusion, AGateOfAnotherInputIsNoGate) {
+  const Array gate = activate(linear(input(), weight("gate")), Activation::kSilu);
+  fuse_for({gate * linear(leaf(Op::kParam, "z", {kTokenRows, kCols}, ParamAttr{}), weight("up"))});
+  EXPECT_EQ(count(Op::kMul), 1);
+  EXPECT_EQ(count(Op::kLinear), 2);
+}
+
+TEST_F(Fusion, AnActivationGoesIntoItsLinear) {
+  fuse_for({activate(linear(input(), weight("w")), Activation::kGelu)});
+  EXPECT_EQ(root().op, Op::kLinear);
+  EXPECT_EQ(root().as<LinearAttr>().gate, ActivateAttr(Activation::kGelu));
+  EXPECT_EQ(count(Op::kActivate), 0);
+}
+
+TEST_F(Fusion, LinearsOfOneInputAreJoined) {
+  const Array x = input();
+  fuse_for({linear(x, weight("a", 8)), linear(x, weight("b", 4)), linear(x, weight("c", 2))});
+  EXPECT_EQ(count(Op::kLinear), 1);
+  constexpr int64_t kBegin[] = {0, 8, 12};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(root(i).op, Op::kColumns);
+    EXPECT_EQ(root(i).as<ColumnsAttr>().begin, kBegin[i]);
+    EXPECT_EQ(input_of(root(i), 0).as<LinearAttr>().weights, 3);
+  }
+}
+
+TEST_F(Fusion, ANormGoesIntoTheOneLinearThatReadsIt) {
+  const Array normed = rms_norm(input(), weight("norm", 1), 1e-5F);
+  fuse_for({linear(normed, weight("w"))});
+  EXPECT_EQ(count(Op::kRmsNorm), 0);
+  EXPECT_EQ(input_of(root(), 1).name, "norm");
+  EXPECT_EQ(root().as<LinearAttr>().eps, 1e-5F);
+}
+
+TEST_F(Fusion, ANormOfHeadsAndOneThatIsWantedStay) {
+  const Array heads = rms_norm(input(), weight("norm", 1, kCols / 4), 1e-5F, 4);
+  const Array normed = rms_norm(input(), weight("other", 1), 1e-5F);
+  fuse_for({linear(heads, weight("a")), linear(normed, weight("b")), normed});
+  EXPECT_EQ(count(Op::kRmsNorm), 2);
+}
+
+TEST_F(Fusion, AFactorGoesIntoItsLinear) {
+  fuse_for({scale(linear(input(), weight("w")), 0.5F)});
+  EXPECT_EQ(root().op, Op::kLinear);
+  EXPECT_EQ(root().as<LinearAttr>().scale, 0.5F);
+  EXPECT_EQ(count(Op::kScale), 0);
+}
+
+TEST_F(Fusion, AResidualGoesIntoLinearAndNorm) {
+  const Array x = input();
+  const Array y = x + linear(x, weight("w"));
+  fuse_for({y + rms_norm(y, weight("norm", 1), 1e-5F)});
+  EXPECT_EQ(count(Op::kAdd), 0);
+  EXPECT_EQ(root().op, Op::kRmsNorm);
+  EXPECT_EQ(input_of(root(), 2).op, Op::kLinear);
+  EXPECT_EQ(input_of(input_of(root(), 2), 2).name, "x");
+}
+
+TEST_F(Fusion, AValueAddedToItselfIsNoResidual) {
+  const Array y = linear(input(), weight("w"));
+  fuse_for({y + y});
+  EXPECT_EQ(count(Op::kAdd), 1);
+}
+
+TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
+  constexpr int32_t kHeads = 4, kKvHeads = 2;
+  const Array x = input();
+  const Array angles = rope_angles(slot("positions"), {.dims = 4});
+  const auto cache = [&](const std::string& name, bool keys) {
+    return leaf(Op::kState, name, {kTokenRows, 8}, StateAttr{.keys = keys, .kv_heads = kKvHeads});
+  };
+  const auto rotated = [&](Array v, int32_t heads) {
+    return rope(v, angles, {.heads = heads, .dims = 4});
+  };
+  const Array q = rms_norm(linear(x, weight("q")), weight("q_norm", 1, 4), 1e-6F, kHeads);
+  const Array k = rms_norm(linear(x, weight("k", 8)), weight("k_norm", 1, 4), 1e-6F, kKvHeads);
+  const Array keys = cache_write(rotated(k, kKvHeads), cache("keys", true));
+  const Array values = cache_write(linear(x, weight("v", 8)), cache("values", false));
+  fuse_for({attend(rotated(q, kHeads), keys, values, {.heads = kHeads, .kv_heads = kKvHeads})});
+  EXPECT_EQ(root().op, Op::kAttend);
+  const Node& qkv = input_of(root(), 0);
+  ASSERT_EQ(qkv.op, Op::kQkvRope);
+  EXPECT_EQ(qkv.as<QkvRopeAttr>().head_dim, 4);
+  EXPECT_EQ(input_of(qkv, 4).name, "q_norm");
+  EXPECT_EQ(input_of(root(), 1).name, "keys");
+  EXPECT_EQ(count(Op::kLinear), 1);
+  EXPECT_EQ(count(Op::kRope) + count(Op::kCacheWrite) + count(Op::kRmsNorm) + count(Op::kColumns),
+            0);
+}
+
+TEST_F(Fusion, TheLargestLogitIsFoundWithoutWritingLogits) {
+  const Array logits = linear(input(), weight("head", 100));
+  fuse_for({argmax(logits)});
+  EXPECT_EQ(root().op, Op::kLinearArgmax);
+  fuse_for({argmax(logits), logits});
+  EXPECT_EQ(root().op, Op::kArgmax);
+}
+
+}  // namespace
+}  // namespace veery
