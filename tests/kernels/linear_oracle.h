@@ -147,7 +147,7 @@ inline Bytes random_weight(DType type, int64_t rows, int64_t cols, uint32_t seed
 }
 
 struct QuantisedRow {
-  std::vector<int> q, rest;         ///< rest: of loud blocks, else 0
+  std::vector<int> q, residual;     ///< residual: of outlier blocks, else 0
   std::vector<float> scale, finer;  ///< finer: of rest, 0 where there is none
 };
 
@@ -191,20 +191,20 @@ inline std::vector<float> left_over(const std::vector<float>& x, size_t block) {
 
 /// A block of 32 whose largest magnitude is over 4 times the mean of those of all blocks has a
 /// second set of values: what is left over, in steps of scale / 254.
-inline void add_rest(const std::vector<float>& x, QuantisedRow& row, bool loud) {
+inline void add_residual(const std::vector<float>& x, QuantisedRow& row, bool outliers) {
   const size_t blocks = x.size() / 32;
   float all = 0;
   for (size_t b = 0; b < blocks; ++b) all += magnitude(&x[32 * b], 32);
-  row.rest.assign(x.size(), 0);
+  row.residual.assign(x.size(), 0);
   row.finer.assign(blocks, 0);
-  for (size_t b = 0; loud && b < blocks; ++b) {
+  for (size_t b = 0; outliers && b < blocks; ++b) {
     const float scale = row.scale[b];
     if (!(magnitude(&x[32 * b], 32) > 2.5F * (all / static_cast<float>(blocks))) || scale <= 0)
       continue;
     row.finer[b] = scale / 254;
     for (size_t i = 32 * b; i < 32 * b + 32; ++i) {
       const float left = std::fma(-scale, static_cast<float>(row.q[i]), x[i]);
-      row.rest[i] = static_cast<int>(std::nearbyint(left * (254 / scale)));
+      row.residual[i] = static_cast<int>(std::nearbyint(left * (254 / scale)));
     }
   }
 }
@@ -269,7 +269,7 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
       const int sum = std::accumulate(q, q + 32, 0);
       float moment = x.scale[b] * static_cast<float>(sum);
       if (x.finer[b] > 0) {
-        const int* rest = x.rest.data() + 32 * b;
+        const int* residual = x.residual.data() + 32 * b;
         moment += x.finer[b] * static_cast<float>(std::accumulate(rest, rest + 32, 0));
       }
       m = std::fma(f16_to_f32(block.m), moment, m);
@@ -280,7 +280,8 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
     if (!(x.finer[b] > 0)) continue;
     const Block block = block_at(b);
     const int offset = codes_of(block, codes);
-    d = std::fma(scale_of(block) * x.finer[b], dot_block(codes, offset, &x.rest[32 * b], 32), d);
+    d = std::fma(scale_of(block) * x.finer[b], dot_block(codes, offset, &x.residual[32 * b], 32),
+                 d);
   }
   return mins ? d + m : d;
 }
@@ -314,14 +315,14 @@ inline float affine_blocks(DType type, const std::byte* row, const QuantisedRow&
   for (size_t b = 0; b < x.scale.size(); ++b) {
     const int* q = x.q.data() + 32 * b;
     float moment = x.scale[b] * static_cast<float>(std::accumulate(q, q + 32, 0));
-    const int* rest = x.rest.data() + 32 * b;
+    const int* residual = x.residual.data() + 32 * b;
     if (x.finer[b] > 0)
       moment += x.finer[b] * static_cast<float>(std::accumulate(rest, rest + 32, 0));
     m = std::fma(bias(b), moment, m);
     d = std::fma(scale(b) * x.scale[b], dot(b, q), d);
   }
   for (size_t b = 0; b < x.scale.size(); ++b)
-    if (x.finer[b] > 0) d = std::fma(scale(b) * x.finer[b], dot(b, &x.rest[32 * b]), d);
+    if (x.finer[b] > 0) d = std::fma(scale(b) * x.finer[b], dot(b, &x.residual[32 * b]), d);
   return d + m;
 }
 
@@ -368,7 +369,7 @@ float coded_blocks(DType type, const std::byte* row, const QuantisedRow& x) {
   return d;
 }
 
-/// NVFP4: a chain over halves of blocks of 32; after all of them, what loud blocks left over.
+/// NVFP4: a chain over halves of blocks of 32; after all of them, the residuals of outlier blocks.
 inline float nvfp4_blocks(const std::byte* row, const QuantisedRow& x) {
   float d = 0;
   const auto add = [&](const std::vector<int>& q, size_t half, float scale) {
@@ -385,7 +386,7 @@ inline float nvfp4_blocks(const std::byte* row, const QuantisedRow& x) {
   };
   for (size_t half = 0; half < 2 * x.scale.size(); ++half) add(x.q, half, x.scale[half / 2]);
   for (size_t half = 0; half < 2 * x.scale.size(); ++half)
-    if (x.finer[half / 2] > 0) add(x.rest, half, x.finer[half / 2]);
+    if (x.finer[half / 2] > 0) add(x.residual, half, x.finer[half / 2]);
   return d;
 }
 
@@ -474,7 +475,7 @@ inline float contract(DType type, const std::byte* row, const std::vector<float>
   const size_t block = is_super(type) ? 256 : 32;
   const auto product = [&](const std::vector<float>& values) {
     QuantisedRow q = quantise(values, block);
-    if (block == 32) add_rest(values, q, /*loud=*/!two_terms);
+    if (block == 32) add_residual(values, q, /*outliers=*/!two_terms);
     return quantised_product(type, row, q);
   };
   return two_terms ? product(x) + product(left_over(x, block)) : product(x);

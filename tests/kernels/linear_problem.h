@@ -38,7 +38,7 @@ class Problem {
       for (float& x : v) x = normal(rng);
     };
     fill(x_, rows * (cols + 5));
-    // Loud and quiet stretches, as real activations have them.
+    // Stretches of large and of small values, as real activations have them.
     for (size_t i = 0; i < x_.size(); ++i)
       x_[i] *= i / 29 % 3 == 1 ? 0.3F : i / 29 % 5 == 2 ? 0.02F : i % 211 == 7 ? 40.0F : 1;
     fill(norm_, cols);

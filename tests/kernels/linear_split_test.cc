@@ -221,7 +221,7 @@ TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
   EXPECT_EQ(run(5, 3)->finer, 0);
 }
 
-// Scales of either sign, and x of every loudness.
+// Scales of either sign, and x of every magnitude.
 TEST(SplitPanels, LargestWhateverTheScales) {
   const int64_t cols = 256;
   const int64_t height = 500;

@@ -12,27 +12,27 @@ inline constexpr int kSmallGroupRows = 4;
 
 constexpr int group_width(int rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : kGroupRows; }
 
-/// A block of 32 that is far louder than its row: there 8 bits would lose what the other blocks
-/// say. It has a second set of values, what the first one left over.
-struct LoudBlock {
+/// A block of 32 whose values are so large that 8 bits with its scale would lose much of its row.
+/// It is quantised twice: a second set of values holds the residual of the first.
+struct OutlierBlock {
   int32_t block;
   float scale;
   int32_t sum;
-  int8_t rest[32];
+  int8_t residual[32];
 };
-/// A block is loud if its largest magnitude is over kLoud times the mean of those of all blocks of
-/// its row.
-inline constexpr float kLoud = 2.5F;
-constexpr int64_t loud_limit(int64_t blocks) { return blocks / 4 + 1; }
+/// A block is an outlier if its largest magnitude is over kOutlierRatio times the mean of those of
+/// all blocks of its row.
+inline constexpr float kOutlierRatio = 2.5F;
+constexpr int64_t outlier_limit(int64_t blocks) { return blocks / 4 + 1; }
 
 /// One group of w rows. Only the arrays of its kind are set.
 struct ActivationGroup {
-  int8_t* quads = nullptr;    ///< [cols / 4][w][4]: values / scale, within +-127
-  float* scale = nullptr;     ///< [blocks][w]
-  float* moment = nullptr;    ///< kPer32: [blocks][w] scale * float(sum)
-  int32_t* start = nullptr;   ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
-  int32_t* extra = nullptr;   ///< kPer32: [w] number of loud blocks
-  LoudBlock* loud = nullptr;  ///< kPer32: [loud_limit(blocks)][w] in order
+  int8_t* quads = nullptr;           ///< [cols / 4][w][4]: values / scale, within +-127
+  float* scale = nullptr;            ///< [blocks][w]
+  float* moment = nullptr;           ///< kPer32: [blocks][w] scale * float(sum)
+  int32_t* start = nullptr;          ///< kPer32: [3][blocks][w] -8, -16 and -128 times the sum
+  int32_t* extra = nullptr;          ///< kPer32: [w] number of outlier blocks
+  OutlierBlock* outliers = nullptr;  ///< kPer32: [outlier_limit(blocks)][w] in order
   int32_t* shift = nullptr;  ///< kPer256: [cols / 32][w], 0 to 3: a value is scale * 2^shift * quad
   int16_t* sums = nullptr;   ///< kPer256: [cols / 16][w], of 16 values, shifted
   int16_t* sums32 = nullptr;  ///< kPer256: [cols / 32][w], of 32 values, shifted
@@ -55,15 +55,15 @@ constexpr int64_t activation_row_bytes(Activations kind, int64_t cols) {
     case Activations::kPairs: return round_up(cols * 2, 64);
     case Activations::kPer32:
       return round_up(
-          cols + cols / 32 * 20 + 4 + loud_limit(cols / 32) * int64_t{sizeof(LoudBlock)}, 64);
+          cols + cols / 32 * 20 + 4 + outlier_limit(cols / 32) * int64_t{sizeof(OutlierBlock)}, 64);
     case Activations::kPer256:
       return round_up(cols + cols / 256 * 4 + cols / 32 * 4 + cols / 16 * 2 + cols / 32 * 2, 64);
   }
   return 0;
 }
 
-/// Words of 4 bytes before the loud blocks (if any) of a group of one row. They are the words of a
-/// row in every group: word i of row r of w lies at i * w + r.
+/// Words of 4 bytes before the outlier blocks (if any) of a group of one row. They are the words of
+/// a row in every group: word i of row r of w lies at i * w + r.
 constexpr int64_t activation_words(Activations kind, int64_t cols) {
   switch (kind) {
     case Activations::kFloat:
@@ -91,7 +91,7 @@ inline ActivationGroup activation_group(Activations kind, std::byte* base, int64
       take(g.moment, cols / 32);
       take(g.start, cols / 32 * 3);
       take(g.extra, 1);
-      take(g.loud, loud_limit(cols / 32));
+      take(g.outliers, outlier_limit(cols / 32));
       break;
     case Activations::kPer256:
       take(g.quads, cols);

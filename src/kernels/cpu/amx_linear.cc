@@ -67,18 +67,19 @@ inline bool* is_expanded(std::byte* whole, int64_t blocks) {
 inline void begin_blocks(const std::byte*, int64_t cols, std::byte* whole) {
   std::fill_n(is_expanded(whole, cols / 32), cols / 32, false);
 }
-// Adds what loud blocks left over. expand(b, out) writes the unit of a block.
+// Adds the residuals of outlier blocks. expand(b, out) writes the unit of a block.
 template <class Tiles, typename Expand>
-void add_rest(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, std::byte* whole,
-              Expand expand, float* d) {
+void add_residual(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, std::byte* whole,
+                  Expand expand, float* d) {
   bool* const expanded = is_expanded(whole, blocks);
-  const int32_t rest = group.rest_block[blocks];
-  for (int32_t e = 0; e < rest; ++e) {
-    const int32_t b = group.rest_block[e];
+  const int32_t count = group.residual_block[blocks];
+  for (int32_t e = 0; e < count; ++e) {
+    const int32_t b = group.residual_block[e];
     if (!expanded[b]) expand(b, whole + b * kTileUnit);
     expanded[b] = true;
   }
-  if (rest > 0) listed_chain(w, group.rest, group.rest_scale, whole, group.rest_block, rest, d);
+  if (count > 0)
+    listed_chain(w, group.residual, group.residual_scale, whole, group.residual_block, count, d);
 }
 // Adds M. min(b): the minima of a block.
 template <typename Min>
@@ -99,7 +100,7 @@ void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, const std::by
   const auto expand = [&](int64_t b, std::byte* out) {
     expand_blocks<T>(packed + b * kUnit, 1, out);
   };
-  add_rest(w, group, cols / 32, whole, expand, d);
+  add_residual(w, group, cols / 32, whole, expand, d);
   if constexpr (T::kMin != 0)
     add_minima(
         group, cols / 32, [&](int64_t b) { return load_f16(packed + b * kUnit + T::kMin); }, d);
@@ -124,7 +125,7 @@ struct AffinePanel {
     const AffinePlaces at(format);
     const auto* panel = reinterpret_cast<const uint8_t*>(packed);
     const auto one = [&](int64_t b, std::byte* out) { expand(format, packed, b, 1, out); };
-    add_rest(w, group, blocks, whole, one, d);
+    add_residual(w, group, blocks, whole, one, d);
     add_minima(
         group, blocks, [&](int64_t b) { return at.bias(panel, b); }, d);
   }
@@ -381,8 +382,8 @@ void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
     input_rows(d, p, g * kTileRows, count, worker.scratch + row_scratch_bytes(p), of_group);
     RowScratch scratch;
     scratch.row = worker.scratch;
-    scratch.loud = reinterpret_cast<LoudBlock*>(worker.scratch +
-                                                activation_row_bytes(Activations::kPer32, p.cols));
+    scratch.outliers = reinterpret_cast<OutlierBlock*>(
+        worker.scratch + activation_row_bytes(Activations::kPer32, p.cols));
     if (p.wants[1]) rows_per32(of_group, count, p.cols, scratch, rows.at(Activations::kPer32, g));
     if (p.wants[2]) rows_per256(of_group, count, p.cols, scratch, rows.at(Activations::kPer256, g));
   }

@@ -69,10 +69,10 @@ struct BatchMemory {
 
 /// Bytes of RowScratch (amx_rows-inl.h).
 inline int64_t row_scratch_bytes(const Product& p) {
-  const int64_t loud = kTileRows * loud_limit(p.cols / 32) * int64_t{sizeof(LoudBlock)};
+  const int64_t outliers = kTileRows * outlier_limit(p.cols / 32) * int64_t{sizeof(OutlierBlock)};
   const int64_t row = std::max(activation_row_bytes(Activations::kPer32, p.cols),
                                activation_row_bytes(Activations::kPer256, p.cols));
-  return row + loud;
+  return row + outliers;
 }
 
 }  // namespace veery

@@ -47,35 +47,35 @@ HWY_INLINE void store_sums_row(std::byte* out, const int16_t* sums) {
   store_int(out, pack_bf16(to_float(high), to_float(sub(sum, high))));
 }
 
-/// Memory of one worker for the quantised form of a row, and the loud blocks of 16.
+/// Memory of one worker for the quantised form of a row, and the outlier blocks of 16.
 struct RowScratch {
   std::byte* row;
-  LoudBlock* loud;  // [16][loud_limit]
-  int32_t loud_count[kTileRows];
+  OutlierBlock* outliers;  // [16][outlier_limit]
+  int32_t outlier_count[kTileRows];
 };
 
-// The loud blocks of 16 rows, side by side.
-inline void merge_loud(const RowScratch& scratch, int64_t blocks, std::byte* base,
-                       const TileLayout& at) {
-  const int64_t limit = loud_limit(blocks);
-  auto* index = reinterpret_cast<int32_t*>(base + at.rest_block);
-  auto* scale = reinterpret_cast<float*>(base + at.rest_scale);
+// The outlier blocks of 16 rows, side by side.
+inline void merge_outliers(const RowScratch& scratch, int64_t blocks, std::byte* base,
+                           const TileLayout& at) {
+  const int64_t limit = outlier_limit(blocks);
+  auto* index = reinterpret_cast<int32_t*>(base + at.residual_block);
+  auto* scale = reinterpret_cast<float*>(base + at.residual_scale);
   int32_t next[kTileRows] = {};
   int32_t count = 0;
   while (true) {
     int32_t block = INT32_MAX;
     for (int r = 0; r < kTileRows; ++r)
-      if (next[r] < scratch.loud_count[r])
-        block = std::min(block, scratch.loud[r * limit + next[r]].block);
+      if (next[r] < scratch.outlier_count[r])
+        block = std::min(block, scratch.outliers[r * limit + next[r]].block);
     if (block == INT32_MAX) break;
-    std::byte* tile = base + at.rest + int64_t{count} * kTileBytes;
+    std::byte* tile = base + at.residual + int64_t{count} * kTileBytes;
     std::memset(tile, 0, kTileBytes);
     std::memset(scale + count * kTileRows, 0, kTileRows * sizeof(float));
     for (int r = 0; r < kTileRows; ++r) {
-      const LoudBlock& loud = scratch.loud[r * limit + next[r]];
-      if (next[r] >= scratch.loud_count[r] || loud.block != block) continue;
-      store_tile_row(tile + r * kTileRowBytes, loud.rest, 0);
-      scale[count * kTileRows + r] = loud.scale;
+      const OutlierBlock& outlier = scratch.outliers[r * limit + next[r]];
+      if (next[r] >= scratch.outlier_count[r] || outlier.block != block) continue;
+      store_tile_row(tile + r * kTileRowBytes, outlier.residual, 0);
+      scale[count * kTileRows + r] = outlier.scale;
       ++next[r];
     }
     index[count++] = block;
@@ -91,9 +91,9 @@ inline void rows_per32(const Row* rows, int count, int64_t cols, RowScratch& scr
   auto* moment = reinterpret_cast<float*>(base + at.moment);
   ActivationGroup g = activation_group(Activations::kPer32, scratch.row, cols, 1);
   for (int r = 0; r < kTileRows; ++r) {
-    g.loud = scratch.loud + r * loud_limit(blocks);
+    g.outliers = scratch.outliers + r * outlier_limit(blocks);
     if (r < count) quantise_per32(rows + r, 1, cols, g, 1);
-    scratch.loud_count[r] = r < count ? g.extra[0] : 0;
+    scratch.outlier_count[r] = r < count ? g.extra[0] : 0;
     for (int64_t b = 0; b < blocks; ++b) {
       std::byte* out = base + b * kTileBytes + r * kTileRowBytes;
       if (r < count)
@@ -104,7 +104,7 @@ inline void rows_per32(const Row* rows, int count, int64_t cols, RowScratch& scr
       moment[b * kTileRows + r] = r < count ? g.moment[b] : 0;
     }
   }
-  merge_loud(scratch, blocks, base, at);
+  merge_outliers(scratch, blocks, base, at);
 }
 
 inline void rows_per256(const Row* rows, int count, int64_t cols, RowScratch& scratch,

@@ -13,11 +13,11 @@ struct TileGroup {
   const float* scale = nullptr;      ///< [blocks][16]
   // kPer32:
   const float* moment = nullptr;  ///< [blocks][16] scale * float(sum)
-  /// What loud blocks left over (activations.h): for each block that is loud in one of the rows,
-  /// in order, a tile, 16 scales and its index; zeros in the rows where it is not loud.
-  const std::byte* rest = nullptr;
-  const float* rest_scale = nullptr;
-  const int32_t* rest_block = nullptr;  ///< [blocks], then their number
+  /// Residuals of outlier blocks (activations.h): for each block that is one in one of the rows,
+  /// in order, a tile, 16 scales and its index; zeros in the rows where it is none.
+  const std::byte* residual = nullptr;
+  const float* residual_scale = nullptr;
+  const int32_t* residual_block = nullptr;  ///< [blocks], then their number
   // kPer256:
   const std::byte* sums = nullptr;  ///< [blocks] tiles: pair p of a row is the sum of columns 16 p
                                     ///< to 16 p + 15 as a multiple of 256 and what is left
@@ -25,7 +25,8 @@ struct TileGroup {
 
 /// Offsets of the arrays of a group.
 struct TileLayout {
-  int64_t scale = 0, moment = 0, rest = 0, rest_scale = 0, rest_block = 0, sums = 0, bytes = 0;
+  int64_t scale = 0, moment = 0, residual = 0, residual_scale = 0, residual_block = 0, sums = 0,
+          bytes = 0;
 
   TileLayout(Activations kind, int64_t cols) {
     const auto take = [&](int64_t& offset, int64_t size) {
@@ -37,9 +38,9 @@ struct TileLayout {
     take(scale, blocks * kTileRows * 4);
     if (kind == Activations::kPer32) {
       take(moment, blocks * kTileRows * 4);
-      take(rest, blocks * kTileBytes);
-      take(rest_scale, blocks * kTileRows * 4);
-      take(rest_block, (blocks + 1) * 4);
+      take(residual, blocks * kTileBytes);
+      take(residual_scale, blocks * kTileRows * 4);
+      take(residual_block, (blocks + 1) * 4);
     } else {
       take(sums, blocks * kTileBytes);
     }
@@ -53,9 +54,9 @@ inline TileGroup tile_group(Activations kind, const std::byte* base, int64_t col
   g.scale = reinterpret_cast<const float*>(base + at.scale);
   if (kind == Activations::kPer32) {
     g.moment = reinterpret_cast<const float*>(base + at.moment);
-    g.rest = base + at.rest;
-    g.rest_scale = reinterpret_cast<const float*>(base + at.rest_scale);
-    g.rest_block = reinterpret_cast<const int32_t*>(base + at.rest_block);
+    g.residual = base + at.residual;
+    g.residual_scale = reinterpret_cast<const float*>(base + at.residual_scale);
+    g.residual_block = reinterpret_cast<const int32_t*>(base + at.residual_block);
   } else {
     g.sums = base + at.sums;
   }

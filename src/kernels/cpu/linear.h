@@ -14,12 +14,12 @@ namespace veery {
 /// in f32:
 ///   blocks of 32   (Q4_0 to Q8_0, IQ4_NL, MXFP4; d of MXFP4 is half its scale)
 ///                  D = fma(d sa, float(sum qw qa), D), M = fma(m, sa float(sum qa), M), y = D + M
-///                  where a block is over 2.5 times louder than the mean of its row's blocks, what
+///                  where a block is over 2.5 times larger than the mean of its row's blocks, what
 ///                  its qa leave over is quantised again, in steps of sa / 254: after all blocks D
 ///                  = fma(d sa / 254, float(sum qw qrest), D), and sa / 254 float(sum qrest) is
 ///                  added to the second factor of M
 ///                  NVFP4 has a scale for each half of a block: D = fma of the first half, then of
-///                  the second; after all blocks the rest of each loud block likewise
+///                  the second; after all blocks the residual of each outlier block likewise
 ///                  groups of codes (dtype/affine.h): the same over their blocks of 32, d and m
 ///                  being the scale and the bias of the group
 ///   K types        t = sum scale (sum qw qa), z = sum min (sum qa) over the sub-blocks, integers;
@@ -30,9 +30,9 @@ namespace veery {
 ///                  column of a pair first, and subnormal numbers count as 0, as VDPBF16PS has it
 ///   F32, F16, MXFP8, FP8, and all types with choice.exact (decoded as dtype/decode.h):
 ///                  y = fma(x[k], w[k], y), k in order
-/// With LinearAttr::two_terms no block of x is loud, and what all its qa leave over, fma(-sa, qa,
-/// x), is a second row that is quantised and multiplied likewise: y is the sum of both rows' (not
-/// with choice.exact, nor with weights of floats). Then y + bias, the gate's activation, +
+/// With LinearAttr::two_terms no block of x is an outlier, and what all its qa leave over, fma(-sa,
+/// qa, x), is a second row that is quantised and multiplied likewise: y is the sum of both rows'
+/// (not with choice.exact, nor with weights of floats). Then y + bias, the gate's activation, +
 /// residual.
 Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
 

@@ -42,25 +42,26 @@ constexpr bool kAbove127 = [] {
 template <typename T>
 using CodeOf = Code<T::kOffset, kAbove127<T>>;
 
-// Adds what the loud blocks of row r left over to the D of P panels. vector(p, b, j) is vector j of
-// block b as bytes.
+// Adds the residuals of the outlier blocks of row r to the D of P panels. vector(p, b, j) is vector
+// j of block b as bytes.
 template <typename C, int P, typename Vector, typename Scale>
-HWY_INLINE void add_rest(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
-                         Scale scale) {
+HWY_INLINE void add_residual(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
+                             Scale scale) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
-    const LoudBlock& loud = g.loud[e * rows + r];
-    I32 c[P][2];  // two chains: they are short, and integers do not mind
+    const OutlierBlock& outlier = g.outliers[e * rows + r];
+    I32 c[P][2];  // two chains: they are short, and the order of integer sums is free
     for (int p = 0; p < P; ++p) {
-      c[p][0] = C::start(loud.sum);
+      c[p][0] = C::start(outlier.sum);
       c[p][1] = zero_int();
     }
     unroll<8>([&](auto j) {
-      const I32 x = quad(loud.rest + 4 * j());
+      const I32 x = quad(outlier.residual + 4 * j());
       for (int p = 0; p < P; ++p)
-        c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, loud.block, j), x);
+        c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, outlier.block, j), x);
     });
     for (int p = 0; p < P; ++p)
-      d[p] = fma(mul(scale(p, loud.block), set(loud.scale)), to_float(add(c[p][0], c[p][1])), d[p]);
+      d[p] = fma(mul(scale(p, outlier.block), set(outlier.scale)), to_float(add(c[p][0], c[p][1])),
+                 d[p]);
   }
 }
 
@@ -134,21 +135,21 @@ struct SplitPlaces {
   }
 };
 
-HWY_INLINE bool has_loud_blocks(const ActivationGroup& g, int rows) {
+HWY_INLINE bool has_outliers(const ActivationGroup& g, int rows) {
   int32_t blocks = 0;
   for (int r = 0; r < rows; ++r) blocks |= g.extra[r];
   return blocks != 0;
 }
-// Adds what the loud blocks of `rows` rows left over to y[rows][16], D of a packed panel. A
+// Adds the residuals of the outlier blocks of `rows` rows to y[rows][16], D of a packed panel. A
 // function of its own, so that it is compiled once for all numbers of rows.
 template <typename T, typename Places>
-HWY_NOINLINE void add_rests(const Places& at, const typename Places::Panel& panel,
-                            const ActivationGroup& g, int rows, float* y) {
+HWY_NOINLINE void add_residuals(const Places& at, const typename Places::Panel& panel,
+                                const ActivationGroup& g, int rows, float* y) {
   const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(panel, b), j); };
   const auto scale = [&](int, int64_t b) { return at.scale(panel, b); };
   for (int r = 0; r < rows; ++r) {
     F32 sum[1] = {load(y + 16 * r)};
-    add_rest<CodeOf<T>>(sum, g, rows, r, vector, scale);
+    add_residual<CodeOf<T>>(sum, g, rows, r, vector, scale);
     store(y + 16 * r, sum[0]);
   }
 }
@@ -190,7 +191,7 @@ HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& i
     }
   }
   for (int r = 0; r < rows; ++r) store(in.y + 16 * r, d[r]);
-  if (has_loud_blocks(g, rows)) add_rests<T>(at, in.panel, g, rows, in.y);
+  if (has_outliers(g, rows)) add_residuals<T>(at, in.panel, g, rows, in.y);
   if (kMin)
     for (int r = 0; r < rows; ++r) store(in.y + 16 * r, add(load(in.y + 16 * r), m[r]));
 }
@@ -293,7 +294,7 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
   for (int r = 0; r < R; ++r) {
     F32 sum[P];
     for (int p = 0; p < P; ++p) sum[p] = d[p][r];
-    add_rest<C>(sum, g, R, r, vector, scale);
+    add_residual<C>(sum, g, R, r, vector, scale);
     for (int p = 0; p < P; ++p) {
       float* out = y + (p * R + r) * 16;
       store(out, kMin ? add(sum[p], load(out)) : sum[p]);

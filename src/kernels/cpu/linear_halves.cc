@@ -20,15 +20,16 @@ HWY_INLINE F32 add_half(F32 d, F32 scale, const int8_t* q, int stride, Vector ve
   return fma(scale, to_float(c), d);
 }
 
-// Adds what the loud blocks of row r left over to D. vector(b, j) is vector j of block b.
+// Adds the residuals of the outlier blocks of row r to D. vector(b, j) is vector j of block b.
 template <typename Vector, typename Scale>
-HWY_INLINE F32 add_rest(F32 d, const ActivationGroup& g, int rows, int r, Vector vector,
-                        Scale scale) {
+HWY_INLINE F32 add_residual(F32 d, const ActivationGroup& g, int rows, int r, Vector vector,
+                            Scale scale) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
-    const LoudBlock& loud = g.loud[e * rows + r];
+    const OutlierBlock& outlier = g.outliers[e * rows + r];
     for (int half = 0; half < 2; ++half)
-      d = add_half(d, mul(scale(loud.block, half), set(loud.scale)), loud.rest + 16 * half, 4,
-                   [&](auto j) { return vector(loud.block, 4 * half + j()); });
+      d = add_half(d, mul(scale(outlier.block, half), set(outlier.scale)),
+                   outlier.residual + 16 * half, 4,
+                   [&](auto j) { return vector(outlier.block, 4 * half + j()); });
   }
   return d;
 }
@@ -65,7 +66,7 @@ void direct(const std::byte* const* panels, const ActivationGroup& g, int64_t co
   const auto scale = [&](int64_t b, int half) {
     return PanelNVFP4::scale(panel + b * kUnit, half);
   };
-  for (int r = 0; r < R; ++r) store(y + 16 * r, add_rest(d[r], g, R, r, vector, scale));
+  for (int r = 0; r < R; ++r) store(y + 16 * r, add_residual(d[r], g, R, r, vector, scale));
 }
 
 // Full groups take bytes that stand for byte - kOffset: what dot4_signed does to the signs of each
@@ -133,19 +134,19 @@ HWY_INLINE void add_block(const uint8_t* const (&w)[P], const int8_t* q, const i
     }
   }
 }
-// What the loud blocks of row r left over, added to d.
+// The residuals of the outlier blocks of row r, added to d.
 template <typename Form>
-HWY_INLINE F32 add_rest(F32 d, const uint8_t* panel, const ActivationGroup& g, int r) {
+HWY_INLINE F32 add_residual(F32 d, const uint8_t* panel, const ActivationGroup& g, int r) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
-    const LoudBlock& loud = g.loud[e * kRows + r];
-    const uint8_t* w = panel + loud.block * Form::kUnit;
+    const OutlierBlock& outlier = g.outliers[e * kRows + r];
+    const uint8_t* w = panel + outlier.block * Form::kUnit;
     for (int half = 0; half < 2; ++half) {
-      const int8_t* q = loud.rest + 16 * half;
+      const int8_t* q = outlier.residual + 16 * half;
       int32_t sum = 0;
       for (int i = 0; i < 16; ++i) sum += q[i];
       I32 c = set(-kOffset * sum);
       unroll<4>([&](auto j) { c = dot4(c, Form::vector(w, 4 * half + j()), quad(q + 4 * j())); });
-      d = fma(mul(Form::scale(w, half), set(loud.scale)), to_float(c), d);
+      d = fma(mul(Form::scale(w, half), set(outlier.scale)), to_float(c), d);
     }
   }
   return d;
@@ -180,7 +181,7 @@ HWY_INLINE void multiply(const std::byte* const (&panels)[P], const ActivationGr
   for (int p = 0; p < P; ++p)
     for (int r = 0; r < kRows; ++r)
       store(y + (p * kRows + r) * 16,
-            part.end == cols ? add_rest<Form>(d[p][r], first[p], g, r) : d[p][r]);
+            part.end == cols ? add_residual<Form>(d[p][r], first[p], g, r) : d[p][r]);
 }
 void direct_full(const std::byte* const* panel, const ActivationGroup& g, int64_t cols, Ahead ahead,
                  float* y) {

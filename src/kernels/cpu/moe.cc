@@ -58,7 +58,7 @@ void gather_group(Activations kind, const std::byte* const* rows, int w, int64_t
   for (int r = 0; r < w; ++r) {
     const ActivationGroup from =
         activation_group(kind, const_cast<std::byte*>(rows[r]), cols, 1);  // NOLINT
-    for (int32_t e = 0; e < to.extra[r]; ++e) to.loud[e * w + r] = from.loud[e];
+    for (int32_t e = 0; e < to.extra[r]; ++e) to.outliers[e * w + r] = from.outliers[e];
   }
 }
 

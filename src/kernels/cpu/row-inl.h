@@ -42,7 +42,7 @@ struct Row {
   const float* x;
   const float* weight;
   float inverse;
-  bool loud = true;  ///< whether blocks of it may be (activations.h)
+  bool outliers = true;  ///< whether its outlier blocks are quantised twice (activations.h)
 
   HWY_INLINE F32 at(int64_t k) const {
     const F32 v = load(x + k);
@@ -101,8 +101,9 @@ HWY_INLINE Scale scale_for(float largest) {
   return {tiny ? 0.0F : largest / 127.0F, tiny ? 0.0F : 127.0F / largest};
 }
 
-/// The values of a block that 8 bits leave over.
-HWY_INLINE float add_loud(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float scale, LoudBlock& out) {
+/// Quantises the residual of a block of 8 bits. Returns scale * sum of it.
+HWY_INLINE float set_residual(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float scale,
+                              OutlierBlock& out) {
   const F32 minus = set(-scale);
   const F32 inverse = set(254.0F / scale);
   const I32 r0 = to_int(mul(fma(minus, to_float(q0), v0), inverse));
@@ -110,29 +111,32 @@ HWY_INLINE float add_loud(F32 v0, F32 v1, I32 q0, I32 q1, int64_t b, float scale
   out.block = static_cast<int32_t>(b);
   out.scale = scale / 254.0F;
   out.sum = sum(add(r0, r1));
-  store_i8(out.rest, r0);
-  store_i8(out.rest + 16, r1);
+  store_i8(out.residual, r0);
+  store_i8(out.residual + 16, r1);
   return out.scale * static_cast<float>(out.sum);
 }
 
-// The largest magnitude of each block goes where its scale will be; from `loud` on a block is loud.
-HWY_INLINE void measure_per32(const Row& row, int64_t blocks, int w, float* largest, float& loud) {
+// The largest magnitude of each block goes where its scale will be; above `threshold` a block is an
+// outlier.
+HWY_INLINE void measure_per32(const Row& row, int64_t blocks, int w, float* largest,
+                              float& threshold) {
   float all = 0;
   for (int64_t b = 0; b < blocks; ++b) {
     const float of_block = max_of(max(abs(row.at(32 * b)), abs(row.at(32 * b + 16))));
     largest[b * w] = of_block;
     all += of_block;
   }
-  loud = row.loud ? kLoud * (all / static_cast<float>(blocks)) : HUGE_VALF;
+  threshold = row.outliers ? kOutlierRatio * (all / static_cast<float>(blocks)) : HUGE_VALF;
 }
 
-// Notes the loud blocks of row r, whose largest magnitudes stand in g.scale.
-HWY_INLINE void find_loud(const ActivationGroup& g, int64_t blocks, int w, int r, float loud) {
+// Notes the outlier blocks of row r, whose largest magnitudes stand in g.scale.
+HWY_INLINE void find_outliers(const ActivationGroup& g, int64_t blocks, int w, int r,
+                              float threshold) {
   g.extra[r] = 0;
-  for (int64_t b = 0; b < blocks && g.extra[r] < loud_limit(blocks); ++b) {
+  for (int64_t b = 0; b < blocks && g.extra[r] < outlier_limit(blocks); ++b) {
     const float largest = g.scale[b * w + r];
-    if (largest > loud && scale_for(largest).scale > 0)
-      g.loud[g.extra[r]++ * w + r].block = static_cast<int32_t>(b);
+    if (largest > threshold && scale_for(largest).scale > 0)
+      g.outliers[g.extra[r]++ * w + r].block = static_cast<int32_t>(b);
   }
 }
 
@@ -141,9 +145,9 @@ HWY_INLINE void set_scales(float* scale, float* inverse, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) {
     const int lanes = static_cast<int>(n - i < 16 ? n - i : 16);
     const F32 largest = load_first(scale + i, lanes);
-    const Mask heard = greater(largest, set(1e-30F));  // as scale_for
-    store_first(scale + i, select(heard, div(largest, set(127.0F)), zero()), lanes);
-    store_first(inverse + i, select(heard, div(set(127.0F), largest), zero()), lanes);
+    const Mask large = greater(largest, set(1e-30F));  // as scale_for
+    store_first(scale + i, select(large, div(largest, set(127.0F)), zero()), lanes);
+    store_first(inverse + i, select(large, div(set(127.0F), largest), zero()), lanes);
   }
 }
 
@@ -179,17 +183,17 @@ HWY_INLINE void set_starts(const ActivationGroup& g, int64_t n) {
   }
 }
 
-// What the loud blocks of a row leave over, which the moments count in.
-HWY_INLINE void set_loud(const Row& row, int w, int r, const ActivationGroup& g) {
+// The residuals of the outlier blocks of a row, which the moments count in.
+HWY_INLINE void set_residuals(const Row& row, int w, int r, const ActivationGroup& g) {
   for (int32_t e = 0; e < g.extra[r]; ++e) {
-    LoudBlock& out = g.loud[e * w + r];
+    OutlierBlock& out = g.outliers[e * w + r];
     const int64_t b = out.block;
     const F32 v0 = row.at(32 * b);
     const F32 v1 = row.at(32 * b + 16);
     const Scale s = scale_for(max_of(max(abs(v0), abs(v1))));
     const F32 inverse = set(s.inverse);
     g.moment[b * w + r] +=
-        add_loud(v0, v1, to_int(mul(v0, inverse)), to_int(mul(v1, inverse)), b, s.scale, out);
+        set_residual(v0, v1, to_int(mul(v0, inverse)), to_int(mul(v1, inverse)), b, s.scale, out);
   }
 }
 
@@ -198,9 +202,9 @@ template <int w>
 HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const ActivationGroup& g) {
   const int64_t blocks = cols / 32;
   for (int r = 0; r < count; ++r) {
-    float loud;
-    measure_per32(rows[r], blocks, w, g.scale + r, loud);
-    find_loud(g, blocks, w, r, loud);
+    float threshold;
+    measure_per32(rows[r], blocks, w, g.scale + r, threshold);
+    find_outliers(g, blocks, w, r, threshold);
   }
   for (int r = count; r < w; ++r) {
     g.extra[r] = 0;
@@ -209,7 +213,7 @@ HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const A
   set_scales(g.scale, g.moment, blocks * w);
   quads_per32<w>(rows, count, blocks, g);
   set_starts(g, blocks * w);
-  for (int r = 0; r < count; ++r) set_loud(rows[r], w, r, g);
+  for (int r = 0; r < count; ++r) set_residuals(rows[r], w, r, g);
 }
 HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const ActivationGroup& g,
                                int w) {
@@ -281,7 +285,7 @@ HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const 
   with_width(w, [&](auto of) { quantise_per256<of()>(rows, count, cols, g); });
 }
 
-/// What the int8 values of a row leave over, as floats. No block of it is loud.
+/// What the int8 values of a row leave over, as floats. None of its blocks counts as an outlier.
 HWY_INLINE void write_rest(Activations kind, const Row& row, int64_t cols, float* rest) {
   const auto write = [&](int64_t k, float step, float inverse) {
     for (int64_t i = k; i < k + 32; i += 16) {
