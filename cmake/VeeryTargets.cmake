@@ -19,7 +19,7 @@ if(VEERY_SANITIZE MATCHES "address")
 endif()
 
 # What runs once a model or once a command: optimising it takes a third as long again.
-set(VEERY_COLD_LAYERS graph autodiff model plan cli)
+set(VEERY_COLD_LAYERS graph autodiff model import convert plan cli)
 set(VEERY_COLD_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 # What most files include, compiled once for the cold layers and once for targets without options of their own. Nothing

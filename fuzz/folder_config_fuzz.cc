@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "model/folder_config.h"
+#include "import/folder_config.h"
+#include "import/read_config.h"
 
 namespace {
 

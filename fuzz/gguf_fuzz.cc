@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "file/imatrix.h"
+#include "file/gguf/imatrix.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "engine/verify/reference.h"
+#include "verify/reference.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

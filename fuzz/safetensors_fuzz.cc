@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "file/safetensors.h"
+#include "file/folder/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "file/folder.h"
+#include "file/folder/folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "file/model_file.h"
+#include "text/format/tokenizer_json_write.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json_write.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/regex.h"
-#include "text/tokenizer_json.h"
+#include "text/common/regex.h"
+#include "text/format/tokenizer_json.h"
 
 namespace {
 

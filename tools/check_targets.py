@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-# Namespaces of kernels, and what their functions may hold. src/kernels/cpu/simd-inl.h says why N_SSE4 has AVX-VNNI.
+# Namespaces of kernels, and what their functions may hold. src/kernels/cpu/simd/simd-inl.h says why N_SSE4 has AVX-VNNI.
 BASELINE = "baseline"
 NAMESPACES = {
     "6N_AVX2": {"avx2"},
@@ -28,7 +28,7 @@ NAMESPACE = re.compile("6N_AVX2|6N_SSE4|9N_AVX3_DL|6N_AVX3")
 
 # Functions of the baseline that may hold more, and why.
 EXCEPTIONS = {
-    "product_is_right": {"amx"},  # kernels/cpu/amx.cc: called once CPUID, XCR0 and the system allow tiles
+    "product_is_right": {"amx"},  # kernels/cpu/tiles/amx.cc: called once CPUID, XCR0 and the system allow tiles
     "find_refusal": {"amx"},  # the same, inlined
     "amx_refusal": {"amx"},
 }

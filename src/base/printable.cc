@@ -114,4 +114,14 @@ std::string terminal_text(std::string_view text) { return whole(text, "\n\t", es
 
 std::string printable_json(std::string_view json) { return whole(json, "\n", json_escape); }
 
+std::string some_of(std::span<const std::string> names, size_t shown) {
+  std::string text;
+  for (size_t i = 0; i < std::min(shown, names.size()); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > shown)
+    text +=
+        fmt::format(" and {} other{}", names.size() - shown, names.size() > shown + 1 ? "s" : "");
+  return text;
+}
+
 }  // namespace veery

@@ -1,6 +1,7 @@
 // printable.h: text out of files, requests and arguments, fit to be shown.
 #pragma once
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,5 +23,8 @@ std::string terminal_text(std::string_view text);
 
 /// JSON without what printable() escapes, as \u and four digits: the same value to who reads it.
 std::string printable_json(std::string_view json);
+
+/// "a, b, c and 5 others".
+std::string some_of(std::span<const std::string> names, size_t shown = 3);
 
 }  // namespace veery

@@ -5,9 +5,9 @@
 #include <exception>
 #include <new>
 
-#include "cli/cli.h"
-#include "cli/output.h"
-#include "cli/spellings.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "cli/parts/spellings.h"
 #include "cli/version.h"
 
 namespace veery::cli {

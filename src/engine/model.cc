@@ -6,15 +6,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "engine/verify/report.h"
-#include "file/find_model.h"
-#include "file/folder.h"
-#include "file/gguf.h"
-#include "model/open_model.h"
-#include "model/registry.h"
-#include "model/unused_tensors.h"
+#include "file/folder/find_model.h"
+#include "file/folder/folder.h"
+#include "file/gguf/gguf.h"
+#include "import/open_model.h"
+#include "import/read_config.h"
+#include "import/unused_tensors.h"
+#include "model/arch/registry.h"
+#include "text/format/tokenizer_folder.h"
 #include "text/no_tokenizer.h"
-#include "text/tokenizer_folder.h"
 
 namespace veery {
 namespace {

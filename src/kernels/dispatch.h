@@ -17,9 +17,9 @@ inline constexpr int kLanes = 16;           ///< rows of a weight panel, positio
 
 /// How the bytes of an operand lie.
 enum class Layout : uint8_t {
-  kNone,         ///< absent
-  kRowMajor,     ///< row r at data + r * stride bytes; blocks of quantised types as in the file
-  kPanels,       ///< weights: panels of 16 rows, kernels/cpu/panels.h; `stride` is bytes a panel
+  kNone,      ///< absent
+  kRowMajor,  ///< row r at data + r * stride bytes; blocks of quantised types as in the file
+  kPanels,  ///< weights: panels of 16 rows, kernels/cpu/panels/panels.h; `stride` is bytes a panel
   kSplitPanels,  ///< q8_0 weights: as kPanels, the bits of the codes in parts
   kKeyPages,     ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
   kValuePages,   ///< pages of `stride` bytes: [kv_head][position][head_dim]

@@ -45,7 +45,7 @@ struct KernelChoice {
 /// reference kernel; throws kUnsupported, naming op and types, if there is none.
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
 
-// Weights in panels (kernels/cpu/panels.h describes the layouts).
+// Weights in panels (kernels/cpu/panels/panels.h describes the layouts).
 bool can_pack(DType type);
 size_t packed_bytes(DType type, int64_t rows, int64_t cols);
 /// Bytes of one panel of 16 rows.

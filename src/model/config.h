@@ -111,11 +111,6 @@ struct DecoderConfig {
 inline constexpr int64_t kMaxSize = 1 << 24;  ///< no dimension of a real model comes near: keeps
                                               ///< products in 64 bits
 
-/// From the metadata or config.json, and the tensors, of an opened model (open_model). Throws
-/// kUnsupported naming an unknown architecture or feature, kFormat naming a key that is missing or
-/// out of range.
-DecoderConfig read_config(const ModelFile& file);
-
 /// What a file calls the numbers of experts.
 struct ExpertKeys {
   std::string where, used, groups, groups_used;

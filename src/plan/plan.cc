@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "kernels/cpu/panels.h"
+#include "kernels/cpu/panels/panels.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/byte_alphabet.h"
+#include "text/common/byte_alphabet.h"
 
 namespace veery {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "file/model_file.h"
-#include "text/string_table.h"
+#include "text/common/string_table.h"
 
 namespace veery {
 

@@ -1,5 +1,5 @@
 // Models written as folders of Hugging Face's and MLX's form, read again.
-#include "model/as_folder.h"
+#include "convert/as_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <map>
 
+#include "convert/as_gguf.h"
+#include "convert/quantize.h"
 #include "engine/session.h"
-#include "file/folder.h"
-#include "model/as_gguf.h"
-#include "model/open_model.h"
-#include "model/quantize.h"
+#include "file/folder/folder.h"
+#include "import/open_model.h"
 #include "support/file_size_limit.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"

@@ -7,13 +7,14 @@
 #include <deque>
 
 #include "base/error.h"
+#include "convert/as_gguf.h"
+#include "convert/quantize.h"
 #include "engine/session.h"
-#include "file/gguf.h"
-#include "file/row_sources.h"
-#include "model/as_gguf.h"
-#include "model/open_model.h"
-#include "model/quantize.h"
-#include "model/registry.h"
+#include "file/folder/row_sources.h"
+#include "file/gguf/gguf.h"
+#include "import/open_model.h"
+#include "import/read_config.h"
+#include "model/arch/registry.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"
 

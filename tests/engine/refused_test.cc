@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "engine/model.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "support/tiny_model.h"
 
 namespace veery {

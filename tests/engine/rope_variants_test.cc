@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "convert/as_folder.h"
 #include "engine/session.h"
-#include "file/folder.h"
-#include "model/as_folder.h"
-#include "model/open_model.h"
+#include "file/folder/folder.h"
+#include "import/open_model.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"
 

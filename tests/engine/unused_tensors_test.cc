@@ -6,16 +6,16 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "convert/as_folder.h"
+#include "convert/as_gguf.h"
 #include "engine/session.h"
-#include "engine/verify/verify.h"
-#include "file/gguf.h"
-#include "file/safetensors.h"
-#include "model/as_folder.h"
-#include "model/as_gguf.h"
-#include "model/open_model.h"
+#include "file/folder/safetensors.h"
+#include "file/gguf/gguf.h"
+#include "import/open_model.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
+#include "verify/verify.h"
 
 namespace veery {
 namespace {

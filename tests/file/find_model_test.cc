@@ -1,12 +1,12 @@
 // Which file or folder is opened for a path, and what is said where that is not clear.
-#include "file/find_model.h"
+#include "file/folder/find_model.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "base/error.h"
-#include "file/safetensors.h"
+#include "file/folder/safetensors.h"
 #include "support/temporary_folder.h"
 
 namespace veery {

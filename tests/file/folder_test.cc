@@ -1,6 +1,6 @@
 // Folders with config.json and safetensors: which files are read, what lies beside weights, and
 // folders that are wrong in one way each.
-#include "file/folder.h"
+#include "file/folder/folder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "file/row_sources.h"
-#include "file/safetensors.h"
+#include "file/folder/row_sources.h"
+#include "file/folder/safetensors.h"
 #include "support/temporary_folder.h"
 
 namespace veery {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "file/gguf_format.h"
+#include "file/gguf/gguf_format.h"
 
 namespace veery {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "gguf_bytes.h"
 
 namespace veery {

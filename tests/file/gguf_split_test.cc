@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "support/temporary_folder.h"
 
 namespace veery {

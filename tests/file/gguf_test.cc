@@ -1,5 +1,5 @@
 // Reading and writing of GGUF files that are right, and of places that cannot be read or written.
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

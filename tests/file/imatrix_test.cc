@@ -1,12 +1,12 @@
 // Importance matrices: both forms give the same means; broken files are refused.
-#include "file/imatrix.h"
+#include "file/gguf/imatrix.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "base/error.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "support/temporary_folder.h"
 
 namespace veery {

@@ -1,5 +1,5 @@
 // Weights quantised by MLX: every format against its formula, and formats that do not fit.
-#include "file/mlx.h"
+#include "file/folder/mlx.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "dtype/affine.h"
-#include "file/row_sources.h"
+#include "file/folder/row_sources.h"
 
 namespace veery {
 namespace {

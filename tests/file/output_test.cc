@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "file/pending_file.h"
-#include "file/pending_folder.h"
+#include "file/output/pending_file.h"
+#include "file/output/pending_folder.h"
 #include "support/temporary_folder.h"
 
 namespace veery {

@@ -1,12 +1,12 @@
 // Tensors whose values are computed from what a file holds.
-#include "file/row_sources.h"
+#include "file/folder/row_sources.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "base/error.h"
-#include "file/ternary.h"
+#include "file/folder/ternary.h"
 
 namespace veery {
 namespace {

@@ -1,5 +1,5 @@
 // safetensors files: written and read back; wrong in one way each: a one-line error, never a crash.
-#include "file/safetensors.h"
+#include "file/folder/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/amx.h"
+#include "kernels/cpu/tiles/amx.h"
 #include "kernels/linear_problem.h"
 
 namespace veery {

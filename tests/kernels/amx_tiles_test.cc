@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/amx_emulated.h"
+#include "kernels/cpu/tiles/amx_emulated.h"
 
 namespace veery {
 namespace {

@@ -1,5 +1,5 @@
-// linear_oracle.h: the contract of kernels/cpu/linear.h once more, one output at a time, in scalar
-// code that knows neither panels nor vectors; and random weights.
+// linear_oracle.h: the contract of kernels/cpu/linear.h once more, one output at a time, in
+// scalar code that knows neither panels nor vectors; and random weights.
 #pragma once
 #include <cmath>
 #include <cstring>

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "dtype/blocks.h"
-#include "kernels/cpu/linear_product.h"
-#include "kernels/cpu/panels.h"
+#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/panels/panels.h"
 #include "kernels/linear_problem.h"
 
 namespace veery {

@@ -1,6 +1,6 @@
 // Mixtures of experts: routing against its definition, the grouped kernel against the reference one
 // and against itself: types, sizes, targets, workers, other rows.
-#include "kernels/cpu/moe.h"
+#include "kernels/cpu/moe/moe.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The definitions trace to valid graphs in both modes.
 #include <gtest/gtest.h>
 
-#include "model/registry.h"
+#include "model/arch/registry.h"
 
 namespace veery {
 namespace {

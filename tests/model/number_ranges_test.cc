@@ -8,8 +8,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "import/folder_config.h"
+#include "import/read_config.h"
 #include "model/config.h"
-#include "model/folder_config.h"
 
 namespace veery {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "model/registry.h"
+#include "model/arch/registry.h"
 #include "plan/plan.h"
 
 namespace veery {

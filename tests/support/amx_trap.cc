@@ -11,11 +11,11 @@
 #include <cstring>
 
 #include "dtype/decode.h"
-#include "kernels/cpu/amx.h"
+#include "kernels/cpu/tiles/amx.h"
 
 namespace veery {
 
-// In place of those of kernels/cpu/amx.cc.
+// In place of those of kernels/cpu/tiles/amx.cc.
 bool amx_usable() { return true; }
 const char* amx_refusal() { return ""; }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/base64.h"
+#include "text/common/base64.h"
 
 namespace veery::test {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "support/vocabularies.h"
 
 namespace veery::test {

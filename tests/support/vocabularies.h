@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "file/model_file.h"
-#include "text/byte_alphabet.h"
+#include "text/common/byte_alphabet.h"
 
 namespace veery {
 

@@ -1,5 +1,5 @@
 // Tokenizers of folders as GGUF metadata, read back.
-#include "text/gguf_tokenizer.h"
+#include "text/format/gguf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "support/models.h"
 #include "support/temporary_folder.h"
 #include "support/tiktoken_ranks.h"
-#include "text/base64.h"
-#include "text/tokenizer_folder.h"
+#include "text/common/base64.h"
+#include "text/format/tokenizer_folder.h"
 
 namespace veery {
 namespace {

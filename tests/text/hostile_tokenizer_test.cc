@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/regex.h"
-#include "text/tokenizer_json.h"
+#include "text/common/regex.h"
+#include "text/format/tokenizer_json.h"
 
 namespace veery {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/vocabularies.h"
-#include "text/tokenizer_json.h"
+#include "text/format/tokenizer_json.h"
 
 namespace veery {
 namespace {

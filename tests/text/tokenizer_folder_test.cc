@@ -1,6 +1,6 @@
 // Tokenizers and templates of folders, and SentencePiece and tiktoken files
 // (tools/oracle/sentencepiece_models.py made the fixture).
-#include "text/tokenizer_folder.h"
+#include "text/format/tokenizer_folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include "base/utf8.h"
 #include "support/models.h"
 #include "support/tiktoken_ranks.h"
-#include "text/base64.h"
-#include "text/byte_alphabet.h"
+#include "text/common/base64.h"
+#include "text/common/byte_alphabet.h"
 
 namespace veery {
 namespace {

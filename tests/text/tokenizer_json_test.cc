@@ -1,6 +1,6 @@
 // tokenizer.json against the library that defines it (tools/oracle/component_tokenizers.py and
 // record_tokenizers.py made the fixtures).
-#include "text/tokenizer_json.h"
+#include "text/format/tokenizer_json.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "text/gguf_tokenizer.h"
-#include "text/tokenizer_folder.h"
+#include "text/format/gguf_tokenizer.h"
+#include "text/format/tokenizer_folder.h"
 
 namespace veery {
 namespace {

@@ -1,5 +1,5 @@
 // Tokenizers of GGUF written as files of Hugging Face give the same ids when these are read.
-#include "text/tokenizer_json_write.h"
+#include "text/format/tokenizer_json_write.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 #include "support/models.h"
 #include "support/temporary_folder.h"
 #include "support/vocabularies.h"
-#include "text/base64.h"
-#include "text/gguf_tokenizer.h"
-#include "text/pre_tokenizer.h"
-#include "text/tokenizer_folder.h"
+#include "text/common/base64.h"
+#include "text/format/gguf_tokenizer.h"
+#include "text/format/tokenizer_folder.h"
+#include "text/split/pre_tokenizer.h"
 
 namespace veery {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/utf8.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "support/models.h"
 #include "text/tokenizer.h"
 

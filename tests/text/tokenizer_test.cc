@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "file/gguf.h"
+#include "file/gguf/gguf.h"
 #include "support/vocabularies.h"
-#include "text/merge.h"
+#include "text/subword/merge.h"
 
 namespace veery {
 namespace {

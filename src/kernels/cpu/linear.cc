@@ -2,22 +2,22 @@
 // workers, each panel multiplied with all rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear.cc"
-#include "kernels/cpu/foreach_target.h"
+#include "kernels/cpu/simd/foreach_target.h"
 //
 #include <algorithm>
 #include <string>
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
-#include "kernels/cpu/amx_linear.h"
-#include "kernels/cpu/bf16_dot.h"
+#include "kernels/cpu/codec/linear_panels.h"
 #include "kernels/cpu/linear.h"
-#include "kernels/cpu/linear_finish-inl.h"
-#include "kernels/cpu/linear_multiply-inl.h"
-#include "kernels/cpu/linear_panels.h"
-#include "kernels/cpu/linear_product.h"
-#include "kernels/cpu/linear_rows-inl.h"
-#include "kernels/cpu/linear_screen-inl.h"
+#include "kernels/cpu/linear/linear_finish-inl.h"
+#include "kernels/cpu/linear/linear_multiply-inl.h"
+#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/linear/linear_screen-inl.h"
+#include "kernels/cpu/simd/bf16_dot.h"
+#include "kernels/cpu/tiles/amx_linear.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

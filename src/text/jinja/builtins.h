@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "base/json.h"
-#include "text/jinja/operators.h"
+#include "text/jinja/value/operators.h"
 
 namespace veery::jinja {
 

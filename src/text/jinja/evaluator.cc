@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "text/jinja/builtins.h"
-#include "text/jinja/strings.h"
+#include "text/jinja/value/strings.h"
 
 namespace veery::jinja {
 

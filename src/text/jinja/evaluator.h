@@ -2,7 +2,7 @@
 // expressions.
 #pragma once
 #include "base/json.h"
-#include "text/jinja/ast.h"
+#include "text/jinja/parse/ast.h"
 
 namespace veery::jinja {
 

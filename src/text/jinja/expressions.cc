@@ -1,6 +1,6 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/evaluator.h"
-#include "text/jinja/strings.h"
+#include "text/jinja/value/strings.h"
 
 namespace veery::jinja {
 

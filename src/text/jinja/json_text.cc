@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 #include "text/jinja/builtins.h"
-#include "text/jinja/strings.h"
+#include "text/jinja/value/strings.h"
 
 namespace veery::jinja {
 namespace {

@@ -1,6 +1,6 @@
-#include "text/jinja/ast.h"
 #include "text/jinja/builtins.h"
-#include "text/jinja/strings.h"
+#include "text/jinja/parse/ast.h"
+#include "text/jinja/value/strings.h"
 
 namespace veery::jinja {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "text/jinja/builtins.h"
-#include "text/jinja/strings.h"
+#include "text/jinja/value/strings.h"
 
 namespace veery::jinja {
 namespace {

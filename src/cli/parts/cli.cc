@@ -1,0 +1,175 @@
+#include "cli/parts/cli.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+
+#include "base/random.h"
+#include "cli/parts/output.h"
+#include "cli/parts/progress.h"
+#include "engine/model.h"
+
+namespace veery::cli {
+
+void ModelArguments::add_path(Arguments& app, bool required) {
+  app.option("-m,--model,MODEL", path,
+             "GGUF file, folder with config.json and safetensors, or a folder or file that\n"
+             "stands for one (Hugging Face's cache, a folder with one GGUF file)")
+      .type_name("PATH");
+  if (required) app.require_model();
+}
+
+void ModelArguments::add_threads(Arguments& app) {
+  app.option("-t,--threads", threads, "Threads; 0: the cores that veery may use")
+      .type_name("N")
+      .whole_number(0, 1024)
+      .show_default();
+}
+
+void ModelArguments::add_context(Arguments& app) {
+  app.option("-c,--ctx-size", context, "Positions; 0: the model's, at most 4096")
+      .type_name("N")
+      .whole_number(0, 1 << 30)
+      .show_default();
+}
+
+void ModelArguments::add_exact(Arguments& app) {
+  app.flag("--exact", exact, "Activations and cache in f32 instead of the fast types");
+}
+
+void ModelArguments::add_cache_types(Arguments& app) {
+  const auto add = [&app](const std::string& name, std::optional<DType>& type,
+                          const std::string& what) {
+    app.option_function(
+           name,
+           [name, &type](const std::string& text) {
+             type = dtype_from_name(text);
+             const bool known = type == DType::kF32 || type == DType::kF16 ||
+                                type == DType::kBF16 || type == DType::kQ8_0;
+             if (!known)
+               throw Misuse(name, fmt::format("'{}' is none of f32, f16, bf16, q8_0", text));
+           },
+           what)
+        .type_name("TYPE")
+        .choices({"f32", "f16", "bf16", "q8_0"});
+  };
+  add("--cache-type-k", cache_keys,
+      "Keys of the cache (also -ctk): f32, f16, bf16, q8_0\n[bf16; f32 with --exact]");
+  add("--cache-type-v", cache_values, "The same for values (also -ctv)");
+}
+
+void ModelArguments::add_json(Arguments& app, const std::string& what) {
+  app.flag("--json", json, what);
+}
+
+Model ModelArguments::load() const { return load({}); }
+
+Model ModelArguments::load(LoadOptions options) const {
+  options.threads = threads;
+  options.exact = exact;
+  options.cache_keys = cache_keys;
+  options.cache_values = cache_values;
+  if (options.context == 0) options.context = context;
+  Progress bar("loading");
+  options.progress = [&bar](size_t done, size_t all) {
+    bar.show(static_cast<double>(done), static_cast<double>(all));
+  };
+  options.warn = [](const std::string& what) {
+    write_error(fmt::format("veery: warning: {}\n", escaped(what)));
+  };
+  return Model(path, options);
+}
+
+TextArguments::Options TextArguments::add(Arguments& app, const std::string& name,
+                                          const std::string& what) {
+  app.take_words(name, words, "The same as -p; words are joined by spaces");
+  const Option given = app.option("-p,--prompt", prompt, what).type_name("TEXT").allow_empty();
+  const Option read_from = app.option("-f,--file", file, "Read it from a file; -: standard input")
+                               .type_name("FILE")
+                               .excludes(given);
+  return {given, read_from};
+}
+
+void TextArguments::join_words(const Arguments& app, std::initializer_list<const char*> others) {
+  if (words.empty()) return;
+  std::vector<const char*> flags = {"--prompt", "--file"};
+  flags.insert(flags.end(), others);
+  for (const char* flag : flags)
+    if (app.count(flag) > 0)
+      throw Misuse(
+          fmt::format("unknown argument '{}': {} says already what to read", words.front(), flag));
+  if (words.size() == 1 && words.front() == "-")
+    file = "-";
+  else
+    prompt = fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string TextArguments::read() const {
+  if (prompt) return *prompt;
+  return file ? read_file(*file) : read_standard_input();
+}
+
+void tell_lost(const LostBytes& lost, std::string_view what) {
+  if (lost.count == 0) return;
+  write_error(
+      fmt::format("veery: the vocabulary has no token for {} byte{} of {}, the first at offset {}: "
+                  "left out\n",
+                  lost.count, lost.count == 1 ? "" : "s", printable(what), lost.first));
+}
+
+Json lost_json(const LostBytes& lost) { return {{"bytes", lost.count}, {"first", lost.first}}; }
+
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    const bool separated = next == end || (*next == ',' && next + 1 < end);
+    if (error != std::errc() || id < 0 || !separated)
+      throw Misuse(flag, fmt::format("'{}' is no list of token ids such as 1,2,3", text));
+    ids.push_back(id);
+    at = next == end ? end : next + 1;
+    while (at < end && *at == ' ') ++at;
+  }
+  if (ids.empty()) throw Misuse(flag, "the list of token ids is empty");
+  return ids;
+}
+
+std::string read_standard_input(const FileKind& kind) {
+  return read_text(STDIN_FILENO, "standard input", kind);
+}
+
+std::string read_file(const std::string& path, const FileKind& kind) {
+  return path == "-" ? read_standard_input(kind) : read_text(path, kind);
+}
+
+size_t peak_memory() {
+  // Not getrusage(): its number is at least that of the process that started this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("VmHWM:")) continue;
+    return static_cast<size_t>(std::strtoull(line.c_str() + 6, nullptr, 10)) * 1024;
+  }
+  return 0;
+}
+
+std::vector<int32_t> any_tokens(const Model& model, size_t count) {
+  Random random(1);
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens)
+    token = static_cast<int32_t>(random.next() % static_cast<uint32_t>(model.config().vocab));
+  return tokens;
+}
+
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+}  // namespace veery::cli

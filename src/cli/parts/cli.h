@@ -1,0 +1,109 @@
+// cli.h: the verbs, and what they share.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/foreign_file.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "cli/parts/arguments.h"
+#include "dtype/dtype.h"
+
+namespace veery {
+class Model;
+struct LoadOptions;
+struct LostBytes;
+}  // namespace veery
+
+namespace veery::cli {
+
+/// A verb gets what follows it on the command line. Throws Misuse, Status, or Error for a failure.
+using VerbFunction = void (*)(std::vector<std::string> arguments);
+struct Verb {
+  std::string_view name;
+  std::string_view summary;
+  VerbFunction run;
+};
+
+void run_verb(std::vector<std::string> arguments);
+void tokenize_verb(std::vector<std::string> arguments);
+void template_verb(std::vector<std::string> arguments);
+void logits_verb(std::vector<std::string> arguments);
+void perplexity_verb(std::vector<std::string> arguments);
+void bench_verb(std::vector<std::string> arguments);
+void plan_verb(std::vector<std::string> arguments);
+void convert_verb(std::vector<std::string> arguments);
+void quantize_verb(std::vector<std::string> arguments);
+void show_verb(std::vector<std::string> arguments);
+void verify_verb(std::vector<std::string> arguments);
+void completion_verb(std::vector<std::string> arguments);
+
+/// All verbs, in the order of the help.
+std::span<const Verb> verbs();
+
+/// Flags that several verbs have.
+struct ModelArguments {
+  std::string path;
+  int threads = 0;
+  int32_t context = 0;
+  bool exact = false;
+  std::optional<DType> cache_keys, cache_values;
+  bool json = false;
+
+  void add_path(Arguments& app, bool required = true);
+  void add_threads(Arguments& app);
+  void add_context(Arguments& app);
+  void add_exact(Arguments& app);
+  void add_cache_types(Arguments& app);
+  void add_json(Arguments& app, const std::string& what);
+  /// With a progress bar on standard error where that is a terminal.
+  Model load() const;
+  Model load(LoadOptions options) const;
+};
+
+/// Where the text comes from that a verb works on.
+struct TextArguments {
+  std::optional<std::string> prompt, file;
+  std::vector<std::string> words;  ///< behind MODEL: with spaces between them, another -p
+
+  struct Options {
+    Option prompt, file;
+  };
+  /// `name`: of the words in the help. `what`: the help of -p.
+  Options add(Arguments& app, const std::string& name, const std::string& what);
+  /// Words become the prompt, a lone "-" standard input. To be called after app.read(). Throws
+  /// Misuse if -p, -f or one of `others` is there too.
+  void join_words(const Arguments& app, std::initializer_list<const char*> others = {});
+  bool given() const { return prompt || file; }
+  /// The prompt, else the file, else standard input, as they are. Throws as read_file().
+  std::string read() const;
+};
+
+/// Says on standard error that bytes of `what` became no tokens.
+void tell_lost(const LostBytes& lost, std::string_view what);
+Json lost_json(const LostBytes& lost);
+
+/// `count` ids to measure with, random but always the same: a model works harder on them than on
+/// one id repeated.
+std::vector<int32_t> any_tokens(const Model& model, size_t count);
+
+/// Ids of "1,2,3". Throws Misuse naming `flag`.
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& flag);
+
+/// The whole file or stream; "-": standard input. Throws kNotFound, kIo or kLimit.
+std::string read_file(const std::string& path, const FileKind& kind = kTextFile);
+std::string read_standard_input(const FileKind& kind = kTextFile);
+
+/// Highest resident set of this process so far, in bytes.
+size_t peak_memory();
+
+/// "1.5 GB", "312.4 MB": powers of ten.
+std::string human_bytes(double bytes);
+
+}  // namespace veery::cli

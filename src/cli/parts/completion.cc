@@ -1,0 +1,74 @@
+// completion.cc: `veery completion`.
+#include "cli/parts/completion.h"
+
+#include <algorithm>
+
+#include "cli/parts/arguments.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+
+namespace veery::cli {
+namespace {
+
+struct Shell {
+  std::string_view name;
+  std::string (*script)(const std::vector<CompletedVerb>&);
+};
+constexpr Shell kShells[] = {
+    {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Arguments that stand alone are names of models and of what is written, unless they have choices.
+bool takes_files(const CompletedOption& completed) {
+  if (completed.names.empty()) return completed.choices.empty();
+  return completed.value == "PATH" || completed.value == "FILE" || completed.value == "FOLDER";
+}
+
+CompletedOption completed(const OptionDescription& option) {
+  CompletedOption out{.names = option.names,
+                      .description = first_line(option.help),
+                      .value = option.type_name,
+                      .repeats = option.repeats,
+                      .choices = option.choices};
+  out.files = takes_files(out);
+  return out;
+}
+
+CompletedVerb completed(const Verb& verb) {
+  CompletedVerb out{std::string(verb.name), std::string(verb.summary), {}};
+  for (const OptionDescription& option : options_of(verb)) {
+    CompletedOption named = completed(option);
+    if (option.positional && !named.names.empty()) {
+      CompletedOption position = named;
+      position.names.clear();
+      out.options.push_back(std::move(position));
+    }
+    out.options.push_back(std::move(named));
+  }
+  return out;
+}
+
+}  // namespace
+
+void completion_verb(std::vector<std::string> arguments) {
+  std::string shell;
+  Arguments app("completion",
+                "Prints a script that lets a shell complete verbs, flags and their values.",
+                "  veery completion bash > ~/.local/share/bash-completion/completions/veery\n"
+                "  veery completion zsh > \"${fpath[1]}/_veery\"\n"
+                "  veery completion fish > ~/.config/fish/completions/veery.fish");
+  app.option("SHELL", shell, "bash, zsh or fish")
+      .type_name("")
+      .required()
+      .choices({"bash", "zsh", "fish"});
+  app.read(std::move(arguments));
+  const auto known = std::ranges::find(kShells, shell, &Shell::name);
+  if (known == std::end(kShells))
+    throw Misuse("SHELL", fmt::format("'{}' is none of bash, zsh, fish", shell));
+  std::vector<CompletedVerb> all;
+  for (const Verb& verb : verbs()) all.push_back(completed(verb));
+  standard_output().write(known->script(all));
+}
+
+}  // namespace veery::cli

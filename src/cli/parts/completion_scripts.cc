@@ -1,0 +1,181 @@
+// The scripts of `veery completion`: nothing in them asks the program again.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/parts/completion.h"
+
+namespace veery::cli {
+namespace {
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  return fmt::format("{}", fmt::join(words, between));
+}
+
+// Backslashes before the characters of `special`.
+std::string marked(const std::string& text, std::string_view special) {
+  std::string out;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// Between single quotes in bash and zsh.
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+bool is_argument(const CompletedOption& option) { return option.names.empty(); }
+
+const std::vector<std::string> kTopFlags = {"-h", "--help", "-V", "--version"};
+
+std::string bash_case(const CompletedVerb& verb) {
+  std::string flags, words, cases;
+  bool files = false;
+  for (const CompletedOption& option : verb.options) {
+    if (is_argument(option)) {
+      files |= option.files;
+      for (const std::string& word : option.choices) words += word + " ";
+      continue;
+    }
+    for (const std::string& name : option.names) flags += name + " ";
+    if (option.value.empty()) continue;
+    const std::string then =
+        !option.choices.empty()
+            ? fmt::format("_veery_words {}", shell_quoted(joined(option.choices, " ")))
+        : option.files ? "_veery_files"
+                       : ":";
+    cases += fmt::format("        {}) {}; return ;;\n", joined(option.names, "|"), then);
+  }
+  return fmt::format(
+      "    {})\n      case $before in\n{}      esac\n      flags={} words={} files={} ;;\n",
+      verb.name, cases, shell_quoted(flags), shell_quoted(words), files ? 1 : 0);
+}
+
+constexpr std::string_view kBashStart =
+    R"(# Completion of veery for bash; 'veery completion bash' prints it.
+_veery_words() {
+  local IFS=$' \n'
+  COMPREPLY+=($(compgen -W "$1" -- "$current"))
+}
+
+_veery_files() {
+  local IFS=$'\n'
+  compopt -o filenames 2> /dev/null
+  COMPREPLY+=($(compgen -f -- "$current"))
+}
+
+_veery() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+  local flags='' words='' files=0
+  COMPREPLY=()
+  # --flag=value is three words to bash.
+  if [[ $current == = ]]; then
+    current=
+  elif [[ $before == = ]]; then
+    before=${COMP_WORDS[COMP_CWORD-2]}
+  fi
+)";
+
+constexpr std::string_view kBashEnd = R"(  esac
+  if [[ $current == -* ]]; then
+    _veery_words "$flags"
+  else
+    [[ $words ]] && _veery_words "$words"
+    ((files)) && _veery_files
+  fi
+  return 0
+}
+
+complete -F _veery veery
+)";
+
+// One line of _arguments. Colons and brackets have a meaning there.
+std::string zsh_spec(const CompletedOption& option) {
+  const std::string what = marked(option.description, "\\[]:");
+  const std::string choices = option.choices.empty()
+                                  ? std::string(option.files ? "_files" : " ")
+                                  : fmt::format("({})", joined(option.choices, " "));
+  if (is_argument(option)) return shell_quoted(fmt::format(":{}:{}", what, choices));
+  const std::string value =
+      option.value.empty() ? "" : fmt::format(":{}:{}", marked(option.value, "\\[]:"), choices);
+  std::string lines;
+  for (const std::string& name : option.names) {
+    // Who is given one spelling needs no other; those that repeat exclude nothing.
+    const std::string prefix =
+        option.repeats ? "*" : fmt::format("({})", joined(option.names, " "));
+    const std::string equals = name.starts_with("--") && !option.value.empty() ? "=" : "";
+    lines += (lines.empty() ? "" : " \\\n        ") +
+             shell_quoted(fmt::format("{}{}{}[{}]{}", prefix, name, equals, what, value));
+  }
+  return lines;
+}
+
+std::string fish_line(const CompletedVerb& verb, const CompletedOption& option) {
+  const std::string of_verb =
+      fmt::format("complete -c veery -n '__fish_seen_subcommand_from {}'", verb.name);
+  std::string line = of_verb;
+  for (const std::string& name : option.names)
+    line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+  if (!is_argument(option) && !option.value.empty()) line += " -r";
+  if (option.files) line += " -F";
+  if (!option.choices.empty()) line += fmt::format(" -f -a '{}'", joined(option.choices, " "));
+  return fmt::format("{} -d '{}'\n", line, marked(option.description, "\\'"));
+}
+
+}  // namespace
+
+std::string bash_completion(const std::vector<CompletedVerb>& verbs) {
+  std::vector<std::string> first;
+  for (const CompletedVerb& verb : verbs) first.push_back(verb.name);
+  first.insert(first.end(), kTopFlags.begin(), kTopFlags.end());
+  std::string text(kBashStart);
+  text += fmt::format("  if ((COMP_CWORD == 1)); then\n    _veery_words {}\n    return\n  fi\n",
+                      shell_quoted(joined(first, " ")));
+  text += "  case ${COMP_WORDS[1]} in\n";
+  for (const CompletedVerb& verb : verbs) text += bash_case(verb);
+  return text + std::string(kBashEnd);
+}
+
+std::string zsh_completion(const std::vector<CompletedVerb>& verbs) {
+  std::string text =
+      "#compdef veery\n# Completion of veery for zsh; 'veery completion zsh' prints it.\n\n"
+      "_veery() {\n  local -a verbs=(\n";
+  for (const CompletedVerb& verb : verbs)
+    text += fmt::format("    {}\n", shell_quoted(verb.name + ":" + marked(verb.summary, "\\:")));
+  text +=
+      "  )\n  if ((CURRENT == 2)); then\n    _describe verb verbs\n"
+      "    _arguments '(- *)'{-h,--help}'[Print this help and leave]' "
+      "'(- *)'{-V,--version}'[Print the version and leave]'\n    return\n  fi\n"
+      "  shift words\n  ((CURRENT--))\n  case $words[1] in\n";
+  for (const CompletedVerb& verb : verbs) {
+    text += fmt::format("    {})\n      _arguments", verb.name);
+    for (const CompletedOption& option : verb.options) text += " \\\n        " + zsh_spec(option);
+    text += " ;;\n";
+  }
+  return text +
+         "  esac\n}\n\nif [[ $funcstack[1] == _veery ]]; then\n  _veery \"$@\"\nelse\n"
+         "  compdef _veery veery\nfi\n";
+}
+
+std::string fish_completion(const std::vector<CompletedVerb>& verbs) {
+  std::string text =
+      "# Completion of veery for fish; 'veery completion fish' prints it.\n"
+      "complete -c veery -f\n"
+      "complete -c veery -n __fish_use_subcommand -s h -l help -d 'Print this help and leave'\n"
+      "complete -c veery -n __fish_use_subcommand -s V -l version -d 'Print the version and "
+      "leave'\n";
+  for (const CompletedVerb& verb : verbs)
+    text += fmt::format("complete -c veery -n __fish_use_subcommand -a {} -d '{}'\n", verb.name,
+                        marked(verb.summary, "\\'"));
+  for (const CompletedVerb& verb : verbs)
+    for (const CompletedOption& option : verb.options) text += fish_line(verb, option);
+  return text;
+}
+
+}  // namespace veery::cli

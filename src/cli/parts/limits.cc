@@ -1,0 +1,99 @@
+#include "cli/parts/limits.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/clock.h"
+#include "kernels/limits.h"
+
+namespace veery::cli {
+namespace {
+
+constexpr int64_t kTurns = 20000;  // about a millisecond
+constexpr int kBarriers = 1000;
+constexpr size_t kLine = 64;
+
+template <typename Job>
+double seconds_of(ThreadPool& pool, const Job& job) {
+  const double start = seconds_now();
+  pool.run(job);
+  return seconds_now() - start;
+}
+
+template <typename Loop>
+double rate_of(ThreadPool& pool, const Loop& loop, Target target) {
+  double operations = 0;
+  const double seconds = seconds_of(pool, [&](int index) {
+    const double done = loop(target, kTurns);
+    if (index == 0) operations = done;
+  });
+  return operations * pool.size() / seconds;
+}
+
+double ratio(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits) {
+  const Bound rates[] = {{"f32", limits.f32}, {"bf16", limits.bf16}, {"int8", limits.int8}};
+  const auto& [name, rate] = rates[static_cast<size_t>(products)];
+  const Bound bounds[] = {
+      {"barrier", limits.barrier},
+      {"memory", ratio(cost.weight_bytes + cost.state_bytes, limits.memory)},
+      {name, ratio(cost.flops, rate)},
+  };
+  return *std::max_element(std::begin(bounds), std::end(bounds),
+                           [](const Bound& a, const Bound& b) { return a.seconds < b.seconds; });
+}
+
+LimitMeter::LimitMeter(ThreadPool& pool, Target target, const Plan& plan)
+    : pool_(pool), target_(target) {
+  std::set<const std::byte*> seen;
+  for (const Dispatch& dispatch : plan.table())
+    for (const Operand& in : dispatch.in)
+      if (in_panels(in) && seen.insert(in.data).second)
+        weights_.push_back({in.data, stored_bytes(in)});
+}
+
+void LimitMeter::sample() {
+  memory_.push_back(read_rate());
+  f32_.push_back(rate_of(pool_, fma_loop, target_));
+  bf16_.push_back(rate_of(pool_, bf16_loop, target_));
+  int8_.push_back(rate_of(pool_, dot4_loop, target_));
+  barrier_.push_back(barrier_seconds());
+}
+
+Limits LimitMeter::limits() const {
+  return {median(memory_), median(f32_), median(bf16_), median(int8_), median(barrier_)};
+}
+
+double LimitMeter::read_rate() {
+  std::atomic<uint64_t> used = 0;
+  size_t all = 0;
+  for (const Bytes& bytes : weights_) all += bytes.count;
+  const double seconds = seconds_of(pool_, [&](int index) {
+    uint64_t sum = 0;
+    for (const Bytes& bytes : weights_) {
+      const Share own = share(static_cast<int64_t>(bytes.count), kLine, {index, pool_.size()});
+      sum += read_loop(target_, bytes.data + own.begin, static_cast<size_t>(own.end - own.begin));
+    }
+    used += sum;
+  });
+  return static_cast<double>(all) / seconds;
+}
+
+double LimitMeter::barrier_seconds() {
+  const double seconds = seconds_of(pool_, [&](int) {
+    for (int i = 0; i < kBarriers; ++i) pool_.barrier().wait();
+  });
+  return seconds / kBarriers;
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,267 @@
+#include "cli/parts/spellings.h"
+
+#include <algorithm>
+
+namespace veery::cli {
+namespace {
+
+struct Synonym {
+  std::string_view theirs, ours;
+};
+
+// A row holds for every verb that has the flag; a verb's own spellings come first.
+constexpr Synonym kSynonyms[] = {
+    {"-sys", "--system"},
+    {"--sys", "--system"},
+    {"--system-prompt", "--system"},
+    {"--system-message", "--system"},
+    {"-ctk", "--cache-type-k"},
+    {"-ctv", "--cache-type-v"},
+    {"--n-predict", "--predict"},
+    {"--num-predict", "--predict"},
+    {"--max-new-tokens", "--predict"},
+    {"--max-length", "--predict"},
+    {"--temperature", "--temp"},
+    {"--repetition-penalty", "--repeat-penalty"},
+    {"--repetition-context-size", "--repeat-last-n"},
+    {"--ctx", "--ctx-size"},
+    {"--n-ctx", "--ctx-size"},
+    {"--num-ctx", "--ctx-size"},
+    {"--context", "--ctx-size"},
+    {"--context-size", "--ctx-size"},
+    {"--context-length", "--ctx-size"},
+    {"--n-threads", "--threads"},
+    {"--num-thread", "--threads"},
+    {"--num-threads", "--threads"},
+    {"--model-path", "--model"},
+    {"--ignore-chat-template", "--raw"},
+    {"--no-chat-template", "--raw"},
+    {"--stop-sequence", "--stop"},
+    {"--prompt-file", "--file"},
+    {"--n-depth", "--depth"},
+};
+
+struct Advice {
+  std::string_view spellings;  ///< a space between them
+  std::string_view text;
+};
+
+constexpr std::string_view kProcessor = "leave it out, veery computes on the processor alone";
+constexpr std::string_view kChunks =
+    "a prompt goes through the model in runs of up to 256 tokens, which needs no setting";
+constexpr std::string_view kMapped =
+    "weights are mapped while they are read and then kept in memory: leave it out";
+constexpr std::string_view kNoFetch =
+    "veery fetches nothing; 'hf download ORG/NAME' does, and the folder that it prints is MODEL";
+constexpr std::string_view kChat =
+    "leave it out: without -p, -f and --ids 'run' is a chat on a terminal, and with one of them it "
+    "answers once";
+constexpr std::string_view kPrompt = "only the answer is printed: leave it out";
+constexpr std::string_view kSampling =
+    "there is no such sampling (yet); there are --temp, --top-k, --top-p, --min-p and "
+    "--repeat-penalty";
+constexpr std::string_view kGrammar = "answers cannot be held to a grammar (yet)";
+constexpr std::string_view kAdapter =
+    "adapters are not supported (yet); merge them into the weights first";
+constexpr std::string_view kDraft = "drafts by a second model are not supported (yet)";
+constexpr std::string_view kMedia = "images and sound are not supported (yet)";
+constexpr std::string_view kServer = "there is no server (yet)";
+constexpr std::string_view kCacheTypes =
+    "type -ctk and -ctv: the types of keys and values in the cache, such as -ctk q8_0 -ctv q8_0";
+constexpr std::string_view kRope = "positions are turned as the model's file says: leave it out";
+constexpr std::string_view kContext =
+    "an answer ends where the context is full; type -c for the positions of the context";
+constexpr std::string_view kTemplate =
+    "'run' uses the model's own template, or none with --raw; 'veery template --template-file' "
+    "renders another one";
+constexpr std::string_view kReasoning = "a reasoning answer is taken apart as it is, see --json";
+constexpr std::string_view kPromptCache = "prompts are not kept between runs (yet)";
+constexpr std::string_view kLog =
+    "there is no log: -q leaves the summary out, --json has the timings";
+
+constexpr Advice kFlagAdvice[] = {
+    {"-ngl --gpu-layers --n-gpu-layers --num-gpu -sm --split-mode -ts --tensor-split -mg "
+     "--main-gpu -dev --device --list-devices -nkvo --no-kv-offload --kv-offload --op-offload "
+     "--no-op-offload -cmoe --cpu-moe -ncmoe --n-cpu-moe -ot --override-tensor",
+     kProcessor},
+    {"-b --batch --batch-size -ub --ubatch-size --n-batch --num-batch --prefill-step-size",
+     kChunks},
+    {"-fa --flash-attn --flash-attention --no-flash-attn",
+     "there is one kind of attention, which needs no setting: leave it out"},
+    {"--mlock --no-mlock --mmap --no-mmap --use-mmap --use-mlock -dio --direct-io", kMapped},
+    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo "
+     "--offline --hf-path --trust-remote-code",
+     kNoFetch},
+    {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input -st "
+     "--single-turn --simple-io",
+     kChat},
+    {"-no-cnv --no-conversation -nocnv", "type --raw: the text is continued as it is"},
+    {"--jinja", "chat templates are always rendered: leave it out"},
+    {"--no-jinja", "type --raw for a prompt without the chat template"},
+    {"--chat-template --chat-template-file --chat-template-kwargs --chat-template-config "
+     "--use-default-chat-template --in-prefix --in-suffix --in-prefix-bos --prefill-response",
+     kTemplate},
+    {"--no-display-prompt --display-prompt", kPrompt},
+    {"-co --color --no-color --colors", "there is no setting of colours: leave it out"},
+    {"-e --escape --no-escape",
+     "texts are taken as they are; a shell writes a line break as $'\\n', or type -f FILE"},
+    {"--max-kv-size --rope-context --keep --num-keep --context-shift --no-context-shift", kContext},
+    {"--kv-bits --kv-group-size --quantized-kv-start --kv-cache-type", kCacheTypes},
+    {"--lora --lora-scaled --lora-base --adapter --adapter-path --control-vector "
+     "--control-vector-scaled --control-vector-layer-range",
+     kAdapter},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file -bs --backend-sampling",
+     kGrammar},
+    {"--format", "answers cannot be held to a format (yet); --json prints the answer with its ids"},
+    {"--samplers --sampling-seq --sampler-seq --top-nsigma --top-n-sigma --xtc-probability "
+     "--xtc-threshold --typical --typical-p --tfs --presence-penalty --frequency-penalty "
+     "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker "
+     "--dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent --mirostat-eta "
+     "--mirostat-tau --adaptive-target --adaptive-decay -l --logit-bias --min-tokens-to-keep "
+     "--xtc-special-tokens --num-beams --do-sample",
+     kSampling},
+    {"-md --model-draft --draft --draft-max --draft-min --draft-p-min --draft-model "
+     "--num-draft-tokens -cd --ctx-size-draft -ngld --gpu-layers-draft",
+     kDraft},
+    {"--mmproj -mm --mmproj-url --image --audio --video", kMedia},
+    {"--host --port --api-key --slots --metrics -np --parallel --timeout", kServer},
+    {"--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx "
+     "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --override-kv -gan "
+     "--grp-attn-n -gaw --grp-attn-w",
+     kRope},
+    {"-r --reverse-prompt", "type --stop TEXT: the answer ends before it"},
+    {"-sysf --system-prompt-file", "type --system \"$(cat FILE)\""},
+    {"-bf --binary-file", "type -f FILE"},
+    {"-sp --special", "special tokens are not printed; --json has the ids"},
+    {"--eos-token --extra-eos-token", "type --stop TEXT: the answer ends before it"},
+    {"--think --hidethinking --no-think --reasoning --reasoning-format --reasoning-budget -rea",
+     kReasoning},
+    {"--prompt-cache --prompt-cache-all --prompt-cache-ro --prompt-cache-file "
+     "--slot-save-path --save-all-logits",
+     kPromptCache},
+    {"--keepalive --keep-alive", "the model is in memory while the program runs: leave it out"},
+    {"-v --verbose -lv --verbosity --log-verbosity --log-disable --log-enable --log-file "
+     "--log-colors --log-prefix --log-timestamps --no-perf --perf --nowordwrap -ptc "
+     "--print-token-count --show-timings --verbose-prompt",
+     kLog},
+    {"--warmup --no-warmup",
+     "'bench' runs each test once before it is measured, other verbs never"},
+    {"--numa -C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll --cpu-mask-batch",
+     "taskset and numactl say which cores a program uses; -t says how many"},
+    {"-tb --threads-batch", "type -t: prompts and answers use the same threads"},
+    {"--swa-full --kv-unified -kvu --no-repack -nr --repack -dt --defrag-thold --no-host "
+     "--check-tensors --group-attn",
+     "it is no matter of choice here; 'veery plan' shows what is computed how: leave it out"},
+    {"--stdin", "leave it out: without -p and -f the text is standard input"},
+    {"--no-bos", "type --no-special, or ids with --ids"},
+    {"--show-count", "type --json and count the ids"},
+    {"--chunks --ppl-stride --ppl-output-type --all-logits --kl-divergence "
+     "--kl-divergence-base --hellaswag --winogrande --multiple-choice",
+     "type -f FILE -c WINDOW for the perplexity, --reference MODEL for the divergence"},
+    {"-pg --delay -o --output -oe --output-err",
+     "type -p and -n for the two tests, --sweep for lists, --json for programs"},
+    {"-embd --embedding --embeddings --pooling", "there are no embeddings (yet)"},
+    {"--outtype", "type --type"},
+    {"--outfile --mlx-path --save-path", "type the output behind the input: IN OUT"},
+    {"--upload-repo", "veery sends nothing anywhere"},
+};
+
+constexpr Advice kVerbAdvice[] = {
+    {"pull push download", kNoFetch},
+    {"serve server llama-server mlx_lm.server start stop ps", kServer},
+    {"generate complete completion llama-cli llama-run mlx_lm.generate main ask prompt infer",
+     "type 'veery run MODEL -p TEXT'"},
+    {"chat llama-chat mlx_lm.chat", "type 'veery run MODEL': on a terminal it is a chat"},
+    {"list ls rm cp create", "veery keeps no list of models: MODEL is a path"},
+    {"info inspect describe metadata gguf-dump", "type 'veery show MODEL'"},
+    {"llama-tokenize tokens encode", "type 'veery tokenize MODEL -p TEXT'"},
+    {"detokenize decode", "there is no way back from ids (yet)"},
+    {"llama-perplexity ppl", "type 'veery perplexity MODEL -f FILE'"},
+    {"evaluate eval mlx_lm.evaluate", "type 'veery perplexity MODEL -f FILE'"},
+    {"llama-bench benchmark mlx_lm.benchmark", "type 'veery bench MODEL'"},
+    {"llama-quantize quant", "type 'veery quantize IN OUT TYPE'"},
+    {"mlx_lm.convert convert_hf_to_gguf convert-hf-to-gguf export", "type 'veery convert IN OUT'"},
+    {"fuse lora train finetune mlx_lm.lora mlx_lm.fuse", kAdapter},
+    {"imatrix llama-imatrix", "an importance matrix is not made here; 'veery quantize' reads one"},
+    {"gguf-split llama-gguf-split split merge",
+     "type 'veery convert IN OUT --split-size SIZE'; any part of a split file stands for it"},
+    {"check test validate", "type 'veery verify MODEL'"},
+    {"embed embedding embeddings", "there are no embeddings (yet)"},
+    {"version", "type 'veery --version'"},
+};
+
+bool has_word(std::string_view list, std::string_view word) {
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(' ', at), list.size());
+    if (list.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+std::string_view find_advice(std::span<const Advice> table, std::string_view word) {
+  for (const Advice& advice : table)
+    if (has_word(advice.spellings, word)) return advice.text;
+  return {};
+}
+
+// "--ctx_size" as "--ctx-size".
+std::string with_dashes(std::string_view flag) {
+  std::string text(flag);
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+// Letters that are put in, left out, changed, or stand in the other order than their neighbour.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> two_before, before(b.size() + 1), now(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) before[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = before[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      now[j] = std::min({changed, before[j] + 1, now[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        now[j] = std::min(now[j], two_before[j - 2] + 1);
+    }
+    two_before = before;
+    std::swap(before, now);
+  }
+  return before[b.size()];
+}
+
+}  // namespace
+
+std::vector<std::string> synonyms(std::string_view flag) {
+  const std::string dashed = with_dashes(flag);
+  std::vector<std::string> others;
+  if (dashed != flag && flag.starts_with("--")) others.push_back(dashed);
+  for (const Synonym& row : kSynonyms)
+    if (row.theirs == dashed) others.emplace_back(row.ours);
+  return others;
+}
+
+std::string_view flag_advice(std::string_view flag) {
+  return find_advice(kFlagAdvice, with_dashes(flag));
+}
+
+std::string_view verb_advice(std::string_view verb) { return find_advice(kVerbAdvice, verb); }
+
+std::string nearest(std::string_view word, std::span<const std::string_view> names) {
+  constexpr size_t kLongest = 64;  // nothing longer is a misspelling of a name
+  if (word.size() > kLongest) return {};
+  std::string_view best;
+  size_t least = SIZE_MAX;
+  for (const std::string_view name : names) {
+    const size_t far = distance(word, name);
+    const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
+    const size_t allowed = letters < 5 ? 1 : 2;
+    if (far <= allowed && far < least) {
+      least = far;
+      best = name;
+    }
+  }
+  return std::string(best);
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,301 @@
+// bench.cc: `veery bench`: tokens per second of prompts and of answers, as llama-bench names them.
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/limits.h"
+#include "cli/parts/output.h"
+#include "cli/parts/progress.h"
+#include "engine/runner.h"
+
+namespace veery::cli {
+namespace {
+
+constexpr int32_t kMostSequences = 512;
+
+struct Settings {
+  int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1;
+  bool logits = false;
+};
+
+/// What --sweep varies, each with all of the others. Empty: as the flag says.
+struct Sweep {
+  std::vector<int32_t> threads, depths, batches;
+  bool wanted() const { return !threads.empty() || !depths.empty() || !batches.empty(); }
+};
+
+struct Row {
+  std::string kind;  ///< "pp" or "tg"
+  int32_t count = 0, depth = 0, batch = 1;
+  int threads = 0;
+  std::vector<double> speeds;  ///< tokens per second
+  double ratio = 1;            ///< to the first row of the same kind
+
+  std::string test() const {
+    return fmt::format("{}{}{}{}", kind, count, batch > 1 ? fmt::format(" x {}", batch) : "",
+                       depth > 0 ? fmt::format(" @ d{}", depth) : "");
+  }
+  double least() const { return *std::min_element(speeds.begin(), speeds.end()); }
+  double most() const { return *std::max_element(speeds.begin(), speeds.end()); }
+};
+
+class Bench {
+ public:
+  Bench(Model& model, const Settings& settings, int32_t most_sequences)
+      : model_(model),
+        settings_(settings),
+        runner_(model, {.sequences = most_sequences}),
+        tokens_(
+            any_tokens(model, static_cast<size_t>(model.options().context) + most_sequences + 1)) {}
+
+  /// A prompt, with `depth` tokens in the cache.
+  Row prompt(int32_t depth) {
+    return measure({.kind = "pp", .count = settings_.prompt, .depth = depth},
+                   [this] { feed(0, settings_.prompt); });
+  }
+
+  /// Answers of `batch` sequences, a token of each in a run.
+  Row answer(int32_t depth, int32_t batch) {
+    return measure({.kind = "tg", .count = settings_.tokens, .depth = depth, .batch = batch},
+                   [this, batch] { decode(batch); });
+  }
+
+ private:
+  template <typename Run>
+  Row measure(Row row, const Run& run) {
+    row.threads = model_.threads();
+    Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
+    while (sequences_ < row.batch) runner_.open(), ++sequences_;
+    for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
+      for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
+      const double start = seconds_now();
+      run();
+      if (r >= 0) row.speeds.push_back(row.count * row.batch / (seconds_now() - start));
+      bar.show(r + 2, settings_.repetitions + 1);
+    }
+    return row;
+  }
+
+  // The next `count` tokens of a sequence; those of others are different.
+  void feed(int32_t sequence, int32_t count) {
+    const int32_t end = runner_.position(sequence) + count;
+    for (int32_t at; (at = runner_.position(sequence)) < end;) {
+      const int32_t rows = std::min(end - at, model_.options().chunk);
+      const RunPart part = {
+          sequence,
+          std::span(tokens_).subspan(static_cast<size_t>(sequence + at), static_cast<size_t>(rows)),
+          at + rows == end ? 1 : 0};
+      runner_.run({&part, 1});
+    }
+  }
+
+  void decode(int32_t batch) {
+    std::vector<int32_t> next(tokens_.begin(), tokens_.begin() + batch);
+    std::vector<RunPart> parts;
+    for (int32_t i = 0; i < batch; ++i) parts.push_back({i, {&next[static_cast<size_t>(i)], 1}, 1});
+    for (int32_t step = 0; step < settings_.tokens; ++step) {
+      runner_.run(parts, !settings_.logits);
+      for (int32_t i = 0; i < batch; ++i)
+        next[static_cast<size_t>(i)] =
+            settings_.logits ? tokens_[static_cast<size_t>(step + i)] : runner_.best(i);
+    }
+  }
+
+  void go_to(int32_t sequence, int32_t depth) {
+    if (runner_.can_rewind(sequence, depth)) return runner_.rewind(sequence, depth);
+    runner_.rewind(sequence, 0);
+    feed(sequence, depth);
+  }
+
+  Model& model_;
+  Settings settings_;
+  Runner runner_;
+  int32_t sequences_ = 0;  ///< that are open
+  std::vector<int32_t> tokens_;
+};
+
+void compare_with_first(std::vector<Row>& rows) {
+  for (Row& row : rows) {
+    const auto first = std::find_if(rows.begin(), rows.end(),
+                                    [&](const Row& other) { return other.kind == row.kind; });
+    row.ratio = median(row.speeds) / median(first->speeds);
+  }
+}
+
+Json to_json(const std::vector<Row>& rows, bool sweep) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    Json item = {{"test", row.test()},
+                 {"tokens_per_second", median(row.speeds)},
+                 {"min", row.least()},
+                 {"max", row.most()},
+                 {"threads", row.threads}};
+    if (sweep) {
+      item["depth"] = row.depth;
+      item["batch"] = row.batch;
+      item["ratio"] = row.ratio;
+    }
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+void print(const std::vector<Row>& rows) {
+  Output& out = standard_output();
+  out.line(fmt::format("{:<18}{:>12}{:>12}{:>12}", "test", "tok/s", "min", "max"));
+  for (const Row& row : rows)
+    out.line(fmt::format("{:<18}{:>12.2f}{:>12.2f}{:>12.2f}", row.test(), median(row.speeds),
+                         row.least(), row.most()));
+}
+
+/// The tests one after the other: what changes within one stands together.
+void print_sweep(const std::vector<Row>& rows) {
+  Output& out = standard_output();
+  out.line(fmt::format("{:<10}{:>9}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
+                       "batch", "tok/s", "min", "max", "ratio"));
+  for (const char* kind : {"pp", "tg"})
+    for (const Row& row : rows)
+      if (row.kind == kind)
+        out.line(fmt::format("{:<10}{:>9}{:>9}{:>9}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.2f}",
+                             fmt::format("{}{}", row.kind, row.count), row.threads, row.depth,
+                             row.batch, median(row.speeds), row.least(), row.most(), row.ratio));
+}
+
+void print_model(Model& model, bool sweep) {
+  const auto summary = summarize(model.file());
+  standard_output().line(fmt::format("{}: {}, {} of weights, {}{}, loaded in {:.2f} s",
+                                     model.path(), model.config().architecture,
+                                     human_bytes(static_cast<double>(summary.weight_bytes)),
+                                     sweep ? "" : fmt::format("{} threads, ", model.threads()),
+                                     name(model.target()), model.load_seconds()));
+}
+
+/// 1, 2, 4 and so on up to what this process may use, which is always there.
+std::vector<int32_t> all_thread_counts() {
+  std::vector<int32_t> counts;
+  for (int32_t count = 1; count < available_cores(); count *= 2) counts.push_back(count);
+  counts.push_back(available_cores());
+  return counts;
+}
+
+std::vector<int32_t> parse_numbers(std::string_view text, const std::string& what, int32_t least,
+                                   int32_t most) {
+  std::vector<int32_t> numbers;
+  for (size_t at = 0; at <= text.size();) {
+    const std::string_view part = text.substr(at, text.find(',', at) - at);
+    int32_t number = 0;
+    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (failure != std::errc() || end != part.data() + part.size() || number < least ||
+        number > most)
+      throw Misuse("--sweep", fmt::format("{}: '{}' is no number from {} to {}", what,
+                                          escaped(part), least, most));
+    numbers.push_back(number);
+    at += part.size() + 1;
+  }
+  return numbers;
+}
+
+/// One "NAME" or "NAME=LIST".
+void read_sweep(const std::string& text, Sweep& sweep) {
+  struct Name {
+    const char* name;
+    std::vector<int32_t>& values;
+    int32_t least, most;
+    std::vector<int32_t> usual;
+  };
+  Name names[] = {{"threads", sweep.threads, 1, 1024, all_thread_counts()},
+                  {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
+                  {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}}};
+  const size_t equals = text.find('=');
+  for (Name& known : names) {
+    if (text.substr(0, equals) != known.name) continue;
+    known.values = equals == std::string::npos
+                       ? known.usual
+                       : parse_numbers(std::string_view(text).substr(equals + 1), known.name,
+                                       known.least, known.most);
+    return;
+  }
+  throw Misuse("--sweep", fmt::format("'{}' is none of threads, depth, batch", escaped(text)));
+}
+
+/// The model is loaded anew for each number of threads: its weights are placed for them.
+std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
+  const auto depths = sweep.depths.empty() ? std::vector{settings.depth} : sweep.depths;
+  const auto threads = sweep.threads.empty() ? std::vector{flags.threads} : sweep.threads;
+  const auto batches = sweep.batches.empty() ? std::vector{settings.batch} : sweep.batches;
+  LoadOptions options;
+  options.context =
+      *std::max_element(depths.begin(), depths.end()) + std::max(settings.prompt, settings.tokens);
+  std::vector<Row> rows;
+  bool told = flags.json;
+  for (const int32_t count : threads) {
+    flags.threads = count;
+    Model model = flags.load(options);
+    if (!std::exchange(told, true)) print_model(model, sweep.wanted());
+    Bench bench(model, settings, *std::max_element(batches.begin(), batches.end()));
+    for (const int32_t depth : depths) {
+      if (settings.prompt > 0) rows.push_back(bench.prompt(depth));
+      if (settings.tokens > 0)
+        for (const int32_t batch : batches) rows.push_back(bench.answer(depth, batch));
+    }
+  }
+  compare_with_first(rows);
+  return rows;
+}
+
+}  // namespace
+
+void bench_verb(std::vector<std::string> arguments) {
+  ModelArguments flags;
+  Settings settings;
+  Arguments app("bench",
+                "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
+                "tg, one token after the other.\nEach test warms up once before it is measured.",
+                "  veery bench model.gguf -p 512 -n 128 -r 5\n"
+                "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
+  const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
+                       int least, int most = 1 << 24) {
+    app.option(option, value, what).type_name("N").whole_number(least, most).show_default();
+  };
+  flags.add_path(app);
+  add("-p,--n-prompt", settings.prompt, "Tokens of the prompt; 0: no such test", 0);
+  add("-n,--n-gen", settings.tokens, "Tokens of the answer; 0: no such test", 0);
+  add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
+  add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
+  add("-b,--batch", settings.batch, "Sequences that tg decodes together: their tokens are added up",
+      1, kMostSequences);
+  app.flag("--logits", settings.logits,
+           "tg computes all logits, as sampling needs them; without it only the most\n"
+           "probable token, as with --temp 0");
+  flags.add_threads(app);
+  flags.add_exact(app);
+  flags.add_cache_types(app);
+  std::vector<std::string> sweeps;
+  app.option("--sweep", sweeps,
+             "Repeat the tests for each of a list, with the ratio to the first:\n"
+             "threads, depth or batch, as NAME=LIST or as NAME with a usual list;\n"
+             "may be given for each of them")
+      .type_name("NAME[=LIST]");
+  flags.add_json(app,
+                 "Print a JSON array: test, tokens_per_second, min, max, threads;\n"
+                 "with --sweep also depth, batch, ratio");
+  app.read(std::move(arguments));
+  if (settings.prompt == 0 && settings.tokens == 0)
+    throw Misuse("-p", "and -n are both 0: there is nothing to measure");
+
+  Sweep sweep;
+  for (const std::string& text : sweeps) read_sweep(text, sweep);
+  const std::vector<Row> rows = run_all(flags, settings, sweep);
+  if (flags.json)
+    standard_output().json(to_json(rows, sweep.wanted()));
+  else if (sweep.wanted())
+    print_sweep(rows);
+  else
+    print(rows);
+}
+
+}  // namespace veery::cli

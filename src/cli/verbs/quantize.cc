@@ -1,0 +1,121 @@
+// quantize.cc: `veery quantize`.
+#include "convert/quantize.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/interruption.h"
+#include "cli/parts/output_flags.h"
+#include "cli/parts/tensor_table.h"
+#include "convert/as_gguf.h"
+
+namespace veery::cli {
+namespace {
+
+DType parse_type(const std::string& name, const std::string& flag) {
+  const auto type = dtype_from_name(name);
+  if (!type || !info(*type).encodable)
+    throw Misuse(flag, fmt::format("'{}' is no type to quantise to", name));
+  return *type;
+}
+
+std::vector<TensorRule> parse_rules(const std::vector<std::string>& texts) {
+  std::vector<TensorRule> rules;
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Misuse("--tensor-type", fmt::format("'{}' is not of the form REGEX=TYPE", text));
+    rules.push_back({text.substr(0, equals), parse_type(text.substr(equals + 1), "--tensor-type")});
+  }
+  return rules;
+}
+
+struct Flags {
+  std::string in, out, type;
+  std::string imatrix, output, embedding;
+  std::vector<std::string> rules;
+  bool pure = false, dry = false, requantize = false;
+  OutputFlags output_flags;
+  ModelArguments common;
+};
+
+void read_flags(Flags& flags, std::vector<std::string> arguments) {
+  std::string types;
+  for (const Mixture& mixture : mixtures())
+    types += fmt::format("\n  {:10} {}", mixture.name, mixture.summary);
+  Arguments app("quantize", "Writes a model as GGUF with smaller weights. TYPE is one of" + types,
+                "  veery quantize model-f16.gguf model-q4.gguf Q4_K_M --imatrix imatrix.gguf\n"
+                "  veery quantize model-f16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_K'");
+  app.option("IN", flags.in, "The GGUF file or model folder to read").type_name("").required();
+  app.option("OUT", flags.out, "The file to write; may be left out with --dry-run")
+      .type_name("")
+      .required();
+  app.option("TYPE", flags.type, "The type or mixture").type_name("").choices(mixture_names());
+  app.option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)").type_name("FILE");
+  app.option("--tensor-type", flags.rules,
+             "A type for tensors whose names match; the first match counts")
+      .type_name("REGEX=TYPE");
+  app.option("--output-tensor-type", flags.output, "The type of the output head").type_name("TYPE");
+  app.option("--token-embedding-type", flags.embedding, "The type of the token embedding")
+      .type_name("TYPE");
+  app.flag("--pure", flags.pure, "One type for all tensors");
+  app.flag("--allow-requantize", flags.requantize, "Quantise what is quantised already");
+  app.flag("--dry-run", flags.dry, "Only print what each tensor would become");
+  flags.output_flags.add(app, "Replace OUT if it is there");
+  flags.common.add_threads(app);
+  flags.common.add_json(app, "Print one JSON object: bytes before and after, tokenizer, tensors");
+  app.read(std::move(arguments));
+  if (!flags.type.empty()) return;
+  if (!flags.dry) throw Misuse("found two names, expected IN OUT TYPE");
+  flags.type = std::exchange(flags.out, "");
+}
+
+// Returns the files that were replaced.
+std::vector<std::string> write(const Flags& flags, const ModelFile& file,
+                               const std::vector<TensorPlan>& plans, const Mixture& mixture,
+                               const ImportanceMatrix* importance) {
+  std::vector<std::string> replaced;
+  ThreadPool pool(flags.common.threads);
+  Writing writing("quantising");
+  QuantizeOptions options;
+  options.importance = importance;
+  options.requantize = flags.requantize;
+  options.existing = flags.output_flags.existing();
+  options.replaced = &replaced;
+  options.progress = writing.progress();
+  write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),
+                  flags.out, pool, options);
+  return replaced;
+}
+
+}  // namespace
+
+void quantize_verb(std::vector<std::string> arguments) {
+  Flags flags;
+  read_flags(flags, std::move(arguments));
+  MixtureOptions options;
+  options.pure = flags.pure;
+  options.importance = !flags.imatrix.empty();
+  options.rules = parse_rules(flags.rules);
+  if (!flags.output.empty()) options.output = parse_type(flags.output, "--output-tensor-type");
+  if (!flags.embedding.empty())
+    options.embedding = parse_type(flags.embedding, "--token-embedding-type");
+  const double start = seconds_now();
+  const Mixture& mixture = find_mixture(flags.type);
+  if (!flags.dry) flags.output_flags.check(flags.out, {flags.in, flags.imatrix});
+  std::optional<ImportanceMatrix> importance;
+  if (options.importance) importance = read_imatrix(flags.imatrix);
+  const ModelFile file = open_as_gguf(flags.in);
+  const std::vector<TensorPlan> plans = plan_types(file, mixture, options);
+  std::vector<std::string> replaced;
+  if (!flags.dry)
+    replaced = write(flags, file, plans, mixture, importance ? &*importance : nullptr);
+  report_written(file, plans,
+                 {.seconds = seconds_now() - start,
+                  .dry = flags.dry,
+                  .json = flags.common.json,
+                  .replaced = std::move(replaced)});
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,260 @@
+// run.cc: `veery run`: answers a prompt, or chats.
+#include <unistd.h>
+
+#include <limits>
+#include <random>
+
+#include "cli/editor/terminal.h"
+#include "cli/parts/answer_printer.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "cli/verbs/chat_loop.h"
+#include "engine/chat.h"
+#include "engine/generate.h"
+
+namespace veery::cli {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+
+struct Flags {
+  ModelArguments model;
+  TextArguments text;
+  std::optional<std::string> ids;
+  std::string system;
+  int64_t tokens = -1, seed = -1;
+  std::optional<float> temperature, top_p, min_p, repeat_penalty;
+  std::optional<int32_t> top_k, repeat_last_n;
+  std::vector<std::string> stops;
+  bool ignore_eos = false, raw = false, quiet = false;
+};
+
+void add_input(Arguments& app, Flags& flags) {
+  flags.model.add_path(app);
+  const auto text =
+      flags.text.add(app, "PROMPT",
+                     "What to answer; without -p, -f, --ids and words: a chat on a terminal,\n"
+                     "else standard input");
+  text.prompt.group("Prompt");
+  text.file.group("Prompt");
+  app.option("--ids", flags.ids, "Token ids as the prompt, as they are: 1,2,3")
+      .type_name("IDS")
+      .group("Prompt")
+      .excludes(text.prompt)
+      .excludes(text.file);
+  app.option("--system", flags.system, "System message (also written -sys); needs a chat template")
+      .type_name("TEXT")
+      .allow_empty()
+      .group("Prompt");
+  app.flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
+      .group("Prompt");
+}
+
+void add_sampling(Arguments& app, Flags& flags) {
+  const auto add = [&](const std::string& name, auto& value, const std::string& what,
+                       const char* type) {
+    return app.option(name, value, what).type_name(type).group("Choice of tokens");
+  };
+  add("--temp", flags.temperature, "Temperature; 0: always the most probable token [0.8]", "T")
+      .real_number(0, 1e9);
+  add("--top-p", flags.top_p, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P")
+      .real_number(0, 1);
+  add("--min-p", flags.min_p, "Keep tokens this probable relative to the best; 0: off [0.05]", "P")
+      .real_number(0, 1);
+  add("--top-k", flags.top_k, "Keep the K most probable tokens; 0: off [40]", "K")
+      .whole_number(0, kMost);
+  add("--repeat-penalty", flags.repeat_penalty, "Make recent tokens less likely; 1: off [1]", "R")
+      .real_number(0.001, 1000);
+  add("--repeat-last-n", flags.repeat_last_n, "Tokens that count as recent; -1: all [64]", "N")
+      .whole_number(-1, kMost);
+  add("-s,--seed", flags.seed, "Same seed, same text; -1: another one each time", "N")
+      .whole_number(-1, std::numeric_limits<int64_t>::max())
+      .show_default();
+}
+
+void add_rest(Arguments& app, Flags& flags) {
+  app.option("-n,--predict,--max-tokens", flags.tokens,
+             "Most tokens of an answer; -1: until it ends or the context is full")
+      .type_name("N")
+      .group("Length")
+      .whole_number(-1, kMost)
+      .show_default();
+  app.option_function(
+         "--stop", [&flags](const std::string& stop) { flags.stops.push_back(stop); },
+         "End before this text; may be given several times")
+      .type_name("TEXT")
+      .group("Length")
+      .trigger_on_parse();
+  app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
+      .group("Length");
+  flags.model.add_context(app);
+  flags.model.add_threads(app);
+  flags.model.add_exact(app);
+  flags.model.add_cache_types(app);
+  flags.model.add_json(app,
+                       "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
+                       "timings, message (the answer taken apart: content,\n"
+                       "reasoning_content, tool_calls), lost if bytes became no tokens");
+  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
+}
+
+GenerateOptions generate_options(const Flags& flags, const Model& model) {
+  GenerateOptions options;
+  SamplerOptions& sampling = options.sampling;
+  sampling = recommended_sampling(model.file().metadata);
+  sampling.temperature = flags.temperature.value_or(sampling.temperature);
+  sampling.top_p = flags.top_p.value_or(sampling.top_p);
+  sampling.min_p = flags.min_p.value_or(sampling.min_p);
+  sampling.top_k = flags.top_k.value_or(sampling.top_k);
+  sampling.repeat_penalty = flags.repeat_penalty.value_or(sampling.repeat_penalty);
+  sampling.repeat_last_n = flags.repeat_last_n.value_or(sampling.repeat_last_n);
+  sampling.seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device{}();
+  if (flags.tokens >= 0) options.max_tokens = flags.tokens;
+  options.stops = flags.stops;
+  options.ignore_eos = flags.ignore_eos;
+  return options;
+}
+
+/// What is answered: a text or ids, read before a model is loaded.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+Prompt read_prompt(const Flags& flags) {
+  if (flags.ids) return {"", parse_ids(*flags.ids, "--ids")};
+  std::string text = flags.text.read();
+  if (!flags.text.prompt && text.ends_with('\n')) text.pop_back();
+  return {std::move(text), {}};
+}
+
+Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const Model& model) {
+  return {{"text", result.text},
+          {"ids", result.ids},
+          {"prompt_ids", prompt},
+          {"finish_reason", name(result.finish)},
+          {"timings",
+           {{"load_s", model.load_seconds()},
+            {"prompt_tokens", result.prompt_tokens},
+            {"prompt_s", result.prompt_seconds},
+            {"prompt_tokens_per_second", result.prompt_rate()},
+            {"decode_tokens", result.ids.size()},
+            {"decode_s", result.decode_seconds},
+            {"decode_tokens_per_second", result.decode_rate()},
+            {"peak_memory_bytes", peak_memory()}}}};
+}
+
+/// Where the first one stands in the text of the user, if it is there and not in the template's.
+void place_in_text(LostBytes& lost, const Model& model, const std::string& text) {
+  LostBytes own;
+  encode_prompt(model.tokenizer(), text, &own);
+  if (own.count > 0) lost.first = own.first;
+}
+
+void answer_once(const Flags& flags, const Prompt& given, Model& model) {
+  GenerateOptions options = generate_options(flags, model);
+  std::vector<int32_t> prompt;
+  // Other programs get the text as it is written.
+  const bool styled = !flags.model.json && shows_styles(STDOUT_FILENO);
+  AnswerParser parser{AnswerFormat()};
+  LostBytes lost;
+  if (flags.ids) {
+    prompt = given.ids;
+  } else {
+    Chat chat(model, flags.system, flags.raw);
+    chat.add_user(given.text);
+    prompt = chat.prompt(&lost);
+    if (lost.count > 0 && !chat.raw()) place_in_text(lost, model, given.text);
+    tell_lost(lost, "the prompt");
+    options.drop_first_space = !chat.raw();
+    if (!chat.raw() && (styled || flags.model.json)) {
+      options.marks = model.answer_format();
+      parser = chat.parser();
+    }
+  }
+  const int64_t positions = flags.tokens < 0 ? 0 : std::ssize(prompt) + flags.tokens;
+  Generator generator(model, positions);
+  Output& out = standard_output();
+  AnswerPrinter printer(out, styled);
+  const auto print = [&](const std::vector<AnswerDelta>& deltas) {
+    if (!flags.model.json) printer.print(deltas);
+  };
+  const Generation result = generator.generate(prompt, options, [&](std::string_view text) {
+    print(parser.push(text));
+    return true;
+  });
+  print(parser.finish());
+  if (flags.model.json) {
+    Json json = to_json(result, prompt, model);
+    if (lost.count > 0) json["lost"] = lost_json(lost);
+    json["message"] = to_message(parser.answer());
+    out.json(json);
+  } else {
+    printer.end();
+    if (!result.text.ends_with('\n')) out.write("\n");
+    out.flush();
+    if (!flags.quiet) write_error(summary_line(result, model));
+  }
+}
+
+/// Only a chat template has a place for a system message.
+void check_system(const Flags& flags) {
+  if (flags.system.empty()) return;
+  const auto refuse = [](const std::string& reason) {
+    throw Misuse("--system", reason + ": there is no place for a system message");
+  };
+  if (flags.raw) refuse("--raw leaves the chat template out");
+  if (flags.ids) refuse("--ids are taken as they are");
+  if (chat_template_source(flags.model.path).empty())
+    refuse(fmt::format("{} has no chat template", escaped(flags.model.path)));
+}
+
+/// Says that the chat template has no place for the system message.
+void tell_dropped_system(const Flags& flags, const Model& model) {
+  constexpr const char* kBlank = " \t\r\n";
+  const size_t begin = flags.system.find_first_not_of(kBlank);
+  if (begin == std::string::npos) return;
+  const size_t end = flags.system.find_last_not_of(kBlank) + 1;  // templates may trim it
+  Chat chat(model, flags.system, flags.raw);
+  chat.add_user("hello");
+  if (chat.text().find(flags.system.substr(begin, end - begin)) == std::string::npos)
+    write_error("veery: the model's chat template leaves the system message out\n");
+}
+
+}  // namespace
+
+void run_verb(std::vector<std::string> arguments) {
+  Flags flags;
+  Arguments app("run",
+                "Answers a prompt with a model, streaming the text, or chats.\n\nThe values in "
+                "brackets hold where neither a flag nor the file (general.sampling.*) says more.",
+                "  veery run model.gguf -p \"Why is the sky blue?\" -n 200 --temp 0");
+  add_input(app, flags);
+  add_sampling(app, flags);
+  add_rest(app, flags);
+  app.read(std::move(arguments));
+
+  for (const std::string& stop : flags.stops)
+    if (stop.empty()) throw Misuse("--stop", "the text is empty");
+  flags.text.join_words(app, {"--ids"});
+  const bool prompted = flags.text.given() || flags.ids;
+  const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
+  if (chatting && flags.model.json)
+    throw Misuse("--json", "needs -p, -f or --ids: a chat has no JSON form");
+  check_system(flags);
+
+  const Prompt prompt = chatting ? Prompt() : read_prompt(flags);
+  Model model = flags.model.load();
+  const bool no_template = !flags.raw && !flags.ids && !model.chat_template();
+  if (no_template && !flags.quiet)
+    write_error("veery: the model has no chat template: the text is continued as it is\n");
+  tell_dropped_system(flags, model);
+  if (chatting) {
+    chat_loop(model, Chat(model, flags.system, flags.raw), generate_options(flags, model),
+              flags.quiet);
+  } else {
+    answer_once(flags, prompt, model);
+  }
+}
+
+}  // namespace veery::cli

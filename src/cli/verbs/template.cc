@@ -1,0 +1,112 @@
+// template.cc: `veery template`: a conversation as the model's chat template writes it.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "engine/chat.h"
+#include "engine/model.h"
+
+namespace veery::cli {
+namespace {
+
+// "2024-05-17T12:34:56" (or a date alone) as seconds since 1970 on a clock without a zone.
+int64_t parse_clock(const std::string& text) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
+  const int found = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &used);
+  auto rest = std::string_view(text).substr(static_cast<size_t>(used));
+  int more = 0;
+  const bool timed =
+      found == 3 && !rest.empty() && (rest[0] == 'T' || rest[0] == ' ') &&
+      std::sscanf(rest.data() + 1, "%2d:%2d:%2d%n", &hour, &minute, &second, &more) == 3;
+  if (timed) rest.remove_prefix(static_cast<size_t>(more) + 1);
+  const std::chrono::year_month_day date{std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  const bool valid = found == 3 && date.ok() && rest.empty() && hour >= 0 && hour < 24 &&
+                     minute >= 0 && minute < 60 && second >= 0 && second < 61;
+  if (!valid)
+    throw Misuse("--now", fmt::format("'{}' is no time such as 2024-05-17T12:34:56", text));
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return days * int64_t{86400} + hour * 3600 + minute * 60 + second;
+}
+
+Json read_json(const std::string& path) { return parse_json(read_file(path, kMessagesFile), path); }
+
+struct Inputs {
+  Json messages;
+  Json more = Json::object();  ///< variables beside them
+};
+
+// Paths may be empty, but that of the messages.
+Inputs read_inputs(const std::string& messages, const std::string& tools,
+                   const std::string& variables) {
+  Inputs inputs{.messages = read_json(messages)};
+  check_messages(inputs.messages, messages);
+  if (!variables.empty()) inputs.more = read_json(variables);
+  if (!inputs.more.is_object())
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an object", variables,
+                inputs.more.type_name());
+  if (tools.empty()) return inputs;
+  Json list = read_json(tools);
+  const bool valid = list.is_null() ||
+                     (list.is_array() &&
+                      std::ranges::all_of(list, [](const Json& tool) { return tool.is_object(); }));
+  if (!valid)
+    throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected an array of objects", tools,
+                list.is_array() ? "array of other things" : list.type_name());
+  inputs.more["tools"] = std::move(list);
+  return inputs;
+}
+
+}  // namespace
+
+void template_verb(std::vector<std::string> arguments) {
+  ModelArguments model;
+  std::string template_file, messages, tools, variables, now;
+  bool prompt = false;
+  Arguments app("template",
+                "Prints a conversation as the chat template of a model writes it, byte for byte.",
+                "  veery template model.gguf --messages chat.json --add-generation-prompt");
+  model.add_path(app, false);
+  app.option("--template-file", template_file, "Use this template instead of that of a model")
+      .type_name("FILE");
+  app.option("--messages", messages, "JSON array of messages; -: standard input")
+      .type_name("FILE")
+      .required();
+  app.option("--tools", tools, "JSON array of tools").type_name("FILE");
+  app.flag("--add-generation-prompt", prompt, "Ask for an answer at the end");
+  app.option("--vars", variables, "JSON object of more variables, bos_token for example")
+      .type_name("FILE");
+  app.option("--now", now, "Clock for strftime_now, such as 2024-05-17T12:34:56").type_name("TIME");
+  model.add_json(app, "Print one JSON object: text");
+  app.read(std::move(arguments));
+  if (model.path.empty() == (app.count("--template-file") == 0))
+    throw Misuse("--template-file",
+                 model.path.empty() ? "this or MODEL is required" : "and MODEL exclude each other");
+  ChatTemplate::Options options;
+  if (!now.empty()) options.now = parse_clock(now);
+
+  std::string text;
+  if (model.path.empty()) text = read_file(template_file, kTemplateFile);
+  const Inputs inputs = read_inputs(messages, tools, variables);
+  Json special;
+  if (!model.path.empty()) {
+    text = chat_template_source(model.path);
+    if (text.empty())
+      throw Error(ErrorKind::kInput, "{}: the model has no chat template", model.path);
+    special = special_token_variables(*load_tokenizer(model.path));
+  }
+  const ChatTemplate chat(text,
+                          model.path.empty() ? template_file : model.path + ": chat template");
+  const std::string rendered =
+      chat.render(template_variables(special, inputs.messages, prompt, inputs.more), options);
+  if (model.json) {
+    standard_output().json({{"text", rendered}});
+  } else {
+    standard_output().foreign(rendered);
+  }
+}
+
+}  // namespace veery::cli

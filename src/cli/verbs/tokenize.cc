@@ -1,0 +1,81 @@
+// tokenize.cc: `veery tokenize`: the ids of a text. Only the tokenizer is loaded.
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "engine/model.h"
+
+namespace veery::cli {
+namespace {
+
+Json token_texts(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  Json texts = Json::array();
+  for (int32_t id : ids) texts.push_back(tokenizer.token(id));
+  return texts;
+}
+
+// One JSON string a line in, one array of ids a line out. `name`: of what the lines are from.
+void tokenize_lines(const Tokenizer& tokenizer, EncodeOptions options, const std::string& input,
+                    const std::string& name) {
+  int64_t number = 0;
+  for (size_t begin = 0; begin < input.size();) {
+    const size_t end = std::min(input.find('\n', begin), input.size());
+    const std::string_view line = std::string_view(input).substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string where = fmt::format("{}, line {}", name, number);
+    const Json text = parse_json(line, where);
+    if (!text.is_string())
+      throw Error(ErrorKind::kInput, "{}: found a JSON {}, expected a string", where,
+                  text.type_name());
+    LostBytes lost;
+    options.lost = &lost;
+    standard_output().json(tokenizer.encode(text.string(), options));
+    tell_lost(lost, where);
+  }
+}
+
+}  // namespace
+
+void tokenize_verb(std::vector<std::string> arguments) {
+  ModelArguments model;
+  TextArguments text;
+  bool lines = false, no_special = false, plain_special = false;
+  Arguments app(
+      "tokenize",
+      "Prints the token ids of a text, one a line, with the token as the vocabulary writes "
+      "it.\nWithout -p, -f and words the text is standard input. MODEL may be a tokenizer.json "
+      "alone.",
+      "  veery tokenize model.gguf -p \"Hello world\"\n"
+      "  echo '\"Hello world\"' | veery tokenize model.gguf --jsonl");
+  model.add_path(app);
+  const auto source = text.add(app, "TEXT", "The text");
+  app.flag("--jsonl", lines, "Read one JSON string a line, print one JSON array of ids a line")
+      .excludes(source.prompt);
+  app.flag("--no-special", no_special, "Add no BOS and no EOS");
+  app.flag("--no-parse-special", plain_special,
+           "Special tokens written in the text are plain text");
+  model.add_json(app, "Print one JSON object: ids, tokens; lost, if bytes became no tokens");
+  app.read(std::move(arguments));
+
+  text.join_words(app, {"--jsonl"});
+  const std::string input = text.read();
+  const auto tokenizer = load_tokenizer(model.path);
+  EncodeOptions options{.add_special = !no_special, .parse_special = !plain_special};
+  const bool from_file = text.file && *text.file != "-";
+  if (lines)
+    return tokenize_lines(*tokenizer, options, input, from_file ? *text.file : "standard input");
+  LostBytes lost;
+  options.lost = &lost;
+  const auto ids = tokenizer->encode(input, options);
+  tell_lost(lost, "the text");
+  if (model.json) {
+    Json json = {{"ids", ids}, {"tokens", token_texts(*tokenizer, ids)}};
+    if (lost.count > 0) json["lost"] = lost_json(lost);
+    standard_output().json(json);
+    return;
+  }
+  for (int32_t id : ids)
+    standard_output().line(fmt::format("{:>7}  {}", id, escaped(tokenizer->token(id))));
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,322 @@
+#include "convert/as_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "convert/folder_config_write.h"
+#include "convert/folder_text.h"
+#include "convert/mlx_encode.h"
+#include "file/folder/row_sources.h"
+#include "file/folder/safetensors.h"
+#include "file/output/pending_folder.h"
+#include "import/folder_config.h"
+#include "import/read_config.h"
+#include "import/unused_tensors.h"
+
+namespace veery {
+namespace {
+
+constexpr size_t kSliceBytes = size_t{32} << 20;
+constexpr int64_t kPieceElements = 64 << 10;
+
+struct FloatRow {
+  DType dtype;
+  StoredType stored;
+  std::string_view name;
+};
+constexpr FloatRow kFloats[] = {{DType::kF32, StoredType::kF32, "float32"},
+                                {DType::kF16, StoredType::kF16, "float16"},
+                                {DType::kBF16, StoredType::kBF16, "bfloat16"}};
+
+const FloatRow& float_row(DType dtype) {
+  const auto row = std::ranges::find(kFloats, dtype, &FloatRow::dtype);
+  if (row == std::end(kFloats))
+    throw Error(ErrorKind::kInput, "weights of a folder cannot be {}, expected f32, f16 or bf16",
+                info(dtype).name);
+  return *row;
+}
+
+std::optional<DType> configured_dtype(const ModelFile& file) {
+  if (file.container != Container::kFolder) return std::nullopt;
+  const Json& config = text_config(*file.config);
+  for (const Json* json : {&config, file.config.get()})
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      const auto named = json->find(key);
+      if (named == json->end() || !named->is_string()) continue;
+      const auto row = std::ranges::find(kFloats, named->get<std::string>(), &FloatRow::name);
+      if (row != std::end(kFloats)) return row->dtype;
+    }
+  return std::nullopt;
+}
+
+DType usual_dtype(const ModelFile& file, const FolderTensors& tensors) {
+  if (const auto configured = configured_dtype(file)) return *configured;
+  std::map<DType, int64_t> elements;
+  for (const FolderTensor& tensor : tensors.tensors)
+    if (tensor.view.shape.size() > 1 && info(tensor.view.dtype).block == 1)
+      elements[tensor.view.dtype] += tensor.view.elements();
+  DType most = DType::kBF16;
+  for (const FloatRow& row : kFloats)
+    if (elements[row.dtype] > elements[most]) most = row.dtype;
+  return most;
+}
+
+int64_t rows_of(const TensorView& tensor) { return tensor.elements() / tensor.columns(); }
+
+/// One tensor on its way: what is read, and the one or three tensors of the file that it becomes.
+class Conversion {
+ public:
+  Conversion(const FolderTensor& tensor, DType dtype, const std::optional<MlxFormat>& format)
+      : tensor_(tensor), dtype_(dtype), format_(format) {
+    const TensorView& view = tensor.view;
+    const int64_t columns = view.columns();
+    if (!format) {
+      row_[0] = byte_size(dtype, columns);
+      stored_.push_back({view.name, float_row(dtype).stored, view.shape, {}});
+      return;
+    }
+    const MlxRow row = mlx_row(*format, dtype, columns);
+    row_ = {row.codes, row.scales, row.biases};
+    const std::string layer = view.name.substr(0, view.name.rfind('.'));
+    const bool affine = format->mode == MlxFormat::Mode::kAffine;
+    const StoredType scales = affine ? float_row(dtype).stored : StoredType::kU8;
+    const auto add = [&](const char* end, StoredType type, int64_t width) {
+      std::vector<int64_t> shape = view.shape;
+      shape.back() = width;
+      stored_.push_back({layer + end, type, std::move(shape), {}});
+    };
+    add(".weight", StoredType::kU32, columns * format->bits / 32);
+    add(".scales", scales, columns / format->group);
+    if (affine) add(".biases", scales, columns / format->group);
+  }
+
+  const TensorView& view() const { return tensor_.view; }
+  const std::vector<StoredTensor>& stored() const { return stored_; }
+  size_t row_bytes() const { return row_[0] + row_[1] + row_[2]; }
+  size_t bytes() const { return static_cast<size_t>(rows_of(view())) * row_bytes(); }
+
+  /// Writes all rows as the tensors from `index` on.
+  template <typename Told>
+  void write(SafetensorsWriter& writer, size_t index, ThreadPool& pool, const Told& told) const {
+    const int64_t rows = rows_of(view());
+    const int64_t piece =
+        round_up_rows(std::max<int64_t>(1, kPieceElements / view().columns()), tensor_.together);
+    const int64_t slice =
+        round_up_rows(static_cast<int64_t>(std::max<size_t>(1, kSliceBytes / row_bytes())), piece);
+    std::array<std::vector<std::byte>, 3> parts;
+    for (int64_t first = 0; first < rows; first += slice) {
+      const int64_t count = std::min(rows - first, slice);
+      for (size_t i = 0; i < parts.size(); ++i)
+        parts[i].resize(static_cast<size_t>(count) * row_[i]);
+      pool.parallel_for(count, piece, [&](int64_t begin, int64_t end) {
+        const auto at = [&](size_t i) {
+          return parts[i].data() + static_cast<size_t>(begin) * row_[i];
+        };
+        convert(first + begin, first + end, {at(0), at(1), at(2)});
+      });
+      for (size_t i = 0; i < stored_.size(); ++i)
+        writer.write(index + i, static_cast<size_t>(first) * row_[i], parts[i]);
+      told(static_cast<size_t>(count) * row_bytes());
+    }
+  }
+
+ private:
+  static int64_t round_up_rows(int64_t rows, int64_t unit) {
+    return (rows + unit - 1) / unit * unit;
+  }
+
+  void convert(int64_t first, int64_t last, const MlxOutput& out) const {
+    const TensorView& tensor = view();
+    if (!format_ && tensor.dtype == dtype_) return read_rows(tensor, first, last, out.codes);
+    const int64_t columns = tensor.columns();
+    const auto count = static_cast<size_t>((last - first) * columns);
+    std::vector<std::byte> buffer(static_cast<size_t>(last - first) *
+                                  byte_size(tensor.dtype, columns));
+    read_rows(tensor, first, last, buffer.data());
+    std::vector<float> values(count);
+    decode(tensor.dtype, buffer, values);
+    try {
+      encode_rows(values, buffer, out);
+    } catch (const Error& error) {
+      throw Error(error.kind(), "tensor {}, from row {} on: {}", printable(tensor.name), first,
+                  error.what());
+    }
+  }
+
+  // MLX's formats are made of what is left after rounding to the type of the others.
+  void encode_rows(std::vector<float>& values, std::vector<std::byte>& buffer,
+                   const MlxOutput& out) const {
+    const size_t size = byte_size(dtype_, std::ssize(values));
+    if (!format_) return encode(dtype_, values, {out.codes, size});
+    if (dtype_ != DType::kF32) {
+      buffer.resize(size);
+      encode(dtype_, values, buffer);
+      decode(dtype_, buffer, values);
+    }
+    encode_mlx(*format_, dtype_, values, out);
+  }
+
+  const FolderTensor& tensor_;
+  DType dtype_;
+  std::optional<MlxFormat> format_;
+  std::array<size_t, 3> row_{};  // bytes a row of each tensor of the file
+  std::vector<StoredTensor> stored_;
+};
+
+// Consecutive tensors that stand in one file.
+struct Shard {
+  size_t begin = 0, end = 0;
+  std::string name;
+};
+
+std::vector<Shard> divide(const std::vector<Conversion>& conversions, uint64_t limit) {
+  std::vector<Shard> shards(1);
+  uint64_t size = 0;
+  for (size_t i = 0; i < conversions.size(); ++i) {
+    if (size > 0 && size + conversions[i].bytes() > limit) {
+      shards.push_back({i, i, ""});
+      size = 0;
+    }
+    size += conversions[i].bytes();
+    shards.back().end = i + 1;
+  }
+  for (size_t i = 0; i < shards.size(); ++i)
+    shards[i].name = shards.size() == 1
+                         ? "model.safetensors"
+                         : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+  return shards;
+}
+
+void write_index(const PendingFolder& folder, const std::vector<Conversion>& conversions,
+                 const std::vector<Shard>& shards) {
+  std::map<std::string, std::string> files;
+  size_t bytes = 0;
+  int64_t elements = 0;
+  for (const Shard& shard : shards)
+    for (size_t i = shard.begin; i < shard.end; ++i) {
+      for (const StoredTensor& tensor : conversions[i].stored()) files[tensor.name] = shard.name;
+      bytes += conversions[i].bytes();
+      elements += conversions[i].view().elements();
+    }
+  const Json index = {{"metadata", {{"total_size", bytes}, {"total_parameters", elements}}},
+                      {"weight_map", files}};
+  folder.write("model.safetensors.index.json", dump_json(index, 2) + "\n");
+}
+
+// Biases of routing decide between experts that are close: they are never rounded.
+Conversion conversion_of(const FolderPlan& plan, size_t i) {
+  const FolderTensor& tensor = plan.tensors.tensors.at(i);
+  const bool exact = tensor.view.name.ends_with("e_score_correction_bias");
+  return {tensor, exact ? DType::kF32 : plan.dtype, plan.mlx.formats.at(i)};
+}
+
+std::vector<Conversion> conversions_of(const FolderPlan& plan) {
+  std::vector<Conversion> conversions;
+  for (size_t i = 0; i < plan.tensors.tensors.size(); ++i)
+    conversions.push_back(conversion_of(plan, i));
+  return conversions;
+}
+
+// mlx-lm has Llama 4 as the text part of a model of several parts.
+void nest(Json& config) {
+  const Json text = std::move(config);
+  config = {{"architectures", {"Llama4ForConditionalGeneration"}},
+            {"model_type", "llama4"},
+            {"text_config", text}};
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings",
+                          "dtype", "torch_dtype"})
+    if (text.contains(key)) config[key] = text[key];
+}
+
+// Exaone's windows as a text, "LLLG", as far as layers repeat.
+void spell_pattern(Json& config) {
+  const auto types = config.find("layer_types");
+  if (types == config.end() || config["sliding_window"].is_null()) return;
+  std::string pattern;
+  for (const Json& type : *types) pattern += type == "full_attention" ? 'G' : 'L';
+  config["sliding_window_pattern"] = pattern.substr(0, pattern.find('G') + 1);
+}
+
+// Granite's layers of attention; what has no experts has one width only.
+void name_attention(Json& config) {
+  const Json experts = config.value("num_local_experts", Json());
+  if (experts.is_null() || experts == 0)
+    config["intermediate_size"] = config["shared_intermediate_size"];
+  for (Json& type : config["layer_types"])
+    if (type == "full_attention") type = "attention";
+}
+
+// What mlx-lm wants to be said otherwise than transformers does.
+struct MlxConfigRow {
+  std::string_view type;
+  void (*change)(Json&);
+};
+constexpr MlxConfigRow kMlxConfigs[] = {
+    {"llama4_text", nest}, {"exaone4", spell_pattern}, {"granitemoehybrid", name_attention}};
+
+void change_for_mlx(FolderPlan& plan) {
+  for (const MlxConfigRow& row : kMlxConfigs)
+    if (row.type == plan.type->type) row.change(plan.config);
+}
+
+}  // namespace
+
+FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
+  const DecoderConfig c = read_config(file);
+  refuse_further_layers(file, c);
+  FolderPlan plan;
+  plan.type = &folder_type_of(file, c);
+  plan.tensors = folder_tensors(file, c, *plan.type, options.kind);
+  plan.dtype = options.dtype ? *options.dtype : usual_dtype(file, plan.tensors);
+  plan.config = folder_config(file, c, *plan.type, float_row(plan.dtype).name);
+  if (options.kind == FolderKind::kMlx) change_for_mlx(plan);
+  plan.mlx.formats.resize(plan.tensors.tensors.size());
+  if (!options.quantize) return plan;
+  VEERY_CHECK(options.kind == FolderKind::kMlx);
+  plan.mlx = plan_mlx(plan.tensors, *plan.type, *options.quantize);
+  if (plan.mlx.quantization.is_null()) return plan;
+  for (const char* key : {"quantization", "quantization_config"})
+    plan.config[key] = plan.mlx.quantization;
+  return plan;
+}
+
+size_t planned_bytes(const FolderPlan& plan, size_t tensor) {
+  return conversion_of(plan, tensor).bytes();
+}
+
+void write_folder(const ModelFile& file, const FolderPlan& plan, const std::string& path,
+                  ThreadPool& pool, const FolderOptions& options) {
+  const std::vector<Conversion> conversions = conversions_of(plan);
+  const std::vector<Shard> shards = divide(conversions, options.shard_bytes);
+  size_t total = 0, done = 0;
+  for (const Conversion& conversion : conversions) total += conversion.bytes();
+  PendingFolder folder(path);
+  const bool mlx = options.kind == FolderKind::kMlx;
+  for (const Shard& shard : shards) {
+    std::vector<StoredTensor> stored;
+    for (size_t i = shard.begin; i < shard.end; ++i)
+      stored.insert(stored.end(), conversions[i].stored().begin(), conversions[i].stored().end());
+    SafetensorsWriter writer(folder.file(shard.name), stored, {{"format", mlx ? "mlx" : "pt"}});
+    size_t index = 0;
+    for (size_t i = shard.begin; i < shard.end; ++i) {
+      const TensorView& view = conversions[i].view();
+      conversions[i].write(writer, index, pool, [&](size_t bytes) {
+        done += bytes;
+        if (options.progress) options.progress(done, total, view.name);
+      });
+      index += conversions[i].stored().size();
+      file.release(view);
+    }
+    writer.commit();
+  }
+  if (mlx || shards.size() > 1) write_index(folder, conversions, shards);
+  folder.write("config.json", dump_json(plan.config, 2) + "\n");
+  write_text_files(file, folder);
+  folder.commit();
+}
+
+}  // namespace veery

@@ -1,0 +1,414 @@
+#include "convert/folder_config_write.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "convert/folder_rope_write.h"
+#include "import/folder_config.h"
+#include "import/folder_names.h"
+
+namespace veery {
+namespace {
+
+// What the configuration of a type calls otherwise than most do.
+struct KeyRow {
+  std::string_view type;
+  const char* usual;
+  const char* theirs;
+};
+constexpr KeyRow kKeys[] = {{"gpt2", "hidden_size", "n_embd"},
+                            {"gpt2", "intermediate_size", "n_inner"},
+                            {"gpt2", "num_hidden_layers", "n_layer"},
+                            {"gpt2", "num_attention_heads", "n_head"},
+                            {"gpt2", "max_position_embeddings", "n_positions"},
+                            {"gpt2", "hidden_act", "activation_function"},
+                            {"gpt2", "rms_norm_eps", "layer_norm_epsilon"},
+                            {"gpt_neox", "rms_norm_eps", "layer_norm_eps"},
+                            {"phi", "rms_norm_eps", "layer_norm_eps"},
+                            {"cohere", "rms_norm_eps", "layer_norm_eps"},
+                            {"cohere2", "rms_norm_eps", "layer_norm_eps"},
+                            {"starcoder2", "rms_norm_eps", "norm_epsilon"},
+                            {"nemotron", "rms_norm_eps", "norm_eps"}};
+
+// Types whose configurations are made here; those of other folders are kept as they are.
+constexpr std::string_view kDescribed[] = {"llama",
+                                           "mistral",
+                                           "qwen2",
+                                           "qwen3",
+                                           "mixtral",
+                                           "qwen2_moe",
+                                           "qwen3_moe",
+                                           "gpt_oss",
+                                           "gemma",
+                                           "gemma2",
+                                           "gemma3_text",
+                                           "phi3",
+                                           "ministral",
+                                           "ministral3",
+                                           "helium",
+                                           "smollm3",
+                                           "granite",
+                                           "olmo2",
+                                           "olmo3",
+                                           "cohere",
+                                           "cohere2",
+                                           "gpt2",
+                                           "gpt_neox",
+                                           "starcoder2",
+                                           "phi",
+                                           "deepseek_v2",
+                                           "deepseek_v3",
+                                           "olmoe",
+                                           "dots1",
+                                           "glm4_moe",
+                                           "glm4",
+                                           "ernie4_5",
+                                           "exaone4",
+                                           "seed_oss",
+                                           "llama4_text",
+                                           "granitemoe",
+                                           "granitemoeshared",
+                                           "granitemoehybrid",
+                                           "nemotron",
+                                           "arcee"};
+
+/// A configuration in the making.
+struct Writer {
+  const ModelFile& file;
+  const DecoderConfig& c;
+  const FolderType& type;
+  Json defaults = parse_json(type.defaults, "defaults");
+  Json out = Json::object();
+
+  bool is(std::initializer_list<std::string_view> types) const {
+    return std::ranges::find(types, type.type) != types.end();
+  }
+  bool has(const char* tensor) const { return file.find(tensor) != nullptr; }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(ErrorKind::kUnsupported, "{}: config.json of {} cannot say {}", file.path,
+                type.type, what);
+  }
+};
+
+const char* activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu: return "gelu_pytorch_tanh";
+    case Activation::kGeluErf: return "gelu";
+    case Activation::kRelu: return "relu";
+    case Activation::kReluSquared: return "relu2";
+    case Activation::kXielu: return "xielu";
+    default: return "silu";
+  }
+}
+
+// A token's id, or null.
+Json token_id(const ModelFile& file, const char* role) {
+  const auto id = file.metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", role));
+  return id && *id >= 0 && *id < std::numeric_limits<int32_t>::max() ? Json(*id) : Json();
+}
+
+void write_sizes(Writer& w) {
+  const DecoderConfig& c = w.c;
+  w.out["architectures"] = Json::array({w.type.class_name});
+  w.out["model_type"] = w.type.type;
+  w.out["vocab_size"] = c.vocab;
+  w.out["hidden_size"] = c.dim;
+  w.out["intermediate_size"] = c.hidden;
+  w.out["num_hidden_layers"] = c.layers;
+  w.out["num_attention_heads"] = c.heads;
+  w.out["num_key_value_heads"] = c.kv_heads;
+  w.out["head_dim"] = c.head_dim;
+  w.out["max_position_embeddings"] = c.context;
+  w.out["rms_norm_eps"] = shortest(c.norm_eps);
+  w.out["hidden_act"] = activation_name(c.activation);
+  w.out["tie_word_embeddings"] = c.tied;
+  for (const char* role : {"bos", "eos"})
+    w.out[fmt::format("{}_token_id", role)] = token_id(w.file, role);
+  w.out["pad_token_id"] = token_id(w.file, "padding");
+  if (w.type.architecture.starts_with("gemma")) w.out["hidden_activation"] = w.out["hidden_act"];
+}
+
+void write_biases(Writer& w) {
+  const bool bias = w.has("blk.0.attn_q.bias") || w.has("blk.0.attn_kv_a_mqa.bias");
+  if (w.is({"starcoder2", "ernie4_5"})) {
+    w.out["use_bias"] = bias;
+    return;
+  }
+  if (w.is({"seed_oss"})) w.out["attention_out_bias"] = w.has("blk.0.attn_output.bias");
+  if (w.is({"gpt2", "phi"})) return;
+  if (w.is({"llama"}) && bias && !w.has("blk.0.attn_output.bias"))
+    w.refuse("that queries have a bias and the output has none");
+  w.out["attention_bias"] = bias;
+  if (w.is({"qwen2_moe"})) w.out["qkv_bias"] = bias;
+  w.out["mlp_bias"] = w.has("blk.0.ffn_up.bias");
+}
+
+// The smallest period of windows that gives `local`, the usual one first; 0: none.
+int32_t period_of(const std::vector<bool>& local, int32_t usual) {
+  const auto layers = static_cast<int32_t>(local.size());
+  if (usual > 0 && local_pattern(layers, usual) == local) return usual;
+  for (int32_t period = 1; period <= layers + 1; ++period)
+    if (local_pattern(layers, period) == local) return period;
+  return 0;
+}
+
+void write_window(Writer& w) {
+  const DecoderConfig& c = w.c;
+  const bool windowed = c.window > 0;
+  if (w.type.window == WindowRule::kNone) {
+    if (windowed) w.refuse("a sliding window");
+    return;
+  }
+  const bool chunked = w.type.window == WindowRule::kChunked;
+  if (windowed && c.chunked != chunked) w.refuse("whether windows are chunks");
+  w.out[chunked ? "attention_chunk_size" : "sliding_window"] = windowed ? Json(c.window) : Json();
+  if (w.type.window == WindowRule::kFrom || w.type.window == WindowRule::kUnrotated)
+    w.out["use_sliding_window"] = windowed;
+  if (!windowed) return;
+  const auto seen = std::ranges::count(c.local, false);
+  if (w.type.window == WindowRule::kAll) {
+    if (seen > 0) w.refuse("that only some layers have a sliding window");
+    return;
+  }
+  if (w.type.window == WindowRule::kFrom) w.out["max_window_layers"] = seen;
+  Json types = Json::array();
+  const char* in_window = chunked ? "chunked_attention" : "sliding_attention";
+  for (const bool local : c.local) types.push_back(local ? in_window : "full_attention");
+  w.out["layer_types"] = std::move(types);
+  if (w.type.window != WindowRule::kPattern) return;
+  const int32_t period = period_of(c.local, w.defaults.value("sliding_window_pattern", 0));
+  if (period == 0) return;
+  w.out["sliding_window_pattern"] = period;
+  w.out["_sliding_window_pattern"] = period;
+}
+
+void write_unrotated(Writer& w) {
+  if (w.is({"granitemoehybrid"}))
+    w.out["position_embedding_type"] = w.c.is_rotated(0) ? "rope" : "nope";
+  if (w.c.unrotated.empty() || w.is({"cohere2", "exaone4", "granitemoehybrid"})) return;
+  if (!w.is({"smollm3", "llama4_text"})) w.refuse("that layers have no RoPE");
+  Json rotated = Json::array();
+  for (const bool unrotated : w.c.unrotated) rotated.push_back(unrotated ? 0 : 1);
+  w.out["no_rope_layers"] = std::move(rotated);
+}
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+void write_scales(Writer& w) {
+  const DecoderConfig& c = w.c;
+  const auto write = [&](bool known, const char* key, double value, double usual) {
+    if (known)
+      w.out[key] = shortest(static_cast<float>(value));
+    else if (!near(value, usual))
+      w.refuse(fmt::format("a {} of {}", key, value));
+  };
+  const bool granite = w.type.type.starts_with("granite");
+  const double scale = c.attention_scale;
+  if (w.is({"gemma2", "gemma3_text"})) {
+    const double scalar = 1 / (scale * scale);
+    const double whole = std::round(scalar);
+    w.out["query_pre_attn_scalar"] =
+        std::abs(scalar - whole) < 1e-4 * scalar ? Json(static_cast<int64_t>(whole)) : Json(scalar);
+  } else if (c.latent.rank == 0 && (!w.is({"gpt2"}) || !near(scale, 1))) {
+    write(granite, "attention_multiplier", scale, 1 / std::sqrt(1.0 * c.head_dim));
+  }
+  if (w.is({"gpt2"})) w.out["scale_attn_weights"] = !near(scale, 1);
+  const bool gemma = w.type.architecture.starts_with("gemma");
+  if (!gemma) write(granite, "embedding_multiplier", c.embedding_scale, 1);
+  write(granite, "residual_multiplier", c.residual_scale, 1);
+  if (granite)
+    w.out["logits_scaling"] = shortest(1 / c.logit_scale);
+  else
+    write(w.is({"cohere", "cohere2"}), "logit_scale", c.logit_scale, 1);
+  const auto softcap = [&](const char* key, float value) {
+    if (w.is({"gemma2", "gemma3_text"}))
+      w.out[key] = value > 0 ? Json(shortest(value)) : Json();
+    else if (value > 0)
+      w.refuse(fmt::format("a {} of {}", key, value));
+  };
+  softcap("attn_logit_softcapping", c.attention_softcap);
+  softcap("final_logit_softcapping", c.logit_softcap);
+}
+
+// Layers whose feed-forward part is no mixture.
+Json dense_layers(const Writer& w) {
+  Json dense = Json::array();
+  for (int32_t layer = 0; layer < w.c.layers; ++layer)
+    if (!w.has(fmt::format("blk.{}.ffn_gate_inp.weight", layer).c_str())) dense.push_back(layer);
+  return dense;
+}
+
+// Experts chosen in groups, behind layers without.
+void write_grouped_experts(Writer& w) {
+  const ExpertConfig& e = w.c.experts;
+  w.out["n_routed_experts"] = e.count;
+  w.out["n_shared_experts"] = e.hidden > 0 ? e.shared_hidden / e.hidden : 0;
+  w.out["num_experts_per_tok"] = e.route.used;
+  w.out["moe_intermediate_size"] = e.hidden;
+  w.out["moe_layer_freq"] = 1;
+  w.out["norm_topk_prob"] = e.route.normalise;
+  w.out["routed_scaling_factor"] = shortest(e.route.scale);
+  w.out["scoring_func"] = e.route.sigmoid ? "sigmoid" : "softmax";
+  const bool groups = e.route.groups > 1;
+  w.out["topk_method"] = e.route.sigmoid ? "noaux_tc" : groups ? "group_limited_greedy" : "greedy";
+  w.out["n_group"] = e.route.groups;
+  w.out["topk_group"] = e.route.groups_used;
+  const Json dense = dense_layers(w);
+  for (size_t i = 0; i < dense.size(); ++i)
+    if (dense[i] != i) w.refuse("that layers behind the first mixture are none");
+  w.out["first_k_dense_replace"] = dense.size();
+}
+
+void write_deepseek(Writer& w) {
+  const LatentConfig& l = w.c.latent;
+  w.out["head_dim"] = l.turned;
+  w.out["num_key_value_heads"] = w.c.heads;
+  w.out["kv_lora_rank"] = l.rank;
+  w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
+  w.out["qk_nope_head_dim"] = l.plain;
+  w.out["qk_rope_head_dim"] = l.turned;
+  w.out["v_head_dim"] = l.value;
+  w.out["rope_interleave"] = w.c.rope_interleaved;
+  write_grouped_experts(w);
+}
+
+// RoPE has dimensions of its own; yarn's factor on scores is that of the angles, too.
+void write_latent_rope(Writer& w) {
+  if (w.c.latent.rank == 0) return;
+  Json& set = w.out["rope_parameters"];
+  set.erase("partial_rotary_factor");
+  const double magnitude = w.c.latent.yarn_magnitude;
+  if (magnitude == 1 || w.c.rope.scaling != RopeScaling::kYarn) return;
+  const double weight = (magnitude - 1) / (0.1 * std::log(w.c.rope.factor));
+  set["mscale"] = set["mscale_all_dim"] = shortest(static_cast<float>(weight));
+  set.erase("attention_factor");
+}
+
+void write_granite_experts(Writer& w) {
+  const ExpertConfig& e = w.c.experts;
+  if (e.shared_hidden > 0) w.out["shared_intermediate_size"] = e.shared_hidden;
+  if (!w.is({"granitemoehybrid"})) return;
+  w.out["layer_types"] =
+      std::vector<std::string>(static_cast<size_t>(w.c.layers), "full_attention");
+  // No layer is of this kind, but the numbers have to fit.
+  w.out["mamba_n_heads"] = 1;
+  w.out["mamba_expand"] = 2;
+  w.out["mamba_d_head"] = 2 * w.c.dim;
+  if (e.count > 0) return;
+  w.out["num_local_experts"] = w.out["num_experts_per_tok"] = 0;
+  w.out["shared_intermediate_size"] = w.c.hidden;
+}
+
+void write_llama4_experts(Writer& w) {
+  const ExpertConfig& e = w.c.experts;
+  w.out["num_local_experts"] = e.count;
+  w.out["num_experts_per_tok"] = e.route.used;
+  w.out["intermediate_size"] = e.hidden;
+  w.out["intermediate_size_mlp"] = std::max(w.c.hidden, e.hidden);
+  Json mixtures = Json::array();
+  const Json dense = dense_layers(w);
+  for (int32_t layer = 0; layer < w.c.layers; ++layer)
+    if (std::ranges::find(dense, Json(layer)) == dense.end()) mixtures.push_back(layer);
+  w.out["interleave_moe_layer_step"] = mixtures.empty() ? 1 : mixtures[0].get<int>() + 1;
+  w.out["moe_layers"] = std::move(mixtures);
+  w.out["use_qk_norm"] = w.c.head_norm == HeadNorm::kUnweighted;
+  w.out["attn_temperature_tuning"] = w.c.unrotated_period > 0;
+  if (w.c.unrotated_period == 0) return;
+  w.out["floor_scale"] = w.c.unrotated_period;
+  w.out["attn_scale"] = shortest(static_cast<float>(w.c.unrotated_temperature));
+}
+
+void write_experts(Writer& w) {
+  const ExpertConfig& e = w.c.experts;
+  if (w.c.latent.rank > 0) return write_deepseek(w);
+  const bool granite = w.type.type.starts_with("granitemoe");
+  if (granite) write_granite_experts(w);
+  if (e.count == 0) return;
+  if (w.is({"dots1", "glm4_moe"})) return write_grouped_experts(w);
+  if (w.is({"llama4_text"})) return write_llama4_experts(w);
+  const bool qwen = w.is({"qwen2_moe", "qwen3_moe"}), olmoe = w.is({"olmoe"});
+  w.out[qwen || olmoe ? "num_experts" : "num_local_experts"] = e.count;
+  w.out["num_experts_per_tok"] = e.route.used;
+  if (e.route.sigmoid || e.route.groups > 1 || e.route.scale != 1)
+    w.refuse("how experts are chosen");
+  if (qwen || olmoe) w.out["norm_topk_prob"] = e.route.normalise;
+  if (qwen) {
+    w.out["moe_intermediate_size"] = e.hidden;
+    w.out["decoder_sparse_step"] = 1;
+    if (e.shared_hidden > 0) w.out["shared_expert_intermediate_size"] = e.shared_hidden;
+    w.out["mlp_only_layers"] = dense_layers(w);
+  } else {
+    w.out["intermediate_size"] = e.hidden;
+    if (!olmoe && !e.route.normalise) w.refuse("that the weights of experts do not add up to 1");
+  }
+  if (w.is({"gpt_oss"})) {
+    w.out["swiglu_limit"] = shortest(e.moe.limit);
+    w.out["swiglu_alpha"] = shortest(e.moe.alpha);
+  }
+}
+
+void write_rest(Writer& w) {
+  if (w.is({"gpt_neox"})) w.out["use_parallel_residual"] = w.c.parallel;
+  const bool head_norms = w.has("blk.0.attn_q_norm.weight");
+  if (w.is({"cohere", "glm4_moe"})) w.out["use_qk_norm"] = head_norms;
+  if (w.is({"phi"})) w.out["qk_layernorm"] = head_norms;
+  if (w.is({"gpt2"})) w.out["n_ctx"] = w.c.context;
+  for (const KeyRow& row : kKeys) {
+    if (row.type != w.type.type) continue;
+    w.out[row.theirs] = w.out[row.usual];
+    w.out.erase(row.usual);
+  }
+  if (!w.is({"gpt2"})) return;
+  for (const char* key : {"num_key_value_heads", "head_dim"}) w.out.erase(key);
+}
+
+Json described(const ModelFile& file, const DecoderConfig& c, const FolderType& type) {
+  Writer w{file, c, type};
+  if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed)) {
+    if (file.container == Container::kGguf)
+      throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", file.path,
+                  c.architecture);
+    write_sizes(w);
+    for (const char* kept : {"head_dim", "num_key_value_heads", "intermediate_size"})
+      w.out.erase(kept);
+    w.out["rope_parameters"] = rope_parameters(file, c, type);
+    return std::move(w.out);
+  }
+  write_sizes(w);
+  write_biases(w);
+  write_window(w);
+  write_unrotated(w);
+  write_scales(w);
+  write_experts(w);
+  if (c.positions == Positions::kRope) w.out["rope_parameters"] = rope_parameters(file, c, type);
+  write_latent_rope(w);
+  write_rest(w);
+  return std::move(w.out);
+}
+
+}  // namespace
+
+Json folder_config(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
+                   std::string_view dtype) {
+  Json config = described(file, c, type);
+  if (file.container == Container::kFolder) {
+    Json own = text_config(*file.config);
+    for (const char* key : {"quantization", "quantization_config", "_name_or_path"}) own.erase(key);
+    if (c.positions == Positions::kRope)
+      own["rope_parameters"] = folder_rope_parameters(file, type);
+    for (const auto& [key, value] : config.items())
+      if (!own.contains(key)) own[key] = value;
+    for (const char* key : {"architectures", "model_type", "tie_word_embeddings", "vocab_size"})
+      own[key] = config[key];
+    config = std::move(own);
+  }
+  if (c.positions == Positions::kRope) add_old_rope_keys(config, type);
+  config["dtype"] = dtype;
+  config["torch_dtype"] = dtype;
+  return config;
+}
+
+}  // namespace veery

@@ -1,0 +1,335 @@
+#include "convert/folder_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "convert/gguf_keys.h"
+#include "file/folder/row_sources.h"
+#include "import/folder_config.h"
+#include "import/unused_tensors.h"
+#include "model/arch/registry.h"
+
+namespace veery {
+namespace {
+
+// What configurations say instead.
+constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_short.weight",
+                                          "rope_factors_long.weight"};
+
+// Types of folders that cannot be written: experts or joint projections that no table here
+// describes.
+constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",
+                                           "bloom",        "mpt",       "opt"};
+
+TensorView plain(const TensorView& tensor) {
+  return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
+}
+
+// Tensors of different types have floats in common.
+void make_alike(std::vector<TensorView>& parts) {
+  if (std::ranges::all_of(parts, [&](const TensorView& t) { return t.dtype == parts[0].dtype; }))
+    return;
+  for (TensorView& part : parts) part = decoded(part);
+}
+
+/// The tensors of a model on their way into a folder; they have our names until the end.
+class Rebuilt {
+ public:
+  Rebuilt(const ModelFile& file, const DecoderConfig& c, const FolderType& type, FolderKind kind)
+      : file_(file), c_(c), type_(type), kind_(kind), tensors_(file.tensors) {
+    // Layers that predict further tokens are no part of the folder's model.
+    std::erase_if(tensors_, [&](const TensorView& tensor) {
+      if (layer_part(tensor.name).first < c.layers) return false;
+      left_out_.push_back(tensor.name);
+      return true;
+    });
+    std::erase_if(tensors_, [&](const TensorView& tensor) {
+      return std::ranges::find(kInConfig, tensor.name) != std::end(kInConfig) ||
+             (c.tied && tensor.name.starts_with("output."));
+    });
+    // mlx-lm's class has a head of its own in any case.
+    if (c.tied && type.type == "gpt_oss" && kind == FolderKind::kMlx) {
+      tensors_.push_back(file.at("token_embd.weight"));
+      tensors_.back().name = "output.weight";
+    }
+    for (TensorView& tensor : tensors_) restore(tensor);
+    for (int32_t layer = 0; layer < c.layers; ++layer) {
+      const std::string prefix = fmt::format("blk.{}.", layer);
+      join_projections(prefix);
+      if (type.type == "stablelm") separate_head_norms(prefix);
+      const bool joint = kind == FolderKind::kHuggingFace || type.type == "deepseek_v2";
+      if (c.latent.rank > 0 && joint) join_latent(prefix);
+      if (const MixtureNames* mixture = mixture_names(type);
+          mixture != nullptr && kind == FolderKind::kHuggingFace)
+        separate_experts(prefix, *mixture);
+    }
+  }
+
+  FolderTensors named() const {
+    FolderTensors result;
+    result.left_out = left_out_;
+    for (const TensorView& tensor : tensors_) {
+      std::string name = folder_name(type_, kind_, tensor.name);
+      if (name.empty()) {
+        if (file_.container == Container::kGguf || tensor.name.starts_with("blk."))
+          throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} folder",
+                      file_.path, printable(tensor.name), type_.type);
+        result.left_out.push_back(tensor.name);
+        continue;
+      }
+      FolderTensor& out = result.tensors.emplace_back();
+      out.view = tensor;
+      out.view.name = std::move(name);
+      if (std::ranges::find(transposed_, tensor.name) != transposed_.end())
+        out.together = tensor.shape[tensor.shape.size() - 2];
+    }
+    return result;
+  }
+
+ private:
+  // GGUF files of some families have the pairs of RoPE as neighbours, folders as halves of a head.
+  bool permuted() const {
+    if (file_.container != Container::kGguf || !c_.rope_interleaved || c_.latent.rank > 0)
+      return false;
+    DecoderConfig folder = c_;
+    folder.rope_interleaved = false;
+    find_architecture(c_.architecture).complete(folder);
+    return !folder.rope_interleaved;
+  }
+
+  void restore(TensorView& tensor) {
+    const auto is = [&](std::string_view part) {
+      return tensor.name.find(part) != std::string::npos;
+    };
+    if (permuted() && (is(".attn_q.") || is(".attn_k.")))
+      tensor = reordered_rows(tensor, halves(is(".attn_q.") ? c_.heads : c_.kv_heads));
+    const bool less_one = c_.architecture.starts_with("gemma") || c_.architecture == "nemotron";
+    if (less_one && tensor.name.ends_with("norm.weight")) tensor = with_added(tensor, -1);
+    if (c_.head_norm == HeadNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
+      tensor = reshaped(tensor, {tensor.elements() / c_.head_dim, c_.head_dim});
+    if (is(".xielu_beta.") || is(".xielu_eps.")) tensor.shape.clear();
+    if (type_.type == "gpt2" && kind_ == FolderKind::kHuggingFace &&
+        (is(".attn_output.w") || is(".ffn_up.w") || is(".ffn_down.w")))
+      transpose(tensor);
+  }
+
+  std::vector<int64_t> halves(int32_t heads) const {
+    std::vector<int64_t> order;
+    const int64_t half = c_.rope.dims / 2;
+    for (int64_t head = 0; head < heads; ++head) {
+      for (int64_t part = 0; part < 2; ++part)
+        for (int64_t pair = 0; pair < half; ++pair)
+          order.push_back(head * c_.head_dim + 2 * pair + part);
+      for (int64_t i = 2 * half; i < c_.head_dim; ++i) order.push_back(head * c_.head_dim + i);
+    }
+    return order;
+  }
+
+  void transpose(TensorView& tensor) {
+    tensor = transposed(plain(tensor));
+    transposed_.push_back(tensor.name);
+  }
+
+  std::optional<TensorView> take(const std::string& name) {
+    const auto found = std::ranges::find(tensors_, name, &TensorView::name);
+    if (found == tensors_.end()) return std::nullopt;
+    TensorView tensor = std::move(*found);
+    tensors_.erase(found);
+    return tensor;
+  }
+
+  // Puts the tensors of a layer that are there together under another name.
+  TensorView* join(const std::string& prefix, std::initializer_list<const char*> parts,
+                   const std::string& name, const char* kind) {
+    std::vector<TensorView> found;
+    for (const char* part : parts)
+      if (auto tensor = take(prefix + part + kind)) found.push_back(std::move(*tensor));
+    if (found.empty()) return nullptr;
+    if (found.size() != parts.size())
+      throw Error(ErrorKind::kFormat, "{}: tensors {}{}{} and the like: found {}, expected {}",
+                  file_.path, prefix, *parts.begin(), kind, found.size(), parts.size());
+    make_alike(found);
+    return &tensors_.emplace_back(join_rows(std::move(found), prefix + name + kind));
+  }
+
+  void join_projections(const std::string& prefix) {
+    const bool gpt2 = type_.type == "gpt2";
+    const bool neox = type_.type == "gpt_neox";
+    constexpr std::string_view kGateUp[] = {"phi3", "glm", "glm4"};
+    const bool gate_up = std::ranges::find(kGateUp, type_.type) != std::end(kGateUp);
+    if (gate_up)
+      for (const char* kind : {".weight", ".bias"})
+        join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up", kind);
+    join_shared(prefix);
+    if (!gpt2 && !neox && type_.type != "phi3") return;
+    for (const char* kind : {".weight", ".bias"}) {
+      TensorView* joint = join(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv", kind);
+      if (joint != nullptr && neox) *joint = reordered_rows(*joint, by_head());
+      if (joint != nullptr && gpt2 && kind_ == FolderKind::kHuggingFace && joint->shape.size() == 2)
+        transpose(*joint);
+    }
+  }
+
+  void separate_head_norms(const std::string& prefix) {
+    for (const char* part : {"attn_q_norm", "attn_k_norm"}) {
+      const auto all = take(fmt::format("{}{}.weight", prefix, part));
+      for (int64_t head = 0; all && head < all->shape.at(0); ++head)
+        tensors_.push_back(reshaped(
+            slice_rows(*all, fmt::format("{}{}.{}.weight", prefix, part, head), head, head + 1),
+            {c_.head_dim}));
+    }
+  }
+
+  // What Granite's layers have for all rows, beside a mixture or (Hugging Face) alone.
+  void join_shared(const std::string& prefix) {
+    if (!type_.type.starts_with("granitemoe")) return;
+    join(prefix, {"ffn_gate_shexp", "ffn_up_shexp"}, "ffn_gate_up_shexp", ".weight");
+    if (kind_ != FolderKind::kHuggingFace) return;
+    if (join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up_shexp", ".weight") == nullptr) return;
+    if (auto down = take(prefix + "ffn_down.weight")) {
+      down->name = prefix + "ffn_down_shexp.weight";
+      tensors_.push_back(std::move(*down));
+    }
+  }
+
+  // Keys and values that the compressed vector becomes, head by head.
+  void join_latent(const std::string& prefix) {
+    auto keys = take(prefix + "attn_k_b.weight");
+    auto values = take(prefix + "attn_v_b.weight");
+    if (!keys || !values) return;
+    const LatentConfig& l = c_.latent;
+    std::vector<TensorView> parts = {transposed(*keys), std::move(*values)};
+    make_alike(parts);
+    parts[0].shape = {c_.heads * l.plain, l.rank};
+    parts[1].shape = {c_.heads * l.value, l.rank};
+    std::vector<int64_t> order;
+    for (int64_t head = 0; head < c_.heads; ++head) {
+      for (int64_t i = 0; i < l.plain; ++i) order.push_back(head * l.plain + i);
+      for (int64_t i = 0; i < l.value; ++i)
+        order.push_back(c_.heads * l.plain + head * l.value + i);
+    }
+    const TensorView joint = join_rows(std::move(parts), prefix + "attn_kv_b.weight");
+    tensors_.push_back(reordered_rows(joint, order));
+    transposed_.push_back(joint.name);
+  }
+
+  // Row i of q, k and v of a head together is which row of all q, all k, all v.
+  std::vector<int64_t> by_head() const {
+    std::vector<int64_t> order;
+    for (int64_t head = 0; head < c_.heads; ++head)
+      for (int64_t part = 0; part < 3; ++part)
+        for (int64_t i = 0; i < c_.head_dim; ++i)
+          order.push_back((part * c_.heads + head) * c_.head_dim + i);
+    return order;
+  }
+
+  void separate_experts(const std::string& prefix, const MixtureNames& mixture) {
+    if (mixture.form != ExpertForm::kApart) return join_experts(prefix, mixture.form);
+    for (const char* part : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      const auto all = take(fmt::format("{}{}_exps.weight", prefix, part));
+      if (!all) continue;
+      const int64_t rows = all->shape.at(1);
+      const std::vector<int64_t> shape = {rows, all->shape.at(2)};
+      for (int64_t expert = 0; expert < all->shape[0]; ++expert)
+        tensors_.push_back(pick_rows(*all, fmt::format("{}{}.{}.weight", prefix, part, expert),
+                                     shape, {all->shape[0] * rows, expert * rows, 1}));
+    }
+  }
+
+  // Row i of gate and up together is which row of all of gate, then all of up.
+  static std::vector<int64_t> gate_up_order(int64_t experts, int64_t rows, ExpertForm form) {
+    std::vector<int64_t> order;
+    const int64_t all = experts * rows;
+    const int64_t block = form == ExpertForm::kAlternating ? 1 : rows;
+    for (int64_t first = 0; first < all; first += block)
+      for (int64_t part = 0; part < 2; ++part)
+        for (int64_t i = 0; i < block; ++i) order.push_back(part * all + first + i);
+    return order;
+  }
+
+  void join_experts(const std::string& prefix, ExpertForm form) {
+    const bool turned = form != ExpertForm::kLinear;
+    auto gate = take(prefix + "ffn_gate_exps.weight");
+    auto up = take(prefix + "ffn_up_exps.weight");
+    if (gate && up) {
+      const std::vector<int64_t> shape = {gate->shape.at(0), 2 * gate->shape.at(1),
+                                          gate->shape.at(2)};
+      const std::vector<int64_t> order = gate_up_order(shape[0], gate->shape[1], form);
+      std::vector<TensorView> parts = {plain(*gate), plain(*up)};
+      make_alike(parts);
+      for (TensorView& part : parts) part.shape = {shape[0] * shape[1] / 2, shape[2]};
+      TensorView joint =
+          reordered_rows(join_rows(std::move(parts), prefix + "ffn_gate_up_exps.weight"), order);
+      joint.shape = shape;
+      TensorView& kept = tensors_.emplace_back(std::move(joint));
+      if (turned) transpose(kept);
+    }
+    if (!turned) return;
+    if (auto down = take(prefix + "ffn_down_exps.weight"))
+      transpose(tensors_.emplace_back(std::move(*down)));
+    interleave_biases(prefix);
+  }
+
+  void interleave_biases(const std::string& prefix) {
+    const auto gate = take(prefix + "ffn_gate_exps.bias");
+    const auto up = take(prefix + "ffn_up_exps.bias");
+    if (!gate || !up) return;
+    std::vector<std::byte> buffers[2];
+    const std::span<const std::byte> parts[2] = {gate->read(buffers[0]), up->read(buffers[1])};
+    const size_t size = byte_size(gate->dtype, 1);
+    VEERY_CHECK(gate->dtype == up->dtype && parts[0].size() == parts[1].size());
+    std::vector<std::byte> both(2 * parts[0].size());
+    for (size_t i = 0; i < both.size() / size; ++i)
+      std::memcpy(&both[i * size], &parts[i % 2][i / 2 * size], size);
+    TensorView& joint = tensors_.emplace_back(*gate);
+    joint.name = prefix + "ffn_gate_up_exps.bias";
+    joint.shape.back() *= 2;
+    joint.source = make_bytes(std::move(both), byte_size(joint.dtype, joint.shape.back()));
+    joint.data = {};
+  }
+
+  const ModelFile& file_;
+  const DecoderConfig& c_;
+  const FolderType& type_;
+  FolderKind kind_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::string> transposed_, left_out_;
+};
+
+// Of the types of one architecture.
+bool fits(const FolderType& type, const DecoderConfig& c) {
+  const bool mixture = c.experts.count > 0;
+  if (type.window == WindowRule::kNone && c.window > 0) return false;
+  if (type.type == "granitemoehybrid") return !mixture;
+  if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
+  if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
+  return (mixture_names(type) != nullptr) == mixture;
+}
+
+}  // namespace
+
+const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c) {
+  if (file.container == Container::kFolder)
+    if (const FolderType* type = find_folder_type(file)) return *type;
+  for (const FolderType& type : folder_types())
+    if (type.architecture == c.architecture && fits(type, c)) return type;
+  // GGUF has one name for some families.
+  for (const FolderType& type : folder_types())
+    if (gguf_architecture(type.architecture) == c.architecture && fits(type, c)) return type;
+  throw Error(ErrorKind::kUnsupported,
+              "{}: no type of folder is known for {} with {} experts and a window of {}", file.path,
+              c.architecture, c.experts.count, c.window);
+}
+
+FolderTensors folder_tensors(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
+                             FolderKind kind) {
+  if (std::ranges::find(kUnwritten, type.type) != std::end(kUnwritten))
+    throw Error(ErrorKind::kUnsupported, "{}: folders of {} cannot be written", file.path,
+                type.type);
+  return Rebuilt(file, c, type, kind).named();
+}
+
+}  // namespace veery

@@ -1,0 +1,333 @@
+#include "convert/gguf_keys.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "import/read_config.h"
+#include "model/arch/registry.h"
+
+namespace veery {
+namespace {
+
+using Config = DecoderConfig;
+using Value = std::optional<MetaValue>;
+
+Value size(int64_t value) { return Value(std::in_place, value); }
+Value positive(int64_t value) { return value > 0 ? size(value) : Value(); }
+// Readers expect floats of 32 bits.
+Value number(double value) { return Value(std::in_place, double{static_cast<float>(value)}); }
+Value unless(double value, double usual) { return value == usual ? Value() : number(value); }
+Value flags(const std::vector<bool>& values) {
+  return Value(std::in_place, std::vector<int64_t>(values.begin(), values.end()));
+}
+
+bool is_scaled(const Config& c) { return c.rope.scaling != RopeScaling::kNone; }
+
+// What yarn does to the magnitude beyond what follows from its factor.
+double extra_magnitude(const Config& c) {
+  const bool yarn = c.rope.scaling == RopeScaling::kYarn && c.latent.yarn_magnitude == 1;
+  return c.rope.attention_factor / (yarn ? yarn_magnitude(c.rope.factor, 1) : 1);
+}
+
+// What floats of 32 bits keep of a number.
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); }
+
+bool same_angles(const AnglesAttr& a, const AnglesAttr& b) {
+  return a.dims == b.dims && a.scaling == b.scaling && a.truncate == b.truncate &&
+         near(a.theta, b.theta) && near(a.factor, b.factor) && near(a.beta_fast, b.beta_fast) &&
+         near(a.beta_slow, b.beta_slow) && near(a.attention_factor, b.attention_factor) &&
+         near(a.original_context, b.original_context) && near(a.temperature, b.temperature);
+}
+
+// Elements of a value, and of a key but for those that RoPE turns apart, as they are cached.
+int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.head_dim; }
+
+struct KeyRow {
+  const char* key;
+  Value (*value)(const Config&);
+};
+// What stands in every file that it applies to.
+constexpr KeyRow kKeys[] = {
+    {"vocab_size", [](const Config& c) { return size(c.vocab); }},
+    {"context_length", [](const Config& c) { return size(c.context); }},
+    {"embedding_length", [](const Config& c) { return size(c.dim); }},
+    {"block_count", [](const Config& c) { return size(c.layers); }},
+    {"feed_forward_length", [](const Config& c) { return size(c.hidden); }},
+    {"attention.head_count", [](const Config& c) { return size(c.heads); }},
+    {"attention.head_count_kv", [](const Config& c) { return size(c.kv_heads); }},
+    {"attention.key_length", [](const Config& c) { return size(cached(c) + c.latent.turned); }},
+    {"attention.value_length", [](const Config& c) { return size(cached(c)); }},
+    {"attention.key_length_mla",
+     [](const Config& c) { return positive(c.latent.plain + c.latent.turned); }},
+    {"attention.value_length_mla", [](const Config& c) { return positive(c.latent.value); }},
+    {"attention.kv_lora_rank", [](const Config& c) { return positive(c.latent.rank); }},
+    {"attention.q_lora_rank", [](const Config& c) { return positive(c.latent.query_rank); }},
+    {"attention.layer_norm_rms_epsilon",
+     [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : Value(); }},
+    {"attention.layer_norm_epsilon",
+     [](const Config& c) { return c.norm != Norm::kRms ? number(c.norm_eps) : Value(); }},
+    {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
+    {"attention.temperature_scale",
+     [](const Config& c) {
+       return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
+     }},
+    {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
+    {"rope.dimension_count", [](const Config& c) { return positive(c.rope.dims); }},
+    {"rope.freq_base",
+     [](const Config& c) { return c.rope.dims > 0 ? number(c.rope.theta) : Value(); }},
+    {"rope.scaling.type",
+     [](const Config& c) {
+       const bool yarn = c.rope.scaling == RopeScaling::kYarn;
+       return is_scaled(c) ? Value(std::string(yarn ? "yarn" : "linear")) : Value();
+     }},
+    {"rope.scaling.factor",
+     [](const Config& c) { return is_scaled(c) ? number(c.rope.factor) : Value(); }},
+    {"rope.scaling.original_context_length",
+     [](const Config& c) {
+       const double context = c.rope.original_context;
+       return is_scaled(c) || context != AnglesAttr{}.original_context
+                  ? size(static_cast<int64_t>(context))
+                  : Value();
+     }},
+    {"rope.scaling.attn_factor", [](const Config& c) { return unless(extra_magnitude(c), 1); }},
+    {"rope.scaling.yarn_beta_fast",
+     [](const Config& c) { return unless(c.rope.beta_fast, AnglesAttr{}.beta_fast); }},
+    {"rope.scaling.yarn_beta_slow",
+     [](const Config& c) { return unless(c.rope.beta_slow, AnglesAttr{}.beta_slow); }},
+    {"rope.scaling.finetuned",
+     [](const Config& c) {
+       const bool granite = c.architecture.starts_with("granite");
+       return granite && !c.is_rotated(0) ? Value(false) : Value();
+     }},
+    {"rope.scaling.yarn_log_multiplier",
+     [](const Config& c) {
+       const double magnitude = c.latent.yarn_magnitude;
+       return magnitude == 1 ? Value() : number((magnitude - 1) / std::log(c.rope.factor));
+     }},
+    {"logit_scale",
+     [](const Config& c) {
+       const bool divides = c.architecture.starts_with("granite") || c.architecture == "minicpm";
+       return divides ? number(1 / double{c.logit_scale}) : unless(c.logit_scale, 1);
+     }},
+    {"attn_logit_softcapping", [](const Config& c) { return unless(c.attention_softcap, 0); }},
+    {"final_logit_softcapping", [](const Config& c) { return unless(c.logit_softcap, 0); }},
+    {"use_parallel_residual",
+     [](const Config& c) {
+       const bool either = c.architecture == "gptneox" || c.architecture == "stablelm";
+       return either ? Value(c.parallel) : Value();
+     }},
+    {"attention.max_alibi_bias",
+     [](const Config& c) { return c.architecture == "mpt" ? number(c.alibi) : Value(); }},
+    {"expert_count", [](const Config& c) { return positive(c.experts.count); }},
+    {"expert_used_count",
+     [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : Value(); }},
+    {"expert_feed_forward_length",
+     [](const Config& c) { return c.experts.count > 0 ? size(c.experts.hidden) : Value(); }},
+    {"expert_shared_count",
+     [](const Config& c) {
+       const ExpertConfig& e = c.experts;
+       return e.count > 0 ? positive(e.shared_hidden / e.hidden) : Value();
+     }},
+    {"expert_gating_func",
+     [](const Config& c) {
+       const ExpertConfig& e = c.experts;
+       return e.count > 0 && e.route.sigmoid ? size(2) : Value();
+     }},
+    {"expert_group_count",
+     [](const Config& c) {
+       return c.experts.route.groups > 1 ? size(c.experts.route.groups) : Value();
+     }},
+    {"expert_group_used_count",
+     [](const Config& c) {
+       return c.experts.route.groups > 1 ? size(c.experts.route.groups_used) : Value();
+     }},
+    {"expert_shared_feed_forward_length",
+     [](const Config& c) { return positive(c.experts.shared_hidden); }},
+};
+
+// What a file must be read as; `key` is written where it would be read as something else without.
+struct FieldRow {
+  const char* what;
+  bool (*equal)(const Config& a, const Config& b);
+  const char* key = nullptr;
+  Value (*value)(const Config&) = nullptr;
+};
+template <auto Member>
+bool same(const Config& a, const Config& b) {
+  return a.*Member == b.*Member;
+}
+template <auto Member>
+bool same_route(const Config& a, const Config& b) {
+  return a.experts.count == 0 || a.experts.route.*Member == b.experts.route.*Member;
+}
+constexpr FieldRow kFields[] = {
+    {"the layers that have the window",
+     [](const Config& a, const Config& b) {
+       for (int32_t layer = 0; layer < a.layers; ++layer)
+         if (a.is_local(layer) != b.is_local(layer)) return false;
+       return true;
+     },
+     "attention.sliding_window_pattern", [](const Config& c) { return flags(c.local); }},
+    {"the layers without RoPE",
+     [](const Config& a, const Config& b) {
+       for (int32_t layer = 0; layer < a.layers; ++layer)
+         if (a.is_rotated(layer) != b.is_rotated(layer)) return false;
+       return true;
+     },
+     "attention.rope_pattern",
+     [](const Config& c) {
+       std::vector<bool> rotated(static_cast<size_t>(c.layers));
+       for (int32_t layer = 0; layer < c.layers; ++layer)
+         rotated[static_cast<size_t>(layer)] = c.is_rotated(layer);
+       return flags(rotated);
+     }},
+    {"the scale of scores", same<&Config::attention_scale>, "attention.scale",
+     [](const Config& c) { return number(c.attention_scale); }},
+    {"the scale of the embedding", same<&Config::embedding_scale>, "embedding_scale",
+     [](const Config& c) { return number(c.embedding_scale); }},
+    {"the scale of logits",
+     [](const Config& a, const Config& b) { return near(a.logit_scale, b.logit_scale); }},
+    {"gates by sigmoid", same_route<&RouteAttr::sigmoid>},
+    {"the gates of experts adding up to 1", same_route<&RouteAttr::normalise>,
+     "expert_weights_norm", [](const Config& c) { return Value(c.experts.route.normalise); }},
+    // No key of llama.cpp, which always truncates.
+    {"the ramp of yarn",
+     [](const Config& a, const Config& b) { return a.rope.truncate == b.rope.truncate; },
+     "rope.scaling.yarn_truncate", [](const Config& c) { return Value(c.rope.truncate); }},
+    // No key of llama.cpp.
+    {"the experts that count alike", same_route<&RouteAttr::jitter>, "expert_jitter",
+     [](const Config& c) { return number(c.experts.route.jitter); }},
+    {"the scale of gates", same_route<&RouteAttr::scale>, "expert_weights_scale",
+     [](const Config& c) { return number(c.experts.route.scale); }},
+    {"RoPE of layers with a window",
+     [](const Config& a, const Config& b) {
+       const bool unused = a.window == 0 || std::ranges::find(a.local, true) == a.local.end();
+       return unused || same_angles(a.local_rope, b.local_rope);
+     },
+     "rope.freq_base_swa", [](const Config& c) { return number(c.local_rope.theta); }},
+    {"RoPE", [](const Config& a, const Config& b) { return same_angles(a.rope, b.rope); }},
+    {"the activation", same<&Config::activation>},
+    {"the feed-forward part", same<&Config::gated>},
+    {"the kind of norms", same<&Config::norm>},
+    {"the epsilon of norms", same<&Config::norm_eps>},
+    {"norms of heads", same<&Config::head_norm>},
+    {"the place of norms of heads", same<&Config::head_norm_last>},
+    {"the residual stream", same<&Config::parallel>, "use_parallel_residual",
+     [](const Config& c) { return Value(c.parallel); }},
+    {"the scale of residuals", same<&Config::residual_scale>, "residual_scale",
+     [](const Config& c) { return number(c.residual_scale); }},
+    {"the soft cap of scores", same<&Config::attention_softcap>},
+    {"the soft cap of logits", same<&Config::logit_softcap>},
+    {"the kind of positions", same<&Config::positions>},
+    {"the slopes of scores", same<&Config::alibi>},
+    {"the numbers of activations", same<&Config::xielu>},
+    {"groups of experts",
+     [](const Config& a, const Config& b) {
+       return same_route<&RouteAttr::groups>(a, b) && same_route<&RouteAttr::groups_used>(a, b) &&
+              same_route<&RouteAttr::group_best>(a, b);
+     }},
+    {"compressed keys and values",
+     [](const Config& a, const Config& b) {
+       const LatentConfig& l = a.latent;
+       const LatentConfig& m = b.latent;
+       return l.rank == m.rank && l.query_rank == m.query_rank && l.plain == m.plain &&
+              l.turned == m.turned && l.value == m.value &&
+              (l.rank == 0 || near(l.norm_eps, m.norm_eps)) &&
+              near(l.yarn_magnitude, m.yarn_magnitude);
+     }},
+    {"chunks", same<&Config::chunked>},
+    {"the temperature of layers without RoPE",
+     [](const Config& a, const Config& b) {
+       return a.unrotated_period == b.unrotated_period &&
+              near(a.unrotated_temperature, b.unrotated_temperature);
+     }},
+    {"the limit of experts",
+     [](const Config& a, const Config& b) {
+       return a.experts.moe.limit == b.experts.moe.limit &&
+              a.experts.moe.alpha == b.experts.moe.alpha;
+     }},
+};
+
+// `c` as GGUF has it: other names, Llama 3's scaling as divisors, no factor where there is no
+// scaling.
+Config in_gguf(Config c) {
+  c.architecture = gguf_architecture(c.architecture);
+  for (AnglesAttr* rope : {&c.rope, &c.local_rope}) {
+    if (rope->scaling == RopeScaling::kLlama3) *rope = {.dims = rope->dims, .theta = rope->theta};
+    if (rope->scaling == RopeScaling::kNone) rope->factor = 1;
+  }
+  return c;
+}
+
+bool is_dense(const ModelFile& file, int64_t layer) {
+  return file.find(fmt::format("blk.{}.ffn_up.weight", layer)) != nullptr;
+}
+
+// Layers before the first mixture of experts.
+int64_t dense_layers(const ModelFile& file) {
+  int64_t layer = 0;
+  while (is_dense(file, layer)) ++layer;
+  return layer;
+}
+
+// From a mixture of experts to the next.
+int64_t mixture_step(const ModelFile& file, const Config& c) {
+  const int64_t first = dense_layers(file);
+  int64_t next = first + 1;
+  while (next < c.layers && is_dense(file, next)) ++next;
+  return next < c.layers ? next - first : first + 1;
+}
+
+}  // namespace
+
+std::string_view gguf_architecture(std::string_view architecture) {
+  const Architecture& row = find_architecture(architecture);
+  return row.gguf_name.empty() ? row.name : row.gguf_name;
+}
+
+std::vector<float> llama3_divisors(const AnglesAttr& rope) {
+  std::vector<float> divisors;
+  if (rope.scaling != RopeScaling::kLlama3) return divisors;
+  for (int32_t i = 0; i < rope.dims / 2; ++i) {
+    const double plain = std::pow(rope.theta, -2.0 * i / rope.dims);
+    const double turns = rope.original_context * plain / (2 * std::numbers::pi);
+    const double share =
+        (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+    const double kept = std::clamp(share, 0.0, 1.0);
+    divisors.push_back(static_cast<float>(1 / (kept + (1 - kept) / rope.factor)));
+  }
+  return divisors;
+}
+
+Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
+  const Config c = in_gguf(folder_config);
+  const std::string prefix = c.architecture + ".";
+  ModelFile written;
+  written.path = file.path;
+  for (const TensorView& tensor : file.tensors)
+    written.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
+  written.metadata.set("general.architecture", c.architecture);
+  for (const KeyRow& row : kKeys)
+    if (Value value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
+  if (c.experts.count > 0)
+    written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
+  if (c.architecture == "llama4" || c.architecture == "ernie4_5-moe")
+    written.metadata.set(prefix + "interleave_moe_layer_step", mixture_step(file, c));
+  for (const XieluField& field : kXieluFields) {
+    std::vector<double> values;
+    for (const XieluNumbers& layer : c.xielu) values.push_back(layer.*field.member);
+    if (!values.empty()) written.metadata.set(field.gguf_key, std::move(values));
+  }
+  for (const FieldRow& row : kFields) {
+    if (row.equal(c, read_config(written))) continue;
+    if (row.key != nullptr) written.metadata.set(prefix + row.key, *row.value(c));
+    if (row.key == nullptr || !row.equal(c, read_config(written)))
+      throw Error(ErrorKind::kUnsupported, "{}: GGUF has no key for {} that this {} model has",
+                  file.path, row.what, folder_config.architecture);
+  }
+  return std::move(written.metadata);
+}
+
+}  // namespace veery

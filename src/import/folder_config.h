@@ -1,0 +1,40 @@
+// folder_config.h: config.json of transformers.
+#pragma once
+#include <string_view>
+
+#include "base/json.h"
+#include "import/folder_rope.h"
+#include "import/folder_types.h"
+#include "model/config.h"
+
+namespace veery {
+
+/// config.json as written by transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters),
+/// also nested in text_config; what it leaves out is worked out from the weights, or is
+/// transformers' default. Tensors must have our names already (open_model). Throws as read_config.
+DecoderConfig read_folder_config(const ModelFile& file);
+
+/// Our name of the architecture of a folder, from model_type, `architectures`, or its tensors (any
+/// names); empty if it is not known, with `found` set to what the file calls it.
+std::string_view folder_architecture(const ModelFile& file, std::string& found);
+
+/// The numbers of layers that config.json gives, 0 where it gives none: those of the model, and
+/// those behind them that predict further tokens.
+struct FolderLayers {
+  int64_t own = 0, further = 0;
+};
+FolderLayers folder_layers(const ModelFile& file);
+
+/// The row of folder_types() for a folder, found in the same way; nullptr if it is not known.
+const FolderType* find_folder_type(const ModelFile& file);
+
+/// What config.json says of the text model: all of it, or its text_config.
+const Json& text_config(const Json& config);
+
+/// The divisors of longrope that config.json holds.
+RopeFactors folder_rope_factors(const ModelFile& file);
+
+/// rope_parameters that say alone what all keys of a folder's config.json together do.
+Json folder_rope_parameters(const ModelFile& file, const FolderType& type);
+
+}  // namespace veery

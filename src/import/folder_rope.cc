@@ -1,0 +1,263 @@
+#include "import/folder_rope.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "model/number_ranges.h"
+
+namespace veery {
+namespace {
+
+constexpr const char* kParameters = "rope_parameters";
+constexpr const char* kScaling = "rope_scaling";
+constexpr const char* kGlobal = "full_attention";
+constexpr const char* kLocal = "sliding_attention";
+
+// The object under `key`; nullptr if there is none.
+const Json* object_of(const JsonFields& fields, const char* key) {
+  const Json* found = fields.find(key);
+  if (found != nullptr && !found->is_object())
+    throw Error(ErrorKind::kFormat,
+                "{}: {}, the parameters of RoPE, is a JSON {}, expected an object", fields.where(),
+                key, found->type_name());
+  return found;
+}
+
+// The set of one type of layers; nullptr if there is none.
+const Json* nested(const JsonFields& fields, const Json* parameters, const char* layers) {
+  if (parameters == nullptr) return nullptr;
+  const auto found = parameters->find(layers);
+  if (found == parameters->end() || found->is_null()) return nullptr;
+  if (!found->is_object())
+    throw Error(ErrorKind::kFormat, "{}: {} of {} is a JSON {}, expected an object", fields.where(),
+                layers, kParameters, found->type_name());
+  return &*found;
+}
+
+std::string type_of(const Json& set) {
+  const auto type = set.find("rope_type");
+  return type != set.end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+// Stretches what was trained on the original context.
+bool knows_original(std::string_view type) {
+  return type == "llama3" || type == "yarn" || type == "longrope" || type == "su";
+}
+
+// Gives `set` what stands beside it under `key`, where it has nothing of its own.
+void take(const JsonFields& fields, const char* key, Json& set, const char* as) {
+  const Json* beside = fields.find(key);
+  if (beside == nullptr || set.contains(as)) return;
+  fields.number(key);  // here its place is known
+  set[as] = *beside;
+}
+
+// The kind, under its newer name, and what stands beside the set; `base`: the key of its base.
+void complete(const JsonFields& fields, const FolderType& type, const char* base, Json& set) {
+  const auto kind = set.find("rope_type");
+  if (kind == set.end() || kind->is_null()) set["rope_type"] = set.value("type", Json("default"));
+  set.erase("type");
+  const std::string name = type_of(set);
+  if (type.type == "phi3" && (name == "su" || name == "yarn")) set["rope_type"] = "longrope";
+  take(fields, base, set, "rope_theta");
+  take(fields, "partial_rotary_factor", set, "partial_rotary_factor");
+}
+
+// Layers with a window have a set of their own, to which rope_scaling does not belong.
+RopeSets two_sets(const JsonFields& fields, const FolderType& type) {
+  const Json* parameters = object_of(fields, kParameters);
+  const Json* scaling = object_of(fields, kScaling);
+  const Json* global = nested(fields, parameters, kGlobal);
+  const Json* local = nested(fields, parameters, kLocal);
+  if (scaling != nullptr && parameters != nullptr && global == nullptr)
+    throw Error(ErrorKind::kFormat, "{}: {} stands beside {} without {}", fields.where(), kScaling,
+                kParameters, kGlobal);
+  RopeSets sets{global == nullptr ? Json::object() : *global,
+                local == nullptr ? Json::object() : *local,
+                fields.where() + ": " + (scaling != nullptr ? kScaling : kParameters)};
+  if (scaling != nullptr) sets.global.update(*scaling);
+  constexpr const char* kLocalBase = "rope_local_base_freq";
+  if (type.local_rope == LocalRope::kUsual && !sets.local.contains("rope_theta"))
+    sets.local["rope_theta"] = *fields.usual(kLocalBase);
+  complete(fields, type, "rope_theta", sets.global);
+  complete(fields, type, kLocalBase, sets.local);
+  return sets;
+}
+
+RopeSets one_set(const JsonFields& fields, const FolderType& type) {
+  const Json* parameters = object_of(fields, kParameters);
+  const Json* scaling = object_of(fields, kScaling);
+  if (scaling != nullptr && scaling->empty()) scaling = nullptr;
+  const Json* chosen = scaling != nullptr ? scaling : parameters;
+  const Json* global = nested(fields, chosen, kGlobal);
+  const Json* local = nested(fields, chosen, kLocal);
+  if (global == nullptr) global = chosen;
+  RopeSets sets;
+  sets.where = fields.where();
+  if (chosen != nullptr) sets.where += std::string(": ") + (scaling ? kScaling : kParameters);
+  sets.global = global == nullptr ? Json::object() : *global;
+  complete(fields, type, "rope_theta", sets.global);
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  if (fields.has(kOriginal) && knows_original(type_of(sets.global))) {
+    sets.global.erase(kOriginal);
+    take(fields, kOriginal, sets.global, kOriginal);
+  }
+  sets.local = local == nullptr ? sets.global : *local;
+  complete(fields, type, "rope_theta", sets.local);
+  return sets;
+}
+
+double number_at(const JsonFields& set, const char* key) {
+  if (!set.has(key)) throw Error(ErrorKind::kFormat, "{}: {} is missing", set.where(), key);
+  return set.number(key);
+}
+
+void read_yarn(const JsonFields& set, AnglesAttr& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  rope.beta_fast = set.number_or("beta_fast", 32);
+  rope.beta_slow = set.number_or("beta_slow", 1);
+  if (rope.beta_fast < rope.beta_slow)
+    throw Error(ErrorKind::kFormat, "{}: beta_fast is {}, expected at least beta_slow, {}",
+                set.where(), rope.beta_fast, rope.beta_slow);
+  const double weight = set.number_or("mscale", 0);
+  const double all = set.number_or("mscale_all_dim", 0);
+  const double implied = weight != 0 && all != 0 ? yarn_magnitude(rope.factor, weight) /
+                                                       yarn_magnitude(rope.factor, all)
+                                                 : yarn_magnitude(rope.factor, 1);
+  rope.attention_factor = set.number_or("attention_factor", implied);
+  rope.truncate = set.flag_or("truncate", true);
+  rope.temperature = set.number_or("llama_4_scaling_beta", 0);
+}
+
+void read_llama3(const JsonFields& set, AnglesAttr& rope) {
+  rope.scaling = RopeScaling::kLlama3;
+  rope.low_freq_factor = number_at(set, "low_freq_factor");
+  rope.high_freq_factor = number_at(set, "high_freq_factor");
+  if (!(rope.high_freq_factor > rope.low_freq_factor))
+    throw Error(ErrorKind::kFormat, "{}: high_freq_factor {} is not above low_freq_factor {}",
+                set.where(), rope.high_freq_factor, rope.low_freq_factor);
+}
+
+// The divisors are a weight; here is only what they do to the magnitude.
+void read_longrope(const JsonFields& set, AnglesAttr& rope) {
+  const double implied =
+      rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_context));
+  rope.attention_factor = set.number_or("attention_factor", implied);
+  // Phi-3.5-MoE says it itself, for both sets of divisors.
+  const double magnitude = set.number_or("long_mscale", rope.attention_factor);
+  if (set.number_or("short_mscale", magnitude) != magnitude)
+    throw Error(ErrorKind::kUnsupported, "{}: short_mscale is {}, expected long_mscale, {}",
+                set.where(), set.number_or("short_mscale", magnitude), magnitude);
+  rope.attention_factor = magnitude;
+  for (const char* key : {"short_factor", "long_factor"})
+    if (!set.has(key)) throw Error(ErrorKind::kFormat, "{}: {} is missing", set.where(), key);
+}
+
+// theta and dims are set.
+void read_scaling(const JsonFields& set, const DecoderConfig& c, AnglesAttr& rope) {
+  const std::string type = set.text_or("rope_type", "default");
+  // The sections of mrope have the same position in text.
+  if (type == "default" || type == "mrope") return;
+  const bool longrope = type == "longrope" || type == "su";
+  // Who says null means the ratio of the contexts.
+  const bool implied = longrope || (type == "yarn" && set.is_null("factor"));
+  if (type == "dynamic") {
+    // It begins beyond the trained context, which sessions never reach.
+    if (!set.has("alpha")) number_at(set, "factor");
+    return;
+  }
+  rope.original_context = set.number_or("original_max_position_embeddings", c.context);
+  constexpr std::string_view kKnown[] = {"linear", "llama3", "yarn", "longrope", "su"};
+  if (std::ranges::find(kKnown, type) == std::end(kKnown))
+    throw Error(
+        ErrorKind::kUnsupported,
+        "{}: rope_type is '{}', expected default, linear, dynamic, llama3, yarn or longrope",
+        set.where(), printable(type));
+  rope.factor = implied ? set.number_or("factor", c.context / rope.original_context)
+                        : number_at(set, "factor");
+  if (type == "linear") rope.scaling = RopeScaling::kLinear;
+  if (type == "llama3") read_llama3(set, rope);
+  if (type == "yarn") read_yarn(set, rope);
+  if (longrope) read_longrope(set, rope);
+}
+
+// How many dimensions of a head are turned.
+int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const DecoderConfig& c) {
+  const int32_t all = c.latent.rank > 0 ? c.latent.turned : c.head_dim;
+  const double part = set.number_or("partial_rotary_factor", 1);
+  auto dims = static_cast<int32_t>(all * part);
+  if (const int64_t given = fields.size_or_zero("rotary_dim"); given > 0)
+    dims = static_cast<int32_t>(std::min<int64_t>(given, all));
+  if (dims < 2 || dims % 2 != 0)
+    throw Error(ErrorKind::kFormat, "{}: rope turns {} of {} dimensions, expected an even number",
+                fields.where(), dims, c.head_dim);
+  if (part == 1 || fields.usual("partial_rotary_factor") != nullptr) return dims;
+  // Families that turn whole heads do not look at it, unless something else changes their angles.
+  if (set.text_or("rope_type", "default") != "default")
+    throw Error(ErrorKind::kUnsupported,
+                "{}: partial_rotary_factor is {}, expected 1: {} turns whole heads", set.where(),
+                part, c.architecture);
+  return all;
+}
+
+AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::string& where,
+                    const DecoderConfig& c) {
+  const JsonFields set(json, Json::object(), where);
+  AnglesAttr rope;
+  rope.theta = number_at(set, "rope_theta");
+  rope.dims = turned_dims(fields, set, c);
+  // HunYuan's dynamic scaling is the same everywhere.
+  if (set.has("alpha")) rope.theta *= std::pow(set.number("alpha"), rope.dims / (rope.dims - 2.0));
+  if (!range_of_number("rope_theta").holds(rope.theta))
+    throw Error(ErrorKind::kFormat, "{}: rope_theta becomes {} with alpha, expected {}", where,
+                rope.theta, range_of_number("rope_theta").text());
+  read_scaling(set, c, rope);
+  return rope;
+}
+
+}  // namespace
+
+RopeSets rope_sets(const JsonFields& fields, const FolderType& type) {
+  return type.local_rope == LocalRope::kShared ? one_set(fields, type) : two_sets(fields, type);
+}
+
+void read_rope(const JsonFields& fields, const FolderType& type, DecoderConfig& c) {
+  const RopeSets sets = rope_sets(fields, type);
+  c.rope = read_set(fields, sets.global, sets.where, c);
+  c.local_rope = sets.local == sets.global ? c.rope : read_set(fields, sets.local, sets.where, c);
+  if (c.rope.scaling == RopeScaling::kYarn)
+    c.context = static_cast<int32_t>(std::min<double>(
+        std::max<double>(c.context, c.rope.factor * c.rope.original_context), kMaxSize));
+}
+
+double read_yarn_magnitude(const JsonFields& fields, const FolderType& type) {
+  const RopeSets sets = rope_sets(fields, type);
+  const JsonFields set(sets.global, Json::object(), sets.where);
+  if (set.text_or("rope_type", "default") == "default") return 1;
+  return yarn_magnitude(set.number_or("factor", 1), set.number_or("mscale_all_dim", 0));
+}
+
+bool has_rope_factors(const RopeSets& sets) {
+  const std::string type = type_of(sets.global);
+  return type == "longrope" || type == "su";
+}
+
+RopeFactors read_rope_factors(const RopeSets& sets, const DecoderConfig& c) {
+  const auto read = [&](const char* key) {
+    const auto list = sets.global.find(key);
+    std::vector<float> factors;
+    if (list != sets.global.end() && list->is_array())
+      for (const Json& item : *list) factors.push_back(item.is_number() ? item.get<float>() : NAN);
+    if (factors.size() != static_cast<size_t>(c.rope.dims / 2))
+      throw Error(ErrorKind::kFormat, "{}: {} has {} numbers, expected {}", sets.where, key,
+                  factors.size(), c.rope.dims / 2);
+    for (size_t i = 0; i < factors.size(); ++i)
+      check_number(sets.where, fmt::format("{}[{}]", key, i), key, factors[i]);
+    return factors;
+  };
+  return {read("short_factor"), read("long_factor")};
+}
+
+}  // namespace veery

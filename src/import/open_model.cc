@@ -1,0 +1,338 @@
+#include "import/open_model.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "file/folder/find_model.h"
+#include "file/folder/folder.h"
+#include "file/folder/row_sources.h"
+#include "file/gguf/gguf.h"
+#include "import/expert_tensors.h"
+#include "import/folder_config.h"
+#include "import/folder_names.h"
+#include "import/folder_rope.h"
+#include "import/latent_tensors.h"
+#include "import/read_config.h"
+#include "import/sampling_keys.h"
+#include "model/config.h"
+#include "model/number_ranges.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Numbers that the metadata of a folder has no tensor for.
+class Numbers final : public RowSource {
+ public:
+  explicit Numbers(std::vector<float> values) : values_(std::move(values)) {}
+  void read(int64_t, int64_t, std::byte* out) const override {
+    std::memcpy(out, values_.data(), values_.size() * sizeof(float));
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+// The divisors of longrope, under GGUF's names.
+void add_tensor(ModelFile& file, const char* name, std::vector<float> values) {
+  if (values.empty()) return;
+  TensorView& tensor = file.tensors.emplace_back();
+  tensor.name = name;
+  tensor.shape = {static_cast<int64_t>(values.size())};
+  tensor.source = std::make_shared<Numbers>(std::move(values));
+}
+
+void add_rope_factors(ModelFile& file) {
+  RopeFactors factors = folder_rope_factors(file);
+  add_tensor(file, "rope_factors_short.weight", std::move(factors.shorter));
+  add_tensor(file, "rope_factors_long.weight", std::move(factors.longer));
+}
+
+// GGUF has them as weights, and no other name for them if they are wrong.
+void check_divisors(const ModelFile& file) {
+  for (const char* name :
+       {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
+    const TensorView* tensor = file.find(name);
+    if (tensor == nullptr || !info(tensor->dtype).decodable) continue;
+    std::vector<std::byte> buffer;
+    std::vector<float> values(static_cast<size_t>(tensor->elements()));
+    decode(tensor->dtype, tensor->read(buffer), values);
+    for (size_t i = 0; i < values.size(); ++i)
+      check_number(file.path, fmt::format("{}[{}]", name, i), name, values[i]);
+  }
+}
+
+void add_one_to_norms(ModelFile& file) {
+  for (TensorView& tensor : file.tensors) {
+    if (!tensor.name.ends_with("norm.weight")) continue;
+    tensor.source = make_sum(tensor, 1);
+    tensor.dtype = DType::kF32;
+    tensor.data = {};
+  }
+}
+
+void rename(ModelFile& file, std::string_view architecture) {
+  for (TensorView& tensor : file.tensors) {
+    std::string name = our_name(architecture, tensor.name);
+    if (!name.empty()) {
+      tensor.name = std::move(name);
+      continue;
+    }
+    if (named_layer(tensor.name) >= 0 && !names_no_weight(tensor.name))
+      throw Error(ErrorKind::kUnsupported, "{}: tensor '{}' has no place in a {} model", file.path,
+                  printable(tensor.name), architecture);
+  }
+  std::vector<std::string_view> names;
+  for (const TensorView& tensor : file.tensors) names.push_back(tensor.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice != names.end())
+    throw Error(ErrorKind::kFormat, "{}: two tensors stand for {}", file.path, printable(*twice));
+}
+
+// What a layer that predicts further tokens has and others have not.
+constexpr std::string_view kFurtherPart = ".eh_proj.weight";
+
+// Layers behind those of the model that predict further tokens are not needed. Others stay: the
+// configuration and the weights contradict one another.
+void drop_further_layers(ModelFile& file) {
+  const FolderLayers layers = folder_layers(file);
+  if (layers.own == 0) return;
+  std::set<int64_t> further;
+  for (int64_t i = 0; i < layers.further; ++i) further.insert(layers.own + i);
+  for (const TensorView& tensor : file.tensors)
+    if (tensor.name.ends_with(kFurtherPart) && named_layer(tensor.name) >= layers.own)
+      further.insert(named_layer(tensor.name));
+  std::erase_if(file.tensors, [&](const TensorView& tensor) {
+    return further.contains(named_layer(tensor.name));
+  });
+}
+
+// GPT-2 keeps (in, out); MLX turns them, which shows in the joint projection.
+void transpose_conv1d(ModelFile& file) {
+  const TensorView* joint = file.find("blk.0.attn_qkv.weight");
+  if (joint == nullptr || joint->shape.size() != 2 || joint->shape[0] > joint->shape[1]) return;
+  for (TensorView& tensor : file.tensors)
+    for (const char* end :
+         {"attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"})
+      if (tensor.name.ends_with(end) && tensor.shape.size() == 2) tensor = transposed(tensor);
+}
+
+// The joint projection has the queries that share a key, this and its value together; ours has
+// those of all heads.
+void gather_heads(ModelFile& file) {
+  const DecoderConfig c = read_config(file);
+  const int64_t queries = c.heads / c.kv_heads;
+  std::vector<int64_t> order;
+  const auto add = [&](int64_t group, int64_t head) {
+    for (int64_t i = 0; i < c.head_dim; ++i)
+      order.push_back((group * (queries + 2) + head) * c.head_dim + i);
+  };
+  for (int64_t head = 0; head < c.heads; ++head) add(head / queries, head % queries);
+  for (const int64_t part : {queries, queries + 1})
+    for (int64_t group = 0; group < c.kv_heads; ++group) add(group, part);
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.find(".attn_qkv.") != std::string::npos) tensor = reordered_rows(tensor, order);
+}
+
+// The part that all rows have is one matrix for gate and up; without experts it is the only one.
+void split_shared(ModelFile& file) {
+  constexpr std::string_view kJoint = "ffn_gate_up_shexp.weight";
+  const bool mixture = std::ranges::any_of(file.tensors, [](const TensorView& tensor) {
+    return tensor.name.ends_with("ffn_gate_inp.weight");
+  });
+  const std::string end = mixture ? "_shexp.weight" : ".weight";
+  std::vector<TensorView> tensors;
+  for (TensorView& tensor : file.tensors) {
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind("ffn_"));
+    if (tensor.name.ends_with("ffn_down_shexp.weight")) tensor.name = layer + "ffn_down" + end;
+    if (!tensor.name.ends_with(kJoint) || tensor.shape.size() != 2) {
+      tensors.push_back(std::move(tensor));
+      continue;
+    }
+    const int64_t half = tensor.shape[0] / 2;
+    tensors.push_back(slice_rows(tensor, layer + "ffn_gate" + end, 0, half));
+    tensors.push_back(slice_rows(tensor, layer + "ffn_up" + end, half, 2 * half));
+  }
+  file.tensors = std::move(tensors);
+}
+
+// Norms that are kept head by head become one.
+void join_head_norms(ModelFile& file) {
+  std::map<std::string, std::map<int64_t, TensorView>> found;
+  std::vector<TensorView> kept;
+  for (TensorView& tensor : file.tensors) {
+    const size_t at = tensor.name.find("_norm.");
+    int64_t head = -1;
+    if (at != std::string::npos)
+      std::from_chars(tensor.name.data() + at + 6, tensor.name.data() + tensor.name.size(), head);
+    if (head < 0)
+      kept.push_back(std::move(tensor));
+    else
+      found[tensor.name.substr(0, at + 5)].emplace(head, std::move(tensor));
+  }
+  for (auto& [name, heads] : found) {
+    if (heads.rbegin()->first != std::ssize(heads) - 1)
+      throw Error(ErrorKind::kFormat, "{}: {} has {} heads, the last one is number {}", file.path,
+                  printable(name), heads.size(), heads.rbegin()->first);
+    std::vector<TensorView> parts;
+    for (auto& [head, tensor] : heads) parts.push_back(std::move(tensor));
+    kept.push_back(stack_tensors(std::move(parts), name + ".weight"));
+    kept.back() = reshaped(kept.back(), {kept.back().elements()});
+  }
+  file.tensors = std::move(kept);
+}
+
+// OPT's table begins with two rows that stand for no position.
+void drop_first_positions(ModelFile& file) {
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name == "position_embd.weight" && tensor.shape.size() == 2 && tensor.shape[0] > 2)
+      tensor = slice_rows(tensor, tensor.name, 2, tensor.shape[0]);
+}
+
+// What the folders of an architecture hold otherwise than definitions use it.
+struct FolderStep {
+  std::string_view architecture;
+  void (*apply)(ModelFile&);
+};
+constexpr FolderStep kFolderSteps[] = {
+    {"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},   {"gemma3", add_one_to_norms},
+    {"deepseek2", split_latent},  {"granitemoe", split_shared},   {"gpt2", transpose_conv1d},
+    {"gptneox", gather_heads},    {"internlm2", gather_heads},    {"falcon", gather_heads},
+    {"bloom", gather_heads},      {"nemotron", add_one_to_norms}, {"stablelm", join_head_norms},
+    {"opt", drop_first_positions}};
+
+// Norms of heads with a weight for each are matrices.
+void flatten_norms(ModelFile& file) {
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.ends_with("_norm.weight") && tensor.shape.size() == 2 && !tensor.source)
+      tensor.shape = {tensor.elements()};
+}
+
+// Names that GGUF has for some architectures only.
+void rename_gguf(ModelFile& file) {
+  const auto architecture = file.metadata.text("general.architecture");
+  constexpr std::string_view kRenamed[] = {"gpt-oss", "glm4moe", "seed_oss"};
+  if (!architecture || std::ranges::find(kRenamed, *architecture) == std::end(kRenamed)) return;
+  constexpr std::string_view kTheirs = "post_attention_norm.weight";
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.ends_with(kTheirs))
+      tensor.name.replace(tensor.name.size() - kTheirs.size(), kTheirs.size(), "ffn_norm.weight");
+}
+
+// Cuts `name` along its rows into parts of the given names and sizes.
+void split(ModelFile& file, const std::string& name,
+           std::span<const std::pair<std::string, int64_t>> parts) {
+  const auto found = std::ranges::find(file.tensors, name, &TensorView::name);
+  if (found == file.tensors.end()) return;
+  const TensorView whole = *found;
+  int64_t rows = 0;
+  for (const auto& [part, size] : parts) rows += size;
+  if (whole.shape.empty() || whole.shape[0] != rows)
+    throw Error(ErrorKind::kFormat, "{}: tensor {} has {} rows, the configuration says {}",
+                file.path, name, whole.shape.empty() ? 0 : whole.shape[0], rows);
+  file.tensors.erase(found);
+  int64_t begin = 0;
+  for (const auto& [part, size] : parts) {
+    file.tensors.push_back(slice_rows(whole, part, begin, begin + size));
+    begin += size;
+  }
+}
+
+bool is_joint(const TensorView& tensor) {
+  return tensor.name.starts_with("blk.0.attn_qkv.") ||
+         tensor.name.starts_with("blk.0.ffn_gate_up.");
+}
+
+// Some files have projections of the same input as one matrix.
+void split_joint(ModelFile& file) {
+  constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm"};
+  const std::string name = file.metadata.text("general.architecture").value_or("");
+  const bool phi =
+      file.container == Container::kGguf && std::ranges::find(kJointUp, name) != std::end(kJointUp);
+  if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
+  const DecoderConfig c = read_config(file);
+  const int64_t q = int64_t{c.heads} * c.head_dim;
+  const int64_t kv = int64_t{c.kv_heads} * c.head_dim;
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    for (const char* kind : {".weight", ".bias"}) {
+      const auto part = [&](const char* which) {
+        return fmt::format("blk.{}.{}{}", layer, which, kind);
+      };
+      const std::pair<std::string, int64_t> qkv[] = {
+          {part("attn_q"), q}, {part("attn_k"), kv}, {part("attn_v"), kv}};
+      split(file, part("attn_qkv"), qkv);
+      const std::pair<std::string, int64_t> ffn[] = {{part("ffn_gate"), c.hidden},
+                                                     {part("ffn_up"), c.hidden}};
+      const std::string joint = part("ffn_gate_up");
+      split(file, joint, ffn);
+      // GGUF calls both together "up".
+      const TensorView* up = file.find(part("ffn_up"));
+      if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, part("ffn_up"), ffn);
+    }
+}
+
+// How the model's makers want it sampled, under GGUF's keys.
+void read_generation_config(const std::string& folder, Metadata& metadata) {
+  const std::string path = folder + "/generation_config.json";
+  if (!path_exists(path)) return;
+  const Json config = read_json_file(path);
+  for (const auto& [theirs, ours] : kSamplingKeys) {
+    const auto value = config.find(theirs);
+    if (value != config.end() && value->is_number())
+      metadata.set(std::string(ours), value->get<double>());
+  }
+  const auto top_k = config.find("top_k");
+  if (top_k != config.end() && top_k->is_number_unsigned() && top_k->get<uint64_t>() <= INT32_MAX)
+    metadata.set("general.sampling.top_k", top_k->get<int64_t>());
+}
+
+void name_folder(ModelFile& file, std::string_view architecture, const std::string& found) {
+  std::error_code code;
+  fs::path folder = fs::canonical(file.path, code);
+  file.metadata.set("general.name", folder.filename().string());
+  file.metadata.set("general.architecture",
+                    architecture.empty() ? found : std::string(architecture));
+}
+
+}  // namespace
+
+ModelFile open_model(const std::string& meant) {
+  const std::string path = find_model(meant);
+  if (!is_folder(path)) {
+    ModelFile file = open_gguf(path);
+    rename_gguf(file);
+    gather_experts(file, {});
+    flatten_norms(file);
+    split_joint(file);
+    split_latent(file);
+    check_divisors(file);
+    return file;
+  }
+  ModelFile file = open_folder(path);
+  std::string found;
+  const std::string_view architecture = folder_architecture(file, found);
+  name_folder(file, architecture, found);
+  read_generation_config(path, file.metadata);
+  if (architecture.empty()) return file;
+  drop_further_layers(file);
+  rename(file, architecture);
+  gather_experts(file, architecture);
+  flatten_norms(file);
+  for (const FolderStep& step : kFolderSteps)
+    if (step.architecture == architecture) step.apply(file);
+  split_joint(file);
+  add_rope_factors(file);
+  return file;
+}
+
+}  // namespace veery

@@ -1,0 +1,271 @@
+// The metadata of GGUF that describes a decoder.
+#include "import/read_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "import/folder_config.h"
+#include "model/arch/registry.h"
+#include "model/number_ranges.h"
+
+namespace veery {
+namespace {
+
+/// Keys of one architecture: "llama.block_count".
+class Keys {
+ public:
+  Keys(const Metadata& metadata, std::string prefix)
+      : metadata_(metadata), prefix_(std::move(prefix) + ".") {}
+
+  /// As the file has it.
+  std::string name(const char* key) const { return prefix_ + key; }
+  int64_t size(const char* key) const {
+    const auto value = integer(key);
+    if (!value) throw Error(ErrorKind::kFormat, "metadata: {} is missing", name(key));
+    return checked(key, *value);
+  }
+  int64_t size_or(const char* key, int64_t fallback) const {
+    const auto value = integer(key);
+    return value ? checked(key, *value) : fallback;
+  }
+  /// 0 if it is absent or 0.
+  int64_t size_or_zero(const char* key) const {
+    const auto value = integer(key);
+    return value && *value != 0 ? checked(key, *value) : 0;
+  }
+  bool flag_or(const char* key, bool fallback) const {
+    return metadata_.boolean(prefix_ + key).value_or(fallback);
+  }
+  double number_or(const char* key, double fallback) const {
+    return checked_number(metadata_, prefix_ + key).value_or(fallback);
+  }
+  double number_or(const char* key, const char* other, double fallback) const {
+    return number_or(key, number_or(other, fallback));
+  }
+  std::string text_or(const char* key, const char* fallback) const {
+    return metadata_.text(prefix_ + key).value_or(fallback);
+  }
+
+ private:
+  // A number, or the same number for each layer.
+  std::optional<int64_t> integer(const char* key) const {
+    const MetaValue* value = metadata_.find(prefix_ + key);
+    if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
+      return metadata_.integer(prefix_ + key);
+    const auto& list = std::get<std::vector<int64_t>>(*value);
+    if (list.empty() || std::ranges::count(list, list[0]) != std::ssize(list))
+      throw Error(ErrorKind::kUnsupported,
+                  "metadata: {} is not the same for each layer, but has {} entries", name(key),
+                  list.size());
+    return list[0];
+  }
+  int64_t checked(const char* key, int64_t value) const {
+    const NumberRange range = range_of_size(key);
+    if (!range.holds(static_cast<double>(value)))
+      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected {}", name(key), value,
+                  range.text());
+    return value;
+  }
+
+  const Metadata& metadata_;
+  std::string prefix_;
+};
+
+void read_yarn(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  rope.original_context = keys.number_or("rope.scaling.original_context_length", c.context);
+  rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32);
+  rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1);
+  if (rope.beta_fast < rope.beta_slow)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected at least {}, {}",
+                keys.name("rope.scaling.yarn_beta_fast"), number_digits(rope.beta_fast),
+                keys.name("rope.scaling.yarn_beta_slow"), number_digits(rope.beta_slow));
+  rope.truncate = keys.flag_or("rope.scaling.yarn_truncate", true);
+  const double weight = keys.number_or("rope.scaling.yarn_log_multiplier", 0);
+  const double implied =
+      yarn_magnitude(rope.factor, 1) / (weight != 0 ? yarn_magnitude(rope.factor, weight) : 1);
+  rope.attention_factor = keys.number_or("rope.scaling.attn_factor", 1) *
+                          keys.number_or("rope.scaling.yarn_attn_factor", implied);
+  rope.temperature = keys.number_or("attention.temperature_scale", 0);
+}
+
+void read_rope_scaling(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
+  const std::string type = keys.text_or("rope.scaling.type", "none");
+  rope.factor = keys.number_or("rope.scaling.factor", 1);
+  rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
+  rope.attention_factor = 1;
+  // The divisors of longrope are tensors.
+  if (type != "none" && type != "longrope" && type != "linear" && type != "yarn")
+    throw Error(ErrorKind::kUnsupported,
+                "metadata: {} is '{}', expected none, linear, yarn or longrope",
+                keys.name("rope.scaling.type"), printable(type));
+  if (rope.factor == 1) return;
+  if (type == "linear") rope.scaling = RopeScaling::kLinear;
+  if (type == "yarn") read_yarn(keys, c, rope);
+}
+
+void read_rope(const Keys& keys, DecoderConfig& c) {
+  c.rope.theta = keys.number_or("rope.freq_base", 10000);
+  c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
+  if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected an even number up to {}, a head",
+                keys.name("rope.dimension_count"), c.rope.dims, c.head_dim);
+  read_rope_scaling(keys, c, c.rope);
+}
+
+// Sizes of compressed attention. Newer files describe a head as it is cached under the keys that
+// older ones have for it as it was trained.
+void read_latent(const Keys& keys, DecoderConfig& c) {
+  LatentConfig& l = c.latent;
+  const auto size = [&](const char* newer, const char* older) {
+    return static_cast<int32_t>(keys.size_or_zero(newer) > 0 ? keys.size(newer) : keys.size(older));
+  };
+  l.rank = static_cast<int32_t>(keys.size_or_zero("attention.kv_lora_rank"));
+  if (l.rank == 0) return;
+  l.query_rank = static_cast<int32_t>(keys.size_or_zero("attention.q_lora_rank"));
+  l.turned = static_cast<int32_t>(keys.size("rope.dimension_count"));
+  l.plain = size("attention.key_length_mla", "attention.key_length") - l.turned;
+  l.value = size("attention.value_length_mla", "attention.value_length");
+  if (l.plain < 1)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, a head",
+                keys.name("rope.dimension_count"), l.turned, l.plain + l.turned);
+  c.head_dim = l.plain + l.turned;
+  c.kv_heads = 1;
+}
+
+void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
+  c.dim = keys.size("embedding_length");
+  // Layers that predict further tokens lie behind the others.
+  const int64_t all = keys.size("block_count"), further = keys.size_or_zero("nextn_predict_layers");
+  if (further >= all)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
+                keys.name("nextn_predict_layers"), further, keys.name("block_count"), all);
+  c.layers = static_cast<int32_t>(all - further);
+  c.further_layers = static_cast<int32_t>(further);
+  c.heads = static_cast<int32_t>(keys.size("attention.head_count"));
+  c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
+  c.hidden = keys.size("feed_forward_length");
+  c.context = static_cast<int32_t>(keys.size("context_length"));
+  c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
+  const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
+  read_latent(keys, c);
+  if (c.latent.rank == 0 && value_dim != c.head_dim)
+    throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
+                keys.name("attention.value_length"), value_dim, c.head_dim,
+                keys.name("attention.key_length"));
+  if (c.heads % c.kv_heads != 0)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
+                keys.name("attention.head_count_kv"), c.kv_heads, keys.name("attention.head_count"),
+                c.heads);
+  const TensorView& embedding = file.at("token_embd.weight");
+  if (embedding.shape.size() != 2)
+    throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2",
+                embedding.shape.size());
+  c.vocab = embedding.shape[0];  // some files leave vocab_size out; the tensor cannot
+  c.tied = file.find("output.weight") == nullptr;
+}
+
+// Experts' numbers as llama.cpp's converters write them; what they leave to the architecture is
+// filled in by complete_gguf.
+void read_experts(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
+  ExpertConfig& e = c.experts;
+  e.count = static_cast<int32_t>(keys.size_or_zero("expert_count"));
+  if (e.count == 0) return;
+  e.route.used = static_cast<int32_t>(keys.size("expert_used_count"));
+  e.hidden = keys.size_or_zero("expert_feed_forward_length");
+  if (e.hidden == 0) e.hidden = c.hidden;
+  const auto shared = std::ranges::find_if(file.tensors, [](const TensorView& tensor) {
+    return tensor.name.ends_with("ffn_up_shexp.weight") && tensor.shape.size() == 2;
+  });
+  if (shared != file.tensors.end()) e.shared_hidden = shared->shape[0];
+  e.route.normalise = keys.flag_or("expert_weights_norm", false);
+  const double scale = keys.number_or("expert_weights_scale", 0);
+  e.route.scale = scale == 0 ? 1 : static_cast<float>(scale);
+  const int64_t gating = keys.size_or_zero("expert_gating_func");
+  const auto corrected = std::ranges::find_if(file.tensors, [](const TensorView& tensor) {
+    return tensor.name.ends_with("exp_probs_b.bias");
+  });
+  constexpr int64_t kSigmoid = 2, kSoftmaxOfChosen = 3;  // 1: softmax
+  if (gating > kSoftmaxOfChosen)
+    throw Error(ErrorKind::kUnsupported, "metadata: expert_gating_func is {}, expected 1 to 3",
+                gating);
+  // Who corrects scores has sigmoids, as far as files do not say.
+  e.route.sigmoid = gating == kSigmoid || (gating == 0 && corrected != file.tensors.end());
+  if (gating == kSoftmaxOfChosen) e.route.normalise = true;
+  if (keys.size_or_zero("expert_group_count") > 1) {
+    e.route.groups = static_cast<int32_t>(keys.size("expert_group_count"));
+    e.route.groups_used = static_cast<int32_t>(keys.size("expert_group_used_count"));
+    e.route.group_best = e.route.sigmoid ? 2 : 1;
+  }
+}
+
+// Truths of the layers; absent: there is no such key.
+std::optional<std::vector<bool>> layer_flags(const DecoderConfig& c, const Metadata& metadata,
+                                             const char* name) {
+  const std::string key = c.architecture + name;
+  const MetaValue* value = metadata.find(key);
+  if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
+    return std::nullopt;
+  const auto& flags = std::get<std::vector<int64_t>>(*value);
+  if (flags.size() != static_cast<size_t>(c.layers))
+    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
+                flags.size(), c.layers);
+  return std::vector<bool>(flags.begin(), flags.end());
+}
+
+// The layers with a window: a truth for each, a period, or what the architecture has.
+std::vector<bool> read_local(const DecoderConfig& c, const Metadata& metadata, int32_t usual) {
+  if (auto flags = layer_flags(c, metadata, ".attention.sliding_window_pattern")) return *flags;
+  const std::string key = c.architecture + ".attention.sliding_window_pattern";
+  const int64_t period = metadata.integer(key).value_or(usual);
+  if (period < 0 || period > kMaxSize)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected 0 or more", key, period);
+  return local_pattern(c.layers, static_cast<int32_t>(period));
+}
+
+}  // namespace
+
+DecoderConfig read_config(const ModelFile& file) {
+  if (file.container == Container::kFolder) return read_folder_config(file);
+  const auto name = file.metadata.text("general.architecture");
+  if (!name) throw Error(ErrorKind::kFormat, "metadata: general.architecture is missing");
+  const Architecture& architecture = find_architecture(*name);
+  const Keys keys(file.metadata, *name);
+  DecoderConfig c;
+  c.architecture = *name;
+  read_sizes(keys, file, c);
+  c.norm_eps = static_cast<float>(
+      keys.number_or("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon", 1e-5));
+  c.positions = architecture.positions;
+  if (c.positions == Positions::kRope) read_rope(keys, c);
+  c.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
+  if (c.window > 0) c.local = read_local(c, file.metadata, architecture.window_period);
+  c.attention_scale = static_cast<float>(
+      keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim))));
+  c.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));
+  c.residual_scale = static_cast<float>(keys.number_or("residual_scale", 1));
+  c.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1));
+  c.parallel = keys.flag_or("use_parallel_residual", false);
+  if (const double clamp = keys.number_or("attention.clamp_kqv", 0); clamp != 0)
+    throw Error(ErrorKind::kUnsupported, "metadata: {}.attention.clamp_kqv is {}", *name, clamp);
+  c.rope_interleaved = architecture.gguf_interleaved;
+  c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
+  c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
+  c.local_rope = c.rope;
+  read_experts(keys, file, c);
+  architecture.complete_gguf(c, file.metadata);
+  architecture.complete(c);
+  if (const auto rotated = layer_flags(c, file.metadata, ".attention.rope_pattern")) {
+    c.unrotated = *rotated;
+    c.unrotated.flip();
+  }
+  if (c.experts.count > 0)
+    check_experts(c.experts,
+                  {"metadata", keys.name("expert_used_count"), keys.name("expert_group_count"),
+                   keys.name("expert_group_used_count")});
+  return c;
+}
+
+}  // namespace veery

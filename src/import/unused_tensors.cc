@@ -1,0 +1,88 @@
+#include "import/unused_tensors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "import/folder_names.h"
+#include "model/arch/registry.h"
+
+namespace veery {
+namespace {
+
+// What lies in files beside the text part, under these prefixes.
+constexpr std::string_view kOtherParts[] = {
+    "v.",       "mm.",         "a.",          "vision_",           "model.vision_", "visual.",
+    "audio_",   "model.audio", "multi_modal", "model.multi_modal", "model.visual.", "mtp.",
+    "model.mtp"};
+
+bool is_known_extra(std::string_view name) {
+  // The numbers of activations have been read with the configuration.
+  return names_no_weight(name) || name.find(".xielu_") != std::string_view::npos ||
+         std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+bool is_beyond(const DecoderConfig& config, int64_t layer) {
+  return layer >= int64_t{config.layers} + config.further_layers;
+}
+
+}  // namespace
+
+std::pair<int64_t, std::string> layer_part(const std::string& name) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!name.starts_with(kBlock)) return {-1, name};
+  const char* const begin = name.data() + kBlock.size();
+  const char* const end = name.data() + name.size();
+  uint32_t layer = 0;
+  const auto [next, error] = std::from_chars(begin, end, layer);
+  if (error != std::errc() || next == end || *next != '.') return {-1, name};
+  return {layer, std::string(next + 1, end)};
+}
+
+std::string layers_key(const ModelFile& file, const DecoderConfig& config) {
+  return file.container == Container::kFolder ? "num_hidden_layers"
+                                              : config.architecture + ".block_count";
+}
+
+UnusedTensors unused_tensors(const ModelFile& file, const DecoderConfig& config,
+                             const Graph& graph) {
+  std::set<std::string_view> used;
+  for (const Node& node : graph.nodes())
+    if (node.op == Op::kParam) used.insert(node.name);
+  UnusedTensors unused;
+  for (const TensorView& tensor : file.tensors) {
+    if (used.contains(tensor.name)) continue;
+    const int64_t layer = layer_part(tensor.name).first;
+    if (is_beyond(config, layer))
+      unused.beyond.push_back(tensor.name);
+    else if (layer >= config.layers || is_known_extra(tensor.name))
+      unused.other_parts.push_back(tensor.name);
+    else if (tensor.name == "output.weight" && config.tied)
+      unused.head = true;
+    else
+      unused.unknown.push_back(tensor.name);
+  }
+  return unused;
+}
+
+Graph trace_definition(const ModelFile& file, const DecoderConfig& config) {
+  Graph graph;
+  Trace trace(graph, TraceMode::kServe,
+              [&](const std::string& weight) { return file.find(weight) != nullptr; });
+  find_architecture(config.architecture).define(trace, config);
+  return graph;
+}
+
+void refuse_further_layers(const ModelFile& file, const DecoderConfig& config) {
+  for (const TensorView& tensor : file.tensors) {
+    const int64_t layer = layer_part(tensor.name).first;
+    if (is_beyond(config, layer))
+      throw Error(ErrorKind::kFormat, "{}: {} is {}, but there are tensors of layer {}: {}",
+                  file.path, layers_key(file, config), config.layers, layer,
+                  printable(tensor.name));
+  }
+}
+
+}  // namespace veery

@@ -1,0 +1,494 @@
+// Attention over pages. One answer for a row, whatever runs with it: positions are cut into blocks
+// of 128 and segments of blocks at fixed places; in a block the scores, their largest and the
+// weighted values are found in one order, blocks merge into their segment in order and segments
+// into the row in order. A block or segment that a row does not see merges as exactly nothing, so
+// rows may share a tile, and segments may be found by different workers.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attend/attend.cc"
+#include "kernels/cpu/simd/foreach_f32_target.h"
+//
+#include "kernels/cpu/attend/attend_tiles-inl.h"
+//
+#include "kernels/common/float_kernels.h"
+#include "kernels/common/formulas.h"
+#include "kernels/cpu/attend/attend.h"
+#include "kernels/cpu/simd/bf16_dot.h"
+#include "kernels/cpu/simd/flush_subnormals.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+using namespace attend;  // NOLINT(google-build-using-namespace)
+
+// The next of `left` queries to take together: groups of about one size.
+int take(int left) {
+  const int groups = (left + kMaxQueries - 1) / kMaxQueries;
+  return (left + groups - 1) / groups;
+}
+
+// How two sets of scores are brought to one largest: kept * factors[0] + added * factors[1].
+struct Merger {
+  float largest, sum;
+  float factors[2];
+};
+HWY_INLINE Merger merge(float largest, float total, float added_largest, float added_sum) {
+  const bool grows = added_largest > largest;
+  const float low = grows ? largest : added_largest;
+  const float high = grows ? added_largest : largest;
+  alignas(64) float shrink[16];
+  store(shrink, exp_to_88(set(low - high)));
+  const float kept = grows ? shrink[0] : 1;
+  const float added = grows ? 1 : shrink[0];
+  return {high, __builtin_fmaf(added_sum, added, total * kept), {kept, added}};
+}
+
+// What a query sees of a block: the positions [low, high]; where ALiBi takes from its scores, from
+// position i of the block slope * (i - own).
+struct Sight {
+  int low, high;
+  float slope, own;
+
+  bool is_edge(int t) const { return t * 16 < low || t * 16 + 15 > high; }
+};
+
+// The positions of tile `t` in their block.
+HWY_INLINE F32 positions_of(int t) {
+  alignas(64) static constexpr float kLane[] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                8, 9, 10, 11, 12, 13, 14, 15};
+  return add(load(kLane), set(static_cast<float>(t * 16)));
+}
+
+// Lanes of tile `t` that the query does not see become `other`.
+HWY_INLINE F32 only(int t, const Sight& seen, F32 x, float other) {
+  const F32 position = positions_of(t);
+  const F32 low = set(static_cast<float>(seen.low) - 0.5F);
+  const F32 high = set(static_cast<float>(seen.high) + 0.5F);
+  const F32 from = select(greater(position, low), x, set(other));
+  return select(greater(high, position), from, set(other));
+}
+
+// Tile `t` of the weights of a query.
+template <Products kProducts>
+HWY_INLINE void store_weights(float* weights, int t, F32 w) {
+  if constexpr (kProducts == Products::kExact) return store(weights + t * 16, w);
+  if constexpr (kProducts == Products::kRounded)
+    return store(weights + t * 16, as_float(round_to_bf16(flush(w))));
+#if HWY_TARGET == HWY_AVX3
+  store_bf16(weights + t * 8, w);
+#endif
+}
+
+// Scores -> weights of one query in the tiles [first, end) of a block. Weights of what it does not
+// see are 0.
+template <Products kProducts>
+HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end, const Sight& seen,
+                      float* state, float* factors) {
+  const bool changed = attr.softcap > 0 || seen.slope != 0;
+  F32 most = set(kNothing);
+  for (int t = first; t < end; ++t) {
+    F32 s = load(scores + t * 16);
+    const bool edge = seen.is_edge(t);
+    if (attr.softcap > 0) s = mul(set(attr.softcap), tanh(div(s, set(attr.softcap))));
+    if (seen.slope != 0) s = fma(set(seen.slope), sub(positions_of(t), set(seen.own)), s);
+    if (edge) s = only(t, seen, s, kNothing);
+    if (edge || changed) store(scores + t * 16, s);
+    most = max(most, s);
+  }
+  const float largest = max_of(most);
+  F32 total = zero();
+  for (int t = first; t < end; ++t) {
+    F32 w = exp_to_88(sub(load(scores + t * 16), set(largest)));
+    if (seen.is_edge(t)) w = only(t, seen, w, 0);
+    store_weights<kProducts>(scores, t, w);
+    total = add(total, w);
+  }
+  const Merger m = merge(state[0], state[1], largest, sum(total));
+  state[0] = m.largest;
+  state[1] = m.sum;
+  factors[0] = m.factors[0];
+  factors[1] = m.factors[1];
+}
+
+// The keys or values of a block for one head.
+struct Stored {
+  const std::byte* at;
+  Form form;
+};
+HWY_INLINE Stored stored_block(const Problem& p, const Operand& cache, int sequence, int kv_head,
+                               int64_t begin) {
+  const int64_t size = cache.cols / cache.rows;
+  const std::byte* page = page_of(cache, p.slots, sequence, begin);
+  return {page + byte_size(cache.dtype, key_offset(kv_head, begin, size)),
+          form_of(cache.dtype, p.products)};
+}
+
+// Some rows of n elements. Of a pair with a row beside these, that row counts as 0.
+struct Rows {
+  int n, first, end;
+};
+template <Form kForm>
+HWY_INLINE void to_floats(const std::byte* at, const Rows& rows, float* buffer) {
+  for (int64_t i = int64_t{rows.first} * rows.n; i < int64_t{rows.end} * rows.n; i += 16)
+    store(buffer + i, load_as<kForm>(at + i * kBytes<kForm>));
+}
+HWY_INLINE void to_rounded_floats(const std::byte* at, const Rows& rows, float* buffer) {
+  to_floats<Form::kBF16>(at, rows, buffer);
+  if (rows.first % 2 != 0) std::fill_n(buffer + int64_t{rows.first - 1} * rows.n, rows.n, 0.0F);
+  if (rows.end % 2 != 0) std::fill_n(buffer + int64_t{rows.end} * rows.n, rows.n, 0.0F);
+}
+HWY_INLINE void to_pairs(const std::byte* at, const Rows& rows, float* buffer) {
+  for (int64_t row = rows.first / 2 * 2; row < rows.end; row += 2) {
+    const I32 kept = set(static_cast<int32_t>((row < rows.first ? 0 : 0x0000ffffU) |
+                                              (row + 1 == rows.end ? 0 : 0xffff0000U)));
+    const std::byte* even = at + row * rows.n * 2;
+    for (int64_t i = 0; i < rows.n; i += 16)
+      store_int(buffer + row / 2 * rows.n + i,
+                bit_and(load_pairs(even + 2 * i, even + 2 * (rows.n + i)), kept));
+  }
+}
+// What many queries read is converted once.
+HWY_INLINE Stored converted(const Stored& from, const Rows& rows, float* buffer) {
+  Form form = Form::kF32;
+  switch (from.form) {
+    case Form::kF16: to_floats<Form::kF16>(from.at, rows, buffer); break;
+    case Form::kBF16: to_floats<Form::kBF16>(from.at, rows, buffer); break;
+    case Form::kRoundedBF16:
+      to_rounded_floats(from.at, rows, buffer);
+      form = Form::kRoundedF32;
+      break;
+    case Form::kDotBF16:
+      to_pairs(from.at, rows, buffer);
+      form = Form::kPairs;
+      break;
+    default: return from;
+  }
+  return {reinterpret_cast<const std::byte*>(buffer), form};
+}
+
+// Tiles [first, end) of keys [dimension][position], a row each.
+HWY_INLINE Rows rows_of_tiles(int first, int end, int n) { return {16, first * n, end * n}; }
+
+// Such tiles as f32.
+HWY_INLINE Stored as_floats(const Stored& from, int first, int end, int n, float* buffer) {
+  if (from.form != Form::kQ8_0) return converted(from, rows_of_tiles(first, end, n), buffer);
+  const auto* tiles = reinterpret_cast<const Q8Tile*>(from.at);
+  for (int i = first * n; i < end * n; ++i) {
+    const Q8Tile& tile = tiles[i / 32];
+    const F32 scale = load_f16(reinterpret_cast<const std::byte*>(tile.scales));
+    const auto* codes = reinterpret_cast<const std::byte*>(tile.codes + i % 32 * 16);
+    store(buffer + int64_t{i} * 16, mul(to_float(load_i8(codes)), scale));
+  }
+  return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
+}
+
+// The first v dimensions of the keys in tiles [first, end), as values [position][dimension].
+HWY_INLINE Stored turned(const Stored& keys, int first, int end, int n, int v, float* buffer) {
+  const auto* from = reinterpret_cast<const float*>(keys.at);
+  for (int t = first; t < end; ++t)
+    for (int i = 0; i < v; i += 16)
+      transpose(from + (int64_t{t} * n + i) * 16, buffer + int64_t{t} * 16 * v + i, v);
+  return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
+}
+
+// A block of keys and values as the kernels take it.
+struct Block {
+  Stored keys, values;
+  BlockPart key_part, value_part;
+};
+Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
+               const Buffers& b) {
+  const int low = static_cast<int>(std::max<int64_t>(p.first_seen(tile) - begin, 0));
+  const int high = static_cast<int>(std::min<int64_t>(p.last_seen(tile) - begin, kBlock - 1));
+  const int first = low / 16;
+  const int end = high / 16 + 1;
+  Block block{stored_block(p, p.d.in[1], tile.sequence, kv_head, begin),
+              stored_block(p, p.d.in[2], tile.sequence, kv_head, begin),
+              {nullptr, 0, p.n, first, end},
+              {nullptr, 0, p.v, low, high + 1}};
+  if (p.attr.shared > 0) {
+    block.keys = as_floats(block.keys, first, end, p.n, b.keys);
+    block.values = turned(block.keys, first, end, p.n, p.v, b.values);
+  } else if (tile.count * p.group > kFewQueries) {
+    block.keys = converted(block.keys, rows_of_tiles(first, end, p.n), b.keys);
+    block.values = converted(block.values, {p.v, low, high + 1}, b.values);
+    if (in_pairs(block.values.form)) {
+      block.value_part.first = low / 2 * 2;
+      block.value_part.end = (high + 2) / 2 * 2;
+    }
+  } else if (const int64_t next = begin + kBlock; next <= p.last_seen(tile)) {
+    block.key_part.ahead =
+        stored_block(p, p.d.in[1], tile.sequence, kv_head, next).at - block.keys.at;
+    block.value_part.ahead =
+        stored_block(p, p.d.in[2], tile.sequence, kv_head, next).at - block.values.at;
+  }
+  block.key_part.at = block.keys.at;
+  block.value_part.at = block.values.at;
+  return block;
+}
+
+using WeighFn = void (*)(const AttendAttr&, float*, int, int, const Sight&, float*, float*);
+HWY_INLINE WeighFn weigh_for(Form values) {
+  if (!in_pairs(values)) return weigh<Products::kExact>;
+  return is_dot(values) ? weigh<Products::kDot> : weigh<Products::kRounded>;
+}
+
+// Merges one block, at `begin`, into the segment states of the tile's queries.
+void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
+                 const Buffers& b) {
+  const Block block = block_of(p, tile, kv_head, begin, b);
+  const int queries = tile.count * p.group;
+  const BlockKernels& for_keys = block_kernels(block.keys.form);
+  const BlockKernels& for_values = block_kernels(block.values.form);
+  const WeighFn weigh_scores = weigh_for(block.values.form);
+  for (int i = 0, r; i < queries; i += r) {
+    r = take(queries - i);
+    float* scores = b.scores + i * kBlock;
+    float* states = b.segment + i * (kStateHeader + p.v);
+    for_keys.score[r - 1](b.queries + i * p.n, block.key_part, scores);
+    for (int k = 0; k < r; ++k) {
+      const int64_t position = tile.position + (i + k) / p.group;
+      const int64_t from = first_visible(position, p.attr) - begin;
+      const Sight seen{static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
+                       static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
+                       b.slopes[i + k], static_cast<float>(position - begin)};
+      weigh_scores(p.attr, scores + k * kBlock, block.key_part.first, block.key_part.end, seen,
+                   states + k * (kStateHeader + p.v), b.factors + 2 * (i + k));
+    }
+    for_values.value[r - 1](scores, block.value_part, b.factors + 2 * i, states + kStateHeader);
+  }
+}
+
+void clear(float* states, int queries, int n) {
+  for (int i = 0; i < queries; ++i, states += kStateHeader + n) {
+    states[0] = kNothing;
+    std::fill(states + 1, states + kStateHeader + n, 0.0F);
+  }
+}
+
+// 16 dimensions of a query, from dimension i, as products with keys take them.
+HWY_INLINE void store_query(Form keys, float* query, int i, F32 q) {
+  if (!in_pairs(keys)) return store(query + i, q);
+  if (!is_dot(keys)) return store(query + i, as_float(round_to_bf16(flush(q))));
+#if HWY_TARGET == HWY_AVX3
+  store_bf16(query + i / 2, q);
+#endif
+}
+
+void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
+  const Form form = form_of(p.d.in[1].dtype, p.products);
+  for (int r = 0; r < tile.count; ++r) {
+    const float* q = p.d.in[0].row<float>(tile.row + r) + kv_head * p.group * p.n;
+    float* to = b.queries + r * p.group * p.n;
+    for (int h = 0; h < p.group; ++h)
+      for (int i = 0; i < p.n; i += 16)
+        store_query(form, to + h * p.n, i, mul(load(q + h * p.n + i), set(p.attr.scale)));
+    for (int h = 0; h < p.group; ++h)
+      b.slopes[r * p.group + h] = alibi_slope(p.attr, int64_t{kv_head} * p.group + h);
+  }
+}
+
+// The states of the tile's queries over one segment, in b.segment.
+void find_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
+                  const Buffers& b) {
+  clear(b.segment, tile.count * p.group, p.v);
+  const int64_t last = std::min(p.last_seen(tile), s.end - 1);
+  for (int64_t begin = std::max(p.first_seen(tile) / kBlock * kBlock, s.begin); begin <= last;
+       begin += kBlock)
+    merge_block(p, tile, kv_head, begin, b);
+}
+
+HWY_INLINE void merge_state(const float* added, int n, float* state) {
+  const Merger m = merge(state[0], state[1], added[0], added[1]);
+  state[0] = m.largest;
+  state[1] = m.sum;
+  for (int i = kStateHeader; i < kStateHeader + n; i += 16) {
+    const F32 kept = mul(load(state + i), set(m.factors[0]));
+    store(state + i, fma(load(added + i), set(m.factors[1]), kept));
+  }
+}
+
+// A sink merges last, as a score without a value.
+HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
+  float* out = p.d.out.row<float>(row) + head * p.v;
+  const bool sink = static_cast<bool>(p.d.in[3]);
+  const Merger m = sink ? merge(state[0], state[1], p.d.in[3].row<float>(0)[head], 1)
+                        : Merger{state[0], state[1], {1, 0}};
+  for (int i = 0; i < p.v; i += 16) {
+    const F32 values = load(state + kStateHeader + i);
+    store(out + i, div(sink ? mul(values, set(m.factors[0])) : values, set(m.sum)));
+  }
+}
+
+// All of a tile.
+void attend_tile(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
+  const int queries = tile.count * p.group;
+  const int size = kStateHeader + p.v;
+  load_queries(p, tile, kv_head, b);
+  clear(b.row, queries, p.v);
+  for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next()) {
+    find_segment(p, tile, kv_head, s, b);
+    for (int i = 0; i < queries; ++i) merge_state(b.segment + i * size, p.v, b.row + i * size);
+  }
+  for (int i = 0; i < queries; ++i)
+    finish(p, tile.row + i / p.group, kv_head * p.group + i % p.group, b.row + i * size);
+}
+
+// One segment of a tile, kept for the second phase.
+void attend_segment(const Problem& p, const RowTile& tile, int kv_head, const Segment& s,
+                    const Buffers& b) {
+  load_queries(p, tile, kv_head, b);
+  find_segment(p, tile, kv_head, s, b);
+  const int size = kStateHeader + p.v;
+  for (int i = 0; i < tile.count * p.group; ++i)
+    std::copy_n(b.segment + i * size, size,
+                p.stored(tile.row + i / p.group, kv_head * p.group + i % p.group, s.index));
+}
+
+// Positions that a tile's rows see, in a segment or in all: what its work is in proportion to.
+int64_t cost(const Problem& p, const RowTile& t) {
+  return t.count * ((p.last_seen(t) - p.first_seen(t)) + kBlock);
+}
+int64_t cost(const Problem& p, const RowTile& t, const Segment& s) {
+  return t.count * (std::min(p.last_seen(t), s.end - 1) - std::max(p.first_seen(t), s.begin) + 16);
+}
+
+// Hands each worker items of about the same total cost: item i goes to the worker in whose share
+// its middle lies.
+struct Turn {
+  int64_t total;
+  const Worker& worker;
+  int64_t done = 0;
+  bool mine(int64_t item_cost) {
+    const int64_t middle = 2 * done + item_cost;
+    done += item_cost;
+    return middle * worker.count / (2 * total) == worker.index;
+  }
+};
+
+void attend_rows(const Problem& p, const Worker& worker) {
+  const Buffers b(worker.scratch, p.tile_rows * p.group, p.n, p.v);
+  int64_t total = 0;
+  for (int64_t r = 0; r < p.rows;) {
+    const RowTile tile = p.tile(r);
+    r += tile.count;
+    if (!p.split()) {
+      total += cost(p, tile);
+      continue;
+    }
+    for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next())
+      total += cost(p, tile, s);
+  }
+  Turn turn{total * p.attr.kv_heads, worker};
+  for (int h = 0; h < p.attr.kv_heads; ++h) {
+    for (int64_t r = 0; r < p.rows;) {
+      const RowTile tile = p.tile(r);
+      r += tile.count;
+      if (!p.split()) {
+        if (turn.mine(cost(p, tile))) attend_tile(p, tile, h, b);
+        continue;
+      }
+      for (Segment s = segment_of(p.first_seen(tile)); s.begin <= p.last_seen(tile); s.next())
+        if (turn.mine(cost(p, tile, s))) attend_segment(p, tile, h, s, b);
+    }
+  }
+}
+
+void combine_segments(const Problem& p, const Worker& worker) {
+  if (!p.split()) return;
+  auto* state = reinterpret_cast<float*>(worker.scratch);
+  const Share items = share(p.rows * p.attr.heads, 1, worker);
+  for (int64_t i = items.begin; i < items.end; ++i) {
+    const int64_t r = i / p.attr.heads;
+    const int64_t h = i % p.attr.heads;
+    const int64_t last = p.slots.positions[r];
+    clear(state, 1, p.v);
+    for (Segment s = segment_of(first_visible(last, p.attr)); s.begin <= last; s.next())
+      merge_state(p.stored(r, h, s.index), p.v, state);
+    finish(p, r, h, state);
+  }
+}
+
+// Where products are rounded no subnormal numbers occur, whichever instructions multiply.
+template <Products kProducts, void (*kPhase)(const Problem&, const Worker&)>
+void phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem p{d, slots, kProducts};
+  if constexpr (kProducts == Products::kExact) return kPhase(p, worker);
+  const FlushSubnormals flushed;
+  kPhase(p, worker);
+}
+
+template <Products kProducts>
+constexpr KernelPhases kPhases = {phase<kProducts, attend_rows>,
+                                  phase<kProducts, combine_segments>};
+
+}  // namespace
+
+extern const KernelPhases kAttendPhases[3];
+constexpr KernelPhases kAttendPhases[3] = {kPhases<Products::kExact>, kPhases<Products::kRounded>,
+                                           kPhases<Products::kDot>};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+size_t stored_bytes(const Dispatch& d, int64_t rows, int) {
+  const auto& attr = d.as<AttendAttr>();
+  const int64_t state = attend::kStateHeader + d.out.cols / attr.heads;
+  const int64_t most = std::min<int64_t>(rows, attend::kSplitRows);
+  return static_cast<size_t>(most * attr.heads * attend::kMaxSegments * state) * sizeof(float);
+}
+size_t buffer_bytes(const Dispatch& d, int64_t, int) {
+  const auto& attr = d.as<AttendAttr>();
+  const int group = attr.heads / attr.kv_heads;
+  const int queries = std::max(1, attend::kTileQueries / group) * group;
+  return attend::Buffers::floats(queries, d.in[0].cols / attr.heads, d.out.cols / attr.heads) *
+         sizeof(float);
+}
+
+bool takes(const Dispatch& d) {
+  const int32_t heads = d.as<AttendAttr>().heads;
+  return is_matrix(d.in[0]) && is_cache(d.in[1]) && is_cache(d.in[2]) &&
+         absent_or_matrix(d.in[3]) && is_matrix(d.out) && d.in[0].cols / heads % 16 == 0 &&
+         d.out.cols / heads % 16 == 0;
+}
+// Of values within keys (latent attention) f32 is made in any case.
+bool rounds(const Dispatch& d, const KernelChoice& choice) {
+  return takes(d) && !choice.exact && d.as<AttendAttr>().shared == 0 &&
+         (d.in[1].dtype == DType::kBF16 || d.in[2].dtype == DType::kBF16);
+}
+template <attend::Products kProducts>
+bool accepts(const Dispatch& d, const KernelChoice& choice) {
+  if constexpr (kProducts == attend::Products::kExact) return takes(d) && !rounds(d, choice);
+  const bool dot = kProducts == attend::Products::kDot;
+  return rounds(d, choice) && uses_bf16_dot(choice.target) == dot;
+}
+
+template <attend::Products kProducts>
+constexpr KernelRow row(Target target, std::string_view name, const KernelPhases* phases) {
+  return {Op::kAttend,
+          target,
+          accepts<kProducts>,
+          {name, phases[static_cast<size_t>(kProducts)], stored_bytes, buffer_bytes}};
+}
+
+#define VEERY_ROW(copy, target, suffix)                                         \
+  row<attend::Products::kExact>(target, "attend_" suffix, copy::kAttendPhases), \
+      row<attend::Products::kRounded>(target, "attend_bf16_" suffix, copy::kAttendPhases)
+const KernelRow kRows[] = {
+#if !defined(__aarch64__)
+    row<attend::Products::kDot>(Target::kAvx512, "attend_bf16_avx512_bf16", N_AVX3::kAttendPhases),
+#endif
+    VEERY_EACH_F32_TARGET(VEERY_ROW)};
+#undef VEERY_ROW
+
+}  // namespace
+
+KernelRows fast_attend() { return kRows; }
+
+}  // namespace veery
+#endif

@@ -1,0 +1,515 @@
+// panel_types-inl.h: how the vectors of each packed block type are taken apart (panels.h).
+#if defined(VEERY_KERNELS_CPU_PANEL_TYPES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
+#undef VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
+#else
+#define VEERY_KERNELS_CPU_PANEL_TYPES_INL_H
+#endif
+
+#include "dtype/code_books.h"
+#include "kernels/cpu/codec/linear_panels.h"
+#include "kernels/cpu/simd/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+/// Whether sums for two panels and eight rows fit into the registers.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr bool kPairs = true;
+#else
+constexpr bool kPairs = false;
+#endif
+
+/// The rows that a function is compiled for; 0: it takes any number of rows and is told how many.
+/// What keeps no sums in registers gains nothing by a copy for each.
+template <int kRows>
+constexpr int kCompiledRows = kInRegisters ? kRows : 0;
+
+HWY_INLINE I32 every_byte(int value) { return set(static_cast<int32_t>(value * 0x01010101)); }
+HWY_INLINE I32 quad(const int8_t* p) {
+  int32_t v;
+  std::memcpy(&v, p, 4);
+  return set(v);
+}
+HWY_INLINE I32 pair(const int16_t* p) {
+  int32_t v;
+  std::memcpy(&v, p, 4);
+  return set(v);
+}
+/// Brings `bytes` bytes from p on into the second level cache. p may lie past the end of the
+/// weight.
+HWY_INLINE void prefetch(const uint8_t* p, int64_t ahead, int bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(ahead);
+  for (int i = 0; i < bytes; i += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(at + static_cast<uintptr_t>(i)), 0, 2);
+}
+
+/// Whether dot() takes kOffset off the bytes by itself; else the sum of x has to do that.
+template <int kOffset>
+constexpr bool kDotTakesOff = kOffset == 0 || (kOffset == 128 && kWideIsSigned);
+template <int kOffset>
+HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
+  if constexpr (kOffset != 128)
+    return dot4(acc, u, x);
+  else
+    return dot4_wide(acc, u, x);
+}
+
+/// The values of a code book plus kOffset, four times 16 bytes for lookup().
+struct Book {
+  uint8_t table[64];
+  float factor;
+};
+template <DType kType, int kOffset = 128>
+constexpr Book kBook = [] {
+  constexpr CodeBook kCodes = code_book(kType);
+  Book book = {{}, kCodes.factor};
+  for (int i = 0; i < 64; ++i)
+    book.table[i] = static_cast<uint8_t>(kCodes.values[i % 16] + kOffset);
+  return book;
+}();
+
+// What is in `mask` of each byte from bit kFrom on, from bit kTo on.
+template <int kFrom, int kTo>
+HWY_INLINE I32 move_bits(I32 v, int mask) {
+  const I32 wanted = every_byte(mask << kTo);
+  if constexpr (kFrom < kTo)
+    return bit_and(shl16<kTo - kFrom>(v), wanted);
+  else if constexpr (kFrom > kTo)
+    return bit_and(shr16<kFrom - kTo>(v), wanted);
+  else
+    return bit_and(v, wanted);
+}
+
+// Blocks of 32. vectors<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
+
+template <int J>
+HWY_INLINE void nibbles(const uint8_t* w, I32& low, I32& high) {
+  const I32 v = load_int(w + 64 * J);
+  low = bit_and(v, every_byte(15));
+  high = bit_and(shr16<4>(v), every_byte(15));
+}
+template <int J>
+HWY_INLINE void nibbles_and_fifth(const uint8_t* w, I32& low, I32& high) {
+  nibbles<J>(w, low, high);
+  const I32 bit = load_int(w + 256);
+  low = bit_or(low, bit_and(shl16<4 - J>(bit), every_byte(16)));
+  if constexpr (J == 0)
+    high = bit_or(high, bit_and(bit, every_byte(16)));
+  else
+    high = bit_or(high, bit_and(shr16<J>(bit), every_byte(16)));
+}
+
+struct PanelQ4_0 {
+  static constexpr DType kType = DType::kQ4_0;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 8;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles<J>(w, low, high);
+  }
+};
+struct PanelQ4_1 {
+  static constexpr DType kType = DType::kQ4_1;
+  static constexpr int kScale = 256, kMin = 288, kOffset = 0;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles<J>(w, low, high);
+  }
+};
+struct PanelQ5_0 {
+  static constexpr DType kType = DType::kQ5_0;
+  static constexpr int kScale = 320, kMin = 0, kOffset = 16;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles_and_fifth<J>(w, low, high);
+  }
+};
+struct PanelQ5_1 {
+  static constexpr DType kType = DType::kQ5_1;
+  static constexpr int kScale = 320, kMin = 352, kOffset = 0;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    nibbles_and_fifth<J>(w, low, high);
+  }
+};
+struct PanelQ8_0 {
+  static constexpr DType kType = DType::kQ8_0;
+  static constexpr int kScale = 512, kMin = 0, kOffset = 128;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    low = load_int(w + 64 * J);
+    high = load_int(w + 64 * (J + 4));
+  }
+};
+
+/// Nibbles that index a code book.
+template <DType kCodes, int J>
+HWY_INLINE void coded_nibbles(const uint8_t* w, I32& low, I32& high) {
+  const I32 table = load_int(kBook<kCodes>.table);
+  nibbles<J>(w, low, high);
+  low = lookup(table, low);
+  high = lookup(table, high);
+}
+struct PanelIQ4_NL {
+  static constexpr DType kType = DType::kIQ4_NL;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 128;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    coded_nibbles<kType, J>(w, low, high);
+  }
+};
+struct PanelMXFP4 {
+  static constexpr DType kType = DType::kMXFP4;
+  static constexpr int kScale = 256, kMin = 0, kOffset = 128;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    coded_nibbles<kType, J>(w, low, high);
+  }
+  /// half_e8m0_to_f32
+  static HWY_INLINE F32 scale(const uint8_t* w) {
+    const I32 e = load_u8(w + kScale);
+    const F32 normal = as_float(shl<23>(sub(e, set(int32_t{1}))));
+    return select(greater(to_float(e), set(1.5F)), normal,
+                  as_float(shl(set(int32_t{0x00200000}), bit_and(e, set(int32_t{1})))));
+  }
+};
+/// Signed values; a scale for each half.
+struct PanelNVFP4 {
+  static constexpr int kUnit = panel_format(DType::kNVFP4).unit;
+  static HWY_INLINE I32 vector(const uint8_t* w, int j) {
+    const I32 v = load_int(w + 64 * (j % 4));
+    return lookup(load_int(kBook<DType::kNVFP4, 0>.table),
+                  bit_and(j < 4 ? v : shr16<4>(v), every_byte(15)));
+  }
+  /// half_e4m3_to_f32; 0x7F is not special here.
+  static HWY_INLINE F32 scale(const uint8_t* w, int half) {
+    return mul(as_float(shl<20>(load_u8(w + 256 + 16 * half))), set(kHalfE4M3));
+  }
+};
+/// 32 columns of a group of codes.
+template <int kCodeBits>
+struct PanelAffine {
+  static constexpr int kBits = kCodeBits, kBytes = 64 * kBits, kOffset = 0;
+  static constexpr bool kWide = kBits == 8;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    if constexpr (kBits == 8) {
+      low = load_int(w + 64 * J);
+      high = load_int(w + 64 * (J + 4));
+    } else if constexpr (kBits >= 4) {
+      nibbles<J>(w, low, high);
+      if constexpr (kBits == 6) add_two_bits<J, 4>(w + 256, low, high);
+    } else {
+      low = high = zero_int();
+      add_two_bits<J, 0>(w, low, high);
+    }
+    if constexpr (kBits % 2 == 1) {
+      const I32 last = load_int(w + 64 * (kBits - 1));
+      low = bit_or(low, move_bits<J, kBits - 1>(last, 1));
+      high = bit_or(high, move_bits<J + 4, kBits - 1>(last, 1));
+    }
+  }
+
+ private:
+  template <int J, int kTo>
+  static HWY_INLINE void add_two_bits(const uint8_t* w, I32& low, I32& high) {
+    const I32 v = load_int(w + 64 * (J / 2));
+    low = bit_or(low, move_bits<4 * (J % 2), kTo>(v, 3));
+    high = bit_or(high, move_bits<4 * (J % 2) + 2, kTo>(v, 3));
+  }
+};
+/// Codes in three parts.
+struct SplitParts {
+  const uint8_t* upper;
+  const uint8_t* middle;
+  const uint8_t* lower;
+};
+/// Of which the first two are looked at.
+struct PanelSplitQ5 {
+  static constexpr int kOffset = 16;
+  template <int J>
+  static HWY_INLINE void vectors(const SplitParts& w, I32& low, I32& high) {
+    nibbles<J>(w.upper, low, high);
+    const I32 fifth = load_int(w.middle);
+    low = bit_or(shl16<1>(low), move_bits<J, 0>(fifth, 1));
+    high = bit_or(shl16<1>(high), move_bits<J + 4, 0>(fifth, 1));
+  }
+};
+/// And all of them.
+struct PanelSplitQ8_0 {
+  static constexpr int kOffset = 128;
+  template <int J>
+  static HWY_INLINE void vectors(const SplitParts& w, I32& low, I32& high) {
+    I32 low_bits;
+    I32 high_bits;
+    PanelSplitQ5::vectors<J>(w, low, high);
+    PanelAffine<SplitPanels::kLowerBits>::vectors<J>(w.lower, low_bits, high_bits);
+    low = bit_or(shl16<SplitPanels::kLowerBits>(low), low_bits);
+    high = bit_or(shl16<SplitPanels::kLowerBits>(high), high_bits);
+  }
+};
+/// Where they lie.
+HWY_INLINE SplitParts parts_of(const std::byte* weight, const SplitPanels& at, int64_t panel) {
+  const auto* w = reinterpret_cast<const uint8_t*>(weight);
+  return {w + at.upper(panel), w + at.middle(panel), w + at.lower(panel)};
+}
+HWY_INLINE SplitParts block_of(const SplitParts& panel, int64_t block) {
+  return {panel.upper + block * SplitPanels::kUpper, panel.middle + block * SplitPanels::kMiddle,
+          panel.lower + block * SplitPanels::kLower};
+}
+/// 16 scales or biases of groups.
+HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
+  if (type == DType::kF16) return load_f16(at);
+  return type == DType::kBF16 ? load_bf16(at) : load(reinterpret_cast<const float*>(at));
+}
+/// Where blocks of 32 and what belongs to them lie in the panels of groups.
+struct AffinePlaces {
+  static constexpr bool kBias = true;
+  explicit AffinePlaces(const AffineFormat& f)
+      : blocks(f.group / 32),
+        bytes(64 * f.bits),
+        bias_at(kLanes * f.scale_bytes()),
+        unit(kLanes * f.bytes()),
+        type(f.scale) {}
+
+  using Panel = const uint8_t*;
+  HWY_INLINE Panel next(Panel w) const { return w + unit; }
+  HWY_INLINE Panel block(Panel w, int i) const { return w + i * bytes; }
+  HWY_INLINE void fetch(Panel w, int64_t ahead) const { prefetch(w, ahead, unit); }
+  HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) const {
+    return panel + block / blocks * unit + block % blocks * bytes;
+  }
+  HWY_INLINE F32 scale(const uint8_t* panel, int64_t block) const {
+    return load_affine(scales(panel, block), type);
+  }
+  HWY_INLINE F32 bias(const uint8_t* panel, int64_t block) const {
+    return load_affine(scales(panel, block) + bias_at, type);
+  }
+
+  int blocks, bytes, bias_at, unit;  ///< of a unit: blocks of 32 and bytes; bytes of a block
+  DType type;
+
+ private:
+  HWY_INLINE const uint8_t* scales(const uint8_t* panel, int64_t block) const {
+    return panel + block / blocks * unit + blocks * bytes;
+  }
+};
+
+/// The scales of a block of 32.
+template <typename T>
+HWY_INLINE F32 scale_of(const uint8_t* w) {
+  if constexpr (requires { T::scale(w); })
+    return T::scale(w);
+  else
+    return load_f16(w + T::kScale);
+}
+
+// Blocks of 256. strips<J>: vector J of the four strips of half h as unsigned bytes. kSub: elements
+// a scale; kOffset as above; kDmin 0: no minimum.
+
+template <int S>
+HWY_INLINE I32 byte_of(I32 v) {
+  if constexpr (S == 3)
+    return shr<24>(v);
+  else if constexpr (S == 0)
+    return bit_and(v, set(int32_t{255}));
+  else
+    return bit_and(shr<8 * S>(v), set(int32_t{255}));
+}
+template <int S>
+HWY_INLINE I32 signed_byte_of(I32 v) {
+  if constexpr (S == 3)
+    return sar<24>(v);
+  else
+    return sar<24>(shl<24 - 8 * S>(v));
+}
+// Bit S of each byte (of its high half for J >= 4) to bit kTo.
+template <int J, int S, int kTo>
+HWY_INLINE I32 strip_bit(I32 bits) {
+  return move_bits<S + (J >= 4 ? 4 : 0), kTo>(bits, 1);
+}
+template <int J>
+HWY_INLINE void nibble_strips(const uint8_t* w, I32* v) {
+  for (int c = 0; c < 2; ++c) {
+    const I32 packed = load_int(w + (8 * c + J) * 64);
+    v[2 * c] = bit_and(packed, every_byte(15));
+    v[2 * c + 1] = bit_and(shr16<4>(packed), every_byte(15));
+  }
+}
+template <int J>
+HWY_INLINE void two_bit_strips(const uint8_t* w, I32* v) {
+  const I32 packed = load_int(w + J * 64);
+  v[0] = bit_and(packed, every_byte(3));
+  v[1] = bit_and(shr16<2>(packed), every_byte(3));
+  v[2] = bit_and(shr16<4>(packed), every_byte(3));
+  v[3] = bit_and(shr16<6>(packed), every_byte(3));
+}
+
+/// Scales and mins of Q4_K and Q5_K.
+struct UnsignedScales {
+  static constexpr int kSub = 32, kOffset = 0;
+  template <int S>
+  static HWY_INLINE I32 scale(I32 v) {
+    return byte_of<S>(v);
+  }
+  static HWY_INLINE I32 even_mins(I32 v) { return bit_and(v, set(int32_t{0x00ff00ff})); }
+  static HWY_INLINE I32 odd_mins(I32 v) { return shr16<8>(v); }
+};
+struct PanelQ4_K : UnsignedScales {
+  static constexpr DType kType = DType::kQ4_K;
+  static constexpr int kScales = 2048, kMins = 2176, kD = 2304, kDmin = 2336;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    nibble_strips<J>(w + 1024 * h, v);
+  }
+};
+struct PanelQ5_K : UnsignedScales {
+  static constexpr DType kType = DType::kQ5_K;
+  static constexpr int kScales = 2560, kMins = 2688, kD = 2816, kDmin = 2848;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    nibble_strips<J>(w + 1024 * h, v);
+    const I32 bits = load_int(w + 2048 + (4 * h + J % 4) * 64);
+    v[0] = bit_or(v[0], strip_bit<J, 0, 4>(bits));
+    v[1] = bit_or(v[1], strip_bit<J, 1, 4>(bits));
+    v[2] = bit_or(v[2], strip_bit<J, 2, 4>(bits));
+    v[3] = bit_or(v[3], strip_bit<J, 3, 4>(bits));
+  }
+};
+/// int8 scales of Q3_K and Q6_K. Their sums undo the offset: "mins" are the scales.
+struct SignedScales {
+  static constexpr int kSub = 16, kDmin = 0;
+  template <int S>
+  static HWY_INLINE I32 scale(I32 v) {
+    return signed_byte_of<S>(v);
+  }
+  static HWY_INLINE I32 even_mins(I32 v) { return sar16<8>(shl16<8>(v)); }
+  static HWY_INLINE I32 odd_mins(I32 v) { return sar16<8>(v); }
+};
+struct PanelQ6_K : SignedScales {
+  static constexpr DType kType = DType::kQ6_K;
+  static constexpr int kScales = 3072, kMins = kScales, kD = 3328, kOffset = 32;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    I32 low[4];
+    nibble_strips<J>(w + 1024 * h, low);
+    const I32 high = load_int(w + 2048 + (8 * h + J) * 64);
+    const I32 mask = every_byte(0x30);
+    v[0] = bit_or(low[0], bit_and(shl16<4>(high), mask));
+    v[1] = bit_or(low[2], bit_and(shl16<2>(high), mask));
+    v[2] = bit_or(low[1], bit_and(high, mask));
+    v[3] = bit_or(low[3], bit_and(shr16<2>(high), mask));
+  }
+};
+struct PanelQ3_K : SignedScales {
+  static constexpr DType kType = DType::kQ3_K;
+  static constexpr int kScales = 1536, kMins = kScales, kD = 1792, kOffset = 4;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    two_bit_strips<J>(w + 512 * h, v);
+    const I32 bits = load_int(w + 1024 + (4 * h + J % 4) * 64);
+    v[0] = bit_or(v[0], strip_bit<J, 0, 2>(bits));
+    v[1] = bit_or(v[1], strip_bit<J, 1, 2>(bits));
+    v[2] = bit_or(v[2], strip_bit<J, 2, 2>(bits));
+    v[3] = bit_or(v[3], strip_bit<J, 3, 2>(bits));
+  }
+};
+struct PanelQ2_K {
+  static constexpr DType kType = DType::kQ2_K;
+  static constexpr int kSub = 16, kOffset = 0;
+  static constexpr int kScales = 1024, kMins = kScales, kD = 1280, kDmin = 1312;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    two_bit_strips<J>(w + 512 * h, v);
+  }
+  template <int S>
+  static HWY_INLINE I32 scale(I32 v) {
+    return bit_and(shr<8 * S>(v), set(int32_t{15}));
+  }
+  static HWY_INLINE I32 even_mins(I32 v) { return bit_and(shr16<4>(v), set(int32_t{0x000f000f})); }
+  static HWY_INLINE I32 odd_mins(I32 v) { return shr16<12>(v); }
+};
+
+/// No scales for parts of a block.
+struct NoScales {
+  static constexpr int kSub = 32, kDmin = 0, kScales = 0, kMins = 0, kOffset = 128;
+  template <int S>
+  static HWY_INLINE I32 scale(I32) {
+    return set(int32_t{1});
+  }
+  static HWY_INLINE I32 even_mins(I32) { return set(int32_t{0x00010001}); }
+  static HWY_INLINE I32 odd_mins(I32) { return set(int32_t{0x00010001}); }
+};
+struct PanelQ8_K : NoScales {
+  static constexpr DType kType = DType::kQ8_K;
+  template <int J>
+  static HWY_INLINE void strips(const uint8_t* w, int h, I32* v) {
+    for (int s = 0; s < 4; ++s) v[s] = load_int(w + ((h * 4 + s) * 8 + J) * 64);
+  }
+  static HWY_INLINE F32 d(const uint8_t* w) {
+    return load(reinterpret_cast<const float*>(w + 4096));
+  }
+};
+
+/// Codes of a book. Several types share a layout; kType is one of them.
+struct Coded {
+  HWY_INLINE void values(I32* v) const {
+    for (int s = 0; s < 4; ++s) v[s] = lookup(table, v[s]);
+  }
+  I32 table;
+  F32 factor;
+};
+template <typename T>
+HWY_INLINE T with_book(const Book& book) {
+  T type;
+  type.table = load_int(book.table);
+  type.factor = set(book.factor);
+  return type;
+}
+struct PanelCodes4 : Coded, SignedScales {
+  static constexpr DType kType = DType::kIQ4_XS;
+  static constexpr int kSub = 32, kScales = 2048, kMins = kScales, kD = 2176, kOffset = 128;
+  template <int J>
+  HWY_INLINE void strips(const uint8_t* w, int h, I32* v) const {
+    nibble_strips<J>(w + 1024 * h, v);
+    values(v);
+  }
+  HWY_INLINE F32 d(const uint8_t* w) const { return mul(load_f16(w + kD), factor); }
+};
+template <int kSubElements>
+struct PanelCodes3 : Coded, SignedScales {
+  static constexpr DType kType = kSubElements == 32 ? DType::kIQ2_XXS : DType::kIQ2_XS;
+  static constexpr int kSub = kSubElements, kScales = 1536, kMins = kScales, kOffset = 128;
+  static constexpr int kD = kScales + 4096 / kSub;
+  template <int J>
+  HWY_INLINE void strips(const uint8_t* w, int h, I32* v) const {
+    PanelQ3_K::strips<J>(w, h, v);
+    values(v);
+  }
+  HWY_INLINE F32 d(const uint8_t* w) const { return mul(load_f16(w + kD), factor); }
+};
+struct PanelCodes2 : Coded, NoScales {
+  static constexpr DType kType = DType::kTQ2_0;
+  template <int J>
+  HWY_INLINE void strips(const uint8_t* w, int h, I32* v) const {
+    two_bit_strips<J>(w + 512 * h, v);
+    values(v);
+  }
+  HWY_INLINE F32 d(const uint8_t* w) const { return load_f16(w + 1024); }
+};
+
+/// d of a block of 256.
+template <typename T>
+HWY_INLINE F32 d_of(const T& t, const uint8_t* w) {
+  if constexpr (requires { t.d(w); })
+    return t.d(w);
+  else
+    return load_f16(w + T::kD);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_PANEL_TYPES_INL_H

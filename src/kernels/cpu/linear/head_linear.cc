@@ -1,0 +1,141 @@
+// A matrix a head, in panels of its own, times the first columns of that head. Whole heads fall to
+// a worker.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear/head_linear.cc"
+#include "kernels/cpu/simd/foreach_target.h"
+//
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/common/intern.h"
+#include "kernels/cpu/linear/head_linear.h"
+#include "kernels/cpu/linear/linear_multiply-inl.h"
+
+#ifndef VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
+#define VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
+namespace veery::heads {
+
+enum Input { kHeadX, kHeadWeight };
+
+struct Problem {
+  const Dispatch& d;
+  int64_t rows;
+  int64_t heads = d.as<HeadsAttr>().heads;
+  int64_t in = d.in[kHeadWeight].cols, out = d.in[kHeadWeight].rows / heads;
+  int64_t from = d.in[kHeadX].cols / heads;  ///< columns of a head in x
+  int64_t to = out + from - in;              ///< and in the result
+
+  Product of(int64_t head, Target target, bool exact) const {
+    Product p;
+    p.rows = rows;
+    p.cols = in;
+    add_weight(p, d.in[kHeadWeight].of_stack(head), target, exact);
+    set_groups(p);
+    return p;
+  }
+  const float* x(int64_t row, int64_t head) const {
+    return d.in[kHeadX].row<float>(row) + head * from;
+  }
+  float* y(int64_t row, int64_t head) const { return d.out.row<float>(row) + head * to; }
+};
+
+}  // namespace veery::heads
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+using namespace heads;  // NOLINT(google-build-using-namespace)
+
+struct Store {
+  const Problem& h;
+  int64_t head;
+
+  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
+    for (int r = 0; r < count; ++r) __builtin_prefetch(h.y(row + r, head) + panel * kLanes, 1, 3);
+  }
+  void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
+    const int64_t n = panel * kLanes;
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, h.out - n));
+    for (int r = 0; r < count; ++r)
+      store_first(h.y(row + r, head) + n, load(y + r * kLanes), lanes);
+  }
+};
+
+void prepare_head(const Problem& h, const Product& p, int64_t head, std::byte* base) {
+  const auto kind = p.weights[0].kernels->activations;
+  for (int64_t g = 0; g < p.groups(); ++g) {
+    const int count = p.group_rows(g);
+    const int w = group_width(count);
+    ActivationGroup forms[kActivationKinds];
+    ActivationGroup& form = forms[static_cast<int>(kind)];
+    form = activation_group(kind, p.group(base, static_cast<int>(kind), g), p.cols, w);
+    Row rows[kGroupRows];
+    for (int r = 0; r < count; ++r) rows[r] = {h.x(g * p.group_size + r, head), nullptr, 1};
+    prepare_rows(rows, count, p, forms, w);
+  }
+}
+
+template <bool kExact>
+void multiply_heads(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem h{d, slots.count(d.in[kHeadX].rows)};
+  if (h.rows == 0) return;
+  const Share heads = share(h.heads, 1, worker);
+  for (int64_t head = heads.begin; head < heads.end; ++head) {
+    const Product p = h.of(head, kTarget, kExact);
+    prepare_head(h, p, head, worker.scratch);
+    multiply_panels(p, worker.scratch, worker.scratch + p.activation_bytes(), 0,
+                    Share{0, p.weights[0].panels()}, Store{h, head});
+    for (int64_t r = 0; r < h.rows; ++r)
+      std::copy(h.x(r, head) + h.in, h.x(r, head) + h.from, h.y(r, head) + h.out);
+  }
+}
+
+}  // namespace
+
+extern const KernelFn kHeadLinear[2];
+constexpr KernelFn kHeadLinear[2] = {multiply_heads<false>, multiply_heads<true>};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+using namespace heads;  // NOLINT(google-build-using-namespace)
+
+template <bool kExact>
+size_t head_scratch(const Dispatch& d, int64_t rows, int) {
+  const Problem h{d, d.in[kHeadX].rows < 0 ? rows : d.in[kHeadX].rows};
+  const Product p = h.of(0, Target::kPlain, kExact);
+  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes());
+}
+
+bool accepts(Op op, const Dispatch& d) {
+  const auto is_f32 = [](const Operand& o) {
+    return o.layout == Layout::kRowMajor && o.dtype == DType::kF32;
+  };
+  const Operand& w = d.in[kHeadWeight];
+  return op == Op::kHeadLinear && w.layout == Layout::kPanels && can_pack(w.dtype) &&
+         w.stack == d.as<HeadsAttr>().heads && is_f32(d.in[kHeadX]) && is_f32(d.out);
+}
+
+}  // namespace
+
+Kernel head_linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+  if (!accepts(op, dispatch)) return {};
+  Kernel kernel;
+  kernel.name =
+      intern(fmt::format("head_linear_{}{}_{}", info(dispatch.in[kHeadWeight].dtype).name,
+                         choice.exact ? "_exact" : "", veery::name(vectors_of(choice.target))));
+  kernel.phases = {VEERY_FOR_TARGET(choice.target, kHeadLinear)[choice.exact ? 1 : 0]};
+  kernel.scratch = choice.exact ? head_scratch<true> : head_scratch<false>;
+  return kernel;
+}
+
+}  // namespace veery
+#endif

@@ -1,0 +1,359 @@
+// Mixtures of experts with weights in panels. Contract: moe.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/moe/moe.cc"
+#include "kernels/cpu/simd/foreach_target.h"
+//
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/error.h"
+#include "kernels/common/intern.h"
+#include "kernels/cpu/linear/linear_finish-inl.h"
+#include "kernels/cpu/linear/linear_multiply-inl.h"
+#include "kernels/cpu/moe/moe.h"
+#include "kernels/cpu/moe/moe_problem.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+using namespace moe;  // NOLINT(google-build-using-namespace)
+
+// Rows of x in every form that gate and up want, each as a group of one row.
+void prepare_x(const Problem& m, std::byte* base, int64_t first, int64_t last) {
+  for (int64_t r = first; r < last; ++r) {
+    ActivationGroup forms[kActivationKinds];
+    for (int kind = 0; kind < kActivationKinds; ++kind)
+      if (m.up.wants[kind])
+        forms[kind] =
+            activation_group(static_cast<Activations>(kind), m.x_row(base, kind, r), m.up.cols, 1);
+    const Row row = {m.d.in[kMoeX].row<float>(r), nullptr, 1};
+    prepare_rows(&row, 1, m.up, forms, 1);
+  }
+}
+
+// Words of W rows, which then alternate.
+template <int W>
+void interleave(const std::byte* const* rows, int64_t words, std::byte* out) {
+  const uint32_t* from[W];
+  for (int r = 0; r < W; ++r) from[r] = reinterpret_cast<const uint32_t*>(rows[r]);
+  auto* to = reinterpret_cast<uint32_t*>(out);
+  for (int64_t i = 0; i < words; ++i, to += W)
+    for (int r = 0; r < W; ++r) to[r] = from[r][i];
+}
+
+// One group of w rows, which lie prepared at `rows`.
+void gather_group(Activations kind, const std::byte* const* rows, int w, int64_t cols,
+                  std::byte* out) {
+  const int64_t words = activation_words(kind, cols);
+  switch (w) {
+    case 1: std::memcpy(out, rows[0], static_cast<size_t>(words) * 4); break;
+    case 2: interleave<2>(rows, words, out); break;
+    case 4: interleave<4>(rows, words, out); break;
+    default: interleave<8>(rows, words, out); break;
+  }
+  if (kind != Activations::kPer32) return;
+  const ActivationGroup to = activation_group(kind, out, cols, w);
+  for (int r = 0; r < w; ++r) {
+    const ActivationGroup from =
+        activation_group(kind, const_cast<std::byte*>(rows[r]), cols, 1);  // NOLINT
+    for (int32_t e = 0; e < to.extra[r]; ++e) to.outliers[e * w + r] = from.outliers[e];
+  }
+}
+
+// The rows that `list` names, in the groups of `p`.
+void gather(const Problem& m, const Product& p, const std::byte* x, const int32_t* list,
+            std::byte* out) {
+  for (int kind = 0; kind < kActivationKinds; ++kind) {
+    if (!p.wants[kind]) continue;
+    for (int64_t g = 0; g < p.groups(); ++g) {
+      const int count = p.group_rows(g);
+      const int w = group_width(count);
+      const std::byte* rows[kGroupRows] = {};
+      for (int r = 0; r < w; ++r)
+        rows[r] = m.x_row(x, kind, list[g * p.group_size + std::min(r, count - 1)]);
+      gather_group(static_cast<Activations>(kind), rows, w, p.cols, p.group(out, kind, g));
+    }
+  }
+}
+
+HWY_INLINE F32 gated_vector(const MoeAttr& attr, F32 g, F32 u) {
+  if (attr.limit > 0) {
+    g = min(g, set(attr.limit));
+    u = max(min(u, set(attr.limit)), set(-attr.limit));
+    const F32 part = add(set(1.0F), exp(neg(mul(set(attr.alpha), g))));
+    return mul(div(g, part), add(u, set(1.0F)));
+  }
+  return mul(activated(g, attr.activation), u);
+}
+
+HWY_INLINE F32 bias_of(const Operand& bias, int64_t first, int lanes) {
+  return bias ? load_first(bias.row<float>(0) + first, lanes) : zero();
+}
+
+// What follows the products with gate and up: h of the chosen rows from `first` on.
+struct UpFinish {
+  const Problem& m;
+  const Lists& lists;
+  int64_t expert, first;
+
+  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
+    for (int r = 0; r < count; ++r)
+      __builtin_prefetch(m.h_row(first + row + r) + panel * kLanes, 1, 3);
+  }
+  void operator()(int, int64_t panel, int64_t row, int count, const float* g,
+                  const float* u) const {
+    const int64_t n = panel * kLanes;
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.hidden - n));
+    const F32 gate_bias = bias_of(m.d.in[kGateBias], expert * m.hidden + n, lanes);
+    const F32 up_bias = bias_of(m.d.in[kUpBias], expert * m.hidden + n, lanes);
+    for (int r = 0; r < count; ++r) {
+      const int64_t at = first + row + r;
+      F32 gate = add(load(g + r * kLanes), gate_bias);
+      F32 up = add(load(u + r * kLanes), up_bias);
+      if (m.attr.gate_input) {
+        gate = mul(gate, set(lists.gate[at]));
+        up = mul(up, set(lists.gate[at]));
+      }
+      store(m.h_row(at) + n, gated_vector(m.attr, gate, up));
+    }
+  }
+};
+
+// Gate and up of the panels that fall to a worker, by the work that they are.
+void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::byte* scratch,
+                 const Worker& worker) {
+  Turns turns(m, lists, worker);
+  for (int64_t e = 0; e < m.attr.experts; ++e) {
+    const Share panels = turns.next(lists.count(e));
+    if (panels.begin >= panels.end) continue;
+    const int64_t end = lists.begin[e + 1];
+    for (int64_t first = lists.begin[e]; first < end; first += m.block_rows) {
+      const Product p = m.up_of(e, std::min(end - first, m.block_rows));
+      gather(m, p, x, lists.row + first, scratch);
+      multiply_panels(p, scratch, scratch + p.activation_bytes(), 0, panels,
+                      UpFinish{m, lists, e, first});
+    }
+  }
+}
+
+// The groups [from, to) of all experts' h.
+void prepare_h(const Problem& m, const Lists& lists, std::byte* base, int64_t from, int64_t to) {
+  const auto kind = m.down.weights[0].kernels->activations;
+  int64_t before = 0;
+  for (int64_t e = 0; e < m.attr.experts && before < to; ++e) {
+    if (lists.count(e) == 0) continue;
+    const Product p = m.down_of(e, lists.count(e));
+    const int64_t first = std::max<int64_t>(from - before, 0);
+    for (int64_t g = first; g < std::min(p.groups(), to - before); ++g) {
+      const int count = p.group_rows(g);
+      const int w = group_width(count);
+      ActivationGroup forms[kActivationKinds];
+      ActivationGroup& form = forms[static_cast<int>(kind)];
+      form = activation_group(kind, p.group(m.h_group(base, lists, e), static_cast<int>(kind), g),
+                              p.cols, w);
+      Row rows[kGroupRows];
+      for (int r = 0; r < count; ++r)
+        rows[r] = {m.h_row(lists.begin[e] + g * p.group_size + r), nullptr, 1};
+      prepare_rows(rows, count, p, forms, w);
+    }
+    before += p.groups();
+  }
+}
+
+// What follows the product with down: it counts as much as the gate says.
+struct DownFinish {
+  const Problem& m;
+  const Lists& lists;
+  int64_t expert;
+
+  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
+    const int32_t* rows = lists.row + lists.begin[expert] + row;
+    for (int r = 0; r < count; ++r) {
+      const float* out = m.d.out.row<float>(rows[r]) + panel * kLanes;
+      __builtin_prefetch(out, 1, 3);
+      __builtin_prefetch(out + kLanes, 1, 3);
+    }
+  }
+  void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
+    const int64_t n = panel * kLanes;
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.d.out.cols - n));
+    const F32 bias = bias_of(m.d.in[kDownBias], expert * m.d.out.cols + n, lanes);
+    for (int r = 0; r < count; ++r) {
+      const int64_t at = lists.begin[expert] + row + r;
+      float* out = m.d.out.row<float>(lists.row[at]) + n;
+      const F32 gate = set(m.attr.gate_input ? 1.0F : lists.gate[at]);
+      store_first(out, fma(gate, add(load(y + r * kLanes), bias), load_first(out, lanes)), lanes);
+    }
+  }
+};
+
+// All of the columns that fall to a worker.
+void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte* scratch,
+                   const Worker& worker) {
+  const Share panels = share(m.down.weights[0].panels(), 1, worker);
+  const int64_t begin = panels.begin * kLanes;
+  const int64_t end = std::min<int64_t>(panels.end * kLanes, m.d.out.cols);
+  if (begin >= end) return;
+  for (int64_t r = 0; r < m.rows; ++r)
+    std::fill(m.d.out.row<float>(r) + begin, m.d.out.row<float>(r) + end, 0.0F);
+  for (int64_t e = 0; e < m.attr.experts; ++e)
+    if (lists.count(e) > 0)
+      multiply_panels(m.down_of(e, lists.count(e)), m.h_group(h, lists, e), scratch, 0, panels,
+                      DownFinish{m, lists, e});
+  if (!m.d.in[kMoeResidual]) return;
+  for (int64_t r = 0; r < m.rows; ++r) {
+    float* out = m.d.out.row<float>(r);
+    const float* residual = m.d.in[kMoeResidual].row<float>(r);
+    for (int64_t n = begin; n < end; n += kLanes) {
+      const int lanes = static_cast<int>(std::min<int64_t>(kLanes, end - n));
+      store_first(out + n, add(load_first(out + n, lanes), load_first(residual + n, lanes)), lanes);
+    }
+  }
+}
+
+// Few rows: each worker sorts and prepares all of them for itself.
+template <bool kExact>
+void few_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Lists lists(m, worker.scratch);
+  lists.fill(m);
+  std::byte* x = worker.scratch + m.list_bytes();
+  prepare_x(m, x, 0, m.rows);
+  multiply_up(m, lists, x, x + m.x_bytes(), worker);
+}
+
+template <bool kExact>
+void few_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Lists lists(m, worker.scratch);
+  lists.fill(m);
+  std::byte* h = worker.scratch + m.list_bytes();
+  prepare_h(m, lists, h, 0, m.groups(lists));
+  multiply_down(m, lists, h, h + m.h_group_bytes(), worker);
+}
+
+template <bool kExact>
+void prepare_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  if (worker.index == 0) Lists(m, m.lists_at()).fill(m);
+  const Share rows = share(m.rows, 1, worker);
+  prepare_x(m, m.x_at(), rows.begin, rows.end);
+}
+
+template <bool kExact>
+void many_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  multiply_up(m, Lists(m, m.lists_at()), m.x_at(), worker.scratch, worker);
+}
+
+template <bool kExact>
+void prepare_hidden(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Lists lists(m, m.lists_at());
+  const Share groups = share(m.groups(lists), 1, worker);
+  prepare_h(m, lists, m.h_groups_at(), groups.begin, groups.end);
+}
+
+template <bool kExact>
+void many_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  multiply_down(m, Lists(m, m.lists_at()), m.h_groups_at(), worker.scratch, worker);
+}
+
+template <bool kExact>
+constexpr Phases phases() {
+  return {{few_up<kExact>, few_down<kExact>},
+          {prepare_rows<kExact>, many_up<kExact>, prepare_hidden<kExact>, many_down<kExact>}};
+}
+
+}  // namespace
+
+extern const Phases kMoePhases[2];
+constexpr Phases kMoePhases[2] = {phases<false>(), phases<true>()};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+using namespace moe;  // NOLINT(google-build-using-namespace)
+
+Problem sized(const Dispatch& d, int64_t rows, bool exact) {
+  return Problem(d, d.in[kMoeX].rows < 0 ? rows : d.in[kMoeX].rows, Target::kPlain, exact);
+}
+template <bool kExact>
+size_t few_scratch(const Dispatch& d, int64_t rows, int) {
+  const Problem m = sized(d, rows, kExact);
+  const int64_t up = m.x_bytes() + m.up_scratch_bytes();
+  const int64_t down = m.h_group_bytes() + m.down.expanded_bytes();
+  return static_cast<size_t>(m.list_bytes() + std::max(up, down));
+}
+template <bool kExact>
+size_t few_work(const Dispatch& d, int64_t rows, int) {
+  return static_cast<size_t>(sized(d, rows, kExact).h_bytes());
+}
+template <bool kExact>
+size_t many_scratch(const Dispatch& d, int64_t rows, int) {
+  const Problem m = sized(d, rows, kExact);
+  return static_cast<size_t>(std::max(m.up_scratch_bytes(), m.down.expanded_bytes()));
+}
+template <bool kExact>
+size_t many_work(const Dispatch& d, int64_t rows, int) {
+  const Problem m = sized(d, rows, kExact);
+  return static_cast<size_t>(m.h_bytes() + m.list_bytes() + m.x_bytes() + m.h_group_bytes());
+}
+
+bool absent_or_f32(const Operand& o) {
+  return !o || (o.layout == Layout::kRowMajor && o.dtype == DType::kF32);
+}
+
+bool accepts(Op op, const Dispatch& d) {
+  const auto* attr = std::get_if<MoeAttr>(&d.attr);
+  if (op != Op::kMoe || attr == nullptr) return false;
+  for (int i : {kMoeX, kGates, kMoeResidual, kGateBias, kUpBias, kDownBias})
+    if (!absent_or_f32(d.in[i])) return false;
+  for (int i : {kGate, kUp, kDown})
+    if (d.in[i].layout != Layout::kPanels || !can_pack(d.in[i].dtype) ||
+        d.in[i].stack != attr->experts)
+      return false;
+  return d.out.layout == Layout::kRowMajor;
+}
+
+std::string_view kernel_name(const Dispatch& d, const KernelChoice& choice, bool few) {
+  std::string name = "moe";
+  for (int i : {kGate, kUp, kDown})
+    if (i == kGate || d.in[i].dtype != d.in[i - 1].dtype)
+      name += fmt::format("_{}", info(d.in[i].dtype).name);
+  name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
+                      veery::name(vectors_of(choice.target)), few ? "row" : "batch");
+  return intern(std::move(name));
+}
+
+}  // namespace
+
+Kernel moe_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+  if (!accepts(op, dispatch)) return {};
+  const int64_t rows = dispatch.in[kMoeX].rows < 0 ? choice.rows : dispatch.in[kMoeX].rows;
+  const bool few = rows <= kSmallGroupRows;
+  const Phases& phases = VEERY_FOR_TARGET(choice.target, kMoePhases)[choice.exact ? 1 : 0];
+  Kernel kernel;
+  kernel.name = kernel_name(dispatch, choice, few);
+  kernel.phases = few ? phases.few : phases.many;
+  kernel.main_phase = few ? 0 : 1;  // gate and up
+  if (choice.exact) {
+    kernel.work = few ? few_work<true> : many_work<true>;
+    kernel.scratch = few ? few_scratch<true> : many_scratch<true>;
+  } else {
+    kernel.work = few ? few_work<false> : many_work<false>;
+    kernel.scratch = few ? few_scratch<false> : many_scratch<false>;
+  }
+  return kernel;
+}
+
+}  // namespace veery
+#endif

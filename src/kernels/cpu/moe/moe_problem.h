@@ -1,0 +1,171 @@
+// moe_problem.h: the sizes, places and shares of one mixture of experts, worked out anew in each
+// phase.
+#pragma once
+#include <algorithm>
+
+#include "kernels/cpu/linear/linear_product.h"
+
+namespace veery::moe {
+
+enum Input { kMoeX, kGates, kMoeResidual, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
+
+struct Phases {
+  KernelPhases few, many;
+};
+
+struct Problem {
+  const Dispatch& d;
+  const MoeAttr& attr = d.as<MoeAttr>();
+  int64_t rows;
+  int64_t hidden = d.in[kDown].cols;
+  int64_t chosen = rows * attr.used;  ///< most pairs of a row and an expert
+  Product up, down;                   ///< of expert 0; the rows are not set
+  int64_t block_rows = kGroupRows;    ///< rows that gate and up are multiplied with at a time
+
+  Problem(const Dispatch& dispatch, int64_t row_count, Target target, bool exact)
+      : d(dispatch), rows(row_count) {
+    constexpr int64_t kBlockBytes = 512 << 10;  // half of a second level cache
+    up.cols = d.in[kMoeX].cols;
+    up.gated = true;
+    add_weight(up, d.in[kGate].of_stack(0), target, exact);
+    add_weight(up, d.in[kUp].of_stack(0), target, exact);
+    down.cols = hidden;
+    add_weight(down, d.in[kDown].of_stack(0), target, exact);
+    block_rows = std::max(block_rows, kBlockBytes / x_row_bytes() / kGroupRows * kGroupRows);
+  }
+  Product up_of(int64_t expert, int64_t count) const { return of(up, expert, count, kGate); }
+  Product down_of(int64_t expert, int64_t count) const { return of(down, expert, count, kDown); }
+
+  // Bytes, and where they begin: h, then with many rows lists, x and the groups of h.
+  int64_t h_stride() const { return round_up(hidden, kLanes); }
+  int64_t h_bytes() const { return chosen * h_stride() * int64_t{sizeof(float)}; }
+  int64_t list_bytes() const { return round_up((2 * chosen + 2 * (attr.experts + 1)) * 4, 64); }
+  int64_t x_row_bytes() const {
+    int64_t bytes = 0;
+    for (int kind = 0; kind < kActivationKinds; ++kind) bytes += x_row_bytes(kind);
+    return bytes;
+  }
+  int64_t x_row_bytes(int kind) const {
+    return up.wants[kind] ? activation_row_bytes(static_cast<Activations>(kind), up.cols) : 0;
+  }
+  int64_t x_bytes() const { return rows * x_row_bytes(); }
+  int64_t h_group_row_bytes() const {
+    return activation_row_bytes(down.weights[0].kernels->activations, hidden);
+  }
+  /// The groups of each expert fill whole groups of kGroupRows.
+  int64_t h_group_bytes() const {
+    const int64_t experts = std::min<int64_t>(chosen, attr.experts);
+    return (chosen + experts * (kGroupRows - 1)) * h_group_row_bytes();
+  }
+  int64_t up_scratch_bytes() const {
+    return round_up(std::min(rows, block_rows), kGroupRows) * x_row_bytes() + up.expanded_bytes();
+  }
+
+  std::byte* lists_at() const { return d.work + h_bytes(); }
+  std::byte* x_at() const { return lists_at() + list_bytes(); }
+  std::byte* h_groups_at() const { return x_at() + x_bytes(); }
+
+  /// Row r of x, prepared as a group of its own.
+  template <typename Byte>
+  Byte* x_row(Byte* base, int kind, int64_t r) const {
+    for (int before = 0; before < kind; ++before) base += rows * x_row_bytes(before);
+    return base + r * x_row_bytes(kind);
+  }
+  /// h of the chosen pair `at`.
+  float* h_row(int64_t at) const { return reinterpret_cast<float*>(d.work) + at * h_stride(); }
+
+  template <typename Lists>
+  std::byte* h_group(std::byte* base, const Lists& lists, int64_t expert) const {
+    return base + lists.place[expert] * h_group_row_bytes();
+  }
+  /// Groups of h of all experts.
+  template <typename Lists>
+  int64_t groups(const Lists& lists) const {
+    int64_t sum = 0;
+    for (int64_t e = 0; e < attr.experts; ++e)
+      if (lists.count(e) > 0) sum += down_of(e, lists.count(e)).groups();
+    return sum;
+  }
+
+ private:
+  Product of(Product p, int64_t expert, int64_t count, int input) const {
+    for (int i = 0; i < p.count; ++i) p.weights[i].data = d.in[input + i].of_stack(expert).data;
+    p.rows = count;
+    set_groups(p);
+    return p;
+  }
+};
+
+/// The chosen pairs of a row and an expert, by expert and then by row.
+struct Lists {
+  int32_t* begin;  ///< [experts + 1] of an expert's pairs
+  int32_t* place;  ///< [experts + 1] the row of its first group among those of all experts
+  int32_t* row;    ///< [pairs]
+  float* gate;     ///< [pairs]
+
+  Lists(const Problem& m, std::byte* base)
+      : begin(reinterpret_cast<int32_t*>(base)),
+        place(begin + m.attr.experts + 1),
+        row(place + m.attr.experts + 1),
+        gate(reinterpret_cast<float*>(row + m.chosen)) {}
+  int64_t count(int64_t expert) const { return begin[expert + 1] - begin[expert]; }
+
+  void fill(const Problem& m) const {
+    const int32_t experts = m.attr.experts;
+    std::fill_n(begin, experts + 1, 0);
+    each(m, [&](int64_t, int32_t e, float) { ++begin[e + 1]; });
+    for (int32_t e = 0; e < experts; ++e) begin[e + 1] += begin[e];
+    std::copy_n(begin, experts, place);
+    each(m, [&](int64_t r, int32_t e, float g) {
+      row[place[e]] = static_cast<int32_t>(r);
+      gate[place[e]++] = g;
+    });
+    place[0] = 0;
+    for (int32_t e = 0; e < experts; ++e)
+      place[e + 1] = place[e] + static_cast<int32_t>(round_up(count(e), kGroupRows));
+  }
+
+ private:
+  template <typename Fn>
+  static void each(const Problem& m, Fn fn) {
+    for (int64_t r = 0; r < m.rows; ++r) {
+      const float* gates = m.d.in[kGates].row<float>(r);
+      int32_t left = m.attr.used;
+      for (int32_t e = 0; e < m.attr.experts && left > 0; ++e) {
+        if (gates[e] == 0) continue;
+        fn(r, e, gates[e]);
+        --left;
+      }
+    }
+  }
+};
+
+/// Splits the panels of gate and up over the workers, by the work that they are: to read a panel
+/// costs about as much as to multiply it with four rows.
+class Turns {
+ public:
+  Turns(const Problem& m, const Lists& lists, const Worker& worker)
+      : panels_(m.up.weights[0].panels()), worker_(worker) {
+    for (int64_t e = 0; e < m.attr.experts; ++e) total_ += panels_ * cost(lists.count(e));
+  }
+  /// The panels of the next expert, which has `count` rows, that fall to this worker.
+  Share next(int64_t count) {
+    if (count == 0) return {0, 0};
+    const auto at = [&](int64_t index) {
+      const int64_t work = total_ * index / worker_.count - before_;
+      return std::clamp<int64_t>((work + cost(count) - 1) / cost(count), 0, panels_);
+    };
+    const Share own{at(worker_.index), at(worker_.index + 1)};
+    before_ += panels_ * cost(count);
+    return own;
+  }
+
+ private:
+  static int64_t cost(int64_t count) { return count == 0 ? 0 : count + 4; }
+
+  int64_t panels_;
+  const Worker& worker_;
+  int64_t total_ = 0, before_ = 0;
+};
+
+}  // namespace veery::moe

@@ -1,0 +1,102 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/rows/elementwise.cc"
+#include "kernels/cpu/simd/foreach_f32_target.h"
+//
+#include "kernels/cpu/simd/activate-inl.h"
+//
+#include <algorithm>
+
+#include "kernels/common/float_kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Columns that a worker takes at a time, so that one long row is work for several.
+constexpr int64_t kChunk = 2048;
+
+struct Add {
+  HWY_INLINE F32 operator()(F32 a, F32 b) const { return add(a, b); }
+};
+struct Mul {
+  HWY_INLINE F32 operator()(F32 a, F32 b) const { return mul(a, b); }
+};
+struct Scale {
+  float factor;
+  HWY_INLINE F32 operator()(F32 x, F32) const { return mul(x, set(factor)); }
+};
+struct Activate {
+  ActivateAttr attr;
+  HWY_INLINE F32 operator()(F32 x, F32) const { return activated(x, attr); }
+};
+struct Softcap {
+  float cap;
+  HWY_INLINE F32 operator()(F32 x, F32) const { return mul(set(cap), tanh(div(x, set(cap)))); }
+};
+
+// `b` may be `a` where an op has one input.
+template <typename Formula>
+HWY_INLINE void apply(const Formula& formula, const float* a, const float* b, int64_t n,
+                      float* out) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(out + i, formula(load(a + i), load(b + i)));
+  const int rest = static_cast<int>(n - i);
+  if (rest > 0)
+    store_first(out + i, formula(load_first(a + i, rest), load_first(b + i, rest)), rest);
+}
+
+template <typename Formula>
+HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
+                             const Formula& formula) {
+  const int64_t chunks = (d.out.cols + kChunk - 1) / kChunk;
+  const Share items = share(slots.count(d.out.rows) * chunks, 1, worker);
+  const Operand& other = d.in[1] ? d.in[1] : d.in[0];
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const int64_t r = item / chunks;
+    const int64_t c = item % chunks * kChunk;
+    apply(formula, d.in[0].row<float>(r) + c, other.row<float>(r) + c,
+          std::min(kChunk, d.out.cols - c), d.out.row<float>(r) + c);
+  }
+}
+
+}  // namespace
+
+void fast_add(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Add()); }
+void fast_mul(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Mul()); }
+void fast_scale(const Dispatch& d, const Slots& s, const Worker& w) {
+  each_element(d, s, w, Scale{d.as<ScaleAttr>().factor});
+}
+void fast_activate(const Dispatch& d, const Slots& s, const Worker& w) {
+  each_element(d, s, w, Activate{d.as<ActivateAttr>()});
+}
+void fast_softcap(const Dispatch& d, const Slots& s, const Worker& w) {
+  each_element(d, s, w, Softcap{d.as<ScaleAttr>().factor});
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace veery {
+namespace {
+
+bool accepts(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+}
+
+constexpr KernelRow kRows[] = {
+    VEERY_F32_ROWS(Op::kAdd, accepts, add, nullptr),
+    VEERY_F32_ROWS(Op::kMul, accepts, mul, nullptr),
+    VEERY_F32_ROWS(Op::kScale, accepts, scale, nullptr),
+    VEERY_F32_ROWS(Op::kActivate, accepts, activate, nullptr),
+    VEERY_F32_ROWS(Op::kSoftcap, accepts, softcap, nullptr),
+};
+
+}  // namespace
+
+KernelRows fast_elementwise() { return kRows; }
+
+}  // namespace veery
+#endif

@@ -1,0 +1,94 @@
+// amx_emulated.h: the tile registers of AMX in plain C++, so that kernels on them can be tested
+// anywhere.
+#pragma once
+#include <cstring>
+
+#include "base/error.h"
+#include "dtype/decode.h"
+#include "kernels/cpu/tiles/amx.h"
+
+namespace veery {
+
+/// Behaves as the instructions do (Intel SDM volume 2): what would be an illegal instruction fails
+/// a check. Products of two bf16 are exact in f32 unless they underflow, so an addition does what
+/// the instruction's fma does.
+class EmulatedTiles {
+ public:
+  void configure(const TileConfig& config) {
+    VEERY_CHECK(config.palette == 1 && config.start_row == 0);
+    for (int i = 0; i < 16; ++i) {
+      VEERY_CHECK(config.rows[i] <= kTileRows && config.row_bytes[i] <= kTileRowBytes);
+      VEERY_CHECK(i < kTiles || (config.rows[i] == 0 && config.row_bytes[i] == 0));
+      VEERY_CHECK((config.rows[i] == 0) == (config.row_bytes[i] == 0));
+    }
+    config_ = config;
+    std::memset(tiles_, 0, sizeof tiles_);
+  }
+  void release() { config_ = TileConfig{}; }
+
+  template <int kTile>
+  void zero() {
+    check(kTile);
+    std::memset(tiles_[kTile], 0, kTileBytes);
+  }
+  template <int kTile>
+  void load(const void* p) {
+    zero<kTile>();
+    for (int r = 0; r < config_.rows[kTile]; ++r)
+      std::memcpy(tiles_[kTile][r], static_cast<const std::byte*>(p) + r * kTileRowBytes,
+                  config_.row_bytes[kTile]);
+  }
+  template <int kTile>
+  void store(void* p) {
+    check(kTile);
+    for (int r = 0; r < config_.rows[kTile]; ++r)
+      std::memcpy(static_cast<std::byte*>(p) + r * kTileRowBytes, tiles_[kTile][r],
+                  config_.row_bytes[kTile]);
+  }
+  template <int kC, int kA, int kB>
+  void dot() {
+    static_assert(kC != kA && kC != kB && kA != kB);
+    check(kC), check(kA), check(kB);
+    VEERY_CHECK(config_.row_bytes[kA] / 4 == config_.rows[kB] &&
+                config_.rows[kA] == config_.rows[kC] &&
+                config_.row_bytes[kB] == config_.row_bytes[kC] && config_.row_bytes[kC] % 4 == 0 &&
+                config_.row_bytes[kA] % 4 == 0);
+    add_products(tiles_[kC], tiles_[kA], tiles_[kB], config_.rows[kC], config_.row_bytes[kC] / 4,
+                 config_.rows[kB]);
+  }
+
+ private:
+  using Tile = std::byte[kTileRows][kTileRowBytes];
+
+  void check(int tile) const { VEERY_CHECK(config_.rows[tile] > 0); }
+
+  // Denormals count as zeros and become zeros.
+  static float flush(float x) { return x > -0x1p-126F && x < 0x1p-126F ? 0 : x; }
+  static void unpack(const std::byte* row, float* out) {
+    for (int i = 0; i < kTileRowBytes / 2; ++i) {
+      uint16_t half;
+      std::memcpy(&half, row + 2 * i, 2);
+      out[i] = flush(bf16_to_f32(half));
+    }
+  }
+  // First the sums of the even and of the odd elements, then their sum to what was there.
+  static void add_products(Tile& c, const Tile& a, const Tile& b, int rows, int cols, int pairs) {
+    float right[kTileRows][kTileRowBytes / 2];
+    for (int p = 0; p < pairs; ++p) unpack(b[p], right[p]);
+    for (int m = 0; m < rows; ++m) {
+      float left[kTileRowBytes / 2];
+      unpack(a[m], left);
+      float sum[kTileRowBytes / 2] = {};
+      for (int p = 0; p < pairs; ++p)
+        for (int i = 0; i < 2 * cols; ++i) sum[i] += left[2 * p + i % 2] * right[p][i];
+      float* out = reinterpret_cast<float*>(c[m]);
+      for (int n = 0; n < cols; ++n)
+        out[n] = flush(out[n] + flush(flush(sum[2 * n]) + flush(sum[2 * n + 1])));
+    }
+  }
+
+  TileConfig config_{};  // no tile has rows: not configured
+  alignas(64) Tile tiles_[kTiles];
+};
+
+}  // namespace veery

@@ -1,0 +1,469 @@
+// Matrix products of many rows on the tiles of AMX: the rows are quantised into tiles, the panels
+// split over the workers and expanded into tiles a chunk at a time.
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/tiles/amx_linear.cc"
+#include "kernels/cpu/simd/foreach_target.h"
+//
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/tiles/amx_emulated.h"
+#include "kernels/cpu/tiles/amx_linear.h"
+#include "kernels/cpu/tiles/amx_memory.h"
+
+#if HWY_TARGET == HWY_AVX3_DL
+
+#include "kernels/cpu/linear/join_panel-inl.h"
+#include "kernels/cpu/linear/linear_finish-inl.h"
+#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/tiles/amx_multiply-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+extern const LinearPhases kLinearPhases[2];
+
+namespace {
+
+constexpr int64_t kFewestRows = 12;        // below, integer dot products are faster
+constexpr int64_t kRowsInCache = 1 << 20;  // half of a second level cache
+
+/// How the panels of one type are multiplied with groups of rows. Chunks are of up to 256 columns.
+template <class Tiles>
+struct TileKernels {
+  Activations activations;
+  void (*expand)(const std::byte* packed, int64_t k, int64_t width, std::byte* out);
+  /// Takes columns [k, k + width) of `count` groups, at most two, into their chains d[group][16].
+  void (*multiply)(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
+                   int64_t width, const std::byte* expanded, float* const* d);
+  /// Before complete() of a panel; `whole` is shared by its groups. Null: there is nothing to do.
+  void (*begin)(const std::byte* packed, int64_t cols, std::byte* whole);
+  /// From the chains of all columns to y. Null: they are y.
+  void (*complete)(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
+                   int64_t cols, std::byte* whole, float* d);
+};
+
+template <typename T>
+void expand_block_chunk(const std::byte* packed, int64_t k, int64_t width, std::byte* out) {
+  expand_blocks<T>(packed + k / 32 * panel_format(T::kType).unit, width / 32, out);
+}
+template <class Tiles>
+void multiply_blocks(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
+                     int64_t width, const std::byte* expanded, float* const* d) {
+  const int64_t b = k / 32;
+  for (int g = 0; g < count; ++g)
+    chain(w, groups[g].tiles + b * kTileBytes, groups[g].scale + b * kTileRows, expanded,
+          width / 32, d[g]);
+}
+
+// `whole`: a unit for each block, expanded when it is first needed, and whether it has been.
+inline bool* is_expanded(std::byte* whole, int64_t blocks) {
+  return reinterpret_cast<bool*>(whole + blocks * kTileUnit);
+}
+inline void begin_blocks(const std::byte*, int64_t cols, std::byte* whole) {
+  std::fill_n(is_expanded(whole, cols / 32), cols / 32, false);
+}
+// Adds the residuals of outlier blocks. expand(b, out) writes the unit of a block.
+template <class Tiles, typename Expand>
+void add_residual(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, std::byte* whole,
+                  Expand expand, float* d) {
+  bool* const expanded = is_expanded(whole, blocks);
+  const int32_t count = group.residual_block[blocks];
+  for (int32_t e = 0; e < count; ++e) {
+    const int32_t b = group.residual_block[e];
+    if (!expanded[b]) expand(b, whole + b * kTileUnit);
+    expanded[b] = true;
+  }
+  if (count > 0)
+    listed_chain(w, group.residual, group.residual_scale, whole, group.residual_block, count, d);
+}
+// Adds M. min(b): the minima of a block.
+template <typename Min>
+HWY_INLINE void add_minima(const TileGroup& group, int64_t blocks, Min min_of, float* d) {
+  F32 m[kTileRows];
+  for (int r = 0; r < kTileRows; ++r) m[r] = zero();
+  for (int64_t b = 0; b < blocks; ++b) {
+    const F32 min = min_of(b);
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) m[r] = fma(min, set(group.moment[b * kTileRows + r]), m[r]);
+  }
+  for (int r = 0; r < kTileRows; ++r) store(d + r * kLanes, add(load(d + r * kLanes), m[r]));
+}
+template <class Tiles, typename T>
+void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
+                     int64_t cols, std::byte* whole, float* d) {
+  constexpr int kUnit = panel_format(T::kType).unit;
+  const auto expand = [&](int64_t b, std::byte* out) {
+    expand_blocks<T>(packed + b * kUnit, 1, out);
+  };
+  add_residual(w, group, cols / 32, whole, expand, d);
+  if constexpr (T::kMin != 0)
+    add_minima(
+        group, cols / 32, [&](int64_t b) { return load_f16(packed + b * kUnit + T::kMin); }, d);
+}
+
+// Groups of codes: wrappers around what is compiled once for all groups and scales.
+template <DType kType>
+using AffineOf = PanelAffine<affine_format(kType).bits>;
+template <DType kType>
+void expand_affine_chunk(const std::byte* packed, int64_t k, int64_t width, std::byte* out) {
+  expand_affine<AffineOf<kType>>(affine_format(kType), packed, k / 32, width / 32, out);
+}
+template <class Tiles>
+struct AffinePanel {
+  AffineFormat format;
+  void (*expand)(const AffineFormat& format, const std::byte* packed, int64_t first, int64_t blocks,
+                 std::byte* out);
+  const std::byte* packed;
+
+  HWY_NOINLINE void complete(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks,
+                             std::byte* whole, float* d) const {
+    const AffinePlaces at(format);
+    const auto* panel = reinterpret_cast<const uint8_t*>(packed);
+    const auto one = [&](int64_t b, std::byte* out) { expand(format, packed, b, 1, out); };
+    add_residual(w, group, blocks, whole, one, d);
+    add_minima(
+        group, blocks, [&](int64_t b) { return at.bias(panel, b); }, d);
+  }
+};
+template <class Tiles, DType kType>
+void complete_affine(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
+                     int64_t cols, std::byte* whole, float* d) {
+  const AffinePanel<Tiles> panel = {affine_format(kType), expand_affine<AffineOf<kType>>, packed};
+  panel.complete(w, group, cols / 32, whole, d);
+}
+
+template <typename T, DType kType>
+void expand_super_chunk(const std::byte* packed, int64_t k, int64_t, std::byte* out) {
+  expand_super<T, kType>(packed + k / 256 * panel_format(T::kType).unit, out);
+}
+template <class Tiles, Split kSplit>
+void multiply_super(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k, int64_t,
+                    const std::byte* expanded, float* const* d) {
+  const int last = count - 1;
+  Pending next = {reinterpret_cast<const float*>(expanded + kSuperTiles * kTileBytes),
+                  {groups[0].scale + k / 256 * kTileRows, groups[last].scale + k / 256 * kTileRows},
+                  {d[0], count == 2 ? d[1] : w.unused},
+                  nullptr};
+  const std::byte* first = groups[0].tiles + k / 32 * kTileBytes;
+  const std::byte* second = groups[last].tiles + k / 32 * kTileBytes;
+  if (count == 2)
+    super_block<Tiles, kSplit, 2>(w, first, second, expanded, next);
+  else
+    super_block<Tiles, kSplit, 1>(w, first, second, expanded, next);
+}
+// M, on tiles as well.
+template <class Tiles>
+void complete_super(TileWorker<Tiles>& w, const TileGroup& group, const std::byte*, int64_t cols,
+                    std::byte* whole, float* d) {
+  alignas(64) float m[kTileFloats] = {};
+  chain(w, group.sums, group.scale, whole, cols / 256, m);
+  for (int r = 0; r < kTileRows; ++r)
+    store(d + r * kLanes, sub(load(d + r * kLanes), load(m + r * kLanes)));
+}
+
+template <class Tiles, typename T>
+constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32, expand_block_chunk<T>,
+                                          multiply_blocks<Tiles>, begin_blocks,
+                                          complete_blocks<Tiles, T>};
+template <class Tiles>
+struct AffineTiles {
+  TileKernels<Tiles> of[kAffineTypes];
+};
+template <class Tiles, int... kIndex>
+constexpr AffineTiles<Tiles> affine_tiles(std::integer_sequence<int, kIndex...>) {
+  return {{{Activations::kPer32, expand_affine_chunk<affine_at(kIndex)>, multiply_blocks<Tiles>,
+            begin_blocks, complete_affine<Tiles, affine_at(kIndex)>}...}};
+}
+template <class Tiles>
+constexpr AffineTiles<Tiles> kOfAffine =
+    affine_tiles<Tiles>(std::make_integer_sequence<int, kAffineTypes>());
+template <class Tiles, typename T, DType kType>
+constexpr TileKernels<Tiles> super_kernels() {
+  TileKernels<Tiles> k = {Activations::kPer256, expand_super_chunk<T, kType>,
+                          multiply_super<Tiles, kSplit<T>>, nullptr, nullptr};
+  if constexpr (T::kDmin != 0) {
+    k.begin = expand_mins<T>;
+    k.complete = complete_super<Tiles>;
+  }
+  return k;
+}
+template <class Tiles, typename T, DType kType = T::kType>
+constexpr TileKernels<Tiles> kOfSuper = super_kernels<Tiles, T, kType>();
+
+// Null where a type is not multiplied on tiles.
+template <class Tiles>
+constexpr const TileKernels<Tiles>* tile_kernels(DType type) {
+  switch (type) {
+    case DType::kQ4_0: return &kOfBlocks<Tiles, PanelQ4_0>;
+    case DType::kQ4_1: return &kOfBlocks<Tiles, PanelQ4_1>;
+    case DType::kQ5_0: return &kOfBlocks<Tiles, PanelQ5_0>;
+    case DType::kQ5_1: return &kOfBlocks<Tiles, PanelQ5_1>;
+    case DType::kQ8_0: return &kOfBlocks<Tiles, PanelQ8_0>;
+    case DType::kIQ4_NL: return &kOfBlocks<Tiles, PanelIQ4_NL>;
+    case DType::kMXFP4: return &kOfBlocks<Tiles, PanelMXFP4>;
+    case DType::kQ2_K: return &kOfSuper<Tiles, PanelQ2_K>;
+    case DType::kQ3_K: return &kOfSuper<Tiles, PanelQ3_K>;
+    case DType::kQ4_K: return &kOfSuper<Tiles, PanelQ4_K>;
+    case DType::kQ5_K: return &kOfSuper<Tiles, PanelQ5_K>;
+    case DType::kQ6_K: return &kOfSuper<Tiles, PanelQ6_K>;
+    case DType::kQ8_K: return &kOfSuper<Tiles, PanelQ8_K>;
+    case DType::kIQ4_XS: return &kOfSuper<Tiles, PanelCodes4>;
+    case DType::kIQ3_XXS: return &kOfSuper<Tiles, PanelCodes4, DType::kIQ3_XXS>;
+    case DType::kIQ3_S: return &kOfSuper<Tiles, PanelCodes4, DType::kIQ3_S>;
+    case DType::kIQ2_XXS: return &kOfSuper<Tiles, PanelCodes3<32>>;
+    case DType::kIQ1_S: return &kOfSuper<Tiles, PanelCodes3<32>, DType::kIQ1_S>;
+    case DType::kIQ2_XS: return &kOfSuper<Tiles, PanelCodes3<16>>;
+    case DType::kIQ2_S: return &kOfSuper<Tiles, PanelCodes3<16>, DType::kIQ2_S>;
+    case DType::kIQ1_M: return &kOfSuper<Tiles, PanelCodes3<16>, DType::kIQ1_M>;
+    case DType::kTQ1_0: return &kOfSuper<Tiles, PanelCodes2, DType::kTQ1_0>;
+    case DType::kTQ2_0: return &kOfSuper<Tiles, PanelCodes2>;
+    default: break;
+  }
+  return is_affine(type) ? &kOfAffine<Tiles>.of[affine_index(type)] : nullptr;
+}
+[[maybe_unused]] constexpr bool types_are_those_of_has_tiles() {
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
+    const auto type = static_cast<DType>(i);
+    if (has_tiles(type) != (tile_kernels<EmulatedTiles>(type) != nullptr)) return false;
+  }
+  return true;
+}
+// With a sanitizer GCC does not take the comparison of an address with null as a constant.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static_assert(types_are_those_of_has_tiles());
+#endif
+
+/// Where the prepared rows lie.
+struct TileRows {
+  const Product& p;
+  std::byte* base;
+
+  int64_t groups() const { return (p.rows + kTileRows - 1) / kTileRows; }
+  int count(int64_t group) const {
+    return static_cast<int>(std::min<int64_t>(kTileRows, p.rows - group * kTileRows));
+  }
+  std::byte* at(Activations kind, int64_t group) const {
+    const bool second = kind == Activations::kPer256 && p.wants[1];
+    const int64_t before =
+        second ? groups() * TileLayout(Activations::kPer32, p.cols).bytes : int64_t{0};
+    return base + before + group * TileLayout(kind, p.cols).bytes;
+  }
+  TileGroup group(Activations kind, int64_t index) const {
+    return tile_group(kind, at(kind, index), p.cols);
+  }
+};
+
+/// A panel that is being multiplied.
+template <class Tiles>
+struct TilePanel {
+  const TileKernels<Tiles>* kernels;
+  const std::byte* packed;
+  int weight;
+  int64_t index;
+};
+
+// One worker's panels of one output and groups [first, first + groups) of the rows.
+template <class Tiles>
+class TileBlock {
+ public:
+  TileBlock(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
+            int64_t first, int64_t groups)
+      : worker_(worker), rows_(rows), memory_(memory), first_(first), groups_(groups) {
+    // Columns of which all rows of the block stay in the second level cache.
+    const int64_t strip = groups * kChunkCols / 32 * kTileBytes;
+    columns_ = std::max<int64_t>(1, kRowsInCache / strip) * kChunkCols;
+  }
+  // Panels that are multiplied before their outputs are finished: a batch shares the way of the
+  // rows to the cache.
+  int64_t batch() const { return columns_ >= rows_.p.cols ? 2 : kBatchPanels; }
+
+  void multiply(const TilePanel<Tiles>* panels, int count) {
+    for (int i = 0; i < count; ++i)
+      std::memset(memory_.chain(i, 0), 0, static_cast<size_t>(groups_) * kTileFloats * 4);
+    for (int64_t k = 0; k < rows_.p.cols; k += columns_)
+      for (int i = 0; i < count; i += 2)
+        multiply_columns(panels + i, i, std::min(2, count - i), k,
+                         std::min(rows_.p.cols, k + columns_));
+    for (int i = 0; i < count; ++i) complete(panels[i], i);
+  }
+  const float* result(int panel, int64_t group) const { return memory_.chain(panel, group); }
+
+ private:
+  // Two panels share what is brought to the first level cache.
+  void multiply_columns(const TilePanel<Tiles>* panels, int first, int count, int64_t k,
+                        int64_t end) {
+    for (; k < end; k += kChunkCols) {
+      const int64_t width = std::min<int64_t>(kChunkCols, end - k);
+      for (int i = 0; i < count; ++i)
+        panels[i].kernels->expand(panels[i].packed, k, width, chunk(i));
+      for (int64_t g = 0; g < groups_; g += 2) {
+        const int both = static_cast<int>(std::min<int64_t>(2, groups_ - g));
+        for (int i = 0; i < count; ++i) {
+          const Activations kind = panels[i].kernels->activations;
+          const TileGroup groups[2] = {rows_.group(kind, first_ + g),
+                                       rows_.group(kind, first_ + g + both - 1)};
+          float* const d[2] = {memory_.chain(first + i, g), memory_.chain(first + i, g + both - 1)};
+          panels[i].kernels->multiply(worker_, groups, both, k, width, chunk(i), d);
+        }
+      }
+      add_last(worker_);
+    }
+  }
+  void complete(const TilePanel<Tiles>& panel, int i) {
+    const TileKernels<Tiles>& k = *panel.kernels;
+    if (k.begin != nullptr) k.begin(panel.packed, rows_.p.cols, memory_.whole);
+    for (int64_t g = 0; g < groups_ && k.complete != nullptr; ++g)
+      k.complete(worker_, rows_.group(k.activations, first_ + g), panel.packed, rows_.p.cols,
+                 memory_.whole, memory_.chain(i, g));
+  }
+  std::byte* chunk(int i) const { return memory_.chunks + i * kChunkBytes; }
+
+  TileWorker<Tiles>& worker_;
+  const TileRows& rows_;
+  const BatchMemory& memory_;
+  int64_t first_, groups_, columns_;
+};
+
+// Panels of output i; with a gate panels of both weights alternate.
+template <class Tiles>
+void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
+                    int output, Share share, const Finish& finish) {
+  const Product& p = rows.p;
+  const auto panel_of = [&](int weight, int64_t index, int place) {
+    const Weight& w = p.weights[weight];
+    const std::byte* packed = w.data + index * w.stride;
+    if (w.split) {
+      std::byte* joined = memory.joined + place * w.stride;
+      join_panel(w, p.cols, index, p.ahead, joined);
+      packed = joined;
+    }
+    const DType type = finish.d.in[kWeight + weight].dtype;
+    return TilePanel<Tiles>{tile_kernels<Tiles>(type), packed, weight, index};
+  };
+  for (int64_t first = 0; first < rows.groups(); first += kBlockGroups) {
+    const int64_t groups = std::min(kBlockGroups, rows.groups() - first);
+    TileBlock<Tiles> block(worker, rows, memory, first, groups);
+    const int each = p.gated ? 2 : 1;
+    const int64_t step = block.batch() / each;
+    for (int64_t panel = share.begin; panel < share.end; panel += step) {
+      TilePanel<Tiles> panels[kBatchPanels];
+      int count = 0;
+      for (int64_t i = panel; i < std::min(share.end, panel + step); ++i) {
+        for (int n = 0; n < each; ++n, ++count)
+          panels[count] = panel_of(n == 0 ? output : 1, i, count);
+      }
+      block.multiply(panels, count);
+      for (int i = 0; i < count; i += each)
+        for (int64_t g = 0; g < groups; ++g)
+          finish(output, panels[i].index, (first + g) * kTileRows, rows.count(first + g),
+                 block.result(i, g), p.gated ? block.result(i + 1, g) : nullptr);
+    }
+  }
+}
+
+const KernelPhases& without_tiles(bool argmax) {
+  return argmax ? kLinearPhases[0].many_argmax : kLinearPhases[0].many;
+}
+
+template <bool kArgmax>
+void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+  if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, slots, worker);
+  const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
+  const Share groups = share(rows.groups(), 1, worker);
+  for (int64_t g = groups.begin; g < groups.end; ++g) {
+    Row of_group[kTileRows];
+    const int count = rows.count(g);
+    input_rows(d, p, g * kTileRows, count, worker.scratch + row_scratch_bytes(p), of_group);
+    RowScratch scratch;
+    scratch.row = worker.scratch;
+    scratch.outliers = reinterpret_cast<OutlierBlock*>(
+        worker.scratch + activation_row_bytes(Activations::kPer32, p.cols));
+    if (p.wants[1]) rows_per32(of_group, count, p.cols, scratch, rows.at(Activations::kPer32, g));
+    if (p.wants[2]) rows_per256(of_group, count, p.cols, scratch, rows.at(Activations::kPer256, g));
+  }
+}
+
+template <class Tiles, bool kArgmax>
+void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Product p = product(d, slots.count(d.in[kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+  if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, slots, worker);
+  static constexpr TileConfig kConfig = full_tiles();
+  Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
+  const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
+  const BatchMemory memory(worker.scratch, p.cols);
+  const Finish finish = {d, p, best};
+  TileWorker<Tiles> tiles;
+  tiles.tiles.configure(kConfig);
+  for (int i = 0; i < p.outputs(); ++i) {
+    const Share panels = p.share_of(i, worker);
+    if (panels.begin < panels.end) multiply_share(tiles, rows, memory, i, panels, finish);
+  }
+  tiles.tiles.release();
+}
+
+void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  without_tiles(/*argmax=*/true)[2](d, slots, worker);
+}
+
+template <class Tiles>
+constexpr LinearPhases tile_phases() {
+  LinearPhases p = {};
+  p.many = {prepare<false>, multiply<Tiles, false>, nullptr};
+  p.many_argmax = {prepare<true>, multiply<Tiles, true>, choose_best};
+  return p;
+}
+
+}  // namespace
+
+// Data, not a function: code of this target is entered only by kernels that were chosen for it.
+extern const LinearPhases kEmulatedTilePhases, kTilePhases;
+constexpr LinearPhases kEmulatedTilePhases = tile_phases<EmulatedTiles>();
+constexpr LinearPhases kTilePhases = tile_phases<AmxTiles>();
+
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif
+
+#if HWY_ONCE
+namespace veery {
+
+int64_t amx_activation_bytes(const Product& p) {
+  int64_t bytes = 0;
+  for (const Activations kind : {Activations::kPer32, Activations::kPer256})
+    if (p.wants[static_cast<int>(kind)])
+      bytes += (p.rows + kTileRows - 1) / kTileRows * TileLayout(kind, p.cols).bytes;
+  return bytes;
+}
+
+#if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2  // else there is no copy with AVX-512
+
+const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
+  if (choice.exact) return nullptr;
+  for (int i = 0; i < dispatch.as<LinearAttr>().weights; ++i)
+    if (const Operand& w = dispatch.in[kWeight + i]; !in_panels(w) || !has_tiles(w.dtype))
+      return nullptr;
+  return choice.target == Target::kAmx           ? &N_AVX3_DL::kTilePhases
+         : choice.target == Target::kAmxEmulated ? &N_AVX3_DL::kEmulatedTilePhases
+                                                 : nullptr;
+}
+int64_t amx_scratch_bytes(const Product& p) {
+  return std::max(row_scratch_bytes(p) + p.rest_bytes(kTileRows), BatchMemory::bytes(p));
+}
+
+#else
+
+const LinearPhases* amx_phases(const Dispatch&, const KernelChoice&) { return nullptr; }
+int64_t amx_scratch_bytes(const Product&) { return 0; }
+
+#endif
+
+}  // namespace veery
+#endif

@@ -1,0 +1,78 @@
+// amx_memory.h: which types have kernels on tiles, and how much memory these take. What is here is
+// compiled for the baseline: it is asked on every processor.
+#pragma once
+#include <algorithm>
+
+#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/tiles/amx_rows.h"
+
+namespace veery {
+
+inline constexpr int kTileFloats = kTileRows * kLanes;
+
+/// A tile and a factor for each row of the panel; for blocks of 32 d, for minima dmin.
+inline constexpr int kTileUnit = kTileBytes + 64;
+/// A block of 256 in a chunk: up to 16 tiles and d.
+inline constexpr int kSuperTiles = 16;
+inline constexpr int kSuperUnit = kSuperTiles * kTileBytes + 64;
+
+/// Panels are expanded a chunk at a time.
+inline constexpr int kChunkCols = 256;
+inline constexpr int kChunkBytes = kSuperUnit > 8 * kTileUnit ? kSuperUnit : 8 * kTileUnit;
+
+/// Most panels and groups of rows whose sums are kept at a time.
+inline constexpr int64_t kBatchPanels = 8;
+inline constexpr int64_t kBlockGroups = 32;
+
+/// Types whose panels are multiplied on tiles: all with integer products but NVFP4, whose blocks
+/// have two scales.
+constexpr bool has_tiles(DType type) {
+  switch (type) {
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kMXFP8:
+    case DType::kFP8_32:
+    case DType::kFP8_128:
+    case DType::kNVFP4: return false;
+    default: return panel_format(type).block != 0;
+  }
+}
+
+/// Memory of a worker for a batch of panels and a block of groups.
+struct BatchMemory {
+  std::byte* chunks;  ///< [2][kChunkBytes]
+  std::byte* whole;   ///< see TileKernels
+  float* chains;      ///< [kBatchPanels][kBlockGroups][16][16]
+  std::byte* joined;  ///< [kBatchPanels], panels of weights that are split
+
+  BatchMemory(std::byte* scratch, int64_t cols)
+      : chunks(scratch), whole(scratch + 2 * kChunkBytes), joined(scratch + fixed_bytes(cols)) {
+    chains = reinterpret_cast<float*>(whole + whole_bytes(cols));
+  }
+  static int64_t whole_bytes(int64_t cols) {
+    return cols / 32 * kTileUnit + round_up(cols / 32, 64);
+  }
+  static int64_t fixed_bytes(int64_t cols) {
+    return 2 * kChunkBytes + whole_bytes(cols) + kBatchPanels * kBlockGroups * kTileFloats * 4;
+  }
+  static int64_t bytes(const Product& p) {
+    int64_t joined = 0;
+    for (int i = 0; i < p.count; ++i)
+      if (p.weights[i].split) joined = kBatchPanels * p.weights[i].stride;
+    return fixed_bytes(p.cols) + joined;
+  }
+  float* chain(int panel, int64_t group) const {
+    return chains + (panel * kBlockGroups + group) * kTileFloats;
+  }
+};
+
+/// Bytes of RowScratch (amx_rows-inl.h).
+inline int64_t row_scratch_bytes(const Product& p) {
+  const int64_t outliers = kTileRows * outlier_limit(p.cols / 32) * int64_t{sizeof(OutlierBlock)};
+  const int64_t row = std::max(activation_row_bytes(Activations::kPer32, p.cols),
+                               activation_row_bytes(Activations::kPer256, p.cols));
+  return row + outliers;
+}
+
+}  // namespace veery

@@ -1,0 +1,193 @@
+// amx_multiply-inl.h: products of groups of rows with panels, both in tiles of bf16.
+#if defined(VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
+#undef VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
+#else
+#define VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
+#endif
+
+#include "kernels/cpu/tiles/amx_panels-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+namespace {
+
+/// Products that wait to be added to the chains of two groups: `sums` are [group][2][16][16], whose
+/// pairs of sums belong together.
+struct Pending {
+  const float* scale;  // of the panel
+  const float* row_scale[2];
+  float* d[2];
+  const float* sums;
+};
+
+/// What a worker keeps while it multiplies.
+template <class Tiles>
+struct TileWorker {
+  Tiles tiles;
+  Pending pending;
+  int side = 0;  // which half of `sums` is free
+  alignas(64) float sums[2][4 * kTileFloats] = {};
+  alignas(64) float chain_sums[4 * kTileFloats];
+  alignas(64) float unused[kTileFloats] = {};  // takes what is computed in vain
+
+  TileWorker() { pending = nothing(); }
+  TileWorker(const TileWorker&) = delete;
+  Pending nothing() { return {unused, {unused, unused}, {unused, unused}, sums[1]}; }
+};
+
+// Entries [0, n) in order: d[r] = fma(scale row_scale[r], sum of products, d[r]). Entry e is row
+// tile e and its 16 scales, and unit e (with kListed index[e]) of the panel. The products of an
+// entry are on their way while two earlier ones are added. Sums are of integers below 2^24.
+template <class Tiles, bool kListed>
+class Chain {
+ public:
+  HWY_INLINE Chain(Tiles& tiles, float* buffer, const std::byte* rows, const float* row_scale,
+                   const std::byte* panel, const int32_t* index)
+      : tiles_(tiles),
+        buffer_(buffer),
+        rows_(rows),
+        row_scale_(row_scale),
+        panel_(panel),
+        index_(index) {}
+
+  HWY_INLINE void run(int64_t n, float* out) const {
+    F32 d[kTileRows];
+    unroll<kTileRows>([&](auto r) { d[r()] = load(out + r() * kLanes); });
+    begin<0>(0);
+    if (n > 1) begin<1>(1);
+    int64_t e = 0;
+    for (; e + 3 < n; e += 2) {
+      begin<0>(e + 2);
+      add_entry(e, d);
+      begin<1>(e + 3);
+      add_entry(e + 1, d);
+    }
+    if (e + 2 < n) begin<0>(e + 2);
+    for (; e < n; ++e) add_entry(e, d);
+    unroll<kTileRows>([&](auto r) { store(out + r() * kLanes, d[r()]); });
+  }
+
+ private:
+  HWY_INLINE const std::byte* unit(int64_t e) const {
+    return panel_ + (kListed ? int64_t{index_[e]} : e) * kTileUnit;
+  }
+  HWY_INLINE float* sums(int64_t e) const { return buffer_ + (e & 3) * kTileFloats; }
+  template <int kSide>
+  HWY_INLINE void begin(int64_t e) const {
+    tiles_.template load<kSide>(unit(e));
+    tiles_.template load<2 + kSide>(rows_ + e * kTileBytes);
+    tiles_.template zero<4 + kSide>();
+    tiles_.template dot<4 + kSide, 2 + kSide, kSide>();
+    tiles_.template store<4 + kSide>(sums(e));
+  }
+  HWY_INLINE void add_entry(int64_t e, F32 (&d)[kTileRows]) const {
+    const F32 scale = load(reinterpret_cast<const float*>(unit(e) + kTileBytes));
+    const float* s = row_scale_ + e * kTileRows;
+    const float* c = sums(e);
+    unroll<kTileRows>(
+        [&](auto r) { d[r()] = fma(mul(scale, set(s[r()])), load(c + r() * kLanes), d[r()]); });
+  }
+
+  Tiles& tiles_;
+  float* buffer_;
+  const std::byte* rows_;
+  const float* row_scale_;
+  const std::byte* panel_;
+  const int32_t* index_;
+};
+
+template <class Tiles>
+HWY_NOINLINE void chain(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
+                        const std::byte* panel, int64_t n, float* d) {
+  Chain<Tiles, false>(w.tiles, w.chain_sums, rows, row_scale, panel, nullptr).run(n, d);
+}
+template <class Tiles>
+HWY_NOINLINE void listed_chain(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
+                               const std::byte* panel, const int32_t* index, int64_t n, float* d) {
+  Chain<Tiles, true>(w.tiles, w.chain_sums, rows, row_scale, panel, index).run(n, d);
+}
+
+// Rows [kFirst, kFirst + kCount) of the 32 rows of two groups.
+template <int kFirst, int kCount>
+HWY_INLINE void add_pending(const Pending& p) {
+  constexpr int kGroup = kFirst / kTileRows;
+  const F32 scale = load(p.scale);
+#pragma GCC unroll 16
+  for (int i = kFirst % kTileRows; i < kFirst % kTileRows + kCount; ++i) {
+    const float* sums = p.sums + kGroup * 2 * kTileFloats + i * kLanes;
+    float* d = p.d[kGroup] + i * kLanes;
+    const F32 t = add(load(sums), load(sums + kTileFloats));
+    store(d, fma(mul(scale, set(p.row_scale[kGroup][i])), t, load(d)));
+  }
+}
+template <class Tiles>
+void add_last(TileWorker<Tiles>& w) {
+  add_pending<0, 16>(w.pending);
+  add_pending<16, 16>(w.pending);
+  w.pending = w.nothing();
+}
+
+// A block of 256 of one or two groups (rows: their tiles) and a panel. Tiles 4 to 7 are the sums
+// [group][2]. In between, the products before these are added.
+template <class Tiles, Split kSplit, int kGroups>
+HWY_INLINE void super_step(Tiles& t, const std::byte* const (&rows)[2], const std::byte* panel,
+                           const Pending& before, auto step) {
+  constexpr int kStep = step();
+  if constexpr (kSplit == Split::kPlanes) {
+    t.template load<0>(panel + 2 * kStep * kTileBytes);
+    t.template load<1>(panel + (2 * kStep + 1) * kTileBytes);
+    t.template load<2>(rows[0] + kStep * kTileBytes);
+    t.template dot<4, 2, 0>();
+    t.template dot<5, 2, 1>();
+    if constexpr (kGroups == 2) {
+      t.template load<3>(rows[1] + kStep * kTileBytes);
+      t.template dot<6, 3, 0>();
+      t.template dot<7, 3, 1>();
+    }
+  } else {
+    constexpr int kHalf = kStep % 2;
+    constexpr int kStrip = kStep / 2 + 4 * kHalf;
+    t.template load<kHalf>(panel + kStrip * kTileBytes);
+    t.template load<2>(rows[0] + kStrip * kTileBytes);
+    t.template dot<4 + kHalf, 2, kHalf>();
+    if constexpr (kGroups == 2) {
+      t.template load<3>(rows[1] + kStrip * kTileBytes);
+      t.template dot<6 + kHalf, 3, kHalf>();
+    }
+  }
+  add_pending<4 * kStep, 4>(before);
+}
+
+template <class Tiles, Split kSplit, int kGroups>
+HWY_NOINLINE void super_block(TileWorker<Tiles>& w, const std::byte* first, const std::byte* second,
+                              const std::byte* panel, const Pending& next) {
+  Tiles& t = w.tiles;
+  const std::byte* const rows[2] = {first, second};
+  const Pending before = w.pending;  // in registers
+  t.template zero<4>();
+  t.template zero<5>();
+  if constexpr (kGroups == 2) {
+    t.template zero<6>();
+    t.template zero<7>();
+  }
+  unroll<8>([&](auto step) { super_step<Tiles, kSplit, kGroups>(t, rows, panel, before, step); });
+  float* sums = w.sums[w.side];
+  t.template store<4>(sums);
+  t.template store<5>(sums + kTileFloats);
+  if constexpr (kGroups == 2) {
+    t.template store<6>(sums + 2 * kTileFloats);
+    t.template store<7>(sums + 3 * kTileFloats);
+  }
+  w.pending = next;
+  w.pending.sums = sums;
+  w.side ^= 1;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H

@@ -1,0 +1,238 @@
+#include "text/format/tokenizer_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "base/foreign_file.h"
+#include "base/json_reader.h"
+#include "base/mapped_file.h"
+#include "base/printable.h"
+#include "text/common/json_fields.h"
+#include "text/format/sentencepiece_model.h"
+#include "text/format/tiktoken_file.h"
+#include "text/format/tokenizer_json.h"
+#include "text/subword/sentencepiece_bpe.h"
+
+namespace veery {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int32_t kMostTokens = 1 << 22;
+
+// Members of a JSON file by key, "{}" if there is no such file. Others are stepped over.
+Json read_members(const fs::path& path, std::initializer_list<std::string_view> keys) {
+  Json members = Json::object();
+  if (!path_exists(path.string())) return members;
+  const MappedFile file(path.string(), kConfigFile);
+  JsonReader reader(file, path.string());
+  reader.begin_object();
+  for (std::string_view key; reader.next_key(key);) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      reader.skip();
+    else
+      members[std::string(key)] = reader.value();
+  }
+  reader.finish();
+  return members;
+}
+
+// "<s>" or {"content": "<s>", ...}.
+std::optional<std::string> token_text(const Json& members, const char* key) {
+  const auto at = members.find(key);
+  if (at == members.end()) return std::nullopt;
+  const Json& value = at->is_object() && at->contains("content") ? (*at)["content"] : *at;
+  return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
+}
+
+// One id or a list of them.
+void append_ids(const Json& members, const char* key, std::vector<int32_t>& out) {
+  const auto at = members.find(key);
+  if (at == members.end()) return;
+  const auto append = [&](const Json& id) {
+    if (id.is_integer_in(0, INT32_MAX)) out.push_back(id.get<int32_t>());
+  };
+  if (at->is_array())
+    for (const Json& id : *at) append(id);
+  else
+    append(*at);
+}
+
+using FindToken = std::function<std::optional<int32_t>(std::string_view)>;
+
+// Adds what the files around the tokenizer say.
+void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles) {
+  constexpr std::pair<const char*, const char*> kTokens[] = {
+      {"bos_token", "tokenizer.ggml.bos_token_id"},
+      {"eos_token", "tokenizer.ggml.eos_token_id"},
+      {"unk_token", "tokenizer.ggml.unknown_token_id"},
+      {"pad_token", "tokenizer.ggml.padding_token_id"}};
+  const Json map = read_members(folder / "special_tokens_map.json",
+                                {"bos_token", "eos_token", "unk_token", "pad_token"});
+  const Json config = read_members(
+      folder / "tokenizer_config.json",
+      {"bos_token", "eos_token", "unk_token", "pad_token", "add_bos_token", "add_eos_token"});
+  for (const Json* members : {&map, &config})
+    for (const auto& [key, role] : kTokens)
+      if (const auto text = token_text(*members, key))
+        if (const auto id = find(*text)) roles.ids.set(role, int64_t{*id});
+  for (const auto& [key, role] : {std::pair("add_bos_token", "tokenizer.ggml.add_bos_token"),
+                                  std::pair("add_eos_token", "tokenizer.ggml.add_eos_token")}) {
+    const auto at = config.find(key);
+    if (at != config.end() && at->is_boolean()) roles.ids.set(role, at->get<bool>());
+  }
+  append_ids(read_members(folder / "generation_config.json", {"eos_token_id"}), "eos_token_id",
+             roles.ends);
+  append_ids(read_members(folder / "config.json", {"eos_token_id"}), "eos_token_id", roles.ends);
+}
+
+std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
+  const MappedFile file(path.string(), kTokenizerFile);
+  Pipeline pipeline = read_tokenizer_json(file, path.string());
+  TokenRoles roles = roles_of(pipeline);
+  if (with_folder)
+    read_roles(
+        path.parent_path(), [&](std::string_view text) { return find_token(pipeline, text); },
+        roles);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+// Adds BOS and EOS where the files around say so; a SentencePiece model does not know.
+void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
+  Metadata wishes = roles.ids;
+  if (!wishes.find("tokenizer.ggml.add_bos_token"))
+    wishes.set("tokenizer.ggml.add_bos_token", false);
+  if (!wishes.find("tokenizer.ggml.add_eos_token"))
+    wishes.set("tokenizer.ggml.add_eos_token", false);
+  pipeline.post =
+      special_around(wishes, wishes.integer("tokenizer.ggml.bos_token_id").value_or(bos),
+                     wishes.integer("tokenizer.ggml.eos_token_id").value_or(eos));
+}
+
+std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view text) {
+  Pipeline pipeline = tiktoken_pipeline(read_tiktoken(text, path.string()),
+                                        read_added_tokens(path.parent_path().string()));
+  TokenRoles roles;
+  read_roles(
+      path.parent_path(), [&](std::string_view token) { return find_token(pipeline, token); },
+      roles);
+  add_special_around(roles, -1, -1, pipeline);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_view bytes) {
+  SentencePieceModel model = read_sentencepiece(bytes, path.string());
+  for (const AddedToken& token : read_added_tokens(path.parent_path().string())) model.add(token);
+  TokenRoles roles{.ids = sentencepiece_metadata(model), .ends = {}};
+  read_roles(
+      path.parent_path(),
+      [&](std::string_view text) -> std::optional<int32_t> {
+        const auto at = std::find(model.tokens.begin(), model.tokens.end(), text);
+        if (at == model.tokens.end()) return std::nullopt;
+        return static_cast<int32_t>(at - model.tokens.begin());
+      },
+      roles);
+  if (model.kind == SentencePieceModel::Kind::kBpe) {
+    return std::make_unique<SentencePieceBpe>(roles.ids);
+  }
+  Pipeline pipeline = unigram_pipeline(model);
+  add_special_around(roles, model.bos, model.eos, pipeline);
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
+}
+
+// A SentencePiece model, or tiktoken's ranks under the same name.
+std::unique_ptr<Tokenizer> load_model(const fs::path& path) {
+  const MappedFile file(path.string(), kTokenizerFile);
+  const std::string_view bytes = file.text();
+  return is_tiktoken(bytes) ? load_tiktoken(path, bytes) : load_sentencepiece(path, bytes);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
+  return load_json(path, false);
+}
+
+std::vector<AddedToken> read_added_tokens(const std::string& folder) {
+  const Json config =
+      read_members(fs::path(folder) / "tokenizer_config.json", {"added_tokens_decoder"});
+  std::vector<AddedToken> tokens;
+  if (!config.contains("added_tokens_decoder")) return tokens;
+  for (const auto& [id, token] : config["added_tokens_decoder"].items()) {
+    int32_t number = -1;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+    if (error != std::errc() || end != id.data() + id.size() || number < 0)
+      throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token",
+                  printable(id));
+    tokens.push_back({.content = json_text(token, "content"),
+                      .id = number,
+                      .lstrip = json_bool(token, "lstrip", false),
+                      .rstrip = json_bool(token, "rstrip", false),
+                      .single_word = json_bool(token, "single_word", false),
+                      .normalized = false,
+                      .special = json_bool(token, "special", false)});
+  }
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  if (!tokens.empty() && tokens.back().id > kMostTokens)
+    throw Error(ErrorKind::kLimit, "added_tokens_decoder: id {} is more than {}", tokens.back().id,
+                kMostTokens);
+  return tokens;
+}
+
+std::string find_tokenizer(const std::string& folder) {
+  const fs::path base(folder);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "tiktoken.model"})
+    if (path_exists((base / name).string())) return (base / name).string();
+  if (is_folder(folder))
+    for (const std::string& name : list_folder(folder))
+      if (name.ends_with(".tiktoken")) return (base / name).string();
+  return "";
+}
+
+bool is_tokenizer_file(const std::string& path) {
+  return path.ends_with(".json") || path.ends_with(".model") || path.ends_with(".tiktoken");
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
+  const fs::path file = is_folder(path) ? find_tokenizer(path) : path;
+  if (file.empty())
+    throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there", path);
+  return file.extension() == ".json" ? load_json(file, true) : load_model(file);
+}
+
+ChatTemplates load_chat_templates(const std::string& folder) {
+  const fs::path base(folder);
+  ChatTemplates templates;
+  // A template, or a list of {"name", "template"}.
+  const auto take = [&](const Json& value) {
+    if (value.is_string()) templates.standard = value.get<std::string>();
+    if (!value.is_array()) return;
+    templates.named.clear();
+    for (const Json& entry : value) {
+      std::string name = json_text(entry, "name"), source = json_text(entry, "template");
+      if (name == "default") templates.standard = source;
+      templates.named.emplace_back(std::move(name), std::move(source));
+    }
+  };
+  for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
+    const Json members = read_members(base / name, {"chat_template"});
+    if (members.contains("chat_template")) take(members["chat_template"]);
+  }
+  const fs::path jinja = base / "chat_template.jinja";
+  if (path_exists(jinja.string()))
+    templates.standard = MappedFile(jinja.string(), kTemplateFile).text();
+  return templates;
+}
+
+const std::string& ChatTemplates::find(std::string_view name) const {
+  const auto at = std::find_if(named.begin(), named.end(),
+                               [&](const auto& entry) { return entry.first == name; });
+  return at == named.end() ? standard : at->second;
+}
+
+}  // namespace veery

@@ -1,0 +1,138 @@
+// config.cc: numbers of the configuration that cannot be right together, or that no published model
+// of the architecture has.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/json.h"
+#include "base/printable.h"
+#include "verify/parts.h"
+
+namespace veery {
+namespace {
+
+// What all models of an architecture have. `holds` is given a parameter's name for weights.
+struct Fact {
+  std::string_view architecture;
+  std::string_view what;
+  bool (*holds)(const ModelFile&, const DecoderConfig&);
+  std::string_view hint;
+};
+
+bool has_norms_of_heads(const ModelFile& file, const DecoderConfig&) {
+  return file.find("blk.0.attn_q_norm.weight") && file.find("blk.0.attn_k_norm.weight");
+}
+bool has_no_caps(const ModelFile&, const DecoderConfig& c) {
+  return c.attention_softcap == 0 && c.logit_softcap == 0;
+}
+
+constexpr Fact kFacts[] = {
+    {"gemma2", "a soft cap of attention scores",
+     [](const ModelFile&, const DecoderConfig& c) { return c.attention_softcap > 0; },
+     "missing soft cap: attn_logit_softcapping is 50 in published models"},
+    {"gemma2", "a soft cap of logits",
+     [](const ModelFile&, const DecoderConfig& c) { return c.logit_softcap > 0; },
+     "missing soft cap: final_logit_softcapping is 30 in published models"},
+    {"gemma2", "layers with a window",
+     [](const ModelFile&, const DecoderConfig& c) { return c.window > 0; },
+     "the size of the sliding window is missing"},
+    {"gemma3", "no soft caps", has_no_caps, "the configuration is that of Gemma 2"},
+    {"gemma3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
+    {"qwen3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
+    {"qwen3moe", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
+    {"apertus", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
+    {"bitnet-b1.58", "norms before the last projections of its parts",
+     [](const ModelFile& file, const DecoderConfig&) {
+       return file.find("blk.0.attn_sub_norm.weight") && file.find("blk.0.ffn_sub_norm.weight");
+     },
+     "tensors were lost"},
+    {"qwen2", "biases of queries, keys and values",
+     [](const ModelFile& file, const DecoderConfig&) {
+       return file.find("blk.0.attn_q.bias") && file.find("blk.0.attn_k.bias") &&
+              file.find("blk.0.attn_v.bias");
+     },
+     "tensors were lost"},
+};
+
+void check_facts(const ModelFile& file, const DecoderConfig& config, Report& report) {
+  std::vector<std::string> broken;
+  std::string hint;
+  for (const Fact& fact : kFacts) {
+    if (fact.architecture != config.architecture || fact.holds(file, config)) continue;
+    broken.emplace_back(fact.what);
+    hint += (hint.empty() ? "" : "; ") + std::string(fact.hint);
+  }
+  if (broken.empty())
+    report.ok("architecture", config.architecture);
+  else
+    report.add({"architecture", CheckState::kWarn,
+                fmt::format("a {} model without: {}", config.architecture, some_of(broken)),
+                "what published models have", hint});
+}
+
+const Json* member(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found == object.end() ? nullptr : &*found;
+}
+
+// What config.json or the metadata say the vocabulary is.
+std::optional<int64_t> said_vocabulary(const ModelFile& file, const DecoderConfig& config) {
+  if (!file.config) return file.metadata.integer(config.architecture + ".vocab_size");
+  for (const Json* object : {&*file.config, member(*file.config, "text_config")}) {
+    const Json* value = object == nullptr ? nullptr : member(*object, "vocab_size");
+    if (value != nullptr && value->is_number_integer()) return value->get<int64_t>();
+  }
+  return std::nullopt;
+}
+
+void check_vocabulary(const ModelFile& file, const DecoderConfig& config, Report& report) {
+  const std::optional<int64_t> said = said_vocabulary(file, config);
+  if (said && *said != config.vocab)
+    report.add({"vocabulary", CheckState::kWarn,
+                fmt::format("the embedding has {} rows", config.vocab),
+                fmt::format("{}, as the configuration says", *said),
+                "tokens were added or cut off without the other part"});
+  else
+    report.ok("vocabulary", fmt::format("{} rows of the embedding", config.vocab));
+}
+
+struct Range {
+  std::string_view what;
+  double value, low, high;
+};
+
+void check_ranges(const DecoderConfig& c, Report& report) {
+  const double usual = 1 / std::sqrt(static_cast<double>(c.head_dim));
+  const double theta = c.rope.dims > 0 ? c.rope.theta : 1e4;
+  const Range ranges[] = {{"epsilon of norms", c.norm_eps, 1e-13, 1e-2},
+                          {"base of RoPE", theta, 1e2, 1e10},
+                          {"scale of scores", c.attention_scale, usual / 64, usual * 64},
+                          {"scale of the embedding", c.embedding_scale, 1e-2, 1e4},
+                          {"scale of residuals", c.residual_scale, 1e-2, 1e2},
+                          {"scale of logits", c.logit_scale, 1e-4, 1e2},
+                          {"factor of RoPE", c.rope.factor, 1, 1e4}};
+  std::vector<std::string> odd;
+  for (const Range& range : ranges)
+    if (!(range.value >= range.low && range.value <= range.high))
+      odd.push_back(fmt::format("{} {:.3g} (usual: {:.3g} to {:.3g})", range.what, range.value,
+                                range.low, range.high));
+  if (c.window > c.context)
+    odd.push_back(fmt::format("window {} (context: {})", c.window, c.context));
+  if (odd.empty())
+    report.ok("numbers",
+              fmt::format("{} layers of width {}, {} heads of {}, {} for keys, context {}",
+                          c.layers, c.dim, c.heads, c.head_dim, c.kv_heads, c.context));
+  else
+    report.add({"numbers", CheckState::kWarn, some_of(odd), "usual sizes",
+                "a key of the configuration is wrong or read as another unit"});
+}
+
+}  // namespace
+
+void check_config(const ModelFile& file, const DecoderConfig& config, Report& report) {
+  check_facts(file, config, report);
+  check_vocabulary(file, config, report);
+  check_ranges(config, report);
+}
+
+}  // namespace veery

@@ -1,0 +1,462 @@
+#include "verify/hypotheses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "verify/tensor_changes.h"
+
+namespace veery {
+namespace {
+
+using Table = std::vector<Hypothesis>;
+using ConfigChange = std::function<void(DecoderConfig&)>;
+
+class Builder {
+ public:
+  explicit Builder(const Model& model) : file_(model.file()), config_(model.config()) {}
+
+  void config(std::string defect, std::string when, ConfigChange change) {
+    table_.push_back({std::move(defect), std::move(when),
+                      [change = std::move(change)](ModelFile&, DecoderConfig& c) { change(c); }});
+  }
+  /// `change` gives the tensors of these parts another form.
+  void tensors(std::string defect, std::string when, std::vector<std::string> parts,
+               TensorChange change) {
+    if (std::ranges::none_of(parts, [&](const auto& part) { return has_part(file_, part); }))
+      return;
+    table_.push_back({std::move(defect), std::move(when),
+                      [parts = std::move(parts), change = std::move(change)](
+                          ModelFile& file, DecoderConfig&) { change_parts(file, parts, change); }});
+  }
+  void file(std::string defect, std::string when, Model::Change change) {
+    table_.push_back({std::move(defect), std::move(when), std::move(change)});
+  }
+  void ids(std::string defect, std::string when, IdEdit edit) {
+    table_.push_back({std::move(defect), std::move(when), [](ModelFile&, DecoderConfig&) {}, edit});
+  }
+  const ModelFile& file() const { return file_; }
+  const DecoderConfig& config() const { return config_; }
+  Table take() { return std::move(table_); }
+
+ private:
+  const ModelFile& file_;
+  const DecoderConfig& config_;
+  Table table_;
+};
+
+void add_pairing(Builder& b) {
+  const DecoderConfig& c = b.config();
+  if (c.rope.dims == 0) return;
+  b.config("wrong RoPE pairing",
+           c.rope_interleaved
+               ? "the pairs of RoPE are halves of a head (i, i + d/2): the rows of Q "
+                 "and K in this file are not permuted"
+               : "the pairs of RoPE are neighbours (2i, 2i + 1): the rows of Q and K "
+                 "in this file are permuted",
+           [](DecoderConfig& d) { d.rope_interleaved = !d.rope_interleaved; });
+  struct Kind {
+    const char* what;
+    std::vector<std::string> parts;
+  };
+  const Kind kinds[] = {
+      {"Q and K", {"attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias"}},
+      {"Q", {"attn_q.weight", "attn_q.bias"}},
+      {"K", {"attn_k.weight", "attn_k.bias"}}};
+  for (const bool to_neighbours : {c.rope_interleaved, !c.rope_interleaved})
+    for (const auto& [what, parts] : kinds)
+      b.tensors("wrong RoPE pairing",
+                fmt::format("the rows of {} are permuted from {}", what,
+                            to_neighbours ? "halves to neighbours" : "neighbours to halves"),
+                parts, pair_order(c, to_neighbours));
+}
+
+// Scalings of long contexts by usual factors from usual lengths.
+void add_scaling(Builder& b) {
+  const DecoderConfig& c = b.config();
+  struct Kind {
+    RopeScaling scaling;
+    const char* name;
+  };
+  constexpr Kind kKinds[] = {{RopeScaling::kLinear, "linearly"},
+                             {RopeScaling::kLlama3, "as in Llama 3"},
+                             {RopeScaling::kYarn, "by yarn"}};
+  constexpr int32_t kShortest = 16, kLongest = 1 << 16;
+  for (const auto& [scaling, name] : kKinds)
+    for (const double factor : {8.0, 4.0, 32.0, 2.0, 16.0})
+      for (int32_t from = kShortest; from <= std::min(c.context, kLongest); from *= 2) {
+        const bool linear = scaling == RopeScaling::kLinear;
+        if (linear && from > kShortest) break;
+        const std::string length = linear ? "" : fmt::format(" from {} positions", from);
+        b.config("missing or wrong RoPE scaling",
+                 fmt::format("RoPE is scaled {} by {}{}", name, factor, length),
+                 [=, scaling = scaling](DecoderConfig& d) {
+                   const bool same = d.window == 0 || d.local_rope == d.rope;
+                   d.rope.scaling = scaling;
+                   d.rope.factor = factor;
+                   d.rope.original_context = from;
+                   d.rope.attention_factor =
+                       scaling == RopeScaling::kYarn ? yarn_magnitude(factor, 1) : 1;
+                   if (same) d.local_rope = d.rope;
+                 });
+      }
+}
+
+void add_rope(Builder& b) {
+  const DecoderConfig& c = b.config();
+  if (c.rope.dims == 0) return;
+  const bool freqs = has_part(b.file(), "rope_freqs.weight");
+  const bool factors = has_part(b.file(), "rope_factors_short.weight");
+  if (c.rope.scaling != RopeScaling::kNone || freqs || factors)
+    b.file("RoPE is scaled", "RoPE has no scaling", [](ModelFile& file, DecoderConfig& d) {
+      drop_parts(file,
+                 {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"});
+      d.rope.scaling = d.local_rope.scaling = RopeScaling::kNone;
+      d.rope.attention_factor = d.local_rope.attention_factor = 1;
+    });
+  for (const double theta : {1e4, 5e5, 1e6, 1e5, 1e7, 5e6, 1.5e5, 5e4, 8e6}) {
+    const std::string when = fmt::format("its base is {:.0f}", theta);
+    if (theta != c.rope.theta)
+      b.config("wrong base of RoPE", when + fmt::format(", not {:.0f}", c.rope.theta),
+               [theta](DecoderConfig& d) {
+                 if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = theta;
+                 d.rope.theta = theta;
+               });
+    if (c.window > 0 && !c.local.empty() && theta != c.local_rope.theta)
+      b.config("wrong base of RoPE in layers with a window",
+               when + fmt::format(", not {:.0f}", c.local_rope.theta),
+               [theta](DecoderConfig& d) { d.local_rope.theta = theta; });
+    if (c.window > 0 && theta != c.rope.theta)
+      b.config("wrong base of RoPE in layers that see everything",
+               when + fmt::format(", not {:.0f}", c.rope.theta),
+               [theta](DecoderConfig& d) { d.rope.theta = theta; });
+  }
+  if (!freqs && !factors) add_scaling(b);
+  if (c.rope.attention_factor != 1)
+    b.config("RoPE has a magnitude", "RoPE of scaled contexts has the magnitude 1",
+             [](DecoderConfig& d) { d.rope.attention_factor = d.local_rope.attention_factor = 1; });
+  if (!(c.local_rope == c.rope))
+    b.config("RoPE of layers with a window", "RoPE is the same in all layers",
+             [](DecoderConfig& d) { d.local_rope = d.rope; });
+  for (const int part : {1, 2, 4})
+    if (c.rope.dims != c.head_dim / part && c.head_dim / part % 2 == 0 && !freqs && !factors)
+      b.config("wrong part of heads is turned",
+               fmt::format("RoPE turns {} of {} dimensions", c.head_dim / part, c.head_dim),
+               [part](DecoderConfig& d) { d.rope.dims = d.local_rope.dims = d.head_dim / part; });
+  if (!c.unrotated.empty())
+    b.config("layers without RoPE", "all layers have RoPE",
+             [](DecoderConfig& d) { d.unrotated.clear(); });
+}
+
+// One number: its name, the values that models have; 0 where that means that there is none.
+struct FloatRow {
+  const char* present;  ///< the defect if it should not be there; nullptr: it always is
+  const char* missing;  ///< if it should be
+  const char* what;
+  float DecoderConfig::*member;
+  std::vector<double> values;
+};
+
+void add_floats(Builder& b) {
+  const DecoderConfig& c = b.config();
+  const double dim = static_cast<double>(c.dim);
+  const double head = c.head_dim;
+  const FloatRow rows[] = {
+      {"a soft cap that should not be",
+       "missing soft cap",
+       "soft cap of logits",
+       &DecoderConfig::logit_softcap,
+       {0, 30, 50, 15}},
+      {"a soft cap that should not be",
+       "missing soft cap",
+       "soft cap of attention scores",
+       &DecoderConfig::attention_softcap,
+       {0, 50, 30, 15}},
+      {nullptr,
+       "wrong scale of the embedding",
+       "scale of the embedding",
+       &DecoderConfig::embedding_scale,
+       {1, std::sqrt(dim), 12}},
+      {nullptr,
+       "wrong scale of attention scores",
+       "scale of attention scores",
+       &DecoderConfig::attention_scale,
+       {1 / std::sqrt(head), std::sqrt(c.heads / dim), 1 / std::sqrt(dim), 1 / head, 1, 1.0 / 16}},
+      {nullptr,
+       "wrong scale of logits",
+       "scale of logits",
+       &DecoderConfig::logit_scale,
+       {1, 0.0625, 0.125}},
+      {nullptr,
+       "wrong scale of residuals",
+       "scale of residuals",
+       &DecoderConfig::residual_scale,
+       {1}},
+      {nullptr,
+       "wrong epsilon of norms",
+       "epsilon of norms",
+       &DecoderConfig::norm_eps,
+       {1e-5, 1e-6, 1e-8, 1e-12, 1e-3}}};
+  for (const FloatRow& row : rows)
+    for (const double value : row.values) {
+      const float now = c.*row.member;
+      const auto wanted = static_cast<float>(value);
+      if (wanted == now) continue;
+      const bool none = value == 0;
+      b.config(none ? row.present : row.missing,
+               none ? fmt::format("there is no {}", row.what)
+                    : fmt::format("the {} is {}, not {}", row.what, number_text(value),
+                                  now == 0 ? "absent" : number_text(now)),
+               [member = row.member, wanted](DecoderConfig& d) { d.*member = wanted; });
+    }
+}
+
+void add_norms(Builder& b) {
+  const std::vector<std::string> heads{"attn_q_norm.weight", "attn_k_norm.weight"};
+  const std::vector<std::string> others{"attn_norm.weight", "ffn_norm.weight", "output_norm.weight",
+                                        "post_attention_norm.weight", "post_ffw_norm.weight"};
+  std::vector<std::string> all = others;
+  all.insert(all.end(), heads.begin(), heads.end());
+  struct Kind {
+    const char* what;
+    const std::vector<std::string>* parts;
+  };
+  const bool some = has_part(b.file(), heads[0]);
+  for (const float addend : {1.0F, -1.0F})
+    for (const auto& [what, parts] : {Kind{"norms", &all}, Kind{"norms of heads", &heads},
+                                      Kind{"norms but those of heads", &others}}) {
+      if (parts != &all && !some) continue;
+      b.tensors(addend > 0 ? "norms without the 1 of (1 + w)" : "norms with the 1 of (1 + w) twice",
+                fmt::format("1 is {} the weights of all {}", addend > 0 ? "added to" : "taken from",
+                            what),
+                *parts, added(addend));
+    }
+  for (const float addend : {1.0F, -1.0F})
+    for (const std::string& part : all)
+      b.tensors(addend > 0 ? "norms without the 1 of (1 + w)" : "norms with the 1 of (1 + w) twice",
+                fmt::format("1 is {} {}", addend > 0 ? "added to" : "taken from", part), {part},
+                added(addend));
+  if (some)
+    b.file("norms of queries and keys", "there are no norms of queries and keys",
+           [heads](ModelFile& file, DecoderConfig&) { drop_parts(file, heads); });
+  struct Pair {
+    const char *one, *other;
+  };
+  for (const auto& [one, other] : {Pair{"attn_norm.weight", "ffn_norm.weight"},
+                                   Pair{"ffn_norm.weight", "post_attention_norm.weight"},
+                                   Pair{"ffn_norm.weight", "post_ffw_norm.weight"},
+                                   Pair{"post_attention_norm.weight", "post_ffw_norm.weight"},
+                                   Pair{"attn_q_norm.weight", "attn_k_norm.weight"}}) {
+    if (!can_swap(b.file(), one, other)) continue;
+    b.file("exchanged tensors", fmt::format("{} and {} are exchanged", one, other),
+           [one = one, other = other](ModelFile& file, DecoderConfig&) {
+             swap_parts(file, one, other);
+           });
+  }
+}
+
+void add_activation(Builder& b) {
+  struct Kind {
+    Activation activation;
+    const char* name;
+  };
+  constexpr Kind kKinds[] = {{Activation::kGelu, "GELU by tanh"},
+                             {Activation::kGeluErf, "GELU by the error function"},
+                             {Activation::kSilu, "SiLU"},
+                             {Activation::kRelu, "ReLU"},
+                             {Activation::kReluSquared, "the square of ReLU"}};
+  for (const auto& [activation, name] : kKinds)
+    if (activation != b.config().activation)
+      b.config("wrong activation", fmt::format("the activation is {}", name),
+               [activation = activation](DecoderConfig& d) { d.activation = activation; });
+}
+
+// Layers with a window: all, all but each n-th, or those from one on (Qwen 2).
+std::vector<std::pair<std::string, std::vector<bool>>> window_patterns(const DecoderConfig& c) {
+  std::vector<std::pair<std::string, std::vector<bool>>> patterns;
+  const auto layers = static_cast<size_t>(c.layers);
+  patterns.emplace_back("all layers have", std::vector<bool>(layers, true));
+  for (const int32_t period : {2, 6, 4, 3, 5})
+    if (period <= c.layers)
+      patterns.emplace_back(
+          fmt::format("all layers but each {} have", period == 2   ? "2nd"
+                                                     : period == 3 ? "3rd"
+                                                                   : fmt::format("{}th", period)),
+          local_pattern(c.layers, period));
+  for (size_t first = 1; first < layers; ++first) {
+    std::vector<bool> local(layers, false);
+    std::fill(local.begin() + static_cast<ptrdiff_t>(first), local.end(), true);
+    patterns.emplace_back(fmt::format("layers from {} on have", first), std::move(local));
+  }
+  return patterns;
+}
+
+// Where a window ends first shows in the logits: there the reference begins to differ, if all of
+// its positions were recorded.
+void add_missing_window(Builder& b, int32_t first) {
+  if (first < 1 || first > b.config().context) return;
+  const auto add = [&](int32_t size, const std::string& who, const std::vector<bool>& local) {
+    b.config("missing window", fmt::format("{} a window of {}", who, size), [=](DecoderConfig& d) {
+      d.window = size;
+      d.local = local;
+    });
+  };
+  const auto patterns = window_patterns(b.config());
+  for (const auto& [who, local] : patterns) add(first, who, local);
+  constexpr int32_t kFew = 64;
+  for (int32_t size = first - 1; size > 1 && first <= kFew; --size)
+    add(size, patterns[0].first, patterns[0].second);
+}
+
+void add_window(Builder& b, int32_t first) {
+  const DecoderConfig& c = b.config();
+  if (c.window == 0) return add_missing_window(b, first);
+  b.config("a window that should not be", "no layer has a window",
+           [](DecoderConfig& d) { d.window = 0; });
+  for (const int32_t size : {c.window + 1, c.window - 1, first, c.window / 2, c.window * 2})
+    if (size > 0 && size < c.context)
+      b.config("wrong size of the window", fmt::format("the window is {}, not {}", size, c.window),
+               [size](DecoderConfig& d) { d.window = size; });
+  constexpr int32_t kMostShift = 7;
+  const bool varies = !c.local.empty() && std::ranges::find(c.local, !c.local[0]) != c.local.end();
+  for (int32_t by = 1; varies && by < std::min(c.layers, kMostShift); ++by)
+    b.config("wrong pattern of windows",
+             fmt::format("the pattern of layers with a window begins {} layer{} later", by,
+                         by == 1 ? "" : "s"),
+             [by](DecoderConfig& d) {
+               std::rotate(d.local.rbegin(), d.local.rbegin() + by, d.local.rend());
+             });
+  for (auto& [who, local] : window_patterns(c))
+    b.config("wrong pattern of windows", who + " the window",
+             [local = std::move(local)](DecoderConfig& d) { d.local = local; });
+}
+
+void add_matrices(Builder& b) {
+  for (const char* part : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight",
+                           "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "output.weight"})
+    if (is_square(b.file(), part))
+      b.tensors("untransposed factor", fmt::format("{} is transposed", part), {part}, turned());
+  struct Pair {
+    const char *one, *other;
+  };
+  for (const auto& [one, other] :
+       {Pair{"ffn_gate.weight", "ffn_up.weight"}, Pair{"attn_q.weight", "attn_k.weight"},
+        Pair{"attn_k.weight", "attn_v.weight"},
+        Pair{"ffn_gate_exps.weight", "ffn_up_exps.weight"}}) {
+    if (!can_swap(b.file(), one, other)) continue;
+    b.file("exchanged tensors", fmt::format("{} and {} are exchanged", one, other),
+           [one = one, other = other](ModelFile& file, DecoderConfig&) {
+             swap_parts(file, one, other);
+           });
+  }
+  for (const char* part : {"attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias",
+                           "ffn_down.bias", "output.bias", "attn_sinks.weight"})
+    if (has_part(b.file(), part))
+      b.file("a part that should not be", fmt::format("there is no {}", part),
+             [part](ModelFile& file, DecoderConfig&) { drop_parts(file, {part}); });
+  if (!b.config().tied && has_part(b.file(), "output.weight"))
+    b.config("wrong output head", "the output head is the embedding",
+             [](DecoderConfig& d) { d.tied = true; });
+  if (b.config().tied && has_part(b.file(), "output.weight"))
+    b.config("wrong output head", "the output head is output.weight, not the embedding",
+             [](DecoderConfig& d) { d.tied = false; });
+}
+
+void add_experts(Builder& b) {
+  const DecoderConfig& c = b.config();
+  if (c.architecture == "gptneox")
+    b.config("wrong order of parts",
+             c.parallel ? "attention and feed-forward part follow one another"
+                        : "attention and feed-forward part read the same input",
+             [](DecoderConfig& d) { d.parallel = !d.parallel; });
+  const ExpertConfig& e = c.experts;
+  if (e.count == 0) return;
+  b.config("wrong gates of experts",
+           e.route.normalise ? "the gates of the chosen experts do not add up to 1"
+                             : "the gates of the chosen experts add up to 1",
+           [](DecoderConfig& d) { d.experts.route.normalise = !d.experts.route.normalise; });
+  b.config(
+      "wrong gates of experts",
+      e.route.sigmoid ? "the scores of experts are softmax" : "the scores of experts are sigmoid",
+      [](DecoderConfig& d) { d.experts.route.sigmoid = !d.experts.route.sigmoid; });
+  for (const int by : {1, -1})
+    if (e.route.used + by >= 1 && e.route.used + by <= e.count)
+      b.config("wrong number of experts", fmt::format("{} experts are used", e.route.used + by),
+               [by](DecoderConfig& d) { d.experts.route.used += by; });
+}
+
+void add_ids(Builder& b, int32_t bos, std::span<const ReferenceSet> sets) {
+  if (bos < 0) return;
+  const bool written = std::ranges::all_of(sets, [&](const ReferenceSet& set) {
+    return std::ranges::all_of(set.texts,
+                               [&](const ReferenceText& text) { return text.ids.front() == bos; });
+  });
+  b.ids(written ? "double BOS" : "missing BOS",
+        written ? "BOS stands twice before its ids" : "a BOS stands before its ids",
+        IdEdit::kBosAdded);
+  if (written) b.ids("missing BOS", "the BOS of its ids is left out", IdEdit::kFirstDropped);
+}
+
+}  // namespace
+
+std::vector<Hypothesis> hypotheses(const Model& model, std::span<const ReferenceSet> sets,
+                                   const Difference& far) {
+  Builder builder(model);
+  add_pairing(builder);
+  add_ids(builder, model.tokenizer().special().bos, sets);
+  add_floats(builder);
+  add_norms(builder);
+  add_activation(builder);
+  add_window(builder, far.first);
+  add_matrices(builder);
+  add_experts(builder);
+  add_rope(builder);
+  return builder.take();
+}
+
+std::vector<Knob> knobs(const Model& model) {
+  const DecoderConfig& c = model.config();
+  const double scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+  const auto cap = [](double now) { return now == 0 ? "missing soft cap" : "wrong soft cap"; };
+  std::vector<Knob> all{
+      {"wrong scale of attention scores", "the scale of attention scores", scale / 32, scale * 32,
+       c.attention_scale,
+       [](DecoderConfig& d, double v) { d.attention_scale = static_cast<float>(v); }},
+      {cap(c.logit_softcap), "the soft cap of logits", 1, 500, c.logit_softcap,
+       [](DecoderConfig& d, double v) { d.logit_softcap = static_cast<float>(v); }},
+      {cap(c.attention_softcap), "the soft cap of attention scores", 0.5, 500, c.attention_softcap,
+       [](DecoderConfig& d, double v) { d.attention_softcap = static_cast<float>(v); }},
+      {"wrong scale of the embedding", "the scale of the embedding", 0.05, 500, c.embedding_scale,
+       [](DecoderConfig& d, double v) { d.embedding_scale = static_cast<float>(v); }},
+      {"wrong scale of logits", "the scale of logits", 1e-3, 100, c.logit_scale,
+       [](DecoderConfig& d, double v) { d.logit_scale = static_cast<float>(v); }},
+      {"wrong scale of residuals", "the scale of residuals", 0.05, 20, c.residual_scale,
+       [](DecoderConfig& d, double v) { d.residual_scale = static_cast<float>(v); }}};
+  if (c.rope.dims == 0) return all;
+  all.push_back({"wrong base of RoPE", "the base of RoPE", 1e2, 1e9, c.rope.theta,
+                 [](DecoderConfig& d, double v) {
+                   if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = v;
+                   d.rope.theta = v;
+                 }});
+  all.push_back({"wrong RoPE scaling", "the factor of RoPE", 1, 256, c.rope.factor,
+                 [](DecoderConfig& d, double v) {
+                   if (d.rope.scaling == RopeScaling::kNone) d.rope.scaling = RopeScaling::kLinear;
+                   d.rope.factor = v;
+                 }});
+  return all;
+}
+
+std::string number_text(double value) {
+  const std::string text = fmt::format("{:.4g}", value);
+  if (value <= 0 || value >= 1) return text;
+  const double inverse = 1 / (value * value);
+  const double whole = std::round(inverse);
+  const double root = std::round(std::sqrt(whole));
+  if (std::abs(inverse - whole) > 2e-3 * whole || whole < 2 || whole > 1e5) return text;
+  return root * root == whole ? fmt::format("{} (1/{})", text, root)
+                              : fmt::format("{} (1/sqrt({}))", text, whole);
+}
+
+}  // namespace veery

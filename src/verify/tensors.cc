@@ -1,0 +1,128 @@
+// tensors.cc: are the tensors that the definition asks for there, and are there others?
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "base/printable.h"
+#include "import/unused_tensors.h"
+#include "verify/parts.h"
+
+namespace veery {
+namespace {
+
+std::string wanted_text(const Node& node) {
+  return node.shape.rows == 1 ? fmt::format("{}", node.shape.cols)
+                              : fmt::format("{} x {}", node.shape.rows, node.shape.cols);
+}
+
+bool is_turned(const TensorView& tensor, const Node& node) {
+  return tensor.shape.size() == 2 && tensor.shape[0] == node.shape.cols &&
+         tensor.shape[1] == node.shape.rows;
+}
+
+void check_presence(const ModelFile& file, const Graph& graph,
+                    const std::vector<std::string>& unused, Report& report) {
+  std::vector<std::string> missing;
+  std::vector<std::string> misfits;
+  bool turned = false;
+  int64_t needed = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kParam) continue;
+    ++needed;
+    const TensorView* tensor = file.find(node.name);
+    if (tensor == nullptr) {
+      missing.push_back(fmt::format("{} ({})", node.name, wanted_text(node)));
+    } else if (!has_shape(*tensor, node)) {
+      turned = turned || is_turned(*tensor, node);
+      misfits.push_back(
+          fmt::format("{} is {}, not {}", node.name, shape_text(tensor->shape), wanted_text(node)));
+    } else if (!info(tensor->dtype).decodable) {
+      misfits.push_back(fmt::format("{} has type {}", node.name, info(tensor->dtype).name));
+    }
+  }
+  if (missing.empty()) {
+    report.ok("tensors", fmt::format("all {} that the definition needs are there", needed));
+  } else {
+    report.add({"tensors", CheckState::kFail, fmt::format("missing: {}", some_of(missing)),
+                fmt::format("{} tensors", needed),
+                unused.empty()
+                    ? "the file is cut off, or its configuration is that of another model"
+                    : fmt::format("nothing uses {}", some_of(unused))});
+  }
+  if (misfits.empty())
+    report.ok("shapes", "as the configuration says");
+  else
+    report.add({"shapes", CheckState::kFail, some_of(misfits), "the shapes of the configuration",
+                turned ? "a matrix is transposed: weights are (out, in)"
+                       : "the configuration is that of another model"});
+}
+
+bool same_bytes(const TensorView& a, const TensorView& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  std::vector<std::byte> of_a;
+  std::vector<std::byte> of_b;
+  return std::ranges::equal(a.read(of_a), b.read(of_b));
+}
+
+void check_left_over(const ModelFile& file, const DecoderConfig& config,
+                     const UnusedTensors& unused, Report& report) {
+  // Older files repeat the embedding.
+  const bool head =
+      unused.head && !same_bytes(file.at("output.weight"), file.at("token_embd.weight"));
+  if (head)
+    report.add({"tied head", CheckState::kWarn,
+                "the configuration says that the output head is the embedding, but the file has "
+                "another one, which is not used",
+                "tie_word_embeddings: false", "if the text makes no sense, set it to false"});
+  if (!unused.beyond.empty())
+    report.add({"layers", CheckState::kFail,
+                fmt::format("{} belong to no layer: {} is {}", some_of(unused.beyond),
+                            layers_key(file, config), config.layers),
+                fmt::format("layers 0 to {}", config.layers - 1),
+                "the number of layers is too small, or tensors of another model were added"});
+  if (!unused.unknown.empty())
+    report.add({"left over", CheckState::kWarn,
+                fmt::format("nothing uses {}", some_of(unused.unknown)), "no such tensors",
+                "the definition does not know what these are for: the answers may be wrong"});
+  if (!head && unused.beyond.empty() && unused.unknown.empty())
+    report.ok("left over", unused.other_parts.empty() ? "no tensor that nothing uses"
+                                                      : fmt::format("{} tensors of other parts",
+                                                                    unused.other_parts.size()));
+}
+
+// Parts that the definition takes where they are: biases and norms.
+void check_optional_parts(const ModelFile& file, const DecoderConfig& config, Report& report) {
+  std::map<std::string, std::set<int64_t>> layers;
+  for (const TensorView& tensor : file.tensors) {
+    const auto [layer, part] = layer_part(tensor.name);
+    if (layer >= 0 && layer < config.layers &&
+        (part.ends_with(".bias") || part.ends_with("norm.weight")))
+      layers[part].insert(layer);
+  }
+  std::vector<std::string> odd;
+  for (const auto& [part, where] : layers) {
+    const auto count = static_cast<int64_t>(where.size());
+    if (count == config.layers) continue;
+    odd.push_back(fmt::format("{} in {} of {} layers", part, count, config.layers));
+  }
+  // A part of mixtures only, in a model whose first layers are none, is in order.
+  std::erase_if(odd, [](const std::string& text) { return text.starts_with("exp_probs_b"); });
+  if (odd.empty())
+    report.ok("layers alike", fmt::format("all {} layers have the same parts", config.layers));
+  else
+    report.add({"layers alike", CheckState::kWarn, some_of(odd), "the same in all layers",
+                "a bias or norm was lost; runs leave it out"});
+}
+
+}  // namespace
+
+void check_tensors(const ModelFile& file, const DecoderConfig& config, const Graph& graph,
+                   Report& report) {
+  const UnusedTensors unused = unused_tensors(file, config, graph);
+  check_presence(file, graph, unused.unknown, report);
+  check_left_over(file, config, unused, report);
+  check_optional_parts(file, config, report);
+}
+
+}  // namespace veery
