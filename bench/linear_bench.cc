@@ -75,11 +75,11 @@ struct Case {
                .cols = static_cast<int32_t>(cols),
                .dtype = type,
                .layout = Layout::kPanels};
-    d.out = matrix(y, rows, height);
+    d.out() = matrix(y, rows, height);
     d.attr = LinearAttr{};
-    kernel = linear_kernel(Op::kLinear, d, {supported_targets().front(), rows});
-    if (kernel.work != nullptr) work.resize(kernel.work(d, rows, workers) + 64);
-    scratch_size = (kernel.scratch(d, rows, workers) + 127) / 64 * 64;
+    kernel = linear_kernel(op::kLinear, d, {supported_targets().front(), rows});
+    if (kernel.work != nullptr) work.resize(kernel.work(d, {rows, 1, workers}) + 64);
+    scratch_size = (kernel.scratch(d, {rows, 1, workers}) + 127) / 64 * 64;
     scratch.resize(scratch_size * static_cast<size_t>(workers) + 64);
     d.work = aligned(work);
   }

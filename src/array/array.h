@@ -1,9 +1,12 @@
 // array.h: the language that models are written in: values of a graph and the functions on them.
 #pragma once
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/ops/ops.h"
 
 namespace veery {
 
@@ -11,67 +14,132 @@ namespace veery {
 class Array {
  public:
   Array() = default;
-  Array(Graph& graph, NodeId id) : graph_(&graph), id_(id) {}
+  Array(Graph& graph, Value value) : graph_(&graph), value_(value) {}
   explicit operator bool() const { return graph_ != nullptr; }
   Graph& graph() const { return *graph_; }
-  NodeId id() const { return id_; }
-  const Shape& shape() const { return (*graph_)[id_].shape; }
+  Value value() const { return value_; }
+  NodeId id() const { return value_.node; }
+  const Shape& shape() const { return graph_->shape(value_); }
+  DType dtype() const { return graph_->type(value_).dtype; }
+  const Node& node() const { return (*graph_)[value_]; }
   /// Gives the value a name by which it can be asked for ("blk.3.attn.k").
-  Array named(std::string name) const;
+  Array named(std::string name) const {
+    (*graph_)[id()].name = std::move(name);
+    return *this;
+  }
 
  private:
   Graph* graph_ = nullptr;
-  NodeId id_ = kNoNode;
+  Value value_;
 };
 
-/// Rows of `weight` (vocab, cols) for `tokens`, times `scale`.
-Array embed(Array tokens, Array weight, float scale = 1);
-/// y = x w^T (+ bias). x (rows, in), w (out, in), bias (1, out) or absent -> (rows, out).
-/// `two_terms` (graph/attr.h) is for the output head.
-Array linear(Array x, Array weight, Array bias = {}, bool two_terms = false);
+/// The first output of `op` on `in`, of which the first is present and absent ones are Array{}.
+inline Array apply(Op op, std::initializer_list<Array> in, const Attr& attr = {}) {
+  Inputs values{};
+  std::transform(in.begin(), in.end(), values.begin(), [](const Array& a) { return a.value(); });
+  Graph& graph = in.begin()->graph();
+  return {graph, graph.add(op, values, attr)};
+}
+
+// Elements.
+inline Array operator+(Array a, Array b) { return apply(op::kAdd, {a, b}); }
+inline Array operator*(Array a, Array b) { return apply(op::kMul, {a, b}); }
+inline Array scale(Array x, float factor) { return apply(op::kScale, {x}, ScaleAttr{factor}); }
+/// cap * tanh(x / cap)
+inline Array softcap(Array x, float cap) { return apply(op::kSoftcap, {x}, ScaleAttr{cap}); }
+inline Array activate(Array x, const ActivateAttr& attr) {
+  return attr == Activation::kNone ? x : apply(op::kActivate, {x}, attr);
+}
+
+// Products.
+/// y = x w^T (+ bias). x [rows, in], w [out, in], bias [1, out] or absent -> [rows, out]. The
+/// output head wants Precision::kHigh.
+inline Array linear(Array x, Array weight, Array bias = {},
+                    Precision precision = Precision::kUsual) {
+  return apply(op::kLinear, {x, {}, {}, weight, {}, {}, bias}, LinearAttr{.precision = precision});
+}
+/// The first `in` columns of each of `heads` parts of a row of x [rows, heads * (in + rest)] times
+/// a matrix of its own; the rest of a part is kept behind. weight [heads, out, in] -> [rows, heads
+/// * (out + rest)].
+inline Array head_linear(Array x, Array weight, int heads) {
+  return apply(op::kHeadLinear, {x, weight}, HeadsAttr{heads});
+}
+
+// Norms.
 /// x / sqrt(mean(x^2) + eps) * weight, over each of `groups` equal parts of a row (Zhang and
 /// Sennrich, 2019).
-Array rms_norm(Array x, Array weight, float eps, int groups = 1);
+inline Array rms_norm(Array x, Array weight, float eps, int groups = 1) {
+  return apply(op::kRmsNorm, {x, weight}, NormAttr{eps, groups});
+}
 /// (x - mean) / sqrt(variance + eps) * weight (+ bias), over each of `groups` equal parts of a row
-/// (Ba et al., 2016). weight, bias: (1, cols / groups) for all parts, or (1, cols).
-Array layer_norm(Array x, Array weight, Array bias, float eps, int groups = 1);
-Array operator+(Array a, Array b);
-Array operator*(Array a, Array b);
-Array scale(Array x, float factor);
-Array softcap(Array x, float cap);  ///< cap * tanh(x / cap)
-Array activate(Array x, const ActivateAttr& attr);
-/// cos and sin of every angle: (rows, dims). One value serves all layers with the same parameters.
-/// The frequencies are divided by `divisors` (1, dims / 2) where a file gives them, in rows whose
+/// (Ba et al., 2016). weight, bias: [1, columns / groups] for all parts, or [1, columns].
+inline Array layer_norm(Array x, Array weight, Array bias, float eps, int groups = 1) {
+  return apply(op::kLayerNorm, {x, weight, bias}, NormAttr{eps, groups});
+}
+/// x / max(|x|, eps), |x| the Euclidean length of a row.
+inline Array l2_norm(Array x, float eps = 1e-12F) {
+  return apply(op::kL2Norm, {x}, NormAttr{eps, 1});
+}
+
+// Positions and attention.
+/// cos and sin of every angle: [rows, dims]. One value serves all layers with the same parameters.
+/// The frequencies are divided by `divisors` [1, dims / 2] where a file gives them, in rows whose
 /// sequence is extended (Slots::extended) by those, where there are such.
-Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors = {},
-                  Array extended = {});
-/// Rotary position embedding (Su et al., 2021) of x (rows, heads * head_dim).
-Array rope(Array x, Array angles, const RopeAttr& attr);
-/// Softmax attention of q over k and v: caches, or the keys and values of this run. `sinks` (1,
-/// heads): a score of each head that has no value, but takes its part of the softmax (Xiao et al.,
+inline Array rope_angles(Array positions, const AnglesAttr& attr, Array divisors = {},
+                         Array extended = {}) {
+  return apply(op::kRopeAngles, {positions, divisors, extended}, attr);
+}
+/// Rotary position embedding (Su et al., 2021) of x [rows, heads * head_dim].
+inline Array rope(Array x, Array angles, const RopeAttr& attr) {
+  return apply(op::kRope, {x, angles}, attr);
+}
+/// Softmax attention of q over k and v: caches, or the keys and values of this run. `sinks` [1,
+/// heads]: a score of each head that has no value, but takes its part of the softmax (Xiao et al.,
 /// arXiv:2309.17453).
-Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {});
-/// The first `in` columns of each of `heads` parts of a row of x (rows, heads * (in + rest)) times
-/// a matrix of its own; the rest of a part is kept behind. weight (heads * out, in) -> (rows, heads
-/// * (out + rest)).
-Array head_linear(Array x, Array weight, int heads);
-/// What each expert counts for each row: (rows, experts), 0 for those that are not chosen.
-Array route(Array scores, const RouteAttr& attr, Array bias = {});
-/// The weights of all experts, one below the other; biases (1, experts * ..) or absent.
+inline Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {}) {
+  return apply(op::kAttend, {q, k, v, sinks}, attr);
+}
+/// Writes x at the positions of this run; the result is the whole cache.
+inline Array cache_write(Array x, Array state) {
+  return apply(op::kCacheWrite, {x, state}, state.node().attr);
+}
+
+// Mixtures of experts.
+/// What each expert counts for each row: [rows, experts], 0 for those that are not chosen.
+inline Array route(Array scores, const RouteAttr& attr, Array bias = {}) {
+  return apply(op::kRoute, {scores, bias}, attr);
+}
+/// The weights of all experts [experts, ...]; biases [1, experts * ...] or absent.
 struct Experts {
   Array gate, up, down;
   Array gate_bias, up_bias, down_bias;
 };
 /// A mixture of experts (Shazeer et al., arXiv:1701.06538), each a gated feed-forward layer.
-Array moe(Array x, Array gates, const Experts& experts, const MoeAttr& attr);
-/// Writes x at the positions of this run; the result is the whole cache.
-Array cache_write(Array x, Array state);
-Array columns(Array x, int64_t begin, int64_t count);
+inline Array moe(Array x, Array gates, const Experts& e, const MoeAttr& attr) {
+  return apply(op::kMoe, {x, gates, {}, e.gate, e.up, e.down, e.gate_bias, e.up_bias, e.down_bias},
+               attr);
+}
+
+// Rows and columns.
+/// Rows of `weight` [count, columns] by `ids`, times `factor`.
+inline Array embed(Array ids, Array weight, float factor = 1) {
+  return apply(op::kEmbed, {ids, weight}, ScaleAttr{factor});
+}
+inline Array columns(Array x, int64_t begin, int64_t count) {
+  return apply(op::kColumns, {x}, ColumnsAttr{begin, count});
+}
 /// a and b side by side.
-Array concat(Array a, Array b);
-Array select_rows(Array x, Array output_rows);
-Array argmax(Array x);
+inline Array concat(Array a, Array b) { return apply(op::kConcat, {a, b}); }
+inline Array select_rows(Array x, Array rows) { return apply(op::kSelectRows, {x, rows}); }
+/// [rows, 1] i32: the lowest index of the largest of a row.
+inline Array argmax(Array x) { return apply(op::kArgmax, {x}); }
+/// One row for each sequence of the run: [sequences, columns].
+inline Array pool(Array x, Pooling kind) { return apply(op::kPool, {x}, PoolAttr{kind}); }
+
+// Losses.
 /// Mean over the rows whose target is not -1 of -log softmax(logits)[target].
-Array cross_entropy(Array logits, Array targets);
+inline Array cross_entropy(Array logits, Array targets) {
+  return apply(op::kCrossEntropy, {logits, targets});
+}
 
 }  // namespace veery

@@ -12,15 +12,15 @@ namespace veery {
 namespace {
 
 using Config = DecoderConfig;
-using Value = std::optional<MetaValue>;
+using KeyValue = std::optional<MetaValue>;
 
-Value size(int64_t value) { return Value(std::in_place, value); }
-Value positive(int64_t value) { return value > 0 ? size(value) : Value(); }
+KeyValue size(int64_t value) { return KeyValue(std::in_place, value); }
+KeyValue positive(int64_t value) { return value > 0 ? size(value) : KeyValue(); }
 // Readers expect floats of 32 bits.
-Value number(double value) { return Value(std::in_place, double{static_cast<float>(value)}); }
-Value unless(double value, double usual) { return value == usual ? Value() : number(value); }
-Value flags(const std::vector<bool>& values) {
-  return Value(std::in_place, std::vector<int64_t>(values.begin(), values.end()));
+KeyValue number(double value) { return KeyValue(std::in_place, double{static_cast<float>(value)}); }
+KeyValue unless(double value, double usual) { return value == usual ? KeyValue() : number(value); }
+KeyValue flags(const std::vector<bool>& values) {
+  return KeyValue(std::in_place, std::vector<int64_t>(values.begin(), values.end()));
 }
 
 bool is_scaled(const Config& c) { return c.rope.scaling != RopeScaling::kNone; }
@@ -46,7 +46,7 @@ int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.h
 
 struct KeyRow {
   const char* key;
-  Value (*value)(const Config&);
+  KeyValue (*value)(const Config&);
 };
 // What stands in every file that it applies to.
 constexpr KeyRow kKeys[] = {
@@ -65,9 +65,9 @@ constexpr KeyRow kKeys[] = {
     {"attention.kv_lora_rank", [](const Config& c) { return positive(c.latent.rank); }},
     {"attention.q_lora_rank", [](const Config& c) { return positive(c.latent.query_rank); }},
     {"attention.layer_norm_rms_epsilon",
-     [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : Value(); }},
+     [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
     {"attention.layer_norm_epsilon",
-     [](const Config& c) { return c.norm != Norm::kRms ? number(c.norm_eps) : Value(); }},
+     [](const Config& c) { return c.norm != Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
     {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
     {"attention.temperature_scale",
      [](const Config& c) {
@@ -76,20 +76,20 @@ constexpr KeyRow kKeys[] = {
     {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
     {"rope.dimension_count", [](const Config& c) { return positive(c.rope.dims); }},
     {"rope.freq_base",
-     [](const Config& c) { return c.rope.dims > 0 ? number(c.rope.theta) : Value(); }},
+     [](const Config& c) { return c.rope.dims > 0 ? number(c.rope.theta) : KeyValue(); }},
     {"rope.scaling.type",
      [](const Config& c) {
        const bool yarn = c.rope.scaling == RopeScaling::kYarn;
-       return is_scaled(c) ? Value(std::string(yarn ? "yarn" : "linear")) : Value();
+       return is_scaled(c) ? KeyValue(std::string(yarn ? "yarn" : "linear")) : KeyValue();
      }},
     {"rope.scaling.factor",
-     [](const Config& c) { return is_scaled(c) ? number(c.rope.factor) : Value(); }},
+     [](const Config& c) { return is_scaled(c) ? number(c.rope.factor) : KeyValue(); }},
     {"rope.scaling.original_context_length",
      [](const Config& c) {
        const double context = c.rope.original_context;
        return is_scaled(c) || context != AnglesAttr{}.original_context
                   ? size(static_cast<int64_t>(context))
-                  : Value();
+                  : KeyValue();
      }},
     {"rope.scaling.attn_factor", [](const Config& c) { return unless(extra_magnitude(c), 1); }},
     {"rope.scaling.yarn_beta_fast",
@@ -99,12 +99,12 @@ constexpr KeyRow kKeys[] = {
     {"rope.scaling.finetuned",
      [](const Config& c) {
        const bool granite = c.architecture.starts_with("granite");
-       return granite && !c.is_rotated(0) ? Value(false) : Value();
+       return granite && !c.is_rotated(0) ? KeyValue(false) : KeyValue();
      }},
     {"rope.scaling.yarn_log_multiplier",
      [](const Config& c) {
        const double magnitude = c.latent.yarn_magnitude;
-       return magnitude == 1 ? Value() : number((magnitude - 1) / std::log(c.rope.factor));
+       return magnitude == 1 ? KeyValue() : number((magnitude - 1) / std::log(c.rope.factor));
      }},
     {"logit_scale",
      [](const Config& c) {
@@ -116,32 +116,32 @@ constexpr KeyRow kKeys[] = {
     {"use_parallel_residual",
      [](const Config& c) {
        const bool either = c.architecture == "gptneox" || c.architecture == "stablelm";
-       return either ? Value(c.parallel) : Value();
+       return either ? KeyValue(c.parallel) : KeyValue();
      }},
     {"attention.max_alibi_bias",
-     [](const Config& c) { return c.architecture == "mpt" ? number(c.alibi) : Value(); }},
+     [](const Config& c) { return c.architecture == "mpt" ? number(c.alibi) : KeyValue(); }},
     {"expert_count", [](const Config& c) { return positive(c.experts.count); }},
     {"expert_used_count",
-     [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : Value(); }},
+     [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : KeyValue(); }},
     {"expert_feed_forward_length",
-     [](const Config& c) { return c.experts.count > 0 ? size(c.experts.hidden) : Value(); }},
+     [](const Config& c) { return c.experts.count > 0 ? size(c.experts.hidden) : KeyValue(); }},
     {"expert_shared_count",
      [](const Config& c) {
        const ExpertConfig& e = c.experts;
-       return e.count > 0 ? positive(e.shared_hidden / e.hidden) : Value();
+       return e.count > 0 ? positive(e.shared_hidden / e.hidden) : KeyValue();
      }},
     {"expert_gating_func",
      [](const Config& c) {
        const ExpertConfig& e = c.experts;
-       return e.count > 0 && e.route.sigmoid ? size(2) : Value();
+       return e.count > 0 && e.route.sigmoid ? size(2) : KeyValue();
      }},
     {"expert_group_count",
      [](const Config& c) {
-       return c.experts.route.groups > 1 ? size(c.experts.route.groups) : Value();
+       return c.experts.route.groups > 1 ? size(c.experts.route.groups) : KeyValue();
      }},
     {"expert_group_used_count",
      [](const Config& c) {
-       return c.experts.route.groups > 1 ? size(c.experts.route.groups_used) : Value();
+       return c.experts.route.groups > 1 ? size(c.experts.route.groups_used) : KeyValue();
      }},
     {"expert_shared_feed_forward_length",
      [](const Config& c) { return positive(c.experts.shared_hidden); }},
@@ -152,7 +152,7 @@ struct FieldRow {
   const char* what;
   bool (*equal)(const Config& a, const Config& b);
   const char* key = nullptr;
-  Value (*value)(const Config&) = nullptr;
+  KeyValue (*value)(const Config&) = nullptr;
 };
 template <auto Member>
 bool same(const Config& a, const Config& b) {
@@ -191,11 +191,11 @@ constexpr FieldRow kFields[] = {
      [](const Config& a, const Config& b) { return near(a.logit_scale, b.logit_scale); }},
     {"gates by sigmoid", same_route<&RouteAttr::sigmoid>},
     {"the gates of experts adding up to 1", same_route<&RouteAttr::normalise>,
-     "expert_weights_norm", [](const Config& c) { return Value(c.experts.route.normalise); }},
+     "expert_weights_norm", [](const Config& c) { return KeyValue(c.experts.route.normalise); }},
     // No key of llama.cpp, which always truncates.
     {"the ramp of yarn",
      [](const Config& a, const Config& b) { return a.rope.truncate == b.rope.truncate; },
-     "rope.scaling.yarn_truncate", [](const Config& c) { return Value(c.rope.truncate); }},
+     "rope.scaling.yarn_truncate", [](const Config& c) { return KeyValue(c.rope.truncate); }},
     // No key of llama.cpp.
     {"the experts that count alike", same_route<&RouteAttr::jitter>, "expert_jitter",
      [](const Config& c) { return number(c.experts.route.jitter); }},
@@ -215,7 +215,7 @@ constexpr FieldRow kFields[] = {
     {"norms of heads", same<&Config::head_norm>},
     {"the place of norms of heads", same<&Config::head_norm_last>},
     {"the residual stream", same<&Config::parallel>, "use_parallel_residual",
-     [](const Config& c) { return Value(c.parallel); }},
+     [](const Config& c) { return KeyValue(c.parallel); }},
     {"the scale of residuals", same<&Config::residual_scale>, "residual_scale",
      [](const Config& c) { return number(c.residual_scale); }},
     {"the soft cap of scores", same<&Config::attention_softcap>},
@@ -310,7 +310,7 @@ Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
     written.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
   written.metadata.set("general.architecture", c.architecture);
   for (const KeyRow& row : kKeys)
-    if (Value value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
+    if (KeyValue value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
   if (c.experts.count > 0)
     written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
   if (c.architecture == "llama4" || c.architecture == "ernie4_5-moe")

@@ -96,7 +96,7 @@ Model::Model(const Model& base, const Change& change)
   define();
   std::vector<std::string> kept;
   for (const Node& node : graph_.nodes()) {
-    if (node.op != Op::kParam) continue;
+    if (node.op != op::kParam) continue;
     const TensorView* now = file_.find(node.name);
     const TensorView* before = base.file_.find(node.name);
     if (now != nullptr && before != nullptr && same_values(*now, *before) && has_shape(*now, node))

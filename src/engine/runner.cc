@@ -1,7 +1,6 @@
 #include "engine/runner.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -145,20 +144,16 @@ void Runner::check(std::span<const RunPart> parts) {
 }
 
 void Runner::fill_slots(std::span<const RunPart> parts) {
-  int32_t rows = 0;
-  int32_t outputs = 0;
+  slots_.clear();
+  Slots& slots = slots_.slots;
   for (const RunPart& part : parts) {
-    const auto count = static_cast<int32_t>(part.ids.size());
-    const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
-    std::copy(part.ids.begin(), part.ids.end(), slots_.tokens.begin() + rows);
-    std::iota(slots_.positions.begin() + rows, slots_.positions.begin() + rows + count, position);
-    std::fill_n(slots_.sequence.begin() + rows, count, part.sequence);
-    rows += count;
+    if (part.ids.empty()) continue;
+    std::copy(part.ids.begin(), part.ids.end(), slots_.tokens.begin() + slots.rows);
+    slots_.add_span(part.sequence, static_cast<int32_t>(part.ids.size()),
+                    sequences_[static_cast<size_t>(part.sequence)].position);
     for (int32_t i = part.outputs; i > 0; --i)
-      slots_.output_rows[static_cast<size_t>(outputs++)] = rows - i;
+      slots_.output_rows[static_cast<size_t>(slots.outputs++)] = slots.rows - i;
   }
-  slots_.slots.rows = rows;
-  slots_.slots.outputs = outputs;
 }
 
 void Runner::run(std::span<const RunPart> parts, bool greedy) {
@@ -195,8 +190,8 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
                               .target = model_.target(),
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
-    const NodeId root = greedy ? model_.argmax() : model_.logits();
-    slot = std::make_unique<Plan>(model_.graph(), std::vector<NodeId>{root},
+    const Value root = greedy ? model_.argmax() : model_.logits();
+    slot = std::make_unique<Plan>(model_.graph(), std::vector<Value>{root},
                                   Binding{&model_.params(), &states_, &slots_, &model_.pool()},
                                   options);
   }

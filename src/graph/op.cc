@@ -1,65 +1,47 @@
 #include "graph/op.h"
 
-#include "base/error.h"
+#include <algorithm>
+
+#include "graph/graph.h"
 
 namespace veery {
-namespace {
 
-constexpr std::array<OpInfo, static_cast<size_t>(Op::kCount)> kOps{{
-    {Op::kParam, "param", OpGroup::kLeaf, 0, 0},
-    {Op::kSlot, "slot", OpGroup::kLeaf, 0, 0},
-    {Op::kState, "state", OpGroup::kLeaf, 0, 0},
-    {Op::kConstant, "constant", OpGroup::kLeaf, 0, 0},
-    {Op::kEmbed, "embed", OpGroup::kForward, 2, 2},
-    {Op::kLinear, "linear", OpGroup::kForward, 2, 9},
-    {Op::kRmsNorm, "rms_norm", OpGroup::kForward, 2, 3},
-    {Op::kLayerNorm, "layer_norm", OpGroup::kForward, 2, 3},
-    {Op::kAdd, "add", OpGroup::kForward, 2, 2},
-    {Op::kMul, "mul", OpGroup::kForward, 2, 2},
-    {Op::kScale, "scale", OpGroup::kForward, 1, 1},
-    {Op::kActivate, "activate", OpGroup::kForward, 1, 1},
-    {Op::kSoftcap, "softcap", OpGroup::kForward, 1, 1},
-    {Op::kRopeAngles, "rope_angles", OpGroup::kForward, 1, 3},
-    {Op::kRope, "rope", OpGroup::kForward, 2, 2},
-    {Op::kCacheWrite, "cache_write", OpGroup::kForward, 2, 2},
-    {Op::kAttend, "attend", OpGroup::kForward, 3, 4},
-    {Op::kColumns, "columns", OpGroup::kForward, 1, 1},
-    {Op::kConcat, "concat", OpGroup::kForward, 2, 2},
-    {Op::kSelectRows, "select_rows", OpGroup::kForward, 2, 2},
-    {Op::kArgmax, "argmax", OpGroup::kForward, 1, 1},
-    {Op::kHeadLinear, "head_linear", OpGroup::kForward, 2, 2},
-    {Op::kRoute, "route", OpGroup::kForward, 1, 2},
-    {Op::kMoe, "moe", OpGroup::kForward, 5, 9},
-    {Op::kCrossEntropy, "cross_entropy", OpGroup::kForward, 2, 2},
-    {Op::kEmbedBack, "embed_back", OpGroup::kBackward, 3, 3},
-    {Op::kLinearBackX, "linear_back_x", OpGroup::kBackward, 2, 2},
-    {Op::kLinearBackW, "linear_back_w", OpGroup::kBackward, 2, 2},
-    {Op::kRmsNormBackX, "rms_norm_back_x", OpGroup::kBackward, 3, 3},
-    {Op::kRmsNormBackW, "rms_norm_back_w", OpGroup::kBackward, 2, 2},
-    {Op::kLayerNormBackX, "layer_norm_back_x", OpGroup::kBackward, 3, 3},
-    {Op::kLayerNormBackW, "layer_norm_back_w", OpGroup::kBackward, 3, 3},
-    {Op::kBiasBack, "bias_back", OpGroup::kBackward, 2, 2},
-    {Op::kActivateBack, "activate_back", OpGroup::kBackward, 2, 2},
-    {Op::kSoftcapBack, "softcap_back", OpGroup::kBackward, 2, 2},
-    {Op::kAttendBack, "attend_back", OpGroup::kBackward, 4, 4},
-    {Op::kSelectRowsBack, "select_rows_back", OpGroup::kBackward, 2, 2},
-    {Op::kCrossEntropyBack, "cross_entropy_back", OpGroup::kBackward, 3, 3},
-    {Op::kQkvRope, "qkv_rope", OpGroup::kFused, 4, 6},
-    {Op::kLinearArgmax, "linear_argmax", OpGroup::kFused, 2, 4},
-}};
-
-constexpr bool in_order() {
-  for (size_t i = 0; i < kOps.size(); ++i)
-    if (static_cast<size_t>(kOps[i].op) != i || kOps[i].name.empty()) return false;
-  return true;
+Outputs::Outputs(std::initializer_list<ValueType> list) : count(static_cast<int>(list.size())) {
+  VEERY_CHECK(list.size() <= kMaxOutputs);
+  std::copy(list.begin(), list.end(), types.begin());
 }
-static_assert(in_order(), "the op table has one row an op, in the order of the enumeration");
 
-}  // namespace
+const ValueType& OpContext::type(int input) const {
+  if (!has(input))
+    fail("input " + std::string(op_->inputs[static_cast<size_t>(input)]) + " is missing");
+  return graph_.type(in_[static_cast<size_t>(input)]);
+}
 
-const OpInfo& info(Op op) {
-  VEERY_CHECK(op < Op::kCount);
-  return kOps[static_cast<size_t>(op)];
+const Shape& OpContext::same_shape(int a, int b) const {
+  const auto name = [&](int i) { return std::string(op_->inputs[static_cast<size_t>(i)]); };
+  if (shape(a) != shape(b)) fail(name(a) + " and " + name(b) + " must have one shape");
+  return shape(a);
+}
+
+void OpContext::fail(const std::string& expected) const {
+  std::string saw;
+  for (size_t i = 0; i < in_.size(); ++i) {
+    if (!in_[i]) continue;
+    std::string_view name = op_->inputs[i];
+    if (name.ends_with('?')) name.remove_suffix(1);
+    saw +=
+        fmt::format("{}{} {}", saw.empty() ? "" : ", ", name, to_string(graph_.type(in_[i]).shape));
+  }
+  throw Error(ErrorKind::kInput, "{}: saw {}; {}", op_->name, saw, expected);
+}
+
+double RunSize::operator()(Dim dim) const {
+  switch (dim.symbol) {
+    case Symbol::kRows: return static_cast<double>(rows);
+    case Symbol::kOutputs: return static_cast<double>(outputs);
+    case Symbol::kSequences: return static_cast<double>(sequences);
+    default: return static_cast<double>(dim.size);
+  }
 }
 
 }  // namespace veery

@@ -50,7 +50,7 @@ UnusedTensors unused_tensors(const ModelFile& file, const DecoderConfig& config,
                              const Graph& graph) {
   std::set<std::string_view> used;
   for (const Node& node : graph.nodes())
-    if (node.op == Op::kParam) used.insert(node.name);
+    if (node.op == op::kParam) used.insert(node.name);
   UnusedTensors unused;
   for (const TensorView& tensor : file.tensors) {
     if (used.contains(tensor.name)) continue;

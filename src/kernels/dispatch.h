@@ -7,8 +7,7 @@
 #include <string_view>
 
 #include "dtype/dtype.h"
-#include "graph/attr.h"
-#include "graph/op.h"
+#include "graph/ops/ops.h"
 
 namespace veery {
 
@@ -25,8 +24,12 @@ enum class Layout : uint8_t {
   kValuePages,   ///< pages of `stride` bytes: [kv_head][position][head_dim]
 };
 
-/// One input or output: a matrix, a weight or a cache. `rows` may be symbolic (kTokenRows,
-/// kOutputRows).
+/// Rows that vary between runs, as Operand::rows holds them (Dim::code).
+inline constexpr int64_t kTokenRows = Dim(Symbol::kRows).code();
+inline constexpr int64_t kOutputRows = Dim(Symbol::kOutputs).code();
+inline constexpr int64_t kSequenceRows = Dim(Symbol::kSequences).code();
+
+/// One input or output: a matrix, a weight or a cache. `rows` may be symbolic.
 struct Operand {
   std::byte* data = nullptr;
   int64_t stride = 0;  ///< bytes
@@ -65,26 +68,47 @@ struct PageTable {
   int32_t count = 0;
 };
 
+/// Rows of a run that belong to one sequence, at consecutive positions.
+struct Span {
+  int32_t sequence = 0;  ///< < Slots::sequences
+  int32_t first_row = 0;
+  int32_t rows = 0;
+  int32_t position = 0;  ///< of the first row
+
+  int32_t end_row() const { return first_row + rows; }
+  int32_t end_position() const { return position + rows; }
+};
+
 /// All that varies between runs. The arrays stay where they are; the engine writes them before a
 /// run.
 struct Slots {
-  int32_t rows = 0;     ///< tokens of this run
-  int32_t outputs = 0;  ///< rows whose output is wanted
-  int32_t sequences = 0;
+  int32_t rows = 0;                      ///< tokens of this run
+  int32_t outputs = 0;                   ///< rows whose output is wanted
+  int32_t span_count = 0;                ///< which part all rows among themselves
+  int32_t sequences = 0;                 ///< that there are page tables for
   const int32_t* tokens = nullptr;       ///< [rows]
   const int32_t* positions = nullptr;    ///< [rows] position in its sequence
-  const int32_t* sequence = nullptr;     ///< [rows] which sequence, < sequences
+  const Span* spans = nullptr;           ///< [span_count] in the order of rows
+  const int32_t* span_of = nullptr;      ///< [rows] index of its span
   const int32_t* output_rows = nullptr;  ///< [outputs] ascending
   const int32_t* targets = nullptr;      ///< [outputs] training
   const PageTable* tables = nullptr;     ///< [group][sequences]
+  /// [sequences] positions that all rows see (Mask::kPrefix); nullptr: none
+  const int32_t* prefixes = nullptr;
   /// [sequences] becomes longer than the context before it was extended; nullptr: none does
   const uint8_t* extended = nullptr;
 
-  int64_t count(int64_t symbolic) const {
-    return symbolic >= 0 ? symbolic : symbolic == kTokenRows ? rows : outputs;
+  /// Of rows as Operand::rows has them.
+  int64_t count(int64_t code) const {
+    return code >= 0               ? code
+           : code == kTokenRows    ? rows
+           : code == kSequenceRows ? span_count
+                                   : outputs;
   }
+  const Span& span(int64_t row) const { return spans[span_of[row]]; }
+  int32_t sequence(int64_t row) const { return span(row).sequence; }
   bool is_extended(int64_t row) const {
-    return extended != nullptr && extended[sequence[row]] != 0;
+    return extended != nullptr && extended[sequence(row)] != 0;
   }
   const PageTable& table(int group, int seq) const { return tables[group * sequences + seq]; }
 };
@@ -108,15 +132,25 @@ using KernelFn = void (*)(const Dispatch&, const Slots&, const Worker&);
 struct Dispatch {
   KernelFn run = nullptr;
   std::array<Operand, kMaxInputs> in;
-  Operand out;
+  std::array<Operand, kMaxOutputs> outputs;
   std::byte* work = nullptr;  ///< shared between the phases of a kernel, 64-byte aligned
   /// Zeros at first, kept between runs: what a kernel notes for its speed. Bits never depend on it.
   std::byte* state = nullptr;
   Attr attr;
+
+  const Operand& out() const { return outputs[0]; }
+  Operand& out() { return outputs[0]; }
   template <typename A>
   const A& as() const {
-    return *std::get_if<A>(&attr);
+    return attr.as<A>();
   }
+};
+
+/// The most that a run of a plan can be.
+struct RunExtent {
+  int64_t rows = 1;
+  int64_t spans = 1;
+  int workers = 1;
 };
 
 /// With a barrier after each.
@@ -126,10 +160,10 @@ using KernelPhases = std::array<KernelFn, 4>;
 struct Kernel {
   std::string_view name;  ///< "linear_q4_1_vnni_row"
   KernelPhases phases{};
-  /// Bytes of Dispatch::work for at most `rows` rows; nullptr: none.
-  size_t (*work)(const Dispatch&, int64_t rows, int workers) = nullptr;
+  /// Bytes of Dispatch::work; nullptr: none.
+  size_t (*work)(const Dispatch&, const RunExtent&) = nullptr;
   /// Bytes of Worker::scratch; nullptr: none.
-  size_t (*scratch)(const Dispatch&, int64_t rows, int workers) = nullptr;
+  size_t (*scratch)(const Dispatch&, const RunExtent&) = nullptr;
   size_t state = 0;    ///< bytes of Dispatch::state
   int main_phase = 0;  ///< the one that does most of the work, for profiles
 };

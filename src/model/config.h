@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "file/model_file.h"
-#include "graph/attr.h"
+#include "graph/ops/ops.h"
 
 namespace veery {
 

@@ -20,9 +20,9 @@ Experts experts(Trace& t, const DecoderConfig& c, int32_t count, int64_t hidden,
   const auto bias = [&](const std::string& name, int64_t size) {
     return t.has_bias(name) ? t.stacked_bias(name, count, size) : Array{};
   };
-  return {t.stack("ffn_gate" + end, count, {hidden, c.dim}),
-          t.stack("ffn_up" + end, count, {hidden, c.dim}),
-          t.stack("ffn_down" + end, count, {c.dim, hidden}),
+  return {t.stack("ffn_gate" + end, {count, hidden, c.dim}),
+          t.stack("ffn_up" + end, {count, hidden, c.dim}),
+          t.stack("ffn_down" + end, {count, c.dim, hidden}),
           bias("ffn_gate" + end, hidden),
           bias("ffn_up" + end, hidden),
           bias("ffn_down" + end, c.dim)};
@@ -33,7 +33,7 @@ Array shared_experts(Trace& t, const DecoderConfig& c, Array h) {
   const int64_t hidden = c.experts.shared_hidden;
   if (!t.has_weight("ffn_gate_inp_shexp")) return single_ffn(t, c, h, hidden, "_shexp");
   const Array gate =
-      route(linear(h, t.stack("ffn_gate_inp_shexp", 1, {1, c.dim})), {.used = 1, .sigmoid = true});
+      route(linear(h, t.stack("ffn_gate_inp_shexp", {1, 1, c.dim})), {.used = 1, .sigmoid = true});
   return moe(h, gate, experts(t, c, 1, hidden, "_shexp"),
              {.activation = c.activation_of(t.layer())});
 }

@@ -19,7 +19,7 @@ Array norm_heads(Trace& t, const DecoderConfig& c, const std::string& name, Arra
   if (c.head_norm == HeadNorm::kUnweighted && rotated)
     return rms_norm(x, t.constant({1, c.head_dim}, 1), c.norm_eps, heads);
   if (!t.has_weight(name)) return x;
-  return norm_parts(t, c, name, x, c.head_norm == HeadNorm::kShared ? c.head_dim : x.shape().cols,
+  return norm_parts(t, c, name, x, c.head_norm == HeadNorm::kShared ? c.head_dim : x.shape().cols(),
                     c.head_norm == HeadNorm::kTogether ? 1 : heads);
 }
 
@@ -91,7 +91,7 @@ Array output_head(Trace& t, const DecoderConfig& c, Array x, Array embedding) {
   // Rounding this one row makes a quarter of the squared error that rounded activations cause, and
   // undoing it costs little: answers wait for the head's bytes, prompts want one row of logits.
   const Array bias = t.has_bias("output") ? t.bias("output", c.vocab) : Array{};
-  Array logits = linear(x, head, bias, /*two_terms=*/true);
+  Array logits = linear(x, head, bias, Precision::kHigh);
   if (c.logit_scale != 1) logits = scale(logits, c.logit_scale);
   if (c.logit_softcap > 0) logits = softcap(logits, c.logit_softcap);
   return t.name("logits", logits);
@@ -100,12 +100,12 @@ Array output_head(Trace& t, const DecoderConfig& c, Array x, Array embedding) {
 }  // namespace
 
 Array project(Trace& t, const std::string& name, Array x, int64_t out) {
-  const Array w = t.weight(name, {out, x.shape().cols});
+  const Array w = t.weight(name, {out, x.shape().cols()});
   return linear(x, w, t.has_bias(name) ? t.bias(name, out) : Array{});
 }
 
 Array norm(Trace& t, const DecoderConfig& c, const std::string& name, Array x) {
-  return norm_parts(t, c, name, x, x.shape().cols, 1);
+  return norm_parts(t, c, name, x, x.shape().cols(), 1);
 }
 
 Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles,

@@ -4,10 +4,10 @@
 
 namespace veery {
 
-Array Trace::parameter(const std::string& name, Shape shape, Attr attr) {
+Array Trace::parameter(const std::string& name, const Shape& shape, const Attr& attr) {
   const std::string full = scope_ + name;
   const auto [entry, is_new] = leaves_.try_emplace(full, kNoNode);
-  if (is_new) entry->second = graph_.leaf(Op::kParam, full, shape, attr);
+  if (is_new) entry->second = graph_.leaf(op::kParam, full, shape, attr);
   const Array array(graph_, entry->second);
   if (array.shape() != shape)
     throw Error(ErrorKind::kBug, "trace: {} is asked for as {} and as {}", full,
@@ -15,9 +15,9 @@ Array Trace::parameter(const std::string& name, Shape shape, Attr attr) {
   return array;
 }
 
-Array Trace::slot(const std::string& name, int64_t rows) {
+Array Trace::slot(const std::string& name, Symbol rows) {
   const auto [entry, is_new] = leaves_.try_emplace("slot:" + name, kNoNode);
-  if (is_new) entry->second = graph_.leaf(Op::kSlot, name, {rows, 1});
+  if (is_new) entry->second = graph_.leaf(op::kSlot, name, {rows, 1});
   return {graph_, entry->second};
 }
 
@@ -25,13 +25,13 @@ Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
   x.named(scope_ + name);
   if (mode_ == TraceMode::kTrain) return x;
   const Array state(graph_,
-                    graph_.leaf(Op::kState, scope_ + name + "_cache", {0, x.shape().cols}, attr));
+                    graph_.leaf(op::kState, scope_ + name + "_cache", {0, x.shape().cols()}, attr));
   return cache_write(x, state);
 }
 
 Array Trace::select_outputs(Array x) {
   if (mode_ == TraceMode::kTrain) return x;
-  return select_rows(x, slot("output_rows", kOutputRows));
+  return select_rows(x, slot("output_rows", Symbol::kOutputs));
 }
 
 }  // namespace veery

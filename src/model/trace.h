@@ -19,27 +19,33 @@ class Trace {
   Trace(Graph& graph, TraceMode mode, std::function<bool(const std::string&)> has)
       : graph_(graph), mode_(mode), has_(std::move(has)) {}
 
-  Array tokens() { return slot("tokens", kTokenRows); }
-  Array positions() { return slot("positions", kTokenRows); }
+  Array tokens() { return slot("tokens", Symbol::kRows); }
+  Array positions() { return slot("positions", Symbol::kRows); }
+  /// Of each token, which of the texts of a sequence it is of: 0, or 1 in the second of a pair.
+  Array token_types() { return slot("types", Symbol::kRows); }
   /// The expected next token of each output row.
-  Array targets() { return slot("targets", mode_ == TraceMode::kServe ? kOutputRows : kTokenRows); }
+  Array targets() {
+    return slot("targets", mode_ == TraceMode::kServe ? Symbol::kOutputs : Symbol::kRows);
+  }
 
   /// The parameter "NAME.weight" of the current scope. The same name gives the same node.
-  Array weight(const std::string& name, Shape shape) { return parameter(name + ".weight", shape); }
+  Array weight(const std::string& name, const Shape& shape) {
+    return parameter(name + ".weight", shape);
+  }
   /// A norm's weight, or a bias: one row.
   Array vector(const std::string& name, int64_t size) { return weight(name, {1, size}); }
   Array bias(const std::string& name, int64_t size) { return parameter(name + ".bias", {1, size}); }
-  /// `count` matrices of shape `each`, one below the other: (count * rows, cols).
-  Array stack(const std::string& name, int32_t count, Shape each) {
-    return parameter(name + ".weight", {count * each.rows, each.cols}, ParamAttr{count});
+  /// Several matrices: [count, rows, columns].
+  Array stack(const std::string& name, const Shape& shape) {
+    return parameter(name + ".weight", shape);
   }
-  /// `count` vectors, one after the other: (1, count * size).
+  /// `count` vectors, one after the other: [1, count * size].
   Array stacked_bias(const std::string& name, int32_t count, int64_t size) {
-    return parameter(name + ".bias", {1, count * size}, ParamAttr{count, true});
+    return parameter(name + ".bias", {1, count * size}, ParamAttr{count});
   }
   /// The same number everywhere.
-  Array constant(Shape shape, float value) {
-    return {graph_, graph_.leaf(Op::kConstant, "constant", shape, ScaleAttr{value})};
+  Array constant(const Shape& shape, float value) {
+    return {graph_, graph_.leaf(op::kConstant, "constant", shape, ScaleAttr{value})};
   }
   bool has_weight(const std::string& name) const { return has_(scope_ + name + ".weight"); }
   bool has_bias(const std::string& name) const { return has_(scope_ + name + ".bias"); }
@@ -65,8 +71,8 @@ class Trace {
   int32_t layer() const { return layer_; }
 
  private:
-  Array parameter(const std::string& name, Shape shape, Attr attr = {});
-  Array slot(const std::string& name, int64_t rows);
+  Array parameter(const std::string& name, const Shape& shape, const Attr& attr = {});
+  Array slot(const std::string& name, Symbol rows);
 
   Graph& graph_;
   TraceMode mode_;

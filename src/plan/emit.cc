@@ -9,23 +9,31 @@
 namespace veery {
 namespace {
 
-bool is_view(const Node& node) { return node.op == Op::kColumns; }
-bool is_leaf(const Node& node) { return info(node.op).group == OpGroup::kLeaf; }
+bool is_view(const Node& node) { return node.op->is_view(); }
+bool is_leaf(const Node& node) { return node.op->group == OpGroup::kLeaf; }
+Value aliased(const Node& node) { return node.in[static_cast<size_t>(node.op->alias)]; }
 
 /// Makes the table in three steps: choose a kernel for each node, find out how long values live,
 /// bind.
 class Emitter {
  public:
-  Emitter(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding,
+  Emitter(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
           const PlanOptions& options)
       : graph_(graph),
         roots_(roots),
         binding_(binding),
         options_(options),
         needed_(needed_for(graph, roots)),
+        used_(needed_.size()),
         values_(needed_.size()),
         step_(needed_.size(), -1),
-        place_(needed_.size(), -1) {}
+        place_(needed_.size()) {
+    for (auto& of_node : place_) of_node.fill(-1);
+    for (Value root : roots_) at(used_, root) = true;
+    for (NodeId id = 0; id < graph_.size(); ++id)
+      for (Value in : graph_[id].in)
+        if (in && needed_[index(id)]) at(used_, in) = true;
+  }
 
   Emitted run(Memory& arena) {
     for (NodeId id = 0; id < graph_.size(); ++id)
@@ -48,79 +56,104 @@ class Emitter {
     int state = -1;
   };
 
+  // One entry for each output of each node.
+  template <typename T>
+  using OfValues = std::vector<std::array<T, kMaxOutputs>>;
+
   static size_t index(NodeId id) { return static_cast<size_t>(id); }
+  template <typename T>
+  static T& at(OfValues<T>& all, Value value) {
+    return all[index(value.node)][value.output];
+  }
+  template <typename T>
+  static const T& at(const OfValues<T>& all, Value value) {
+    return all[index(value.node)][value.output];
+  }
   int64_t most_rows(int64_t rows) const {
-    return rows == kTokenRows ? options_.rows : rows == kOutputRows ? options_.outputs : rows;
+    return rows == kTokenRows      ? options_.rows
+           : rows == kOutputRows   ? options_.outputs
+           : rows == kSequenceRows ? options_.sequences
+                                   : rows;
   }
 
-  // The operand of a node, all but the address of what will lie in the arena.
+  // The operands of a node, all but the address of what will lie in the arena.
   void describe(NodeId id) {
     const Node& node = graph_[id];
-    Operand& value = values_[index(id)];
-    switch (node.op) {
-      case Op::kParam: value = binding_.params->at(node.name); return;
-      case Op::kState:
-        VEERY_CHECK(binding_.states != nullptr);
-        value = binding_.states->at(node.name);
-        return;
-      case Op::kCacheWrite: value = values_[index(node.in[1])]; return;
-      case Op::kColumns:
-        value = values_[index(node.in[0])];
-        value.cols = static_cast<int32_t>(node.shape.cols);
-        return;
-      default: break;
-    }
-    value.rows = node.shape.rows;
-    value.cols = static_cast<int32_t>(node.shape.cols);
-    value.dtype = value_type(node);
-    value.layout = Layout::kRowMajor;
-    value.stride = node.shape.cols * 4;
-    if (node.op == Op::kSlot) {
+    if (node.op == op::kParam) {
+      at(values_, id) = binding_.params->at(node.name);
+    } else if (node.op == op::kState) {
+      VEERY_CHECK(binding_.states != nullptr);
+      at(values_, id) = binding_.states->at(node.name);
+    } else if (node.op == op::kSlot) {
+      Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
       value.data = reinterpret_cast<std::byte*>(binding_.slots->find(node.name));
       if (value.data == nullptr)
         throw Error(ErrorKind::kBug, "plan: there is no slot {}", node.name);
-      return;
+    } else if (node.op->alias >= 0) {
+      at(values_, id) = at(values_, aliased(node));
+      if (is_view(node)) at(values_, id).cols = static_cast<int32_t>(node.shape().cols());
+    } else {
+      for (int i = 0; i < node.outputs.count; ++i) describe_made({id, i});
     }
-    if (node.shape.cols > 1)
-      value.stride = static_cast<int64_t>(aligned(static_cast<size_t>(value.stride)));
-    place_[index(id)] = static_cast<int>(lifetimes_.size());
-    lifetimes_.push_back({0, 0, static_cast<size_t>(value.stride * most_rows(node.shape.rows))});
+  }
+
+  static Operand matrix(const ValueType& type) {
+    return {.stride = type.shape.cols() * 4,
+            .rows = type.shape.rows().code(),
+            .cols = static_cast<int32_t>(type.shape.cols()),
+            .dtype = type.dtype,
+            .layout = Layout::kRowMajor};
+  }
+
+  // A value that a kernel writes. Of several outputs those that nobody reads are absent.
+  void describe_made(Value value) {
+    const bool only = graph_[value].outputs.count == 1;
+    if (!only && !at(used_, value)) return;
+    Operand& operand = at(values_, value) = matrix(graph_.type(value));
+    if (operand.cols > 1)
+      operand.stride = static_cast<int64_t>(aligned(static_cast<size_t>(operand.stride)));
+    at(place_, value) = static_cast<int>(lifetimes_.size());
+    lifetimes_.push_back({0, 0, static_cast<size_t>(operand.stride * most_rows(operand.rows))});
+  }
+
+  void fill_operands(const Node& node, NodeId id, Dispatch& dispatch) const {
+    dispatch.outputs = values_[index(id)];
+    for (size_t i = 0; i < node.in.size(); ++i)
+      if (node.in[i]) dispatch.in[i] = at(values_, node.in[i]);
   }
 
   void choose(NodeId id) {
     const Node& node = graph_[id];
     Step step{id, {}, {}, -1};
     step.dispatch.attr = node.attr;
-    step.dispatch.out = values_[index(id)];
-    for (size_t i = 0; i < node.in.size(); ++i)
-      if (node.in[i] != kNoNode) step.dispatch.in[i] = values_[index(node.in[i])];
+    fill_operands(node, id, step.dispatch);
     const int64_t rows = most_rows(step.dispatch.in[0].rows);
     step.kernel = choose_kernel(node.op, step.dispatch,
                                 {.target = options_.target, .rows = rows, .exact = options_.exact});
-    const int workers = binding_.pool->size();
+    const RunExtent run{rows, options_.sequences, binding_.pool->size()};
     const int at = static_cast<int>(steps_.size());
     if (step.kernel.work != nullptr) {
       step.work = static_cast<int>(lifetimes_.size());
-      lifetimes_.push_back({at, at, step.kernel.work(step.dispatch, rows, workers)});
+      lifetimes_.push_back({at, at, step.kernel.work(step.dispatch, run)});
     }
     if (step.kernel.state > 0) {
       step.state = static_cast<int>(lifetimes_.size());
       lifetimes_.push_back({0, std::numeric_limits<int>::max(), step.kernel.state});
     }
     if (step.kernel.scratch != nullptr)
-      scratch_ = std::max(scratch_, step.kernel.scratch(step.dispatch, rows, workers));
+      scratch_ = std::max(scratch_, step.kernel.scratch(step.dispatch, run));
     step_[index(id)] = at;
     steps_.push_back(step);
   }
 
   // Follows views to the value that owns the memory.
-  NodeId owner(NodeId id) const {
-    while (is_view(graph_[id])) id = graph_[id].in[0];
-    return id;
+  Value owner(Value value) const {
+    while (is_view(graph_[value])) value = aliased(graph_[value]);
+    return value;
   }
 
-  void extend(NodeId id, int step) {
-    const int lifetime = place_[index(owner(id))];
+  void extend(Value value, int step) {
+    const int lifetime = at(place_, owner(value));
     if (lifetime >= 0) {
       Lifetime& life = lifetimes_[static_cast<size_t>(lifetime)];
       life.last = std::max(life.last, step);
@@ -130,34 +163,34 @@ class Emitter {
   void lifetimes() {
     const int end = static_cast<int>(steps_.size());
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (!needed_[index(id)] || place_[index(id)] < 0) continue;
       // A constant has no step of its own: it is written when the plan is made and stays.
-      const bool constant = graph_[id].op == Op::kConstant;
-      Lifetime& life = lifetimes_[static_cast<size_t>(place_[index(id)])];
-      life.first = constant ? 0 : step_[index(id)];
-      life.last = constant ? end : life.first;
+      const bool constant = graph_[id].op == op::kConstant;
+      for (int lifetime : place_[index(id)]) {
+        if (lifetime < 0) continue;
+        Lifetime& life = lifetimes_[static_cast<size_t>(lifetime)];
+        life.first = constant ? 0 : step_[index(id)];
+        life.last = constant ? end : life.first;
+      }
     }
     for (const Step& step : steps_)
-      for (NodeId in : graph_[step.node].in)
-        if (in != kNoNode) extend(in, step_[index(step.node)]);
-    for (NodeId root : roots_) extend(root, end);
+      for (Value in : graph_[step.node].in)
+        if (in) extend(in, step_[index(step.node)]);
+    for (Value root : roots_) extend(root, end);
   }
 
   void bind(std::byte* base, const Placement& placement) {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!needed_[index(id)]) continue;
-      Operand& value = values_[index(id)];
-      if (place_[index(id)] >= 0)
-        value.data = base + placement.offsets[static_cast<size_t>(place_[index(id)])];
-      else if (is_view(graph_[id]))
-        value.data = values_[index(graph_[id].in[0])].data + graph_[id].as<ColumnsAttr>().begin * 4;
-      if (graph_[id].op == Op::kConstant) fill_constant(graph_[id], value);
+      const Node& node = graph_[id];
+      for (int i = 0; i < node.outputs.count; ++i)
+        if (const int lifetime = at(place_, {id, i}); lifetime >= 0)
+          at(values_, {id, i}).data = base + placement.offsets[static_cast<size_t>(lifetime)];
+      if (is_view(node))
+        at(values_, id).data = at(values_, aliased(node)).data + node.as<ColumnsAttr>().begin * 4;
+      if (node.op == op::kConstant) fill_constant(node, at(values_, id));
     }
     for (Step& step : steps_) {
-      const Node& node = graph_[step.node];
-      step.dispatch.out = values_[index(step.node)];
-      for (size_t i = 0; i < node.in.size(); ++i)
-        if (node.in[i] != kNoNode) step.dispatch.in[i] = values_[index(node.in[i])];
+      fill_operands(graph_[step.node], step.node, step.dispatch);
       if (step.work >= 0)
         step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
       if (step.state >= 0)
@@ -173,8 +206,8 @@ class Emitter {
   // What the step works on, for people: the names of its weights, or its own.
   std::string detail(const Node& node) const {
     std::string text;
-    for (NodeId in : node.in)
-      if (in != kNoNode && graph_[in].op == Op::kParam && graph_[in].shape.rows > 1)
+    for (Value in : node.in)
+      if (in && graph_[in].op == op::kParam && graph_.shape(in).rows() != Dim(1))
         text += (text.empty() ? "" : " | ") + graph_[in].name;
     return text.empty() ? node.name : text;
   }
@@ -188,24 +221,25 @@ class Emitter {
         result.table.push_back(step.dispatch);
         const Node& node = graph_[step.node];
         const auto index = static_cast<int>(phase);
-        result.labels.push_back({info(node.op).name, step.kernel.name, detail(node), step.node,
-                                 index, index == step.kernel.main_phase});
+        result.labels.push_back({node.op->name, step.kernel.name, detail(node), step.node, index,
+                                 index == step.kernel.main_phase});
       }
     }
-    for (NodeId root : roots_) result.roots.push_back(values_[index(root)]);
+    for (Value root : roots_) result.roots.push_back(at(values_, root));
     result.arena_bytes = arena_bytes;
     result.scratch_bytes = aligned(scratch_);
     return result;
   }
 
   const Graph& graph_;
-  const std::vector<NodeId>& roots_;
+  const std::vector<Value>& roots_;
   const Binding& binding_;
   const PlanOptions& options_;
   std::vector<bool> needed_;
-  std::vector<Operand> values_;
-  std::vector<int> step_;   ///< of a node; -1: it has none
-  std::vector<int> place_;  ///< index of its lifetime; -1: it lies outside of the arena
+  OfValues<bool> used_;
+  OfValues<Operand> values_;
+  std::vector<int> step_;  ///< of a node; -1: it has none
+  OfValues<int> place_;    ///< index of its lifetime; -1: it lies outside of the arena
   std::vector<Lifetime> lifetimes_;
   std::vector<Step> steps_;
   size_t scratch_ = 0;
@@ -213,7 +247,7 @@ class Emitter {
 
 }  // namespace
 
-Emitted emit(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding,
+Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
              const PlanOptions& options, Memory& arena) {
   return Emitter(graph, roots, binding, options).run(arena);
 }

@@ -16,7 +16,7 @@ struct Emitted {
 
 /// Chooses kernels and places memory for what `roots` need. `arena` becomes the memory that the
 /// operands point into.
-Emitted emit(const Graph& graph, const std::vector<NodeId>& roots, const Binding& binding,
+Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
              const PlanOptions& options, Memory& arena);
 
 }  // namespace veery

@@ -7,6 +7,6 @@
 namespace veery {
 
 /// Applies all rules. `roots` are rewritten to the ids of the result; they are never fused away.
-Graph fuse(const Graph& graph, std::vector<NodeId>& roots);
+Graph fuse(const Graph& graph, std::vector<Value>& roots);
 
 }  // namespace veery

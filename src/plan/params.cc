@@ -18,47 +18,49 @@ struct Entry {
   int64_t stack;  // matrices in panels of their own
   size_t offset, bytes;
 
-  int64_t height() const { return shape.rows / stack; }
+  int64_t rows() const { return shape.rows().size; }  // of all matrices
+  int64_t cols() const { return shape.cols(); }
+  int64_t height() const { return rows() / stack; }
   int64_t panels() const { return (height() + kLanes - 1) / kLanes; }  // of a matrix
 };
 
-ParamAttr attr_of(const Node& node) {
-  const auto* given = std::get_if<ParamAttr>(&node.attr);
-  return given == nullptr ? ParamAttr{} : *given;
+int32_t vectors_of(const Node& node) {
+  const auto* given = node.attr.get<ParamAttr>();
+  return given == nullptr ? 0 : given->vectors;
 }
 
 Entry find_entry(const ModelFile& file, const Node& node) {
   const TensorView& tensor = file.at(node.name);
-  const ParamAttr attr = attr_of(node);
+  const Shape& shape = node.shape();
   if (!has_shape(tensor, node))
     throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
-                file.path, printable(tensor.name), shape_text(tensor.shape), node.shape.rows,
-                node.shape.cols);
+                file.path, printable(tensor.name), shape_text(tensor.shape), shape.rows().size,
+                shape.cols());
   if (!info(tensor.dtype).decodable)
     throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
                 file.path, printable(tensor.name), info(tensor.dtype).name);
-  const bool matrix = node.shape.rows > 1 || (attr.stack > 0 && !attr.vectors);
-  Entry entry{&tensor, node.shape, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
-  if (matrix) entry.stack = std::max(attr.stack, 1);
+  const bool matrix = shape.rank > 2 || shape.rows() != Dim(1);
+  Entry entry{&tensor, shape, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
+  if (shape.rank > 2) entry.stack = shape[0].size;
   entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
-                                   packed_bytes(tensor.dtype, entry.height(), node.shape.cols)
+                                   packed_bytes(tensor.dtype, entry.height(), entry.cols())
                 : matrix ? tensor.bytes()
-                         : static_cast<size_t>(node.shape.cols) * sizeof(float);
+                         : static_cast<size_t>(entry.cols()) * sizeof(float);
   return entry;
 }
 
 Operand make_operand(const Entry& entry, std::byte* base) {
   const TensorView& tensor = *entry.tensor;
   Operand operand{.data = base + entry.offset,
-                  .rows = entry.shape.rows,
-                  .cols = static_cast<int32_t>(entry.shape.cols)};
+                  .rows = entry.rows(),
+                  .cols = static_cast<int32_t>(entry.cols())};
   operand.layout = entry.split    ? Layout::kSplitPanels
                    : entry.packed ? Layout::kPanels
                                   : Layout::kRowMajor;
-  operand.dtype = entry.packed || entry.shape.rows > 1 ? tensor.dtype : DType::kF32;
+  operand.dtype = entry.packed || entry.rows() > 1 ? tensor.dtype : DType::kF32;
   operand.stack = static_cast<int32_t>(entry.stack);
-  operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.shape.cols)
-                                                     : byte_size(operand.dtype, entry.shape.cols));
+  operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.cols())
+                                                     : byte_size(operand.dtype, entry.cols()));
   return operand;
 }
 
@@ -66,12 +68,12 @@ Operand make_operand(const Entry& entry, std::byte* base) {
 std::set<std::string> searched_weights(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kArgmax) continue;
-    const Node* from = &graph[node.in[0]];
-    while (from->op == Op::kScale) from = &graph[from->in[0]];
-    if (from->op != Op::kLinear || from->as<LinearAttr>().weights != 1) continue;
-    const Node& weight = graph[from->in[3]];
-    if (weight.op == Op::kParam) names.insert(weight.name);
+    if (node.op != op::kArgmax) continue;
+    const Node* from = &graph[node.in[UnaryIn::kX]];
+    while (from->op == op::kScale) from = &graph[from->in[UnaryIn::kX]];
+    if (from->op != op::kLinear || from->as<LinearAttr>().weights != 1) continue;
+    const Node& weight = graph[from->in[LinearIn::kWeight]];
+    if (weight.op == op::kParam) names.insert(weight.name);
   }
   return names;
 }
@@ -88,11 +90,10 @@ void fill_plain(const TensorView& tensor, const Entry& entry, const Operand& ope
   TensorView whole = tensor;
   whole.data = tensor.read(buffer);
   check_finite_scales(whole);
-  if (entry.shape.rows > 1)
+  if (entry.rows() > 1)
     std::copy(whole.data.begin(), whole.data.end(), operand.data);
   else
-    decode(tensor.dtype, whole.data,
-           {operand.row<float>(0), static_cast<size_t>(entry.shape.cols)});
+    decode(tensor.dtype, whole.data, {operand.row<float>(0), static_cast<size_t>(entry.cols())});
 }
 
 // Panels [first, last) of the matrix `index` of a stack.
@@ -105,12 +106,12 @@ void pack_made(const Entry& entry, const Piece& p, const Operand& operand) {
   const TensorView& tensor = *entry.tensor;
   const int64_t begin = p.index * entry.height() + p.first * kLanes;
   const int64_t rows = std::min(p.last * kLanes, entry.height()) - p.first * kLanes;
-  std::vector<std::byte> buffer(byte_size(tensor.dtype, rows * entry.shape.cols));
+  std::vector<std::byte> buffer(byte_size(tensor.dtype, rows * entry.cols()));
   tensor.source->read(begin, begin + rows, buffer.data());
   TensorView piece = tensor;
   piece.data = buffer;
   check_finite_scales(piece);
-  pack_panels(tensor.dtype, buffer.data(), rows, entry.shape.cols,
+  pack_panels(tensor.dtype, buffer.data(), rows, entry.cols(),
               operand.of_stack(p.index).data + p.first * operand.stride, 0, p.last - p.first);
 }
 
@@ -118,17 +119,17 @@ void pack_made(const Entry& entry, const Piece& p, const Operand& operand) {
 void pack_stored(const ModelFile& file, const Entry& entry, const Piece& p,
                  const Operand& operand) {
   const TensorView& tensor = *entry.tensor;
-  const size_t row = byte_size(tensor.dtype, entry.shape.cols);
+  const size_t row = byte_size(tensor.dtype, entry.cols());
   const size_t matrix = static_cast<size_t>(p.index * entry.height()) * row;
   const size_t begin = matrix + static_cast<size_t>(p.first * kLanes) * row;
   const size_t bytes =
       matrix + static_cast<size_t>(std::min(p.last * kLanes, entry.height())) * row - begin;
   check_finite_scales(tensor, begin, bytes);
   if (entry.split)
-    pack_split_panels(tensor.data.data(), entry.height(), entry.shape.cols, operand.data, p.first,
+    pack_split_panels(tensor.data.data(), entry.height(), entry.cols(), operand.data, p.first,
                       p.last);
   else
-    pack_panels(tensor.dtype, tensor.data.data() + matrix, entry.height(), entry.shape.cols,
+    pack_panels(tensor.dtype, tensor.data.data() + matrix, entry.height(), entry.cols(),
                 operand.of_stack(p.index).data, p.first, p.last);
   file.release(tensor, begin, bytes);
 }
@@ -162,22 +163,20 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// A graph's [1, n] is a vector in the file, a stack may have the number of its parts as a dimension
-// of its own.
+// A graph's [1, n] is a vector in the file; a stack may lie there as one matrix below the other.
 bool has_shape(const TensorView& tensor, const Node& node) {
-  const ParamAttr attr = attr_of(node);
-  const Shape& shape = node.shape;
+  const Shape& shape = node.shape();
   std::vector<int64_t> dims = tensor.shape;
-  if (attr.vectors)
-    return tensor.elements() == shape.cols && !dims.empty() &&
-           shape.cols / attr.stack == dims.back();
-  if (attr.stack > 0 && dims.size() == 3 && dims[0] == attr.stack) {
+  if (const int32_t vectors = vectors_of(node))
+    return tensor.elements() == shape.cols() && !dims.empty() &&
+           shape.cols() / vectors == dims.back();
+  if (shape.rank == 3 && dims.size() == 3 && Dim(dims[0]) == shape[0]) {
     dims[1] *= dims[0];
     dims.erase(dims.begin());
   }
   while (dims.size() > 2 && dims.front() == 1) dims.erase(dims.begin());
-  if (dims.size() == 1) return shape.rows == 1 && dims[0] == shape.cols;
-  return dims.size() == 2 && dims[0] == shape.rows && dims[1] == shape.cols;
+  if (dims.size() == 1) return shape.rows() == Dim(1) && dims[0] == shape.cols();
+  return dims.size() == 2 && Dim(dims[0]) == shape.rows() && dims[1] == shape.cols();
 }
 
 void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
@@ -186,7 +185,7 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
   size_t total = 0;
   const std::set<std::string> searched = searched_weights(graph);
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kParam || operands_.contains(node.name)) continue;
+    if (node.op != op::kParam || operands_.contains(node.name)) continue;
     Entry entry = find_entry(file, node);
     entry.split = searched.contains(node.name) && can_split(entry);
     entry.offset = total;
@@ -211,14 +210,14 @@ void ParamStore::borrow(const ParamStore& other, std::span<const std::string> na
       operands_.emplace(*found);
 }
 
-Operand& ParamStore::add(const std::string& name, Shape shape) {
-  const size_t bytes = static_cast<size_t>(shape.rows * shape.cols) * sizeof(float);
+Operand& ParamStore::add(const std::string& name, const Shape& shape) {
+  const size_t bytes = static_cast<size_t>(shape.rows().size * shape.cols()) * sizeof(float);
   Memory& memory = memory_.emplace_back(bytes);
   bytes_ += bytes;
   Operand operand{.data = memory.data(),
-                  .stride = shape.cols * int64_t{sizeof(float)},
-                  .rows = shape.rows,
-                  .cols = static_cast<int32_t>(shape.cols),
+                  .stride = shape.cols() * int64_t{sizeof(float)},
+                  .rows = shape.rows().size,
+                  .cols = static_cast<int32_t>(shape.cols()),
                   .layout = Layout::kRowMajor};
   return operands_.insert_or_assign(name, operand).first->second;
 }

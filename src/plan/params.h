@@ -31,7 +31,7 @@ class ParamStore {
   void borrow(const ParamStore& other, std::span<const std::string> names);
 
   /// A zeroed f32 matrix in plain rows, for training and tests.
-  Operand& add(const std::string& name, Shape shape);
+  Operand& add(const std::string& name, const Shape& shape);
 
   /// Throws kFormat naming the parameter if it is absent.
   const Operand& at(const std::string& name) const;

@@ -1,7 +1,5 @@
 #include "plan/plan.h"
 
-#include <cmath>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "kernels/cpu/panels/panels.h"
@@ -10,7 +8,7 @@
 
 namespace veery {
 
-Plan::Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding,
+Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
            const PlanOptions& options)
     : options_(options), binding_(binding) {
   graph_ = options.fuse ? fuse(graph, roots) : graph;
@@ -73,41 +71,33 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
   const Label& label = plan.labels()[row];
   const Node& node = plan.graph()[label.node];
   const auto rows_of = [&](int64_t rows) {
-    return static_cast<double>(rows == kTokenRows    ? size.rows
-                               : rows == kOutputRows ? size.outputs
-                                                     : rows);
+    return static_cast<double>(rows == kTokenRows      ? size.rows
+                               : rows == kOutputRows   ? size.outputs
+                               : rows == kSequenceRows ? size.sequences
+                                                       : rows);
   };
-  // Of a mixture's experts those that some row chose, if each is as likely as any other.
-  double touched = 1;
-  if (node.op == Op::kMoe) {
-    const double part = 1.0 * node.as<MoeAttr>().used / node.as<MoeAttr>().experts;
-    touched = 1 - std::pow(1 - part, rows_of(d.in[0].rows));
-  }
+  const Cost work = cost_of(plan.graph(), node, size);
   DispatchCost result;
   if (!label.main) return result;  // counted once
   const auto add = [&](const Operand& o) {
     if (!o) return;
     if (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) {
       const double positions =
-          node.op == Op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
+          node.op == op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
-    } else if (o.layout == Layout::kSplitPanels && node.op == Op::kLinearArgmax) {
+    } else if (o.layout == Layout::kSplitPanels && node.op == op::kLinearArgmax) {
       // The upper part; of the others what could hold the largest.
       constexpr double kUpperShare = 1.0 * SplitPanels::kUpper / SplitPanels::kWhole;
       result.weight_bytes += kUpperShare * static_cast<double>(stored_bytes(o));
     } else if (in_panels(o) || o.rows > 1) {
-      const bool rows_only = node.op == Op::kEmbed;
-      result.weight_bytes += rows_only
-                                 ? rows_of(kTokenRows) * static_cast<double>(stored_bytes(o)) /
-                                       static_cast<double>(o.rows)
-                                 : touched * static_cast<double>(stored_bytes(o));
+      result.weight_bytes += work.weight_share * static_cast<double>(stored_bytes(o));
     } else {
       result.value_bytes += rows_of(o.rows) * o.cols * 4.0;
     }
   };
   for (const Operand& in : d.in) add(in);
-  add(d.out);
-  result.flops = flops(plan.graph(), node, size);
+  for (const Operand& out : d.outputs) add(out);
+  result.flops = work.flops;
   return result;
 }
 

@@ -17,8 +17,9 @@ namespace veery {
 
 /// What a plan is specialised for; whatever else may change between runs is a slot.
 struct PlanOptions {
-  int64_t rows = 1;     ///< most tokens of a run
-  int64_t outputs = 1;  ///< most rows whose output is wanted
+  int64_t rows = 1;       ///< most tokens of a run
+  int64_t outputs = 1;    ///< most rows whose output is wanted
+  int64_t sequences = 1;  ///< most spans of a run, where values have one row for each
   Target target = Target::kReference;
   bool exact = false;
   bool fuse = true;
@@ -46,7 +47,7 @@ class Plan {
  public:
   /// Compiles what `roots` need. Throws kUnsupported, naming op, types and target, where a kernel
   /// is missing.
-  Plan(const Graph& graph, std::vector<NodeId> roots, const Binding& binding,
+  Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
        const PlanOptions& options);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;

@@ -1,6 +1,7 @@
 // slots.h: the block of values that vary between runs; it stays in place, so plans may point into
 // it.
 #pragma once
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -13,34 +14,51 @@ class SlotBlock {
   /// For runs of at most `rows` tokens.
   explicit SlotBlock(int32_t rows)
       : tokens(size(rows)),
+        types(size(rows)),
         positions(size(rows)),
-        sequence(size(rows)),
         output_rows(size(rows)),
-        targets(size(rows)) {
+        targets(size(rows)),
+        spans_(size(rows)),
+        span_of_(size(rows)) {
     slots.tokens = tokens.data();
     slots.positions = positions.data();
-    slots.sequence = sequence.data();
     slots.output_rows = output_rows.data();
     slots.targets = targets.data();
+    slots.spans = spans_.data();
+    slots.span_of = span_of_.data();
   }
   SlotBlock(const SlotBlock&) = delete;
   SlotBlock& operator=(const SlotBlock&) = delete;
 
-  /// The array of a slot node: "tokens", "positions", "output_rows" or "targets"; nullptr: no such
-  /// slot.
+  /// The array that a slot node is bound to, by its name; nullptr: no such slot.
   int32_t* find(std::string_view name) {
     return name == "tokens"        ? tokens.data()
+           : name == "types"       ? types.data()
            : name == "positions"   ? positions.data()
            : name == "output_rows" ? output_rows.data()
            : name == "targets"     ? targets.data()
                                    : nullptr;
   }
 
+  /// Begins a run without rows.
+  void clear() { slots.rows = slots.outputs = slots.span_count = 0; }
+  /// Appends `rows` rows of `sequence`, the first at `position`.
+  void add_span(int32_t sequence, int32_t rows, int32_t position) {
+    const int32_t first = slots.rows;
+    spans_[static_cast<size_t>(slots.span_count)] = {sequence, first, rows, position};
+    std::fill_n(span_of_.begin() + first, rows, slots.span_count++);
+    std::iota(positions.begin() + first, positions.begin() + first + rows, position);
+    slots.rows += rows;
+  }
+
   Slots slots;
-  std::vector<int32_t> tokens, positions, sequence, output_rows, targets;
+  std::vector<int32_t> tokens, types, positions, output_rows, targets;
 
  private:
   static size_t size(int32_t rows) { return static_cast<size_t>(rows); }
+
+  std::vector<Span> spans_;
+  std::vector<int32_t> span_of_;
 };
 
 }  // namespace veery

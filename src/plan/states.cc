@@ -48,15 +48,15 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options) : option
   size_t total = 0;
   std::vector<std::pair<std::string, size_t>> places;
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kState) continue;
+    if (node.op != op::kState) continue;
     const auto& attr = node.as<StateAttr>();
     const int group = find_group(attr.window);
     const DType type = attr.keys ? options.keys : options.values;
-    check_type(type, attr.keys, static_cast<int32_t>(node.shape.cols / attr.kv_heads));
-    const auto page = static_cast<int64_t>(byte_size(type, node.shape.cols * kPagePositions));
+    check_type(type, attr.keys, static_cast<int32_t>(node.shape().cols() / attr.kv_heads));
+    const auto page = static_cast<int64_t>(byte_size(type, node.shape().cols() * kPagePositions));
     operands_[node.name] = {.stride = page,
                             .rows = attr.kv_heads,
-                            .cols = static_cast<int32_t>(node.shape.cols),
+                            .cols = static_cast<int32_t>(node.shape().cols()),
                             .dtype = type,
                             .layout = attr.keys ? Layout::kKeyPages : Layout::kValuePages,
                             .group = static_cast<int16_t>(group)};

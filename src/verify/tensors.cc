@@ -12,13 +12,14 @@ namespace veery {
 namespace {
 
 std::string wanted_text(const Node& node) {
-  return node.shape.rows == 1 ? fmt::format("{}", node.shape.cols)
-                              : fmt::format("{} x {}", node.shape.rows, node.shape.cols);
+  const Shape& shape = node.shape();
+  return shape.rows() == Dim(1) ? fmt::format("{}", shape.cols())
+                                : fmt::format("{} x {}", shape.rows().size, shape.cols());
 }
 
 bool is_turned(const TensorView& tensor, const Node& node) {
-  return tensor.shape.size() == 2 && tensor.shape[0] == node.shape.cols &&
-         tensor.shape[1] == node.shape.rows;
+  return tensor.shape.size() == 2 && tensor.shape[0] == node.shape().cols() &&
+         Dim(tensor.shape[1]) == node.shape().rows();
 }
 
 void check_presence(const ModelFile& file, const Graph& graph,
@@ -28,7 +29,7 @@ void check_presence(const ModelFile& file, const Graph& graph,
   bool turned = false;
   int64_t needed = 0;
   for (const Node& node : graph.nodes()) {
-    if (node.op != Op::kParam) continue;
+    if (node.op != op::kParam) continue;
     ++needed;
     const TensorView* tensor = file.find(node.name);
     if (tensor == nullptr) {

@@ -190,7 +190,7 @@ void check_values(const ModelFile& file, const DecoderConfig& config, const Grap
   std::set<std::string_view> names;
   double all = 0;
   for (const Node& node : graph.nodes()) {
-    const TensorView* tensor = node.op == Op::kParam ? file.find(node.name) : nullptr;
+    const TensorView* tensor = node.op == op::kParam ? file.find(node.name) : nullptr;
     if (tensor == nullptr || !info(tensor->dtype).decodable) continue;
     if (names.insert(tensor->name).second) all += static_cast<double>(tensor->elements());
   }

@@ -10,9 +10,9 @@ namespace {
 class Shapes : public ::testing::Test {
  protected:
   Array param(int64_t rows, int64_t cols) {
-    return {graph, graph.leaf(Op::kParam, "w", {rows, cols})};
+    return {graph, graph.leaf(op::kParam, "w", {rows, cols})};
   }
-  Array slot() { return {graph, graph.leaf(Op::kSlot, "tokens", {kTokenRows, 1})}; }
+  Array slot() { return {graph, graph.leaf(op::kSlot, "tokens", {Symbol::kRows, 1})}; }
   template <typename F>
   void refuses(F make, const std::string& word) {
     try {
@@ -28,11 +28,11 @@ class Shapes : public ::testing::Test {
 
 TEST_F(Shapes, FollowFromInputs) {
   const Array x = embed(slot(), param(50, 12));
-  EXPECT_EQ(x.shape(), (Shape{kTokenRows, 12}));
-  EXPECT_EQ(linear(x, param(7, 12)).shape(), (Shape{kTokenRows, 7}));
-  EXPECT_EQ(columns(x, 3, 4).shape(), (Shape{kTokenRows, 4}));
-  EXPECT_EQ(argmax(x).shape(), (Shape{kTokenRows, 1}));
-  EXPECT_EQ(value_type(graph[argmax(x).id()]), DType::kI32);
+  EXPECT_EQ(x.shape(), (Shape{Symbol::kRows, 12}));
+  EXPECT_EQ(linear(x, param(7, 12)).shape(), (Shape{Symbol::kRows, 7}));
+  EXPECT_EQ(columns(x, 3, 4).shape(), (Shape{Symbol::kRows, 4}));
+  EXPECT_EQ(argmax(x).shape(), (Shape{Symbol::kRows, 1}));
+  EXPECT_EQ(graph[argmax(x).id()].outputs.types[0].dtype, DType::kI32);
   EXPECT_NO_THROW(verify(graph));
 }
 
@@ -54,9 +54,9 @@ TEST_F(Shapes, ThatDoNotFitAreNamed) {
 TEST_F(Shapes, AGraphThatWasTamperedWithFailsTheVerifier) {
   const Array x = embed(slot(), param(50, 12));
   const Array y = linear(x, param(7, 12));
-  graph[y.id()].shape.cols = 8;
+  graph[y.id()].outputs.types[0].shape = {Symbol::kRows, 8};
   EXPECT_THROW(verify(graph), Error);
-  graph[y.id()].shape.cols = 7;
+  graph[y.id()].outputs.types[0].shape = {Symbol::kRows, 7};
   EXPECT_NO_THROW(verify(graph));
   graph[x.id()].in[0] = y.id();  // from the future
   EXPECT_THROW(verify(graph), Error);

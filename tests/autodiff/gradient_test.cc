@@ -14,10 +14,10 @@ namespace {
 class GradientGraph : public testing::Test {
  protected:
   Array param(const std::string& name, Shape shape) {
-    return {graph, graph.leaf(Op::kParam, name, shape, ParamAttr{})};
+    return {graph, graph.leaf(op::kParam, name, shape, ParamAttr{})};
   }
   Array loss_of(Array logits) {
-    return cross_entropy(logits, {graph, graph.leaf(Op::kSlot, "targets", {kTokenRows, 1})});
+    return cross_entropy(logits, {graph, graph.leaf(op::kSlot, "targets", {Symbol::kRows, 1})});
   }
   int64_t count(Op op) const { return std::ranges::count(graph.nodes(), op, &Node::op); }
   std::string refusal(Array loss, const std::vector<Array>& wrt, ErrorKind kind) {
@@ -32,7 +32,7 @@ class GradientGraph : public testing::Test {
   }
 
   Graph graph;
-  const Array x = param("x", {kTokenRows, 8});
+  const Array x = param("x", {Symbol::kRows, 8});
   const Array w = param("w", {5, 8});
 };
 
@@ -49,14 +49,14 @@ TEST_F(GradientGraph, HasTheShapeOfWhatItIsFor) {
 
 TEST_F(GradientGraph, WhatLeadsToNothingWantedGetsNoGradient) {
   gradient(loss_of(linear(x, w)), {w});
-  EXPECT_EQ(count(Op::kLinearBackW), 1);
-  EXPECT_EQ(count(Op::kLinearBackX), 0);
+  EXPECT_EQ(count(op::kLinearBackW), 1);
+  EXPECT_EQ(count(op::kLinearBackX), 0);
 }
 
 TEST_F(GradientGraph, UsesOfOneValueAddUp) {
   gradient(loss_of(linear(x, w) + linear(x, w)), {w});
-  EXPECT_EQ(count(Op::kLinearBackW), 2);
-  EXPECT_EQ(count(Op::kAdd), 2);  // the sum of the products, and that of the two gradients
+  EXPECT_EQ(count(op::kLinearBackW), 2);
+  EXPECT_EQ(count(op::kAdd), 2);  // the sum of the products, and that of the two gradients
 }
 
 TEST_F(GradientGraph, OpsWithoutARuleAreNamed) {

@@ -23,49 +23,50 @@ std::string message_of(const std::function<void()>& call, ErrorKind kind) {
 
 class GraphTest : public testing::Test {
  protected:
-  NodeId param(Shape shape) { return graph.leaf(Op::kParam, "w", shape, ParamAttr{}); }
+  NodeId param(Shape shape) { return graph.leaf(op::kParam, "w", shape, ParamAttr{}); }
 
   Graph graph;
-  const NodeId x = param({kTokenRows, 8});
+  const NodeId x = param({Symbol::kRows, 8});
 };
 
 TEST_F(GraphTest, ShapesFollowFromTheOp) {
   const NodeId y =
-      graph.add(Op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
+      graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8}), param({3, 8})}),
                 LinearAttr{.weights = 2});
-  EXPECT_EQ(graph[y].shape, (Shape{kTokenRows, 8}));
-  const NodeId rows = graph.leaf(Op::kSlot, "output_rows", {kOutputRows, 1});
-  EXPECT_EQ(graph[graph.add(Op::kSelectRows, inputs({x, rows}))].shape, (Shape{kOutputRows, 8}));
-  EXPECT_EQ(graph[graph.add(Op::kColumns, inputs({x}), ColumnsAttr{2, 3})].shape,
-            (Shape{kTokenRows, 3}));
-  EXPECT_EQ(graph[graph.add(Op::kConcat, inputs({x, y}))].shape, (Shape{kTokenRows, 16}));
-  const NodeId best = graph.add(Op::kArgmax, inputs({x}));
-  EXPECT_EQ(graph[best].shape, (Shape{kTokenRows, 1}));
-  EXPECT_EQ(value_type(graph[best]), DType::kI32);
-  EXPECT_EQ(value_type(graph[y]), DType::kF32);
+  EXPECT_EQ(graph[y].shape(), (Shape{Symbol::kRows, 8}));
+  const NodeId rows = graph.leaf(op::kSlot, "output_rows", {Symbol::kOutputs, 1});
+  EXPECT_EQ(graph[graph.add(op::kSelectRows, inputs({x, rows}))].shape(),
+            (Shape{Symbol::kOutputs, 8}));
+  EXPECT_EQ(graph[graph.add(op::kColumns, inputs({x}), ColumnsAttr{2, 3})].shape(),
+            (Shape{Symbol::kRows, 3}));
+  EXPECT_EQ(graph[graph.add(op::kConcat, inputs({x, y}))].shape(), (Shape{Symbol::kRows, 16}));
+  const NodeId best = graph.add(op::kArgmax, inputs({x}));
+  EXPECT_EQ(graph[best].shape(), (Shape{Symbol::kRows, 1}));
+  EXPECT_EQ(graph[best].outputs.types[0].dtype, DType::kI32);
+  EXPECT_EQ(graph[y].outputs.types[0].dtype, DType::kF32);
 }
 
 TEST_F(GraphTest, ShapesThatDoNotFitAreNamed) {
   const NodeId w = param({5, 7});
   const std::string text = message_of(
       [&] {
-        graph.add(Op::kLinear, inputs({x, kNoNode, kNoNode, w}), LinearAttr{});
+        graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, w}), LinearAttr{});
       },
       ErrorKind::kInput);
   EXPECT_NE(text.find("linear"), std::string::npos) << text;
-  EXPECT_NE(text.find("[tokens, 8], [5, 7]"), std::string::npos) << text;
-  message_of([&] { graph.add(Op::kAdd, inputs({x, w})); }, ErrorKind::kInput);
-  message_of([&] { graph.add(Op::kColumns, inputs({x}), ColumnsAttr{6, 3}); }, ErrorKind::kInput);
+  EXPECT_NE(text.find("x [rows, 8], weight [5, 7]"), std::string::npos) << text;
+  message_of([&] { graph.add(op::kAdd, inputs({x, w})); }, ErrorKind::kInput);
+  message_of([&] { graph.add(op::kColumns, inputs({x}), ColumnsAttr{6, 3}); }, ErrorKind::kInput);
   EXPECT_NE(
-      message_of([&] { graph.add(Op::kScale, inputs({x})); }, ErrorKind::kInput).find("parameters"),
+      message_of([&] { graph.add(op::kScale, inputs({x})); }, ErrorKind::kInput).find("parameters"),
       std::string::npos);
 }
 
 TEST_F(GraphTest, RootsNeedWhatTheyAreMadeOf) {
-  const NodeId a = graph.add(Op::kScale, inputs({x}), ScaleAttr{2});
-  const NodeId unused = graph.add(Op::kScale, inputs({x}), ScaleAttr{3});
-  const NodeId sum = graph.add(Op::kAdd, inputs({a, a}));
-  const std::vector<bool> needed = needed_for(graph, {sum});
+  const NodeId a = graph.add(op::kScale, inputs({x}), ScaleAttr{2});
+  const NodeId unused = graph.add(op::kScale, inputs({x}), ScaleAttr{3});
+  const NodeId sum = graph.add(op::kAdd, inputs({a, a}));
+  const std::vector<bool> needed = needed_for(graph, {Value(sum)});
   EXPECT_TRUE(needed[static_cast<size_t>(x)] && needed[static_cast<size_t>(a)]);
   EXPECT_FALSE(needed[static_cast<size_t>(unused)]);
   const std::vector<int> uses = use_counts(graph, needed);
@@ -74,8 +75,8 @@ TEST_F(GraphTest, RootsNeedWhatTheyAreMadeOf) {
 }
 
 TEST_F(GraphTest, VerifyFindsWhatAPassBroke) {
-  const NodeId a = graph.add(Op::kScale, inputs({x}), ScaleAttr{2});
-  graph.add(Op::kScale, inputs({a}), ScaleAttr{2});
+  const NodeId a = graph.add(op::kScale, inputs({x}), ScaleAttr{2});
+  graph.add(op::kScale, inputs({a}), ScaleAttr{2});
   EXPECT_NO_THROW(verify(graph));
   Graph broken = graph;
   broken[a].in[0] = a + 1;
@@ -85,15 +86,15 @@ TEST_F(GraphTest, VerifyFindsWhatAPassBroke) {
   broken[a].in[0] = kNoNode;
   message_of([&] { verify(broken); }, ErrorKind::kBug);
   broken = graph;
-  broken[a].shape.cols = 9;
+  broken[a].outputs.types[0].shape = {Symbol::kRows, 9};
   message_of([&] { verify(broken); }, ErrorKind::kBug);
 }
 
 TEST_F(GraphTest, WorkIsCountedByRowsAndOutputs) {
   const NodeId y =
-      graph.add(Op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8})}), LinearAttr{});
-  EXPECT_EQ(flops(graph, graph[y], {.rows = 3}), 2.0 * 3 * 5 * 8);
-  EXPECT_EQ(flops(graph, graph[x], {.rows = 3}), 0);
+      graph.add(op::kLinear, inputs({x, kNoNode, kNoNode, param({5, 8})}), LinearAttr{});
+  EXPECT_EQ(cost_of(graph, graph[y], {.rows = 3}).flops, 2.0 * 3 * 5 * 8);
+  EXPECT_EQ(cost_of(graph, graph[x], {.rows = 3}).flops, 0);
 }
 
 }  // namespace

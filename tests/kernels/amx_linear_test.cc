@@ -71,9 +71,9 @@ TEST(Amx, RefusalSaysWhy) {
 TEST_F(AmxLinear, TilesAreUsedWhereThereAreManyRows) {
   Problem p({DType::kQ4_0}, {16}, 64, 64);
   Dispatch d = p.dispatch();
-  d.out.layout = Layout::kRowMajor;
+  d.out().layout = Layout::kRowMajor;
   const auto name_with = [&](Target target, int64_t rows, bool exact = false) {
-    return linear_kernel(Op::kLinear, d, {target, rows, exact}).name;
+    return linear_kernel(op::kLinear, d, {target, rows, exact}).name;
   };
   EXPECT_EQ(name_with(Target::kAmxEmulated, 64), "linear_q4_0_amx_emulated_batch");
   EXPECT_EQ(name_with(Target::kAmx, 512), "linear_q4_0_amx_batch");

@@ -31,23 +31,24 @@ struct Scene {
     q = random_matrix(batch.slots().rows, a.heads * n, random, 1.5F);
     sinks = random_matrix(1, a.heads, random, 3);
     for (size_t seq = 0; seq < lengths.size(); ++seq) {
-      Batch fill = batch;
-      fill.positions.clear();
-      fill.sequence.clear();
+      Batch fill = batch.empty();
       fill.add(static_cast<int>(seq), 0, lengths[seq]);
       const Matrix k = random_matrix(lengths[seq], a.kv_heads * n, random);
       const Matrix value = random_matrix(lengths[seq], a.kv_heads * v, random);
-      run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
-      run(Op::kCacheWrite, {value.operand, values.operand}, values.operand, {}, fill.slots());
+      run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
+      run(op::kCacheWrite, {value.operand, values.operand}, values.operand, {}, fill.slots());
     }
   }
 
   /// The rows [first, first + count) of the batch as a run of their own.
   void attend(Matrix& out, int first, int count, RunWith with) const {
-    Slots slots = batch.slots();
-    slots.rows = slots.outputs = count;
-    slots.positions += first;
-    slots.sequence += first;
+    Batch rows = batch.empty();
+    for (const Span& span : batch.spans) {
+      const int begin = std::max(first, span.first_row);
+      const int end = std::min(first + count, span.end_row());
+      if (begin < end) rows.add(span.sequence, span.position + begin - span.first_row, end - begin);
+    }
+    const Slots slots = rows.slots();
     const auto part = [&](const Matrix& m) {
       Operand o = m.operand;
       o.data += first * o.stride;
@@ -55,7 +56,7 @@ struct Scene {
       return o;
     };
     const Operand& v_cache = attr.shared > 0 ? keys.operand : values.operand;
-    run(Op::kAttend, {part(q), keys.operand, v_cache, has_sinks ? sinks.operand : Operand{}},
+    run(op::kAttend, {part(q), keys.operand, v_cache, has_sinks ? sinks.operand : Operand{}},
         part(out), attr, slots, with);
   }
   Matrix attend(RunWith with) const {
@@ -190,11 +191,11 @@ TEST(Attend, Bf16KnowsNoSubnormalNumbers) {
   batch.add(0, 0, kRows);
   const Matrix q = tiny(2 * n, 200), k = tiny(n, 160), v = tiny(n, 90);
   const Cache keys(batch, true, DType::kBF16, 1, n), values(batch, false, DType::kBF16, 1, n);
-  run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, batch.slots());
-  run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, batch.slots());
+  run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, batch.slots());
+  run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, batch.slots());
   const auto attend = [&](Target target) {
     Matrix out(kRows, 2 * n);
-    run(Op::kAttend, {q.operand, keys.operand, values.operand}, out.operand,
+    run(op::kAttend, {q.operand, keys.operand, values.operand}, out.operand,
         AttendAttr{.heads = 2, .kv_heads = 1, .scale = 0.5F}, batch.slots(), {.target = target});
     return out;
   };
@@ -213,7 +214,7 @@ TEST(Attend, ScoresFallWithTheDistanceByTheSlopeOfAHead) {
                v = random_matrix(260, 16, random);
   const AttendAttr attr{.heads = 6, .kv_heads = 1, .scale = 1, .alibi = 8};
   Matrix y(260, 6 * 16);
-  run(Op::kAttend, {q.operand, k.operand, v.operand}, y.operand, attr, batch.slots());
+  run(op::kAttend, {q.operand, k.operand, v.operand}, y.operand, attr, batch.slots());
   for (int r : {0, 1, 100, 259})
     for (int h = 0; h < 6; ++h) {
       double sum = 0, weighted = 0;
@@ -235,14 +236,14 @@ TEST(Attend, ValuesInKeysAreThoseBesideThem) {
   Matrix v = k;
   v.operand.cols = 13;
   const Cache keys(batch, true, DType::kF32, 1, 21), values(batch, false, DType::kF32, 1, 13);
-  run(Op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots);
-  run(Op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, slots);
+  run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, slots);
+  run(op::kCacheWrite, {v.operand, values.operand}, values.operand, {}, slots);
   Matrix apart(260, 26), shared(260, 26), rows(260, 26);
   AttendAttr attr{.heads = 2, .kv_heads = 1, .scale = 0.3F};
-  run(Op::kAttend, {q.operand, keys.operand, values.operand}, apart.operand, attr, slots);
+  run(op::kAttend, {q.operand, keys.operand, values.operand}, apart.operand, attr, slots);
   attr.shared = 13;
-  run(Op::kAttend, {q.operand, keys.operand, keys.operand}, shared.operand, attr, slots);
-  run(Op::kAttend, {q.operand, k.operand, k.operand}, rows.operand, attr, slots);
+  run(op::kAttend, {q.operand, keys.operand, keys.operand}, shared.operand, attr, slots);
+  run(op::kAttend, {q.operand, k.operand, k.operand}, rows.operand, attr, slots);
   expect_same_bits(shared, apart);
   expect_same_bits(rows, apart);
 }

@@ -16,7 +16,7 @@ std::string refusal(Layout layout) {
   dispatch.in[0].cols = 96;
   dispatch.in[0].layout = layout;
   try {
-    choose_kernel(Op::kCrossEntropy, dispatch, {});
+    choose_kernel(op::kCrossEntropy, dispatch, {});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
     return error.what();

@@ -8,8 +8,8 @@ struct Unary {
   Attr attr;
 };
 
-Unary activation(Activation kind) { return {Op::kActivate, ActivateAttr(kind)}; }
-Unary xielu(float eps) { return {Op::kActivate, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, eps)}; }
+Unary activation(Activation kind) { return {op::kActivate, ActivateAttr(kind)}; }
+Unary xielu(float eps) { return {op::kActivate, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, eps)}; }
 
 TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
   Random random(1);
@@ -17,13 +17,13 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
     const int64_t rows = 3;
     const Matrix a = random_matrix(rows, cols, random, 3);
     const Matrix b = random_matrix(rows, cols, random, 3);
-    for (const Unary& u : {Unary{Op::kAdd, {}}, Unary{Op::kMul, {}},
-                           Unary{Op::kScale, ScaleAttr{0.3F}}, Unary{Op::kSoftcap, ScaleAttr{2}},
+    for (const Unary& u : {Unary{op::kAdd, {}}, Unary{op::kMul, {}},
+                           Unary{op::kScale, ScaleAttr{0.3F}}, Unary{op::kSoftcap, ScaleAttr{2}},
                            activation(Activation::kSilu), activation(Activation::kGelu),
                            activation(Activation::kGeluErf), activation(Activation::kRelu),
                            activation(Activation::kReluSquared), xielu(-1e-6F), xielu(-0.7F)}) {
       std::vector<Operand> in = {a.operand};
-      if (info(u.op).most == 2) in.push_back(b.operand);
+      if (u.op->input_count() == 2) in.push_back(b.operand);
       Matrix expected(rows, cols);
       run(u.op, in, expected.operand, u.attr, plain_slots(rows));
       std::vector<Matrix> fast;
@@ -34,8 +34,8 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
           fast.back()[0][cols] = 77;  // beside the matrix
           run(u.op, in, fast.back().operand, u.attr, plain_slots(rows),
               {.target = target, .workers = workers});
-          expect_near(fast.back(), expected, 1e-6, info(u.op).name.data());
-          expect_same_bits(fast.back(), fast[0], info(u.op).name.data());
+          expect_near(fast.back(), expected, 1e-6, u.op->name.data());
+          expect_same_bits(fast.back(), fast[0], u.op->name.data());
           EXPECT_EQ(fast.back()[0][cols], 77);
         }
       }
@@ -49,13 +49,13 @@ TEST(Elementwise, ActivationsAtTheEdges) {
   std::copy(std::begin(edges), std::end(edges), x[0]);
   for (const Unary& u : {activation(Activation::kSilu), activation(Activation::kGelu),
                          activation(Activation::kGeluErf), activation(Activation::kRelu),
-                         Unary{Op::kSoftcap, ScaleAttr{30}}}) {
+                         Unary{op::kSoftcap, ScaleAttr{30}}}) {
     Matrix expected(1, 10);
     run(u.op, {x.operand}, expected.operand, u.attr, plain_slots(1));
     for (Target target : supported_targets()) {
       Matrix y(1, 10);
       run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});
-      expect_near(y, expected, 1e-6, info(u.op).name.data());
+      expect_near(y, expected, 1e-6, u.op->name.data());
     }
   }
 }
@@ -66,7 +66,7 @@ TEST(Elementwise, GeluErfIsExactFarFromZero) {
   for (int i = 0; i < count; ++i) x[0][i] = -10 + 0.005F * static_cast<float>(i);
   for (Target target : supported_targets()) {
     Matrix y(1, count);
-    run(Op::kActivate, {x.operand}, y.operand, ActivateAttr(Activation::kGeluErf), plain_slots(1),
+    run(op::kActivate, {x.operand}, y.operand, ActivateAttr(Activation::kGeluErf), plain_slots(1),
         {.target = target});
     for (int i = 0; i < count; ++i) {
       const double v = x[0][i];
@@ -86,7 +86,7 @@ TEST(Elementwise, XieluIsItsFormula) {
   std::copy(std::begin(points), std::end(points), x[0]);
   for (Target target : supported_targets()) {
     Matrix y(1, kPoints);
-    run(Op::kActivate, {x.operand}, y.operand, attr, plain_slots(1), {.target = target});
+    run(op::kActivate, {x.operand}, y.operand, attr, plain_slots(1), {.target = target});
     for (int i = 0; i < kPoints; ++i) {
       const double v = points[i];
       const double want = (v > 0 ? 0.8 * v * v : 0.8 * (std::expm1(v) - v)) + 0.5 * v;
@@ -118,11 +118,11 @@ TEST(Argmax, FastIsTheReference) {
       x[r][next()] = x[r][next()] = 9;  // equals, maybe in different pieces
     }
     Matrix expected(5, 1, DType::kI32);
-    run(Op::kArgmax, {x.operand}, expected.operand, {}, plain_slots(5));
+    run(op::kArgmax, {x.operand}, expected.operand, {}, plain_slots(5));
     for (Target target : supported_targets()) {
       for (int workers : {1, 3}) {
         Matrix y(5, 1, DType::kI32);
-        run(Op::kArgmax, {x.operand}, y.operand, {}, plain_slots(5),
+        run(op::kArgmax, {x.operand}, y.operand, {}, plain_slots(5),
             {.target = target, .workers = workers});
         for (int r = 0; r < 5; ++r)
           EXPECT_EQ(*y.operand.row<int32_t>(r), *expected.operand.row<int32_t>(r));

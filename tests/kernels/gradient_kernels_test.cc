@@ -59,13 +59,13 @@ TEST(GradientKernels, OfActivations) {
   const struct {
     Op forward, back;
     Attr attr;
-  } ops[] = {{Op::kActivate, Op::kActivateBack, ActivateAttr(Activation::kSilu)},
-             {Op::kActivate, Op::kActivateBack, ActivateAttr(Activation::kGelu)},
-             {Op::kActivate, Op::kActivateBack, ActivateAttr(Activation::kGeluErf)},
-             {Op::kActivate, Op::kActivateBack, ActivateAttr(Activation::kRelu)},
-             {Op::kActivate, Op::kActivateBack, ActivateAttr(Activation::kReluSquared)},
-             {Op::kActivate, Op::kActivateBack, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)},
-             {Op::kSoftcap, Op::kSoftcapBack, ScaleAttr{1.7F}}};
+  } ops[] = {{op::kActivate, op::kActivateBack, ActivateAttr(Activation::kSilu)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kGelu)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kGeluErf)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kRelu)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kReluSquared)},
+             {op::kActivate, op::kActivateBack, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)},
+             {op::kSoftcap, op::kSoftcapBack, ScaleAttr{1.7F}}};
   for (const auto& op : ops) {
     const Case c{op.forward, {x.operand}, Matrix(3, 17), op.attr, plain_slots(3)};
     run(op.back, {dy.operand, x.operand}, dx.operand, op.attr, c.slots, {.workers = 2});
@@ -82,15 +82,15 @@ TEST(GradientKernels, OfLinear) {
   Matrix dw(3, 7);
   const Matrix bias = random_matrix(1, 3, random);
   Matrix db(1, 3);
-  const Case c{Op::kLinear,
+  const Case c{op::kLinear,
                {x.operand, {}, {}, w.operand, {}, {}, bias.operand},
                Matrix(5, 3),
                LinearAttr{},
                plain_slots(5)};
-  run(Op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.slots, {.workers = 2});
-  run(Op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.slots, {.workers = 2});
+  run(op::kLinearBackX, {dy.operand, w.operand}, dx.operand, {}, c.slots, {.workers = 2});
+  run(op::kLinearBackW, {dy.operand, x.operand}, dw.operand, {}, c.slots, {.workers = 2});
   expect_gradient(c, dy, 0, dx);
-  run(Op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, {.workers = 2});
+  run(op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, {.workers = 2});
   expect_gradient(c, dy, 3, dw);
   expect_gradient(c, dy, 6, db);
 }
@@ -104,10 +104,10 @@ TEST(GradientKernels, OfRmsNormInGroups) {
     Matrix dx(4, 15);
     Matrix dw(1, 15 / groups);
     const NormAttr attr{.eps = 0.1F, .groups = groups};
-    const Case c{Op::kRmsNorm, {x.operand, w.operand}, Matrix(4, 15), attr, plain_slots(4)};
-    run(Op::kRmsNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots,
+    const Case c{op::kRmsNorm, {x.operand, w.operand}, Matrix(4, 15), attr, plain_slots(4)};
+    run(op::kRmsNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots,
         {.workers = 2});
-    run(Op::kRmsNormBackW, {dy.operand, x.operand}, dw.operand, attr, c.slots, {.workers = 2});
+    run(op::kRmsNormBackW, {dy.operand, x.operand}, dw.operand, attr, c.slots, {.workers = 2});
     expect_gradient(c, dy, 0, dx);
     expect_gradient(c, dy, 1, dw);
   }
@@ -125,11 +125,11 @@ TEST(GradientKernels, OfLayerNormWithOneWeightForAllPartsOrEachItsOwn) {
     Matrix dw(1, size), db(1, size);
     const NormAttr attr{.eps = 0.1F, .groups = groups};
     const Case c{
-        Op::kLayerNorm, {x.operand, w.operand, bias.operand}, Matrix(4, 15), attr, plain_slots(4)};
+        op::kLayerNorm, {x.operand, w.operand, bias.operand}, Matrix(4, 15), attr, plain_slots(4)};
     const RunWith two{.workers = 2};
-    run(Op::kLayerNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots, two);
-    run(Op::kLayerNormBackW, {dy.operand, x.operand, w.operand}, dw.operand, attr, c.slots, two);
-    run(Op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, two);
+    run(op::kLayerNormBackX, {dy.operand, x.operand, w.operand}, dx.operand, attr, c.slots, two);
+    run(op::kLayerNormBackW, {dy.operand, x.operand, w.operand}, dw.operand, attr, c.slots, two);
+    run(op::kBiasBack, {dy.operand, bias.operand}, db.operand, {}, c.slots, two);
     expect_gradient(c, dy, 0, dx);
     expect_gradient(c, dy, 1, dw);
     expect_gradient(c, dy, 2, db);
@@ -150,7 +150,7 @@ TEST(GradientKernels, OfAttendWithGroupsWindowAndSoftcap) {
     const Matrix k = random_matrix(9, base.kv_heads * n, random);
     const Matrix v = random_matrix(9, base.kv_heads * n, random);
     const Matrix dy = random_matrix(9, base.heads * n, random);
-    const Case c{Op::kAttend,
+    const Case c{op::kAttend,
                  {q.operand, k.operand, v.operand},
                  Matrix(9, base.heads * n),
                  base,
@@ -159,7 +159,7 @@ TEST(GradientKernels, OfAttendWithGroupsWindowAndSoftcap) {
       AttendAttr attr = base;
       attr.part = part;
       Matrix grad(9, c.in[static_cast<size_t>(part)].cols);
-      run(Op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand}, grad.operand, attr,
+      run(op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand}, grad.operand, attr,
           c.slots, {.workers = 3});
       expect_gradient(c, dy, static_cast<size_t>(part), grad);
     }
@@ -170,15 +170,15 @@ TEST(GradientKernels, OfRopeIsTheOppositeRotation) {
   Random random(5);
   const Matrix positions = indices({0, 7, 1000});
   Matrix angles(3, 6);
-  run(Op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 6}, plain_slots(3));
+  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 6}, plain_slots(3));
   for (bool interleaved : {false, true}) {
     const Matrix x = random_matrix(3, 20, random);
     const Matrix dy = random_matrix(3, 20, random);
     Matrix dx(3, 20);
     RopeAttr attr{.heads = 2, .dims = 6, .interleaved = interleaved};
-    const Case c{Op::kRope, {x.operand, angles.operand}, Matrix(3, 20), attr, plain_slots(3)};
+    const Case c{op::kRope, {x.operand, angles.operand}, Matrix(3, 20), attr, plain_slots(3)};
     attr.sign = -1;
-    run(Op::kRope, {dy.operand, angles.operand}, dx.operand, attr, c.slots);
+    run(op::kRope, {dy.operand, angles.operand}, dx.operand, attr, c.slots);
     expect_gradient(c, dy, 0, dx);
   }
 }
@@ -190,8 +190,8 @@ TEST(GradientKernels, OfEmbedAndSelectRowsAddUp) {
   const Matrix dy = random_matrix(4, 7, random);
   Matrix grad(5, 7);
   const Case c{
-      Op::kEmbed, {tokens.operand, table.operand}, Matrix(4, 7), ScaleAttr{1.5F}, plain_slots(4)};
-  run(Op::kEmbedBack, {dy.operand, tokens.operand, table.operand}, grad.operand, ScaleAttr{1.5F},
+      op::kEmbed, {tokens.operand, table.operand}, Matrix(4, 7), ScaleAttr{1.5F}, plain_slots(4)};
+  run(op::kEmbedBack, {dy.operand, tokens.operand, table.operand}, grad.operand, ScaleAttr{1.5F},
       c.slots, {.workers = 2});
   expect_gradient(c, dy, 1, grad);
 
@@ -199,8 +199,8 @@ TEST(GradientKernels, OfEmbedAndSelectRowsAddUp) {
   slots.outputs = 3;
   const Matrix picked = indices({0, 3, 4});
   const Matrix d_picked = random_matrix(3, 7, random);
-  const Case select{Op::kSelectRows, {table.operand, picked.operand}, Matrix(3, 7), {}, slots};
-  run(Op::kSelectRowsBack, {d_picked.operand, picked.operand}, grad.operand, {}, slots,
+  const Case select{op::kSelectRows, {table.operand, picked.operand}, Matrix(3, 7), {}, slots};
+  run(op::kSelectRowsBack, {d_picked.operand, picked.operand}, grad.operand, {}, slots,
       {.workers = 2});
   expect_gradient(select, d_picked, 0, grad);
 }
@@ -213,8 +213,8 @@ TEST(GradientKernels, OfCrossEntropyLeavesOutMinusOne) {
   dy[0][0] = 1.7F;
   Matrix grad(4, 11);
   const Case c{
-      Op::kCrossEntropy, {logits.operand, targets.operand}, Matrix(1, 1), {}, plain_slots(4)};
-  run(Op::kCrossEntropyBack, {dy.operand, logits.operand, targets.operand}, grad.operand, {},
+      op::kCrossEntropy, {logits.operand, targets.operand}, Matrix(1, 1), {}, plain_slots(4)};
+  run(op::kCrossEntropyBack, {dy.operand, logits.operand, targets.operand}, grad.operand, {},
       c.slots, {.workers = 2});
   expect_gradient(c, dy, 0, grad);
   for (int i = 0; i < 11; ++i) EXPECT_EQ(grad[1][i], 0);

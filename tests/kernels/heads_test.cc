@@ -46,11 +46,11 @@ class Heads {
     d.in[0] = x.operand;
     d.in[0].rows = kTokenRows;
     d.in[1] = packed ? packed_ : plain_;
-    d.out = out.operand;
+    d.out() = out.operand;
     d.attr = HeadsAttr{s_.heads};
     plan_rows = std::max(plan_rows, count);
-    const Kernel kernel = choose_kernel(Op::kHeadLinear, d, {with.target, plan_rows, exact});
-    const size_t size = kernel.scratch(d, plan_rows, with.workers);
+    const Kernel kernel = choose_kernel(op::kHeadLinear, d, {with.target, plan_rows, exact});
+    const size_t size = kernel.scratch(d, {plan_rows, 1, with.workers});
     std::vector<test::Bytes> own(static_cast<size_t>(with.workers), test::Bytes(size));
     for (int i = 0; i < with.workers; ++i)
       kernel.phases[0](d, test::plain_slots(int32_t(count)),
@@ -120,7 +120,7 @@ TEST(Concat, PutsRowsSideBySide) {
   Random random(3);
   const Matrix a = test::random_matrix(4, 5, random), b = test::random_matrix(4, 3, random);
   Matrix out(4, 8);
-  test::run(Op::kConcat, {a.operand, b.operand}, out.operand, {}, test::plain_slots(4),
+  test::run(op::kConcat, {a.operand, b.operand}, out.operand, {}, test::plain_slots(4),
             {.workers = 3});
   for (int r = 0; r < 4; ++r)
     for (int c = 0; c < 8; ++c) EXPECT_EQ(out[r][c], c < 5 ? a[r][c] : b[r][c - 5]);

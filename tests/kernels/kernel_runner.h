@@ -53,7 +53,8 @@ inline Matrix indices(const std::vector<int32_t>& values) {
 
 /// Rows of some sequences and the pages of their caches.
 struct Batch {
-  std::vector<int32_t> positions, sequence;
+  std::vector<int32_t> positions, span_of;
+  std::vector<Span> spans;
   std::shared_ptr<std::vector<std::vector<int32_t>>> pages;  ///< of each sequence; copies share it
   std::vector<PageTable> tables;
   int page_count = 0;
@@ -66,17 +67,28 @@ struct Batch {
     for (auto& list : *pages) tables.push_back({list.data(), static_cast<int32_t>(list.size())});
   }
   void add(int seq, int first, int count) {
+    spans.push_back({seq, static_cast<int32_t>(positions.size()), count, first});
     for (int i = 0; i < count; ++i) {
       positions.push_back(first + i);
-      sequence.push_back(seq);
+      span_of.push_back(static_cast<int32_t>(spans.size()) - 1);
     }
+  }
+  /// Without its rows.
+  Batch empty() const {
+    Batch copy = *this;
+    copy.positions.clear();
+    copy.span_of.clear();
+    copy.spans.clear();
+    return copy;
   }
   Slots slots() const {
     Slots s;
     s.rows = s.outputs = static_cast<int32_t>(positions.size());
     s.sequences = static_cast<int32_t>(pages->size());
     s.positions = positions.data();
-    s.sequence = sequence.data();
+    s.span_count = static_cast<int32_t>(spans.size());
+    s.spans = spans.data();
+    s.span_of = span_of.data();
     s.tables = tables.data();
     return s;
   }
@@ -107,15 +119,16 @@ inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const
                 const Slots& slots, RunWith with = {}) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
-  d.out = out;
+  d.out() = out;
   d.attr = attr;
   const int64_t rows = std::max(slots.rows, slots.outputs);
   const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
-  Bytes work(kernel.work != nullptr ? kernel.work(d, rows, with.workers) : 0);
+  const RunExtent extent{rows, std::max(1, slots.span_count), with.workers};
+  Bytes work(kernel.work != nullptr ? kernel.work(d, extent) : 0);
   d.work = work.data();
   Bytes state(kernel.state);
   d.state = state.data();
-  const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, rows, with.workers) : 0;
+  const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, extent) : 0;
   std::vector<Bytes> own(static_cast<size_t>(with.workers), Bytes(scratch));
   for (const KernelFn phase : kernel.phases)
     for (int i = 0; phase != nullptr && i < with.workers; ++i)

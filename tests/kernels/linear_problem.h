@@ -86,7 +86,7 @@ class Problem {
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
     d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale,
-                        options_.two_terms};
+                        options_.two_terms ? Precision::kHigh : Precision::kUsual};
     return d;
   }
 
@@ -96,8 +96,8 @@ class Problem {
     const int64_t wide = width_ + 3;
     std::vector<float> out(static_cast<size_t>(rows_ * wide), 12345.0F);
     Dispatch d = dispatch();
-    d.out = matrix(out, rows_, width_, wide);
-    execute(Op::kLinear, d, target, workers, plan_rows);
+    d.out() = matrix(out, rows_, width_, wide);
+    execute(op::kLinear, d, target, workers, plan_rows);
     std::vector<float> result;
     for (int64_t r = 0; r < rows_; ++r) {
       const auto row = out.begin() + r * wide;
@@ -112,13 +112,13 @@ class Problem {
     std::vector<int32_t> out(static_cast<size_t>(rows_), -7);
     Dispatch d = dispatch();
     if (weights != nullptr) d.in[3].data = weights;
-    d.out = {.data = reinterpret_cast<std::byte*>(out.data()),
-             .stride = 4,
-             .rows = rows_,
-             .cols = 1,
-             .dtype = DType::kI32,
-             .layout = Layout::kRowMajor};
-    execute(Op::kLinearArgmax, d, target, workers, plan_rows);
+    d.out() = {.data = reinterpret_cast<std::byte*>(out.data()),
+               .stride = 4,
+               .rows = rows_,
+               .cols = 1,
+               .dtype = DType::kI32,
+               .layout = Layout::kRowMajor};
+    execute(op::kLinearArgmax, d, target, workers, plan_rows);
     return out;
   }
 
@@ -192,9 +192,9 @@ class Problem {
     const Kernel kernel = linear_kernel(op, d, {target, most, options_.exact});
     ASSERT_NE(kernel.phases[0], nullptr);
     std::vector<Line> work;
-    if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, most, workers));
+    if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, {most, 1, workers}));
     std::vector<Line> scratch;
-    const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, most, workers) : 0;
+    const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, {most, 1, workers}) : 0;
     std::vector<Line> state;
     if (kernel.state > 0) d.state = lines(keeps_state ? state_ : state, kernel.state);
     Slots slots;

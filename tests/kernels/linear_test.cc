@@ -300,19 +300,19 @@ TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
              .cols = 64,
              .dtype = DType::kQ4_0,
              .layout = Layout::kPanels};
-  d.out = {.data = reinterpret_cast<std::byte*>(&out),
-           .stride = 4,
-           .rows = 1,
-           .cols = 1,
-           .dtype = DType::kI32,
-           .layout = Layout::kRowMajor};
+  d.out() = {.data = reinterpret_cast<std::byte*>(&out),
+             .stride = 4,
+             .rows = 1,
+             .cols = 1,
+             .dtype = DType::kI32,
+             .layout = Layout::kRowMajor};
   d.attr = LinearAttr{};
   alignas(64) static std::byte work[4096];
   d.work = work;
   for (const Target target : supported_targets()) {
-    const Kernel kernel = linear_kernel(Op::kLinearArgmax, d, {target, 1});
-    ASSERT_LE(kernel.work(d, 1, 2), sizeof work);
-    Bytes scratch(kernel.scratch(d, 1, 2));
+    const Kernel kernel = linear_kernel(op::kLinearArgmax, d, {target, 1});
+    ASSERT_LE(kernel.work(d, {1, 1, 2}), sizeof work);
+    Bytes scratch(kernel.scratch(d, {1, 1, 2}));
     for (const KernelFn phase : kernel.phases)
       for (int i = 0; phase != nullptr && i < 2; ++i) phase(d, {}, {i, 2, scratch.data()});
     EXPECT_EQ(out, 0) << name(target);
@@ -322,12 +322,12 @@ TEST(LinearArgmax, EqualLogitsGiveTheFirst) {
 TEST(LinearKernel, DeclinesWhatItCannotDo) {
   Problem p({DType::kQ4_0}, {16}, 64, 2);
   Dispatch d = p.dispatch();
-  d.out.layout = Layout::kRowMajor;
-  EXPECT_NE(linear_kernel(Op::kLinear, d, {}).phases[0], nullptr);
-  EXPECT_EQ(linear_kernel(Op::kAdd, d, {}).phases[0], nullptr);
-  EXPECT_EQ(linear_kernel(Op::kLinear, d, {Target::kAvx2, 1}).name, "linear_q4_0_avx2_row");
+  d.out().layout = Layout::kRowMajor;
+  EXPECT_NE(linear_kernel(op::kLinear, d, {}).phases[0], nullptr);
+  EXPECT_EQ(linear_kernel(op::kAdd, d, {}).phases[0], nullptr);
+  EXPECT_EQ(linear_kernel(op::kLinear, d, {Target::kAvx2, 1}).name, "linear_q4_0_avx2_row");
   d.in[3].layout = Layout::kRowMajor;
-  EXPECT_EQ(linear_kernel(Op::kLinear, d, {}).phases[0], nullptr);
+  EXPECT_EQ(linear_kernel(op::kLinear, d, {}).phases[0], nullptr);
 }
 
 }  // namespace

@@ -66,13 +66,14 @@ class Mixture {
       d.in[3 + i] = packed ? packed_[i] : plain_[i];
       if (extras_.biases) d.in[6 + i] = biases_[i].operand;
     }
-    d.out = out.operand;
+    d.out() = out.operand;
     d.attr = attr_;
     plan_rows = std::max(plan_rows, count);
-    const Kernel kernel = choose_kernel(Op::kMoe, d, {with.target, plan_rows, exact});
-    test::Bytes work(kernel.work != nullptr ? kernel.work(d, plan_rows, with.workers) : 0);
+    const Kernel kernel = choose_kernel(op::kMoe, d, {with.target, plan_rows, exact});
+    test::Bytes work(kernel.work != nullptr ? kernel.work(d, {plan_rows, 1, with.workers}) : 0);
     d.work = work.data();
-    const size_t size = kernel.scratch != nullptr ? kernel.scratch(d, plan_rows, with.workers) : 0;
+    const size_t size =
+        kernel.scratch != nullptr ? kernel.scratch(d, {plan_rows, 1, with.workers}) : 0;
     std::vector<test::Bytes> own(static_cast<size_t>(with.workers), test::Bytes(size));
     for (const KernelFn phase : kernel.phases)
       for (int i = 0; phase != nullptr && i < with.workers; ++i)
@@ -256,7 +257,7 @@ Matrix routed(const Matrix& scores, const RouteAttr& attr, const Matrix* bias = 
   Matrix out(scores.operand.rows, scores.operand.cols);
   std::vector<Operand> in{scores.operand};
   if (bias != nullptr) in.push_back(bias->operand);
-  test::run(Op::kRoute, in, out.operand, attr, test::plain_slots(int32_t(scores.operand.rows)),
+  test::run(op::kRoute, in, out.operand, attr, test::plain_slots(int32_t(scores.operand.rows)),
             {Target::kReference, 2});
   return out;
 }

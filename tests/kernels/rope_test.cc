@@ -19,17 +19,19 @@ TEST(RopeAngles, ExtendedSequencesHaveTheirOwnDivisors) {
     divisors[0][i] = 1 + 0.1F * static_cast<float>(i);
     others[0][i] = 2 + static_cast<float>(i);
   }
-  const int32_t sequence[] = {0, 1, 0, 1};
+  const Span spans[] = {{0, 0, 1, 3}, {1, 1, 1, 3}, {0, 2, 1, 700}, {1, 3, 1, 700}};
+  const int32_t span_of[] = {0, 1, 2, 3};
   const uint8_t extended[] = {0, 1};
   Slots slots = plain_slots(4);
-  slots.sequence = sequence;
+  slots.spans = spans;
+  slots.span_of = span_of;
   slots.sequences = 2;
   const AnglesAttr attr{.dims = 10, .attention_factor = 1.3};
   for (Target target : supported_targets()) {
     const auto angles = [&](const std::vector<Operand>& in, const uint8_t* flags) {
       slots.extended = flags;
       Matrix y(4, 10);
-      run(Op::kRopeAngles, in, y.operand, attr, slots, {.target = target, .workers = 3});
+      run(op::kRopeAngles, in, y.operand, attr, slots, {.target = target, .workers = 3});
       return y;
     };
     const Matrix usual = angles({positions.operand, divisors.operand}, extended);
@@ -50,14 +52,14 @@ TEST(RopeAngles, FastIsTheReferenceAtEveryPosition) {
         AnglesAttr{.dims = 64, .scaling = RopeScaling::kYarn, .factor = 8, .attention_factor = 1.2},
         AnglesAttr{.dims = 64, .scaling = RopeScaling::kLinear, .factor = 4}}) {
     Matrix expected(10, attr.dims);
-    run(Op::kRopeAngles, {positions.operand}, expected.operand, attr, plain_slots(10));
+    run(op::kRopeAngles, {positions.operand}, expected.operand, attr, plain_slots(10));
     Matrix first(10, attr.dims);
-    run(Op::kRopeAngles, {positions.operand}, first.operand, attr, plain_slots(10),
+    run(op::kRopeAngles, {positions.operand}, first.operand, attr, plain_slots(10),
         {.target = fast_targets()[0]});
     expect_near(first, expected, 1e-7);
     for (Target target : fast_targets()) {
       Matrix y(10, attr.dims);
-      run(Op::kRopeAngles, {positions.operand}, y.operand, attr, plain_slots(10),
+      run(op::kRopeAngles, {positions.operand}, y.operand, attr, plain_slots(10),
           {.target = target, .workers = 3});
       expect_same_bits(y, first, name(target).data());
     }
@@ -75,17 +77,17 @@ TEST(Rope, FastIsTheReference) {
         const int32_t cols = 3 * (dims + (dims % 32 == 0 ? 0 : 4));
         const Matrix x = random_matrix(5, cols, random);
         Matrix angles(5, dims);
-        run(Op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = dims},
+        run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = dims},
             plain_slots(5));
         Matrix expected(5, cols);
-        run(Op::kRope, {x.operand, angles.operand}, expected.operand, attr, plain_slots(5));
+        run(op::kRope, {x.operand, angles.operand}, expected.operand, attr, plain_slots(5));
         for (Target target : fast_targets()) {
           Matrix y(5, cols);
-          run(Op::kRope, {x.operand, angles.operand}, y.operand, attr, plain_slots(5),
+          run(op::kRope, {x.operand, angles.operand}, y.operand, attr, plain_slots(5),
               {.target = target, .workers = 2});
           expect_same_bits(y, expected);
           for (int r = 0; r < 5; ++r) std::copy_n(x[r], cols, y[r]);
-          run(Op::kRope, {y.operand, angles.operand}, y.operand, attr, plain_slots(5),
+          run(op::kRope, {y.operand, angles.operand}, y.operand, attr, plain_slots(5),
               {.target = target});
           expect_same_bits(y, expected, "in place");
         }
@@ -98,7 +100,7 @@ TEST(Rope, TurnsOnlyThePartThatItIsTold) {
   Random random(6);
   const Matrix positions = indices({5, 9});
   Matrix angles(2, 4);
-  run(Op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 4}, plain_slots(2));
+  run(op::kRopeAngles, {positions.operand}, angles.operand, AnglesAttr{.dims = 4}, plain_slots(2));
   const Matrix x = random_matrix(2, 2 * 11, random);
   for (bool interleaved : {false, true}) {
     Matrix part(4, 4), turned(4, 4), angle(4, 4), whole(2, 22);
@@ -106,10 +108,10 @@ TEST(Rope, TurnsOnlyThePartThatItIsTold) {
       std::copy_n(x[r / 2] + r % 2 * 11 + 5, 4, part[r]);
       std::copy_n(angles[r / 2], 4, angle[r]);
     }
-    run(Op::kRope, {part.operand, angle.operand}, turned.operand, RopeAttr{1, 4, interleaved},
+    run(op::kRope, {part.operand, angle.operand}, turned.operand, RopeAttr{1, 4, interleaved},
         plain_slots(4));
     for (Target target : supported_targets()) {
-      run(Op::kRope, {x.operand, angles.operand}, whole.operand,
+      run(op::kRope, {x.operand, angles.operand}, whole.operand,
           RopeAttr{.heads = 2, .dims = 4, .interleaved = interleaved, .begin = 5}, plain_slots(2),
           {.target = target});
       for (int r = 0; r < 2; ++r)
@@ -142,7 +144,7 @@ class QkvProblem {
     Random random(3);
     qkv_ = random_matrix(slots_.rows, queries() + 2 * kv(), random);
     angles_ = Matrix(slots_.rows, attr_.dims);
-    run(Op::kRopeAngles, {indices(batch_.positions).operand}, angles_.operand,
+    run(op::kRopeAngles, {indices(batch_.positions).operand}, angles_.operand,
         AnglesAttr{.dims = attr_.dims}, slots_);
     q_norm_ = random_matrix(1, attr_.head_dim, random);
     k_norm_ = random_matrix(1, attr_.head_dim, random);
@@ -150,7 +152,7 @@ class QkvProblem {
 
   QkvResult in_one(RunWith with) const {
     QkvResult y = empty();
-    run(Op::kQkvRope,
+    run(op::kQkvRope,
         {qkv_.operand, angles_.operand, y.keys.operand, y.values.operand,
          case_.norms ? q_norm_.operand : Operand{}, case_.norms ? k_norm_.operand : Operand{}},
         y.q.operand, attr_, slots_, with);
@@ -163,19 +165,19 @@ class QkvProblem {
     Operand q_in = columns(0, queries());
     Operand k_in = columns(queries(), kv());
     if (case_.norms) {
-      run(Op::kRmsNorm, {q_in, q_norm_.operand}, y.q.operand, NormAttr{attr_.eps, attr_.heads},
+      run(op::kRmsNorm, {q_in, q_norm_.operand}, y.q.operand, NormAttr{attr_.eps, attr_.heads},
           slots_, with);
-      run(Op::kRmsNorm, {k_in, k_norm_.operand}, k.operand, NormAttr{attr_.eps, attr_.kv_heads},
+      run(op::kRmsNorm, {k_in, k_norm_.operand}, k.operand, NormAttr{attr_.eps, attr_.kv_heads},
           slots_, with);
       q_in = y.q.operand;
       k_in = k.operand;
     }
-    run(Op::kRope, {q_in, angles_.operand}, y.q.operand,
+    run(op::kRope, {q_in, angles_.operand}, y.q.operand,
         RopeAttr{attr_.heads, attr_.dims, attr_.interleaved}, slots_, with);
-    run(Op::kRope, {k_in, angles_.operand}, k.operand,
+    run(op::kRope, {k_in, angles_.operand}, k.operand,
         RopeAttr{attr_.kv_heads, attr_.dims, attr_.interleaved}, slots_, with);
-    run(Op::kCacheWrite, {k.operand, y.keys.operand}, y.keys.operand, {}, slots_, with);
-    run(Op::kCacheWrite, {columns(queries() + kv(), kv()), y.values.operand}, y.values.operand, {},
+    run(op::kCacheWrite, {k.operand, y.keys.operand}, y.keys.operand, {}, slots_, with);
+    run(op::kCacheWrite, {columns(queries() + kv(), kv()), y.values.operand}, y.values.operand, {},
         slots_, with);
     return y;
   }
@@ -275,10 +277,10 @@ TEST(CacheWrite, FastIsTheReferenceOnAnyValue) {
       Batch batch(1, 300);
       batch.add(0, 250, 9);
       const Cache expected(batch, keys, type, 1, 64);
-      run(Op::kCacheWrite, {x.operand, expected.operand}, expected.operand, {}, batch.slots());
+      run(op::kCacheWrite, {x.operand, expected.operand}, expected.operand, {}, batch.slots());
       for (Target target : fast_targets()) {
         const Cache y(batch, keys, type, 1, 64);
-        run(Op::kCacheWrite, {x.operand, y.operand}, y.operand, {}, batch.slots(),
+        run(op::kCacheWrite, {x.operand, y.operand}, y.operand, {}, batch.slots(),
             {.target = target, .workers = 2});
         const auto bytes = static_cast<size_t>(y.operand.stride * batch.page_count);
         EXPECT_TRUE(std::equal(y.bytes->data(), y.bytes->data() + bytes, expected.bytes->data()))
@@ -294,7 +296,7 @@ TEST(CacheWrite, Q8LosesAtMostHalfAStepAndKeepsWhatIsNotFinite) {
   batch.add(0, 250, 9);
   const Slots slots = batch.slots();
   const Cache cache(batch, true, DType::kQ8_0, 1, 64);
-  run(Op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, slots);
+  run(op::kCacheWrite, {x.operand, cache.operand}, cache.operand, {}, slots);
   for (const int r : {0, 3, 4, 5}) {
     const CachedHead head{cache.operand, page_of(cache.operand, slots, 0, 250 + r), 0, 250 + r};
     for (int i = 0; i < 64; ++i) {

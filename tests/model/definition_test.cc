@@ -22,9 +22,9 @@ TEST(Definition, TrainingTraceHasNoState) {
     Graph graph;
     Trace t(graph, mode, [](const std::string&) { return false; });
     const Array logits = find_architecture("llama").define(t, c);
-    EXPECT_EQ(logits.shape().cols, 32);
+    EXPECT_EQ(logits.shape().cols(), 32);
     int states = 0;
-    for (const Node& node : graph.nodes()) states += node.op == Op::kState;
+    for (const Node& node : graph.nodes()) states += node.op == op::kState;
     EXPECT_EQ(states, mode == TraceMode::kServe ? 4 : 0);
     EXPECT_NO_THROW(verify(graph));
   }

@@ -18,16 +18,16 @@ class Fusion : public testing::Test {
     return {graph, graph.leaf(op, name, shape, attr)};
   }
   Array weight(const std::string& name, int64_t rows = kCols, int64_t cols = kCols) {
-    return leaf(Op::kParam, name, {rows, cols}, ParamAttr{});
+    return leaf(op::kParam, name, {rows, cols}, ParamAttr{});
   }
-  Array input() { return leaf(Op::kParam, "x", {kTokenRows, kCols}, ParamAttr{}); }
-  Array slot(const std::string& name) { return leaf(Op::kSlot, name, {kTokenRows, 1}); }
+  Array input() { return leaf(op::kParam, "x", {Symbol::kRows, kCols}, ParamAttr{}); }
+  Array slot(const std::string& name) { return leaf(op::kSlot, name, {Symbol::kRows, 1}); }
   /// Fuses for these roots, whose shapes and order must stay.
   void fuse_for(const std::vector<Array>& wanted) {
     roots.clear();
-    for (const Array& array : wanted) roots.push_back(array.id());
+    for (const Array& array : wanted) roots.push_back(array.value());
     fused = fuse(graph, roots);
-    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(root(i).shape, wanted[i].shape());
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(root(i).shape(), wanted[i].shape());
   }
   const Node& root(size_t i = 0) const { return fused[roots[i]]; }
   const Node& input_of(const Node& node, size_t i) const { return fused[node.in[i]]; }
@@ -40,49 +40,50 @@ class Fusion : public testing::Test {
   }
 
   Graph graph, fused;
-  std::vector<NodeId> roots;
+  std::vector<Value> roots;
 };
 
 TEST_F(Fusion, AGateAndItsSecondProductBecomeOneLinear) {
   const Array x = input();
   fuse_for({activate(linear(x, weight("gate")), Activation::kSilu) * linear(x, weight("up"))});
-  EXPECT_EQ(root().op, Op::kLinear);
+  EXPECT_EQ(root().op, op::kLinear);
   EXPECT_EQ(root().as<LinearAttr>().weights, 2);
   EXPECT_EQ(root().as<LinearAttr>().gate, ActivateAttr(Activation::kSilu));
   EXPECT_EQ(input_of(root(), 3).name, "gate");
   EXPECT_EQ(input_of(root(), 4).name, "up");
-  EXPECT_EQ(count(Op::kLinear) + count(Op::kMul) + count(Op::kActivate), 1);
+  EXPECT_EQ(count(op::kLinear) + count(op::kMul) + count(op::kActivate), 1);
 }
 
 TEST_F(Fusion, AGateWhoseProductIsWantedElsewhereStays) {
   const Array x = input();
   const Array gate = linear(x, weight("gate"));
   fuse_for({activate(gate, Activation::kSilu) * linear(x, weight("up")), gate});
-  EXPECT_EQ(count(Op::kMul), 1);
-  EXPECT_EQ(count(Op::kActivate), 1);
+  EXPECT_EQ(count(op::kMul), 1);
+  EXPECT_EQ(count(op::kActivate), 1);
 }
 
 TEST_F(Fusion, AGateOfAnotherInputIsNoGate) {
   const Array gate = activate(linear(input(), weight("gate")), Activation::kSilu);
-  fuse_for({gate * linear(leaf(Op::kParam, "z", {kTokenRows, kCols}, ParamAttr{}), weight("up"))});
-  EXPECT_EQ(count(Op::kMul), 1);
-  EXPECT_EQ(count(Op::kLinear), 2);
+  fuse_for(
+      {gate * linear(leaf(op::kParam, "z", {Symbol::kRows, kCols}, ParamAttr{}), weight("up"))});
+  EXPECT_EQ(count(op::kMul), 1);
+  EXPECT_EQ(count(op::kLinear), 2);
 }
 
 TEST_F(Fusion, AnActivationGoesIntoItsLinear) {
   fuse_for({activate(linear(input(), weight("w")), Activation::kGelu)});
-  EXPECT_EQ(root().op, Op::kLinear);
+  EXPECT_EQ(root().op, op::kLinear);
   EXPECT_EQ(root().as<LinearAttr>().gate, ActivateAttr(Activation::kGelu));
-  EXPECT_EQ(count(Op::kActivate), 0);
+  EXPECT_EQ(count(op::kActivate), 0);
 }
 
 TEST_F(Fusion, LinearsOfOneInputAreJoined) {
   const Array x = input();
   fuse_for({linear(x, weight("a", 8)), linear(x, weight("b", 4)), linear(x, weight("c", 2))});
-  EXPECT_EQ(count(Op::kLinear), 1);
+  EXPECT_EQ(count(op::kLinear), 1);
   constexpr int64_t kBegin[] = {0, 8, 12};
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(root(i).op, Op::kColumns);
+    EXPECT_EQ(root(i).op, op::kColumns);
     EXPECT_EQ(root(i).as<ColumnsAttr>().begin, kBegin[i]);
     EXPECT_EQ(input_of(root(i), 0).as<LinearAttr>().weights, 3);
   }
@@ -91,7 +92,7 @@ TEST_F(Fusion, LinearsOfOneInputAreJoined) {
 TEST_F(Fusion, ANormGoesIntoTheOneLinearThatReadsIt) {
   const Array normed = rms_norm(input(), weight("norm", 1), 1e-5F);
   fuse_for({linear(normed, weight("w"))});
-  EXPECT_EQ(count(Op::kRmsNorm), 0);
+  EXPECT_EQ(count(op::kRmsNorm), 0);
   EXPECT_EQ(input_of(root(), 1).name, "norm");
   EXPECT_EQ(root().as<LinearAttr>().eps, 1e-5F);
 }
@@ -100,30 +101,30 @@ TEST_F(Fusion, ANormOfHeadsAndOneThatIsWantedStay) {
   const Array heads = rms_norm(input(), weight("norm", 1, kCols / 4), 1e-5F, 4);
   const Array normed = rms_norm(input(), weight("other", 1), 1e-5F);
   fuse_for({linear(heads, weight("a")), linear(normed, weight("b")), normed});
-  EXPECT_EQ(count(Op::kRmsNorm), 2);
+  EXPECT_EQ(count(op::kRmsNorm), 2);
 }
 
 TEST_F(Fusion, AFactorGoesIntoItsLinear) {
   fuse_for({scale(linear(input(), weight("w")), 0.5F)});
-  EXPECT_EQ(root().op, Op::kLinear);
+  EXPECT_EQ(root().op, op::kLinear);
   EXPECT_EQ(root().as<LinearAttr>().scale, 0.5F);
-  EXPECT_EQ(count(Op::kScale), 0);
+  EXPECT_EQ(count(op::kScale), 0);
 }
 
 TEST_F(Fusion, AResidualGoesIntoLinearAndNorm) {
   const Array x = input();
   const Array y = x + linear(x, weight("w"));
   fuse_for({y + rms_norm(y, weight("norm", 1), 1e-5F)});
-  EXPECT_EQ(count(Op::kAdd), 0);
-  EXPECT_EQ(root().op, Op::kRmsNorm);
-  EXPECT_EQ(input_of(root(), 2).op, Op::kLinear);
+  EXPECT_EQ(count(op::kAdd), 0);
+  EXPECT_EQ(root().op, op::kRmsNorm);
+  EXPECT_EQ(input_of(root(), 2).op, op::kLinear);
   EXPECT_EQ(input_of(input_of(root(), 2), 2).name, "x");
 }
 
 TEST_F(Fusion, AValueAddedToItselfIsNoResidual) {
   const Array y = linear(input(), weight("w"));
   fuse_for({y + y});
-  EXPECT_EQ(count(Op::kAdd), 1);
+  EXPECT_EQ(count(op::kAdd), 1);
 }
 
 TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
@@ -131,7 +132,8 @@ TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
   const Array x = input();
   const Array angles = rope_angles(slot("positions"), {.dims = 4});
   const auto cache = [&](const std::string& name, bool keys) {
-    return leaf(Op::kState, name, {kTokenRows, 8}, StateAttr{.keys = keys, .kv_heads = kKvHeads});
+    return leaf(op::kState, name, {Symbol::kRows, 8},
+                StateAttr{.keys = keys, .kv_heads = kKvHeads});
   };
   const auto rotated = [&](Array v, int32_t heads) {
     return rope(v, angles, {.heads = heads, .dims = 4});
@@ -141,23 +143,23 @@ TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
   const Array keys = cache_write(rotated(k, kKvHeads), cache("keys", true));
   const Array values = cache_write(linear(x, weight("v", 8)), cache("values", false));
   fuse_for({attend(rotated(q, kHeads), keys, values, {.heads = kHeads, .kv_heads = kKvHeads})});
-  EXPECT_EQ(root().op, Op::kAttend);
+  EXPECT_EQ(root().op, op::kAttend);
   const Node& qkv = input_of(root(), 0);
-  ASSERT_EQ(qkv.op, Op::kQkvRope);
+  ASSERT_EQ(qkv.op, op::kQkvRope);
   EXPECT_EQ(qkv.as<QkvRopeAttr>().head_dim, 4);
   EXPECT_EQ(input_of(qkv, 4).name, "q_norm");
   EXPECT_EQ(input_of(root(), 1).name, "keys");
-  EXPECT_EQ(count(Op::kLinear), 1);
-  EXPECT_EQ(count(Op::kRope) + count(Op::kCacheWrite) + count(Op::kRmsNorm) + count(Op::kColumns),
+  EXPECT_EQ(count(op::kLinear), 1);
+  EXPECT_EQ(count(op::kRope) + count(op::kCacheWrite) + count(op::kRmsNorm) + count(op::kColumns),
             0);
 }
 
 TEST_F(Fusion, TheLargestLogitIsFoundWithoutWritingLogits) {
   const Array logits = linear(input(), weight("head", 100));
   fuse_for({argmax(logits)});
-  EXPECT_EQ(root().op, Op::kLinearArgmax);
+  EXPECT_EQ(root().op, op::kLinearArgmax);
   fuse_for({argmax(logits), logits});
-  EXPECT_EQ(root().op, Op::kArgmax);
+  EXPECT_EQ(root().op, op::kArgmax);
 }
 
 }  // namespace

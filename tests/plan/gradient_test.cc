@@ -63,9 +63,9 @@ class Trained {
     loss = cross_entropy(logits, t.targets());
     Random random(7);
     for (NodeId id = 0, end = graph.size(); id < end; ++id) {
-      if (graph[id].op != Op::kParam) continue;
+      if (graph[id].op != op::kParam) continue;
       weights.emplace_back(graph, id);
-      const Operand& w = params.add(graph[id].name, graph[id].shape);
+      const Operand& w = params.add(graph[id].name, graph[id].shape());
       const bool norm = graph[id].name.ends_with("norm.weight");
       for (int64_t r = 0; r < w.rows; ++r)
         for (int32_t i = 0; i < w.cols; ++i)
@@ -76,9 +76,8 @@ class Trained {
       slots.tokens[static_cast<size_t>(i)] = static_cast<int32_t>(random.next() % 23);
       slots.targets[static_cast<size_t>(i)] =
           i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
-      slots.positions[static_cast<size_t>(i)] = i;
     }
-    slots.slots.rows = kTokens;
+    slots.add_span(0, kTokens, 0);
     slots.slots.outputs = kTokens;
     slots.slots.sequences = 1;
   }
@@ -94,8 +93,8 @@ class Trained {
   }
 
   std::unique_ptr<Plan> plan(const std::vector<Array>& arrays, bool fuse) {
-    std::vector<NodeId> roots;
-    for (const Array& a : arrays) roots.push_back(a.id());
+    std::vector<Value> roots;
+    for (const Array& a : arrays) roots.push_back(a.value());
     return std::make_unique<Plan>(graph, roots, Binding{&params, nullptr, &slots, &pool},
                                   PlanOptions{.rows = kTokens, .outputs = kTokens, .fuse = fuse});
   }
@@ -190,10 +189,11 @@ TEST_P(Definitions, ServingEqualsTraining) {
       const int rows = begin == 0 ? 5 : begin == 5 ? 3 : 1;
       for (int i = 0; i < rows; ++i) {
         slots.tokens[static_cast<size_t>(i)] = m.slots.tokens[static_cast<size_t>(begin + i)];
-        slots.positions[static_cast<size_t>(i)] = begin + i;
         slots.output_rows[static_cast<size_t>(i)] = i;
       }
-      slots.slots.rows = slots.slots.outputs = rows;
+      slots.clear();
+      slots.add_span(0, rows, begin);
+      slots.slots.outputs = rows;
       plan.run();
       for (int i = 0; i < rows; ++i)
         for (int32_t v = 0; v < 23; ++v)

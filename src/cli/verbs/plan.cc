@@ -52,14 +52,14 @@ std::string types_of(const Dispatch& dispatch) {
   }
   std::string text;
   for (std::string_view type : names) text += fmt::format("{}{}", text.empty() ? "" : "+", type);
-  const std::string_view result = info(dispatch.out.dtype).name;
+  const std::string_view result = info(dispatch.out().dtype).name;
   return text.empty() ? std::string(result) : fmt::format("{}->{}", text, result);
 }
 
 Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& plan) {
   auto found = Arithmetic::kF32;
   if (plan.options().exact) return found;
-  const bool attends = node.op == Op::kAttend && node.as<AttendAttr>().shared == 0;
+  const bool attends = node.op == op::kAttend && node.as<AttendAttr>().shared == 0;
   for (const Operand& in : dispatch.in) {
     if (in_panels(in) && info(in.dtype).quantized && !is_fp8(in.dtype)) return Arithmetic::kInt8;
     if ((in_panels(in) || attends) && in.dtype == DType::kBF16) found = Arithmetic::kBf16;
@@ -73,9 +73,9 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
     const Dispatch& dispatch = plan.table()[i];
     const Node& node = plan.graph()[plan.labels()[i].node];
     Row row{.label = &plan.labels()[i],
-            .shape = to_string(node.shape),
+            .shape = to_string(node.shape()),
             .types = types_of(dispatch),
-            .place = place_of(plan, dispatch.out),
+            .place = place_of(plan, dispatch.out()),
             .cost = cost(plan, i, size),
             .products = products_of(dispatch, node, plan)};
     if (!profile.seconds.empty()) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/attr.h"
+#include "graph/ops/ops.h"
 
 namespace veery {
 
@@ -52,6 +52,8 @@ inline float activated(float x, const ActivateAttr& attr) {
     case Activation::kRelu: return relu(x);
     case Activation::kReluSquared: return relu(x) * relu(x);
     case Activation::kXielu: return xielu(x, attr);
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kSigmoid: return sigmoid(x);
   }
   return x;
 }
@@ -64,6 +66,8 @@ inline float activated_slope(float x, const ActivateAttr& attr) {
     case Activation::kRelu: return x > 0 ? 1.0F : 0.0F;
     case Activation::kReluSquared: return 2 * relu(x);
     case Activation::kXielu: return xielu_slope(x, attr);
+    case Activation::kTanh: return 1 - std::tanh(x) * std::tanh(x);
+    case Activation::kSigmoid: return sigmoid(x) * (1 - sigmoid(x));
   }
   return 1;
 }

@@ -1,5 +1,6 @@
 // pages.h: where an element of a cache lies.
 #pragma once
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/dispatch.h"
@@ -43,11 +44,28 @@ inline int64_t q8_code(bool keys, int64_t position, int64_t i) {
   return keys ? i % 32 * kLanes + position % kLanes : position % kLanes * 32 + i % 32;
 }
 
-/// The first position that a row at `position` sees.
-inline int64_t first_visible(int64_t position, const AttendAttr& attr) {
-  const int window = attr.window;
-  if (attr.chunked && window > 0) return position / window * window;
-  return window > 0 && position >= window ? position - window + 1 : 0;
+/// Positions [first, last] of a sequence.
+struct Positions {
+  int64_t first, last;
+};
+
+/// What the row at `position` of a span sees, as AttendAttr::mask says. Both ends grow with the
+/// position.
+inline Positions visible(const AttendAttr& attr, const Slots& slots, const Span& span,
+                         int64_t position) {
+  const int64_t window = attr.window, end = span.end_position();
+  switch (attr.mask) {
+    case Mask::kFull: return {0, end - 1};
+    case Mask::kSymmetric:
+      return {std::max<int64_t>(position - window, 0), std::min(position + window, end - 1)};
+    case Mask::kPrefix: {
+      const int64_t prefix = slots.prefixes == nullptr ? 0 : slots.prefixes[span.sequence];
+      return {0, std::max(position, std::min(prefix, end) - 1)};
+    }
+    case Mask::kCausal: break;
+  }
+  if (attr.chunked && window > 0) return {position / window * window, position};
+  return {window > 0 && position >= window ? position - window + 1 : 0, position};
 }
 
 }  // namespace veery

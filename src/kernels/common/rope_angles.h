@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "graph/attr.h"
+#include "graph/ops/ops.h"
 
 namespace veery {
 

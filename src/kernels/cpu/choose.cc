@@ -135,7 +135,7 @@ Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice
     for (const KernelRow& row : family())
       if (row.op == op && runs_on(row.target, choice.target) && row.accepts(dispatch, choice))
         return row.kernel;
-  throw Error(ErrorKind::kUnsupported, "{}: no kernel for {}", info(op).name, describe(dispatch));
+  throw Error(ErrorKind::kUnsupported, "{}: no kernel for {}", op->name, describe(dispatch));
 }
 
 }  // namespace veery

@@ -56,7 +56,7 @@ void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* s
 // Few rows: each worker prepares all of them for itself.
 template <bool kExact, bool kArgmax>
 void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   prepare_few(d, p, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
@@ -65,7 +65,7 @@ void few_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 template <bool kExact, bool kArgmax>
 void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   const Share groups = share(p.groups(), 1, worker);
   for (int64_t g = groups.begin; g < groups.end; ++g)
     prepare_group(d, p, d.work + p.best_bytes(kArgmax, worker), g, worker.scratch);
@@ -73,7 +73,7 @@ void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 template <bool kExact, bool kArgmax>
 void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   if (p.rows == 0) return;
   if constexpr (kArgmax) {  // among equals the first counts: panels come in order
     Best* best = start_best(d.work, p.outer_rows(), worker.index);
@@ -86,7 +86,7 @@ void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 // The largest over workers and lanes, the lowest index among equals.
 template <bool kExact>
 void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, kExact);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, kExact);
   const auto* all = reinterpret_cast<const Best*>(d.work);
   const Share rows = share(p.outer_rows(), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -100,14 +100,14 @@ void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
         index = best.index[i];
       }
     }
-    *d.out.row<int32_t>(r) = index;
+    *d.out().row<int32_t>(r) = index;
   }
 }
 
 // One row and a split weight: first what every panel could hold at most, then the panels that could
 // hold the largest output.
 void screen(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
   if (!is_screened(d, p)) return few_rows<false, true>(d, slots, worker);
   prepare_few(d, p, worker);
   const Finish finish = {d, p, start_best(d.work, 1, worker.index)};
@@ -115,7 +115,7 @@ void screen(const Dispatch& d, const Slots& slots, const Worker& worker) {
   Search(finish, worker, s).look();
 }
 void settle(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
   if (!is_screened(d, p)) return;
   Best* best = reinterpret_cast<Best*>(d.work) + worker.index;
   settle_panels(Finish{d, p, best}, worker, screen_of(d, p, worker));
@@ -123,7 +123,7 @@ void settle(const Dispatch& d, const Slots& slots, const Worker& worker) {
 void choose_screened(const Dispatch& d, const Slots& slots, const Worker& worker) {
   choose_best<false>(d, slots, worker);
   if (worker.index != 0) return;
-  const Product p = product(d, slots.count(d.in[kX].rows), kTarget, false);
+  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
   SearchState& state = search_state(d);
   if (is_screened(d, p))
     note_search(p, worker, screen_of(d, p, worker), state);
@@ -156,7 +156,7 @@ namespace veery {
 namespace {
 
 int64_t most_rows(const Dispatch& d, int64_t rows) {
-  return d.in[kX].rows < 0 ? rows : d.in[kX].rows;
+  return d.in[LinearIn::kX].rows < 0 ? rows : d.in[LinearIn::kX].rows;
 }
 
 // Sizes are the same for every instruction set.
@@ -164,42 +164,43 @@ Product sized(const Dispatch& d, int64_t rows, bool exact) {
   return product(d, most_rows(d, rows), Target::kPlain, exact);
 }
 template <bool kExact>
-size_t few_scratch(const Dispatch& d, int64_t rows, int) {
-  const Product p = sized(d, rows, kExact);
+size_t few_scratch(const Dispatch& d, const RunExtent& run) {
+  const Product p = sized(d, run.rows, kExact);
   return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes() + p.screen_scratch() +
                              p.rest_bytes(kGroupRows));
 }
-size_t few_argmax_work(const Dispatch& d, int64_t rows, int workers) {
-  return static_cast<size_t>(most_rows(d, rows) * workers) * sizeof(Best) +
-         static_cast<size_t>(sized(d, rows, false).screen_bytes(workers));
+size_t few_argmax_work(const Dispatch& d, const RunExtent& run) {
+  return static_cast<size_t>(most_rows(d, run.rows) * run.workers) * sizeof(Best) +
+         static_cast<size_t>(sized(d, run.rows, false).screen_bytes(run.workers));
 }
 template <bool kExact>
-size_t many_scratch(const Dispatch& d, int64_t rows, int) {
-  const Product p = sized(d, rows, kExact);
+size_t many_scratch(const Dispatch& d, const RunExtent& run) {
+  const Product p = sized(d, run.rows, kExact);
   return static_cast<size_t>(std::max(p.expanded_bytes(), p.rest_bytes(kGroupRows)));
 }
 template <bool kExact>
-size_t many_work(const Dispatch& d, int64_t rows, int) {
-  const Product p = sized(d, rows, kExact);
+size_t many_work(const Dispatch& d, const RunExtent& run) {
+  const Product p = sized(d, run.rows, kExact);
   return static_cast<size_t>(p.activation_bytes());
 }
 template <bool kExact>
-size_t many_argmax_work(const Dispatch& d, int64_t rows, int workers) {
-  return many_work<kExact>(d, rows, workers) + few_argmax_work(d, rows, workers);
+size_t many_argmax_work(const Dispatch& d, const RunExtent& run) {
+  return many_work<kExact>(d, run) + few_argmax_work(d, run);
 }
 
 std::string_view kernel_name(Op op, const Dispatch& d, const KernelChoice& choice, bool few,
                              bool tiles) {
   const auto& attr = d.as<LinearAttr>();
-  std::string name = op == Op::kLinearArgmax          ? "linear_argmax"
+  std::string name = op == op::kLinearArgmax          ? "linear_argmax"
                      : attr.gate == Activation::kNone ? "linear"
                      : attr.weights == 2              ? "linear_gated"
                                                       : "linear_activated";
   bool bf16_dot = false;
   for (int i = 0; i < attr.weights; ++i) {
-    const DType type = d.in[kWeight + i].dtype;
+    const DType type = d.in[LinearIn::kWeight + i].dtype;
     bf16_dot |= type == DType::kBF16 && !choice.exact && uses_bf16_dot(choice.target);
-    if (i == 0 || type != d.in[kWeight + i - 1].dtype) name += fmt::format("_{}", info(type).name);
+    if (i == 0 || type != d.in[LinearIn::kWeight + i - 1].dtype)
+      name += fmt::format("_{}", info(type).name);
   }
   name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
                       tiles      ? veery::name(choice.target)
@@ -214,29 +215,31 @@ bool absent_or_f32(const Operand& o) {
 }
 
 bool accepts(Op op, const Dispatch& d) {
-  const auto* attr = std::get_if<LinearAttr>(&d.attr);
-  if ((op != Op::kLinear && op != Op::kLinearArgmax) || attr == nullptr) return false;
-  if (!d.in[kX] || !absent_or_f32(d.in[kX]) || !absent_or_f32(d.in[kNorm]) ||
-      !absent_or_f32(d.in[kResidual]) || d.out.layout != Layout::kRowMajor)
+  const auto* attr = d.attr.get<LinearAttr>();
+  if ((op != op::kLinear && op != op::kLinearArgmax) || attr == nullptr) return false;
+  if (!d.in[LinearIn::kX] || !absent_or_f32(d.in[LinearIn::kX]) ||
+      !absent_or_f32(d.in[LinearIn::kNorm]) || !absent_or_f32(d.in[LinearIn::kResidual]) ||
+      d.out().layout != Layout::kRowMajor)
     return false;
-  if (op == Op::kLinearArgmax && attr->weights != 1) return false;
+  if (op == op::kLinearArgmax && attr->weights != 1) return false;
   for (int i = 0; i < attr->weights; ++i) {
-    const Operand& w = d.in[kWeight + i];
-    if (!in_panels(w) || !can_pack(w.dtype) || !absent_or_f32(d.in[kBias + i])) return false;
+    const Operand& w = d.in[LinearIn::kWeight + i];
+    if (!in_panels(w) || !can_pack(w.dtype) || !absent_or_f32(d.in[LinearIn::kBias + i]))
+      return false;
   }
   return true;
 }
 
 // On tiles, or without them where the rows are few after all.
 template <bool kArgmax>
-size_t amx_work(const Dispatch& d, int64_t rows, int workers) {
-  const int64_t tiles = amx_activation_bytes(sized(d, rows, false));
-  return std::max(many_work<false>(d, rows, workers), static_cast<size_t>(tiles)) +
-         (kArgmax ? few_argmax_work(d, rows, workers) : 0);
+size_t amx_work(const Dispatch& d, const RunExtent& run) {
+  const int64_t tiles = amx_activation_bytes(sized(d, run.rows, false));
+  return std::max(many_work<false>(d, run), static_cast<size_t>(tiles)) +
+         (kArgmax ? few_argmax_work(d, run) : 0);
 }
-size_t amx_scratch(const Dispatch& d, int64_t rows, int workers) {
-  const int64_t tiles = amx_scratch_bytes(sized(d, rows, false));
-  return std::max(many_scratch<false>(d, rows, workers), static_cast<size_t>(tiles));
+size_t amx_scratch(const Dispatch& d, const RunExtent& run) {
+  const int64_t tiles = amx_scratch_bytes(sized(d, run.rows, false));
+  return std::max(many_scratch<false>(d, run), static_cast<size_t>(tiles));
 }
 
 template <bool kExact>
@@ -257,10 +260,11 @@ Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice
   const LinearPhases& phases =
       tiles != nullptr ? *tiles
                        : VEERY_FOR_TARGET(choice.target, kLinearPhases)[choice.exact ? 1 : 0];
-  const bool argmax = op == Op::kLinearArgmax;
+  const bool argmax = op == op::kLinearArgmax;
   Kernel kernel;
   kernel.name = kernel_name(op, dispatch, choice, few, tiles != nullptr);
-  const bool screened = few && argmax && dispatch.in[kWeight].layout == Layout::kSplitPanels;
+  const bool screened =
+      few && argmax && dispatch.in[LinearIn::kWeight].layout == Layout::kSplitPanels;
   kernel.phases = screened        ? phases.few_screened
                   : few && argmax ? phases.few_argmax
                   : few           ? phases.few

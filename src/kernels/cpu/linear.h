@@ -30,7 +30,7 @@ namespace veery {
 ///                  column of a pair first, and subnormal numbers count as 0, as VDPBF16PS has it
 ///   F32, F16, MXFP8, FP8, and all types with choice.exact (decoded as dtype/decode.h):
 ///                  y = fma(x[k], w[k], y), k in order
-/// With LinearAttr::two_terms no block of x is an outlier, and what all its qa leave over, fma(-sa,
+/// With Precision::kHigh no block of x is an outlier, and what all its qa leave over, fma(-sa,
 /// qa, x), is a second row that is quantised and multiplied likewise: y is the sum of both rows'
 /// (not with choice.exact, nor with weights of floats). Then y + bias, the gate's activation, +
 /// residual.

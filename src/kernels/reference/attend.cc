@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/common/formulas.h"
+#include "kernels/common/pages.h"
 #include "kernels/reference/cache_element.h"
 #include "kernels/reference/reference.h"
 
@@ -36,89 +37,96 @@ double score_of(const AttendAttr& attr, const float* q, const float* k, int64_t 
   return attr.softcap > 0 ? attr.softcap * std::tanh(score / attr.softcap) : score;
 }
 
-// Calls see(position, key, value) for each position visible to row r, through `key` and `value` [n]
-// as buffers.
+// Calls see(position, key, value) for each position that row r sees, through `key` and a value
+// behind it as buffers.
 template <typename See>
 void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head, float* key,
                  const See& see) {
-  const int64_t last = slots.positions[r];
-  const int64_t key_size = d.in[1].cols / d.in[1].rows;
-  const int64_t value_size = d.out.cols / d.as<AttendAttr>().heads;
+  const Operand& keys = d.in[AttendIn::kK];
+  const Operand& values = d.in[AttendIn::kV];
+  const Span& span = slots.span(r);
+  const int64_t key_size = keys.cols / keys.rows;
+  const int64_t value_size = d.out().cols / d.as<AttendAttr>().heads;
   float* value = key + key_size;
-  for (int64_t p = first_visible(last, d.as<AttendAttr>()); p <= last; ++p) {
-    const CachedHead k{d.in[1], page_of(d.in[1], slots, slots.sequence[r], p), kv_head, p};
-    const CachedHead v{d.in[2], page_of(d.in[2], slots, slots.sequence[r], p), kv_head, p};
+  const Positions seen = visible(d.as<AttendAttr>(), slots, span, slots.positions[r]);
+  for (int64_t p = seen.first; p <= seen.last; ++p) {
+    const CachedHead k{keys, page_of(keys, slots, span.sequence, p), kv_head, p};
+    const CachedHead v{values, page_of(values, slots, span.sequence, p), kv_head, p};
     for (int64_t i = 0; i < key_size; ++i) key[i] = read_cached(k, i);
     for (int64_t i = 0; i < value_size; ++i) value[i] = read_cached(v, i);
     see(p, key, value);
   }
 }
 
+// The same where keys and values are rows of this run.
 template <typename See>
 void each_row(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head, const See& see) {
   const auto& attr = d.as<AttendAttr>();
-  const int64_t key_size = d.in[1].cols / attr.kv_heads;
-  const int64_t value_stride = d.in[2].cols / attr.kv_heads;
-  const int64_t last = slots.positions[r];
-  const int64_t first = first_visible(last, attr);
-  for (int64_t j = 0, rows = slots.count(d.in[1].rows); j < rows; ++j) {
-    if (slots.sequence[j] == slots.sequence[r] && slots.positions[j] >= first &&
-        slots.positions[j] <= last)
-      see(slots.positions[j], d.in[1].row<float>(j) + kv_head * key_size,
-          d.in[2].row<float>(j) + kv_head * value_stride);
+  const Operand& keys = d.in[AttendIn::kK];
+  const Operand& values = d.in[AttendIn::kV];
+  const int64_t key = kv_head * (keys.cols / attr.kv_heads);
+  const int64_t value = kv_head * (values.cols / attr.kv_heads);
+  const Span& span = slots.span(r);
+  const Positions seen = visible(attr, slots, span, slots.positions[r]);
+  for (int64_t p = std::max<int64_t>(seen.first, span.position); p <= seen.last; ++p) {
+    const int64_t row = span.first_row + p - span.position;
+    see(p, keys.row<float>(row) + key, values.row<float>(row) + value);
   }
 }
 
 template <bool kCached>
 void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<AttendAttr>();
-  const int64_t n = d.in[0].cols / attr.heads;
-  const int64_t value_size = d.out.cols / attr.heads;
+  const int64_t n = d.in[AttendIn::kQ].cols / attr.heads;
+  const int64_t value_size = d.out().cols / attr.heads;
   auto* acc = reinterpret_cast<double*>(worker.scratch);
   auto* key = reinterpret_cast<float*>(acc + value_size);
-  const Share items = share(slots.count(d.out.rows) * attr.heads, 1, worker);
+  const Share items = share(slots.count(d.out().rows) * attr.heads, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t r = item / attr.heads;
     const int64_t h = item % attr.heads;
     const int64_t kv_head = h / (attr.heads / attr.kv_heads);
-    const float* q = d.in[0].row<float>(r) + h * n;
+    const float* q = d.in[AttendIn::kQ].row<float>(r) + h * n;
     std::fill_n(acc, value_size, 0.0);
     Running running{.acc = acc};
     const double slope = alibi_slope(attr, h);
     const auto see = [&](int64_t position, const float* k, const float* v) {
-      const auto distance = static_cast<double>(position - slots.positions[r]);
-      running.add(score_of(attr, q, k, n) + slope * distance, v, value_size);
+      const auto distance = static_cast<double>(std::abs(position - slots.positions[r]));
+      running.add(score_of(attr, q, k, n) - slope * distance, v, value_size);
     };
     if constexpr (kCached)
       each_cached(d, slots, r, kv_head, key, see);
     else
       each_row(d, slots, r, kv_head, see);
-    if (d.in[3]) running.add(d.in[3].row<float>(0)[h], nullptr, value_size);
-    float* out = d.out.row<float>(r) + h * value_size;
+    if (d.in[AttendIn::kSinks])
+      running.add(d.in[AttendIn::kSinks].row<float>(0)[h], nullptr, value_size);
+    float* out = d.out().row<float>(r) + h * value_size;
     for (int64_t i = 0; i < value_size; ++i) out[i] = static_cast<float>(acc[i] / running.sum);
   }
 }
 
-size_t head_bytes(const Dispatch& d, int64_t, int) {
+size_t head_bytes(const Dispatch& d, const RunExtent&) {
   const auto& attr = d.as<AttendAttr>();
-  const auto key = static_cast<size_t>(d.in[0].cols / attr.heads);
-  const auto value = static_cast<size_t>(d.out.cols / attr.heads);
+  const auto key = static_cast<size_t>(d.in[AttendIn::kQ].cols / attr.heads);
+  const auto value = static_cast<size_t>(d.out().cols / attr.heads);
   return value * (sizeof(double) + sizeof(float)) + key * sizeof(float);
 }
 
 bool takes_cache(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_cache(d.in[1]) && is_cache(d.in[2]) &&
-         absent_or_matrix(d.in[3]) && is_matrix(d.out);
+  return is_matrix(d.in[AttendIn::kQ]) && is_cache(d.in[AttendIn::kK]) &&
+         is_cache(d.in[AttendIn::kV]) && absent_or_matrix(d.in[AttendIn::kSinks]) &&
+         is_matrix(d.out());
 }
 bool takes_rows(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.in[2]) &&
-         absent_or_matrix(d.in[3]) && is_matrix(d.out);
+  return is_matrix(d.in[AttendIn::kQ]) && is_matrix(d.in[AttendIn::kK]) &&
+         is_matrix(d.in[AttendIn::kV]) && absent_or_matrix(d.in[AttendIn::kSinks]) &&
+         is_matrix(d.out());
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kAttend, kRef, takes_cache, {"attend_cache", {attend<true>}, nullptr, head_bytes}},
-    {Op::kAttend, kRef, takes_rows, {"attend_rows", {attend<false>}, nullptr, head_bytes}},
+    {op::kAttend, kRef, takes_cache, {"attend_cache", {attend<true>}, nullptr, head_bytes}},
+    {op::kAttend, kRef, takes_rows, {"attend_rows", {attend<false>}, nullptr, head_bytes}},
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "kernels/common/pages.h"
 #include "kernels/reference/reference.h"
 
-// With s_ij = cap(scale q_i k_j) + slope (j - i), p_ij = softmax_j(s_ij), o_i = sum_j p_ij v_j and
+// With s_ij = cap(scale q_i k_j) + slope |j - i|, p_ij = softmax_j(s_ij), o_i = sum_j p_ij v_j and
 // dp_ij = dy_i v_j:
 //   ds_ij = p_ij (dp_ij - sum_k p_ik dp_ik) cap'(scale q_i k_j) scale
 //   dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij dy_i
@@ -15,8 +15,6 @@
 
 namespace veery {
 namespace {
-
-enum Input { kDy, kQ, kK, kV };
 
 // Of row i and head h: log of the sum of exp(s_ij), and sum_j p_ij dp_ij.
 struct RowSums {
@@ -28,28 +26,32 @@ struct View {
   const Dispatch& d;
   const Slots& slots;
   const AttendAttr& attr = d.as<AttendAttr>();
-  int64_t rows = slots.count(d.in[kQ].rows);
-  int64_t n = d.in[kQ].cols / attr.heads;
+  int64_t rows = slots.count(d.in[AttendBackIn::kQ].rows);
+  int64_t n = d.in[AttendBackIn::kQ].cols / attr.heads;
   int64_t group = attr.heads / attr.kv_heads;
   RowSums* sums = reinterpret_cast<RowSums*>(d.work);
 
-  const float* at(Input input, int64_t r, int64_t h) const {
+  const float* at(int input, int64_t r, int64_t h) const {
     return d.in[input].row<float>(r) + h * n;
   }
-  bool sees(int64_t i, int64_t j) const {
-    return slots.sequence[i] == slots.sequence[j] && slots.positions[j] <= slots.positions[i] &&
-           slots.positions[j] >= first_visible(slots.positions[i], attr);
+  // The rows that row i sees.
+  Share seen(int64_t i) const {
+    const Span& span = slots.span(i);
+    const Positions seen = visible(attr, slots, span, slots.positions[i]);
+    const int64_t shift = span.first_row - span.position;
+    return {std::max<int64_t>(seen.first + shift, span.first_row), seen.last + shift + 1};
   }
   float raw_score(int64_t i, int64_t h, int64_t j) const {
-    return attr.scale * reference_dot(at(kQ, i, h), at(kK, j, h / group), n);
+    return attr.scale *
+           reference_dot(at(AttendBackIn::kQ, i, h), at(AttendBackIn::kK, j, h / group), n);
   }
   float score(int64_t i, int64_t h, int64_t j, float raw) const {
     const float capped = attr.softcap > 0 ? softcap(raw, attr.softcap) : raw;
-    const auto distance = static_cast<float>(slots.positions[j] - slots.positions[i]);
-    return capped + alibi_slope(attr, h) * distance;
+    const auto distance = static_cast<float>(std::abs(slots.positions[j] - slots.positions[i]));
+    return capped - alibi_slope(attr, h) * distance;
   }
   float dp(int64_t i, int64_t h, int64_t j) const {
-    return reference_dot(at(kDy, i, h), at(kV, j, h / group), n);
+    return reference_dot(at(AttendBackIn::kDy, i, h), at(AttendBackIn::kV, j, h / group), n);
   }
   float p(int64_t i, int64_t h, int64_t j, float raw) const {
     return std::exp(score(i, h, j, raw) - sums[i * attr.heads + h].log_sum);
@@ -71,8 +73,8 @@ void sum_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
     double largest = -std::numeric_limits<double>::infinity();
     double sum = 0;
     double weighted = 0;
-    for (int64_t j = 0; j < view.rows; ++j) {
-      if (!view.sees(i, j)) continue;
+    const Share seen = view.seen(i);
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       const double score = view.score(i, h, j, view.raw_score(i, h, j));
       if (score > largest) {
         const double shrink = std::exp(largest - score);
@@ -89,55 +91,62 @@ void sum_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 void sum_dq(const View& view, int64_t i, int64_t h) {
-  float* out = view.d.out.row<float>(i) + h * view.n;
+  float* out = view.d.outputs[0].row<float>(i) + h * view.n;
   std::fill_n(out, view.n, 0.0F);
-  for (int64_t j = 0; j < view.rows; ++j)
-    if (view.sees(i, j))
-      reference_axpy(view.ds(i, h, j), view.at(kK, j, h / view.group), view.n, out);
+  const Share seen = view.seen(i);
+  for (int64_t j = seen.begin; j < seen.end; ++j)
+    reference_axpy(view.ds(i, h, j), view.at(AttendBackIn::kK, j, h / view.group), view.n, out);
 }
 
-void sum_dk_or_dv(const View& view, int64_t j, int64_t kv_head) {
-  float* out = view.d.out.row<float>(j) + kv_head * view.n;
+// dk or dv: the rows that see row j are among those of its span.
+void sum_over_rows(const View& view, int output, int64_t j, int64_t kv_head) {
+  float* out = view.d.outputs[static_cast<size_t>(output)].row<float>(j) + kv_head * view.n;
   std::fill_n(out, view.n, 0.0F);
-  for (int64_t i = 0; i < view.rows; ++i) {
-    if (!view.sees(i, j)) continue;
+  const Span& span = view.slots.span(j);
+  for (int64_t i = span.first_row; i < span.end_row(); ++i) {
+    const Share seen = view.seen(i);
+    if (j < seen.begin || j >= seen.end) continue;
     for (int64_t h = kv_head * view.group; h < (kv_head + 1) * view.group; ++h) {
-      if (view.attr.part == 1)
-        reference_axpy(view.ds(i, h, j), view.at(kQ, i, h), view.n, out);
+      if (output == 1)
+        reference_axpy(view.ds(i, h, j), view.at(AttendBackIn::kQ, i, h), view.n, out);
       else
-        reference_axpy(view.p(i, h, j, view.raw_score(i, h, j)), view.at(kDy, i, h), view.n, out);
+        reference_axpy(view.p(i, h, j, view.raw_score(i, h, j)), view.at(AttendBackIn::kDy, i, h),
+                       view.n, out);
     }
   }
 }
 
-void sum_part(const Dispatch& d, const Slots& slots, const Worker& worker) {
+// dq, dk and dv, those of them that are wanted.
+void sum_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const View view{d, slots};
-  const int64_t heads = view.attr.part == 0 ? view.attr.heads : view.attr.kv_heads;
-  const int64_t items = view.rows * heads;
-  // Rows take turns: late queries and early keys have the most work.
-  for (int64_t item = worker.index; item < items; item += worker.count) {
-    if (view.attr.part == 0)
-      sum_dq(view, item / heads, item % heads);
-    else
-      sum_dk_or_dv(view, item / heads, item % heads);
+  for (int output = 0; output < 3; ++output) {
+    if (!d.outputs[static_cast<size_t>(output)]) continue;
+    const int64_t heads = output == 0 ? view.attr.heads : view.attr.kv_heads;
+    // Rows take turns: late queries and early keys have the most work.
+    for (int64_t item = worker.index; item < view.rows * heads; item += worker.count) {
+      if (output == 0)
+        sum_dq(view, item / heads, item % heads);
+      else
+        sum_over_rows(view, output, item / heads, item % heads);
+    }
   }
 }
 
-size_t sums_bytes(const Dispatch& d, int64_t rows, int) {
-  const int64_t most = d.in[kQ].rows < 0 ? rows : d.in[kQ].rows;
+size_t sums_bytes(const Dispatch& d, const RunExtent& run) {
+  const int64_t most = d.in[AttendBackIn::kQ].rows < 0 ? run.rows : d.in[AttendBackIn::kQ].rows;
   return static_cast<size_t>(most * d.as<AttendAttr>().heads) * sizeof(RowSums);
 }
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[kDy]) && is_matrix(d.in[kQ]) && is_matrix(d.in[kK]) &&
-         is_matrix(d.in[kV]) && is_matrix(d.out);
+  return is_matrix(d.in[AttendBackIn::kDy]) && is_matrix(d.in[AttendBackIn::kQ]) &&
+         is_matrix(d.in[AttendBackIn::kK]) && is_matrix(d.in[AttendBackIn::kV]);
 }
 
 constexpr KernelRow kRows[] = {
-    {Op::kAttendBack,
+    {op::kAttendBack,
      Target::kReference,
      accepts,
-     {"attend_back", {sum_rows, sum_part}, sums_bytes}},
+     {"attend_back", {sum_rows, sum_parts}, sums_bytes}},
 };
 
 }  // namespace

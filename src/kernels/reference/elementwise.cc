@@ -7,12 +7,12 @@ namespace {
 template <typename Formula>
 void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
                   const Formula& formula) {
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const float* a = d.in[0].row<float>(r);
-    const float* b = d.in[1] ? d.in[1].row<float>(r) : nullptr;
-    float* out = d.out.row<float>(r);
-    for (int32_t c = 0; c < d.out.cols; ++c) out[c] = formula(a[c], b != nullptr ? b[c] : 0);
+    const float* a = d.in[BinaryIn::kA].row<float>(r);
+    const float* b = d.in[BinaryIn::kB] ? d.in[BinaryIn::kB].row<float>(r) : nullptr;
+    float* out = d.out().row<float>(r);
+    for (int32_t c = 0; c < d.out().cols; ++c) out[c] = formula(a[c], b != nullptr ? b[c] : 0);
   }
 }
 
@@ -43,25 +43,26 @@ void softcap_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   each_element(d, slots, worker, [cap](float dy, float x) { return dy * softcap_slope(x, cap); });
 }
 void constant(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    for (int32_t c = 0; c < d.out.cols; ++c) d.out.row<float>(r)[c] = d.as<ScaleAttr>().factor;
+    for (int32_t c = 0; c < d.out().cols; ++c) d.out().row<float>(r)[c] = d.as<ScaleAttr>().factor;
 }
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return absent_or_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+  return absent_or_matrix(d.in[BinaryIn::kA]) && absent_or_matrix(d.in[BinaryIn::kB]) &&
+         is_matrix(d.out());
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kConstant, kRef, accepts, {"constant", {constant}}},
-    {Op::kAdd, kRef, accepts, {"add", {add}}},
-    {Op::kMul, kRef, accepts, {"mul", {mul}}},
-    {Op::kScale, kRef, accepts, {"scale", {scale}}},
-    {Op::kActivate, kRef, accepts, {"activate", {activate_all}}},
-    {Op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},
-    {Op::kActivateBack, kRef, accepts, {"activate_back", {activate_back}}},
-    {Op::kSoftcapBack, kRef, accepts, {"softcap_back", {softcap_back}}},
+    {op::kConstant, kRef, accepts, {"constant", {constant}}},
+    {op::kAdd, kRef, accepts, {"add", {add}}},
+    {op::kMul, kRef, accepts, {"mul", {mul}}},
+    {op::kScale, kRef, accepts, {"scale", {scale}}},
+    {op::kActivate, kRef, accepts, {"activate", {activate_all}}},
+    {op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},
+    {op::kActivateBack, kRef, accepts, {"activate_back", {activate_back}}},
+    {op::kSoftcapBack, kRef, accepts, {"softcap_back", {softcap_back}}},
 };
 
 }  // namespace

@@ -29,14 +29,16 @@ Parts parts_of(const Dispatch& d, const Operand& x, const Operand& weight) {
 }
 
 void layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Parts parts = parts_of(d, d.in[0], d.in[1]);
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Parts parts = parts_of(d, d.in[LayerNormIn::kX], d.in[LayerNormIn::kWeight]);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t g = 0; g < parts.count; ++g) {
-      const float* x = d.in[0].row<float>(r) + g * parts.n;
-      const float* weight = d.in[1].row<float>(0) + g * parts.weight_step;
-      const float* bias = d.in[2] ? d.in[2].row<float>(0) + g * parts.weight_step : nullptr;
-      float* out = d.out.row<float>(r) + g * parts.n;
+      const float* x = d.in[LayerNormIn::kX].row<float>(r) + g * parts.n;
+      const float* weight = d.in[LayerNormIn::kWeight].row<float>(0) + g * parts.weight_step;
+      const float* bias = d.in[LayerNormIn::kBias]
+                              ? d.in[LayerNormIn::kBias].row<float>(0) + g * parts.weight_step
+                              : nullptr;
+      float* out = d.out().row<float>(r) + g * parts.n;
       const Moments m = moments(x, parts.n, d.as<NormAttr>().eps);
       for (int64_t i = 0; i < parts.n; ++i)
         out[i] = static_cast<float>((x[i] - m.mean) * m.inverse) * weight[i] +
@@ -46,15 +48,15 @@ void layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 // With u = (x - mean) m, y = u w: dx = m (g - mean(g) - u mean(g u)), g = dy w.
 void layer_norm_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Parts parts = parts_of(d, d.in[1], d.in[2]);
+  const Parts parts = parts_of(d, d.in[NormBackIn::kX], d.in[NormBackIn::kWeight]);
   const auto size = static_cast<double>(parts.n);
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t g = 0; g < parts.count; ++g) {
-      const float* dy = d.in[0].row<float>(r) + g * parts.n;
-      const float* x = d.in[1].row<float>(r) + g * parts.n;
-      const float* weight = d.in[2].row<float>(0) + g * parts.weight_step;
-      float* out = d.out.row<float>(r) + g * parts.n;
+      const float* dy = d.in[NormBackIn::kDy].row<float>(r) + g * parts.n;
+      const float* x = d.in[NormBackIn::kX].row<float>(r) + g * parts.n;
+      const float* weight = d.in[NormBackIn::kWeight].row<float>(0) + g * parts.weight_step;
+      float* out = d.out().row<float>(r) + g * parts.n;
       const Moments m = moments(x, parts.n, d.as<NormAttr>().eps);
       double mean = 0, along = 0;
       for (int64_t i = 0; i < parts.n; ++i) {
@@ -69,32 +71,33 @@ void layer_norm_back_x(const Dispatch& d, const Slots& slots, const Worker& work
 }
 
 void layer_norm_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Parts parts = parts_of(d, d.in[1], d.out);
-  const int64_t rows = slots.count(d.in[1].rows);
-  const Share columns = share(d.out.cols, 1, worker);
-  for (int64_t c = columns.begin; c < columns.end; ++c) d.out.row<float>(0)[c] = 0;
+  const Parts parts = parts_of(d, d.in[NormBackIn::kX], d.out());
+  const int64_t rows = slots.count(d.in[NormBackIn::kX].rows);
+  const Share columns = share(d.out().cols, 1, worker);
+  for (int64_t c = columns.begin; c < columns.end; ++c) d.out().row<float>(0)[c] = 0;
   for (int64_t r = 0; r < rows && columns.begin < columns.end; ++r)
     for (int64_t g = 0; g < parts.count; ++g) {
-      const float* dy = d.in[0].row<float>(r) + g * parts.n;
-      const float* x = d.in[1].row<float>(r) + g * parts.n;
+      const float* dy = d.in[NormBackIn::kDy].row<float>(r) + g * parts.n;
+      const float* x = d.in[NormBackIn::kX].row<float>(r) + g * parts.n;
       const Moments m = moments(x, parts.n, d.as<NormAttr>().eps);
       for (int64_t i = 0; i < parts.n; ++i) {
         const int64_t c = g * parts.weight_step + i;
         if (c >= columns.begin && c < columns.end)
-          d.out.row<float>(0)[c] += static_cast<float>(dy[i] * (x[i] - m.mean) * m.inverse);
+          d.out().row<float>(0)[c] += static_cast<float>(dy[i] * (x[i] - m.mean) * m.inverse);
       }
     }
 }
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && absent_or_matrix(d.in[2]) && is_matrix(d.out);
+  return is_matrix(d.in[LayerNormIn::kX]) && is_matrix(d.in[LayerNormIn::kWeight]) &&
+         absent_or_matrix(d.in[LayerNormIn::kBias]) && is_matrix(d.out());
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kLayerNorm, kRef, accepts, {"layer_norm", {layer_norm}}},
-    {Op::kLayerNormBackX, kRef, accepts, {"layer_norm_back_x", {layer_norm_back_x}}},
-    {Op::kLayerNormBackW, kRef, accepts, {"layer_norm_back_w", {layer_norm_back_w}}},
+    {op::kLayerNorm, kRef, accepts, {"layer_norm", {layer_norm}}},
+    {op::kLayerNormBackX, kRef, accepts, {"layer_norm_back_x", {layer_norm_back_x}}},
+    {op::kLayerNormBackW, kRef, accepts, {"layer_norm_back_w", {layer_norm_back_w}}},
 };
 
 }  // namespace

@@ -21,23 +21,21 @@ void reference_axpy(float a, const float* x, int64_t n, float* y) {
 
 namespace {
 
-enum Input { kX, kNorm, kResidual, kWeight, kBias = 6 };
-
 int64_t most_rows(const Operand& o, int64_t rows) { return o.rows < 0 ? rows : o.rows; }
 
 // The rows of x, normalised in Dispatch::work where there is a norm.
 const float* x_row(const Dispatch& d, int64_t r) {
-  return d.in[kNorm] ? reinterpret_cast<float*>(d.work) + r * d.in[kX].cols
-                     : d.in[kX].row<float>(r);
+  return d.in[LinearIn::kNorm] ? reinterpret_cast<float*>(d.work) + r * d.in[LinearIn::kX].cols
+                               : d.in[LinearIn::kX].row<float>(r);
 }
 
 void normalise(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  if (!d.in[kNorm]) return;
-  const int64_t n = d.in[kX].cols;
-  const Share rows = share(slots.count(d.in[kX].rows), 1, worker);
+  if (!d.in[LinearIn::kNorm]) return;
+  const int64_t n = d.in[LinearIn::kX].cols;
+  const Share rows = share(slots.count(d.in[LinearIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    reference_norm(d.in[kX].row<float>(r), d.in[kNorm].row<float>(0), n, d.as<LinearAttr>().eps,
-                   reinterpret_cast<float*>(d.work) + r * n);
+    reference_norm(d.in[LinearIn::kX].row<float>(r), d.in[LinearIn::kNorm].row<float>(0), n,
+                   d.as<LinearAttr>().eps, reinterpret_cast<float*>(d.work) + r * n);
 }
 
 float chain(const float* x, const float* w, int64_t n) {
@@ -47,26 +45,27 @@ float chain(const float* x, const float* w, int64_t n) {
 }
 
 float bias(const Dispatch& d, int weight, int64_t n) {
-  return d.in[kBias + weight] ? d.in[kBias + weight].row<float>(0)[n] : 0;
+  return d.in[LinearIn::kBias + weight] ? d.in[LinearIn::kBias + weight].row<float>(0)[n] : 0;
 }
 
 void store(const Dispatch& d, int64_t r, int64_t column, float y) {
-  d.out.row<float>(r)[column] = d.in[kResidual] ? y + d.in[kResidual].row<float>(r)[column] : y;
+  d.out().row<float>(r)[column] =
+      d.in[LinearIn::kResidual] ? y + d.in[LinearIn::kResidual].row<float>(r)[column] : y;
 }
 
 void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<LinearAttr>();
-  const int64_t k = d.in[kX].cols;
-  const int64_t rows = slots.count(d.in[kX].rows);
+  const int64_t k = d.in[LinearIn::kX].cols;
+  const int64_t rows = slots.count(d.in[LinearIn::kX].rows);
   const bool gated = attr.gate != Activation::kNone && attr.weights == 2;
   auto* w = reinterpret_cast<float*>(worker.scratch);
   int64_t column = 0;
   for (int i = 0; i < (gated ? 1 : attr.weights); ++i) {
-    const Operand& weight = d.in[kWeight + i];
+    const Operand& weight = d.in[LinearIn::kWeight + i];
     const Share outputs = share(weight.rows, 1, worker);
     for (int64_t n = outputs.begin; n < outputs.end; ++n) {
       decode_row(weight, n, w);
-      if (gated) decode_row(d.in[kWeight + 1], n, w + k);
+      if (gated) decode_row(d.in[LinearIn::kWeight + 1], n, w + k);
       for (int64_t r = 0; r < rows; ++r) {
         float y = activated(chain(x_row(d, r), w, k) + bias(d, i, n), attr.gate);
         if (gated) y *= chain(x_row(d, r), w + k, k) + bias(d, 1, n);
@@ -84,19 +83,20 @@ struct Best {
 };
 
 Best* best_of(const Dispatch& d, int64_t rows, int worker) {
-  auto* after = reinterpret_cast<float*>(d.work) + (d.in[kNorm] ? rows * d.in[kX].cols : 0);
+  auto* after = reinterpret_cast<float*>(d.work) +
+                (d.in[LinearIn::kNorm] ? rows * d.in[LinearIn::kX].cols : 0);
   return reinterpret_cast<Best*>(after) + worker * rows;
 }
 
 void multiply_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t k = d.in[kX].cols;
-  const int64_t rows = slots.count(d.in[kX].rows);
+  const int64_t k = d.in[LinearIn::kX].cols;
+  const int64_t rows = slots.count(d.in[LinearIn::kX].rows);
   auto* w = reinterpret_cast<float*>(worker.scratch);
   Best* best = best_of(d, rows, worker.index);
   std::fill_n(best, rows, Best{-std::numeric_limits<float>::infinity(), -1});
-  const Share outputs = share(d.in[kWeight].rows, 1, worker);
+  const Share outputs = share(d.in[LinearIn::kWeight].rows, 1, worker);
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
-    decode_row(d.in[kWeight], n, w);
+    decode_row(d.in[LinearIn::kWeight], n, w);
     for (int64_t r = 0; r < rows; ++r) {
       const float y = (chain(x_row(d, r), w, k) + bias(d, 0, n)) * d.as<LinearAttr>().scale;
       if (y > best[r].value || best[r].index < 0) best[r] = {y, static_cast<int32_t>(n)};
@@ -105,7 +105,7 @@ void multiply_best(const Dispatch& d, const Slots& slots, const Worker& worker) 
 }
 
 void merge_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t rows = slots.count(d.in[kX].rows);
+  const int64_t rows = slots.count(d.in[LinearIn::kX].rows);
   const Share own = share(rows, 1, worker);
   for (int64_t r = own.begin; r < own.end; ++r) {
     Best best = best_of(d, rows, 0)[r];
@@ -113,92 +113,98 @@ void merge_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
       const Best other = best_of(d, rows, i)[r];
       if (other.index >= 0 && (best.index < 0 || other.value > best.value)) best = other;
     }
-    *d.out.row<int32_t>(r) = best.index;
+    *d.out().row<int32_t>(r) = best.index;
   }
 }
 
 void linear_back_x(const Dispatch& d, const Slots& slots, const Worker& worker) {
   auto* w = reinterpret_cast<float*>(worker.scratch);
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    std::fill_n(d.out.row<float>(r), d.out.cols, 0.0F);
-  for (int64_t n = 0; n < d.in[1].rows && rows.begin < rows.end; ++n) {
-    decode_row(d.in[1], n, w);
+    std::fill_n(d.out().row<float>(r), d.out().cols, 0.0F);
+  for (int64_t n = 0; n < d.in[LinearBackXIn::kWeight].rows && rows.begin < rows.end; ++n) {
+    decode_row(d.in[LinearBackXIn::kWeight], n, w);
     for (int64_t r = rows.begin; r < rows.end; ++r)
-      reference_axpy(d.in[0].row<float>(r)[n], w, d.out.cols, d.out.row<float>(r));
+      reference_axpy(d.in[LinearBackXIn::kDy].row<float>(r)[n], w, d.out().cols,
+                     d.out().row<float>(r));
   }
 }
 
 void linear_back_w(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t rows = slots.count(d.in[0].rows);
-  const Share outputs = share(d.out.rows, 1, worker);
+  const int64_t rows = slots.count(d.in[LinearBackWIn::kDy].rows);
+  const Share outputs = share(d.out().rows, 1, worker);
   for (int64_t n = outputs.begin; n < outputs.end; ++n) {
-    float* out = d.out.row<float>(n);
-    std::fill_n(out, d.out.cols, 0.0F);
+    float* out = d.out().row<float>(n);
+    std::fill_n(out, d.out().cols, 0.0F);
     for (int64_t r = 0; r < rows; ++r)
-      reference_axpy(d.in[0].row<float>(r)[n], d.in[1].row<float>(r), d.out.cols, out);
+      reference_axpy(d.in[LinearBackWIn::kDy].row<float>(r)[n],
+                     d.in[LinearBackWIn::kX].row<float>(r), d.out().cols, out);
   }
 }
 
 // The sum over all rows, and over the parts of a row that share the bias.
 void bias_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t rows = slots.count(d.in[0].rows);
-  const Share columns = share(d.out.cols, 1, worker);
+  const int64_t rows = slots.count(d.in[BiasBackIn::kDy].rows);
+  const Share columns = share(d.out().cols, 1, worker);
   for (int64_t c = columns.begin; c < columns.end; ++c) {
     double sum = 0;
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = c; i < d.in[0].cols; i += d.out.cols) sum += d.in[0].row<float>(r)[i];
-    d.out.row<float>(0)[c] = static_cast<float>(sum);
+      for (int64_t i = c; i < d.in[BiasBackIn::kDy].cols; i += d.out().cols)
+        sum += d.in[BiasBackIn::kDy].row<float>(r)[i];
+    d.out().row<float>(0)[c] = static_cast<float>(sum);
   }
 }
 
-size_t norm_bytes(const Dispatch& d, int64_t rows, int) {
-  return d.in[kNorm]
-             ? static_cast<size_t>(most_rows(d.in[kX], rows) * d.in[kX].cols) * sizeof(float)
-             : 0;
+size_t norm_bytes(const Dispatch& d, const RunExtent& run) {
+  return d.in[LinearIn::kNorm] ? static_cast<size_t>(most_rows(d.in[LinearIn::kX], run.rows) *
+                                                     d.in[LinearIn::kX].cols) *
+                                     sizeof(float)
+                               : 0;
 }
-size_t argmax_bytes(const Dispatch& d, int64_t rows, int workers) {
-  return norm_bytes(d, rows, workers) +
-         static_cast<size_t>(most_rows(d.in[kX], rows) * workers) * sizeof(Best);
+size_t argmax_bytes(const Dispatch& d, const RunExtent& run) {
+  return norm_bytes(d, run) +
+         static_cast<size_t>(most_rows(d.in[LinearIn::kX], run.rows) * run.workers) * sizeof(Best);
 }
-size_t two_weight_rows(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.in[kX].cols) * 2 * sizeof(float);
+size_t two_weight_rows(const Dispatch& d, const RunExtent&) {
+  return static_cast<size_t>(d.in[LinearIn::kX].cols) * 2 * sizeof(float);
 }
-size_t one_weight_row(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.out.cols) * sizeof(float);
+size_t one_weight_row(const Dispatch& d, const RunExtent&) {
+  return static_cast<size_t>(d.out().cols) * sizeof(float);
 }
 
 bool takes_linear(const Dispatch& d, const KernelChoice&) {
   for (int i = 0; i < 3; ++i) {
-    if (d.in[kWeight + i] && !is_weight(d.in[kWeight + i])) return false;
-    if (!absent_or_matrix(d.in[kBias + i])) return false;
+    if (d.in[LinearIn::kWeight + i] && !is_weight(d.in[LinearIn::kWeight + i])) return false;
+    if (!absent_or_matrix(d.in[LinearIn::kBias + i])) return false;
   }
-  return is_matrix(d.in[kX]) && absent_or_matrix(d.in[kNorm]) &&
-         absent_or_matrix(d.in[kResidual]) && d.out.layout == Layout::kRowMajor;
+  return is_matrix(d.in[LinearIn::kX]) && absent_or_matrix(d.in[LinearIn::kNorm]) &&
+         absent_or_matrix(d.in[LinearIn::kResidual]) && d.out().layout == Layout::kRowMajor;
 }
 bool takes_back_x(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_weight(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[LinearBackXIn::kDy]) && is_weight(d.in[LinearBackXIn::kWeight]) &&
+         is_matrix(d.out());
 }
 bool takes_back_w(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[LinearBackWIn::kDy]) && is_matrix(d.in[LinearBackWIn::kX]) &&
+         is_matrix(d.out());
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kLinear,
+    {op::kLinear,
      kRef,
      takes_linear,
      {"linear", {normalise, multiply}, norm_bytes, two_weight_rows}},
-    {Op::kLinearArgmax,
+    {op::kLinearArgmax,
      kRef,
      takes_linear,
      {"linear_argmax", {normalise, multiply_best, merge_best}, argmax_bytes, two_weight_rows}},
-    {Op::kLinearBackX,
+    {op::kLinearBackX,
      kRef,
      takes_back_x,
      {"linear_back_x", {linear_back_x}, nullptr, one_weight_row}},
-    {Op::kLinearBackW, kRef, takes_back_w, {"linear_back_w", {linear_back_w}}},
-    {Op::kBiasBack, kRef, takes_back_w, {"bias_back", {bias_back}}},
+    {op::kLinearBackW, kRef, takes_back_w, {"linear_back_w", {linear_back_w}}},
+    {op::kBiasBack, kRef, takes_back_w, {"bias_back", {bias_back}}},
 };
 
 }  // namespace

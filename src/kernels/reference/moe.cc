@@ -85,82 +85,84 @@ void route_row(const RouteAttr& attr, const float* scores, const float* bias, in
 }
 
 void route(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
-  const float* bias = d.in[1] ? d.in[1].row<float>(0) : nullptr;
+  const Share rows = share(slots.count(d.in[RouteIn::kScores].rows), 1, worker);
+  const float* bias = d.in[RouteIn::kBias] ? d.in[RouteIn::kBias].row<float>(0) : nullptr;
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    route_row(d.as<RouteAttr>(), d.in[0].row<float>(r), bias, d.in[0].cols,
-              reinterpret_cast<float*>(worker.scratch), d.out.row<float>(r));
+    route_row(d.as<RouteAttr>(), d.in[RouteIn::kScores].row<float>(r), bias,
+              d.in[RouteIn::kScores].cols, reinterpret_cast<float*>(worker.scratch),
+              d.out().row<float>(r));
 }
 
-size_t route_bytes(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.in[0].cols) * 4 * sizeof(float);
+size_t route_bytes(const Dispatch& d, const RunExtent&) {
+  return static_cast<size_t>(d.in[RouteIn::kScores].cols) * 4 * sizeof(float);
 }
-
-enum Input { kX, kGates, kResidual, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
 
 float biased_dot(const Dispatch& d, int weight, int64_t row, const float* x, float* buffer) {
   decode_row(d.in[weight], row, buffer);
   float sum = 0;
   for (int64_t i = 0; i < d.in[weight].cols; ++i) sum += x[i] * buffer[i];
-  const Operand& bias = d.in[weight + kGateBias - kGate];
+  const Operand& bias = d.in[weight + MoeIn::kGateBias - MoeIn::kGate];
   return bias ? sum + bias.row<float>(0)[row] : sum;
 }
 
 // Adds what expert `e` makes of a row.
 void add_expert(const Dispatch& d, int64_t r, int64_t e, float* scratch) {
   const auto& attr = d.as<MoeAttr>();
-  const int64_t hidden = d.in[kDown].cols;
-  const float gate = d.in[kGates].row<float>(r)[e];
-  const float* x = d.in[kX].row<float>(r);
+  const int64_t hidden = d.in[MoeIn::kDown].cols;
+  const float gate = d.in[MoeIn::kGates].row<float>(r)[e];
+  const float* x = d.in[MoeIn::kX].row<float>(r);
   float* h = scratch;
   float* buffer = scratch + hidden;
   for (int64_t j = 0; j < hidden; ++j) {
-    float g = biased_dot(d, kGate, e * hidden + j, x, buffer);
-    float u = biased_dot(d, kUp, e * hidden + j, x, buffer);
+    float g = biased_dot(d, MoeIn::kGate, e * hidden + j, x, buffer);
+    float u = biased_dot(d, MoeIn::kUp, e * hidden + j, x, buffer);
     if (attr.gate_input) g *= gate, u *= gate;
     h[j] = gated(attr, g, u);
   }
-  float* out = d.out.row<float>(r);
-  for (int64_t n = 0; n < d.out.cols; ++n)
-    out[n] += (attr.gate_input ? 1 : gate) * biased_dot(d, kDown, e * d.out.cols + n, h, buffer);
+  float* out = d.out().row<float>(r);
+  for (int64_t n = 0; n < d.out().cols; ++n)
+    out[n] +=
+        (attr.gate_input ? 1 : gate) * biased_dot(d, MoeIn::kDown, e * d.out().cols + n, h, buffer);
 }
 
 void moe(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<MoeAttr>();
-  const Share rows = share(slots.count(d.in[kX].rows), 1, worker);
+  const Share rows = share(slots.count(d.in[MoeIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    float* out = d.out.row<float>(r);
-    std::fill_n(out, d.out.cols, 0.0F);
+    float* out = d.out().row<float>(r);
+    std::fill_n(out, d.out().cols, 0.0F);
     int left = attr.used;
     for (int64_t e = 0; e < attr.experts && left > 0; ++e) {
-      if (d.in[kGates].row<float>(r)[e] == 0) continue;
+      if (d.in[MoeIn::kGates].row<float>(r)[e] == 0) continue;
       add_expert(d, r, e, reinterpret_cast<float*>(worker.scratch));
       --left;
     }
-    if (d.in[kResidual])
-      for (int64_t n = 0; n < d.out.cols; ++n) out[n] += d.in[kResidual].row<float>(r)[n];
+    if (d.in[MoeIn::kResidual])
+      for (int64_t n = 0; n < d.out().cols; ++n) out[n] += d.in[MoeIn::kResidual].row<float>(r)[n];
   }
 }
 
-size_t moe_bytes(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.in[kDown].cols + std::max(d.in[kX].cols, d.in[kDown].cols)) *
+size_t moe_bytes(const Dispatch& d, const RunExtent&) {
+  return static_cast<size_t>(d.in[MoeIn::kDown].cols +
+                             std::max(d.in[MoeIn::kX].cols, d.in[MoeIn::kDown].cols)) *
          sizeof(float);
 }
 
 bool takes_route(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[RouteIn::kScores]) && absent_or_matrix(d.in[RouteIn::kBias]) &&
+         is_matrix(d.out());
 }
 bool takes_moe(const Dispatch& d, const KernelChoice&) {
-  for (int i : {kGate, kUp, kDown})
+  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
     if (!is_weight(d.in[i]) || !absent_or_matrix(d.in[i + 3])) return false;
-  return is_matrix(d.in[kX]) && is_matrix(d.in[kGates]) && absent_or_matrix(d.in[kResidual]) &&
-         is_matrix(d.out);
+  return is_matrix(d.in[MoeIn::kX]) && is_matrix(d.in[MoeIn::kGates]) &&
+         absent_or_matrix(d.in[MoeIn::kResidual]) && is_matrix(d.out());
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kRoute, kRef, takes_route, {"route", {route}, nullptr, route_bytes}},
-    {Op::kMoe, kRef, takes_moe, {"moe", {moe}, nullptr, moe_bytes}},
+    {op::kRoute, kRef, takes_route, {"route", {route}, nullptr, route_bytes}},
+    {op::kMoe, kRef, takes_moe, {"moe", {moe}, nullptr, moe_bytes}},
 };
 
 }  // namespace

@@ -8,15 +8,20 @@ namespace veery {
 namespace {
 
 void rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const RopeFrequencies usual(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
-  const RopeFrequencies extended(d.as<AnglesAttr>(), d.in[2] ? d.in[2].row<float>(0) : nullptr);
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const RopeFrequencies usual(d.as<AnglesAttr>(), d.in[RopeAnglesIn::kDivisors]
+                                                      ? d.in[RopeAnglesIn::kDivisors].row<float>(0)
+                                                      : nullptr);
+  const RopeFrequencies extended(
+      d.as<AnglesAttr>(),
+      d.in[RopeAnglesIn::kExtended] ? d.in[RopeAnglesIn::kExtended].row<float>(0) : nullptr);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const double position = *d.in[0].row<int32_t>(r);
-    const RopeFrequencies& frequency = d.in[2] && slots.is_extended(r) ? extended : usual;
+    const double position = *d.in[RopeAnglesIn::kPositions].row<int32_t>(r);
+    const RopeFrequencies& frequency =
+        d.in[RopeAnglesIn::kExtended] && slots.is_extended(r) ? extended : usual;
     const double magnitude = frequency.magnitude(position);
-    float* out = d.out.row<float>(r);
-    for (int i = 0; i < d.out.cols / 2; ++i) {
+    float* out = d.out().row<float>(r);
+    for (int i = 0; i < d.out().cols / 2; ++i) {
       out[2 * i] = static_cast<float>(std::cos(position * frequency(i)) * magnitude);
       out[2 * i + 1] = static_cast<float>(std::sin(position * frequency(i)) * magnitude);
     }
@@ -49,26 +54,28 @@ void rotate(const float* x, const float* angles, const Rotation& how, float* out
 
 void rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
-  const Rotation how{d.out.cols / attr.heads, attr.dims, attr.interleaved, attr.sign, attr.begin};
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Rotation how{d.out().cols / attr.heads, attr.dims, attr.interleaved, attr.sign, attr.begin};
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    for (int64_t c = 0; c < d.out.cols; c += how.head_dim)
-      rotate(d.in[0].row<float>(r) + c, d.in[1].row<float>(r), how, d.out.row<float>(r) + c);
+    for (int64_t c = 0; c < d.out().cols; c += how.head_dim)
+      rotate(d.in[RopeIn::kX].row<float>(r) + c, d.in[RopeIn::kAngles].row<float>(r), how,
+             d.out().row<float>(r) + c);
 }
 
 // One head of row r into its page.
 void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head, const float* x) {
   const int64_t position = slots.positions[r];
-  write_cached({cache, page_of(cache, slots, slots.sequence[r], position), head, position}, x);
+  write_cached({cache, page_of(cache, slots, slots.sequence(r), position), head, position}, x);
 }
 
 void cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t heads = d.in[1].rows;
-  const int64_t head_dim = d.in[0].cols / heads;
-  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  const int64_t heads = d.in[CacheWriteIn::kState].rows;
+  const int64_t head_dim = d.in[CacheWriteIn::kX].cols / heads;
+  const Share rows = share(slots.count(d.in[CacheWriteIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t h = 0; h < heads; ++h)
-      write_head(d.in[1], slots, r, h, d.in[0].row<float>(r) + h * head_dim);
+      write_head(d.in[CacheWriteIn::kState], slots, r, h,
+                 d.in[CacheWriteIn::kX].row<float>(r) + h * head_dim);
 }
 
 void norm_and_rotate(const Operand& norm, const float* x, const float* angles, float eps,
@@ -82,46 +89,49 @@ void qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const int64_t n = attr.head_dim;
   const Rotation how{n, attr.dims, attr.interleaved, 1};
   auto* key = reinterpret_cast<float*>(worker.scratch);
-  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  const Share rows = share(slots.count(d.in[QkvRopeIn::kQkv].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const float* angles = d.in[1].row<float>(r);
-    const float* q = d.in[0].row<float>(r);
+    const float* angles = d.in[QkvRopeIn::kAngles].row<float>(r);
+    const float* q = d.in[QkvRopeIn::kQkv].row<float>(r);
     const float* k = q + attr.heads * n;
     const float* v = k + attr.kv_heads * n;
     for (int64_t h = 0; h < attr.heads; ++h)
-      norm_and_rotate(d.in[4], q + h * n, angles, attr.eps, how, d.out.row<float>(r) + h * n);
+      norm_and_rotate(d.in[QkvRopeIn::kQueryNorm], q + h * n, angles, attr.eps, how,
+                      d.out().row<float>(r) + h * n);
     for (int64_t h = 0; h < attr.kv_heads; ++h) {
-      norm_and_rotate(d.in[5], k + h * n, angles, attr.eps, how, key);
-      write_head(d.in[2], slots, r, h, key);
-      write_head(d.in[3], slots, r, h, v + h * n);
+      norm_and_rotate(d.in[QkvRopeIn::kKeyNorm], k + h * n, angles, attr.eps, how, key);
+      write_head(d.in[QkvRopeIn::kKeys], slots, r, h, key);
+      write_head(d.in[QkvRopeIn::kValues], slots, r, h, v + h * n);
     }
   }
 }
 
-size_t head_bytes(const Dispatch& d, int64_t, int) {
+size_t head_bytes(const Dispatch& d, const RunExtent&) {
   return static_cast<size_t>(d.as<QkvRopeAttr>().head_dim) * sizeof(float);
 }
 
 bool takes_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0], DType::kI32) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[RopeAnglesIn::kPositions], DType::kI32) &&
+         absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) && is_matrix(d.out());
 }
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[RopeIn::kX]) && is_matrix(d.in[RopeIn::kAngles]) && is_matrix(d.out());
 }
 bool takes_write(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_cache(d.in[1]);
+  return is_matrix(d.in[CacheWriteIn::kX]) && is_cache(d.in[CacheWriteIn::kState]);
 }
 bool takes_qkv(const Dispatch& d, const KernelChoice&) {
-  return takes_rope(d, {}) && is_cache(d.in[2]) && is_cache(d.in[3]) && absent_or_matrix(d.in[4]) &&
-         absent_or_matrix(d.in[5]);
+  return takes_rope(d, {}) && is_cache(d.in[QkvRopeIn::kKeys]) &&
+         is_cache(d.in[QkvRopeIn::kValues]) && absent_or_matrix(d.in[QkvRopeIn::kQueryNorm]) &&
+         absent_or_matrix(d.in[QkvRopeIn::kKeyNorm]);
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kRopeAngles, kRef, takes_angles, {"rope_angles", {rope_angles}}},
-    {Op::kRope, kRef, takes_rope, {"rope", {rope}}},
-    {Op::kCacheWrite, kRef, takes_write, {"cache_write", {cache_write}}},
-    {Op::kQkvRope, kRef, takes_qkv, {"qkv_rope", {qkv_rope}, nullptr, head_bytes}},
+    {op::kRopeAngles, kRef, takes_angles, {"rope_angles", {rope_angles}}},
+    {op::kRope, kRef, takes_rope, {"rope", {rope}}},
+    {op::kCacheWrite, kRef, takes_write, {"cache_write", {cache_write}}},
+    {op::kQkvRope, kRef, takes_qkv, {"qkv_rope", {qkv_rope}, nullptr, head_bytes}},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/reference/reference.h"
 
@@ -7,68 +8,147 @@ namespace {
 
 void embed(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    float* out = d.out.row<float>(r);
-    decode_row(d.in[1], *d.in[0].row<int32_t>(r), out);
-    for (int32_t c = 0; c < d.out.cols; ++c) out[c] *= factor;
+    float* out = d.out().row<float>(r);
+    decode_row(d.in[EmbedIn::kWeight], *d.in[EmbedIn::kIds].row<int32_t>(r), out);
+    for (int32_t c = 0; c < d.out().cols; ++c) out[c] *= factor;
   }
 }
 
 void embed_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
-  const Share tokens = share(slots.count(d.out.rows), 1, worker);
+  const Share tokens = share(slots.count(d.out().rows), 1, worker);
   for (int64_t t = tokens.begin; t < tokens.end; ++t)
-    std::fill_n(d.out.row<float>(t), d.out.cols, 0.0F);
-  for (int64_t r = 0, rows = slots.count(d.in[0].rows); r < rows; ++r) {
-    const int32_t token = *d.in[1].row<int32_t>(r);
+    std::fill_n(d.out().row<float>(t), d.out().cols, 0.0F);
+  for (int64_t r = 0, rows = slots.count(d.in[EmbedBackIn::kDy].rows); r < rows; ++r) {
+    const int32_t token = *d.in[EmbedBackIn::kIds].row<int32_t>(r);
     if (token >= tokens.begin && token < tokens.end)
-      reference_axpy(factor, d.in[0].row<float>(r), d.out.cols, d.out.row<float>(token));
+      reference_axpy(factor, d.in[EmbedBackIn::kDy].row<float>(r), d.out().cols,
+                     d.out().row<float>(token));
   }
 }
 
 void select_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    std::copy_n(d.in[0].row<float>(*d.in[1].row<int32_t>(r)), d.out.cols, d.out.row<float>(r));
+    std::copy_n(d.in[SelectRowsIn::kX].row<float>(*d.in[SelectRowsIn::kRows].row<int32_t>(r)),
+                d.out().cols, d.out().row<float>(r));
 }
 
 void select_rows_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
-    std::fill_n(d.out.row<float>(r), d.out.cols, 0.0F);
-  for (int64_t i = 0, selected = slots.count(d.in[0].rows); i < selected; ++i) {
-    const int32_t r = *d.in[1].row<int32_t>(i);
+    std::fill_n(d.out().row<float>(r), d.out().cols, 0.0F);
+  for (int64_t i = 0, selected = slots.count(d.in[SelectRowsBackIn::kDy].rows); i < selected; ++i) {
+    const int32_t r = *d.in[SelectRowsBackIn::kRows].row<int32_t>(i);
     if (r >= rows.begin && r < rows.end)
-      reference_axpy(1, d.in[0].row<float>(i), d.out.cols, d.out.row<float>(r));
+      reference_axpy(1, d.in[SelectRowsBackIn::kDy].row<float>(i), d.out().cols,
+                     d.out().row<float>(r));
   }
 }
 
 void argmax(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const float* x = d.in[0].row<float>(r);
-    *d.out.row<int32_t>(r) = static_cast<int32_t>(std::max_element(x, x + d.in[0].cols) - x);
+    const float* x = d.in[UnaryIn::kX].row<float>(r);
+    *d.out().row<int32_t>(r) =
+        static_cast<int32_t>(std::max_element(x, x + d.in[UnaryIn::kX].cols) - x);
+  }
+}
+
+void columns_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const auto& attr = d.as<ColumnsAttr>();
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    float* out = d.out().row<float>(r);
+    std::fill_n(out, attr.width, 0.0F);
+    std::copy_n(d.in[0].row<float>(r), attr.count, out + attr.begin);
+  }
+}
+
+// What row `i` of `count` has a part of, but for kMax.
+double pool_weight(Pooling kind, int64_t i, int64_t count) {
+  const auto n = static_cast<double>(count);
+  switch (kind) {
+    case Pooling::kFirst: return i == 0 ? 1 : 0;
+    case Pooling::kLast: return i == count - 1 ? 1 : 0;
+    case Pooling::kMean: return 1 / n;
+    case Pooling::kSumOverRoot: return 1 / std::sqrt(n);
+    case Pooling::kWeightedMean: return 2 * static_cast<double>(i + 1) / (n * (n + 1));
+    case Pooling::kMax: break;
+  }
+  return 0;
+}
+
+// The row of a span that has the largest element of a column, the first among equals.
+int64_t row_of_largest(const Operand& x, const Span& span, int32_t column) {
+  int64_t best = span.first_row;
+  for (int64_t r = best + 1; r < span.end_row(); ++r)
+    if (x.row<float>(r)[column] > x.row<float>(best)[column]) best = r;
+  return best;
+}
+
+void pool(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Pooling kind = d.as<PoolAttr>().kind;
+  const Operand& x = d.in[UnaryIn::kX];
+  const int32_t n = d.out().cols;
+  const Share items = share(int64_t{slots.span_count} * n, 1, worker);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const Span& span = slots.spans[item / n];
+    const auto column = static_cast<int32_t>(item % n);
+    float& out = d.out().row<float>(item / n)[column];
+    if (kind == Pooling::kMax) {
+      out = x.row<float>(row_of_largest(x, span, column))[column];
+      continue;
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < span.rows; ++i)
+      if (const double weight = pool_weight(kind, i, span.rows); weight != 0)
+        sum += weight * x.row<float>(span.first_row + i)[column];
+    out = static_cast<float>(sum);
+  }
+}
+
+void pool_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Pooling kind = d.as<PoolAttr>().kind;
+  const Operand& x = d.in[PoolBackIn::kX];
+  const Share spans = share(slots.span_count, 1, worker);
+  for (int64_t s = spans.begin; s < spans.end; ++s) {
+    const Span& span = slots.spans[s];
+    const float* dy = d.in[PoolBackIn::kDy].row<float>(s);
+    for (int32_t c = 0; c < d.out().cols; ++c) {
+      const int64_t best = kind == Pooling::kMax ? row_of_largest(x, span, c) : -1;
+      for (int64_t i = 0; i < span.rows; ++i) {
+        const int64_t r = span.first_row + i;
+        const double weight = kind == Pooling::kMax ? static_cast<double>(r == best)
+                                                    : pool_weight(kind, i, span.rows);
+        d.out().row<float>(r)[c] = static_cast<float>(weight * dy[c]);
+      }
+    }
   }
 }
 
 bool takes_embed(const Dispatch& d, const KernelChoice&) {
-  return is_weight(d.in[1]) && is_matrix(d.out);
+  return is_weight(d.in[EmbedIn::kWeight]) && is_matrix(d.out());
 }
 bool takes_matrix(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.out);
+  return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out());
 }
 bool takes_argmax(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.out, DType::kI32);
+  return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out(), DType::kI32);
 }
 
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
-    {Op::kEmbed, kRef, takes_embed, {"embed", {embed}}},
-    {Op::kEmbedBack, kRef, takes_matrix, {"embed_back", {embed_back}}},
-    {Op::kSelectRows, kRef, takes_matrix, {"select_rows", {select_rows}}},
-    {Op::kSelectRowsBack, kRef, takes_matrix, {"select_rows_back", {select_rows_back}}},
-    {Op::kArgmax, kRef, takes_argmax, {"argmax", {argmax}}},
+    {op::kEmbed, kRef, takes_embed, {"embed", {embed}}},
+    {op::kEmbedBack, kRef, takes_matrix, {"embed_back", {embed_back}}},
+    {op::kSelectRows, kRef, takes_matrix, {"select_rows", {select_rows}}},
+    {op::kSelectRowsBack, kRef, takes_matrix, {"select_rows_back", {select_rows_back}}},
+    {op::kColumnsBack, kRef, takes_matrix, {"columns_back", {columns_back}}},
+    {op::kPool, kRef, takes_matrix, {"pool", {pool}}},
+    {op::kPoolBack, kRef, takes_matrix, {"pool_back", {pool_back}}},
+    {op::kArgmax, kRef, takes_argmax, {"argmax", {argmax}}},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 // The norm of a compressed vector.
 Array latent_norm(Trace& t, const DecoderConfig& c, const char* name, Array x) {
-  return rms_norm(x, t.vector(name, x.shape().cols), c.latent.norm_eps);
+  return rms_norm(x, t.vector(name, x.shape().cols()), c.latent.norm_eps);
 }
 
 Array queries(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
@@ -44,12 +44,12 @@ Array latent(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angle
 Array latent_attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const Array q = head_linear(queries(t, c, h, angles),
-                              t.stack("attn_k_b", c.heads, {l.rank, l.plain}), c.heads);
+                              t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
   const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.keys = true, .kv_heads = 1});
   const Array y =
       attend(t.name("attn.q", q), kept, kept,
              {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank});
-  const Array out = head_linear(y, t.stack("attn_v_b", c.heads, {l.value, l.rank}), c.heads);
+  const Array out = head_linear(y, t.stack("attn_v_b", {c.heads, l.value, l.rank}), c.heads);
   return project(t, "attn_output", t.name("attn.out", out), c.dim);
 }
 

@@ -44,7 +44,7 @@ HWY_INLINE Merger merge(float largest, float total, float added_largest, float a
 }
 
 // What a query sees of a block: the positions [low, high]; where ALiBi takes from its scores, from
-// position i of the block slope * (i - own).
+// position i of the block slope * |i - own|.
 struct Sight {
   int low, high;
   float slope, own;
@@ -90,7 +90,10 @@ HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end,
     F32 s = load(scores + t * 16);
     const bool edge = seen.is_edge(t);
     if (attr.softcap > 0) s = mul(set(attr.softcap), tanh(div(s, set(attr.softcap))));
-    if (seen.slope != 0) s = fma(set(seen.slope), sub(positions_of(t), set(seen.own)), s);
+    if (seen.slope != 0) {
+      const F32 distance = sub(positions_of(t), set(seen.own));
+      s = fma(set(seen.slope), min(distance, sub(zero(), distance)), s);
+    }
     if (edge) s = only(t, seen, s, kNothing);
     if (edge || changed) store(scores + t * 16, s);
     most = max(most, s);
@@ -202,8 +205,8 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
   const int high = static_cast<int>(std::min<int64_t>(p.last_seen(tile) - begin, kBlock - 1));
   const int first = low / 16;
   const int end = high / 16 + 1;
-  Block block{stored_block(p, p.d.in[1], tile.sequence, kv_head, begin),
-              stored_block(p, p.d.in[2], tile.sequence, kv_head, begin),
+  Block block{stored_block(p, p.d.in[AttendIn::kK], tile.sequence, kv_head, begin),
+              stored_block(p, p.d.in[AttendIn::kV], tile.sequence, kv_head, begin),
               {nullptr, 0, p.n, first, end},
               {nullptr, 0, p.v, low, high + 1}};
   if (p.attr.shared > 0) {
@@ -218,9 +221,9 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
     }
   } else if (const int64_t next = begin + kBlock; next <= p.last_seen(tile)) {
     block.key_part.ahead =
-        stored_block(p, p.d.in[1], tile.sequence, kv_head, next).at - block.keys.at;
+        stored_block(p, p.d.in[AttendIn::kK], tile.sequence, kv_head, next).at - block.keys.at;
     block.value_part.ahead =
-        stored_block(p, p.d.in[2], tile.sequence, kv_head, next).at - block.values.at;
+        stored_block(p, p.d.in[AttendIn::kV], tile.sequence, kv_head, next).at - block.values.at;
   }
   block.key_part.at = block.keys.at;
   block.value_part.at = block.values.at;
@@ -247,11 +250,11 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
     float* states = b.segment + i * (kStateHeader + p.v);
     for_keys.score[r - 1](b.queries + i * p.n, block.key_part, scores);
     for (int k = 0; k < r; ++k) {
-      const int64_t position = tile.position + (i + k) / p.group;
-      const int64_t from = first_visible(position, p.attr) - begin;
-      const Sight seen{static_cast<int>(std::clamp<int64_t>(from, 0, kBlock)),
-                       static_cast<int>(std::clamp<int64_t>(position - begin, -1, kBlock - 1)),
-                       b.slopes[i + k], static_cast<float>(position - begin)};
+      const int64_t row = (i + k) / p.group;
+      const Positions all = p.seen(tile, row);
+      const Sight seen{static_cast<int>(std::clamp<int64_t>(all.first - begin, 0, kBlock)),
+                       static_cast<int>(std::clamp<int64_t>(all.last - begin, -1, kBlock - 1)),
+                       b.slopes[i + k], static_cast<float>(tile.position + row - begin)};
       weigh_scores(p.attr, scores + k * kBlock, block.key_part.first, block.key_part.end, seen,
                    states + k * (kStateHeader + p.v), b.factors + 2 * (i + k));
     }
@@ -276,9 +279,9 @@ HWY_INLINE void store_query(Form keys, float* query, int i, F32 q) {
 }
 
 void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
-  const Form form = form_of(p.d.in[1].dtype, p.products);
+  const Form form = form_of(p.d.in[AttendIn::kK].dtype, p.products);
   for (int r = 0; r < tile.count; ++r) {
-    const float* q = p.d.in[0].row<float>(tile.row + r) + kv_head * p.group * p.n;
+    const float* q = p.d.in[AttendIn::kQ].row<float>(tile.row + r) + kv_head * p.group * p.n;
     float* to = b.queries + r * p.group * p.n;
     for (int h = 0; h < p.group; ++h)
       for (int i = 0; i < p.n; i += 16)
@@ -310,9 +313,9 @@ HWY_INLINE void merge_state(const float* added, int n, float* state) {
 
 // A sink merges last, as a score without a value.
 HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
-  float* out = p.d.out.row<float>(row) + head * p.v;
-  const bool sink = static_cast<bool>(p.d.in[3]);
-  const Merger m = sink ? merge(state[0], state[1], p.d.in[3].row<float>(0)[head], 1)
+  float* out = p.d.out().row<float>(row) + head * p.v;
+  const bool sink = static_cast<bool>(p.d.in[AttendIn::kSinks]);
+  const Merger m = sink ? merge(state[0], state[1], p.d.in[AttendIn::kSinks].row<float>(0)[head], 1)
                         : Merger{state[0], state[1], {1, 0}};
   for (int i = 0; i < p.v; i += 16) {
     const F32 values = load(state + kStateHeader + i);
@@ -401,9 +404,9 @@ void combine_segments(const Problem& p, const Worker& worker) {
   for (int64_t i = items.begin; i < items.end; ++i) {
     const int64_t r = i / p.attr.heads;
     const int64_t h = i % p.attr.heads;
-    const int64_t last = p.slots.positions[r];
+    const Positions seen = visible(p.attr, p.slots, p.slots.span(r), p.slots.positions[r]);
     clear(state, 1, p.v);
-    for (Segment s = segment_of(first_visible(last, p.attr)); s.begin <= last; s.next())
+    for (Segment s = segment_of(seen.first); s.begin <= seen.last; s.next())
       merge_state(p.stored(r, h, s.index), p.v, state);
     finish(p, r, h, state);
   }
@@ -436,30 +439,32 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 namespace {
 
-size_t stored_bytes(const Dispatch& d, int64_t rows, int) {
+size_t stored_bytes(const Dispatch& d, const RunExtent& run) {
   const auto& attr = d.as<AttendAttr>();
-  const int64_t state = attend::kStateHeader + d.out.cols / attr.heads;
-  const int64_t most = std::min<int64_t>(rows, attend::kSplitRows);
+  const int64_t state = attend::kStateHeader + d.out().cols / attr.heads;
+  const int64_t most = std::min<int64_t>(run.rows, attend::kSplitRows);
   return static_cast<size_t>(most * attr.heads * attend::kMaxSegments * state) * sizeof(float);
 }
-size_t buffer_bytes(const Dispatch& d, int64_t, int) {
+size_t buffer_bytes(const Dispatch& d, const RunExtent&) {
   const auto& attr = d.as<AttendAttr>();
   const int group = attr.heads / attr.kv_heads;
   const int queries = std::max(1, attend::kTileQueries / group) * group;
-  return attend::Buffers::floats(queries, d.in[0].cols / attr.heads, d.out.cols / attr.heads) *
+  return attend::Buffers::floats(queries, d.in[AttendIn::kQ].cols / attr.heads,
+                                 d.out().cols / attr.heads) *
          sizeof(float);
 }
 
 bool takes(const Dispatch& d) {
   const int32_t heads = d.as<AttendAttr>().heads;
-  return is_matrix(d.in[0]) && is_cache(d.in[1]) && is_cache(d.in[2]) &&
-         absent_or_matrix(d.in[3]) && is_matrix(d.out) && d.in[0].cols / heads % 16 == 0 &&
-         d.out.cols / heads % 16 == 0;
+  return is_matrix(d.in[AttendIn::kQ]) && is_cache(d.in[AttendIn::kK]) &&
+         is_cache(d.in[AttendIn::kV]) && absent_or_matrix(d.in[AttendIn::kSinks]) &&
+         is_matrix(d.out()) && d.in[AttendIn::kQ].cols / heads % 16 == 0 &&
+         d.out().cols / heads % 16 == 0;
 }
 // Of values within keys (latent attention) f32 is made in any case.
 bool rounds(const Dispatch& d, const KernelChoice& choice) {
   return takes(d) && !choice.exact && d.as<AttendAttr>().shared == 0 &&
-         (d.in[1].dtype == DType::kBF16 || d.in[2].dtype == DType::kBF16);
+         (d.in[AttendIn::kK].dtype == DType::kBF16 || d.in[AttendIn::kV].dtype == DType::kBF16);
 }
 template <attend::Products kProducts>
 bool accepts(const Dispatch& d, const KernelChoice& choice) {
@@ -470,7 +475,7 @@ bool accepts(const Dispatch& d, const KernelChoice& choice) {
 
 template <attend::Products kProducts>
 constexpr KernelRow row(Target target, std::string_view name, const KernelPhases* phases) {
-  return {Op::kAttend,
+  return {op::kAttend,
           target,
           accepts<kProducts>,
           {name, phases[static_cast<size_t>(kProducts)], stored_bytes, buffer_bytes}};

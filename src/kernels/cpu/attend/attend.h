@@ -58,23 +58,26 @@ struct Problem {
   const Slots& slots;
   Products products;
   const AttendAttr& attr = d.as<AttendAttr>();
-  int64_t rows = slots.count(d.out.rows);
-  int n = d.in[0].cols / attr.heads;  // dimensions of a query and a key
-  int v = d.out.cols / attr.heads;    // of a value
+  int64_t rows = slots.count(d.out().rows);
+  int n = d.in[AttendIn::kQ].cols / attr.heads;  // dimensions of a query and a key
+  int v = d.out().cols / attr.heads;             // of a value
   int group = attr.heads / attr.kv_heads;
   int tile_rows = std::max(1, kTileQueries / group);
 
   bool split() const { return rows <= kSplitRows; }
   // The tile that starts at row `r`.
   RowTile tile(int64_t r) const {
-    RowTile t{r, 1, slots.sequence[r], slots.positions[r]};
-    while (r + t.count < rows && t.count < tile_rows && slots.sequence[r + t.count] == t.sequence &&
-           slots.positions[r + t.count] == t.position + t.count)
-      ++t.count;
-    return t;
+    const Span& span = slots.span(r);
+    const int64_t left = std::min<int64_t>(span.end_row() - r, rows - r);
+    return {r, static_cast<int>(std::min<int64_t>(left, tile_rows)), span.sequence,
+            slots.positions[r]};
   }
-  int64_t first_seen(const RowTile& t) const { return first_visible(t.position, attr); }
-  int64_t last_seen(const RowTile& t) const { return t.position + t.count - 1; }
+  // What the row that is `i` rows behind the first of a tile sees.
+  Positions seen(const RowTile& t, int64_t i) const {
+    return visible(attr, slots, slots.span(t.row), t.position + i);
+  }
+  int64_t first_seen(const RowTile& t) const { return seen(t, 0).first; }
+  int64_t last_seen(const RowTile& t) const { return seen(t, t.count - 1).last; }
   // Of a query among rows and heads of a tile: its largest score, sum of weights, and values.
   float* stored(int64_t row, int64_t head, int segment) const {
     return reinterpret_cast<float*>(d.work) +

@@ -16,28 +16,26 @@
 #define VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
 namespace veery::heads {
 
-enum Input { kHeadX, kHeadWeight };
-
 struct Problem {
   const Dispatch& d;
   int64_t rows;
   int64_t heads = d.as<HeadsAttr>().heads;
-  int64_t in = d.in[kHeadWeight].cols, out = d.in[kHeadWeight].rows / heads;
-  int64_t from = d.in[kHeadX].cols / heads;  ///< columns of a head in x
-  int64_t to = out + from - in;              ///< and in the result
+  int64_t in = d.in[HeadLinearIn::kWeight].cols, out = d.in[HeadLinearIn::kWeight].rows / heads;
+  int64_t from = d.in[HeadLinearIn::kX].cols / heads;  ///< columns of a head in x
+  int64_t to = out + from - in;                        ///< and in the result
 
   Product of(int64_t head, Target target, bool exact) const {
     Product p;
     p.rows = rows;
     p.cols = in;
-    add_weight(p, d.in[kHeadWeight].of_stack(head), target, exact);
+    add_weight(p, d.in[HeadLinearIn::kWeight].of_stack(head), target, exact);
     set_groups(p);
     return p;
   }
   const float* x(int64_t row, int64_t head) const {
-    return d.in[kHeadX].row<float>(row) + head * from;
+    return d.in[HeadLinearIn::kX].row<float>(row) + head * from;
   }
-  float* y(int64_t row, int64_t head) const { return d.out.row<float>(row) + head * to; }
+  float* y(int64_t row, int64_t head) const { return d.out().row<float>(row) + head * to; }
 };
 
 }  // namespace veery::heads
@@ -80,7 +78,7 @@ void prepare_head(const Problem& h, const Product& p, int64_t head, std::byte* b
 
 template <bool kExact>
 void multiply_heads(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem h{d, slots.count(d.in[kHeadX].rows)};
+  const Problem h{d, slots.count(d.in[HeadLinearIn::kX].rows)};
   if (h.rows == 0) return;
   const Share heads = share(h.heads, 1, worker);
   for (int64_t head = heads.begin; head < heads.end; ++head) {
@@ -109,8 +107,8 @@ namespace {
 using namespace heads;  // NOLINT(google-build-using-namespace)
 
 template <bool kExact>
-size_t head_scratch(const Dispatch& d, int64_t rows, int) {
-  const Problem h{d, d.in[kHeadX].rows < 0 ? rows : d.in[kHeadX].rows};
+size_t head_scratch(const Dispatch& d, const RunExtent& run) {
+  const Problem h{d, d.in[HeadLinearIn::kX].rows < 0 ? run.rows : d.in[HeadLinearIn::kX].rows};
   const Product p = h.of(0, Target::kPlain, kExact);
   return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes());
 }
@@ -119,9 +117,9 @@ bool accepts(Op op, const Dispatch& d) {
   const auto is_f32 = [](const Operand& o) {
     return o.layout == Layout::kRowMajor && o.dtype == DType::kF32;
   };
-  const Operand& w = d.in[kHeadWeight];
-  return op == Op::kHeadLinear && w.layout == Layout::kPanels && can_pack(w.dtype) &&
-         w.stack == d.as<HeadsAttr>().heads && is_f32(d.in[kHeadX]) && is_f32(d.out);
+  const Operand& w = d.in[HeadLinearIn::kWeight];
+  return op == op::kHeadLinear && w.layout == Layout::kPanels && can_pack(w.dtype) &&
+         w.stack == d.as<HeadsAttr>().heads && is_f32(d.in[HeadLinearIn::kX]) && is_f32(d.out());
 }
 
 }  // namespace
@@ -130,7 +128,7 @@ Kernel head_linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& c
   if (!accepts(op, dispatch)) return {};
   Kernel kernel;
   kernel.name =
-      intern(fmt::format("head_linear_{}{}_{}", info(dispatch.in[kHeadWeight].dtype).name,
+      intern(fmt::format("head_linear_{}{}_{}", info(dispatch.in[HeadLinearIn::kWeight].dtype).name,
                          choice.exact ? "_exact" : "", veery::name(vectors_of(choice.target))));
   kernel.phases = {VEERY_FOR_TARGET(choice.target, kHeadLinear)[choice.exact ? 1 : 0]};
   kernel.scratch = choice.exact ? head_scratch<true> : head_scratch<false>;

@@ -50,11 +50,11 @@ struct Finish {
     if (p.two_terms) row /= 2, count /= 2;
     const int64_t column = p.weights[i].column + panel * kLanes;
     for (int r = 0; r < count; ++r) {
-      const float* out = d.out.row<float>(row + r) + column;
+      const float* out = d.out().row<float>(row + r) + column;
       __builtin_prefetch(out, 1, 3);
       if (!p.gated) __builtin_prefetch(out + kLanes, 1, 3);
-      if (!d.in[kResidual]) continue;
-      const float* residual = d.in[kResidual].row<float>(row + r) + column;
+      if (!d.in[LinearIn::kResidual]) continue;
+      const float* residual = d.in[LinearIn::kResidual].row<float>(row + r) + column;
       __builtin_prefetch(residual, 0, 3);
       if (!p.gated) __builtin_prefetch(residual + kLanes, 0, 3);
     }
@@ -92,7 +92,7 @@ struct Finish {
       unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], other[r()]); });
     }
     if (attr.scale != 1) unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], set(attr.scale)); });
-    if (const Operand& residual = d.in[kResidual])
+    if (const Operand& residual = d.in[LinearIn::kResidual])
       unroll<kRows>([&](auto r) {
         v[r()] = add(v[r()], load_first(residual.row<float>(row + r()) + column, lanes));
       });
@@ -100,7 +100,7 @@ struct Finish {
       if (best != nullptr)
         keep_best(v[r()], n, lanes, best[row + r()]);
       else
-        store_first(d.out.row<float>(row + r()) + column, v[r()], lanes);
+        store_first(d.out().row<float>(row + r()) + column, v[r()], lanes);
     });
   }
   // With their bias.
@@ -108,7 +108,7 @@ struct Finish {
   HWY_INLINE void load_rows(const float* y, int weight, int64_t n, int lanes,
                             F32 (&v)[kRows]) const {
     unroll<kRows>([&](auto r) { v[r()] = load(y + r() * kLanes); });
-    if (const Operand& bias = d.in[kBias + weight]) {
+    if (const Operand& bias = d.in[LinearIn::kBias + weight]) {
       const F32 b = load_first(bias.row<float>(0) + n, lanes);
       unroll<kRows>([&](auto r) { v[r()] = add(v[r()], b); });
     }

@@ -8,8 +8,6 @@
 
 namespace veery {
 
-enum LinearInput { kX, kNorm, kResidual, kWeight, kBias = 6 };
-
 struct LinearPhases {
   KernelPhases few, few_argmax, few_screened, many, many_argmax;
 };
@@ -217,16 +215,17 @@ inline Product product(const Dispatch& d, int64_t rows, Target target, bool exac
   const auto& attr = d.as<LinearAttr>();
   Product p;
   p.rows = rows;
-  p.cols = d.in[kX].cols;
+  p.cols = d.in[LinearIn::kX].cols;
   p.gated = attr.gate != Activation::kNone && attr.weights == 2;
   int64_t column = 0;
   for (int i = 0; i < attr.weights; ++i) {
-    add_weight(p, d.in[kWeight + i], target, exact);
+    add_weight(p, d.in[LinearIn::kWeight + i], target, exact);
     p.weights[i].column = column;
-    column += d.in[kWeight + i].rows;
+    column += d.in[LinearIn::kWeight + i].rows;
   }
   const Activations form = p.weights[0].kernels->activations;
-  p.two_terms = attr.two_terms && (form == Activations::kPer32 || form == Activations::kPer256);
+  p.two_terms = attr.precision == Precision::kHigh &&
+                (form == Activations::kPer32 || form == Activations::kPer256);
   if (p.two_terms) p.rows *= 2;
   set_groups(p);
   return p;

@@ -16,8 +16,8 @@ namespace {
 
 /// The input row of row `index` of a product; what int8 leaves over of it is written to `rest`.
 HWY_INLINE Row input_row(const Dispatch& d, const Product& p, int64_t index, float* rest) {
-  const float* x = d.in[kX].row<float>(p.two_terms ? index / 2 : index);
-  const float* norm = d.in[kNorm] ? d.in[kNorm].row<float>(0) : nullptr;
+  const float* x = d.in[LinearIn::kX].row<float>(p.two_terms ? index / 2 : index);
+  const float* norm = d.in[LinearIn::kNorm] ? d.in[LinearIn::kNorm].row<float>(0) : nullptr;
   const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
   const Row row = {x, norm, inverse, !p.two_terms};
   if (!p.two_terms || index % 2 == 0) return row;

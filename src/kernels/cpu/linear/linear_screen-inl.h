@@ -29,8 +29,8 @@ inline SearchState& search_state(const Dispatch& d) {
   return *reinterpret_cast<SearchState*>(d.state);
 }
 inline bool is_screened(const Dispatch& d, const Product& p) {
-  return p.two_terms && p.rows == 2 && p.weights[0].split && !d.in[kBias] && !d.in[kResidual] &&
-         d.as<LinearAttr>().scale > 0 && search_state(d).pause == 0;
+  return p.two_terms && p.rows == 2 && p.weights[0].split && !d.in[LinearIn::kBias] &&
+         !d.in[LinearIn::kResidual] && d.as<LinearAttr>().scale > 0 && search_state(d).pause == 0;
 }
 
 /// Where what is found out about the panels stands.

@@ -28,7 +28,7 @@ void prepare_x(const Problem& m, std::byte* base, int64_t first, int64_t last) {
       if (m.up.wants[kind])
         forms[kind] =
             activation_group(static_cast<Activations>(kind), m.x_row(base, kind, r), m.up.cols, 1);
-    const Row row = {m.d.in[kMoeX].row<float>(r), nullptr, 1};
+    const Row row = {m.d.in[MoeIn::kX].row<float>(r), nullptr, 1};
     prepare_rows(&row, 1, m.up, forms, 1);
   }
 }
@@ -106,8 +106,8 @@ struct UpFinish {
                   const float* u) const {
     const int64_t n = panel * kLanes;
     const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.hidden - n));
-    const F32 gate_bias = bias_of(m.d.in[kGateBias], expert * m.hidden + n, lanes);
-    const F32 up_bias = bias_of(m.d.in[kUpBias], expert * m.hidden + n, lanes);
+    const F32 gate_bias = bias_of(m.d.in[MoeIn::kGateBias], expert * m.hidden + n, lanes);
+    const F32 up_bias = bias_of(m.d.in[MoeIn::kUpBias], expert * m.hidden + n, lanes);
     for (int r = 0; r < count; ++r) {
       const int64_t at = first + row + r;
       F32 gate = add(load(g + r * kLanes), gate_bias);
@@ -171,18 +171,18 @@ struct DownFinish {
   HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
     const int32_t* rows = lists.row + lists.begin[expert] + row;
     for (int r = 0; r < count; ++r) {
-      const float* out = m.d.out.row<float>(rows[r]) + panel * kLanes;
+      const float* out = m.d.out().row<float>(rows[r]) + panel * kLanes;
       __builtin_prefetch(out, 1, 3);
       __builtin_prefetch(out + kLanes, 1, 3);
     }
   }
   void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
     const int64_t n = panel * kLanes;
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.d.out.cols - n));
-    const F32 bias = bias_of(m.d.in[kDownBias], expert * m.d.out.cols + n, lanes);
+    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.d.out().cols - n));
+    const F32 bias = bias_of(m.d.in[MoeIn::kDownBias], expert * m.d.out().cols + n, lanes);
     for (int r = 0; r < count; ++r) {
       const int64_t at = lists.begin[expert] + row + r;
-      float* out = m.d.out.row<float>(lists.row[at]) + n;
+      float* out = m.d.out().row<float>(lists.row[at]) + n;
       const F32 gate = set(m.attr.gate_input ? 1.0F : lists.gate[at]);
       store_first(out, fma(gate, add(load(y + r * kLanes), bias), load_first(out, lanes)), lanes);
     }
@@ -194,18 +194,18 @@ void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte
                    const Worker& worker) {
   const Share panels = share(m.down.weights[0].panels(), 1, worker);
   const int64_t begin = panels.begin * kLanes;
-  const int64_t end = std::min<int64_t>(panels.end * kLanes, m.d.out.cols);
+  const int64_t end = std::min<int64_t>(panels.end * kLanes, m.d.out().cols);
   if (begin >= end) return;
   for (int64_t r = 0; r < m.rows; ++r)
-    std::fill(m.d.out.row<float>(r) + begin, m.d.out.row<float>(r) + end, 0.0F);
+    std::fill(m.d.out().row<float>(r) + begin, m.d.out().row<float>(r) + end, 0.0F);
   for (int64_t e = 0; e < m.attr.experts; ++e)
     if (lists.count(e) > 0)
       multiply_panels(m.down_of(e, lists.count(e)), m.h_group(h, lists, e), scratch, 0, panels,
                       DownFinish{m, lists, e});
-  if (!m.d.in[kMoeResidual]) return;
+  if (!m.d.in[MoeIn::kResidual]) return;
   for (int64_t r = 0; r < m.rows; ++r) {
-    float* out = m.d.out.row<float>(r);
-    const float* residual = m.d.in[kMoeResidual].row<float>(r);
+    float* out = m.d.out().row<float>(r);
+    const float* residual = m.d.in[MoeIn::kResidual].row<float>(r);
     for (int64_t n = begin; n < end; n += kLanes) {
       const int lanes = static_cast<int>(std::min<int64_t>(kLanes, end - n));
       store_first(out + n, add(load_first(out + n, lanes), load_first(residual + n, lanes)), lanes);
@@ -216,7 +216,7 @@ void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte
 // Few rows: each worker sorts and prepares all of them for itself.
 template <bool kExact>
 void few_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, worker.scratch);
   lists.fill(m);
   std::byte* x = worker.scratch + m.list_bytes();
@@ -226,7 +226,7 @@ void few_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 template <bool kExact>
 void few_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, worker.scratch);
   lists.fill(m);
   std::byte* h = worker.scratch + m.list_bytes();
@@ -236,7 +236,7 @@ void few_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 template <bool kExact>
 void prepare_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   if (worker.index == 0) Lists(m, m.lists_at()).fill(m);
   const Share rows = share(m.rows, 1, worker);
   prepare_x(m, m.x_at(), rows.begin, rows.end);
@@ -244,13 +244,13 @@ void prepare_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 template <bool kExact>
 void many_up(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   multiply_up(m, Lists(m, m.lists_at()), m.x_at(), worker.scratch, worker);
 }
 
 template <bool kExact>
 void prepare_hidden(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   const Lists lists(m, m.lists_at());
   const Share groups = share(m.groups(lists), 1, worker);
   prepare_h(m, lists, m.h_groups_at(), groups.begin, groups.end);
@@ -258,7 +258,7 @@ void prepare_hidden(const Dispatch& d, const Slots& slots, const Worker& worker)
 
 template <bool kExact>
 void many_down(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Problem m(d, slots.count(d.in[kMoeX].rows), kTarget, kExact);
+  const Problem m(d, slots.count(d.in[MoeIn::kX].rows), kTarget, kExact);
   multiply_down(m, Lists(m, m.lists_at()), m.h_groups_at(), worker.scratch, worker);
 }
 
@@ -284,27 +284,27 @@ namespace {
 using namespace moe;  // NOLINT(google-build-using-namespace)
 
 Problem sized(const Dispatch& d, int64_t rows, bool exact) {
-  return Problem(d, d.in[kMoeX].rows < 0 ? rows : d.in[kMoeX].rows, Target::kPlain, exact);
+  return Problem(d, d.in[MoeIn::kX].rows < 0 ? rows : d.in[MoeIn::kX].rows, Target::kPlain, exact);
 }
 template <bool kExact>
-size_t few_scratch(const Dispatch& d, int64_t rows, int) {
-  const Problem m = sized(d, rows, kExact);
+size_t few_scratch(const Dispatch& d, const RunExtent& run) {
+  const Problem m = sized(d, run.rows, kExact);
   const int64_t up = m.x_bytes() + m.up_scratch_bytes();
   const int64_t down = m.h_group_bytes() + m.down.expanded_bytes();
   return static_cast<size_t>(m.list_bytes() + std::max(up, down));
 }
 template <bool kExact>
-size_t few_work(const Dispatch& d, int64_t rows, int) {
-  return static_cast<size_t>(sized(d, rows, kExact).h_bytes());
+size_t few_work(const Dispatch& d, const RunExtent& run) {
+  return static_cast<size_t>(sized(d, run.rows, kExact).h_bytes());
 }
 template <bool kExact>
-size_t many_scratch(const Dispatch& d, int64_t rows, int) {
-  const Problem m = sized(d, rows, kExact);
+size_t many_scratch(const Dispatch& d, const RunExtent& run) {
+  const Problem m = sized(d, run.rows, kExact);
   return static_cast<size_t>(std::max(m.up_scratch_bytes(), m.down.expanded_bytes()));
 }
 template <bool kExact>
-size_t many_work(const Dispatch& d, int64_t rows, int) {
-  const Problem m = sized(d, rows, kExact);
+size_t many_work(const Dispatch& d, const RunExtent& run) {
+  const Problem m = sized(d, run.rows, kExact);
   return static_cast<size_t>(m.h_bytes() + m.list_bytes() + m.x_bytes() + m.h_group_bytes());
 }
 
@@ -313,21 +313,22 @@ bool absent_or_f32(const Operand& o) {
 }
 
 bool accepts(Op op, const Dispatch& d) {
-  const auto* attr = std::get_if<MoeAttr>(&d.attr);
-  if (op != Op::kMoe || attr == nullptr) return false;
-  for (int i : {kMoeX, kGates, kMoeResidual, kGateBias, kUpBias, kDownBias})
+  const auto* attr = d.attr.get<MoeAttr>();
+  if (op != op::kMoe || attr == nullptr) return false;
+  for (int i : {MoeIn::kX, MoeIn::kGates, MoeIn::kResidual, MoeIn::kGateBias, MoeIn::kUpBias,
+                MoeIn::kDownBias})
     if (!absent_or_f32(d.in[i])) return false;
-  for (int i : {kGate, kUp, kDown})
+  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
     if (d.in[i].layout != Layout::kPanels || !can_pack(d.in[i].dtype) ||
         d.in[i].stack != attr->experts)
       return false;
-  return d.out.layout == Layout::kRowMajor;
+  return d.out().layout == Layout::kRowMajor;
 }
 
 std::string_view kernel_name(const Dispatch& d, const KernelChoice& choice, bool few) {
   std::string name = "moe";
-  for (int i : {kGate, kUp, kDown})
-    if (i == kGate || d.in[i].dtype != d.in[i - 1].dtype)
+  for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
+    if (i == MoeIn::kGate || d.in[i].dtype != d.in[i - 1].dtype)
       name += fmt::format("_{}", info(d.in[i].dtype).name);
   name += fmt::format("{}_{}_{}", choice.exact ? "_exact" : "",
                       veery::name(vectors_of(choice.target)), few ? "row" : "batch");
@@ -338,7 +339,7 @@ std::string_view kernel_name(const Dispatch& d, const KernelChoice& choice, bool
 
 Kernel moe_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   if (!accepts(op, dispatch)) return {};
-  const int64_t rows = dispatch.in[kMoeX].rows < 0 ? choice.rows : dispatch.in[kMoeX].rows;
+  const int64_t rows = dispatch.in[MoeIn::kX].rows < 0 ? choice.rows : dispatch.in[MoeIn::kX].rows;
   const bool few = rows <= kSmallGroupRows;
   const Phases& phases = VEERY_FOR_TARGET(choice.target, kMoePhases)[choice.exact ? 1 : 0];
   Kernel kernel;

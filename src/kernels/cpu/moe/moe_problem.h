@@ -7,8 +7,6 @@
 
 namespace veery::moe {
 
-enum Input { kMoeX, kGates, kMoeResidual, kGate, kUp, kDown, kGateBias, kUpBias, kDownBias };
-
 struct Phases {
   KernelPhases few, many;
 };
@@ -17,7 +15,7 @@ struct Problem {
   const Dispatch& d;
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows;
-  int64_t hidden = d.in[kDown].cols;
+  int64_t hidden = d.in[MoeIn::kDown].cols;
   int64_t chosen = rows * attr.used;  ///< most pairs of a row and an expert
   Product up, down;                   ///< of expert 0; the rows are not set
   int64_t block_rows = kGroupRows;    ///< rows that gate and up are multiplied with at a time
@@ -25,16 +23,18 @@ struct Problem {
   Problem(const Dispatch& dispatch, int64_t row_count, Target target, bool exact)
       : d(dispatch), rows(row_count) {
     constexpr int64_t kBlockBytes = 512 << 10;  // half of a second level cache
-    up.cols = d.in[kMoeX].cols;
+    up.cols = d.in[MoeIn::kX].cols;
     up.gated = true;
-    add_weight(up, d.in[kGate].of_stack(0), target, exact);
-    add_weight(up, d.in[kUp].of_stack(0), target, exact);
+    add_weight(up, d.in[MoeIn::kGate].of_stack(0), target, exact);
+    add_weight(up, d.in[MoeIn::kUp].of_stack(0), target, exact);
     down.cols = hidden;
-    add_weight(down, d.in[kDown].of_stack(0), target, exact);
+    add_weight(down, d.in[MoeIn::kDown].of_stack(0), target, exact);
     block_rows = std::max(block_rows, kBlockBytes / x_row_bytes() / kGroupRows * kGroupRows);
   }
-  Product up_of(int64_t expert, int64_t count) const { return of(up, expert, count, kGate); }
-  Product down_of(int64_t expert, int64_t count) const { return of(down, expert, count, kDown); }
+  Product up_of(int64_t expert, int64_t count) const { return of(up, expert, count, MoeIn::kGate); }
+  Product down_of(int64_t expert, int64_t count) const {
+    return of(down, expert, count, MoeIn::kDown);
+  }
 
   // Bytes, and where they begin: h, then with many rows lists, x and the groups of h.
   int64_t h_stride() const { return round_up(hidden, kLanes); }
@@ -129,7 +129,7 @@ struct Lists {
   template <typename Fn>
   static void each(const Problem& m, Fn fn) {
     for (int64_t r = 0; r < m.rows; ++r) {
-      const float* gates = m.d.in[kGates].row<float>(r);
+      const float* gates = m.d.in[MoeIn::kGates].row<float>(r);
       int32_t left = m.attr.used;
       for (int32_t e = 0; e < m.attr.experts && left > 0; ++e) {
         if (gates[e] == 0) continue;

@@ -16,7 +16,7 @@ namespace veery::argmax {
 // piece that has it.
 constexpr int64_t kPiece = 4096;
 
-inline int64_t pieces(const Dispatch& d) { return (d.in[0].cols + kPiece - 1) / kPiece; }
+inline int64_t pieces(const Dispatch& d) { return (d.in[UnaryIn::kX].cols + kPiece - 1) / kPiece; }
 
 }  // namespace veery::argmax
 #endif
@@ -40,25 +40,25 @@ HWY_INLINE float largest(const float* x, int64_t n) {
 void fast_argmax_pieces(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const int64_t pieces = argmax::pieces(d);
   auto* found = reinterpret_cast<float*>(d.work);
-  const Share items = share(slots.count(d.in[0].rows) * pieces, 1, worker);
+  const Share items = share(slots.count(d.in[UnaryIn::kX].rows) * pieces, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t c = item % pieces * argmax::kPiece;
-    found[item] =
-        largest(d.in[0].row<float>(item / pieces) + c, std::min(argmax::kPiece, d.in[0].cols - c));
+    found[item] = largest(d.in[UnaryIn::kX].row<float>(item / pieces) + c,
+                          std::min(argmax::kPiece, d.in[UnaryIn::kX].cols - c));
   }
 }
 
 void fast_argmax_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const int64_t pieces = argmax::pieces(d);
-  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  const Share rows = share(slots.count(d.in[UnaryIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* found = reinterpret_cast<const float*>(d.work) + r * pieces;
     const float* best = std::max_element(found, found + pieces);
-    const float* x = d.in[0].row<float>(r);
-    const float* end = x + d.in[0].cols;
+    const float* x = d.in[UnaryIn::kX].row<float>(r);
+    const float* end = x + d.in[UnaryIn::kX].cols;
     const float* at = std::find(x + (best - found) * argmax::kPiece, end, *best);
     // Nothing is found where a whole piece is NaN: any index will do.
-    *d.out.row<int32_t>(r) = at == end ? 0 : static_cast<int32_t>(at - x);
+    *d.out().row<int32_t>(r) = at == end ? 0 : static_cast<int32_t>(at - x);
   }
 }
 
@@ -70,18 +70,18 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 namespace {
 
-size_t found_bytes(const Dispatch& d, int64_t rows, int) {
-  const int64_t most = d.in[0].rows < 0 ? rows : d.in[0].rows;
+size_t found_bytes(const Dispatch& d, const RunExtent& run) {
+  const int64_t most = d.in[UnaryIn::kX].rows < 0 ? run.rows : d.in[UnaryIn::kX].rows;
   return static_cast<size_t>(most * argmax::pieces(d)) * sizeof(float);
 }
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.out, DType::kI32);
+  return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out(), DType::kI32);
 }
 
 #define VEERY_ROW(copy, target, suffix)                                                 \
   {                                                                                     \
-    Op::kArgmax, target, accepts, {                                                     \
+    op::kArgmax, target, accepts, {                                                     \
       "argmax_" suffix, {copy::fast_argmax_pieces, copy::fast_argmax_rows}, found_bytes \
     }                                                                                   \
   }

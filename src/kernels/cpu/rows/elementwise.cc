@@ -49,14 +49,14 @@ HWY_INLINE void apply(const Formula& formula, const float* a, const float* b, in
 template <typename Formula>
 HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
                              const Formula& formula) {
-  const int64_t chunks = (d.out.cols + kChunk - 1) / kChunk;
-  const Share items = share(slots.count(d.out.rows) * chunks, 1, worker);
-  const Operand& other = d.in[1] ? d.in[1] : d.in[0];
+  const int64_t chunks = (d.out().cols + kChunk - 1) / kChunk;
+  const Share items = share(slots.count(d.out().rows) * chunks, 1, worker);
+  const Operand& other = d.in[BinaryIn::kB] ? d.in[BinaryIn::kB] : d.in[BinaryIn::kA];
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t r = item / chunks;
     const int64_t c = item % chunks * kChunk;
-    apply(formula, d.in[0].row<float>(r) + c, other.row<float>(r) + c,
-          std::min(kChunk, d.out.cols - c), d.out.row<float>(r) + c);
+    apply(formula, d.in[BinaryIn::kA].row<float>(r) + c, other.row<float>(r) + c,
+          std::min(kChunk, d.out().cols - c), d.out().row<float>(r) + c);
   }
 }
 
@@ -83,15 +83,16 @@ namespace veery {
 namespace {
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[BinaryIn::kA]) && absent_or_matrix(d.in[BinaryIn::kB]) &&
+         is_matrix(d.out());
 }
 
 constexpr KernelRow kRows[] = {
-    VEERY_F32_ROWS(Op::kAdd, accepts, add, nullptr),
-    VEERY_F32_ROWS(Op::kMul, accepts, mul, nullptr),
-    VEERY_F32_ROWS(Op::kScale, accepts, scale, nullptr),
-    VEERY_F32_ROWS(Op::kActivate, accepts, activate, nullptr),
-    VEERY_F32_ROWS(Op::kSoftcap, accepts, softcap, nullptr),
+    VEERY_F32_ROWS(op::kAdd, accepts, add, nullptr),
+    VEERY_F32_ROWS(op::kMul, accepts, mul, nullptr),
+    VEERY_F32_ROWS(op::kScale, accepts, scale, nullptr),
+    VEERY_F32_ROWS(op::kActivate, accepts, activate, nullptr),
+    VEERY_F32_ROWS(op::kSoftcap, accepts, softcap, nullptr),
 };
 
 }  // namespace

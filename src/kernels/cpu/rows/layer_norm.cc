@@ -64,15 +64,17 @@ HWY_INLINE void norm_part(const float* x, const float* weight, const float* bias
 
 void fast_layer_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<NormAttr>();
-  const int64_t n = d.out.cols / attr.groups;
-  const Share parts = share(slots.count(d.out.rows) * attr.groups, 1, worker);
+  const int64_t n = d.out().cols / attr.groups;
+  const Share parts = share(slots.count(d.out().rows) * attr.groups, 1, worker);
   for (int64_t part = parts.begin; part < parts.end; ++part) {
     const int64_t r = part / attr.groups;
     const int64_t c = part % attr.groups * n;
-    const int64_t at = d.in[1].cols == d.out.cols ? c : 0;
-    const float* bias = d.in[2] ? d.in[2].row<float>(0) + at : nullptr;
-    norm_part(d.in[0].row<float>(r) + c, d.in[1].row<float>(0) + at, bias, n, attr.eps,
-              d.out.row<float>(r) + c);
+    const int64_t at = d.in[LayerNormIn::kWeight].cols == d.out().cols ? c : 0;
+    const float* bias =
+        d.in[LayerNormIn::kBias] ? d.in[LayerNormIn::kBias].row<float>(0) + at : nullptr;
+    norm_part(d.in[LayerNormIn::kX].row<float>(r) + c,
+              d.in[LayerNormIn::kWeight].row<float>(0) + at, bias, n, attr.eps,
+              d.out().row<float>(r) + c);
   }
 }
 
@@ -85,10 +87,11 @@ namespace veery {
 namespace {
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && absent_or_matrix(d.in[2]) && is_matrix(d.out);
+  return is_matrix(d.in[LayerNormIn::kX]) && is_matrix(d.in[LayerNormIn::kWeight]) &&
+         absent_or_matrix(d.in[LayerNormIn::kBias]) && is_matrix(d.out());
 }
 
-constexpr KernelRow kRows[] = {VEERY_F32_ROWS(Op::kLayerNorm, accepts, layer_norm, nullptr)};
+constexpr KernelRow kRows[] = {VEERY_F32_ROWS(op::kLayerNorm, accepts, layer_norm, nullptr)};
 
 }  // namespace
 

@@ -1,7 +1,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rms_norm.cc"
-#include "kernels/cpu/form/row-inl.h"
 #include "kernels/cpu/simd/foreach_f32_target.h"
+//
+#include "kernels/cpu/form/row-inl.h"
 //
 #include "kernels/common/float_kernels.h"
 
@@ -29,14 +30,16 @@ HWY_INLINE void norm_part(const float* x, const float* weight, const float* resi
 
 void fast_rms_norm(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<NormAttr>();
-  const int64_t n = d.out.cols / attr.groups;
-  const float* weight = d.in[1].row<float>(0);
-  const Share parts = share(slots.count(d.out.rows) * attr.groups, 1, worker);
+  const int64_t n = d.out().cols / attr.groups;
+  const float* weight = d.in[RmsNormIn::kWeight].row<float>(0);
+  const Share parts = share(slots.count(d.out().rows) * attr.groups, 1, worker);
   for (int64_t part = parts.begin; part < parts.end; ++part) {
     const int64_t r = part / attr.groups;
     const int64_t c = part % attr.groups * n;
-    const float* residual = d.in[2] ? d.in[2].row<float>(r) + c : nullptr;
-    norm_part(d.in[0].row<float>(r) + c, weight, residual, n, attr.eps, d.out.row<float>(r) + c);
+    const float* residual =
+        d.in[RmsNormIn::kResidual] ? d.in[RmsNormIn::kResidual].row<float>(r) + c : nullptr;
+    norm_part(d.in[RmsNormIn::kX].row<float>(r) + c, weight, residual, n, attr.eps,
+              d.out().row<float>(r) + c);
   }
 }
 
@@ -49,10 +52,11 @@ namespace veery {
 namespace {
 
 bool accepts(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && absent_or_matrix(d.in[2]) && is_matrix(d.out);
+  return is_matrix(d.in[RmsNormIn::kX]) && is_matrix(d.in[RmsNormIn::kWeight]) &&
+         absent_or_matrix(d.in[RmsNormIn::kResidual]) && is_matrix(d.out());
 }
 
-constexpr KernelRow kRows[] = {VEERY_F32_ROWS(Op::kRmsNorm, accepts, rms_norm, nullptr)};
+constexpr KernelRow kRows[] = {VEERY_F32_ROWS(op::kRmsNorm, accepts, rms_norm, nullptr)};
 
 }  // namespace
 

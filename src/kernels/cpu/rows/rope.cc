@@ -1,7 +1,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/rows/rope.cc"
-#include "kernels/cpu/form/row-inl.h"
 #include "kernels/cpu/simd/foreach_f32_target.h"
+//
+#include "kernels/cpu/form/row-inl.h"
 //
 #include <algorithm>
 
@@ -149,7 +150,7 @@ HWY_INLINE void put_head(const T* x, int64_t n, bool keys, T* to) {
 HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, int64_t head,
                            const float* x, int64_t n, uint16_t* half) {
   const int64_t position = slots.positions[r];
-  std::byte* page = page_of(cache, slots, slots.sequence[r], position);
+  std::byte* page = page_of(cache, slots, slots.sequence(r), position);
   const bool keys = cache.layout == Layout::kKeyPages;
   if (cache.dtype == DType::kQ8_0)
     return put_q8(x, n, keys, position % kLanes, q8_tiles(page, head, position, n));
@@ -167,23 +168,25 @@ HWY_INLINE void write_head(const Operand& cache, const Slots& slots, int64_t r, 
 }  // namespace
 
 void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   if (rows.begin == rows.end) return;
-  const int64_t half = d.out.cols / 2;
+  const int64_t half = d.out().cols / 2;
   auto* usual = reinterpret_cast<double*>(worker.scratch);
-  const RopeFrequencies frequencies(d.as<AnglesAttr>(), d.in[1] ? d.in[1].row<float>(0) : nullptr);
+  const RopeFrequencies frequencies(
+      d.as<AnglesAttr>(),
+      d.in[RopeAnglesIn::kDivisors] ? d.in[RopeAnglesIn::kDivisors].row<float>(0) : nullptr);
   for (int64_t i = 0; i < half; ++i) usual[i] = frequencies(static_cast<int>(i));
   double* extended = usual;
-  if (d.in[2]) {
+  if (d.in[RopeAnglesIn::kExtended]) {
     extended = usual + half;
-    const RopeFrequencies others(d.as<AnglesAttr>(), d.in[2].row<float>(0));
+    const RopeFrequencies others(d.as<AnglesAttr>(), d.in[RopeAnglesIn::kExtended].row<float>(0));
     for (int64_t i = 0; i < half; ++i) extended[i] = others(static_cast<int>(i));
   }
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const double position = *d.in[0].row<int32_t>(r);
+    const double position = *d.in[RopeAnglesIn::kPositions].row<int32_t>(r);
     const double magnitude = frequencies.magnitude(position);
     const double* frequency = slots.is_extended(r) ? extended : usual;
-    float* out = d.out.row<float>(r);
+    float* out = d.out().row<float>(r);
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; ++i) {
       const SinCos at = sin_cos(position * frequency[i]);
@@ -195,25 +198,26 @@ void fast_rope_angles(const Dispatch& d, const Slots& slots, const Worker& worke
 
 void fast_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const auto& attr = d.as<RopeAttr>();
-  const Rotation how{d.out.cols / attr.heads, attr.dims / 2, attr.interleaved, attr.begin};
+  const Rotation how{d.out().cols / attr.heads, attr.dims / 2, attr.interleaved, attr.begin};
   auto* scratch = reinterpret_cast<float*>(worker.scratch);
   const Angles angles{scratch, scratch + how.half};
-  const Share rows = share(slots.count(d.out.rows), 1, worker);
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    split_angles(d.in[1].row<float>(r), how.half, attr.sign, angles);
-    for (int64_t c = 0; c < d.out.cols; c += how.head_dim)
-      rotate(d.in[0].row<float>(r) + c, angles, how, d.out.row<float>(r) + c);
+    split_angles(d.in[RopeIn::kAngles].row<float>(r), how.half, attr.sign, angles);
+    for (int64_t c = 0; c < d.out().cols; c += how.head_dim)
+      rotate(d.in[RopeIn::kX].row<float>(r) + c, angles, how, d.out().row<float>(r) + c);
   }
 }
 
 void fast_cache_write(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const int64_t heads = d.in[1].rows;
-  const int64_t n = d.in[0].cols / heads;
+  const int64_t heads = d.in[CacheWriteIn::kState].rows;
+  const int64_t n = d.in[CacheWriteIn::kX].cols / heads;
   auto* half = reinterpret_cast<uint16_t*>(worker.scratch);
-  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  const Share rows = share(slots.count(d.in[CacheWriteIn::kX].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r)
     for (int64_t h = 0; h < heads; ++h)
-      write_head(d.in[1], slots, r, h, d.in[0].row<float>(r) + h * n, n, half);
+      write_head(d.in[CacheWriteIn::kState], slots, r, h,
+                 d.in[CacheWriteIn::kX].row<float>(r) + h * n, n, half);
 }
 
 void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) {
@@ -224,18 +228,19 @@ void fast_qkv_rope(const Dispatch& d, const Slots& slots, const Worker& worker) 
   const Angles angles{scratch, scratch + how.half};
   float* key = scratch + attr.dims;
   auto* half = reinterpret_cast<uint16_t*>(key + n);
-  const Share rows = share(slots.count(d.in[0].rows), 1, worker);
+  const Share rows = share(slots.count(d.in[QkvRopeIn::kQkv].rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
-    split_angles(d.in[1].row<float>(r), how.half, 1, angles);
-    const float* q = d.in[0].row<float>(r);
+    split_angles(d.in[QkvRopeIn::kAngles].row<float>(r), how.half, 1, angles);
+    const float* q = d.in[QkvRopeIn::kQkv].row<float>(r);
     const float* k = q + attr.heads * n;
     const float* v = k + attr.kv_heads * n;
     for (int64_t h = 0; h < attr.heads; ++h)
-      norm_and_rotate(d.in[4], q + h * n, angles, attr.eps, how, d.out.row<float>(r) + h * n);
+      norm_and_rotate(d.in[QkvRopeIn::kQueryNorm], q + h * n, angles, attr.eps, how,
+                      d.out().row<float>(r) + h * n);
     for (int64_t h = 0; h < attr.kv_heads; ++h) {
-      norm_and_rotate(d.in[5], k + h * n, angles, attr.eps, how, key);
-      write_head(d.in[2], slots, r, h, key, n, half);
-      write_head(d.in[3], slots, r, h, v + h * n, n, half);
+      norm_and_rotate(d.in[QkvRopeIn::kKeyNorm], k + h * n, angles, attr.eps, how, key);
+      write_head(d.in[QkvRopeIn::kKeys], slots, r, h, key, n, half);
+      write_head(d.in[QkvRopeIn::kValues], slots, r, h, v + h * n, n, half);
     }
   }
 }
@@ -248,41 +253,45 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 namespace {
 
-size_t frequency_bytes(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.out.cols) / 2 * sizeof(double) * (d.in[2] ? 2 : 1);
+size_t frequency_bytes(const Dispatch& d, const RunExtent&) {
+  return static_cast<size_t>(d.out().cols) / 2 * sizeof(double) *
+         (d.in[RopeAnglesIn::kExtended] ? 2 : 1);
 }
-size_t angle_bytes(const Dispatch& d, int64_t, int) {
+size_t angle_bytes(const Dispatch& d, const RunExtent&) {
   return static_cast<size_t>(d.as<RopeAttr>().dims) * sizeof(float);
 }
-size_t half_bytes(const Dispatch& d, int64_t, int) {
-  return static_cast<size_t>(d.in[0].cols / d.in[1].rows + 16) * sizeof(uint16_t);
+size_t half_bytes(const Dispatch& d, const RunExtent&) {
+  return static_cast<size_t>(d.in[CacheWriteIn::kX].cols / d.in[CacheWriteIn::kState].rows + 16) *
+         sizeof(uint16_t);
 }
-size_t head_bytes(const Dispatch& d, int64_t, int) {
+size_t head_bytes(const Dispatch& d, const RunExtent&) {
   const auto& attr = d.as<QkvRopeAttr>();
   return static_cast<size_t>(attr.dims + attr.head_dim) * sizeof(float) +
          static_cast<size_t>(attr.head_dim + 16) * sizeof(uint16_t);
 }
 
 bool takes_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0], DType::kI32) && absent_or_matrix(d.in[1]) &&
-         absent_or_matrix(d.in[2]) && is_matrix(d.out);
+  return is_matrix(d.in[RopeAnglesIn::kPositions], DType::kI32) &&
+         absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) &&
+         absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out());
 }
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_matrix(d.in[1]) && is_matrix(d.out);
+  return is_matrix(d.in[RopeIn::kX]) && is_matrix(d.in[RopeIn::kAngles]) && is_matrix(d.out());
 }
 bool takes_write(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[0]) && is_cache(d.in[1]);
+  return is_matrix(d.in[CacheWriteIn::kX]) && is_cache(d.in[CacheWriteIn::kState]);
 }
 bool takes_qkv(const Dispatch& d, const KernelChoice&) {
-  return takes_rope(d, {}) && is_cache(d.in[2]) && is_cache(d.in[3]) && absent_or_matrix(d.in[4]) &&
-         absent_or_matrix(d.in[5]);
+  return takes_rope(d, {}) && is_cache(d.in[QkvRopeIn::kKeys]) &&
+         is_cache(d.in[QkvRopeIn::kValues]) && absent_or_matrix(d.in[QkvRopeIn::kQueryNorm]) &&
+         absent_or_matrix(d.in[QkvRopeIn::kKeyNorm]);
 }
 
 constexpr KernelRow kRows[] = {
-    VEERY_F32_ROWS(Op::kRopeAngles, takes_angles, rope_angles, frequency_bytes),
-    VEERY_F32_ROWS(Op::kRope, takes_rope, rope, angle_bytes),
-    VEERY_F32_ROWS(Op::kCacheWrite, takes_write, cache_write, half_bytes),
-    VEERY_F32_ROWS(Op::kQkvRope, takes_qkv, qkv_rope, head_bytes),
+    VEERY_F32_ROWS(op::kRopeAngles, takes_angles, rope_angles, frequency_bytes),
+    VEERY_F32_ROWS(op::kRope, takes_rope, rope, angle_bytes),
+    VEERY_F32_ROWS(op::kCacheWrite, takes_write, cache_write, half_bytes),
+    VEERY_F32_ROWS(op::kQkvRope, takes_qkv, qkv_rope, head_bytes),
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #define VEERY_KERNELS_CPU_ACTIVATE_INL_H
 #endif
 
-#include "graph/attr.h"
+#include "graph/ops/ops.h"
 #include "kernels/cpu/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,6 +33,8 @@ HWY_INLINE F32 activated(F32 x, const ActivateAttr& attr) {
     case Activation::kRelu: return relu(x);
     case Activation::kReluSquared: return mul(relu(x), relu(x));
     case Activation::kXielu: return xielu(x, attr);
+    case Activation::kTanh: return tanh(x);
+    case Activation::kSigmoid: return sigmoid(x);
   }
   return x;
 }

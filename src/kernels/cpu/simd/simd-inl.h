@@ -49,7 +49,7 @@
 //   dot4_signed       the same for i8 x i8, s within +-127
 //   dot2(acc, a, b)   lanes: acc + sum of 2 products i16 x i16
 //   kInRegisters      false: F32 and I32 are arrays in memory
-// and on top of them sum, max_of (fixed trees), exp, silu, gelu, gelu_erf, tanh.
+// and on top of them sum, max_of (fixed trees), exp, silu, sigmoid, gelu, gelu_erf, tanh.
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 #include "kernels/cpu/simd/simd_avx512-inl.h"
@@ -157,6 +157,7 @@ HWY_INLINE F32 exp(F32 x) {
 }
 /// x / (1 + e^-x)
 HWY_INLINE F32 silu(F32 x) { return div(x, add(set(1.0F), exp(neg(x)))); }
+HWY_INLINE F32 sigmoid(F32 x) { return div(set(1.0F), add(set(1.0F), exp(neg(x)))); }
 /// The tanh approximation: x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as
 /// x / (1 + e^-2u).
 HWY_INLINE F32 gelu(F32 x) {

@@ -342,7 +342,7 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
       join_panel(w, p.cols, index, p.ahead, joined);
       packed = joined;
     }
-    const DType type = finish.d.in[kWeight + weight].dtype;
+    const DType type = finish.d.in[LinearIn::kWeight + weight].dtype;
     return TilePanel<Tiles>{tile_kernels<Tiles>(type), packed, weight, index};
   };
   for (int64_t first = 0; first < rows.groups(); first += kBlockGroups) {
@@ -372,7 +372,8 @@ const KernelPhases& without_tiles(bool argmax) {
 
 template <bool kArgmax>
 void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+  const Product p =
+      product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, slots, worker);
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   const Share groups = share(rows.groups(), 1, worker);
@@ -391,7 +392,8 @@ void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
 
 template <class Tiles, bool kArgmax>
 void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[kX].rows), Target::kAvx512Vnni, /*exact=*/false);
+  const Product p =
+      product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, slots, worker);
   static constexpr TileConfig kConfig = full_tiles();
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
@@ -448,7 +450,7 @@ int64_t amx_activation_bytes(const Product& p) {
 const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& choice) {
   if (choice.exact) return nullptr;
   for (int i = 0; i < dispatch.as<LinearAttr>().weights; ++i)
-    if (const Operand& w = dispatch.in[kWeight + i]; !in_panels(w) || !has_tiles(w.dtype))
+    if (const Operand& w = dispatch.in[LinearIn::kWeight + i]; !in_panels(w) || !has_tiles(w.dtype))
       return nullptr;
   return choice.target == Target::kAmx           ? &N_AVX3_DL::kTilePhases
          : choice.target == Target::kAmxEmulated ? &N_AVX3_DL::kEmulatedTilePhases

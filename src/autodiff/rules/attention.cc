@@ -1,0 +1,39 @@
+#include "autodiff/rule.h"
+
+namespace veery {
+namespace {
+
+void require_differentiable(const VjpContext& c) {
+  for (int i : {AttendIn::kK, AttendIn::kV}) {
+    const Op from = c.graph[c.in(i)].op;
+    if (from == op::kState || from == op::kCacheWrite)
+      throw Error(ErrorKind::kUnsupported,
+                  "attend: no vjp through a cache; trace the model for training");
+  }
+  if (c.in(AttendIn::kSinks)) throw Error(ErrorKind::kUnsupported, "attend: no vjp with sinks");
+  if (c.node().as<AttendAttr>().shared > 0)
+    throw Error(ErrorKind::kUnsupported, "attend: no vjp with values inside of keys");
+}
+
+Inputs attend_vjp(const VjpContext& c) {
+  require_differentiable(c);
+  const NodeId back = c.graph.add(
+      op::kAttendBack, inputs({c.dy(), c.in(AttendIn::kQ), c.in(AttendIn::kK), c.in(AttendIn::kV)}),
+      c.node().attr);
+  return inputs({{back, 0}, {back, 1}, {back, 2}});
+}
+
+constexpr DiffDef kRules[] = {
+    {.op = op::kAttend,
+     .vjp = attend_vjp,
+     .no_jvp = "there is no kernel for tangents of attention"},
+    {.op = op::kCacheWrite,
+     .no_vjp = "caches are for serving; trace the model for training",
+     .no_jvp = "caches are for serving; trace the model for training"},
+};
+
+}  // namespace
+
+DiffTable attention_rules() { return kRules; }
+
+}  // namespace veery

@@ -1,0 +1,70 @@
+#include "autodiff/rule.h"
+
+namespace veery {
+namespace {
+
+Inputs embed_vjp(const VjpContext& c) {
+  Inputs grad{};
+  grad[EmbedIn::kWeight] =
+      c.make(op::kEmbedBack, {c.dy(), c.in(EmbedIn::kIds), c.in(EmbedIn::kWeight)}, c.node().attr);
+  return grad;
+}
+Value embed_jvp(const JvpContext& c) {
+  return c.make(op::kEmbed, {c.in(EmbedIn::kIds), c.t(EmbedIn::kWeight)}, c.node().attr);
+}
+
+Inputs columns_vjp(const VjpContext& c) {
+  auto attr = c.node().as<ColumnsAttr>();
+  attr.width = c.graph.shape(c.in(UnaryIn::kX)).cols();
+  return inputs({c.make(op::kColumnsBack, {c.dy()}, attr)});
+}
+Value columns_jvp(const JvpContext& c) {
+  return c.make(op::kColumns, {c.t(UnaryIn::kX)}, c.node().attr);
+}
+
+Inputs concat_vjp(const VjpContext& c) {
+  const int64_t a = c.graph.shape(c.in(BinaryIn::kA)).cols();
+  const int64_t b = c.graph.shape(c.in(BinaryIn::kB)).cols();
+  return inputs({c.make(op::kColumns, {c.dy()}, ColumnsAttr{0, a}),
+                 c.make(op::kColumns, {c.dy()}, ColumnsAttr{a, b})});
+}
+Value concat_jvp(const JvpContext& c) {
+  const auto tangent = [&](int i) -> Value {
+    return c.t(i) ? c.t(i) : c.make(op::kScale, {c.in(i)}, ScaleAttr{0});
+  };
+  return c.make(op::kConcat, {tangent(BinaryIn::kA), tangent(BinaryIn::kB)});
+}
+
+Inputs select_rows_vjp(const VjpContext& c) {
+  return inputs({c.make(op::kSelectRowsBack, {c.dy(), c.in(SelectRowsIn::kRows)})});
+}
+Value select_rows_jvp(const JvpContext& c) {
+  return c.make(op::kSelectRows, {c.t(SelectRowsIn::kX), c.in(SelectRowsIn::kRows)});
+}
+
+Inputs pool_vjp(const VjpContext& c) {
+  return inputs({c.make(op::kPoolBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});
+}
+// All kinds but the largest are linear.
+Value pool_jvp(const JvpContext& c) {
+  if (c.node().as<PoolAttr>().kind == Pooling::kMax)
+    throw Error(ErrorKind::kUnsupported, "pool: the largest of each column has no jvp");
+  return c.make(op::kPool, {c.t(UnaryIn::kX)}, c.node().attr);
+}
+
+constexpr DiffDef kRules[] = {
+    {op::kEmbed, embed_vjp, embed_jvp},
+    {op::kColumns, columns_vjp, columns_jvp},
+    {op::kConcat, concat_vjp, concat_jvp},
+    {op::kSelectRows, select_rows_vjp, select_rows_jvp},
+    {.op = op::kArgmax,
+     .no_vjp = "an index is a whole number",
+     .no_jvp = "an index is a whole number"},
+    {op::kPool, pool_vjp, pool_jvp},
+};
+
+}  // namespace
+
+DiffTable row_rules() { return kRules; }
+
+}  // namespace veery

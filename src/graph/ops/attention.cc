@@ -1,0 +1,78 @@
+#include "graph/ops/attention.h"
+
+#include <algorithm>
+
+namespace veery::op::detail {
+namespace {
+
+struct Operands {
+  int q, k, v;
+};
+
+void check(const OpContext& c, const Operands& in) {
+  const auto& attr = c.attr<AttendAttr>();
+  const int64_t q = c.shape(in.q).cols(), k = c.shape(in.k).cols(), v = c.shape(in.v).cols();
+  c.require(attr.heads >= 1 && attr.kv_heads >= 1 && attr.heads % attr.kv_heads == 0,
+            "the heads must be a multiple of the key heads");
+  c.require(q % attr.heads == 0, "the columns of q must divide into the heads");
+  c.require(k == q / attr.heads * attr.kv_heads, "k must have key heads x head size columns");
+  c.require(v % attr.kv_heads == 0, "the columns of v must divide into the key heads");
+  c.require(attr.shared >= 0 && (attr.shared == 0 || c.shape(in.v) == c.shape(in.k)) &&
+                attr.shared <= k / attr.kv_heads,
+            "keys that hold values are given as both, and are no smaller");
+  c.require(attr.mask != Mask::kSymmetric || attr.window > 0, "a symmetric window has a size");
+  c.require(attr.mask == Mask::kCausal || !attr.chunked, "only a causal mask has chunks");
+  c.require(attr.mask == Mask::kCausal || attr.mask == Mask::kSymmetric || attr.window == 0,
+            "a full mask and one with a prefix have no window");
+}
+
+// Positions that a row sees, on average.
+double seen(const AttendAttr& attr, const RunSize& size) {
+  const auto context = static_cast<double>(size.context);
+  const double before = context - (static_cast<double>(size.rows) - 1) / 2;
+  switch (attr.mask) {
+    case Mask::kFull: return context;
+    case Mask::kSymmetric: return std::min(context, 2.0 * attr.window + 1);
+    default: return attr.window > 0 ? std::min(before, static_cast<double>(attr.window)) : before;
+  }
+}
+
+}  // namespace
+
+Outputs cache_write(const OpContext& c) {
+  const Shape& state = c.shape(CacheWriteIn::kState);
+  c.require(c.shape(CacheWriteIn::kX).cols() == state.cols(),
+            "the value and the cache must have the same columns");
+  return state;
+}
+
+Outputs attend(const OpContext& c) {
+  const auto& attr = c.attr<AttendAttr>();
+  check(c, {AttendIn::kQ, AttendIn::kK, AttendIn::kV});
+  if (c.has(AttendIn::kSinks))
+    c.require(c.shape(AttendIn::kSinks) == Shape{1, attr.heads}, "there must be one sink a head");
+  const int64_t value =
+      attr.shared > 0 ? attr.shared : c.shape(AttendIn::kV).cols() / attr.kv_heads;
+  return Shape{c.shape(AttendIn::kQ).rows(), value * attr.heads};
+}
+
+Outputs attend_back(const OpContext& c) {
+  check(c, {AttendBackIn::kQ, AttendBackIn::kK, AttendBackIn::kV});
+  const Shape& q = c.same_shape(AttendBackIn::kDy, AttendBackIn::kQ);
+  const Shape& k = c.same_shape(AttendBackIn::kK, AttendBackIn::kV);
+  return {ValueType{q}, ValueType{k}, ValueType{k}};
+}
+
+Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
+  const Shape& q = c.shape(AttendIn::kQ);
+  const auto columns = static_cast<double>(q.cols() + out.types[0].shape.cols());
+  return {.flops = 2 * size(q.rows()) * seen(c.attr<AttendAttr>(), size) * columns};
+}
+
+// Five products of queries by positions: scores and dp again, dq, dk, dv.
+Cost attend_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return {.flops =
+              10 * size.elements(c.shape(AttendBackIn::kQ)) * seen(c.attr<AttendAttr>(), size)};
+}
+
+}  // namespace veery::op::detail

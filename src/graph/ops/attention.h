@@ -1,0 +1,72 @@
+// attention.h: softmax attention and its cache.
+#pragma once
+#include "graph/ops/leaf.h"
+
+namespace veery {
+
+/// Which positions p of its sequence a row at position r sees. kCausal: p <= r, with a window those
+/// with r - window < p. kFull: all that the sequence has by the end of the run. kSymmetric: of
+/// those |p - r| <= window. kPrefix: p <= r, and all of the first Slots::prefixes of the sequence.
+enum class Mask : uint8_t { kCausal, kFull, kSymmetric, kPrefix };
+
+/// attend, attend_back. `window` 0: no bound; `chunked`: a causal row sees what is since the last
+/// multiple of the window. `softcap` c > 0: c * tanh(score / c). `alibi` > 0: the score of p falls
+/// by slope(h) |r - p|, slopes from 2^(-alibi / heads) down to 2^-alibi (Press et al.,
+/// arXiv:2108.12409). `shared` > 0: a value is that many first dimensions of its key.
+struct AttendAttr {
+  int32_t heads = 1, kv_heads = 1;
+  float scale = 1;
+  int32_t window = 0;
+  bool chunked = false;
+  float softcap = 0;
+  float alibi = 0;
+  int32_t shared = 0;
+  Mask mask = Mask::kCausal;
+};
+
+struct CacheWriteIn {
+  enum { kX, kState };
+};
+struct AttendIn {
+  enum { kQ, kK, kV, kSinks };
+};
+struct AttendBackIn {
+  enum { kDy, kQ, kK, kV };
+};
+
+namespace op {
+namespace detail {
+
+Outputs cache_write(const OpContext& c);
+Outputs attend(const OpContext& c);
+Outputs attend_back(const OpContext& c);
+Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Cost attend_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+
+}  // namespace detail
+
+/// x [rows, kv_heads * head_dim] into a cache; the result is the whole cache.
+inline constexpr OpDef kCacheWrite{.name = "cache_write",
+                                   .inputs = {"x", "state"},
+                                   .outputs = {"state"},
+                                   .infer = detail::cache_write,
+                                   .alias = CacheWriteIn::kState,
+                                   .writes = 1U << CacheWriteIn::kState};
+/// q [rows, heads * head_dim], k and v: caches, or values of this run; sinks [1, heads] -> [rows,
+/// heads * size of a value]. With AttendAttr::shared v is k.
+inline constexpr OpDef kAttend{.name = "attend",
+                               .inputs = {"q", "k", "v", "sinks?"},
+                               .infer = detail::attend,
+                               .cost = detail::attend_cost};
+/// Of attention without a cache, sinks and shared values.
+inline constexpr OpDef kAttendBack{.name = "attend_back",
+                                   .group = OpGroup::kBackward,
+                                   .inputs = {"dy", "q", "k", "v"},
+                                   .outputs = {"dq", "dk", "dv"},
+                                   .infer = detail::attend_back,
+                                   .cost = detail::attend_back_cost};
+
+inline constexpr Op kAttention[] = {kCacheWrite, kAttend, kAttendBack};
+
+}  // namespace op
+}  // namespace veery

@@ -1,0 +1,138 @@
+// linear.h: products with weights.
+#pragma once
+#include "graph/ops/elementwise.h"
+
+namespace veery {
+
+/// kHigh: where a kernel rounds x to int8, x is the sum of two such rows, the second for what the
+/// first leaves over.
+enum class Precision : uint8_t { kUsual, kHigh };
+
+/// linear. One weight: y = x w^T. Several: their outputs side by side. With `gate`: one weight,
+/// y = gate(x w^T), or two, y = gate(x w0^T) * (x w1^T). All times `scale`. `eps` is that of the
+/// norm input, where there is one.
+struct LinearAttr {
+  int32_t weights = 1;
+  ActivateAttr gate;
+  float eps = 0;
+  float scale = 1;
+  Precision precision = Precision::kUsual;
+};
+/// head_linear.
+struct HeadsAttr {
+  int32_t heads = 1;
+};
+
+struct LinearIn {
+  static constexpr int kWeights = 3;
+  enum { kX, kNorm, kResidual, kWeight, kBias = kWeight + kWeights };
+};
+struct HeadLinearIn {
+  enum { kX, kWeight };
+};
+struct LinearBackXIn {
+  enum { kDy, kWeight };
+};
+struct LinearBackWIn {
+  enum { kDy, kX };
+};
+struct BiasBackIn {
+  enum { kDy, kBias };
+};
+
+namespace op {
+namespace detail {
+
+Outputs linear(const OpContext& c);
+Cost linear_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Value decompose_linear(Graph& graph, const Node& node);
+Value decompose_linear_argmax(Graph& graph, const Node& node);
+
+inline Outputs linear_argmax(const OpContext& c) {
+  return {{linear(c).types[0].shape.rows(), 1}, DType::kI32};
+}
+inline Outputs head_linear(const OpContext& c) {
+  const Shape& x = c.shape(HeadLinearIn::kX);
+  const Shape& w = c.shape(HeadLinearIn::kWeight);
+  const int64_t heads = c.attr<HeadsAttr>().heads;
+  c.require(heads >= 1 && x.cols() % heads == 0, "the columns must divide into the heads");
+  c.require(w.rank == 3 && w[0] == heads && w.cols() <= x.cols() / heads,
+            "the weight must be [heads, out, in], in at most the columns of a head");
+  return Shape{x.rows(), w.rows().size + x.cols() - heads * w.cols()};
+}
+inline Cost head_linear_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return {.flops = 2 * size(c.shape(HeadLinearIn::kX).rows()) *
+                   size.elements(c.shape(HeadLinearIn::kWeight))};
+}
+inline Outputs linear_back_x(const OpContext& c) {
+  const Shape& dy = c.shape(LinearBackXIn::kDy);
+  const Shape& w = c.shape(LinearBackXIn::kWeight);
+  c.require(Dim(dy.cols()) == w.rows(), "dy must have a column for each row of the weight");
+  return Shape{dy.rows(), w.cols()};
+}
+inline Outputs linear_back_w(const OpContext& c) {
+  const Shape& dy = c.shape(LinearBackWIn::kDy);
+  const Shape& x = c.shape(LinearBackWIn::kX);
+  c.require(dy.rows() == x.rows(), "dy and x must have the same rows");
+  return Shape{dy.cols(), x.cols()};
+}
+inline Cost linear_back_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return {.flops = 2 * size.elements(c.shape(0)) * static_cast<double>(c.shape(1).cols())};
+}
+inline Outputs bias_back(const OpContext& c) {
+  const Shape& bias = c.shape(BiasBackIn::kBias);
+  c.require(bias.rows() == Dim(1) && c.shape(BiasBackIn::kDy).cols() % bias.cols() == 0,
+            "the columns must divide into parts of the bias");
+  return bias;
+}
+
+}  // namespace detail
+
+/// y = linear(norm(x)) * scale + residual. x [rows, in], norm [1, in] (the weight of an RMS norm),
+/// residual [rows, out], weights [out, in], biases [1, out].
+inline constexpr OpDef kLinear{.name = "linear",
+                               .inputs = {"x", "norm?", "residual?", "weight", "weight1?",
+                                          "weight2?", "bias?", "bias1?", "bias2?"},
+                               .infer = detail::linear,
+                               .cost = detail::linear_cost,
+                               .decompose = detail::decompose_linear};
+/// As linear with one weight -> [rows, 1] i32: the index of the largest, never the products.
+inline constexpr OpDef kLinearArgmax{.name = "linear_argmax",
+                                     .group = OpGroup::kFused,
+                                     .inputs = kLinear.inputs,
+                                     .outputs = {"index"},
+                                     .infer = detail::linear_argmax,
+                                     .cost = detail::linear_cost,
+                                     .decompose = detail::decompose_linear_argmax};
+/// The first `in` columns of each of `heads` parts of a row of x [rows, heads * (in + rest)] times
+/// a matrix of its own; the rest of a part is kept behind. Weight [heads, out, in] -> [rows, heads
+/// * (out + rest)].
+inline constexpr OpDef kHeadLinear{.name = "head_linear",
+                                   .inputs = {"x", "weight"},
+                                   .infer = detail::head_linear,
+                                   .cost = detail::head_linear_cost};
+inline constexpr OpDef kLinearBackX{.name = "linear_back_x",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = {"dy", "weight"},
+                                    .outputs = {"dx"},
+                                    .infer = detail::linear_back_x,
+                                    .cost = detail::linear_back_cost};
+inline constexpr OpDef kLinearBackW{.name = "linear_back_w",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = {"dy", "x"},
+                                    .outputs = {"dweight"},
+                                    .infer = detail::linear_back_w,
+                                    .cost = detail::linear_back_cost};
+/// Of the bias [1, n] only the shape counts; n divides dy's columns.
+inline constexpr OpDef kBiasBack{.name = "bias_back",
+                                 .group = OpGroup::kBackward,
+                                 .inputs = {"dy", "bias"},
+                                 .outputs = {"dbias"},
+                                 .infer = detail::bias_back,
+                                 .cost = detail::elements<1>};
+
+inline constexpr Op kProducts[] = {kLinear,      kLinearArgmax, kHeadLinear,
+                                   kLinearBackX, kLinearBackW,  kBiasBack};
+
+}  // namespace op
+}  // namespace veery

@@ -1,0 +1,125 @@
+// norm.h: normalisation of rows.
+#pragma once
+#include "graph/op.h"
+
+namespace veery {
+
+/// rms_norm, layer_norm. `groups` > 1: each of `groups` equal parts of a row is normalised alone
+/// (heads).
+struct NormAttr {
+  float eps = 1e-6F;
+  int32_t groups = 1;
+};
+
+struct RmsNormIn {
+  enum { kX, kWeight, kResidual };
+};
+struct LayerNormIn {
+  enum { kX, kWeight, kBias };
+};
+struct NormBackIn {
+  enum { kDy, kX, kWeight };
+};
+
+namespace op {
+namespace detail {
+
+inline const Shape& grouped(const OpContext& c, const Shape& x) {
+  const auto& attr = c.attr<NormAttr>();
+  c.require(attr.groups >= 1 && x.cols() % attr.groups == 0,
+            "the columns must divide into the groups");
+  return x;
+}
+inline Shape group_row(const OpContext& c, const Shape& x) {
+  return {1, x.cols() / c.attr<NormAttr>().groups};
+}
+inline Outputs rms_norm(const OpContext& c) {
+  const Shape& x = grouped(c, c.shape(RmsNormIn::kX));
+  c.require(c.shape(RmsNormIn::kWeight) == group_row(c, x),
+            "the weight must be [1, columns / groups]");
+  if (c.has(RmsNormIn::kResidual))
+    c.require(c.shape(RmsNormIn::kResidual) == x, "the residual must have the shape of x");
+  return x;
+}
+inline Outputs layer_norm(const OpContext& c) {
+  const Shape& x = grouped(c, c.shape(LayerNormIn::kX));
+  const Shape& weight = c.shape(LayerNormIn::kWeight);
+  c.require(weight == group_row(c, x) || weight == Shape{1, x.cols()},
+            "the weight must be [1, columns / groups] or [1, columns]");
+  if (c.has(LayerNormIn::kBias))
+    c.require(c.shape(LayerNormIn::kBias) == weight, "the bias must have the shape of the weight");
+  return x;
+}
+inline Outputs l2_norm(const OpContext& c) {
+  c.require(c.attr<NormAttr>().groups == 1, "a row has one length");
+  return c.shape(RmsNormIn::kX);
+}
+inline Outputs norm_back_x(const OpContext& c) {
+  return c.same_shape(NormBackIn::kDy, NormBackIn::kX);
+}
+inline Outputs rms_norm_back_w(const OpContext& c) {
+  return group_row(c, c.same_shape(NormBackIn::kDy, NormBackIn::kX));
+}
+inline Outputs layer_norm_back_w(const OpContext& c) {
+  c.same_shape(NormBackIn::kDy, NormBackIn::kX);
+  return c.shape(NormBackIn::kWeight);
+}
+inline Cost norm(const OpContext&, const Outputs& out, const RunSize& size) {
+  return {.flops = 4 * size.elements(out.types[0].shape)};
+}
+Value decompose_rms_norm(Graph& graph, const Node& node);
+
+}  // namespace detail
+
+/// x / sqrt(mean(x^2) + eps) * weight + residual (Zhang and Sennrich, arXiv:1910.07467). Weight [1,
+/// columns / groups].
+inline constexpr OpDef kRmsNorm{.name = "rms_norm",
+                                .inputs = {"x", "weight", "residual?"},
+                                .infer = detail::rms_norm,
+                                .cost = detail::norm,
+                                .decompose = detail::decompose_rms_norm};
+/// (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al., arXiv:1607.06450). Weight and bias
+/// [1, columns / groups] for all groups, or [1, columns].
+inline constexpr OpDef kLayerNorm{.name = "layer_norm",
+                                  .inputs = {"x", "weight", "bias?"},
+                                  .infer = detail::layer_norm,
+                                  .cost = detail::norm};
+/// x / max(sqrt(sum(x^2)), eps)
+inline constexpr OpDef kL2Norm{
+    .name = "l2_norm", .inputs = {"x"}, .infer = detail::l2_norm, .cost = detail::norm};
+inline constexpr OpDef kL2NormBack{.name = "l2_norm_back",
+                                   .group = OpGroup::kBackward,
+                                   .inputs = {"dy", "x"},
+                                   .infer = detail::norm_back_x,
+                                   .cost = detail::norm};
+inline constexpr OpDef kRmsNormBackX{.name = "rms_norm_back_x",
+                                     .group = OpGroup::kBackward,
+                                     .inputs = {"dy", "x", "weight"},
+                                     .outputs = {"dx"},
+                                     .infer = detail::norm_back_x,
+                                     .cost = detail::norm};
+inline constexpr OpDef kRmsNormBackW{.name = "rms_norm_back_w",
+                                     .group = OpGroup::kBackward,
+                                     .inputs = {"dy", "x"},
+                                     .outputs = {"dweight"},
+                                     .infer = detail::rms_norm_back_w,
+                                     .cost = detail::norm};
+inline constexpr OpDef kLayerNormBackX{.name = "layer_norm_back_x",
+                                       .group = OpGroup::kBackward,
+                                       .inputs = {"dy", "x", "weight"},
+                                       .outputs = {"dx"},
+                                       .infer = detail::norm_back_x,
+                                       .cost = detail::norm};
+/// Of the weight only the shape counts.
+inline constexpr OpDef kLayerNormBackW{.name = "layer_norm_back_w",
+                                       .group = OpGroup::kBackward,
+                                       .inputs = {"dy", "x", "weight"},
+                                       .outputs = {"dweight"},
+                                       .infer = detail::layer_norm_back_w,
+                                       .cost = detail::norm};
+
+inline constexpr Op kNorms[] = {kRmsNorm,      kLayerNorm,    kL2Norm,         kL2NormBack,
+                                kRmsNormBackX, kRmsNormBackW, kLayerNormBackX, kLayerNormBackW};
+
+}  // namespace op
+}  // namespace veery

@@ -1,0 +1,20 @@
+// ops.h: all ops.
+#pragma once
+#include <vector>
+
+#include "graph/ops/attention.h"
+#include "graph/ops/elementwise.h"
+#include "graph/ops/experts.h"
+#include "graph/ops/leaf.h"
+#include "graph/ops/linear.h"
+#include "graph/ops/loss.h"
+#include "graph/ops/norm.h"
+#include "graph/ops/position.h"
+#include "graph/ops/rows.h"
+
+namespace veery {
+
+/// Family by family, each in the order of its header.
+std::vector<Op> all_ops();
+
+}  // namespace veery

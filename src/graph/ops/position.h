@@ -1,0 +1,89 @@
+// position.h: rotary position embedding.
+#pragma once
+#include "graph/op.h"
+
+namespace veery {
+
+/// rope_angles. Angle i of position p is p * inv_freq(i), i < dims / 2. Long-context scalings as
+/// the transformers library names them.
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn };
+struct AnglesAttr {
+  int32_t dims = 0;  ///< rotated dimensions of a head
+  double theta = 10000;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1;
+  double low_freq_factor = 1, high_freq_factor = 4;  ///< kLlama3
+  double beta_fast = 32, beta_slow = 1;              ///< kYarn
+  bool truncate = true;         ///< kYarn: the blend begins and ends at whole pairs
+  double attention_factor = 1;  ///< multiplies cos and sin
+  double original_context = 8192;
+  /// What multiplies cos and sin of position p is itself multiplied by 1 + temperature ln(1 +
+  /// floor((p + temperature_shift) / original_context)).
+  double temperature = 0, temperature_shift = 0;
+  bool operator==(const AnglesAttr&) const = default;
+};
+/// rope. Of `dims` dimensions of a head, from `begin` on, pair i is (2i, 2i+1) if interleaved, else
+/// (i, i + dims/2); the others pass through. `sign` -1 rotates back: the vjp.
+struct RopeAttr {
+  int32_t heads = 1;
+  int32_t dims = 0;
+  bool interleaved = false;
+  float sign = 1;
+  int32_t begin = 0;
+};
+/// qkv_rope: RoPE on the queries and keys of a joint projection, keys and values into the cache.
+struct QkvRopeAttr {
+  int32_t heads = 1, kv_heads = 1, head_dim = 0;
+  int32_t dims = 0;
+  bool interleaved = false;
+  float eps = 0;  ///< of the head norms, where there are any
+};
+
+struct RopeAnglesIn {
+  enum { kPositions, kDivisors, kExtended };
+};
+struct RopeIn {
+  enum { kX, kAngles };
+};
+struct QkvRopeIn {
+  enum { kQkv, kAngles, kKeys, kValues, kQueryNorm, kKeyNorm };
+};
+
+namespace op {
+namespace detail {
+
+Outputs rope_angles(const OpContext& c);
+Outputs rope(const OpContext& c);
+Outputs qkv_rope(const OpContext& c);
+Value decompose_qkv_rope(Graph& graph, const Node& node);
+
+inline Cost rope_cost(const OpContext&, const Outputs& out, const RunSize& size) {
+  return {.flops = 3 * size.elements(out.types[0].shape)};
+}
+
+}  // namespace detail
+
+/// cos of angle i at column 2i and sin at 2i + 1: [rows, dims]. Frequencies are divided by
+/// `divisors` [1, dims / 2], in rows whose sequence is extended (Slots::extended) by `extended`.
+inline constexpr OpDef kRopeAngles{.name = "rope_angles",
+                                   .inputs = {"positions", "divisors?", "extended?"},
+                                   .outputs = {"angles"},
+                                   .infer = detail::rope_angles};
+/// Rotates x [rows, heads * head_dim] (Su et al., arXiv:2104.09864).
+inline constexpr OpDef kRope{
+    .name = "rope", .inputs = {"x", "angles"}, .infer = detail::rope, .cost = detail::rope_cost};
+/// Head norms, RoPE and cache writes of a joint projection [rows, q + k + v] -> the queries.
+inline constexpr OpDef kQkvRope{
+    .name = "qkv_rope",
+    .group = OpGroup::kFused,
+    .inputs = {"qkv", "angles", "keys", "values", "query_norm?", "key_norm?"},
+    .outputs = {"q"},
+    .infer = detail::qkv_rope,
+    .cost = detail::rope_cost,
+    .writes = 1U << QkvRopeIn::kKeys | 1U << QkvRopeIn::kValues,
+    .decompose = detail::decompose_qkv_rope};
+
+inline constexpr Op kPositions[] = {kRopeAngles, kRope, kQkvRope};
+
+}  // namespace op
+}  // namespace veery

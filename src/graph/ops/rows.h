@@ -1,0 +1,148 @@
+// rows.h: ops that choose, join and summarise rows and columns.
+#pragma once
+#include "graph/ops/elementwise.h"
+
+namespace veery {
+
+/// columns: the part [begin, begin + count) of a wider value; columns_back: of one that is `width`
+/// wide.
+struct ColumnsAttr {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t width = 0;
+};
+
+/// What stands for all rows of a sequence: the first row, the last one, the mean, the largest of
+/// each column, the sum over the square root of the length, the mean weighted by 1, 2, 3 ...
+enum class Pooling : uint8_t { kFirst, kLast, kMean, kMax, kSumOverRoot, kWeightedMean };
+struct PoolAttr {
+  Pooling kind = Pooling::kMean;
+};
+
+struct EmbedIn {
+  enum { kIds, kWeight };
+};
+struct EmbedBackIn {
+  enum { kDy, kIds, kWeight };
+};
+struct SelectRowsIn {
+  enum { kX, kRows };
+};
+struct SelectRowsBackIn {
+  enum { kDy, kRows };
+};
+struct PoolBackIn {
+  enum { kDy, kX };
+};
+
+namespace op {
+namespace detail {
+
+inline Outputs embed(const OpContext& c) {
+  c.attr<ScaleAttr>();
+  return Shape{c.shape(EmbedIn::kIds).rows(), c.shape(EmbedIn::kWeight).cols()};
+}
+inline Cost embed_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
+  return {.weight_share = size(out.types[0].shape.rows()) / size(c.shape(EmbedIn::kWeight).rows())};
+}
+inline Outputs embed_back(const OpContext& c) {
+  const Shape& weight = c.shape(EmbedBackIn::kWeight);
+  c.require(c.shape(EmbedBackIn::kDy).cols() == weight.cols(),
+            "dy must have the columns of the weight");
+  return weight;
+}
+inline Outputs columns(const OpContext& c) {
+  const auto& attr = c.attr<ColumnsAttr>();
+  const Shape& x = c.shape(UnaryIn::kX);
+  c.require(attr.begin >= 0 && attr.count > 0 && attr.begin + attr.count <= x.cols(),
+            "the columns lie outside of the input");
+  return Shape{x.rows(), attr.count};
+}
+inline Outputs columns_back(const OpContext& c) {
+  const auto& attr = c.attr<ColumnsAttr>();
+  const Shape& dy = c.shape(0);
+  c.require(attr.begin >= 0 && attr.count == dy.cols() && attr.begin + attr.count <= attr.width,
+            "the columns lie outside of the result");
+  return Shape{dy.rows(), attr.width};
+}
+inline Outputs concat(const OpContext& c) {
+  const Shape& a = c.shape(BinaryIn::kA);
+  const Shape& b = c.shape(BinaryIn::kB);
+  c.require(a.rows() == b.rows(), "both must have the same rows");
+  return Shape{a.rows(), a.cols() + b.cols()};
+}
+inline Outputs select_rows(const OpContext& c) {
+  return Shape{c.shape(SelectRowsIn::kRows).rows(), c.shape(SelectRowsIn::kX).cols()};
+}
+inline Outputs select_rows_back(const OpContext& c) {
+  return Shape{Symbol::kRows, c.shape(SelectRowsBackIn::kDy).cols()};
+}
+inline Outputs argmax(const OpContext& c) {
+  return {{c.shape(UnaryIn::kX).rows(), 1}, DType::kI32};
+}
+inline Outputs pool(const OpContext& c) {
+  c.attr<PoolAttr>();
+  const Shape& x = c.shape(UnaryIn::kX);
+  c.require(x.rows() == Dim(Symbol::kRows), "x must have one row a token");
+  return Shape{Symbol::kSequences, x.cols()};
+}
+inline Outputs pool_back(const OpContext& c) {
+  c.attr<PoolAttr>();
+  const Shape& dy = c.shape(PoolBackIn::kDy);
+  const Shape& x = c.shape(PoolBackIn::kX);
+  c.require(dy.rows() == Dim(Symbol::kSequences) && dy.cols() == x.cols(),
+            "dy must have one row a sequence and the columns of x");
+  return x;
+}
+
+}  // namespace detail
+
+/// Rows of the weight [count, columns] by ids, times the factor (ScaleAttr).
+inline constexpr OpDef kEmbed{.name = "embed",
+                              .inputs = {"ids", "weight"},
+                              .infer = detail::embed,
+                              .cost = detail::embed_cost};
+/// Of the weight only the shape counts.
+inline constexpr OpDef kEmbedBack{.name = "embed_back",
+                                  .group = OpGroup::kBackward,
+                                  .inputs = {"dy", "ids", "weight"},
+                                  .outputs = {"dweight"},
+                                  .infer = detail::embed_back};
+/// A view: nothing is copied.
+inline constexpr OpDef kColumns{
+    .name = "columns", .inputs = {"x"}, .infer = detail::columns, .alias = UnaryIn::kX};
+/// dy among zeros.
+inline constexpr OpDef kColumnsBack{.name = "columns_back",
+                                    .group = OpGroup::kBackward,
+                                    .inputs = {"dy"},
+                                    .outputs = {"dx"},
+                                    .infer = detail::columns_back};
+/// a [rows, m], b [rows, n] -> [rows, m + n].
+inline constexpr OpDef kConcat{.name = "concat", .inputs = {"a", "b"}, .infer = detail::concat};
+/// x [rows, columns], indices of rows [outputs, 1] -> [outputs, columns].
+inline constexpr OpDef kSelectRows{
+    .name = "select_rows", .inputs = {"x", "rows"}, .infer = detail::select_rows};
+/// dy among rows of zeros.
+inline constexpr OpDef kSelectRowsBack{.name = "select_rows_back",
+                                       .group = OpGroup::kBackward,
+                                       .inputs = {"dy", "rows"},
+                                       .outputs = {"dx"},
+                                       .infer = detail::select_rows_back};
+/// [rows, n] -> [rows, 1] i32, the lowest index among equals.
+inline constexpr OpDef kArgmax{
+    .name = "argmax", .inputs = {"x"}, .outputs = {"index"}, .infer = detail::argmax};
+/// One row for each sequence of the run: [rows, columns] -> [sequences, columns].
+inline constexpr OpDef kPool{
+    .name = "pool", .inputs = {"x"}, .infer = detail::pool, .cost = detail::elements<1>};
+inline constexpr OpDef kPoolBack{.name = "pool_back",
+                                 .group = OpGroup::kBackward,
+                                 .inputs = {"dy", "x"},
+                                 .outputs = {"dx"},
+                                 .infer = detail::pool_back,
+                                 .cost = detail::elements<1>};
+
+inline constexpr Op kRowOps[] = {kEmbed,      kEmbedBack,      kColumns, kColumnsBack, kConcat,
+                                 kSelectRows, kSelectRowsBack, kArgmax,  kPool,        kPoolBack};
+
+}  // namespace op
+}  // namespace veery
