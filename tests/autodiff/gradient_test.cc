@@ -69,7 +69,7 @@ TEST_F(GradientGraph, OpsWithoutARuleAreNamed) {
 }
 
 TEST_F(GradientGraph, ALossIsOneNumberThatDependsOnWhatIsAskedFor) {
-  EXPECT_NE(refusal(linear(x, w), {w}, ErrorKind::kInput).find("[tokens, 5]"), std::string::npos);
+  EXPECT_NE(refusal(linear(x, w), {w}, ErrorKind::kInput).find("[rows, 5]"), std::string::npos);
   const Array other = param("other", {5, 8});
   EXPECT_NE(refusal(loss_of(linear(x, w)), {other}, ErrorKind::kInput).find("other"),
             std::string::npos);

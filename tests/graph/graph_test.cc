@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "graph/ops/ops.h"
 
 namespace veery {
 namespace {

@@ -224,13 +224,12 @@ TEST(Gradient, ThroughWhatHasNoRuleIsRefusedByItsName) {
   refused("route", [](Trace&, Array x) { return route(x, {.used = 2}); });
   refused("moe", [](Trace& t, Array x) {
     const Experts experts{
-        t.stack("g", 2, {4, 6}), t.stack("u", 2, {4, 6}), t.stack("d", 2, {6, 4}), {}, {}, {}};
+        t.stack("g", {2, 4, 6}), t.stack("u", {2, 4, 6}), t.stack("d", {2, 6, 4}), {}, {}, {}};
     return moe(x, columns(x, 0, 2), experts, {.experts = 2, .used = 2});
   });
   refused("head_linear", [](Trace& t, Array x) {
-    return head_linear(x, t.stack("h", 2, {3, 3}), 2);
+    return head_linear(x, t.stack("h", {2, 3, 3}), 2);
   });
-  refused("concat", [](Trace&, Array x) { return concat(x, x); });
   refused("sinks", [&](Trace& t, Array x) { return attend(x, x, x, attr, t.vector("s", 2)); });
   refused("inside of keys", [&](Trace&, Array x) {
     return attend(x, x, x, {.heads = 2, .kv_heads = 2, .shared = 2});

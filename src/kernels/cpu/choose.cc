@@ -7,6 +7,7 @@
 #endif
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -22,14 +23,9 @@
 namespace veery {
 namespace {
 
-// In the order of preference.
+// In the order of preference, before the reference kernels.
 constexpr KernelRows (*kFamilies[])() = {
-    fast_attend,           fast_elementwise,        fast_argmax,
-    fast_rms_norm,         fast_layer_norm,         fast_rope,
-    reference_elementwise, reference_rows,          reference_linear,
-    reference_rms_norm,    reference_moe,           reference_heads,
-    reference_layer_norm,  reference_rope,          reference_attend,
-    reference_attend_back, reference_cross_entropy,
+    fast_attend, fast_elementwise, fast_argmax, fast_rms_norm, fast_layer_norm, fast_rope,
 };
 
 // Kernels without integer dot products serve the targets with and without them.
@@ -131,10 +127,15 @@ Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice
   for (const auto in_panels : {linear_kernel, moe_kernel, head_linear_kernel})
     if (const Kernel kernel = in_panels(op, dispatch, choice); kernel.phases[0] != nullptr)
       return kernel;
+  const auto accepted = [&](KernelRows rows) {
+    return std::ranges::find_if(rows, [&](const KernelRow& row) {
+      return row.op == op && runs_on(row.target, choice.target) && row.accepts(dispatch, choice);
+    });
+  };
   for (const auto family : kFamilies)
-    for (const KernelRow& row : family())
-      if (row.op == op && runs_on(row.target, choice.target) && row.accepts(dispatch, choice))
-        return row.kernel;
+    if (const auto row = accepted(family()); row != family().end()) return row->kernel;
+  for (const KernelRows rows : reference_tables())
+    if (const auto row = accepted(rows); row != rows.end()) return row->kernel;
   throw Error(ErrorKind::kUnsupported, "{}: no kernel for {}", op->name, describe(dispatch));
 }
 

@@ -17,6 +17,9 @@ KernelRows reference_attend();
 KernelRows reference_attend_back();
 KernelRows reference_cross_entropy();
 
+/// All of these.
+std::span<const KernelRows> reference_tables();
+
 // Inner loops that several families use.
 
 /// 1 / sqrt(mean(x^2) + eps).

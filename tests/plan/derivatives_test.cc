@@ -1,0 +1,215 @@
+// The rules of each op by itself: vjp and jvp against central differences, and against each other:
+// for any dy and t, dy . (J t) = (J^T dy) . t.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "autodiff/gradient.h"
+#include "base/random.h"
+#include "plan/plan.h"
+
+namespace veery {
+namespace {
+
+constexpr int kRows = 7;  // of two sequences, 3 and 4 rows
+
+/// A graph of parameters with random numbers, run by the reference kernels.
+class Scene {
+ public:
+  Scene() : slots(kRows), pool(2) {
+    for (int i = 0; i < kRows; ++i) slots.tokens[static_cast<size_t>(i)] = i * 3 % 5;
+    slots.output_rows = {1, 2, 6, 0, 0, 0, 0};
+    slots.add_span(0, 3, 0);
+    slots.add_span(1, 4, 0);
+    slots.slots.outputs = 3;
+    slots.slots.sequences = 2;
+  }
+  /// Values of a run are parameters with a row a token here.
+  Array param(const std::string& name, const Shape& shape) {
+    const Operand& w = params.add(name, known(shape));
+    for (int64_t r = 0; r < w.rows; ++r)
+      for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] = random.normal();
+    return {graph, graph.leaf(op::kParam, name, shape)};
+  }
+  Array slot(const std::string& name, Symbol rows) {
+    return {graph, graph.leaf(op::kSlot, name, {rows, 1})};
+  }
+  Array x(int cols = 6) { return param("x", {Symbol::kRows, cols}); }
+
+  Operand run(Array array) {
+    plans.push_back(std::make_unique<Plan>(
+        graph, std::vector<Value>{array.value()}, Binding{&params, nullptr, &slots, &pool},
+        PlanOptions{.rows = kRows, .outputs = 3, .sequences = 2, .fuse = false}));
+    plans.back()->run();
+    Operand root = plans.back()->root(0);
+    root.rows = slots.slots.count(root.rows);
+    return root;
+  }
+
+  Graph graph;
+  ParamStore params;
+  SlotBlock slots;
+  ThreadPool pool;
+  Random random{3};
+  std::vector<std::unique_ptr<Plan>> plans;
+
+ private:
+  Shape known(const Shape& shape) const {
+    const auto rows = slots.slots.count(shape.rows().code());
+    return shape.rank == 3 ? shape : Shape{rows, shape.cols()};
+  }
+};
+
+double dot(const Operand& a, const Operand& b) {
+  double sum = 0;
+  for (int64_t r = 0; r < a.rows; ++r)
+    for (int32_t c = 0; c < a.cols; ++c) sum += double{a.row<float>(r)[c]} * b.row<float>(r)[c];
+  return sum;
+}
+
+/// y as a function of the parameters that it lists in `wrt`.
+using Make = std::function<Array(Scene&, std::vector<Array>& wrt)>;
+
+// dy . (y(w + h t) - y(w - h t)) / 2 h against both rules.
+void expect_right(const char* what, const Make& make, bool forward = true) {
+  SCOPED_TRACE(what);
+  Scene s;
+  std::vector<Array> wrt;
+  const Array y = make(s, wrt);
+  const Array dy = s.param("dy", y.shape());
+  std::vector<Array> tangents;
+  for (size_t i = 0; i < wrt.size(); ++i)
+    tangents.push_back(s.param("t" + std::to_string(i), wrt[i].shape()));
+  const std::vector<Array> grads = vjp(y, dy, wrt);
+  double reverse = 0;
+  for (size_t i = 0; i < wrt.size(); ++i)
+    reverse += dot(s.run(grads[i]), s.params.at(tangents[i].node().name));
+  const Operand of_dy = s.params.at("dy");
+  const auto moved = [&](float h) {
+    for (size_t i = 0; i < wrt.size(); ++i) {
+      const Operand& w = s.params.at(wrt[i].node().name);
+      const Operand& t = s.params.at(tangents[i].node().name);
+      for (int64_t r = 0; r < w.rows; ++r)
+        for (int32_t c = 0; c < w.cols; ++c) w.row<float>(r)[c] += h * t.row<float>(r)[c];
+    }
+  };
+  const double along = forward ? dot(s.run(jvp(y, wrt, tangents)), of_dy) : reverse;
+  constexpr float kStep = 2e-3F;
+  moved(kStep);
+  const double above = dot(s.run(y), of_dy);
+  moved(-2 * kStep);
+  const double expected = (above - dot(s.run(y), of_dy)) / (2.0 * kStep);
+  EXPECT_NEAR(reverse, expected, 4e-3 * (1 + std::abs(expected)));
+  EXPECT_NEAR(along, expected, 4e-3 * (1 + std::abs(expected)));
+}
+
+TEST(Derivatives, OfElements) {
+  expect_right("add and mul", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("z", {Symbol::kRows, 6})};
+    return (wrt[0] + wrt[1]) * wrt[1];
+  });
+  for (const Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf,
+                                Activation::kReluSquared, Activation::kTanh, Activation::kSigmoid})
+    expect_right("activate", [kind](Scene& s, auto& wrt) {
+      wrt = {s.x()};
+      return softcap(activate(scale(wrt[0], 1.5F), kind), 2);
+    });
+}
+
+TEST(Derivatives, OfProducts) {
+  expect_right("linear", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("w", {4, 6}), s.param("b", {1, 4})};
+    return linear(wrt[0], wrt[1], wrt[2]);
+  });
+  expect_right("linear, its bias alone", [](Scene& s, auto& wrt) {
+    wrt = {s.param("b", {1, 4})};
+    return linear(s.x(), s.param("w", {4, 6}), wrt[0]);
+  });
+}
+
+TEST(Derivatives, OfNorms) {
+  expect_right("l2_norm", [](Scene& s, auto& wrt) {
+    wrt = {s.x()};
+    return l2_norm(wrt[0]);
+  });
+  expect_right(
+      "rms_norm, layer_norm",
+      [](Scene& s, auto& wrt) {
+        wrt = {s.x(), s.param("w", {1, 3}), s.param("v", {1, 6}), s.param("b", {1, 6})};
+        return layer_norm(rms_norm(wrt[0], wrt[1], 1e-5F, 2), wrt[2], wrt[3], 1e-5F);
+      },
+      /*forward=*/false);
+}
+
+TEST(Derivatives, OfRowsAndColumns) {
+  expect_right("embed", [](Scene& s, auto& wrt) {
+    wrt = {s.param("e", {5, 6})};
+    return embed(s.slot("tokens", Symbol::kRows), wrt[0], 0.5F);
+  });
+  expect_right("columns and concat", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("z", {Symbol::kRows, 3})};
+    return concat(columns(wrt[0], 1, 4), wrt[1]) * concat(wrt[1], columns(wrt[0], 2, 4));
+  });
+  expect_right("concat with what does not change", [](Scene& s, auto& wrt) {
+    wrt = {s.x()};
+    return concat(s.param("z", {Symbol::kRows, 3}), wrt[0]);
+  });
+  expect_right("select_rows", [](Scene& s, auto& wrt) {
+    wrt = {s.x()};
+    return select_rows(wrt[0], s.slot("output_rows", Symbol::kOutputs));
+  });
+}
+
+TEST(Derivatives, OfPooling) {
+  for (const Pooling kind : {Pooling::kFirst, Pooling::kLast, Pooling::kMean, Pooling::kMax,
+                             Pooling::kSumOverRoot, Pooling::kWeightedMean})
+    expect_right(
+        "pool",
+        [kind](Scene& s, auto& wrt) {
+          wrt = {s.x()};
+          return pool(wrt[0], kind);
+        },
+        kind != Pooling::kMax);
+}
+
+TEST(Derivatives, OfPositionsAndAttention) {
+  expect_right("rope", [](Scene& s, auto& wrt) {
+    wrt = {s.x(12)};
+    const Array angles = rope_angles(s.slot("positions", Symbol::kRows), {.dims = 4, .theta = 50});
+    return rope(wrt[0], angles, {.heads = 2, .dims = 4, .begin = 1});
+  });
+  for (const Mask mask : {Mask::kCausal, Mask::kFull, Mask::kSymmetric})
+    expect_right(
+        "attend",
+        [mask](Scene& s, auto& wrt) {
+          wrt = {s.x(8), s.param("k", {Symbol::kRows, 4}), s.param("v", {Symbol::kRows, 4})};
+          return attend(wrt[0], wrt[1], wrt[2],
+                        {.heads = 2,
+                         .kv_heads = 1,
+                         .scale = 0.5F,
+                         .window = mask == Mask::kSymmetric ? 1 : 0,
+                         .softcap = 3,
+                         .alibi = 4,
+                         .mask = mask});
+        },
+        /*forward=*/false);
+}
+
+TEST(Derivatives, WhatIsNotWantedIsNotMade) {
+  Scene s;
+  const Array q = s.x(8);
+  const Array k = s.param("k", {Symbol::kRows, 4});
+  const Array y = attend(q, k, k, {.heads = 2, .kv_heads = 1});
+  const Array dy = s.param("dy", y.shape());
+  const Array dq = vjp(y, dy, {q})[0];
+  EXPECT_EQ(dq.node().op, op::kAttendBack);
+  EXPECT_EQ(dq.shape(), q.shape());
+  s.run(dq);
+  const Dispatch& back = s.plans.back()->table().back();
+  EXPECT_TRUE(back.outputs[0]);
+  EXPECT_FALSE(back.outputs[1] || back.outputs[2]);
+}
+
+}  // namespace
+}  // namespace veery
