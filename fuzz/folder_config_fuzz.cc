@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     veery::Json json = veery::parse_json(text, "fuzz");
     if (!json.is_object()) return 0;
     const veery::ModelFile file = folder_with(std::move(json));
-    const veery::DecoderConfig c = veery::read_config(file);
+    const veery::TransformerConfig c = veery::read_config(file);
     if (c.head_dim < 1 || c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) std::abort();
     if (c.rope.dims > c.head_dim || c.rope.dims % 2 != 0) std::abort();
     if (!c.local.empty() && c.local.size() != static_cast<size_t>(c.layers)) std::abort();

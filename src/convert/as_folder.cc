@@ -266,7 +266,7 @@ void change_for_mlx(FolderPlan& plan) {
 }  // namespace
 
 FolderPlan plan_folder(const ModelFile& file, const FolderOptions& options) {
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
   FolderPlan plan;
   plan.type = &folder_type_of(file, c);

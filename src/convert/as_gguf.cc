@@ -55,7 +55,7 @@ void in_order(ModelFile& file) {
 constexpr std::string_view kOwnHead[] = {"phi2",     "gptneox",   "olmo2",    "qwen2moe", "gpt-oss",
                                          "stablelm", "internlm2", "nemotron", "apertus",  "phimoe"};
 
-void write_head(ModelFile& file, const DecoderConfig& c) {
+void write_head(ModelFile& file, const TransformerConfig& c) {
   if (!c.tied) return;
   std::erase_if(file.tensors,
                 [](const TensorView& tensor) { return tensor.name == "output.weight"; });
@@ -65,7 +65,7 @@ void write_head(ModelFile& file, const DecoderConfig& c) {
   file.tensors.push_back(std::move(head));
 }
 
-void pair_rows(ModelFile& file, const DecoderConfig& c) {
+void pair_rows(ModelFile& file, const TransformerConfig& c) {
   const Architecture& written = find_architecture(gguf_architecture(c.architecture));
   if (!written.gguf_interleaved || c.rope_interleaved) return;
   if (c.latent.rank > 0)
@@ -106,7 +106,7 @@ void join(ModelFile& file, const std::string& layer, const JointRow& row, const 
         join_rows(std::move(parts), fmt::format("{}{}{}", layer, row.joint, kind)));
 }
 
-void join_projections(ModelFile& file, const DecoderConfig& c) {
+void join_projections(ModelFile& file, const TransformerConfig& c) {
   for (const JointRow& row : kJoint)
     for (int32_t layer = 0; row.architecture == c.architecture && layer < c.layers; ++layer)
       for (const char* kind : {".weight", ".bias"})
@@ -128,7 +128,7 @@ void rename(ModelFile& file, std::string_view from, std::string_view to) {
 }
 
 // Heads with norms of their own have matrices of weights.
-void shape_head_norms(ModelFile& file, const DecoderConfig& c) {
+void shape_head_norms(ModelFile& file, const TransformerConfig& c) {
   for (TensorView& tensor : file.tensors)
     for (const auto& [end, heads] :
          {std::pair(".attn_q_norm.weight", c.heads), std::pair(".attn_k_norm.weight", c.kv_heads)})
@@ -136,7 +136,7 @@ void shape_head_norms(ModelFile& file, const DecoderConfig& c) {
         tensor = reshaped(tensor, {heads, c.head_dim});
 }
 
-void add_divisors(ModelFile& file, const DecoderConfig& c) {
+void add_divisors(ModelFile& file, const TransformerConfig& c) {
   const std::vector<float> divisors = llama3_divisors(c.rope);
   if (divisors.empty()) return;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(divisors));
@@ -151,7 +151,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   const std::string path = find_model(meant);
   if (!is_folder(path)) return open_gguf(path);
   ModelFile file = open_model(path);
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
   keep_decoder(file);
   write_head(file, c);

@@ -131,7 +131,7 @@ struct Layer {
 
 class Estimate {
  public:
-  Estimate(const ModelFile& file, const DecoderConfig& config, ThreadPool& pool)
+  Estimate(const ModelFile& file, const TransformerConfig& config, ThreadPool& pool)
       : file_(file), config_(config), pool_(pool) {}
 
   ImportanceMatrix run() {
@@ -245,7 +245,7 @@ class Estimate {
   }
 
   const ModelFile& file_;
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
   ThreadPool& pool_;
   Energies stream_;
   ImportanceMatrix result_;
@@ -253,7 +253,7 @@ class Estimate {
 };
 
 // Nothing of a model that cannot be run: its files can be quantised nevertheless.
-std::optional<DecoderConfig> config_of(const ModelFile& file) {
+std::optional<TransformerConfig> config_of(const ModelFile& file) {
   try {
     return read_config(file);
   } catch (const Error& error) {
@@ -265,7 +265,7 @@ std::optional<DecoderConfig> config_of(const ModelFile& file) {
 }  // namespace
 
 ImportanceMatrix estimate_importance(const ModelFile& file, ThreadPool& pool) {
-  const std::optional<DecoderConfig> config = config_of(file);
+  const std::optional<TransformerConfig> config = config_of(file);
   if (!config || config->norm != Norm::kRms || config->parallel || !config->gated ||
       config->experts.count > 0)
     return {};

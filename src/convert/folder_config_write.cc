@@ -78,7 +78,7 @@ constexpr std::string_view kDescribed[] = {"llama",
 /// A configuration in the making.
 struct Writer {
   const ModelFile& file;
-  const DecoderConfig& c;
+  const TransformerConfig& c;
   const FolderType& type;
   Json defaults = parse_json(type.defaults, "defaults");
   Json out = Json::object();
@@ -111,7 +111,7 @@ Json token_id(const ModelFile& file, const char* role) {
 }
 
 void write_sizes(Writer& w) {
-  const DecoderConfig& c = w.c;
+  const TransformerConfig& c = w.c;
   w.out["architectures"] = Json::array({w.type.class_name});
   w.out["model_type"] = w.type.type;
   w.out["vocab_size"] = c.vocab;
@@ -156,7 +156,7 @@ int32_t period_of(const std::vector<bool>& local, int32_t usual) {
 }
 
 void write_window(Writer& w) {
-  const DecoderConfig& c = w.c;
+  const TransformerConfig& c = w.c;
   const bool windowed = c.window > 0;
   if (w.type.window == WindowRule::kNone) {
     if (windowed) w.refuse("a sliding window");
@@ -198,7 +198,7 @@ void write_unrotated(Writer& w) {
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
 void write_scales(Writer& w) {
-  const DecoderConfig& c = w.c;
+  const TransformerConfig& c = w.c;
   const auto write = [&](bool known, const char* key, double value, double usual) {
     if (known)
       w.out[key] = shortest(static_cast<float>(value));
@@ -365,7 +365,7 @@ void write_rest(Writer& w) {
   for (const char* key : {"num_key_value_heads", "head_dim"}) w.out.erase(key);
 }
 
-Json described(const ModelFile& file, const DecoderConfig& c, const FolderType& type) {
+Json described(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   Writer w{file, c, type};
   if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed)) {
     if (file.container == Container::kGguf)
@@ -391,7 +391,7 @@ Json described(const ModelFile& file, const DecoderConfig& c, const FolderType& 
 
 }  // namespace
 
-Json folder_config(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
+Json folder_config(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
                    std::string_view dtype) {
   Json config = described(file, c, type);
   if (file.container == Container::kFolder) {

@@ -13,7 +13,7 @@ namespace veery {
 /// configuration is kept, but for what its weights were quantised by, and completed. `dtype` as
 /// transformers names it: "float16". Throws kUnsupported naming what such a configuration cannot
 /// say.
-Json folder_config(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
+Json folder_config(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
                    std::string_view dtype);
 
 }  // namespace veery

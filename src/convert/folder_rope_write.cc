@@ -107,7 +107,7 @@ Json longrope(const AnglesAttr& rope, int32_t head_dim, const std::vector<float>
   return set;
 }
 
-Json global_set(const ModelFile& file, const DecoderConfig& c) {
+Json global_set(const ModelFile& file, const TransformerConfig& c) {
   if (const std::vector<float> freqs = values_of(file, "rope_freqs.weight"); !freqs.empty()) {
     if (const auto found = find_llama3(c.rope, freqs)) return set_of(*found, c.head_dim);
     return longrope(c.rope, c.head_dim, freqs, freqs, c.context, c.context);
@@ -138,7 +138,7 @@ bool is_implied_factor(const Json& config, const Json& set) {
 
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
-Json rope_parameters(const ModelFile& file, const DecoderConfig& c, const FolderType& type) {
+Json rope_parameters(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   const bool parts =
       std::string_view(type.defaults).find("partial_rotary_factor") != std::string_view::npos;
   if (file.container == Container::kGguf && c.latent.rank == 0 && c.rope.dims != c.head_dim &&

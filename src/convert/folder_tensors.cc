@@ -38,7 +38,8 @@ void make_alike(std::vector<TensorView>& parts) {
 /// The tensors of a model on their way into a folder; they have our names until the end.
 class Rebuilt {
  public:
-  Rebuilt(const ModelFile& file, const DecoderConfig& c, const FolderType& type, FolderKind kind)
+  Rebuilt(const ModelFile& file, const TransformerConfig& c, const FolderType& type,
+          FolderKind kind)
       : file_(file), c_(c), type_(type), kind_(kind), tensors_(file.tensors) {
     // Layers that predict further tokens are no part of the folder's model.
     std::erase_if(tensors_, [&](const TensorView& tensor) {
@@ -94,7 +95,7 @@ class Rebuilt {
   bool permuted() const {
     if (file_.container != Container::kGguf || !c_.rope_interleaved || c_.latent.rank > 0)
       return false;
-    DecoderConfig folder = c_;
+    TransformerConfig folder = c_;
     folder.rope_interleaved = false;
     find_architecture(c_.architecture).complete(folder);
     return !folder.rope_interleaved;
@@ -292,7 +293,7 @@ class Rebuilt {
   }
 
   const ModelFile& file_;
-  const DecoderConfig& c_;
+  const TransformerConfig& c_;
   const FolderType& type_;
   FolderKind kind_;
   std::vector<TensorView> tensors_;
@@ -300,7 +301,7 @@ class Rebuilt {
 };
 
 // Of the types of one architecture.
-bool fits(const FolderType& type, const DecoderConfig& c) {
+bool fits(const FolderType& type, const TransformerConfig& c) {
   const bool mixture = c.experts.count > 0;
   if (type.window == WindowRule::kNone && c.window > 0) return false;
   if (type.type == "granitemoehybrid") return !mixture;
@@ -311,7 +312,7 @@ bool fits(const FolderType& type, const DecoderConfig& c) {
 
 }  // namespace
 
-const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c) {
+const FolderType& folder_type_of(const ModelFile& file, const TransformerConfig& c) {
   if (file.container == Container::kFolder)
     if (const FolderType* type = find_folder_type(file)) return *type;
   for (const FolderType& type : folder_types())
@@ -324,8 +325,8 @@ const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c) 
               c.architecture, c.experts.count, c.window);
 }
 
-FolderTensors folder_tensors(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
-                             FolderKind kind) {
+FolderTensors folder_tensors(const ModelFile& file, const TransformerConfig& c,
+                             const FolderType& type, FolderKind kind) {
   if (std::ranges::find(kUnwritten, type.type) != std::end(kUnwritten))
     throw Error(ErrorKind::kUnsupported, "{}: folders of {} cannot be written", file.path,
                 type.type);

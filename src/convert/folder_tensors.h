@@ -21,13 +21,13 @@ struct FolderTensors {
 
 /// The type of folder that holds a model of this configuration: that of the folder it came from, or
 /// for GGUF the first that has what it needs. Throws kUnsupported if there is none.
-const FolderType& folder_type_of(const ModelFile& file, const DecoderConfig& c);
+const FolderType& folder_type_of(const ModelFile& file, const TransformerConfig& c);
 
 /// The opposite of open_model: names of `type`, queries and keys with the halves of a head as pairs
 /// of RoPE, norms without the 1, projections joint, transposed and experts apart where such folders
 /// have them so; no head that is the embedding. Throws kUnsupported naming a tensor of a GGUF file
 /// that such folders have no place for.
-FolderTensors folder_tensors(const ModelFile& file, const DecoderConfig& c, const FolderType& type,
-                             FolderKind kind);
+FolderTensors folder_tensors(const ModelFile& file, const TransformerConfig& c,
+                             const FolderType& type, FolderKind kind);
 
 }  // namespace veery

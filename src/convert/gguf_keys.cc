@@ -11,7 +11,7 @@
 namespace veery {
 namespace {
 
-using Config = DecoderConfig;
+using Config = TransformerConfig;
 using KeyValue = std::optional<MetaValue>;
 
 KeyValue size(int64_t value) { return KeyValue(std::in_place, value); }
@@ -301,7 +301,7 @@ std::vector<float> llama3_divisors(const AnglesAttr& rope) {
   return divisors;
 }
 
-Metadata gguf_keys(const DecoderConfig& folder_config, const ModelFile& file) {
+Metadata gguf_keys(const TransformerConfig& folder_config, const ModelFile& file) {
   const Config c = in_gguf(folder_config);
   const std::string prefix = c.architecture + ".";
   ModelFile written;

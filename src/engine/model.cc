@@ -30,16 +30,17 @@ Target best_target(const std::optional<Target>& wanted) {
   return *wanted;
 }
 
-int32_t checked_context(const LoadOptions& options, const DecoderConfig& config) {
+int32_t checked_context(const LoadOptions& options, const TransformerConfig& config) {
   if (options.context < 0)
     throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
   if (options.context > config.context)
     throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
                 config.context);
-  return options.context > 0 ? options.context : std::min(config.context, kDefaultContext);
+  if (options.context > 0) return options.context;
+  return options.entry ? config.context : std::min(config.context, kDefaultContext);
 }
 
-void check_vocabulary(const Tokenizer& tokenizer, const DecoderConfig& config) {
+void check_vocabulary(const Tokenizer& tokenizer, const TransformerConfig& config) {
   if (tokenizer.size() > config.vocab)
     throw Error(ErrorKind::kFormat, "the tokenizer has {} tokens, the embedding {} rows",
                 tokenizer.size(), config.vocab);
@@ -77,7 +78,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   warn_of_unused();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
-  params_.load(file_, graph_, pool_, options.progress);
+  params_.load(file_, entry_.graph, pool_, options.progress);
   file_.release_all();  // the system maps neighbours of what is read
   load_seconds_ = seconds_now() - start;
 }
@@ -95,7 +96,7 @@ Model::Model(const Model& base, const Change& change)
   change(file_, config_);
   define();
   std::vector<std::string> kept;
-  for (const Node& node : graph_.nodes()) {
+  for (const Node& node : entry_.graph.nodes()) {
     if (node.op != op::kParam) continue;
     const TensorView* now = file_.find(node.name);
     const TensorView* before = base.file_.find(node.name);
@@ -103,22 +104,18 @@ Model::Model(const Model& base, const Change& change)
       kept.push_back(node.name);
   }
   params_.borrow(base.params_, kept);
-  params_.load(file_, graph_, pool_);
+  params_.load(file_, entry_.graph, pool_);
   load_seconds_ = seconds_now() - start;
 }
 
 void Model::define() {
-  Trace trace(graph_, TraceMode::kServe,
-              [&](const std::string& weight) { return file_.find(weight) != nullptr; });
-  const Array logits = find_architecture(config_.architecture).define(trace, config_);
-  logits_ = logits.id();
-  argmax_ = veery::argmax(logits).id();
+  entry_ = options_.entry ? options_.entry(file_, config_) : decode_entry(file_, config_);
 }
 
 void Model::warn_of_unused() const {
   if (!options_.warn) return;
   std::vector<std::string> names;
-  for (const std::string& name : unused_tensors(file_, config_, graph_).unknown)
+  for (const std::string& name : unused_tensors(file_, config_, entry_.graph).unknown)
     names.push_back(printable(name));
   if (names.empty()) return;
   options_.warn(fmt::format("{}: the model does not use {}: its answers may be wrong", file_.path,
@@ -155,7 +152,7 @@ ModelSummary summarize(const ModelFile& file) {
   return summary;
 }
 
-size_t cache_bytes(const DecoderConfig& config, int32_t context, DType keys, DType values) {
+size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values) {
   Graph graph;
   Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
   find_architecture(config.architecture).define(trace, config);

@@ -8,6 +8,7 @@
 
 #include "file/model_file.h"
 #include "kernels/kernels.h"
+#include "model/arch/entry.h"
 #include "model/config.h"
 #include "plan/params.h"
 #include "plan/plan.h"
@@ -18,14 +19,17 @@
 namespace veery {
 
 struct LoadOptions {
-  int threads = 0;      ///< 0: the cores this process may use
-  int32_t context = 0;  ///< positions of a session; 0: the model's, at most 4096
+  int threads = 0;  ///< 0: the cores this process may use
+  /// Positions of a session; 0: the model's, where caches are kept at most 4096.
+  int32_t context = 0;
   int32_t chunk = 256;  ///< most tokens of one run of a prompt
   bool exact = false;   ///< f32 activations and an f32 cache
   bool fuse = true;
   std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
+  /// What is made of the model; absent: decode_entry().
+  std::function<Entry(const ModelFile&, const TransformerConfig&)> entry;
   ParamStore::Progress progress;
   /// Called with each thing that is odd about the model, though it can be loaded: one line.
   std::function<void(const std::string& what)> warn;
@@ -40,14 +44,14 @@ class Model {
   explicit Model(const std::string& path, const LoadOptions& options = {});
 
   /// Changes what a file says before its definition is traced.
-  using Change = std::function<void(ModelFile&, DecoderConfig&)>;
+  using Change = std::function<void(ModelFile&, TransformerConfig&)>;
   /// The model of `base`, which must outlive this one, as it would be if its file said otherwise:
   /// only the tensors that `change` replaces are loaded. Throws as above.
   Model(const Model& base, const Change& change);
 
   const std::string& path() const { return file_.path; }
   const ModelFile& file() const { return file_; }
-  const DecoderConfig& config() const { return config_; }
+  const TransformerConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   /// nullptr if the file has none.
   const ChatTemplate* chat_template() const { return template_.get(); }
@@ -58,9 +62,7 @@ class Model {
   Target target() const { return target_; }
   ThreadPool& pool() { return pool_; }
   const ParamStore& params() const { return params_; }
-  const Graph& graph() const { return graph_; }
-  NodeId logits() const { return logits_; }
-  NodeId argmax() const { return argmax_; }
+  const Entry& entry() const { return entry_; }
   double load_seconds() const { return load_seconds_; }
 
  private:
@@ -71,12 +73,11 @@ class Model {
   ThreadPool pool_;
   Target target_;
   ModelFile file_;
-  DecoderConfig config_;
+  TransformerConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const ChatTemplate> template_;
   AnswerFormat answer_format_;
-  Graph graph_;
-  NodeId logits_ = kNoNode, argmax_ = kNoNode;
+  Entry entry_;
   ParamStore params_;
   double load_seconds_ = 0;
 };
@@ -100,6 +101,6 @@ struct ModelSummary {
 ModelSummary summarize(const ModelFile& file);
 
 /// Bytes of the caches of one session of `context` positions.
-size_t cache_bytes(const DecoderConfig& config, int32_t context, DType keys, DType values);
+size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values);
 
 }  // namespace veery

@@ -50,7 +50,7 @@ Runner::Runner(Model& model, const RunnerOptions& options)
     : model_(model),
       context_(model.options().context),
       most_rows_(veery::most_rows(model, options)),
-      states_(model.graph(), state_options(model, options)),
+      states_(model.entry().graph, state_options(model, options)),
       pages_(states_),
       slots_(static_cast<int32_t>(bucket(most_rows_))),
       sequences_(static_cast<size_t>(options.sequences)),
@@ -190,8 +190,8 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
                               .target = model_.target(),
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
-    const Value root = greedy ? model_.argmax() : model_.logits();
-    slot = std::make_unique<Plan>(model_.graph(), std::vector<Value>{root},
+    const Value root = model_.entry().root(greedy ? "best" : "logits");
+    slot = std::make_unique<Plan>(model_.entry().graph, std::vector<Value>{root},
                                   Binding{&model_.params(), &states_, &slots_, &model_.pool()},
                                   options);
   }

@@ -50,7 +50,10 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"softmax_scale", "attention_multiplier"},
     {"moe_num_experts", "num_experts"},
     {"moe_num_shared_experts", "n_shared_experts"},
-    {"rotary_emb_base", "rope_theta"}};
+    {"rotary_emb_base", "rope_theta"},
+    {"rotary_emb_fraction", "partial_rotary_factor"},
+    {"global_rope_theta", "rope_theta"},
+    {"local_rope_theta", "rope_local_base_freq"}};
 
 bool has_tensor(const ModelFile& file, std::string_view part) {
   return std::ranges::any_of(file.tensors, [&](const TensorView& tensor) {
@@ -165,7 +168,7 @@ int64_t rows_of(const ModelFile& file, std::string_view name) {
   return tensor == nullptr || tensor->shape.size() != 2 ? 0 : tensor->shape[0];
 }
 
-void read_sizes(const JsonFields& fields, const ModelFile& file, DecoderConfig& c) {
+void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c) {
   c.dim = fields.size("hidden_size");
   const int64_t up_rows = rows_of(file, "blk.0.ffn_up.weight");
   c.hidden =
@@ -213,7 +216,7 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
   if (name.empty() && architecture.starts_with("gemma") && !gemma) name = "gelu_pytorch_tanh";
   if (name.empty()) name = fields.text_or("hidden_act", "silu");
   if (gemma && name == "gelu") name = "gelu_pytorch_tanh";
-  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "silu" || name == "swish" || name == "swiglu") return Activation::kSilu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast")
     return Activation::kGelu;
   if (name == "gelu" || name == "gelu_python") return Activation::kGeluErf;
@@ -248,7 +251,7 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
 }
 
 // no_rope_layers has a 1 for each layer with RoPE, a 0 for each without.
-void read_unrotated(const JsonFields& fields, DecoderConfig& c) {
+void read_unrotated(const JsonFields& fields, TransformerConfig& c) {
   if (fields.text_or("position_embedding_type", "rope") == "nope")
     c.unrotated.assign(static_cast<size_t>(c.layers), true);
   const Json* list = fields.find("no_rope_layers");
@@ -268,16 +271,21 @@ void read_unrotated(const JsonFields& fields, DecoderConfig& c) {
   }
 }
 
-void read_window(const JsonFields& fields, WindowRule rule, DecoderConfig& c) {
+void read_window(const JsonFields& fields, WindowRule rule, TransformerConfig& c) {
   const bool optional = rule == WindowRule::kFrom || rule == WindowRule::kUnrotated;
   c.chunked = rule == WindowRule::kChunked;
-  const char* window = c.chunked ? "attention_chunk_size" : "sliding_window";
+  const char* window = c.chunked                      ? "attention_chunk_size"
+                       : rule == WindowRule::kLeading ? "local_attention"
+                                                      : "sliding_window";
   if (rule == WindowRule::kNone || fields.find(window) == nullptr ||
       (optional && !fields.flag_or("use_sliding_window", false)))
     return;
   c.window = static_cast<int32_t>(fields.size(window));
   if (auto listed = listed_layers(fields, c.layers)) {
     c.local = std::move(*listed);
+  } else if (rule == WindowRule::kLeading) {
+    const int64_t period = fields.size("global_attn_every_n_layers");
+    for (int32_t i = 0; i < c.layers; ++i) c.local.push_back(i % period != 0);
   } else if (rule == WindowRule::kPattern) {
     const char* key = fields.has("_sliding_window_pattern") ? "_sliding_window_pattern"
                                                             : "sliding_window_pattern";
@@ -292,7 +300,7 @@ void read_window(const JsonFields& fields, WindowRule rule, DecoderConfig& c) {
 }
 
 // Llama 4: what its head norms and the queries of layers without RoPE are.
-void read_unrotated_temperature(const JsonFields& fields, DecoderConfig& c) {
+void read_unrotated_temperature(const JsonFields& fields, TransformerConfig& c) {
   const Json* tuning = fields.find("attn_temperature_tuning");
   if (tuning == nullptr) return;
   if (fields.flag_or("use_qk_norm", false)) c.head_norm = HeadNorm::kUnweighted;
@@ -302,7 +310,7 @@ void read_unrotated_temperature(const JsonFields& fields, DecoderConfig& c) {
 }
 
 // Factors that some families have, and what they do to their attention.
-void read_scales(const JsonFields& fields, DecoderConfig& c) {
+void read_scales(const JsonFields& fields, TransformerConfig& c) {
   const double plain = fields.flag_or("scale_attn_weights", true)
                            ? 1 / std::sqrt(fields.number_or("query_pre_attn_scalar", c.head_dim))
                            : 1;
@@ -327,7 +335,7 @@ void read_scales(const JsonFields& fields, DecoderConfig& c) {
 }
 
 // Compressed attention; RoPE is that of the dimensions that it turns.
-void read_latent(const JsonFields& fields, const FolderType& type, DecoderConfig& c) {
+void read_latent(const JsonFields& fields, const FolderType& type, TransformerConfig& c) {
   LatentConfig& l = c.latent;
   l.rank = static_cast<int32_t>(fields.size_or_zero("kv_lora_rank"));
   if (l.rank == 0) return;
@@ -350,7 +358,7 @@ int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> key
   return 0;
 }
 
-void read_experts(const JsonFields& fields, DecoderConfig& c) {
+void read_experts(const JsonFields& fields, TransformerConfig& c) {
   ExpertConfig& e = c.experts;
   e.count = static_cast<int32_t>(
       size_of(fields, {"num_local_experts", "num_experts", "n_routed_experts"}));
@@ -386,7 +394,7 @@ void read_experts(const JsonFields& fields, DecoderConfig& c) {
 }
 
 // What the layers have learned of xIELU. Only the alphas must be there.
-void read_xielu(const ModelFile& file, DecoderConfig& c) {
+void read_xielu(const ModelFile& file, TransformerConfig& c) {
   for (int32_t layer = 0; c.activation == Activation::kXielu && layer < c.layers; ++layer) {
     XieluNumbers numbers;
     for (const XieluField& field : kXieluFields) {
@@ -419,7 +427,7 @@ constexpr RequiredRow kRequired[] = {{"opt", "do_layer_norm_before", true},
                                      {"mpt", "qk_ln", false},
                                      {"mpt", "prefix_lm", false}};
 
-void refuse_others(const JsonFields& fields, const FolderType& type, const DecoderConfig& c) {
+void refuse_others(const JsonFields& fields, const FolderType& type, const TransformerConfig& c) {
   for (const RequiredRow& row : kRequired)
     if (row.type == type.type && fields.flag_or(row.key, row.value) != row.value)
       throw Error(ErrorKind::kUnsupported, "{}: {} is {}, expected {}", fields.where(), row.key,
@@ -428,6 +436,23 @@ void refuse_others(const JsonFields& fields, const FolderType& type, const Decod
       narrow > 0 && narrow != c.dim)
     throw Error(ErrorKind::kUnsupported, "{}: word_embed_proj_dim is {}, expected hidden_size, {}",
                 fields.where(), narrow, c.dim);
+}
+
+// What encoders have otherwise. Their windows are given as a whole; a layer sees half of it to each
+// side.
+void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderType& type,
+                  TransformerConfig& c) {
+  if (fields.flag_or("use_bidirectional_attention", false)) c.mask = Mask::kFull;
+  if (c.mask == Mask::kCausal) return;
+  c.window /= 2;
+  c.token_types = static_cast<int32_t>(rows_of(file, "token_types.weight"));
+  if (const int64_t rows = rows_of(file, "position_embd.weight"); rows > 0)
+    c.context = static_cast<int32_t>(rows);
+  constexpr const char* kKind = "position_embedding_type";
+  const std::string kind = fields.text_or(kKind, "absolute");
+  if (type.architecture == "bert" && kind != "absolute")
+    throw Error(ErrorKind::kUnsupported, "{}: {} is '{}', expected absolute", fields.where(), kKind,
+                printable(kind));
 }
 
 bool read_tied(const JsonFields& fields, const ModelFile& file) {
@@ -481,7 +506,7 @@ Json folder_rope_parameters(const ModelFile& file, const FolderType& type) {
   return {{"full_attention", std::move(sets.global)}, {"sliding_attention", std::move(sets.local)}};
 }
 
-DecoderConfig read_folder_config(const ModelFile& file) {
+TransformerConfig read_folder_config(const ModelFile& file) {
   std::string found;
   const FolderType* type = find_type(file, found);
   if (type == nullptr) {
@@ -494,7 +519,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
   const Architecture& architecture = find_architecture(type->architecture);
   const Described text = described(file);
   const JsonFields fields = fields_of(file, text, type);
-  DecoderConfig c;
+  TransformerConfig c;
   c.architecture = type->architecture;
   read_sizes(fields, file, c);
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
@@ -514,6 +539,7 @@ DecoderConfig read_folder_config(const ModelFile& file) {
     c.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));
   if (c.positions == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
+  read_encoder(fields, file, *type, c);
   return c;
 }
 

@@ -12,7 +12,7 @@ namespace veery {
 /// config.json as written by transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters),
 /// also nested in text_config; what it leaves out is worked out from the weights, or is
 /// transformers' default. Tensors must have our names already (open_model). Throws as read_config.
-DecoderConfig read_folder_config(const ModelFile& file);
+TransformerConfig read_folder_config(const ModelFile& file);
 
 /// Our name of the architecture of a folder, from model_type, `architectures`, or its tensors (any
 /// names); empty if it is not known, with `found` set to what the file calls it.

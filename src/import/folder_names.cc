@@ -49,6 +49,20 @@ constexpr StyledRow kTop[] = {
     {"embed_out", "output", kNeox},
     {"final_layernorm", "output_norm", kPhi},
     {"tok_embeddings", "token_embd", kIntern},
+    {"embeddings.word_embeddings", "token_embd", kReadOnly},
+    {"embeddings.tok_embeddings", "token_embd", kReadOnly},
+    {"embeddings.position_embeddings", "position_embd", kReadOnly},
+    {"embeddings.token_type_embeddings", "token_types", kReadOnly},
+    {"embeddings.LayerNorm", "token_embd_norm", kReadOnly},
+    {"embeddings.norm", "token_embd_norm", kReadOnly},
+    {"emb_ln", "token_embd_norm", kReadOnly},
+    {"final_norm", "output_norm", kReadOnly},
+    {"pooler.dense", "cls", kReadOnly},
+    {"classifier", "cls.output", kReadOnly},
+    {"classifier.dense", "cls", kReadOnly},
+    {"classifier.out_proj", "cls.output", kReadOnly},
+    {"head.dense", "cls", kReadOnly},
+    {"head.norm", "cls.norm", kReadOnly},
     {"output", "output", kIntern}};
 constexpr StyledRow kLayer[] = {
     {"self_attn.query_layernorm", "attn_q_norm", kHunyuan},
@@ -122,6 +136,23 @@ constexpr StyledRow kLayer[] = {
     {"self_attn.out_proj", "attn_output", kReadOnly},
     {"fc1", "ffn_up", kReadOnly},
     {"fc2", "ffn_down", kReadOnly},
+    {"attention.self.query", "attn_q", kReadOnly},
+    {"attention.self.key", "attn_k", kReadOnly},
+    {"attention.self.value", "attn_v", kReadOnly},
+    {"attention.output.dense", "attn_output", kReadOnly},
+    {"attention.output.LayerNorm", "attn_output_norm", kReadOnly},
+    {"intermediate.dense", "ffn_up", kReadOnly},
+    {"output.dense", "ffn_down", kReadOnly},
+    {"output.LayerNorm", "layer_output_norm", kReadOnly},
+    {"norm1", "attn_output_norm", kReadOnly},
+    {"norm2", "layer_output_norm", kReadOnly},
+    {"mlp.fc11", "ffn_up", kReadOnly},
+    {"mlp.fc12", "ffn_gate", kReadOnly},
+    {"attn_norm", "attn_norm", kReadOnly},
+    {"attn.Wo", "attn_output", kReadOnly},
+    {"mlp_norm", "ffn_norm", kReadOnly},
+    {"mlp.Wi", "ffn_gate_up", kReadOnly},
+    {"mlp.Wo", "ffn_down", kReadOnly},
     {"ln_mlp", "attn_norm", kReadOnly},
     {"ln_attn", "attn_norm_2", kReadOnly},
     {"self_attention.query_key_value", "attn_qkv", kReadOnly},
@@ -175,7 +206,9 @@ struct EndRow {
   std::string_view theirs, ours;
   bool mlx;
 };
-constexpr EndRow kEnds[] = {{"experts.gate_up_proj", "experts.gate_up_proj.weight", false},
+constexpr EndRow kEnds[] = {{"LayerNorm.gamma", "LayerNorm.weight", false},
+                            {"LayerNorm.beta", "LayerNorm.bias", false},
+                            {"experts.gate_up_proj", "experts.gate_up_proj.weight", false},
                             {"experts.down_proj", "experts.down_proj.weight", false},
                             {"experts.gate_up_proj_bias", "experts.gate_up_proj.bias", false},
                             {"experts.down_proj_bias", "experts.down_proj.bias", false},
@@ -193,17 +226,26 @@ constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attenti
                                       {"post_feedforward_layernorm", "post_ffw_norm"}};
 
 // What the text part is called in models that have other parts too; longer ones first.
-constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
-                                          "model.text_model.",     "language_model.",
-                                          "model.decoder.",        "model.",
-                                          "transformer.",          "gpt_neox."};
+constexpr std::string_view kPrefixes[] = {"language_model.model.",
+                                          "model.language_model.",
+                                          "model.text_model.",
+                                          "language_model.",
+                                          "model.decoder.",
+                                          "model.",
+                                          "transformer.",
+                                          "gpt_neox.",
+                                          "bert.encoder.",
+                                          "roberta.encoder.",
+                                          "bert.",
+                                          "roberta.",
+                                          "encoder."};
 // What the list of layers is called.
-constexpr std::string_view kLayerLists[] = {"layers.", "h.", "blocks."};
+constexpr std::string_view kLayerLists[] = {"layers.", "layer.", "h.", "blocks."};
 
 // What lies beside weights and is no weight of a layer.
-constexpr std::string_view kNoWeights[] = {"rotary_emb.inv_freq", "_scale",      "_scale_inv",
-                                           "_zero_point",         "masked_bias", ".attn.bias",
-                                           ".attention.bias"};
+constexpr std::string_view kNoWeights[] = {"position_ids", "rotary_emb.inv_freq", "_scale",
+                                           "_scale_inv",   "_zero_point",         "masked_bias",
+                                           ".attn.bias",   ".attention.bias"};
 
 std::string_view without_prefix(std::string_view name) {
   for (const std::string_view prefix : kPrefixes)

@@ -156,7 +156,7 @@ void read_longrope(const JsonFields& set, AnglesAttr& rope) {
 }
 
 // theta and dims are set.
-void read_scaling(const JsonFields& set, const DecoderConfig& c, AnglesAttr& rope) {
+void read_scaling(const JsonFields& set, const TransformerConfig& c, AnglesAttr& rope) {
   const std::string type = set.text_or("rope_type", "default");
   // The sections of mrope have the same position in text.
   if (type == "default" || type == "mrope") return;
@@ -184,7 +184,7 @@ void read_scaling(const JsonFields& set, const DecoderConfig& c, AnglesAttr& rop
 }
 
 // How many dimensions of a head are turned.
-int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const DecoderConfig& c) {
+int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c) {
   const int32_t all = c.latent.rank > 0 ? c.latent.turned : c.head_dim;
   const double part = set.number_or("partial_rotary_factor", 1);
   auto dims = static_cast<int32_t>(all * part);
@@ -203,7 +203,7 @@ int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const Decod
 }
 
 AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::string& where,
-                    const DecoderConfig& c) {
+                    const TransformerConfig& c) {
   const JsonFields set(json, Json::object(), where);
   AnglesAttr rope;
   rope.theta = number_at(set, "rope_theta");
@@ -223,7 +223,7 @@ RopeSets rope_sets(const JsonFields& fields, const FolderType& type) {
   return type.local_rope == LocalRope::kShared ? one_set(fields, type) : two_sets(fields, type);
 }
 
-void read_rope(const JsonFields& fields, const FolderType& type, DecoderConfig& c) {
+void read_rope(const JsonFields& fields, const FolderType& type, TransformerConfig& c) {
   const RopeSets sets = rope_sets(fields, type);
   c.rope = read_set(fields, sets.global, sets.where, c);
   c.local_rope = sets.local == sets.global ? c.rope : read_set(fields, sets.local, sets.where, c);
@@ -244,7 +244,7 @@ bool has_rope_factors(const RopeSets& sets) {
   return type == "longrope" || type == "su";
 }
 
-RopeFactors read_rope_factors(const RopeSets& sets, const DecoderConfig& c) {
+RopeFactors read_rope_factors(const RopeSets& sets, const TransformerConfig& c) {
   const auto read = [&](const char* key) {
     const auto list = sets.global.find(key);
     std::vector<float> factors;

@@ -25,7 +25,7 @@ RopeSets rope_sets(const JsonFields& fields, const FolderType& type);
 /// Fills in rope and local_rope. c.head_dim and c.context must be set; a context that scaling makes
 /// longer becomes longer. Throws kUnsupported for a rope_type that is not known, kFormat for a
 /// number that is missing or outside its range.
-void read_rope(const JsonFields& fields, const FolderType& type, DecoderConfig& c);
+void read_rope(const JsonFields& fields, const FolderType& type, TransformerConfig& c);
 
 /// What mscale_all_dim makes of queries and of keys; 1 where there is none.
 double read_yarn_magnitude(const JsonFields& fields, const FolderType& type);
@@ -35,6 +35,6 @@ struct RopeFactors {
   std::vector<float> shorter, longer;
 };
 bool has_rope_factors(const RopeSets& sets);
-RopeFactors read_rope_factors(const RopeSets& sets, const DecoderConfig& c);
+RopeFactors read_rope_factors(const RopeSets& sets, const TransformerConfig& c);
 
 }  // namespace veery

@@ -29,6 +29,15 @@ constexpr const char* kQwen2Vl =
         "num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":32768,
         "rms_norm_eps":1e-5,"rope_theta":1000000,"sliding_window":4096,"max_window_layers":80})";
 
+constexpr const char* kBert =
+    R"({"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
+        "num_attention_heads":12,"max_position_embeddings":512,"rms_norm_eps":1e-12,
+        "hidden_act":"gelu"})";
+constexpr const char* kRoberta =
+    R"({"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
+        "num_attention_heads":12,"max_position_embeddings":514,"rms_norm_eps":1e-5,
+        "hidden_act":"gelu"})";
+
 constexpr FolderType kTypes[] = {
     {"llama", "LlamaForCausalLM", "llama", WindowRule::kNone,
      R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
@@ -300,6 +309,20 @@ constexpr FolderType kTypes[] = {
      R"({"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,
          "num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,
          "max_position_embeddings":128000,"rms_norm_eps":1e-6,"rope_theta":5000000})"},
+    {"bert", "BertModel", "bert", WindowRule::kNone, kBert},
+    {"roberta", "RobertaModel", "xlm-roberta", WindowRule::kNone, kRoberta},
+    {"xlm-roberta", "XLMRobertaModel", "xlm-roberta", WindowRule::kNone, kRoberta},
+    {"camembert", "CamembertModel", "xlm-roberta", WindowRule::kNone, kRoberta},
+    {"nomic_bert", "NomicBertModel", "nomic-bert", WindowRule::kNone,
+     R"({"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
+         "num_attention_heads":12,"max_position_embeddings":2048,"rms_norm_eps":1e-12,
+         "rope_theta":1000,"hidden_act":"silu"})"},
+    {"modernbert", "ModernBertModel", "modern-bert", WindowRule::kLeading,
+     R"({"hidden_size":768,"intermediate_size":1152,"num_hidden_layers":22,
+         "num_attention_heads":12,"max_position_embeddings":8192,"rms_norm_eps":1e-5,
+         "hidden_act":"gelu","local_attention":128,"global_attn_every_n_layers":3,
+         "rope_theta":160000,"rope_local_base_freq":10000})",
+     LocalRope::kOwn},
     {"phi", "PhiForCausalLM", "phi2", WindowRule::kNone,
      R"({"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":24,
          "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-5,

@@ -13,6 +13,7 @@ enum class WindowRule : uint8_t {
   kFrom,       ///< those from max_window_layers on, if use_sliding_window
   kUnrotated,  ///< those without RoPE, if use_sliding_window
   kChunked,    ///< those with RoPE, and what they see are chunks of attention_chunk_size
+  kLeading,    ///< all but the first of every global_attn_every_n_layers
 };
 
 /// RoPE of layers with a window.

@@ -14,7 +14,7 @@ void split_latent(ModelFile& file) {
   constexpr std::string_view kJoint = "attn_kv_b.weight";
   const auto is_joint = [&](const TensorView& tensor) { return tensor.name.ends_with(kJoint); };
   if (std::ranges::none_of(file.tensors, is_joint)) return;
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   const LatentConfig& l = c.latent;
   const int64_t each = l.plain + l.value;
   std::vector<TensorView> tensors;

@@ -130,7 +130,7 @@ void transpose_conv1d(ModelFile& file) {
 // The joint projection has the queries that share a key, this and its value together; ours has
 // those of all heads.
 void gather_heads(ModelFile& file) {
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   const int64_t queries = c.heads / c.kv_heads;
   std::vector<int64_t> order;
   const auto add = [&](int64_t group, int64_t head) {
@@ -192,11 +192,20 @@ void join_head_norms(ModelFile& file) {
   file.tensors = std::move(kept);
 }
 
-// OPT's table begins with two rows that stand for no position.
-void drop_first_positions(ModelFile& file) {
+void drop_positions(ModelFile& file, int64_t rows) {
   for (TensorView& tensor : file.tensors)
-    if (tensor.name == "position_embd.weight" && tensor.shape.size() == 2 && tensor.shape[0] > 2)
-      tensor = slice_rows(tensor, tensor.name, 2, tensor.shape[0]);
+    if (tensor.name == "position_embd.weight" && tensor.shape.size() == 2 && tensor.shape[0] > rows)
+      tensor = slice_rows(tensor, tensor.name, rows, tensor.shape[0]);
+}
+
+// OPT's table begins with two rows that stand for no position, RoBERTa's with those up to that of
+// the padding token.
+void drop_first_positions(ModelFile& file) { drop_positions(file, 2); }
+void drop_padding_positions(ModelFile& file) {
+  const auto pad = file.config->find("pad_token_id");
+  const bool given = pad != file.config->end() && pad->is_number_unsigned() &&
+                     pad->get<uint64_t>() < static_cast<uint64_t>(kMaxSize);
+  drop_positions(file, given ? pad->get<int64_t>() + 1 : 2);
 }
 
 // What the folders of an architecture hold otherwise than definitions use it.
@@ -205,11 +214,13 @@ struct FolderStep {
   void (*apply)(ModelFile&);
 };
 constexpr FolderStep kFolderSteps[] = {
-    {"gemma", add_one_to_norms},  {"gemma2", add_one_to_norms},   {"gemma3", add_one_to_norms},
-    {"deepseek2", split_latent},  {"granitemoe", split_shared},   {"gpt2", transpose_conv1d},
-    {"gptneox", gather_heads},    {"internlm2", gather_heads},    {"falcon", gather_heads},
-    {"bloom", gather_heads},      {"nemotron", add_one_to_norms}, {"stablelm", join_head_norms},
-    {"opt", drop_first_positions}};
+    {"gemma", add_one_to_norms},    {"gemma2", add_one_to_norms},
+    {"gemma3", add_one_to_norms},   {"deepseek2", split_latent},
+    {"granitemoe", split_shared},   {"gpt2", transpose_conv1d},
+    {"gptneox", gather_heads},      {"internlm2", gather_heads},
+    {"falcon", gather_heads},       {"bloom", gather_heads},
+    {"nemotron", add_one_to_norms}, {"stablelm", join_head_norms},
+    {"opt", drop_first_positions},  {"xlm-roberta", drop_padding_positions}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {
@@ -255,12 +266,12 @@ bool is_joint(const TensorView& tensor) {
 
 // Some files have projections of the same input as one matrix.
 void split_joint(ModelFile& file) {
-  constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm"};
+  constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm", "modern-bert"};
   const std::string name = file.metadata.text("general.architecture").value_or("");
   const bool phi =
       file.container == Container::kGguf && std::ranges::find(kJointUp, name) != std::end(kJointUp);
   if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   const int64_t q = int64_t{c.heads} * c.head_dim;
   const int64_t kv = int64_t{c.kv_heads} * c.head_dim;
   for (int32_t layer = 0; layer < c.layers; ++layer)

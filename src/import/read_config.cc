@@ -73,7 +73,7 @@ class Keys {
   std::string prefix_;
 };
 
-void read_yarn(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
+void read_yarn(const Keys& keys, const TransformerConfig& c, AnglesAttr& rope) {
   rope.scaling = RopeScaling::kYarn;
   rope.original_context = keys.number_or("rope.scaling.original_context_length", c.context);
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32);
@@ -91,7 +91,7 @@ void read_yarn(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
   rope.temperature = keys.number_or("attention.temperature_scale", 0);
 }
 
-void read_rope_scaling(const Keys& keys, const DecoderConfig& c, AnglesAttr& rope) {
+void read_rope_scaling(const Keys& keys, const TransformerConfig& c, AnglesAttr& rope) {
   const std::string type = keys.text_or("rope.scaling.type", "none");
   rope.factor = keys.number_or("rope.scaling.factor", 1);
   rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
@@ -106,7 +106,7 @@ void read_rope_scaling(const Keys& keys, const DecoderConfig& c, AnglesAttr& rop
   if (type == "yarn") read_yarn(keys, c, rope);
 }
 
-void read_rope(const Keys& keys, DecoderConfig& c) {
+void read_rope(const Keys& keys, TransformerConfig& c) {
   c.rope.theta = keys.number_or("rope.freq_base", 10000);
   c.rope.dims = static_cast<int32_t>(keys.size_or("rope.dimension_count", c.head_dim));
   if (c.rope.dims % 2 != 0 || c.rope.dims > c.head_dim)
@@ -117,7 +117,7 @@ void read_rope(const Keys& keys, DecoderConfig& c) {
 
 // Sizes of compressed attention. Newer files describe a head as it is cached under the keys that
 // older ones have for it as it was trained.
-void read_latent(const Keys& keys, DecoderConfig& c) {
+void read_latent(const Keys& keys, TransformerConfig& c) {
   LatentConfig& l = c.latent;
   const auto size = [&](const char* newer, const char* older) {
     return static_cast<int32_t>(keys.size_or_zero(newer) > 0 ? keys.size(newer) : keys.size(older));
@@ -135,7 +135,7 @@ void read_latent(const Keys& keys, DecoderConfig& c) {
   c.kv_heads = 1;
 }
 
-void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
+void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.dim = keys.size("embedding_length");
   // Layers that predict further tokens lie behind the others.
   const int64_t all = keys.size("block_count"), further = keys.size_or_zero("nextn_predict_layers");
@@ -163,13 +163,20 @@ void read_sizes(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
   if (embedding.shape.size() != 2)
     throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2",
                 embedding.shape.size());
+  const auto rows_of = [&](const char* name) -> int64_t {
+    const TensorView* tensor = file.find(name);
+    return tensor == nullptr || tensor->shape.size() != 2 ? 0 : tensor->shape[0];
+  };
+  c.token_types = static_cast<int32_t>(rows_of("token_types.weight"));
+  if (const int64_t rows = rows_of("position_embd.weight"); rows > 0)
+    c.context = static_cast<int32_t>(rows);
   c.vocab = embedding.shape[0];  // some files leave vocab_size out; the tensor cannot
   c.tied = file.find("output.weight") == nullptr;
 }
 
 // Experts' numbers as llama.cpp's converters write them; what they leave to the architecture is
 // filled in by complete_gguf.
-void read_experts(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
+void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   ExpertConfig& e = c.experts;
   e.count = static_cast<int32_t>(keys.size_or_zero("expert_count"));
   if (e.count == 0) return;
@@ -202,7 +209,7 @@ void read_experts(const Keys& keys, const ModelFile& file, DecoderConfig& c) {
 }
 
 // Truths of the layers; absent: there is no such key.
-std::optional<std::vector<bool>> layer_flags(const DecoderConfig& c, const Metadata& metadata,
+std::optional<std::vector<bool>> layer_flags(const TransformerConfig& c, const Metadata& metadata,
                                              const char* name) {
   const std::string key = c.architecture + name;
   const MetaValue* value = metadata.find(key);
@@ -216,7 +223,7 @@ std::optional<std::vector<bool>> layer_flags(const DecoderConfig& c, const Metad
 }
 
 // The layers with a window: a truth for each, a period, or what the architecture has.
-std::vector<bool> read_local(const DecoderConfig& c, const Metadata& metadata, int32_t usual) {
+std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadata, int32_t usual) {
   if (auto flags = layer_flags(c, metadata, ".attention.sliding_window_pattern")) return *flags;
   const std::string key = c.architecture + ".attention.sliding_window_pattern";
   const int64_t period = metadata.integer(key).value_or(usual);
@@ -227,13 +234,13 @@ std::vector<bool> read_local(const DecoderConfig& c, const Metadata& metadata, i
 
 }  // namespace
 
-DecoderConfig read_config(const ModelFile& file) {
+TransformerConfig read_config(const ModelFile& file) {
   if (file.container == Container::kFolder) return read_folder_config(file);
   const auto name = file.metadata.text("general.architecture");
   if (!name) throw Error(ErrorKind::kFormat, "metadata: general.architecture is missing");
   const Architecture& architecture = find_architecture(*name);
   const Keys keys(file.metadata, *name);
-  DecoderConfig c;
+  TransformerConfig c;
   c.architecture = *name;
   read_sizes(keys, file, c);
   c.norm_eps = static_cast<float>(

@@ -7,6 +7,6 @@ namespace veery {
 /// From the metadata or config.json, and the tensors, of an opened model (open_model). Throws
 /// kUnsupported naming an unknown architecture or feature, kFormat naming a key that is missing or
 /// out of range.
-DecoderConfig read_config(const ModelFile& file);
+TransformerConfig read_config(const ModelFile& file);
 
 }  // namespace veery

@@ -14,9 +14,9 @@ namespace {
 
 // What lies in files beside the text part, under these prefixes.
 constexpr std::string_view kOtherParts[] = {
-    "v.",       "mm.",         "a.",          "vision_",           "model.vision_", "visual.",
-    "audio_",   "model.audio", "multi_modal", "model.multi_modal", "model.visual.", "mtp.",
-    "model.mtp"};
+    "v.",        "mm.",         "a.",          "vision_",           "model.vision_", "visual.",
+    "audio_",    "model.audio", "multi_modal", "model.multi_modal", "model.visual.", "mtp.",
+    "model.mtp", "cls",         "lm_head.",    "decoder.",          "dense."};
 
 bool is_known_extra(std::string_view name) {
   // The numbers of activations have been read with the configuration.
@@ -24,7 +24,7 @@ bool is_known_extra(std::string_view name) {
          std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-bool is_beyond(const DecoderConfig& config, int64_t layer) {
+bool is_beyond(const TransformerConfig& config, int64_t layer) {
   return layer >= int64_t{config.layers} + config.further_layers;
 }
 
@@ -41,12 +41,12 @@ std::pair<int64_t, std::string> layer_part(const std::string& name) {
   return {layer, std::string(next + 1, end)};
 }
 
-std::string layers_key(const ModelFile& file, const DecoderConfig& config) {
+std::string layers_key(const ModelFile& file, const TransformerConfig& config) {
   return file.container == Container::kFolder ? "num_hidden_layers"
                                               : config.architecture + ".block_count";
 }
 
-UnusedTensors unused_tensors(const ModelFile& file, const DecoderConfig& config,
+UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& config,
                              const Graph& graph) {
   std::set<std::string_view> used;
   for (const Node& node : graph.nodes())
@@ -61,21 +61,24 @@ UnusedTensors unused_tensors(const ModelFile& file, const DecoderConfig& config,
       unused.other_parts.push_back(tensor.name);
     else if (tensor.name == "output.weight" && config.tied)
       unused.head = true;
+    else if (tensor.name.starts_with("output."))
+      unused.other_parts.push_back(tensor.name);
     else
       unused.unknown.push_back(tensor.name);
   }
   return unused;
 }
 
-Graph trace_definition(const ModelFile& file, const DecoderConfig& config) {
+Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   Graph graph;
-  Trace trace(graph, TraceMode::kServe,
+  const bool decoder = config.mask == Mask::kCausal;
+  Trace trace(graph, decoder ? TraceMode::kServe : TraceMode::kEncode,
               [&](const std::string& weight) { return file.find(weight) != nullptr; });
   find_architecture(config.architecture).define(trace, config);
   return graph;
 }
 
-void refuse_further_layers(const ModelFile& file, const DecoderConfig& config) {
+void refuse_further_layers(const ModelFile& file, const TransformerConfig& config) {
   for (const TensorView& tensor : file.tensors) {
     const int64_t layer = layer_part(tensor.name).first;
     if (is_beyond(config, layer))

@@ -20,22 +20,22 @@ struct UnusedTensors {
 };
 
 /// `graph`: the definition of `config`, traced for `file` (trace_definition).
-UnusedTensors unused_tensors(const ModelFile& file, const DecoderConfig& config,
+UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& config,
                              const Graph& graph);
 
 /// The definition of a model, traced; which parts it has is found from the file's tensors.
-Graph trace_definition(const ModelFile& file, const DecoderConfig& config);
+Graph trace_definition(const ModelFile& file, const TransformerConfig& config);
 
 /// The layer of "blk.3.attn_q.weight" and its part, "attn_q.weight"; -1: of no layer, and the whole
 /// name.
 std::pair<int64_t, std::string> layer_part(const std::string& name);
 
 /// What the file calls the number of layers.
-std::string layers_key(const ModelFile& file, const DecoderConfig& config);
+std::string layers_key(const ModelFile& file, const TransformerConfig& config);
 
 /// Throws kFormat, naming the number of layers and a tensor, if the file has layers behind those of
 /// the configuration other than such as predict further tokens: what a model computes without some
 /// of its layers makes no sense.
-void refuse_further_layers(const ModelFile& file, const DecoderConfig& config);
+void refuse_further_layers(const ModelFile& file, const TransformerConfig& config);
 
 }  // namespace veery

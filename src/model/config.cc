@@ -27,7 +27,7 @@ void check_experts(const ExpertConfig& e, const ExpertKeys& keys) {
                 keys.used, r.used, r.groups_used, r.groups, r.groups_used * each);
 }
 
-ActivateAttr DecoderConfig::activation_of(int32_t layer) const {
+ActivateAttr TransformerConfig::activation_of(int32_t layer) const {
   if (activation != Activation::kXielu) return activation;
   const XieluNumbers& x = xielu.at(static_cast<size_t>(layer));
   for (const XieluField& field : kXieluFields)

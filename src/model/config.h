@@ -1,11 +1,14 @@
-// config.h: the numbers that describe a decoder, whatever container they came from.
+// config.h: the numbers that describe a stack of transformer layers, whatever container they came
+// from.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "file/model_file.h"
-#include "graph/ops/ops.h"
+#include "graph/ops/attention.h"
+#include "graph/ops/experts.h"
+#include "graph/ops/position.h"
 
 namespace veery {
 
@@ -58,9 +61,8 @@ struct LatentConfig {
   double yarn_magnitude = 1;  ///< of queries and of keys, as a whole
 };
 
-/// A decoder-only transformer. Sizes are in elements, `hidden` is the width of the feed-forward
-/// part.
-struct DecoderConfig {
+/// A decoder or an encoder. Sizes are in elements, `hidden` is the width of the feed-forward part.
+struct TransformerConfig {
   std::string architecture;
   int64_t vocab = 0, dim = 0, hidden = 0;
   int32_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -71,6 +73,9 @@ struct DecoderConfig {
   AnglesAttr local_rope;  ///< of layers with a window
   /// Which elements form a pair: depends on architecture and container.
   bool rope_interleaved = false;
+  /// kCausal: a decoder; kFull: an encoder, whose local layers see `window` positions to each side.
+  Mask mask = Mask::kCausal;
+  int32_t token_types = 0;  ///< rows of the table of token types; 0: there is none
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
   bool chunked = false;     ///< local layers see what is since the last multiple of the window

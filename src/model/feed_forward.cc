@@ -5,7 +5,7 @@ namespace veery {
 namespace {
 
 // One layer, with the weights ffn_upEND and so on.
-Array single_ffn(Trace& t, const DecoderConfig& c, Array h, int64_t hidden,
+Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
                  const std::string& end) {
   const ActivateAttr activation = c.activation_of(t.layer());
   Array x = activate(project(t, (c.gated ? "ffn_gate" : "ffn_up") + end, h, hidden), activation);
@@ -15,7 +15,7 @@ Array single_ffn(Trace& t, const DecoderConfig& c, Array h, int64_t hidden,
 }
 
 // Weights of `count` experts and their biases, where the file has some.
-Experts experts(Trace& t, const DecoderConfig& c, int32_t count, int64_t hidden,
+Experts experts(Trace& t, const TransformerConfig& c, int32_t count, int64_t hidden,
                 const std::string& end) {
   const auto bias = [&](const std::string& name, int64_t size) {
     return t.has_bias(name) ? t.stacked_bias(name, count, size) : Array{};
@@ -29,7 +29,7 @@ Experts experts(Trace& t, const DecoderConfig& c, int32_t count, int64_t hidden,
 }
 
 // The experts that every row has; a gate of their own may say what they count.
-Array shared_experts(Trace& t, const DecoderConfig& c, Array h) {
+Array shared_experts(Trace& t, const TransformerConfig& c, Array h) {
   const int64_t hidden = c.experts.shared_hidden;
   if (!t.has_weight("ffn_gate_inp_shexp")) return single_ffn(t, c, h, hidden, "_shexp");
   const Array gate =
@@ -40,7 +40,7 @@ Array shared_experts(Trace& t, const DecoderConfig& c, Array h) {
 
 }  // namespace
 
-Array feed_forward(Trace& t, const DecoderConfig& c, Array h) {
+Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
   if (!t.has_weight("ffn_gate_inp")) return single_ffn(t, c, h, c.hidden, "");
   const ExpertConfig& e = c.experts;
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};

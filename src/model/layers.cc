@@ -5,8 +5,8 @@
 namespace veery {
 namespace {
 
-Array norm_parts(Trace& t, const DecoderConfig& c, const std::string& name, Array x, int64_t size,
-                 int groups) {
+Array norm_parts(Trace& t, const TransformerConfig& c, const std::string& name, Array x,
+                 int64_t size, int groups) {
   const Array weight =
       c.norm == Norm::kPlainLayer ? t.constant({1, size}, 1) : t.vector(name, size);
   if (c.norm == Norm::kRms) return rms_norm(x, weight, c.norm_eps, groups);
@@ -14,8 +14,8 @@ Array norm_parts(Trace& t, const DecoderConfig& c, const std::string& name, Arra
 }
 
 // Norm of queries or keys, where the model has one.
-Array norm_heads(Trace& t, const DecoderConfig& c, const std::string& name, Array x, int32_t heads,
-                 bool rotated) {
+Array norm_heads(Trace& t, const TransformerConfig& c, const std::string& name, Array x,
+                 int32_t heads, bool rotated) {
   if (c.head_norm == HeadNorm::kUnweighted && rotated)
     return rms_norm(x, t.constant({1, c.head_dim}, 1), c.norm_eps, heads);
   if (!t.has_weight(name)) return x;
@@ -23,12 +23,12 @@ Array norm_heads(Trace& t, const DecoderConfig& c, const std::string& name, Arra
                     c.head_norm == HeadNorm::kTogether ? 1 : heads);
 }
 
-Array rotate(const DecoderConfig& c, Array x, Array angles, int32_t heads) {
+Array rotate(const TransformerConfig& c, Array x, Array angles, int32_t heads) {
   return angles ? rope(x, angles, {heads, c.rope.dims, c.rope_interleaved}) : x;
 }
 
 // x + part, times what the model has for that.
-Array add_part(const DecoderConfig& c, Array x, Array part) {
+Array add_part(const TransformerConfig& c, Array x, Array part) {
   return x + (c.residual_scale == 1 ? part : scale(part, c.residual_scale));
 }
 
@@ -37,7 +37,7 @@ Array add_part(const DecoderConfig& c, Array x, Array part) {
 struct Divisors {
   Array usual, extended;
 };
-Divisors divisors(Trace& t, const DecoderConfig& c) {
+Divisors divisors(Trace& t, const TransformerConfig& c) {
   const auto find = [&](const char* name) {
     return t.has_weight(name) ? t.vector(name, c.rope.dims / 2) : Array{};
   };
@@ -46,7 +46,7 @@ Divisors divisors(Trace& t, const DecoderConfig& c) {
   return {shorter, shorter ? find("rope_factors_long") : Array{}};
 }
 
-LayerAngles layer_angles(Trace& t, const DecoderConfig& c, AnglesAttr attr,
+LayerAngles layer_angles(Trace& t, const TransformerConfig& c, AnglesAttr attr,
                          const Divisors& divisors) {
   LayerAngles result;
   if (attr.temperature > 0 && c.long_context)
@@ -58,7 +58,7 @@ LayerAngles layer_angles(Trace& t, const DecoderConfig& c, AnglesAttr attr,
 }
 
 // Turns by nothing, times the temperature.
-Array still_angles(Trace& t, const DecoderConfig& c) {
+Array still_angles(Trace& t, const TransformerConfig& c) {
   if (c.unrotated_period == 0) return {};
   return rope_angles(t.positions(), {.dims = c.rope.dims,
                                      .scaling = RopeScaling::kLinear,
@@ -68,7 +68,7 @@ Array still_angles(Trace& t, const DecoderConfig& c) {
                                      .temperature_shift = 1});
 }
 
-Angles angles(Trace& t, const DecoderConfig& c) {
+Angles angles(Trace& t, const TransformerConfig& c) {
   if (c.rope.dims == 0) return {};
   Angles result;
   result.global = layer_angles(t, c, c.rope, divisors(t, c));
@@ -78,15 +78,16 @@ Angles angles(Trace& t, const DecoderConfig& c) {
   return result;
 }
 
-Array input(Trace& t, const DecoderConfig& c, Array embedding) {
+Array input(Trace& t, const TransformerConfig& c, Array embedding) {
   Array x = embed(t.tokens(), embedding, c.embedding_scale);
-  if (t.has_weight("token_embd_norm")) x = norm(t, c, "token_embd_norm", x);
-  if (c.positions != Positions::kTable) return x;
-  return x + embed(t.positions(), t.weight("position_embd", {c.context, c.dim}));
+  if (c.token_types > 0)
+    x = x + embed(t.token_types(), t.weight("token_types", {c.token_types, c.dim}));
+  if (c.positions == Positions::kTable)
+    x = x + embed(t.positions(), t.weight("position_embd", {c.context, c.dim}));
+  return t.has_weight("token_embd_norm") ? norm(t, c, "token_embd_norm", x) : x;
 }
 
-Array output_head(Trace& t, const DecoderConfig& c, Array x, Array embedding) {
-  x = norm(t, c, "output_norm", t.select_outputs(x));
+Array output_head(Trace& t, const TransformerConfig& c, Array x, Array embedding) {
   const Array head = c.tied ? embedding : t.weight("output", {c.vocab, c.dim});
   // Rounding this one row makes a quarter of the squared error that rounded activations cause, and
   // undoing it costs little: answers wait for the head's bytes, prompts want one row of logits.
@@ -104,11 +105,11 @@ Array project(Trace& t, const std::string& name, Array x, int64_t out) {
   return linear(x, w, t.has_bias(name) ? t.bias(name, out) : Array{});
 }
 
-Array norm(Trace& t, const DecoderConfig& c, const std::string& name, Array x) {
+Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array x) {
   return norm_parts(t, c, name, x, x.shape().cols(), 1);
 }
 
-Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles,
+Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
                 int32_t window) {
   const int64_t q_dim = int64_t{c.heads} * c.head_dim;
   const int64_t kv_dim = int64_t{c.kv_heads} * c.head_dim;
@@ -132,11 +133,14 @@ Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& an
                         .window = window,
                         .chunked = c.chunked,
                         .softcap = c.attention_softcap,
-                        .alibi = c.alibi},
+                        .alibi = c.alibi,
+                        .mask = c.mask == Mask::kCausal ? Mask::kCausal
+                                : window > 0            ? Mask::kSymmetric
+                                                        : Mask::kFull},
                        t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{}));
 }
 
-Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& angles,
+Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
                       int32_t layer) {
   const bool local = c.is_local(layer);
   const LayerAngles& own = local ? angles.local : angles.global;
@@ -145,15 +149,24 @@ Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& a
   return project(t, "attn_output", h, c.dim);
 }
 
-Array decoder(Trace& t, const DecoderConfig& c, const Layer& layer) {
+Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
   const Angles rope = angles(t, c);
   Array x = input(t, c, embedding);
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
-  return output_head(t, c, x, embedding);
+  return t.output(norm(t, c, "output_norm", t.select_outputs(x)),
+                  [&](Array hidden) { return output_head(t, c, hidden, embedding); });
 }
 
-Array plain_decoder(Trace& t, const DecoderConfig& c) {
+Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
+  const Angles rope = angles(t, c);
+  Array x = input(t, c, t.weight("token_embd", {c.vocab, c.dim}));
+  t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
+  if (t.has_weight("output_norm")) x = norm(t, c, "output_norm", x);
+  return t.name("hidden", x);
+}
+
+Array plain_decoder(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
     x = add_part(c, x, h);
@@ -161,7 +174,7 @@ Array plain_decoder(Trace& t, const DecoderConfig& c) {
   });
 }
 
-Array parallel_decoder(Trace& t, const DecoderConfig& c) {
+Array parallel_decoder(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
     x = x + attention_block(t, c, h, angles, layer);

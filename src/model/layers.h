@@ -12,7 +12,7 @@ namespace veery {
 Array project(Trace& t, const std::string& name, Array x, int64_t out);
 
 /// The norm `name` of the current scope, with its bias where the file has one.
-Array norm(Trace& t, const DecoderConfig& c, const std::string& name, Array x);
+Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array x);
 
 /// The angles of RoPE for keys, and for queries where they have a temperature; the same value
 /// where they do not differ. Empty: nothing is turned.
@@ -28,29 +28,32 @@ struct Angles {
 /// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k,
 /// attn_v, norms of heads where the model has them, RoPE, cache, attention; without the output
 /// projection. `window` 0: none.
-Array attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles,
+Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
                 int32_t window);
 
 /// Attention as above with the window and angles of `layer`, a norm where the model has one there,
 /// and the output projection.
-Array attention_block(Trace& t, const DecoderConfig& c, Array h, const Angles& angles,
+Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
                       int32_t layer);
 
 /// down(act(gate(h)) * up(h)) (Shazeer, 2020), or down(act(up(h))), with a norm before `down` where
 /// the model has one there.
-Array feed_forward(Trace& t, const DecoderConfig& c, Array h);
+Array feed_forward(Trace& t, const TransformerConfig& c, Array h);
 
 /// One layer: x (rows, dim) -> (rows, dim).
 using Layer = std::function<Array(Array x, const Angles& angles, int32_t layer)>;
 
 /// Embedding, the layers, and over the rows that are wanted final norm and output head: logits
 /// (outputs, vocab).
-Array decoder(Trace& t, const DecoderConfig& c, const Layer& layer);
+Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer);
+
+/// Embeddings, the layers, and a final norm where the model has one: the hidden states of all rows.
+Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer);
 
 /// A decoder with a norm before each part: x + attention(norm(x)), x + ffn(norm(x)).
-Array plain_decoder(Trace& t, const DecoderConfig& c);
+Array plain_decoder(Trace& t, const TransformerConfig& c);
 
 /// A decoder whose parts read one norm: x + attention(norm(x)) + ffn(norm(x)).
-Array parallel_decoder(Trace& t, const DecoderConfig& c);
+Array parallel_decoder(Trace& t, const TransformerConfig& c);
 
 }  // namespace veery

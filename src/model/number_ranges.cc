@@ -38,6 +38,8 @@ constexpr Row kNumbers[] = {
     {"rope.freq_base_swa", kBase},
     {"rope_theta", kBase},
     {"rope_local_base_freq", kBase},
+    {"global_rope_theta", kBase},
+    {"local_rope_theta", kBase},
     {"rope.scaling.factor", kFactor},
     {"factor", kFactor},
     {"rope.scaling.original_context_length", kPositions},

@@ -23,14 +23,14 @@ Array Trace::slot(const std::string& name, Symbol rows) {
 
 Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
   x.named(scope_ + name);
-  if (mode_ == TraceMode::kTrain) return x;
+  if (mode_ != TraceMode::kServe) return x;
   const Array state(graph_,
                     graph_.leaf(op::kState, scope_ + name + "_cache", {0, x.shape().cols()}, attr));
   return cache_write(x, state);
 }
 
 Array Trace::select_outputs(Array x) {
-  if (mode_ == TraceMode::kTrain) return x;
+  if (mode_ != TraceMode::kServe) return x;
   return select_rows(x, slot("output_rows", Symbol::kOutputs));
 }
 

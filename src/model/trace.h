@@ -9,8 +9,9 @@
 namespace veery {
 
 /// Serving writes keys and values into caches and gives logits for chosen rows; training keeps
-/// everything in the run and gives logits for all rows. Definitions cannot ask which one it is.
-enum class TraceMode { kServe, kTrain };
+/// everything in the run and gives logits for all rows; encoding does so too and gives hidden
+/// states instead of logits. Definitions cannot ask which one it is.
+enum class TraceMode { kServe, kTrain, kEncode };
 
 /// Records one definition into a graph. Gives no values: whatever varies between runs is a slot.
 class Trace {
@@ -54,6 +55,13 @@ class Trace {
   Array remember(const std::string& name, Array x, const StateAttr& attr);
   /// The rows whose logits are wanted.
   Array select_outputs(Array x);
+  /// Of hidden states, behind the last norm: head(hidden), or the hidden states themselves where
+  /// logits are not wanted.
+  template <typename Head>
+  Array output(Array hidden, const Head& head) {
+    name("hidden", hidden);
+    return mode_ == TraceMode::kEncode ? hidden : head(hidden);
+  }
   /// Gives a value its name in the current scope, for inspection.
   Array name(const std::string& name, Array x) { return x.named(scope_ + name); }
 

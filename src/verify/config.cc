@@ -15,26 +15,26 @@ namespace {
 struct Fact {
   std::string_view architecture;
   std::string_view what;
-  bool (*holds)(const ModelFile&, const DecoderConfig&);
+  bool (*holds)(const ModelFile&, const TransformerConfig&);
   std::string_view hint;
 };
 
-bool has_norms_of_heads(const ModelFile& file, const DecoderConfig&) {
+bool has_norms_of_heads(const ModelFile& file, const TransformerConfig&) {
   return file.find("blk.0.attn_q_norm.weight") && file.find("blk.0.attn_k_norm.weight");
 }
-bool has_no_caps(const ModelFile&, const DecoderConfig& c) {
+bool has_no_caps(const ModelFile&, const TransformerConfig& c) {
   return c.attention_softcap == 0 && c.logit_softcap == 0;
 }
 
 constexpr Fact kFacts[] = {
     {"gemma2", "a soft cap of attention scores",
-     [](const ModelFile&, const DecoderConfig& c) { return c.attention_softcap > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.attention_softcap > 0; },
      "missing soft cap: attn_logit_softcapping is 50 in published models"},
     {"gemma2", "a soft cap of logits",
-     [](const ModelFile&, const DecoderConfig& c) { return c.logit_softcap > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.logit_softcap > 0; },
      "missing soft cap: final_logit_softcapping is 30 in published models"},
     {"gemma2", "layers with a window",
-     [](const ModelFile&, const DecoderConfig& c) { return c.window > 0; },
+     [](const ModelFile&, const TransformerConfig& c) { return c.window > 0; },
      "the size of the sliding window is missing"},
     {"gemma3", "no soft caps", has_no_caps, "the configuration is that of Gemma 2"},
     {"gemma3", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
@@ -42,19 +42,19 @@ constexpr Fact kFacts[] = {
     {"qwen3moe", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"apertus", "norms of queries and keys", has_norms_of_heads, "tensors were lost"},
     {"bitnet-b1.58", "norms before the last projections of its parts",
-     [](const ModelFile& file, const DecoderConfig&) {
+     [](const ModelFile& file, const TransformerConfig&) {
        return file.find("blk.0.attn_sub_norm.weight") && file.find("blk.0.ffn_sub_norm.weight");
      },
      "tensors were lost"},
     {"qwen2", "biases of queries, keys and values",
-     [](const ModelFile& file, const DecoderConfig&) {
+     [](const ModelFile& file, const TransformerConfig&) {
        return file.find("blk.0.attn_q.bias") && file.find("blk.0.attn_k.bias") &&
               file.find("blk.0.attn_v.bias");
      },
      "tensors were lost"},
 };
 
-void check_facts(const ModelFile& file, const DecoderConfig& config, Report& report) {
+void check_facts(const ModelFile& file, const TransformerConfig& config, Report& report) {
   std::vector<std::string> broken;
   std::string hint;
   for (const Fact& fact : kFacts) {
@@ -76,7 +76,7 @@ const Json* member(const Json& object, const char* key) {
 }
 
 // What config.json or the metadata say the vocabulary is.
-std::optional<int64_t> said_vocabulary(const ModelFile& file, const DecoderConfig& config) {
+std::optional<int64_t> said_vocabulary(const ModelFile& file, const TransformerConfig& config) {
   if (!file.config) return file.metadata.integer(config.architecture + ".vocab_size");
   for (const Json* object : {&*file.config, member(*file.config, "text_config")}) {
     const Json* value = object == nullptr ? nullptr : member(*object, "vocab_size");
@@ -85,7 +85,7 @@ std::optional<int64_t> said_vocabulary(const ModelFile& file, const DecoderConfi
   return std::nullopt;
 }
 
-void check_vocabulary(const ModelFile& file, const DecoderConfig& config, Report& report) {
+void check_vocabulary(const ModelFile& file, const TransformerConfig& config, Report& report) {
   const std::optional<int64_t> said = said_vocabulary(file, config);
   if (said && *said != config.vocab)
     report.add({"vocabulary", CheckState::kWarn,
@@ -101,7 +101,7 @@ struct Range {
   double value, low, high;
 };
 
-void check_ranges(const DecoderConfig& c, Report& report) {
+void check_ranges(const TransformerConfig& c, Report& report) {
   const double usual = 1 / std::sqrt(static_cast<double>(c.head_dim));
   const double theta = c.rope.dims > 0 ? c.rope.theta : 1e4;
   const Range ranges[] = {{"epsilon of norms", c.norm_eps, 1e-13, 1e-2},
@@ -129,7 +129,7 @@ void check_ranges(const DecoderConfig& c, Report& report) {
 
 }  // namespace
 
-void check_config(const ModelFile& file, const DecoderConfig& config, Report& report) {
+void check_config(const ModelFile& file, const TransformerConfig& config, Report& report) {
   check_facts(file, config, report);
   check_vocabulary(file, config, report);
   check_ranges(config, report);

@@ -34,7 +34,7 @@ class Search {
 
  private:
   Difference compare_base() {
-    Model same(model_, [](ModelFile&, DecoderConfig&) {});
+    Model same(model_, [](ModelFile&, TransformerConfig&) {});
     return compare(same, sets_, kMostIds);
   }
 
@@ -44,7 +44,7 @@ class Search {
     if (progress_) progress_(result_.tried);
     try {
       IdEdit edit = more.edit;
-      Model changed(model_, [&](ModelFile& file, DecoderConfig& config) {
+      Model changed(model_, [&](ModelFile& file, TransformerConfig& config) {
         for (const Hypothesis& change : result_.changes) {
           change.change(file, config);
           if (edit == IdEdit::kNone) edit = change.edit;
@@ -95,7 +95,7 @@ class Search {
   static Hypothesis with(const Knob& knob, double value) {
     return {knob.defect,
             fmt::format("{} is {}", knob.what, number_text(value)),
-            [set = knob.set, value](ModelFile&, DecoderConfig& c) { set(c, value); },
+            [set = knob.set, value](ModelFile&, TransformerConfig& c) { set(c, value); },
             IdEdit::kNone,
             knob.what,
             value};

@@ -12,43 +12,46 @@ namespace veery {
 namespace {
 
 using Table = std::vector<Hypothesis>;
-using ConfigChange = std::function<void(DecoderConfig&)>;
+using ConfigChange = std::function<void(TransformerConfig&)>;
 
 class Builder {
  public:
   explicit Builder(const Model& model) : file_(model.file()), config_(model.config()) {}
 
   void config(std::string defect, std::string when, ConfigChange change) {
-    table_.push_back({std::move(defect), std::move(when),
-                      [change = std::move(change)](ModelFile&, DecoderConfig& c) { change(c); }});
+    table_.push_back(
+        {std::move(defect), std::move(when),
+         [change = std::move(change)](ModelFile&, TransformerConfig& c) { change(c); }});
   }
   /// `change` gives the tensors of these parts another form.
   void tensors(std::string defect, std::string when, std::vector<std::string> parts,
                TensorChange change) {
     if (std::ranges::none_of(parts, [&](const auto& part) { return has_part(file_, part); }))
       return;
-    table_.push_back({std::move(defect), std::move(when),
-                      [parts = std::move(parts), change = std::move(change)](
-                          ModelFile& file, DecoderConfig&) { change_parts(file, parts, change); }});
+    table_.push_back(
+        {std::move(defect), std::move(when),
+         [parts = std::move(parts), change = std::move(change)](
+             ModelFile& file, TransformerConfig&) { change_parts(file, parts, change); }});
   }
   void file(std::string defect, std::string when, Model::Change change) {
     table_.push_back({std::move(defect), std::move(when), std::move(change)});
   }
   void ids(std::string defect, std::string when, IdEdit edit) {
-    table_.push_back({std::move(defect), std::move(when), [](ModelFile&, DecoderConfig&) {}, edit});
+    table_.push_back(
+        {std::move(defect), std::move(when), [](ModelFile&, TransformerConfig&) {}, edit});
   }
   const ModelFile& file() const { return file_; }
-  const DecoderConfig& config() const { return config_; }
+  const TransformerConfig& config() const { return config_; }
   Table take() { return std::move(table_); }
 
  private:
   const ModelFile& file_;
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
   Table table_;
 };
 
 void add_pairing(Builder& b) {
-  const DecoderConfig& c = b.config();
+  const TransformerConfig& c = b.config();
   if (c.rope.dims == 0) return;
   b.config("wrong RoPE pairing",
            c.rope_interleaved
@@ -56,7 +59,7 @@ void add_pairing(Builder& b) {
                  "and K in this file are not permuted"
                : "the pairs of RoPE are neighbours (2i, 2i + 1): the rows of Q and K "
                  "in this file are permuted",
-           [](DecoderConfig& d) { d.rope_interleaved = !d.rope_interleaved; });
+           [](TransformerConfig& d) { d.rope_interleaved = !d.rope_interleaved; });
   struct Kind {
     const char* what;
     std::vector<std::string> parts;
@@ -75,7 +78,7 @@ void add_pairing(Builder& b) {
 
 // Scalings of long contexts by usual factors from usual lengths.
 void add_scaling(Builder& b) {
-  const DecoderConfig& c = b.config();
+  const TransformerConfig& c = b.config();
   struct Kind {
     RopeScaling scaling;
     const char* name;
@@ -92,7 +95,7 @@ void add_scaling(Builder& b) {
         const std::string length = linear ? "" : fmt::format(" from {} positions", from);
         b.config("missing or wrong RoPE scaling",
                  fmt::format("RoPE is scaled {} by {}{}", name, factor, length),
-                 [=, scaling = scaling](DecoderConfig& d) {
+                 [=, scaling = scaling](TransformerConfig& d) {
                    const bool same = d.window == 0 || d.local_rope == d.rope;
                    d.rope.scaling = scaling;
                    d.rope.factor = factor;
@@ -105,12 +108,12 @@ void add_scaling(Builder& b) {
 }
 
 void add_rope(Builder& b) {
-  const DecoderConfig& c = b.config();
+  const TransformerConfig& c = b.config();
   if (c.rope.dims == 0) return;
   const bool freqs = has_part(b.file(), "rope_freqs.weight");
   const bool factors = has_part(b.file(), "rope_factors_short.weight");
   if (c.rope.scaling != RopeScaling::kNone || freqs || factors)
-    b.file("RoPE is scaled", "RoPE has no scaling", [](ModelFile& file, DecoderConfig& d) {
+    b.file("RoPE is scaled", "RoPE has no scaling", [](ModelFile& file, TransformerConfig& d) {
       drop_parts(file,
                  {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"});
       d.rope.scaling = d.local_rope.scaling = RopeScaling::kNone;
@@ -120,34 +123,36 @@ void add_rope(Builder& b) {
     const std::string when = fmt::format("its base is {:.0f}", theta);
     if (theta != c.rope.theta)
       b.config("wrong base of RoPE", when + fmt::format(", not {:.0f}", c.rope.theta),
-               [theta](DecoderConfig& d) {
+               [theta](TransformerConfig& d) {
                  if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = theta;
                  d.rope.theta = theta;
                });
     if (c.window > 0 && !c.local.empty() && theta != c.local_rope.theta)
       b.config("wrong base of RoPE in layers with a window",
                when + fmt::format(", not {:.0f}", c.local_rope.theta),
-               [theta](DecoderConfig& d) { d.local_rope.theta = theta; });
+               [theta](TransformerConfig& d) { d.local_rope.theta = theta; });
     if (c.window > 0 && theta != c.rope.theta)
       b.config("wrong base of RoPE in layers that see everything",
                when + fmt::format(", not {:.0f}", c.rope.theta),
-               [theta](DecoderConfig& d) { d.rope.theta = theta; });
+               [theta](TransformerConfig& d) { d.rope.theta = theta; });
   }
   if (!freqs && !factors) add_scaling(b);
   if (c.rope.attention_factor != 1)
-    b.config("RoPE has a magnitude", "RoPE of scaled contexts has the magnitude 1",
-             [](DecoderConfig& d) { d.rope.attention_factor = d.local_rope.attention_factor = 1; });
+    b.config(
+        "RoPE has a magnitude", "RoPE of scaled contexts has the magnitude 1",
+        [](TransformerConfig& d) { d.rope.attention_factor = d.local_rope.attention_factor = 1; });
   if (!(c.local_rope == c.rope))
     b.config("RoPE of layers with a window", "RoPE is the same in all layers",
-             [](DecoderConfig& d) { d.local_rope = d.rope; });
+             [](TransformerConfig& d) { d.local_rope = d.rope; });
   for (const int part : {1, 2, 4})
     if (c.rope.dims != c.head_dim / part && c.head_dim / part % 2 == 0 && !freqs && !factors)
-      b.config("wrong part of heads is turned",
-               fmt::format("RoPE turns {} of {} dimensions", c.head_dim / part, c.head_dim),
-               [part](DecoderConfig& d) { d.rope.dims = d.local_rope.dims = d.head_dim / part; });
+      b.config(
+          "wrong part of heads is turned",
+          fmt::format("RoPE turns {} of {} dimensions", c.head_dim / part, c.head_dim),
+          [part](TransformerConfig& d) { d.rope.dims = d.local_rope.dims = d.head_dim / part; });
   if (!c.unrotated.empty())
     b.config("layers without RoPE", "all layers have RoPE",
-             [](DecoderConfig& d) { d.unrotated.clear(); });
+             [](TransformerConfig& d) { d.unrotated.clear(); });
 }
 
 // One number: its name, the values that models have; 0 where that means that there is none.
@@ -155,49 +160,49 @@ struct FloatRow {
   const char* present;  ///< the defect if it should not be there; nullptr: it always is
   const char* missing;  ///< if it should be
   const char* what;
-  float DecoderConfig::*member;
+  float TransformerConfig::*member;
   std::vector<double> values;
 };
 
 void add_floats(Builder& b) {
-  const DecoderConfig& c = b.config();
+  const TransformerConfig& c = b.config();
   const double dim = static_cast<double>(c.dim);
   const double head = c.head_dim;
   const FloatRow rows[] = {
       {"a soft cap that should not be",
        "missing soft cap",
        "soft cap of logits",
-       &DecoderConfig::logit_softcap,
+       &TransformerConfig::logit_softcap,
        {0, 30, 50, 15}},
       {"a soft cap that should not be",
        "missing soft cap",
        "soft cap of attention scores",
-       &DecoderConfig::attention_softcap,
+       &TransformerConfig::attention_softcap,
        {0, 50, 30, 15}},
       {nullptr,
        "wrong scale of the embedding",
        "scale of the embedding",
-       &DecoderConfig::embedding_scale,
+       &TransformerConfig::embedding_scale,
        {1, std::sqrt(dim), 12}},
       {nullptr,
        "wrong scale of attention scores",
        "scale of attention scores",
-       &DecoderConfig::attention_scale,
+       &TransformerConfig::attention_scale,
        {1 / std::sqrt(head), std::sqrt(c.heads / dim), 1 / std::sqrt(dim), 1 / head, 1, 1.0 / 16}},
       {nullptr,
        "wrong scale of logits",
        "scale of logits",
-       &DecoderConfig::logit_scale,
+       &TransformerConfig::logit_scale,
        {1, 0.0625, 0.125}},
       {nullptr,
        "wrong scale of residuals",
        "scale of residuals",
-       &DecoderConfig::residual_scale,
+       &TransformerConfig::residual_scale,
        {1}},
       {nullptr,
        "wrong epsilon of norms",
        "epsilon of norms",
-       &DecoderConfig::norm_eps,
+       &TransformerConfig::norm_eps,
        {1e-5, 1e-6, 1e-8, 1e-12, 1e-3}}};
   for (const FloatRow& row : rows)
     for (const double value : row.values) {
@@ -209,7 +214,7 @@ void add_floats(Builder& b) {
                none ? fmt::format("there is no {}", row.what)
                     : fmt::format("the {} is {}, not {}", row.what, number_text(value),
                                   now == 0 ? "absent" : number_text(now)),
-               [member = row.member, wanted](DecoderConfig& d) { d.*member = wanted; });
+               [member = row.member, wanted](TransformerConfig& d) { d.*member = wanted; });
     }
 }
 
@@ -240,7 +245,7 @@ void add_norms(Builder& b) {
                 added(addend));
   if (some)
     b.file("norms of queries and keys", "there are no norms of queries and keys",
-           [heads](ModelFile& file, DecoderConfig&) { drop_parts(file, heads); });
+           [heads](ModelFile& file, TransformerConfig&) { drop_parts(file, heads); });
   struct Pair {
     const char *one, *other;
   };
@@ -251,7 +256,7 @@ void add_norms(Builder& b) {
                                    Pair{"attn_q_norm.weight", "attn_k_norm.weight"}}) {
     if (!can_swap(b.file(), one, other)) continue;
     b.file("exchanged tensors", fmt::format("{} and {} are exchanged", one, other),
-           [one = one, other = other](ModelFile& file, DecoderConfig&) {
+           [one = one, other = other](ModelFile& file, TransformerConfig&) {
              swap_parts(file, one, other);
            });
   }
@@ -270,11 +275,11 @@ void add_activation(Builder& b) {
   for (const auto& [activation, name] : kKinds)
     if (activation != b.config().activation)
       b.config("wrong activation", fmt::format("the activation is {}", name),
-               [activation = activation](DecoderConfig& d) { d.activation = activation; });
+               [activation = activation](TransformerConfig& d) { d.activation = activation; });
 }
 
 // Layers with a window: all, all but each n-th, or those from one on (Qwen 2).
-std::vector<std::pair<std::string, std::vector<bool>>> window_patterns(const DecoderConfig& c) {
+std::vector<std::pair<std::string, std::vector<bool>>> window_patterns(const TransformerConfig& c) {
   std::vector<std::pair<std::string, std::vector<bool>>> patterns;
   const auto layers = static_cast<size_t>(c.layers);
   patterns.emplace_back("all layers have", std::vector<bool>(layers, true));
@@ -298,10 +303,11 @@ std::vector<std::pair<std::string, std::vector<bool>>> window_patterns(const Dec
 void add_missing_window(Builder& b, int32_t first) {
   if (first < 1 || first > b.config().context) return;
   const auto add = [&](int32_t size, const std::string& who, const std::vector<bool>& local) {
-    b.config("missing window", fmt::format("{} a window of {}", who, size), [=](DecoderConfig& d) {
-      d.window = size;
-      d.local = local;
-    });
+    b.config("missing window", fmt::format("{} a window of {}", who, size),
+             [=](TransformerConfig& d) {
+               d.window = size;
+               d.local = local;
+             });
   };
   const auto patterns = window_patterns(b.config());
   for (const auto& [who, local] : patterns) add(first, who, local);
@@ -311,26 +317,26 @@ void add_missing_window(Builder& b, int32_t first) {
 }
 
 void add_window(Builder& b, int32_t first) {
-  const DecoderConfig& c = b.config();
+  const TransformerConfig& c = b.config();
   if (c.window == 0) return add_missing_window(b, first);
   b.config("a window that should not be", "no layer has a window",
-           [](DecoderConfig& d) { d.window = 0; });
+           [](TransformerConfig& d) { d.window = 0; });
   for (const int32_t size : {c.window + 1, c.window - 1, first, c.window / 2, c.window * 2})
     if (size > 0 && size < c.context)
       b.config("wrong size of the window", fmt::format("the window is {}, not {}", size, c.window),
-               [size](DecoderConfig& d) { d.window = size; });
+               [size](TransformerConfig& d) { d.window = size; });
   constexpr int32_t kMostShift = 7;
   const bool varies = !c.local.empty() && std::ranges::find(c.local, !c.local[0]) != c.local.end();
   for (int32_t by = 1; varies && by < std::min(c.layers, kMostShift); ++by)
     b.config("wrong pattern of windows",
              fmt::format("the pattern of layers with a window begins {} layer{} later", by,
                          by == 1 ? "" : "s"),
-             [by](DecoderConfig& d) {
+             [by](TransformerConfig& d) {
                std::rotate(d.local.rbegin(), d.local.rbegin() + by, d.local.rend());
              });
   for (auto& [who, local] : window_patterns(c))
     b.config("wrong pattern of windows", who + " the window",
-             [local = std::move(local)](DecoderConfig& d) { d.local = local; });
+             [local = std::move(local)](TransformerConfig& d) { d.local = local; });
 }
 
 void add_matrices(Builder& b) {
@@ -347,7 +353,7 @@ void add_matrices(Builder& b) {
         Pair{"ffn_gate_exps.weight", "ffn_up_exps.weight"}}) {
     if (!can_swap(b.file(), one, other)) continue;
     b.file("exchanged tensors", fmt::format("{} and {} are exchanged", one, other),
-           [one = one, other = other](ModelFile& file, DecoderConfig&) {
+           [one = one, other = other](ModelFile& file, TransformerConfig&) {
              swap_parts(file, one, other);
            });
   }
@@ -355,36 +361,36 @@ void add_matrices(Builder& b) {
                            "ffn_down.bias", "output.bias", "attn_sinks.weight"})
     if (has_part(b.file(), part))
       b.file("a part that should not be", fmt::format("there is no {}", part),
-             [part](ModelFile& file, DecoderConfig&) { drop_parts(file, {part}); });
+             [part](ModelFile& file, TransformerConfig&) { drop_parts(file, {part}); });
   if (!b.config().tied && has_part(b.file(), "output.weight"))
     b.config("wrong output head", "the output head is the embedding",
-             [](DecoderConfig& d) { d.tied = true; });
+             [](TransformerConfig& d) { d.tied = true; });
   if (b.config().tied && has_part(b.file(), "output.weight"))
     b.config("wrong output head", "the output head is output.weight, not the embedding",
-             [](DecoderConfig& d) { d.tied = false; });
+             [](TransformerConfig& d) { d.tied = false; });
 }
 
 void add_experts(Builder& b) {
-  const DecoderConfig& c = b.config();
+  const TransformerConfig& c = b.config();
   if (c.architecture == "gptneox")
     b.config("wrong order of parts",
              c.parallel ? "attention and feed-forward part follow one another"
                         : "attention and feed-forward part read the same input",
-             [](DecoderConfig& d) { d.parallel = !d.parallel; });
+             [](TransformerConfig& d) { d.parallel = !d.parallel; });
   const ExpertConfig& e = c.experts;
   if (e.count == 0) return;
   b.config("wrong gates of experts",
            e.route.normalise ? "the gates of the chosen experts do not add up to 1"
                              : "the gates of the chosen experts add up to 1",
-           [](DecoderConfig& d) { d.experts.route.normalise = !d.experts.route.normalise; });
+           [](TransformerConfig& d) { d.experts.route.normalise = !d.experts.route.normalise; });
   b.config(
       "wrong gates of experts",
       e.route.sigmoid ? "the scores of experts are softmax" : "the scores of experts are sigmoid",
-      [](DecoderConfig& d) { d.experts.route.sigmoid = !d.experts.route.sigmoid; });
+      [](TransformerConfig& d) { d.experts.route.sigmoid = !d.experts.route.sigmoid; });
   for (const int by : {1, -1})
     if (e.route.used + by >= 1 && e.route.used + by <= e.count)
       b.config("wrong number of experts", fmt::format("{} experts are used", e.route.used + by),
-               [by](DecoderConfig& d) { d.experts.route.used += by; });
+               [by](TransformerConfig& d) { d.experts.route.used += by; });
 }
 
 void add_ids(Builder& b, int32_t bos, std::span<const ReferenceSet> sets) {
@@ -417,31 +423,31 @@ std::vector<Hypothesis> hypotheses(const Model& model, std::span<const Reference
 }
 
 std::vector<Knob> knobs(const Model& model) {
-  const DecoderConfig& c = model.config();
+  const TransformerConfig& c = model.config();
   const double scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   const auto cap = [](double now) { return now == 0 ? "missing soft cap" : "wrong soft cap"; };
   std::vector<Knob> all{
       {"wrong scale of attention scores", "the scale of attention scores", scale / 32, scale * 32,
        c.attention_scale,
-       [](DecoderConfig& d, double v) { d.attention_scale = static_cast<float>(v); }},
+       [](TransformerConfig& d, double v) { d.attention_scale = static_cast<float>(v); }},
       {cap(c.logit_softcap), "the soft cap of logits", 1, 500, c.logit_softcap,
-       [](DecoderConfig& d, double v) { d.logit_softcap = static_cast<float>(v); }},
+       [](TransformerConfig& d, double v) { d.logit_softcap = static_cast<float>(v); }},
       {cap(c.attention_softcap), "the soft cap of attention scores", 0.5, 500, c.attention_softcap,
-       [](DecoderConfig& d, double v) { d.attention_softcap = static_cast<float>(v); }},
+       [](TransformerConfig& d, double v) { d.attention_softcap = static_cast<float>(v); }},
       {"wrong scale of the embedding", "the scale of the embedding", 0.05, 500, c.embedding_scale,
-       [](DecoderConfig& d, double v) { d.embedding_scale = static_cast<float>(v); }},
+       [](TransformerConfig& d, double v) { d.embedding_scale = static_cast<float>(v); }},
       {"wrong scale of logits", "the scale of logits", 1e-3, 100, c.logit_scale,
-       [](DecoderConfig& d, double v) { d.logit_scale = static_cast<float>(v); }},
+       [](TransformerConfig& d, double v) { d.logit_scale = static_cast<float>(v); }},
       {"wrong scale of residuals", "the scale of residuals", 0.05, 20, c.residual_scale,
-       [](DecoderConfig& d, double v) { d.residual_scale = static_cast<float>(v); }}};
+       [](TransformerConfig& d, double v) { d.residual_scale = static_cast<float>(v); }}};
   if (c.rope.dims == 0) return all;
   all.push_back({"wrong base of RoPE", "the base of RoPE", 1e2, 1e9, c.rope.theta,
-                 [](DecoderConfig& d, double v) {
+                 [](TransformerConfig& d, double v) {
                    if (d.local_rope.theta == d.rope.theta) d.local_rope.theta = v;
                    d.rope.theta = v;
                  }});
   all.push_back({"wrong RoPE scaling", "the factor of RoPE", 1, 256, c.rope.factor,
-                 [](DecoderConfig& d, double v) {
+                 [](TransformerConfig& d, double v) {
                    if (d.rope.scaling == RopeScaling::kNone) d.rope.scaling = RopeScaling::kLinear;
                    d.rope.factor = v;
                  }});

@@ -29,7 +29,7 @@ struct Knob {
   std::string what;  ///< "the scale of attention scores"
   double low, high;  ///< both above 0
   double now;        ///< 0: absent
-  void (*set)(DecoderConfig&, double);
+  void (*set)(TransformerConfig&, double);
 };
 std::vector<Knob> knobs(const Model& model);
 

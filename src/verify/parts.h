@@ -15,15 +15,15 @@ using VerifyProgress = decltype(VerifyOptions::progress);
 
 /// Tensors: those that `graph` needs, in their shapes, the same optional parts in all layers,
 /// nothing left over.
-void check_tensors(const ModelFile& file, const DecoderConfig& config, const Graph& graph,
+void check_tensors(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                    Report& report);
 
 /// Numbers of the configuration that contradict one another or what is known of the architecture.
-void check_config(const ModelFile& file, const DecoderConfig& config, Report& report);
+void check_config(const ModelFile& file, const TransformerConfig& config, Report& report);
 
 /// The weights themselves, all of them: finite, not empty, of usual size; norms near what norms
 /// are.
-void check_values(const ModelFile& file, const DecoderConfig& config, const Graph& graph,
+void check_values(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                   ThreadPool& pool, Report& report, const VerifyProgress& progress);
 
 /// `rows`: of the embedding; 0 if that is not known.

@@ -91,7 +91,7 @@ void swap_parts(ModelFile& file, std::string_view one, std::string_view other) {
     }
 }
 
-TensorChange pair_order(const DecoderConfig& config, bool to_neighbours) {
+TensorChange pair_order(const TransformerConfig& config, bool to_neighbours) {
   return [head = int64_t{config.head_dim}, dims = int64_t{config.rope.dims},
           to_neighbours](const TensorView& tensor) {
     const int64_t rows = tensor.shape[0];

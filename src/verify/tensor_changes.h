@@ -26,7 +26,7 @@ void drop_parts(ModelFile& file, const std::vector<std::string>& parts);
 void swap_parts(ModelFile& file, std::string_view one, std::string_view other);
 
 /// Rows of heads in the other order of pairs, of the part that RoPE turns.
-TensorChange pair_order(const DecoderConfig& config, bool to_neighbours);
+TensorChange pair_order(const TransformerConfig& config, bool to_neighbours);
 TensorChange added(float addend);
 TensorChange turned();
 

@@ -66,7 +66,7 @@ bool same_bytes(const TensorView& a, const TensorView& b) {
   return std::ranges::equal(a.read(of_a), b.read(of_b));
 }
 
-void check_left_over(const ModelFile& file, const DecoderConfig& config,
+void check_left_over(const ModelFile& file, const TransformerConfig& config,
                      const UnusedTensors& unused, Report& report) {
   // Older files repeat the embedding.
   const bool head =
@@ -93,7 +93,7 @@ void check_left_over(const ModelFile& file, const DecoderConfig& config,
 }
 
 // Parts that the definition takes where they are: biases and norms.
-void check_optional_parts(const ModelFile& file, const DecoderConfig& config, Report& report) {
+void check_optional_parts(const ModelFile& file, const TransformerConfig& config, Report& report) {
   std::map<std::string, std::set<int64_t>> layers;
   for (const TensorView& tensor : file.tensors) {
     const auto [layer, part] = layer_part(tensor.name);
@@ -118,7 +118,7 @@ void check_optional_parts(const ModelFile& file, const DecoderConfig& config, Re
 
 }  // namespace
 
-void check_tensors(const ModelFile& file, const DecoderConfig& config, const Graph& graph,
+void check_tensors(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                    Report& report) {
   const UnusedTensors unused = unused_tensors(file, config, graph);
   check_presence(file, graph, unused.unknown, report);

@@ -185,7 +185,7 @@ void report_norms(const Findings& findings, Report& report) {
 
 }  // namespace
 
-void check_values(const ModelFile& file, const DecoderConfig& config, const Graph& graph,
+void check_values(const ModelFile& file, const TransformerConfig& config, const Graph& graph,
                   ThreadPool& pool, Report& report, const VerifyProgress& progress) {
   std::set<std::string_view> names;
   double all = 0;

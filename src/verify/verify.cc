@@ -60,7 +60,7 @@ class Verifier {
     if (!guarded("container", "", [&] { file_ = open_model(path_); })) return false;
     report_.ok("container", fmt::format("{} tensors, {}", file_.tensors.size(),
                                         file_.container == Container::kGguf ? "GGUF" : "a folder"));
-    std::optional<DecoderConfig> config;
+    std::optional<TransformerConfig> config;
     if (!guarded("configuration", "", [&] { config = read_config(file_); })) return false;
     rows_ = config->vocab;
     quantised_ = std::ranges::any_of(

@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(All, TinyGguf, ::testing::ValuesIn(kFolders), test_name
 class OlderDeepSeek {
  public:
   explicit OlderDeepSeek(const std::string& folder) : file_(open_as_gguf(folder)) {
-    const DecoderConfig c = read_config(open_model(folder));
+    const TransformerConfig c = read_config(open_model(folder));
     for (TensorView& tensor : file_.tensors) {
       const std::span<const std::byte> data = tensor.read(buffers_.emplace_back());
       tensor.data = data;
@@ -464,7 +464,7 @@ TEST(GgufKeys, OlderFilesOfMiniCpmHaveTheScalesOfTheFirstOne) {
   for (const auto& [key, value] : file.metadata.all())
     if (!key.ends_with("_scale")) older.set(key, value);
   file.metadata = std::move(older);
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   EXPECT_EQ(c.embedding_scale, 12);
   EXPECT_FLOAT_EQ(c.residual_scale, 1.4F / std::sqrt(2.0F));
   EXPECT_EQ(c.logit_scale, 256.0F / 32);

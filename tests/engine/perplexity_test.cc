@@ -130,7 +130,7 @@ TEST(Comparison, NeedsTheSameTokensAndVocabulary) {
   Model model(file.path(), {.threads = 1}), bare(without_bos.path(), {.threads = 1});
   EXPECT_NE(refusal(model, bare).find("token 0 is 256 and 70"), std::string::npos)
       << refusal(model, bare);
-  Model smaller(model, [](ModelFile& changed, DecoderConfig& config) {
+  Model smaller(model, [](ModelFile& changed, TransformerConfig& config) {
     config.vocab = TinyModel::kVocabulary - 1;
     for (TensorView& tensor : changed.tensors) {
       if (tensor.name != "token_embd.weight" && tensor.name != "output.weight") continue;

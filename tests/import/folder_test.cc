@@ -73,7 +73,7 @@ std::string with(const std::string& more) {
 }
 
 TEST(FolderConfig, SizesThatAreLeftOutComeFromTheWeights) {
-  const DecoderConfig c = read_config(folder_with(with(R"("model_type":"llama")")));
+  const TransformerConfig c = read_config(folder_with(with(R"("model_type":"llama")")));
   EXPECT_EQ(c.head_dim, 8);
   EXPECT_EQ(c.kv_heads, 2);
   EXPECT_EQ(c.vocab, 61);
@@ -116,7 +116,7 @@ TEST(FolderConfig, GemmaSaysItsLayersInThreeWays) {
                        R"("sliding_attention","sliding_attention","full_attention"])";
   EXPECT_EQ(read_config(folder_with(with(type + listed))).local, third);
   EXPECT_EQ(read_config(folder_with(with(type + R"("sliding_window_pattern":3)"))).local, third);
-  const DecoderConfig c = read_config(folder_with(with(type + R"("rope_theta":1e6)")));
+  const TransformerConfig c = read_config(folder_with(with(type + R"("rope_theta":1e6)")));
   EXPECT_EQ(c.local, local_pattern(6, 6));
   EXPECT_EQ(c.local_rope.theta, 1e4);
   EXPECT_EQ(c.rope.theta, 1e6);
@@ -130,7 +130,7 @@ TEST(FolderConfig, ATextConfigWithoutSizesHasTheDefaultsOfItsKind) {
           "intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,
           "rope_scaling":{"factor":8.0,"rope_type":"linear"}}})");
   file.tensors.resize(1);
-  const DecoderConfig c = read_config(file);
+  const TransformerConfig c = read_config(file);
   EXPECT_EQ(c.architecture, "gemma3");
   EXPECT_EQ(c.heads, 8);
   EXPECT_EQ(c.kv_heads, 4);
@@ -142,9 +142,11 @@ TEST(FolderConfig, ATextConfigWithoutSizesHasTheDefaultsOfItsKind) {
 
 TEST(FolderConfig, QwensWindowBeginsWhereItSays) {
   const std::string type = R"("model_type":"qwen2","sliding_window":9,"max_window_layers":4,)";
-  const DecoderConfig off = read_config(folder_with(with(type + R"("use_sliding_window":false)")));
+  const TransformerConfig off =
+      read_config(folder_with(with(type + R"("use_sliding_window":false)")));
   EXPECT_EQ(off.window, 0);
-  const DecoderConfig on = read_config(folder_with(with(type + R"("use_sliding_window":true)")));
+  const TransformerConfig on =
+      read_config(folder_with(with(type + R"("use_sliding_window":true)")));
   EXPECT_EQ(on.window, 9);
   EXPECT_EQ(on.local, (std::vector<bool>{false, false, false, false, true, true}));
 }
@@ -156,10 +158,10 @@ TEST(FolderConfig, LayersWithoutRopeAreListedOrComeInIntervals) {
             listed);
   EXPECT_EQ(read_config(folder_with(with(type + R"("no_rope_layer_interval":3)"))).unrotated,
             (std::vector<bool>{false, false, true, false, false, true}));
-  const DecoderConfig c = read_config(folder_with(
+  const TransformerConfig c = read_config(folder_with(
       with(type + R"("use_sliding_window":true,"sliding_window":5,"no_rope_layer_interval":2)")));
   EXPECT_EQ(c.local, c.unrotated);
-  const DecoderConfig cohere = read_config(
+  const TransformerConfig cohere = read_config(
       folder_with(with(R"("model_type":"cohere2","sliding_window":5,"sliding_window_pattern":2)")));
   EXPECT_EQ(cohere.local, local_pattern(6, 2));
   EXPECT_EQ(cohere.unrotated, (std::vector<bool>{false, true, false, true, false, true}));
@@ -169,7 +171,7 @@ TEST(FolderConfig, LayersWithoutRopeAreListedOrComeInIntervals) {
 TEST(FolderConfig, ScalingThatOlmo3SaysOnceIsNotForLocalLayers) {
   const std::string scaling = R"("rope_theta":5e5,"rope_scaling":{"rope_type":"yarn","factor":8,)"
                               R"("original_max_position_embeddings":32,"truncate":false})";
-  const DecoderConfig c =
+  const TransformerConfig c =
       read_config(folder_with(with(R"("model_type":"olmo3","sliding_window":7,)" + scaling)));
   EXPECT_EQ(c.rope.scaling, RopeScaling::kYarn);
   EXPECT_FALSE(c.rope.truncate);
@@ -178,7 +180,7 @@ TEST(FolderConfig, ScalingThatOlmo3SaysOnceIsNotForLocalLayers) {
 }
 
 TEST(FolderConfig, OldNamesOfGptMeanTheSame) {
-  const DecoderConfig c = read_config(folder_with(
+  const TransformerConfig c = read_config(folder_with(
       R"({"model_type":"gpt2","n_embd":36,"n_inner":44,"n_layer":3,"n_head":6,"n_positions":64,)"
       R"("activation_function":"gelu","layer_norm_epsilon":0.5})"));
   EXPECT_EQ(c.layers, 3);
@@ -187,7 +189,7 @@ TEST(FolderConfig, OldNamesOfGptMeanTheSame) {
   EXPECT_EQ(c.activation, Activation::kGeluErf);
   EXPECT_EQ(c.norm_eps, 0.5F);
   EXPECT_EQ(c.rope.dims, 0);
-  const DecoderConfig neox = read_config(
+  const TransformerConfig neox = read_config(
       folder_with(with(R"("model_type":"gpt_neox","rotary_pct":0.5,"rotary_emb_base":77)")));
   EXPECT_EQ(neox.rope.dims, 4);
   EXPECT_EQ(neox.rope.theta, 77);
@@ -220,7 +222,7 @@ TEST(FolderConfig, HeadsOfFalconAreThoseThatItsOtherKeysMean) {
   };
   EXPECT_EQ(read(R"("multi_query":true)").kv_heads, 1);
   EXPECT_EQ(read(R"("multi_query":false)").kv_heads, 6);
-  const DecoderConfig newer = read(R"("new_decoder_architecture":true,"parallel_attn":false)");
+  const TransformerConfig newer = read(R"("new_decoder_architecture":true,"parallel_attn":false)");
   EXPECT_EQ(newer.kv_heads, 2);
   EXPECT_TRUE(newer.parallel);
   EXPECT_FALSE(read(R"("parallel_attn":false)").parallel);
@@ -229,7 +231,7 @@ TEST(FolderConfig, HeadsOfFalconAreThoseThatItsOtherKeysMean) {
 TEST(FolderConfig, ListsOverLayersCountIfTheyRepeatOneNumber) {
   const std::string hunyuan =
       R"("model_type":"hunyuan_v1_moe","num_experts":[8,8],"moe_intermediate_size":[20,20],)";
-  const DecoderConfig c = read_config(folder_with(with(hunyuan + R"("moe_topk":[3,3])")));
+  const TransformerConfig c = read_config(folder_with(with(hunyuan + R"("moe_topk":[3,3])")));
   EXPECT_EQ(c.experts.route.used, 3);
   EXPECT_EQ(c.experts.count, 8);
   EXPECT_EQ(c.experts.hidden, 20);

@@ -21,7 +21,8 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
                            Unary{op::kScale, ScaleAttr{0.3F}}, Unary{op::kSoftcap, ScaleAttr{2}},
                            activation(Activation::kSilu), activation(Activation::kGelu),
                            activation(Activation::kGeluErf), activation(Activation::kRelu),
-                           activation(Activation::kReluSquared), xielu(-1e-6F), xielu(-0.7F)}) {
+                           activation(Activation::kReluSquared), activation(Activation::kTanh),
+                           activation(Activation::kSigmoid), xielu(-1e-6F), xielu(-0.7F)}) {
       std::vector<Operand> in = {a.operand};
       if (u.op->input_count() == 2) in.push_back(b.operand);
       Matrix expected(rows, cols);
@@ -99,7 +100,8 @@ TEST(Elementwise, WhatIsNoNumberStaysSo) {
   Matrix x(1, 3);
   std::fill_n(x[0], 3, std::nanf(""));
   for (const Unary& u : {activation(Activation::kSilu), activation(Activation::kRelu),
-                         activation(Activation::kReluSquared), xielu(-1e-6F)})
+                         activation(Activation::kReluSquared), activation(Activation::kTanh),
+                         activation(Activation::kSigmoid), xielu(-1e-6F)})
     for (Target target : supported_targets()) {
       Matrix y(1, 3);
       run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});

@@ -64,6 +64,8 @@ TEST(GradientKernels, OfActivations) {
              {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kGeluErf)},
              {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kRelu)},
              {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kReluSquared)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kTanh)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kSigmoid)},
              {op::kActivate, op::kActivateBack, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)},
              {op::kSoftcap, op::kSoftcapBack, ScaleAttr{1.7F}}};
   for (const auto& op : ops) {
@@ -155,14 +157,12 @@ TEST(GradientKernels, OfAttendWithGroupsWindowAndSoftcap) {
                  Matrix(9, base.heads * n),
                  base,
                  batch.slots()};
-    for (int part = 0; part < 3; ++part) {
-      AttendAttr attr = base;
-      attr.part = part;
-      Matrix grad(9, c.in[static_cast<size_t>(part)].cols);
-      run(op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand}, grad.operand, attr,
-          c.slots, {.workers = 3});
-      expect_gradient(c, dy, static_cast<size_t>(part), grad);
-    }
+    Matrix dq(9, base.heads * n), dk(9, base.kv_heads * n), dv(9, base.kv_heads * n);
+    run_all(op::kAttendBack, {dy.operand, q.operand, k.operand, v.operand},
+            {dq.operand, dk.operand, dv.operand}, base, c.slots, {.workers = 3});
+    expect_gradient(c, dy, 0, dq);
+    expect_gradient(c, dy, 1, dk);
+    expect_gradient(c, dy, 2, dv);
   }
 }
 

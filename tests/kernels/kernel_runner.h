@@ -114,12 +114,12 @@ struct RunWith {
   bool exact = false;
 };
 
-/// Runs one op; the workers take their turns in each phase.
-inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                const Slots& slots, RunWith with = {}) {
+/// Runs one op with several outputs; the workers take their turns in each phase.
+inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Operand>& outputs,
+                    const Attr& attr, const Slots& slots, RunWith with = {}) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
-  d.out() = out;
+  std::copy(outputs.begin(), outputs.end(), d.outputs.begin());
   d.attr = attr;
   const int64_t rows = std::max(slots.rows, slots.outputs);
   const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
@@ -133,6 +133,11 @@ inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const
   for (const KernelFn phase : kernel.phases)
     for (int i = 0; phase != nullptr && i < with.workers; ++i)
       phase(d, slots, {i, with.workers, own[static_cast<size_t>(i)].data()});
+}
+
+inline void run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+                const Slots& slots, RunWith with = {}) {
+  run_all(op, in, {out}, attr, slots, with);
 }
 
 inline void expect_near(const Matrix& a, const Matrix& b, double tolerance, const char* what = "") {

@@ -270,7 +270,7 @@ float small_blocks(const std::byte* row, const QuantisedRow& x) {
       float moment = x.scale[b] * static_cast<float>(sum);
       if (x.finer[b] > 0) {
         const int* residual = x.residual.data() + 32 * b;
-        moment += x.finer[b] * static_cast<float>(std::accumulate(rest, rest + 32, 0));
+        moment += x.finer[b] * static_cast<float>(std::accumulate(residual, residual + 32, 0));
       }
       m = std::fma(f16_to_f32(block.m), moment, m);
     }
@@ -317,7 +317,7 @@ inline float affine_blocks(DType type, const std::byte* row, const QuantisedRow&
     float moment = x.scale[b] * static_cast<float>(std::accumulate(q, q + 32, 0));
     const int* residual = x.residual.data() + 32 * b;
     if (x.finer[b] > 0)
-      moment += x.finer[b] * static_cast<float>(std::accumulate(rest, rest + 32, 0));
+      moment += x.finer[b] * static_cast<float>(std::accumulate(residual, residual + 32, 0));
     m = std::fma(bias(b), moment, m);
     d = std::fma(scale(b) * x.scale[b], dot(b, q), d);
   }

@@ -174,6 +174,8 @@ class Problem {
       case Activation::kGeluErf: return static_cast<float>(x / 2 * std::erfc(-x / std::sqrt(2.0)));
       case Activation::kRelu: return std::max(v, 0.0F);
       case Activation::kReluSquared: return std::max(v, 0.0F) * std::max(v, 0.0F);
+      case Activation::kTanh: return static_cast<float>(std::tanh(x));
+      case Activation::kSigmoid: return static_cast<float>(1 / (1 + std::exp(-x)));
       case Activation::kXielu: break;
     }
     const ActivateAttr& a = options_.gate;

@@ -169,7 +169,8 @@ TEST(Linear, NormOfAnOddWidth) {
 std::vector<ActivateAttr> every_activation() {
   return {Activation::kSilu,        Activation::kGelu,
           Activation::kGeluErf,     Activation::kRelu,
-          Activation::kReluSquared, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)};
+          Activation::kReluSquared, Activation::kTanh,
+          Activation::kSigmoid,     ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)};
 }
 
 TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {

@@ -221,7 +221,7 @@ class QkvProblem {
   }
   CachedHead head_at(const Cache& cache, int32_t row, int64_t head) const {
     const int64_t position = slots_.positions[row];
-    return {cache.operand, page_of(cache.operand, slots_, slots_.sequence[row], position), head,
+    return {cache.operand, page_of(cache.operand, slots_, slots_.sequence(row), position), head,
             position};
   }
 

@@ -7,7 +7,7 @@ namespace veery {
 namespace {
 
 TEST(Definition, TrainingTraceHasNoState) {
-  DecoderConfig c;
+  TransformerConfig c;
   c.vocab = 32;
   c.dim = 16;
   c.hidden = 24;

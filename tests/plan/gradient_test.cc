@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kTokens = 11;
 
-DecoderConfig tiny(const std::string& architecture) {
-  DecoderConfig c;
+TransformerConfig tiny(const std::string& architecture) {
+  TransformerConfig c;
   c.architecture = architecture;
   c.vocab = 23;
   c.dim = 12;
@@ -99,7 +99,7 @@ class Trained {
                                   PlanOptions{.rows = kTokens, .outputs = kTokens, .fuse = fuse});
   }
 
-  DecoderConfig config;
+  TransformerConfig config;
   Graph graph;
   Array logits, loss;
   std::vector<Array> weights, grads;

@@ -247,7 +247,7 @@ TEST(VerifyReference, BosTooManyAndTooFew) {
 TEST(VerifyReference, NumbersAreFoundWhereNoTableHasThem) {
   const TinyModel tiny;
   Model model(tiny.path(), {.threads = 1, .exact = true});
-  Model other(model, [](ModelFile&, DecoderConfig& c) { c.attention_scale = 0.1234F; });
+  Model other(model, [](ModelFile&, TransformerConfig& c) { c.attention_scale = 0.1234F; });
   Session session(other);
   const std::vector<int32_t> ids{9, 200, 3, 77, 31, 6};
   ReferenceText text{ids, {}, {}};

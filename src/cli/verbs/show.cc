@@ -86,7 +86,7 @@ Json tokenizer_json(const ModelFile& file) {
 
 Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
   try {
-    const DecoderConfig config = read_config(file);
+    const TransformerConfig config = read_config(file);
     const int32_t context = flags.context > 0 ? flags.context : std::min(config.context, 4096);
     if (context > config.context)
       throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", context,

@@ -6,12 +6,12 @@
 
 namespace veery {
 
-Array apertus(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array apertus(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_apertus(DecoderConfig& c) { c.gated = false; }
+void complete_apertus(TransformerConfig& c) { c.gated = false; }
 
 // The numbers of a layer's activation are lists with one for each layer.
-void complete_apertus_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.activation = Activation::kXielu;
   for (const XieluField& field : kXieluFields) {
     const std::string key = field.gguf_key;

@@ -5,85 +5,95 @@
 
 namespace veery {
 
-Array llama(Trace& t, const DecoderConfig& c);
+Array llama(Trace& t, const TransformerConfig& c);
 /// The gates of the chosen experts add up to 1: Mixtral, Qwen 3.
-void complete_mixture_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_mixture_gguf(TransformerConfig& c, const Metadata& metadata);
 
-void complete_helium(DecoderConfig& c);  ///< Ernie 4.5 and GLM too
-void complete_ernie_moe(DecoderConfig& c);
-void complete_hunyuan(DecoderConfig& c);
-void complete_minicpm_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_smollm3_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_granite_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_granitemoe_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_granitehybrid_gguf(DecoderConfig& c, const Metadata& metadata);
+void complete_helium(TransformerConfig& c);  ///< Ernie 4.5 and GLM too
+void complete_ernie_moe(TransformerConfig& c);
+void complete_hunyuan(TransformerConfig& c);
+void complete_minicpm_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_smollm3_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_granite_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_granitemoe_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_granitehybrid_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array llama4(Trace& t, const DecoderConfig& c);
-void complete_llama4(DecoderConfig& c);
-void complete_llama4_gguf(DecoderConfig& c, const Metadata& metadata);
+Array llama4(Trace& t, const TransformerConfig& c);
+void complete_llama4(TransformerConfig& c);
+void complete_llama4_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array nemotron(Trace& t, const DecoderConfig& c);
-void complete_nemotron(DecoderConfig& c);
-void complete_arcee(DecoderConfig& c);
-void complete_relu_squared_gguf(DecoderConfig& c, const Metadata& metadata);
+Array nemotron(Trace& t, const TransformerConfig& c);
+void complete_nemotron(TransformerConfig& c);
+void complete_arcee(TransformerConfig& c);
+void complete_relu_squared_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array apertus(Trace& t, const DecoderConfig& c);
-void complete_apertus(DecoderConfig& c);
-void complete_apertus_gguf(DecoderConfig& c, const Metadata& metadata);
+Array apertus(Trace& t, const TransformerConfig& c);
+void complete_apertus(TransformerConfig& c);
+void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array opt(Trace& t, const DecoderConfig& c);
-void complete_opt_gguf(DecoderConfig& c, const Metadata& metadata);
+Array opt(Trace& t, const TransformerConfig& c);
+void complete_opt_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array falcon(Trace& t, const DecoderConfig& c);
-void complete_falcon_gguf(DecoderConfig& c, const Metadata& metadata);
+Array falcon(Trace& t, const TransformerConfig& c);
+void complete_falcon_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array bloom(Trace& t, const DecoderConfig& c);
-void complete_bloom(DecoderConfig& c);
-void complete_mpt_gguf(DecoderConfig& c, const Metadata& metadata);
+Array bloom(Trace& t, const TransformerConfig& c);
+void complete_bloom(TransformerConfig& c);
+void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array qwen(Trace& t, const DecoderConfig& c);
+Array qwen(Trace& t, const TransformerConfig& c);
 
-Array deepseek(Trace& t, const DecoderConfig& c);
-void complete_deepseek(DecoderConfig& c);
-void complete_deepseek_gguf(DecoderConfig& c, const Metadata& metadata);
+Array deepseek(Trace& t, const TransformerConfig& c);
+void complete_deepseek(TransformerConfig& c);
+void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array gpt_oss(Trace& t, const DecoderConfig& c);
-void complete_gpt_oss(DecoderConfig& c);
-void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata& metadata);
+Array gpt_oss(Trace& t, const TransformerConfig& c);
+void complete_gpt_oss(TransformerConfig& c);
+void complete_gpt_oss_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array gemma(Trace& t, const DecoderConfig& c);
-Array gemma2(Trace& t, const DecoderConfig& c);
-Array gemma3(Trace& t, const DecoderConfig& c);
-void complete_gemma(DecoderConfig& c);
-void complete_gemma_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_gemma2_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata);
+Array gemma(Trace& t, const TransformerConfig& c);
+Array gemma2(Trace& t, const TransformerConfig& c);
+Array gemma3(Trace& t, const TransformerConfig& c);
+void complete_gemma(TransformerConfig& c);
+void complete_gemma_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array phi3(Trace& t, const DecoderConfig& c);
-void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_phimoe(DecoderConfig& c);
-void complete_phimoe_gguf(DecoderConfig& c, const Metadata& metadata);
+Array phi3(Trace& t, const TransformerConfig& c);
+void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_phimoe(TransformerConfig& c);
+void complete_phimoe_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array olmo2(Trace& t, const DecoderConfig& c);
-Array olmoe(Trace& t, const DecoderConfig& c);
-void complete_exaone4(DecoderConfig& c);
-void complete_olmo(DecoderConfig& c);
-void complete_olmo2(DecoderConfig& c);
-void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata);
+Array olmo2(Trace& t, const TransformerConfig& c);
+Array olmoe(Trace& t, const TransformerConfig& c);
+void complete_exaone4(TransformerConfig& c);
+void complete_olmo(TransformerConfig& c);
+void complete_olmo2(TransformerConfig& c);
+void complete_olmo2_gguf(TransformerConfig& c, const Metadata& metadata);
 
-Array cohere(Trace& t, const DecoderConfig& c);
-void complete_cohere(DecoderConfig& c);
-void complete_cohere2(DecoderConfig& c);
+Array cohere(Trace& t, const TransformerConfig& c);
+void complete_cohere(TransformerConfig& c);
+void complete_cohere2(TransformerConfig& c);
 
-Array gpt2(Trace& t, const DecoderConfig& c);
-Array gptneox(Trace& t, const DecoderConfig& c);
-Array stablelm(Trace& t, const DecoderConfig& c);
-Array starcoder2(Trace& t, const DecoderConfig& c);
-Array phi2(Trace& t, const DecoderConfig& c);
-void complete_stablelm(DecoderConfig& c);
-void complete_gpt(DecoderConfig& c);
-void complete_gptj(DecoderConfig& c);
-void complete_gpt_gguf(DecoderConfig& c, const Metadata& metadata);
-void complete_gptneox_gguf(DecoderConfig& c, const Metadata& metadata);
+Array bert(Trace& t, const TransformerConfig& c);
+Array modern_bert(Trace& t, const TransformerConfig& c);
+void complete_bert(TransformerConfig& c);
+void complete_bert_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_nomic_bert(TransformerConfig& c);
+void complete_jina_bert(TransformerConfig& c);
+void complete_modern_bert(TransformerConfig& c);
+void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata);
+
+Array gpt2(Trace& t, const TransformerConfig& c);
+Array gptneox(Trace& t, const TransformerConfig& c);
+Array stablelm(Trace& t, const TransformerConfig& c);
+Array starcoder2(Trace& t, const TransformerConfig& c);
+Array phi2(Trace& t, const TransformerConfig& c);
+void complete_stablelm(TransformerConfig& c);
+void complete_gpt(TransformerConfig& c);
+void complete_gptj(TransformerConfig& c);
+void complete_gpt_gguf(TransformerConfig& c, const Metadata& metadata);
+void complete_gptneox_gguf(TransformerConfig& c, const Metadata& metadata);
 
 }  // namespace veery

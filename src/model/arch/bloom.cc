@@ -7,14 +7,14 @@
 
 namespace veery {
 
-Array bloom(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array bloom(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_bloom(DecoderConfig& c) {
+void complete_bloom(TransformerConfig& c) {
   complete_gpt(c);
   c.alibi = 8;
 }
 
-void complete_mpt_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.activation = Activation::kGeluErf;
   constexpr const char* kMost = "mpt.attention.max_alibi_bias";
   const auto most = checked_number(metadata, kMost);

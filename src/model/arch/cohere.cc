@@ -6,15 +6,15 @@
 
 namespace veery {
 
-Array cohere(Trace& t, const DecoderConfig& c) { return parallel_decoder(t, c); }
+Array cohere(Trace& t, const TransformerConfig& c) { return parallel_decoder(t, c); }
 
-void complete_cohere(DecoderConfig& c) {
+void complete_cohere(TransformerConfig& c) {
   c.norm = Norm::kLayer;
   c.head_norm = HeadNorm::kOwn;
   c.rope_interleaved = true;
 }
 
-void complete_cohere2(DecoderConfig& c) {
+void complete_cohere2(TransformerConfig& c) {
   complete_cohere(c);
   for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
 }

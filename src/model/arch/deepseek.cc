@@ -11,11 +11,11 @@ namespace veery {
 namespace {
 
 // The norm of a compressed vector.
-Array latent_norm(Trace& t, const DecoderConfig& c, const char* name, Array x) {
+Array latent_norm(Trace& t, const TransformerConfig& c, const char* name, Array x) {
   return rms_norm(x, t.vector(name, x.shape().cols()), c.latent.norm_eps);
 }
 
-Array queries(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
+Array queries(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const int64_t size = int64_t{c.heads} * (l.plain + l.turned);
   const Array q =
@@ -31,7 +31,7 @@ Array queries(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angl
 
 // What is kept of a position: the compressed vector, and the turned part of a key, which all heads
 // share.
-Array latent(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
+Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const Array joint = project(t, "attn_kv_a_mqa", h, l.rank + l.turned);
   return concat(latent_norm(t, c, "attn_kv_a_norm", columns(joint, 0, l.rank)),
@@ -41,7 +41,7 @@ Array latent(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angle
 
 // Keys and values of a head are never made: attn_k_b takes queries into the space of what is kept,
 // and attn_v_b takes from there what attention gives.
-Array latent_attention(Trace& t, const DecoderConfig& c, Array h, const LayerAngles& angles) {
+Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const Array q = head_linear(queries(t, c, h, angles),
                               t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
@@ -55,7 +55,7 @@ Array latent_attention(Trace& t, const DecoderConfig& c, Array h, const LayerAng
 
 }  // namespace
 
-Array deepseek(Trace& t, const DecoderConfig& c) {
+Array deepseek(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t) {
     x = x + latent_attention(t, c, norm(t, c, "attn_norm", x), angles.global);
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
@@ -63,7 +63,7 @@ Array deepseek(Trace& t, const DecoderConfig& c) {
 }
 
 // Scores are scaled by the size of a head before it is compressed.
-void complete_deepseek(DecoderConfig& c) {
+void complete_deepseek(TransformerConfig& c) {
   const LatentConfig& l = c.latent;
   if (l.rank == 0)
     throw Error(ErrorKind::kUnsupported, "deepseek2: keys and values are not compressed");
@@ -72,7 +72,7 @@ void complete_deepseek(DecoderConfig& c) {
 }
 
 // The multiplier is 0.1 mscale_all_dim; mscale is the same, so that angles keep their magnitude.
-void complete_deepseek_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.latent.norm_eps = c.norm_eps;
   if (c.rope.temperature != 0)
     throw Error(ErrorKind::kUnsupported, "metadata: deepseek2.attention.temperature_scale is {}",

@@ -5,7 +5,7 @@
 
 namespace veery {
 
-Array falcon(Trace& t, const DecoderConfig& c) {
+Array falcon(Trace& t, const TransformerConfig& c) {
   if (!c.parallel) return plain_decoder(t, c);
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
@@ -15,7 +15,7 @@ Array falcon(Trace& t, const DecoderConfig& c) {
   });
 }
 
-void complete_falcon_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_falcon_gguf(TransformerConfig& c, const Metadata& metadata) {
   c.activation = Activation::kGeluErf;
   c.parallel = metadata.boolean("falcon.use_parallel_residual").value_or(true);
 }

@@ -12,15 +12,15 @@ namespace {
 
 // The largest of each family scales its scores by the width of a head as if heads divided the
 // model's width.
-void scale_by_share(DecoderConfig& c, const Metadata& metadata) {
+void scale_by_share(TransformerConfig& c, const Metadata& metadata) {
   if (!metadata.number(c.architecture + ".attention.scale"))
     c.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.dim / c.heads)));
 }
 
 }  // namespace
 
-Array gemma(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
-Array gemma2(Trace& t, const DecoderConfig& c) {
+Array gemma(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+Array gemma2(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
     x = x + norm(t, c, "post_attention_norm", h);
@@ -28,26 +28,36 @@ Array gemma2(Trace& t, const DecoderConfig& c) {
     return x + norm(t, c, "post_ffw_norm", h);
   });
 }
-Array gemma3(Trace& t, const DecoderConfig& c) { return gemma2(t, c); }
+Array gemma3(Trace& t, const TransformerConfig& c) { return gemma2(t, c); }
 
-void complete_gemma(DecoderConfig& c) {
+void complete_gemma(TransformerConfig& c) {
   c.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(c.dim)));
 }
 
-void complete_gemma_gguf(DecoderConfig& c, const Metadata&) { c.activation = Activation::kGelu; }
+void complete_gemma_gguf(TransformerConfig& c, const Metadata&) {
+  c.activation = Activation::kGelu;
+}
 
-void complete_gemma2_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_gemma_gguf(c, metadata);
   if (c.layers == 46) scale_by_share(c, metadata);
 }
 
-void complete_gemma3_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_gemma_gguf(c, metadata);
-  if (!metadata.number("gemma3.rope.freq_base")) c.rope.theta = 1e6;
-  c.local_rope =
-      AnglesAttr{.dims = c.rope.dims,
-                 .theta = checked_number(metadata, "gemma3.rope.freq_base_swa").value_or(10000)};
+  if (!metadata.number(c.architecture + ".rope.freq_base")) c.rope.theta = 1e6;
+  const std::string local_base = c.architecture + ".rope.freq_base_swa";
+  c.local_rope = AnglesAttr{.dims = c.rope.dims,
+                            .theta = checked_number(metadata, local_base).value_or(10000)};
   if (c.layers == 62) scale_by_share(c, metadata);
+}
+
+// EmbeddingGemma (Schechter Vera et al., arXiv:2509.20354): its layers see both sides; files say
+// how many positions a local one sees in all.
+void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadata) {
+  complete_gemma3_gguf(c, metadata);
+  c.mask = Mask::kFull;
+  c.window /= 2;
 }
 
 }  // namespace veery

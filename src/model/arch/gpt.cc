@@ -8,9 +8,9 @@
 
 namespace veery {
 
-Array gpt2(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array gpt2(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-Array gptneox(Trace& t, const DecoderConfig& c) {
+Array gptneox(Trace& t, const TransformerConfig& c) {
   if (!c.parallel) return plain_decoder(t, c);
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
@@ -19,32 +19,32 @@ Array gptneox(Trace& t, const DecoderConfig& c) {
   });
 }
 
-Array starcoder2(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array starcoder2(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-Array stablelm(Trace& t, const DecoderConfig& c) {
+Array stablelm(Trace& t, const TransformerConfig& c) {
   return c.parallel ? parallel_decoder(t, c) : plain_decoder(t, c);
 }
 
-Array phi2(Trace& t, const DecoderConfig& c) { return parallel_decoder(t, c); }
+Array phi2(Trace& t, const TransformerConfig& c) { return parallel_decoder(t, c); }
 
-void complete_stablelm(DecoderConfig& c) {
+void complete_stablelm(TransformerConfig& c) {
   c.norm = Norm::kLayer;
   c.head_norm = HeadNorm::kOwn;
 }
 
-void complete_gpt(DecoderConfig& c) {
+void complete_gpt(TransformerConfig& c) {
   c.norm = Norm::kLayer;
   c.gated = false;
 }
 
-void complete_gptj(DecoderConfig& c) {
+void complete_gptj(TransformerConfig& c) {
   complete_gpt(c);
   c.rope_interleaved = true;
 }
 
-void complete_gpt_gguf(DecoderConfig& c, const Metadata&) { c.activation = Activation::kGelu; }
+void complete_gpt_gguf(TransformerConfig& c, const Metadata&) { c.activation = Activation::kGelu; }
 
-void complete_gptneox_gguf(DecoderConfig& c, const Metadata&) {
+void complete_gptneox_gguf(TransformerConfig& c, const Metadata&) {
   c.activation = Activation::kGeluErf;
 }
 

@@ -5,17 +5,17 @@
 
 namespace veery {
 
-Array gpt_oss(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array gpt_oss(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 // config.json may have other numbers; GGUF has none.
-void complete_gpt_oss(DecoderConfig& c) {
+void complete_gpt_oss(TransformerConfig& c) {
   if (c.experts.moe.limit == 0) c.experts.moe.limit = 7;
   if (c.experts.moe.alpha == 1) c.experts.moe.alpha = 1.702F;
   c.experts.route.normalise = true;
 }
 
 // GGUF does not say that the ramp of yarn is not between whole pairs.
-void complete_gpt_oss_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_gpt_oss_gguf(TransformerConfig& c, const Metadata& metadata) {
   if (c.rope.scaling != RopeScaling::kYarn) return;
   c.rope.truncate = metadata.boolean("gpt-oss.rope.scaling.yarn_truncate").value_or(false);
   c.local_rope = c.rope;

@@ -7,16 +7,16 @@
 
 namespace veery {
 
-Array llama4(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array llama4(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_llama4(DecoderConfig& c) {
+void complete_llama4(TransformerConfig& c) {
   c.rope_interleaved = true;
   c.experts.route.sigmoid = true;
   c.experts.moe.gate_input = true;
 }
 
 // GGUF mostly has none of these numbers. The largest model has no norms of heads.
-void complete_llama4_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_llama4_gguf(TransformerConfig& c, const Metadata& metadata) {
   constexpr int32_t kMostExperts = 128;
   c.head_norm = c.experts.count == kMostExperts ? HeadNorm::kShared : HeadNorm::kUnweighted;
   if (metadata.integer("llama4.attention.sliding_window") == 0) return;

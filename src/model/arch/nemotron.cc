@@ -7,16 +7,16 @@
 
 namespace veery {
 
-Array nemotron(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array nemotron(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_nemotron(DecoderConfig& c) {
+void complete_nemotron(TransformerConfig& c) {
   c.norm = Norm::kLayer;
   c.gated = false;
 }
 
-void complete_arcee(DecoderConfig& c) { c.gated = false; }
+void complete_arcee(TransformerConfig& c) { c.gated = false; }
 
-void complete_relu_squared_gguf(DecoderConfig& c, const Metadata&) {
+void complete_relu_squared_gguf(TransformerConfig& c, const Metadata&) {
   c.activation = Activation::kReluSquared;
 }
 

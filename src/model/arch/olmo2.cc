@@ -9,25 +9,25 @@
 
 namespace veery {
 
-Array olmo2(Trace& t, const DecoderConfig& c) {
+Array olmo2(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     x = x + norm(t, c, "post_attention_norm", attention_block(t, c, x, angles, layer));
     return x + norm(t, c, "post_ffw_norm", feed_forward(t, c, x));
   });
 }
 
-Array olmoe(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array olmoe(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_olmo(DecoderConfig& c) { c.norm = Norm::kPlainLayer; }
+void complete_olmo(TransformerConfig& c) { c.norm = Norm::kPlainLayer; }
 
-void complete_olmo2(DecoderConfig& c) { c.head_norm = HeadNorm::kTogether; }
+void complete_olmo2(TransformerConfig& c) { c.head_norm = HeadNorm::kTogether; }
 
-void complete_exaone4(DecoderConfig& c) {
+void complete_exaone4(TransformerConfig& c) {
   if (c.window == 0) return;
   for (int32_t layer = 0; layer < c.layers; ++layer) c.unrotated.push_back(!c.is_local(layer));
 }
 
-void complete_olmo2_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_olmo2_gguf(TransformerConfig& c, const Metadata& metadata) {
   if (c.window == 0) return;
   const double theta = checked_number(metadata, "olmo2.rope.freq_base_swa").value_or(c.rope.theta);
   c.local_rope = {.dims = c.rope.dims, .theta = theta};

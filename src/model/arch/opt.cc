@@ -4,8 +4,8 @@
 
 namespace veery {
 
-Array opt(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array opt(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
-void complete_opt_gguf(DecoderConfig& c, const Metadata&) { c.activation = Activation::kRelu; }
+void complete_opt_gguf(TransformerConfig& c, const Metadata&) { c.activation = Activation::kRelu; }
 
 }  // namespace veery

@@ -9,19 +9,19 @@
 
 namespace veery {
 
-Array phi3(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array phi3(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 // The magnitude of long-context angles is a key of its own.
-void complete_phi3_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata) {
   const double magnitude =
       checked_number(metadata, c.architecture + ".rope.scaling.attn_factor").value_or(1);
   if (c.rope.scaling == RopeScaling::kNone) c.rope.attention_factor = magnitude;
   c.local_rope = c.rope;
 }
 
-void complete_phimoe(DecoderConfig& c) { c.norm = Norm::kLayer; }
+void complete_phimoe(TransformerConfig& c) { c.norm = Norm::kLayer; }
 
-void complete_phimoe_gguf(DecoderConfig& c, const Metadata& metadata) {
+void complete_phimoe_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_phi3_gguf(c, metadata);
   c.experts.route.jitter =
       static_cast<float>(checked_number(metadata, "phimoe.expert_jitter").value_or(0.01));

@@ -6,6 +6,6 @@
 
 namespace veery {
 
-Array qwen(Trace& t, const DecoderConfig& c) { return plain_decoder(t, c); }
+Array qwen(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
 
 }  // namespace veery

@@ -9,8 +9,8 @@
 namespace veery {
 
 const std::vector<Architecture>& architectures() {
-  const auto nothing = [](DecoderConfig&) {};
-  const auto nothing_gguf = [](DecoderConfig&, const Metadata&) {};
+  const auto nothing = [](TransformerConfig&) {};
+  const auto nothing_gguf = [](TransformerConfig&, const Metadata&) {};
   static const std::vector<Architecture> table{
       {"llama", true, nothing, complete_mixture_gguf, llama},
       {"mistral", true, nothing, nothing_gguf, llama, Positions::kRope, 0, "llama"},
@@ -68,6 +68,14 @@ const std::vector<Architecture>& architectures() {
       {"gptneox", false, complete_gpt, complete_gptneox_gguf, gptneox},
       {"starcoder2", false, complete_gpt, complete_gpt_gguf, starcoder2},
       {"phi2", false, complete_gpt, complete_gpt_gguf, phi2},
+      {"gemma-embedding", false, complete_gemma, complete_gemma_embedding_gguf, gemma3,
+       Positions::kRope, 6},
+      {"bert", false, complete_bert, complete_bert_gguf, bert, Positions::kTable},
+      {"xlm-roberta", false, complete_bert, complete_bert_gguf, bert, Positions::kTable, 0, "bert"},
+      {"nomic-bert", false, complete_nomic_bert, nothing_gguf, bert},
+      {"jina-bert-v2", false, complete_jina_bert, complete_bert_gguf, bert, Positions::kAlibi},
+      {"modern-bert", false, complete_modern_bert, complete_modern_bert_gguf, modern_bert,
+       Positions::kRope, 3},
   };
   return table;
 }

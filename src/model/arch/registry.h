@@ -14,11 +14,11 @@ struct Architecture {
   /// GGUF converters permute the rows of Q and K, so that the pairs of RoPE are neighbours.
   bool gguf_interleaved;
   /// Fills in what no container says.
-  void (*complete)(DecoderConfig&);
+  void (*complete)(TransformerConfig&);
   /// Fills in what GGUF leaves out.
-  void (*complete_gguf)(DecoderConfig&, const Metadata&);
+  void (*complete_gguf)(TransformerConfig&, const Metadata&);
   /// tokens -> logits (outputs, vocab).
-  Array (*define)(Trace&, const DecoderConfig&);
+  Array (*define)(Trace&, const TransformerConfig&);
   Positions positions = Positions::kRope;
   /// Where GGUF says that there is a window but not which layers have it: every so many layers one
   /// sees everything; 0: none does.

@@ -1,0 +1,84 @@
+#include "engine/encoder.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "engine/runner.h"
+
+namespace veery {
+namespace {
+
+// Plans are made for powers of two.
+int64_t bucket(int64_t size) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))));
+}
+
+}  // namespace
+
+Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {}
+
+void Encoder::run(std::span<const TokenSequence> sequences) {
+  int64_t rows = 0;
+  for (const TokenSequence& sequence : sequences) {
+    const size_t count = sequence.ids.size();
+    if (count == 0) throw Error(ErrorKind::kInput, "a text has no tokens");
+    if (count > static_cast<size_t>(model_.options().context))
+      throw Error(ErrorKind::kLimit, "a text has {} tokens, the model takes {}", count,
+                  model_.options().context);
+    check_ids(model_, sequence.ids);
+    rows += static_cast<int64_t>(count);
+  }
+  last_ = nullptr;
+  if (rows == 0) return;
+  fill_slots(sequences, rows);
+  Plan& plan = this->plan(rows, static_cast<int64_t>(sequences.size()));
+  plan.run();
+  last_ = &plan;
+}
+
+// Plans point into the slots: where these have to grow, plans are made again.
+void Encoder::fill_slots(std::span<const TokenSequence> sequences, int64_t rows) {
+  if (!slots_ || static_cast<int64_t>(slots_->tokens.size()) < rows) {
+    plans_.clear();
+    slots_ = std::make_unique<SlotBlock>(static_cast<int32_t>(bucket(rows)));
+  }
+  slots_->clear();
+  Slots& slots = slots_->slots;
+  extended_.assign(sequences.size(), model_.config().long_context);
+  for (const TokenSequence& sequence : sequences) {
+    const auto first = static_cast<size_t>(slots.rows);
+    const auto count = static_cast<int32_t>(sequence.ids.size());
+    std::ranges::copy(sequence.ids, slots_->tokens.begin() + first);
+    std::fill_n(slots_->types.begin() + first, count, 0);
+    std::ranges::copy(sequence.types, slots_->types.begin() + first);
+    slots_->add_span(slots.span_count, count, 0);
+  }
+  slots.sequences = slots.span_count;
+  slots.extended = extended_.data();
+}
+
+std::span<const float> Encoder::row(int64_t i) const {
+  const Operand& root = last_->root(0);
+  return {root.row<float>(i), static_cast<size_t>(root.cols)};
+}
+
+Plan& Encoder::plan(int64_t rows, int64_t sequences) {
+  rows = bucket(rows);
+  sequences = std::min(rows, bucket(sequences));
+  auto& slot = plans_[{rows, sequences}];
+  if (!slot) {
+    const PlanOptions options{.rows = rows,
+                              .outputs = rows,
+                              .sequences = sequences,
+                              .target = model_.target(),
+                              .exact = model_.options().exact,
+                              .fuse = model_.options().fuse};
+    slot = std::make_unique<Plan>(
+        model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
+        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool()}, options);
+  }
+  return *slot;
+}
+
+}  // namespace veery

@@ -1,0 +1,47 @@
+// encoder.h: runs an entry that has no cache on batches of whole sequences.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model.h"
+
+namespace veery {
+
+/// The tokens of one sequence. `types`: which text of a pair each is of; empty: all of the first.
+struct TokenSequence {
+  std::span<const int32_t> ids;
+  std::span<const int32_t> types;
+};
+
+/// Not for several threads at once. The model must outlive it.
+class Encoder {
+ public:
+  /// `root`: what is wanted of the model's entry.
+  Encoder(Model& model, std::string root);
+
+  /// Runs the sequences together, one row a token and no padding. Throws kInput for an id outside
+  /// of the vocabulary or a sequence without tokens, kLimit for one that is longer than the
+  /// context.
+  void run(std::span<const TokenSequence> sequences);
+  /// Row `i` of the last run's root: one for each sequence, or one for each token.
+  std::span<const float> row(int64_t i) const;
+
+  /// The plan for runs of up to so many tokens and sequences, made when first needed.
+  Plan& plan(int64_t rows, int64_t sequences);
+
+ private:
+  void fill_slots(std::span<const TokenSequence> sequences, int64_t rows);
+
+  Model& model_;
+  std::string root_;
+  std::unique_ptr<SlotBlock> slots_;
+  std::vector<uint8_t> extended_;  ///< Slots::extended
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
+  const Plan* last_ = nullptr;
+};
+
+}  // namespace veery

@@ -1,0 +1,60 @@
+// bert.cc: encoders. BERT (Devlin et al., arXiv:1810.04805), RoBERTa and XLM-R (Conneau et al.,
+// arXiv:1911.02116) have norms behind each part; Nomic's (Nussbaum et al., arXiv:2402.01613) has
+// RoPE and gates, Jina's (Guenther et al., arXiv:2310.19923) ALiBi and gates; ModernBERT (Warner et
+// al., arXiv:2412.13663) has norms before each part, but for the first, and local layers.
+#include "model/arch/arch.h"
+#include "model/layers.h"
+#include "model/number_ranges.h"
+
+namespace veery {
+
+Array bert(Trace& t, const TransformerConfig& c) {
+  return encoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    x = norm(t, c, "attn_output_norm", x + attention_block(t, c, x, angles, layer));
+    return norm(t, c, "layer_output_norm", x + feed_forward(t, c, x));
+  });
+}
+
+Array modern_bert(Trace& t, const TransformerConfig& c) {
+  return encoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = layer == 0 ? x : norm(t, c, "attn_norm", x);
+    x = x + attention_block(t, c, h, angles, layer);
+    return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
+  });
+}
+
+void complete_bert(TransformerConfig& c) {
+  c.mask = Mask::kFull;
+  c.norm = Norm::kLayer;
+  c.gated = false;
+}
+
+void complete_bert_gguf(TransformerConfig& c, const Metadata&) {
+  c.activation = Activation::kGeluErf;
+}
+
+void complete_nomic_bert(TransformerConfig& c) {
+  complete_bert(c);
+  c.gated = true;
+}
+
+// Half of the heads' slopes stand in the paper; no key says them.
+void complete_jina_bert(TransformerConfig& c) {
+  complete_nomic_bert(c);
+  c.alibi = 8;
+}
+
+void complete_modern_bert(TransformerConfig& c) {
+  complete_bert(c);
+  c.gated = true;
+}
+
+// Files say how many positions a local layer sees in all.
+void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata) {
+  complete_bert_gguf(c, metadata);
+  c.window /= 2;
+  c.local_rope.theta = checked_number(metadata, "modern-bert.rope.freq_base_swa").value_or(10000);
+  for (size_t i = 0; i < c.local.size(); ++i) c.local[i] = i % 3 != 0;
+}
+
+}  // namespace veery

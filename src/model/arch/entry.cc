@@ -1,0 +1,93 @@
+#include "model/arch/entry.h"
+
+#include "base/error.h"
+#include "model/arch/registry.h"
+#include "model/layers.h"
+
+namespace veery {
+namespace {
+
+/// A definition traced for one of a model's entries.
+class Traced {
+ public:
+  Traced(const ModelFile& file, const TransformerConfig& config, TraceMode mode, const char* name)
+      : entry_{.name = name, .graph = {}, .roots = {}},
+        file_(file),
+        trace_(entry_.graph, mode,
+               [&file](const std::string& weight) { return file.find(weight) != nullptr; }),
+        output_(find_architecture(config.architecture).define(trace_, config)) {}
+
+  Trace& trace() { return trace_; }
+  Array output() const { return output_; }
+  /// Rows of a matrix that the entry needs.
+  int64_t rows(const char* name, const char* purpose) const {
+    const TensorView* tensor = file_.find(name);
+    if (tensor == nullptr || tensor->shape.size() != 2)
+      throw Error(ErrorKind::kUnsupported, "{}: there is no matrix {}, which {} needs", file_.path,
+                  name, purpose);
+    return tensor->shape[0];
+  }
+  Entry finish(const std::map<std::string, Array>& roots) {
+    for (const auto& [name, array] : roots) entry_.roots[name] = array.value();
+    return std::move(entry_);
+  }
+
+ private:
+  Entry entry_;
+  const ModelFile& file_;
+  Trace trace_;
+  Array output_;
+};
+
+// (x W^T + b), through the activation.
+Array dense(Trace& t, const std::string& name, Array x, const DenseLayer& layer) {
+  return activate(project(t, name, x, layer.out), layer.activation);
+}
+
+}  // namespace
+
+Value Entry::root(const std::string& root_name) const {
+  const auto found = roots.find(root_name);
+  if (found == roots.end())
+    throw Error(ErrorKind::kBug, "the entry {} has no root {}", name, root_name);
+  return found->second;
+}
+
+Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
+  if (config.mask != Mask::kCausal)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: a {} model is an encoder: it gives embeddings (veery embed) or scores (veery "
+                "rerank), not text",
+                file.path, config.architecture);
+  Traced traced(file, config, TraceMode::kServe, "decode");
+  return traced.finish({{"logits", traced.output()}, {"best", argmax(traced.output())}});
+}
+
+Entry embed_entry(const ModelFile& file, const TransformerConfig& config,
+                  const EmbeddingConfig& embedding) {
+  Traced traced(file, config, TraceMode::kEncode, "embed");
+  Array x = traced.output();
+  if (embedding.pooling) x = pool(x, *embedding.pooling);
+  for (size_t i = 0; i < embedding.dense.size(); ++i)
+    x = dense(traced.trace(), fmt::format("dense.{}", i), x, embedding.dense[i]);
+  const int64_t columns_there = x.shape().cols();
+  if (embedding.dimensions > columns_there)
+    throw Error(ErrorKind::kInput, "{} dimensions are asked for, an embedding has {}",
+                embedding.dimensions, columns_there);
+  if (embedding.dimensions > 0) x = columns(x, 0, embedding.dimensions);
+  if (embedding.normalize) x = l2_norm(x);
+  return traced.finish({{"embedding", x}});
+}
+
+Entry score_entry(const ModelFile& file, const TransformerConfig& config,
+                  const ScoreConfig& score) {
+  Traced traced(file, config, TraceMode::kEncode, "score");
+  Trace& t = traced.trace();
+  const int64_t labels = traced.rows("cls.output.weight", "a score");
+  Array x = pool(traced.output(), score.pooling);
+  if (t.has_weight("cls")) x = dense(t, "cls", x, {config.dim, score.activation});
+  if (t.has_weight("cls.norm")) x = norm(t, config, "cls.norm", x);
+  return traced.finish({{"score", project(t, "cls.output", x, labels)}});
+}
+
+}  // namespace veery

@@ -1,0 +1,64 @@
+// entry.h: the graphs that can be made of a model: what gives the next token, what gives embeddings
+// of texts, what scores pairs of texts.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/ops/elementwise.h"
+#include "graph/ops/rows.h"
+#include "model/config.h"
+
+namespace veery {
+
+/// One graph of a model, and the values that can be asked for by name.
+struct Entry {
+  std::string name;  ///< "decode", "embed" or "score"
+  Graph graph;
+  std::map<std::string, Value> roots;
+
+  /// Throws kBug naming entry and root if there is none.
+  Value root(const std::string& root_name) const;
+};
+
+/// One layer behind the pooled row: the tensors "dense.INDEX.weight" [out, in] and, if there is
+/// one, "dense.INDEX.bias".
+struct DenseLayer {
+  int64_t out = 0;
+  Activation activation = Activation::kNone;
+};
+
+/// What is made of the hidden states of a text.
+struct EmbeddingConfig {
+  /// Absent: nothing is pooled, each token has an embedding (late interaction, Khattab and Zaharia,
+  /// arXiv:2004.12832).
+  std::optional<Pooling> pooling = Pooling::kMean;
+  std::vector<DenseLayer> dense;
+  /// The first so many columns (Kusupati et al., arXiv:2205.13147); 0: all.
+  int64_t dimensions = 0;
+  bool normalize = true;  ///< to length 1
+};
+
+/// What scores a pair of texts: the tensors "cls.weight" [dim, dim], if there is one, with
+/// `activation`, "cls.norm.weight", if there is one, and "cls.output.weight" [labels, dim].
+struct ScoreConfig {
+  Pooling pooling = Pooling::kFirst;
+  Activation activation = Activation::kTanh;
+};
+
+/// "decode": roots "logits" [outputs, vocab] and "best" [outputs, 1]. Throws kUnsupported for an
+/// encoder.
+Entry decode_entry(const ModelFile& file, const TransformerConfig& config);
+
+/// "embed": root "embedding" [sequences, columns], or [rows, columns] without pooling. Throws
+/// kInput naming both numbers if more dimensions are asked for than there are.
+Entry embed_entry(const ModelFile& file, const TransformerConfig& config,
+                  const EmbeddingConfig& embedding);
+
+/// "score": root "score" [sequences, labels]. Throws kUnsupported, naming the tensor, for a model
+/// without such a head.
+Entry score_entry(const ModelFile& file, const TransformerConfig& config, const ScoreConfig& score);
+
+}  // namespace veery
