@@ -29,7 +29,7 @@ struct LoadOptions {
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
   /// What is made of the model; absent: decode_entry().
-  std::function<Entry(const ModelFile&, const TransformerConfig&)> entry;
+  std::function<Entry(ModelFile&, const TransformerConfig&)> entry;
   ParamStore::Progress progress;
   /// Called with each thing that is odd about the model, though it can be loaded: one line.
   std::function<void(const std::string& what)> warn;

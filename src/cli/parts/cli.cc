@@ -66,20 +66,24 @@ void ModelArguments::add_json(Arguments& app, const std::string& what) {
 
 Model ModelArguments::load() const { return load({}); }
 
-Model ModelArguments::load(LoadOptions options) const {
+LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) const {
   options.threads = threads;
+  if (options.context == 0) options.context = context;
   options.exact = exact;
   options.cache_keys = cache_keys;
   options.cache_values = cache_values;
-  if (options.context == 0) options.context = context;
-  Progress bar("loading");
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
   };
   options.warn = [](const std::string& what) {
     write_error(fmt::format("veery: warning: {}\n", escaped(what)));
   };
-  return Model(path, options);
+  return options;
+}
+
+Model ModelArguments::load(LoadOptions options) const {
+  Progress bar("loading");
+  return Model(path, load_options(bar, std::move(options)));
 }
 
 TextArguments::Options TextArguments::add(Arguments& app, const std::string& name,

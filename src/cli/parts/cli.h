@@ -22,6 +22,7 @@ struct LostBytes;
 }  // namespace veery
 
 namespace veery::cli {
+class Progress;
 
 /// A verb gets what follows it on the command line. Throws Misuse, Status, or Error for a failure.
 using VerbFunction = void (*)(std::vector<std::string> arguments);
@@ -35,6 +36,8 @@ void run_verb(std::vector<std::string> arguments);
 void tokenize_verb(std::vector<std::string> arguments);
 void template_verb(std::vector<std::string> arguments);
 void logits_verb(std::vector<std::string> arguments);
+void embed_verb(std::vector<std::string> arguments);
+void rerank_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);
 void bench_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
@@ -65,6 +68,8 @@ struct ModelArguments {
   /// With a progress bar on standard error where that is a terminal.
   Model load() const;
   Model load(LoadOptions options) const;
+  /// What the flags say, in place of what `options` has; `bar` has to last as long as the loading.
+  LoadOptions load_options(Progress& bar, LoadOptions options) const;
 };
 
 /// Where the text comes from that a verb works on.

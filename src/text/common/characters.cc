@@ -111,6 +111,12 @@ void append_lower(std::string& out, char32_t c) {
   append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower;
+  for_each_character(text, [&](char32_t c, std::string_view) { append_lower(lower, c); });
+  return lower;
+}
+
 std::string normal_form(std::string_view text, NormalForm form) {
   if (!may_change(text, form)) return std::string(text);
   constexpr size_t kMostOfOne = 32;  // characters that one becomes; Unicode has 18

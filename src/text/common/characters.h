@@ -19,6 +19,7 @@ bool is_cjk_ideograph(char32_t c);      ///< of the blocks that BERT puts spaces
 
 /// Appends the lower case of one character, which may be two.
 void append_lower(std::string& out, char32_t c);
+std::string lower_case(std::string_view text);
 
 /// Calls `visit(code point, its bytes)` for each character of `text`; malformed bytes are U+FFFD.
 template <typename Visit>

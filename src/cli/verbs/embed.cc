@@ -1,0 +1,160 @@
+// embed.cc: `veery embed`.
+#include "engine/embed.h"
+
+#include "base/clock.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "cli/parts/output_flags.h"
+#include "cli/parts/progress.h"
+#include "cli/parts/text_lines.h"
+#include "file/output/pending_file.h"
+
+namespace veery::cli {
+namespace {
+
+struct Flags {
+  ModelArguments common;
+  TextArguments text;
+  OutputFlags output;
+  EmbedOptions options;
+  std::string jsonl, npy;
+  bool raw = false;
+};
+
+void read_flags(Flags& flags, std::vector<std::string> arguments) {
+  Arguments app("embed",
+                "Turns texts into embeddings: numbers whose products say how alike texts are.",
+                "  veery embed model -p \"Rain is expected by noon.\"\n"
+                "  veery embed model --jsonl texts.jsonl > embeddings.jsonl\n"
+                "  veery embed model --jsonl texts.jsonl --npy embeddings.npy --dimensions 256\n"
+                "  veery embed model -p \"what is a thrush\" --prompt-name query");
+  flags.common.add_path(app);
+  const auto text = flags.text.add(app, "TEXT", "One text");
+  app.option("--jsonl", flags.jsonl, "Many texts: a JSON string a line; -: standard input")
+      .type_name("FILE")
+      .excludes(text.prompt)
+      .excludes(text.file);
+  app.option_function(
+         "--pooling",
+         [&flags](const std::string& given) { flags.options.pooling = pooling_from_name(given); },
+         "How the rows of a text become one: none, cls, mean, last, max,\n"
+         "mean-sqrt-len, weighted-mean [what the model's files say]")
+      .type_name("KIND")
+      .choices({"none", "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean"});
+  app.option("--dimensions", flags.options.dimensions,
+             "Only the first so many numbers (Matryoshka)")
+      .type_name("N")
+      .whole_number(1, 1 << 24);
+  app.option("--prompt-name", flags.options.prompt_name,
+             "The prompt of the model's files that stands before each text")
+      .type_name("NAME");
+  app.option("--max-tokens", flags.options.max_tokens,
+             "Tokens of a text, special ones included; what is more is cut off")
+      .type_name("N")
+      .whole_number(1, 1 << 24);
+  app.flag("--no-normalize", flags.raw, "Leave the length as it is; else as the files say");
+  flags.common.add_threads(app);
+  flags.common.add_exact(app);
+  app.option("--npy", flags.npy, "Write the numbers to FILE, a NumPy array [texts, numbers]")
+      .type_name("FILE");
+  flags.output.add(app, "Replace FILE if it is there");
+  flags.common.add_json(app, "Print one JSON object: embeddings, tokens, truncated, seconds");
+  app.read(std::move(arguments));
+  flags.text.join_words(app, {"--jsonl"});
+  if (flags.raw) flags.options.normalize = false;
+}
+
+// NumPy's format, version 1.0: a header in Python's syntax, padded to 64 bytes, and the numbers.
+std::string npy_header(size_t rows, int64_t columns) {
+  std::string shape =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
+  constexpr size_t kBefore = 10;
+  shape.resize((kBefore + shape.size() + 1 + 63) / 64 * 64 - kBefore - 1, ' ');
+  shape += '\n';
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(shape.size() & 0xff);
+  header += static_cast<char>(shape.size() >> 8);
+  return header + shape;
+}
+
+void write_npy(const Flags& flags, const std::vector<TextEmbedding>& all, int64_t columns) {
+  size_t rows = 0;
+  for (const TextEmbedding& one : all) rows += static_cast<size_t>(one.rows);
+  OutputRules rules{flags.output.existing(), {flags.common.path, flags.jsonl}, nullptr};
+  PendingFile file(flags.npy, rules);
+  const std::string header = npy_header(rows, columns);
+  file.write(header.data(), header.size());
+  for (const TextEmbedding& one : all)
+    file.write(one.values.data(), one.values.size() * sizeof(float));
+  file.commit();
+}
+
+std::string numbers(std::span<const float> values) {
+  std::string text = "[";
+  for (const float value : values) text += fmt::format("{}{}", text.size() == 1 ? "" : ",", value);
+  return text + "]";
+}
+
+// One text: a list of numbers; without pooling a list of such lists.
+std::string numbers(const TextEmbedding& one, int64_t columns) {
+  const std::span<const float> all = one.values;
+  if (one.rows == 1 && std::ssize(all) == columns) return numbers(all);
+  std::string text = "[";
+  for (int64_t r = 0; r < one.rows; ++r)
+    text += (r == 0 ? "" : ",") +
+            numbers(all.subspan(static_cast<size_t>(r * columns), static_cast<size_t>(columns)));
+  return text + "]";
+}
+
+void tell_cut(const std::vector<TextEmbedding>& all) {
+  size_t texts = 0;
+  int64_t tokens = 0;
+  for (const TextEmbedding& one : all) texts += one.cut > 0, tokens += one.cut;
+  if (texts > 0)
+    write_error(
+        fmt::format("veery: {} of {} texts {} longer than the model takes: {} token{} cut "
+                    "off\n",
+                    texts, all.size(), texts == 1 ? "is" : "are", tokens, tokens == 1 ? "" : "s"));
+}
+
+std::string json_line(const std::vector<TextEmbedding>& all, int64_t columns, double seconds) {
+  int64_t tokens = 0, cut = 0;
+  std::string lists;
+  for (const TextEmbedding& one : all) {
+    tokens += one.tokens, cut += one.cut;
+    lists += (lists.empty() ? "" : ",") + numbers(one, columns);
+  }
+  return fmt::format(
+      R"({{"embeddings":[{}],"dimensions":{},"tokens":{},"truncated":{},"seconds":{:.6f}}})", lists,
+      columns, tokens, cut, seconds);
+}
+
+}  // namespace
+
+void embed_verb(std::vector<std::string> arguments) {
+  Flags flags;
+  read_flags(flags, std::move(arguments));
+  if (!flags.npy.empty()) flags.output.check(flags.npy, {flags.common.path, flags.jsonl});
+  const std::vector<std::string> texts = flags.jsonl.empty()
+                                             ? std::vector<std::string>{flags.text.read()}
+                                             : read_text_lines(flags.jsonl);
+  Progress loading("loading");
+  Embedder embedder(flags.common.path, flags.common.load_options(loading, {}), flags.options);
+  loading.clear();
+  Progress bar("embedding");
+  const double start = seconds_now();
+  const std::vector<TextEmbedding> all = embedder.embed(texts, [&](size_t done, size_t count) {
+    bar.show(static_cast<double>(done), static_cast<double>(count));
+  });
+  bar.clear();
+  const double seconds = seconds_now() - start;
+  tell_cut(all);
+  Output& out = standard_output();
+  if (!flags.npy.empty()) write_npy(flags, all, embedder.columns());
+  if (flags.common.json)
+    out.write(json_line(all, embedder.columns(), seconds) + "\n");
+  else if (flags.npy.empty())
+    for (const TextEmbedding& one : all) out.write(numbers(one, embedder.columns()) + "\n");
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,86 @@
+// embed.h: embeddings of texts, and scores of how well documents answer a query.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/encoder.h"
+#include "import/sentence_config.h"
+
+namespace veery {
+
+/// Called with texts done and texts in all.
+using TextProgress = std::function<void(size_t, size_t)>;
+
+/// What is asked for in place of what the model's files say.
+struct EmbedOptions {
+  std::optional<PoolingKind> pooling;
+  int64_t dimensions = 0;         ///< the first so many (Matryoshka); 0: all
+  std::optional<bool> normalize;  ///< to length 1; absent: as the files say, else yes
+  int32_t max_tokens = 0;         ///< of a text, special tokens included; 0: what the model takes
+  /// The name of a prompt of the files that stands before each text; empty: their default.
+  std::string prompt_name;
+};
+
+/// Numbers [rows, columns]: one row, or with PoolingKind::kNone one for each token.
+struct TextEmbedding {
+  std::vector<float> values;
+  int64_t rows = 1;
+  int32_t tokens = 0;  ///< that it was made of
+  int32_t cut = 0;     ///< that were too many and left out
+};
+
+/// Texts run together, without padding; what comes out for a text does not depend on the others.
+class Embedder {
+ public:
+  /// Throws as Model does, and kInput naming pooling, prompt or dimensions that there are none of.
+  Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options = {});
+
+  std::vector<TextEmbedding> embed(std::span<const std::string> texts,
+                                   const TextProgress& progress = {});
+  int64_t columns() const { return columns_; }
+  const Model& model() const { return model_; }
+  const SentenceConfig& config() const { return *config_; }
+
+ private:
+  EmbedOptions options_;
+  std::shared_ptr<SentenceConfig> config_;
+  Model model_;
+  Encoder encoder_;
+  std::string prompt_;
+  int32_t max_tokens_ = 0;
+  int64_t columns_ = 0;
+};
+
+struct RerankOptions {
+  int32_t max_tokens = 0;  ///< of query and document together; 0: what the model takes
+  bool raw = false;        ///< the model's own numbers, whatever its files say is made of them
+};
+
+struct PairScore {
+  float score = 0;
+  int32_t tokens = 0, cut = 0;  ///< as in TextEmbedding
+};
+
+/// A cross-encoder: query and document are one sequence.
+class Reranker {
+ public:
+  /// Throws as Model does, and kUnsupported naming what is missing in a model that has no head for
+  /// scores, or one with several labels.
+  Reranker(const std::string& path, const LoadOptions& load, const RerankOptions& options = {});
+
+  std::vector<PairScore> score(std::string_view query, std::span<const std::string> documents,
+                               const TextProgress& progress = {});
+  const Model& model() const { return model_; }
+
+ private:
+  RerankOptions options_;
+  std::shared_ptr<SentenceConfig> config_;
+  Model model_;
+  Encoder encoder_;
+};
+
+}  // namespace veery
