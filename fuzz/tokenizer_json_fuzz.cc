@@ -1,5 +1,5 @@
 // Any tokenizer.json either is refused or encodes any text, without special tokens only by ids that
-// it has; what a stream of its pieces gives is valid UTF-8.
+// it has, a text and a pair of texts; what a stream of its pieces gives is valid UTF-8.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -34,6 +34,19 @@ void check(const veery::Tokenizer& tokenizer, std::string_view text) {
   }
 }
 
+// Ids and segments go together, and no more of them come than were asked for.
+void check_pair(const veery::Tokenizer& tokenizer, std::string_view first,
+                std::string_view second) {
+  for (const size_t most : {size_t{0}, size_t{7}, size_t{2000}}) {
+    veery::EncodeOptions options;
+    options.max_tokens = most;
+    const veery::Encoding pair = tokenizer.encode_pair(first, second, options);
+    if (pair.ids.size() != pair.types.size() || (most > 0 && pair.ids.size() > most)) std::abort();
+    for (size_t i = 0; i < pair.ids.size(); ++i)
+      if (pair.ids[i] < 0 || pair.ids[i] >= tokenizer.size() || pair.types[i] < 0) std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -42,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto tokenizer = load(input);
     check(*tokenizer, kText);
     check(*tokenizer, input.substr(0, 200));
+    check_pair(*tokenizer, kText, input.substr(0, 200));
   } catch (const veery::Error& error) {
     if (error.kind() == veery::ErrorKind::kBug) std::abort();
   }

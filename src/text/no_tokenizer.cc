@@ -8,13 +8,15 @@ namespace {
 class NoTokenizer final : public Tokenizer {
  public:
   explicit NoTokenizer(std::string reason) : reason_(std::move(reason)) {}
-  std::vector<int32_t> encode(std::string_view, const EncodeOptions&) const override {
-    throw Error(ErrorKind::kNotFound, "{}", reason_);
-  }
   std::string piece(int32_t, bool) const override { return {}; }
   std::string decode(const std::vector<int32_t>&, bool) const override { return {}; }
   std::optional<int32_t> find(std::string_view) const override { return std::nullopt; }
   std::string token(int32_t) const override { return {}; }
+
+ protected:
+  std::vector<int32_t> encode_alone(std::string_view, const EncodeOptions&) const override {
+    throw Error(ErrorKind::kNotFound, "{}", reason_);
+  }
 
  private:
   std::string reason_;

@@ -122,6 +122,13 @@ Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaul
   return special;
 }
 
+std::vector<int32_t> separator_of(const Metadata& metadata, int64_t eos, bool otherwise) {
+  if (!metadata.boolean("tokenizer.ggml.add_sep_token").value_or(otherwise)) return {};
+  const int64_t id = read_id(metadata, "tokenizer.ggml.seperator_token_id").value_or(eos);
+  if (id < 0 || id > INT32_MAX) return {};
+  return {static_cast<int32_t>(id)};
+}
+
 bool keeps_spaces_after(std::string_view token) {
   return token == "<unk>" || token == "<s>" || token == "<|endoftext|>";
 }

@@ -32,6 +32,11 @@ struct SpecialDefaults {
 Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaults& defaults,
                                    Vocabulary& vocabulary);
 
+/// What stands between two texts beside the EOS of the first: tokenizer.ggml.seperator_token_id (as
+/// GGUF spells it; else `eos`) if tokenizer.ggml.add_sep_token says so; `otherwise`: where it says
+/// nothing. One id or none; it may be outside the vocabulary.
+std::vector<int32_t> separator_of(const Metadata& metadata, int64_t eos, bool otherwise);
+
 /// Where a family's special tokens take the spaces behind them: this one leaves them.
 bool keeps_spaces_after(std::string_view token);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "file/model_file.h"
+#include "text/sequence_template.h"
 
 namespace veery {
 
@@ -28,6 +29,9 @@ struct EncodeOptions {
   bool add_special = true;    ///< BOS/EOS as the model wants them
   bool parse_special = true;  ///< special tokens written in the text become their ids
   LostBytes* lost = nullptr;  ///< what vanishes is counted here, if it is wanted
+  /// The most ids, special tokens included; 0: what the tokenizer's own file says, if anything.
+  size_t max_tokens = 0;
+  TruncationStrategy strategy = TruncationStrategy::kLongestFirst;  ///< beside max_tokens
 };
 
 /// Immutable and safe to use from several threads.
@@ -36,8 +40,18 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   /// Never fails on malformed UTF-8: such bytes become byte tokens (or nothing where a vocabulary
   /// has neither byte tokens nor an unknown token).
-  virtual std::vector<int32_t> encode(std::string_view text,
-                                      const EncodeOptions& options = {}) const = 0;
+  /// What is beyond the greatest length is cut off the text; special tokens around it stay. Throws
+  /// kInput if options.max_tokens has no room for these alone.
+  std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+  /// The same with segments, and with how much was cut off.
+  Encoding encode_text(std::string_view text, const EncodeOptions& options = {}) const;
+
+  /// Two texts as one sequence, as cross-encoders take a query and a document. options.lost counts
+  /// through the first text and then the second. Throws as above, kInput if the one text that the
+  /// strategy cuts would have to vanish, kUnsupported if the tokenizer has no form for two.
+  Encoding encode_pair(std::string_view first, std::string_view second,
+                       const EncodeOptions& options = {}) const;
 
   /// The bytes that a token stands for (may be part of a UTF-8 sequence). Control and unknown
   /// tokens give nothing unless `special`. Throws kInput if `id` is out of range.
@@ -68,9 +82,19 @@ class Tokenizer {
   virtual std::string token(int32_t id) const = 0;
 
  protected:
+  /// The ids of a text alone, of any length; of `options`, add_special and those of lengths do not
+  /// matter here.
+  virtual std::vector<int32_t> encode_alone(std::string_view text,
+                                            const EncodeOptions& options) const = 0;
+
   Special special_;
   int32_t size_ = 0;
   bool adds_space_ = false;
+  SequenceTemplate template_;
+  Truncation truncation_;  ///< by the tokenizer's own file
+
+ private:
+  Truncation truncation_by(const EncodeOptions& options, size_t special) const;
 };
 
 /// From `tokenizer.ggml.*`. Throws kUnsupported naming tokenizer.ggml.model or .pre if it is not

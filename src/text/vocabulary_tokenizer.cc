@@ -52,10 +52,17 @@ VocabularyTokenizer::VocabularyTokenizer(const Metadata& metadata, Vocabulary vo
           (special_ = resolve_special(metadata, defaults, vocabulary_), vocabulary_),
           {.strip_after = strips_after_special(metadata), .spaces_are_marks = spaces_are_marks}) {
   size_ = vocabulary_.size();
+  std::vector<int32_t> between = separator_of(metadata, special_.eos, false);
+  std::erase_if(between, [&](int32_t id) { return id >= size_; });
+  const auto one = [](bool wanted, int32_t id) {
+    return wanted && id >= 0 ? std::vector{id} : std::vector<int32_t>();
+  };
+  template_ = SequenceTemplate::around(one(special_.add_bos, special_.bos),
+                                       one(special_.add_eos, special_.eos), between, 0);
 }
 
-std::vector<int32_t> VocabularyTokenizer::encode(std::string_view text,
-                                                 const EncodeOptions& options) const {
+std::vector<int32_t> VocabularyTokenizer::encode_alone(std::string_view text,
+                                                       const EncodeOptions& options) const {
   if (text.size() > UINT32_MAX)
     throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
                 text.size(), UINT32_MAX);
@@ -66,7 +73,6 @@ std::vector<int32_t> VocabularyTokenizer::encode(std::string_view text,
     text = spaced;
   }
   std::vector<int32_t> out;
-  if (options.add_special && special_.add_bos && special_.bos >= 0) out.push_back(special_.bos);
   bool starts = true;
   for (size_t at = 0; at < text.size();) {
     const SpecialMatcher::Match match = matcher_.next(text, at, options.parse_special);
@@ -83,7 +89,6 @@ std::vector<int32_t> VocabularyTokenizer::encode(std::string_view text,
     starts = true;
     at = match.end;
   }
-  if (options.add_special && special_.add_eos && special_.eos >= 0) out.push_back(special_.eos);
   return out;
 }
 

@@ -16,7 +16,6 @@ bool strips_after_special(const Metadata& metadata);
 
 class VocabularyTokenizer : public Tokenizer {
  public:
-  std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options) const final;
   std::string piece(int32_t id, bool special) const final;
   std::string decode(const std::vector<int32_t>& ids, bool special) const final;
   std::optional<int32_t> find(std::string_view token) const final;
@@ -26,6 +25,9 @@ class VocabularyTokenizer : public Tokenizer {
   /// `spaces_are_marks`: the vocabulary writes a space as U+2581.
   VocabularyTokenizer(const Metadata& metadata, Vocabulary vocabulary,
                       const SpecialDefaults& defaults, bool spaces_are_marks);
+
+  std::vector<int32_t> encode_alone(std::string_view text,
+                                    const EncodeOptions& options) const final;
 
   /// Appends the ids of text without special tokens. `starts`: nothing or a special token stands
   /// before it. `lost`: places are those in `text`.

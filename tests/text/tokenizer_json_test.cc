@@ -231,6 +231,15 @@ TEST_P(PublishedTokenizer, WordsMetBeforeGiveTheSameIds) {
   EXPECT_TRUE(std::equal(once.rbegin(), once.rend() - kMargin, twice.rbegin()));
 }
 
+TEST_P(PublishedTokenizer, GivesTheRecordedPair) {
+  const auto tokenizer = load_tokenizer_json((folder_ / "tokenizer.json").string());
+  const Json all = fixture("pairs.json");  // by tools/oracle/pair_encodings.py
+  const Encoding pair =
+      tokenizer->encode_pair(all["pair"][0].get<std::string>(), all["pair"][1].get<std::string>());
+  EXPECT_EQ(pair.ids, all["published"][GetParam()][0].get<Ids>());
+  EXPECT_EQ(pair.types, all["published"][GetParam()][1].get<Ids>());
+}
+
 TEST_P(PublishedTokenizer, GivesTheSameIdsFromGguf) {
   const auto tokenizer = load_tokenizer_folder(folder_.string());
   ModelFile file;

@@ -16,7 +16,6 @@ import random
 import sys
 import tempfile
 
-import sentencepiece
 from tokenizers import Tokenizer
 
 TEXTS = [
@@ -87,6 +86,8 @@ def field(message, wanted):
 
 def charsmap():
     """A few rules of the kinds that SentencePiece's own maps have."""
+    import sentencepiece  # here alone: the other scripts that share this file do without
+
     rules = [("ﬁ", "fi"), ("①", "1"), ("\u00a0", " "), ("\u3000", " "), ("½", "1/2"), ("ℌ", "H"),
              ("e\u0301", "\u00e9"), ("\u200b", ""), ("\u212b", "\u00c5"), ("\t", " "), ("\n", " "), ("４", "4")]
     with tempfile.TemporaryDirectory() as folder:

@@ -171,13 +171,17 @@ AddedTokens added_of(std::vector<AddedToken> tokens) {
 
 }  // namespace
 
-PostProcessor special_around(const Metadata& metadata, int64_t bos, int64_t eos) {
+PostProcessor special_around(const Metadata& metadata, int64_t bos, int64_t eos, PairForm form) {
   const auto one = [](bool wanted, int64_t id) {
     return wanted && id >= 0 && id <= INT32_MAX ? std::vector<int32_t>{static_cast<int32_t>(id)}
                                                 : std::vector<int32_t>();
   };
-  return {one(metadata.boolean("tokenizer.ggml.add_bos_token").value_or(bos >= 0), bos),
-          one(metadata.boolean("tokenizer.ggml.add_eos_token").value_or(eos >= 0), eos)};
+  const auto before = one(metadata.boolean("tokenizer.ggml.add_bos_token").value_or(bos >= 0), bos);
+  const auto after = one(metadata.boolean("tokenizer.ggml.add_eos_token").value_or(eos >= 0), eos);
+  if (form == PairForm::kSegments)
+    return PostProcessor(SequenceTemplate::around(before, after, {}, 1));
+  const auto between = separator_of(metadata, eos, !before.empty() && !after.empty());
+  return PostProcessor(SequenceTemplate::around(before, after, between, 0));
 }
 
 void SentencePieceModel::add(const AddedToken& token) {
@@ -327,7 +331,7 @@ Pipeline word_piece_pipeline(const Metadata& metadata) {
           .added = added_of(std::move(added)),
           .normalizer = std::move(normalizer),
           .splitter = std::move(splitter),
-          .post = special_around(metadata, bos, eos),
+          .post = special_around(metadata, bos, eos, PairForm::kSegments),
           .decoder = make_decoder(),
           .truncation = {}};
 }

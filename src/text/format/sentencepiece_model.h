@@ -47,8 +47,13 @@ Metadata sentencepiece_metadata(const SentencePieceModel& model);
 /// As tokenizer.ggml.model "bert" wants it: words begin with U+2581, other pieces do not.
 Pipeline word_piece_pipeline(const Metadata& metadata);
 
+/// How two texts become one: a EOS b EOS, where b and its EOS are a segment of their own (BERT), or
+/// a EOS SEP b EOS, all one segment (XLM-R, and what llama.cpp makes of a query and a document).
+/// SEP is there where separator_of() says so; where the file says nothing, if both BOS and EOS are.
+enum class PairForm : uint8_t { kSegments, kSeparated };
+
 /// BOS and EOS (-1: none) around a text, unless tokenizer.ggml.add_bos_token or .add_eos_token say
 /// that they are not wanted.
-PostProcessor special_around(const Metadata& metadata, int64_t bos, int64_t eos);
+PostProcessor special_around(const Metadata& metadata, int64_t bos, int64_t eos, PairForm form);
 
 }  // namespace veery

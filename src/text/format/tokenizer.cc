@@ -34,7 +34,7 @@ std::unique_ptr<Tokenizer> make_bert(const Metadata& metadata) {
 std::unique_ptr<Tokenizer> make_t5(const Metadata& metadata) {
   const SentencePieceModel model = read_sentencepiece(metadata);
   Pipeline pipeline = unigram_pipeline(model);
-  pipeline.post = special_around(metadata, model.bos, model.eos);
+  pipeline.post = special_around(metadata, model.bos, model.eos, PairForm::kSeparated);
   const TokenRoles roles = roles_with(metadata, pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
@@ -43,6 +43,51 @@ std::unique_ptr<Tokenizer> make_t5(const Metadata& metadata) {
 
 bool Tokenizer::ends(int32_t id) const {
   return std::binary_search(special_.ends.begin(), special_.ends.end(), id);
+}
+
+Truncation Tokenizer::truncation_by(const EncodeOptions& options, size_t special) const {
+  if (options.max_tokens == 0) return truncation_;
+  if (options.max_tokens < special)
+    throw Error(ErrorKind::kInput, "at most {} tokens are wanted, {} special ones are always there",
+                options.max_tokens, special);
+  return {.longest = options.max_tokens,
+          .strategy = options.strategy,
+          .keeps_end = truncation_.keeps_end};
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  return encode_text(text, options).ids;
+}
+
+Encoding Tokenizer::encode_text(std::string_view text, const EncodeOptions& options) const {
+  const SequenceTemplate::Parts& parts = template_.single;
+  const size_t special = options.add_special ? SequenceTemplate::special_tokens(parts) : 0;
+  const Truncation truncation = truncation_by(options, special);
+  TokenIds ids = encode_alone(text, options);
+  const size_t cut = truncation.apply(special, ids);
+  Encoding out = fill_template(parts, ids, {}, options.add_special);
+  out.cut = cut;
+  return out;
+}
+
+Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                const EncodeOptions& options) const {
+  const SequenceTemplate::Parts& parts = template_.pair;
+  if (parts.empty())
+    throw Error(ErrorKind::kUnsupported,
+                "the tokenizer says nothing of two texts, expected a \"pair\" in its template");
+  const size_t special = options.add_special ? SequenceTemplate::special_tokens(parts) : 0;
+  const Truncation truncation = truncation_by(options, special);
+  TokenIds a = encode_alone(first, options);
+  LostBytes lost;
+  EncodeOptions for_second = options;
+  if (options.lost != nullptr) for_second.lost = &lost;
+  TokenIds b = encode_alone(second, for_second);
+  if (lost.count > 0) options.lost->add(lost.count, first.size() + lost.first);
+  const size_t cut = truncation.apply(special, a, b);
+  Encoding out = fill_template(parts, a, b, options.add_special);
+  out.cut = cut;
+  return out;
 }
 
 std::string Tokenizer::first_piece(int32_t id, bool special) const {

@@ -90,14 +90,27 @@ void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles
   append_ids(read_members(folder / "config.json", {"eos_token_id"}), "eos_token_id", roles.ends);
 }
 
+// tokenizer_config.json goes before tokenizer.json.
+void read_truncation_side(const fs::path& folder, Truncation& truncation) {
+  const Json config = read_members(folder / "tokenizer_config.json", {"truncation_side"});
+  const auto side = config.find("truncation_side");
+  if (side == config.end() || side->is_null()) return;
+  if (*side != "left" && *side != "right")
+    throw Error(ErrorKind::kFormat, "{}: truncation_side is {}, expected \"left\" or \"right\"",
+                (folder / "tokenizer_config.json").string(), printable(dump_json(*side), 60));
+  truncation.keeps_end = *side == "left";
+}
+
 std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
   const MappedFile file(path.string(), kTokenizerFile);
   Pipeline pipeline = read_tokenizer_json(file, path.string());
   TokenRoles roles = roles_of(pipeline);
-  if (with_folder)
+  if (with_folder) {
     read_roles(
         path.parent_path(), [&](std::string_view text) { return find_token(pipeline, text); },
         roles);
+    read_truncation_side(path.parent_path(), pipeline.truncation);
+  }
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
@@ -108,9 +121,9 @@ void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipel
     wishes.set("tokenizer.ggml.add_bos_token", false);
   if (!wishes.find("tokenizer.ggml.add_eos_token"))
     wishes.set("tokenizer.ggml.add_eos_token", false);
-  pipeline.post =
-      special_around(wishes, wishes.integer("tokenizer.ggml.bos_token_id").value_or(bos),
-                     wishes.integer("tokenizer.ggml.eos_token_id").value_or(eos));
+  pipeline.post = special_around(
+      wishes, wishes.integer("tokenizer.ggml.bos_token_id").value_or(bos),
+      wishes.integer("tokenizer.ggml.eos_token_id").value_or(eos), PairForm::kSeparated);
 }
 
 std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view text) {

@@ -133,7 +133,7 @@ Pipeline read_tokenizer_json(const JsonText& bytes, const std::string& what) {
       .splitter = std::move(splitter),
       .post = in_part(what, "post_processor", [&] { return PostProcessor(text.post_processor); }),
       .decoder = in_part(what, "decoder", [&] { return TokenDecoder(text.decoder); }),
-      .truncation = in_part(what, "truncation", [&] { return Truncation::read(text.truncation); })};
+      .truncation = in_part(what, "truncation", [&] { return read_truncation(text.truncation); })};
   const size_t count = model.has_scores ? model.scored.size() : model.vocab.size();
   pipeline.added = in_part(what, "added_tokens", [&] {
     return place_added_tokens(text.added, static_cast<int64_t>(count), pipeline);
@@ -150,8 +150,8 @@ std::optional<int32_t> find_token(const Pipeline& pipeline, std::string_view tex
 
 TokenRoles roles_of(const Pipeline& pipeline) {
   TokenRoles roles;
-  const std::vector<int32_t>& before = pipeline.post.before();
-  const std::vector<int32_t>& after = pipeline.post.after();
+  const std::vector<int32_t> before = pipeline.post.before();
+  const std::vector<int32_t> after = pipeline.post.after();
   if (!before.empty()) {
     roles.ids.set("tokenizer.ggml.bos_token_id", int64_t{before[0]});
     roles.ids.set("tokenizer.ggml.add_bos_token", true);

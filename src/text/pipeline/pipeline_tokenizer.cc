@@ -46,12 +46,14 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles)
     added_by_text_.emplace(added[i].content, added[i].id);
   }
   adds_space_ = parts_.decoder.drops_space();
-  for (const std::vector<int32_t>* list : {&parts_.post.before(), &parts_.post.after()})
-    for (const int32_t id : *list)
-      if (id >= size_)
+  template_ = parts_.post.sequence();
+  truncation_ = parts_.truncation;
+  for (const SequenceTemplate::Parts* list : {&template_.single, &template_.pair})
+    for (const SequenceTemplate::Part& part : *list)
+      if (part.id >= size_)
         throw Error(ErrorKind::kFormat,
-                    "the post-processor adds token {}, outside the vocabulary of {} tokens", id,
-                    size_);
+                    "the post-processor adds token {}, outside the vocabulary of {} tokens",
+                    part.id, size_);
   resolve_roles(roles);
 }
 
@@ -77,8 +79,8 @@ void PipelineTokenizer::resolve_roles(const TokenRoles& roles) {
         token.special && names.type(token.id) != TokenType::kUserDefined;
 }
 
-std::vector<int32_t> PipelineTokenizer::encode(std::string_view text,
-                                               const EncodeOptions& options) const {
+std::vector<int32_t> PipelineTokenizer::encode_alone(std::string_view text,
+                                                     const EncodeOptions& options) const {
   if (text.size() > UINT32_MAX / 4)
     throw Error(ErrorKind::kLimit, "text to encode has {} bytes, at most {} are possible",
                 text.size(), UINT32_MAX / 4);
@@ -93,9 +95,7 @@ std::vector<int32_t> PipelineTokenizer::encode(std::string_view text,
         encode_gap(part, part.data() == text.data(), options.parse_special, work);
         if (options.lost != nullptr) count_lost(text, part, work.model, *options.lost);
       });
-  const size_t added = options.add_special ? parts_.post.added() : 0;
-  if (parts_.truncation) parts_.truncation->apply(work.out, added);
-  return added == 0 ? std::move(work.out) : parts_.post.apply(std::move(work.out));
+  return std::move(work.out);
 }
 
 void PipelineTokenizer::encode_gap(std::string_view gap, bool first, bool special,

@@ -25,7 +25,7 @@ struct Pipeline {
   Splitter splitter;
   PostProcessor post;
   TokenDecoder decoder;
-  std::optional<Truncation> truncation;
+  Truncation truncation;
 };
 
 /// What tokens are for. `ids`: tokenizer.ggml.bos_token_id and its like; `ends`: more ids that end
@@ -41,12 +41,15 @@ class PipelineTokenizer final : public Tokenizer {
   /// Throws kFormat if a role or the post-processor names an id outside the vocabulary.
   PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles);
 
-  std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options) const override;
   std::string piece(int32_t id, bool special) const override;
   std::string first_piece(int32_t id, bool special) const override;
   std::string decode(const std::vector<int32_t>& ids, bool special) const override;
   std::optional<int32_t> find(std::string_view token) const override;
   std::string token(int32_t id) const override;
+
+ protected:
+  std::vector<int32_t> encode_alone(std::string_view text,
+                                    const EncodeOptions& options) const override;
 
  private:
   struct Work;

@@ -1,7 +1,7 @@
 #include "text/pipeline/post_processor.h"
 
 #include <algorithm>
-#include <utility>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -28,46 +28,84 @@ int32_t id_of_pair(const Json& json, const char* key) {
   return checked_id(pair[1]);
 }
 
-}  // namespace
+SequenceTemplate::Part read_text_part(const Json& json) {
+  const std::string name = json_text(json, "id");
+  if (name != "A" && name != "B")
+    throw Error(ErrorKind::kFormat,
+                "post_processor: a template has the text \"{}\", expected A or B", printable(name));
+  return {name == "A" ? SequenceTemplate::kFirst : SequenceTemplate::kSecond, 0};
+}
 
-PostProcessor::PostProcessor(std::vector<int32_t> before, std::vector<int32_t> after)
-    : before_(std::move(before)), after_(std::move(after)) {}
+int32_t read_type(const Json& json) {
+  constexpr int64_t kMost = 65535;  // models have one, two or four
+  const int64_t type = json_integer(json, "type_id", 0);
+  if (type < 0 || type > kMost)
+    throw Error(ErrorKind::kFormat, "post_processor: \"type_id\" is {}, expected 0 to {}", type,
+                kMost);
+  return static_cast<int32_t>(type);
+}
+
+// [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, ...]
+SequenceTemplate::Parts read_parts(const Json& pieces, const Json& tokens) {
+  SequenceTemplate::Parts parts;
+  for (const Json& piece : pieces) {
+    if (piece.is_object() && piece.contains("Sequence")) {
+      const Json& text = json_member(piece, "Sequence");
+      parts.push_back({read_text_part(text).id, read_type(text)});
+      if (std::ranges::count(parts, parts.back().id, &SequenceTemplate::Part::id) > 1)
+        throw Error(ErrorKind::kUnsupported,
+                    "post_processor: a template with a text twice is not supported");
+      continue;
+    }
+    const Json& token = json_member(piece, "SpecialToken");
+    const std::string name = json_text(token, "id");
+    for (const Json& id : json_array(json_member(tokens, name.c_str()), "ids"))
+      parts.push_back({checked_id(id), read_type(token)});
+    if (parts.size() > kMostAdded)
+      throw Error(ErrorKind::kLimit, "post_processor: a template adds more than {} tokens",
+                  kMostAdded);
+  }
+  return parts;
+}
+
+SequenceTemplate read_template(const Json& json) {
+  const Json& tokens = json_member(json, "special_tokens");
+  SequenceTemplate out;
+  out.single = read_parts(json_array(json, "single"), tokens);
+  const auto is_text = [](SequenceTemplate::Part part) { return part.id < 0; };
+  if (std::ranges::count_if(out.single, is_text) != 1)
+    throw Error(ErrorKind::kUnsupported,
+                "post_processor: a template of one text without it or with another one is not "
+                "supported");
+  std::ranges::find_if(out.single, is_text)->id = SequenceTemplate::kFirst;
+  out.pair = json.contains("pair") ? read_parts(json_array(json, "pair"), tokens)
+                                   : SequenceTemplate::Parts();
+  return out;
+}
+
+std::vector<int32_t> ids_of(const SequenceTemplate::Part* begin,
+                            const SequenceTemplate::Part* end) {
+  std::vector<int32_t> ids;
+  for (; begin != end; ++begin) ids.push_back(begin->id);
+  return ids;
+}
+
+const SequenceTemplate::Part* place_of_text(const SequenceTemplate::Parts& parts) {
+  return std::ranges::find(parts.data(), parts.data() + parts.size(), SequenceTemplate::kFirst,
+                           &SequenceTemplate::Part::id);
+}
+
+}  // namespace
 
 PostProcessor::PostProcessor(const Json& json) {
   if (!json.is_null()) read(json);
 }
 
-void PostProcessor::wrap(const std::vector<int32_t>& before, const std::vector<int32_t>& after) {
-  if (added() > 0)
+void PostProcessor::take(SequenceTemplate sequence) {
+  if (SequenceTemplate::special_tokens(sequence_.single) > 0)
     throw Error(ErrorKind::kUnsupported,
                 "post_processor: a sequence of two that add tokens is not supported");
-  before_ = before;
-  after_ = after;
-}
-
-void PostProcessor::read_template(const Json& json) {
-  const Json& tokens = json_member(json, "special_tokens");
-  std::vector<int32_t> before, after;
-  bool text_seen = false;
-  for (const Json& piece : json_array(json, "single")) {
-    if (piece.is_object() && piece.contains("Sequence")) {
-      if (text_seen)
-        throw Error(ErrorKind::kUnsupported,
-                    "post_processor: a template with its text twice is not supported");
-      text_seen = true;
-      continue;
-    }
-    const std::string name = json_text(json_member(piece, "SpecialToken"), "id");
-    for (const Json& id : json_array(json_member(tokens, name.c_str()), "ids"))
-      (text_seen ? after : before).push_back(checked_id(id));
-    if (before.size() + after.size() > kMostAdded)
-      throw Error(ErrorKind::kLimit, "post_processor: a template adds more than {} tokens",
-                  kMostAdded);
-  }
-  if (!text_seen)
-    throw Error(ErrorKind::kUnsupported,
-                "post_processor: a template without its text is not supported");
-  wrap(before, after);
+  sequence_ = std::move(sequence);
 }
 
 void PostProcessor::read(const Json& json) {
@@ -75,41 +113,48 @@ void PostProcessor::read(const Json& json) {
   if (type == "Sequence") {
     for (const Json& part : json_array(json, "processors")) read(part);
   } else if (type == "TemplateProcessing") {
-    read_template(json);
-  } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-    wrap({id_of_pair(json, "cls")}, {id_of_pair(json, "sep")});
+    take(read_template(json));
+  } else if (type == "BertProcessing") {
+    take(SequenceTemplate::around({id_of_pair(json, "cls")}, {id_of_pair(json, "sep")}, {}, 1));
+  } else if (type == "RobertaProcessing") {
+    const std::vector<int32_t> sep{id_of_pair(json, "sep")};
+    take(SequenceTemplate::around({id_of_pair(json, "cls")}, sep, sep, 0));
   } else if (type != "ByteLevel") {  // which only changes offsets
     throw Error(ErrorKind::kUnsupported, "post_processor of type \"{}\" is not known",
                 printable(type));
   }
 }
 
-size_t PostProcessor::added() const { return before_.size() + after_.size(); }
-
-std::vector<int32_t> PostProcessor::apply(std::vector<int32_t> ids) const {
-  ids.insert(ids.begin(), before_.begin(), before_.end());
-  ids.insert(ids.end(), after_.begin(), after_.end());
-  return ids;
+std::vector<int32_t> PostProcessor::before() const {
+  return ids_of(sequence_.single.data(), place_of_text(sequence_.single));
 }
 
-std::optional<Truncation> Truncation::read(const Json& json) {
-  if (json.is_null()) return std::nullopt;
+std::vector<int32_t> PostProcessor::after() const {
+  return ids_of(place_of_text(sequence_.single) + 1,
+                sequence_.single.data() + sequence_.single.size());
+}
+
+Truncation read_truncation(const Json& json) {
+  if (json.is_null()) return {};
   const int64_t longest = json_integer(json, "max_length", 512);
   if (longest < 0)
     throw Error(ErrorKind::kFormat, "truncation: \"max_length\" is {}, expected at least 0",
                 longest);
-  return Truncation{.longest = static_cast<size_t>(longest),
-                    .keeps_end = json_text(json, "direction", "Right") == "Left"};
-}
-
-void Truncation::apply(std::vector<int32_t>& ids, size_t added) const {
-  const size_t room = longest - std::min(longest, added);
-  if (ids.size() <= room) return;
-  const auto surplus = static_cast<ptrdiff_t>(ids.size() - room);
-  if (keeps_end)
-    ids.erase(ids.begin(), ids.begin() + surplus);
-  else
-    ids.resize(room);
+  constexpr std::pair<std::string_view, TruncationStrategy> kStrategies[] = {
+      {"LongestFirst", TruncationStrategy::kLongestFirst},
+      {"OnlyFirst", TruncationStrategy::kOnlyFirst},
+      {"OnlySecond", TruncationStrategy::kOnlySecond}};
+  const std::string strategy = json_text(json, "strategy", kStrategies[0].first);
+  const auto* known = std::ranges::find(kStrategies, strategy,
+                                        &std::pair<std::string_view, TruncationStrategy>::first);
+  if (known == std::end(kStrategies))
+    throw Error(
+        ErrorKind::kFormat,
+        "truncation: \"strategy\" is \"{}\", expected LongestFirst, OnlyFirst or OnlySecond",
+        printable(strategy));
+  return {.longest = static_cast<size_t>(longest),
+          .strategy = known->second,
+          .keeps_end = json_text(json, "direction", "Right") == "Left"};
 }
 
 }  // namespace veery
