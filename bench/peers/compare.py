@@ -8,22 +8,23 @@ README.md beside this file says what is compared, and how. Needs Python 3.11 and
 """
 
 import argparse
+import hashlib
 import json
 import os
-import platform
-import re
 import shlex
-import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import machine as machines
 import ratio_plot
+from pairs import paired_ratios, spread
 from programs import Failure, IkLlamaCpp, LlamaCpp, Settings, Veery
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS = [LlamaCpp.name, IkLlamaCpp.name]
 MIB = 1 << 20
+QUIET_SECONDS = 5  # that the machine is watched for, before and after
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ def tests(settings):
     return [
         Test(f"pp{settings.prompt}", "tok/s", True),
         Test(f"tg{settings.tokens}", "tok/s", True),
+        *([Test(f"tg{settings.tokens}, sampled", "tok/s", True)] if settings.sampled else []),
         Test("load to first token", "ms", False),
         Test("peak memory, one token", "MiB", False),
         Test(f"peak memory, pp{settings.prompt} and tg{settings.tokens}", "MiB", False),
@@ -49,13 +51,14 @@ def measure_once(program, model, settings):
     """Returns {test name: value}, one value for each of tests(), in their units."""
     speeds, bench = program.bench(model, settings)
     first = program.first_token(model, settings)
-    prefill, decode, load, memory_one, memory_bench = (test.name for test in tests(settings))
+    prefill, decode, *sampled, load, memory_one, memory_bench = (test.name for test in tests(settings))
     for name in (prefill, decode):
         if name not in speeds:
             raise Failure(f"{program.name}: no test {name} in its benchmark, only {list(speeds)}")
     return {
         prefill: speeds[prefill],
         decode: speeds[decode],
+        **{name: program.sampled(model, settings) for name in sampled},
         load: first.seconds * 1000,
         memory_one: first.peak_bytes / MIB,
         memory_bench: bench.peak_bytes / MIB,
@@ -63,54 +66,58 @@ def measure_once(program, model, settings):
 
 
 def measure(programs, model, settings, rounds):
-    """Returns {program name: {test name: [a value for each round]}}.
+    """Returns {program name: {test name: [a value for each round]}} and how busy each round was.
 
     Every round runs every program; the one that begins changes from round to round, so that none
     always follows another's warm or throttled machine.
     """
-    read_through(model)
-    samples = {program.name: {} for program in programs}
+    samples, observed = {program.name: {} for program in programs}, []
     for index in range(rounds):
+        watch = machines.Watch()
         first = index % len(programs)
         for program in programs[first:] + programs[:first]:
             note(f"{model.name}: round {index + 1} of {rounds}, {program.name}")
             for name, value in measure_once(program, model, settings).items():
                 samples[program.name].setdefault(name, []).append(value)
-    return samples
+        observed.append({"model": model.name, "round": index + 1, **watch.shares()})
+    return samples, observed
 
 
 def read_through(path):
-    """Brings a file into the page cache: loading is compared warm."""
+    """Brings a file into the page cache, as loading is compared warm; returns its SHA-256."""
+    digest = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:
-        while file.read(16 * MIB):
-            pass
+        while part := file.read(16 * MIB):
+            digest.update(part)
+    return digest.hexdigest()
 
 
-def summary(values):
-    return {
-        "median": statistics.median(values),
-        "min": min(values),
-        "max": max(values),
-        "samples": values,
-    }
-
-
-def summarise(model, samples, settings):
+def summarise(model, sha256, samples, settings):
     """Returns the results for one model: a dictionary for each test, ready for JSON."""
     results = []
     for test in tests(settings):
         row = {
             "model": model.name,
             "model_bytes": model.stat().st_size,
+            "model_sha256": sha256[:16],
             "test": test.name,
             "unit": test.unit,
             "higher_is_better": test.higher_is_better,
         }
         for name, values in samples.items():
-            row[name] = summary(values[test.name])
-        row["ratios"] = ratios(row, "median")
+            row[name] = spread(values[test.name])
+        row["pairs"] = pairs(row)
+        row["ratios"] = {peer: found["median"] for peer, found in row["pairs"].items()}
         results.append(row)
     return results
+
+
+def pairs(row):
+    """{peer: the spread of veery / peer, a ratio for each round} for the peers that were measured."""
+    if Veery.name not in row:
+        return {}
+    ours = row[Veery.name]["samples"]
+    return {peer: spread(paired_ratios(ours, row[peer]["samples"])) for peer in PEERS if peer in row}
 
 
 def ratios(row, value):
@@ -129,25 +136,12 @@ def compare_perplexity(programs, model, text, settings):
     return row
 
 
-def describe_machine():
-    model = platform.machine()
-    try:
-        info = Path("/proc/cpuinfo").read_text()
-        found = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
-        model = found[1] if found else model
-    except OSError:
-        pass  # not Linux: the architecture must do
-    return {
-        "cpu": model,
-        "cpus": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.release()}",
-        "load_average": os.getloadavg()[0],
-    }
-
-
-def print_machine(machine, described, settings, rounds):
-    print(f"CPU:     {machine['cpu']}, {machine['cpus']} usable, {machine['system']}")
-    print(f"Load:    {machine['load_average']:.2f} at the start (should be near 0)")
+def print_machine(tree, machine, before, described, settings, rounds):
+    changed = {True: ", with changes", False: "", None: ""}[tree["dirty"]]
+    print(f"Commit:  {tree['commit'] or 'unknown'}{changed}")
+    print(f"CPU:     {machine['cpu']}, {machine['cpus']} usable, {' '.join(machine['features'])}")
+    print(f"System:  {machine['system']}{', under a hypervisor' if machine['hypervisor'] else ''}")
+    print(f"Load:    {before['load_average']:.2f} at the start (should be near 0)")
     for name, facts in described.items():
         print(f"{name}:")
         for key, value in facts.items():
@@ -155,7 +149,7 @@ def print_machine(machine, described, settings, rounds):
                 print(f"  {key}: {value}")
     print(
         f"Rounds:  {rounds}, {settings.threads} threads, context {settings.context}; "
-        "median (min - max); ratio = veery / peer"
+        "median (min - max); ratio = median (quartiles) of veery / peer, round by round"
     )
 
 
@@ -163,6 +157,10 @@ def cell(row, name):
     digits = 0 if row["unit"] == "tok/s" and row[name]["median"] >= 1000 else 1
     low, middle, high = (f"{row[name][key]:.{digits}f}" for key in ("min", "median", "max"))
     return f"{middle} ({low} - {high})"
+
+
+def ratio_cell(found):
+    return f"{found['median']:.2f} ({found['q1']:.2f} - {found['q3']:.2f})"
 
 
 def verdict(row):
@@ -185,7 +183,7 @@ def print_results(results):
         lines = [["test", "unit", *names, *(f"to {peer}" for peer in compared), ""]]
         for row in rows:
             cells = [cell(row, name) for name in names]
-            shown = [f"{row['ratios'][peer]:.2f}" for peer in compared]
+            shown = [ratio_cell(row["pairs"][peer]) for peer in compared]
             lines.append([row["test"], row["unit"], *cells, *shown, verdict(row)])
         print_table(lines)
         for row in rows:
@@ -248,6 +246,9 @@ def parse_arguments(arguments):
                         help='more for llama.cpp, such as "-fa off"')  # fmt: skip
     parser.add_argument("--ik-flags", default="", help='more for its benchmark, such as "-thp 1"')
     parser.add_argument("--perplexity", type=Path, metavar="FILE", help="compare on this text too")
+    parser.add_argument("--no-sampled", dest="sampled", action="store_false",
+                        help="leave out answers with the default choice of tokens")  # fmt: skip
+    parser.add_argument("--busy-ok", action="store_true", help="measure on a busy machine too")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one process")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     parser.add_argument("--svg", type=Path, metavar="OUT.svg", help="bars of the ratios")
@@ -271,27 +272,48 @@ def chosen_programs(options):
     return [program for program in programs if options.only in (None, program.name)]
 
 
-def compare(options):
-    settings = Settings(
-        options.threads, options.prompt, options.tokens, options.context, options.timeout
-    )
+def check_quiet(busy_ok):
+    """How busy the machine is before anything runs. Raises Failure if it is, unless that is allowed."""
+    found = machines.observe(QUIET_SECONDS)
+    reason = machines.why_busy(found, QUIET_SECONDS)
+    if reason and not busy_ok:
+        raise Failure(reason)
+    if reason:
+        note(f"compare: {reason}")
+    return found
+
+
+def check_files(options):
     for path in [*options.models, *([options.perplexity] if options.perplexity else [])]:
         if not path.is_file():
             raise Failure(f"{path}: no such file")
+
+
+def compare(options):
+    settings = Settings(
+        options.threads, options.prompt, options.tokens, options.context, options.timeout, options.sampled
+    )
+    check_files(options)
     programs = chosen_programs(options)
-    machine = describe_machine()
+    tree, machine = machines.describe_tree(REPOSITORY), machines.describe()
     described = {program.name: program.describe(settings) for program in programs}
-    print_machine(machine, described, settings, options.rounds)
+    load = {"before": check_quiet(options.busy_ok), "during": []}
+    print_machine(tree, machine, load["before"], described, settings, options.rounds)
     results, perplexities = [], []
     for model in options.models:
-        samples = measure(programs, model, settings, options.rounds)
-        results += summarise(model, samples, settings)
+        sha256 = read_through(model)
+        samples, observed = measure(programs, model, settings, options.rounds)
+        load["during"] += observed
+        results += summarise(model, sha256, samples, settings)
         if options.perplexity:
             perplexities.append(compare_perplexity(programs, model, options.perplexity, settings))
+    load["after"] = machines.observe(QUIET_SECONDS)
     print_results(results)
     print_perplexities(perplexities)
     return {
+        "tree": tree,
         "machine": machine,
+        "load": load,
         "programs": described,
         "settings": {**settings.__dict__, "rounds": options.rounds},
         "results": results,

@@ -25,6 +25,7 @@ class Settings:
     tokens: int  # tokens of the decode test
     context: int  # of the one-token process and of perplexity windows
     timeout: float  # seconds for one process
+    sampled: bool = True  # whether answers with the default choice of tokens are measured too
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,23 @@ def read_text(file):
     return file.read().decode("utf-8", errors="replace")
 
 
+# What sampled answers go on from, as it is.
+SAMPLED_PROMPT = "The history of the steam engine begins"
+SEED = "1"
+
+
+def sampled_rate(said):
+    """Tokens per second out of the timings that llama.cpp and its forks print after an answer.
+
+    Their evaluation time leaves out the choice of the tokens, which is added: veery's has both.
+    """
+    evaluated = re.search(r"(?<!prompt )eval time *= *([\d.]+) ms */ *(\d+) runs", said)
+    chosen = re.search(r"\bsampl(?:e|ing) time *= *([\d.]+) ms", said)
+    if not evaluated or not chosen:
+        raise Failure("no lines with 'eval time' and 'sampling time' in what it printed")
+    return int(evaluated[2]) * 1000 / (float(evaluated[1]) + float(chosen[1]))
+
+
 class Veery:
     """The commands of veery."""
 
@@ -118,6 +136,15 @@ class Veery:
             [self.binary, "run", str(model), "-p", "Hello", "-n", "1", "--raw", "--temp", "0",
              "-c", str(settings.context), "-t", str(settings.threads), *self.flags],
             settings)  # fmt: skip
+
+    def sampled(self, model, settings):
+        """Tokens per second of an answer with the default choice of tokens."""
+        finished = run(
+            [self.binary, "run", str(model), "-p", SAMPLED_PROMPT, "-n", str(settings.tokens), "--raw",
+             "--ignore-eos", "--seed", SEED, "--json", "-c", str(settings.context), "-t",
+             str(settings.threads), *self.flags],
+            settings)  # fmt: skip
+        return parse_json(finished.output, "veery run")["timings"]["decode_tokens_per_second"]
 
     def perplexity(self, model, text, settings):
         finished = run(
@@ -175,6 +202,19 @@ class LlamaCpp:
              "--no-warmup", "--temp", "0", "-c", str(settings.context), "-t",
              str(settings.threads), *self.run_flags],
             settings)  # fmt: skip
+
+    def sampled(self, model, settings):
+        """Tokens per second of an answer with the default choice of tokens."""
+        program, *flags = self.completion
+        finished = run(
+            [self.program(program), "-m", str(model), "-p", SAMPLED_PROMPT, "-n", str(settings.tokens),
+             *flags, "--ignore-eos", "--seed", SEED, "-c", str(settings.context), "-t",
+             str(settings.threads), *self.run_flags],
+            settings)  # fmt: skip
+        try:
+            return sampled_rate(finished.output + finished.errors)
+        except Failure as error:
+            raise Failure(f"{program}: {error}") from error
 
     def perplexity(self, model, text, settings):
         finished = run(

@@ -16,6 +16,9 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "bench" / "peers"))
+
+import machine  # noqa: E402
 
 # What a row of the table works on: the first of these whose words its weight has.
 PARTS = [
@@ -58,13 +61,6 @@ def profile(veery, model, threads, rows, repetitions):
     return {**plan, "tokens": rows, "parts": parts}
 
 
-def processor():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
@@ -81,9 +77,9 @@ def main():
     report = {
         "model": options.model.name,
         "model_bytes": options.model.stat().st_size,
-        "cpu": processor(),
+        "tree": machine.describe_tree(REPOSITORY),
+        "machine": {**machine.describe(), "load_average": os.getloadavg()[0]},
         "threads": options.threads,
-        "load_average": os.getloadavg()[0],
         "decode": profile(options.veery, options.model, options.threads, 1, 30),
         "prefill": profile(options.veery, options.model, options.threads, 256, 5),
         "batch": run([*decode, "--sweep", f"batch={options.batches}"]),

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/performance.md and README.md from the JSON beside the former.
+
+    bench/performance/tables.py            # after a measurement was added to docs/performance
+    bench/performance/tables.py --check    # a test: fails if a page is not what the JSON gives
+
+Reads docs/performance/peers-*.json (bench/peers/compare.py) and model-*.json (measure.py), and replaces what is
+between `<!-- tables: NAME -->` and `<!-- end -->` in both pages. What a file does not have is "not recorded"; a test
+that was not measured has no row. Needs Python 3.11, nothing else.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "bench" / "peers"))
+
+from pairs import paired_ratios, spread  # noqa: E402
+
+PROGRAMS = ["veery", "llama.cpp", "ik_llama.cpp"]
+UNKNOWN = "not recorded"
+TITLES = {
+    "SmolLM2-135M-Instruct.Q4_1.gguf": "SmolLM2 135M, Q4_1",
+    "gemma-3-270m-Q4_K_M.gguf": "Gemma 3 270M, Q4_K_M",
+    "llama-1b-random.Q4_0.gguf": "Llama 3.2 1B shape, Q4_0",
+    "llama-1b-random.Q4_K.gguf": "Llama 3.2 1B shape, Q4_K",
+}
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def table(rows):
+    """Markdown of rows of cells, the first of which is the head."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
+
+
+def title(name):
+    return TITLES.get(name, name)
+
+
+def machine_of(report):
+    """Reports of equal machines stand together. measure.py writes the machine's facts beside the rest."""
+    machine = report.get("machine", report)
+    features = machine.get("features")
+    return (
+        f"{machine['cpu']}"
+        + (f" (family {machine['cpu_family']}, model {machine['model']})" if "cpu_family" in machine else "")
+        + (f", {machine['cpus']} processors" if "cpus" in machine else "")
+        + (f", {' '.join(features)}" if features else "")
+    )
+
+
+def load_text(report):
+    load = report.get("load")
+    if not load:
+        machine = report.get("machine", report)
+        return f"load average {machine['load_average']:.2f} at the start" if "load_average" in machine else UNKNOWN
+    others = [found["used_by_others"] for found in load["during"] if found["used_by_others"] is not None]
+    worst = f", at most {max(others):.0%} of the processors' time used by others during a round" if others else ""
+    return f"load average {load['before']['load_average']:.2f} before{worst}, {load['after']['load_average']:.2f} after"
+
+
+def commit_text(report):
+    tree = report.get("tree") or {}
+    if not tree.get("commit"):
+        return UNKNOWN
+    return f"`{tree['commit'][:12]}`" + (" with changes" if tree.get("dirty") else "")
+
+
+def version_text(facts):
+    return facts["version"].splitlines()[0] + (f", {facts['extra flags']}" if facts.get("extra flags") else "")
+
+
+def conditions(report):
+    """What a table of peers was measured with: (name, value) pairs."""
+    machine = report["machine"]
+    hypervisor = {True: "under a hypervisor", False: "no hypervisor", None: "hypervisor " + UNKNOWN}
+    caches = machine.get("caches")
+    memory = machine.get("memory_bytes")
+    settings = report["settings"]
+    return [
+        ("Date", machine.get("date", UNKNOWN)),
+        ("Commit", commit_text(report)),
+        ("Versions", "; ".join(version_text(facts) for facts in report["programs"].values())),
+        ("Compilers", "; ".join(f"{name}: {facts['compiler']}" for name, facts in report["programs"].items()
+                                if "compiler" in facts) or UNKNOWN),
+        ("System", f"{machine['system']}, {hypervisor[machine.get('hypervisor')]}"),
+        ("Features", " ".join(machine["features"]) if machine.get("features") else UNKNOWN),
+        ("Caches", ", ".join(f"{key} {value}" for key, value in caches.items()) if caches else UNKNOWN),
+        ("Memory", f"{memory / 2**30:.1f} GiB" if memory else UNKNOWN),
+        ("Load", load_text(report)),
+        ("Settings", f"{settings['rounds']} round{'s' if settings['rounds'] > 1 else ''}, "
+                     f"{settings['threads']} threads, context {settings['context']}"),
+    ]  # fmt: skip
+
+
+def ratio(row, peer):
+    """veery / peer, a ratio for each round."""
+    return spread(paired_ratios(row["veery"]["samples"], row[peer]["samples"]))
+
+
+def ratio_text(found):
+    if len(found["samples"]) == 1:
+        return f"{found['median']:.2f}"
+    return f"{found['median']:.2f} ({found['q1']:.2f} - {found['q3']:.2f})"
+
+
+def measured(report):
+    return [name for name in PROGRAMS if name in report["programs"]]
+
+
+def peer_rows(report):
+    names = measured(report)
+    peers = [name for name in names if name != "veery"]
+    yield ["test", *names, *(f"to {peer}" for peer in peers)]
+    for row in report["results"]:
+        yield [f"{row['test']}, {row['unit']}", *(number(row[name]["median"]) for name in names),
+               *(ratio_text(ratio(row, peer)) for peer in peers)]  # fmt: skip
+
+
+def peer_section(report):
+    rows = report["results"]
+    for name in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == name]
+        size = own[0]["model_bytes"] / 1e6
+        yield f"#### {title(name)}"
+        yield f"\n`{name}`, {size:.0f} MB, SHA-256 {own[0].get('model_sha256', UNKNOWN)}\n"
+        yield from table(list(peer_rows({**report, "results": own})))
+        yield ""
+    yield from (f"- {name}: {value}" for name, value in conditions(report))
+    yield ""
+
+
+def step_row(report, key):
+    step, tokens = report[key], report[key]["tokens"]
+    limits = step["limits"]
+    return [
+        title(report["model"]), f"{tokens} token{'s' if tokens > 1 else ''}", f"{step['seconds'] * 1e3:.2f}",
+        f"{step['weight_bytes_per_second'] / 1e9:.1f}", f"{limits['memory_bytes_per_second'] / 1e9:.1f}",
+        f"{step['share']:.0%}", f"{limits['f32_operations_per_second'] / 1e9:.0f}",
+        f"{limits['int8_operations_per_second'] / 1e9:.0f}", f"{limits['barrier_seconds'] * 1e6:.2f}",
+    ]  # fmt: skip
+
+
+def step_section(reports):
+    yield "#### Where the time of a step goes\n"
+    yield from table([
+        ["model", "step", "ms", "weights, GB/s", "read loop, GB/s", "share of the limits", "f32 GFLOP/s", "int8 GOP/s",
+         "barrier, us"],
+        *(step_row(report, key) for report in reports for key in ("decode", "prefill")),
+    ])  # fmt: skip
+    yield ""
+    for report in reports:
+        yield f"- {title(report['model'])}: {load_text(report)}, {report['threads']} threads, commit {commit_text(report)}"
+    yield ""
+
+
+def sweep_section(reports):
+    for sweep, column in (("batch", "sequences"), ("depth", "tokens in the cache")):
+        yield f"#### Answers by {column}, tokens per second\n"
+        values = [row[sweep] for row in reports[0][sweep]]
+        yield from table([
+            ["model", *map(str, values)],
+            *([title(report["model"]), *(number(row["tokens_per_second"]) for row in report[sweep])]
+              for report in reports if [row[sweep] for row in report[sweep]] == values),
+        ])  # fmt: skip
+        yield ""
+
+
+def page_tables(peers, models):
+    for machine in dict.fromkeys(map(machine_of, peers)):
+        yield f"### {machine}\n"
+        for report in peers:
+            if machine_of(report) == machine:
+                yield from peer_section(report)
+    for machine in dict.fromkeys(map(machine_of, models)):
+        yield f"### One model, {machine}\n"
+        own = [report for report in models if machine_of(report) == machine]
+        yield from step_section(own)
+        yield from sweep_section(own)
+
+
+def newest(peers):
+    """{model: (report, rows)}: the last report that has it; those without a date are the oldest."""
+    found = {}
+    for report in sorted(peers, key=lambda report: report["machine"].get("date", "")):
+        for name in dict.fromkeys(row["model"] for row in report["results"]):
+            found[name] = (report, [row for row in report["results"] if row["model"] == name])
+    return dict(sorted(found.items(), key=lambda item: item[1][1][0]["model_bytes"]))
+
+
+def label(test):
+    kind, _, rest = test.partition(",")
+    for short, words in (("pp", "prompt of {}"), ("tg", "answer of {}, " + (rest.strip() or "greedy"))):
+        if re.fullmatch(short + r"\d+", kind):
+            return words.format(kind[2:])
+    return test
+
+
+def readme_table(peers):
+    lines = [["model", "test", *PROGRAMS, "to llama.cpp", "to ik_llama.cpp"]]
+    notes = []
+    for name, (report, rows) in newest(peers).items():
+        for index, row in enumerate(row for row in rows if row["unit"] != "MiB"):
+            lines.append([
+                title(name) if index == 0 else "", f"{label(row['test'])}, {row['unit']}",
+                *(number(row[program]["median"]) if program in row else "-" for program in PROGRAMS),
+                *(ratio_text(ratio(row, peer)) if peer in row else "-" for peer in PROGRAMS[1:]),
+            ])  # fmt: skip
+        settings = report["settings"]
+        notes.append(
+            f"- {title(name)}: commit {commit_text(report)}; {machine_of(report)}; {load_text(report)}; "
+            f"{settings['threads']} threads, rounds: {settings['rounds']}"
+        )
+    return [*table(lines), "", *notes]
+
+
+def replaced(text, name, lines):
+    """`text` with `lines` between the markers of `name`."""
+    begin, end = f"<!-- tables: {name} -->", "<!-- end -->"
+    if begin not in text or end not in text[text.index(begin) :]:
+        sys.exit(f"tables: found no '{begin}' with '{end}' after it")
+    at = text.index(begin) + len(begin)
+    return text[:at] + "\n" + "\n".join(lines).strip() + "\n" + text[text.index(end, at) :]
+
+
+def read(folder, pattern):
+    reports = [json.loads(path.read_text()) for path in sorted(folder.glob(pattern))]
+    return sorted(reports, key=lambda r: r.get("model_bytes") or r["results"][0]["model_bytes"])
+
+
+def pages(repository):
+    """{path: what it should hold}"""
+    data = repository / "docs/performance"
+    peers, models = read(data, "peers-*.json"), read(data, "model-*.json")
+    page, readme = repository / "docs/performance.md", repository / "README.md"
+    return {
+        page: replaced(page.read_text(), "performance", page_tables(peers, models)),
+        readme: replaced(readme.read_text(), "speed", readme_table(peers)),
+    }
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing, fail if a page is not up to date")
+    parser.add_argument("--repository", type=Path, default=REPOSITORY)
+    options = parser.parse_args(arguments)
+    stale = {path: text for path, text in pages(options.repository).items() if path.read_text() != text}
+    for path, text in stale.items():
+        if options.check:
+            print(f"{path}: its tables are not those of docs/performance/*.json: run bench/performance/tables.py")
+        else:
+            path.write_text(text)
+    return bool(options.check and stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""tools/check_docs.py finds what it is there for.
+
+usage: check_docs_test.py
+"""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+
+import check_docs  # noqa: E402
+
+LAYOUT = """# Layout
+
+| folder | holds |
+|---|---|
+| `src/a` | things |
+
+1. `src/a/x.cc`: `f()` calls `B::g()`.
+"""
+
+
+class CheckDocs(unittest.TestCase):
+    def violations(self, layout=LAYOUT, other="", folders=("a",)):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name).resolve()
+            (root / "docs").mkdir()
+            for folder in folders:
+                (root / "src" / folder).mkdir(parents=True)
+                (root / "src" / folder / "x.cc").write_text("void f() { B::g(); }\nvoid unused() {}\n")
+                (root / "src" / folder / "y.cc").write_text("void elsewhere() {}\n")
+            (root / "docs/layout.md").write_text(layout)
+            (root / "README.md").write_text(other)
+            return [*check_docs.broken_links(root), *check_docs.layout_violations(root)]
+
+    def test_a_page_that_is_right(self):
+        self.assertEqual(self.violations(other="[a](docs/layout.md#layout) [b](https://example.org/x) `[c](d)`"), [])
+
+    def test_a_link_to_no_file_or_heading(self):
+        self.assertIn("README.md:2: link to docs/no.md, which is no file", self.violations(other="\n[a](docs/no.md)"))
+        self.assertIn("no such heading", self.violations(other="[a](docs/layout.md#other)")[0])
+
+    def test_a_path_that_is_not_there(self):
+        self.assertIn("`src/a/z.cc`", self.violations(LAYOUT.replace("x.cc", "z.cc"))[0])
+
+    def test_a_function_that_is_not_there_or_in_another_file(self):
+        self.assertIn("`h()`", self.violations(LAYOUT.replace("`f()`", "`h()`"))[0])
+        self.assertIn("`elsewhere()`", self.violations(LAYOUT.replace("`f()`", "`elsewhere()`"))[0])
+        self.assertIn("`C::g()`", self.violations(LAYOUT.replace("B::g", "C::g"))[0])
+
+    def test_a_folder_that_is_not_listed(self):
+        self.assertEqual(self.violations(folders=("a", "b")), ["docs/layout.md: folder src/b is not listed"])
+
+    def test_a_listed_folder_that_is_gone(self):
+        gone = LAYOUT.replace("1. ", "| `src/c` | more |\n\n1. ")
+        self.assertIn("docs/layout.md: lists src/c, which holds no sources", self.violations(gone))
+
+
+if __name__ == "__main__":
+    unittest.main()

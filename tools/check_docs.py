@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Checks names in the documentation against the tree.
+
+Fails if a relative link of a *.md file leads to no file or to no heading, if a path or a function in backticks in
+docs/layout.md is not in the tree, or if a folder of src is not listed there. A function (`name()`) has to be in one of
+the files that its paragraph or list item names, where it names any.
+
+usage: check_docs.py [REPOSITORY]
+"""
+import functools
+import pathlib
+import re
+import sys
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+NAME = re.compile(r"^[A-Za-z_]\w*(?:::~?[A-Za-z_]\w*)*(\(\))?$")
+PATH = re.compile(r"^[\w.*-]+(?:/[\w.*-]+)*$")
+SUFFIXES = {".h", ".cc", ".py", ".md", ".txt", ".sh"}
+SKIPPED = {"build", "install", "node_modules"}
+ITEM = re.compile(r"^(?:\d+\. |- |\| )", re.MULTILINE)
+
+
+def pages(root):
+    for path in sorted(root.rglob("*.md")):
+        parts = path.relative_to(root).parts
+        if not any(part in SKIPPED or part.startswith(".") for part in parts[:-1]):
+            yield path
+
+
+def without_fences(text):
+    """The same lines, those of fenced blocks empty."""
+    lines, fenced = [], False
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        lines.append("" if fenced or fence else line)
+        fenced ^= fence
+    return "\n".join(lines)
+
+
+@functools.cache
+def anchors(path):
+    """Anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.+)$", without_fences(path.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(root):
+    for page in pages(root):
+        for number, line in enumerate(without_fences(page.read_text()).splitlines(), 1):
+            for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                name, _, anchor = target.partition("#")
+                found = (page.parent / name) if name else page
+                where = f"{page.relative_to(root)}:{number}"
+                if not found.exists():
+                    yield f"{where}: link to {target}, which is no file"
+                elif anchor and found.suffix == ".md" and anchor not in anchors(found.resolve()):
+                    yield f"{where}: link to {target}, found no such heading"
+
+
+def blocks(text):
+    """(line number, text) of each paragraph, list item and row of a table."""
+    starts = sorted({0, *(m.start() for m in ITEM.finditer(text)), *(m.end() for m in re.finditer(r"\n\n+", text))})
+    for start, end in zip(starts, [*starts[1:], len(text)]):
+        yield text.count("\n", 0, start) + 1, text[start:end]
+
+
+def is_path(word):
+    return bool(PATH.match(word)) and (word.startswith(("src/", "tests/", "tools/", "docs/", "fuzz/", "bench/")) or
+                                       ("/" in word and pathlib.PurePath(word).suffix in SUFFIXES))  # fmt: skip
+
+
+def has_word(text, word):
+    return re.search(rf"\b{re.escape(word)}\b", text) is not None
+
+
+@functools.cache
+def sources(root):
+    return {path: path.read_text(errors="replace") for path in (root / "src").rglob("*") if path.suffix in {".h", ".cc"}}
+
+
+def is_in(name, called, texts):
+    """Whether one of `texts` has all parts of `A::name`, the last one before a parenthesis if it is called."""
+    *scopes, last = name.removesuffix("()").split("::")
+    pattern = rf"\b{last}(?:<[^>\n]*>)?\(" if called else rf"\b{last}\b"
+    return any(re.search(pattern, text) and all(has_word(text, scope) for scope in scopes) for text in texts)
+
+
+def check_block(root, block):
+    """What a part of the page names that is not there."""
+    words = CODE.findall(block)
+    named = []
+    for word in filter(is_path, words):
+        found = list(root.glob(word))
+        if not found:
+            yield f"path `{word}`, which is not in the tree"
+        named += [path for path in found if path.is_file()]
+    # A header's functions are in the source beside it.
+    near = {side for path in named for side in (path, path.with_suffix(".cc"), path.with_suffix(".h"))}
+    all_texts = sources(root)
+    texts = [all_texts[path] for path in near if path in all_texts] or list(all_texts.values())
+    for word in words:
+        match = NAME.match(word)
+        if not match or (root / word).exists():
+            continue
+        called = match[1] is not None
+        if not is_in(word, called, texts if called else all_texts.values()):
+            yield f"name `{word}`, which is not in {'the files beside it' if called and named else 'src'}"
+
+
+def layout_violations(root):
+    page = root / "docs/layout.md"
+    text = without_fences(page.read_text())
+    for number, block in blocks(text):
+        yield from (f"docs/layout.md:{number}: {what}" for what in check_block(root, block))
+    listed = set(re.findall(r"^\| `(src/[\w/]+)` \|", text, re.MULTILINE))
+    folders = {str(p.parent.relative_to(root)) for p in sources(root)}
+    yield from (f"docs/layout.md: folder {folder} is not listed" for folder in sorted(folders - listed))
+    yield from (f"docs/layout.md: lists {folder}, which holds no sources" for folder in sorted(listed - folders))
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = [*broken_links(root), *layout_violations(root)]
+    print("\n".join(found) if found else "docs: no violation")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
