@@ -61,7 +61,10 @@ def describe_tree(folder):
     """The commit of the tree, and whether files that git tracks were changed since."""
 
     def git(*words):
-        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
+        except OSError:  # git is not installed
+            return None
         return done.stdout.strip() if done.returncode == 0 else None
 
     commit = git("rev-parse", "HEAD")

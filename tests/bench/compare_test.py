@@ -89,6 +89,12 @@ class Busy(unittest.TestCase):
         self.assertEqual(facts, {"cpu": "A B", "cpu_family": 26, "features": ["avx2", "avx512_vnni"], "hypervisor": True})
 
 
+class Tree(unittest.TestCase):
+    def test_without_git_the_commit_is_unknown(self):
+        with mock.patch.object(machine.subprocess, "run", side_effect=FileNotFoundError):
+            self.assertEqual(machine.describe_tree(REPOSITORY), {"commit": None, "dirty": None})
+
+
 class Sampled(unittest.TestCase):
     def test_the_choice_of_tokens_counts(self):
         said = "sampling time =  50.00 ms\nprompt eval time = 9 ms / 3 tokens\n eval time = 950.00 ms / 127 runs"
@@ -125,7 +131,8 @@ class Whole(unittest.TestCase):
     def test_the_report_says_what_was_measured_where(self):
         status, report = self.run_with(0)
         self.assertEqual(status, 0)
-        self.assertEqual({"cpu", "features", "caches", "memory_bytes", "system", "hypervisor", "date"} - report["machine"].keys(), set())
+        expected = {"cpu", "features", "caches", "memory_bytes", "system", "hypervisor", "date"}
+        self.assertEqual(expected - report["machine"].keys(), set())
         self.assertEqual(report["tree"].keys(), {"commit", "dirty"})
         self.assertEqual(report["load"].keys(), {"before", "during", "after"})
         self.assertEqual(len(report["load"]["during"]), 2)
