@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (module.path.find('/') != std::string::npos) std::abort();
   });
   attempt([&] {
-    const veery::DenseLayer layer = veery::parse_dense(json, "fuzz");
+    const veery::SentenceDense layer = veery::parse_dense(json, "fuzz");
     if (layer.in < 1 || layer.out < 1) std::abort();
   });
   attempt([&] {

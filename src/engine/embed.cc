@@ -14,32 +14,20 @@ namespace {
 // layers stays in the caches.
 constexpr int64_t kRunTokens = 512;
 
-std::optional<Pooling> pooling_of(PoolingKind kind) {
-  switch (kind) {
-    case PoolingKind::kNone: return std::nullopt;
-    case PoolingKind::kCls: return Pooling::kFirst;
-    case PoolingKind::kMean: return Pooling::kMean;
-    case PoolingKind::kLast: return Pooling::kLast;
-    case PoolingKind::kMax: return Pooling::kMax;
-    case PoolingKind::kMeanSqrtLen: return Pooling::kSumOverRoot;
-    case PoolingKind::kWeightedMean: return Pooling::kWeightedMean;
-  }
-  return Pooling::kMean;
-}
-
 LoadOptions with_entry(LoadOptions load,
                        std::function<Entry(ModelFile&, const TransformerConfig&)> entry) {
   load.entry = std::move(entry);
   return load;
 }
 
-int32_t most_tokens(int32_t wanted, const SentenceConfig& config, const Model& model) {
+int32_t most_tokens(int32_t wanted, const SentenceConfig& files, const Model& model) {
   const int32_t context = model.options().context;
   if (wanted > context)
     throw Error(ErrorKind::kInput, "{} tokens of a text are asked for, the model takes {}", wanted,
                 context);
   if (wanted > 0) return wanted;
-  return config.max_tokens > 0 ? std::min(config.max_tokens, context) : context;
+  return files.max_length > 0 ? static_cast<int32_t>(std::min<int64_t>(files.max_length, context))
+                              : context;
 }
 
 // The text of a prompt of the files.
@@ -94,32 +82,31 @@ std::vector<Encoding> encode_all(ThreadPool& pool, size_t count, const Encode& e
 
 Embedder::Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options)
     : options_(options),
-      config_(std::make_shared<SentenceConfig>()),
+      setup_(std::make_shared<SentenceSetup>()),
       model_(path, with_entry(load,
-                              [config = config_, options](ModelFile& file,
-                                                          const TransformerConfig& transformer) {
-                                *config = read_sentence_config(file, transformer);
-                                if (options.pooling) config->pooling = *options.pooling;
-                                if (options.normalize) config->normalize = *options.normalize;
-                                return embed_entry(file, transformer,
-                                                   {.pooling = pooling_of(config->pooling),
-                                                    .dense = config->dense,
-                                                    .dimensions = options.dimensions,
-                                                    .normalize = config->normalize});
+                              [setup = setup_, options](ModelFile& file,
+                                                        const TransformerConfig& transformer) {
+                                *setup = read_sentence_setup(file, transformer);
+                                EmbeddingConfig& embedding = setup->embedding;
+                                if (options.pooling)
+                                  embedding.pooling = pooling_of(*options.pooling);
+                                if (options.normalize) embedding.normalize = *options.normalize;
+                                embedding.dimensions = options.dimensions;
+                                return embed_entry(file, transformer, embedding);
                               })),
       encoder_(model_, "embedding"),
-      prompt_(find_prompt(*config_, options.prompt_name)),
-      max_tokens_(most_tokens(options.max_tokens, *config_, model_)),
+      prompt_(find_prompt(setup_->files, options.prompt_name)),
+      max_tokens_(most_tokens(options.max_tokens, setup_->files, model_)),
       columns_(model_.entry().graph.shape(model_.entry().root("embedding")).cols()) {}
 
 std::vector<TextEmbedding> Embedder::embed(std::span<const std::string> texts,
                                            const TextProgress& progress) {
   const EncodeOptions options{.max_tokens = static_cast<size_t>(max_tokens_)};
   const auto encodings = encode_all(model_.pool(), texts.size(), [&](size_t i) {
-    return model_.tokenizer().encode_text(prepared(*config_, prompt_, texts[i]), options);
+    return model_.tokenizer().encode_text(prepared(setup_->files, prompt_, texts[i]), options);
   });
   std::vector<TextEmbedding> results(texts.size());
-  const bool each_token = config_->pooling == PoolingKind::kNone;
+  const bool each_token = !setup_->embedding.pooling;
   in_runs(encodings, [&](size_t first, size_t last) {
     encoder_.run(sequences(std::span(encodings).subspan(first, last - first)));
     int64_t row = 0;
@@ -140,28 +127,28 @@ std::vector<TextEmbedding> Embedder::embed(std::span<const std::string> texts,
 
 Reranker::Reranker(const std::string& path, const LoadOptions& load, const RerankOptions& options)
     : options_(options),
-      config_(std::make_shared<SentenceConfig>()),
+      setup_(std::make_shared<SentenceSetup>()),
       model_(path,
              with_entry(load,
-                        [config = config_](ModelFile& file, const TransformerConfig& transformer) {
-                          *config = read_sentence_config(file, transformer);
-                          return score_entry(file, transformer, config->score);
+                        [setup = setup_](ModelFile& file, const TransformerConfig& transformer) {
+                          *setup = read_sentence_setup(file, transformer);
+                          return score_entry(file, transformer, setup->score);
                         })),
       encoder_(model_, "score") {
   const int64_t labels = model_.entry().graph.shape(model_.entry().root("score")).cols();
   if (labels != 1)
     throw Error(ErrorKind::kUnsupported, "{}: the head gives {} labels, a score is one", path,
                 labels);
-  options_.max_tokens = most_tokens(options.max_tokens, *config_, model_);
+  options_.max_tokens = most_tokens(options.max_tokens, setup_->files, model_);
 }
 
 std::vector<PairScore> Reranker::score(std::string_view query,
                                        std::span<const std::string> documents,
                                        const TextProgress& progress) {
   const EncodeOptions options{.max_tokens = static_cast<size_t>(options_.max_tokens)};
-  const std::string first_text = prepared(*config_, "", query);
+  const std::string first_text = prepared(setup_->files, "", query);
   const auto encodings = encode_all(model_.pool(), documents.size(), [&](size_t i) {
-    return model_.tokenizer().encode_pair(first_text, prepared(*config_, "", documents[i]),
+    return model_.tokenizer().encode_pair(first_text, prepared(setup_->files, "", documents[i]),
                                           options);
   });
   std::vector<PairScore> results(documents.size());
@@ -169,7 +156,7 @@ std::vector<PairScore> Reranker::score(std::string_view query,
     encoder_.run(sequences(std::span(encodings).subspan(first, last - first)));
     for (size_t i = first; i < last; ++i) {
       const float value = encoder_.row(static_cast<int64_t>(i - first))[0];
-      const bool squash = config_->sigmoid && !options_.raw;
+      const bool squash = setup_->sigmoid && !options_.raw;
       results[i] = {squash ? 1 / (1 + std::exp(-value)) : value,
                     static_cast<int32_t>(encodings[i].ids.size()),
                     static_cast<int32_t>(encodings[i].cut)};

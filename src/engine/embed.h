@@ -43,11 +43,10 @@ class Embedder {
                                    const TextProgress& progress = {});
   int64_t columns() const { return columns_; }
   const Model& model() const { return model_; }
-  const SentenceConfig& config() const { return *config_; }
 
  private:
   EmbedOptions options_;
-  std::shared_ptr<SentenceConfig> config_;
+  std::shared_ptr<SentenceSetup> setup_;
   Model model_;
   Encoder encoder_;
   std::string prompt_;
@@ -78,7 +77,7 @@ class Reranker {
 
  private:
   RerankOptions options_;
-  std::shared_ptr<SentenceConfig> config_;
+  std::shared_ptr<SentenceSetup> setup_;
   Model model_;
   Encoder encoder_;
 };

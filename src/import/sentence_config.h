@@ -1,39 +1,32 @@
-// sentence_config.h: what files say of how texts become embeddings or scores: the folders of
-// sentence-transformers, and GGUF.
+// sentence_config.h: how a model's texts become embeddings or scores, whatever container says so.
 #pragma once
-#include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 
+#include "import/sentence_folder.h"
 #include "model/arch/entry.h"
 
 namespace veery {
 
-/// How the rows of a text become one. kNone: they stay (late interaction).
-enum class PoolingKind : uint8_t { kNone, kCls, kMean, kLast, kMax, kMeanSqrtLen, kWeightedMean };
-/// "none", "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean".
+/// "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean", "none".
 std::string_view name(PoolingKind kind);
 /// Throws kInput naming those that there are.
 PoolingKind pooling_from_name(std::string_view name);
+/// What a definition does for it; absent for kNone.
+std::optional<Pooling> pooling_of(PoolingKind kind);
 
-struct SentenceConfig {
-  PoolingKind pooling = PoolingKind::kMean;
-  bool pooling_given = false;  ///< else it is what is usual for the architecture
-  bool normalize = true;
-  std::vector<DenseLayer> dense;  ///< their tensors are "dense.INDEX.weight" and ".bias"
-  int32_t max_tokens = 0;         ///< of a text, special tokens included; 0: not said
-  bool lower_case = false;        ///< texts are put in lower case before they become tokens
-  std::map<std::string, std::string> prompts;
-  std::string default_prompt;  ///< name of one of them; empty: none
+/// What the files say, and what is made of it in a graph.
+struct SentenceSetup {
+  SentenceConfig files;
+  EmbeddingConfig embedding;
   ScoreConfig score;
   bool sigmoid = false;  ///< scores are sigmoids of what the head gives
 };
 
-/// Reads modules.json and what it names, sentence_bert_config.json and
-/// config_sentence_transformers.json of a folder, or the keys of GGUF, and adds the tensors of
-/// dense layers to `file`. What is absent has the defaults above. Throws kFormat or kUnsupported in
-/// one line that names file and key, what was found and what was expected.
-SentenceConfig read_sentence_config(ModelFile& file, const TransformerConfig& config);
+/// Adds the tensors of dense layers to `file` under the names of EmbeddingConfig. Where the files
+/// say nothing, an encoder's rows are averaged, a decoder's last row is taken, and embeddings have
+/// length 1. Throws as read_sentence_folder(), and kFormat naming both widths where a layer does
+/// not take what comes before it.
+SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& config);
 
 }  // namespace veery

@@ -31,19 +31,19 @@ constexpr Named<Kind> kModules[] = {{"Transformer", Kind::kTransformer},
                                     {"Normalize", Kind::kNormalize},
                                     {"Dropout", Kind::kDropout}};
 // sentence-transformers 5.4 and later write one `pooling_mode`, earlier ones a flag each.
-constexpr Named<Pooling> kPoolings[] = {{"cls", Pooling::kCls},
-                                        {"mean", Pooling::kMean},
-                                        {"lasttoken", Pooling::kLast},
-                                        {"max", Pooling::kMax},
-                                        {"mean_sqrt_len_tokens", Pooling::kMeanSqrtLen},
-                                        {"weightedmean", Pooling::kWeightedMean}};
-constexpr Named<Pooling> kPoolingFlags[] = {
-    {"pooling_mode_cls_token", Pooling::kCls},
-    {"pooling_mode_mean_tokens", Pooling::kMean},
-    {"pooling_mode_lasttoken", Pooling::kLast},
-    {"pooling_mode_max_tokens", Pooling::kMax},
-    {"pooling_mode_mean_sqrt_len_tokens", Pooling::kMeanSqrtLen},
-    {"pooling_mode_weightedmean_tokens", Pooling::kWeightedMean}};
+constexpr Named<PoolingKind> kPoolings[] = {{"cls", PoolingKind::kCls},
+                                            {"mean", PoolingKind::kMean},
+                                            {"lasttoken", PoolingKind::kLast},
+                                            {"max", PoolingKind::kMax},
+                                            {"mean_sqrt_len_tokens", PoolingKind::kMeanSqrtLen},
+                                            {"weightedmean", PoolingKind::kWeightedMean}};
+constexpr Named<PoolingKind> kPoolingFlags[] = {
+    {"pooling_mode_cls_token", PoolingKind::kCls},
+    {"pooling_mode_mean_tokens", PoolingKind::kMean},
+    {"pooling_mode_lasttoken", PoolingKind::kLast},
+    {"pooling_mode_max_tokens", PoolingKind::kMax},
+    {"pooling_mode_mean_sqrt_len_tokens", PoolingKind::kMeanSqrtLen},
+    {"pooling_mode_weightedmean_tokens", PoolingKind::kWeightedMean}};
 constexpr Named<Similarity> kSimilarities[] = {{"cosine", Similarity::kCosine},
                                                {"dot", Similarity::kDot},
                                                {"dot_product", Similarity::kDot},
@@ -141,8 +141,9 @@ TensorView view_of(const SafetensorsFile& file, const char* name,
   return view;
 }
 
-DenseLayer read_dense(const std::string& folder, SentenceConfig& config) {
-  DenseLayer layer = parse_dense(read_json_file(folder + "/config.json"), folder + "/config.json");
+SentenceDense read_dense(const std::string& folder, SentenceConfig& config) {
+  SentenceDense layer =
+      parse_dense(read_json_file(folder + "/config.json"), folder + "/config.json");
   const std::string path = folder + "/model.safetensors";
   if (!path_exists(path) && path_exists(folder + "/pytorch_model.bin"))
     throw Error(ErrorKind::kUnsupported, "{}: has pytorch_model.bin alone, expected {}",
@@ -157,7 +158,7 @@ DenseLayer read_dense(const std::string& folder, SentenceConfig& config) {
 // Each takes what the one before gives.
 void check_widths(const SentenceConfig& config, const std::string& where) {
   int64_t width = config.pooled_width;
-  for (const DenseLayer& layer : config.dense) {
+  for (const SentenceDense& layer : config.dense) {
     if (width > 0 && layer.in != width)
       throw Error(ErrorKind::kFormat, "{}: a Dense takes {} numbers, what is before it gives {}",
                   where, layer.in, width);
@@ -205,7 +206,7 @@ std::vector<SentenceModule> parse_sentence_modules(const Json& json, const std::
 
 void parse_pooling(const Json& json, const std::string& where, SentenceConfig& config) {
   const JsonFields fields(checked_object(json, where), Json::object(), where);
-  std::vector<Pooling> modes;
+  std::vector<PoolingKind> modes;
   const auto add = [&](const Json& mode) {
     if (!mode.is_string())
       throw Error(ErrorKind::kFormat, "{}: pooling_mode is {}, expected a text", where,
@@ -220,7 +221,7 @@ void parse_pooling(const Json& json, const std::string& where, SentenceConfig& c
   } else {
     for (const auto& [key, value] : kPoolingFlags)
       if (fields.flag_or(std::string(key).c_str(), false)) modes.push_back(value);
-    if (modes.empty()) modes.push_back(Pooling::kMean);
+    if (modes.empty()) modes.push_back(PoolingKind::kMean);
   }
   if (modes.size() != 1)
     throw Error(ErrorKind::kUnsupported, "{}: has {} poolings beside each other, expected one",
@@ -232,7 +233,7 @@ void parse_pooling(const Json& json, const std::string& where, SentenceConfig& c
   config.include_prompt = fields.flag_or("include_prompt", true);
 }
 
-DenseLayer parse_dense(const Json& json, const std::string& where) {
+SentenceDense parse_dense(const Json& json, const std::string& where) {
   const JsonFields fields(checked_object(json, where), Json::object(), where);
   check_input(fields);
   if (fields.flag_or("use_residual", false))
@@ -242,7 +243,7 @@ DenseLayer parse_dense(const Json& json, const std::string& where) {
   constexpr Named<DenseActivation> kActivations[] = {{"Identity", DenseActivation::kIdentity},
                                                      {"Tanh", DenseActivation::kTanh}};
   const std::string name = activation.substr(activation.rfind('.') + 1);
-  DenseLayer layer;
+  SentenceDense layer;
   layer.activation = value_of(kActivations, name, where + ": activation_function");
   layer.in = fields.size("in_features");
   layer.out = fields.size("out_features");
@@ -295,8 +296,8 @@ SentenceConfig read_gguf_sentence(const ModelFile& file) {
   const std::string arch = file.metadata.text("general.architecture").value_or("");
   const std::string key = arch + ".pooling_type";
   if (const auto type = file.metadata.integer(key)) {
-    constexpr Pooling kTypes[] = {Pooling::kNone, Pooling::kMean, Pooling::kCls, Pooling::kLast,
-                                  Pooling::kCls};
+    constexpr PoolingKind kTypes[] = {PoolingKind::kNone, PoolingKind::kMean, PoolingKind::kCls,
+                                      PoolingKind::kLast, PoolingKind::kCls};
     if (*type < 0 || *type > 4)
       throw Error(ErrorKind::kUnsupported, "{}: {} is {}, expected 0 to 4", shown_path(file.path),
                   printable(key), *type);
@@ -326,9 +327,9 @@ SentenceConfig read_gguf_sentence(const ModelFile& file) {
   return config;
 }
 
-ScoreConfig parse_score_config(const Json& json, const std::string& where) {
+ScoreLabels parse_score_config(const Json& json, const std::string& where) {
   const JsonFields fields(checked_object(json, where), Json::object(), where);
-  ScoreConfig config;
+  ScoreLabels config;
   if (const Json* labels = fields.find("id2label"))
     config.labels = static_cast<int64_t>(checked_object(*labels, where + ": id2label").size());
   else if (fields.has("num_labels"))

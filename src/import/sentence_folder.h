@@ -13,12 +13,12 @@
 
 namespace veery {
 
-enum class Pooling : uint8_t { kCls, kMean, kLast, kMax, kMeanSqrtLen, kWeightedMean, kNone };
+enum class PoolingKind : uint8_t { kCls, kMean, kLast, kMax, kMeanSqrtLen, kWeightedMean, kNone };
 enum class DenseActivation : uint8_t { kIdentity, kTanh };
 enum class Similarity : uint8_t { kCosine, kDot, kEuclidean, kManhattan };
 
 /// activation(x weight^T + bias) of the pooled vector.
-struct DenseLayer {
+struct SentenceDense {
   int64_t in = 0, out = 0;
   DenseActivation activation = DenseActivation::kTanh;
   bool has_bias = true;
@@ -28,14 +28,14 @@ struct DenseLayer {
 
 struct SentenceConfig {
   bool given = false;  ///< the files say how rows become a vector; else all here is a default
-  Pooling pooling = Pooling::kMean;
-  bool is_ranker = false;         ///< GGUF: a head for scores stands behind the pooled row
-  int64_t pooled_width = 0;       ///< of the vector that is pooled; 0: not said
-  bool include_prompt = true;     ///< rows of the prompt are pooled too
-  std::vector<DenseLayer> dense;  ///< in this order, behind pooling
-  bool normalize = false;         ///< to length 1, last of all
-  int64_t max_length = 0;         ///< tokens, special ones included; 0: not said
-  bool lower_case = false;        ///< texts are put into lower case before the tokenizer
+  PoolingKind pooling = PoolingKind::kMean;
+  bool is_ranker = false;            ///< GGUF: a head for scores stands behind the pooled row
+  int64_t pooled_width = 0;          ///< of the vector that is pooled; 0: not said
+  bool include_prompt = true;        ///< rows of the prompt are pooled too
+  std::vector<SentenceDense> dense;  ///< in this order, behind pooling
+  bool normalize = false;            ///< to length 1, last of all
+  int64_t max_length = 0;            ///< tokens, special ones included; 0: not said
+  bool lower_case = false;           ///< texts are put into lower case before the tokenizer
   std::map<std::string, std::string> prompts;  ///< by name
   std::string default_prompt;                  ///< a name in `prompts`; empty: none
   Similarity similarity = Similarity::kCosine;
@@ -54,7 +54,7 @@ struct SentenceModule {
 /// throw kFormat, or kUnsupported naming what is not done.
 std::vector<SentenceModule> parse_sentence_modules(const Json& json, const std::string& where);
 void parse_pooling(const Json& json, const std::string& where, SentenceConfig& config);
-DenseLayer parse_dense(const Json& json, const std::string& where);
+SentenceDense parse_dense(const Json& json, const std::string& where);
 void parse_sentence_settings(const Json& json, const std::string& where, SentenceConfig& config);
 
 /// Reads modules.json and all that it names, sentence_bert_config.json and
@@ -67,12 +67,12 @@ SentenceConfig read_sentence_folder(const std::string& folder);
 SentenceConfig read_gguf_sentence(const ModelFile& file);
 
 /// How a cross-encoder's logits become scores.
-struct ScoreConfig {
+struct ScoreLabels {
   int64_t labels = 2;    ///< transformers' default
   bool sigmoid = false;  ///< else they stay as they are
 };
 
 /// From config.json: num_labels or id2label, and what sentence-transformers adds to it.
-ScoreConfig parse_score_config(const Json& json, const std::string& where);
+ScoreLabels parse_score_config(const Json& json, const std::string& where);
 
 }  // namespace veery

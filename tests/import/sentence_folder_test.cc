@@ -50,7 +50,7 @@ TEST(SentenceFolder, AllItsFilesAreRead) {
   fill(folder);
   const SentenceConfig config = read_sentence_folder(folder.path());
   EXPECT_TRUE(config.given && config.normalize && config.lower_case && !config.include_prompt);
-  EXPECT_EQ(config.pooling, Pooling::kCls);
+  EXPECT_EQ(config.pooling, PoolingKind::kCls);
   EXPECT_EQ(config.pooled_width, 2);
   EXPECT_EQ(config.max_length, 256);
   EXPECT_EQ(config.similarity, Similarity::kDot);
@@ -67,7 +67,7 @@ TEST(SentenceFolder, WithoutFilesThereAreDefaults) {
   const TemporaryFolder folder;
   const SentenceConfig config = read_sentence_folder(folder.path());
   EXPECT_FALSE(config.given || config.normalize);
-  EXPECT_EQ(config.pooling, Pooling::kMean);
+  EXPECT_EQ(config.pooling, PoolingKind::kMean);
   EXPECT_EQ(config.max_length, 0);
 }
 
@@ -136,7 +136,7 @@ TEST(SentenceFolder, GgufSaysItInItsMetadata) {
   file.metadata.set("gemma-embedding.dense_2_feat_in", int64_t{2});
   file.tensors.push_back({"dense_2.weight", DType::kF32, {3, 2}, {}});
   const SentenceConfig config = read_gguf_sentence(file);
-  EXPECT_EQ(config.pooling, Pooling::kMean);
+  EXPECT_EQ(config.pooling, PoolingKind::kMean);
   ASSERT_EQ(config.dense.size(), 1U);
   EXPECT_EQ(config.dense[0].out, 3);
   file.metadata.set("gemma-embedding.dense_2_feat_in", int64_t{5});

@@ -41,6 +41,16 @@ void order_marks(std::vector<utf8proc_int32_t>& characters) {
   }
 }
 
+// The library that defines tokenizer.json classes characters by Unicode 8; where later versions
+// class them otherwise, ids would differ.
+struct Range {
+  char32_t first, last;
+};
+template <size_t kCount>
+bool within(const Range (&ranges)[kCount], char32_t c) {
+  return std::ranges::any_of(ranges, [c](Range r) { return r.first <= c && c <= r.last; });
+}
+
 }  // namespace
 
 bool is_white_space(char32_t c) {
@@ -55,6 +65,19 @@ bool is_ascii_punctuation(char32_t c) {
 }
 
 bool is_punctuation(char32_t c) {
+  // Siddham, hyphens, commas and the like of scripts that came after Unicode 8; two that were
+  // punctuation then.
+  constexpr Range kLater[] = {
+      {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},
+      {0xC84, 0xC84},     {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},
+      {0x10EAD, 0x10EAD}, {0x10F55, 0x10F59}, {0x10F86, 0x10F89}, {0x1144B, 0x1144F},
+      {0x1145A, 0x1145B}, {0x1145D, 0x1145D}, {0x11660, 0x1166C}, {0x116B9, 0x116B9},
+      {0x1183B, 0x1183B}, {0x11944, 0x11946}, {0x119E2, 0x119E2}, {0x11A3F, 0x11A46},
+      {0x11A9A, 0x11A9C}, {0x11A9E, 0x11AA2}, {0x11B00, 0x11B09}, {0x11C41, 0x11C45},
+      {0x11C70, 0x11C71}, {0x11EF7, 0x11EF8}, {0x11F43, 0x11F4F}, {0x11FFF, 0x11FFF},
+      {0x12FF1, 0x12FF2}, {0x16E97, 0x16E9A}, {0x16FE2, 0x16FE2}, {0x1E95E, 0x1E95F}};
+  if (c == 0x166D || c == 0x111C9) return true;
+  if (c > 0x60C && within(kLater, c)) return false;
   const utf8proc_category_t kind = category(c);
   return kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO;
 }
@@ -73,6 +96,9 @@ bool is_mark(char32_t c) {
 bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
 
 bool is_other(char32_t c) {
+  constexpr Range kLater[] = {
+      {0x890, 0x891}, {0x8E2, 0x8E2}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}};
+  if (c > 0x88F && within(kLater, c)) return false;
   const utf8proc_category_t kind = category(c);
   return kind >= UTF8PROC_CATEGORY_CC && kind <= UTF8PROC_CATEGORY_CO;
 }

@@ -1,4 +1,5 @@
-// characters.h: classes and forms of Unicode characters, as tokenizers ask for them.
+// characters.h: classes and forms of Unicode characters, as tokenizers ask for them: those of other
+// characters and of punctuation are as of Unicode 8.
 #pragma once
 #include <string>
 #include <string_view>

@@ -123,7 +123,8 @@ Normalizer::Step bert_cleaning(const BertCleaning& options) {
     out.reserve(text.size());
     for_each_character(text, [&](char32_t c, std::string_view bytes) {
       const bool space = is_white_space(c);
-      const bool gone = c == 0 || c == kReplacementCharacter || (is_other(c) && !space);
+      const bool kept = c == '\t' || c == '\n' || c == '\r';
+      const bool gone = c == 0 || c == kReplacementCharacter || (is_other(c) && !kept);
       if (options.clean_text && gone) return;
       const bool alone = options.ideographs && is_cjk_ideograph(c);
       if (alone) out += ' ';
