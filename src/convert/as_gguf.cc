@@ -13,6 +13,7 @@
 #include "file/gguf/gguf.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
+#include "import/sentence_config.h"
 #include "import/unused_tensors.h"
 #include "model/arch/registry.h"
 #include "text/format/gguf_tokenizer.h"
@@ -20,10 +21,11 @@
 namespace veery {
 namespace {
 
-// The beginnings of GGUF's names of a decoder's tensors, in the order of the file.
+// The beginnings of GGUF's names of a model's tensors, in the order of the file.
 constexpr std::string_view kBegins[] = {"token_embd.",  "token_embd_norm.", "position_embd.",
-                                        "rope_freqs.",  "rope_factors_",    "blk.",
-                                        "output_norm.", "output."};
+                                        "token_types.", "rope_freqs.",      "rope_factors_",
+                                        "blk.",         "output_norm.",     "output.",
+                                        "cls."};
 
 size_t place_of(const TensorView& tensor) {
   const auto found = std::ranges::find_if(
@@ -37,11 +39,14 @@ int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-// Parts of other models (vision) and masks are not the decoder's; numbers of activations are keys.
-void keep_decoder(ModelFile& file) {
-  std::erase_if(file.tensors, [](const TensorView& tensor) {
+// Parts of other models (vision) and masks are not the text model's, nor is a pooler before which
+// no head stands; numbers of activations are keys.
+void keep_text_model(ModelFile& file) {
+  const bool scores = file.find("cls.output.weight") != nullptr;
+  std::erase_if(file.tensors, [&](const TensorView& tensor) {
     return place_of(tensor) == std::size(kBegins) ||
-           tensor.name.find(".xielu_") != std::string::npos;
+           tensor.name.find(".xielu_") != std::string::npos ||
+           (!scores && tensor.name.starts_with("cls."));
   });
 }
 
@@ -145,6 +150,33 @@ void add_divisors(ModelFile& file, const TransformerConfig& c) {
   file.tensors.push_back(std::move(tensor));
 }
 
+// How rows become an embedding, under llama.cpp's keys and names. No key says how long texts may
+// be, nor what stands before them.
+void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
+  constexpr std::string_view kWritten[] = {"bert", "xlm-roberta", "nomic-bert"};
+  const bool encoder = c.mask != Mask::kCausal;
+  if (encoder && std::ranges::find(kWritten, c.architecture) == std::end(kWritten))
+    throw Error(ErrorKind::kUnsupported, "{}: no GGUF files are written of {} encoders", file.path,
+                c.architecture);
+  const SentenceSetup setup = read_sentence_setup(file, c);
+  if (!encoder && !setup.files.given) return;
+  const std::string prefix = std::string(gguf_architecture(c.architecture)) + ".";
+  constexpr std::pair<PoolingKind, int64_t> kTypes[] = {{PoolingKind::kNone, 0},
+                                                        {PoolingKind::kMean, 1},
+                                                        {PoolingKind::kCls, 2},
+                                                        {PoolingKind::kLast, 3}};
+  const auto type =
+      std::ranges::find(kTypes, setup.files.pooling, &std::pair<PoolingKind, int64_t>::first);
+  const bool scores = file.find("cls.output.weight") != nullptr;
+  if ((!scores && type == std::end(kTypes)) || !setup.embedding.dense.empty())
+    throw Error(ErrorKind::kUnsupported, "{}: GGUF has no key for {}", file.path,
+                setup.embedding.dense.empty()
+                    ? fmt::format("the pooling {}", name(setup.files.pooling))
+                    : "the dense layers behind the pooled row");
+  metadata.set(prefix + "pooling_type", scores ? int64_t{4} : type->second);
+  if (encoder) metadata.set(prefix + "attention.causal", false);
+}
+
 }  // namespace
 
 ModelFile open_as_gguf(const std::string& meant) {
@@ -153,10 +185,11 @@ ModelFile open_as_gguf(const std::string& meant) {
   ModelFile file = open_model(path);
   const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
-  keep_decoder(file);
+  keep_text_model(file);
   write_head(file, c);
   pair_rows(file, c);
   Metadata metadata = gguf_keys(c, file);
+  add_sentence_keys(file, c, metadata);
   join_projections(file, c);
   for (const RenameRow& row : kRenamed)
     if (row.architecture == c.architecture) rename(file, row.from, row.to);
