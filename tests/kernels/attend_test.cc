@@ -14,6 +14,7 @@ struct Scene {
   Matrix q, sinks;
   bool has_sinks;
   Cache keys, values;
+  std::vector<int32_t> prefixes = {};  ///< of the sequences, see Slots::prefixes
 
   Scene(const AttendAttr& a, int head_dim, DType key_type, DType value_type,
         const std::vector<int>& lengths, const Batch& rows, int value_dim = 0,
@@ -48,7 +49,8 @@ struct Scene {
       const int end = std::min(first + count, span.end_row());
       if (begin < end) rows.add(span.sequence, span.position + begin - span.first_row, end - begin);
     }
-    const Slots slots = rows.slots();
+    Slots slots = rows.slots();
+    if (!prefixes.empty()) slots.prefixes = prefixes.data();
     const auto part = [&](const Matrix& m) {
       Operand o = m.operand;
       o.data += first * o.stride;
@@ -174,6 +176,85 @@ void expect_reference(const Scene& scene) {
 TEST(Attend, FastIsTheReference) {
   for (const Setting& s : kSettings)
     expect_reference(Scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows(), s.v, s.sinks));
+}
+
+struct MaskSetting {
+  AttendAttr attr;
+  int n;
+  DType keys, values;
+  bool prefixes = false;
+};
+const MaskSetting kMasks[] = {
+    {{.heads = 3, .kv_heads = 3, .scale = 0.2F, .mask = Mask::kFull}, 32, DType::kF32, DType::kF32},
+    {{.heads = 4, .kv_heads = 1, .scale = 0.2F, .alibi = 8, .mask = Mask::kFull},
+     32,
+     DType::kBF16,
+     DType::kBF16},
+    {{.heads = 4, .kv_heads = 2, .scale = 0.2F, .softcap = 3, .mask = Mask::kFull},
+     64,
+     DType::kQ8_0,
+     DType::kF16},
+    {{.heads = 3, .kv_heads = 3, .scale = 0.2F, .window = 5, .mask = Mask::kSymmetric},
+     16,
+     DType::kBF16,
+     DType::kBF16},
+    {{.heads = 9, .kv_heads = 3, .scale = 0.2F, .window = 127, .mask = Mask::kSymmetric},
+     32,
+     DType::kF16,
+     DType::kQ8_0},
+    {{.heads = 6,
+      .kv_heads = 1,
+      .scale = 0.2F,
+      .window = 200,
+      .alibi = 8,
+      .mask = Mask::kSymmetric},
+     32,
+     DType::kBF16,
+     DType::kF32},
+    {{.heads = 2, .kv_heads = 2, .scale = 0.2F, .window = 300, .mask = Mask::kSymmetric},
+     16,
+     DType::kF32,
+     DType::kBF16},
+    {{.heads = 4, .kv_heads = 2, .scale = 0.2F, .mask = Mask::kPrefix},
+     32,
+     DType::kF32,
+     DType::kF16,
+     true},
+    {{.heads = 5, .kv_heads = 1, .scale = 0.2F, .alibi = 8, .mask = Mask::kPrefix},
+     48,
+     DType::kBF16,
+     DType::kBF16,
+     true},
+    {{.heads = 2, .kv_heads = 2, .scale = 0.2F, .mask = Mask::kPrefix},
+     16,
+     DType::kF32,
+     DType::kF32},
+};
+Scene masked(const MaskSetting& s) {
+  Scene scene(s.attr, s.n, s.keys, s.values, kLengths, mixed_rows());
+  // Within a tile, of none, of one position, beyond the end of the run, and of the first pages.
+  if (s.prefixes) scene.prefixes = {70, 0, 1, 2000, 100};
+  return scene;
+}
+
+TEST(Attend, FastIsTheReferenceForEveryMask) {
+  for (const MaskSetting& s : kMasks) expect_reference(masked(s));
+}
+
+// A span that sees what is behind its rows has one answer as a whole only.
+TEST(Attend, ASpanHasOneAnswerForEveryMask) {
+  for (const MaskSetting& s : kMasks) {
+    const Scene scene = masked(s);
+    const Matrix whole = scene.attend({.target = fast_targets()[0]});
+    for (Target target : fast_targets()) {
+      for (int workers : {2, 7})
+        expect_same_bits(scene.attend({.target = target, .workers = workers}), whole, "workers");
+      Matrix out(scene.q.operand.rows, s.attr.heads * scene.v);
+      for (const Span& span : scene.batch.spans)
+        scene.attend(out, span.first_row, span.rows, {.target = target, .workers = 3});
+      expect_same_bits(out, whole, "spans alone");
+    }
+  }
 }
 
 // Values, queries and keys of 2^-145 to 2^-56, and weights down to those that exp() has least.

@@ -125,6 +125,8 @@ inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Ope
   const Kernel kernel = choose_kernel(op, d, {with.target, rows, with.exact});
   const RunExtent extent{rows, std::max(1, slots.span_count), with.workers};
   Bytes work(kernel.work != nullptr ? kernel.work(d, extent) : 0);
+  // NaN, where a kernel reads what it has not written.
+  if (kernel.work != nullptr) std::fill_n(work.data(), kernel.work(d, extent), std::byte{0xff});
   d.work = work.data();
   Bytes state(kernel.state);
   d.state = state.data();

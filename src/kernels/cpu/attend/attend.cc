@@ -1,18 +1,20 @@
-// Attention over pages. One answer for a row, whatever runs with it: positions are cut into blocks
-// of 128 and segments of blocks at fixed places; in a block the scores, their largest and the
-// weighted values are found in one order, blocks merge into their segment in order and segments
-// into the row in order. A block or segment that a row does not see merges as exactly nothing, so
-// rows may share a tile, and segments may be found by different workers.
+// Attention over pages, and over rows of the run. One answer for a row, whatever runs with it:
+// positions are cut into blocks of 128 and segments of blocks at fixed places; in a block the
+// scores, their largest and the weighted values are found in one order, blocks merge into their
+// segment in order and segments into the row in order. A block or segment that a row does not see
+// merges as exactly nothing, so rows may share a tile, and segments may be found by different
+// workers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attend/attend.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
 //
+#include "kernels/cpu/attend/attend_rows-inl.h"
+#include "kernels/cpu/attend/attend_softmax-inl.h"
 #include "kernels/cpu/attend/attend_tiles-inl.h"
 //
 #include "kernels/common/float_kernels.h"
 #include "kernels/common/formulas.h"
 #include "kernels/cpu/attend/attend.h"
-#include "kernels/cpu/simd/bf16_dot.h"
 #include "kernels/cpu/simd/flush_subnormals.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,107 +23,21 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace attend;  // NOLINT(google-build-using-namespace)
 
-// The next of `left` queries to take together: groups of about one size.
-int take(int left) {
-  const int groups = (left + kMaxQueries - 1) / kMaxQueries;
-  return (left + groups - 1) / groups;
-}
-
-// How two sets of scores are brought to one largest: kept * factors[0] + added * factors[1].
-struct Merger {
-  float largest, sum;
-  float factors[2];
-};
-HWY_INLINE Merger merge(float largest, float total, float added_largest, float added_sum) {
-  const bool grows = added_largest > largest;
-  const float low = grows ? largest : added_largest;
-  const float high = grows ? added_largest : largest;
-  alignas(64) float shrink[16];
-  store(shrink, exp_to_88(set(low - high)));
-  const float kept = grows ? shrink[0] : 1;
-  const float added = grows ? 1 : shrink[0];
-  return {high, __builtin_fmaf(added_sum, added, total * kept), {kept, added}};
-}
-
-// What a query sees of a block: the positions [low, high]; where ALiBi takes from its scores, from
-// position i of the block slope * |i - own|.
-struct Sight {
-  int low, high;
-  float slope, own;
-
-  bool is_edge(int t) const { return t * 16 < low || t * 16 + 15 > high; }
-};
-
-// The positions of tile `t` in their block.
-HWY_INLINE F32 positions_of(int t) {
-  alignas(64) static constexpr float kLane[] = {0, 1, 2,  3,  4,  5,  6,  7,
-                                                8, 9, 10, 11, 12, 13, 14, 15};
-  return add(load(kLane), set(static_cast<float>(t * 16)));
-}
-
-// Lanes of tile `t` that the query does not see become `other`.
-HWY_INLINE F32 only(int t, const Sight& seen, F32 x, float other) {
-  const F32 position = positions_of(t);
-  const F32 low = set(static_cast<float>(seen.low) - 0.5F);
-  const F32 high = set(static_cast<float>(seen.high) + 0.5F);
-  const F32 from = select(greater(position, low), x, set(other));
-  return select(greater(high, position), from, set(other));
-}
-
-// Tile `t` of the weights of a query.
-template <Products kProducts>
-HWY_INLINE void store_weights(float* weights, int t, F32 w) {
-  if constexpr (kProducts == Products::kExact) return store(weights + t * 16, w);
-  if constexpr (kProducts == Products::kRounded)
-    return store(weights + t * 16, as_float(round_to_bf16(flush(w))));
-#if HWY_TARGET == HWY_AVX3
-  store_bf16(weights + t * 8, w);
-#endif
-}
-
-// Scores -> weights of one query in the tiles [first, end) of a block. Weights of what it does not
-// see are 0.
-template <Products kProducts>
-HWY_INLINE void weigh(const AttendAttr& attr, float* scores, int first, int end, const Sight& seen,
-                      float* state, float* factors) {
-  const bool changed = attr.softcap > 0 || seen.slope != 0;
-  F32 most = set(kNothing);
-  for (int t = first; t < end; ++t) {
-    F32 s = load(scores + t * 16);
-    const bool edge = seen.is_edge(t);
-    if (attr.softcap > 0) s = mul(set(attr.softcap), tanh(div(s, set(attr.softcap))));
-    if (seen.slope != 0) {
-      const F32 distance = sub(positions_of(t), set(seen.own));
-      s = fma(set(seen.slope), min(distance, sub(zero(), distance)), s);
-    }
-    if (edge) s = only(t, seen, s, kNothing);
-    if (edge || changed) store(scores + t * 16, s);
-    most = max(most, s);
-  }
-  const float largest = max_of(most);
-  F32 total = zero();
-  for (int t = first; t < end; ++t) {
-    F32 w = exp_to_88(sub(load(scores + t * 16), set(largest)));
-    if (seen.is_edge(t)) w = only(t, seen, w, 0);
-    store_weights<kProducts>(scores, t, w);
-    total = add(total, w);
-  }
-  const Merger m = merge(state[0], state[1], largest, sum(total));
-  state[0] = m.largest;
-  state[1] = m.sum;
-  factors[0] = m.factors[0];
-  factors[1] = m.factors[1];
-}
-
 // The keys or values of a block for one head.
 struct Stored {
   const std::byte* at;
   Form form;
 };
-HWY_INLINE Stored stored_block(const Problem& p, const Operand& cache, int sequence, int kv_head,
+HWY_INLINE Stored stored_block(const Problem& p, bool values, const RowTile& tile, int kv_head,
                                int64_t begin) {
+  if (!p.cached) {
+    const float* at = values ? p.laid_out_values(tile.span, kv_head, begin)
+                             : p.laid_out_keys(tile.span, kv_head, begin);
+    return {reinterpret_cast<const std::byte*>(at), Form::kF32};
+  }
+  const Operand& cache = p.d.in[values ? AttendIn::kV : AttendIn::kK];
   const int64_t size = cache.cols / cache.rows;
-  const std::byte* page = page_of(cache, p.slots, sequence, begin);
+  const std::byte* page = page_of(cache, p.slots, p.slots.spans[tile.span].sequence, begin);
   return {page + byte_size(cache.dtype, key_offset(kv_head, begin, size)),
           form_of(cache.dtype, p.products)};
 }
@@ -190,7 +106,7 @@ HWY_INLINE Stored turned(const Stored& keys, int first, int end, int n, int v, f
   const auto* from = reinterpret_cast<const float*>(keys.at);
   for (int t = first; t < end; ++t)
     for (int i = 0; i < v; i += 16)
-      transpose(from + (int64_t{t} * n + i) * 16, buffer + int64_t{t} * 16 * v + i, v);
+      transpose(from + (int64_t{t} * n + i) * 16, 16, buffer + int64_t{t} * 16 * v + i, v);
   return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
 }
 
@@ -205,8 +121,8 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
   const int high = static_cast<int>(std::min<int64_t>(p.last_seen(tile) - begin, kBlock - 1));
   const int first = low / 16;
   const int end = high / 16 + 1;
-  Block block{stored_block(p, p.d.in[AttendIn::kK], tile.sequence, kv_head, begin),
-              stored_block(p, p.d.in[AttendIn::kV], tile.sequence, kv_head, begin),
+  Block block{stored_block(p, false, tile, kv_head, begin),
+              stored_block(p, true, tile, kv_head, begin),
               {nullptr, 0, p.n, first, end},
               {nullptr, 0, p.v, low, high + 1}};
   if (p.attr.shared > 0) {
@@ -220,20 +136,12 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
       block.value_part.end = (high + 2) / 2 * 2;
     }
   } else if (const int64_t next = begin + kBlock; next <= p.last_seen(tile)) {
-    block.key_part.ahead =
-        stored_block(p, p.d.in[AttendIn::kK], tile.sequence, kv_head, next).at - block.keys.at;
-    block.value_part.ahead =
-        stored_block(p, p.d.in[AttendIn::kV], tile.sequence, kv_head, next).at - block.values.at;
+    block.key_part.ahead = stored_block(p, false, tile, kv_head, next).at - block.keys.at;
+    block.value_part.ahead = stored_block(p, true, tile, kv_head, next).at - block.values.at;
   }
   block.key_part.at = block.keys.at;
   block.value_part.at = block.values.at;
   return block;
-}
-
-using WeighFn = void (*)(const AttendAttr&, float*, int, int, const Sight&, float*, float*);
-HWY_INLINE WeighFn weigh_for(Form values) {
-  if (!in_pairs(values)) return weigh<Products::kExact>;
-  return is_dot(values) ? weigh<Products::kDot> : weigh<Products::kRounded>;
 }
 
 // Merges one block, at `begin`, into the segment states of the tile's queries.
@@ -281,11 +189,12 @@ HWY_INLINE void store_query(Form keys, float* query, int i, F32 q) {
 void load_queries(const Problem& p, const RowTile& tile, int kv_head, const Buffers& b) {
   const Form form = form_of(p.d.in[AttendIn::kK].dtype, p.products);
   for (int r = 0; r < tile.count; ++r) {
-    const float* q = p.d.in[AttendIn::kQ].row<float>(tile.row + r) + kv_head * p.group * p.n;
+    const float* q = p.d.in[AttendIn::kQ].row<float>(tile.row + r) + kv_head * p.group * p.key_dims;
     float* to = b.queries + r * p.group * p.n;
     for (int h = 0; h < p.group; ++h)
       for (int i = 0; i < p.n; i += 16)
-        store_query(form, to + h * p.n, i, mul(load(q + h * p.n + i), set(p.attr.scale)));
+        store_query(form, to + h * p.n, i,
+                    mul(load_some(q + h * p.key_dims + i, p.key_dims - i), set(p.attr.scale)));
     for (int h = 0; h < p.group; ++h)
       b.slopes[r * p.group + h] = alibi_slope(p.attr, int64_t{kv_head} * p.group + h);
   }
@@ -313,13 +222,14 @@ HWY_INLINE void merge_state(const float* added, int n, float* state) {
 
 // A sink merges last, as a score without a value.
 HWY_INLINE void finish(const Problem& p, int64_t row, int64_t head, const float* state) {
-  float* out = p.d.out().row<float>(row) + head * p.v;
+  float* out = p.d.out().row<float>(row) + head * p.value_dims;
   const bool sink = static_cast<bool>(p.d.in[AttendIn::kSinks]);
   const Merger m = sink ? merge(state[0], state[1], p.d.in[AttendIn::kSinks].row<float>(0)[head], 1)
                         : Merger{state[0], state[1], {1, 0}};
   for (int i = 0; i < p.v; i += 16) {
     const F32 values = load(state + kStateHeader + i);
-    store(out + i, div(sink ? mul(values, set(m.factors[0])) : values, set(m.sum)));
+    store_some(out + i, div(sink ? mul(values, set(m.factors[0])) : values, set(m.sum)),
+               p.value_dims - i);
   }
 }
 
@@ -369,7 +279,7 @@ struct Turn {
   }
 };
 
-void attend_rows(const Problem& p, const Worker& worker) {
+void attend_tiles(const Problem& p, const Worker& worker) {
   const Buffers b(worker.scratch, p.tile_rows * p.group, p.n, p.v);
   int64_t total = 0;
   for (int64_t r = 0; r < p.rows;) {
@@ -422,14 +332,16 @@ void phase(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 
 template <Products kProducts>
-constexpr KernelPhases kPhases = {phase<kProducts, attend_rows>,
+constexpr KernelPhases kPhases = {phase<kProducts, attend_tiles>,
                                   phase<kProducts, combine_segments>};
 
 }  // namespace
 
-extern const KernelPhases kAttendPhases[3];
+extern const KernelPhases kAttendPhases[3], kAttendRowsPhases;
 constexpr KernelPhases kAttendPhases[3] = {kPhases<Products::kExact>, kPhases<Products::kRounded>,
                                            kPhases<Products::kDot>};
+constexpr KernelPhases kAttendRowsPhases = {phase<Products::kExact, lay_out_rows>,
+                                            phase<Products::kExact, attend_tiles>};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -449,8 +361,16 @@ size_t buffer_bytes(const Dispatch& d, const RunExtent&) {
   const auto& attr = d.as<AttendAttr>();
   const int group = attr.heads / attr.kv_heads;
   const int queries = std::max(1, attend::kTileQueries / group) * group;
-  return attend::Buffers::floats(queries, d.in[AttendIn::kQ].cols / attr.heads,
-                                 d.out().cols / attr.heads) *
+  return attend::Buffers::floats(queries, attend::padded_dims(d.in[AttendIn::kQ], attr),
+                                 attend::padded_dims(d.out(), attr)) *
+         sizeof(float);
+}
+size_t laid_out_bytes(const Dispatch& d, const RunExtent& run) {
+  const auto& attr = d.as<AttendAttr>();
+  const int dims =
+      attend::padded_dims(d.in[AttendIn::kQ], attr) + attend::padded_dims(d.out(), attr);
+  return static_cast<size_t>(attend::laid_out_positions(run.rows, run.spans) * attr.kv_heads *
+                             dims) *
          sizeof(float);
 }
 
@@ -473,6 +393,12 @@ bool accepts(const Dispatch& d, const KernelChoice& choice) {
   return rounds(d, choice) && uses_bf16_dot(choice.target) == dot;
 }
 
+bool takes_rows(const Dispatch& d, const KernelChoice&) {
+  return d.as<AttendAttr>().shared == 0 && is_matrix(d.in[AttendIn::kQ]) &&
+         is_matrix(d.in[AttendIn::kK]) && is_matrix(d.in[AttendIn::kV]) &&
+         absent_or_matrix(d.in[AttendIn::kSinks]) && is_matrix(d.out());
+}
+
 template <attend::Products kProducts>
 constexpr KernelRow row(Target target, std::string_view name, const KernelPhases* phases) {
   return {op::kAttend,
@@ -481,9 +407,21 @@ constexpr KernelRow row(Target target, std::string_view name, const KernelPhases
           {name, phases[static_cast<size_t>(kProducts)], stored_bytes, buffer_bytes}};
 }
 
-#define VEERY_ROW(copy, target, suffix)                                         \
-  row<attend::Products::kExact>(target, "attend_" suffix, copy::kAttendPhases), \
-      row<attend::Products::kRounded>(target, "attend_bf16_" suffix, copy::kAttendPhases)
+constexpr KernelRow row_of_rows(Target target, std::string_view name, const KernelPhases& phases) {
+  return {op::kAttend,
+          target,
+          takes_rows,
+          {.name = name,
+           .phases = phases,
+           .work = laid_out_bytes,
+           .scratch = buffer_bytes,
+           .main_phase = 1}};
+}
+
+#define VEERY_ROW(copy, target, suffix)                                                    \
+  row<attend::Products::kExact>(target, "attend_" suffix, copy::kAttendPhases),            \
+      row<attend::Products::kRounded>(target, "attend_bf16_" suffix, copy::kAttendPhases), \
+      row_of_rows(target, "attend_rows_" suffix, copy::kAttendRowsPhases)
 const KernelRow kRows[] = {
 #if !defined(__aarch64__)
     row<attend::Products::kDot>(Target::kAvx512, "attend_bf16_avx512_bf16", N_AVX3::kAttendPhases),

@@ -1,4 +1,4 @@
-// attend.h: how attention over pages is cut into blocks, segments and tiles, and what a worker
+// attend.h: how attention is cut into blocks, segments and tiles, and what a worker
 // holds.
 #pragma once
 #include <algorithm>
@@ -45,12 +45,29 @@ enum class Products {
   kDot,      // by the processor's dot products of bf16
 };
 
-// Rows of one sequence at consecutive positions.
+constexpr int64_t round_up_16(int64_t x) { return (x + 15) / 16 * 16; }
+
+// Dimensions of a head of queries or of the output, as the kernels take them.
+inline int padded_dims(const Operand& o, const AttendAttr& attr) {
+  return static_cast<int>(round_up_16(o.cols / attr.heads));
+}
+
+// Keys and values of rows of the run are laid out in Dispatch::work, each span from a tile of 16
+// on, so that what a row sees does not depend on other spans. Span i begins at the tile in which
+// position first_row + 15 i lies: beyond all those before it, and no sum over them is needed.
+constexpr int64_t laid_out_positions(int64_t rows, int64_t spans) {
+  return round_up_16(rows + 15 * spans);
+}
+inline int64_t laid_out_position(const Slots& slots, int64_t span) {
+  return (slots.spans[span].first_row + 15 * span) / 16 * 16;
+}
+
+// Rows of one span.
 struct RowTile {
   int64_t row = 0;
   int count = 0;
-  int sequence = 0;
-  int64_t position = 0;  // of the first row
+  int span = 0;
+  int64_t position = 0;  // of the first row; of rows of the run, in their span
 };
 
 struct Problem {
@@ -58,23 +75,31 @@ struct Problem {
   const Slots& slots;
   Products products;
   const AttendAttr& attr = d.as<AttendAttr>();
+  bool cached = d.in[AttendIn::kK].layout == Layout::kKeyPages;  // or rows of the run
   int64_t rows = slots.count(d.out().rows);
-  int n = d.in[AttendIn::kQ].cols / attr.heads;  // dimensions of a query and a key
-  int v = d.out().cols / attr.heads;             // of a value
+  int key_dims = d.in[AttendIn::kQ].cols / attr.heads;  // of a query and a key
+  int value_dims = d.out().cols / attr.heads;
+  int n = padded_dims(d.in[AttendIn::kQ], attr);
+  int v = padded_dims(d.out(), attr);
   int group = attr.heads / attr.kv_heads;
   int tile_rows = std::max(1, kTileQueries / group);
+  int64_t positions = laid_out_positions(slots.rows, slots.span_count);
 
-  bool split() const { return rows <= kSplitRows; }
+  bool split() const { return cached && rows <= kSplitRows; }
+  // The position at which what is stored of a span begins.
+  int64_t start(int64_t span) const { return cached ? 0 : slots.spans[span].position; }
   // The tile that starts at row `r`.
   RowTile tile(int64_t r) const {
-    const Span& span = slots.span(r);
-    const int64_t left = std::min<int64_t>(span.end_row() - r, rows - r);
-    return {r, static_cast<int>(std::min<int64_t>(left, tile_rows)), span.sequence,
-            slots.positions[r]};
+    const int span = slots.span_of[r];
+    const int64_t left = std::min<int64_t>(slots.spans[span].end_row(), rows) - r;
+    return {r, static_cast<int>(std::min<int64_t>(left, tile_rows)), span,
+            slots.positions[r] - start(span)};
   }
   // What the row that is `i` rows behind the first of a tile sees.
   Positions seen(const RowTile& t, int64_t i) const {
-    return visible(attr, slots, slots.span(t.row), t.position + i);
+    const int64_t from = start(t.span);
+    const Positions all = visible(attr, slots, slots.spans[t.span], from + t.position + i);
+    return {std::max<int64_t>(all.first - from, 0), all.last - from};
   }
   int64_t first_seen(const RowTile& t) const { return seen(t, 0).first; }
   int64_t last_seen(const RowTile& t) const { return seen(t, t.count - 1).last; }
@@ -82,6 +107,15 @@ struct Problem {
   float* stored(int64_t row, int64_t head, int segment) const {
     return reinterpret_cast<float*>(d.work) +
            ((row * attr.heads + head) * kMaxSegments + segment) * (kStateHeader + v);
+  }
+  // Of rows of the run, from a position of a span that is a multiple of 16.
+  float* laid_out_keys(int64_t span, int64_t kv_head, int64_t position) const {
+    return reinterpret_cast<float*>(d.work) +
+           (kv_head * positions + laid_out_position(slots, span) + position) * n;
+  }
+  float* laid_out_values(int64_t span, int64_t kv_head, int64_t position) const {
+    return reinterpret_cast<float*>(d.work) + attr.kv_heads * positions * n +
+           (kv_head * positions + laid_out_position(slots, span) + position) * v;
   }
 };
 

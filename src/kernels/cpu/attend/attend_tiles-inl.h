@@ -124,16 +124,17 @@ HWY_INLINE void transpose_stage(Lanes* rows) {
     take_lanes<kStep, true>(a, b, kAll, rows[i + kStep]);
   }
 }
-// out[c * stride + r] = x[r * 16 + c] of 16 x 16 values.
-HWY_NOINLINE void transpose(const float* x, float* out, int64_t stride) {
+// out[c * out_stride + r] = x[r * stride + c] of 16 x 16 values.
+HWY_NOINLINE void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
   Lanes rows[16];
-  std::memcpy(rows, x, sizeof(rows));
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) std::memcpy(&rows[i], x + i * stride, sizeof(Lanes));
   transpose_stage<8>(rows);
   transpose_stage<4>(rows);
   transpose_stage<2>(rows);
   transpose_stage<1>(rows);
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) std::memcpy(out + i * stride, &rows[i], sizeof(Lanes));
+  for (int i = 0; i < 16; ++i) std::memcpy(out + i * out_stride, &rows[i], sizeof(Lanes));
 }
 
 // Of 16 positions.
