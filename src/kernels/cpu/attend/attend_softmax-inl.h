@@ -29,6 +29,8 @@ struct Merger {
 };
 HWY_INLINE Merger merge(float largest, float total, float added_largest, float added_sum) {
   const bool grows = added_largest > largest;
+  // The first scores: what follows would find the same, exp() of so large a difference being 0.
+  if (grows && largest == kNothing) return {added_largest, added_sum, {0, 1}};
   const float low = grows ? largest : added_largest;
   const float high = grows ? added_largest : largest;
   alignas(64) float shrink[16];
