@@ -257,7 +257,7 @@ std::optional<TransformerConfig> config_of(const ModelFile& file) {
   try {
     return read_config(file);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kUnsupported) throw;
+    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kFormat) throw;
     return std::nullopt;
   }
 }
