@@ -11,7 +11,10 @@ Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
   Array x = activate(project(t, (c.gated ? "ffn_gate" : "ffn_up") + end, h, hidden), activation);
   if (c.gated) x = x * project(t, "ffn_up" + end, h, hidden);
   if (t.has_weight("ffn_sub_norm" + end)) x = norm(t, c, "ffn_sub_norm" + end, x);
-  return project(t, "ffn_down" + end, x, c.dim);
+  // An embedding is one row, whose errors no later token makes good: what goes into `down` has the
+  // widest range, and rounding it makes most of the error of quantised encoders.
+  const bool encoder = c.mask != Mask::kCausal;
+  return project(t, "ffn_down" + end, x, c.dim, encoder ? Precision::kHigh : Precision::kUsual);
 }
 
 // Weights of `count` experts and their biases, where the file has some.

@@ -100,9 +100,9 @@ Array output_head(Trace& t, const TransformerConfig& c, Array x, Array embedding
 
 }  // namespace
 
-Array project(Trace& t, const std::string& name, Array x, int64_t out) {
+Array project(Trace& t, const std::string& name, Array x, int64_t out, Precision precision) {
   const Array w = t.weight(name, {out, x.shape().cols()});
-  return linear(x, w, t.has_bias(name) ? t.bias(name, out) : Array{});
+  return linear(x, w, t.has_bias(name) ? t.bias(name, out) : Array{}, precision);
 }
 
 Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array x) {

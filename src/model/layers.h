@@ -9,7 +9,8 @@
 namespace veery {
 
 /// The projection `name` of the current scope, with its bias where the file has one.
-Array project(Trace& t, const std::string& name, Array x, int64_t out);
+Array project(Trace& t, const std::string& name, Array x, int64_t out,
+              Precision precision = Precision::kUsual);
 
 /// The norm `name` of the current scope, with its bias where the file has one.
 Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array x);

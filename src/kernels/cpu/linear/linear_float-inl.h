@@ -45,16 +45,17 @@ struct PanelFloat : FloatDefaults {
   }
 };
 
-// P panels times R rows, the columns of `part`: the first start the sums, the others find them in
-// y, where R rows of a panel lie kGroupRows apart.
-template <typename T, int P, int R>
+// P panels times R of the S rows of a group from row `from` on, the columns of `part`: the first
+// start the sums, the others find them in y, where the rows of a panel lie kGroupRows apart.
+template <typename T, int P, int R, int S = R>
 HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& g, Share part,
-                         Ahead ahead, float* y) {
+                         Ahead ahead, float* y, int from = 0) {
   constexpr int kVectors = T::kBlock / T::kStep;
   constexpr int kLine = T::kUnit < 64 ? 64 / T::kUnit : 1;  // blocks that share a line
   [[maybe_unused]] const typename T::Mode mode;
   const int64_t first = part.begin / T::kBlock;
   const int64_t blocks = (part.end + T::kBlock - 1) / T::kBlock - first;
+  y += from * 16;
   const uint8_t* w[P];
   F32 acc[P][R];
   for (int p = 0; p < P; ++p) {
@@ -62,7 +63,7 @@ HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& 
     for (int r = 0; r < R; ++r)
       acc[p][r] = first == 0 ? zero() : load(y + (p * kGroupRows + r) * 16);
   }
-  const auto* x = T::activations(g) + first * kVectors * T::kTerms * R;
+  const auto* x = T::activations(g) + first * kVectors * T::kTerms * S + from;
   const int64_t size = blocks * T::kUnit;
   const int64_t near = std::min(ahead.bytes / P, size);
   const int64_t turn = (size - near) / T::kUnit;  // from this block on the next panels are fetched
@@ -73,7 +74,7 @@ HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& 
       if (near != 0 && T::kUnit > 64) prefetch(w[p] + 64 * kVectors, to, 64);
       scale[p] = T::scale(w[p]);
     }
-    for (int j = 0; j < kVectors; ++j, x += T::kTerms * R) {
+    for (int j = 0; j < kVectors; ++j, x += T::kTerms * S) {
       decltype(T::vector(nullptr)) v[P];
       for (int p = 0; p < P; ++p) {
         if (near != 0 && b % kLine == 0) prefetch(w[p] + 64 * j, to, 64);
@@ -83,7 +84,7 @@ HWY_INLINE void multiply(const std::byte* const* panels, const ActivationGroup& 
         decltype(T::template value<0>(v[0], scale[0])) value[P];
         for (int p = 0; p < P; ++p) value[p] = T::template value<i()>(v[p], scale[p]);
         for (int r = 0; r < R; ++r) {
-          const auto of_row = set(x[i() * R + r]);
+          const auto of_row = set(x[i() * S + r]);
           for (int p = 0; p < P; ++p) acc[p][r] = T::add_product(acc[p][r], of_row, value[p]);
         }
       });
@@ -99,9 +100,14 @@ void multiply_all(const std::byte* const* panels, const ActivationGroup& g, int6
                   Ahead ahead, float* y) {
   multiply<T, P, R>(panels, g, {0, cols}, ahead, y);
 }
+// The sums of all rows of a group need more registers than some processors have: half of them at a
+// time.
 template <typename T>
 void tile(const std::byte* panel, const ActivationGroup& g, int64_t cols, float* y) {
-  multiply<T, 1, kGroupRows>(&panel, g, {0, cols}, {}, y);
+  if constexpr (kPairs) return multiply<T, 1, kGroupRows>(&panel, g, {0, cols}, {}, y);
+  constexpr int kHalf = kGroupRows / 2;
+  for (const int from : {0, kHalf})
+    multiply<T, 1, kHalf, kGroupRows>(&panel, g, {0, cols}, {}, y, from);
 }
 template <typename T>
 void tile_pair(const std::byte* first, const std::byte* second, const ActivationGroup& g, int64_t,
