@@ -91,12 +91,14 @@ class Embed(CliTest):
         self.assertIn("49", self.error("embed", BERT, "-p", "x", "--dimensions", 49))
         self.assertIn("'query'", self.error("embed", BERT, "-p", "x", "--prompt-name", "query"))
         self.error("embed", BERT, "-p", "x", "--dimensions", 0, status=2)
+        self.assertIn("pooling is 'median'", self.error("embed", BERT, "-p", "x", "--pooling", "median"))
         done = self.veery("embed", BERT, "-p", "sun " * 300)
         self.assertIn("1 of 1 texts is longer than the model takes: 174 tokens cut off", done.stderr.decode())
         self.assertEqual(self.veery("embed", BERT, "-p", "sun").stderr, b"")
 
     def test_lines_that_are_wrong_are_named(self):
-        for text, part in [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "holds no text"), ("\n\n", "holds no text")]:
+        cases = [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "holds no text"), ("\n\n", "holds no text")]
+        for text, part in cases:
             path = self.write("wrong.jsonl", text)
             for call in (("embed", BERT), ("rerank", RERANK, "-q", "x")):
                 message = self.error(*call, "--jsonl", path)
