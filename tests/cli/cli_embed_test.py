@@ -14,8 +14,9 @@ import unittest
 
 from cli_base import PROGRAM, TINY, CliTest
 
-BERT = TINY / "bert-mean"
-RERANK = TINY / "bert-rerank"
+ENCODERS = TINY.parent / "encoders"
+BERT = ENCODERS / "bert-mean"
+RERANK = ENCODERS / "bert-rerank"
 WIDTH = 48
 TEXTS = ["The thrush sings at night.", "rain\nby noon", "", "What is a veery? \u00e9\U0001f426"]
 
@@ -181,7 +182,7 @@ class Embed(CliTest):
                  (lambda folder: (folder / "3_Dense/model.safetensors").unlink(), "3_Dense")]  # fmt: skip
         for change, part in dense:
             with self.subTest(part):
-                folder = self.changed(change, TINY / "embeddinggemma")
+                folder = self.changed(change, ENCODERS / "embeddinggemma")
                 self.assertIn(part, self.error("embed", folder, "-p", "x"))
 
     def test_token_types_outside_of_the_table_are_refused(self):

@@ -21,10 +21,10 @@ constexpr const char* kEncoders[] = {"bert-mean",       "xlmr-cls",       "moder
 constexpr const char* kRankers[] = {"bert-rerank", "xlmr-rerank", "modernbert-rerank"};
 constexpr double kNear = 2e-4;
 
-std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
+std::string folder_of(const std::string& name) { return test::fixture_path("encoders/" + name); }
 
 Json cases_of(const std::string& name) {
-  return test::read_fixture("tiny/" + name + "/reference.json")["cases"];
+  return test::read_fixture("encoders/" + name + "/reference.json")["cases"];
 }
 
 std::vector<std::string> texts_of(const Json& cases) {

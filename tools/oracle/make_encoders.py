@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the encoders and cross-encoders of tests/fixtures/tiny: random weights in bf16, and what transformers computes
+"""Makes the encoders and cross-encoders of tests/fixtures/encoders: random weights in bf16, and what transformers computes
 with them in float32.
 
-  python tools/oracle/make_encoders.py tests/fixtures/tiny [NAME ...]
+  python tools/oracle/make_encoders.py tests/fixtures/encoders [NAME ...]
 
 NAME/config.json, model.safetensors, tokenizer.json   as transformers writes them
 NAME/modules.json, 1_Pooling ...                      as sentence-transformers writes them; cross-encoders have none
