@@ -14,6 +14,19 @@ int64_t bucket(int64_t size) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))));
 }
 
+// Types come from a tokenizer's file, the table from the weights.
+void check_types(const Model& model, const TokenSequence& sequence) {
+  if (sequence.types.empty()) return;
+  if (sequence.types.size() != sequence.ids.size())
+    throw Error(ErrorKind::kInput, "a text has {} tokens and {} token types", sequence.ids.size(),
+                sequence.types.size());
+  const int32_t rows = model.config().token_types;
+  for (const int32_t type : sequence.types)
+    if (rows > 0 && (type < 0 || type >= rows))
+      throw Error(ErrorKind::kInput, "token type {} is outside of the model's table of {}", type,
+                  rows);
+}
+
 }  // namespace
 
 Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {}
@@ -27,6 +40,7 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
       throw Error(ErrorKind::kLimit, "a text has {} tokens, the model takes {}", count,
                   model_.options().context);
     check_ids(model_, sequence.ids);
+    check_types(model_, sequence);
     rows += static_cast<int64_t>(count);
   }
   last_ = nullptr;

@@ -24,8 +24,8 @@ class Encoder {
   Encoder(Model& model, std::string root);
 
   /// Runs the sequences together, one row a token and no padding. Throws kInput for an id outside
-  /// of the vocabulary or a sequence without tokens, kLimit for one that is longer than the
-  /// context.
+  /// of the vocabulary, a type outside of the model's table, types that are not one for each token
+  /// or a sequence without tokens, kLimit for one that is longer than the context.
   void run(std::span<const TokenSequence> sequences);
   /// Row `i` of the last run's root: one for each sequence, or one for each token.
   std::span<const float> row(int64_t i) const;

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""`veery embed` and `veery rerank`: forms of input and output, refusals, folders that are wrong.
+
+usage: cli_embed_test.py VEERY [unittest arguments]
+"""
+import ast
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import unittest
+
+from cli_base import PROGRAM, TINY, CliTest
+
+ENCODERS = TINY.parent / "encoders"
+BERT = ENCODERS / "bert-mean"
+RERANK = ENCODERS / "bert-rerank"
+WIDTH = 48
+TEXTS = ["The thrush sings at night.", "rain\nby noon", "", "What is a veery? \u00e9\U0001f426"]
+
+
+def smollm2():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.environ.get("VEERY_MODELS") or pathlib.Path(cache, "veery", "models")
+    return pathlib.Path(folder, "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+def read_npy(path):
+    data = path.read_bytes()
+    assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
+    (size,) = struct.unpack("<H", data[8:10])
+    assert (10 + size) % 64 == 0 and data[9 + size] == ord("\n")
+    header = ast.literal_eval(data[10 : 10 + size].decode())
+    assert header["descr"] == "<f4" and header["fortran_order"] is False
+    rows, columns = header["shape"]
+    values = struct.unpack(f"<{rows * columns}f", data[10 + size :])
+    return [list(values[i * columns : (i + 1) * columns]) for i in range(rows)]
+
+
+class Embed(CliTest):
+    def lines(self, texts, name="texts.jsonl"):
+        return self.write(name, "".join(json.dumps(text) + "\n" for text in texts))
+
+    def embed(self, *arguments, model=BERT, stdin=b""):
+        done = self.veery("embed", model, "-t", 1, *arguments, stdin=stdin)
+        return [json.loads(line) for line in done.stdout.decode().splitlines()]
+
+    def near(self, one, other):
+        self.assertEqual(len(one), len(other))
+        for a, b in zip(one, other, strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+
+    def test_lines_of_json_in_and_out(self):
+        path = self.lines(TEXTS)
+        all_of_them = self.embed("--jsonl", path)
+        self.assertEqual([len(one) for one in all_of_them], [WIDTH] * len(TEXTS))
+        self.assertEqual(self.embed("--jsonl", "-", stdin=path.read_bytes()), all_of_them)
+        for text, expected in zip(TEXTS, all_of_them, strict=True):
+            self.assertEqual(self.embed("--jsonl", self.lines([text], "one.jsonl")), [expected])
+            self.assertAlmostEqual(sum(x * x for x in expected), 1, delta=1e-5)
+        self.assertEqual(self.embed("-p", TEXTS[0]), all_of_them[:1])
+        spaced = self.write("spaced.jsonl", '\n  \r\n"rain"\r\n\n"sun"')
+        self.assertEqual(len(self.embed("--jsonl", spaced)), 2)
+
+    def test_json_and_npy_hold_the_same_numbers(self):
+        path, out = self.lines(TEXTS), self.folder / "out.npy"
+        lines = self.embed("--jsonl", path)
+        given = self.json("embed", BERT, "-t", 1, "--jsonl", path)
+        self.assertEqual(given["embeddings"], lines)
+        self.assertEqual((given["dimensions"], given["truncated"]), (WIDTH, 0))
+        self.assertEqual(self.embed("--jsonl", path, "--npy", out), [])
+        for one, other in zip(read_npy(out), lines, strict=True):
+            self.near(one, other)
+        before = out.read_bytes()
+        self.assertIn("--force", self.error("embed", BERT, "--jsonl", path, "--npy", out))
+        self.assertEqual(out.read_bytes(), before)
+        self.embed("--jsonl", path, "--npy", out, "--force", "--pooling", "none")
+        self.assertEqual(len(read_npy(out)), given["tokens"])
+        self.assertIn("/dev/null", self.error("embed", BERT, "-p", "x", "--npy", "/dev/null", "--force"))
+        text = path.read_bytes()
+        self.error("embed", BERT, "--jsonl", path, "--npy", path, "--force")
+        self.assertEqual(path.read_bytes(), text)
+
+    def test_pooling_dimensions_prompts_and_lengths(self):
+        rows = self.embed("-p", "rain by noon", "--pooling", "none", "--no-normalize")[0]
+        self.assertEqual([len(row) for row in rows], [WIDTH] * 5)
+        self.near(self.embed("-p", "rain by noon", "--pooling", "cls", "--no-normalize")[0], rows[0])
+        self.near(self.embed("-p", "rain by noon", "--pooling", "last", "--no-normalize")[0], rows[-1])
+        self.assertEqual(len(self.embed("-p", "rain", "--dimensions", 7)[0]), 7)
+        self.assertIn("49", self.error("embed", BERT, "-p", "x", "--dimensions", 49))
+        self.assertIn("'query'", self.error("embed", BERT, "-p", "x", "--prompt-name", "query"))
+        self.error("embed", BERT, "-p", "x", "--dimensions", 0, status=2)
+        self.assertIn("pooling is 'median'", self.error("embed", BERT, "-p", "x", "--pooling", "median"))
+        done = self.veery("embed", BERT, "-p", "sun " * 300)
+        self.assertIn("1 of 1 texts is longer than the model takes: 174 tokens cut off", done.stderr.decode())
+        self.assertEqual(self.veery("embed", BERT, "-p", "sun").stderr, b"")
+
+    def test_lines_that_are_wrong_are_named(self):
+        cases = [('"a"\n{"b"\n', "line 2"), ('"a"\n\n7\n', "line 3"), ("", "holds no text"), ("\n\n", "holds no text")]
+        for text, part in cases:
+            path = self.write("wrong.jsonl", text)
+            for call in (("embed", BERT), ("rerank", RERANK, "-q", "x")):
+                message = self.error(*call, "--jsonl", path)
+                self.assertIn("wrong.jsonl", message)
+                self.assertIn(part, message)
+        self.assertIn("absent", self.error("embed", BERT, "--jsonl", self.folder / "absent"))
+
+    def test_scores(self):
+        cases = json.loads((RERANK / "reference.json").read_text())["cases"]
+        for case in cases:
+            path = self.lines([case["document"], "rain"], "documents.jsonl")
+            given = self.json("rerank", RERANK, "--exact", "-q", case["query"], "--jsonl", path)
+            self.assertAlmostEqual(given["scores"][0], case["score"], delta=1e-3)
+            first = int(given["scores"][1] > given["scores"][0])
+            self.assertEqual(given["ranking"], [first, 1 - first])
+            lines = self.veery("rerank", RERANK, "--exact", "-q", case["query"], "--jsonl", path).stdout.split()
+            self.assertEqual(len(lines), 2)
+            self.assertAlmostEqual(float(lines[0]), case["score"], delta=1e-3)
+
+    def test_models_of_another_kind_are_refused(self):
+        path = self.lines(["x"])
+        self.assertIn("is an encoder", self.error("run", BERT, "-p", "x"))
+        self.assertIn("cls.output.weight", self.error("rerank", BERT, "-q", "x", "--jsonl", path))
+        self.assertIn("cls.output.weight", self.error("rerank", self.model, "-q", "x", "--jsonl", path))
+
+    def test_a_decoder_gives_its_last_row(self):
+        rows = self.embed("-p", "rain", "--pooling", "none", model=self.model)[0]
+        self.near(self.embed("-p", "rain", model=self.model)[0], rows[-1])
+
+    @unittest.skipUnless(smollm2().exists(), "the weights are not there")
+    def test_smollm2_gives_its_last_row(self):
+        one = self.embed("-p", "The thrush sings.", model=smollm2())[0]
+        self.assertEqual(len(one), 576)
+        self.near(one, self.embed("-p", "The thrush sings.", "--pooling", "none", model=smollm2())[0][-1])
+
+    def changed(self, change, source=BERT):
+        folder = self.folder / "changed"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(source, folder)
+        change(folder)
+        return folder
+
+    def test_folders_that_are_wrong_get_one_line(self):
+        def edit(name, **fields):
+            def change(folder):
+                path = folder / name
+                path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+            return change
+
+        def module(**fields):
+            def change(folder):
+                path = folder / "modules.json"
+                modules = json.loads(path.read_text())
+                modules[1] |= fields
+                path.write_text(json.dumps(modules))
+            return change
+
+        pooling = "1_Pooling/config.json"
+        cases = [
+            (edit(pooling, pooling_mode="median"), "median"),
+            (edit(pooling, pooling_mode_cls_token=True), "2 poolings"),
+            (edit(pooling, word_embedding_dimension=47), "47"),
+            (lambda folder: (folder / pooling).unlink(), "1_Pooling"),
+            (lambda folder: (folder / "modules.json").write_text('{"a": 1}'), "modules.json"),
+            (lambda folder: (folder / "modules.json").write_text("["), "modules.json"),
+            (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer"),
+            (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json"),
+            (module(path="../1_Pooling"), "../1_Pooling"),
+            (module(path=".."), "'..'"),
+            (module(path="/etc"), "/etc"),
+            (module(type="sentence_transformers.models.WordWeights"), "WordWeights"),
+            (module(type="os.system"), "os.system"),
+        ]  # fmt: skip
+        for change, part in cases:
+            with self.subTest(part):
+                self.assertIn(part, self.error("embed", self.changed(change), "-p", "x"))
+        dense = [(edit("2_Dense/config.json", in_features=47), "47"),
+                 (edit("2_Dense/config.json", out_features=81), "81"),
+                 (edit("2_Dense/config.json", activation_function="torch.nn.GELU"), "GELU"),
+                 (lambda folder: (folder / "3_Dense/model.safetensors").unlink(), "3_Dense")]  # fmt: skip
+        for change, part in dense:
+            with self.subTest(part):
+                folder = self.changed(change, ENCODERS / "embeddinggemma")
+                self.assertIn(part, self.error("embed", folder, "-p", "x"))
+
+    def test_token_types_outside_of_the_table_are_refused(self):
+        def change(folder):
+            path = folder / "tokenizer.json"
+            path.write_text(path.read_text().replace('"type_id":1', '"type_id":70000'))
+
+        path = self.lines(["x"])
+        message = self.error("rerank", self.changed(change, RERANK), "-q", "x", "--jsonl", path)
+        self.assertIn("70000", message)
+
+    def test_a_closed_pipe_ends_it(self):
+        path = self.lines(["x"] * 200)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([PROGRAM, "embed", str(BERT), "--jsonl", str(path)], stdout=writer,
+                              stderr=subprocess.PIPE, timeout=60, check=False)  # fmt: skip
+        os.close(writer)
+        self.assertEqual(done.returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Makes the encoders and cross-encoders of tests/fixtures/encoders: random weights in bf16, and what transformers computes
+with them in float32.
+
+  python tools/oracle/make_encoders.py tests/fixtures/encoders [NAME ...]
+
+NAME/config.json, model.safetensors, tokenizer.json   as transformers writes them
+NAME/modules.json, 1_Pooling ...                      as sentence-transformers writes them; cross-encoders have none
+NAME/reference.json                                   "cases": input_ids, token_type_ids where the model has them,
+    "rows": {index: [first 8 numbers, last 8]} of some rows of the last hidden state, "embedding" of what modules.json
+    says; of cross-encoders "query", "document", "logit" and "score" (what the folder says is made of the logit)
+"""
+import json
+import os
+import pathlib
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import safetensors.torch
+import tokenizers
+import torch
+import transformers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+WORDS = "the a of to rain sun bird thrush song river what is was in night day forest sings light green noon by".split()
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?!-"
+TEXTS = ["", "The thrush sings at night.", "rain by noon", "What is a veery? A bird of the forest!", "sun " * 28]
+PAIRS = [("what is a thrush", "A thrush is a bird."), ("what is a thrush", ""), ("rain", "The river was green " * 5),
+         ("x", "y"), ("what sings in the forest?", "rain is expected by noon")]
+COMMON = {"vocab_size": 160, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+BERT = COMMON | {"hidden_size": 48, "intermediate_size": 72, "num_hidden_layers": 3, "num_attention_heads": 4}
+MODERN = COMMON | {"hidden_size": 48, "intermediate_size": 60, "num_hidden_layers": 4, "num_attention_heads": 4,
+                   "local_attention": 8, "global_attn_every_n_layers": 3, "cls_token_id": 1, "sep_token_id": 2}
+ROBERTA = BERT | {"max_position_embeddings": 130, "pad_token_id": 1, "bos_token_id": 0, "type_vocab_size": 1}
+GEMMA = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 3,
+                  "num_key_value_heads": 1, "head_dim": 16, "query_pre_attn_scalar": 20, "sliding_window": 10,
+                  "use_bidirectional_attention": True,
+                  "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}
+QWEN = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+                 "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True}
+BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "global_attn_every_n_layers": 2}
+# name: class, configuration, tokenizer, pooling (None: a cross-encoder), widths of dense layers
+ENCODERS = {
+    "bert-mean": ("Bert", "Model", BERT, "wordpiece", "mean_tokens", ()),
+    "xlmr-cls": ("XLMRoberta", "Model", ROBERTA, "unigram", "cls_token", ()),
+    "modernbert-mean": ("ModernBert", "Model", MODERN, "bytes", "mean_tokens", ()),
+    "modernbert-bias": ("ModernBert", "Model", MODERN | BIASES, "bytes", "cls_token", ()),
+    "nomicbert-mean": ("NomicBert", "Model", BERT, "wordpiece", "mean_tokens", ()),
+    "embeddinggemma": ("Gemma3Text", "Model", GEMMA, "bytes", "mean_tokens", (80, 48)),
+    "qwen3-embedding": ("Qwen3", "Model", QWEN, "bytes", "lasttoken", ()),
+    "bert-rerank": ("Bert", "ForSequenceClassification", BERT, "wordpiece", None, ()),
+    "xlmr-rerank": ("XLMRoberta", "ForSequenceClassification", ROBERTA, "unigram", None, ()),
+    "modernbert-rerank": ("ModernBert", "ForSequenceClassification",
+                          MODERN | {"classifier_pooling": "mean"}, "bytes", None, ()),
+}
+# What the folders of cross-encoders say is made of the logit; nothing: its sigmoid.
+IDENTITY = {"bert-rerank": {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}}
+
+
+def tokenizer_of(kind):
+    """A tokenizer of the family's kind, of at most COMMON's vocabulary."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"] if kind == "unigram" else ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+    first, last = (special[0], special[2]) if kind == "unigram" else special[1:3]
+    if kind == "wordpiece":
+        vocabulary = special + WORDS + list(LETTERS) + ["##" + letter for letter in LETTERS if letter.isalnum()]
+        made = tokenizers.Tokenizer(models.WordPiece({t: i for i, t in enumerate(vocabulary)}, unk_token="[UNK]"))
+        made.normalizer = normalizers.BertNormalizer(lowercase=True)
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        made.decoder = decoders.WordPiece()
+    elif kind == "unigram":
+        pieces = [(token, 0.0) for token in special]
+        pieces += [("\u2581" + word, -4.0 - i / 8) for i, word in enumerate(WORDS)]
+        pieces += [(letter, -8.0 - i / 16) for i, letter in enumerate("\u2581" + LETTERS + "TWARS")]
+        made = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=3))
+        made.pre_tokenizer = pre_tokenizers.Metaspace()
+        made.decoder = decoders.Metaspace()
+    else:
+        letters = ["\u0120"] + [chr(i) for i in range(33, 127)]
+        merges = [("\u0120", "t"), ("h", "e"), ("i", "n"), ("\u0120t", "he"), ("r", "a"), ("ra", "in"), ("i", "s")]
+        tokens = special + letters + [a + b for a, b in merges]
+        made = tokenizers.Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, merges))
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+    made.add_special_tokens(special)
+    second = 1 if kind == "wordpiece" else 0
+    between = f"{last} {last}" if kind == "unigram" else last
+    made.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}", pair=f"{first} $A {between} $B:{second} {last}:{second}",
+        special_tokens=[(token, made.token_to_id(token)) for token in (first, last)])
+    assert made.get_vocab_size() <= COMMON["vocab_size"], made.get_vocab_size()
+    return made
+
+
+def fill(model, generator):
+    """Every tensor is far enough from its usual start to show in what comes out."""
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            noise = torch.randn(value.shape, generator=generator)
+            if value.dim() < 2:
+                usual = 1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0
+                if model.config.model_type == "gemma3_text":
+                    usual = 0.0
+                value.copy_(usual + 0.2 * noise)
+            else:
+                value.copy_(noise * (1.0 if "embed" in name else 1.5 / value.shape[-1] ** 0.5))
+            value.copy_(value.bfloat16().float())
+
+
+def write_json(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def write_modules(folder, width, pooling, dense):
+    names = ["", "1_Pooling"] + [f"{i + 2}_Dense" for i in range(len(dense))] + [f"{len(dense) + 2}_Normalize"]
+    kinds = ["Transformer", "Pooling"] + ["Dense"] * len(dense) + ["Normalize"]
+    write_json(folder / "modules.json", [
+        {"idx": i, "name": str(i), "path": name, "type": "sentence_transformers.models." + kind}
+        for i, (name, kind) in enumerate(zip(names, kinds, strict=True))])  # fmt: skip
+    write_json(folder / "1_Pooling/config.json",
+               {"word_embedding_dimension": width, "pooling_mode_" + pooling: True})
+    for i, weight in enumerate(dense):
+        place = folder / f"{i + 2}_Dense"
+        write_json(place / "config.json", {
+            "in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False,
+            "activation_function": "torch.nn.modules.linear.Identity"})  # fmt: skip
+        safetensors.torch.save_file({"linear.weight": weight.bfloat16()}, place / "model.safetensors")
+
+
+def numbers(tensor):
+    return [float(f"{x:.7g}") for x in tensor.tolist()]
+
+
+def run(model, encoding, typed):
+    inputs = {"input_ids": torch.tensor([encoding.ids])}
+    case = {"input_ids": encoding.ids}
+    if typed:
+        case["token_type_ids"] = encoding.type_ids
+        inputs["token_type_ids"] = torch.tensor([encoding.type_ids])
+    with torch.no_grad():
+        out = model(**inputs, output_hidden_states=True)
+    hidden = out.hidden_states[-1][0] if "logits" in out else out.last_hidden_state[0]
+    count = len(encoding.ids)
+    case["rows"] = {str(i): [numbers(hidden[i, :8]), numbers(hidden[i, -8:])]
+                    for i in sorted({0, 1, count // 2, count - 1})}
+    return case, hidden, out
+
+
+def make(folder, name, seed):
+    family, head, settings, kind, pooling, dense = ENCODERS[name]
+    config = getattr(transformers, family + "Config")(**settings)
+    if pooling is None:
+        config.num_labels = 1
+    config._attn_implementation = "eager"
+    model = getattr(transformers, family + head)(config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    fill(model, generator)
+    tokenizer = tokenizer_of(kind)
+    layers, width = [], config.hidden_size
+    for out in dense:
+        layers.append((torch.randn(out, width, generator=generator) / width**0.5).bfloat16().float())
+        width = out
+    cases = []
+    typed = family in ("Bert", "NomicBert")
+    for text in TEXTS if pooling else PAIRS:
+        encoding = tokenizer.encode(text) if pooling else tokenizer.encode(*text)
+        case, hidden, out = run(model, encoding, typed)
+        if pooling:
+            row = {"mean_tokens": hidden.mean(0), "cls_token": hidden[0], "lasttoken": hidden[-1]}[pooling]
+            for layer in layers:
+                row = layer @ row
+            case = {"text": text} | case | {"embedding": numbers(torch.nn.functional.normalize(row, dim=0))}
+        else:
+            logit = out.logits[0, 0]
+            score = logit if name in IDENTITY else torch.sigmoid(logit)
+            case = {"query": text[0], "document": text[1]} | case
+            case |= {"logit": logit.item(), "score": score.item()}
+        cases.append(case)
+    model.bfloat16().save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    os.chmod(folder / "model.safetensors", 0o644)
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    if pooling:
+        write_modules(folder, config.hidden_size, pooling, layers)
+    elif name in IDENTITY:
+        path = folder / "config.json"
+        write_json(path, json.loads(path.read_text()) | IDENTITY[name])
+    versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
+    (folder / "reference.json").write_text(json.dumps({"oracle": versions, "cases": cases}) + "\n")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    for name in sys.argv[2:] or ENCODERS:
+        make(root / name, name, 20261100 + list(ENCODERS).index(name))
+
+
+main()
