@@ -199,6 +199,18 @@ TEST_F(AmxLinear, NormBiasAndResidualComeInOrder) {
           {.norm = (mask & 1) != 0, .residual = (mask & 2) != 0, .bias = (mask & 4) != 0});
 }
 
+TEST_F(AmxLinear, WhatEncodersHaveIsThatOfTheVectors) {
+  constexpr DType kType = DType::kQ8_0;
+  for (const int64_t rows : {18, 56, 130}) {
+    expect_same_as_vectors({kType}, {35}, 1536, rows,
+                           {.residual = true, .bias = true, .two_terms = true});
+    expect_same_as_vectors({kType}, {35}, 384, rows, {.residual = true, .bias = true});
+    expect_same_as_vectors({kType}, {35}, 384, rows,
+                           {.gate = Activation::kGeluErf, .bias = true});
+    expect_same_as_vectors({kType, kType, kType}, {24, 24, 24}, 384, rows, {.bias = true});
+  }
+}
+
 TEST_F(AmxLinear, GateIsThatOfTheVectors) {
   for (const Activation gate : {Activation::kSilu, Activation::kGelu})
     for (const DType up : {DType::kQ4_0, DType::kQ4_K})
