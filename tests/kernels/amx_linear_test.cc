@@ -205,8 +205,7 @@ TEST_F(AmxLinear, WhatEncodersHaveIsThatOfTheVectors) {
     expect_same_as_vectors({kType}, {35}, 1536, rows,
                            {.residual = true, .bias = true, .two_terms = true});
     expect_same_as_vectors({kType}, {35}, 384, rows, {.residual = true, .bias = true});
-    expect_same_as_vectors({kType}, {35}, 384, rows,
-                           {.gate = Activation::kGeluErf, .bias = true});
+    expect_same_as_vectors({kType}, {35}, 384, rows, {.gate = Activation::kGeluErf, .bias = true});
     expect_same_as_vectors({kType, kType, kType}, {24, 24, 24}, 384, rows, {.bias = true});
   }
 }

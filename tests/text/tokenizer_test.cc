@@ -395,17 +395,17 @@ TEST(JoinSymbols, HeapEqualsLoop) {
     for (int i = 0; i < 12; ++i)
       table[{static_cast<int32_t>(random() % 8), static_cast<int32_t>(random() % 8)}] = {
           static_cast<uint32_t>(random() % 6), static_cast<int32_t>(random() % 8)};
-    std::vector<Symbol> few(random() % 33);
+    std::vector<TextSymbol> few(random() % 33);
     for (uint32_t i = 0; i < few.size(); ++i)
       few[i] = {static_cast<int32_t>(random() % 4), i, i + 1};
-    std::vector<Symbol> many = few;
-    const auto join_of = [&](const Symbol& left, const Symbol& right) {
+    std::vector<TextSymbol> many = few;
+    const auto join_of = [&](const TextSymbol& left, const TextSymbol& right) {
       const auto found = table.find({left.id, right.id});
       return found == table.end() ? Join{} : found->second;
     };
     if (few.empty()) continue;
-    few.resize(join_few(std::span<Symbol>(few), join_of));
-    many.resize(join_many(std::span<Symbol>(many), join_of, scratch));
+    few.resize(join_few(std::span<TextSymbol>(few), join_of));
+    many.resize(join_many(std::span<TextSymbol>(many), join_of, scratch));
     ASSERT_EQ(few.size(), many.size());
     for (size_t i = 0; i < few.size(); ++i) {
       EXPECT_EQ(few[i].id, many[i].id);

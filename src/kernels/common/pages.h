@@ -45,14 +45,14 @@ inline int64_t q8_code(bool keys, int64_t position, int64_t i) {
 }
 
 /// Positions [first, last] of a sequence.
-struct Positions {
+struct PositionRange {
   int64_t first, last;
 };
 
 /// What the row at `position` of a span sees, as AttendAttr::mask says. Both ends grow with the
 /// position.
-inline Positions visible(const AttendAttr& attr, const Slots& slots, const Span& span,
-                         int64_t position) {
+inline PositionRange visible(const AttendAttr& attr, const Slots& slots, const Span& span,
+                             int64_t position) {
   const int64_t window = attr.window, end = span.end_position();
   switch (attr.mask) {
     case Mask::kFull: return {0, end - 1};

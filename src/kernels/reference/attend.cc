@@ -48,7 +48,7 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_he
   const int64_t key_size = keys.cols / keys.rows;
   const int64_t value_size = d.out().cols / d.as<AttendAttr>().heads;
   float* value = key + key_size;
-  const Positions seen = visible(d.as<AttendAttr>(), slots, span, slots.positions[r]);
+  const PositionRange seen = visible(d.as<AttendAttr>(), slots, span, slots.positions[r]);
   for (int64_t p = seen.first; p <= seen.last; ++p) {
     const CachedHead k{keys, page_of(keys, slots, span.sequence, p), kv_head, p};
     const CachedHead v{values, page_of(values, slots, span.sequence, p), kv_head, p};
@@ -67,7 +67,7 @@ void each_row(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head,
   const int64_t key = kv_head * (keys.cols / attr.kv_heads);
   const int64_t value = kv_head * (values.cols / attr.kv_heads);
   const Span& span = slots.span(r);
-  const Positions seen = visible(attr, slots, span, slots.positions[r]);
+  const PositionRange seen = visible(attr, slots, span, slots.positions[r]);
   for (int64_t p = std::max<int64_t>(seen.first, span.position); p <= seen.last; ++p) {
     const int64_t row = span.first_row + p - span.position;
     see(p, keys.row<float>(row) + key, values.row<float>(row) + value);

@@ -37,7 +37,7 @@ struct View {
   // The rows that row i sees.
   Share seen(int64_t i) const {
     const Span& span = slots.span(i);
-    const Positions seen = visible(attr, slots, span, slots.positions[i]);
+    const PositionRange seen = visible(attr, slots, span, slots.positions[i]);
     const int64_t shift = span.first_row - span.position;
     return {std::max<int64_t>(seen.first + shift, span.first_row), seen.last + shift + 1};
   }

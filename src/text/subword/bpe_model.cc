@@ -98,10 +98,10 @@ int32_t BpeModel::character_id(std::string_view character, bool first, bool last
 }
 
 void BpeModel::start_symbols(std::string_view word, ModelScratch& scratch) const {
-  std::vector<Symbol>& symbols = scratch.symbols;
+  std::vector<TextSymbol>& symbols = scratch.symbols;
   symbols.clear();
   const auto size = static_cast<uint32_t>(word.size());
-  Symbol unknown;  // waits, as in the original, until a known character comes
+  TextSymbol unknown;  // waits, as in the original, until a known character comes
   const auto flush = [&] {
     if (unknown.id >= 0) symbols.push_back(unknown);
     unknown.id = -1;
@@ -149,8 +149,10 @@ void BpeModel::encode(std::string_view word, ModelScratch& scratch,
   }
   start_symbols(word, scratch);
   const size_t count = join_symbols(
-      std::span<Symbol>(scratch.symbols),
-      [&](const Symbol& left, const Symbol& right) { return merges_.find(left.id, right.id); },
+      std::span<TextSymbol>(scratch.symbols),
+      [&](const TextSymbol& left, const TextSymbol& right) {
+        return merges_.find(left.id, right.id);
+      },
       scratch.join);
   for (size_t i = 0; i < count; ++i) out.push_back(scratch.symbols[i].id);
 }

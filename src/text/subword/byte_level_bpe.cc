@@ -67,7 +67,7 @@ void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<int32_t
 }
 
 void ByteLevelBpe::start_symbols(std::string_view word, Scratch& scratch) const {
-  std::vector<Symbol>& symbols = scratch.symbols;
+  std::vector<TextSymbol>& symbols = scratch.symbols;
   symbols.clear();
   const auto size = static_cast<uint32_t>(word.size());
   if (!info_.plain_bytes) {
@@ -102,11 +102,13 @@ void ByteLevelBpe::encode_word(std::string_view word, Scratch& scratch,
   }
   start_symbols(word, scratch);
   const size_t count = join_symbols(
-      std::span<Symbol>(scratch.symbols),
-      [&](const Symbol& left, const Symbol& right) { return merges_.find(left.id, right.id); },
+      std::span<TextSymbol>(scratch.symbols),
+      [&](const TextSymbol& left, const TextSymbol& right) {
+        return merges_.find(left.id, right.id);
+      },
       scratch.join);
   for (size_t i = 0; i < count; ++i) {
-    const Symbol& symbol = scratch.symbols[i];
+    const TextSymbol& symbol = scratch.symbols[i];
     if (symbol.id >= 0) {
       out.push_back(symbol.id);
       continue;

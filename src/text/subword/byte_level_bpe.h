@@ -22,7 +22,7 @@ class ByteLevelBpe final : public VocabularyTokenizer {
 
  private:
   struct Scratch {
-    std::vector<Symbol> symbols;
+    std::vector<TextSymbol> symbols;
     JoinScratch join;
     const char* text = nullptr;  // whose words are encoded
     LostBytes lost;

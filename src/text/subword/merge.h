@@ -10,7 +10,7 @@
 namespace veery {
 
 /// A part of the text, [begin, end), and the token it is; -1: none.
-struct Symbol {
+struct TextSymbol {
   int32_t id = -1;
   uint32_t begin = 0, end = 0;
 };
@@ -36,7 +36,7 @@ struct JoinScratch {
 
 /// Quadratic, but without any bookkeeping: for short words.
 template <typename JoinOf>
-size_t join_few(std::span<Symbol> symbols, const JoinOf& join_of) {
+size_t join_few(std::span<TextSymbol> symbols, const JoinOf& join_of) {
   constexpr size_t kMost = 32;
   std::array<Join, kMost> joins;
   size_t count = symbols.size();
@@ -60,7 +60,7 @@ size_t join_few(std::span<Symbol> symbols, const JoinOf& join_of) {
 
 /// O(n log n) with a heap of candidates, the outdated ones of which are skipped.
 template <typename JoinOf>
-size_t join_many(std::span<Symbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
+size_t join_many(std::span<TextSymbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
   constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   const auto count = static_cast<uint32_t>(symbols.size());
   // Not a structured binding: Clang before 16 cannot capture one.
@@ -112,7 +112,7 @@ size_t join_many(std::span<Symbol> symbols, const JoinOf& join_of, JoinScratch& 
 /// Joins neighbours in `symbols` until no pair has a priority. Returns how many are left, at the
 /// front.
 template <typename JoinOf>
-size_t join_symbols(std::span<Symbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
+size_t join_symbols(std::span<TextSymbol> symbols, const JoinOf& join_of, JoinScratch& scratch) {
   if (symbols.size() < 2) return symbols.size();
   return symbols.size() <= 32 ? join_few(symbols, join_of) : join_many(symbols, join_of, scratch);
 }

@@ -101,8 +101,8 @@ int32_t SentencePieceBpe::text_token(std::string_view bytes) const {
   return text ? id : -1;
 }
 
-Join SentencePieceBpe::join_of(std::string_view word, const Symbol& left,
-                               const Symbol& right) const {
+Join SentencePieceBpe::join_of(std::string_view word, const TextSymbol& left,
+                               const TextSymbol& right) const {
   const size_t length = right.end - left.begin;
   if (length > vocabulary_.longest()) return {};
   const int32_t id = text_token(word.substr(left.begin, length));
@@ -118,11 +118,11 @@ void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch,
     i += length;
   }
   const size_t count = join_symbols(
-      std::span<Symbol>(scratch.symbols),
-      [&](const Symbol& left, const Symbol& right) { return join_of(word, left, right); },
+      std::span<TextSymbol>(scratch.symbols),
+      [&](const TextSymbol& left, const TextSymbol& right) { return join_of(word, left, right); },
       scratch.join);
   for (size_t i = 0; i < count; ++i) {
-    const Symbol& symbol = scratch.symbols[i];
+    const TextSymbol& symbol = scratch.symbols[i];
     const std::string_view text = word.substr(symbol.begin, symbol.end - symbol.begin);
     const int32_t id = symbol.id >= 0 ? symbol.id : text_token(text);
     if (id >= 0) {

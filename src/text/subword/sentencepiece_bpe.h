@@ -32,7 +32,7 @@ class SentencePieceBpe final : public VocabularyTokenizer {
 
  private:
   struct Scratch {
-    std::vector<Symbol> symbols;
+    std::vector<TextSymbol> symbols;
     JoinScratch join;
     size_t after_unknown = SIZE_MAX;  // how many ids there were behind the last unknown token
     size_t lost = 0;                  // bytes that became no token
@@ -40,7 +40,7 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   void find_word_boundaries();
   std::string normalized(std::string_view text, bool starts) const;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<int32_t>& out) const;
-  Join join_of(std::string_view word, const Symbol& left, const Symbol& right) const;
+  Join join_of(std::string_view word, const TextSymbol& left, const TextSymbol& right) const;
   int32_t text_token(std::string_view bytes) const;
 
   bool add_prefix_, remove_extra_;

@@ -100,7 +100,7 @@ void UnigramModel::append(std::string_view text, int32_t id, ModelScratch& scrat
 void UnigramModel::encode(std::string_view word, ModelScratch& scratch,
                           std::vector<int32_t>& out) const {
   find_best(word, scratch.nodes);
-  std::vector<Symbol>& path = scratch.path;
+  std::vector<TextSymbol>& path = scratch.path;
   path.clear();
   for (auto end = static_cast<uint32_t>(word.size()); end > 0;) {
     const ModelScratch::Node& node = scratch.nodes[end];

@@ -19,7 +19,7 @@ namespace veery {
 
 /// Working memory of models, for one thread.
 struct ModelScratch {
-  std::vector<Symbol> symbols;
+  std::vector<TextSymbol> symbols;
   JoinScratch join;
   struct Node {
     double score = 0;
@@ -27,7 +27,7 @@ struct ModelScratch {
     uint32_t begin = UINT32_MAX;
   };
   std::vector<Node> nodes;
-  std::vector<Symbol> path;
+  std::vector<TextSymbol> path;
   std::string text;
   size_t lost = 0;                   ///< bytes that became no token
   const char* first_lost = nullptr;  ///< the first of them

@@ -159,7 +159,7 @@ void merge_block(const Problem& p, const RowTile& tile, int kv_head, int64_t beg
     for_keys.score[r - 1](b.queries + i * p.n, block.key_part, scores);
     for (int k = 0; k < r; ++k) {
       const int64_t row = (i + k) / p.group;
-      const Positions all = p.seen(tile, row);
+      const PositionRange all = p.seen(tile, row);
       const Sight seen{static_cast<int>(std::clamp<int64_t>(all.first - begin, 0, kBlock)),
                        static_cast<int>(std::clamp<int64_t>(all.last - begin, -1, kBlock - 1)),
                        b.slopes[i + k], static_cast<float>(tile.position + row - begin)};
@@ -314,7 +314,7 @@ void combine_segments(const Problem& p, const Worker& worker) {
   for (int64_t i = items.begin; i < items.end; ++i) {
     const int64_t r = i / p.attr.heads;
     const int64_t h = i % p.attr.heads;
-    const Positions seen = visible(p.attr, p.slots, p.slots.span(r), p.slots.positions[r]);
+    const PositionRange seen = visible(p.attr, p.slots, p.slots.span(r), p.slots.positions[r]);
     clear(state, 1, p.v);
     for (Segment s = segment_of(seen.first); s.begin <= seen.last; s.next())
       merge_state(p.stored(r, h, s.index), p.v, state);

@@ -96,9 +96,9 @@ struct Problem {
             slots.positions[r] - start(span)};
   }
   // What the row that is `i` rows behind the first of a tile sees.
-  Positions seen(const RowTile& t, int64_t i) const {
+  PositionRange seen(const RowTile& t, int64_t i) const {
     const int64_t from = start(t.span);
-    const Positions all = visible(attr, slots, slots.spans[t.span], from + t.position + i);
+    const PositionRange all = visible(attr, slots, slots.spans[t.span], from + t.position + i);
     return {std::max<int64_t>(all.first - from, 0), all.last - from};
   }
   int64_t first_seen(const RowTile& t) const { return seen(t, 0).first; }
