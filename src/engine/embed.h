@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/encoder.h"
-#include "import/sentence_config.h"
+#include "import/folder/sentence_config.h"
 
 namespace veery {
 

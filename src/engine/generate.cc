@@ -114,6 +114,7 @@ Generation Generator::generate(std::span<const int32_t> prompt, const GenerateOp
   result.reused_tokens = reuse(prompt);
   const auto rest = prompt.subspan(result.reused_tokens);
   result.prompt_tokens = session_.feed(rest, [&] { return !on_text || on_text({}); });
+  session_.save();  // the next prompt may go another way from here on
   const auto done = rest.first(result.prompt_tokens);
   fed_.insert(fed_.end(), done.begin(), done.end());
   const double fed = seconds_now();
@@ -136,9 +137,9 @@ size_t Generator::reuse(std::span<const int32_t> prompt) {
       std::mismatch(fed_.begin(), fed_.begin() + static_cast<ptrdiff_t>(limit), prompt.begin())
           .first -
       fed_.begin());
-  const bool kept = session_.can_rewind(static_cast<int32_t>(same));
-  fed_.resize(kept ? same : 0);  // else a sliding window has dropped what would be needed
-  session_.rewind(static_cast<int32_t>(fed_.size()));
+  const int32_t kept = session_.nearest(static_cast<int32_t>(same));
+  fed_.resize(static_cast<size_t>(kept));
+  session_.rewind(kept);
   return fed_.size();
 }
 

@@ -1,6 +1,7 @@
 #include "engine/pages.h"
 
 #include <algorithm>
+#include <climits>
 #include <numeric>
 
 #include "base/error.h"
@@ -10,30 +11,40 @@ namespace {
 
 int32_t page_of_position(int32_t position) { return position / kPagePositions; }
 
-int32_t first_needed(int32_t position, int32_t window) {
-  return window == 0 ? 0 : page_of_position(std::max(0, position - window + 1));
-}
+bool grows(const StateStore::Group& info) { return !info.blocks && info.window == 0; }
 
 }  // namespace
 
 Pages::Pages(StateStore& states) : states_(states) {
   const int32_t sequences = states.options().sequences;
+  int32_t saved = 0;
   for (const StateStore::Group& info : states.groups()) {
     Group group{.info = info};
     group.held.assign(static_cast<size_t>(info.ring) * static_cast<size_t>(sequences), -1);
     group.uses.assign(static_cast<size_t>(info.pages), 0);
     group.free.resize(static_cast<size_t>(info.pages));
     std::iota(group.free.rbegin(), group.free.rend(), 0);
+    group.first.assign(static_cast<size_t>(sequences), 0);
     groups_.push_back(std::move(group));
+    saved_offsets_.push_back(saved);
+    saved += info.saved;
   }
   for (const Group& group : groups_)
     for (int32_t s = 0; s < sequences; ++s)
       tables_.push_back({group.held.data() + s * group.info.ring, group.info.ring});
+  snapshots_.resize(static_cast<size_t>(states.snapshots()));
+  for (Snapshot& snapshot : snapshots_) snapshot.pages.assign(static_cast<size_t>(saved), -1);
 }
 
 std::span<int32_t> Pages::held(Group& group, int32_t sequence) {
   const auto ring = static_cast<size_t>(group.info.ring);
   return std::span(group.held).subspan(static_cast<size_t>(sequence) * ring, ring);
+}
+
+std::span<int32_t> Pages::saved(Snapshot& snapshot, size_t group) {
+  return std::span(snapshot.pages)
+      .subspan(static_cast<size_t>(saved_offsets_[group]),
+               static_cast<size_t>(groups_[group].info.saved));
 }
 
 void Pages::drop(Group& group, int32_t& page) {
@@ -42,12 +53,36 @@ void Pages::drop(Group& group, int32_t& page) {
   page = -1;
 }
 
-// Free pages that it takes to make the entries of the pages [first, last] writable.
-int32_t Pages::wanted(const Group& group, std::span<const int32_t> held, int32_t first,
-                      int32_t last) {
+void Pages::hold(Group& group, int32_t& entry, int32_t page) {
+  VEERY_CHECK(entry < 0 && page >= 0);
+  entry = page;
+  ++group.uses[static_cast<size_t>(page)];
+}
+
+// What a run over the positions [begin, end) writes.
+Pages::Entries Pages::written_by(const StateStore::Group& info, int32_t begin, int32_t end) {
+  if (info.blocks) {
+    const int32_t first = std::max(begin + 1, end - info.ring + 1);
+    return {first, end - first + 1};
+  }
+  const int32_t first = page_of_position(begin);
+  return {first, page_of_position(end - 1) - first + 1};
+}
+
+// What a sequence of that length holds of what the next position needs.
+Pages::Entries Pages::needed_at(const StateStore::Group& info, int32_t position) {
+  if (position == 0) return {};
+  if (info.blocks) return {position, 1};
+  const int32_t first =
+      info.window == 0 ? 0 : page_of_position(std::max(0, position - info.window + 1));
+  return {first, page_of_position(position - 1) - first + 1};
+}
+
+// Free pages that it takes to make the entries writable.
+int32_t Pages::wanted(const Group& group, std::span<const int32_t> held, Entries entries) {
   int32_t count = 0;
-  for (int32_t p = first; p <= last && p < first + group.info.ring; ++p) {
-    const int32_t page = held[static_cast<size_t>(p % group.info.ring)];
+  for (int32_t i = 0; i < std::min(entries.count, group.info.ring); ++i) {
+    const int32_t page = held[static_cast<size_t>((entries.first + i) % group.info.ring)];
     count += page < 0 || group.uses[static_cast<size_t>(page)] > 1 ? 1 : 0;
   }
   return count;
@@ -69,61 +104,154 @@ void Pages::prepare_page(size_t index, int32_t& page, bool keep) {
 
 void Pages::prepare(int32_t sequence, int32_t begin, int32_t end) {
   if (begin >= end) return;
-  const int32_t first = page_of_position(begin);
-  const int32_t last = page_of_position(end - 1);
   for (Group& group : groups_) {
-    const int32_t want = wanted(group, held(group, sequence), first, last);
+    const int32_t want = wanted(group, held(group, sequence), written_by(group.info, begin, end));
     if (static_cast<size_t>(want) > group.free.size())
       throw Error(ErrorKind::kLimit, "the caches have {} free pages of {} positions, {} are needed",
                   group.free.size(), kPagePositions, want);
   }
   for (size_t i = 0; i < groups_.size(); ++i) {
     const auto pages = held(groups_[i], sequence);
-    for (int32_t p = first; p <= last; ++p)
-      prepare_page(i, pages[static_cast<size_t>(p) % pages.size()],
-                   p == first && begin % kPagePositions != 0);
-  }
-}
-
-bool Pages::keeps(int32_t written, int32_t position) const {
-  if (position == 0) return true;
-  return std::all_of(groups_.begin(), groups_.end(), [&](const Group& group) {
-    // Page p was written over once `written` reached page p + ring.
-    return page_of_position(std::max(written, 1) - 1) - first_needed(position, group.info.window) <
-           group.info.ring;
-  });
-}
-
-void Pages::share(int32_t from, int32_t written, int32_t to, int32_t positions) {
-  VEERY_CHECK(keeps(written, positions));
-  if (positions == 0) return;
-  for (Group& group : groups_) {
-    const auto source = held(group, from);
-    const auto target = held(group, to);
-    for (int32_t p = first_needed(positions, group.info.window);
-         p <= page_of_position(positions - 1); ++p) {
-      const size_t entry = static_cast<size_t>(p) % source.size();
-      VEERY_CHECK(target[entry] < 0 && source[entry] >= 0);
-      target[entry] = source[entry];
-      ++group.uses[static_cast<size_t>(target[entry])];
+    const Entries entries = written_by(groups_[i].info, begin, end);
+    const int32_t end_entry = entries.first + entries.count;
+    int32_t& oldest = groups_[i].first[static_cast<size_t>(sequence)];
+    oldest = std::max(oldest, end_entry - groups_[i].info.ring);
+    for (int32_t e = entries.first; e < end_entry; ++e) {
+      const bool blocks = groups_[i].info.blocks;
+      const auto entry = static_cast<size_t>(e) % pages.size();
+      const bool keep = blocks ? entry == static_cast<size_t>(begin) % pages.size()
+                               : e == entries.first && begin % kPagePositions != 0;
+      prepare_page(i, pages[entry], keep);
     }
   }
 }
 
-void Pages::trim(int32_t sequence, int32_t positions) {
-  for (Group& group : groups_) {
+// Whether the pages and blocks of the sequence itself still are what it was at `position`.
+bool Pages::holds(int32_t sequence, int32_t position) const {
+  return position == 0 || std::all_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+           return needed_at(group.info, position).first >=
+                  group.first[static_cast<size_t>(sequence)];
+         });
+}
+
+const Pages::Snapshot* Pages::find(int32_t sequence, int32_t position) const {
+  const auto found = std::ranges::find_if(snapshots_, [&](const Snapshot& s) {
+    return s.sequence == sequence && s.position == position;
+  });
+  return found == snapshots_.end() ? nullptr : &*found;
+}
+
+// Positions between the neighbours of a snapshot; none is ever behind the last one.
+int32_t Pages::gap(const Snapshot& snapshot) const {
+  int32_t before = 0;
+  int32_t after = INT_MAX;
+  for (const Snapshot& other : snapshots_) {
+    if (other.sequence != snapshot.sequence) continue;
+    if (other.position < snapshot.position) before = std::max(before, other.position);
+    if (other.position > snapshot.position) after = std::min(after, other.position);
+  }
+  return after - before;
+}
+
+Pages::Snapshot& Pages::unused_snapshot() {
+  Snapshot* best = nullptr;
+  int32_t least = INT_MAX;
+  for (Snapshot& snapshot : snapshots_) {
+    if (snapshot.sequence < 0) return snapshot;
+    const int32_t own = gap(snapshot);
+    if (best == nullptr || own < least) best = &snapshot, least = own;
+  }
+  release(*best);
+  return *best;
+}
+
+void Pages::release(Snapshot& snapshot) {
+  for (size_t i = 0; i < groups_.size(); ++i)
+    for (int32_t& page : saved(snapshot, i)) drop(groups_[i], page);
+  snapshot.sequence = -1;
+}
+
+void Pages::save(int32_t sequence, int32_t position) {
+  if (snapshots_.empty() || position == 0 || find(sequence, position) != nullptr) return;
+  Snapshot& snapshot = unused_snapshot();
+  snapshot.sequence = sequence;
+  snapshot.position = position;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (grows(groups_[i].info)) continue;
+    const auto pages = held(groups_[i], sequence);
+    const Entries entries = needed_at(groups_[i].info, position);
+    for (int32_t e = 0; e < entries.count; ++e)
+      hold(groups_[i], saved(snapshot, i)[static_cast<size_t>(e)],
+           pages[static_cast<size_t>(entries.first + e) % pages.size()]);
+  }
+}
+
+int32_t Pages::nearest(int32_t sequence, int32_t position) const {
+  if (holds(sequence, position)) return position;
+  int32_t best = 0;
+  for (const Snapshot& snapshot : snapshots_)
+    if (snapshot.sequence == sequence && snapshot.position <= position)
+      best = std::max(best, snapshot.position);
+  return best;
+}
+
+void Pages::share(int32_t from, int32_t to, int32_t positions) {
+  VEERY_CHECK(nearest(from, positions) == positions);
+  const bool live = holds(from, positions);
+  const Snapshot* snapshot = live ? nullptr : find(from, positions);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    const auto source = held(group, from);
+    const auto target = held(group, to);
+    const Entries entries = needed_at(group.info, positions);
+    group.first[static_cast<size_t>(to)] = entries.first;
+    for (int32_t e = 0; e < entries.count; ++e) {
+      const auto entry = static_cast<size_t>(entries.first + e) % source.size();
+      const bool own = live || grows(group.info);
+      hold(group, target[entry],
+           own ? source[entry] : snapshot->pages[static_cast<size_t>(saved_offsets_[i] + e)]);
+    }
+  }
+}
+
+void Pages::cut(int32_t sequence, int32_t positions) {
+  if (positions == 0) return clear(sequence);
+  VEERY_CHECK(nearest(sequence, positions) == positions);
+  const Snapshot* snapshot = holds(sequence, positions) ? nullptr : find(sequence, positions);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
     const auto pages = held(group, sequence);
-    if (positions > 0 && group.info.window > 0) continue;
-    const auto keep = static_cast<size_t>((positions + kPagePositions - 1) / kPagePositions);
-    for (size_t i = pages.size(); i > keep; --i) drop(group, pages[i - 1]);
+    if (grows(group.info)) {
+      const auto keep = static_cast<size_t>(page_of_position(positions - 1) + 1);
+      for (size_t p = pages.size(); p > keep; --p) drop(group, pages[p - 1]);
+    } else if (snapshot != nullptr) {
+      for (int32_t& page : pages) drop(group, page);
+      const Entries entries = needed_at(group.info, positions);
+      group.first[static_cast<size_t>(sequence)] = entries.first;
+      for (int32_t e = 0; e < entries.count; ++e)
+        hold(group, pages[static_cast<size_t>(entries.first + e) % pages.size()],
+             snapshot->pages[static_cast<size_t>(saved_offsets_[i] + e)]);
+    }
+  }
+  for (Snapshot& other : snapshots_)
+    if (other.sequence == sequence && other.position > positions) release(other);
+}
+
+void Pages::clear(int32_t sequence) {
+  for (Snapshot& snapshot : snapshots_)
+    if (snapshot.sequence == sequence) release(snapshot);
+  for (Group& group : groups_) {
+    for (int32_t& page : held(group, sequence)) drop(group, page);
+    group.first[static_cast<size_t>(sequence)] = 0;
   }
 }
 
 int32_t Pages::used() const {
   int32_t most = 0;
   for (const Group& group : groups_)
-    most = std::max(most, static_cast<int32_t>(std::count_if(group.uses.begin(), group.uses.end(),
-                                                             [](int32_t n) { return n > 0; })));
+    if (!group.info.blocks)
+      most = std::max(most, static_cast<int32_t>(std::count_if(group.uses.begin(), group.uses.end(),
+                                                               [](int32_t n) { return n > 0; })));
   return most;
 }
 

@@ -1,4 +1,4 @@
-// pages.h: which pages of the caches belong to which sequence; sequences may share them.
+// pages.h: which pages and blocks belong to which sequence; sequences and snapshots may share them.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,8 +8,12 @@
 namespace veery {
 
 /// The page tables of several sequences over one store. A page is counted once for each sequence
-/// that holds it; one that others hold as well is copied before it is written (copy on write). Not
-/// thread-safe. The store must outlive it.
+/// and snapshot that holds it; one that others hold as well is copied before it is written (copy on
+/// write). Blocks of recurrent layers are pages of a group of their own.
+///
+/// A growing cache can be cut anywhere. What a sliding window has left behind and what a recurrent
+/// layer has summed up cannot be taken back, so a snapshot holds both as they were at a position.
+/// Not thread-safe. The store must outlive it.
 class Pages {
  public:
   explicit Pages(StateStore& states);
@@ -18,16 +22,23 @@ class Pages {
   /// changed, if there are not enough free pages. Does not allocate.
   void prepare(int32_t sequence, int32_t begin, int32_t end);
 
-  /// Whether all that a token at `position` of the sequence will see is still there, where
-  /// `written` tokens have been: a sliding window may have dropped some of it.
-  bool keeps(int32_t written, int32_t position) const;
+  /// Keeps a snapshot of the sequence, which is at `position`. Where there is no memory for another
+  /// one, that goes which is nearest to its neighbours. Does nothing where a sequence can be cut
+  /// anywhere. Does not allocate.
+  void save(int32_t sequence, int32_t position);
 
-  /// Lets the empty sequence `to` hold the first `positions` of `from`, of which
-  /// keeps(written, positions) must be true.
-  void share(int32_t from, int32_t written, int32_t to, int32_t positions);
+  /// The largest position <= `position`, which is within the sequence, to which it can be cut.
+  int32_t nearest(int32_t sequence, int32_t position) const;
 
-  /// Gives back the pages of growing caches after the first `positions`; of all caches if 0.
-  void trim(int32_t sequence, int32_t positions);
+  /// Cuts the sequence to `positions`, for which nearest() is itself; gives pages back.
+  void cut(int32_t sequence, int32_t positions);
+
+  /// Lets the empty sequence `to` hold the first `positions` of `from`, for which nearest() is
+  /// itself.
+  void share(int32_t from, int32_t to, int32_t positions);
+
+  /// Gives back all pages and snapshots of a sequence.
+  void clear(int32_t sequence);
 
   /// [group][sequence], as Slots::tables wants them; stays in place.
   const PageTable* tables() const { return tables_.data(); }
@@ -40,17 +51,39 @@ class Pages {
     std::vector<int32_t> held;  ///< [sequence][ring]: a page or -1
     std::vector<int32_t> uses;  ///< [page]
     std::vector<int32_t> free;  ///< the last is taken next
+    /// [sequence] the first entry of its table that was not written over since
+    std::vector<int32_t> first;
+  };
+  /// Entries of page tables, from `first` on, at most `count` of them.
+  struct Entries {
+    int32_t first = 0, count = 0;
+  };
+  struct Snapshot {
+    int32_t sequence = -1;  ///< -1: unused
+    int32_t position = 0;
+    std::vector<int32_t> pages;  ///< [group][Group::info.saved]: a page or -1
   };
 
   std::span<int32_t> held(Group& group, int32_t sequence);
+  std::span<int32_t> saved(Snapshot& snapshot, size_t group);
+  static Entries written_by(const StateStore::Group& info, int32_t begin, int32_t end);
+  static Entries needed_at(const StateStore::Group& info, int32_t position);
+  static int32_t wanted(const Group& group, std::span<const int32_t> held, Entries entries);
   static void drop(Group& group, int32_t& page);
+  static void hold(Group& group, int32_t& entry, int32_t page);
   void prepare_page(size_t group, int32_t& page, bool keep);
-  static int32_t wanted(const Group& group, std::span<const int32_t> held, int32_t first,
-                        int32_t last);
+
+  bool holds(int32_t sequence, int32_t position) const;
+  const Snapshot* find(int32_t sequence, int32_t position) const;
+  Snapshot& unused_snapshot();
+  int32_t gap(const Snapshot& snapshot) const;
+  void release(Snapshot& snapshot);
 
   StateStore& states_;
   std::vector<Group> groups_;
   std::vector<PageTable> tables_;
+  std::vector<int32_t> saved_offsets_;  ///< [group] in Snapshot::pages
+  std::vector<Snapshot> snapshots_;
 };
 
 }  // namespace veery

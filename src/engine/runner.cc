@@ -34,7 +34,16 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .context = model.options().context,
           .rows = most_rows(model, options),
           .sequences = options.sequences,
-          .positions = options.positions};
+          .positions = options.positions,
+          .snapshots = options.snapshots};
+}
+
+// Recurrent layers and sliding windows can go back to snapshots only.
+void require_kept(std::string_view what, int32_t nearest, int32_t position) {
+  if (nearest != position)
+    throw Error(ErrorKind::kInput,
+                "{}: what layers held at token {} is no longer kept, the nearest is token {}", what,
+                position, nearest);
 }
 
 }  // namespace
@@ -50,6 +59,7 @@ Runner::Runner(Model& model, const RunnerOptions& options)
     : model_(model),
       context_(model.options().context),
       most_rows_(veery::most_rows(model, options)),
+      snapshot_every_(options.snapshot_every),
       states_(model.entry().graph, state_options(model, options)),
       pages_(states_),
       slots_(static_cast<int32_t>(bucket(most_rows_))),
@@ -77,11 +87,9 @@ int32_t Runner::fork(int32_t sequence, int32_t positions) {
   if (positions < 0 || positions > written)
     throw Error(ErrorKind::kInput, "fork: {} tokens are asked for, the sequence has {}", positions,
                 written);
-  if (!pages_.keeps(written, positions))
-    throw Error(ErrorKind::kInput, "fork: the sliding window before token {} is no longer kept",
-                positions);
+  require_kept("fork", pages_.nearest(sequence, positions), positions);
   const int32_t copy = open();
-  pages_.share(sequence, written, copy, positions);
+  pages_.share(sequence, copy, positions);
   sequences_[static_cast<size_t>(copy)].position = positions;
   extended_[static_cast<size_t>(copy)] = extended_[static_cast<size_t>(sequence)];
   return copy;
@@ -89,7 +97,7 @@ int32_t Runner::fork(int32_t sequence, int32_t positions) {
 
 void Runner::close(int32_t sequence) {
   check(sequence);
-  pages_.trim(sequence, 0);
+  pages_.clear(sequence);
   sequences_[static_cast<size_t>(sequence)] = {};
 }
 
@@ -98,21 +106,20 @@ int32_t Runner::position(int32_t sequence) const {
   return sequences_[static_cast<size_t>(sequence)].position;
 }
 
-bool Runner::can_rewind(int32_t sequence, int32_t position) const {
-  const int32_t written = this->position(sequence);
-  return position >= 0 && position <= written && pages_.keeps(written, position);
-}
-
-void Runner::rewind(int32_t sequence, int32_t position) {
+int32_t Runner::nearest(int32_t sequence, int32_t position) const {
   const int32_t written = this->position(sequence);
   if (position < 0 || position > written)
     throw Error(ErrorKind::kInput, "rewind: position {} is not within the {} tokens fed", position,
                 written);
-  if (!pages_.keeps(written, position))
-    throw Error(ErrorKind::kInput, "rewind: the sliding window before token {} is no longer kept",
-                position);
-  pages_.trim(sequence, position);
-  sequences_[static_cast<size_t>(sequence)].position = position;
+  return pages_.nearest(sequence, position);
+}
+
+void Runner::rewind(int32_t sequence, int32_t position) {
+  require_kept("rewind", nearest(sequence, position), position);
+  Sequence& own = sequences_[static_cast<size_t>(sequence)];
+  pages_.cut(sequence, position);
+  own.position = position;
+  own.saved = std::min(own.saved, position);
 }
 
 void Runner::check(int32_t sequence) const {
@@ -171,9 +178,18 @@ void Runner::run(std::span<const RunPart> parts, bool greedy) {
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), greedy);
   fill_slots(parts);
   last_->run();
-  for (const RunPart& part : parts)
-    sequences_[static_cast<size_t>(part.sequence)].position +=
-        static_cast<int32_t>(part.ids.size());
+  for (const RunPart& part : parts) {
+    Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
+    sequence.position += static_cast<int32_t>(part.ids.size());
+    if (snapshot_every_ > 0 && sequence.position - sequence.saved >= snapshot_every_)
+      save(part.sequence);
+  }
+}
+
+void Runner::save(int32_t sequence) {
+  const int32_t at = position(sequence);
+  pages_.save(sequence, at);
+  sequences_[static_cast<size_t>(sequence)].saved = at;
 }
 
 std::span<const float> Runner::logits(int32_t i) const {

@@ -19,6 +19,9 @@ struct RunnerOptions {
   /// Positions that the caches of all sequences together have memory for; 0: each may fill its
   /// context.
   int32_t positions = 0;
+  /// Snapshots of all sequences together, where there are layers that cannot be cut anywhere.
+  int32_t snapshots = 8;
+  int32_t snapshot_every = 512;  ///< a snapshot is made behind about so many tokens; 0: by save()
 };
 
 /// What one sequence adds to a run.
@@ -49,15 +52,22 @@ class Runner {
   /// once, so that what a sequence gives does not change when it grows.
   int32_t open(int32_t positions = 0);
   /// A sequence that begins as the first `positions` tokens of another do: the pages are shared
-  /// until one of the two writes to them. Throws kLimit if all are in use, kInput if the other does
-  /// not hold them (any more: a sliding window drops what it has left behind).
+  /// until one of the two writes to them. Throws kLimit if all are in use, kInput if the other is
+  /// shorter or nearest() of it is less.
   int32_t fork(int32_t sequence, int32_t positions);
   void close(int32_t sequence);
 
   int32_t position(int32_t sequence) const;  ///< tokens fed so far
-  /// Whether rewind() to `position` is possible: not where it is past the end, nor where a sliding
-  /// window has dropped what would be needed.
-  bool can_rewind(int32_t sequence, int32_t position) const;
+  /// Keeps what it takes to come back to this position of a sequence later.
+  void save(int32_t sequence);
+  /// The largest position <= `position` that rewind() can go to. Where a sliding window has left
+  /// positions behind and in recurrent layers those are snapshots, the current position and 0.
+  /// Throws kInput where `position` is negative or past the end.
+  int32_t nearest(int32_t sequence, int32_t position) const;
+  bool can_rewind(int32_t sequence, int32_t position) const {
+    return position >= 0 && position <= this->position(sequence) &&
+           nearest(sequence, position) == position;
+  }
   /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
   void rewind(int32_t sequence, int32_t position);
 
@@ -78,7 +88,8 @@ class Runner {
   struct Sequence {
     bool open = false;
     int32_t position = 0;
-    uint64_t run = 0;  ///< the last one that was checked with it
+    int32_t saved = 0;  ///< the last position with a snapshot
+    uint64_t run = 0;   ///< the last one that was checked with it
   };
 
   void check(int32_t sequence) const;
@@ -86,7 +97,7 @@ class Runner {
   void fill_slots(std::span<const RunPart> parts);
 
   Model& model_;
-  int32_t context_, most_rows_;
+  int32_t context_, most_rows_, snapshot_every_;
   StateStore states_;
   Pages pages_;
   SlotBlock slots_;

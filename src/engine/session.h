@@ -38,7 +38,9 @@ class Session {
   size_t decode_greedy(int32_t token, std::span<int32_t> out,
                        const std::function<bool(int32_t)>& stop = {});
 
-  /// Runner::can_rewind(), Runner::rewind()
+  /// Runner::save(), Runner::nearest(), Runner::can_rewind(), Runner::rewind()
+  void save() { runner_.save(sequence_); }
+  int32_t nearest(int32_t position) const { return runner_.nearest(sequence_, position); }
   bool can_rewind(int32_t position) const { return runner_.can_rewind(sequence_, position); }
   void rewind(int32_t position) { runner_.rewind(sequence_, position); }
 

@@ -22,6 +22,7 @@ enum class Layout : uint8_t {
   kSplitPanels,  ///< q8_0 weights: as kPanels, the bits of the codes in parts
   kKeyPages,     ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
   kValuePages,   ///< pages of `stride` bytes: [kv_head][position][head_dim]
+  kBlocks,       ///< f32, a block of `stride` bytes a sequence: StateKind::kBlock
 };
 
 /// Rows that vary between runs, as Operand::rows holds them (Dim::code).
@@ -60,9 +61,16 @@ inline bool in_panels(const Operand& o) {
   return o.layout == Layout::kPanels || o.layout == Layout::kSplitPanels;
 }
 
-/// Where the positions of one sequence lie in the caches of one group: position p is in page
-/// pages[(p / 256) % count]. A growing cache has as many entries as pages; a sliding window is a
-/// ring.
+inline bool in_pages(const Operand& o) {
+  return o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages;
+}
+/// What a sequence keeps.
+inline bool is_state(const Operand& o) { return in_pages(o) || o.layout == Layout::kBlocks; }
+
+/// Where what a sequence keeps lies in the memory of one group. Of pages position p is in
+/// pages[(p / 256) % count]: a growing cache has as many entries as pages, a sliding window is a
+/// ring. Of blocks the one behind p positions is pages[p % count]: the last `count` of a run are
+/// kept.
 struct PageTable {
   const int32_t* pages = nullptr;
   int32_t count = 0;

@@ -29,6 +29,11 @@ Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
   return cache_write(x, state);
 }
 
+Array Trace::block(const std::string& name, const Shape& shape) {
+  if (mode_ != TraceMode::kServe) return {};
+  return {graph_, graph_.leaf(op::kState, scope_ + name, shape, StateAttr{StateKind::kBlock})};
+}
+
 Array Trace::select_outputs(Array x) {
   if (mode_ != TraceMode::kServe) return x;
   return select_rows(x, slot("output_rows", Symbol::kOutputs));

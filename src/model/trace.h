@@ -40,9 +40,13 @@ class Trace {
   Array stack(const std::string& name, const Shape& shape) {
     return parameter(name + ".weight", shape);
   }
+  /// A matrix that is read element by element: of convolutions and decays.
+  Array table(const std::string& name, const Shape& shape) {
+    return parameter(name + ".weight", shape, ParamAttr{.plain = true});
+  }
   /// `count` vectors, one after the other: [1, count * size].
   Array stacked_bias(const std::string& name, int32_t count, int64_t size) {
-    return parameter(name + ".bias", {1, count * size}, ParamAttr{count});
+    return parameter(name + ".bias", {1, count * size}, ParamAttr{.vectors = count});
   }
   /// The same number everywhere.
   Array constant(const Shape& shape, float value) {
@@ -53,6 +57,9 @@ class Trace {
 
   /// Keeps x for later runs: the result stands for all positions so far.
   Array remember(const std::string& name, Array x, const StateAttr& attr);
+  /// What a recurrent layer keeps of all positions so far: a matrix of f32 [rows, columns], which
+  /// an op reads and writes. Absent where nothing is kept between runs: sequences begin anew.
+  Array block(const std::string& name, const Shape& shape);
   /// The rows whose logits are wanted.
   Array select_outputs(Array x);
   /// Of hidden states, behind the last norm: head(hidden), or the hidden states themselves where

@@ -81,7 +81,9 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
   if (!label.main) return result;  // counted once
   const auto add = [&](const Operand& o) {
     if (!o) return;
-    if (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) {
+    if (o.layout == Layout::kBlocks) {  // read and written once
+      result.state_bytes += 2 * size.sequences * static_cast<double>(o.rows * o.cols * 4);
+    } else if (in_pages(o)) {
       const double positions =
           node.op == op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));

@@ -25,44 +25,83 @@ void check_type(DType type, bool keys, int32_t head_dim) {
 
 }  // namespace
 
-int StateStore::find_group(int32_t window) {
+int StateStore::find_group(const StateAttr& attr) {
+  const bool blocks = attr.kind == StateKind::kBlock;
   for (size_t i = 0; i < groups_.size(); ++i)
-    if (groups_[i].window == window) return static_cast<int>(i);
-  Group group{.window = window, .ring = pages_for(options_.context)};
-  // The first row of a run still needs the window before it while the last one is already written.
-  if (window > 0) group.ring = std::min(group.ring, pages_for(int64_t{window} + options_.rows) + 1);
-  const int64_t pages = int64_t{group.ring} * options_.sequences;
-  if (pages > INT32_MAX)
-    throw Error(ErrorKind::kLimit, "cache: {} sequences of {} positions are too many",
-                options_.sequences, options_.context);
-  group.pages = static_cast<int32_t>(pages);
-  if (window == 0 && options_.positions > 0)
-    group.pages = std::min(group.pages, pages_for(options_.positions));
+    if (groups_[i].blocks == blocks && groups_[i].window == attr.window) return static_cast<int>(i);
+  Group group{.blocks = blocks, .window = attr.window, .ring = pages_for(options_.context)};
+  if (blocks) {
+    group.ring = options_.kept;
+    group.saved = 1;
+  } else if (attr.window > 0) {
+    // The first row of a run still needs the window before it while the last one is already
+    // written.
+    const int32_t needed = pages_for(int64_t{attr.window} + options_.rows) + 1;
+    group.ring = std::min(group.ring, needed);
+    group.saved = std::min(group.ring, pages_for(attr.window) + 1);
+  }
   groups_.push_back(group);
   return static_cast<int>(groups_.size()) - 1;
+}
+
+// The operand of a state, all but its address.
+void StateStore::describe(const Node& node) {
+  const auto& attr = node.as<StateAttr>();
+  const int group = find_group(attr);
+  Operand operand{.cols = static_cast<int32_t>(node.shape().cols()),
+                  .group = static_cast<int16_t>(group)};
+  size_t bytes = 0;
+  if (attr.kind == StateKind::kBlock) {
+    operand.rows = node.shape().rows().size;
+    operand.layout = Layout::kBlocks;
+    bytes = aligned(static_cast<size_t>(operand.rows * operand.cols) * sizeof(float));
+  } else {
+    const bool keys = attr.kind == StateKind::kKeys;
+    operand.dtype = keys ? options_.keys : options_.values;
+    check_type(operand.dtype, keys, operand.cols / attr.kv_heads);
+    operand.rows = attr.kv_heads;
+    operand.layout = keys ? Layout::kKeyPages : Layout::kValuePages;
+    bytes = byte_size(operand.dtype, node.shape().cols() * kPagePositions);
+  }
+  operand.stride = static_cast<int64_t>(bytes);
+  groups_[static_cast<size_t>(group)].page_bytes += bytes;
+  operands_[node.name] = operand;
+}
+
+// How many pages each group has: those of sequences, and those of snapshots.
+void StateStore::size_groups() {
+  size_t saved = 0;
+  for (const Group& group : groups_) saved += static_cast<size_t>(group.saved) * group.page_bytes;
+  const auto affordable = saved == 0 ? 0 : std::max<size_t>(kSnapshotBytes / saved, 2);
+  snapshots_ = static_cast<int32_t>(
+      std::min(affordable, static_cast<size_t>(std::max(options_.snapshots, 0))));
+  for (Group& group : groups_) {
+    const int64_t pages =
+        int64_t{group.ring} * options_.sequences + int64_t{group.saved} * snapshots_;
+    if (pages > INT32_MAX)
+      throw Error(ErrorKind::kLimit, "cache: {} sequences of {} positions are too many",
+                  options_.sequences, options_.context);
+    group.pages = static_cast<int32_t>(pages);
+    if (!group.blocks && group.window == 0 && options_.positions > 0)
+      group.pages = std::min(group.pages, pages_for(options_.positions));
+  }
 }
 
 StateStore::StateStore(const Graph& graph, const StateOptions& options) : options_(options) {
   if (options.context < 1)
     throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
+  if (options.kept < 1)
+    throw Error(ErrorKind::kInput,
+                "cache: blocks of {} positions are to be kept, expected 1 or more", options.kept);
+  for (const Node& node : graph.nodes())
+    if (node.op == op::kState) describe(node);
+  size_groups();
   size_t total = 0;
-  std::vector<std::pair<std::string, size_t>> places;
-  for (const Node& node : graph.nodes()) {
-    if (node.op != op::kState) continue;
-    const auto& attr = node.as<StateAttr>();
-    const int group = find_group(attr.window);
-    const DType type = attr.keys ? options.keys : options.values;
-    check_type(type, attr.keys, static_cast<int32_t>(node.shape().cols() / attr.kv_heads));
-    const auto page = static_cast<int64_t>(byte_size(type, node.shape().cols() * kPagePositions));
-    operands_[node.name] = {.stride = page,
-                            .rows = attr.kv_heads,
-                            .cols = static_cast<int32_t>(node.shape().cols()),
-                            .dtype = type,
-                            .layout = attr.keys ? Layout::kKeyPages : Layout::kValuePages,
-                            .group = static_cast<int16_t>(group)};
-    places.emplace_back(node.name, total);
-    total += aligned(static_cast<size_t>(page) *
-                     static_cast<size_t>(groups_[static_cast<size_t>(group)].pages));
+  std::map<std::string, size_t> places;
+  for (const auto& [name, operand] : operands_) {
+    places[name] = total;
+    total += aligned(static_cast<size_t>(operand.stride) *
+                     static_cast<size_t>(groups_[static_cast<size_t>(operand.group)].pages));
   }
   memory_ = Memory(total, true);
   for (const auto& [name, offset] : places) operands_[name].data = memory_.data() + offset;

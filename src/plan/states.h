@@ -1,4 +1,5 @@
-// states.h: the memory of caches: pages of every layer, in groups that forget at the same rate.
+// states.h: the memory of what sequences keep: pages of caches and blocks of recurrent layers, in
+// groups that forget at the same rate.
 #pragma once
 #include <map>
 #include <string>
@@ -17,17 +18,25 @@ struct StateOptions {
   int32_t rows = 512;     ///< the most rows of a run: a ring must hold the window of each of them
   int32_t sequences = 1;  ///< page tables
   int32_t positions = 0;  ///< of all sequences together; 0: each may be full at the same time
+  int32_t kept = 1;       ///< blocks of the last so many positions are kept, 1 or more
+  /// Snapshots that there is memory for, of all sequences together. Where one is large, fewer: what
+  /// fits in kSnapshotBytes, but no fewer than two.
+  int32_t snapshots = 0;
 };
+inline constexpr size_t kSnapshotBytes = size_t{512} << 20;
 
 /// All layers with the same window share one page table a sequence: page i of a group is page i of
-/// each of its layers. Memory is reserved at once and taken from the system when a page is first
-/// written.
+/// each of its layers. So do all blocks, of which a sequence has StateOptions::kept. Memory is
+/// reserved at once and taken from the system when a page is first written.
 class StateStore {
  public:
   struct Group {
-    int32_t window = 0;  ///< 0: grows with the sequence
-    int32_t pages = 0;   ///< in all
-    int32_t ring = 0;    ///< most pages of one sequence
+    bool blocks = false;    ///< each page is one block
+    int32_t window = 0;     ///< of pages; 0: grows with the sequence
+    int32_t pages = 0;      ///< in all
+    int32_t ring = 0;       ///< most pages of one sequence
+    int32_t saved = 0;      ///< most pages of one snapshot
+    size_t page_bytes = 0;  ///< of a page in all layers
   };
 
   /// Throws kUnsupported for another type, or for kQ8_0 where head_dim is no multiple of 32.
@@ -38,13 +47,18 @@ class StateStore {
   void copy_page(int group, int32_t from, int32_t to);
   const std::vector<Group>& groups() const { return groups_; }
   const StateOptions& options() const { return options_; }
+  /// Snapshots that there is memory for; 0 too where none is ever needed.
+  int32_t snapshots() const { return snapshots_; }
   /// Bytes that all pages together can take.
   size_t bytes() const { return memory_.size(); }
 
  private:
-  int find_group(int32_t window);
+  int find_group(const StateAttr& attr);
+  void size_groups();
+  void describe(const Node& node);
 
   StateOptions options_;
+  int32_t snapshots_ = 0;
   std::vector<Group> groups_;
   std::map<std::string, Operand> operands_;
   Memory memory_;

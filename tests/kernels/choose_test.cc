@@ -29,7 +29,8 @@ TEST(ChooseKernel, EveryLayoutHasANameInTheRefusal) {
                                                   {Layout::kPanels, "panels"},
                                                   {Layout::kSplitPanels, "split panels"},
                                                   {Layout::kKeyPages, "key pages"},
-                                                  {Layout::kValuePages, "value pages"}};
+                                                  {Layout::kValuePages, "value pages"},
+                                                  {Layout::kBlocks, "blocks"}};
   for (const auto& [layout, name] : names)
     EXPECT_EQ(refusal(layout), std::string("cross_entropy: no kernel for q8_0 7 x 96 in ") + name);
 }

@@ -77,7 +77,8 @@ TEST_F(Decompose, QkvRope) {
       graph.add(op::kRopeAngles, inputs({graph.leaf(op::kSlot, "positions", {Symbol::kRows, 1})}),
                 AnglesAttr{.dims = 4});
   const auto state = [&](const char* name, bool keys) {
-    return Value(graph.leaf(op::kState, name, {0, 12}, StateAttr{keys, 2, 0}));
+    return Value(graph.leaf(op::kState, name, {0, 12},
+                            StateAttr{keys ? StateKind::kKeys : StateKind::kValues, 2, 0}));
   };
   const Value k = state("k", true), v = state("v", false);
   states = std::make_unique<StateStore>(

@@ -132,8 +132,9 @@ TEST_F(Fusion, ProjectionsHeadNormsRotationAndCacheWritesBecomeOneOp) {
   const Array x = input();
   const Array angles = rope_angles(slot("positions"), {.dims = 4});
   const auto cache = [&](const std::string& name, bool keys) {
-    return leaf(op::kState, name, {Symbol::kRows, 8},
-                StateAttr{.keys = keys, .kv_heads = kKvHeads});
+    return leaf(
+        op::kState, name, {Symbol::kRows, 8},
+        StateAttr{.kind = keys ? StateKind::kKeys : StateKind::kValues, .kv_heads = kKvHeads});
   };
   const auto rotated = [&](Array v, int32_t heads) {
     return rope(v, angles, {.heads = heads, .dims = 4});

@@ -10,8 +10,10 @@ namespace {
 
 Graph one_layer(int32_t heads, int32_t head_dim) {
   Graph graph;
-  graph.leaf(op::kState, "k", {0, int64_t{heads} * head_dim}, StateAttr{true, heads, 0});
-  graph.leaf(op::kState, "v", {0, int64_t{heads} * head_dim}, StateAttr{false, heads, 0});
+  graph.leaf(op::kState, "k", {0, int64_t{heads} * head_dim},
+             StateAttr{StateKind::kKeys, heads, 0});
+  graph.leaf(op::kState, "v", {0, int64_t{heads} * head_dim},
+             StateAttr{StateKind::kValues, heads, 0});
   return graph;
 }
 

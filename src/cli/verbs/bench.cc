@@ -109,6 +109,7 @@ class Bench {
     if (runner_.can_rewind(sequence, depth)) return runner_.rewind(sequence, depth);
     runner_.rewind(sequence, 0);
     feed(sequence, depth);
+    runner_.save(sequence);
   }
 
   Model& model_;

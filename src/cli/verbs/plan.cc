@@ -34,7 +34,7 @@ struct Profile {
 
 std::string place_of(const Plan& plan, const Operand& out) {
   const std::less<> before;
-  if (out.layout == Layout::kKeyPages || out.layout == Layout::kValuePages) return "cache";
+  if (is_state(out)) return "cache";
   if (!out || before(out.data, plan.arena()) ||
       !before(out.data, plan.arena() + plan.arena_bytes()))
     return "-";
@@ -45,8 +45,7 @@ std::string place_of(const Plan& plan, const Operand& out) {
 std::string types_of(const Dispatch& dispatch) {
   std::vector<std::string_view> names;
   for (const Operand& in : dispatch.in) {
-    const bool stored =
-        in_panels(in) || in.layout == Layout::kKeyPages || in.layout == Layout::kValuePages;
+    const bool stored = in_panels(in) || is_state(in);
     const std::string_view type = info(in.dtype).name;
     if (stored && std::find(names.begin(), names.end(), type) == names.end()) names.push_back(type);
   }

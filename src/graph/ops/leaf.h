@@ -5,16 +5,22 @@
 namespace veery {
 
 /// param: a matrix, a vector [1, n] or a stack of matrices [count, rows, columns]. `vectors` > 0:
-/// one row that holds so many vectors of one size.
+/// one row that holds so many vectors of one size. `plain`: a matrix that is read element by
+/// element, not multiplied: rows of f32, whatever the file holds.
 struct ParamAttr {
   int32_t vectors = 0;
+  bool plain = false;
 };
 
-/// state of a growing cache: keys or values of one layer, in pages.
+/// What a sequence keeps from run to run. kKeys, kValues: one row a position, in pages, of one
+/// layer. kBlock: a matrix of f32 that stands for all positions so far, as recurrent layers have
+/// it; zeros before the first one.
+enum class StateKind : uint8_t { kKeys, kValues, kBlock };
+
 struct StateAttr {
-  bool keys = true;
-  int32_t kv_heads = 1;
-  int32_t window = 0;  ///< > 0: positions further back may be forgotten
+  StateKind kind = StateKind::kKeys;
+  int32_t kv_heads = 1;  ///< of pages
+  int32_t window = 0;    ///< of pages; > 0: positions further back may be forgotten
 };
 
 namespace op {
@@ -23,7 +29,7 @@ namespace op {
 inline constexpr OpDef kParam{.name = "param", .group = OpGroup::kLeaf};
 /// What varies between runs, by name (plan/slots.h).
 inline constexpr OpDef kSlot{.name = "slot", .group = OpGroup::kLeaf, .leaf_type = DType::kI32};
-/// A cache, by name; StateAttr.
+/// What a sequence keeps, by name; StateAttr.
 inline constexpr OpDef kState{.name = "state", .group = OpGroup::kLeaf};
 /// ScaleAttr: every element is the factor.
 inline constexpr OpDef kConstant{.name = "constant", .group = OpGroup::kLeaf};

@@ -26,7 +26,7 @@ inline bool is_weight(const Operand& o) {
 }
 inline bool is_cache(const Operand& o) {
   const bool plain = o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16;
-  return (o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages) &&
+  return in_pages(o) &&
          (plain || (o.dtype == DType::kQ8_0 && o.cols / o.rows % info(DType::kQ8_0).block == 0));
 }
 

@@ -25,7 +25,8 @@ namespace {
 
 // In the order of preference, before the reference kernels.
 constexpr KernelRows (*kFamilies[])() = {
-    fast_attend, fast_elementwise, fast_argmax, fast_rms_norm, fast_layer_norm, fast_rope,
+    fast_attend,     fast_elementwise, fast_argmax, fast_rms_norm,
+    fast_layer_norm, fast_rope,        fast_scan,   fast_conv1d,
 };
 
 // Kernels without integer dot products serve the targets with and without them.
@@ -65,6 +66,7 @@ std::string_view name(Layout layout) {
     case Layout::kSplitPanels: return "split panels";
     case Layout::kKeyPages: return "key pages";
     case Layout::kValuePages: return "value pages";
+    case Layout::kBlocks: return "blocks";
   }
   return "unknown";
 }

@@ -45,7 +45,7 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
   const LatentConfig& l = c.latent;
   const Array q = head_linear(queries(t, c, h, angles),
                               t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
-  const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.keys = true, .kv_heads = 1});
+  const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
   const Array y =
       attend(t.name("attn.q", q), kept, kept,
              {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank});
