@@ -104,6 +104,25 @@ inline Array cache_write(Array x, Array state) {
   return apply(op::kCacheWrite, {x, state}, state.node().attr);
 }
 
+// Recurrences.
+/// What a scan reads; absent inputs are Array{}.
+struct ScanInputs {
+  Array q, k, v;
+  Array decay, gate, a, b, bonus, rates;
+  Array state;  ///< Trace::block() of scan_state()
+};
+/// A linear recurrence over the positions of each sequence; ScanAttr says which.
+inline Array scan(const ScanInputs& in, const ScanAttr& attr) {
+  return apply(op::kScan,
+               {in.q, in.k, in.v, in.decay, in.gate, in.a, in.b, in.bonus, in.rates, in.state},
+               attr);
+}
+/// A causal convolution of each channel with weight [width, channels], and its activation.
+inline Array conv1d(Array x, Array weight, Array bias, Array state,
+                    Activation activation = Activation::kNone) {
+  return apply(op::kConv1d, {x, weight, bias, state}, Conv1dAttr{activation});
+}
+
 // Mixtures of experts.
 /// What each expert counts for each row: [rows, experts], 0 for those that are not chosen.
 inline Array route(Array scores, const RouteAttr& attr, Array bias = {}) {

@@ -41,8 +41,9 @@ bool is_leaf(const Graph& graph, NodeId id) { return graph[id].op->group == OpGr
 }  // namespace
 
 const DiffDef* find_rule(Op op) {
-  for (const DiffTable table : {elementwise_rules(), linear_rules(), norm_rules(), position_rules(),
-                                attention_rules(), row_rules(), expert_rules(), loss_rules()})
+  for (const DiffTable table :
+       {elementwise_rules(), linear_rules(), norm_rules(), position_rules(), attention_rules(),
+        recurrence_rules(), row_rules(), expert_rules(), loss_rules()})
     for (const DiffDef& rule : table)
       if (rule.op == op) return &rule;
   return nullptr;

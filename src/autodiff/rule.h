@@ -62,6 +62,7 @@ DiffTable linear_rules();
 DiffTable norm_rules();
 DiffTable position_rules();
 DiffTable attention_rules();
+DiffTable recurrence_rules();
 DiffTable row_rules();
 DiffTable expert_rules();
 DiffTable loss_rules();

@@ -14,7 +14,7 @@
 
 namespace veery {
 
-inline constexpr int kMaxInputs = 9;
+inline constexpr int kMaxInputs = 10;
 inline constexpr int kMaxOutputs = 3;
 
 using NodeId = int32_t;

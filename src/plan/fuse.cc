@@ -168,6 +168,7 @@ bool residual_rule(Rewriter& r, NodeId id) {
     constexpr size_t kResidual = LinearIn::kResidual;
     static_assert(kResidual == RmsNormIn::kResidual);
     if (r.in(inner, kResidual) || other == inner) continue;
+    if (r.old().shape(other) != r.node(id).shape()) continue;  // one row for all
     Inputs in = r.node(inner).in;
     in[kResidual] = other;
     r.replace(id, r.node(inner).op, in, r.node(inner).attr);

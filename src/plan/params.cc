@@ -13,6 +13,7 @@ namespace {
 struct Entry {
   const TensorView* tensor;
   Shape shape;
+  bool matrix;  // which products are made with; else f32
   bool packed;
   bool split;     // in Layout::kSplitPanels
   int64_t stack;  // matrices in panels of their own
@@ -24,9 +25,9 @@ struct Entry {
   int64_t panels() const { return (height() + kLanes - 1) / kLanes; }  // of a matrix
 };
 
-int32_t vectors_of(const Node& node) {
+ParamAttr attr_of(const Node& node) {
   const auto* given = node.attr.get<ParamAttr>();
-  return given == nullptr ? 0 : given->vectors;
+  return given == nullptr ? ParamAttr{} : *given;
 }
 
 Entry find_entry(const ModelFile& file, const Node& node) {
@@ -39,13 +40,13 @@ Entry find_entry(const ModelFile& file, const Node& node) {
   if (!info(tensor.dtype).decodable)
     throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
                 file.path, printable(tensor.name), info(tensor.dtype).name);
-  const bool matrix = shape.rank > 2 || shape.rows() != Dim(1);
-  Entry entry{&tensor, shape, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
+  const bool matrix = !attr_of(node).plain && (shape.rank > 2 || shape.rows() != Dim(1));
+  Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
   if (shape.rank > 2) entry.stack = shape[0].size;
   entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
                                    packed_bytes(tensor.dtype, entry.height(), entry.cols())
                 : matrix ? tensor.bytes()
-                         : static_cast<size_t>(entry.cols()) * sizeof(float);
+                         : static_cast<size_t>(entry.rows() * entry.cols()) * sizeof(float);
   return entry;
 }
 
@@ -57,7 +58,7 @@ Operand make_operand(const Entry& entry, std::byte* base) {
   operand.layout = entry.split    ? Layout::kSplitPanels
                    : entry.packed ? Layout::kPanels
                                   : Layout::kRowMajor;
-  operand.dtype = entry.packed || entry.rows() > 1 ? tensor.dtype : DType::kF32;
+  operand.dtype = entry.matrix ? tensor.dtype : DType::kF32;
   operand.stack = static_cast<int32_t>(entry.stack);
   operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.cols())
                                                      : byte_size(operand.dtype, entry.cols()));
@@ -90,10 +91,11 @@ void fill_plain(const TensorView& tensor, const Entry& entry, const Operand& ope
   TensorView whole = tensor;
   whole.data = tensor.read(buffer);
   check_finite_scales(whole);
-  if (entry.rows() > 1)
+  if (entry.matrix)
     std::copy(whole.data.begin(), whole.data.end(), operand.data);
   else
-    decode(tensor.dtype, whole.data, {operand.row<float>(0), static_cast<size_t>(entry.cols())});
+    decode(tensor.dtype, whole.data,
+           {operand.row<float>(0), static_cast<size_t>(entry.rows() * entry.cols())});
 }
 
 // Panels [first, last) of the matrix `index` of a stack.
@@ -167,7 +169,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 bool has_shape(const TensorView& tensor, const Node& node) {
   const Shape& shape = node.shape();
   std::vector<int64_t> dims = tensor.shape;
-  if (const int32_t vectors = vectors_of(node))
+  if (const int32_t vectors = attr_of(node).vectors)
     return tensor.elements() == shape.cols() && !dims.empty() &&
            shape.cols() / vectors == dims.back();
   if (shape.rank == 3 && dims.size() == 3 && Dim(dims[0]) == shape[0]) {

@@ -22,7 +22,8 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
                            activation(Activation::kSilu), activation(Activation::kGelu),
                            activation(Activation::kGeluErf), activation(Activation::kRelu),
                            activation(Activation::kReluSquared), activation(Activation::kTanh),
-                           activation(Activation::kSigmoid), xielu(-1e-6F), xielu(-0.7F)}) {
+                           activation(Activation::kSigmoid), activation(Activation::kSoftplus),
+                           activation(Activation::kLogSigmoid), xielu(-1e-6F), xielu(-0.7F)}) {
       std::vector<Operand> in = {a.operand};
       if (u.op->input_count() == 2) in.push_back(b.operand);
       Matrix expected(rows, cols);
@@ -96,12 +97,49 @@ TEST(Elementwise, XieluIsItsFormula) {
   }
 }
 
+// One row for all rows, and one element for each part of a row.
+TEST(Elementwise, OneInputMayBeSpread) {
+  Random random(5);
+  const Matrix a = random_matrix(7, 60, random);
+  const struct {
+    Op op;
+    int64_t rows;
+    int32_t cols;
+  } cases[] = {{op::kAdd, 1, 60}, {op::kMul, 1, 60}, {op::kMul, 7, 3}, {op::kMul, 1, 20}};
+  for (const auto& c : cases) {
+    const Matrix b = random_matrix(c.rows, c.cols, random);
+    Matrix expected(7, 60);
+    for (int64_t r = 0; r < 7; ++r)
+      for (int32_t i = 0; i < 60; ++i) {
+        const float other = b[c.rows == 1 ? 0 : r][i / (60 / c.cols)];
+        expected[r][i] = c.op == op::kAdd ? a[r][i] + other : a[r][i] * other;
+      }
+    for (Target target : supported_targets())
+      for (int workers : {1, 3}) {
+        Matrix y(7, 60);
+        run(c.op, {a.operand, b.operand}, y.operand, {}, plain_slots(7), {target, workers});
+        expect_same_bits(y, expected, name(target).data());
+      }
+    Matrix sums(c.rows, c.cols);
+    run(op::kSumTo, {a.operand, b.operand}, sums.operand, {}, plain_slots(7), {});
+    for (int64_t r = 0; r < c.rows; ++r)
+      for (int32_t i = 0; i < c.cols; ++i) {
+        double sum = 0;
+        for (int64_t t = 0; t < 7; ++t)
+          for (int32_t k = 0; k < 60; ++k)
+            if ((c.rows == 1 || t == r) && k / (60 / c.cols) == i) sum += a[t][k];
+        EXPECT_NEAR(sums[r][i], sum, 1e-5);
+      }
+  }
+}
+
 TEST(Elementwise, WhatIsNoNumberStaysSo) {
   Matrix x(1, 3);
   std::fill_n(x[0], 3, std::nanf(""));
   for (const Unary& u : {activation(Activation::kSilu), activation(Activation::kRelu),
                          activation(Activation::kReluSquared), activation(Activation::kTanh),
-                         activation(Activation::kSigmoid), xielu(-1e-6F)})
+                         activation(Activation::kSigmoid), activation(Activation::kSoftplus),
+                         activation(Activation::kLogSigmoid), xielu(-1e-6F)})
     for (Target target : supported_targets()) {
       Matrix y(1, 3);
       run(u.op, {x.operand}, y.operand, u.attr, plain_slots(1), {.target = target});

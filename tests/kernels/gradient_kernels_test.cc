@@ -66,6 +66,8 @@ TEST(GradientKernels, OfActivations) {
              {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kReluSquared)},
              {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kTanh)},
              {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kSigmoid)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kSoftplus)},
+             {op::kActivate, op::kActivateBack, ActivateAttr(Activation::kLogSigmoid)},
              {op::kActivate, op::kActivateBack, ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)},
              {op::kSoftcap, op::kSoftcapBack, ScaleAttr{1.7F}}};
   for (const auto& op : ops) {

@@ -176,6 +176,10 @@ class Problem {
       case Activation::kReluSquared: return std::max(v, 0.0F) * std::max(v, 0.0F);
       case Activation::kTanh: return static_cast<float>(std::tanh(x));
       case Activation::kSigmoid: return static_cast<float>(1 / (1 + std::exp(-x)));
+      case Activation::kSoftplus: return static_cast<float>(std::log1p(std::exp(x)));
+      case Activation::kLogSigmoid: return static_cast<float>(-std::log1p(std::exp(-x)));
+      case Activation::kClip:
+        return std::min(std::max(v, options_.gate.negative), options_.gate.positive);
       case Activation::kXielu: break;
     }
     const ActivateAttr& a = options_.gate;

@@ -167,10 +167,17 @@ TEST(Linear, NormOfAnOddWidth) {
 }
 
 std::vector<ActivateAttr> every_activation() {
-  return {Activation::kSilu,        Activation::kGelu,
-          Activation::kGeluErf,     Activation::kRelu,
-          Activation::kReluSquared, Activation::kTanh,
-          Activation::kSigmoid,     ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)};
+  return {Activation::kSilu,
+          Activation::kGelu,
+          Activation::kGeluErf,
+          Activation::kRelu,
+          Activation::kReluSquared,
+          Activation::kTanh,
+          Activation::kSigmoid,
+          Activation::kSoftplus,
+          Activation::kLogSigmoid,
+          ActivateAttr::clip(-0.2F, 0.1F),
+          ActivateAttr::xielu(0.6F, 0.9F, 0.4F, -1e-6F)};
 }
 
 TEST(Linear, GateIsTheSameOnEveryTargetAndRight) {

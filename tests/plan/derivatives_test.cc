@@ -109,8 +109,14 @@ TEST(Derivatives, OfElements) {
     wrt = {s.x(), s.param("z", {Symbol::kRows, 6})};
     return (wrt[0] + wrt[1]) * wrt[1];
   });
-  for (const Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf,
-                                Activation::kReluSquared, Activation::kTanh, Activation::kSigmoid})
+  expect_right("add and mul of one row, mul of parts", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("row", {1, 6}), s.param("other", {1, 6}),
+           s.param("parts", {Symbol::kRows, 3})};
+    return ((wrt[0] * wrt[1]) + wrt[2]) * wrt[3];
+  });
+  for (const Activation kind :
+       {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kReluSquared,
+        Activation::kTanh, Activation::kSigmoid, Activation::kSoftplus, Activation::kLogSigmoid})
     expect_right("activate", [kind](Scene& s, auto& wrt) {
       wrt = {s.x()};
       return softcap(activate(scale(wrt[0], 1.5F), kind), 2);

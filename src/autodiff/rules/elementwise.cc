@@ -3,20 +3,41 @@
 namespace veery {
 namespace {
 
-Inputs add_vjp(const VjpContext& c) { return inputs({c.dy(), c.dy()}); }
-Value add_jvp(const JvpContext& c) { return c.sum(c.t(BinaryIn::kA), c.t(BinaryIn::kB)); }
+// Of an input that was spread over rows or columns, gathered again.
+Value gathered(const VjpContext& c, Value grad, int input) {
+  return c.graph.shape(grad) == c.graph.shape(c.in(input))
+             ? grad
+             : c.make(op::kSumTo, {grad, c.in(input)});
+}
+// A tangent with the shape of the output, where its input was spread.
+Value spread(const JvpContext& c, Value tangent) {
+  if (!tangent || c.graph.shape(tangent) == c.node().shape()) return tangent;
+  const Value none =
+      c.graph.leaf(op::kConstant, "constant", {1, c.node().shape().cols()}, ScaleAttr{0});
+  const Value zeros = c.make(op::kMul, {c.in(BinaryIn::kA), none});
+  return c.make(op::kAdd, {zeros, tangent});
+}
+
+Inputs add_vjp(const VjpContext& c) {
+  return inputs({c.dy(), c.wants(BinaryIn::kB) ? gathered(c, c.dy(), BinaryIn::kB) : kNoValue});
+}
+Value add_jvp(const JvpContext& c) {
+  return c.t(BinaryIn::kA) ? c.sum(c.t(BinaryIn::kA), c.t(BinaryIn::kB))
+                           : spread(c, c.t(BinaryIn::kB));
+}
 
 Inputs mul_vjp(const VjpContext& c) {
   Inputs grad{};
   if (c.wants(BinaryIn::kA)) grad[BinaryIn::kA] = c.make(op::kMul, {c.dy(), c.in(BinaryIn::kB)});
-  if (c.wants(BinaryIn::kB)) grad[BinaryIn::kB] = c.make(op::kMul, {c.dy(), c.in(BinaryIn::kA)});
+  if (c.wants(BinaryIn::kB))
+    grad[BinaryIn::kB] = gathered(c, c.make(op::kMul, {c.dy(), c.in(BinaryIn::kA)}), BinaryIn::kB);
   return grad;
 }
 Value mul_jvp(const JvpContext& c) {
-  const auto term = [&](int changes, int other) -> Value {
-    return c.t(changes) ? c.make(op::kMul, {c.t(changes), c.in(other)}) : kNoValue;
-  };
-  return c.sum(term(BinaryIn::kA, BinaryIn::kB), term(BinaryIn::kB, BinaryIn::kA));
+  // The input that may be spread stands second.
+  const Value a = c.t(BinaryIn::kA), b = c.t(BinaryIn::kB);
+  return c.sum(a ? c.make(op::kMul, {a, c.in(BinaryIn::kB)}) : kNoValue,
+               b ? c.make(op::kMul, {c.in(BinaryIn::kA), b}) : kNoValue);
 }
 
 Inputs scale_vjp(const VjpContext& c) {

@@ -10,7 +10,8 @@ struct ScaleAttr {
 
 /// kGelu: the tanh approximation; kGeluErf: with the error function. kReluSquared: max(x, 0)^2 (So
 /// et al., arXiv:2109.08668). kXielu (Huang and Schlag, arXiv:2411.13010): above 0 `positive` x^2 +
-/// `beta` x, from there down `negative` (e^min(x, `eps`) - 1 - x) + `beta` x.
+/// `beta` x, from there down `negative` (e^min(x, `eps`) - 1 - x) + `beta` x. kSoftplus: ln(1 +
+/// e^x). kLogSigmoid: -softplus(-x). kClip: from `negative` to `positive`.
 enum class Activation : uint8_t {
   kNone,
   kSilu,
@@ -20,11 +21,14 @@ enum class Activation : uint8_t {
   kReluSquared,
   kXielu,
   kTanh,
-  kSigmoid
+  kSigmoid,
+  kSoftplus,
+  kLogSigmoid,
+  kClip
 };
 
-/// activate, activate_back, and wherever an activation is part of another op. All but kXielu have
-/// no numbers of their own, so that the kind alone says which it is.
+/// activate, activate_back, and wherever an activation is part of another op. All but kXielu and
+/// kClip have no numbers of their own, so that the kind alone says which it is.
 struct ActivateAttr {
   Activation kind = Activation::kNone;
   float positive = 0, negative = 0, beta = 0, eps = 0;
@@ -34,6 +38,11 @@ struct ActivateAttr {
   static ActivateAttr xielu(float positive, float negative, float beta, float eps) {
     ActivateAttr attr(Activation::kXielu);
     attr.positive = positive, attr.negative = negative, attr.beta = beta, attr.eps = eps;
+    return attr;
+  }
+  static ActivateAttr clip(float least, float most) {
+    ActivateAttr attr(Activation::kClip);
+    attr.negative = least, attr.positive = most;
     return attr;
   }
   bool operator==(const ActivateAttr&) const = default;
@@ -66,14 +75,42 @@ Outputs unary_back(const OpContext& c) {
   c.attr<A>();
   return c.same_shape(UnaryBackIn::kDy, UnaryBackIn::kX);
 }
-inline Outputs binary(const OpContext& c) { return c.same_shape(BinaryIn::kA, BinaryIn::kB); }
+inline Outputs add(const OpContext& c) {
+  const Shape& a = c.shape(BinaryIn::kA);
+  const Shape& b = c.shape(BinaryIn::kB);
+  c.require(b == a || b == Shape{1, a.cols()}, "b must have the shape of a, or be one row");
+  return a;
+}
+inline Outputs mul(const OpContext& c) {
+  const Shape& a = c.shape(BinaryIn::kA);
+  const Shape& b = c.shape(BinaryIn::kB);
+  c.require((b.rows() == a.rows() || b.rows() == Dim(1)) && a.cols() % b.cols() == 0,
+            "b must have the rows of a or one, and columns that divide those of a");
+  return a;
+}
+inline Outputs sum_to(const OpContext& c) {
+  const Shape& like = c.shape(BinaryIn::kB);
+  const Shape& x = c.shape(BinaryIn::kA);
+  c.require((like.rows() == x.rows() || like.rows() == Dim(1)) && x.cols() % like.cols() == 0,
+            "the result must have the rows of x or one, and columns that divide those of x");
+  return like;
+}
 
 }  // namespace detail
 
+/// b [rows or 1, columns]
 inline constexpr OpDef kAdd{
-    .name = "add", .inputs = {"a", "b"}, .infer = detail::binary, .cost = detail::elements<1>};
+    .name = "add", .inputs = {"a", "b"}, .infer = detail::add, .cost = detail::elements<1>};
+/// b [rows or 1, parts]: element i of b is for part i of a row of a, the parts being equal.
 inline constexpr OpDef kMul{
-    .name = "mul", .inputs = {"a", "b"}, .infer = detail::binary, .cost = detail::elements<1>};
+    .name = "mul", .inputs = {"a", "b"}, .infer = detail::mul, .cost = detail::elements<1>};
+/// Sums over rows and parts of columns so that the result has the shape of `like`, of which only
+/// that counts: what mul and add spread out, gathered.
+inline constexpr OpDef kSumTo{.name = "sum_to",
+                              .group = OpGroup::kBackward,
+                              .inputs = {"x", "like"},
+                              .infer = detail::sum_to,
+                              .cost = detail::elements<1>};
 /// factor * x
 inline constexpr OpDef kScale{.name = "scale",
                               .inputs = {"x"},
@@ -99,8 +136,8 @@ inline constexpr OpDef kSoftcapBack{.name = "softcap_back",
                                     .infer = detail::unary_back<ScaleAttr>,
                                     .cost = detail::elements<10>};
 
-inline constexpr Op kElementwise[] = {kAdd,          kMul,     kScale,      kActivate,
-                                      kActivateBack, kSoftcap, kSoftcapBack};
+inline constexpr Op kElementwise[] = {kAdd,      kMul,          kSumTo,   kScale,
+                                      kActivate, kActivateBack, kSoftcap, kSoftcapBack};
 
 }  // namespace op
 }  // namespace veery

@@ -15,6 +15,7 @@ std::vector<Op> all_ops() {
   append(op::kProducts);
   append(op::kPositions);
   append(op::kAttention);
+  append(op::kRecurrences);
   append(op::kRowOps);
   append(op::kMixtures);
   append(op::kLosses);

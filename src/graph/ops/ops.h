@@ -10,6 +10,7 @@
 #include "graph/ops/loss.h"
 #include "graph/ops/norm.h"
 #include "graph/ops/position.h"
+#include "graph/ops/recurrence.h"
 #include "graph/ops/rows.h"
 
 namespace veery {

@@ -9,6 +9,8 @@ KernelRows fast_elementwise();
 KernelRows fast_argmax();
 KernelRows fast_rms_norm();
 KernelRows fast_layer_norm();
+KernelRows fast_scan();
+KernelRows fast_conv1d();
 KernelRows fast_rope();  ///< rope_angles, rope, cache_write, qkv_rope
 
 }  // namespace veery

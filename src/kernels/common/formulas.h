@@ -31,6 +31,8 @@ inline float gelu_erf_slope(float x) {
   return 0.5F * std::erfc(-x * 0.7071067811865475F) + x * density;
 }
 
+inline float softplus(float x) { return std::max(x, 0.0F) + std::log1p(std::exp(-std::fabs(x))); }
+
 inline float relu(float x) { return std::max(x, 0.0F); }
 
 inline float xielu(float x, const ActivateAttr& a) {
@@ -54,6 +56,9 @@ inline float activated(float x, const ActivateAttr& attr) {
     case Activation::kXielu: return xielu(x, attr);
     case Activation::kTanh: return std::tanh(x);
     case Activation::kSigmoid: return sigmoid(x);
+    case Activation::kSoftplus: return softplus(x);
+    case Activation::kLogSigmoid: return -softplus(-x);
+    case Activation::kClip: return std::min(std::max(x, attr.negative), attr.positive);
   }
   return x;
 }
@@ -68,6 +73,9 @@ inline float activated_slope(float x, const ActivateAttr& attr) {
     case Activation::kXielu: return xielu_slope(x, attr);
     case Activation::kTanh: return 1 - std::tanh(x) * std::tanh(x);
     case Activation::kSigmoid: return sigmoid(x) * (1 - sigmoid(x));
+    case Activation::kSoftplus: return sigmoid(x);
+    case Activation::kLogSigmoid: return sigmoid(-x);
+    case Activation::kClip: return x > attr.negative && x < attr.positive ? 1.0F : 0.0F;
   }
   return 1;
 }

@@ -10,9 +10,12 @@ void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
   const Share rows = share(slots.count(d.out().rows), 1, worker);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* a = d.in[BinaryIn::kA].row<float>(r);
-    const float* b = d.in[BinaryIn::kB] ? d.in[BinaryIn::kB].row<float>(r) : nullptr;
+    const Operand& other = d.in[BinaryIn::kB];
+    const float* b = other ? other.row<float>(other.rows == 1 ? 0 : r) : nullptr;
+    const int32_t part = other ? d.out().cols / other.cols : 1;
     float* out = d.out().row<float>(r);
-    for (int32_t c = 0; c < d.out().cols; ++c) out[c] = formula(a[c], b != nullptr ? b[c] : 0);
+    for (int32_t c = 0; c < d.out().cols; ++c)
+      out[c] = formula(a[c], b != nullptr ? b[c / part] : 0);
   }
 }
 
@@ -21,6 +24,20 @@ void add(const Dispatch& d, const Slots& slots, const Worker& worker) {
 }
 void mul(const Dispatch& d, const Slots& slots, const Worker& worker) {
   each_element(d, slots, worker, [](float a, float b) { return a * b; });
+}
+void sum_to(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Operand& x = d.in[BinaryIn::kA];
+  const bool one = d.out().rows == 1;
+  const int64_t terms = one ? slots.count(x.rows) : 1;
+  const int32_t part = x.cols / d.out().cols;
+  const Share columns = share(slots.count(d.out().rows) * d.out().cols, 1, worker);
+  for (int64_t i = columns.begin; i < columns.end; ++i) {
+    const int64_t r = i / d.out().cols, c = i % d.out().cols;
+    double sum = 0;
+    for (int64_t t = 0; t < terms; ++t)
+      for (int32_t k = 0; k < part; ++k) sum += x.row<float>(one ? t : r)[c * part + k];
+    d.out().row<float>(r)[c] = static_cast<float>(sum);
+  }
 }
 void scale(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
@@ -58,6 +75,7 @@ constexpr KernelRow kRows[] = {
     {op::kConstant, kRef, accepts, {"constant", {constant}}},
     {op::kAdd, kRef, accepts, {"add", {add}}},
     {op::kMul, kRef, accepts, {"mul", {mul}}},
+    {op::kSumTo, kRef, accepts, {"sum_to", {sum_to}}},
     {op::kScale, kRef, accepts, {"scale", {scale}}},
     {op::kActivate, kRef, accepts, {"activate", {activate_all}}},
     {op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},

@@ -52,18 +52,35 @@ HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker
   const int64_t chunks = (d.out().cols + kChunk - 1) / kChunk;
   const Share items = share(slots.count(d.out().rows) * chunks, 1, worker);
   const Operand& other = d.in[BinaryIn::kB] ? d.in[BinaryIn::kB] : d.in[BinaryIn::kA];
+  const int64_t step = other.rows == 1 ? 0 : 1;
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t r = item / chunks;
     const int64_t c = item % chunks * kChunk;
-    apply(formula, d.in[BinaryIn::kA].row<float>(r) + c, other.row<float>(r) + c,
+    apply(formula, d.in[BinaryIn::kA].row<float>(r) + c, other.row<float>(r * step) + c,
           std::min(kChunk, d.out().cols - c), d.out().row<float>(r) + c);
   }
+}
+
+// Each part of a row of a by one element of b.
+HWY_INLINE void mul_parts(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Operand& b = d.in[BinaryIn::kB];
+  const int64_t part = d.out().cols / b.cols;
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int64_t i = 0; i < b.cols; ++i) {
+      const float* a = d.in[BinaryIn::kA].row<float>(r) + i * part;
+      apply(Scale{b.row<float>(b.rows == 1 ? 0 : r)[i]}, a, a, part,
+            d.out().row<float>(r) + i * part);
+    }
 }
 
 }  // namespace
 
 void fast_add(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Add()); }
-void fast_mul(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Mul()); }
+void fast_mul(const Dispatch& d, const Slots& s, const Worker& w) {
+  if (d.in[BinaryIn::kB].cols == d.out().cols) return each_element(d, s, w, Mul());
+  mul_parts(d, s, w);
+}
 void fast_scale(const Dispatch& d, const Slots& s, const Worker& w) {
   each_element(d, s, w, Scale{d.as<ScaleAttr>().factor});
 }

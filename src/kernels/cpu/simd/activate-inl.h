@@ -35,6 +35,9 @@ HWY_INLINE F32 activated(F32 x, const ActivateAttr& attr) {
     case Activation::kXielu: return xielu(x, attr);
     case Activation::kTanh: return tanh(x);
     case Activation::kSigmoid: return sigmoid(x);
+    case Activation::kSoftplus: return softplus(x);
+    case Activation::kLogSigmoid: return neg(softplus(neg(x)));
+    case Activation::kClip: return min(set(attr.positive), max(set(attr.negative), x));
   }
   return x;
 }

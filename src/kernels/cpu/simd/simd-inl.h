@@ -158,6 +158,22 @@ HWY_INLINE F32 exp(F32 x) {
 /// x / (1 + e^-x)
 HWY_INLINE F32 silu(F32 x) { return div(x, add(set(1.0F), exp(neg(x)))); }
 HWY_INLINE F32 sigmoid(F32 x) { return div(set(1.0F), add(set(1.0F), exp(neg(x)))); }
+/// ln(1 + e^x), relative error below 1e-6: with t = e^-|x| ln(1 + t) = 2 artanh(z), z = t / (2 + t)
+/// <= 1/3, by the series of artanh.
+HWY_INLINE F32 softplus(F32 x) {
+  const F32 t = exp(neg(abs(x)));
+  const F32 z = div(t, add(set(2.0F), t));
+  const F32 s = mul(z, z);
+  F32 p = set(2.0F / 15);
+  p = fma(p, s, set(2.0F / 13));
+  p = fma(p, s, set(2.0F / 11));
+  p = fma(p, s, set(2.0F / 9));
+  p = fma(p, s, set(2.0F / 7));
+  p = fma(p, s, set(2.0F / 5));
+  p = fma(p, s, set(2.0F / 3));
+  p = fma(p, s, set(2.0F));
+  return fma(z, p, max(zero(), x));
+}
 /// The tanh approximation: x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), written as
 /// x / (1 + e^-2u).
 HWY_INLINE F32 gelu(F32 x) {
