@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "import/sentence_folder.h"
+#include "import/folder/sentence_folder.h"
 
 namespace {
 

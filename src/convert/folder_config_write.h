@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "import/folder_types.h"
+#include "import/folder/folder_types.h"
 #include "model/config.h"
 
 namespace veery {

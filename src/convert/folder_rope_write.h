@@ -1,7 +1,7 @@
 // folder_rope_write.h: rotary positions as config.json of transformers describes them.
 #pragma once
 #include "base/json.h"
-#include "import/folder_types.h"
+#include "import/folder/folder_types.h"
 #include "model/config.h"
 
 namespace veery {

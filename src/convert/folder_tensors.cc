@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "convert/gguf_keys.h"
 #include "file/folder/row_sources.h"
-#include "import/folder_config.h"
+#include "import/folder/folder_config.h"
 #include "import/unused_tensors.h"
 #include "model/arch/registry.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "import/folder_names.h"
+#include "import/folder/folder_names.h"
 #include "model/config.h"
 
 namespace veery {

@@ -16,12 +16,14 @@
 #include "file/folder/row_sources.h"
 #include "file/gguf/gguf.h"
 #include "import/expert_tensors.h"
-#include "import/folder_config.h"
-#include "import/folder_names.h"
-#include "import/folder_rope.h"
+#include "import/folder/folder_config.h"
+#include "import/folder/folder_names.h"
+#include "import/folder/folder_rope.h"
 #include "import/latent_tensors.h"
 #include "import/read_config.h"
+#include "import/recurrent_tensors.h"
 #include "import/sampling_keys.h"
+#include "model/arch/registry.h"
 #include "model/config.h"
 #include "model/number_ranges.h"
 
@@ -73,7 +75,7 @@ void check_divisors(const ModelFile& file) {
 
 void add_one_to_norms(ModelFile& file) {
   for (TensorView& tensor : file.tensors) {
-    if (!tensor.name.ends_with("norm.weight")) continue;
+    if (!tensor.name.ends_with("norm.weight") || tensor.name.ends_with("ssm_norm.weight")) continue;
     tensor.source = make_sum(tensor, 1);
     tensor.dtype = DType::kF32;
     tensor.data = {};
@@ -213,14 +215,29 @@ struct FolderStep {
   std::string_view architecture;
   void (*apply)(ModelFile&);
 };
-constexpr FolderStep kFolderSteps[] = {
-    {"gemma", add_one_to_norms},    {"gemma2", add_one_to_norms},
-    {"gemma3", add_one_to_norms},   {"deepseek2", split_latent},
-    {"granitemoe", split_shared},   {"gpt2", transpose_conv1d},
-    {"gptneox", gather_heads},      {"internlm2", gather_heads},
-    {"falcon", gather_heads},       {"bloom", gather_heads},
-    {"nemotron", add_one_to_norms}, {"stablelm", join_head_norms},
-    {"opt", drop_first_positions},  {"xlm-roberta", drop_padding_positions}};
+constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
+                                       {"gemma2", add_one_to_norms},
+                                       {"gemma3", add_one_to_norms},
+                                       {"deepseek2", split_latent},
+                                       {"granitemoe", split_shared},
+                                       {"gpt2", transpose_conv1d},
+                                       {"gptneox", gather_heads},
+                                       {"internlm2", gather_heads},
+                                       {"falcon", gather_heads},
+                                       {"bloom", gather_heads},
+                                       {"qwen3next", add_one_to_norms},
+                                       {"qwen35", add_one_to_norms},
+                                       {"qwen35moe", add_one_to_norms},
+                                       {"qwen3next", arrange_recurrent},
+                                       {"qwen35", arrange_recurrent},
+                                       {"qwen35moe", arrange_recurrent},
+                                       {"mamba2", arrange_recurrent},
+                                       {"lfm2", arrange_recurrent},
+                                       {"lfm2moe", arrange_recurrent},
+                                       {"nemotron", add_one_to_norms},
+                                       {"stablelm", join_head_norms},
+                                       {"opt", drop_first_positions},
+                                       {"xlm-roberta", drop_padding_positions}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {
@@ -232,7 +249,8 @@ void flatten_norms(ModelFile& file) {
 // Names that GGUF has for some architectures only.
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
-  constexpr std::string_view kRenamed[] = {"gpt-oss", "glm4moe", "seed_oss"};
+  constexpr std::string_view kRenamed[] = {"gpt-oss",   "glm4moe", "seed_oss",
+                                           "qwen3next", "qwen35",  "qwen35moe"};
   if (!architecture || std::ranges::find(kRenamed, *architecture) == std::end(kRenamed)) return;
   constexpr std::string_view kTheirs = "post_attention_norm.weight";
   for (TensorView& tensor : file.tensors)
@@ -257,6 +275,14 @@ void split(ModelFile& file, const std::string& name,
     file.tensors.push_back(slice_rows(whole, part, begin, begin + size));
     begin += size;
   }
+}
+
+// Architectures of which some layers are recurrent.
+bool has_recurrent(const ModelFile& file) {
+  const auto name = file.metadata.text("general.architecture");
+  return name && std::ranges::any_of(architectures(), [&](const Architecture& row) {
+           return row.name == *name && row.mixer != Mixer::kNone;
+         });
 }
 
 bool is_joint(const TensorView& tensor) {
@@ -324,6 +350,7 @@ ModelFile open_model(const std::string& meant) {
     rename_gguf(file);
     gather_experts(file, {});
     flatten_norms(file);
+    if (has_recurrent(file)) arrange_recurrent(file);
     split_joint(file);
     split_latent(file);
     check_divisors(file);

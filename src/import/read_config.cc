@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "import/folder_config.h"
+#include "import/folder/folder_config.h"
 #include "model/arch/registry.h"
 #include "model/number_ranges.h"
 
@@ -174,6 +174,47 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.tied = file.find("output.weight") == nullptr;
 }
 
+// Truths of the layers; absent: there is no such key.
+std::optional<std::vector<bool>> layer_flags(const TransformerConfig& c, const Metadata& metadata,
+                                             const char* name) {
+  const std::string key = c.architecture + name;
+  const MetaValue* value = metadata.find(key);
+  if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
+    return std::nullopt;
+  const auto& flags = std::get<std::vector<int64_t>>(*value);
+  if (flags.size() != static_cast<size_t>(c.layers) &&
+      flags.size() != static_cast<size_t>(c.layers + c.further_layers))
+    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
+                flags.size(), c.layers);
+  return std::vector<bool>(flags.begin(), flags.begin() + c.layers);
+}
+
+// Which layers are recurrent where no list says so: all but every so many.
+std::vector<bool> recurrent_pattern(const Keys& keys, int32_t layers) {
+  return local_pattern(layers, static_cast<int32_t>(keys.size_or("full_attention_interval", 4)));
+}
+
+// Recurrent layers as llama.cpp's converters describe them. Value heads lie beside one another
+// where a key head is repeated for them as a whole (Qwen 3.5).
+void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  if (r.mixer != Mixer::kDelta) return;
+  r.layers = layer_flags(c, file.metadata, ".attention.recurrent_layers")
+                 .value_or(recurrent_pattern(keys, c.layers));
+  r.conv_width = static_cast<int32_t>(keys.size("ssm.conv_kernel"));
+  r.key_size = static_cast<int32_t>(keys.size("ssm.state_size"));
+  r.key_heads = static_cast<int32_t>(keys.size("ssm.group_count"));
+  r.heads = static_cast<int32_t>(keys.size("ssm.time_step_rank"));
+  const int64_t values = keys.size("ssm.inner_size");
+  if (r.heads % r.key_heads != 0 || values % r.heads != 0)
+    throw Error(ErrorKind::kFormat,
+                "metadata: {} is {}, expected a multiple of {}, {}, and a divisor of {}, {}",
+                keys.name("ssm.time_step_rank"), r.heads, keys.name("ssm.group_count"), r.key_heads,
+                keys.name("ssm.inner_size"), values);
+  r.value_size = static_cast<int32_t>(values / r.heads);
+  r.map = c.architecture == "qwen3next" ? HeadMap::kGrouped : HeadMap::kTiled;
+}
+
 // Experts' numbers as llama.cpp's converters write them; what they leave to the architecture is
 // filled in by complete_gguf.
 void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
@@ -206,20 +247,6 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
     e.route.groups_used = static_cast<int32_t>(keys.size("expert_group_used_count"));
     e.route.group_best = e.route.sigmoid ? 2 : 1;
   }
-}
-
-// Truths of the layers; absent: there is no such key.
-std::optional<std::vector<bool>> layer_flags(const TransformerConfig& c, const Metadata& metadata,
-                                             const char* name) {
-  const std::string key = c.architecture + name;
-  const MetaValue* value = metadata.find(key);
-  if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
-    return std::nullopt;
-  const auto& flags = std::get<std::vector<int64_t>>(*value);
-  if (flags.size() != static_cast<size_t>(c.layers))
-    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
-                flags.size(), c.layers);
-  return std::vector<bool>(flags.begin(), flags.end());
 }
 
 // The layers with a window: a truth for each, a period, or what the architecture has.
@@ -262,6 +289,8 @@ TransformerConfig read_config(const ModelFile& file) {
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.local_rope = c.rope;
   read_experts(keys, file, c);
+  c.recurrent.mixer = architecture.mixer;
+  read_recurrent(keys, file, c);
   architecture.complete_gguf(c, file.metadata);
   architecture.complete(c);
   if (const auto rotated = layer_flags(c, file.metadata, ".attention.rope_pattern")) {

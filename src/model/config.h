@@ -2,6 +2,7 @@
 // from.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "graph/ops/attention.h"
 #include "graph/ops/experts.h"
 #include "graph/ops/position.h"
+#include "graph/ops/recurrence.h"
 
 namespace veery {
 
@@ -38,8 +40,8 @@ inline constexpr XieluField kXieluFields[] = {
     {"xielu.eps", "xielu_eps.weight", &XieluNumbers::eps}};
 
 /// Where positions are said: by RoPE, by rows of a table that are added to the embedding, by what
-/// ALiBi takes from scores.
-enum class Positions : uint8_t { kRope, kTable, kAlibi };
+/// ALiBi takes from scores, nowhere.
+enum class Positions : uint8_t { kRope, kTable, kAlibi, kNone };
 
 /// Feed-forward layers that are mixtures of experts.
 struct ExpertConfig {
@@ -59,6 +61,26 @@ struct LatentConfig {
   int32_t plain = 0, turned = 0, value = 0;
   float norm_eps = 1e-6F;     ///< of the norms of compressed vectors
   double yarn_magnitude = 1;  ///< of queries and of keys, as a whole
+};
+
+/// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba-2 (Dao and Gu,
+/// arXiv:2405.21060), a gated convolution of few positions (Liquid AI's LFM2, arXiv:2511.23404).
+enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv };
+
+/// Layers that keep a state of a fixed size in place of keys and values.
+struct RecurrentConfig {
+  Mixer mixer = Mixer::kNone;
+  std::vector<bool> layers;              ///< of each layer: is recurrent; empty: all
+  int32_t heads = 0, key_heads = 0;      ///< of values, of keys
+  int32_t key_size = 0, value_size = 0;  ///< of a head
+  int32_t conv_width = 0;
+  HeadMap map = HeadMap::kGrouped;
+  int32_t groups = 1;  ///< kMamba2: parts of a row that are normalised alone
+  /// kMamba2: bounds of the step.
+  float least_step = 0, most_step = std::numeric_limits<float>::infinity();
+
+  int64_t keys() const { return int64_t{key_heads} * key_size; }
+  int64_t values() const { return int64_t{heads} * value_size; }
 };
 
 /// A decoder or an encoder. Sizes are in elements, `hidden` is the width of the feed-forward part.
@@ -81,6 +103,7 @@ struct TransformerConfig {
   bool chunked = false;     ///< local layers see what is since the last multiple of the window
   ExpertConfig experts;
   LatentConfig latent;
+  RecurrentConfig recurrent;
   bool tied = false;  ///< the output head is the embedding
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_scale = 0;    ///< of q k^T
@@ -107,6 +130,10 @@ struct TransformerConfig {
   ActivateAttr activation_of(int32_t layer) const;
   bool is_local(int32_t layer) const {
     return window > 0 && !local.empty() && local[static_cast<size_t>(layer)];
+  }
+  bool is_recurrent(int32_t layer) const {
+    return recurrent.mixer != Mixer::kNone &&
+           (recurrent.layers.empty() || recurrent.layers[static_cast<size_t>(layer)]);
   }
   bool is_rotated(int32_t layer) const {
     return rope.dims > 0 && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]);

@@ -123,21 +123,23 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
   };
   q = placed("attn_q_norm", q, angles.query, c.heads);
   k = placed("attn_k_norm", k, angles.key, c.kv_heads);
-  const Array keys = t.remember("attn.k", k, {true, c.kv_heads, window});
-  const Array values = t.remember("attn.v", v, {false, c.kv_heads, window});
+  const Array keys = t.remember("attn.k", k, {StateKind::kKeys, c.kv_heads, window});
+  const Array values = t.remember("attn.v", v, {StateKind::kValues, c.kv_heads, window});
+  const Array out = attend(t.name("attn.q", q), keys, values,
+                           {.heads = c.heads,
+                            .kv_heads = c.kv_heads,
+                            .scale = c.attention_scale,
+                            .window = window,
+                            .chunked = c.chunked,
+                            .softcap = c.attention_softcap,
+                            .alibi = c.alibi,
+                            .mask = c.mask == Mask::kCausal ? Mask::kCausal
+                                    : window > 0            ? Mask::kSymmetric
+                                                            : Mask::kFull},
+                           t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{});
+  if (!t.has_weight("attn_gate")) return t.name("attn.out", out);
   return t.name("attn.out",
-                attend(t.name("attn.q", q), keys, values,
-                       {.heads = c.heads,
-                        .kv_heads = c.kv_heads,
-                        .scale = c.attention_scale,
-                        .window = window,
-                        .chunked = c.chunked,
-                        .softcap = c.attention_softcap,
-                        .alibi = c.alibi,
-                        .mask = c.mask == Mask::kCausal ? Mask::kCausal
-                                : window > 0            ? Mask::kSymmetric
-                                                        : Mask::kFull},
-                       t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{}));
+                activate(project(t, "attn_gate", h, q_dim), Activation::kSigmoid) * out);
 }
 
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
@@ -147,6 +149,11 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
   h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
   if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);
+}
+
+Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
+                  int32_t layer) {
+  return c.is_recurrent(layer) ? recurrent_block(t, c, h) : attention_block(t, c, h, angles, layer);
 }
 
 Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
@@ -168,9 +175,15 @@ Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
 
 Array plain_decoder(Trace& t, const TransformerConfig& c) {
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
-    const Array h = attention_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
+    const Array h = mixer_block(t, c, norm(t, c, "attn_norm", x), angles, layer);
     x = add_part(c, x, h);
     return add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
+  });
+}
+
+Array recurrent_decoder(Trace& t, const TransformerConfig& c) {
+  return decoder(t, c, [&](Array x, const Angles&, int32_t) {
+    return add_part(c, x, recurrent_block(t, c, norm(t, c, "attn_norm", x)));
   });
 }
 

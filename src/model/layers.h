@@ -37,6 +37,13 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
                       int32_t layer);
 
+/// A recurrent layer on the normalised input `h` (rows, dim), as c.recurrent says.
+Array recurrent_block(Trace& t, const TransformerConfig& c, Array h);
+
+/// Attention or recurrence, as the layer has it.
+Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
+                  int32_t layer);
+
 /// down(act(gate(h)) * up(h)) (Shazeer, 2020), or down(act(up(h))), with a norm before `down` where
 /// the model has one there.
 Array feed_forward(Trace& t, const TransformerConfig& c, Array h);
@@ -51,8 +58,11 @@ Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer);
 /// Embeddings, the layers, and a final norm where the model has one: the hidden states of all rows.
 Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer);
 
-/// A decoder with a norm before each part: x + attention(norm(x)), x + ffn(norm(x)).
+/// A decoder with a norm before each part: x + mixer(norm(x)), x + ffn(norm(x)).
 Array plain_decoder(Trace& t, const TransformerConfig& c);
+
+/// A decoder of recurrent layers alone: x + mixer(norm(x)).
+Array recurrent_decoder(Trace& t, const TransformerConfig& c);
 
 /// A decoder whose parts read one norm: x + attention(norm(x)) + ffn(norm(x)).
 Array parallel_decoder(Trace& t, const TransformerConfig& c);

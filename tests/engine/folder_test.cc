@@ -108,6 +108,9 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "bloom",
                                     "mpt",
                                     "stablelm-heads"};
+// Not written as GGUF.
+constexpr const char* kFoldersOnly[] = {"qwen35",        "qwen35moe", "qwen3next", "mamba2",
+                                        "mamba2-limits", "lfm2",      "lfm2moe"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -180,6 +183,7 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TinyFolder, ::testing::ValuesIn(kFolders), test_name);
+INSTANTIATE_TEST_SUITE_P(FoldersOnly, TinyFolder, ::testing::ValuesIn(kFoldersOnly), test_name);
 
 // A folder written as GGUF with its tensors as they are.
 void write_as_gguf(const std::string& folder, const std::string& path) {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "import/folder_config.h"
+#include "import/folder/folder_config.h"
 #include "import/read_config.h"
 #include "model/config.h"
 

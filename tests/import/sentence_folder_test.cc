@@ -1,5 +1,5 @@
 // What folders of sentence-transformers and GGUF files say of vectors and scores, right and wrong.
-#include "import/sentence_folder.h"
+#include "import/folder/sentence_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -47,8 +47,9 @@ CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
 OWN_LENGTH = ("GPT2", "GPTJ", "Mpt", "Bloom")  # it has another key
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
                "model.final_layernorm.weight", "model.decoder.final_layer_norm.weight",
-               "transformer.norm_f.weight")
-EMBEDDINGS = ("embed_tokens", "wte", "embed_in", "wpe", "embed_positions", "word_embeddings.")
+               "transformer.norm_f.weight", "backbone.norm_f.weight",
+               "model.embedding_norm.weight")
+EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "wte", "embed_in", "wpe", "embed_positions", "word_embeddings.")
 
 
 def fill(model, generator):
@@ -235,7 +236,7 @@ def make(folder, name, family, dtype, old, settings):
     for seed in range(1, 60):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        text = "Text" if family in ("Gemma3", "Llama4") else ""
+        text = "Text" if family in ("Gemma3", "Llama4", "Qwen3_5", "Qwen3_5Moe") else ""
         common = {key: value for key, value in COMMON.items()
                   if family not in OWN_LENGTH or key != "max_position_embeddings"}
         config = getattr(transformers, f"{family}{text}Config")(**common, **settings)

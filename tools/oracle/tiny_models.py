@@ -382,6 +382,46 @@ MODELS = {
         num_hidden_layers=2, rope_parameters=rope(), attention_multiplier=8 ** -0.5,
         embedding_multiplier=1.5, residual_multiplier=1.2 / 2 ** 0.5, logits_scaling=0.5,
         tie_word_embeddings=True)),
+    # Layers that are recurrent, and attention with a gate; key heads to value heads 1:2 and 1:3.
+    "qwen35": ("Qwen3_5", "bfloat16", False, dict(
+        hidden_size=28, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        intermediate_size=38, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=6, linear_value_head_dim=6, linear_conv_kernel_dim=4,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        rope_parameters=rope(partial_rotary_factor=0.25), tie_word_embeddings=False)),
+    "qwen35moe": ("Qwen3_5Moe", "float16", False, dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=16,
+        num_hidden_layers=3, linear_num_key_heads=3, linear_num_value_heads=3,
+        linear_key_head_dim=5, linear_value_head_dim=5, linear_conv_kernel_dim=3, num_experts=5,
+        num_experts_per_tok=2, moe_intermediate_size=11, shared_expert_intermediate_size=13,
+        layer_types=["linear_attention", "linear_attention", "full_attention"],
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=True)),
+    "qwen3next": ("Qwen3Next", "bfloat16", False, dict(
+        hidden_size=26, num_attention_heads=4, num_key_value_heads=1, head_dim=8,
+        intermediate_size=30, num_hidden_layers=4, linear_num_key_heads=2, linear_num_value_heads=6,
+        linear_key_head_dim=4, linear_value_head_dim=4, linear_conv_kernel_dim=4, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=10, shared_expert_intermediate_size=12,
+        layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+        mlp_only_layers=[1], rope_parameters=rope(partial_rotary_factor=0.5),
+        tie_word_embeddings=False)),
+    "mamba2": ("Mamba2", "bfloat16", False, dict(
+        hidden_size=26, expand=2, num_heads=4, head_dim=13, n_groups=2, state_size=9,
+        conv_kernel=4, chunk_size=8, num_hidden_layers=3, tie_word_embeddings=False)),
+    "mamba2-limits": ("Mamba2", "float16", False, dict(
+        hidden_size=24, expand=2, num_heads=3, head_dim=16, n_groups=1, state_size=7,
+        conv_kernel=3, chunk_size=64, num_hidden_layers=2, use_bias=True, use_conv_bias=False,
+        time_step_limit=(0.1, 0.5), tie_word_embeddings=True)),
+    "lfm2": ("Lfm2", "bfloat16", False, dict(
+        hidden_size=30, num_attention_heads=3, num_key_value_heads=1, intermediate_size=60,
+        block_multiple_of=8, block_ffn_dim_multiplier=1.1, conv_L_cache=3, num_hidden_layers=3,
+        layer_types=["conv", "full_attention", "conv"], rope_parameters=rope(),
+        tie_word_embeddings=True)),
+    "lfm2moe": ("Lfm2Moe", "float16", False, dict(
+        hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=30,
+        moe_intermediate_size=10, num_experts=5, num_experts_per_tok=2, num_dense_layers=1,
+        routed_scaling_factor=1.5, conv_L_cache=3, num_hidden_layers=3,
+        layer_types=["conv", "full_attention", "conv"], rope_parameters=rope(),
+        tie_word_embeddings=True)),
 }
 # sliding_window_pattern, where configurations with old keys have it.
 PATTERNS = {"gemma3-pattern": 3}

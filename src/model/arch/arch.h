@@ -31,6 +31,11 @@ Array apertus(Trace& t, const TransformerConfig& c);
 void complete_apertus(TransformerConfig& c);
 void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata);
 
+Array mamba2(Trace& t, const TransformerConfig& c);
+
+Array lfm2(Trace& t, const TransformerConfig& c);
+void complete_lfm2_moe(TransformerConfig& c);
+
 Array opt(Trace& t, const TransformerConfig& c);
 void complete_opt_gguf(TransformerConfig& c, const Metadata& metadata);
 

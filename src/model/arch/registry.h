@@ -25,6 +25,7 @@ struct Architecture {
   int32_t window_period = 0;
   /// What GGUF calls it, where that is not `name`.
   std::string_view gguf_name = {};
+  Mixer mixer = Mixer::kNone;  ///< of its recurrent layers
 };
 
 const std::vector<Architecture>& architectures();

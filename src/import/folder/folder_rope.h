@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "import/folder_types.h"
-#include "import/json_fields.h"
+#include "import/folder/folder_types.h"
+#include "import/folder/json_fields.h"
 #include "model/config.h"
 
 namespace veery {

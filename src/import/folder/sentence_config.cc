@@ -1,10 +1,10 @@
-#include "import/sentence_config.h"
+#include "import/folder/sentence_config.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "import/json_fields.h"
+#include "import/folder/json_fields.h"
 
 namespace veery {
 namespace {

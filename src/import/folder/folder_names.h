@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "import/folder_types.h"
+#include "import/folder/folder_types.h"
 
 namespace veery {
 

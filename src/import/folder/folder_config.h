@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "import/folder_rope.h"
-#include "import/folder_types.h"
+#include "import/folder/folder_rope.h"
+#include "import/folder/folder_types.h"
 #include "model/config.h"
 
 namespace veery {

@@ -1,4 +1,4 @@
-#include "import/sentence_folder.h"
+#include "import/folder/sentence_folder.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "file/folder/folder.h"
 #include "file/folder/row_sources.h"
 #include "file/folder/safetensors.h"
-#include "import/json_fields.h"
+#include "import/folder/json_fields.h"
 
 namespace veery {
 namespace {

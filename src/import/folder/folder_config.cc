@@ -1,4 +1,4 @@
-#include "import/folder_config.h"
+#include "import/folder/folder_config.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "import/folder_rope.h"
-#include "import/folder_types.h"
-#include "import/json_fields.h"
+#include "import/folder/folder_rope.h"
+#include "import/folder/folder_types.h"
+#include "import/folder/json_fields.h"
+#include "import/folder/recurrent_config.h"
 #include "model/arch/registry.h"
 
 namespace veery {
@@ -52,6 +53,9 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"moe_num_shared_experts", "n_shared_experts"},
     {"rotary_emb_base", "rope_theta"},
     {"rotary_emb_fraction", "partial_rotary_factor"},
+    {"tie_embedding", "tie_word_embeddings"},
+    {"block_ff_dim", "intermediate_size"},
+    {"block_norm_eps", "rms_norm_eps"},
     {"global_rope_theta", "rope_theta"},
     {"local_rope_theta", "rope_local_base_freq"}};
 
@@ -168,11 +172,22 @@ int64_t rows_of(const ModelFile& file, std::string_view name) {
   return tensor == nullptr || tensor->shape.size() != 2 ? 0 : tensor->shape[0];
 }
 
+// LFM2's width of the feed-forward part is two thirds of what the file says, times a factor,
+// rounded up.
+int64_t adjusted_hidden(const JsonFields& fields, int64_t hidden) {
+  if (!fields.flag_or("block_auto_adjust_ff_dim", false)) return hidden;
+  const int64_t multiple = fields.size("block_multiple_of");
+  const auto scaled = static_cast<int64_t>(fields.number("block_ffn_dim_multiplier") *
+                                           static_cast<double>(2 * hidden / 3));
+  return (scaled + multiple - 1) / multiple * multiple;
+}
+
 void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c) {
   c.dim = fields.size("hidden_size");
   const int64_t up_rows = rows_of(file, "blk.0.ffn_up.weight");
-  c.hidden =
-      up_rows > 0 && !fields.has("intermediate_size") ? up_rows : fields.size("intermediate_size");
+  c.hidden = up_rows > 0 && !fields.has("intermediate_size")
+                 ? up_rows
+                 : adjusted_hidden(fields, fields.size("intermediate_size"));
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
   c.further_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
   c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
@@ -533,6 +548,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_unrotated(fields, c);
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
+  read_recurrent(fields, architecture.mixer, c);
   read_window(fields, type->window, c);
   c.positions = architecture.positions;
   if (c.positions == Positions::kAlibi)

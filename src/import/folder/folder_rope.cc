@@ -1,4 +1,4 @@
-#include "import/folder_rope.h"
+#include "import/folder/folder_rope.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "import/folder_types.h"
+#include "import/folder/folder_types.h"
 
 #include <algorithm>
 
@@ -28,6 +28,23 @@ constexpr const char* kQwen2Vl =
     R"({"hidden_size":8192,"intermediate_size":29568,"num_hidden_layers":80,
         "num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":32768,
         "rms_norm_eps":1e-5,"rope_theta":1000000,"sliding_window":4096,"max_window_layers":80})";
+
+constexpr const char* kQwen35 =
+    R"({"hidden_size":4096,"intermediate_size":12288,"num_hidden_layers":32,
+        "num_attention_heads":16,"num_key_value_heads":4,"head_dim":256,
+        "max_position_embeddings":32768,"rms_norm_eps":1e-6,"rope_theta":10000,
+        "partial_rotary_factor":0.25,"linear_conv_kernel_dim":4,"linear_key_head_dim":128,
+        "linear_value_head_dim":128,"linear_num_key_heads":16,"linear_num_value_heads":32,
+        "full_attention_interval":4})";
+constexpr const char* kQwen35Moe =
+    R"({"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":40,
+        "num_attention_heads":16,"num_key_value_heads":2,"head_dim":256,
+        "max_position_embeddings":32768,"rms_norm_eps":1e-6,"rope_theta":10000,
+        "partial_rotary_factor":0.25,"linear_conv_kernel_dim":4,"linear_key_head_dim":128,
+        "linear_value_head_dim":128,"linear_num_key_heads":16,"linear_num_value_heads":32,
+        "full_attention_interval":4,"num_experts":256,"num_experts_per_tok":8,
+        "moe_intermediate_size":512,"shared_expert_intermediate_size":512,
+        "norm_topk_prob":true})";
 
 constexpr const char* kBert =
     R"({"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,
@@ -72,6 +89,35 @@ constexpr FolderType kTypes[] = {
          "num_attention_heads":32,"num_key_value_heads":4,"max_position_embeddings":32768,
          "rms_norm_eps":1e-6,"rope_theta":10000,"sliding_window":4096,"num_experts":128,
          "num_experts_per_tok":8,"moe_intermediate_size":768})"},
+    {"qwen3_next", "Qwen3NextForCausalLM", "qwen3next", WindowRule::kNone,
+     R"({"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":48,
+         "num_attention_heads":16,"num_key_value_heads":2,"head_dim":256,
+         "max_position_embeddings":32768,"rms_norm_eps":1e-6,"rope_theta":10000,
+         "partial_rotary_factor":0.25,"linear_conv_kernel_dim":4,"linear_key_head_dim":128,
+         "linear_value_head_dim":128,"linear_num_key_heads":16,"linear_num_value_heads":32,
+         "full_attention_interval":4,"num_experts":512,"num_experts_per_tok":10,
+         "moe_intermediate_size":512,"shared_expert_intermediate_size":512,
+         "norm_topk_prob":true})"},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen35", WindowRule::kNone, kQwen35},
+    {"qwen3_5_text", "Qwen3_5ForCausalLM", "qwen35", WindowRule::kNone, kQwen35},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen35moe", WindowRule::kNone,
+     kQwen35Moe},
+    {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", "qwen35moe", WindowRule::kNone, kQwen35Moe},
+    {"mamba2", "Mamba2ForCausalLM", "mamba2", WindowRule::kNone,
+     R"({"hidden_size":4096,"intermediate_size":1,"num_hidden_layers":64,"num_attention_heads":1,
+         "max_position_embeddings":1048576,"rms_norm_eps":1e-5,"num_heads":128,"head_dim":64,
+         "state_size":128,"n_groups":8,"conv_kernel":4})"},
+    {"lfm2", "Lfm2ForCausalLM", "lfm2", WindowRule::kNone,
+     R"({"hidden_size":2560,"intermediate_size":12288,"num_hidden_layers":32,
+         "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":128000,
+         "rms_norm_eps":1e-5,"rope_theta":1000000,"conv_L_cache":3,"block_auto_adjust_ff_dim":true,
+         "block_ffn_dim_multiplier":1,"block_multiple_of":256,"tie_word_embeddings":true})"},
+    {"lfm2_moe", "Lfm2MoeForCausalLM", "lfm2moe", WindowRule::kNone,
+     R"({"hidden_size":2048,"intermediate_size":7168,"num_hidden_layers":32,
+         "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":128000,
+         "rms_norm_eps":1e-5,"rope_theta":1000000,"conv_L_cache":3,"num_experts":32,
+         "num_experts_per_tok":4,"moe_intermediate_size":1792,"norm_topk_prob":true,
+         "tie_word_embeddings":true})"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", "deepseek2", WindowRule::kNone,
      R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
          "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-6,

@@ -1,4 +1,4 @@
-#include "import/json_fields.h"
+#include "import/folder/json_fields.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "import/sentence_folder.h"
+#include "import/folder/sentence_folder.h"
 #include "model/arch/entry.h"
 
 namespace veery {

@@ -1,0 +1,137 @@
+#include "import/folder/recurrent_config.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+
+namespace veery {
+namespace {
+
+using Keys = std::initializer_list<const char*>;
+
+// The first of the keys that is there, else the first of all, which an error then names.
+const char* key_of(const JsonFields& fields, Keys keys) {
+  const auto found = std::ranges::find_if(keys, [&](const char* key) { return fields.has(key); });
+  return found == keys.end() ? *keys.begin() : *found;
+}
+int32_t size_of(const JsonFields& fields, Keys keys) {
+  return static_cast<int32_t>(fields.size(key_of(fields, keys)));
+}
+
+// Layers by name: which are recurrent. `names`: what recurrent ones are called, what others are.
+struct LayerNames {
+  std::string_view recurrent, others[2];
+};
+std::vector<bool> named_layers(const JsonFields& fields, const char* key, int32_t layers,
+                               const LayerNames& names) {
+  const Json& list = *fields.find(key);
+  if (!list.is_array() || list.size() != static_cast<size_t>(layers))
+    throw Error(ErrorKind::kFormat, "{}: {} has {} entries, expected one for each of {}",
+                fields.where(), key, list.is_array() ? list.size() : 0, layers);
+  std::vector<bool> flags;
+  for (const Json& type : list) {
+    const std::string name = type.is_string() ? type.get<std::string>() : "";
+    const bool known =
+        name == names.recurrent || std::ranges::find(names.others, name) != std::end(names.others);
+    if (!known || name.empty())
+      throw Error(ErrorKind::kUnsupported, "{}: {} has '{}', expected {} or {}", fields.where(),
+                  key, printable(name), names.recurrent, names.others[0]);
+    flags.push_back(name == names.recurrent);
+  }
+  return flags;
+}
+
+// All layers but those whose numbers are listed.
+std::vector<bool> unlisted_layers(const JsonFields& fields, const char* key, int32_t layers) {
+  const Json& list = *fields.find(key);
+  std::vector<bool> flags(static_cast<size_t>(layers), true);
+  for (const Json& item : list.is_array() ? list : Json::array({list})) {
+    if (!item.is_number_unsigned() || item.get<uint64_t>() >= static_cast<uint64_t>(layers))
+      throw Error(ErrorKind::kFormat, "{}: {} has {}, expected the number of a layer below {}",
+                  fields.where(), key, dump_json(item), layers);
+    flags[item.get<size_t>()] = false;
+  }
+  return flags;
+}
+
+void check_heads(const JsonFields& fields, const RecurrentConfig& r, Keys heads, Keys groups) {
+  if (r.heads % r.key_heads != 0)
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected a multiple of {}, {}", fields.where(),
+                fields.name(key_of(fields, heads)), r.heads, fields.name(key_of(fields, groups)),
+                r.key_heads);
+}
+
+void read_delta(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  if (fields.has("layer_types"))
+    r.layers = named_layers(fields, "layer_types", c.layers,
+                            {"linear_attention", {"full_attention", "full_attention"}});
+  else
+    r.layers =
+        local_pattern(c.layers, static_cast<int32_t>(fields.size("full_attention_interval")));
+  r.conv_width = size_of(fields, {"linear_conv_kernel_dim"});
+  r.key_size = size_of(fields, {"linear_key_head_dim"});
+  r.value_size = size_of(fields, {"linear_value_head_dim"});
+  r.key_heads = size_of(fields, {"linear_num_key_heads"});
+  r.heads = size_of(fields, {"linear_num_value_heads"});
+  check_heads(fields, r, {"linear_num_value_heads"}, {"linear_num_key_heads"});
+}
+
+// Bounds of the step, as numbers or as transformers writes what JSON has no number for.
+float limit_of(const JsonFields& fields, const Json& item) {
+  if (item.is_number()) return item.get<float>();
+  const auto marked = item.is_object() ? item.find("__float__") : item.end();
+  if (marked != item.end() && *marked == "Infinity") return std::numeric_limits<float>::infinity();
+  throw Error(ErrorKind::kFormat, "{}: time_step_limit has {}, expected a number", fields.where(),
+              dump_json(item));
+}
+
+void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  constexpr const char* kLists[] = {"layer_types", "layers_block_type"};
+  for (const char* list : kLists)
+    if (fields.has(list) && r.layers.empty())
+      r.layers = named_layers(fields, list, c.layers, {"mamba", {"attention", "full_attention"}});
+  r.conv_width = size_of(fields, {"mamba_d_conv", "conv_kernel"});
+  r.heads = size_of(fields, {"mamba_n_heads", "mamba_num_heads", "num_heads"});
+  r.value_size = size_of(fields, {"mamba_d_head", "mamba_head_dim", "head_dim"});
+  r.key_heads = size_of(fields, {"mamba_n_groups", "n_groups"});
+  r.key_size = size_of(fields, {"mamba_d_state", "ssm_state_size", "state_size"});
+  r.groups = r.key_heads;
+  check_heads(fields, r, {"mamba_n_heads", "mamba_num_heads", "num_heads"},
+              {"mamba_n_groups", "n_groups"});
+  if (const Json* limits = fields.find("time_step_limit")) {
+    if (!limits->is_array() || limits->size() != 2)
+      throw Error(ErrorKind::kFormat, "{}: time_step_limit is {}, expected two numbers",
+                  fields.where(), dump_json(*limits));
+    r.least_step = limit_of(fields, (*limits)[0]);
+    r.most_step = limit_of(fields, (*limits)[1]);
+  }
+}
+
+void read_short_conv(const JsonFields& fields, TransformerConfig& c) {
+  if (fields.has("layer_types"))
+    c.recurrent.layers = named_layers(fields, "layer_types", c.layers,
+                                      {"conv", {"full_attention", "sliding_attention"}});
+  else
+    c.recurrent.layers = unlisted_layers(fields, "full_attn_idxs", c.layers);
+  c.recurrent.conv_width = size_of(fields, {"conv_L_cache"});
+}
+
+}  // namespace
+
+void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c) {
+  c.recurrent.mixer = mixer;
+  switch (mixer) {
+    case Mixer::kNone: return;
+    case Mixer::kDelta: return read_delta(fields, c);
+    case Mixer::kMamba2: return read_mamba2(fields, c);
+    case Mixer::kShortConv: return read_short_conv(fields, c);
+  }
+}
+
+}  // namespace veery

@@ -1,0 +1,12 @@
+// recurrent_config.h: the numbers of recurrent layers in config.json.
+#pragma once
+#include "import/folder/json_fields.h"
+#include "model/config.h"
+
+namespace veery {
+
+/// Fills in c.recurrent, of layers that are `mixer`. Throws kFormat or kUnsupported naming a key
+/// that is missing, unknown or contradicts another one.
+void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c);
+
+}  // namespace veery

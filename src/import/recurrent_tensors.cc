@@ -1,0 +1,185 @@
+#include "import/recurrent_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "file/folder/row_sources.h"
+#include "import/read_config.h"
+
+namespace veery {
+namespace {
+
+/// The tensors of a file by name, with errors that name them.
+class Tensors {
+ public:
+  explicit Tensors(ModelFile& file) : file_(file) {}
+
+  TensorView* find(const std::string& name) {
+    const auto found = std::ranges::find(file_.tensors, name, &TensorView::name);
+    return found == file_.tensors.end() ? nullptr : &*found;
+  }
+  void rename(const std::string& from, const std::string& to) {
+    if (TensorView* tensor = find(from)) tensor->name = to;
+  }
+  /// Replaces `name` by parts of its rows: those that `order` lists, cut into these sizes.
+  void split(const std::string& name, const std::vector<int64_t>& order,
+             std::initializer_list<std::pair<std::string, int64_t>> parts) {
+    TensorView* found = find(name);
+    if (found == nullptr) return;
+    const TensorView whole = reordered_rows(*found, order);
+    std::erase_if(file_.tensors, [&](const TensorView& tensor) { return tensor.name == name; });
+    int64_t begin = 0;
+    for (const auto& [part, rows] : parts) {
+      file_.tensors.push_back(slice_rows(whole, part, begin, begin + rows));
+      begin += rows;
+    }
+  }
+
+ private:
+  ModelFile& file_;
+};
+
+// Counts rows of groups that hold several parts each, part by part.
+std::vector<int64_t> parts_of_groups(int64_t groups, std::initializer_list<int64_t> sizes) {
+  int64_t group = 0;
+  for (const int64_t size : sizes) group += size;
+  std::vector<int64_t> order;
+  int64_t begin = 0;
+  for (const int64_t size : sizes) {
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t i = 0; i < size; ++i) order.push_back(g * group + begin + i);
+    begin += size;
+  }
+  return order;
+}
+
+// Values of a vector.
+std::vector<float> values_of(const TensorView& tensor) {
+  std::vector<std::byte> buffer;
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  decode(tensor.dtype, tensor.read(buffer), values);
+  return values;
+}
+
+// f(index, x) of each element, as f32.
+TensorView with_values(const TensorView& tensor, const std::function<float(size_t, float)>& f) {
+  std::vector<float> values = values_of(tensor);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = f(i, values[i]);
+  std::vector<std::byte> bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  TensorView result = tensor;
+  result.dtype = DType::kF32;
+  result.data = {};
+  result.source = make_bytes(std::move(bytes), static_cast<size_t>(tensor.shape.back()) * 4);
+  return result;
+}
+
+// (channels, width) or (channels, 1, width) -> (width, channels).
+void turn_convolution(const ModelFile& file, TensorView& tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  if (shape.size() == 3 && shape[1] == 1) shape.erase(shape.begin() + 1);
+  // MLX keeps (channels, width, 1).
+  if (shape.size() == 3 && shape[2] == 1) shape.pop_back();
+  if (shape.size() != 2)
+    throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected channels x width",
+                file.path, printable(tensor.name), tensor.shape.size());
+  tensor = transposed(shape.size() == tensor.shape.size() ? tensor : reshaped(tensor, shape));
+}
+
+void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  const RecurrentConfig& r = c.recurrent;
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  if (!c.is_recurrent(layer)) {  // gated attention
+    const int64_t rows = int64_t{c.heads} * c.head_dim;
+    for (const char* kind : {".weight", ".bias"})
+      tensors.split(name("attn_q") + kind, parts_of_groups(c.heads, {c.head_dim, c.head_dim}),
+                    {{name("attn_q") + kind, rows}, {name("attn_gate") + kind, rows}});
+    return;
+  }
+  const int64_t group = r.heads / r.key_heads;  // value heads of a key head
+  const int64_t values = group * r.value_size;
+  tensors.split(
+      name("ssm_in.weight"), parts_of_groups(r.key_heads, {r.key_size, r.key_size, values, values}),
+      {{name("ssm_qkv.weight"), 2 * r.keys() + r.values()}, {name("ssm_gate.weight"), r.values()}});
+  tensors.split(name("ssm_ba.weight"), parts_of_groups(r.key_heads, {group, group}),
+                {{name("ssm_beta.weight"), r.heads}, {name("ssm_alpha.weight"), r.heads}});
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (file.container == Container::kGguf) {
+    tensors.rename(name("attn_qkv.weight"), name("ssm_qkv.weight"));
+    tensors.rename(name("attn_gate.weight"), name("ssm_gate.weight"));
+    tensors.rename(name("ssm_dt.bias"), name("ssm_alpha.bias"));
+    tensors.rename(name("ssm_a"), name("ssm_a.weight"));
+  } else if (TensorView* a = tensors.find(name("ssm_a.weight"))) {
+    *a = with_values(*a, [](size_t, float x) { return -std::exp(x); });
+  }
+}
+
+// One projection gives gate, what is convolved, and steps; their bias is that of the projection and
+// one of their own.
+void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  if (!c.is_recurrent(layer)) return;
+  const RecurrentConfig& r = c.recurrent;
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  const int64_t inner = r.values(), convolved = inner + 2 * r.keys();
+  tensors.rename(name("ssm_dt.bias"), name("ssm_dt_bias.bias"));
+  for (const char* kind : {".weight", ".bias"})
+    tensors.split(name("ssm_in") + kind, parts_of_groups(1, {inner + convolved + r.heads}),
+                  {{name("ssm_gate") + kind, inner},
+                   {name("ssm_xbc") + kind, convolved},
+                   {name("ssm_dt") + kind, r.heads}});
+  if (TensorView* bias = tensors.find(name("ssm_dt_bias.bias"))) {
+    if (TensorView* own = tensors.find(name("ssm_dt.bias"))) {
+      const std::vector<float> added = values_of(*bias);
+      if (added.size() != static_cast<size_t>(own->elements()))
+        throw Error(ErrorKind::kFormat,
+                    "{}: the bias of the steps of layer {} has {} elements, "
+                    "expected {}",
+                    file.path, layer, added.size(), own->elements());
+      *own = with_values(*own, [&](size_t i, float x) { return x + added[i]; });
+      std::erase_if(file.tensors,
+                    [&](const TensorView& t) { return t.name == name("ssm_dt_bias.bias"); });
+    } else {
+      bias->name = name("ssm_dt.bias");
+    }
+  }
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  if (TensorView* norm = tensors.find(name("ssm_norm.weight")))
+    *norm = reshaped(*norm, {norm->elements()});
+  if (file.container == Container::kGguf) {
+    for (const char* part : {"ssm_a", "ssm_d"}) {
+      tensors.rename(name(part), name(part) + ".weight");
+      if (TensorView* vector = tensors.find(name(part) + ".weight"))
+        *vector = reshaped(*vector, {vector->elements()});
+    }
+  } else if (TensorView* a = tensors.find(name("ssm_a.weight"))) {
+    *a = with_values(*a, [](size_t, float x) { return -std::exp(x); });
+  }
+}
+
+void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  if (!c.is_recurrent(layer)) return;
+  if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
+    turn_convolution(file, *conv);
+}
+
+}  // namespace
+
+void arrange_recurrent(ModelFile& file) {
+  const TransformerConfig c = read_config(file);
+  for (int32_t layer = 0; layer < c.layers; ++layer) switch (c.recurrent.mixer) {
+      case Mixer::kNone: return;
+      case Mixer::kDelta: arrange_delta(file, c, layer); break;
+      case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;
+      case Mixer::kShortConv: arrange_short_conv(file, c, layer); break;
+    }
+}
+
+}  // namespace veery

@@ -1,0 +1,98 @@
+// Recurrent layers.
+#include <cmath>
+
+#include "model/layers.h"
+
+namespace veery {
+namespace {
+
+// A causal convolution of each channel, with its state.
+Array short_conv(Trace& t, const std::string& name, Array x, int32_t width, Activation activation) {
+  const int64_t channels = x.shape().cols();
+  return conv1d(x, t.table(name, {width, channels}),
+                t.has_bias(name) ? t.bias(name, channels) : Array{},
+                width > 1 ? t.block(name + "_state", {width - 1, channels}) : Array{}, activation);
+}
+
+// x / sqrt(|x|^2 + eps) of each head, times `factor`.
+Array unit_heads(Trace& t, Array x, int32_t heads, float factor) {
+  const int64_t size = x.shape().cols() / heads;
+  const auto n = static_cast<float>(size);
+  constexpr float kEps = 1e-6F;
+  return rms_norm(x, t.constant({1, size}, factor / std::sqrt(n)), kEps / n, heads);
+}
+
+// Gated DeltaNet: queries, keys and values through a short convolution, decay and step of each head
+// from the input, the result through a norm and a gate.
+Array delta_block(Trace& t, const TransformerConfig& c, Array h) {
+  const RecurrentConfig& r = c.recurrent;
+  const Array qkv = short_conv(t, "ssm_conv1d", project(t, "ssm_qkv", h, 2 * r.keys() + r.values()),
+                               r.conv_width, Activation::kSilu);
+  const Array z = project(t, "ssm_gate", h, r.values());
+  const Array decay = activate(project(t, "ssm_alpha", h, r.heads), Activation::kSoftplus) *
+                      t.vector("ssm_a", r.heads);
+  const Array beta = activate(project(t, "ssm_beta", h, r.heads), Activation::kSigmoid);
+  const ScanAttr attr{
+      .heads = r.heads, .key_heads = r.key_heads, .map = r.map, .low_rank = LowRank::kDelta};
+  const float scale = 1 / std::sqrt(static_cast<float>(r.key_size));
+  Array y = scan({.q = unit_heads(t, columns(qkv, 0, r.keys()), r.key_heads, scale),
+                  .k = unit_heads(t, columns(qkv, r.keys(), r.keys()), r.key_heads, 1),
+                  .v = columns(qkv, 2 * r.keys(), r.values()),
+                  .decay = decay,
+                  .gate = beta,
+                  .state = t.block("ssm_state", scan_state(attr, r.key_size, r.value_size))},
+                 attr);
+  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norm_eps, r.heads);
+  return project(t, "ssm_out", activate(z, Activation::kSilu) * y, c.dim);
+}
+
+// Mamba-2: values (x), keys (B) and queries (C) through a short convolution, the step of each head
+// scales what is written and its decay, a gate and a norm of groups behind.
+Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
+  const RecurrentConfig& r = c.recurrent;
+  const Array z = project(t, "ssm_gate", h, r.values());
+  const Array xbc = short_conv(t, "ssm_conv1d", project(t, "ssm_xbc", h, r.values() + 2 * r.keys()),
+                               r.conv_width, Activation::kSilu);
+  Array step = activate(project(t, "ssm_dt", h, r.heads), Activation::kSoftplus);
+  if (r.least_step > 0 || r.most_step < std::numeric_limits<float>::infinity())
+    step = activate(step, ActivateAttr::clip(r.least_step, r.most_step));
+  const ScanAttr attr{.heads = r.heads, .key_heads = r.key_heads, .map = r.map};
+  Array y = scan({.q = columns(xbc, r.values() + r.keys(), r.keys()),
+                  .k = columns(xbc, r.values(), r.keys()),
+                  .v = columns(xbc, 0, r.values()),
+                  .decay = step * t.vector("ssm_a", r.heads),
+                  .gate = step,
+                  .bonus = t.vector("ssm_d", r.heads),
+                  .state = t.block("ssm_state", scan_state(attr, r.key_size, r.value_size))},
+                 attr);
+  y = activate(z, Activation::kSilu) * t.name("scan", y);
+  if (t.has_weight("ssm_norm")) {
+    const int64_t size = r.values() / r.groups;
+    y = rms_norm(y, t.constant({1, size}, 1), c.norm_eps, r.groups) *
+        t.vector("ssm_norm", r.values());
+  }
+  return project(t, "ssm_out", y, c.dim);
+}
+
+// LFM2: C * conv(B * x).
+Array short_conv_block(Trace& t, const TransformerConfig& c, Array h) {
+  const Array bcx = project(t, "shortconv.in_proj", h, 3 * c.dim);
+  const Array x =
+      short_conv(t, "shortconv.conv", columns(bcx, 0, c.dim) * columns(bcx, 2 * c.dim, c.dim),
+                 c.recurrent.conv_width, Activation::kNone);
+  return project(t, "shortconv.out_proj", columns(bcx, c.dim, c.dim) * x, c.dim);
+}
+
+}  // namespace
+
+Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
+  switch (c.recurrent.mixer) {
+    case Mixer::kNone: break;
+    case Mixer::kDelta: return delta_block(t, c, h);
+    case Mixer::kMamba2: return mamba2_block(t, c, h);
+    case Mixer::kShortConv: return short_conv_block(t, c, h);
+  }
+  throw Error(ErrorKind::kBug, "{}: has no recurrent layers", c.architecture);
+}
+
+}  // namespace veery
