@@ -44,6 +44,8 @@ inline Array apply(Op op, std::initializer_list<Array> in, const Attr& attr = {}
 // Elements.
 inline Array operator+(Array a, Array b) { return apply(op::kAdd, {a, b}); }
 inline Array operator*(Array a, Array b) { return apply(op::kMul, {a, b}); }
+/// Each row of x times `row` [1, columns], or one number [1, 1].
+inline Array mul_row(Array x, Array row) { return apply(op::kMulRow, {x, row}); }
 inline Array scale(Array x, float factor) { return apply(op::kScale, {x}, ScaleAttr{factor}); }
 /// cap * tanh(x / cap)
 inline Array softcap(Array x, float cap) { return apply(op::kSoftcap, {x}, ScaleAttr{cap}); }

@@ -44,6 +44,25 @@ TEST(Elementwise, FastIsTheReferenceAtOddSizes) {
   }
 }
 
+TEST(Elementwise, OneRowOrNumberMultipliesAllRows) {
+  Random random(2);
+  const int64_t rows = 3;
+  for (int32_t cols : {1, 16, 31, 5000})
+    for (const int32_t width : {1, cols}) {
+      const Matrix x = random_matrix(rows, cols, random, 3);
+      const Matrix row = random_matrix(1, width, random, 3);
+      Matrix expected(rows, cols);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int32_t c = 0; c < cols; ++c) expected[r][c] = x[r][c] * row[0][width == 1 ? 0 : c];
+      for (Target target : supported_targets()) {
+        Matrix y(rows, cols);
+        run(op::kMulRow, {x.operand, row.operand}, y.operand, {}, plain_slots(rows),
+            {.target = target, .workers = 2});
+        expect_same_bits(y, expected, "mul_row");
+      }
+    }
+}
+
 TEST(Elementwise, ActivationsAtTheEdges) {
   const float edges[] = {0.0F, -0.0F, 1e-30F, -1e-30F, 40, -40, 90, -90, 3e38F, -3e38F};
   Matrix x(1, 10);

@@ -109,6 +109,11 @@ TEST(Derivatives, OfElements) {
     wrt = {s.x(), s.param("z", {Symbol::kRows, 6})};
     return (wrt[0] + wrt[1]) * wrt[1];
   });
+  for (const int64_t columns : {6, 1})
+    expect_right("mul_row", [columns](Scene& s, auto& wrt) {
+      wrt = {s.x(), s.param("row", {1, columns})};
+      return mul_row(wrt[0], wrt[1]);
+    });
   for (const Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf,
                                 Activation::kReluSquared, Activation::kTanh, Activation::kSigmoid})
     expect_right("activate", [kind](Scene& s, auto& wrt) {

@@ -45,6 +45,9 @@ struct UnaryIn {
 struct BinaryIn {
   enum { kA, kB };
 };
+struct MulRowIn {
+  enum { kX, kRow };
+};
 struct UnaryBackIn {
   enum { kDy, kX };
 };
@@ -67,6 +70,13 @@ Outputs unary_back(const OpContext& c) {
   return c.same_shape(UnaryBackIn::kDy, UnaryBackIn::kX);
 }
 inline Outputs binary(const OpContext& c) { return c.same_shape(BinaryIn::kA, BinaryIn::kB); }
+inline Outputs mul_row(const OpContext& c) {
+  const Shape& x = c.shape(MulRowIn::kX);
+  const Shape& row = c.shape(MulRowIn::kRow);
+  c.require(row == Shape{1, x.cols()} || row == Shape{1, 1},
+            "the row must be [1, columns] or [1, 1]");
+  return x;
+}
 
 }  // namespace detail
 
@@ -74,6 +84,11 @@ inline constexpr OpDef kAdd{
     .name = "add", .inputs = {"a", "b"}, .infer = detail::binary, .cost = detail::elements<1>};
 inline constexpr OpDef kMul{
     .name = "mul", .inputs = {"a", "b"}, .infer = detail::binary, .cost = detail::elements<1>};
+/// Each row of x times one row [1, columns], or one number [1, 1].
+inline constexpr OpDef kMulRow{.name = "mul_row",
+                               .inputs = {"x", "row"},
+                               .infer = detail::mul_row,
+                               .cost = detail::elements<1>};
 /// factor * x
 inline constexpr OpDef kScale{.name = "scale",
                               .inputs = {"x"},
@@ -99,8 +114,8 @@ inline constexpr OpDef kSoftcapBack{.name = "softcap_back",
                                     .infer = detail::unary_back<ScaleAttr>,
                                     .cost = detail::elements<10>};
 
-inline constexpr Op kElementwise[] = {kAdd,          kMul,     kScale,      kActivate,
-                                      kActivateBack, kSoftcap, kSoftcapBack};
+inline constexpr Op kElementwise[] = {kAdd,      kMul,          kMulRow,  kScale,
+                                      kActivate, kActivateBack, kSoftcap, kSoftcapBack};
 
 }  // namespace op
 }  // namespace veery

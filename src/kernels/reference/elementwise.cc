@@ -22,6 +22,14 @@ void add(const Dispatch& d, const Slots& slots, const Worker& worker) {
 void mul(const Dispatch& d, const Slots& slots, const Worker& worker) {
   each_element(d, slots, worker, [](float a, float b) { return a * b; });
 }
+void mul_row(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  const Operand& row = d.in[MulRowIn::kRow];
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    for (int32_t c = 0; c < d.out().cols; ++c)
+      d.out().row<float>(r)[c] =
+          d.in[MulRowIn::kX].row<float>(r)[c] * row.row<float>(0)[row.cols == 1 ? 0 : c];
+}
 void scale(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const float factor = d.as<ScaleAttr>().factor;
   each_element(d, slots, worker, [factor](float x, float) { return x * factor; });
@@ -58,6 +66,7 @@ constexpr KernelRow kRows[] = {
     {op::kConstant, kRef, accepts, {"constant", {constant}}},
     {op::kAdd, kRef, accepts, {"add", {add}}},
     {op::kMul, kRef, accepts, {"mul", {mul}}},
+    {op::kMulRow, kRef, accepts, {"mul_row", {mul_row}}},
     {op::kScale, kRef, accepts, {"scale", {scale}}},
     {op::kActivate, kRef, accepts, {"activate", {activate_all}}},
     {op::kSoftcap, kRef, accepts, {"softcap", {softcap_all}}},

@@ -22,6 +22,10 @@ struct Add {
 struct Mul {
   HWY_INLINE F32 operator()(F32 a, F32 b) const { return mul(a, b); }
 };
+struct MulNumber {
+  const float* number;
+  HWY_INLINE F32 operator()(F32 x, F32) const { return mul(x, set(*number)); }
+};
 struct Scale {
   float factor;
   HWY_INLINE F32 operator()(F32 x, F32) const { return mul(x, set(factor)); }
@@ -48,14 +52,14 @@ HWY_INLINE void apply(const Formula& formula, const float* a, const float* b, in
 
 template <typename Formula>
 HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker& worker,
-                             const Formula& formula) {
+                             const Formula& formula, bool same_row = false) {
   const int64_t chunks = (d.out().cols + kChunk - 1) / kChunk;
   const Share items = share(slots.count(d.out().rows) * chunks, 1, worker);
   const Operand& other = d.in[BinaryIn::kB] ? d.in[BinaryIn::kB] : d.in[BinaryIn::kA];
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t r = item / chunks;
     const int64_t c = item % chunks * kChunk;
-    apply(formula, d.in[BinaryIn::kA].row<float>(r) + c, other.row<float>(r) + c,
+    apply(formula, d.in[BinaryIn::kA].row<float>(r) + c, other.row<float>(same_row ? 0 : r) + c,
           std::min(kChunk, d.out().cols - c), d.out().row<float>(r) + c);
   }
 }
@@ -64,6 +68,13 @@ HWY_INLINE void each_element(const Dispatch& d, const Slots& slots, const Worker
 
 void fast_add(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Add()); }
 void fast_mul(const Dispatch& d, const Slots& s, const Worker& w) { each_element(d, s, w, Mul()); }
+void fast_mul_row(const Dispatch& d, const Slots& s, const Worker& w) {
+  const Operand& row = d.in[MulRowIn::kRow];
+  if (row.cols == d.out().cols) return each_element(d, s, w, Mul(), true);
+  Dispatch one = d;
+  one.in[MulRowIn::kRow] = {};
+  each_element(one, s, w, MulNumber{row.row<float>(0)});
+}
 void fast_scale(const Dispatch& d, const Slots& s, const Worker& w) {
   each_element(d, s, w, Scale{d.as<ScaleAttr>().factor});
 }
@@ -90,6 +101,7 @@ bool accepts(const Dispatch& d, const KernelChoice&) {
 constexpr KernelRow kRows[] = {
     VEERY_F32_ROWS(op::kAdd, accepts, add, nullptr),
     VEERY_F32_ROWS(op::kMul, accepts, mul, nullptr),
+    VEERY_F32_ROWS(op::kMulRow, accepts, mul_row, nullptr),
     VEERY_F32_ROWS(op::kScale, accepts, scale, nullptr),
     VEERY_F32_ROWS(op::kActivate, accepts, activate, nullptr),
     VEERY_F32_ROWS(op::kSoftcap, accepts, softcap, nullptr),
