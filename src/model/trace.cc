@@ -30,7 +30,7 @@ Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
 }
 
 Array Trace::select_outputs(Array x) {
-  if (mode_ != TraceMode::kServe) return x;
+  if (mode_ != TraceMode::kServe || x.shape().rows() == Dim(Symbol::kOutputs)) return x;
   return select_rows(x, slot("output_rows", Symbol::kOutputs));
 }
 

@@ -36,6 +36,10 @@ class Trace {
   /// A norm's weight, or a bias: one row.
   Array vector(const std::string& name, int64_t size) { return weight(name, {1, size}); }
   Array bias(const std::string& name, int64_t size) { return parameter(name + ".bias", {1, size}); }
+  /// Factors that files keep beside a weight of the same name: "NAME.scale", one row.
+  Array factors(const std::string& name, int64_t size) {
+    return parameter(name + ".scale", {1, size});
+  }
   /// Several matrices: [count, rows, columns].
   Array stack(const std::string& name, const Shape& shape) {
     return parameter(name + ".weight", shape);
@@ -53,7 +57,8 @@ class Trace {
 
   /// Keeps x for later runs: the result stands for all positions so far.
   Array remember(const std::string& name, Array x, const StateAttr& attr);
-  /// The rows whose logits are wanted.
+  /// The rows whose logits are wanted; x itself where it has no others. Behind the last layer that
+  /// writes a cache no other rows need to be computed.
   Array select_outputs(Array x);
   /// Of hidden states, behind the last norm: head(hidden), or the hidden states themselves where
   /// logits are not wanted.
