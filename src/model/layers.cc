@@ -149,10 +149,12 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
   return project(t, "attn_output", h, c.dim);
 }
 
-Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
+Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
+              const std::function<void(Array)>& before) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
   const Angles rope = angles(t, c);
   Array x = input(t, c, embedding);
+  if (before) before(x);
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
   return t.output(norm(t, c, "output_norm", t.select_outputs(x)),
                   [&](Array hidden) { return output_head(t, c, hidden, embedding); });

@@ -25,6 +25,8 @@ struct Architecture {
   int32_t window_period = 0;
   /// What GGUF calls it, where that is not `name`.
   std::string_view gguf_name = {};
+  /// Layers may differ in the size of heads, the number of key heads and the feed-forward part.
+  bool layer_sizes = false;
 };
 
 const std::vector<Architecture>& architectures();
