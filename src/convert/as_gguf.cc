@@ -22,10 +22,10 @@ namespace veery {
 namespace {
 
 // The beginnings of GGUF's names of a model's tensors, in the order of the file.
-constexpr std::string_view kBegins[] = {"token_embd.",  "token_embd_norm.", "position_embd.",
-                                        "token_types.", "rope_freqs.",      "rope_factors_",
-                                        "blk.",         "output_norm.",     "output.",
-                                        "cls."};
+constexpr std::string_view kBegins[] = {
+    "token_embd.", "token_embd_norm.", "position_embd.", "token_types.", "per_layer_",
+    "rope_freqs.", "rope_factors_",    "blk.",           "output_norm.", "output.",
+    "cls."};
 
 size_t place_of(const TensorView& tensor) {
   const auto found = std::ranges::find_if(

@@ -45,6 +45,7 @@ constexpr std::string_view kDescribed[] = {"llama",
                                            "gemma",
                                            "gemma2",
                                            "gemma3_text",
+                                           "gemma4_text",
                                            "phi3",
                                            "ministral",
                                            "ministral3",
@@ -207,7 +208,9 @@ void write_scales(Writer& w) {
   };
   const bool granite = w.type.type.starts_with("granite");
   const double scale = c.attention_scale;
-  if (w.is({"gemma2", "gemma3_text"})) {
+  if (w.is({"gemma4_text"})) {
+    if (!near(scale, 1)) w.refuse(fmt::format("a scale of scores of {}", scale));
+  } else if (w.is({"gemma2", "gemma3_text"})) {
     const double scalar = 1 / (scale * scale);
     const double whole = std::round(scalar);
     w.out["query_pre_attn_scalar"] =
@@ -223,8 +226,9 @@ void write_scales(Writer& w) {
     w.out["logits_scaling"] = shortest(1 / c.logit_scale);
   else
     write(w.is({"cohere", "cohere2"}), "logit_scale", c.logit_scale, 1);
-  const auto softcap = [&](const char* key, float value) {
-    if (w.is({"gemma2", "gemma3_text"}))
+  const auto softcap = [&](const char* key, const float& value) {
+    const bool gemma4 = w.is({"gemma4_text"}) && &value == &c.logit_softcap;
+    if (w.is({"gemma2", "gemma3_text"}) || gemma4)
       w.out[key] = value > 0 ? Json(shortest(value)) : Json();
     else if (value > 0)
       w.refuse(fmt::format("a {} of {}", key, value));
@@ -321,8 +325,38 @@ void write_llama4_experts(Writer& w) {
   w.out["attn_scale"] = shortest(static_cast<float>(w.c.unrotated_temperature));
 }
 
+// Sizes that differ between layers: mlx-lm reads them under keys for all layers, transformers
+// those of each layer.
+void write_layer_sizes(Writer& w) {
+  const TransformerConfig& c = w.c;
+  const ExpertConfig& e = c.experts;
+  const int32_t local = c.local_kv_heads > 0 ? c.local_kv_heads : c.kv_heads;
+  w.out["head_dim"] = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
+  w.out["num_key_value_heads"] = local;
+  w.out["global_head_dim"] = c.head_dim;
+  w.out["num_global_key_value_heads"] = c.kv_heads == local ? Json() : Json(c.kv_heads);
+  Json each = Json::object();
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    if (!c.is_local(layer))
+      each[std::to_string(layer)] = {{"head_dim", c.head_dim}, {"num_key_value_heads", c.kv_heads}};
+  w.out["per_layer_config"] = std::move(each);
+  w.out["attention_k_eq_v"] = c.values_are_keys;
+  w.out["num_kv_shared_layers"] = c.borrowing_layers;
+  w.out["use_double_wide_mlp"] = c.borrowing_hidden > 0;
+  if (c.borrowing_hidden > 0 && c.borrowing_hidden != 2 * c.hidden)
+    w.refuse(fmt::format("feed-forward parts of {} beside {}", c.borrowing_hidden, c.hidden));
+  w.out["hidden_size_per_layer_input"] = c.layer_input;
+  w.out["vocab_size_per_layer_input"] = c.vocab;
+  w.out["enable_moe_block"] = e.count > 0;
+  if (e.count == 0) return;
+  w.out["num_experts"] = e.count;
+  w.out["top_k_experts"] = e.route.used;
+  w.out["moe_intermediate_size"] = e.hidden;
+}
+
 void write_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
+  if (w.is({"gemma4_text"})) return write_layer_sizes(w);
   if (w.c.latent.rank > 0) return write_deepseek(w);
   const bool granite = w.type.type.starts_with("granitemoe");
   if (granite) write_granite_experts(w);
@@ -405,7 +439,9 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
       own[key] = config[key];
     config = std::move(own);
   }
-  if (c.positions == Positions::kRope) add_old_rope_keys(config, type);
+  // Gemma 4 is younger than the older keys.
+  if (c.positions == Positions::kRope && type.type != "gemma4_text")
+    add_old_rope_keys(config, type);
   config["dtype"] = dtype;
   config["torch_dtype"] = dtype;
   return config;

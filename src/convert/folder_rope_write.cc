@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "import/folder/folder_rope.h"
 
 namespace veery {
 namespace {
@@ -107,8 +108,22 @@ Json longrope(const AnglesAttr& rope, int32_t head_dim, const std::vector<float>
   return set;
 }
 
-Json global_set(const ModelFile& file, const TransformerConfig& c) {
+// The part of the pairs that turns, if the others stand still for these divisors.
+std::optional<double> turning_part(const std::vector<float>& divisors, int32_t dims) {
+  const auto turned = std::ranges::find(divisors, kStillDivisor) - divisors.begin();
+  const double part = rotary_part(static_cast<int32_t>(2 * turned), dims);
+  if (divisors != proportional_divisors(dims, part)) return std::nullopt;
+  return part;
+}
+
+Json global_set(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   if (const std::vector<float> freqs = values_of(file, "rope_freqs.weight"); !freqs.empty()) {
+    if (const auto part = turning_part(freqs, c.rope.dims); part && type.type == "gemma4_text") {
+      Json set = set_of(c.rope, c.head_dim);
+      set["rope_type"] = "proportional";
+      set["partial_rotary_factor"] = *part;
+      return set;
+    }
     if (const auto found = find_llama3(c.rope, freqs)) return set_of(*found, c.head_dim);
     return longrope(c.rope, c.head_dim, freqs, freqs, c.context, c.context);
   }
@@ -146,7 +161,7 @@ Json rope_parameters(const ModelFile& file, const TransformerConfig& c, const Fo
     throw Error(ErrorKind::kUnsupported,
                 "{}: config.json of {} cannot say that RoPE turns {} of {} dimensions", file.path,
                 type.type, c.rope.dims, c.head_dim);
-  Json global = global_set(file, c);
+  Json global = global_set(file, c, type);
   if (type.local_rope == LocalRope::kShared) {
     if (c.window > 0 && !c.local.empty() && !(c.local_rope == c.rope))
       throw Error(ErrorKind::kUnsupported,
@@ -154,7 +169,8 @@ Json rope_parameters(const ModelFile& file, const TransformerConfig& c, const Fo
                   file.path, type.type);
     return global;
   }
-  return {{kGlobal, std::move(global)}, {kLocal, set_of(c.local_rope, c.head_dim)}};
+  const int32_t local = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
+  return {{kGlobal, std::move(global)}, {kLocal, set_of(c.local_rope, local)}};
 }
 
 void add_old_rope_keys(Json& config, const FolderType& type) {

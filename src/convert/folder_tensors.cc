@@ -107,7 +107,8 @@ class Rebuilt {
     };
     if (permuted() && (is(".attn_q.") || is(".attn_k.")))
       tensor = reordered_rows(tensor, halves(is(".attn_q.") ? c_.heads : c_.kv_heads));
-    const bool less_one = c_.architecture.starts_with("gemma") || c_.architecture == "nemotron";
+    const bool less_one = (c_.architecture.starts_with("gemma") && c_.architecture != "gemma4") ||
+                          c_.architecture == "nemotron";
     if (less_one && tensor.name.ends_with("norm.weight")) tensor = with_added(tensor, -1);
     if (c_.head_norm == HeadNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
       tensor = reshaped(tensor, {tensor.elements() / c_.head_dim, c_.head_dim});
@@ -252,7 +253,7 @@ class Rebuilt {
   }
 
   void join_experts(const std::string& prefix, ExpertForm form) {
-    const bool turned = form != ExpertForm::kLinear;
+    const bool turned = form != ExpertForm::kLinear && form != ExpertForm::kJoint;
     auto gate = take(prefix + "ffn_gate_exps.weight");
     auto up = take(prefix + "ffn_up_exps.weight");
     if (gate && up) {
@@ -307,6 +308,7 @@ bool fits(const FolderType& type, const TransformerConfig& c) {
   if (type.type == "granitemoehybrid") return !mixture;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
+  if (type.type == "gemma4_text") return true;
   return (mixture_names(type) != nullptr) == mixture;
 }
 

@@ -23,6 +23,22 @@ KeyValue flags(const std::vector<bool>& values) {
   return KeyValue(std::in_place, std::vector<int64_t>(values.begin(), values.end()));
 }
 
+// One number for all layers, or one for each where they differ.
+template <typename OfLayer>
+KeyValue of_layers(const Config& c, const OfLayer& of_layer) {
+  std::vector<int64_t> values;
+  for (int32_t layer = 0; layer < c.layers; ++layer) values.push_back(of_layer(layer));
+  if (std::ranges::count(values, values[0]) == std::ssize(values)) return size(values[0]);
+  return KeyValue(std::in_place, std::move(values));
+}
+// What llama.cpp asks for in every file of architectures with sizes of their own for some layers.
+KeyValue if_sized(const Config& c, int64_t value) {
+  return find_architecture(c.architecture).layer_sizes ? size(value) : KeyValue();
+}
+int64_t local_head_dim(const Config& c) {
+  return c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
+}
+
 bool is_scaled(const Config& c) { return c.rope.scaling != RopeScaling::kNone; }
 
 // What yarn does to the magnitude beyond what follows from its factor.
@@ -54,11 +70,25 @@ constexpr KeyRow kKeys[] = {
     {"context_length", [](const Config& c) { return size(c.context); }},
     {"embedding_length", [](const Config& c) { return size(c.dim); }},
     {"block_count", [](const Config& c) { return size(c.layers); }},
-    {"feed_forward_length", [](const Config& c) { return size(c.hidden); }},
+    {"feed_forward_length",
+     [](const Config& c) { return of_layers(c, [&](int32_t i) { return c.hidden_of(i); }); }},
     {"attention.head_count", [](const Config& c) { return size(c.heads); }},
-    {"attention.head_count_kv", [](const Config& c) { return size(c.kv_heads); }},
+    {"attention.head_count_kv",
+     [](const Config& c) {
+       return of_layers(c, [&](int32_t i) -> int64_t { return c.kv_heads_of(i); });
+     }},
     {"attention.key_length", [](const Config& c) { return size(cached(c) + c.latent.turned); }},
     {"attention.value_length", [](const Config& c) { return size(cached(c)); }},
+    {"attention.key_length_swa", [](const Config& c) { return if_sized(c, local_head_dim(c)); }},
+    {"attention.value_length_swa", [](const Config& c) { return if_sized(c, local_head_dim(c)); }},
+    {"attention.sliding_window_pattern",
+     [](const Config& c) {
+       const bool sized = find_architecture(c.architecture).layer_sizes;
+       return sized && c.window > 0 ? flags(c.local) : KeyValue();
+     }},
+    {"attention.shared_kv_layers", [](const Config& c) { return if_sized(c, c.borrowing_layers); }},
+    {"embedding_length_per_layer_input",
+     [](const Config& c) { return if_sized(c, c.layer_input); }},
     {"attention.key_length_mla",
      [](const Config& c) { return positive(c.latent.plain + c.latent.turned); }},
     {"attention.value_length_mla", [](const Config& c) { return positive(c.latent.value); }},
@@ -75,6 +105,12 @@ constexpr KeyRow kKeys[] = {
      }},
     {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
     {"rope.dimension_count", [](const Config& c) { return positive(c.rope.dims); }},
+    {"rope.dimension_count_swa", [](const Config& c) { return if_sized(c, c.local_rope.dims); }},
+    {"rope.freq_base_swa",
+     [](const Config& c) {
+       const bool sized = find_architecture(c.architecture).layer_sizes;
+       return sized ? number(c.local_rope.theta) : KeyValue();
+     }},
     {"rope.freq_base",
      [](const Config& c) { return c.rope.dims > 0 ? number(c.rope.theta) : KeyValue(); }},
     {"rope.scaling.type",
@@ -183,6 +219,17 @@ constexpr FieldRow kFields[] = {
          rotated[static_cast<size_t>(layer)] = c.is_rotated(layer);
        return flags(rotated);
      }},
+    {"sizes of layers",
+     [](const Config& a, const Config& b) {
+       for (int32_t layer = 0; layer < a.layers; ++layer)
+         if (a.head_dim_of(layer) != b.head_dim_of(layer) ||
+             a.kv_heads_of(layer) != b.kv_heads_of(layer) ||
+             a.hidden_of(layer) != b.hidden_of(layer) || a.keys_of(layer) != b.keys_of(layer))
+           return false;
+       return true;
+     }},
+    {"values that are keys", same<&Config::values_are_keys>},
+    {"what layers are told of tokens", same<&Config::layer_input>},
     {"the scale of scores", same<&Config::attention_scale>, "attention.scale",
      [](const Config& c) { return number(c.attention_scale); }},
     {"the scale of the embedding", same<&Config::embedding_scale>, "embedding_scale",

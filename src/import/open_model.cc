@@ -23,6 +23,7 @@
 #include "import/read_config.h"
 #include "import/recurrent_tensors.h"
 #include "import/sampling_keys.h"
+#include "import/unused_tensors.h"
 #include "model/arch/registry.h"
 #include "model/config.h"
 #include "model/number_ranges.h"
@@ -44,7 +45,7 @@ class Numbers final : public RowSource {
   std::vector<float> values_;
 };
 
-// The divisors of longrope, under GGUF's names.
+// Divisors of frequencies, under GGUF's names.
 void add_tensor(ModelFile& file, const char* name, std::vector<float> values) {
   if (values.empty()) return;
   TensorView& tensor = file.tensors.emplace_back();
@@ -57,6 +58,7 @@ void add_rope_factors(ModelFile& file) {
   RopeFactors factors = folder_rope_factors(file);
   add_tensor(file, "rope_factors_short.weight", std::move(factors.shorter));
   add_tensor(file, "rope_factors_long.weight", std::move(factors.longer));
+  add_tensor(file, "rope_freqs.weight", std::move(factors.all));
 }
 
 // GGUF has them as weights, and no other name for them if they are wrong.
@@ -210,34 +212,34 @@ void drop_padding_positions(ModelFile& file) {
   drop_positions(file, given ? pad->get<int64_t>() + 1 : 2);
 }
 
+// Where values are keys, projections of values that are there all the same are not read.
+void drop_unread_values(ModelFile& file) {
+  const TransformerConfig c = read_config(file);
+  std::erase_if(file.tensors, [&](const TensorView& tensor) {
+    const auto layer = static_cast<int32_t>(layer_part(tensor.name).first);
+    return c.values_are_keys && layer >= 0 && layer < c.layers && !c.is_local(layer) &&
+           tensor.name.find(".attn_v.") != std::string::npos;
+  });
+}
+
 // What the folders of an architecture hold otherwise than definitions use it.
 struct FolderStep {
   std::string_view architecture;
   void (*apply)(ModelFile&);
 };
-constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
-                                       {"gemma2", add_one_to_norms},
-                                       {"gemma3", add_one_to_norms},
-                                       {"deepseek2", split_latent},
-                                       {"granitemoe", split_shared},
-                                       {"gpt2", transpose_conv1d},
-                                       {"gptneox", gather_heads},
-                                       {"internlm2", gather_heads},
-                                       {"falcon", gather_heads},
-                                       {"bloom", gather_heads},
-                                       {"qwen3next", add_one_to_norms},
-                                       {"qwen35", add_one_to_norms},
-                                       {"qwen35moe", add_one_to_norms},
-                                       {"qwen3next", arrange_recurrent},
-                                       {"qwen35", arrange_recurrent},
-                                       {"qwen35moe", arrange_recurrent},
-                                       {"mamba2", arrange_recurrent},
-                                       {"lfm2", arrange_recurrent},
-                                       {"lfm2moe", arrange_recurrent},
-                                       {"nemotron", add_one_to_norms},
-                                       {"stablelm", join_head_norms},
-                                       {"opt", drop_first_positions},
-                                       {"xlm-roberta", drop_padding_positions}};
+constexpr FolderStep kFolderSteps[] = {
+    {"gemma", add_one_to_norms},      {"gemma2", add_one_to_norms},
+    {"gemma3", add_one_to_norms},     {"gemma4", drop_unread_values},
+    {"deepseek2", split_latent},      {"granitemoe", split_shared},
+    {"gpt2", transpose_conv1d},       {"gptneox", gather_heads},
+    {"internlm2", gather_heads},      {"falcon", gather_heads},
+    {"bloom", gather_heads},          {"qwen3next", add_one_to_norms},
+    {"qwen35", add_one_to_norms},     {"qwen35moe", add_one_to_norms},
+    {"qwen3next", arrange_recurrent}, {"qwen35", arrange_recurrent},
+    {"qwen35moe", arrange_recurrent}, {"mamba2", arrange_recurrent},
+    {"lfm2", arrange_recurrent},      {"lfm2moe", arrange_recurrent},
+    {"nemotron", add_one_to_norms},   {"stablelm", join_head_norms},
+    {"opt", drop_first_positions},    {"xlm-roberta", drop_padding_positions}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {
@@ -298,9 +300,9 @@ void split_joint(ModelFile& file) {
       file.container == Container::kGguf && std::ranges::find(kJointUp, name) != std::end(kJointUp);
   if (!phi && std::ranges::none_of(file.tensors, is_joint)) return;
   const TransformerConfig c = read_config(file);
-  const int64_t q = int64_t{c.heads} * c.head_dim;
-  const int64_t kv = int64_t{c.kv_heads} * c.head_dim;
-  for (int32_t layer = 0; layer < c.layers; ++layer)
+  for (int32_t layer = 0; layer < c.layers; ++layer) {
+    const int64_t q = int64_t{c.heads} * c.head_dim_of(layer);
+    const int64_t kv = int64_t{c.kv_heads_of(layer)} * c.head_dim_of(layer);
     for (const char* kind : {".weight", ".bias"}) {
       const auto part = [&](const char* which) {
         return fmt::format("blk.{}.{}{}", layer, which, kind);
@@ -316,6 +318,7 @@ void split_joint(ModelFile& file) {
       const TensorView* up = file.find(part("ffn_up"));
       if (phi && up != nullptr && up->shape[0] == 2 * c.hidden) split(file, part("ffn_up"), ffn);
     }
+  }
 }
 
 // How the model's makers want it sampled, under GGUF's keys.

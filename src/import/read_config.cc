@@ -44,6 +44,19 @@ class Keys {
   double number_or(const char* key, const char* other, double fallback) const {
     return number_or(key, number_or(other, fallback));
   }
+  /// One value for each of `layers` layers where they differ; empty: they do not.
+  std::vector<int64_t> different(const char* key, int32_t layers) const {
+    const MetaValue* value = metadata_.find(prefix_ + key);
+    const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(value);
+    if (list == nullptr || list->empty() ||
+        std::ranges::count(*list, (*list)[0]) == std::ssize(*list))
+      return {};
+    if (list->size() < static_cast<size_t>(layers))
+      throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}",
+                  name(key), list->size(), layers);
+    for (const int64_t item : *list) checked(key, item);
+    return *list;
+  }
   std::string text_or(const char* key, const char* fallback) const {
     return metadata_.text(prefix_ + key).value_or(fallback);
   }
@@ -135,6 +148,65 @@ void read_latent(const Keys& keys, TransformerConfig& c) {
   c.kv_heads = 1;
 }
 
+void check_key_heads(const Keys& keys, const TransformerConfig& c, int64_t kv_heads) {
+  if (c.heads % kv_heads != 0)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
+                keys.name("attention.head_count_kv"), kv_heads, keys.name("attention.head_count"),
+                c.heads);
+}
+
+// One number for each of two kinds of layers out of one a layer.
+template <typename IsSecond>
+void take_two(const Keys& keys, const char* key, const TransformerConfig& c,
+              const IsSecond& is_second, int64_t& first, int64_t& second) {
+  const std::vector<int64_t> list = keys.different(key, c.layers);
+  for (int32_t layer = 0; layer < c.layers && !list.empty(); ++layer) {
+    int64_t& kind = is_second(layer) ? second : first;
+    const int64_t value = list[static_cast<size_t>(layer)];
+    if (kind != 0 && kind != value)
+      throw Error(ErrorKind::kUnsupported,
+                  "metadata: {} is {} and {} in layers of the same kind, expected one number",
+                  keys.name(key), kind, value);
+    kind = value;
+  }
+}
+
+// What differs between layers with a window and without, and what layers have that read the keys
+// of others. The former are known already.
+void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
+  const int64_t borrowing = keys.size_or_zero("attention.shared_kv_layers");
+  if (borrowing >= c.layers)
+    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
+                keys.name("attention.shared_kv_layers"), borrowing, keys.name("block_count"),
+                c.layers);
+  c.borrowing_layers = static_cast<int32_t>(borrowing);
+  check_borrowing(c, "metadata");
+  c.layer_input = keys.size_or_zero("embedding_length_per_layer_input");
+  int64_t kv = c.kv_heads, local_kv = 0;
+  take_two(
+      keys, "attention.head_count_kv", c, [&](int32_t i) { return c.is_local(i); }, kv, local_kv);
+  c.kv_heads = static_cast<int32_t>(kv > 0 ? kv : local_kv);
+  c.local_kv_heads = static_cast<int32_t>(local_kv);
+  for (const int32_t heads : {c.kv_heads, c.local_kv_heads})
+    if (heads > 0) check_key_heads(keys, c, heads);
+  take_two(
+      keys, "feed_forward_length", c, [&](int32_t i) { return c.borrows(i); }, c.hidden,
+      c.borrowing_hidden);
+  const int64_t local = keys.size_or("attention.key_length_swa", c.head_dim);
+  if (const int64_t value = keys.size_or("attention.value_length_swa", local); value != local)
+    throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
+                keys.name("attention.value_length_swa"), value, local,
+                keys.name("attention.key_length_swa"));
+  if (const int64_t dims = keys.size_or("rope.dimension_count_swa", local); dims != local)
+    throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, a whole head",
+                keys.name("rope.dimension_count_swa"), dims, local);
+  c.local_head_dim = local == c.head_dim ? 0 : static_cast<int32_t>(local);
+  for (int32_t layer = 0; layer < c.layers - c.borrowing_layers; ++layer)
+    if (!c.is_local(layer))
+      c.values_are_keys = !file.find(fmt::format("blk.{}.attn_v.weight", layer)) &&
+                          !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));
+}
+
 void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.dim = keys.size("embedding_length");
   // Layers that predict further tokens lie behind the others.
@@ -145,8 +217,13 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.layers = static_cast<int32_t>(all - further);
   c.further_layers = static_cast<int32_t>(further);
   c.heads = static_cast<int32_t>(keys.size("attention.head_count"));
-  c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
-  c.hidden = keys.size("feed_forward_length");
+  const bool may_differ = find_architecture(c.architecture).layer_sizes;
+  const auto differs = [&](const char* key) {
+    return may_differ && !keys.different(key, c.layers).empty();
+  };
+  if (!differs("attention.head_count_kv"))
+    c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
+  if (!differs("feed_forward_length")) c.hidden = keys.size("feed_forward_length");
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
@@ -155,10 +232,7 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
                 keys.name("attention.value_length"), value_dim, c.head_dim,
                 keys.name("attention.key_length"));
-  if (c.heads % c.kv_heads != 0)
-    throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
-                keys.name("attention.head_count_kv"), c.kv_heads, keys.name("attention.head_count"),
-                c.heads);
+  if (c.kv_heads > 0) check_key_heads(keys, c, c.kv_heads);
   const TensorView& embedding = file.at("token_embd.weight");
   if (embedding.shape.size() != 2)
     throw Error(ErrorKind::kFormat, "token_embd.weight: has {} dimensions, expected 2",
@@ -276,6 +350,7 @@ TransformerConfig read_config(const ModelFile& file) {
   if (c.positions == Positions::kRope) read_rope(keys, c);
   c.window = static_cast<int32_t>(keys.size_or_zero("attention.sliding_window"));
   if (c.window > 0) c.local = read_local(c, file.metadata, architecture.window_period);
+  if (architecture.layer_sizes) read_layer_sizes(keys, file, c);
   c.attention_scale = static_cast<float>(
       keys.number_or("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim))));
   c.embedding_scale = static_cast<float>(keys.number_or("embedding_scale", 1));

@@ -24,6 +24,13 @@ bool is_known_extra(std::string_view name) {
          std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
+// Keys and values of layers that read those of another one: files have them all the same.
+bool is_unread(const TransformerConfig& config, std::string_view name, int64_t layer) {
+  constexpr std::string_view kParts[] = {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"};
+  return layer >= 0 && layer < config.layers && config.borrows(static_cast<int32_t>(layer)) &&
+         std::ranges::any_of(kParts, [&](auto part) { return name.ends_with(part); });
+}
+
 bool is_beyond(const TransformerConfig& config, int64_t layer) {
   return layer >= int64_t{config.layers} + config.further_layers;
 }
@@ -57,7 +64,8 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
     const int64_t layer = layer_part(tensor.name).first;
     if (is_beyond(config, layer))
       unused.beyond.push_back(tensor.name);
-    else if (layer >= config.layers || is_known_extra(tensor.name))
+    else if (layer >= config.layers || is_known_extra(tensor.name) ||
+             is_unread(config, tensor.name, layer))
       unused.other_parts.push_back(tensor.name);
     else if (tensor.name == "output.weight" && config.tied)
       unused.head = true;

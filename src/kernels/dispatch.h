@@ -113,6 +113,10 @@ struct Slots {
            : code == kSequenceRows ? span_count
                                    : outputs;
   }
+  /// The row of the run that is row `r` of a value with such rows.
+  int64_t token_row(int64_t code, int64_t r) const {
+    return code == kOutputRows ? output_rows[r] : r;
+  }
   const Span& span(int64_t row) const { return spans[span_of[row]]; }
   int32_t sequence(int64_t row) const { return span(row).sequence; }
   bool is_extended(int64_t row) const {

@@ -39,6 +39,23 @@ ActivateAttr TransformerConfig::activation_of(int32_t layer) const {
                              static_cast<float>(x.beta + softplus(x.alpha_n)), x.beta, x.eps);
 }
 
+int32_t TransformerConfig::keys_of(int32_t layer) const {
+  if (!borrows(layer)) return layer;
+  int32_t from = layers - borrowing_layers - 1;
+  while (from >= 0 && is_local(from) != is_local(layer)) --from;
+  return from;
+}
+
+void check_borrowing(const TransformerConfig& c, const std::string& where) {
+  for (int32_t layer = 0; layer < c.layers; ++layer)
+    if (c.keys_of(layer) < 0)
+      throw Error(ErrorKind::kFormat,
+                  "{}: layer {} is one of {} without keys of their own, but none of the {} before "
+                  "them {}",
+                  where, layer, c.borrowing_layers, c.layers - c.borrowing_layers,
+                  c.is_local(layer) ? "has a window" : "sees everything");
+}
+
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
 }

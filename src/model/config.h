@@ -93,6 +93,15 @@ struct TransformerConfig {
   float norm_eps = 1e-5F;
   AnglesAttr rope;        ///< of layers that see everything
   AnglesAttr local_rope;  ///< of layers with a window
+  /// Of layers with a window, where they differ from those of the others; 0: they do not.
+  int32_t local_head_dim = 0, local_kv_heads = 0;
+  /// Layers that see everything project no values: they are the keys before norm and RoPE.
+  bool values_are_keys = false;
+  /// The last layers, which attend to the keys and values of the last layer before them that has
+  /// the same window, and the width of their feed-forward parts; 0: that of the others.
+  int32_t borrowing_layers = 0;
+  int64_t borrowing_hidden = 0;
+  int64_t layer_input = 0;  ///< columns of what each layer is told of a token; 0: nothing
   /// Which elements form a pair: depends on architecture and container.
   bool rope_interleaved = false;
   /// kCausal: a decoder; kFull: an encoder, whose local layers see `window` positions to each side.
@@ -128,6 +137,19 @@ struct TransformerConfig {
   bool long_context = false;
 
   ActivateAttr activation_of(int32_t layer) const;
+  int32_t head_dim_of(int32_t layer) const {
+    return is_local(layer) && local_head_dim > 0 ? local_head_dim : head_dim;
+  }
+  int32_t kv_heads_of(int32_t layer) const {
+    return is_local(layer) && local_kv_heads > 0 ? local_kv_heads : kv_heads;
+  }
+  /// Whether it has no keys and values of its own.
+  bool borrows(int32_t layer) const { return layer >= layers - borrowing_layers; }
+  int64_t hidden_of(int32_t layer) const {
+    return borrows(layer) && borrowing_hidden > 0 ? borrowing_hidden : hidden;
+  }
+  /// The layer whose keys and values `layer` attends to; -1: there is none.
+  int32_t keys_of(int32_t layer) const;
   bool is_local(int32_t layer) const {
     return window > 0 && !local.empty() && local[static_cast<size_t>(layer)];
   }
@@ -149,6 +171,9 @@ struct ExpertKeys {
 };
 /// Throws kFormat, naming the key, if the numbers of experts do not fit together.
 void check_experts(const ExpertConfig& experts, const ExpertKeys& keys);
+
+/// Throws kFormat, naming `where` and the layer, if a layer that has no keys of its own finds none.
+void check_borrowing(const TransformerConfig& c, const std::string& where);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

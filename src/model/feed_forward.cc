@@ -43,17 +43,25 @@ Array shared_experts(Trace& t, const TransformerConfig& c, Array h) {
 
 }  // namespace
 
-Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
-  if (!t.has_weight("ffn_gate_inp")) return single_ffn(t, c, h, c.hidden, "");
+Array dense_feed_forward(Trace& t, const TransformerConfig& c, Array h) {
+  return single_ffn(t, c, h, c.hidden_of(t.layer()), "");
+}
+
+Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates) {
   const ExpertConfig& e = c.experts;
-  const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
-  const Array gates = route(project(t, "ffn_gate_inp", h, e.count), e.route, bias);
   MoeAttr attr = e.moe;
   attr.experts = e.count;
   attr.used = e.route.used;
   attr.activation = c.activation_of(t.layer());
+  return moe(h, t.name("ffn_gates", gates), experts(t, c, e.count, e.hidden, "_exps"), attr);
+}
+
+Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
+  if (!t.has_weight("ffn_gate_inp")) return dense_feed_forward(t, c, h);
+  const ExpertConfig& e = c.experts;
+  const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
-      moe(h, t.name("ffn_gates", gates), experts(t, c, e.count, e.hidden, "_exps"), attr);
+      routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));
   return t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
 }
 

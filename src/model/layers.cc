@@ -156,10 +156,12 @@ Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& a
   return c.is_recurrent(layer) ? recurrent_block(t, c, h) : attention_block(t, c, h, angles, layer);
 }
 
-Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
+Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
+              const std::function<void(Array)>& before) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
   const Angles rope = angles(t, c);
   Array x = input(t, c, embedding);
+  if (before) before(x);
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
   return t.output(norm(t, c, "output_norm", t.select_outputs(x)),
                   [&](Array hidden) { return output_head(t, c, hidden, embedding); });

@@ -47,13 +47,19 @@ Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& a
 /// down(act(gate(h)) * up(h)) (Shazeer, 2020), or down(act(up(h))), with a norm before `down` where
 /// the model has one there.
 Array feed_forward(Trace& t, const TransformerConfig& c, Array h);
+/// The same without looking for experts.
+Array dense_feed_forward(Trace& t, const TransformerConfig& c, Array h);
+/// The experts of the layer; `gates` [rows, experts]: what each counts.
+Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates);
 
 /// One layer: x (rows, dim) -> (rows, dim).
 using Layer = std::function<Array(Array x, const Angles& angles, int32_t layer)>;
 
 /// Embedding, the layers, and over the rows that are wanted final norm and output head: logits
 /// (outputs, vocab).
-Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer);
+/// `before`: what is made of the embedded tokens before the layers.
+Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
+              const std::function<void(Array)>& before = {});
 
 /// Embeddings, the layers, and a final norm where the model has one: the hidden states of all rows.
 Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer);

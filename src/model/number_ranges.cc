@@ -53,7 +53,7 @@ constexpr Row kNumbers[] = {
     {"short_mscale", kMagnitude},
     {"short_factor", kFactor},
     {"long_factor", kFactor},
-    {"rope_freqs.weight", kFactor},
+    {"rope_freqs.weight", {1e-3, 1e31}},  // files write 1e30 for pairs that do not turn
     {"rope_factors_short.weight", kFactor},
     {"rope_factors_long.weight", kFactor},
     {"mscale", kWeight},
@@ -105,6 +105,7 @@ constexpr Row kSizes[] = {
     {"nextn_predict_layers", kLayers}, {"num_nextn_predict_layers", kLayers},
     {"expert_count", kExperts},        {"num_experts", kExperts},
     {"num_local_experts", kExperts},   {"n_routed_experts", kExperts},
+    {"num_kv_shared_layers", kLayers}, {"attention.shared_kv_layers", kLayers},
 };
 
 NumberRange find(std::span<const Row> rows, std::string_view key, NumberRange usual) {

@@ -36,6 +36,10 @@ class Trace {
   /// A norm's weight, or a bias: one row.
   Array vector(const std::string& name, int64_t size) { return weight(name, {1, size}); }
   Array bias(const std::string& name, int64_t size) { return parameter(name + ".bias", {1, size}); }
+  /// Factors that files keep beside a weight of the same name: "NAME.scale", one row.
+  Array factors(const std::string& name, int64_t size) {
+    return parameter(name + ".scale", {1, size});
+  }
   /// Several matrices: [count, rows, columns].
   Array stack(const std::string& name, const Shape& shape) {
     return parameter(name + ".weight", shape);
@@ -60,7 +64,8 @@ class Trace {
   /// What a recurrent layer keeps of all positions so far: a matrix of f32 [rows, columns], which
   /// an op reads and writes. Absent where nothing is kept between runs: sequences begin anew.
   Array block(const std::string& name, const Shape& shape);
-  /// The rows whose logits are wanted.
+  /// The rows whose logits are wanted; x itself where it has no others. Behind the last layer that
+  /// writes a cache no other rows need to be computed.
   Array select_outputs(Array x);
   /// Of hidden states, behind the last norm: head(hidden), or the hidden states themselves where
   /// logits are not wanted.

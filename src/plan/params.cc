@@ -16,6 +16,7 @@ struct Entry {
   bool matrix;  // which products are made with; else f32
   bool packed;
   bool split;     // in Layout::kSplitPanels
+  bool mapped;    // stays in the file
   int64_t stack;  // matrices in panels of their own
   size_t offset, bytes;
 
@@ -41,7 +42,7 @@ Entry find_entry(const ModelFile& file, const Node& node) {
     throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
                 file.path, printable(tensor.name), info(tensor.dtype).name);
   const bool matrix = !attr_of(node).plain && (shape.rank > 2 || shape.rows() != Dim(1));
-  Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), false, 1, 0, 0};
+  Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), false, false, 1, 0, 0};
   if (shape.rank > 2) entry.stack = shape[0].size;
   entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
                                    packed_bytes(tensor.dtype, entry.height(), entry.cols())
@@ -52,7 +53,9 @@ Entry find_entry(const ModelFile& file, const Node& node) {
 
 Operand make_operand(const Entry& entry, std::byte* base) {
   const TensorView& tensor = *entry.tensor;
-  Operand operand{.data = base + entry.offset,
+  // Nothing writes to weights.
+  Operand operand{.data = entry.mapped ? const_cast<std::byte*>(tensor.data.data())  // NOLINT
+                                       : base + entry.offset,
                   .rows = entry.rows(),
                   .cols = static_cast<int32_t>(entry.cols())};
   operand.layout = entry.split    ? Layout::kSplitPanels
@@ -77,6 +80,30 @@ std::set<std::string> searched_weights(const Graph& graph) {
     if (weight.op == op::kParam) names.insert(weight.name);
   }
   return names;
+}
+
+// The weights of which only rows are taken, by ids. They may be most of a file, and a run reads
+// little of them.
+std::set<std::string> gathered_weights(const Graph& graph) {
+  std::set<std::string> gathered, multiplied;
+  for (const Node& node : graph.nodes())
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      if (!node.in[i] || graph[node.in[i]].op != op::kParam) continue;
+      const bool takes_rows = node.op == op::kEmbed && i == EmbedIn::kWeight;
+      (takes_rows ? gathered : multiplied).insert(graph[node.in[i]].name);
+    }
+  for (const std::string& name : multiplied) gathered.erase(name);
+  return gathered;
+}
+
+// Such a weight is read where it lies, if it lies in a file.
+bool can_stay(const ModelFile& file, const Entry& entry) {
+  const std::span<const std::byte> data = entry.tensor->data;
+  return entry.tensor->source == nullptr && entry.rows() > 1 && entry.stack == 1 &&
+         std::ranges::any_of(file.mappings, [&](const auto& mapping) {
+           const std::span<const std::byte> whole = mapping->bytes();
+           return data.data() >= whole.data() && data.data() < whole.data() + whole.size();
+         });
 }
 
 // Such a weight lies in parts, if there are any for its type.
@@ -136,6 +163,19 @@ void pack_stored(const ModelFile& file, const Entry& entry, const Piece& p,
   file.release(tensor, begin, bytes);
 }
 
+// Reads through a tensor that stays in the file.
+void check_mapped(const ModelFile& file, const Entry& entry, ThreadPool& pool) {
+  const TensorView& tensor = *entry.tensor;
+  const size_t row = byte_size(tensor.dtype, entry.cols());
+  const auto grain = static_cast<int64_t>(std::max<size_t>(1, (size_t{1} << 20) / row));
+  pool.parallel_for(entry.rows(), grain, [&](int64_t first, int64_t last) {
+    const size_t begin = static_cast<size_t>(first) * row;
+    const size_t bytes = static_cast<size_t>(last - first) * row;
+    check_finite_scales(tensor, begin, bytes);
+    file.release(tensor, begin, bytes);
+  });
+}
+
 // Copies one tensor into its layout, in pieces of some panels so that all threads have work.
 void fill(const ModelFile& file, const Entry& entry, const Operand& operand, ThreadPool& pool) {
   const TensorView& tensor = *entry.tensor;
@@ -186,9 +226,15 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
   std::vector<std::pair<std::string, Entry>> entries;
   size_t total = 0;
   const std::set<std::string> searched = searched_weights(graph);
+  const std::set<std::string> gathered = gathered_weights(graph);
   for (const Node& node : graph.nodes()) {
     if (node.op != op::kParam || operands_.contains(node.name)) continue;
     Entry entry = find_entry(file, node);
+    if (gathered.contains(node.name) && can_stay(file, entry)) {
+      entry.packed = false;
+      entry.mapped = true;
+      entry.bytes = 0;
+    }
     entry.split = searched.contains(node.name) && can_split(entry);
     entry.offset = total;
     total += aligned(entry.bytes);
@@ -199,7 +245,12 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
   size_t done = 0;
   for (const auto& [name, entry] : entries) {
     const Operand operand = make_operand(entry, memory.data());
-    fill(file, entry, operand, pool);
+    if (entry.mapped) {
+      check_mapped(file, entry, pool);
+      mappings_.insert(mappings_.end(), file.mappings.begin(), file.mappings.end());
+    } else {
+      fill(file, entry, operand, pool);
+    }
     operands_.emplace(name, operand);
     done += entry.bytes;
     if (progress) progress(done, total);
@@ -210,6 +261,7 @@ void ParamStore::borrow(const ParamStore& other, std::span<const std::string> na
   for (const std::string& name : names)
     if (const auto found = other.operands_.find(name); found != other.operands_.end())
       operands_.emplace(*found);
+  mappings_.insert(mappings_.end(), other.mappings_.begin(), other.mappings_.end());
 }
 
 Operand& ParamStore::add(const std::string& name, const Shape& shape) {

@@ -21,8 +21,9 @@ class ParamStore {
   using Progress = std::function<void(size_t, size_t)>;
 
   /// Loads every parameter that `graph` names: matrices repacked into panels, single rows as f32.
-  /// The file's pages are let go as soon as they are copied. Throws kFormat naming a tensor that is
-  /// missing, has another shape than the definition says or holds scales that are no numbers.
+  /// The file's pages are let go as soon as they are copied. A matrix of which only rows are taken
+  /// by ids stays in the file, whose mapping this then keeps. Throws kFormat naming a tensor that
+  /// is missing, has another shape than the definition says or holds scales that are no numbers.
   void load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
             const Progress& progress = {});
 
@@ -40,6 +41,7 @@ class ParamStore {
  private:
   std::map<std::string, Operand> operands_;
   std::vector<Memory> memory_;
+  std::vector<std::shared_ptr<MappedFile>> mappings_;
   size_t bytes_ = 0;
 };
 

@@ -34,6 +34,9 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "gemma2",
                                     "gemma3",
                                     "gemma3-pattern",
+                                    "gemma4",
+                                    "gemma4-published",
+                                    "gemma4-moe",
                                     "phi3",
                                     "phi3-longrope",
                                     "mistral3",
@@ -350,6 +353,56 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   EXPECT_TRUE(std::ranges::equal(runner.logits(0), longer));
 }
 
+std::vector<float> copy_of(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
+
+// Layers that read the keys of others compute only the rows whose logits are wanted: however a text
+// is cut, whatever runs beside it, and after a fork or a rewind the logits have the same bits.
+TEST(FolderModel, RowsThatAreLeftOutChangeNoBit) {
+  for (const char* name : {"gemma4", "gemma4-published", "gemma4-moe"})
+    for (const bool exact : {false, true}) {
+      SCOPED_TRACE(name);
+      LoadOptions options = options_for(exact);
+      options.threads = 2;
+      Model model(folder_of(name), options);
+      const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
+      std::vector<std::vector<float>> rows;
+      Session all(model);
+      all.feed_all(ids, [&](int32_t, auto logits) { rows.push_back(copy_of(logits)); });
+      for (const int32_t chunk : {1, 4, 13, 32}) {
+        Session session(model);
+        session.set_chunk(chunk);
+        session.feed(ids);
+        EXPECT_EQ(copy_of(session.logits()), rows.back()) << chunk;
+      }
+      for (const int32_t count : {1, 3, 8}) {
+        Runner runner(model, {.sequences = count + 1});
+        std::vector<int32_t> sequences;
+        for (int32_t i = 0; i < count; ++i) sequences.push_back(runner.open());
+        for (size_t done = 0; done + 9 <= ids.size(); done += 9) {
+          std::vector<RunPart> parts;
+          // Of some the logits are not wanted, of others those of several rows.
+          for (int32_t i = 0; i < count; ++i)
+            parts.push_back({sequences[static_cast<size_t>(i)], std::span(ids).subspan(done, 9),
+                             i % 3 == 1 ? 0 : 1 + i % 4});
+          runner.run(parts);
+          int32_t output = 0;
+          for (const RunPart& part : parts)
+            for (int32_t i = part.outputs; i > 0; --i)
+              EXPECT_EQ(copy_of(runner.logits(output++)), rows[done + 9 - static_cast<size_t>(i)])
+                  << count;
+        }
+        const int32_t fork = runner.fork(sequences[0], 25);
+        runner.rewind(sequences[0], 25);
+        const RunPart rest[] = {{fork, std::span(ids).subspan(25), 1},
+                                {sequences[0], std::span(ids).subspan(25), 2}};
+        runner.run(rest);
+        EXPECT_EQ(copy_of(runner.logits(0)), rows.back());
+        EXPECT_EQ(copy_of(runner.logits(1)), rows[rows.size() - 2]);
+        EXPECT_EQ(copy_of(runner.logits(2)), rows.back());
+      }
+    }
+}
+
 // What other programs need to know of a file, as llama.cpp's converter says it.
 TEST(GgufKeys, AreThoseOfOtherPrograms) {
   struct Row {
@@ -369,6 +422,19 @@ TEST(GgufKeys, AreThoseOfOtherPrograms) {
       {"ernie4_5moe", "ernie4_5-moe.leading_dense_block_count", whole(1)},
       {"ernie4_5moe", "ernie4_5-moe.expert_shared_feed_forward_length", whole(20)},
       {"llama4", "llama4.interleave_moe_layer_step", whole(2)},
+      {"gemma4", "gemma4.attention.shared_kv_layers", whole(3)},
+      {"gemma4", "gemma4.embedding_length_per_layer_input", whole(4)},
+      {"gemma4", "gemma4.attention.key_length", whole(10)},
+      {"gemma4", "gemma4.attention.key_length_swa", whole(6)},
+      {"gemma4", "gemma4.attention.value_length_swa", whole(6)},
+      {"gemma4", "gemma4.rope.dimension_count", whole(10)},
+      {"gemma4", "gemma4.rope.dimension_count_swa", whole(6)},
+      {"gemma4", "gemma4.rope.freq_base_swa", real(1e4)},
+      {"gemma4", "gemma4.feed_forward_length", std::vector<int64_t>{18, 18, 18, 36, 36, 36}},
+      {"gemma4", "gemma4.attention.sliding_window_pattern", std::vector<int64_t>{1, 0, 1, 1, 0, 0}},
+      {"gemma4", "gemma4.final_logit_softcapping", real(9)},
+      {"gemma4-moe", "gemma4.attention.head_count_kv", std::vector<int64_t>{2, 2, 1}},
+      {"gemma4-moe", "gemma4.expert_feed_forward_length", whole(7)},
       {"stablelm", "stablelm.use_parallel_residual", false},
       {"stablelm-parallel", "stablelm.use_parallel_residual", true},
       {"minicpm", "minicpm.embedding_scale", real(1.5)},

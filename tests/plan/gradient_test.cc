@@ -50,6 +50,17 @@ TransformerConfig tiny(const std::string& architecture) {
     c.rope.theta = 1000;
     c.local_rope.theta = 50;
   }
+  if (architecture == "gemma4") {
+    c.window = 4;
+    c.layers = 4;
+    c.local = local_pattern(c.layers, 2);
+    c.local_head_dim = 4;
+    c.local_kv_heads = 3;
+    c.local_rope = {.dims = 4, .theta = 50};
+    c.borrowing_layers = 2;
+    c.borrowing_hidden = 28;
+    c.layer_input = 5;
+  }
   return c;
 }
 
@@ -66,7 +77,8 @@ class Trained {
       if (graph[id].op != op::kParam) continue;
       weights.emplace_back(graph, id);
       const Operand& w = params.add(graph[id].name, graph[id].shape());
-      const bool norm = graph[id].name.ends_with("norm.weight");
+      const bool norm = graph[id].name.ends_with("norm.weight") ||
+                        graph[id].name.ends_with("output_scale.weight");
       for (int64_t r = 0; r < w.rows; ++r)
         for (int32_t i = 0; i < w.cols; ++i)
           w.row<float>(r)[i] = norm ? 1 + 0.1F * random.normal() : 0.3F * random.normal();
@@ -87,6 +99,7 @@ class Trained {
     const bool biases = architecture.starts_with("gpt");
     return [=](const std::string& name) {
       if (architecture == "bloom") return name == "token_embd_norm.weight";
+      if (architecture == "gemma4") return name.ends_with("output_scale.weight");
       return (heads && name.find("_norm.weight") != std::string::npos) ||
              (biases && name.ends_with(".bias") && name != "output.bias");
     };
@@ -237,8 +250,9 @@ TEST(Gradient, ThroughWhatHasNoRuleIsRefusedByItsName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Definitions,
-                         ::testing::Values("llama", "gemma3", "granite", "olmo2", "cohere2", "gpt2",
-                                           "gptneox", "nemotron", "apertus", "bloom"));
+                         ::testing::Values("llama", "gemma3", "gemma4", "granite", "olmo2",
+                                           "cohere2", "gpt2", "gptneox", "nemotron", "apertus",
+                                           "bloom"));
 
 }  // namespace
 }  // namespace veery

@@ -44,6 +44,7 @@ TYPES = {"internlm2": "InternLM2", "internlm3": "InternLM3", "exaone": "Exaone",
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 QUANTISED = ("gpt-oss-mxfp4", "qwen3moe-mlx")
 CLASSES = {"GPT2": "GPT2LMHeadModel", "Gemma3": "Gemma3ForCausalLM"}
+PUBLISHED = ("gemma4-moe", "gemma4-published")  # nested in text_config, as Google's files are
 OWN_LENGTH = ("GPT2", "GPTJ", "Mpt", "Bloom")  # it has another key
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
                "model.final_layernorm.weight", "model.decoder.final_layer_norm.weight",
@@ -55,14 +56,19 @@ EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "wte", "embed_in", "wpe", "
 def fill(model, generator):
     """Every tensor is far enough from its usual start to show in the logits."""
     gemma = model.config.model_type.startswith("gemma")
-    plus_one = gemma or model.config.model_type == "nemotron"
+    gemma4 = model.config.model_type == "gemma4_text"
+    plus_one = (gemma and not gemma4) or model.config.model_type == "nemotron"
     tied = model.config.tie_word_embeddings
     corrections = [item for item in model.named_buffers() if item[0].endswith("correction_bias")]
+    corrections += [item for item in model.named_buffers() if item[0].endswith("layer_scalar")]
     for name, value in list(model.named_parameters()) + corrections:
         is_norm = any(part in name for part in ("norm", "ln_"))
         noise = torch.randn(value.shape, generator=generator)
         if any(part in name for part in EMBEDDINGS):
             scale = value.shape[1] ** -0.5 * (0.2 if gemma else 1.0) if gemma or tied else 1.0
+        elif gemma4 and name.endswith(("layer_scalar", "scale", "q_norm.weight", "k_norm.weight")):
+            value.data = noise * 0.1 + (0.5 if "norm" in name else 1.0)  # scores are not scaled
+            continue
         elif name in FINAL_NORMS:
             value.data = (noise * 0.3 + (3.0 if tied else 1.0) * (1.5 if gemma else 1.0)
                           - float(plus_one and not gemma))
@@ -190,6 +196,31 @@ def rename(folder, name):
     json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
 
 
+def publish(folder, generator):
+    """Gemma 4 as its makers write it: names, nesting, keys and values that nothing reads."""
+    path = f"{folder}/model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    text = json.load(open(f"{folder}/config.json"))
+    one = next(iter(text.pop("per_layer_config").values()))
+    text["global_head_dim"] = one["head_dim"]
+    text["num_global_key_value_heads"] = one.get("num_key_value_heads")
+    for layer in range(text["num_hidden_layers"] - text["num_kv_shared_layers"],
+                       text["num_hidden_layers"]):
+        size = text["head_dim" if text["layer_types"][layer][0] == "s" else "global_head_dim"]
+        place = f"model.layers.{layer}.self_attn."
+        width = text["hidden_size"], text["num_key_value_heads"] * size
+        for part, shape in ("k_proj", width[::-1]), ("v_proj", width[::-1]), ("k_norm", (size,)):
+            noise = torch.randn(shape, generator=generator)
+            tensors[f"{place}{part}.weight"] = noise.to(next(iter(tensors.values())).dtype)
+    tensors = {key.replace("model.", "model.language_model.", 1): value
+               for key, value in tensors.items()}
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+    text.pop("architectures")
+    config = {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "gemma4",
+              "text_config": text, "tie_word_embeddings": text["tie_word_embeddings"]}
+    json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
+
+
 def to_old_keys(path, pattern):
     config = json.load(open(path))
     rope_set = config.pop("rope_parameters")
@@ -236,7 +267,7 @@ def make(folder, name, family, dtype, old, settings):
     for seed in range(1, 60):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        text = "Text" if family in ("Gemma3", "Llama4", "Qwen3_5", "Qwen3_5Moe") else ""
+        text = "Text" if family in ("Gemma3", "Gemma4", "Llama4", "Qwen3_5", "Qwen3_5Moe") else ""
         common = {key: value for key, value in COMMON.items()
                   if family not in OWN_LENGTH or key != "max_position_embeddings"}
         config = getattr(transformers, f"{family}{text}Config")(**common, **settings)
@@ -249,7 +280,7 @@ def make(folder, name, family, dtype, old, settings):
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
         experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in settings \
-            or "moe_k" in settings or "moe_topk" in settings else {}
+            or any(key in settings for key in ("moe_k", "moe_topk", "top_k_experts")) else {}
         for extra in ("generation_config.json",):
             if os.path.exists(f"{folder}/{extra}"):
                 os.unlink(f"{folder}/{extra}")
@@ -268,6 +299,8 @@ def make(folder, name, family, dtype, old, settings):
         write_quantised(folder, packed, name)
     if form:
         write_form(folder, form)
+    if name in PUBLISHED:
+        publish(folder, generator)
     if name in RENAMED:
         rename(folder, name)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,

@@ -36,7 +36,7 @@ Value l2_norm_jvp(const JvpContext& c) {
   return c.make(op::kL2NormBack, {c.t(UnaryIn::kX), c.in(UnaryIn::kX)}, c.node().attr);
 }
 
-constexpr std::string_view kNoRowProduct = "no op multiplies all rows by one row, its weight";
+constexpr std::string_view kNoRowProduct = "no op multiplies each part of a row by one weight";
 
 constexpr DiffDef kRules[] = {
     {.op = op::kRmsNorm, .vjp = rms_norm_vjp, .no_jvp = kNoRowProduct},

@@ -52,8 +52,8 @@ inline constexpr OpDef kCacheWrite{.name = "cache_write",
                                    .infer = detail::cache_write,
                                    .alias = CacheWriteIn::kState,
                                    .writes = 1U << CacheWriteIn::kState};
-/// q [rows, heads * head_dim], k and v: caches, or values of this run; sinks [1, heads] -> [rows,
-/// heads * size of a value]. With AttendAttr::shared v is k.
+/// q [rows or outputs, heads * head_dim], k and v: caches, or values of this run; sinks [1, heads]
+/// -> [rows, heads * size of a value]. With AttendAttr::shared v is k.
 inline constexpr OpDef kAttend{.name = "attend",
                                .inputs = {"q", "k", "v", "sinks?"},
                                .infer = detail::attend,

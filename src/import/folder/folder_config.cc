@@ -34,6 +34,7 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"num_layers", "num_hidden_layers"},
     {"scale_emb", "embedding_multiplier"},
     {"moe_k", "num_experts_per_tok"},
+    {"top_k_experts", "num_experts_per_tok"},
     {"moe_topk", "num_experts_per_tok"},
     {"ffn_dim", "intermediate_size"},
     {"ffn_hidden_size", "intermediate_size"},
@@ -375,6 +376,7 @@ int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> key
 
 void read_experts(const JsonFields& fields, TransformerConfig& c) {
   ExpertConfig& e = c.experts;
+  if (!fields.flag_or("enable_moe_block", true)) return;
   e.count = static_cast<int32_t>(
       size_of(fields, {"num_local_experts", "num_experts", "n_routed_experts"}));
   const int64_t shared = size_of(fields, {"shared_intermediate_size"});
@@ -457,7 +459,14 @@ void refuse_others(const JsonFields& fields, const FolderType& type, const Trans
 // side.
 void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderType& type,
                   TransformerConfig& c) {
-  if (fields.flag_or("use_bidirectional_attention", false)) c.mask = Mask::kFull;
+  // A text says whether images or all of the input see both sides.
+  constexpr const char* kBoth = "use_bidirectional_attention";
+  const Json* both = fields.find(kBoth);
+  const bool is_text = both != nullptr && both->is_string();
+  if (is_text && fields.text_or(kBoth, "") != "vision")
+    throw Error(ErrorKind::kUnsupported, "{}: {} is '{}', expected vision", fields.where(), kBoth,
+                printable(fields.text_or(kBoth, "")));
+  if (!is_text && fields.flag_or(kBoth, false)) c.mask = Mask::kFull;
   if (c.mask == Mask::kCausal) return;
   c.window /= 2;
   c.token_types = static_cast<int32_t>(rows_of(file, "token_types.weight"));
@@ -550,6 +559,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
   read_window(fields, type->window, c);
+  if (architecture.layer_sizes) read_layer_sizes(fields, file, c);
   c.positions = architecture.positions;
   if (c.positions == Positions::kAlibi)
     c.alibi = static_cast<float>(fields.number_or("alibi_bias_max", 0));

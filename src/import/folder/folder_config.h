@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "import/folder/folder_rope.h"
 #include "import/folder/folder_types.h"
+#include "import/folder/json_fields.h"
 #include "model/config.h"
 
 namespace veery {
@@ -31,7 +32,12 @@ const FolderType* find_folder_type(const ModelFile& file);
 /// What config.json says of the text model: all of it, or its text_config.
 const Json& text_config(const Json& config);
 
-/// The divisors of longrope that config.json holds.
+/// Fills in what differs between layers with a window and without, and the layers that read keys of
+/// others. c.layers, c.local, c.heads and the sizes of heads must be those that most layers have.
+/// Throws kUnsupported where layers of one kind differ.
+void read_layer_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c);
+
+/// The divisors of frequencies that config.json holds or means.
 RopeFactors folder_rope_factors(const ModelFile& file);
 
 /// rope_parameters that say alone what all keys of a folder's config.json together do.

@@ -48,6 +48,9 @@ constexpr StyledRow kTop[] = {
     {"final_layer_norm", "output_norm", kNeox},
     {"embed_out", "output", kNeox},
     {"final_layernorm", "output_norm", kPhi},
+    {"embed_tokens_per_layer", "per_layer_token_embd", kLlama},
+    {"per_layer_model_projection", "per_layer_model_proj", kLlama},
+    {"per_layer_projection_norm", "per_layer_proj_norm", kLlama},
     {"tok_embeddings", "token_embd", kIntern},
     {"embeddings.word_embeddings", "token_embd", kReadOnly},
     {"embeddings.tok_embeddings", "token_embd", kReadOnly},
@@ -96,6 +99,19 @@ constexpr StyledRow kLayer[] = {
     {"self_attn.qkv_proj", "attn_qkv", kLlama},
     {"post_self_attn_layernorm", "post_attention_norm", kLlama},
     {"post_mlp_layernorm", "post_ffw_norm", kLlama},
+    {"per_layer_input_gate", "inp_gate", kLlama},
+    {"per_layer_projection", "proj", kLlama},
+    {"post_per_layer_input_norm", "post_norm", kLlama},
+    {"layer_scalar", "layer_output_scale", kLlama},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1", kLlama},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2", kLlama},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2", kLlama},
+    {"router.proj", "ffn_gate_inp", kReadOnly},
+    {"experts.gate_up_proj", "ffn_gate_up_exps", kReadOnly},
+    {"experts.down_proj", "ffn_down_exps", kReadOnly},
+    {"experts.switch_glu.gate_proj", "ffn_gate_exps", kReadOnly},
+    {"experts.switch_glu.up_proj", "ffn_up_exps", kReadOnly},
+    {"experts.switch_glu.down_proj", "ffn_down_exps", kReadOnly},
     {"shared_mlp.input_linear", "ffn_gate_up_shexp", kLlama},
     {"shared_mlp.output_linear", "ffn_down_shexp", kLlama},
     {"feed_forward.gate_proj", "ffn_gate", kLlama4},
@@ -246,6 +262,10 @@ constexpr EndRow kEnds[] = {{"LayerNorm.gamma", "LayerNorm.weight", false},
                             {"mixer.dt_bias", "mixer.dt.bias", true},
                             {"feed_forward.expert_bias", "feed_forward.exp_probs_b.bias", true},
                             {"self_attn.sinks", "self_attn.sinks.weight", true},
+                            {"layer_scalar", "layer_scalar.weight", true},
+                            {"router.scale", "router.proj.scale", true},
+                            {"router.per_expert_scale", "experts.down_proj.scale", false},
+                            {"router.per_expert_scale", "experts.switch_glu.down_proj.scale", true},
                             {"act_fn.alpha_p", "act_fn.alpha_p.weight", true},
                             {"act_fn.alpha_n", "act_fn.alpha_n.weight", true},
                             {"act_fn.beta", "act_fn.beta.weight", true},
@@ -308,7 +328,7 @@ std::string_view look_up_ours(std::span<const StyledRow> table, unsigned style,
 }
 
 std::span<const NameRow> norms_of(std::string_view architecture) {
-  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "olmo2", "exaone4"};
+  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "gemma4", "olmo2", "exaone4"};
   if (std::ranges::find(kBehind, architecture) != std::end(kBehind)) return kSandwichNorms;
   return kPlainNorms;
 }
@@ -406,6 +426,7 @@ constexpr MixtureNames kMixtureNames[] = {
     {"gpt_oss", "mlp.", "router", kProjections, ExpertForm::kAlternating, "", "experts."},
     {"llama4_text", "feed_forward.", "router", kProjections, ExpertForm::kTransposed,
      "shared_expert.", "experts."},
+    {"gemma4_text", "", "router.proj", kProjections, ExpertForm::kJoint, "", "experts.switch_glu."},
     {"granitemoe", "block_sparse_moe.", "router.layer", kProjections, kLinear, "", "switch_mlp."},
     {"granitemoeshared", "block_sparse_moe.", "router.layer", kProjections, kLinear, "",
      "switch_mlp."},
@@ -420,6 +441,9 @@ std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string
   if (ours == "ffn_gate_up_exps")
     return fmt::format("{}{}", names.prefix, linear ? "input_linear" : "experts.gate_up_proj");
   if (ours == "ffn_down_exps" && linear) return fmt::format("{}output_linear", names.prefix);
+  if (ours == "ffn_down_exps" && names.form == ExpertForm::kJoint &&
+      kind == FolderKind::kHuggingFace)
+    return fmt::format("{}experts.down_proj", names.prefix);
   for (size_t i = 0; i < std::size(kOurs); ++i) {
     if (!ours.starts_with(kOurs[i])) continue;
     const std::string_view rest = ours.substr(kOurs[i].size());
@@ -459,7 +483,9 @@ std::string our_name(std::string_view architecture, std::string_view full_name) 
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
   const std::string_view kind = name.substr(dot);
-  if (kind != ".weight" && kind != ".bias") return {};
+  const bool scales =
+      name.ends_with("router.proj.scale") || name.ends_with("experts.down_proj.scale");
+  if (kind != ".weight" && kind != ".bias" && !scales) return {};
   name = name.substr(0, dot);
   const std::string_view list = layer_list(name);
   if (list.empty()) {

@@ -33,6 +33,7 @@ enum class ExpertForm : uint8_t {
   kAlternating,  ///< one of all, (experts, in, out), rows of gate and up by turns
   kTransposed,   ///< one of all, (experts, in, out), gate before up
   kLinear,       ///< one of all, (experts, out, in), gate before up
+  kJoint,        ///< the same under the names of kAlternating
 };
 
 /// How folders of a type hold experts.

@@ -160,6 +160,11 @@ void read_scaling(const JsonFields& set, const TransformerConfig& c, AnglesAttr&
   const std::string type = set.text_or("rope_type", "default");
   // The sections of mrope have the same position in text.
   if (type == "default" || type == "mrope") return;
+  if (type == "proportional") {  // its divisors are a weight
+    rope.factor = set.number_or("factor", 1);
+    if (rope.factor != 1) rope.scaling = RopeScaling::kLinear;
+    return;
+  }
   const bool longrope = type == "longrope" || type == "su";
   // Who says null means the ratio of the contexts.
   const bool implied = longrope || (type == "yarn" && set.is_null("factor"));
@@ -173,7 +178,8 @@ void read_scaling(const JsonFields& set, const TransformerConfig& c, AnglesAttr&
   if (std::ranges::find(kKnown, type) == std::end(kKnown))
     throw Error(
         ErrorKind::kUnsupported,
-        "{}: rope_type is '{}', expected default, linear, dynamic, llama3, yarn or longrope",
+        "{}: rope_type is '{}', expected default, linear, dynamic, llama3, yarn, longrope or "
+        "proportional",
         set.where(), printable(type));
   rope.factor = implied ? set.number_or("factor", c.context / rope.original_context)
                         : number_at(set, "factor");
@@ -183,16 +189,22 @@ void read_scaling(const JsonFields& set, const TransformerConfig& c, AnglesAttr&
   if (longrope) read_longrope(set, rope);
 }
 
+// All pairs of a head have a frequency; those behind the part that turns have 0.
+bool proportional(const JsonFields& set) {
+  return set.text_or("rope_type", "default") == "proportional";
+}
+
 // How many dimensions of a head are turned.
-int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c) {
-  const int32_t all = c.latent.rank > 0 ? c.latent.turned : c.head_dim;
-  const double part = set.number_or("partial_rotary_factor", 1);
+int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
+                    int32_t head_dim) {
+  const int32_t all = c.latent.rank > 0 ? c.latent.turned : head_dim;
+  const double part = proportional(set) ? 1 : set.number_or("partial_rotary_factor", 1);
   auto dims = static_cast<int32_t>(all * part);
   if (const int64_t given = fields.size_or_zero("rotary_dim"); given > 0)
     dims = static_cast<int32_t>(std::min<int64_t>(given, all));
   if (dims < 2 || dims % 2 != 0)
     throw Error(ErrorKind::kFormat, "{}: rope turns {} of {} dimensions, expected an even number",
-                fields.where(), dims, c.head_dim);
+                fields.where(), dims, head_dim);
   if (part == 1 || fields.usual("partial_rotary_factor") != nullptr) return dims;
   // Families that turn whole heads do not look at it, unless something else changes their angles.
   if (set.text_or("rope_type", "default") != "default")
@@ -203,11 +215,11 @@ int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const Trans
 }
 
 AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::string& where,
-                    const TransformerConfig& c) {
+                    const TransformerConfig& c, int32_t head_dim) {
   const JsonFields set(json, Json::object(), where);
   AnglesAttr rope;
   rope.theta = number_at(set, "rope_theta");
-  rope.dims = turned_dims(fields, set, c);
+  rope.dims = turned_dims(fields, set, c, head_dim);
   // HunYuan's dynamic scaling is the same everywhere.
   if (set.has("alpha")) rope.theta *= std::pow(set.number("alpha"), rope.dims / (rope.dims - 2.0));
   if (!range_of_number("rope_theta").holds(rope.theta))
@@ -225,8 +237,15 @@ RopeSets rope_sets(const JsonFields& fields, const FolderType& type) {
 
 void read_rope(const JsonFields& fields, const FolderType& type, TransformerConfig& c) {
   const RopeSets sets = rope_sets(fields, type);
-  c.rope = read_set(fields, sets.global, sets.where, c);
-  c.local_rope = sets.local == sets.global ? c.rope : read_set(fields, sets.local, sets.where, c);
+  c.rope = read_set(fields, sets.global, sets.where, c, c.head_dim);
+  const int32_t local = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim;
+  c.local_rope = sets.local == sets.global && local == c.head_dim
+                     ? c.rope
+                     : read_set(fields, sets.local, sets.where, c, local);
+  // The divisors of those that see everything are a weight.
+  if (type_of(sets.local) == "proportional")
+    throw Error(ErrorKind::kUnsupported, "{}: rope_type of {} is proportional, expected default",
+                sets.where, kLocal);
   if (c.rope.scaling == RopeScaling::kYarn)
     c.context = static_cast<int32_t>(std::min<double>(
         std::max<double>(c.context, c.rope.factor * c.rope.original_context), kMaxSize));
@@ -241,10 +260,21 @@ double read_yarn_magnitude(const JsonFields& fields, const FolderType& type) {
 
 bool has_rope_factors(const RopeSets& sets) {
   const std::string type = type_of(sets.global);
-  return type == "longrope" || type == "su";
+  return type == "longrope" || type == "su" || type == "proportional";
+}
+
+std::vector<float> proportional_divisors(int32_t dims, double part) {
+  const auto pairs = static_cast<size_t>(dims / 2);
+  const size_t turned = std::min(pairs, static_cast<size_t>(part * dims / 2));
+  std::vector<float> divisors(pairs, kStillDivisor);
+  std::fill_n(divisors.begin(), turned, 1.0F);
+  return divisors;
 }
 
 RopeFactors read_rope_factors(const RopeSets& sets, const TransformerConfig& c) {
+  const JsonFields set(sets.global, Json::object(), sets.where);
+  if (proportional(set))
+    return {{}, {}, proportional_divisors(c.rope.dims, set.number_or("partial_rotary_factor", 1))};
   const auto read = [&](const char* key) {
     const auto list = sets.global.find(key);
     std::vector<float> factors;
@@ -257,7 +287,7 @@ RopeFactors read_rope_factors(const RopeSets& sets, const TransformerConfig& c) 
       check_number(sets.where, fmt::format("{}[{}]", key, i), key, factors[i]);
     return factors;
   };
-  return {read("short_factor"), read("long_factor")};
+  return {read("short_factor"), read("long_factor"), {}};
 }
 
 }  // namespace veery

@@ -30,10 +30,14 @@ void read_rope(const JsonFields& fields, const FolderType& type, TransformerConf
 /// What mscale_all_dim makes of queries and of keys; 1 where there is none.
 double read_yarn_magnitude(const JsonFields& fields, const FolderType& type);
 
-/// The divisors of longrope, one a pair; both empty where there are none.
+/// Divisors, one a pair: the two sets of longrope, or one set for all texts; empty: there are none.
 struct RopeFactors {
-  std::vector<float> shorter, longer;
+  std::vector<float> shorter, longer, all;
 };
+/// Of `dims` dimensions of which the first `part` of the pairs turn, the others have a frequency of
+/// (as good as) 0: what GGUF's converters write for such pairs.
+inline constexpr float kStillDivisor = 1e30F;
+std::vector<float> proportional_divisors(int32_t dims, double part);
 bool has_rope_factors(const RopeSets& sets);
 RopeFactors read_rope_factors(const RopeSets& sets, const TransformerConfig& c);
 

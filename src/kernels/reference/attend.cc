@@ -37,8 +37,8 @@ double score_of(const AttendAttr& attr, const float* q, const float* k, int64_t 
   return attr.softcap > 0 ? attr.softcap * std::tanh(score / attr.softcap) : score;
 }
 
-// Calls see(position, key, value) for each position that row r sees, through `key` and a value
-// behind it as buffers.
+// Calls see(position, key, value) for each position that row r of the run sees, through `key` and a
+// value behind it as buffers.
 template <typename See>
 void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head, float* key,
                  const See& see) {
@@ -83,10 +83,11 @@ void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
   auto* key = reinterpret_cast<float*>(acc + value_size);
   const Share items = share(slots.count(d.out().rows) * attr.heads, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
-    const int64_t r = item / attr.heads;
+    const int64_t out_row = item / attr.heads;
+    const int64_t r = slots.token_row(d.out().rows, out_row);
     const int64_t h = item % attr.heads;
     const int64_t kv_head = h / (attr.heads / attr.kv_heads);
-    const float* q = d.in[AttendIn::kQ].row<float>(r) + h * n;
+    const float* q = d.in[AttendIn::kQ].row<float>(out_row) + h * n;
     std::fill_n(acc, value_size, 0.0);
     Running running{.acc = acc};
     const double slope = alibi_slope(attr, h);
@@ -100,7 +101,7 @@ void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
       each_row(d, slots, r, kv_head, see);
     if (d.in[AttendIn::kSinks])
       running.add(d.in[AttendIn::kSinks].row<float>(0)[h], nullptr, value_size);
-    float* out = d.out().row<float>(r) + h * value_size;
+    float* out = d.out().row<float>(out_row) + h * value_size;
     for (int64_t i = 0; i < value_size; ++i) out[i] = static_cast<float>(acc[i] / running.sum);
   }
 }

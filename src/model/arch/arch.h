@@ -65,6 +65,10 @@ void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_gemma3_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadata);
 
+Array gemma4(Trace& t, const TransformerConfig& c);
+void complete_gemma4(TransformerConfig& c);
+void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata);
+
 Array phi3(Trace& t, const TransformerConfig& c);
 void complete_phi3_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_phimoe(TransformerConfig& c);

@@ -26,6 +26,8 @@ struct Architecture {
   /// What GGUF calls it, where that is not `name`.
   std::string_view gguf_name = {};
   Mixer mixer = Mixer::kNone;  ///< of its recurrent layers
+  /// Layers may differ in the size of heads, the number of key heads and the feed-forward part.
+  bool layer_sizes = false;
 };
 
 const std::vector<Architecture>& architectures();

@@ -314,7 +314,8 @@ void combine_segments(const Problem& p, const Worker& worker) {
   for (int64_t i = items.begin; i < items.end; ++i) {
     const int64_t r = i / p.attr.heads;
     const int64_t h = i % p.attr.heads;
-    const PositionRange seen = visible(p.attr, p.slots, p.slots.span(r), p.slots.positions[r]);
+    const PositionRange seen =
+        visible(p.attr, p.slots, p.slots.span(p.token_row(r)), p.slots.positions[p.token_row(r)]);
     clear(state, 1, p.v);
     for (Segment s = segment_of(seen.first); s.begin <= seen.last; s.next())
       merge_state(p.stored(r, h, s.index), p.v, state);

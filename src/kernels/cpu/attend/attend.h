@@ -62,9 +62,9 @@ inline int64_t laid_out_position(const Slots& slots, int64_t span) {
   return (slots.spans[span].first_row + 15 * span) / 16 * 16;
 }
 
-// Rows of one span.
+// Rows of one span, neighbours in the run.
 struct RowTile {
-  int64_t row = 0;
+  int64_t row = 0;  // of queries and output
   int count = 0;
   int span = 0;
   int64_t position = 0;  // of the first row; of rows of the run, in their span
@@ -85,15 +85,20 @@ struct Problem {
   int tile_rows = std::max(1, kTileQueries / group);
   int64_t positions = laid_out_positions(slots.rows, slots.span_count);
 
+  // The row of the run that row `r` of queries and output is.
+  int64_t token_row(int64_t r) const { return slots.token_row(d.out().rows, r); }
   bool split() const { return cached && rows <= kSplitRows; }
   // The position at which what is stored of a span begins.
   int64_t start(int64_t span) const { return cached ? 0 : slots.spans[span].position; }
   // The tile that starts at row `r`.
   RowTile tile(int64_t r) const {
-    const int span = slots.span_of[r];
-    const int64_t left = std::min<int64_t>(slots.spans[span].end_row(), rows) - r;
-    return {r, static_cast<int>(std::min<int64_t>(left, tile_rows)), span,
-            slots.positions[r] - start(span)};
+    const int64_t first = token_row(r);
+    const int span = slots.span_of[first];
+    const int64_t most =
+        std::min<int64_t>({slots.spans[span].end_row() - first, rows - r, tile_rows});
+    int count = 1;
+    while (count < most && token_row(r + count) == first + count) ++count;
+    return {r, count, span, slots.positions[first] - start(span)};
   }
   // What the row that is `i` rows behind the first of a tile sees.
   PositionRange seen(const RowTile& t, int64_t i) const {

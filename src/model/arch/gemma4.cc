@@ -1,0 +1,145 @@
+// gemma4.cc: Gemma 4, text (Gemma Team, 2026), as transformers computes it: norms around each part,
+// scores that are not scaled, values with a norm, layers that read keys of an earlier one, a vector
+// a token and layer from a table of its own, experts beside the dense part.
+#include <cmath>
+#include <vector>
+
+#include "model/arch/arch.h"
+#include "model/layers.h"
+#include "model/number_ranges.h"
+
+namespace veery {
+namespace {
+
+/// One trace of a model.
+class Gemma4 {
+ public:
+  Gemma4(Trace& t, const TransformerConfig& c)
+      : t_(t), c_(c), kept_(static_cast<size_t>(c.layers)) {}
+
+  // What the layers are told of each token: its row of a table, and a projection of its embedding,
+  // layer after layer: [rows, layers * layer_input].
+  void find_inputs(Array embedding) {
+    const int64_t n = c_.layer_input, all = c_.layers * n;
+    if (n == 0) return;
+    const auto root = [](int64_t x) { return std::sqrt(static_cast<float>(x)); };
+    const Array table = t_.weight("per_layer_token_embd", {c_.vocab, all});
+    const Array own = embed(t_.tokens(), table, root(n));
+    const Array projected =
+        scale(project(t_, "per_layer_model_proj", embedding, all), 1 / root(c_.dim));
+    const Array context =
+        rms_norm(projected, t_.vector("per_layer_proj_norm", n), c_.norm_eps, c_.layers);
+    inputs_ = scale(context + own, std::sqrt(0.5F));
+  }
+
+  Array layer(Array x, const Angles& angles, int32_t i) {
+    if (c_.borrows(i)) x = leave_other_rows(x, i);
+    x = x + norm(t_, c_, "post_attention_norm", attention(norm(t_, c_, "attn_norm", x), angles, i));
+    x = x + norm(t_, c_, "post_ffw_norm", both_feed_forwards(x));
+    if (inputs_) x = x + told(x, i);
+    return t_.has_weight("layer_output_scale") ? x * t_.vector("layer_output_scale", 1) : x;
+  }
+
+ private:
+  struct Kept {
+    Array keys, values;
+  };
+
+  // No layer from here on writes keys: rows whose logits are not wanted have done their part.
+  Array leave_other_rows(Array x, int32_t i) {
+    if (inputs_ && first_input_ == 0) {
+      first_input_ = i;
+      const int64_t begin = i * c_.layer_input;
+      inputs_ = t_.select_outputs(columns(inputs_, begin, inputs_.shape().cols() - begin));
+    }
+    return t_.select_outputs(x);
+  }
+
+  Array turned(const char* norm_name, Array x, Array angles, int32_t heads) {
+    const int64_t size = x.shape().cols() / heads;
+    x = rms_norm(x, t_.vector(norm_name, size), c_.norm_eps, heads);
+    return rope(x, angles, {heads, static_cast<int32_t>(angles.shape().cols())});
+  }
+
+  Kept keep(Array h, const LayerAngles& angles, int32_t i) {
+    const int32_t heads = c_.kv_heads_of(i);
+    const int64_t size = int64_t{heads} * c_.head_dim_of(i);
+    const int32_t window = c_.is_local(i) ? c_.window : 0;
+    const Array k = project(t_, "attn_k", h, size);
+    Array v = c_.values_are_keys && !c_.is_local(i) ? k : project(t_, "attn_v", h, size);
+    v = rms_norm(v, t_.constant({1, c_.head_dim_of(i)}, 1), c_.norm_eps, heads);
+    return {t_.remember("attn.k", turned("attn_k_norm", k, angles.key, heads),
+                        {StateKind::kKeys, heads, window}),
+            t_.remember("attn.v", v, {StateKind::kValues, heads, window})};
+  }
+
+  Array attention(Array h, const Angles& angles, int32_t i) {
+    const bool local = c_.is_local(i);
+    LayerAngles turns = local ? angles.local : angles.global;
+    const Array q = project(t_, "attn_q", h, int64_t{c_.heads} * c_.head_dim_of(i));
+    if (!c_.borrows(i))
+      kept_[static_cast<size_t>(i)] = keep(h, turns, i);
+    else
+      turns.query = t_.select_outputs(turns.query);
+    const Kept& from = kept_.at(static_cast<size_t>(c_.keys_of(i)));
+    const Array y = attend(t_.name("attn.q", turned("attn_q_norm", q, turns.query, c_.heads)),
+                           from.keys, from.values,
+                           {.heads = c_.heads,
+                            .kv_heads = c_.kv_heads_of(i),
+                            .scale = c_.attention_scale,
+                            .window = local ? c_.window : 0});
+    return project(t_, "attn_output", t_.name("attn.out", y), c_.dim);
+  }
+
+  // The dense part, and beside it the experts, where there are some; the router looks at x without
+  // their norm.
+  Array both_feed_forwards(Array x) {
+    const Array dense = dense_feed_forward(t_, c_, norm(t_, c_, "ffn_norm", x));
+    if (!t_.has_weight("ffn_gate_inp")) return dense;
+    const int32_t count = c_.experts.count;
+    const float root = 1 / std::sqrt(static_cast<float>(c_.dim));
+    const Array seen = rms_norm(x, t_.factors("ffn_gate_inp", c_.dim), c_.norm_eps);
+    const Array scores = scale(project(t_, "ffn_gate_inp", seen, count), root);
+    const Array gates = route(scores, c_.experts.route) * t_.factors("ffn_down_exps", count);
+    const Array y = routed_experts(t_, c_, norm(t_, c_, "pre_ffw_norm_2", x), gates);
+    return norm(t_, c_, "post_ffw_norm_1", dense) + norm(t_, c_, "post_ffw_norm_2", y);
+  }
+
+  // What the layer makes of what it is told of the token.
+  Array told(Array x, int32_t i) {
+    const int64_t n = c_.layer_input;
+    const Array gate = activate(project(t_, "inp_gate", x, n), c_.activation);
+    const Array y = gate * columns(inputs_, (i - first_input_) * n, n);
+    return norm(t_, c_, "post_norm", project(t_, "proj", y, c_.dim));
+  }
+
+  Trace& t_;
+  const TransformerConfig& c_;
+  std::vector<Kept> kept_;
+  Array inputs_;  // from those of layer first_input_ on
+  int32_t first_input_ = 0;
+};
+
+}  // namespace
+
+Array gemma4(Trace& t, const TransformerConfig& c) {
+  Gemma4 model(t, c);
+  return decoder(
+      t, c, [&](Array x, const Angles& angles, int32_t i) { return model.layer(x, angles, i); },
+      [&](Array embedding) { model.find_inputs(embedding); });
+}
+
+void complete_gemma4(TransformerConfig& c) {
+  complete_gemma(c);
+  c.attention_scale = 1;
+  c.experts.route.normalise = true;
+}
+
+void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata) {
+  complete_gemma_gguf(c, metadata);
+  c.local_rope =
+      AnglesAttr{.dims = c.local_head_dim > 0 ? c.local_head_dim : c.head_dim,
+                 .theta = checked_number(metadata, "gemma4.rope.freq_base_swa").value_or(10000)};
+}
+
+}  // namespace veery
