@@ -227,19 +227,31 @@ struct FolderStep {
   std::string_view architecture;
   void (*apply)(ModelFile&);
 };
-constexpr FolderStep kFolderSteps[] = {
-    {"gemma", add_one_to_norms},      {"gemma2", add_one_to_norms},
-    {"gemma3", add_one_to_norms},     {"gemma4", drop_unread_values},
-    {"deepseek2", split_latent},      {"granitemoe", split_shared},
-    {"gpt2", transpose_conv1d},       {"gptneox", gather_heads},
-    {"internlm2", gather_heads},      {"falcon", gather_heads},
-    {"bloom", gather_heads},          {"qwen3next", add_one_to_norms},
-    {"qwen35", add_one_to_norms},     {"qwen35moe", add_one_to_norms},
-    {"qwen3next", arrange_recurrent}, {"qwen35", arrange_recurrent},
-    {"qwen35moe", arrange_recurrent}, {"mamba2", arrange_recurrent},
-    {"lfm2", arrange_recurrent},      {"lfm2moe", arrange_recurrent},
-    {"nemotron", add_one_to_norms},   {"stablelm", join_head_norms},
-    {"opt", drop_first_positions},    {"xlm-roberta", drop_padding_positions}};
+constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
+                                       {"gemma2", add_one_to_norms},
+                                       {"gemma3", add_one_to_norms},
+                                       {"gemma4", drop_unread_values},
+                                       {"deepseek2", split_latent},
+                                       {"granitemoe", split_shared},
+                                       {"gpt2", transpose_conv1d},
+                                       {"gptneox", gather_heads},
+                                       {"internlm2", gather_heads},
+                                       {"falcon", gather_heads},
+                                       {"bloom", gather_heads},
+                                       {"qwen3next", add_one_to_norms},
+                                       {"qwen35", add_one_to_norms},
+                                       {"qwen35moe", add_one_to_norms},
+                                       {"qwen3next", arrange_recurrent},
+                                       {"qwen35", arrange_recurrent},
+                                       {"qwen35moe", arrange_recurrent},
+                                       {"mamba2", arrange_recurrent},
+                                       {"lfm2", arrange_recurrent},
+                                       {"lfm2moe", arrange_recurrent},
+                                       {"xlstm", arrange_recurrent},
+                                       {"nemotron", add_one_to_norms},
+                                       {"stablelm", join_head_norms},
+                                       {"opt", drop_first_positions},
+                                       {"xlm-roberta", drop_padding_positions}};
 
 // Norms of heads with a weight for each are matrices.
 void flatten_norms(ModelFile& file) {

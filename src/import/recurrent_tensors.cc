@@ -164,6 +164,24 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   }
 }
 
+// Files of the "fused" mode have projections of the same input as one matrix.
+void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  const RecurrentConfig& r = c.recurrent;
+  const auto name = [&](const char* part, const char* kind) {
+    return fmt::format("blk.{}.{}{}", layer, part, kind);
+  };
+  Tensors tensors(file);
+  for (const char* kind : {".weight", ".bias"}) {
+    tensors.split(name("mlstm_qkvo", kind), parts_of_groups(1, {2 * r.keys() + 2 * r.values()}),
+                  {{name("mlstm_q", kind), r.keys()},
+                   {name("mlstm_k", kind), r.keys()},
+                   {name("mlstm_v", kind), r.values()},
+                   {name("mlstm_ogate", kind), r.values()}});
+    tensors.split(name("mlstm_gates", kind), parts_of_groups(1, {2 * r.heads}),
+                  {{name("mlstm_igate", kind), r.heads}, {name("mlstm_fgate", kind), r.heads}});
+  }
+}
+
 void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
@@ -178,6 +196,7 @@ void arrange_recurrent(ModelFile& file) {
       case Mixer::kNone: return;
       case Mixer::kDelta: arrange_delta(file, c, layer); break;
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;
+      case Mixer::kMlstm: arrange_mlstm(file, c, layer); break;
       case Mixer::kShortConv: arrange_short_conv(file, c, layer); break;
     }
 }

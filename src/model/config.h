@@ -64,8 +64,9 @@ struct LatentConfig {
 };
 
 /// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba-2 (Dao and Gu,
-/// arXiv:2405.21060), a gated convolution of few positions (Liquid AI's LFM2, arXiv:2511.23404).
-enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv };
+/// arXiv:2405.21060), a gated convolution of few positions (Liquid AI's LFM2, arXiv:2511.23404),
+/// mLSTM (Beck et al., arXiv:2405.04517, as in arXiv:2503.13427).
+enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv, kMlstm };
 
 /// Layers that keep a state of a fixed size in place of keys and values.
 struct RecurrentConfig {
@@ -75,7 +76,9 @@ struct RecurrentConfig {
   int32_t key_size = 0, value_size = 0;  ///< of a head
   int32_t conv_width = 0;
   HeadMap map = HeadMap::kGrouped;
-  int32_t groups = 1;  ///< kMamba2: parts of a row that are normalised alone
+  int32_t groups = 1;         ///< kMamba2: parts of a row that are normalised alone
+  float gate_softcap = 0;     ///< kMlstm: of input and forget gates; 0: none
+  float divisor_eps = 1e-6F;  ///< kMlstm: added to what results are divided by
   /// kMamba2: bounds of the step.
   float least_step = 0, most_step = std::numeric_limits<float>::infinity();
 

@@ -9,7 +9,10 @@ Array norm_parts(Trace& t, const TransformerConfig& c, const std::string& name, 
                  int64_t size, int groups) {
   const Array weight =
       c.norm == Norm::kPlainLayer ? t.constant({1, size}, 1) : t.vector(name, size);
-  if (c.norm == Norm::kRms) return rms_norm(x, weight, c.norm_eps, groups);
+  if (c.norm == Norm::kRms) {
+    const Array y = rms_norm(x, weight, c.norm_eps, groups);
+    return t.has_bias(name) ? y + t.bias(name, size) : y;
+  }
   return layer_norm(x, weight, t.has_bias(name) ? t.bias(name, size) : Array{}, c.norm_eps, groups);
 }
 

@@ -83,6 +83,34 @@ Array short_conv_block(Trace& t, const TransformerConfig& c, Array h) {
   return project(t, "shortconv.out_proj", columns(bcx, c.dim, c.dim) * x, c.dim);
 }
 
+// mLSTM: exponential input gates and sigmoid forget gates from the input, a norm of each head and
+// an output gate behind.
+Array mlstm_block(Trace& t, const TransformerConfig& c, Array h) {
+  const RecurrentConfig& r = c.recurrent;
+  const auto gate = [&](const char* name) {
+    const Array x = project(t, name, h, r.heads);
+    return r.gate_softcap > 0 ? softcap(x, r.gate_softcap) : x;
+  };
+  const ScanAttr attr{.heads = r.heads,
+                      .key_heads = r.key_heads,
+                      .exponential = true,
+                      .normaliser = true,
+                      .scale = 1 / std::sqrt(static_cast<float>(r.key_size)),
+                      .eps = r.divisor_eps};
+  Array y = scan({.q = project(t, "mlstm_q", h, r.keys()),
+                  .k = project(t, "mlstm_k", h, r.keys()),
+                  .v = project(t, "mlstm_v", h, r.values()),
+                  .decay = activate(gate("mlstm_fgate"), Activation::kLogSigmoid),
+                  .gate = gate("mlstm_igate"),
+                  .state = t.block("mlstm_state", scan_state(attr, r.key_size, r.value_size))},
+                 attr);
+  y = layer_norm(t.name("scan", y), t.vector("mlstm_norm", r.values()),
+                 t.has_bias("mlstm_norm") ? t.bias("mlstm_norm", r.values()) : Array{}, c.norm_eps,
+                 r.heads);
+  const Array o = activate(project(t, "mlstm_ogate", h, r.values()), Activation::kSigmoid);
+  return project(t, "mlstm_out", o * y, c.dim);
+}
+
 }  // namespace
 
 Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
@@ -90,6 +118,7 @@ Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
     case Mixer::kNone: break;
     case Mixer::kDelta: return delta_block(t, c, h);
     case Mixer::kMamba2: return mamba2_block(t, c, h);
+    case Mixer::kMlstm: return mlstm_block(t, c, h);
     case Mixer::kShortConv: return short_conv_block(t, c, h);
   }
   throw Error(ErrorKind::kBug, "{}: has no recurrent layers", c.architecture);

@@ -14,7 +14,7 @@
 namespace veery {
 namespace {
 
-constexpr const char* kFolders[] = {"qwen35", "qwen3next", "mamba2", "lfm2"};
+constexpr const char* kFolders[] = {"qwen35", "qwen3next", "mamba2", "lfm2", "xlstm"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 

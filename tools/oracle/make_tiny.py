@@ -49,7 +49,7 @@ OWN_LENGTH = ("GPT2", "GPTJ", "Mpt", "Bloom")  # it has another key
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight",
                "model.final_layernorm.weight", "model.decoder.final_layer_norm.weight",
                "transformer.norm_f.weight", "backbone.norm_f.weight",
-               "model.embedding_norm.weight")
+               "model.embedding_norm.weight", "backbone.out_norm.weight")
 EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "wte", "embed_in", "wpe", "embed_positions", "word_embeddings.")
 
 
@@ -221,6 +221,26 @@ def publish(folder, generator):
     json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
 
 
+def fuse_xlstm(folder):
+    """Projections of the same input as one matrix, as weight_mode "fused" has them."""
+    path = f"{folder}/model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    joints = {"mlstm_layer.qkv_opreact": ["mlstm_layer.q", "mlstm_layer.k", "mlstm_layer.v",
+                                          "mlstm_layer.ogate_preact"],
+              "mlstm_layer.ifgate_preact": ["mlstm_layer.igate_preact", "mlstm_layer.fgate_preact"],
+              "ffn.proj_up_gate_z": ["ffn.proj_up_gate", "ffn.proj_up"]}
+    for key in list(tensors):
+        for joint, parts in joints.items():
+            for kind in (".weight", ".bias"):
+                if key.endswith("." + parts[0] + kind):
+                    place = key[:-len(parts[0] + kind)]
+                    tensors[place + joint + kind] = torch.cat(
+                        [tensors.pop(place + part + kind) for part in parts])
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+    config = json.load(open(f"{folder}/config.json")) | {"weight_mode": "fused"}
+    json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
+
+
 def to_old_keys(path, pattern):
     config = json.load(open(path))
     rope_set = config.pop("rope_parameters")
@@ -303,6 +323,8 @@ def make(folder, name, family, dtype, old, settings):
         publish(folder, generator)
     if name in RENAMED:
         rename(folder, name)
+    if name == "xlstm-fused":
+        fuse_xlstm(folder)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,
                "prompts": found}, open(f"{folder}/reference.json", "w"))
     print(name, "seed", seed, os.path.getsize(f"{folder}/model.safetensors"), "bytes")

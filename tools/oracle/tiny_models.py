@@ -450,6 +450,14 @@ MODELS = {
         routed_scaling_factor=1.5, conv_L_cache=3, num_hidden_layers=3,
         layer_types=["conv", "full_attention", "conv"], rope_parameters=rope(),
         tie_word_embeddings=True)),
+    "xlstm": ("xLSTM", "bfloat16", False, dict(
+        hidden_size=30, num_heads=3, num_blocks=2, qk_dim_factor=0.6, ffn_proj_factor=1.3,
+        ffn_round_up_to_multiple_of=4, gate_soft_cap=8.0, output_logit_soft_cap=12.0, use_bias=True,
+        chunk_size=16, autocast_kernel_dtype="float32", tie_word_embeddings=False)),
+    "xlstm-fused": ("xLSTM", "float32", False, dict(
+        hidden_size=24, num_heads=4, num_blocks=2, qk_dim_factor=0.5, ffn_proj_factor=1.5,
+        ffn_round_up_to_multiple_of=8, chunk_size=64, autocast_kernel_dtype="float32",
+        tie_word_embeddings=False)),
 }
 # sliding_window_pattern, where configurations with old keys have it.
 PATTERNS = {"gemma3-pattern": 3}

@@ -55,6 +55,8 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"rotary_emb_base", "rope_theta"},
     {"rotary_emb_fraction", "partial_rotary_factor"},
     {"tie_embedding", "tie_word_embeddings"},
+    {"output_logit_soft_cap", "final_logit_softcapping"},
+    {"embedding_dim", "hidden_size"},
     {"block_ff_dim", "intermediate_size"},
     {"block_norm_eps", "rms_norm_eps"},
     {"global_rope_theta", "rope_theta"},
@@ -85,6 +87,12 @@ void settle_falcon(Json& config) {
   if (newer) config["use_parallel_residual"] = true;
   if (!newer) config["num_key_value_heads"] = Json();
   if (!newer && flag("multi_query", true)) config["num_key_value_heads"] = 1;
+}
+
+// Of xLSTM's two names for the number of layers the other one counts.
+void settle_xlstm(Json& config) {
+  const auto blocks = config.find("num_blocks");
+  if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
 }
 
 // HunYuan says for each layer what is the same for all of them.
@@ -158,6 +166,7 @@ Described described(const ModelFile& file) {
   }
   merge_layers(file, config);
   if (type != nullptr && type->type == "falcon") settle_falcon(config);
+  if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
   return result;
 }
 
@@ -435,7 +444,8 @@ struct RequiredRow {
   const char* key;
   bool value;
 };
-constexpr RequiredRow kRequired[] = {{"opt", "do_layer_norm_before", true},
+constexpr RequiredRow kRequired[] = {{"xlstm", "add_out_norm", true},
+                                     {"opt", "do_layer_norm_before", true},
                                      {"opt", "_remove_final_layer_norm", false},
                                      {"opt", "layer_norm_elementwise_affine", true},
                                      {"falcon", "alibi", false},

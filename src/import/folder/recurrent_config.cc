@@ -113,6 +113,31 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   }
 }
 
+// xLSTM gives its sizes as factors of the width.
+void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  const auto part = [&](const char* factor) {
+    return static_cast<int64_t>(static_cast<double>(c.dim) * fields.number(factor));
+  };
+  r.heads = r.key_heads = size_of(fields, {"num_heads"});
+  const int64_t keys = part("qk_dim_factor"), values = part("v_dim_factor");
+  if (keys < 1 || values < 1 || keys % r.heads != 0 || values % r.heads != 0)
+    throw Error(
+        ErrorKind::kFormat,
+        "{}: num_heads is {}, expected a divisor of the {} columns of queries and the {} of "
+        "values",
+        fields.where(), r.heads, keys, values);
+  r.key_size = static_cast<int32_t>(keys / r.heads);
+  r.value_size = static_cast<int32_t>(values / r.heads);
+  r.gate_softcap = static_cast<float>(fields.number_or("gate_soft_cap", 0));
+  r.divisor_eps = static_cast<float>(fields.number("eps"));
+  const int64_t multiple = fields.size("ffn_round_up_to_multiple_of");
+  const double hidden = static_cast<double>(c.dim) * fields.number("ffn_proj_factor");
+  c.hidden = static_cast<int64_t>((hidden + static_cast<double>(multiple) - 1) /
+                                  static_cast<double>(multiple)) *
+             multiple;
+}
+
 void read_short_conv(const JsonFields& fields, TransformerConfig& c) {
   if (fields.has("layer_types"))
     c.recurrent.layers = named_layers(fields, "layer_types", c.layers,
@@ -130,6 +155,7 @@ void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c)
     case Mixer::kNone: return;
     case Mixer::kDelta: return read_delta(fields, c);
     case Mixer::kMamba2: return read_mamba2(fields, c);
+    case Mixer::kMlstm: return read_mlstm(fields, c);
     case Mixer::kShortConv: return read_short_conv(fields, c);
   }
 }

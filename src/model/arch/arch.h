@@ -36,6 +36,9 @@ Array mamba2(Trace& t, const TransformerConfig& c);
 Array lfm2(Trace& t, const TransformerConfig& c);
 void complete_lfm2_moe(TransformerConfig& c);
 
+Array xlstm(Trace& t, const TransformerConfig& c);
+void complete_xlstm(TransformerConfig& c);
+
 Array opt(Trace& t, const TransformerConfig& c);
 void complete_opt_gguf(TransformerConfig& c, const Metadata& metadata);
 

@@ -51,6 +51,7 @@ const std::vector<Architecture>& architectures() {
        0,
        {},
        Mixer::kShortConv},
+      {"xlstm", false, complete_xlstm, nothing_gguf, xlstm, Positions::kNone, 0, {}, Mixer::kMlstm},
       {"deepseek2", true, complete_deepseek, complete_deepseek_gguf, deepseek},
       {"llama4", true, complete_llama4, complete_llama4_gguf, llama4, Positions::kRope, 4},
       {"olmoe", false, complete_olmo2, nothing_gguf, olmoe},
