@@ -164,6 +164,17 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
   }
 }
 
+void arrange_kda(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  if (!c.is_recurrent(layer)) return;
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  for (const char* part : {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"})
+    if (TensorView* conv = tensors.find(name(part))) turn_convolution(file, *conv);
+  TensorView* a = tensors.find(name("ssm_a.weight"));
+  if (a == nullptr || file.container != Container::kFolder) return;
+  *a = with_values(reshaped(*a, {a->elements()}), [](size_t, float x) { return -std::exp(x); });
+}
+
 // Files of the "fused" mode have projections of the same input as one matrix.
 void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
@@ -196,6 +207,7 @@ void arrange_recurrent(ModelFile& file) {
       case Mixer::kNone: return;
       case Mixer::kDelta: arrange_delta(file, c, layer); break;
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;
+      case Mixer::kKda: arrange_kda(file, c, layer); break;
       case Mixer::kMlstm: arrange_mlstm(file, c, layer); break;
       case Mixer::kShortConv: arrange_short_conv(file, c, layer); break;
     }

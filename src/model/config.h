@@ -65,8 +65,9 @@ struct LatentConfig {
 
 /// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba-2 (Dao and Gu,
 /// arXiv:2405.21060), a gated convolution of few positions (Liquid AI's LFM2, arXiv:2511.23404),
-/// mLSTM (Beck et al., arXiv:2405.04517, as in arXiv:2503.13427).
-enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv, kMlstm };
+/// mLSTM (Beck et al., arXiv:2405.04517, as in arXiv:2503.13427), Kimi Delta Attention (Kimi Team,
+/// arXiv:2510.26692).
+enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv, kMlstm, kKda };
 
 /// Layers that keep a state of a fixed size in place of keys and values.
 struct RecurrentConfig {

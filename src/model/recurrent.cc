@@ -46,6 +46,33 @@ Array delta_block(Trace& t, const TransformerConfig& c, Array h) {
   return project(t, "ssm_out", activate(z, Activation::kSilu) * y, c.dim);
 }
 
+// Kimi Delta Attention: the delta rule with a decay of each channel of a key; the gate behind it is
+// a sigmoid. Decay and gate come from the input by way of few columns.
+Array kda_block(Trace& t, const TransformerConfig& c, Array h) {
+  const RecurrentConfig& r = c.recurrent;
+  const auto convolved = [&](const char* name, const char* conv, int64_t size) {
+    return short_conv(t, conv, project(t, name, h, size), r.conv_width, Activation::kSilu);
+  };
+  const Array q = convolved("attn_q", "ssm_conv1d_q", r.keys());
+  const Array k = convolved("attn_k", "ssm_conv1d_k", r.keys());
+  const Array forget = project(t, "ssm_f_b", project(t, "ssm_f_a", h, r.key_size), r.keys());
+  const ScanAttr attr{.heads = r.heads,
+                      .key_heads = r.key_heads,
+                      .decay = Decay::kChannel,
+                      .low_rank = LowRank::kDelta};
+  const float scale = 1 / std::sqrt(static_cast<float>(r.key_size));
+  Array y = scan({.q = unit_heads(t, q, r.key_heads, scale),
+                  .k = unit_heads(t, k, r.key_heads, 1),
+                  .v = convolved("attn_v", "ssm_conv1d_v", r.values()),
+                  .decay = activate(forget, Activation::kSoftplus) * t.vector("ssm_a", r.heads),
+                  .gate = activate(project(t, "ssm_beta", h, r.heads), Activation::kSigmoid),
+                  .state = t.block("ssm_state", scan_state(attr, r.key_size, r.value_size))},
+                 attr);
+  const Array gate = project(t, "ssm_g_b", project(t, "ssm_g_a", h, r.value_size), r.values());
+  y = rms_norm(t.name("scan", y), t.vector("ssm_norm", r.value_size), c.norm_eps, r.heads);
+  return project(t, "attn_output", activate(gate, Activation::kSigmoid) * y, c.dim);
+}
+
 // Mamba-2: values (x), keys (B) and queries (C) through a short convolution, the step of each head
 // scales what is written and its decay, a gate and a norm of groups behind.
 Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
@@ -118,6 +145,7 @@ Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
     case Mixer::kNone: break;
     case Mixer::kDelta: return delta_block(t, c, h);
     case Mixer::kMamba2: return mamba2_block(t, c, h);
+    case Mixer::kKda: return kda_block(t, c, h);
     case Mixer::kMlstm: return mlstm_block(t, c, h);
     case Mixer::kShortConv: return short_conv_block(t, c, h);
   }

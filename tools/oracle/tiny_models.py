@@ -458,6 +458,14 @@ MODELS = {
         hidden_size=24, num_heads=4, num_blocks=2, qk_dim_factor=0.5, ffn_proj_factor=1.5,
         ffn_round_up_to_multiple_of=8, chunk_size=64, autocast_kernel_dtype="float32",
         tie_word_embeddings=False)),
+    "kimi-linear": ("KimiLinear", "bfloat16", False, dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=3, head_dim=8, kv_lora_rank=12,
+        q_lora_rank=None, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=7,
+        intermediate_size=30, moe_intermediate_size=9, num_experts=5, num_experts_per_token=2,
+        num_shared_experts=1, routed_scaling_factor=2.4, linear_num_heads=2, linear_head_dim=8,
+        linear_conv_kernel_dim=4, num_hidden_layers=3,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        mlp_layer_types=["dense", "sparse", "sparse"], tie_word_embeddings=False)),
 }
 # sliding_window_pattern, where configurations with old keys have it.
 PATTERNS = {"gemma3-pattern": 3}

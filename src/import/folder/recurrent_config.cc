@@ -113,6 +113,39 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   }
 }
 
+// Published files of Kimi Linear have an object with numbers of layers from 1 on, newer ones keys
+// as Qwen's.
+void read_kda(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  constexpr const char* kNested = "linear_attn_config";
+  if (!fields.has(kNested)) {
+    r.layers = named_layers(fields, "layer_types", c.layers,
+                            {"linear_attention", {"full_attention", "full_attention"}});
+    r.heads = size_of(fields, {"linear_num_heads"});
+    r.key_size = size_of(fields, {"linear_head_dim"});
+    r.conv_width = size_of(fields, {"linear_conv_kernel_dim"});
+  } else {
+    const JsonFields nested(*fields.find(kNested), Json::object(), fields.where() + ": " + kNested);
+    const Json* list = nested.find("kda_layers");
+    if (list == nullptr || !list->is_array())
+      throw Error(ErrorKind::kFormat, "{}: kda_layers is no list", nested.where());
+    r.layers.assign(static_cast<size_t>(c.layers), false);
+    for (const Json& item : *list) {
+      if (!item.is_number_unsigned() || item.get<uint64_t>() < 1 ||
+          item.get<uint64_t>() > static_cast<uint64_t>(c.layers))
+        throw Error(ErrorKind::kFormat,
+                    "{}: kda_layers has {}, expected the number of a layer, 1 to {}",
+                    nested.where(), dump_json(item), c.layers);
+      r.layers[item.get<size_t>() - 1] = true;
+    }
+    r.heads = size_of(nested, {"num_heads"});
+    r.key_size = size_of(nested, {"head_dim"});
+    r.conv_width = size_of(nested, {"short_conv_kernel_size"});
+  }
+  r.key_heads = r.heads;
+  r.value_size = r.key_size;
+}
+
 // xLSTM gives its sizes as factors of the width.
 void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
@@ -155,6 +188,7 @@ void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c)
     case Mixer::kNone: return;
     case Mixer::kDelta: return read_delta(fields, c);
     case Mixer::kMamba2: return read_mamba2(fields, c);
+    case Mixer::kKda: return read_kda(fields, c);
     case Mixer::kMlstm: return read_mlstm(fields, c);
     case Mixer::kShortConv: return read_short_conv(fields, c);
   }

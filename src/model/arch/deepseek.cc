@@ -1,5 +1,6 @@
 // deepseek.cc: DeepSeek V2 and V3 (DeepSeek-AI, arXiv:2405.04434 and arXiv:2412.19437), Kimi K2:
-// attention on compressed keys and values, experts chosen by groups.
+// attention on compressed keys and values, experts chosen by groups. Kimi Linear (Kimi Team,
+// arXiv:2510.26692): every few layers such attention, without RoPE, recurrent layers between them.
 #include <cmath>
 
 #include "base/error.h"
@@ -24,6 +25,7 @@ Array queries(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& 
           : project(t, "attn_q_b",
                     latent_norm(t, c, "attn_q_a_norm", project(t, "attn_q_a", h, l.query_rank)),
                     size);
+  if (!angles.query) return q;
   return rope(
       q, angles.query,
       {.heads = c.heads, .dims = l.turned, .interleaved = c.rope_interleaved, .begin = l.plain});
@@ -34,9 +36,11 @@ Array queries(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& 
 Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const Array joint = project(t, "attn_kv_a_mqa", h, l.rank + l.turned);
-  return concat(latent_norm(t, c, "attn_kv_a_norm", columns(joint, 0, l.rank)),
-                rope(columns(joint, l.rank, l.turned), angles.key,
-                     {.dims = l.turned, .interleaved = c.rope_interleaved}));
+  const Array shared = columns(joint, l.rank, l.turned);
+  return concat(
+      latent_norm(t, c, "attn_kv_a_norm", columns(joint, 0, l.rank)),
+      angles.key ? rope(shared, angles.key, {.dims = l.turned, .interleaved = c.rope_interleaved})
+                 : shared);
 }
 
 // Keys and values of a head are never made: attn_k_b takes queries into the space of what is kept,
@@ -56,8 +60,10 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
 }  // namespace
 
 Array deepseek(Trace& t, const TransformerConfig& c) {
-  return decoder(t, c, [&](Array x, const Angles& angles, int32_t) {
-    x = x + latent_attention(t, c, norm(t, c, "attn_norm", x), angles.global);
+  return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
+    const Array h = norm(t, c, "attn_norm", x);
+    x = x + (c.is_recurrent(layer) ? recurrent_block(t, c, h)
+                                   : latent_attention(t, c, h, angles.global));
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }
