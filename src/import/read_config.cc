@@ -68,11 +68,14 @@ class Keys {
     if (value == nullptr || !std::holds_alternative<std::vector<int64_t>>(*value))
       return metadata_.integer(prefix_ + key);
     const auto& list = std::get<std::vector<int64_t>>(*value);
-    if (list.empty() || std::ranges::count(list, list[0]) != std::ssize(list))
+    // Layers without such a part have a 0.
+    const auto first = std::ranges::find_if(list, [](int64_t n) { return n != 0; });
+    if (first == list.end()) return 0;
+    if (std::ranges::any_of(list, [&](int64_t n) { return n != 0 && n != *first; }))
       throw Error(ErrorKind::kUnsupported,
                   "metadata: {} is not the same for each layer, but has {} entries", name(key),
                   list.size());
-    return list[0];
+    return *first;
   }
   int64_t checked(const char* key, int64_t value) const {
     const NumberRange range = range_of_size(key);
@@ -272,9 +275,24 @@ std::vector<bool> recurrent_pattern(const Keys& keys, int32_t layers) {
 // where a key head is repeated for them as a whole (Qwen 3.5).
 void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
-  if (r.mixer != Mixer::kDelta) return;
-  r.layers = layer_flags(c, file.metadata, ".attention.recurrent_layers")
-                 .value_or(recurrent_pattern(keys, c.layers));
+  if (r.mixer == Mixer::kNone) return;
+  if (r.mixer == Mixer::kDelta) {
+    r.layers = layer_flags(c, file.metadata, ".attention.recurrent_layers")
+                   .value_or(recurrent_pattern(keys, c.layers));
+  } else if (const auto attention = layer_flags(c, file.metadata, ".attention.head_count_kv")) {
+    r.layers = *attention;
+    r.layers.flip();
+  } else if (c.positions != Positions::kNone) {
+    r.mixer = Mixer::kNone;  // the same number of key heads for each layer
+  }
+  if (r.mixer == Mixer::kNone || std::ranges::count(r.layers, true) == 0) {
+    r.mixer = Mixer::kNone;
+    return;
+  }
+  if (r.mixer == Mixer::kShortConv) {
+    r.conv_width = static_cast<int32_t>(keys.size("shortconv.l_cache"));
+    return;
+  }
   r.conv_width = static_cast<int32_t>(keys.size("ssm.conv_kernel"));
   r.key_size = static_cast<int32_t>(keys.size("ssm.state_size"));
   r.key_heads = static_cast<int32_t>(keys.size("ssm.group_count"));
@@ -286,7 +304,8 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
                 keys.name("ssm.time_step_rank"), r.heads, keys.name("ssm.group_count"), r.key_heads,
                 keys.name("ssm.inner_size"), values);
   r.value_size = static_cast<int32_t>(values / r.heads);
-  r.map = c.architecture == "qwen3next" ? HeadMap::kGrouped : HeadMap::kTiled;
+  r.groups = r.key_heads;
+  if (r.mixer == Mixer::kDelta && c.architecture != "qwen3next") r.map = HeadMap::kTiled;
 }
 
 // Experts' numbers as llama.cpp's converters write them; what they leave to the architecture is

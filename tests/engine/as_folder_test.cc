@@ -29,7 +29,8 @@ std::vector<std::string> tiny_folders() {
     return name == "ernie4_5moe" || name == "internlm2" || name.starts_with("falcon") ||
            name == "bloom" || name == "mpt" || name == "opt" || name.starts_with("qwen35") ||
            name == "qwen3next" || name.starts_with("mamba2") || name.starts_with("lfm2") ||
-           name.starts_with("xlstm");
+           name.starts_with("xlstm") || name == "kimi-linear" || name.starts_with("granite4h") ||
+           name == "bamba";
   };
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(test::fixture_path("tiny")))

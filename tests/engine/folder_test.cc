@@ -112,9 +112,9 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "mpt",
                                     "stablelm-heads"};
 // Not written as GGUF.
-constexpr const char* kFoldersOnly[] = {"qwen35",  "qwen35moe",     "qwen3next",
-                                        "mamba2",  "mamba2-limits", "lfm2",
-                                        "lfm2moe", "xlstm",         "xlstm-fused"};
+constexpr const char* kFoldersOnly[] = {
+    "qwen35", "qwen35moe",   "qwen3next",   "mamba2",    "mamba2-limits", "lfm2", "lfm2moe",
+    "xlstm",  "xlstm-fused", "kimi-linear", "granite4h", "granite4h-moe", "bamba"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 

@@ -14,7 +14,8 @@
 namespace veery {
 namespace {
 
-constexpr const char* kFolders[] = {"qwen35", "qwen3next", "mamba2", "lfm2", "xlstm"};
+constexpr const char* kFolders[] = {"qwen35", "qwen3next",   "mamba2", "lfm2",
+                                    "xlstm",  "kimi-linear", "bamba"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -176,7 +177,11 @@ TEST_P(Recurrent, AnyUseGivesWhatAFreshSequenceGives) {
   }
 }
 
-std::string test_name(const ::testing::TestParamInfo<const char*>& at) { return at.param; }
+std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
+  std::string name = at.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 INSTANTIATE_TEST_SUITE_P(All, Recurrent, ::testing::ValuesIn(kFolders), test_name);
 
 // Another answer to the same prompt, and a prompt that goes on: only what is new is read.

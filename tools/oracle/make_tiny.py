@@ -300,7 +300,8 @@ def make(folder, name, family, dtype, old, settings):
         if old:
             to_old_keys(f"{folder}/config.json", PATTERNS.get(name))
         experts = {"experts_implementation": "eager"} if "num_experts_per_tok" in settings \
-            or any(key in settings for key in ("moe_k", "moe_topk", "top_k_experts")) else {}
+            or any(key in settings for key in (
+                "moe_k", "moe_topk", "top_k_experts", "num_experts_per_token")) else {}
         for extra in ("generation_config.json",):
             if os.path.exists(f"{folder}/{extra}"):
                 os.unlink(f"{folder}/{extra}")

@@ -466,6 +466,26 @@ MODELS = {
         linear_conv_kernel_dim=4, num_hidden_layers=3,
         layer_types=["linear_attention", "full_attention", "linear_attention"],
         mlp_layer_types=["dense", "sparse", "sparse"], tie_word_embeddings=False)),
+    "granite4h": ("GraniteMoeHybrid", "bfloat16", False, dict(
+        hidden_size=28, num_attention_heads=7, num_key_value_heads=1, intermediate_size=14,
+        num_hidden_layers=3, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=30,
+        layer_types=["mamba", "attention", "mamba"], mamba_n_heads=4, mamba_d_head=14,
+        mamba_n_groups=1, mamba_d_state=6, mamba_d_conv=4, mamba_expand=2, mamba_proj_bias=True,
+        position_embedding_type="rope", rope_parameters=rope(), attention_multiplier=0.4,
+        embedding_multiplier=2.0, residual_multiplier=0.7, logits_scaling=0.6,
+        attention_bias=True, tie_word_embeddings=True)),
+    "granite4h-moe": ("GraniteMoeHybrid", "float16", False, dict(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=2, intermediate_size=10,
+        num_hidden_layers=3, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=12,
+        layer_types=["mamba", "mamba", "attention"], mamba_n_heads=6, mamba_d_head=8,
+        mamba_n_groups=2, mamba_d_state=5, mamba_d_conv=3, mamba_expand=2, mamba_chunk_size=8,
+        position_embedding_type="nope", rope_parameters=rope(), attention_multiplier=0.3,
+        tie_word_embeddings=True)),
+    "bamba": ("Bamba", "bfloat16", False, dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=1, intermediate_size=30,
+        num_hidden_layers=3, attn_layer_indices=[1], mamba_n_heads=6, mamba_d_head=8,
+        mamba_n_groups=3, mamba_d_state=6, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16,
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
 }
 # sliding_window_pattern, where configurations with old keys have it.
 PATTERNS = {"gemma3-pattern": 3}

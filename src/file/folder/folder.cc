@@ -196,11 +196,44 @@ std::vector<std::string> weight_files(const std::string& folder) {
   return find_shards(folder).files;
 }
 
-Json read_json_file(const std::string& path) {
-  Json json = parse_json(MappedFile(path, kConfigFile).text(), path);
+namespace {
+
+Json parse_object(std::string_view text, const std::string& path) {
+  Json json = parse_json(text, path);
   if (!json.is_object())
     throw Error(ErrorKind::kFormat, "{}: is a JSON {}, expected an object", path, json.type_name());
   return json;
+}
+
+}  // namespace
+
+Json read_json_file(const std::string& path) {
+  return parse_object(MappedFile(path, kConfigFile).text(), path);
+}
+
+Json read_python_json(const std::string& path) {
+  const MappedFile file(path, kConfigFile);
+  return parse_object(with_named_numbers(file.text()), path);
+}
+
+std::string with_named_numbers(std::string_view text) {
+  constexpr std::string_view kNames[] = {"-Infinity", "Infinity", "NaN"};
+  std::string result;
+  bool quoted = false;
+  while (!text.empty()) {
+    const auto name = std::ranges::find_if(
+        kNames, [&](std::string_view n) { return !quoted && text.starts_with(n); });
+    if (name != std::end(kNames)) {
+      result += fmt::format(R"({{"__float__": "{}"}})", *name);
+      text.remove_prefix(name->size());
+      continue;
+    }
+    const size_t taken = quoted && text[0] == '\\' ? std::min<size_t>(2, text.size()) : 1;
+    quoted ^= text[0] == '"';
+    result += text.substr(0, taken);
+    text.remove_prefix(taken);
+  }
+  return result;
 }
 
 ModelFile open_folder(const std::string& path) {
@@ -208,7 +241,7 @@ ModelFile open_folder(const std::string& path) {
   model.path = path;
   model.container = Container::kFolder;
   const std::string config_path = path + "/config.json";
-  auto config = std::make_shared<Json>(read_json_file(config_path));
+  auto config = std::make_shared<Json>(read_python_json(config_path));
   refuse_unknown_quantization(*config, config_path);
   const ShardIndex shards = find_shards(path);
   Pool pool;

@@ -24,6 +24,11 @@ std::vector<std::string> weight_files(const std::string& folder);
 /// if it is no such JSON.
 Json read_json_file(const std::string& path);
 
+/// The same of what Python wrote, which has names for numbers that JSON has none for: a bare
+/// Infinity, -Infinity or NaN becomes {"__float__": "Infinity"}, as newer writers have it.
+Json read_python_json(const std::string& path);
+std::string with_named_numbers(std::string_view text);
+
 /// The files of a folder and, where an index says it, which of them has which tensor.
 struct ShardIndex {
   std::vector<std::string> files;               ///< names in the folder, sorted

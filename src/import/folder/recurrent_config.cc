@@ -90,12 +90,29 @@ float limit_of(const JsonFields& fields, const Json& item) {
               dump_json(item));
 }
 
+// Which layers are Mamba's; true: none is.
+bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  for (const char* list : {"layer_types", "layers_block_type"}) {
+    if (!fields.has(list)) continue;
+    const Json& names = *fields.find(list);
+    const bool newer = names.is_array() && std::ranges::any_of(names, [](const Json& name) {
+                         return name == "linear_attention";
+                       });
+    r.layers =
+        named_layers(fields, list, c.layers,
+                     {newer ? "linear_attention" : "mamba", {"attention", "full_attention"}});
+    if (std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
+    return r.mixer == Mixer::kNone;
+  }
+  if (fields.has("attn_layer_indices"))
+    r.layers = unlisted_layers(fields, "attn_layer_indices", c.layers);
+  return false;
+}
+
 void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
-  constexpr const char* kLists[] = {"layer_types", "layers_block_type"};
-  for (const char* list : kLists)
-    if (fields.has(list) && r.layers.empty())
-      r.layers = named_layers(fields, list, c.layers, {"mamba", {"attention", "full_attention"}});
+  if (read_mamba_layers(fields, c)) return;
   r.conv_width = size_of(fields, {"mamba_d_conv", "conv_kernel"});
   r.heads = size_of(fields, {"mamba_n_heads", "mamba_num_heads", "num_heads"});
   r.value_size = size_of(fields, {"mamba_d_head", "mamba_head_dim", "head_dim"});
