@@ -35,6 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (c.rope.dims > c.head_dim || c.rope.dims % 2 != 0) std::abort();
     if (!c.local.empty() && c.local.size() != static_cast<size_t>(c.layers)) std::abort();
     if (!c.unrotated.empty() && c.unrotated.size() != static_cast<size_t>(c.layers)) std::abort();
+    for (int32_t layer = 0; layer < c.layers; ++layer) {
+      if (c.head_dim_of(layer) < 1 || c.hidden_of(layer) < 1 || c.keys_of(layer) < 0) std::abort();
+      if (c.kv_heads_of(layer) < 1 || c.heads % c.kv_heads_of(layer) != 0) std::abort();
+    }
     veery::folder_rope_factors(file);
   } catch (const veery::Error& error) {
     if (error.kind() == veery::ErrorKind::kBug) std::abort();

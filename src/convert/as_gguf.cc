@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "convert/gguf_keys.h"
+#include "convert/recurrent_names.h"
 #include "file/folder/find_model.h"
 #include "file/folder/folder.h"
 #include "file/folder/row_sources.h"
@@ -22,10 +23,10 @@ namespace veery {
 namespace {
 
 // The beginnings of GGUF's names of a model's tensors, in the order of the file.
-constexpr std::string_view kBegins[] = {
-    "token_embd.", "token_embd_norm.", "position_embd.", "token_types.", "per_layer_",
-    "rope_freqs.", "rope_factors_",    "blk.",           "output_norm.", "output.",
-    "cls."};
+constexpr std::string_view kBegins[] = {"token_embd.",  "token_embd_norm.", "position_embd.",
+                                        "enc.",         "token_types.",     "per_layer_",
+                                        "rope_freqs.",  "rope_factors_",    "blk.",
+                                        "output_norm.", "output.",          "cls."};
 
 size_t place_of(const TensorView& tensor) {
   const auto found = std::ranges::find_if(
@@ -124,7 +125,10 @@ struct RenameRow {
 };
 constexpr RenameRow kRenamed[] = {{"gpt-oss", ".ffn_norm.", ".post_attention_norm."},
                                   {"glm4moe", ".ffn_norm.", ".post_attention_norm."},
-                                  {"seed_oss", ".ffn_norm.", ".post_attention_norm."}};
+                                  {"seed_oss", ".ffn_norm.", ".post_attention_norm."},
+                                  {"qwen3next", ".ffn_norm.", ".post_attention_norm."},
+                                  {"qwen35", ".ffn_norm.", ".post_attention_norm."},
+                                  {"qwen35moe", ".ffn_norm.", ".post_attention_norm."}};
 
 void rename(ModelFile& file, std::string_view from, std::string_view to) {
   for (TensorView& tensor : file.tensors)
@@ -158,6 +162,7 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
   if (encoder && std::ranges::find(kWritten, c.architecture) == std::end(kWritten))
     throw Error(ErrorKind::kUnsupported, "{}: no GGUF files are written of {} encoders", file.path,
                 c.architecture);
+  if (c.source.layers > 0) return;
   const SentenceSetup setup = read_sentence_setup(file, c);
   if (!encoder && !setup.files.given) return;
   const std::string prefix = std::string(gguf_architecture(c.architecture)) + ".";
@@ -181,7 +186,7 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
 
 ModelFile open_as_gguf(const std::string& meant) {
   const std::string path = find_model(meant);
-  if (!is_folder(path)) return open_gguf(path);
+  if (!is_folder(path)) return open_model_file(path);
   ModelFile file = open_model(path);
   const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
@@ -191,6 +196,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   Metadata metadata = gguf_keys(c, file);
   add_sentence_keys(file, c, metadata);
   join_projections(file, c);
+  name_recurrent(file, c);
   for (const RenameRow& row : kRenamed)
     if (row.architecture == c.architecture) rename(file, row.from, row.to);
   if (c.head_norm == HeadNorm::kOwn) shape_head_norms(file, c);
@@ -199,7 +205,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   in_order(file);
   for (const auto& [key, value] : file.metadata.all())
     if (metadata.find(key) == nullptr) metadata.set(key, value);
-  add_gguf_tokenizer(path, c.vocab, metadata);
+  add_gguf_tokenizer(path, c.vocab, metadata, c.source.layers == 0);
   file.metadata = std::move(metadata);
   file.container = Container::kGguf;
   file.config = nullptr;

@@ -46,6 +46,7 @@ constexpr std::string_view kDescribed[] = {"llama",
                                            "gemma2",
                                            "gemma3_text",
                                            "gemma4_text",
+                                           "gemma4_unified_text",
                                            "phi3",
                                            "ministral",
                                            "ministral3",
@@ -208,7 +209,7 @@ void write_scales(Writer& w) {
   };
   const bool granite = w.type.type.starts_with("granite");
   const double scale = c.attention_scale;
-  if (w.is({"gemma4_text"})) {
+  if (w.type.architecture == "gemma4") {
     if (!near(scale, 1)) w.refuse(fmt::format("a scale of scores of {}", scale));
   } else if (w.is({"gemma2", "gemma3_text"})) {
     const double scalar = 1 / (scale * scale);
@@ -227,7 +228,7 @@ void write_scales(Writer& w) {
   else
     write(w.is({"cohere", "cohere2"}), "logit_scale", c.logit_scale, 1);
   const auto softcap = [&](const char* key, const float& value) {
-    const bool gemma4 = w.is({"gemma4_text"}) && &value == &c.logit_softcap;
+    const bool gemma4 = w.type.architecture == "gemma4" && &value == &c.logit_softcap;
     if (w.is({"gemma2", "gemma3_text"}) || gemma4)
       w.out[key] = value > 0 ? Json(shortest(value)) : Json();
     else if (value > 0)
@@ -346,7 +347,7 @@ void write_layer_sizes(Writer& w) {
   if (c.borrowing_hidden > 0 && c.borrowing_hidden != 2 * c.hidden)
     w.refuse(fmt::format("feed-forward parts of {} beside {}", c.borrowing_hidden, c.hidden));
   w.out["hidden_size_per_layer_input"] = c.layer_input;
-  w.out["vocab_size_per_layer_input"] = c.vocab;
+  w.out["vocab_size_per_layer_input"] = c.layer_input_rows;
   w.out["enable_moe_block"] = e.count > 0;
   if (e.count == 0) return;
   w.out["num_experts"] = e.count;
@@ -356,7 +357,7 @@ void write_layer_sizes(Writer& w) {
 
 void write_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
-  if (w.is({"gemma4_text"})) return write_layer_sizes(w);
+  if (w.type.architecture == "gemma4") return write_layer_sizes(w);
   if (w.c.latent.rank > 0) return write_deepseek(w);
   const bool granite = w.type.type.starts_with("granitemoe");
   if (granite) write_granite_experts(w);
@@ -440,7 +441,7 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
     config = std::move(own);
   }
   // Gemma 4 is younger than the older keys.
-  if (c.positions == Positions::kRope && type.type != "gemma4_text")
+  if (c.positions == Positions::kRope && type.architecture != "gemma4")
     add_old_rope_keys(config, type);
   config["dtype"] = dtype;
   config["torch_dtype"] = dtype;

@@ -118,7 +118,7 @@ std::optional<double> turning_part(const std::vector<float>& divisors, int32_t d
 
 Json global_set(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   if (const std::vector<float> freqs = values_of(file, "rope_freqs.weight"); !freqs.empty()) {
-    if (const auto part = turning_part(freqs, c.rope.dims); part && type.type == "gemma4_text") {
+    if (const auto part = turning_part(freqs, c.rope.dims); part && type.architecture == "gemma4") {
       Json set = set_of(c.rope, c.head_dim);
       set["rope_type"] = "proportional";
       set["partial_rotary_factor"] = *part;

@@ -308,7 +308,7 @@ bool fits(const FolderType& type, const TransformerConfig& c) {
   if (type.type == "granitemoehybrid") return !mixture;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
-  if (type.type == "gemma4_text") return true;
+  if (type.architecture == "gemma4") return true;
   return (mixture_names(type) != nullptr) == mixture;
 }
 

@@ -60,6 +60,27 @@ bool same_angles(const AnglesAttr& a, const AnglesAttr& b) {
 // Elements of a value, and of a key but for those that RoPE turns apart, as they are cached.
 int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.head_dim; }
 
+// Recurrent layers have no key heads where no other key says which layers they are.
+int64_t key_heads(const Config& c, int32_t layer) {
+  const bool marked = c.recurrent.mixer != Mixer::kDelta && !c.recurrent.layers.empty();
+  return marked && c.is_recurrent(layer) ? 0 : c.kv_heads_of(layer);
+}
+// Of layers with the keys that llama.cpp has for selective states.
+KeyValue if_ssm(const Config& c, int64_t value) {
+  const Mixer mixer = c.recurrent.mixer;
+  return mixer == Mixer::kDelta || mixer == Mixer::kMamba2 ? size(value) : KeyValue();
+}
+template <Mixer mixer>
+bool has(const Config& c) {
+  return c.recurrent.mixer == mixer;
+}
+// All layers but every so many are recurrent; 0: there is no such number.
+int64_t attention_interval(const Config& c) {
+  for (int32_t every = 1; every <= c.layers; ++every)
+    if (local_pattern(c.layers, every) == c.recurrent.layers) return every;
+  return 0;
+}
+
 struct KeyRow {
   const char* key;
   KeyValue (*value)(const Config&);
@@ -74,9 +95,7 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) { return of_layers(c, [&](int32_t i) { return c.hidden_of(i); }); }},
     {"attention.head_count", [](const Config& c) { return size(c.heads); }},
     {"attention.head_count_kv",
-     [](const Config& c) {
-       return of_layers(c, [&](int32_t i) -> int64_t { return c.kv_heads_of(i); });
-     }},
+     [](const Config& c) { return of_layers(c, [&](int32_t i) { return key_heads(c, i); }); }},
     {"attention.key_length", [](const Config& c) { return size(cached(c) + c.latent.turned); }},
     {"attention.value_length", [](const Config& c) { return size(cached(c)); }},
     {"attention.key_length_swa", [](const Config& c) { return if_sized(c, local_head_dim(c)); }},
@@ -104,7 +123,13 @@ constexpr KeyRow kKeys[] = {
        return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
      }},
     {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
-    {"rope.dimension_count", [](const Config& c) { return positive(c.rope.dims); }},
+    {"encoder.block_count", [](const Config& c) { return positive(c.source.layers); }},
+    {"encoder.attention.head_count", [](const Config& c) { return positive(c.source.heads); }},
+    {"encoder.feed_forward_length", [](const Config& c) { return positive(c.source.hidden); }},
+    {"encoder.context_length", [](const Config& c) { return positive(c.source.positions); }},
+    {"encoder.num_mel_bins", [](const Config& c) { return positive(c.source.bands); }},
+    {"rope.dimension_count",
+     [](const Config& c) { return positive(std::max(c.rope.dims, c.latent.turned)); }},
     {"rope.dimension_count_swa", [](const Config& c) { return if_sized(c, c.local_rope.dims); }},
     {"rope.freq_base_swa",
      [](const Config& c) {
@@ -181,6 +206,59 @@ constexpr KeyRow kKeys[] = {
      }},
     {"expert_shared_feed_forward_length",
      [](const Config& c) { return positive(c.experts.shared_hidden); }},
+    {"attention.recurrent_layers",
+     [](const Config& c) {
+       return has<Mixer::kDelta>(c) ? flags(c.recurrent.layers) : KeyValue();
+     }},
+    {"full_attention_interval",
+     [](const Config& c) {
+       return has<Mixer::kDelta>(c) ? positive(attention_interval(c)) : KeyValue();
+     }},
+    // Where positions are those of text, the parts of RoPE turn as one.
+    {"rope.dimension_sections",
+     [](const Config& c) {
+       if (!has<Mixer::kDelta>(c) || c.architecture == "qwen3next") return KeyValue();
+       const int64_t pairs = c.rope.dims / 2;
+       return KeyValue(std::in_place,
+                       std::vector<int64_t>{(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0});
+     }},
+    {"ssm.conv_kernel",
+     [](const Config& c) {
+       const bool kda = has<Mixer::kKda>(c);
+       return kda ? size(c.recurrent.conv_width) : if_ssm(c, c.recurrent.conv_width);
+     }},
+    {"ssm.state_size", [](const Config& c) { return if_ssm(c, c.recurrent.key_size); }},
+    {"ssm.group_count", [](const Config& c) { return if_ssm(c, c.recurrent.key_heads); }},
+    {"ssm.time_step_rank", [](const Config& c) { return if_ssm(c, c.recurrent.heads); }},
+    {"ssm.inner_size", [](const Config& c) { return if_ssm(c, c.recurrent.values()); }},
+    {"kda.head_dim",
+     [](const Config& c) { return has<Mixer::kKda>(c) ? size(c.recurrent.key_size) : KeyValue(); }},
+    // No key of llama.cpp, which has as many heads as attention does.
+    {"kda.head_count",
+     [](const Config& c) {
+       const bool own = has<Mixer::kKda>(c) && c.recurrent.heads != c.heads;
+       return own ? size(c.recurrent.heads) : KeyValue();
+     }},
+    {"shortconv.l_cache",
+     [](const Config& c) {
+       return has<Mixer::kShortConv>(c) ? size(c.recurrent.conv_width) : KeyValue();
+     }},
+    // No keys of llama.cpp, which has no such model.
+    {"mlstm.head_count",
+     [](const Config& c) { return has<Mixer::kMlstm>(c) ? size(c.recurrent.heads) : KeyValue(); }},
+    {"mlstm.key_length",
+     [](const Config& c) {
+       return has<Mixer::kMlstm>(c) ? size(c.recurrent.key_size) : KeyValue();
+     }},
+    {"mlstm.value_length",
+     [](const Config& c) {
+       return has<Mixer::kMlstm>(c) ? size(c.recurrent.value_size) : KeyValue();
+     }},
+    {"mlstm.gate_softcapping", [](const Config& c) { return unless(c.recurrent.gate_softcap, 0); }},
+    {"mlstm.divisor_epsilon",
+     [](const Config& c) {
+       return has<Mixer::kMlstm>(c) ? number(c.recurrent.divisor_eps) : KeyValue();
+     }},
 };
 
 // What a file must be read as; `key` is written where it would be read as something else without.
@@ -197,6 +275,18 @@ bool same(const Config& a, const Config& b) {
 template <auto Member>
 bool same_route(const Config& a, const Config& b) {
   return a.experts.count == 0 || a.experts.route.*Member == b.experts.route.*Member;
+}
+// Files may have value heads in another order.
+bool same_recurrent(const Config& a, const Config& b) {
+  const RecurrentConfig& r = a.recurrent;
+  const RecurrentConfig& s = b.recurrent;
+  if (r.mixer != s.mixer) return false;
+  for (int32_t layer = 0; layer < a.layers; ++layer)
+    if (a.is_recurrent(layer) != b.is_recurrent(layer)) return false;
+  return r.mixer == Mixer::kNone ||
+         (r.heads == s.heads && r.key_heads == s.key_heads && r.key_size == s.key_size &&
+          r.value_size == s.value_size && r.conv_width == s.conv_width && r.groups == s.groups &&
+          near(r.gate_softcap, s.gate_softcap) && near(r.divisor_eps, s.divisor_eps));
 }
 constexpr FieldRow kFields[] = {
     {"the layers that have the window",
@@ -284,6 +374,19 @@ constexpr FieldRow kFields[] = {
               (l.rank == 0 || near(l.norm_eps, m.norm_eps)) &&
               near(l.yarn_magnitude, m.yarn_magnitude);
      }},
+    {"recurrent layers", same_recurrent},
+    // No keys of llama.cpp, which knows no bounds.
+    {"the least step of recurrent layers",
+     [](const Config& a, const Config& b) {
+       return near(a.recurrent.least_step, b.recurrent.least_step);
+     },
+     "ssm.time_step_floor", [](const Config& c) { return number(c.recurrent.least_step); }},
+    {"the greatest step of recurrent layers",
+     [](const Config& a, const Config& b) {
+       return a.recurrent.most_step == b.recurrent.most_step ||
+              near(a.recurrent.most_step, b.recurrent.most_step);
+     },
+     "ssm.time_step_ceiling", [](const Config& c) { return number(c.recurrent.most_step); }},
     {"chunks", same<&Config::chunked>},
     {"the temperature of layers without RoPE",
      [](const Config& a, const Config& b) {
@@ -358,7 +461,7 @@ Metadata gguf_keys(const TransformerConfig& folder_config, const ModelFile& file
   written.metadata.set("general.architecture", c.architecture);
   for (const KeyRow& row : kKeys)
     if (KeyValue value = row.value(c)) written.metadata.set(prefix + row.key, std::move(*value));
-  if (c.experts.count > 0)
+  if (c.experts.count > 0 && !find_architecture(c.architecture).layer_sizes)
     written.metadata.set(prefix + "leading_dense_block_count", dense_layers(file));
   if (c.architecture == "llama4" || c.architecture == "ernie4_5-moe")
     written.metadata.set(prefix + "interleave_moe_layer_step", mixture_step(file, c));

@@ -82,7 +82,9 @@ Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   const bool decoder = config.mask == Mask::kCausal;
   Trace trace(graph, decoder ? TraceMode::kServe : TraceMode::kEncode,
               [&](const std::string& weight) { return file.find(weight) != nullptr; });
-  find_architecture(config.architecture).define(trace, config);
+  const Architecture& architecture = find_architecture(config.architecture);
+  architecture.define(trace, config);
+  if (architecture.encoder != nullptr) architecture.encoder(trace, config);
   return graph;
 }
 

@@ -146,8 +146,8 @@ std::vector<float> values_of(const TensorView& tensor) {
 
 // The names of types that GGUF has one architecture for, and what it is read as.
 std::string type_from_gguf(const std::string& type) {
-  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"helium", "llama"},
-                                                                       {"ministral", "mistral"}};
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"helium", "llama"}, {"gemma4_unified_text", "gemma4_text"}, {"ministral", "mistral"}};
   for (const auto& [theirs, other] : kOthers)
     if (type == theirs) return std::string(other);
   return type;

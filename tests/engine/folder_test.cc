@@ -37,6 +37,7 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "gemma4",
                                     "gemma4-published",
                                     "gemma4-moe",
+                                    "gemma4-unified",
                                     "phi3",
                                     "phi3-longrope",
                                     "mistral3",
@@ -217,7 +218,8 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
   const ModelFile written = open_gguf(path);
   const std::string name = *written.metadata.text("general.architecture");
   const double theta = read_config(open_model(folder_of(GetParam()))).rope.theta;
-  const bool same_bits = !find_architecture(name).gguf_interleaved &&
+  const bool tiled = name.starts_with("qwen35");  // sums over value heads in another order
+  const bool same_bits = !tiled && !find_architecture(name).gguf_interleaved &&
                          !written.metadata.number(name + ".rope.scaling.attn_factor") &&
                          theta == double{static_cast<float>(theta)};
   for (const Json& prompt : prompts_of(GetParam())) {
@@ -231,6 +233,7 @@ TEST_P(TinyGguf, GivesTheLogitsOfTheFolder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TinyGguf, ::testing::ValuesIn(kFolders), test_name);
+INSTANTIATE_TEST_SUITE_P(Recurrent, TinyGguf, ::testing::ValuesIn(kFoldersOnly), test_name);
 
 // What older GGUF files of DeepSeek hold: the two matrices of each head as one, the first turned
 // back, and sizes of heads that are not compressed.
@@ -352,56 +355,6 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   const RunPart rest{fork, std::span(ids).subspan(2), 1};
   runner.run({&rest, 1});
   EXPECT_TRUE(std::ranges::equal(runner.logits(0), longer));
-}
-
-std::vector<float> copy_of(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
-
-// Layers that read the keys of others compute only the rows whose logits are wanted: however a text
-// is cut, whatever runs beside it, and after a fork or a rewind the logits have the same bits.
-TEST(FolderModel, RowsThatAreLeftOutChangeNoBit) {
-  for (const char* name : {"gemma4", "gemma4-published", "gemma4-moe"})
-    for (const bool exact : {false, true}) {
-      SCOPED_TRACE(name);
-      LoadOptions options = options_for(exact);
-      options.threads = 2;
-      Model model(folder_of(name), options);
-      const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
-      std::vector<std::vector<float>> rows;
-      Session all(model);
-      all.feed_all(ids, [&](int32_t, auto logits) { rows.push_back(copy_of(logits)); });
-      for (const int32_t chunk : {1, 4, 13, 32}) {
-        Session session(model);
-        session.set_chunk(chunk);
-        session.feed(ids);
-        EXPECT_EQ(copy_of(session.logits()), rows.back()) << chunk;
-      }
-      for (const int32_t count : {1, 3, 8}) {
-        Runner runner(model, {.sequences = count + 1});
-        std::vector<int32_t> sequences;
-        for (int32_t i = 0; i < count; ++i) sequences.push_back(runner.open());
-        for (size_t done = 0; done + 9 <= ids.size(); done += 9) {
-          std::vector<RunPart> parts;
-          // Of some the logits are not wanted, of others those of several rows.
-          for (int32_t i = 0; i < count; ++i)
-            parts.push_back({sequences[static_cast<size_t>(i)], std::span(ids).subspan(done, 9),
-                             i % 3 == 1 ? 0 : 1 + i % 4});
-          runner.run(parts);
-          int32_t output = 0;
-          for (const RunPart& part : parts)
-            for (int32_t i = part.outputs; i > 0; --i)
-              EXPECT_EQ(copy_of(runner.logits(output++)), rows[done + 9 - static_cast<size_t>(i)])
-                  << count;
-        }
-        const int32_t fork = runner.fork(sequences[0], 25);
-        runner.rewind(sequences[0], 25);
-        const RunPart rest[] = {{fork, std::span(ids).subspan(25), 1},
-                                {sequences[0], std::span(ids).subspan(25), 2}};
-        runner.run(rest);
-        EXPECT_EQ(copy_of(runner.logits(0)), rows.back());
-        EXPECT_EQ(copy_of(runner.logits(1)), rows[rows.size() - 2]);
-        EXPECT_EQ(copy_of(runner.logits(2)), rows.back());
-      }
-    }
 }
 
 // What other programs need to know of a file, as llama.cpp's converter says it.

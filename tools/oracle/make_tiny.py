@@ -56,7 +56,7 @@ EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "wte", "embed_in", "wpe", "
 def fill(model, generator):
     """Every tensor is far enough from its usual start to show in the logits."""
     gemma = model.config.model_type.startswith("gemma")
-    gemma4 = model.config.model_type == "gemma4_text"
+    gemma4 = model.config.model_type in ("gemma4_text", "gemma4_unified_text")
     plus_one = (gemma and not gemma4) or model.config.model_type == "nemotron"
     tied = model.config.tie_word_embeddings
     corrections = [item for item in model.named_buffers() if item[0].endswith("correction_bias")]
@@ -287,7 +287,8 @@ def make(folder, name, family, dtype, old, settings):
     for seed in range(1, 60):
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        text = "Text" if family in ("Gemma3", "Gemma4", "Llama4", "Qwen3_5", "Qwen3_5Moe") else ""
+        text = "Text" if family in ("Gemma3", "Gemma4", "Gemma4Unified", "Llama4", "Qwen3_5",
+                                    "Qwen3_5Moe") else ""
         common = {key: value for key, value in COMMON.items()
                   if family not in OWN_LENGTH or key != "max_position_embeddings"}
         config = getattr(transformers, f"{family}{text}Config")(**common, **settings)

@@ -227,6 +227,15 @@ MODELS = {
         rope_parameters={"full_attention": rope("proportional", 1e6, partial_rotary_factor=0.25),
                          "sliding_attention": rope()},
         tie_word_embeddings=True)),
+    "gemma4-unified": ("Gemma4Unified", "bfloat16", False, dict(
+        hidden_size=18, num_attention_heads=4, num_key_value_heads=2, head_dim=6, global_head_dim=8,
+        num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=26,
+        num_hidden_layers=3, sliding_window=5,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        final_logit_softcapping=10.0,
+        rope_parameters={"full_attention": rope("proportional", 5e4, partial_rotary_factor=0.5),
+                         "sliding_attention": rope()},
+        tie_word_embeddings=True)),
     "gemma4-moe": ("Gemma4", "bfloat16", False, dict(
         hidden_size=18, num_attention_heads=4, num_key_value_heads=2, head_dim=6, global_head_dim=8,
         num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=14,

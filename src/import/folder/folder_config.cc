@@ -13,6 +13,7 @@
 #include "import/folder/folder_types.h"
 #include "import/folder/json_fields.h"
 #include "import/folder/recurrent_config.h"
+#include "import/folder/source_config.h"
 #include "model/arch/registry.h"
 
 namespace veery {
@@ -173,6 +174,7 @@ Described described(const ModelFile& file) {
   merge_layers(file, config);
   if (type != nullptr && type->type == "falcon") settle_falcon(config);
   if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
+  if (type != nullptr && type->type == "whisper") settle_whisper(config);
   return result;
 }
 
@@ -574,6 +576,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
+  if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);
   c.positions = architecture.positions;

@@ -101,6 +101,7 @@ void read_layer_sizes(const JsonFields& fields, const ModelFile& file, Transform
   if (borrowing > 0 && fields.flag_or("use_double_wide_mlp", false))
     c.borrowing_hidden = 2 * c.hidden;
   c.layer_input = fields.size_or_zero("hidden_size_per_layer_input");
+  find_layer_input_rows(file, c);
   c.values_are_keys = fields.flag_or("attention_k_eq_v", false);
   const HeadSizes usual{c.head_dim, c.kv_heads};
   std::vector<HeadSizes> sizes(static_cast<size_t>(c.layers), usual);

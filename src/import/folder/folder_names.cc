@@ -6,6 +6,8 @@
 #include <charconv>
 #include <span>
 
+#include "import/folder/whisper_names.h"
+
 namespace veery {
 namespace {
 
@@ -515,6 +517,7 @@ std::string layer_name(const FolderType& type, unsigned style, FolderKind kind,
 }  // namespace
 
 std::string our_name(std::string_view architecture, std::string_view full_name) {
+  if (architecture == "whisper") return whisper_name(full_name);
   std::string with_end(without_prefix(full_name));
   for (const auto& [theirs, ours, mlx] : kEnds)
     if (with_end.ends_with(theirs))

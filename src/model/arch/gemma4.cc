@@ -15,7 +15,9 @@ namespace {
 class Gemma4 {
  public:
   Gemma4(Trace& t, const TransformerConfig& c)
-      : t_(t), c_(c), kept_(static_cast<size_t>(c.layers)) {}
+      : t_(t), c_(c), kept_(static_cast<size_t>(c.layers)) {
+    check_borrowing(c, c.architecture);  // windows may have changed since it was read
+  }
 
   // What the layers are told of each token: its row of a table, and a projection of its embedding,
   // layer after layer: [rows, layers * layer_input].
@@ -23,7 +25,7 @@ class Gemma4 {
     const int64_t n = c_.layer_input, all = c_.layers * n;
     if (n == 0) return;
     const auto root = [](int64_t x) { return std::sqrt(static_cast<float>(x)); };
-    const Array table = t_.weight("per_layer_token_embd", {c_.vocab, all});
+    const Array table = t_.weight("per_layer_token_embd", {c_.layer_input_rows, all});
     const Array own = embed(t_.tokens(), table, root(n));
     const Array projected =
         scale(project(t_, "per_layer_model_proj", embedding, all), 1 / root(c_.dim));

@@ -1,0 +1,179 @@
+#include "convert/recurrent_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "convert/gguf_keys.h"
+#include "file/folder/row_sources.h"
+
+namespace veery {
+namespace {
+
+/// The tensors of one layer.
+class Layer {
+ public:
+  Layer(ModelFile& file, int32_t layer) : file_(file), prefix_(fmt::format("blk.{}.", layer)) {}
+
+  TensorView* find(std::string_view part) {
+    const auto found = std::ranges::find(file_.tensors, name(part), &TensorView::name);
+    return found == file_.tensors.end() ? nullptr : &*found;
+  }
+  void rename(std::string_view from, std::string_view to) {
+    if (TensorView* tensor = find(from)) tensor->name = name(to);
+  }
+  /// What is there of `parts`, one below the other, as `joint`.
+  void join(std::initializer_list<std::string> parts, std::string_view joint) {
+    std::vector<TensorView> found;
+    for (const std::string& part : parts)
+      if (TensorView* tensor = find(part)) found.push_back(*tensor);
+    if (found.empty()) return;
+    std::erase_if(file_.tensors, [&](const TensorView& tensor) {
+      return std::ranges::find(found, tensor.name, &TensorView::name) != found.end();
+    });
+    file_.tensors.push_back(join_rows(std::move(found), name(joint)));
+  }
+  void reorder(std::string_view part, const std::vector<int64_t>& order) {
+    if (TensorView* tensor = find(part)) *tensor = reordered_rows(*tensor, order);
+  }
+  void reorder_columns(std::string_view part, const std::vector<int64_t>& order) {
+    if (TensorView* tensor = find(part))
+      *tensor = transposed(reordered_rows(transposed(*tensor), order));
+  }
+  /// (width, channels) -> (channels, width) in f32.
+  void turn_convolution(std::string_view part) {
+    if (TensorView* tensor = find(part)) *tensor = transposed(decoded(*tensor));
+  }
+  /// As f32 of another shape, under another name.
+  void small(std::string_view from, std::string_view to, std::vector<int64_t> shape) {
+    TensorView* tensor = find(from);
+    if (tensor == nullptr) return;
+    *tensor = reshaped(decoded(*tensor), std::move(shape));
+    tensor->name = name(to);
+  }
+  std::string name(std::string_view part) const { return fmt::format("{}{}", prefix_, part); }
+
+ private:
+  ModelFile& file_;
+  std::string prefix_;
+};
+
+// Rows of several parts, counted part by part, in the order of groups that hold all parts.
+std::vector<int64_t> groups_of_parts(int64_t groups, std::initializer_list<int64_t> sizes) {
+  std::vector<int64_t> order;
+  for (int64_t group = 0; group < groups; ++group) {
+    int64_t begin = 0;
+    for (const int64_t size : sizes) {
+      for (int64_t i = 0; i < size; ++i) order.push_back(begin + group * size + i);
+      begin += groups * size;
+    }
+  }
+  return order;
+}
+
+// Value heads, `size` rows each, that lie beside the others of their key head: the first of each
+// key head, then the second.
+std::vector<int64_t> tiled_heads(const RecurrentConfig& r, int64_t size, int64_t before = 0) {
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < before; ++i) order.push_back(i);
+  const int64_t group = r.heads / r.key_heads;
+  for (int64_t value = 0; value < group; ++value)
+    for (int64_t key = 0; key < r.key_heads; ++key)
+      for (int64_t i = 0; i < size; ++i) order.push_back(before + (key * group + value) * size + i);
+  return order;
+}
+
+void tile_value_heads(Layer& layer, const RecurrentConfig& r) {
+  layer.reorder("attn_qkv.weight", tiled_heads(r, r.value_size, 2 * r.keys()));
+  layer.reorder("ssm_conv1d.weight", tiled_heads(r, r.value_size, 2 * r.keys()));
+  layer.reorder("attn_gate.weight", tiled_heads(r, r.value_size));
+  layer.reorder_columns("ssm_out.weight", tiled_heads(r, r.value_size));
+  for (const char* part : {"ssm_beta.weight", "ssm_alpha.weight", "ssm_dt.bias", "ssm_a"})
+    layer.reorder(part, tiled_heads(r, 1));
+}
+
+void name_delta(Layer layer, const TransformerConfig& c, bool recurrent) {
+  const RecurrentConfig& r = c.recurrent;
+  if (!recurrent) {  // each head's gate lies behind its query
+    for (const char* kind : {".weight", ".bias"}) {
+      const std::string q = std::string("attn_q") + kind;
+      const bool gated = layer.find(std::string("attn_gate") + kind) != nullptr;
+      layer.join({q, std::string("attn_gate") + kind}, q);
+      if (gated) layer.reorder(q, groups_of_parts(c.heads, {c.head_dim, c.head_dim}));
+    }
+    return;
+  }
+  layer.rename("ssm_qkv.weight", "attn_qkv.weight");
+  layer.rename("ssm_gate.weight", "attn_gate.weight");
+  layer.small("ssm_alpha.bias", "ssm_dt.bias", {r.heads});
+  layer.small("ssm_a.weight", "ssm_a", {r.heads});
+  layer.turn_convolution("ssm_conv1d.weight");
+  const int64_t group = r.heads / r.key_heads;
+  if (c.architecture == "qwen3next") {
+    layer.join({"ssm_beta.weight", "ssm_alpha.weight"}, "ssm_ba.weight");
+    layer.reorder("ssm_ba.weight", groups_of_parts(r.key_heads, {group, group}));
+  } else if (group > 1) {
+    tile_value_heads(layer, r);
+  }
+}
+
+// Zeros for the rows of `tensor`.
+TensorView zeros_of(const TensorView& tensor, std::string name) {
+  TensorView zeros = tensor;
+  zeros.name = std::move(name);
+  zeros.dtype = DType::kF32;
+  zeros.data = {};
+  const auto bytes = static_cast<size_t>(tensor.elements()) * sizeof(float);
+  zeros.source = make_bytes(std::vector<std::byte>(bytes), bytes);
+  return zeros;
+}
+
+void name_mamba2(ModelFile& file, Layer layer, const RecurrentConfig& r) {
+  layer.join({"ssm_gate.weight", "ssm_xbc.weight", "ssm_dt.weight"}, "ssm_in.weight");
+  layer.small("ssm_dt.bias", "ssm_dt.bias", {r.heads});
+  for (const char* part : {"ssm_gate.bias", "ssm_xbc.bias"})
+    if (TensorView* bias = layer.find(part)) *bias = decoded(*bias);
+  // The bias of steps is one in files and here; of the projection's the rest remains.
+  if (layer.find("ssm_gate.bias") != nullptr && layer.find("ssm_dt.bias") != nullptr) {
+    file.tensors.push_back(zeros_of(*layer.find("ssm_dt.bias"), layer.name("ssm_no_step.bias")));
+    layer.join({"ssm_gate.bias", "ssm_xbc.bias", "ssm_no_step.bias"}, "ssm_in.bias");
+  }
+  layer.small("ssm_a.weight", "ssm_a", {r.heads, 1});
+  layer.small("ssm_d.weight", "ssm_d", {r.heads, 1});
+  layer.turn_convolution("ssm_conv1d.weight");
+  layer.small("ssm_norm.weight", "ssm_norm.weight", {r.groups, r.values() / r.groups});
+}
+
+void name_kda(Layer layer, const RecurrentConfig& r) {
+  const int64_t channels[] = {r.keys(), r.keys(), r.values()};
+  const char* const names[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
+  for (size_t i = 0; i < std::size(names); ++i) {
+    layer.turn_convolution(names[i]);
+    layer.small(names[i], names[i], {channels[i], 1, r.conv_width});
+  }
+  layer.small("ssm_f_b.bias", "ssm_dt.bias", {r.keys()});
+  layer.small("ssm_a.weight", "ssm_a", {r.heads, 1});
+}
+
+}  // namespace
+
+void name_recurrent(ModelFile& file, const TransformerConfig& c) {
+  const RecurrentConfig& r = c.recurrent;
+  for (int32_t i = 0; i < c.layers && r.mixer != Mixer::kNone; ++i) {
+    const Layer layer(file, i);
+    const bool recurrent = c.is_recurrent(i);
+    if (r.mixer == Mixer::kDelta) name_delta(layer, c, recurrent);
+    if (!recurrent) continue;
+    if (r.mixer == Mixer::kMamba2) name_mamba2(file, layer, r);
+    if (r.mixer == Mixer::kKda) name_kda(layer, r);
+    if (r.mixer == Mixer::kShortConv) Layer(layer).turn_convolution("shortconv.conv.weight");
+  }
+  // llama.cpp calls LFM2's last norm by the name of one behind the embedding.
+  if (r.mixer == Mixer::kShortConv)
+    for (TensorView& tensor : file.tensors)
+      if (tensor.name == "output_norm.weight") tensor.name = "token_embd_norm.weight";
+}
+
+}  // namespace veery
