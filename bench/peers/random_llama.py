@@ -123,11 +123,9 @@ def metadata(numbers):
     }
 
 
-def write(path, kind):
-    numbers = random.Random(1)
-    values = metadata(numbers)
+def write(path, values, wanted, numbers):
+    """A GGUF of metadata and of tensors (name, columns, rows, type) with random weights."""
     infos, sizes, offset = b"", [], 0
-    wanted = list(tensors(kind))
     for name, columns, rows, of in wanted:
         number, weights, size, _ = TYPES[of]
         shape = [columns] if rows == 1 else [columns, rows]
@@ -152,7 +150,8 @@ def main():
     parser.add_argument("path", type=Path, metavar="OUT.gguf")
     parser.add_argument("--type", choices=EMBEDDING_TYPES, default="q4_0")
     options = parser.parse_args()
-    write(options.path, options.type)
+    numbers = random.Random(1)
+    write(options.path, metadata(numbers), list(tensors(options.type)), numbers)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,8 @@ inline Array columns(Array x, int64_t begin, int64_t count) {
 /// a and b side by side.
 inline Array concat(Array a, Array b) { return apply(op::kConcat, {a, b}); }
 inline Array select_rows(Array x, Array rows) { return apply(op::kSelectRows, {x, rows}); }
+/// Row r is row r - by of x, where that is of the same sequence, else zeros.
+inline Array shift(Array x, int32_t by) { return apply(op::kShift, {x}, ShiftAttr{by}); }
 /// [rows, 1] i32: the lowest index of the largest of a row.
 inline Array argmax(Array x) { return apply(op::kArgmax, {x}); }
 /// One row for each sequence of the run: [sequences, columns].

@@ -43,11 +43,13 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(mapping_, other.mapping_);
   std::swap(mapped_, other.mapped_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 
 Memory::~Memory() {
   if (mapping_ != nullptr) ::munmap(mapping_, mapped_);
+  if (owner_ != nullptr && data_ != nullptr) owner_->release(data_);
 }
 
 }  // namespace veery

@@ -4,11 +4,21 @@
 
 namespace veery {
 
-/// Zeroed, 64-byte aligned (2 MiB from that size on), taken from the system when first touched.
-/// Move-only.
+/// Gives memory of a device, and takes it back.
+class MemoryOwner {
+ public:
+  virtual ~MemoryOwner() = default;
+  virtual void release(std::byte* data) noexcept = 0;
+};
+
+/// Zeroed, 64-byte aligned (2 MiB from that size on), taken from the system when first touched; or
+/// of a device (device/device.h), where only that can read it. Move-only.
 class Memory {
  public:
   Memory() = default;
+  /// What `owner`, which must outlive it, has given.
+  Memory(std::byte* data, size_t size, MemoryOwner& owner)
+      : data_(data), size_(size), owner_(&owner) {}
   /// Throws kLimit with the size if the system refuses.
   /// `sparse`: only parts will be touched, so pages stay small and what is not touched costs
   /// nothing.
@@ -25,6 +35,7 @@ class Memory {
   size_t size_ = 0;
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
+  MemoryOwner* owner_ = nullptr;
 };
 
 inline constexpr size_t kAlignment = 64;

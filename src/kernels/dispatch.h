@@ -105,6 +105,8 @@ struct Slots {
   const int32_t* prefixes = nullptr;
   /// [sequences] becomes longer than the context before it was extended; nullptr: none does
   const uint8_t* extended = nullptr;
+  /// [sequences] positions that an encoder gave (Mask::kSource); nullptr: none
+  const int32_t* sources = nullptr;
 
   /// Of rows as Operand::rows has them.
   int64_t count(int64_t code) const {

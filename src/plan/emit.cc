@@ -42,7 +42,8 @@ class Emitter {
       if (needed_[index(id)] && !is_leaf(graph_[id]) && !is_view(graph_[id])) choose(id);
     lifetimes();
     const Placement placement = place(lifetimes_);
-    arena = Memory(placement.bytes, true);
+    arena = binding_.backend != nullptr ? binding_.backend->device().allocate(placement.bytes)
+                                        : Memory(placement.bytes, true);
     bind(arena.data(), placement);
     return finish(placement.bytes);
   }
@@ -89,6 +90,12 @@ class Emitter {
       value.data = reinterpret_cast<std::byte*>(binding_.slots->find(node.name));
       if (value.data == nullptr)
         throw Error(ErrorKind::kBug, "plan: there is no slot {}", node.name);
+    } else if (node.op == op::kInput) {
+      Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
+      value.data = reinterpret_cast<std::byte*>(binding_.slots->find_input(node.name, value.cols));
+      if (value.data == nullptr)
+        throw Error(ErrorKind::kBug, "plan: there is no input {} of {} columns", node.name,
+                    value.cols);
     } else if (node.op->alias >= 0) {
       at(values_, id) = at(values_, aliased(node));
       if (is_view(node)) at(values_, id).cols = static_cast<int32_t>(node.shape().cols());
@@ -128,8 +135,10 @@ class Emitter {
     step.dispatch.attr = node.attr;
     fill_operands(node, id, step.dispatch);
     const int64_t rows = most_rows(step.dispatch.in[0].rows);
-    step.kernel = choose_kernel(node.op, step.dispatch,
-                                {.target = options_.target, .rows = rows, .exact = options_.exact});
+    const KernelChoice choice{.target = options_.target, .rows = rows, .exact = options_.exact};
+    step.kernel = binding_.backend != nullptr
+                      ? binding_.backend->choose(node.op, step.dispatch, choice)
+                      : choose_kernel(node.op, step.dispatch, choice);
     const RunExtent run{rows, options_.sequences, binding_.pool->size()};
     const int at = static_cast<int>(steps_.size());
     if (step.kernel.work != nullptr) {
@@ -198,9 +207,14 @@ class Emitter {
     }
   }
 
-  static void fill_constant(const Node& node, const Operand& value) {
+  void fill_constant(const Node& node, const Operand& value) const {
+    const std::vector<float> row(static_cast<size_t>(value.cols), node.as<ScaleAttr>().factor);
     for (int64_t r = 0; r < value.rows; ++r)
-      std::fill_n(value.row<float>(r), value.cols, node.as<ScaleAttr>().factor);
+      if (binding_.backend != nullptr)
+        binding_.backend->device().upload(value.row<std::byte>(r), row.data(),
+                                          row.size() * sizeof(float));
+      else
+        std::copy(row.begin(), row.end(), value.row<float>(r));
   }
 
   // What the step works on, for people: the names of its weights, or its own.
@@ -220,6 +234,7 @@ class Emitter {
         step.dispatch.run = step.kernel.phases[phase];
         result.table.push_back(step.dispatch);
         const Node& node = graph_[step.node];
+        result.ops.push_back(node.op);
         const auto index = static_cast<int>(phase);
         result.labels.push_back({node.op->name, step.kernel.name, detail(node), step.node, index,
                                  index == step.kernel.main_phase});

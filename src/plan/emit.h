@@ -9,6 +9,7 @@ namespace veery {
 struct Emitted {
   std::vector<Dispatch> table;
   std::vector<Label> labels;
+  std::vector<Op> ops;  ///< of each row
   std::vector<Operand> roots;
   size_t arena_bytes = 0;
   size_t scratch_bytes = 0;  ///< of each worker

@@ -246,10 +246,13 @@ bool qkv_rule(Rewriter& r, NodeId id) {
   return true;
 }
 
-// argmax(linear(x)) -> the logits are never written.
+// argmax(linear(x)) -> the logits are never written. A soft cap keeps their order: logits that it
+// makes equal are all of them the largest.
 bool argmax_rule(Rewriter& r, NodeId id) {
-  const Value x = r.in(id, UnaryIn::kX);
-  if (r.node(id).op != op::kArgmax || !r.single(x, op::kLinear)) return false;
+  if (r.node(id).op != op::kArgmax) return false;
+  Value x = r.in(id, UnaryIn::kX);
+  if (r.single(x, op::kSoftcap)) x = r.in(x, UnaryIn::kX);
+  if (!r.single(x, op::kLinear)) return false;
   const Node& inner = r.node(x);
   const auto& attr = inner.as<LinearAttr>();
   if (attr.weights != 1 || attr.gate != Activation::kNone || inner.in[LinearIn::kResidual])

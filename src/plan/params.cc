@@ -32,16 +32,9 @@ ParamAttr attr_of(const Node& node) {
 }
 
 Entry find_entry(const ModelFile& file, const Node& node) {
-  const TensorView& tensor = file.at(node.name);
+  const TensorView& tensor = checked_tensor(file, node);
   const Shape& shape = node.shape();
-  if (!has_shape(tensor, node))
-    throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
-                file.path, printable(tensor.name), shape_text(tensor.shape), shape.rows().size,
-                shape.cols());
-  if (!info(tensor.dtype).decodable)
-    throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
-                file.path, printable(tensor.name), info(tensor.dtype).name);
-  const bool matrix = !attr_of(node).plain && (shape.rank > 2 || shape.rows() != Dim(1));
+  const bool matrix = is_matrix(node);
   Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), false, false, 1, 0, 0};
   if (shape.rank > 2) entry.stack = shape[0].size;
   entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
@@ -74,7 +67,7 @@ std::set<std::string> searched_weights(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     if (node.op != op::kArgmax) continue;
     const Node* from = &graph[node.in[UnaryIn::kX]];
-    while (from->op == op::kScale) from = &graph[from->in[UnaryIn::kX]];
+    while (from->op == op::kScale || from->op == op::kSoftcap) from = &graph[from->in[UnaryIn::kX]];
     if (from->op != op::kLinear || from->as<LinearAttr>().weights != 1) continue;
     const Node& weight = graph[from->in[LinearIn::kWeight]];
     if (weight.op == op::kParam) names.insert(weight.name);
@@ -198,6 +191,24 @@ void fill(const ModelFile& file, const Entry& entry, const Operand& operand, Thr
 }
 
 }  // namespace
+
+const TensorView& checked_tensor(const ModelFile& file, const Node& node) {
+  const TensorView& tensor = file.at(node.name);
+  const Shape& shape = node.shape();
+  if (!has_shape(tensor, node))
+    throw Error(ErrorKind::kFormat, "{}: tensor {} is {}, the configuration says {} x {}",
+                file.path, printable(tensor.name), shape_text(tensor.shape), shape.rows().size,
+                shape.cols());
+  if (!info(tensor.dtype).decodable)
+    throw Error(ErrorKind::kUnsupported, "{}: tensor {} has type {}, which cannot be a weight",
+                file.path, printable(tensor.name), info(tensor.dtype).name);
+  return tensor;
+}
+
+bool is_matrix(const Node& node) {
+  const Shape& shape = node.shape();
+  return !attr_of(node).plain && (shape.rank > 2 || shape.rows() != Dim(1));
+}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;

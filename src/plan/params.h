@@ -10,7 +10,7 @@
 #include "device/memory.h"
 #include "file/model_file.h"
 #include "graph/graph.h"
-#include "kernels/dispatch.h"
+#include "kernels/backend.h"
 
 namespace veery {
 
@@ -25,6 +25,11 @@ class ParamStore {
   /// by ids stays in the file, whose mapping this then keeps. Throws kFormat naming a tensor that
   /// is missing, has another shape than the definition says or holds scales that are no numbers.
   void load(const ModelFile& file, const Graph& graph, ThreadPool& pool,
+            const Progress& progress = {});
+
+  /// The same in the memory of a backend, all of it, as its kernels read it. Throws kUnsupported
+  /// too, naming a tensor whose type or use it has no layout for.
+  void load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
             const Progress& progress = {});
 
   /// Refers to those of these operands that `other` has, which must outlive this store; load()
@@ -44,6 +49,11 @@ class ParamStore {
   std::vector<std::shared_ptr<MappedFile>> mappings_;
   size_t bytes_ = 0;
 };
+
+/// The tensor that `node`, a parameter, names. Throws kFormat, kUnsupported as ParamStore::load().
+const TensorView& checked_tensor(const ModelFile& file, const Node& node);
+/// Whether products are made with a parameter; else it is read element by element.
+bool is_matrix(const Node& node);
 
 /// Whether `tensor` has the shape that `node`, a parameter, asks for.
 bool has_shape(const TensorView& tensor, const Node& node);

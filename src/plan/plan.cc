@@ -16,11 +16,26 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);
   roots_ = std::move(emitted.roots);
+  if (binding.backend != nullptr) {
+    lower(emitted.ops);
+    return;
+  }
   // A line between workers: neighbours must not share one.
   scratch_stride_ = emitted.scratch_bytes + kAlignment;
   scratch_ = Memory(scratch_stride_ * static_cast<size_t>(binding.pool->size()), true);
   taken_ =
       std::vector<std::atomic<int32_t>>(table_.size() * static_cast<size_t>(binding.pool->size()));
+}
+
+void Plan::lower(const std::vector<Op>& ops) {
+  std::vector<Step> steps;
+  for (size_t i = 0; i < table_.size(); ++i) steps.push_back({ops[i], table_[i]});
+  const auto groups =
+      binding_.states == nullptr ? 0 : static_cast<int>(binding_.states->groups().size());
+  executable_ = binding_.backend->lower(
+      steps, roots_, {&binding_.slots->slots, groups, options_.rows, options_.outputs});
+  for (size_t i = 0; i < roots_.size(); ++i)                          // read only
+    roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
 }
 
 void Plan::start_run() noexcept {
@@ -32,8 +47,9 @@ Worker Plan::worker(int index) noexcept {
           scratch_.data() + scratch_stride_ * static_cast<size_t>(index), taken_.data()};
 }
 
-void Plan::run() noexcept {
+void Plan::run() {
   const Slots& slots = binding_.slots->slots;
+  if (executable_ != nullptr) return executable_->run(slots);
   SpinBarrier& barrier = binding_.pool->barrier();
   start_run();
   binding_.pool->run([&](int index) {

@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "device/memory.h"
 #include "graph/graph.h"
-#include "kernels/kernels.h"
+#include "kernels/backend.h"
 #include "plan/params.h"
 #include "plan/slots.h"
 #include "plan/states.h"
@@ -41,6 +41,7 @@ struct Binding {
   const StateStore* states = nullptr;  ///< nullptr: a graph without caches
   SlotBlock* slots = nullptr;
   ThreadPool* pool = nullptr;
+  Backend* backend = nullptr;  ///< nullptr: the CPU. Else that of params and states
 };
 
 class Plan {
@@ -53,12 +54,13 @@ class Plan {
   Plan& operator=(const Plan&) = delete;
 
   /// Runs the table on the values in the binding's slots. Does not allocate, lock or look anything
-  /// up.
-  void run() noexcept;
+  /// up. Throws kIo if a device fails.
+  void run();
   /// The same, adding the seconds that each row of the table took to `seconds` (one entry a row).
+  /// Of the CPU only.
   void run_profiled(std::vector<double>& seconds);
 
-  /// Where root `i` was written.
+  /// Where root `i` was written, in the host's memory.
   const Operand& root(size_t i) const { return roots_[i]; }
 
   const std::vector<Dispatch>& table() const { return table_; }
@@ -69,6 +71,7 @@ class Plan {
   const std::byte* arena() const { return arena_.data(); }
 
  private:
+  void lower(const std::vector<Op>& ops);
   void start_run() noexcept;
   Worker worker(int index) noexcept;  // for the first row of the table
 
@@ -82,6 +85,7 @@ class Plan {
   std::vector<Dispatch> table_;
   std::vector<Label> labels_;
   std::vector<Operand> roots_;
+  std::unique_ptr<Executable> executable_;  ///< of a device; nullptr: run() walks through the table
 };
 
 /// One row of `veery plan`: what a dispatch reads and writes, and the work it does.

@@ -11,9 +11,10 @@ namespace veery {
 
 class SlotBlock {
  public:
-  /// For runs of at most `rows` tokens.
-  explicit SlotBlock(int32_t rows)
-      : tokens(size(rows)),
+  /// For runs of at most `rows` tokens, each with `columns` features.
+  explicit SlotBlock(int32_t rows, int64_t columns = 0)
+      : features(size(rows) * static_cast<size_t>(columns)),
+        tokens(size(rows)),
         types(size(rows)),
         positions(size(rows)),
         output_rows(size(rows)),
@@ -40,6 +41,12 @@ class SlotBlock {
                                    : nullptr;
   }
 
+  /// The matrix of `columns` columns that an input node is bound to; nullptr: no such input.
+  float* find_input(std::string_view name, int64_t columns) {
+    const bool fits = features.size() == tokens.size() * static_cast<size_t>(columns);
+    return name == "features" && fits ? features.data() : nullptr;
+  }
+
   /// Begins a run without rows.
   void clear() { slots.rows = slots.outputs = slots.span_count = 0; }
   /// Appends `rows` rows of `sequence`, the first at `position`.
@@ -52,6 +59,7 @@ class SlotBlock {
   }
 
   Slots slots;
+  std::vector<float> features;  ///< [rows][columns]
   std::vector<int32_t> tokens, types, positions, output_rows, targets;
 
  private:

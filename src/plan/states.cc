@@ -28,9 +28,16 @@ void check_type(DType type, bool keys, int32_t head_dim) {
 int StateStore::find_group(const StateAttr& attr) {
   const bool blocks = attr.kind == StateKind::kBlock;
   for (size_t i = 0; i < groups_.size(); ++i)
-    if (groups_[i].blocks == blocks && groups_[i].window == attr.window) return static_cast<int>(i);
-  Group group{.blocks = blocks, .window = attr.window, .ring = pages_for(options_.context)};
-  if (blocks) {
+    if (groups_[i].blocks == blocks && groups_[i].window == attr.window &&
+        groups_[i].source == attr.source)
+      return static_cast<int>(i);
+  Group group{.blocks = blocks,
+              .source = attr.source,
+              .window = attr.window,
+              .ring = pages_for(options_.context)};
+  if (attr.source > 0) {
+    group.ring = pages_for(attr.source);
+  } else if (blocks) {
     group.ring = options_.kept;
     group.saved = 1;
   } else if (attr.window > 0) {
@@ -82,12 +89,13 @@ void StateStore::size_groups() {
       throw Error(ErrorKind::kLimit, "cache: {} sequences of {} positions are too many",
                   options_.sequences, options_.context);
     group.pages = static_cast<int32_t>(pages);
-    if (!group.blocks && group.window == 0 && options_.positions > 0)
+    if (!group.blocks && group.source == 0 && group.window == 0 && options_.positions > 0)
       group.pages = std::min(group.pages, pages_for(options_.positions));
   }
 }
 
-StateStore::StateStore(const Graph& graph, const StateOptions& options) : options_(options) {
+StateStore::StateStore(const Graph& graph, const StateOptions& options, Backend* backend)
+    : options_(options), backend_(backend) {
   if (options.context < 1)
     throw Error(ErrorKind::kInput, "cache: context is {}, expected 1 or more", options.context);
   if (options.kept < 1)
@@ -103,7 +111,7 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options) : option
     total += aligned(static_cast<size_t>(operand.stride) *
                      static_cast<size_t>(groups_[static_cast<size_t>(operand.group)].pages));
   }
-  memory_ = Memory(total, true);
+  memory_ = backend != nullptr ? backend->device().allocate(total) : Memory(total, true);
   for (const auto& [name, offset] : places) operands_[name].data = memory_.data() + offset;
 }
 
@@ -114,10 +122,16 @@ const Operand& StateStore::at(const std::string& name) const {
 }
 
 void StateStore::copy_page(int group, int32_t from, int32_t to) {
-  for (const auto& [name, operand] : operands_)
-    if (operand.group == group)
-      std::memcpy(operand.data + to * operand.stride, operand.data + from * operand.stride,
-                  static_cast<size_t>(operand.stride));
+  for (const auto& [name, operand] : operands_) {
+    if (operand.group != group) continue;
+    std::byte* const target = operand.data + to * operand.stride;
+    const std::byte* const source = operand.data + from * operand.stride;
+    const auto bytes = static_cast<size_t>(operand.stride);
+    if (backend_ != nullptr)
+      backend_->device().copy(target, source, bytes);
+    else
+      std::memcpy(target, source, bytes);
+  }
 }
 
 }  // namespace veery

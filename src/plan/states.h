@@ -7,7 +7,7 @@
 
 #include "device/memory.h"
 #include "graph/graph.h"
-#include "kernels/dispatch.h"
+#include "kernels/backend.h"
 
 namespace veery {
 
@@ -32,6 +32,7 @@ class StateStore {
  public:
   struct Group {
     bool blocks = false;    ///< each page is one block
+    int32_t source = 0;     ///< StateAttr::source: written as a whole, whatever the position is
     int32_t window = 0;     ///< of pages; 0: grows with the sequence
     int32_t pages = 0;      ///< in all
     int32_t ring = 0;       ///< most pages of one sequence
@@ -40,7 +41,8 @@ class StateStore {
   };
 
   /// Throws kUnsupported for another type, or for kQ8_0 where head_dim is no multiple of 32.
-  StateStore(const Graph& graph, const StateOptions& options);
+  /// `backend`: whose memory it is, nullptr: the CPU's; it must outlive the store.
+  StateStore(const Graph& graph, const StateOptions& options, Backend* backend = nullptr);
 
   const Operand& at(const std::string& name) const;
   /// What page `from` holds in every layer of the group, page `to` then holds as well.
@@ -58,6 +60,7 @@ class StateStore {
   void describe(const Node& node);
 
   StateOptions options_;
+  Backend* backend_ = nullptr;
   int32_t snapshots_ = 0;
   std::vector<Group> groups_;
   std::map<std::string, Operand> operands_;

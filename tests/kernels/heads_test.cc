@@ -126,5 +126,25 @@ TEST(Concat, PutsRowsSideBySide) {
     for (int c = 0; c < 8; ++c) EXPECT_EQ(out[r][c], c < 5 ? a[r][c] : b[r][c - 5]);
 }
 
+TEST(Shift, StaysWithinASequence) {
+  Random random(4);
+  const Matrix x = test::random_matrix(7, 3, random);
+  const Span spans[] = {{0, 0, 4, 0}, {1, 4, 1, 9}, {2, 5, 2, 0}};
+  const int32_t span_of[] = {0, 0, 0, 0, 1, 2, 2};
+  Slots slots = test::plain_slots(7);
+  slots.spans = spans;
+  slots.span_of = span_of;
+  slots.span_count = 3;
+  for (const int32_t by : {1, -1, 2, 0, -5}) {
+    Matrix out(7, 3);
+    test::run(op::kShift, {x.operand}, out.operand, ShiftAttr{by}, slots, {.workers = 2});
+    for (int r = 0; r < 7; ++r) {
+      const int from = r - by;
+      const bool inside = from >= 0 && from < 7 && span_of[from] == span_of[r];
+      for (int c = 0; c < 3; ++c) EXPECT_EQ(out[r][c], inside ? x[from][c] : 0) << r << " " << by;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace veery

@@ -153,6 +153,10 @@ TEST(Derivatives, OfRowsAndColumns) {
     wrt = {s.param("e", {5, 6})};
     return embed(s.slot("tokens", Symbol::kRows), wrt[0], 0.5F);
   });
+  expect_right("shift", [](Scene& s, auto& wrt) {
+    wrt = {s.x()};
+    return shift(wrt[0], 2) * wrt[0] + shift(wrt[0], -1);
+  });
   expect_right("columns and concat", [](Scene& s, auto& wrt) {
     wrt = {s.x(), s.param("z", {Symbol::kRows, 3})};
     return concat(columns(wrt[0], 1, 4), wrt[1]) * concat(wrt[1], columns(wrt[0], 2, 4));

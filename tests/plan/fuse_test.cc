@@ -161,6 +161,9 @@ TEST_F(Fusion, TheLargestLogitIsFoundWithoutWritingLogits) {
   EXPECT_EQ(root().op, op::kLinearArgmax);
   fuse_for({argmax(logits), logits});
   EXPECT_EQ(root().op, op::kArgmax);
+  fuse_for({argmax(softcap(logits, 30))});
+  EXPECT_EQ(root().op, op::kLinearArgmax);
+  EXPECT_EQ(count(op::kSoftcap), 0);
 }
 
 }  // namespace

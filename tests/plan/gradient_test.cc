@@ -60,6 +60,7 @@ TransformerConfig tiny(const std::string& architecture) {
     c.borrowing_layers = 2;
     c.borrowing_hidden = 28;
     c.layer_input = 5;
+    c.layer_input_rows = c.vocab;
   }
   return c;
 }

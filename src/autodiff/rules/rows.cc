@@ -42,6 +42,13 @@ Value select_rows_jvp(const JvpContext& c) {
   return c.make(op::kSelectRows, {c.t(SelectRowsIn::kX), c.in(SelectRowsIn::kRows)});
 }
 
+Inputs shift_vjp(const VjpContext& c) {
+  return inputs({c.make(op::kShift, {c.dy()}, ShiftAttr{-c.node().as<ShiftAttr>().by})});
+}
+Value shift_jvp(const JvpContext& c) {
+  return c.make(op::kShift, {c.t(UnaryIn::kX)}, c.node().attr);
+}
+
 Inputs pool_vjp(const VjpContext& c) {
   return inputs({c.make(op::kPoolBack, {c.dy(), c.in(UnaryIn::kX)}, c.node().attr)});
 }
@@ -57,6 +64,7 @@ constexpr DiffDef kRules[] = {
     {op::kColumns, columns_vjp, columns_jvp},
     {op::kConcat, concat_vjp, concat_jvp},
     {op::kSelectRows, select_rows_vjp, select_rows_jvp},
+    {op::kShift, shift_vjp, shift_jvp},
     {.op = op::kArgmax,
      .no_vjp = "an index is a whole number",
      .no_jvp = "an index is a whole number"},

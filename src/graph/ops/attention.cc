@@ -31,7 +31,8 @@ double seen(const AttendAttr& attr, const RunSize& size) {
   const auto context = static_cast<double>(size.context);
   const double before = context - (static_cast<double>(size.rows) - 1) / 2;
   switch (attr.mask) {
-    case Mask::kFull: return context;
+    case Mask::kFull:
+    case Mask::kSource: return context;
     case Mask::kSymmetric: return std::min(context, 2.0 * attr.window + 1);
     default: return attr.window > 0 ? std::min(before, static_cast<double>(attr.window)) : before;
   }

@@ -7,7 +7,8 @@ namespace veery {
 /// Which positions p of its sequence a row at position r sees. kCausal: p <= r, with a window those
 /// with r - window < p. kFull: all that the sequence has by the end of the run. kSymmetric: of
 /// those |p - r| <= window. kPrefix: p <= r, and all of the first Slots::prefixes of the sequence.
-enum class Mask : uint8_t { kCausal, kFull, kSymmetric, kPrefix };
+/// kSource: the first Slots::sources of what an encoder gave, whatever r is.
+enum class Mask : uint8_t { kCausal, kFull, kSymmetric, kPrefix, kSource };
 
 /// attend, attend_back. `window` 0: no bound; `chunked`: a causal row sees what is since the last
 /// multiple of the window. `softcap` c > 0: c * tanh(score / c). `alibi` > 0: the score of p falls

@@ -21,6 +21,9 @@ struct StateAttr {
   StateKind kind = StateKind::kKeys;
   int32_t kv_heads = 1;  ///< of pages
   int32_t window = 0;    ///< of pages; > 0: positions further back may be forgotten
+  /// Of pages; > 0: so many positions beside those of the sequence, which an encoder writes and
+  /// Mask::kSource sees.
+  int32_t source = 0;
 };
 
 namespace op {
@@ -29,12 +32,14 @@ namespace op {
 inline constexpr OpDef kParam{.name = "param", .group = OpGroup::kLeaf};
 /// What varies between runs, by name (plan/slots.h).
 inline constexpr OpDef kSlot{.name = "slot", .group = OpGroup::kLeaf, .leaf_type = DType::kI32};
+/// Numbers that a run is given, one row a token, by name (plan/slots.h).
+inline constexpr OpDef kInput{.name = "input", .group = OpGroup::kLeaf};
 /// What a sequence keeps, by name; StateAttr.
 inline constexpr OpDef kState{.name = "state", .group = OpGroup::kLeaf};
 /// ScaleAttr: every element is the factor.
 inline constexpr OpDef kConstant{.name = "constant", .group = OpGroup::kLeaf};
 
-inline constexpr Op kLeaves[] = {kParam, kSlot, kState, kConstant};
+inline constexpr Op kLeaves[] = {kParam, kSlot, kInput, kState, kConstant};
 
 }  // namespace op
 }  // namespace veery

@@ -19,6 +19,11 @@ struct PoolAttr {
   Pooling kind = Pooling::kMean;
 };
 
+/// shift: by how many rows, down where positive.
+struct ShiftAttr {
+  int32_t by = 0;
+};
+
 struct EmbedIn {
   enum { kIds, kWeight };
 };
@@ -77,6 +82,12 @@ inline Outputs select_rows(const OpContext& c) {
 inline Outputs select_rows_back(const OpContext& c) {
   return Shape{Symbol::kRows, c.shape(SelectRowsBackIn::kDy).cols()};
 }
+inline Outputs shift(const OpContext& c) {
+  c.attr<ShiftAttr>();
+  const Shape& x = c.shape(UnaryIn::kX);
+  c.require(x.rows() == Dim(Symbol::kRows), "x must have one row a token");
+  return x;
+}
 inline Outputs argmax(const OpContext& c) {
   return {{c.shape(UnaryIn::kX).rows(), 1}, DType::kI32};
 }
@@ -128,6 +139,8 @@ inline constexpr OpDef kSelectRowsBack{.name = "select_rows_back",
                                        .inputs = {"dy", "rows"},
                                        .outputs = {"dx"},
                                        .infer = detail::select_rows_back};
+/// Row r is row r - by of x, where that is of the same sequence and run, else zeros.
+inline constexpr OpDef kShift{.name = "shift", .inputs = {"x"}, .infer = detail::shift};
 /// [rows, n] -> [rows, 1] i32, the lowest index among equals.
 inline constexpr OpDef kArgmax{
     .name = "argmax", .inputs = {"x"}, .outputs = {"index"}, .infer = detail::argmax};
@@ -141,8 +154,9 @@ inline constexpr OpDef kPoolBack{.name = "pool_back",
                                  .infer = detail::pool_back,
                                  .cost = detail::elements<1>};
 
-inline constexpr Op kRowOps[] = {kEmbed,      kEmbedBack,      kColumns, kColumnsBack, kConcat,
-                                 kSelectRows, kSelectRowsBack, kArgmax,  kPool,        kPoolBack};
+inline constexpr Op kRowOps[] = {kEmbed,  kEmbedBack,  kColumns,        kColumnsBack,
+                                 kConcat, kSelectRows, kSelectRowsBack, kShift,
+                                 kArgmax, kPool,       kPoolBack};
 
 }  // namespace op
 }  // namespace veery

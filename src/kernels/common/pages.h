@@ -62,6 +62,7 @@ inline PositionRange visible(const AttendAttr& attr, const Slots& slots, const S
       const int64_t prefix = slots.prefixes == nullptr ? 0 : slots.prefixes[span.sequence];
       return {0, std::max(position, std::min(prefix, end) - 1)};
     }
+    case Mask::kSource: return {0, slots.sources[span.sequence] - 1};
     case Mask::kCausal: break;
   }
   if (attr.chunked && window > 0) return {position / window * window, position};

@@ -129,6 +129,19 @@ void pool_back(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
+void shift(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Share rows = share(slots.count(d.out().rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const Span& span = slots.span(r);
+    const int64_t from = r - d.as<ShiftAttr>().by;
+    float* out = d.out().row<float>(r);
+    if (from >= span.first_row && from < span.end_row())
+      std::copy_n(d.in[UnaryIn::kX].row<float>(from), d.out().cols, out);
+    else
+      std::fill_n(out, d.out().cols, 0.0F);
+  }
+}
+
 bool takes_embed(const Dispatch& d, const KernelChoice&) {
   return is_weight(d.in[EmbedIn::kWeight]) && is_matrix(d.out());
 }
@@ -148,6 +161,7 @@ constexpr KernelRow kRows[] = {
     {op::kColumnsBack, kRef, takes_matrix, {"columns_back", {columns_back}}},
     {op::kPool, kRef, takes_matrix, {"pool", {pool}}},
     {op::kPoolBack, kRef, takes_matrix, {"pool_back", {pool_back}}},
+    {op::kShift, kRef, takes_matrix, {"shift", {shift}}},
     {op::kArgmax, kRef, takes_argmax, {"argmax", {argmax}}},
 };
 

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Writes a GGUF of a Llama's shape with random weights, many times faster than bench/peers/random_llama.py: blocks
+repeat, and the vocabulary is small.
+
+    bench/h200/models.py OUT.gguf SHAPE TYPE [TYPE of the embedding]
+
+SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; the embedding is the output head as well) or tiny (1b with two layers).
+TYPE: f32, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Needs Python 3.11, nothing else.
+"""
+
+import random
+import struct
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import random_llama as llama  # noqa: E402
+
+PLAIN_TOKENS = {"1b": 32_000, "8b": 128_000, "tiny": 4_000}
+MORE_TYPES = {
+    "q4_1": (3, 32, 20, {0: 5e-3, 2: 3e-2}),
+    "q5_0": (6, 32, 22, {0: 5e-3}),
+    "q5_k": (13, 256, 176, {0: 2e-4, 2: 1.5e-3}),
+}
+REPEATED = 1 << 18  # blocks
+
+
+def main():
+    if len(sys.argv) not in (4, 5) or sys.argv[2] not in PLAIN_TOKENS:
+        sys.exit(__doc__)
+    path, shape, kind = sys.argv[1:4]
+    llama.TYPES.update(MORE_TYPES)
+    llama.EMBEDDING_TYPES[kind] = sys.argv[4] if len(sys.argv) == 5 else kind
+    llama.PLAIN_TOKENS = PLAIN_TOKENS[shape]
+    if shape == "8b":
+        llama.LAYERS, llama.DIM, llama.HIDDEN, llama.HEAD_DIM = 32, 4096, 14336, 128
+    elif shape == "tiny":
+        llama.LAYERS = 2
+    numbers = random.Random(1)
+    made = {}
+    plain = llama.blocks
+
+    def blocks(of, count, _):
+        if of == "f32" and count < REPEATED:
+            return struct.pack("<f", 1.0) * count
+        if of not in made:
+            made[of] = bytes(plain(of, REPEATED, numbers))
+        return (made[of] * (count // REPEATED + 1))[: count * llama.TYPES[of][2]]
+
+    llama.blocks = blocks
+    llama.write(path, llama.metadata(numbers), list(llama.tensors(kind)), numbers)
+
+
+if __name__ == "__main__":
+    main()

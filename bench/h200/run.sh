@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What to run on a machine with an NVIDIA GPU: whether it gives the bits of the CPU, and how fast it is.
+#
+#   bench/h200/run.sh VEERY [FOLDER]
+#
+# VEERY: a program built with VEERY_CUDA. FOLDER: for the random models (13 GB with those of 8B) and what the
+# programs print; default: a new one in /tmp. DEVICE (default cuda) and SMALL=1 (no 8B) may be set.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+veery=$(realpath "$1")
+folder=${2:-$(mktemp -d /tmp/veery-h200-XXXX)}
+device=${DEVICE:-cuda}
+mkdir -p "$folder"
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+"$veery" --version
+
+model() { # NAME SHAPE TYPE [EMBEDDING]: its path
+  local path="$folder/$1.gguf"
+  [ -f "$path" ] || python3 bench/h200/models.py "$path" "${@:2}"
+  echo "$path"
+}
+
+failed=0
+same() { # WHAT MODEL COMMAND..: the same output on the CPU and on the device
+  local what=$1 path=$2
+  shift 2
+  "$veery" "${@:1:1}" "$path" "${@:2}" --device cpu > "$folder/cpu.out"
+  if ! "$veery" "${@:1:1}" "$path" "${@:2}" --device "$device" > "$folder/device.out"; then
+    echo "FAILED  $what"
+    failed=1
+  elif cmp -s "$folder/cpu.out" "$folder/device.out"; then
+    echo "same    $what"
+  else
+    echo "DIFFERS $what"
+    failed=1
+  fi
+}
+
+ids=$(seq -s, 11 37 3000) # 81 of them
+first=$(echo "$ids" | cut -d, -f1-7)
+for types in "q8_0" "q4_0 q8_0" "q4_1" "q5_0" "q5_k" "q4_k q6_k"; do
+  read -r -a pair <<< "$types"
+  path=$(model "tiny-${pair[0]}" tiny "${pair[@]}")
+  same "logits of ${pair[0]}, 81 positions" "$path" logits --ids "$ids" --all --top 8 --json
+  same "logits of ${pair[0]}, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
+  same "greedy text of ${pair[0]}" "$path" run -p "once upon a time" -n 40 --temp 0
+done
+if command -v compute-sanitizer > /dev/null; then
+  for tool in memcheck racecheck; do
+    echo "compute-sanitizer $tool:"
+    timeout 120 compute-sanitizer --tool "$tool" "$veery" logits "$folder/tiny-q4_k.gguf" --ids "$first" \
+      --device "$device" --top 1 | tail -3 || failed=1
+  done
+fi
+
+speed() { # MODEL: tokens a second of prompts and steps
+  "$veery" bench "$1" --device "$device" -p 2048 -n 128 -r 3
+  "$veery" bench "$1" --device "$device" -p 0 -n 64 -d 4000 -r 3
+}
+speed "$(model 1b-q8_0 1b q8_0)"
+speed "$(model 1b-q4_k 1b q4_k q6_k)"
+if [ -z "${SMALL:-}" ]; then
+  speed "$(model 8b-q8_0 8b q8_0)"
+  speed "$(model 8b-q4_k 8b q4_k q6_k)"
+fi
+exit $failed

@@ -1,0 +1,71 @@
+// backend.h: what carries plans out on a device other than the CPU: its memory, the layout of
+// weights, the choice of kernels, and tables made ready to run.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+#include "kernels/kernels.h"
+
+namespace veery {
+
+/// A row of a table and the op that it carries out. Addresses are in the device's memory, but for
+/// those of slots, which are the host's.
+struct Step {
+  Op op;
+  Dispatch dispatch;
+};
+
+/// What a table is made ready for.
+struct TableUse {
+  const Slots* slots = nullptr;   ///< its page tables have the sizes that all runs have
+  int groups = 0;                 ///< of page tables
+  int64_t rows = 1, outputs = 1;  ///< at most, of a run
+};
+
+/// A table on its device.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  /// Runs it on the values of these slots; returns when all results are there. Throws kIo if the
+  /// device fails.
+  virtual void run(const Slots& slots) = 0;
+  /// Where the host finds result `i` of those that lower() was asked for.
+  virtual const std::byte* result(size_t i) const = 0;
+};
+
+/// What a graph does with a weight.
+struct WeightUse {
+  DType dtype = DType::kF32;
+  int64_t rows = 0, cols = 0;
+  bool gathered = false;    ///< rows are taken by ids
+  bool multiplied = false;  ///< products are made with it
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Device& device() = 0;
+
+  /// The operand of a matrix, all but its address; throws kUnsupported naming the type if there is
+  /// no layout for it.
+  virtual Operand weight(const WeightUse& use) const = 0;
+  /// Bytes of such an operand.
+  virtual size_t weight_bytes(const Operand& weight) const = 0;
+  /// Lays the rows [first, last) of a matrix out: `rows` are those rows as the file has them,
+  /// `packed` is where the operand's bytes begin in the host's memory. `first` is a multiple of 16,
+  /// `last` too or the end. Callable from several threads for different rows.
+  virtual void pack(const Operand& weight, const std::byte* rows, int64_t first, int64_t last,
+                    std::byte* packed) const = 0;
+
+  /// The kernel for `op` on these operands, whose phases are never called on the host. Throws
+  /// kUnsupported, naming op, types and device, if there is none.
+  virtual Kernel choose(Op op, const Dispatch& dispatch, const KernelChoice& choice) const = 0;
+  /// `results`: what the host wants to read after a run.
+  virtual std::unique_ptr<Executable> lower(std::span<const Step> steps,
+                                            std::span<const Operand> results,
+                                            const TableUse& use) = 0;
+};
+
+}  // namespace veery

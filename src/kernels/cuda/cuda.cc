@@ -1,0 +1,280 @@
+#include "kernels/cuda/cuda.h"
+
+#include "base/error.h"
+#include "kernels/cuda/image.h"
+#include "kernels/cuda/machine.h"
+
+namespace veery::cuda {
+namespace {
+
+using gpu::KernelId;
+using gpu::Launch;
+using gpu::Transfers;
+
+Pointer address(const std::byte* at) { return reinterpret_cast<Pointer>(at); }
+
+// Memory of the host that stays where it is, so that copies need no stop on their way.
+class PinnedMemory {
+ public:
+  PinnedMemory(const Driver& driver, size_t size) : driver_(driver) {
+    driver.check(driver.host_allocate(&data_, std::max<size_t>(size, 1), 0),
+                 "memory of the host for transfers");
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() { driver_.host_free(data_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  const Driver& driver_;
+  void* data_ = nullptr;
+};
+
+class CudaMachine;
+
+// A graph of the upload and all launches, in order.
+class CudaRecording : public gpu::Recording {
+ public:
+  CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
+                const Transfers& transfers);
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  ~CudaRecording() override;
+
+  std::byte* input() override { return input_.data(); }
+  std::byte* output(size_t i) override { return outputs_[i]->data(); }
+  void run(std::span<const size_t> bytes) override;
+
+ private:
+  void capture(const std::vector<Launch>& launches);
+
+  CudaMachine& machine_;
+  const Driver& driver_;
+  Transfers transfers_;
+  PinnedMemory input_;
+  std::vector<std::unique_ptr<PinnedMemory>> outputs_;
+  GraphExec graph_ = nullptr;
+};
+
+class CudaMachine : public gpu::Machine {
+ public:
+  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index)
+      : driver_(driver), index_(index) {
+    driver.check(driver.device_get(&device_, index), "finding the GPU");
+    int major = 0;
+    driver.check(driver.device_attribute(&major, kMajor, device_), "asking for the GPU's version");
+    driver.check(driver.device_attribute(&processors_, kMultiprocessors, device_),
+                 "asking for the GPU's multiprocessors");
+    if (major < 8)
+      throw Error(ErrorKind::kUnsupported,
+                  "cuda:{}: {} has compute capability {}.x, expected 8.0 or more", index, title(),
+                  major);
+    early_launch_ = major >= 9;
+    driver.check(driver.context_retain(&context_, device_), "starting to use the GPU");
+    make_current();
+    try {
+      load(image);
+    } catch (...) {
+      close();
+      throw;
+    }
+  }
+  CudaMachine(const CudaMachine&) = delete;
+  CudaMachine& operator=(const CudaMachine&) = delete;
+  ~CudaMachine() override { close(); }
+
+  std::string description() const override {
+    size_t unused = 0, all = 0;
+    make_current();
+    driver_.memory_info(&unused, &all);
+    return fmt::format("{} (cuda:{}, {:.1f} GiB)", title(), index_,
+                       static_cast<double>(all) / (1 << 30));
+  }
+  std::string_view name() const override { return "cuda"; }
+  int processors() const override { return processors_; }
+
+  Memory allocate(size_t size) override {
+    make_current();
+    const size_t bytes = std::max<size_t>(size, 256);
+    Pointer at = 0;
+    if (driver_.memory_allocate(&at, bytes) != 0) {
+      size_t left = 0, all = 0;
+      driver_.memory_info(&left, &all);
+      throw Error(ErrorKind::kLimit, "cuda:{}: {} bytes of memory are wanted, {} of {} are free",
+                  index_, bytes, left, all);
+    }
+    Memory memory(reinterpret_cast<std::byte*>(at), size, *this);
+    driver_.check(driver_.memory_set(at, 0, bytes), "clearing memory");
+    return memory;
+  }
+  void release(std::byte* data) noexcept override {
+    driver_.context_set(context_);
+    driver_.memory_free(address(data));
+  }
+  void upload(std::byte* to, const void* host, size_t size) override {
+    if (size == 0) return;
+    make_current();
+    driver_.check(driver_.upload(address(to), host, size), "copying to the GPU");
+    driver_.check(driver_.context_wait(), "copying to the GPU");
+  }
+  void download(void* host, const std::byte* from, size_t size) override {
+    if (size == 0) return;
+    make_current();
+    driver_.check(driver_.download(host, address(from), size), "copying from the GPU");
+  }
+  void copy(std::byte* to, const std::byte* from, size_t size) override {
+    make_current();
+    driver_.check(driver_.copy(address(to), address(from), size), "copying on the GPU");
+    driver_.check(driver_.context_wait(), "copying on the GPU");
+  }
+  std::unique_ptr<gpu::Recording> record(std::vector<Launch> launches,
+                                         const Transfers& transfers) override {
+    make_current();
+    driver_.check(driver_.context_wait(), "finishing what was begun");
+    return std::make_unique<CudaRecording>(*this, launches, transfers);
+  }
+
+  const Driver& driver() const { return driver_; }
+  Stream stream() const { return stream_; }
+  void make_current() const { driver_.check(driver_.context_set(context_), "using the GPU"); }
+
+  // Puts a launch into the stream. It may begin before the one before it has ended
+  // (wait_for_inputs() in compat.h).
+  void launch(const Launch& launch, bool early) {
+    LaunchAttribute order{};
+    order.id = kProgrammaticOrder;
+    order.value.allowed = 1;
+    const auto number = [](int n) { return static_cast<unsigned>(n); };
+    const LaunchConfig config{number(launch.size.blocks_x),
+                              number(launch.size.blocks_y),
+                              number(launch.size.blocks_z),
+                              number(launch.size.threads),
+                              1,
+                              1,
+                              static_cast<unsigned>(launch.size.shared),
+                              stream_,
+                              &order,
+                              early && early_launch_ ? 1U : 0U};
+    // The driver only reads them.
+    void* arguments = const_cast<std::byte*>(launch.arguments.data());  // NOLINT
+    const Function function = functions_[static_cast<size_t>(launch.kernel)];
+    if (driver_.launch(&config, function, &arguments, nullptr) != 0)
+      throw Error(ErrorKind::kIo,
+                  "cuda: kernel {} cannot be launched: {} x {} x {} blocks of {} threads, {} bytes",
+                  gpu::name(launch.kernel), config.grid_x, config.grid_y, config.grid_z,
+                  config.block_x, config.shared);
+  }
+
+ private:
+  std::string title() const {
+    char name[128] = {};
+    driver_.device_name(name, sizeof name - 1, device_);
+    return name;
+  }
+  void load(std::span<const std::byte> image) {
+    constexpr int kMostShared = 200 << 10;
+    driver_.check(driver_.stream_create(&stream_, kNonBlocking), "making a stream");
+    driver_.check(driver_.module_load(&module_, image.data()), "loading the kernels");
+    for (int i = 0; i < static_cast<int>(KernelId::kCount); ++i) {
+      const std::string symbol = fmt::format("veery_{}", gpu::name(static_cast<KernelId>(i)));
+      Function function = nullptr;
+      driver_.check(driver_.module_function(&function, module_, symbol.c_str()), symbol.c_str());
+      driver_.function_set(function, kMaxShared, kMostShared);  // some have less; a launch says so
+      functions_.push_back(function);
+    }
+  }
+  void close() noexcept {
+    driver_.context_set(context_);
+    if (module_ != nullptr) driver_.module_unload(module_);
+    if (stream_ != nullptr) driver_.stream_destroy(stream_);
+    driver_.context_release(device_);
+  }
+
+  const Driver& driver_;
+  int index_, device_ = 0, processors_ = 0;
+  bool early_launch_ = false;
+  Context context_ = nullptr;
+  Module module_ = nullptr;
+  Stream stream_ = nullptr;
+  std::vector<Function> functions_;
+};
+
+CudaRecording::CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
+                             const Transfers& transfers)
+    : machine_(machine),
+      driver_(machine.driver()),
+      transfers_(transfers),
+      input_(machine.driver(), transfers.bytes) {
+  for (const Transfers::Back& back : transfers_.back)
+    outputs_.push_back(std::make_unique<PinnedMemory>(driver_, back.bytes));
+  capture(launches);
+}
+
+void CudaRecording::capture(const std::vector<Launch>& launches) {
+  const Stream stream = machine_.stream();
+  driver_.check(driver_.capture_begin(stream, kCaptureThreadLocal), "recording a run");
+  Graph graph = nullptr;
+  try {
+    driver_.check(
+        driver_.upload_async(address(transfers_.to), input_.data(), transfers_.bytes, stream),
+        "recording a copy");
+    for (size_t i = 0; i < launches.size(); ++i) machine_.launch(launches[i], i > 0);
+  } catch (...) {
+    driver_.capture_end(stream, &graph);
+    if (graph != nullptr) driver_.graph_destroy(graph);
+    throw;
+  }
+  driver_.check(driver_.capture_end(stream, &graph), "recording a run");
+  const Result made = driver_.graph_instantiate(&graph_, graph, 0);
+  driver_.graph_destroy(graph);
+  driver_.check(made, "making a graph of a run");
+}
+
+CudaRecording::~CudaRecording() {
+  driver_.stream_wait(machine_.stream());
+  if (graph_ != nullptr) driver_.exec_destroy(graph_);
+}
+
+void CudaRecording::run(std::span<const size_t> bytes) {
+  machine_.make_current();
+  driver_.check(driver_.graph_launch(graph_, machine_.stream()), "starting a run");
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (bytes[i] > 0)
+      driver_.check(driver_.download_async(outputs_[i]->data(), address(transfers_.back[i].from),
+                                           bytes[i], machine_.stream()),
+                    "copying from the GPU");
+  driver_.check(driver_.stream_wait(machine_.stream()), "a run");
+}
+
+}  // namespace
+
+std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
+                                           int index) {
+  return std::make_unique<CudaMachine>(driver, image, index);
+}
+
+}  // namespace veery::cuda
+
+namespace veery {
+
+std::string cuda_refusal() {
+  std::string why;
+  if (cuda::kernel_image().empty()) return "this build has no kernels for NVIDIA GPUs (VEERY_CUDA)";
+  cuda::find_driver(why);
+  return why;
+}
+
+std::shared_ptr<Backend> make_cuda_backend(int index) {
+  if (const std::string why = cuda_refusal(); !why.empty())
+    throw Error(ErrorKind::kUnsupported, "--device cuda: {}", why);
+  std::string why;
+  const cuda::Driver& driver = *cuda::find_driver(why);
+  int count = 0;
+  driver.check(driver.device_count(&count), "counting GPUs");
+  if (index < 0 || index >= count)
+    throw Error(ErrorKind::kInput, "--device cuda:{}: there are {} GPUs, counted from 0", index,
+                count);
+  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index));
+}
+
+}  // namespace veery

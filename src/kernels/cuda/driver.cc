@@ -1,0 +1,60 @@
+#include "kernels/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include "base/error.h"
+
+namespace veery::cuda {
+namespace {
+
+struct Loaded {
+  Driver driver;
+  std::string refusal;
+};
+
+Loaded load_driver() {
+  Loaded loaded;
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    loaded.refusal = "there is no NVIDIA driver (libcuda.so.1)";
+    return loaded;
+  }
+  // A function that is missing: the driver is older than what is asked of it.
+  const auto find = [&](auto& function, const char* symbol) {
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, symbol));
+    if (function == nullptr && loaded.refusal.empty())
+      loaded.refusal = fmt::format("the NVIDIA driver is too old: it has no {}", symbol);
+  };
+#define VEERY_CUDA_FIND(name, symbol, parameters) find(loaded.driver.name, #symbol);
+  VEERY_CUDA_FUNCTIONS(VEERY_CUDA_FIND)
+#undef VEERY_CUDA_FIND
+  if (!loaded.refusal.empty()) return loaded;
+  int count = 0;
+  if (const Result result = loaded.driver.init(0); result != 0) {
+    const char* text = nullptr;
+    loaded.driver.error_text(result, &text);
+    loaded.refusal = fmt::format("the NVIDIA driver does not start: {}",
+                                 text != nullptr ? text : "unknown error");
+  } else if (loaded.driver.device_count(&count) != 0 || count == 0) {
+    loaded.refusal = "there is no NVIDIA GPU";
+  }
+  return loaded;
+}
+
+}  // namespace
+
+void Driver::check(Result result, const char* what) const {
+  if (result == 0) return;
+  const char* text = nullptr;
+  error_text(result, &text);
+  throw Error(ErrorKind::kIo, "cuda: {}: {}", what, text != nullptr ? text : "unknown error");
+}
+
+const Driver* find_driver(std::string& why) {
+  static const Loaded loaded = load_driver();
+  why = loaded.refusal;
+  return why.empty() ? &loaded.driver : nullptr;
+}
+
+}  // namespace veery::cuda

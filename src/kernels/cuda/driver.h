@@ -1,0 +1,96 @@
+// driver.h: NVIDIA's driver, found when it is first asked for: what of its interface is used (CUDA
+// driver API reference), under names of ours. Nothing of CUDA is needed to build this.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace veery::cuda {
+
+using Result = int;  ///< CUresult
+using Pointer = unsigned long long;
+struct Context_;
+struct Module_;
+struct Function_;
+struct Stream_;
+struct Graph_;
+struct GraphExec_;
+using Context = Context_*;
+using Module = Module_*;
+using Function = Function_*;
+using Stream = Stream_*;
+using Graph = Graph_*;
+using GraphExec = GraphExec_*;
+
+struct LaunchAttribute {  ///< CUlaunchAttribute
+  int id;
+  char pad[4];
+  alignas(8) union {
+    char bytes[64];
+    int allowed;
+  } value;
+};
+struct LaunchConfig {  ///< CUlaunchConfig
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned count;
+};
+
+inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;  ///< CUdevice_attribute
+inline constexpr int kMaxShared = 8;                                   ///< CUfunction_attribute
+inline constexpr int kProgrammaticOrder = 6;                           ///< CUlaunchAttributeID
+inline constexpr unsigned kNonBlocking = 1;                            ///< CUstream_flags
+inline constexpr int kCaptureThreadLocal = 1;                          ///< CUstreamCaptureMode
+
+/// X(name of ours, name in the library, parameters)
+#define VEERY_CUDA_FUNCTIONS(X)                                                              \
+  X(init, cuInit, (unsigned))                                                                \
+  X(error_text, cuGetErrorString, (Result, const char**))                                    \
+  X(device_count, cuDeviceGetCount, (int*))                                                  \
+  X(device_get, cuDeviceGet, (int*, int))                                                    \
+  X(device_name, cuDeviceGetName, (char*, int, int))                                         \
+  X(device_attribute, cuDeviceGetAttribute, (int*, int, int))                                \
+  X(context_retain, cuDevicePrimaryCtxRetain, (Context*, int))                               \
+  X(context_release, cuDevicePrimaryCtxRelease_v2, (int))                                    \
+  X(context_set, cuCtxSetCurrent, (Context))                                                 \
+  X(memory_info, cuMemGetInfo_v2, (size_t*, size_t*))                                        \
+  X(memory_allocate, cuMemAlloc_v2, (Pointer*, size_t))                                      \
+  X(memory_free, cuMemFree_v2, (Pointer))                                                    \
+  X(memory_set, cuMemsetD8_v2, (Pointer, unsigned char, size_t))                             \
+  X(host_allocate, cuMemHostAlloc, (void**, size_t, unsigned))                               \
+  X(host_free, cuMemFreeHost, (void*))                                                       \
+  X(upload, cuMemcpyHtoD_v2, (Pointer, const void*, size_t))                                 \
+  X(download, cuMemcpyDtoH_v2, (void*, Pointer, size_t))                                     \
+  X(copy, cuMemcpyDtoD_v2, (Pointer, Pointer, size_t))                                       \
+  X(upload_async, cuMemcpyHtoDAsync_v2, (Pointer, const void*, size_t, Stream))              \
+  X(download_async, cuMemcpyDtoHAsync_v2, (void*, Pointer, size_t, Stream))                  \
+  X(module_load, cuModuleLoadData, (Module*, const void*))                                   \
+  X(module_unload, cuModuleUnload, (Module))                                                 \
+  X(module_function, cuModuleGetFunction, (Function*, Module, const char*))                  \
+  X(function_set, cuFuncSetAttribute, (Function, int, int))                                  \
+  X(launch, cuLaunchKernelEx, (const LaunchConfig*, Function, void**, void**))               \
+  X(stream_create, cuStreamCreate, (Stream*, unsigned))                                      \
+  X(stream_destroy, cuStreamDestroy_v2, (Stream))                                            \
+  X(stream_wait, cuStreamSynchronize, (Stream))                                              \
+  X(context_wait, cuCtxSynchronize, ())                                                      \
+  X(capture_begin, cuStreamBeginCapture_v2, (Stream, int))                                   \
+  X(capture_end, cuStreamEndCapture, (Stream, Graph*))                                       \
+  X(graph_instantiate, cuGraphInstantiateWithFlags, (GraphExec*, Graph, unsigned long long)) \
+  X(graph_launch, cuGraphLaunch, (GraphExec, Stream))                                        \
+  X(graph_destroy, cuGraphDestroy, (Graph))                                                  \
+  X(exec_destroy, cuGraphExecDestroy, (GraphExec))
+
+struct Driver {
+#define VEERY_CUDA_MEMBER(name, symbol, parameters) Result(*name) parameters = nullptr;
+  VEERY_CUDA_FUNCTIONS(VEERY_CUDA_MEMBER)
+#undef VEERY_CUDA_MEMBER
+
+  /// Throws kIo, naming `what` and the driver's reason.
+  void check(Result result, const char* what) const;
+};
+
+/// nullptr where there is no driver that can be used; `why` then says the reason.
+const Driver* find_driver(std::string& why);
+
+}  // namespace veery::cuda

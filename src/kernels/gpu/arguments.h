@@ -1,0 +1,286 @@
+// arguments.h: what the kernels for GPUs are given: plain structs with addresses in the device's
+// memory, one a launch.
+#pragma once
+#include "kernels/gpu/compat.h"
+
+namespace veery::gpu {
+
+/// Rows of f32 or i32. `rows` as Operand::rows has them.
+struct Matrix {
+  float* data;
+  int64_t stride;  ///< elements
+  int64_t rows;
+  int32_t cols;
+
+  VEERY_GPU float* row(int64_t r) const { return data + r * stride; }
+  explicit VEERY_GPU_HOST operator bool() const { return data != nullptr; }
+};
+
+/// veery::Span
+struct RunSpan {
+  int32_t sequence, first_row, rows, position;
+};
+
+/// What varies between runs (veery::Slots).
+struct Run {
+  const int32_t* counts;  ///< rows, outputs, spans, sequences
+  const int32_t *tokens, *positions, *output_rows, *span_of;
+  const RunSpan* spans;
+  const int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
+  const int32_t* pages;
+  const int32_t* extended;  ///< [sequence]
+
+  VEERY_GPU int64_t count(int64_t code) const {
+    return code >= 0 ? code : code == -1 ? counts[0] : code == -2 ? counts[1] : counts[2];
+  }
+  VEERY_GPU int64_t token_row(int64_t code, int64_t r) const {
+    return code == -2 ? output_rows[r] : r;
+  }
+};
+
+/// How the panels of a weight lie: 16 rows, unit after unit. A unit is a block of 32 columns, or of
+/// 256 for those with "K", of the 16 rows:
+///   codes    for each 32 columns the a of multiply_tile(), lane after lane: 16 bytes, or 8 where a
+///            code has 4 bits, the low halves being those of a0 and a1, the high ones of a2 and a3
+///   d        f16 [8][2]: rows g and g + 8 together; kK8 f32
+///   m        the same, where there are minima
+///   scales   K: [8][2][8 or 16] int8
+///   minima   K, where there are minima: the same, unsigned
+/// kQ4 stands for codes from which 8 is taken. Floats: [cols / 4 or 8][16 rows][4 or 8 columns].
+enum Format : int32_t {
+  kQ8,     ///< 8 bits a code
+  kQ8M,    ///< with minima
+  kQ4,     ///< 4 bits
+  kQ4M,    ///< with minima
+  kK4M,    ///< scales and minima for 32
+  kK8M,    ///< the same with 8 bits
+  kK8,     ///< scales for 16
+  kK8M16,  ///< scales and minima for 16
+  kF32,
+  kF16,
+  kBF16,
+};
+
+struct FormatInfo {
+  int bits, block, sub;  ///< sub: columns a scale
+  bool minima;
+};
+VEERY_GPU_HOST constexpr FormatInfo format_info(Format format) {
+  switch (format) {
+    case kQ8: return {8, 32, 32, false};
+    case kQ8M: return {8, 32, 32, true};
+    case kQ4: return {4, 32, 32, false};
+    case kQ4M: return {4, 32, 32, true};
+    case kK4M: return {4, 256, 32, true};
+    case kK8M: return {8, 256, 32, true};
+    case kK8: return {8, 256, 16, false};
+    case kK8M16: return {8, 256, 16, true};
+    case kF32: return {32, 4, 0, false};
+    default: return {16, 8, 0, false};
+  }
+}
+VEERY_GPU_HOST constexpr bool is_float(Format format) { return format >= kF32; }
+/// Where the parts of a unit lie, in bytes.
+struct UnitPlaces {
+  int tile, d, m, scales, minima, bytes;
+};
+VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
+  const FormatInfo f = format_info(format);
+  if (is_float(format)) return {0, 0, 0, 0, 0, 256};
+  const int tile = f.bits * 64;
+  const int d = tile * (f.block / 32);
+  const int wide = format == kK8 ? 64 : 32;
+  const int m = d + wide;
+  const int scales = m + (f.minima ? 32 : 0);
+  const int each = f.block == 256 ? 16 * 256 / f.sub : 0;
+  return {tile, d, m, scales, scales + each, scales + each * (f.minima ? 2 : 1)};
+}
+
+struct Weight {
+  const uint8_t* data;
+  int64_t panel;  ///< bytes
+  int32_t rows, cols;
+  Format format;
+};
+
+/// A row of activations as the products take it. For blocks of 32: int8 codes and their scales, and
+/// of blocks that are outliers what the codes leave over (kernels/cpu/form/activations.h). For
+/// blocks of 256: a scale, and a shift for each 32.
+enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded };
+
+/// Where the arrays of a row lie, in bytes from its beginning. In codes the columns 4 t to 4 t + 3
+/// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours.
+struct FormPlaces {
+  int64_t codes = 0, scale = 0, sum = 0;      ///< per 256: sum int32 of each 16, shifted
+  int64_t shift = 0;                          ///< per 256: int32 [cols / 32]
+  int64_t moment = 0;                         ///< per 32: f32, scale times sum and the same of rest
+  int64_t rest = 0, finer = 0, rest_sum = 0;  ///< per 32: codes, scale (0: none), sum
+  int64_t outliers = 0;                       ///< per 32: int32 count, then blocks in order
+  int64_t bytes = 0;
+};
+VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int64_t cols) {
+  FormPlaces p;
+  int64_t at = 0;
+  const int64_t blocks = cols / 32;
+  if (kind == FormKind::kFloat || kind == FormKind::kRounded) {
+    p.bytes = (cols * 4 + 63) / 64 * 64;
+    return p;
+  }
+  at += cols;
+  if (kind == FormKind::kPer32) {
+    p.rest = at, at += cols;
+    p.scale = at, at += 4 * blocks;
+    p.sum = at, at += 4 * blocks;
+    p.moment = at, at += 4 * blocks;
+    p.finer = at, at += 4 * blocks;
+    p.rest_sum = at, at += 4 * blocks;
+    p.outliers = at, at += 4 * (blocks / 4 + 2);
+  } else {
+    p.scale = at, at += 4 * (cols / 256);
+    p.shift = at, at += 4 * blocks;
+    p.sum = at, at += 8 * blocks;
+  }
+  p.bytes = (at + 63) / 64 * 64;
+  return p;
+}
+
+struct Form {
+  uint8_t* data;
+  int64_t stride;  ///< bytes, of a row
+  FormKind kind;
+  int32_t cols;
+  int32_t two_terms;  ///< rows 2 r and 2 r + 1 are row r: codes, and what they leave over
+};
+
+/// rms_norm of a row inside of another op.
+struct Norm {
+  const float* weight;  ///< nullptr: none
+  float eps;
+};
+
+/// veery::ActivateAttr
+struct Activate {
+  int32_t kind;
+  float positive, negative, beta, eps;
+};
+
+struct EmbedArguments {
+  Run run;
+  const int32_t* ids;
+  Weight weight;
+  Matrix out;
+  float factor;
+};
+
+struct RmsNormArguments {
+  Run run;
+  Matrix x, residual, out;
+  Norm norm;
+  int32_t groups, staged;
+};
+
+enum class Elementwise : int32_t { kAdd, kMul, kScale, kActivate, kSoftcap };
+struct ElementwiseArguments {
+  Run run;
+  Elementwise op;
+  Matrix a, b, out;
+  int32_t part;  ///< kMul: columns that an element of b is for
+  float factor;
+  Activate activate;
+};
+
+struct SelectRowsArguments {
+  Run run;
+  Matrix x, out;
+  const int32_t* rows;
+};
+
+struct ArgmaxArguments {
+  Run run;
+  Matrix x, out;  ///< out: i32
+};
+
+struct AnglesArguments {
+  Run run;
+  const double *usual, *extended;  ///< radians a position; extended may be nullptr
+  double magnitude;
+  const int32_t* positions;
+  Matrix out;
+};
+
+/// Keys or values of a layer.
+struct Cache {
+  uint8_t* data;
+  int64_t page;  ///< bytes
+  int32_t group, kv_heads, head_dim;
+};
+
+struct RopeArguments {
+  Run run;
+  Matrix x, angles, out;
+  int32_t head_dim, half, begin, interleaved;
+  float sign;
+};
+
+struct CacheWriteArguments {
+  Run run;
+  Matrix x;
+  Cache cache;
+  int32_t keys, bytes;  ///< bytes of an element: 4: f32, 2: bf16, 1: f16
+};
+
+struct QkvRopeArguments {
+  Run run;
+  Matrix qkv, angles, out;
+  Cache keys, values;
+  int32_t bytes;  ///< as in CacheWriteArguments
+  int32_t heads, kv_heads, head_dim, half, interleaved;
+  const float *query_norm, *key_norm;
+  float eps;
+};
+
+struct PrepareArguments {
+  Run run;
+  Matrix x;
+  Norm norm;
+  Form form;
+  uint64_t* best;  ///< LinearArguments::best, to be cleared; or nullptr
+  int32_t staged;  ///< a row that is normalised has room in shared memory
+};
+
+/// Some weights of one format side by side, or one with its gate. One product: what follows is
+/// added in the order of docs/numerics.md.
+struct LinearArguments {
+  static constexpr int kWeights = 3;
+  Run run;
+  Form form;
+  int64_t rows;  ///< of x, as Matrix::rows
+  Weight weight[kWeights];
+  const float* bias[kWeights];
+  int32_t column[kWeights];  ///< of the output
+  int32_t weights, gated;
+  Activate gate;
+  float scale;
+  Matrix residual, out;
+  uint64_t* best;  ///< [rows]: keys of the largest, nothing is stored; or nullptr
+};
+
+struct BestArguments {
+  Run run;
+  const uint64_t* best;
+  Matrix out;
+};
+
+struct AttendArguments {
+  Run run;
+  Matrix q, out;
+  Cache keys, values;
+  const float* sinks;
+  float* parts;    ///< [row][head][block of 128][16 + value_dim]
+  int32_t blocks;  ///< of a row in `parts`
+  int32_t heads, kv_heads, key_dim, value_dim;
+  float scale, softcap;
+  int32_t window, chunked;
+};
+
+}  // namespace veery::gpu

@@ -1,0 +1,344 @@
+// attend.h: attention over pages with the bits of kernels/cpu/attend: blocks of 128 positions, each
+// with its own scores, largest score and weighted values, merged into segments and these into the
+// row, in order.
+#pragma once
+#include "kernels/gpu/rows.h"
+
+namespace veery::gpu {
+
+inline constexpr int kBlock = 128;    ///< positions; threads of a block of these kernels
+inline constexpr int kMostHeads = 4;  ///< queries of a row that share a block of threads
+inline constexpr int kPartHeader = 16;
+inline constexpr float kNothing = -3e38F;
+
+/// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
+/// the odd one comes first, and subnormal numbers count as 0.
+template <typename T>
+struct Element;
+struct BF16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+template <>
+struct Element<BF16> {
+  static VEERY_GPU float load(BF16 x) { return bf16_to_float(x.bits); }
+  static VEERY_GPU float rounded(float x) { return bf16_to_float(float_to_bf16(flush(x))); }
+  static VEERY_GPU float multiply_add(float a, float b, float c) { return fma_flushed(a, b, c); }
+  static VEERY_GPU float multiply(float a, float b) { return mul_flushed(a, b); }
+  static VEERY_GPU float divide(float a, float b) { return flush(flush(a) / b); }
+  static constexpr bool kPairs = true;
+};
+template <typename T>
+struct Element {
+  static VEERY_GPU float load(F16 x) { return half_to_float(x.bits); }
+  static VEERY_GPU float load(float x) { return x; }
+  static VEERY_GPU float rounded(float x) { return x; }
+  static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
+  static VEERY_GPU float multiply(float a, float b) { return a * b; }
+  static VEERY_GPU float divide(float a, float b) { return a / b; }
+  static constexpr bool kPairs = false;
+};
+
+/// How two sets of scores are brought to one largest: kept * keep + added * add.
+struct Merger {
+  float most, sum, keep, add;
+};
+template <typename T>
+VEERY_GPU Merger merge(float most, float sum, float other, float other_sum) {
+  const bool grows = other > most;
+  if (grows && most == kNothing) return {other, other_sum, 0, 1};
+  const float low = grows ? most : other;
+  const float high = grows ? other : most;
+  const float shrink = exp_to_88(low - high);
+  const float keep = grows ? shrink : 1.0F;
+  const float add = grows ? 1.0F : shrink;
+  return {high, Element<T>::multiply_add(other_sum, add, Element<T>::multiply(sum, keep)), keep,
+          add};
+}
+
+/// Of one query: largest score, sum of weights, and this thread's dimensions of the values.
+template <int kDims>
+struct State {
+  float most = kNothing, sum = 0;
+  float values[kDims] = {};
+
+  VEERY_GPU void clear() { *this = {}; }
+  template <typename T>
+  VEERY_GPU void merge_in(const State& other) {
+    const Merger m = merge<T>(most, sum, other.most, other.sum);
+    most = m.most;
+    sum = m.sum;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kDims; ++i)
+      values[i] =
+          Element<T>::multiply_add(other.values[i], m.add, Element<T>::multiply(values[i], m.keep));
+  }
+};
+
+/// Segments (attend.h of the CPU): 16 of one block, 16 of two, 16 of four ...; whether one ends
+/// behind block `b`.
+VEERY_GPU bool ends_segment(int64_t b) {
+  int64_t begin = 0;
+  for (int64_t length = 1, size = 0; size < 7; ++size, length *= 2) {
+    const int64_t end = begin + 16 * length;
+    if (b < end) return (b - begin + 1) % length == 0;
+    begin = end;
+  }
+  // The last 16 are of 128 blocks, the very last one has no end.
+  return b < begin + 15 * 128 && (b - begin + 1) % 128 == 0;
+}
+
+/// Some queries of one row that share keys and values.
+template <typename T, int kDims>
+class Attention {
+ public:
+  VEERY_GPU Attention(const AttendArguments& arguments, int64_t row, int part)
+      : a_(arguments), row_(row) {
+    const int group = a_.heads / a_.kv_heads;
+    const int parts = (group + kMostHeads - 1) / kMostHeads;
+    kv_ = part / parts;
+    head_ = kv_ * group + part % parts * kMostHeads;
+    const int left = group - part % parts * kMostHeads;
+    heads_ = left < kMostHeads ? left : kMostHeads;
+    const int64_t token = a_.run.token_row(a_.q.rows, row);
+    position_ = a_.run.positions[token];
+    sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
+    first_ = 0;
+    if (a_.window > 0)
+      first_ = a_.chunked != 0          ? position_ / a_.window * a_.window
+               : position_ >= a_.window ? position_ - a_.window + 1
+                                        : 0;
+    queries_ = reinterpret_cast<float*>(shared_memory());
+    weights_ = queries_ + kMostHeads * a_.key_dim;
+    found_ = weights_ + kMostHeads * kBlock;
+  }
+  static VEERY_GPU int parts(const AttendArguments& a) {
+    return a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
+  }
+  VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
+  VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
+  VEERY_GPU int heads() const { return heads_; }
+  VEERY_GPU int head() const { return head_; }
+
+  VEERY_GPU void load_queries() {
+    const float* q = a_.q.row(row_) + head_ * a_.key_dim;
+    for (int i = thread(); i < heads_ * a_.key_dim; i += threads())
+      queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], a_.scale));
+    sync_block();
+  }
+
+  /// The states of one block of positions.
+  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kMostHeads]) {
+    score(block);
+    sync_block();
+    weigh(block, states);
+    sync_block();
+    add_values(block, states);
+    sync_block();
+  }
+
+  /// A sink merges last, as a score without a value.
+  VEERY_GPU void finish(int h, const State<kDims>& state) {
+    Merger m = {state.most, state.sum, 1, 0};
+    const bool sink = a_.sinks != nullptr;
+    if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
+    float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kDims; ++i) {
+      const int c = thread() + i * kBlock;
+      const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
+      if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
+    }
+  }
+
+ private:
+  VEERY_GPU const T* page(const Cache& cache, int64_t block) const {
+    return reinterpret_cast<const T*>(page_of(cache, a_.run, sequence_, block * kBlock));
+  }
+  VEERY_GPU bool sees(int64_t position) const {
+    return position >= first_ && position <= position_;
+  }
+
+  // A thread a position: one chain over the dimensions for each query.
+  VEERY_GPU void score(int64_t block) {
+    const int64_t position = block * kBlock + thread();
+    float s[kMostHeads] = {};
+    if (sees(position)) {
+      const T* key = page(a_.keys, block) + key_place(a_.keys, kv_, position, 0);
+      VEERY_UNROLL(8)
+      for (int step = 0; step < a_.key_dim; ++step) {
+        const int i = Element<T>::kPairs ? step ^ 1 : step;
+        const float k = Element<T>::load(key[i * 16]);
+        VEERY_UNROLL(4)
+        for (int h = 0; h < kMostHeads; ++h)
+          if (h < heads_) s[h] = Element<T>::multiply_add(queries_[h * a_.key_dim + i], k, s[h]);
+      }
+    }
+    VEERY_UNROLL(4)
+    for (int h = 0; h < kMostHeads; ++h) {
+      if (h >= heads_) continue;
+      float x = s[h];
+      if (a_.softcap > 0)
+        x = Element<T>::multiply(a_.softcap, hyperbolic_tangent(Element<T>::divide(x, a_.softcap)));
+      weights_[h * kBlock + thread()] = sees(position) ? x : kNothing;
+    }
+  }
+
+  // A warp a query: its largest score, weights and their sum.
+  VEERY_GPU void weigh(int64_t block, State<kDims> (&states)[kMostHeads]) {
+    const int h = warp();
+    if (h < heads_) {
+      float* scores = weights_ + h * kBlock;
+      float most = kNothing;
+      for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
+      most = warp_largest(most);
+      float w[4], sum = 0;
+      for (int i = 0; i < 4; ++i) {
+        const int at = i * kWarp + lane();
+        w[i] = sees(block * kBlock + at) ? exp_to_88(scores[at] - most) : 0.0F;
+        scores[at] = Element<T>::rounded(w[i]);
+      }
+      // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
+      for (int i = 0; i < 4; ++i) {
+        const float other = shuffle_xor(w[i], 16);
+        sum = sum + (lane() < 16 ? w[i] : other);
+        sum = sum + (lane() < 16 ? other : w[i]);
+      }
+      sum = sum_of_16(sum);
+      if (lane() == 0) found_[2 * h] = most, found_[2 * h + 1] = sum;
+    }
+    sync_block();
+    VEERY_UNROLL(4)
+    for (int k = 0; k < kMostHeads; ++k)
+      if (k < heads_) states[k].most = found_[2 * k], states[k].sum = found_[2 * k + 1];
+  }
+
+  // A thread some dimensions: chains over the positions.
+  VEERY_GPU void add_values(int64_t block, State<kDims> (&states)[kMostHeads]) {
+    const int64_t begin = block * kBlock;
+    const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
+    const int high =
+        static_cast<int>(position_ - begin < kBlock - 1 ? position_ - begin : kBlock - 1);
+    VEERY_UNROLL(4)
+    for (int h = 0; h < kMostHeads; ++h) VEERY_UNROLL(4)
+    for (int i = 0; i < kDims; ++i) states[h].values[i] = 0;
+    const T* values = page(a_.values, block) + value_place(a_.values, kv_, begin, 0);
+    const auto add = [&](int p) {
+      VEERY_UNROLL(4)
+      for (int i = 0; i < kDims; ++i) {
+        const int c = thread() + i * kBlock;
+        const float v =
+            c < a_.value_dim ? Element<T>::load(values[int64_t{p} * a_.value_dim + c]) : 0.0F;
+        VEERY_UNROLL(4)
+        for (int h = 0; h < kMostHeads; ++h)
+          if (h < heads_)
+            states[h].values[i] =
+                Element<T>::multiply_add(weights_[h * kBlock + p], v, states[h].values[i]);
+      }
+    };
+    if constexpr (Element<T>::kPairs) {
+      int p = low;
+      if (p % 2 != 0) add(p++);
+      VEERY_UNROLL(4)
+      for (; p + 1 <= high; p += 2) {
+        add(p + 1);
+        add(p);
+      }
+      if (p <= high) add(p);
+    } else {
+      VEERY_UNROLL(8)
+      for (int p = low; p <= high; ++p) add(p);
+    }
+  }
+
+  const AttendArguments& a_;
+  int64_t row_, position_, first_;
+  int kv_, head_, heads_, sequence_;
+  float *queries_, *weights_, *found_;
+};
+
+/// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
+template <typename T, int kDims>
+VEERY_GPU void attend_blocks(const AttendArguments& a) {
+  wait_for_inputs();
+  const int64_t row = block_z();
+  if (row >= a.run.count(a.out.rows)) return;
+  Attention<T, kDims> of(a, row, block_y());
+  const int64_t first = of.first_block() + block_x();
+  if (first > of.last_block()) return;
+  of.load_queries();
+  State<kDims> states[kMostHeads];
+  for (int64_t block = first; block <= of.last_block(); block += blocks_x()) {
+    of.attend(block, states);
+    VEERY_UNROLL(4)
+    for (int h = 0; h < kMostHeads; ++h) {
+      if (h >= of.heads()) continue;
+      float* part =
+          a.parts + ((row * a.heads + of.head() + h) * a.blocks + block - of.first_block()) *
+                        (kPartHeader + a.value_dim);
+      if (thread() == 0) part[0] = states[h].most, part[1] = states[h].sum;
+      VEERY_UNROLL(4)
+      for (int i = 0; i < kDims; ++i) {
+        const int c = thread() + i * kBlock;
+        if (c < a.value_dim) part[kPartHeader + c] = states[h].values[i];
+      }
+    }
+  }
+}
+template <typename T, int kDims>
+VEERY_GPU void attend_merge(const AttendArguments& a) {
+  wait_for_inputs();
+  const int64_t row = block_z();
+  if (row >= a.run.count(a.out.rows)) return;
+  Attention<T, kDims> of(a, row, block_y());
+  const int h = block_x();
+  if (h >= of.heads()) return;
+  State<kDims> whole, segment, part;
+  const float* at =
+      a.parts + (row * a.heads + of.head() + h) * a.blocks * (kPartHeader + a.value_dim);
+  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, at += kPartHeader + a.value_dim) {
+    part.most = at[0];
+    part.sum = at[1];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kDims; ++i) {
+      const int c = thread() + i * kBlock;
+      part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
+    }
+    segment.template merge_in<T>(part);
+    if (b == of.last_block() || ends_segment(b)) {
+      whole.template merge_in<T>(segment);
+      segment.clear();
+    }
+  }
+  of.finish(h, whole);
+}
+
+/// Many rows: a block of threads a row and its queries of one key head.
+template <typename T, int kDims>
+VEERY_GPU void attend_rows(const AttendArguments& a) {
+  wait_for_inputs();
+  const int64_t row = block_z();
+  if (row >= a.run.count(a.out.rows)) return;
+  Attention<T, kDims> of(a, row, block_y());
+  of.load_queries();
+  State<kDims> whole[kMostHeads], segment[kMostHeads], part[kMostHeads];
+  for (int64_t b = of.first_block(); b <= of.last_block(); ++b) {
+    of.attend(b, part);
+    const bool end = b == of.last_block() || ends_segment(b);
+    VEERY_UNROLL(4)
+    for (int h = 0; h < kMostHeads; ++h) {
+      if (h >= of.heads()) continue;
+      segment[h].template merge_in<T>(part[h]);
+      if (!end) continue;
+      whole[h].template merge_in<T>(segment[h]);
+      segment[h].clear();
+    }
+  }
+  VEERY_UNROLL(4)
+  for (int h = 0; h < kMostHeads; ++h)
+    if (h < of.heads()) of.finish(h, whole[h]);
+}
+
+}  // namespace veery::gpu

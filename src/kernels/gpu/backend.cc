@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "kernels/gpu/launches.h"
+#include "kernels/gpu/pack.h"
+
+namespace veery::gpu {
+namespace {
+
+// Phases of such kernels are launches.
+void never(const Dispatch&, const Slots&, const Worker&) {}
+
+// The slots of a run as one block of memory, the same on both sides.
+class SlotPlaces {
+ public:
+  SlotPlaces(const TableUse& use) : use_(use) {  // NOLINT(google-explicit-constructor)
+    const auto tables = static_cast<size_t>(use.groups * use.slots->sequences);
+    size_t entries = 0;
+    for (size_t i = 0; i < tables; ++i) entries += static_cast<size_t>(use.slots->tables[i].count);
+    const auto rows = static_cast<size_t>(use.rows);
+    const auto take = [&](size_t& place, size_t words) {
+      place = words_;
+      words_ += (words + 15) / 16 * 16;
+    };
+    take(counts_, 4);
+    take(tokens_, rows);
+    take(positions_, rows);
+    take(output_rows_, rows);
+    take(span_of_, rows);
+    take(spans_, 4 * rows);
+    take(tables_, 2 * tables);
+    take(pages_, entries);
+    take(extended_, static_cast<size_t>(use.slots->sequences));
+  }
+  size_t bytes() const { return words_ * 4; }
+
+  Run run(std::byte* base) const {
+    const auto* at = reinterpret_cast<const int32_t*>(base);
+    return {at + counts_,      at + tokens_,  at + positions_,
+            at + output_rows_, at + span_of_, reinterpret_cast<const RunSpan*>(at + spans_),
+            at + tables_,      at + pages_,   at + extended_};
+  }
+  void fill(const Slots& slots, std::byte* base) const {
+    auto* at = reinterpret_cast<int32_t*>(base);
+    const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
+    std::copy_n(counts, 4, at + counts_);
+    std::copy_n(slots.tokens, slots.rows, at + tokens_);
+    std::copy_n(slots.positions, slots.rows, at + positions_);
+    std::copy_n(slots.output_rows, slots.outputs, at + output_rows_);
+    std::copy_n(slots.span_of, slots.rows, at + span_of_);
+    static_assert(sizeof(Span) == sizeof(RunSpan));
+    std::memcpy(at + spans_, slots.spans, sizeof(Span) * static_cast<size_t>(slots.span_count));
+    int32_t entry = 0;
+    for (int i = 0; i < use_.groups * slots.sequences; ++i) {
+      const PageTable& table = slots.tables[i];
+      at[tables_ + 2 * static_cast<size_t>(i)] = entry;
+      at[tables_ + 2 * static_cast<size_t>(i) + 1] = table.count;
+      std::copy_n(table.pages, table.count, at + pages_ + entry);
+      entry += table.count;
+    }
+    for (int i = 0; i < slots.sequences; ++i)
+      at[extended_ + static_cast<size_t>(i)] = slots.extended != nullptr && slots.extended[i] != 0;
+  }
+
+ private:
+  TableUse use_;
+  size_t words_ = 0;
+  size_t counts_ = 0, tokens_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0, spans_ = 0,
+         tables_ = 0, pages_ = 0, extended_ = 0;
+};
+
+class GpuExecutable : public Executable {
+ public:
+  GpuExecutable(Machine& machine, std::span<const Step> steps, std::span<const Operand> results,
+                const TableUse& use)
+      : places_(use), slots_(machine.allocate(places_.bytes())) {
+    Recorder recorder{machine, places_.run(slots_.data()), *use.slots, use.rows, use.outputs,
+                      use.rows};
+    size_t parts = 0;
+    int64_t positions = 0;
+    for (int i = 0; i < use.groups * use.slots->sequences; ++i)
+      positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
+    for (const Step& step : steps)
+      parts = std::max(parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions));
+    if (parts > 0) {
+      recorder.memory.push_back(machine.allocate(parts));
+      recorder.parts = recorder.memory.back().data();
+    }
+    for (const Step& step : steps)
+      find_row(step.op, step.dispatch, {})->record(step.dispatch, recorder);
+    Transfers transfers{slots_.data(), places_.bytes(), {}};
+    for (const Operand& result : results) {
+      const auto most = static_cast<size_t>(recorder.most(result.rows) * result.stride);
+      transfers.back.push_back({result.data, most});
+    }
+    results_.assign(results.begin(), results.end());
+    sizes_.resize(results_.size());
+    memory_ = std::move(recorder.memory);
+    recording_ = machine.record(std::move(recorder.launches), transfers);
+  }
+
+  void run(const Slots& slots) override {
+    places_.fill(slots, recording_->input());
+    for (size_t i = 0; i < results_.size(); ++i)
+      sizes_[i] = static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
+    recording_->run(sizes_);
+  }
+  const std::byte* result(size_t i) const override { return recording_->output(i); }
+
+ private:
+  SlotPlaces places_;
+  Memory slots_;
+  std::vector<Memory> memory_;
+  std::vector<Operand> results_;
+  std::vector<size_t> sizes_;
+  std::unique_ptr<Recording> recording_;
+};
+
+class GpuBackend : public Backend {
+ public:
+  explicit GpuBackend(std::unique_ptr<Machine> machine) : machine_(std::move(machine)) {}
+
+  Device& device() override { return *machine_; }
+
+  Operand weight(const WeightUse& use) const override {
+    const auto format = format_of(use.dtype);
+    if (!format)
+      throw Error(ErrorKind::kUnsupported, "weights of type {} cannot be used on {}",
+                  info(use.dtype).name, machine_->name());
+    return {.stride = panel_bytes(*format, use.cols),
+            .rows = use.rows,
+            .cols = static_cast<int32_t>(use.cols),
+            .dtype = use.dtype,
+            .layout = Layout::kPanels};
+  }
+  size_t weight_bytes(const Operand& weight) const override {
+    return static_cast<size_t>((weight.rows + kLanes - 1) / kLanes * weight.stride);
+  }
+  void pack(const Operand& weight, const std::byte* rows, int64_t first, int64_t last,
+            std::byte* packed) const override {
+    pack_rows(weight.dtype, rows, weight.cols, {first, last}, packed);
+  }
+
+  Kernel choose(Op op, const Dispatch& dispatch, const KernelChoice& choice) const override {
+    const LaunchRow* row = find_row(op, dispatch, choice);
+    if (row == nullptr) {
+      std::string operands;
+      for (const Operand& o : dispatch.in)
+        if (o)
+          operands += fmt::format("{}{} {} x {}", operands.empty() ? "" : ", ", info(o.dtype).name,
+                                  o.rows, o.cols);
+      throw Error(ErrorKind::kUnsupported, "{}: no kernel on {} for {}{}", op->name,
+                  machine_->name(), operands, choice.exact ? " with --exact" : "");
+    }
+    Kernel kernel{.name = row->name, .work = row->work};
+    kernel.phases[0] = never;
+    return kernel;
+  }
+  std::unique_ptr<Executable> lower(std::span<const Step> steps, std::span<const Operand> results,
+                                    const TableUse& use) override {
+    return std::make_unique<GpuExecutable>(*machine_, steps, results, use);
+  }
+
+ private:
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace
+
+std::string_view name(KernelId kernel) {
+#define VEERY_GPU_NAME(name, arguments, threads, function) #name,
+  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(VEERY_GPU_NAME)};
+#undef VEERY_GPU_NAME
+  return kNames[static_cast<size_t>(kernel)];
+}
+
+int most_threads(KernelId kernel) {
+#define VEERY_GPU_THREADS(name, arguments, threads, function) threads,
+  static constexpr int kThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)};
+#undef VEERY_GPU_THREADS
+  return kThreads[static_cast<size_t>(kernel)];
+}
+
+std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine) {
+  return std::make_unique<GpuBackend>(std::move(machine));
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,180 @@
+// compat.h: the dialect that kernels for GPUs are written in: plain C++ on scalars, and the few
+// things below. nvcc compiles it for CUDA; any C++ compiler for the emulator, where a thread of a
+// block is a fibre.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+// Of every function that kernels call. Products and sums are rounded one by one (nvcc -fmad=false),
+// divisions and square roots to nearest even; fma is written out.
+#if defined(__CUDACC__)
+#define VEERY_GPU __device__ __forceinline__
+#define VEERY_GPU_HOST __host__ __device__ __forceinline__
+#define VEERY_GPU_PRAGMA(text) _Pragma(#text)
+#define VEERY_UNROLL(n) VEERY_GPU_PRAGMA(unroll n)
+#else
+#define VEERY_GPU inline
+#define VEERY_GPU_HOST inline
+#define VEERY_UNROLL(n)
+#include "kernels/gpu/emulator.h"
+#endif
+
+namespace veery::gpu {
+
+inline constexpr int kWarp = 32;
+
+#if defined(__CUDACC__)
+
+VEERY_GPU int thread() { return static_cast<int>(threadIdx.x); }
+VEERY_GPU int threads() { return static_cast<int>(blockDim.x); }
+VEERY_GPU int block_x() { return static_cast<int>(blockIdx.x); }
+VEERY_GPU int block_y() { return static_cast<int>(blockIdx.y); }
+VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
+VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
+VEERY_GPU void sync_block() { __syncthreads(); }
+VEERY_GPU void sync_warp() { __syncwarp(); }
+/// Memory of the block, 16-byte aligned, as large as its launch says.
+VEERY_GPU uint8_t* shared_memory() {
+  extern __shared__ __align__(16) uint8_t memory[];
+  return memory;
+}
+template <typename T>
+VEERY_GPU T shuffle_xor(T value, int mask) {
+  return __shfl_xor_sync(~0U, value, mask);
+}
+template <typename T>
+VEERY_GPU T shuffle(T value, int lane) {
+  return __shfl_sync(~0U, value, lane);
+}
+VEERY_GPU uint32_t ballot(bool predicate) { return __ballot_sync(~0U, predicate); }
+VEERY_GPU int bit_count(uint32_t bits) { return __popc(bits); }
+VEERY_GPU float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+VEERY_GPU double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+VEERY_GPU float square_root(float x) { return __fsqrt_rn(x); }
+// Where subnormal numbers count as 0, before and after.
+VEERY_GPU float fma_flushed(float a, float b, float c) {
+  float y;
+  asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
+  return y;
+}
+VEERY_GPU float mul_flushed(float a, float b) {
+  float y;
+  asm("mul.rn.ftz.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+/// To nearest even.
+VEERY_GPU int round_to_int(float x) { return __float2int_rn(x); }
+VEERY_GPU float float_of(int32_t bits) { return __int_as_float(bits); }
+VEERY_GPU int32_t bits_of(float x) { return __float_as_int(x); }
+VEERY_GPU int64_t bits_of(double x) { return __double_as_longlong(x); }
+VEERY_GPU float half_to_float(uint16_t bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+VEERY_GPU uint16_t float_to_half(float x) {
+  uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+VEERY_GPU void keep_largest(uint64_t* at, uint64_t key) {
+  atomicMax(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(key));
+}
+/// What the launch before this one has written is there from here on; the next may be begun.
+VEERY_GPU void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// c += a b of a warp: a [16][32] int8, b [32][8] int8. With g = lane / 4 and t = lane % 4 a lane
+/// has rows g (a0, a2) and g + 8 (a1, a3) of a, in a0 and a1 the columns 4 t to 4 t + 3 and in a2
+/// and a3 those 16 further on; the same rows of b (b0, b1) of column g; of c rows g (0, 1) and g +
+/// 8 (2, 3), columns 2 t and 2 t + 1.
+VEERY_GPU void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+/// The same with half of the columns: a0 and a1, b0.
+VEERY_GPU void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a0), "r"(a1), "r"(b0));
+}
+
+#else
+
+VEERY_GPU float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VEERY_GPU double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+VEERY_GPU float square_root(float x) { return __builtin_sqrtf(x); }
+VEERY_GPU int round_to_int(float x) { return static_cast<int>(__builtin_nearbyintf(x)); }
+VEERY_GPU float float_of(int32_t bits) { return __builtin_bit_cast(float, bits); }
+VEERY_GPU int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
+VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
+VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
+VEERY_GPU void wait_for_inputs() {}
+
+#endif
+
+/// Subnormal numbers as 0 of their sign.
+VEERY_GPU float flush(float x) {
+  return (bits_of(x) & 0x7f800000) == 0 ? float_of(bits_of(x) & INT32_MIN) : x;
+}
+#if !defined(__CUDACC__)
+VEERY_GPU float fma_flushed(float a, float b, float c) {
+  return flush(fma(flush(a), flush(b), flush(c)));
+}
+VEERY_GPU float mul_flushed(float a, float b) { return flush(flush(a) * flush(b)); }
+#endif
+
+VEERY_GPU int lane() { return thread() % kWarp; }
+VEERY_GPU int warp() { return thread() / kWarp; }
+VEERY_GPU int warps() { return threads() / kWarp; }
+
+template <typename T>
+struct alignas(sizeof(T) * 2) Two {
+  T x, y;
+};
+template <typename T>
+struct alignas(sizeof(T) * 4) Four {
+  T x, y, z, w;
+};
+template <typename V>
+VEERY_GPU V load(const void* at) {
+  return *static_cast<const V*>(at);
+}
+
+VEERY_GPU float bf16_to_float(uint16_t bits) {
+  return float_of(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16));
+}
+/// To nearest even; NaN stays NaN.
+VEERY_GPU uint16_t float_to_bf16(float x) {
+  const auto bits = static_cast<uint32_t>(bits_of(x));
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);
+  return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+VEERY_GPU float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffff); }
+VEERY_GPU float negative(float x) { return float_of(bits_of(x) ^ INT32_MIN); }
+// The second operand where one is no number, as in kernels/cpu/simd.
+VEERY_GPU float largest(float a, float b) { return a > b ? a : b; }
+VEERY_GPU float smallest(float a, float b) { return a < b ? a : b; }
+VEERY_GPU float warp_largest(float x) {
+  for (int mask = 16; mask > 0; mask /= 2) x = largest(x, shuffle_xor(x, mask));
+  return x;
+}
+VEERY_GPU int32_t warp_sum(int32_t x) {
+  for (int mask = 16; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
+  return x;
+}
+/// Of 16 lanes in the order of kernels/cpu/simd: lane i with i + 8, then + 4, + 2, + 1.
+VEERY_GPU float sum_of_16(float x) {
+  for (int mask = 8; mask > 0; mask /= 2) x = x + shuffle_xor(x, mask);
+  return x;
+}
+
+}  // namespace veery::gpu

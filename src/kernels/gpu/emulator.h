@@ -1,0 +1,106 @@
+// emulator.h: a GPU in plain C++: the threads of a block are fibres that change places at barriers,
+// so that kernels are tested where there is no GPU. Blocks run one after the other.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "dtype/half.h"
+
+namespace veery::gpu {
+
+/// Threads, blocks and memory of a launch.
+struct LaunchSize {
+  int blocks_x = 1, blocks_y = 1, blocks_z = 1;
+  int threads = 32;
+  size_t shared = 0;  ///< bytes
+};
+
+namespace emulated {
+
+/// Of the thread that runs.
+struct Place {
+  int thread = 0, threads = 1;
+  int x = 0, y = 0, z = 0, blocks_x = 1;
+  uint8_t* shared = nullptr;
+};
+Place& place();
+void wait_for_block();
+void wait_for_warp();
+/// 32 bytes of each thread of the block that others read.
+uint8_t* exchanged(int thread);
+
+/// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
+void run(void (*kernel)(const void* arguments), const void* arguments, const LaunchSize& size);
+
+}  // namespace emulated
+
+inline int thread() { return emulated::place().thread; }
+inline int threads() { return emulated::place().threads; }
+inline int block_x() { return emulated::place().x; }
+inline int block_y() { return emulated::place().y; }
+inline int block_z() { return emulated::place().z; }
+inline int blocks_x() { return emulated::place().blocks_x; }
+inline void sync_block() { emulated::wait_for_block(); }
+inline void sync_warp() { emulated::wait_for_warp(); }
+inline uint8_t* shared_memory() { return emulated::place().shared; }
+
+template <typename T>
+T shuffle(T value, int from) {
+  T result;
+  std::memcpy(emulated::exchanged(thread()), &value, sizeof value);
+  sync_warp();
+  std::memcpy(&result, emulated::exchanged(thread() / 32 * 32 + from), sizeof result);
+  sync_warp();
+  return result;
+}
+template <typename T>
+T shuffle_xor(T value, int mask) {
+  return shuffle(value, thread() % 32 ^ mask);
+}
+inline uint32_t ballot(bool predicate) {
+  emulated::exchanged(thread())[0] = predicate ? 1 : 0;
+  sync_warp();
+  uint32_t bits = 0;
+  for (int i = 0; i < 32; ++i)
+    bits |= uint32_t{emulated::exchanged(thread() / 32 * 32 + i)[0]} << i;
+  sync_warp();
+  return bits;
+}
+inline float half_to_float(uint16_t bits) { return f16_to_f32(bits); }
+inline uint16_t float_to_half(float x) { return f32_to_f16(x); }
+inline void keep_largest(uint64_t* at, uint64_t key) {
+  if (key > *at) *at = key;
+}
+
+namespace emulated {
+
+// Elements of a and b as the lanes have them; `columns` 32 or 16.
+inline void multiply(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
+  std::memcpy(exchanged(thread()), words, sizeof words);
+  sync_warp();
+  const uint8_t* first = exchanged(thread() / 32 * 32);
+  const auto byte_of = [&](int lane, int word, int byte) {
+    return static_cast<int8_t>(first[lane * 32 + word * 4 + byte]);
+  };
+  const int g = thread() % 32 / 4, t = thread() % 4;
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < columns; ++k) {
+      const int row = i / 2, high = k / 16;  // of rows g and g + 8, of halves of the columns
+      const int a = byte_of(4 * g + k % 16 / 4, 2 * high + row, k % 4);
+      const int b = byte_of(4 * (2 * t + i % 2) + k % 16 / 4, 4 + high, k % 4);
+      c[i] += a * b;
+    }
+  sync_warp();
+}
+
+}  // namespace emulated
+
+inline void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated::multiply(c, {a[0], a[1], a[2], a[3], b0, b1}, 32);
+}
+inline void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+  emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
+}
+
+}  // namespace veery::gpu

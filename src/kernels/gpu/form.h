@@ -1,0 +1,204 @@
+// form.h: rows of activations: RMS norm and what products take, in the order of docs/numerics.md.
+#pragma once
+#include "kernels/gpu/formulas.h"
+
+namespace veery::gpu {
+
+/// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp: chain i of 64 has the elements i, i +
+/// 64, ... All lanes get it.
+VEERY_GPU float inverse_rms(const float* x, int n, float eps) {
+  float a = 0, b = 0;
+  for (int i = lane(); i < n; i += 64) a = fma(x[i], x[i], a);
+  for (int i = lane() + 32; i < n; i += 64) b = fma(x[i], x[i], b);
+  const float first = a + shuffle_xor(a, 16);
+  const float second = b + shuffle_xor(b, 16);
+  const float total = shuffle(sum_of_16(first + second), 0);
+  return 1.0F / square_root(total / static_cast<float>(n) + eps);
+}
+
+/// A row, normalised where there is a norm.
+struct Row {
+  const float* x;
+  const float* weight;  ///< or nullptr
+  float inverse;
+
+  VEERY_GPU float at(int k) const { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; }
+};
+
+/// The row of a block's threads. With a norm `shared` has 4 floats and, if `staged`, n more, where
+/// the row then is: a chain of loads takes long from farther away.
+VEERY_GPU Row row_of(const float* x, const Norm& norm, int n, bool staged, float* shared) {
+  if (norm.weight == nullptr) return {x, nullptr, 1};
+  if (staged) {
+    for (int i = thread(); i < n; i += threads()) shared[4 + i] = x[i];
+    sync_block();
+    x = shared + 4;
+  }
+  if (warp() == 0) {
+    const float inverse = inverse_rms(x, n, norm.eps);
+    if (lane() == 0) *shared = inverse;
+  }
+  sync_block();
+  return {x, norm.weight, *shared};
+}
+
+// Where column k of a row's codes lies.
+VEERY_GPU int code_place(int k) { return k / 32 * 32 + k % 16 / 4 * 8 + k % 32 / 16 * 4 + k % 4; }
+
+/// One row in its form.
+struct FormRow {
+  uint8_t* at;
+  FormPlaces places;
+
+  VEERY_GPU int8_t* codes() const { return reinterpret_cast<int8_t*>(at + places.codes); }
+  VEERY_GPU int8_t* rest() const { return reinterpret_cast<int8_t*>(at + places.rest); }
+  VEERY_GPU float* floats(int64_t place) const { return reinterpret_cast<float*>(at + place); }
+  VEERY_GPU int32_t* ints(int64_t place) const { return reinterpret_cast<int32_t*>(at + place); }
+};
+VEERY_GPU FormRow form_row(const Form& form, int64_t r) {
+  return {form.data + r * form.stride, form_places(form.kind, form.cols)};
+}
+
+struct Scale {
+  float scale, inverse;
+};
+VEERY_GPU Scale scale_for(float most) {
+  const bool tiny = !(most > 1e-30F);
+  return {tiny ? 0.0F : most / 127.0F, tiny ? 0.0F : 127.0F / most};
+}
+
+// Block b of 32, whose element of this lane is v. Returns what the code leaves over; its largest
+// magnitude goes to `largest_of`, in shared memory.
+VEERY_GPU float write_block(const FormRow& to, int b, float v, float* largest_of) {
+  const float most = warp_largest(magnitude(v));
+  const Scale s = scale_for(most);
+  const int q = round_to_int(v * s.inverse);
+  to.codes()[code_place(32 * b + lane())] = static_cast<int8_t>(q);
+  const int sum = warp_sum(q);
+  if (lane() == 0) {
+    to.floats(to.places.scale)[b] = s.scale;
+    to.ints(to.places.sum)[b] = sum;
+    to.floats(to.places.moment)[b] = s.scale * static_cast<float>(sum);
+    largest_of[b] = most;
+    to.floats(to.places.finer)[b] = 0;
+  }
+  return fma(-s.scale, static_cast<float>(q), v);
+}
+
+// The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one.
+VEERY_GPU void find_outliers(const FormRow& to, int blocks, const float* most) {
+  int32_t* list = to.ints(to.places.outliers);
+  float all = 0;
+  for (int b = 0; b < blocks; ++b) all = all + most[b];
+  const float threshold = 2.5F * (all / static_cast<float>(blocks));
+  const int limit = blocks / 4 + 1;
+  int found = 0;
+  for (int first = 0; first < blocks && found < limit; first += kWarp) {
+    const int b = first + lane();
+    const bool is = b < blocks && most[b] > threshold && scale_for(most[b]).scale > 0;
+    const uint32_t all_of = ballot(is);
+    const int at = found + bit_count(all_of & ((1U << lane()) - 1));
+    if (is && at < limit) list[1 + at] = b;
+    found += bit_count(all_of);
+  }
+  if (lane() == 0) list[0] = found < limit ? found : limit;
+}
+VEERY_GPU void write_rest(const FormRow& to, int b, float v) {
+  const float scale = to.floats(to.places.scale)[b];
+  const int q = to.codes()[code_place(32 * b + lane())];
+  const int r = round_to_int(fma(-scale, static_cast<float>(q), v) * (254.0F / scale));
+  to.rest()[code_place(32 * b + lane())] = static_cast<int8_t>(r);
+  const int sum = warp_sum(r);
+  if (lane() != 0) return;
+  const float finer = scale / 254.0F;
+  to.floats(to.places.finer)[b] = finer;
+  to.ints(to.places.rest_sum)[b] = sum;
+  float& moment = to.floats(to.places.moment)[b];
+  moment = moment + finer * static_cast<float>(sum);
+}
+
+// A row in blocks of 32; `second`: where what the codes leave over goes as a row of its own, or
+// nullptr.
+VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const FormRow* second,
+                           float* largest_of) {
+  const int blocks = cols / 32;
+  for (int b = warp(); b < blocks; b += warps()) {
+    const float left = write_block(to, b, row.at(32 * b + lane()), largest_of);
+    if (second != nullptr) write_block(*second, b, left, largest_of);
+  }
+  if (second != nullptr) {
+    if (thread() == 0) to.ints(to.places.outliers)[0] = second->ints(to.places.outliers)[0] = 0;
+    return;
+  }
+  sync_block();
+  if (warp() == 0) find_outliers(to, blocks, largest_of);
+  sync_block();
+  const int32_t* list = to.ints(to.places.outliers);
+  for (int e = warp(); e < list[0]; e += warps())
+    write_rest(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
+}
+
+// Block b of 256; v: column 32 s + lane of it. v becomes what the codes leave over.
+VEERY_GPU void write_block_256(const FormRow& to, int b, float (&v)[8]) {
+  float most[8], all = 0;
+  VEERY_UNROLL(8)
+  for (int s = 0; s < 8; ++s) {
+    most[s] = warp_largest(magnitude(v[s]));
+    all = most[s] > all ? most[s] : all;
+  }
+  const Scale whole = scale_for(all);
+  const float scale = whole.scale / 8;
+  if (lane() == 0) to.floats(to.places.scale)[b] = scale;
+  VEERY_UNROLL(8)
+  for (int s = 0; s < 8; ++s) {
+    int shift = 3;
+    float inverse = whole.inverse;
+    for (float x = 2 * most[s]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
+    const int q = round_to_int(v[s] * inverse);
+    to.codes()[code_place(256 * b + 32 * s + lane())] = static_cast<int8_t>(q);
+    int sum = q << shift;
+    for (int mask = 8; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+    if (lane() % 16 == 0) to.ints(to.places.sum)[16 * b + 2 * s + lane() / 16] = sum;
+    if (lane() == 0) to.ints(to.places.shift)[8 * b + s] = shift;
+    v[s] = fma(-(scale * static_cast<float>(1 << shift)), static_cast<float>(q), v[s]);
+  }
+}
+VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const FormRow* second) {
+  for (int b = warp(); b < cols / 256; b += warps()) {
+    float v[8];
+    for (int s = 0; s < 8; ++s) v[s] = row.at(256 * b + 32 * s + lane());
+    write_block_256(to, b, v);
+    if (second != nullptr) write_block_256(*second, b, v);
+  }
+}
+
+VEERY_GPU void write_floats(const Row& row, int cols, bool rounded, float* to) {
+  for (int k = thread(); k < cols; k += threads()) {
+    const float v = row.at(k);
+    // bf16 knows no subnormal numbers.
+    to[k] = !rounded ? v : magnitude(v) < 0x1p-126F ? 0.0F : bf16_to_float(float_to_bf16(v));
+  }
+}
+
+/// A row of x in its form, by the threads of a block.
+VEERY_GPU void prepare(const PrepareArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.x.rows)) return;
+  if (a.best != nullptr && thread() == 0) a.best[r] = 0;
+  const int cols = a.form.cols;
+  auto* largest_of = reinterpret_cast<float*>(shared_memory());
+  const Row row =
+      row_of(a.x.row(r), a.norm, cols, a.staged != 0, largest_of + (cols / 32 + 3) / 4 * 4);
+  const FormRow to = form_row(a.form, a.form.two_terms != 0 ? 2 * r : r);
+  const FormRow after = form_row(a.form, 2 * r + 1);
+  const FormRow* second = a.form.two_terms != 0 ? &after : nullptr;
+  switch (a.form.kind) {
+    case FormKind::kPer32: return write_per32(row, cols, to, second, largest_of);
+    case FormKind::kPer256: return write_per256(row, cols, to, second);
+    case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0));
+    case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0));
+  }
+}
+
+}  // namespace veery::gpu

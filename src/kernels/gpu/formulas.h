@@ -1,0 +1,111 @@
+// formulas.h: elementwise functions with the bits of kernels/cpu/simd/simd-inl.h, operation by
+// operation, on scalars; formulas and sources are there.
+#pragma once
+#include "kernels/gpu/arguments.h"
+
+namespace veery::gpu {
+
+VEERY_GPU float exp_to_88(float x) {
+  const float clamped = largest(-87.3F, x);
+  const int n = round_to_int(clamped * 1.44269504F);
+  const auto nf = static_cast<float>(n);
+  float r = fma(nf, -0.693359375F, clamped);
+  r = fma(nf, 2.12194440e-4F, r);
+  float p = 0.0013926926767453551F;
+  p = fma(p, r, 0.008363774046301842F);
+  p = fma(p, r, 0.04166654869914055F);
+  p = fma(p, r, 0.16666573286056519F);
+  p = fma(p, r, 0.5F);
+  p = fma(r * r, p, r + 1.0F);
+  const float scale = float_of(static_cast<int32_t>(static_cast<uint32_t>(n + 127) << 23));
+  return -87.3F > x ? 0.0F : p * scale;
+}
+VEERY_GPU float exp_any(float x) {
+  return x > 88.0F ? float_of(0x7f800000) : exp_to_88(smallest(88.0F, x));
+}
+VEERY_GPU float sigmoid(float x) { return 1.0F / (1.0F + exp_any(negative(x))); }
+VEERY_GPU float silu(float x) { return x / (1.0F + exp_any(negative(x))); }
+VEERY_GPU float softplus(float x) {
+  const float t = exp_any(negative(magnitude(x)));
+  const float z = t / (2.0F + t);
+  const float s = z * z;
+  float p = 2.0F / 15;
+  p = fma(p, s, 2.0F / 13);
+  p = fma(p, s, 2.0F / 11);
+  p = fma(p, s, 2.0F / 9);
+  p = fma(p, s, 2.0F / 7);
+  p = fma(p, s, 2.0F / 5);
+  p = fma(p, s, 2.0F / 3);
+  p = fma(p, s, 2.0F);
+  return fma(z, p, largest(0.0F, x));
+}
+VEERY_GPU float gelu(float x) {
+  const float cube = x * x * x;
+  const float u2 = 1.5957691216F * fma(0.044715F, cube, x);
+  return x / (1.0F + exp_any(negative(u2)));
+}
+VEERY_GPU float gelu_erf(float x) {
+  const float t = 1.0F / fma(magnitude(x), 0.3275911F * 0.70710678F, 1.0F);
+  float p = -0.14277875423431396F;
+  p = fma(p, t, 0.5034728646278381F);
+  p = fma(p, t, -0.4174523651599884F);
+  p = fma(p, t, 0.4637708067893982F);
+  p = fma(p, t, 0.019883906468749046F);
+  p = fma(p, t, 0.20757609605789185F);
+  p = fma(p, t, 0.18045619130134583F);
+  p = fma(p, t, 0.18507124483585358F);
+  const float e = exp_any(x * x * -0.5F);
+  const float below = t * 0.5F * p * e;
+  return x * (x > 0.0F ? 1.0F - below : below);
+}
+VEERY_GPU float hyperbolic_tangent(float x) {
+  const float a = magnitude(x);
+  const float z = x * x;
+  float p = 0.002292717806994915F;
+  p = fma(p, z, -0.00834391638636589F);
+  p = fma(p, z, 0.021768907085061073F);
+  p = fma(p, z, -0.053959257900714874F);
+  p = fma(p, z, 0.13333304226398468F);
+  p = fma(p, z, -0.3333333432674408F);
+  const float small = fma(x * z, p, x);
+  const float t = exp_any(-2.0F * a);
+  const float large = (1.0F - t) / (1.0F + t);
+  return a > 0.625F ? float_of(bits_of(large) | (bits_of(x) & INT32_MIN)) : small;
+}
+
+/// The kinds of veery::Activation, in its order.
+VEERY_GPU float activated(float x, const Activate& a) {
+  switch (a.kind) {
+    case 1: return silu(x);
+    case 2: return gelu(x);
+    case 3: return gelu_erf(x);
+    case 4: return largest(0.0F, x);
+    case 5: return largest(0.0F, x) * largest(0.0F, x);
+    case 6: {
+      const float above = a.positive * x * x;
+      const float below = exp_any(smallest(a.eps, x)) - 1.0F - x;
+      return (x > 0.0F ? above : a.negative * below) + a.beta * x;
+    }
+    case 7: return hyperbolic_tangent(x);
+    case 8: return sigmoid(x);
+    case 9: return softplus(x);
+    case 10: return negative(softplus(negative(x)));
+    case 11: return smallest(a.positive, largest(a.negative, x));
+    default: return x;
+  }
+}
+
+/// Orders floats as the search for the largest does, the lower index before the higher; NaN never
+/// counts.
+VEERY_GPU uint64_t key_of(float value, int32_t index) {
+  if (!(value == value)) return 0;
+  const int32_t bits = bits_of(value + 0.0F);  // -0 becomes 0
+  const uint32_t ordered =
+      bits < 0 ? ~static_cast<uint32_t>(bits) : static_cast<uint32_t>(bits) | 0x80000000U;
+  return static_cast<uint64_t>(ordered) << 32 | static_cast<uint32_t>(~index);
+}
+VEERY_GPU int32_t index_of(uint64_t key) {
+  return key == 0 ? 0 : static_cast<int32_t>(~static_cast<uint32_t>(key));
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,75 @@
+// gpu.h: kernels for GPUs on a machine that can run them: CUDA, or the emulator of the tests.
+#pragma once
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/gpu/arguments.h"
+#include "kernels/gpu/emulator.h"
+#include "kernels/gpu/kernel_list.h"
+
+namespace veery::gpu {
+
+#define VEERY_GPU_ENUMERATE(name, arguments, threads, function) name,
+/// The kernels, in the order of kernel_list.h.
+enum class KernelId : int { VEERY_GPU_KERNELS(VEERY_GPU_ENUMERATE) kCount };
+#undef VEERY_GPU_ENUMERATE
+std::string_view name(KernelId kernel);
+/// The most threads that a block of it may have.
+int most_threads(KernelId kernel);
+
+/// One kernel, its arguments, its size.
+struct Launch {
+  static constexpr size_t kMostBytes = 512;
+  KernelId kernel = KernelId::kCount;
+  LaunchSize size;
+  alignas(16) std::array<std::byte, kMostBytes> arguments{};
+  size_t bytes = 0;
+
+  template <typename A>
+  static Launch of(KernelId kernel, const LaunchSize& size, const A& arguments) {
+    static_assert(sizeof(A) <= kMostBytes && std::is_trivially_copyable_v<A>);
+    Launch launch{kernel, size, {}, sizeof(A)};
+    std::memcpy(launch.arguments.data(), &arguments, sizeof(A));
+    return launch;
+  }
+};
+
+/// A block of memory that goes to the device before the launches of a run, and blocks that come
+/// back behind them.
+struct Transfers {
+  std::byte* to = nullptr;
+  size_t bytes = 0;
+  struct Back {
+    const std::byte* from;
+    size_t bytes;  ///< at most
+  };
+  std::vector<Back> back;
+};
+
+/// Launches in order, made ready to be run again and again.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// What goes to the device.
+  virtual std::byte* input() = 0;
+  /// What came back.
+  virtual std::byte* output(size_t i) = 0;
+  /// `bytes`: of each block that comes back.
+  virtual void run(std::span<const size_t> bytes) = 0;
+};
+
+/// Runs launches.
+class Machine : public Device {
+ public:
+  virtual std::string_view name() const = 0;  ///< "cuda"
+  virtual int processors() const = 0;         ///< that run blocks side by side
+  virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
+                                            const Transfers& transfers) = 0;
+};
+
+/// The backend of a machine.
+std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine);
+
+}  // namespace veery::gpu

@@ -1,0 +1,13 @@
+// All kernels, as CUDA has them (kernel_list.h).
+#include "kernels/gpu/attend.h"
+#include "kernels/gpu/kernel_list.h"
+#include "kernels/gpu/linear.h"
+
+#define VEERY_GPU_IN(...) __VA_ARGS__
+#define VEERY_GPU_GLOBAL(name, arguments, threads, function)              \
+  extern "C" __global__ void __launch_bounds__(threads)                   \
+      veery_##name(const __grid_constant__ veery::gpu::arguments a) {     \
+    using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */ \
+    VEERY_GPU_IN function(a);                                            \
+  }
+VEERY_GPU_KERNELS(VEERY_GPU_GLOBAL)

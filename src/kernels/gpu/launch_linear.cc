@@ -1,0 +1,203 @@
+#include <algorithm>
+
+#include "kernels/common/table.h"
+#include "kernels/gpu/launches.h"
+#include "kernels/gpu/pack.h"
+
+namespace veery::gpu {
+namespace {
+
+constexpr int kRowThreads = 256;
+constexpr int kTileWarps = 4;
+constexpr int kTileRows = 32;  // of x, at most, of a tile: linear_many
+
+// The kernels of a format, in the order of kernel_list.h.
+enum Way { kRow, kRowTwoTerms, kRowGated, kFew, kFewGated, kMany, kManyGated, kWays };
+KernelId kernel_of(Format format, Way way) {
+  const int first = is_float(format) ? static_cast<int>(KernelId::linear_float_row_f32)
+                                     : static_cast<int>(KernelId::linear_row_q8);
+  if (is_float(format))
+    return static_cast<KernelId>(first + 2 * (format - kF32) + (way == kRow ? 0 : 1));
+  return static_cast<KernelId>(first + kWays * (format - kQ8) + way);
+}
+
+Format format_at(const Dispatch& d, int i) { return *format_of(d.in[LinearIn::kWeight + i].dtype); }
+bool is_gated(const Dispatch& d) {
+  const auto& attr = d.as<LinearAttr>();
+  return attr.gate != Activation::kNone && attr.weights == 2;
+}
+bool has_two_terms(const Dispatch& d) {
+  return d.as<LinearAttr>().precision == Precision::kHigh && !is_float(format_at(d, 0));
+}
+
+// Where the forms of x lie in the work of a product.
+struct Work {
+  size_t best, forms[4] = {}, bytes;
+};
+Work work_of(const Dispatch& d, int64_t rows) {
+  Work work{0, {}, 0};
+  work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
+  const int64_t terms = has_two_terms(d) ? 2 : 1;
+  const auto lines = static_cast<size_t>((rows * terms + kTileRows - 1) / kTileRows * kTileRows);
+  std::array<bool, 4> made{};
+  for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
+    const FormKind kind = form_of(format_at(d, i));
+    const auto at = static_cast<size_t>(kind);
+    if (std::exchange(made[at], true)) continue;
+    work.forms[at] = work.bytes;
+    work.bytes += lines * static_cast<size_t>(form_places(kind, d.in[LinearIn::kX].cols).bytes);
+  }
+  return work;
+}
+
+// Bytes of shared memory of linear_row.
+size_t row_shared(Format format, int terms, int parts) {
+  const int steps = 256 / (terms * parts) * 16 * terms;
+  return static_cast<size_t>(parts * steps * 8 * (format_info(format).minima ? 2 : 1) + parts * 64 +
+                             64);
+}
+
+struct Product {
+  const Dispatch& d;
+  Recorder& to;
+  int64_t rows;  // at most
+  Work work;
+  bool argmax;
+
+  Form form(FormKind kind) const {
+    const int32_t cols = d.in[LinearIn::kX].cols;
+    return {reinterpret_cast<uint8_t*>(d.work) + work.forms[static_cast<size_t>(kind)],
+            form_places(kind, cols).bytes, kind, cols, has_two_terms(d) ? 1 : 0};
+  }
+  uint64_t* best() const {
+    return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
+  }
+
+  void prepare(FormKind kind) const {
+    const Operand& norm = d.in[LinearIn::kNorm];
+    const int32_t cols = d.in[LinearIn::kX].cols;
+    const bool staged = norm && cols <= kMostStaged;
+    const auto floats = static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (staged ? cols : 0));
+    const LaunchSize size{
+        .blocks_x = static_cast<int>(rows), .threads = 512, .shared = floats * sizeof(float)};
+    to.add(KernelId::prepare, size,
+           PrepareArguments{to.run, to.matrix(d.in[LinearIn::kX]),
+                            Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best(),
+                            staged ? 1 : 0});
+  }
+
+  // The weights [first, first + count), which have one format.
+  void multiply(int first, int count) const {
+    const auto& attr = d.as<LinearAttr>();
+    const Format format = format_at(d, first);
+    LinearArguments a{to.run, form(form_of(format)), d.in[LinearIn::kX].rows};
+    int64_t panels = 0, most = 0;
+    int32_t column = 0;
+    for (int i = 0; i < first; ++i)
+      column += static_cast<int32_t>(d.in[LinearIn::kWeight + i].rows);
+    for (int i = 0; i < count; ++i) {
+      const Operand& w = d.in[LinearIn::kWeight + first + i];
+      a.weight[i] = {reinterpret_cast<const uint8_t*>(w.data), w.stride,
+                     static_cast<int32_t>(w.rows), w.cols, format};
+      a.bias[i] = d.in[LinearIn::kBias + first + i].row<float>(0);
+      a.column[i] = column;
+      column += a.weight[i].rows;
+      const int64_t own = (w.rows + 15) / 16;
+      panels += own;
+      most = std::max(most, own);
+    }
+    a.weights = count;
+    a.gated = is_gated(d) ? 1 : 0;
+    a.gate = {static_cast<int32_t>(attr.gate.kind), attr.gate.positive, attr.gate.negative,
+              attr.gate.beta, attr.gate.eps};
+    a.scale = attr.scale;
+    a.residual = to.matrix(d.in[LinearIn::kResidual]);
+    if (!argmax) a.out = to.matrix(d.out());
+    a.best = best();
+    launch(a, format, a.gated != 0 ? most : panels, most);
+  }
+
+  void launch(const LinearArguments& a, Format format, int64_t panels, int64_t most) const {
+    const bool gated = a.gated != 0;
+    const int weights = gated ? 1 : a.weights;
+    const int terms = a.form.two_terms != 0 ? 2 : 1;
+    if (is_float(format)) {
+      const int each = rows == 1 ? 1 : 4;
+      to.add(kernel_of(format, rows == 1 ? kRow : kMany),
+             {.blocks_x = static_cast<int>((most + 2 * kTileWarps - 1) / (2 * kTileWarps)),
+              .blocks_y = static_cast<int>((rows + each - 1) / each),
+              .blocks_z = weights,
+              .threads = kTileWarps * 32},
+             a);
+    } else if (rows == 1 && !(gated && terms == 2)) {
+      const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * 4);
+      to.add(kernel_of(format, gated        ? kRowGated
+                               : terms == 2 ? kRowTwoTerms
+                                            : kRow),
+             {.blocks_x = static_cast<int>(blocks),
+              .threads = kRowThreads,
+              .shared = row_shared(format, terms, gated ? 2 : 1)},
+             a);
+    } else {
+      const bool few = rows * terms <= 8;
+      const int groups = few ? 8 : kTileRows;
+      const int each = kTileWarps * (few || gated ? 1 : 2);
+      to.add(kernel_of(format, few     ? (gated ? kFewGated : kFew)
+                               : gated ? kManyGated
+                                       : kMany),
+             {.blocks_x = static_cast<int>((most + each - 1) / each),
+              .blocks_y = static_cast<int>((rows * terms + groups - 1) / groups),
+              .blocks_z = weights,
+              .threads = kTileWarps * 32},
+             a);
+    }
+  }
+};
+
+void record(const Dispatch& d, Recorder& to, bool argmax) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  const Product product{d, to, rows, work_of(d, rows), argmax};
+  const int weights = d.as<LinearAttr>().weights;
+  std::array<bool, 4> made{};
+  for (int first = 0; first < weights;) {
+    const Format format = format_at(d, first);
+    if (!std::exchange(made[static_cast<size_t>(form_of(format))], true))
+      product.prepare(form_of(format));
+    int count = 1;
+    while (first + count < weights && format_at(d, first + count) == format) ++count;
+    product.multiply(first, count);
+    first += count;
+  }
+  if (argmax)
+    to.add(KernelId::best, {.blocks_x = static_cast<int>((rows + 63) / 64), .threads = 64},
+           BestArguments{to.run, product.best(), to.matrix(d.out())});
+}
+
+}  // namespace
+
+bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
+  const auto& attr = d.as<LinearAttr>();
+  if (!is_matrix(d.in[LinearIn::kX]) || !absent_or_matrix(d.in[LinearIn::kNorm]) ||
+      !absent_or_matrix(d.in[LinearIn::kResidual]) || d.out().layout != Layout::kRowMajor)
+    return false;
+  for (int i = 0; i < attr.weights; ++i) {
+    const Operand& w = d.in[LinearIn::kWeight + i];
+    if (w.layout != Layout::kPanels || w.stack != 1 || !format_of(w.dtype) ||
+        !absent_or_matrix(d.in[LinearIn::kBias + i]))
+      return false;
+    // In f32 only what is f32 or f16.
+    if (choice.exact && w.dtype != DType::kF32 && w.dtype != DType::kF16) return false;
+    if (is_float(*format_of(w.dtype)) != is_float(format_at(d, 0)) &&
+        attr.precision == Precision::kHigh)
+      return false;
+  }
+  return !is_gated(d) || (format_at(d, 0) == format_at(d, 1));
+}
+size_t linear_work(const Dispatch& d, const RunExtent& run) {
+  const int64_t rows = d.in[LinearIn::kX].rows;
+  return work_of(d, rows < 0 ? run.rows : rows).bytes;
+}
+void record_linear(const Dispatch& d, Recorder& to) { record(d, to, false); }
+void record_linear_argmax(const Dispatch& d, Recorder& to) { record(d, to, true); }
+
+}  // namespace veery::gpu

@@ -1,0 +1,283 @@
+#include "kernels/gpu/launches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/common/rope_angles.h"
+#include "kernels/common/table.h"
+#include "kernels/gpu/pack.h"
+
+namespace veery::gpu {
+namespace {
+
+constexpr int kSplitRows = 4;    // up to so many rows, blocks of positions are spread over blocks
+constexpr int kMostBlocks = 64;  // of threads, of a row and its key head
+
+Activate activate_of(const ActivateAttr& attr) {
+  return {static_cast<int32_t>(attr.kind), attr.positive, attr.negative, attr.beta, attr.eps};
+}
+
+Weight weight_of(const Operand& o) {
+  return {reinterpret_cast<const uint8_t*>(o.data), o.stride, static_cast<int32_t>(o.rows), o.cols,
+          *format_of(o.dtype)};
+}
+bool is_gpu_weight(const Operand& o) {
+  return o.layout == Layout::kPanels && o.stack == 1 && format_of(o.dtype).has_value();
+}
+
+LaunchSize size_of(int64_t blocks, int threads, size_t shared = 0) {
+  return {.blocks_x = static_cast<int>(blocks), .threads = threads, .shared = shared};
+}
+
+// embed, select_rows, argmax
+
+bool takes_embed(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[EmbedIn::kIds], DType::kI32) && is_gpu_weight(d.in[EmbedIn::kWeight]) &&
+         is_matrix(d.out());
+}
+void record_embed(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::embed, size_of(to.most(d.out().rows), 256),
+         EmbedArguments{to.run, to.ids(d.in[EmbedIn::kIds]), weight_of(d.in[EmbedIn::kWeight]),
+                        to.matrix(d.out()), d.as<ScaleAttr>().factor});
+}
+
+bool takes_select(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[SelectRowsIn::kX]) && is_matrix(d.in[SelectRowsIn::kRows], DType::kI32) &&
+         is_matrix(d.out());
+}
+void record_select(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::select_rows, size_of(to.most(d.out().rows), 256),
+         SelectRowsArguments{to.run, to.matrix(d.in[SelectRowsIn::kX]), to.matrix(d.out()),
+                             to.ids(d.in[SelectRowsIn::kRows])});
+}
+
+bool takes_argmax(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out(), DType::kI32);
+}
+void record_argmax(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::argmax, size_of(to.most(d.out().rows), 256, 64),
+         ArgmaxArguments{to.run, to.matrix(d.in[UnaryIn::kX]), to.matrix(d.out())});
+}
+
+// rms_norm and elementwise ops
+
+bool takes_norm(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[RmsNormIn::kX]) && is_matrix(d.in[RmsNormIn::kWeight]) &&
+         absent_or_matrix(d.in[RmsNormIn::kResidual]) && is_matrix(d.out());
+}
+void record_norm(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<NormAttr>();
+  const bool staged = attr.groups == 1 && d.out().cols <= kMostStaged;
+  const size_t shared = 16 + (staged ? static_cast<size_t>(d.out().cols) * sizeof(float) : 0);
+  to.add(KernelId::rms_norm, size_of(to.most(d.out().rows), 256, shared),
+         RmsNormArguments{to.run,
+                          to.matrix(d.in[RmsNormIn::kX]),
+                          to.matrix(d.in[RmsNormIn::kResidual]),
+                          to.matrix(d.out()),
+                          {d.in[RmsNormIn::kWeight].row<float>(0), attr.eps},
+                          attr.groups,
+                          staged ? 1 : 0});
+}
+
+bool takes_elements(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[BinaryIn::kA]) && absent_or_matrix(d.in[BinaryIn::kB]) &&
+         is_matrix(d.out());
+}
+template <Elementwise kOp>
+void record_elements(const Dispatch& d, Recorder& to) {
+  const Operand& b = d.in[BinaryIn::kB];
+  ElementwiseArguments a{to.run, kOp, to.matrix(d.in[BinaryIn::kA]), to.matrix(b),
+                         to.matrix(d.out())};
+  a.part = b && kOp == Elementwise::kMul ? d.out().cols / b.cols : 1;
+  if (const auto* scale = d.attr.get<ScaleAttr>()) a.factor = scale->factor;
+  if (const auto* activate = d.attr.get<ActivateAttr>()) a.activate = activate_of(*activate);
+  LaunchSize size = size_of(std::min((d.out().cols + 255) / 256, 64), 256);
+  size.blocks_y = static_cast<int>(to.most(d.out().rows));
+  to.add(KernelId::elementwise, size, a);
+}
+
+// Positions
+
+bool takes_angles(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[RopeAnglesIn::kPositions], DType::kI32) &&
+         absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) &&
+         absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out()) &&
+         d.as<AnglesAttr>().temperature == 0;
+}
+const double* frequencies(const AnglesAttr& attr, const Operand& divisors, int half, Recorder& to) {
+  std::vector<float> given(static_cast<size_t>(half));
+  if (divisors) to.machine.download(given.data(), divisors.data, given.size() * sizeof(float));
+  const RopeFrequencies of(attr, divisors ? given.data() : nullptr);
+  std::vector<double> all(given.size());
+  for (int i = 0; i < half; ++i) all[static_cast<size_t>(i)] = of(i);
+  Memory& memory = to.memory.emplace_back(to.machine.allocate(all.size() * sizeof(double)));
+  to.machine.upload(memory.data(), all.data(), memory.size());
+  return reinterpret_cast<const double*>(memory.data());
+}
+void record_angles(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<AnglesAttr>();
+  const int half = d.out().cols / 2;
+  AnglesArguments a{to.run};
+  a.usual = frequencies(attr, d.in[RopeAnglesIn::kDivisors], half, to);
+  if (d.in[RopeAnglesIn::kExtended])
+    a.extended = frequencies(attr, d.in[RopeAnglesIn::kExtended], half, to);
+  a.magnitude = RopeFrequencies(attr).magnitude(0);
+  a.positions = to.ids(d.in[RopeAnglesIn::kPositions]);
+  a.out = to.matrix(d.out());
+  to.add(KernelId::angles, size_of(to.most(d.out().rows), 64), a);
+}
+
+bool takes_rope(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[RopeIn::kX]) && is_matrix(d.in[RopeIn::kAngles]) && is_matrix(d.out());
+}
+void record_rope(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<RopeAttr>();
+  to.add(KernelId::rope, size_of(to.most(d.out().rows), 256),
+         RopeArguments{to.run, to.matrix(d.in[RopeIn::kX]), to.matrix(d.in[RopeIn::kAngles]),
+                       to.matrix(d.out()), d.out().cols / attr.heads, attr.dims / 2, attr.begin,
+                       attr.interleaved ? 1 : 0, attr.sign});
+}
+
+// Caches of floats.
+bool is_gpu_cache(const Operand& o) {
+  return in_pages(o) &&
+         (o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16);
+}
+int32_t put_bytes(const Operand& o) {
+  return o.dtype == DType::kF32 ? 4 : o.dtype == DType::kBF16 ? 2 : 1;
+}
+Cache cache_of(const Operand& o) {
+  return {reinterpret_cast<uint8_t*>(o.data), o.stride, o.group, static_cast<int32_t>(o.rows),
+          static_cast<int32_t>(o.cols / o.rows)};
+}
+
+bool takes_write(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[CacheWriteIn::kX]) && is_gpu_cache(d.in[CacheWriteIn::kState]);
+}
+void record_write(const Dispatch& d, Recorder& to) {
+  const Operand& cache = d.in[CacheWriteIn::kState];
+  to.add(KernelId::cache_write, size_of(to.most(d.in[CacheWriteIn::kX].rows), 256),
+         CacheWriteArguments{to.run, to.matrix(d.in[CacheWriteIn::kX]), cache_of(cache),
+                             cache.layout == Layout::kKeyPages ? 1 : 0, put_bytes(cache)});
+}
+
+bool takes_qkv(const Dispatch& d, const KernelChoice&) {
+  const Operand& keys = d.in[QkvRopeIn::kKeys];
+  return is_matrix(d.in[QkvRopeIn::kQkv]) && is_matrix(d.in[QkvRopeIn::kAngles]) &&
+         is_gpu_cache(keys) && is_gpu_cache(d.in[QkvRopeIn::kValues]) &&
+         keys.dtype == d.in[QkvRopeIn::kValues].dtype &&
+         absent_or_matrix(d.in[QkvRopeIn::kQueryNorm]) &&
+         absent_or_matrix(d.in[QkvRopeIn::kKeyNorm]) && is_matrix(d.out());
+}
+void record_qkv(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<QkvRopeAttr>();
+  QkvRopeArguments a{to.run, to.matrix(d.in[QkvRopeIn::kQkv]), to.matrix(d.in[QkvRopeIn::kAngles]),
+                     to.matrix(d.out())};
+  a.keys = cache_of(d.in[QkvRopeIn::kKeys]);
+  a.values = cache_of(d.in[QkvRopeIn::kValues]);
+  a.bytes = put_bytes(d.in[QkvRopeIn::kKeys]);
+  a.heads = attr.heads, a.kv_heads = attr.kv_heads, a.head_dim = attr.head_dim;
+  a.half = attr.dims / 2, a.interleaved = attr.interleaved ? 1 : 0, a.eps = attr.eps;
+  a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
+  a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
+  LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
+  size.blocks_y = 2;
+  to.add(KernelId::qkv_rope, size, a);
+}
+
+// Attention
+
+bool takes_attend(const Dispatch& d, const KernelChoice& choice) {
+  const auto& attr = d.as<AttendAttr>();
+  const Operand& k = d.in[AttendIn::kK];
+  return is_matrix(d.in[AttendIn::kQ]) && is_gpu_cache(k) && is_gpu_cache(d.in[AttendIn::kV]) &&
+         k.dtype == d.in[AttendIn::kV].dtype && absent_or_matrix(d.in[AttendIn::kSinks]) &&
+         is_matrix(d.out()) && attr.mask == Mask::kCausal && attr.alibi == 0 && attr.shared == 0 &&
+         d.in[AttendIn::kQ].cols / attr.heads % 16 == 0 && d.out().cols / attr.heads % 16 == 0 &&
+         d.out().cols / attr.heads <= 256 && !(choice.exact && k.dtype == DType::kBF16);
+}
+int value_dim(const Dispatch& d) { return d.out().cols / d.as<AttendAttr>().heads; }
+int64_t blocks_of(int64_t positions) { return (positions + 127) / 128 + 1; }
+
+void record_attend(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<AttendAttr>();
+  const Operand& keys = d.in[AttendIn::kK];
+  AttendArguments a{to.run, to.matrix(d.in[AttendIn::kQ]), to.matrix(d.out()), cache_of(keys),
+                    cache_of(d.in[AttendIn::kV])};
+  a.sinks = d.in[AttendIn::kSinks].row<float>(0);
+  a.parts = reinterpret_cast<float*>(to.parts);
+  const PageTable& table = to.slots.table(keys.group, 0);
+  a.blocks = static_cast<int32_t>(blocks_of(int64_t{table.count} * kPagePositions));
+  a.heads = attr.heads, a.kv_heads = attr.kv_heads;
+  a.key_dim = d.in[AttendIn::kQ].cols / attr.heads, a.value_dim = value_dim(d);
+  a.scale = attr.scale, a.softcap = attr.softcap;
+  a.window = attr.window, a.chunked = attr.chunked ? 1 : 0;
+  const int type = keys.dtype == DType::kBF16 ? 0 : keys.dtype == DType::kF16 ? 1 : 2;
+  const int wide = a.value_dim > 128 ? 1 : 0;
+  constexpr KernelId kKernels[3][2][3] = {
+      {{KernelId::attend_blocks_bf16_1, KernelId::attend_merge_bf16_1,
+        KernelId::attend_rows_bf16_1},
+       {KernelId::attend_blocks_bf16_2, KernelId::attend_merge_bf16_2,
+        KernelId::attend_rows_bf16_2}},
+      {{KernelId::attend_blocks_f16_1, KernelId::attend_merge_f16_1, KernelId::attend_rows_f16_1},
+       {KernelId::attend_blocks_f16_2, KernelId::attend_merge_f16_2, KernelId::attend_rows_f16_2}},
+      {{KernelId::attend_blocks_f32_1, KernelId::attend_merge_f32_1, KernelId::attend_rows_f32_1},
+       {KernelId::attend_blocks_f32_2, KernelId::attend_merge_f32_2, KernelId::attend_rows_f32_2}}};
+  const KernelId* kernels = kKernels[type][wide];
+  constexpr int kHeads = 4;  // kMostHeads
+  const int group = attr.heads / attr.kv_heads;
+  const size_t shared = sizeof(float) * (kHeads * (static_cast<size_t>(a.key_dim) + 128) + 16);
+  LaunchSize size{.blocks_y = attr.kv_heads * ((group + kHeads - 1) / kHeads),
+                  .blocks_z = static_cast<int>(to.most(d.out().rows)),
+                  .threads = 128,
+                  .shared = shared};
+  if (size.blocks_z > kSplitRows) return to.add(kernels[2], size, a);
+  size.blocks_x = std::min(a.blocks, kMostBlocks);
+  to.add(kernels[0], size, a);
+  size.blocks_x = kHeads;
+  to.add(kernels[1], size, a);
+}
+
+const LaunchRow kRows[] = {
+    {op::kEmbed, takes_embed, "embed", nullptr, record_embed},
+    {op::kSelectRows, takes_select, "select_rows", nullptr, record_select},
+    {op::kArgmax, takes_argmax, "argmax", nullptr, record_argmax},
+    {op::kRmsNorm, takes_norm, "rms_norm", nullptr, record_norm},
+    {op::kAdd, takes_elements, "add", nullptr, record_elements<Elementwise::kAdd>},
+    {op::kMul, takes_elements, "mul", nullptr, record_elements<Elementwise::kMul>},
+    {op::kScale, takes_elements, "scale", nullptr, record_elements<Elementwise::kScale>},
+    {op::kActivate, takes_elements, "activate", nullptr, record_elements<Elementwise::kActivate>},
+    {op::kSoftcap, takes_elements, "softcap", nullptr, record_elements<Elementwise::kSoftcap>},
+    {op::kRopeAngles, takes_angles, "rope_angles", nullptr, record_angles},
+    {op::kRope, takes_rope, "rope", nullptr, record_rope},
+    {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write},
+    {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv},
+    {op::kAttend, takes_attend, "attend", nullptr, record_attend},
+    {op::kLinear, takes_linear, "linear", linear_work, record_linear},
+    {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax},
+};
+
+}  // namespace
+
+const int32_t* Recorder::ids(const Operand& o) const {
+  const auto* at = reinterpret_cast<const int32_t*>(o.data);
+  return at == slots.tokens        ? run.tokens
+         : at == slots.positions   ? run.positions
+         : at == slots.output_rows ? run.output_rows
+                                   : at;
+}
+
+const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
+  const auto* const row = std::ranges::find_if(
+      kRows, [&](const LaunchRow& r) { return r.op == op && r.accepts(dispatch, choice); });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+size_t part_bytes(const Step& step, int64_t rows, int64_t positions) {
+  if (step.op != op::kAttend || rows > kSplitRows) return 0;
+  const auto each = static_cast<size_t>(16 + value_dim(step.dispatch));
+  return static_cast<size_t>(rows * step.dispatch.as<AttendAttr>().heads * blocks_of(positions)) *
+         each * sizeof(float);
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,57 @@
+// launches.h: from a row of a table to launches of kernels.
+#pragma once
+#include <vector>
+
+#include "kernels/gpu/gpu.h"
+
+namespace veery::gpu {
+
+/// What launches are made with, and where they go.
+struct Recorder {
+  Machine& machine;
+  Run run;
+  const Slots& slots;            ///< the host's, whose addresses operands have
+  int64_t rows, outputs, spans;  ///< at most
+  std::byte* parts = nullptr;    ///< attention: of all rows of the table, one after the other
+  std::vector<Memory> memory{};  ///< that launches refer to
+  std::vector<Launch> launches{};
+
+  int64_t most(int64_t code) const {
+    return code >= 0 ? code : code == kTokenRows ? rows : code == kOutputRows ? outputs : spans;
+  }
+  Matrix matrix(const Operand& o) const {
+    return {reinterpret_cast<float*>(o.data), o.stride / 4, o.rows, o.cols};
+  }
+  /// Ids or positions: of a slot, where they are in the device's memory.
+  const int32_t* ids(const Operand& o) const;
+  template <typename A>
+  void add(KernelId kernel, const LaunchSize& size, const A& arguments) {
+    launches.push_back(Launch::of(kernel, size, arguments));
+  }
+};
+
+/// Columns of a row that shared memory has room for, beside all else.
+inline constexpr int kMostStaged = 32768;
+
+/// A way to carry out an op.
+struct LaunchRow {
+  Op op;
+  bool (*accepts)(const Dispatch&, const KernelChoice&);
+  std::string_view name;
+  size_t (*work)(const Dispatch&, const RunExtent&);
+  void (*record)(const Dispatch&, Recorder&);
+};
+/// nullptr if there is none for these operands.
+const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice);
+
+/// Bytes of Recorder::parts that attention wants for so many rows; 0 for other ops. `positions`: of
+/// the longest sequence.
+size_t part_bytes(const Step& step, int64_t rows, int64_t positions);
+
+// The rows of linear.cc.
+bool takes_linear(const Dispatch& d, const KernelChoice& choice);
+size_t linear_work(const Dispatch& d, const RunExtent& run);
+void record_linear(const Dispatch& d, Recorder& to);
+void record_linear_argmax(const Dispatch& d, Recorder& to);
+
+}  // namespace veery::gpu

@@ -1,0 +1,576 @@
+// linear.h: products with quantised weights, with the bits of kernels/cpu: integer sums of blocks
+// by tensor cores, then one chain of fma over the blocks in order.
+#pragma once
+#include "kernels/gpu/form.h"
+
+namespace veery::gpu {
+
+/// What follows a product: output n of weight `i` for row r of x. `up`: of the second weight, where
+/// it is gated.
+VEERY_GPU uint64_t finish_output(const LinearArguments& a, int64_t r, int i, int n, float y,
+                                 float up) {
+  if (a.bias[i] != nullptr) y = y + a.bias[i][n];
+  y = activated(y, a.gate);
+  if (a.gated != 0) {
+    if (a.bias[1] != nullptr) up = up + a.bias[1][n];
+    y = y * up;
+  }
+  if (a.scale != 1) y = y * a.scale;
+  const int column = a.column[i] + n;
+  if (a.residual) y = y + a.residual.row(r)[column];
+  if (a.best != nullptr) return key_of(y, n);
+  a.out.row(r)[column] = y;
+  return 0;
+}
+
+/// Panel `panel` of all weights of a product.
+struct PanelOf {
+  int weight, panel;
+};
+VEERY_GPU int panels_of(const Weight& w) { return (w.rows + 15) / 16; }
+VEERY_GPU int panels_of(const LinearArguments& a) {
+  int all = panels_of(a.weight[0]);
+  for (int i = 1; i < a.weights && a.gated == 0; ++i) all += panels_of(a.weight[i]);
+  return all;
+}
+VEERY_GPU PanelOf find_panel(const LinearArguments& a, int panel) {
+  int i = 0;
+  while (i + 1 < a.weights && a.gated == 0 && panel >= panels_of(a.weight[i]))
+    panel -= panels_of(a.weight[i++]);
+  return {i, panel};
+}
+
+/// The a of a tile of 16 rows and 32 columns.
+template <Format kFormat>
+VEERY_GPU void load_tile(const uint8_t* tile, uint32_t (&a)[4]) {
+  if constexpr (format_info(kFormat).bits == 8) {
+    const auto v = load<Four<uint32_t>>(tile + lane() * 16);
+    a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+  } else {
+    const auto v = load<Two<uint32_t>>(tile + lane() * 8);
+    a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
+    a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
+  }
+}
+/// d or m of rows g and g + 8.
+VEERY_GPU Two<float> load_halves(const uint8_t* at) {
+  const auto both = load<Two<uint16_t>>(at + lane() / 4 * 4);
+  return {half_to_float(both.x), half_to_float(both.y)};
+}
+template <Format kFormat>
+VEERY_GPU Two<float> load_scales(const uint8_t* unit) {
+  constexpr UnitPlaces p = unit_places(kFormat);
+  if constexpr (kFormat == kK8) return load<Two<float>>(unit + p.d + lane() / 4 * 8);
+  return load_halves(unit + p.d);
+}
+
+/// Blocks of a row between two folds: what the shared memory of linear_row() holds.
+template <int kTerms, int kParts>
+constexpr int kRound = 256 / (kTerms * kParts);
+
+/// One step of a chain: sum = fma(factor, value, sum).
+using Step = Two<float>;
+
+/// A row of x in its form; FormPlaces are the same for all rows.
+struct RowAt {
+  const uint8_t* at;
+
+  VEERY_GPU const float* floats(int64_t place) const {
+    return reinterpret_cast<const float*>(at + place);
+  }
+  VEERY_GPU const int32_t* ints(int64_t place) const {
+    return reinterpret_cast<const int32_t*>(at + place);
+  }
+};
+
+/// One row of x (or the two of its terms), 16 outputs a block at a time: the warps find the steps
+/// of the chains, a lane each then goes through one. kParts: 2 with a gate.
+template <Format kFormat, int kTerms, int kParts>
+class RowProduct {
+ public:
+  static constexpr FormatInfo kInfo = format_info(kFormat);
+  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+  static constexpr int kMost = kRound<kTerms, kParts>;
+  static constexpr int kStepsEach = kMost * 16 * kTerms;
+
+  VEERY_GPU explicit RowProduct(const LinearArguments& arguments) : a_(arguments) {
+    steps_ = reinterpret_cast<Step*>(shared_memory());
+    minima_ = steps_ + kParts * kStepsEach;
+    places_ = form_places(a_.form.kind, a_.form.cols);
+    units_ = a_.form.cols / kInfo.block;
+    outliers_ = kInfo.block == 32 && kTerms == 1 ? x(0).ints(places_.outliers)[0] : 0;
+  }
+
+  /// Bytes of shared memory.
+  static constexpr int bytes() {
+    return kParts * kStepsEach * 8 * (kInfo.minima ? 2 : 1) + kParts * 64 + 64;
+  }
+
+  VEERY_GPU void run() {
+    uint64_t best = 0;
+    for (int at = block_x(); at < panels_of(a_); at += blocks_x()) {
+      const PanelOf of = find_panel(a_, at);
+      multiply(of);
+      const int n = of.panel * 16 + thread();
+      const float* y = results();
+      if (thread() < 16 && n < a_.weight[of.weight].rows) {
+        const uint64_t key =
+            finish_output(a_, 0, of.weight, n, y[thread()], kParts == 2 ? y[16 + thread()] : 0.0F);
+        best = key > best ? key : best;
+      }
+      sync_block();
+    }
+    if (a_.best != nullptr && thread() < 16 && best != 0) keep_largest(a_.best, best);
+  }
+
+ private:
+  VEERY_GPU float* results() {
+    return reinterpret_cast<float*>(minima_ + (kInfo.minima ? kParts * kStepsEach : 0));
+  }
+
+  // y of 16 outputs, of each part.
+  VEERY_GPU void multiply(const PanelOf& of) {
+    const int all = units_ + outliers_;
+    const int role = warp() / kParts, part = warp() % kParts;  // 0: the chain, 1: that of minima
+    const int output = lane() % 16, term = lane() / 16;
+    float sum = 0;
+    for (int first = 0; first < all; first += kMost) {
+      const int count = all - first < kMost ? all - first : kMost;
+      for (int p = 0; p < kParts; ++p) {
+        const Weight& w = a_.weight[kParts == 2 ? p : of.weight];
+        find_steps(w.data + of.panel * w.panel, p, first, count);
+      }
+      sync_block();
+      if (term < kTerms && role == 0)
+        sum = fold(steps_ + part * kStepsEach + output * kTerms + term, count, sum);
+      const int counted = kInfo.block == 32 && first + count > units_ ? units_ - first : count;
+      if (kInfo.minima && term < kTerms && role == 1)
+        sum = fold(minima_ + part * kStepsEach + output * kTerms + term, counted, sum);
+      sync_block();
+    }
+    if constexpr (kInfo.minima) {  // their sums come to the other lanes
+      if (term < kTerms && role == 1) minima_[part * 32 + lane()].x = sum;
+      sync_block();
+      if (term < kTerms && role == 0) {
+        const float m = minima_[part * 32 + lane()].x;
+        sum = kInfo.block == 32 ? sum + m : sum - m;
+      }
+    }
+    if (kTerms == 2) sum = sum + shuffle_xor(sum, 16);
+    if (role == 0 && term == 0) results()[part * 16 + output] = sum;
+    sync_block();
+  }
+
+  static VEERY_GPU float fold(const Step* steps, int count, float sum) {
+    VEERY_UNROLL(8)
+    for (int i = 0; i < count; ++i) {
+      const Step step = steps[i * 16 * kTerms];
+      sum = fma(step.x, step.y, sum);
+    }
+    return sum;
+  }
+
+  VEERY_GPU void find_steps(const uint8_t* panel, int part, int first, int count) {
+    if constexpr (kInfo.block == 32) {
+      for (int i = warp(); i * 4 < count; i += warps())
+        four_blocks(panel, part, first + 4 * i, first + count, 4 * i);
+    } else {
+      for (int i = warp(); i < count; i += warps()) super_block(panel, part, first + i, i);
+    }
+  }
+
+  // Blocks [v, v + 4), of which those from units_ on are what outliers left over: block j has
+  // columns 2 j (and 2 j + 1, the second term) of b for itself, so lane t of a row gets block t.
+  VEERY_GPU void four_blocks(const uint8_t* panel, int part, int v, int end, int place) {
+    const int g = lane() / 4, t = lane() % 4;
+    uint32_t tiles[4][4];
+    VEERY_UNROLL(4)
+    for (int j = 0; j < 4; ++j)
+      if (v + j < end)
+        load_tile<kFormat>(panel + int64_t{block_of(v + j)} * kPlaces.bytes, tiles[j]);
+    int32_t c[4] = {0, 0, 0, 0};
+    sync_warp();  // which tensor cores want together
+    VEERY_UNROLL(4)
+    for (int j = 0; j < 4; ++j) {
+      if (v + j >= end) continue;
+      Two<uint32_t> b = {0, 0};
+      if (g / 2 == j && g % 2 < kTerms) {
+        const int64_t from = v + j < units_ ? places_.codes : places_.rest;
+        b = load<Two<uint32_t>>(x(g % 2).at + from + block_of(v + j) * 32 + 8 * t);
+      }
+      multiply_tile(c, tiles[j], b.x, b.y);
+    }
+    if (v + t >= end) return;
+    const int b = block_of(v + t);
+    const uint8_t* unit = panel + int64_t{b} * kPlaces.bytes;
+    const Two<float> d = load_scales<kFormat>(unit);
+    Step* to = steps_ + part * kStepsEach + (place + t) * 16 * kTerms;
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      const bool usual = v + t < units_;
+      const float scale = x(term).floats(usual ? places_.scale : places_.finer)[b];
+      const int32_t less =
+          kFormat == kQ4 ? 8 * x(term).ints(usual ? places_.sum : places_.rest_sum)[b] : 0;
+      to[g * kTerms + term] = {d.x * scale, static_cast<float>(c[term] - less)};
+      to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less)};
+    }
+    if constexpr (kInfo.minima) {
+      if (v + t >= units_) return;
+      const Two<float> m = load_halves(unit + kPlaces.m);
+      Step* minima = minima_ + part * kStepsEach + (place + t) * 16 * kTerms;
+      VEERY_UNROLL(2)
+      for (int term = 0; term < kTerms; ++term) {
+        const float moment = x(term).floats(places_.moment)[b];
+        minima[g * kTerms + term] = {m.x, moment};
+        minima[(g + 8) * kTerms + term] = {m.y, moment};
+      }
+    }
+  }
+  VEERY_GPU int block_of(int v) const {
+    return v < units_ ? v : x(0).ints(places_.outliers)[1 + v - units_];
+  }
+
+  // A block of 256: sub-block s has column s of b for itself.
+  VEERY_GPU void super_block(const uint8_t* panel, int part, int u, int place) {
+    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
+    const int g = lane() / 4, t = lane() % 4;
+    const uint8_t* unit = panel + int64_t{u} * kPlaces.bytes;
+    int32_t c[kTerms][kHalves][4] = {};
+    sync_warp();
+    VEERY_UNROLL(8)
+    for (int s = 0; s < 8; ++s) {
+      uint32_t tile[4];
+      load_tile<kFormat>(unit + s * kPlaces.tile, tile);
+      VEERY_UNROLL(2)
+      for (int term = 0; term < kTerms; ++term) {
+        Two<uint32_t> b = {0, 0};
+        if (g == s) b = load<Two<uint32_t>>(x(term).at + places_.codes + u * 256 + s * 32 + 8 * t);
+        if constexpr (kHalves == 1) {
+          multiply_tile(c[term][0], tile, b.x, b.y);
+        } else {
+          multiply_half_tile(c[term][0], tile[0], tile[1], b.x);
+          multiply_half_tile(c[term][1], tile[2], tile[3], b.y);
+        }
+      }
+    }
+    const auto* scales = reinterpret_cast<const int8_t*>(unit + kPlaces.scales);
+    const uint8_t* lows = unit + kPlaces.minima;
+    const Two<float> d = load_scales<kFormat>(unit);
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      const RowAt own = x(term);
+      int32_t sum[2] = {0, 0}, low[2] = {0, 0};
+      VEERY_UNROLL(2)
+      for (int e = 0; e < 2; ++e) {  // the lane's sub-blocks
+        const int s = 2 * t + e;
+        const int shift = own.ints(places_.shift)[u * 8 + s];
+        VEERY_UNROLL(2)
+        for (int row = 0; row < 2; ++row) VEERY_UNROLL(2)
+        for (int h = 0; h < kHalves; ++h) {
+          const int at = (2 * g + row) * kEach + s * kHalves + h;
+          sum[row] += scales[at] * c[term][h][2 * row + e] * (1 << shift);
+          if constexpr (kInfo.minima) {
+            const int32_t* sums = own.ints(places_.sum) + u * 16 + s * 2;
+            low[row] += lows[at] * (kHalves == 2 ? sums[h] : sums[0] + sums[1]);
+          }
+        }
+      }
+      VEERY_UNROLL(2)
+      for (int row = 0; row < 2; ++row)
+        for (int mask = 1; mask <= 2; mask *= 2) {
+          sum[row] += shuffle_xor(sum[row], mask);
+          if constexpr (kInfo.minima) low[row] += shuffle_xor(low[row], mask);
+        }
+      if (t >= 2) continue;  // lane t writes row g + 8 t
+      const float scale = own.floats(places_.scale)[u];
+      const int at = part * kStepsEach + (place * 16 + g + 8 * t) * kTerms + term;
+      steps_[at] = {(t == 0 ? d.x : d.y) * scale, static_cast<float>(t == 0 ? sum[0] : sum[1])};
+      if constexpr (kInfo.minima) {
+        const Two<float> m = load_halves(unit + kPlaces.m);
+        minima_[at] = {(t == 0 ? m.x : m.y) * scale, static_cast<float>(t == 0 ? low[0] : low[1])};
+      }
+    }
+  }
+
+  VEERY_GPU RowAt x(int term) const { return {a_.form.data + term * a_.form.stride}; }
+
+  const LinearArguments& a_;
+  Step *steps_, *minima_;
+  FormPlaces places_;
+  int units_, outliers_;
+};
+
+template <Format kFormat, int kTerms, int kParts>
+VEERY_GPU void linear_row(const LinearArguments& a) {
+  wait_for_inputs();
+  if (a.run.count(a.rows) == 0) return;
+  RowProduct<kFormat, kTerms, kParts>(a).run();
+}
+
+/// Many rows: a warp has kPanels panels and 8 kGroups rows of x (of the two terms, where there are
+/// such), and all columns.
+template <Format kFormat, int kPanels, int kGroups>
+class TileProduct {
+ public:
+  static constexpr FormatInfo kInfo = format_info(kFormat);
+  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+
+  /// Rows from `rows` on are computed as the last one and not stored.
+  VEERY_GPU TileProduct(const LinearArguments& arguments, const Weight& weight, int panel, int row,
+                        int rows)
+      : w_(weight),
+        panel_(panel),
+        units_(weight.cols / kInfo.block),
+        places_(form_places(arguments.form.kind, arguments.form.cols)) {
+    const auto at = [&](int r) {
+      const int64_t own = row + r < rows ? row + r : rows - 1;
+      return RowAt{arguments.form.data + own * arguments.form.stride};
+    };
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kGroups; ++n) {
+      codes_[n] = at(8 * n + lane() / 4);
+      own_[n][0] = at(8 * n + lane() % 4 * 2);
+      own_[n][1] = at(8 * n + lane() % 4 * 2 + 1);
+    }
+  }
+
+  VEERY_GPU void multiply() {
+    if constexpr (kInfo.block == 32) {
+      for (int b = 0; b < units_; ++b) block(b, false);
+      if (any_outliers())
+        for (int b = 0; b < units_; ++b)
+          if (any_outlier(b)) block(b, true);
+    } else {
+      for (int u = 0; u < units_; ++u) super_block(u);
+    }
+    if constexpr (kInfo.minima) {
+      VEERY_UNROLL(4)
+      for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
+      for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i)
+        sum[m][n][i] =
+            kInfo.block == 32 ? sum[m][n][i] + low[m][n][i] : sum[m][n][i] - low[m][n][i];
+    }
+  }
+
+  /// [panel][8 rows of x][rows g, g of the panel, g + 8, g + 8 with columns 2 t, 2 t + 1, ..]
+  float sum[kPanels][kGroups][4] = {};
+
+ private:
+  VEERY_GPU const uint8_t* unit(int m, int u) const {
+    const int last = panels_of(w_) - 1;
+    const int p = panel_ + m < last ? panel_ + m : last;  // beyond the last: not stored
+    return w_.data + p * w_.panel + int64_t{u} * kPlaces.bytes;
+  }
+
+  VEERY_GPU bool any_outliers() const {
+    bool any = false;
+    for (int n = 0; n < kGroups; ++n) any |= codes_[n].ints(places_.outliers)[0] > 0;
+    return ballot(any) != 0;
+  }
+  VEERY_GPU bool any_outlier(int b) const {
+    bool any = false;
+    for (int n = 0; n < kGroups; ++n) any |= codes_[n].floats(places_.finer)[b] > 0;
+    return ballot(any) != 0;
+  }
+
+  VEERY_GPU void block(int b, bool rest) {
+    const int t = lane() % 4;
+    sync_warp();
+    Two<uint32_t> codes[kGroups];
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kGroups; ++n)
+      codes[n] = load<Two<uint32_t>>(codes_[n].at + (rest ? places_.rest : places_.codes) + b * 32 +
+                                     8 * t);
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kPanels; ++m) {
+      uint32_t tile[4];
+      load_tile<kFormat>(unit(m, b), tile);
+      const Two<float> d = load_scales<kFormat>(unit(m, b));
+      Two<float> least = {0, 0};
+      if constexpr (kInfo.minima) least = load_halves(unit(m, b) + kPlaces.m);
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kGroups; ++n) {
+        int32_t c[4] = {0, 0, 0, 0};
+        multiply_tile(c, tile, codes[n].x, codes[n].y);
+        VEERY_UNROLL(2)
+        for (int e = 0; e < 2; ++e) {
+          const RowAt of = own_[n][e];
+          const float scale = of.floats(rest ? places_.finer : places_.scale)[b];
+          if (rest && !(scale > 0)) continue;
+          const int32_t less =
+              kFormat == kQ4 ? 8 * of.ints(rest ? places_.rest_sum : places_.sum)[b] : 0;
+          sum[m][n][e] = fma(d.x * scale, static_cast<float>(c[e] - less), sum[m][n][e]);
+          sum[m][n][2 + e] =
+              fma(d.y * scale, static_cast<float>(c[2 + e] - less), sum[m][n][2 + e]);
+          if constexpr (kInfo.minima) {
+            if (rest) continue;
+            const float moment = of.floats(places_.moment)[b];
+            low[m][n][e] = fma(least.x, moment, low[m][n][e]);
+            low[m][n][2 + e] = fma(least.y, moment, low[m][n][2 + e]);
+          }
+        }
+      }
+    }
+  }
+
+  VEERY_GPU void super_block(int u) {
+    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
+    const int g = lane() / 4, t = lane() % 4;
+    int32_t all[kPanels][kGroups][4] = {}, lows[kPanels][kGroups][4] = {};
+    VEERY_UNROLL(2)
+    for (int s = 0; s < 8; ++s) {
+      Two<uint32_t> codes[kGroups];
+      int32_t shift[kGroups][2], sums[kGroups][2][2];
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kGroups; ++n) {
+        codes[n] = load<Two<uint32_t>>(codes_[n].at + places_.codes + u * 256 + s * 32 + 8 * t);
+        VEERY_UNROLL(2)
+        for (int e = 0; e < 2; ++e) {
+          const RowAt own = own_[n][e];
+          shift[n][e] = own.ints(places_.shift)[u * 8 + s];
+          sums[n][e][0] = own.ints(places_.sum)[u * 16 + s * 2];
+          sums[n][e][1] = own.ints(places_.sum)[u * 16 + s * 2 + 1];
+        }
+      }
+      VEERY_UNROLL(4)
+      for (int m = 0; m < kPanels; ++m) {
+        uint32_t tile[4];
+        load_tile<kFormat>(unit(m, u) + s * kPlaces.tile, tile);
+        const auto* scales = reinterpret_cast<const int8_t*>(unit(m, u) + kPlaces.scales);
+        const uint8_t* minima = unit(m, u) + kPlaces.minima;
+        VEERY_UNROLL(4)
+        for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(2)
+        for (int h = 0; h < kHalves; ++h) {
+          int32_t c[4] = {0, 0, 0, 0};
+          if constexpr (kHalves == 1)
+            multiply_tile(c, tile, codes[n].x, codes[n].y);
+          else
+            multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes[n].x : codes[n].y);
+          VEERY_UNROLL(4)
+          for (int i = 0; i < 4; ++i) {
+            const int at = (2 * g + i / 2) * kEach + s * kHalves + h;
+            all[m][n][i] += scales[at] * c[i] * (1 << shift[n][i % 2]);
+            if constexpr (kInfo.minima)
+              lows[m][n][i] += minima[at] * (kHalves == 2 ? sums[n][i % 2][h]
+                                                          : sums[n][i % 2][0] + sums[n][i % 2][1]);
+          }
+        }
+      }
+    }
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kPanels; ++m) {
+      const Two<float> d = load_scales<kFormat>(unit(m, u));
+      Two<float> least = {0, 0};
+      if constexpr (kInfo.minima) least = load_halves(unit(m, u) + kPlaces.m);
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) {
+        const RowAt of = own_[n][i % 2];
+        const float scale = of.floats(places_.scale)[u];
+        sum[m][n][i] =
+            fma((i < 2 ? d.x : d.y) * scale, static_cast<float>(all[m][n][i]), sum[m][n][i]);
+        if constexpr (kInfo.minima)
+          low[m][n][i] = fma((i < 2 ? least.x : least.y) * scale, static_cast<float>(lows[m][n][i]),
+                             low[m][n][i]);
+      }
+    }
+  }
+
+  float low[kInfo.minima ? kPanels : 1][kInfo.minima ? kGroups : 1][4] = {};
+  const Weight& w_;
+  int panel_, units_;
+  FormPlaces places_;
+  RowAt codes_[kGroups], own_[kGroups][2];  ///< rows lane / 4, and 2 t and 2 t + 1, of each 8
+};
+
+template <Format kFormat, int kPanels, int kGroups, bool kGated>
+VEERY_GPU void linear_tile(const LinearArguments& a) {
+  wait_for_inputs();
+  const int terms = a.form.two_terms != 0 ? 2 : 1;
+  const int rows = static_cast<int>(a.run.count(a.rows)) * terms;
+  const int row = block_y() * 8 * kGroups;
+  // Panels of one warp belong to one weight: block_z says to which.
+  const int i = block_z();
+  const int panel = (block_x() * warps() + warp()) * kPanels;
+  if (row >= rows || panel >= panels_of(a.weight[i])) return;
+  using Product = TileProduct<kFormat, kPanels, kGroups>;
+  Product product(a, a.weight[i], panel, row, rows);
+  product.multiply();
+  const auto store = [&](const Product& up) {
+    const int g = lane() / 4, t = lane() % 4;
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
+    for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+    for (int k = 0; k < 4; ++k) {
+      const int output = (panel + m) * 16 + g + k / 2 * 8;
+      if (output >= a.weight[i].rows) continue;
+      int64_t r = row + 8 * n + 2 * t + k % 2;
+      float y = product.sum[m][n][k];
+      if (terms == 2) {
+        if (k % 2 != 0) continue;
+        y = y + product.sum[m][n][k + 1 < 4 ? k + 1 : k];
+        r /= 2;
+      }
+      if (r * terms >= rows) continue;
+      const uint64_t key = finish_output(a, r, i, output, y, kGated ? up.sum[m][n][k] : 0.0F);
+      if (a.best != nullptr) keep_largest(a.best + r, key);
+    }
+  };
+  if constexpr (kGated) {
+    Product up(a, a.weight[1], panel, row, rows);
+    up.multiply();
+    store(up);
+  } else {
+    store(product);
+  }
+}
+
+/// Weights of floats: a lane an output, one chain over the columns; kRows rows of x at a time.
+template <Format kFormat, int kRows>
+VEERY_GPU void multiply_floats(const uint8_t* panel, int cols, const float* const (&x)[kRows],
+                               float (&y)[kRows]) {
+  constexpr int kEach = format_info(kFormat).block;
+  const uint8_t* at = panel + lane() % 16 * 16;
+  for (int k = 0; k < cols; k += kEach, at += 256) {
+    const auto words = load<Four<uint32_t>>(at);
+    const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+    VEERY_UNROLL(8)
+    for (int step = 0; step < kEach; ++step) {
+      const int e = kFormat == kBF16 ? step ^ 1 : step;  // the odd one of a pair first
+      if (k + e >= cols) continue;
+      const uint32_t own = word[kFormat == kF32 ? e : e / 2];
+      const auto bits = static_cast<uint16_t>(e % 2 != 0 ? own >> 16 : own & 0xffffU);
+      const float w = kFormat == kF32    ? float_of(static_cast<int32_t>(own))
+                      : kFormat == kBF16 ? bf16_to_float(bits)
+                                         : half_to_float(bits);
+      VEERY_UNROLL(4)
+      for (int r = 0; r < kRows; ++r)
+        y[r] = kFormat == kBF16 ? fma_flushed(x[r][k + e], w, y[r]) : fma(x[r][k + e], w, y[r]);
+    }
+  }
+}
+template <Format kFormat, int kRows>
+VEERY_GPU void linear_float(const LinearArguments& a) {
+  wait_for_inputs();
+  const int64_t rows = a.run.count(a.rows);
+  const int64_t row = int64_t{block_y()} * kRows;
+  const int i = block_z();
+  const int panel = (block_x() * warps() + warp()) * 2 + lane() / 16;
+  if (row >= rows || panel >= panels_of(a.weight[i])) return;
+  const float* x[kRows];
+  for (int r = 0; r < kRows; ++r)
+    x[r] = form_row(a.form, row + r < rows ? row + r : rows - 1).floats(0);
+  float y[kRows] = {}, up[kRows] = {};
+  multiply_floats<kFormat>(a.weight[i].data + panel * a.weight[i].panel, a.form.cols, x, y);
+  if (a.gated != 0)
+    multiply_floats<kFormat>(a.weight[1].data + panel * a.weight[1].panel, a.form.cols, x, up);
+  const int output = panel * 16 + lane() % 16;
+  if (output >= a.weight[i].rows) return;
+  for (int r = 0; r < kRows && row + r < rows; ++r) {
+    const uint64_t key = finish_output(a, row + r, i, output, y[r], up[r]);
+    if (a.best != nullptr) keep_largest(a.best + row + r, key);
+  }
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,294 @@
+// rows.h: ops that look at one row at a time: a block of threads a row.
+#pragma once
+#include "kernels/gpu/form.h"
+
+namespace veery::gpu {
+
+// Element (row, k) of a weight as decode.h has it: (d scale) q, then less (dmin min) or plus m.
+template <Format kFormat>
+VEERY_GPU float element(const Weight& w, int64_t row, int k) {
+  constexpr FormatInfo f = format_info(kFormat);
+  constexpr UnitPlaces p = unit_places(kFormat);
+  const uint8_t* panel = w.data + row / 16 * w.panel;
+  const int n = static_cast<int>(row % 16), g = n % 8, high = n / 8;
+  if constexpr (is_float(kFormat)) {
+    const uint8_t* at = panel + (int64_t{k / f.block} * 16 + n) * 16;
+    if constexpr (kFormat == kF32) return reinterpret_cast<const float*>(at)[k % f.block];
+    const uint16_t bits = reinterpret_cast<const uint16_t*>(at)[k % f.block];
+    return kFormat == kF16 ? half_to_float(bits) : bf16_to_float(bits);
+  } else {
+    const uint8_t* unit = panel + int64_t{k / f.block} * p.bytes;
+    const int in = k % f.block, l = 4 * g + in % 16 / 4, half = in % 32 / 16;
+    int code;
+    if constexpr (f.bits == 8) {
+      const uint8_t byte = unit[in / 32 * p.tile + l * 16 + (2 * half + high) * 4 + in % 4];
+      code = static_cast<int8_t>(byte);
+    } else {
+      const uint8_t byte = unit[in / 32 * p.tile + l * 8 + high * 4 + in % 4];
+      code = half != 0 ? byte >> 4 : byte & 15;
+      if constexpr (kFormat == kQ4) code -= 8;
+    }
+    const auto half_at = [&](int place) {
+      return half_to_float(reinterpret_cast<const uint16_t*>(unit + place)[2 * g + high]);
+    };
+    const float d =
+        kFormat == kK8 ? reinterpret_cast<const float*>(unit + p.d)[2 * g + high] : half_at(p.d);
+    if constexpr (f.block == 32) {
+      const float y = d * static_cast<float>(code);
+      return f.minima ? y + half_at(p.m) : y;
+    } else {
+      constexpr int kEach = 256 / f.sub;
+      const int at = (2 * g + high) * kEach + in / f.sub;
+      const int scale = reinterpret_cast<const int8_t*>(unit + p.scales)[at];
+      const float y = d * static_cast<float>(scale) * static_cast<float>(code);
+      return f.minima ? y - half_at(p.m) * static_cast<float>(unit[p.minima + at]) : y;
+    }
+  }
+}
+
+VEERY_GPU float any_element(const Weight& w, int64_t row, int k) {
+  switch (w.format) {
+    case kQ8: return element<kQ8>(w, row, k);
+    case kQ8M: return element<kQ8M>(w, row, k);
+    case kQ4: return element<kQ4>(w, row, k);
+    case kQ4M: return element<kQ4M>(w, row, k);
+    case kK4M: return element<kK4M>(w, row, k);
+    case kK8M: return element<kK8M>(w, row, k);
+    case kK8: return element<kK8>(w, row, k);
+    case kK8M16: return element<kK8M16>(w, row, k);
+    case kF32: return element<kF32>(w, row, k);
+    case kF16: return element<kF16>(w, row, k);
+    default: return element<kBF16>(w, row, k);
+  }
+}
+
+VEERY_GPU void embed(const EmbedArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  const int64_t row = a.ids[r];
+  for (int k = thread(); k < a.out.cols; k += threads())
+    a.out.row(r)[k] = any_element(a.weight, row, k) * a.factor;
+}
+
+/// A warp a part of a row.
+VEERY_GPU void rms_norm(const RmsNormArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  const int n = a.out.cols / a.groups;
+  const auto write = [&](int part, float inverse, int first, int step) {
+    const int64_t at = int64_t{part} * n;
+    const Row row = {a.x.row(r) + at, a.norm.weight, inverse};
+    for (int i = first; i < n; i += step) {
+      const float y = row.at(i);
+      a.out.row(r)[at + i] = a.residual ? y + a.residual.row(r)[at + i] : y;
+    }
+  };
+  if (a.groups == 1) {
+    const Row row =
+        row_of(a.x.row(r), a.norm, n, a.staged != 0, reinterpret_cast<float*>(shared_memory()));
+    return write(0, row.inverse, thread(), threads());
+  }
+  for (int part = warp(); part < a.groups; part += warps())
+    write(part, inverse_rms(a.x.row(r) + int64_t{part} * n, n, a.norm.eps), lane(), kWarp);
+}
+
+VEERY_GPU float formula(const ElementwiseArguments& a, float x, float y) {
+  switch (a.op) {
+    case Elementwise::kAdd: return x + y;
+    case Elementwise::kMul: return x * y;
+    case Elementwise::kScale: return x * a.factor;
+    case Elementwise::kActivate: return activated(x, a.activate);
+    case Elementwise::kSoftcap: return a.factor * hyperbolic_tangent(x / a.factor);
+  }
+  return 0;
+}
+VEERY_GPU void elementwise(const ElementwiseArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_y();
+  if (r >= a.run.count(a.out.rows)) return;
+  for (int k = block_x() * threads() + thread(); k < a.out.cols; k += blocks_x() * threads()) {
+    const float y = a.b ? a.b.row(a.b.rows == 1 ? 0 : r)[k / a.part] : 0.0F;
+    a.out.row(r)[k] = formula(a, a.a.row(r)[k], y);
+  }
+}
+
+VEERY_GPU void select_rows(const SelectRowsArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
+}
+
+/// The largest of all threads of a block; `shared` has a key for each warp.
+VEERY_GPU uint64_t block_largest(uint64_t key, uint64_t* shared) {
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const uint64_t other = shuffle_xor(key, mask);
+    key = other > key ? other : key;
+  }
+  if (lane() == 0) shared[warp()] = key;
+  sync_block();
+  for (int i = 0; i < warps(); ++i) key = shared[i] > key ? shared[i] : key;
+  return key;
+}
+VEERY_GPU void argmax(const ArgmaxArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  uint64_t best = 0;
+  for (int k = thread(); k < a.x.cols; k += threads()) {
+    const uint64_t key = key_of(a.x.row(r)[k], k);
+    best = key > best ? key : best;
+  }
+  best = block_largest(best, reinterpret_cast<uint64_t*>(shared_memory()));
+  if (thread() == 0) reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(best);
+}
+
+VEERY_GPU void best(const BestArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x() * threads() + thread();
+  if (r < a.run.count(a.out.rows))
+    reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
+}
+
+struct SinCos {
+  double sin, cos;
+};
+// As kernels/cpu/rows/rope.cc.
+VEERY_GPU SinCos sin_cos(double x) {
+  constexpr double kRound = 6755399441055744.0;
+  const double shifted = x * 0.63661977236758134308 + kRound;
+  const double n = shifted - kRound;
+  const int64_t quadrant = bits_of(shifted);
+  double r = fma(n, -1.57079632679489655800, x);
+  r = fma(n, -6.12323399573676603587e-17, r);
+  const double z = r * r;
+  double s = fma(z, -1.0 / 39916800, 1.0 / 362880);
+  s = fma(z, s, -1.0 / 5040);
+  s = fma(z, s, 1.0 / 120);
+  s = fma(z, s, -1.0 / 6);
+  s = fma(z * r, s, r);
+  double c = fma(z, 1.0 / 479001600, -1.0 / 3628800);
+  c = fma(z, c, 1.0 / 40320);
+  c = fma(z, c, -1.0 / 720);
+  c = fma(z, c, 1.0 / 24);
+  c = fma(z, c, -0.5);
+  c = fma(z, c, 1.0);
+  const double first = (quadrant & 1) != 0 ? c : s;
+  const double second = (quadrant & 1) != 0 ? s : c;
+  return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
+}
+VEERY_GPU void angles(const AnglesArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;
+  const double* frequency =
+      a.extended != nullptr && a.run.extended[sequence] != 0 ? a.extended : a.usual;
+  const double position = a.positions[r];
+  for (int i = thread(); i < a.out.cols / 2; i += threads()) {
+    const SinCos at = sin_cos(position * frequency[i]);
+    a.out.row(r)[2 * i] = static_cast<float>(at.cos * a.magnitude);
+    a.out.row(r)[2 * i + 1] = static_cast<float>(at.sin * a.magnitude);
+  }
+}
+
+struct Rotation {
+  int begin, half;
+  bool interleaved;
+  float sign;
+};
+/// Element k of a rotated head, whose elements x(k) are.
+template <typename Element>
+VEERY_GPU float rotated(const Element& x, int k, const float* angles, const Rotation& how) {
+  const int in = k - how.begin;
+  if (in < 0 || in >= 2 * how.half) return x(k);
+  const int pair = how.interleaved ? in / 2 : in % how.half;
+  const bool second = how.interleaved ? in % 2 != 0 : in >= how.half;
+  const float cos = angles[2 * pair];
+  const float sin = angles[2 * pair + 1] * how.sign;
+  const float a = x(how.begin + (how.interleaved ? 2 * pair : pair));
+  const float b = x(how.begin + (how.interleaved ? 2 * pair + 1 : pair + how.half));
+  return second ? a * sin + b * cos : a * cos - b * sin;
+}
+VEERY_GPU void rope(const RopeArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  const Rotation how = {a.begin, a.half, a.interleaved != 0, a.sign};
+  for (int c = thread(); c < a.out.cols; c += threads()) {
+    const float* head = a.x.row(r) + c / a.head_dim * a.head_dim;
+    a.out.row(r)[c] = rotated([&](int k) { return head[k]; }, c % a.head_dim, a.angles.row(r), how);
+  }
+}
+
+/// Where position `position` of the sequence of row `r` is: its page.
+VEERY_GPU uint8_t* page_of(const Cache& cache, const Run& run, int sequence, int64_t position) {
+  const int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
+  return cache.data + run.pages[table[0] + position / 256 % table[1]] * cache.page;
+}
+VEERY_GPU int64_t key_place(const Cache& cache, int head, int64_t position, int i) {
+  const int64_t in = position % 256;
+  return ((head * 16 + in / 16) * cache.head_dim + i) * 16 + in % 16;
+}
+VEERY_GPU int64_t value_place(const Cache& cache, int head, int64_t position, int i) {
+  return (head * 256 + position % 256) * cache.head_dim + i;
+}
+/// bytes: 4: f32, 2: bf16, 1: f16.
+VEERY_GPU void put(uint8_t* page, int64_t at, float v, int bytes) {
+  if (bytes == 4)
+    reinterpret_cast<float*>(page)[at] = v;
+  else
+    reinterpret_cast<uint16_t*>(page)[at] = bytes == 2 ? float_to_bf16(v) : float_to_half(v);
+}
+
+VEERY_GPU void cache_write(const CacheWriteArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.x.rows)) return;
+  const int64_t position = a.run.positions[r];
+  uint8_t* page = page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
+  for (int c = thread(); c < a.x.cols; c += threads()) {
+    const int head = c / a.cache.head_dim, i = c % a.cache.head_dim;
+    put(page,
+        a.keys != 0 ? key_place(a.cache, head, position, i)
+                    : value_place(a.cache, head, position, i),
+        a.x.row(r)[c], a.bytes);
+  }
+}
+
+/// Queries and keys: a warp a head.
+VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.qkv.rows)) return;
+  const int n = a.head_dim;
+  const Rotation how = {0, a.half, a.interleaved != 0, 1};
+  const int64_t position = a.run.positions[r];
+  const int sequence = a.run.spans[a.run.span_of[r]].sequence;
+  uint8_t* keys = page_of(a.keys, a.run, sequence, position);
+  uint8_t* values = page_of(a.values, a.run, sequence, position);
+  for (int head = warp() + block_y() * warps(); head < a.heads + 2 * a.kv_heads;
+       head += warps() * 2) {
+    const float* x = a.qkv.row(r) + int64_t{head} * n;
+    const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
+    if (head >= a.heads + a.kv_heads) {
+      for (int i = lane(); i < n; i += kWarp)
+        put(values, value_place(a.values, kv, position, i), x[i], a.bytes);
+      continue;
+    }
+    const float* norm = kv < 0 ? a.query_norm : a.key_norm;
+    const float inverse = norm != nullptr ? inverse_rms(x, n, a.eps) : 1.0F;
+    const Row row = {x, norm, inverse};
+    for (int i = lane(); i < n; i += kWarp) {
+      const float y = rotated([&](int k) { return row.at(k); }, i, a.angles.row(r), how);
+      if (kv < 0)
+        a.out.row(r)[head * n + i] = y;
+      else
+        put(keys, key_place(a.keys, kv, position, i), y, a.bytes);
+    }
+  }
+}
+
+}  // namespace veery::gpu

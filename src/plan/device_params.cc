@@ -1,0 +1,102 @@
+// Weights in the memory of a device.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "plan/params.h"
+
+namespace veery {
+namespace {
+
+constexpr int64_t kGrain = 16 * 16;  // rows that a thread packs at a time
+
+// What the graph does with a parameter.
+WeightUse use_of(const Graph& graph, const std::string& name) {
+  WeightUse use;
+  for (const Node& node : graph.nodes())
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      if (!node.in[i] || graph[node.in[i]].op != op::kParam || graph[node.in[i]].name != name)
+        continue;
+      (node.op == op::kEmbed && i == EmbedIn::kWeight ? use.gathered : use.multiplied) = true;
+    }
+  return use;
+}
+
+// A single row, or a matrix that is read element by element: f32.
+std::vector<std::byte> floats_of(const TensorView& tensor, const Shape& shape) {
+  std::vector<std::byte> stored;
+  TensorView whole = tensor;
+  whole.data = tensor.read(stored);
+  check_finite_scales(whole);
+  std::vector<std::byte> floats(static_cast<size_t>(shape.rows().size * shape.cols()) *
+                                sizeof(float));
+  decode(tensor.dtype, whole.data,
+         {reinterpret_cast<float*>(floats.data()), floats.size() / sizeof(float)});
+  return floats;
+}
+
+// A matrix as the backend's kernels read it.
+std::vector<std::byte> packed(const ModelFile& file, const TensorView& tensor,
+                              const Operand& operand, ThreadPool& pool, const Backend& backend) {
+  std::vector<std::byte> bytes(backend.weight_bytes(operand));
+  const size_t row = byte_size(tensor.dtype, operand.cols);
+  pool.parallel_for((operand.rows + kGrain - 1) / kGrain, 1, [&](int64_t from, int64_t to) {
+    const int64_t first = from * kGrain, last = std::min(to * kGrain, operand.rows);
+    const size_t begin = static_cast<size_t>(first) * row;
+    const size_t size = static_cast<size_t>(last - first) * row;
+    if (tensor.source == nullptr) {
+      check_finite_scales(tensor, begin, size);
+      backend.pack(operand, tensor.data.data() + begin, first, last, bytes.data());
+      file.release(tensor, begin, size);
+      return;
+    }
+    std::vector<std::byte> made(size);
+    tensor.source->read(first, last, made.data());
+    TensorView piece = tensor;
+    piece.data = made;
+    check_finite_scales(piece);
+    backend.pack(operand, made.data(), first, last, bytes.data());
+  });
+  return bytes;
+}
+
+}  // namespace
+
+void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
+                      const Progress& progress) {
+  size_t total = 0, done = 0;
+  for (const Node& node : graph.nodes())
+    if (node.op == op::kParam) total += file.at(node.name).bytes();
+  for (const Node& node : graph.nodes()) {
+    if (node.op != op::kParam || operands_.contains(node.name)) continue;
+    const TensorView& tensor = checked_tensor(file, node);
+    const Shape& shape = node.shape();
+    Operand operand{.stride = shape.cols() * int64_t{sizeof(float)},
+                    .rows = shape.rows().size,
+                    .cols = static_cast<int32_t>(shape.cols()),
+                    .layout = Layout::kRowMajor};
+    std::vector<std::byte> bytes;
+    if (is_matrix(node)) {
+      if (shape.rank > 2)
+        throw Error(ErrorKind::kUnsupported, "{}: tensor {} is a stack of matrices: not on {}",
+                    file.path, printable(tensor.name), backend.device().description());
+      WeightUse use = use_of(graph, node.name);
+      use.dtype = tensor.dtype, use.rows = operand.rows, use.cols = operand.cols;
+      operand = backend.weight(use);
+      bytes = packed(file, tensor, operand, pool, backend);
+    } else {
+      bytes = floats_of(tensor, shape);
+    }
+    Memory& memory = memory_.emplace_back(backend.device().allocate(bytes.size()));
+    backend.device().upload(memory.data(), bytes.data(), bytes.size());
+    file.release(tensor);
+    operand.data = memory.data();
+    operands_.emplace(node.name, operand);
+    bytes_ += bytes.size();
+    done += tensor.bytes();
+    if (progress) progress(done, total);
+  }
+}
+
+}  // namespace veery

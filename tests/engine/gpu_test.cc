@@ -1,0 +1,271 @@
+// Small models on the emulator of GPUs: the bits of the CPU, for each layout of weights.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+
+#include "base/random.h"
+#include "engine/runner.h"
+#include "engine/session.h"
+#include "file/gguf/gguf.h"
+#include "kernels/cuda/machine.h"
+#include "support/fake_cuda.h"
+#include "support/gpu_machine.h"
+#include "support/vocabularies.h"
+
+namespace veery {
+namespace {
+
+constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 4, kKvHeads = 2,
+                  kHeadDim = 48;
+
+// A llama of one layer with weights of one type, and rows of x with outliers.
+class SmallModel {
+ public:
+  explicit SmallModel(DType type, bool tied = false) : type_(type) {
+    static int count = 0;
+    path_ = std::filesystem::temp_directory_path() /
+            fmt::format("veery-gpu-{}-{}.gguf", getpid(), count++);
+    VocabularyBuilder vocabulary;
+    vocabulary.add_bytes_of_alphabet();
+    for (const char* token : {"<s>", "</s>", "<|user|>"}) vocabulary.add(token, 3);
+    Metadata metadata = vocabulary.file("gpt2").metadata;
+    metadata.set("general.architecture", "llama");
+    for (const auto& [key, value] : std::initializer_list<std::pair<const char*, int64_t>>{
+             {"block_count", 1},
+             {"context_length", 512},
+             {"embedding_length", kDim},
+             {"feed_forward_length", kHidden},
+             {"attention.head_count", kHeads},
+             {"attention.head_count_kv", kKvHeads},
+             {"attention.key_length", kHeadDim},
+             {"attention.value_length", kHeadDim}})
+      metadata.set(std::string("llama.") + key, static_cast<uint64_t>(value));
+    metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-5);
+    metadata.set("llama.rope.dimension_count", uint64_t{kHeadDim});
+    add("token_embd.weight", {kVocabulary, kDim});
+    if (!tied) add("output.weight", {kVocabulary, kDim});
+    add("output_norm.weight", {kDim});
+    add("blk.0.attn_norm.weight", {kDim});
+    add("blk.0.ffn_norm.weight", {kDim});
+    add("blk.0.attn_q.weight", {kHeads * kHeadDim, kDim});
+    add("blk.0.attn_k.weight", {kKvHeads * kHeadDim, kDim});
+    add("blk.0.attn_v.weight", {kKvHeads * kHeadDim, kDim});
+    add("blk.0.attn_q.bias", {kHeads * kHeadDim});
+    add("blk.0.attn_k.bias", {kKvHeads * kHeadDim});
+    add("blk.0.attn_v.bias", {kKvHeads * kHeadDim});
+    add("blk.0.attn_output.weight", {kDim, kHeads * kHeadDim}, true);
+    add("blk.0.ffn_gate.weight", {kHidden, kDim});
+    add("blk.0.ffn_up.weight", {kHidden, kDim});
+    add("blk.0.ffn_down.weight", {kDim, kHidden});
+    write_gguf(path_, metadata, tensors_);
+  }
+  SmallModel(const SmallModel&) = delete;
+  SmallModel& operator=(const SmallModel&) = delete;
+  ~SmallModel() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  // Single rows have a few large values, which make outliers of the blocks they are in.
+  void add(std::string name, std::vector<int64_t> shape, bool narrow = false) {
+    int64_t count = 1;
+    for (int64_t size : shape) count *= size;
+    std::vector<float> values(static_cast<size_t>(count));
+    const bool vector = shape.size() == 1;
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = vector ? (i % 97 == 5 ? 9.0F : 0.7F + 0.1F * random_.normal())
+                         : random_.normal() / std::sqrt(static_cast<float>(shape.back()));
+    // Heads are no multiple of 256 wide.
+    const DType type = vector                             ? DType::kF32
+                       : narrow && info(type_).block > 32 ? DType::kQ8_0
+                                                          : type_;
+    std::vector<std::byte>& bytes = bytes_.emplace_back(byte_size(type, count));
+    encode(type, values, bytes);
+    tensors_.push_back(
+        {.name = std::move(name), .dtype = type, .shape = std::move(shape), .data = bytes});
+  }
+
+  DType type_;
+  std::string path_;
+  Random random_{7};
+  std::deque<std::vector<std::byte>> bytes_;
+  std::vector<TensorView> tensors_;
+};
+
+LoadOptions options_for(bool gpu, int32_t chunk) {
+  LoadOptions options;
+  options.threads = 1;
+  options.chunk = chunk;
+  if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+  return options;
+}
+
+using Rows = std::vector<std::vector<float>>;
+Rows all_logits(const std::string& path, const LoadOptions& options, std::span<const int32_t> ids) {
+  Model model(path, options);
+  Session session(model);
+  Rows rows;
+  session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+    rows.emplace_back(logits.begin(), logits.end());
+  });
+  return rows;
+}
+
+std::vector<int32_t> some_ids(size_t count) {
+  std::vector<int32_t> ids(count);
+  for (size_t i = 0; i < count; ++i) ids[i] = static_cast<int32_t>((i * 37 + 11) % 250);
+  return ids;
+}
+
+class Gpu : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
+  const SmallModel model(GetParam());
+  const auto ids = some_ids(10);
+  const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
+  for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10)})
+    EXPECT_EQ(all_logits(model.path(), options_for(true, chunk), std::span(ids).first(count)),
+              Rows(expected.begin(), expected.begin() + count))
+        << chunk;
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
+                         ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1,
+                                           DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
+                                           DType::kIQ4_XS, DType::kF32, DType::kF16, DType::kBF16),
+                         [](const auto& of) { return std::string(veery::info(of.param).name); });
+
+// Positions in several blocks of 128, in the cache and in one run.
+TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
+  const SmallModel model(DType::kF32);
+  const auto ids = some_ids(270);
+  for (const DType cache : {DType::kBF16, DType::kF16, DType::kF32}) {
+    LoadOptions options = options_for(false, 266);
+    options.cache_keys = options.cache_values = cache;
+    const auto last = [&](bool gpu) {
+      if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+      Model of(model.path(), options);
+      Session session(of);
+      session.feed(std::span(ids).first(266));
+      Rows rows;
+      rows.emplace_back(session.logits().begin(), session.logits().end());
+      session.feed(std::span(ids).subspan(266, 1));
+      rows.emplace_back(session.logits().begin(), session.logits().end());
+      return rows;
+    };
+    const Rows expected = last(false);
+    EXPECT_EQ(last(true), expected) << info(cache).name;
+  }
+}
+
+// Prompts and steps of several sequences in one run, and one that goes on where another was.
+TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
+  const SmallModel model(DType::kF32);
+  const auto ids = some_ids(40);
+  const auto logits = [&](bool gpu) {
+    Model of(model.path(), options_for(gpu, 64));
+    Runner runner(of, {.sequences = 3});
+    const int32_t first = runner.open(), second = runner.open();
+    Rows rows;
+    const auto run = [&](std::initializer_list<RunPart> parts) {
+      runner.run(parts);
+      int32_t output = 0;
+      for (const RunPart& part : parts)
+        for (int32_t i = 0; i < part.outputs; ++i) {
+          const auto row = runner.logits(output++);
+          rows.emplace_back(row.begin(), row.end());
+        }
+    };
+    const std::span all(ids);
+    run({{first, all.first(9), 2}});
+    run({{first, all.subspan(9, 1), 1}, {second, all.subspan(20, 7), 1}});
+    const int32_t third = runner.fork(first, 6);
+    run({{third, all.subspan(30, 3), 3},
+         {first, all.subspan(10, 1), 1},
+         {second, all.first(1), 1}});
+    return rows;
+  };
+  EXPECT_EQ(logits(true), logits(false));
+}
+
+TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
+  for (const DType type : {DType::kQ8_0, DType::kF32}) {
+    const SmallModel model(type, /*tied=*/true);
+    const auto tokens = [&](bool gpu) {
+      Model of(model.path(), options_for(gpu, 64));
+      Session session(of);
+      session.feed(some_ids(3));
+      std::vector<int32_t> made(3);
+      session.decode_greedy(7, made);
+      return made;
+    };
+    EXPECT_EQ(tokens(true), tokens(false)) << info(type).name;
+  }
+}
+
+// The host's side of CUDA, on a driver that notes what is asked of it.
+TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(6);
+  const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
+  LoadOptions options = options_for(false, 3);
+  const cuda::Driver& driver = cuda::fake_driver();
+  options.backend = gpu::make_backend(cuda::make_machine(driver, {}, 0));
+  EXPECT_EQ(all_logits(model.path(), options, ids), expected);
+  options.backend.reset();
+  const cuda::FakeState& state = cuda::fake_state();
+  EXPECT_EQ(state.runs, 2);
+  EXPECT_GT(state.launches, 20);
+  EXPECT_EQ(state.early, state.launches / 2 - 1);  // all of the one plan but its first
+  EXPECT_EQ(state.graphs, 0);
+  EXPECT_EQ(state.used, 0U);
+}
+
+TEST(Cuda, FaultsOfTheDriverAreErrors) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(6);
+  const auto message = [&](const auto& change) {
+    LoadOptions options = options_for(false, 3);
+    const cuda::Driver& driver = cuda::fake_driver();
+    change(cuda::fake_state());
+    try {
+      options.backend = gpu::make_backend(cuda::make_machine(driver, {}, 0));
+      all_logits(model.path(), options, ids);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing failed");
+  };
+  EXPECT_EQ(message([](cuda::FakeState& state) { state.major = 7; }),
+            "cuda:0: fake has compute capability 7.x, expected 8.0 or more");
+  EXPECT_EQ(message([](cuda::FakeState& state) { state.fail_run = 1; }),
+            "cuda: starting a run: a fault");
+  const std::string full = message([](cuda::FakeState& state) { state.memory = 400'000; });
+  EXPECT_NE(full.find("of memory are wanted"), std::string::npos) << full;
+  EXPECT_EQ(cuda::fake_state().used, 0U);
+  EXPECT_EQ(cuda::fake_state().graphs, 0);
+}
+
+TEST(GpuRefusals, NameOpAndOperands) {
+  const SmallModel model(DType::kQ8_0);
+  LoadOptions options = options_for(true, 64);
+  options.cache_values = DType::kF32;
+  const auto message = [&] {
+    try {
+      all_logits(model.path(), options, some_ids(2));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was refused");
+  };
+  EXPECT_NE(message().find("qkv_rope: no kernel on emulator"), std::string::npos) << message();
+  options = options_for(true, 64);
+  options.exact = true;
+  EXPECT_NE(message().find("with --exact"), std::string::npos) << message();
+}
+
+}  // namespace
+}  // namespace veery

@@ -1,0 +1,181 @@
+#include "support/fake_cuda.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "support/gpu_machine.h"
+
+namespace veery::cuda {
+
+// What handles of the driver stand for.
+struct Function_ {
+  gpu::KernelId kernel;
+};
+struct Graph_ {
+  std::vector<std::function<void()>> nodes;
+};
+struct GraphExec_ {
+  std::vector<std::function<void()>> nodes;
+};
+struct Stream_ {};
+
+namespace {
+
+constexpr Result kOk = 0, kOutOfMemory = 2, kInvalid = 1;
+
+FakeState state;
+std::map<Pointer, size_t> blocks;
+Graph_* recorded = nullptr;  // while a stream is captured
+
+// Whether bytes from `at` on are within a block.
+bool is_ours(Pointer at, size_t size) {
+  auto next = blocks.upper_bound(at);
+  if (next == blocks.begin()) return false;
+  --next;
+  return at + size <= next->first + next->second;
+}
+void* host(Pointer at) { return reinterpret_cast<void*>(at); }
+
+Result allocate(Pointer* at, size_t size) {
+  if (size == 0) return kInvalid;
+  if (state.used + size > state.memory) return kOutOfMemory;
+  void* memory = std::aligned_alloc(256, (size + 255) / 256 * 256);
+  std::memset(memory, 0xab, size);
+  *at = reinterpret_cast<Pointer>(memory);
+  blocks[*at] = size;
+  state.used += size;
+  return kOk;
+}
+Result release(Pointer at) {
+  const auto block = blocks.find(at);
+  if (block == blocks.end()) return kInvalid;
+  state.used -= block->second;
+  blocks.erase(block);
+  std::free(host(at));
+  return kOk;
+}
+Result copy(void* to, const void* from, size_t size, Pointer device) {
+  if (!is_ours(device, size)) return kInvalid;
+  std::memmove(to, from, size);
+  return kOk;
+}
+
+Result launch(const LaunchConfig* config, Function function, void** arguments, void**) {
+  if (recorded == nullptr || config->block_x == 0 || config->block_x > 1024 ||
+      config->block_x % 32 != 0 || config->grid_x == 0 || config->grid_y == 0 ||
+      config->grid_y > 65535 || config->grid_z == 0 || config->grid_z > 65535 ||
+      config->shared > (227U << 10))
+    return kInvalid;
+  if (config->count == 1 && config->attributes->id == kProgrammaticOrder) ++state.early;
+  std::array<std::byte, gpu::Launch::kMostBytes> copied;
+  std::memcpy(copied.data(), arguments[0], copied.size());
+  const gpu::LaunchSize size{static_cast<int>(config->grid_x), static_cast<int>(config->grid_y),
+                             static_cast<int>(config->grid_z), static_cast<int>(config->block_x),
+                             config->shared};
+  recorded->nodes.push_back([kernel = function->kernel, copied, size] {
+    ++state.launches;
+    alignas(16) std::array<std::byte, gpu::Launch::kMostBytes> own = copied;
+    gpu::emulate(kernel, size, own.data());
+  });
+  return kOk;
+}
+
+Result find_function(Function* function, Module, const char* symbol) {
+  static std::map<std::string, std::unique_ptr<Function_>> all;
+  for (int i = 0; i < static_cast<int>(gpu::KernelId::kCount); ++i) {
+    const auto kernel = static_cast<gpu::KernelId>(i);
+    if (std::string("veery_") + std::string(gpu::name(kernel)) != symbol) continue;
+    auto& own = all[symbol];
+    if (!own) own = std::make_unique<Function_>(Function_{kernel});
+    *function = own.get();
+    return kOk;
+  }
+  return 500;  // CUDA_ERROR_NOT_FOUND
+}
+
+Result upload_async(Pointer to, const void* from, size_t size, Stream) {
+  if (!is_ours(to, size)) return kInvalid;
+  recorded->nodes.push_back([=] { std::memcpy(host(to), from, size); });
+  return kOk;
+}
+Result run_graph(GraphExec graph, Stream) {
+  if (state.runs++ == state.fail_run) return 719;  // CUDA_ERROR_LAUNCH_FAILED
+  for (const auto& node : graph->nodes) node();
+  return kOk;
+}
+
+Driver make_driver() {
+  Driver d;
+  d.init = [](unsigned) { return kOk; };
+  d.error_text = [](Result result, const char** text) {
+    *text = result == kOutOfMemory ? "out of memory" : "a fault";
+    return kOk;
+  };
+  d.device_count = [](int* count) { return *count = 1, kOk; };
+  d.device_get = [](int* device, int index) { return *device = index, kOk; };
+  d.device_name = [](char* name, int size, int) {
+    return std::strncpy(name, "fake", static_cast<size_t>(size)), kOk;
+  };
+  d.device_attribute = [](int* value, int which, int) {
+    return *value = which == kMajor ? state.major : 2, kOk;
+  };
+  d.context_retain = [](Context*, int) { return kOk; };
+  d.context_release = [](int) { return kOk; };
+  d.context_set = [](Context) { return kOk; };
+  d.context_wait = [] { return kOk; };
+  d.memory_info = [](size_t* left, size_t* all) {
+    return *all = state.memory, *left = state.memory - state.used, kOk;
+  };
+  d.memory_allocate = allocate;
+  d.memory_free = release;
+  d.memory_set = [](Pointer at, unsigned char value, size_t size) {
+    if (!is_ours(at, size)) return kInvalid;
+    return std::memset(host(at), value, size), kOk;
+  };
+  d.host_allocate = [](void** at, size_t size, unsigned) { return *at = std::malloc(size), kOk; };
+  d.host_free = [](void* at) { return std::free(at), kOk; };
+  d.upload = [](Pointer to, const void* from, size_t size) {
+    return copy(host(to), from, size, to);
+  };
+  d.download = [](void* to, Pointer from, size_t size) { return copy(to, host(from), size, from); };
+  d.copy = [](Pointer to, Pointer from, size_t size) {
+    return is_ours(from, size) ? copy(host(to), host(from), size, to) : kInvalid;
+  };
+  d.upload_async = upload_async;
+  d.download_async = [](void* to, Pointer from, size_t size, Stream) {
+    return copy(to, host(from), size, from);
+  };
+  d.module_load = [](Module*, const void*) { return kOk; };
+  d.module_unload = [](Module) { return kOk; };
+  d.module_function = find_function;
+  d.function_set = [](Function, int, int) { return kOk; };
+  d.launch = launch;
+  d.stream_create = [](Stream* stream, unsigned) { return *stream = new Stream_, kOk; };
+  d.stream_destroy = [](Stream stream) { return delete stream, kOk; };
+  d.stream_wait = [](Stream) { return kOk; };
+  d.capture_begin = [](Stream, int) { return recorded = new Graph_, kOk; };
+  d.capture_end = [](Stream, Graph* graph) {
+    return *graph = std::exchange(recorded, nullptr), kOk;
+  };
+  d.graph_instantiate = [](GraphExec* exec, Graph graph, unsigned long long) {
+    return *exec = new GraphExec_{graph->nodes}, ++state.graphs, kOk;
+  };
+  d.graph_launch = run_graph;
+  d.graph_destroy = [](Graph graph) { return delete graph, kOk; };
+  d.exec_destroy = [](GraphExec exec) { return delete exec, --state.graphs, kOk; };
+  return d;
+}
+
+}  // namespace
+
+FakeState& fake_state() { return state; }
+const Driver& fake_driver() {
+  static const Driver driver = make_driver();
+  state = {};
+  return driver;
+}
+
+}  // namespace veery::cuda

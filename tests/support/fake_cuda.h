@@ -1,0 +1,25 @@
+// fake_cuda.h: a driver of NVIDIA's in the host's memory, whose kernels the emulator runs: what is
+// asked of it is checked and noted.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/driver.h"
+
+namespace veery::cuda {
+
+struct FakeState {
+  int major = 9;             ///< compute capability
+  size_t memory = SIZE_MAX;  ///< bytes that can be had
+  size_t used = 0;
+  int graphs = 0;     ///< that exist
+  int runs = 0;       ///< of graphs
+  int launches = 0;   ///< of kernels, in these runs
+  int early = 0;      ///< recorded with leave to begin early
+  int fail_run = -1;  ///< this run fails
+};
+FakeState& fake_state();
+/// A fresh one: the state is reset.
+const Driver& fake_driver();
+
+}  // namespace veery::cuda

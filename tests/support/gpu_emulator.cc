@@ -1,0 +1,218 @@
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/gpu/emulator.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace veery::gpu::emulated {
+namespace {
+
+constexpr size_t kStack = size_t{128} << 10;
+constexpr int kWarpThreads = 32;
+
+// How many have come to a barrier, and how often it was passed.
+struct Barrier {
+  int arrived = 0;
+  uint64_t passed = 0;
+};
+
+struct Fibre {
+  ucontext_t context{};
+  jmp_buf jump{};
+  uint8_t* stack = nullptr;
+  bool entered = false, done = false;
+};
+
+// Stacks are kept: to clear new ones takes longer than what runs on them.
+uint8_t* stack_of(size_t fibre) {
+  thread_local std::vector<std::unique_ptr<uint8_t[]>> stacks;
+  while (stacks.size() <= fibre)
+    stacks.push_back(std::make_unique_for_overwrite<uint8_t[]>(kStack));
+  return stacks[fibre].get();
+}
+
+// The fibres of one block after another; made once a launch.
+class Block {
+ public:
+  Block(void (*kernel)(const void*), const void* arguments, const LaunchSize& size)
+      : kernel_(kernel),
+        arguments_(arguments),
+        size_(size),
+        fibres_(static_cast<size_t>(size.threads)),
+        warps_(static_cast<size_t>((size.threads + kWarpThreads - 1) / kWarpThreads)),
+        shared_(size.shared / sizeof(Aligned) + 1),
+        exchanged_(static_cast<size_t>(size.threads)) {
+    for (size_t i = 0; i < fibres_.size(); ++i) {
+      fibres_[i].stack = stack_of(i);
+      ::getcontext(&fibres_[i].context);
+    }
+  }
+
+  void run(int x, int y, int z) {
+    place_ = {.threads = size_.threads,
+              .x = x,
+              .y = y,
+              .z = z,
+              .blocks_x = size_.blocks_x,
+              .shared = shared_[0].bytes};
+    left_ = size_.threads;
+    stuck_ = false;
+    turns_ = 0;
+    for (Fibre& fibre : fibres_) start(fibre);
+    switch_to(nullptr, 0);
+    if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
+  }
+
+  // Until all threads that `barrier` is for have come.
+  void wait(Barrier& barrier, int threads) {
+    if (++barrier.arrived == threads) {
+      barrier.arrived = 0;
+      ++barrier.passed;
+      turns_ = 0;
+    } else {
+      const uint64_t passed = barrier.passed;
+      while (barrier.passed == passed && !stuck_) give_way();
+    }
+  }
+  void wait_for_block() { wait(block_, size_.threads); }
+  void wait_for_warp() {
+    const int warp = place_.thread / kWarpThreads;
+    wait(warps_[static_cast<size_t>(warp)],
+         std::min(kWarpThreads, size_.threads - warp * kWarpThreads));
+  }
+  Place& place() { return place_; }
+  uint8_t* exchanged(int thread) { return exchanged_[static_cast<size_t>(thread)].bytes; }
+
+ private:
+  struct alignas(64) Aligned {
+    uint8_t bytes[64];
+  };
+  struct Exchanged {
+    uint8_t bytes[32];
+  };
+
+  void start(Fibre& fibre) {
+    fibre.context.uc_stack.ss_sp = fibre.stack;
+    fibre.context.uc_stack.ss_size = kStack;
+    fibre.context.uc_link = nullptr;
+    fibre.entered = fibre.done = false;
+    ::makecontext(&fibre.context, enter, 0);
+  }
+  static void enter();
+
+  // The next thread that has something left to do; the caller's context is kept in `from`.
+  void give_way() {
+    if (++turns_ > 4 * size_.threads) stuck_ = true;
+    const int from = place_.thread;
+    int to = from;
+    do {
+      to = (to + 1) % size_.threads;
+    } while (fibres_[static_cast<size_t>(to)].done);
+    if (to != from) switch_to(&fibres_[static_cast<size_t>(from)], to);
+  }
+  void finish() {
+    turns_ = 0;
+    fibres_[static_cast<size_t>(place_.thread)].done = true;
+    if (--left_ > 0) {
+      int to = place_.thread;
+      do {
+        to = (to + 1) % size_.threads;
+      } while (fibres_[static_cast<size_t>(to)].done);
+      leave_for(to);
+    }
+    leave_for(-1);
+  }
+
+  // The first time a fibre is entered by setcontext(), later by a jump, which asks nothing of the
+  // system. AddressSanitizer wants to know of each change of stacks. -1: back to run().
+  void switch_to(Fibre* from, int to) {
+    const int own = place_.thread;
+    place_.thread = to;
+#if defined(__SANITIZE_ADDRESS__)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, fibre(to).stack, kStack);
+    ::swapcontext(from != nullptr ? &from->context : &main_, &fibre(to).context);
+    const void* bottom = nullptr;
+    size_t size = 0;
+    __sanitizer_finish_switch_fiber(fake, &bottom, &size);
+#else
+    if (_setjmp(from != nullptr ? from->jump : main_jump_) == 0) enter_fibre(to);
+#endif
+    place_.thread = own;
+  }
+  void leave_for(int to) {
+    if (to >= 0) place_.thread = to;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(nullptr, to < 0 ? main_stack_ : fibre(to).stack,
+                                   to < 0 ? main_size_ : kStack);
+    ::setcontext(to < 0 ? &main_ : &fibre(to).context);
+#else
+    if (to < 0) _longjmp(main_jump_, 1);
+    enter_fibre(to);
+#endif
+  }
+  void enter_fibre(int to) {
+    if (std::exchange(fibre(to).entered, true)) _longjmp(fibre(to).jump, 1);
+    ::setcontext(&fibre(to).context);
+  }
+  Fibre& fibre(int thread) { return fibres_[static_cast<size_t>(thread)]; }
+
+  void (*kernel_)(const void*);
+  const void* arguments_;
+  LaunchSize size_;
+  std::vector<Fibre> fibres_;
+  std::vector<Barrier> warps_;
+  Barrier block_;
+  std::vector<Aligned> shared_;
+  std::vector<Exchanged> exchanged_;
+  Place place_;
+  ucontext_t main_{};
+  jmp_buf main_jump_{};
+  const void* main_stack_ = nullptr;
+  size_t main_size_ = 0;
+  bool entered_ = false;
+  int left_ = 0, turns_ = 0;
+  bool stuck_ = false;
+};
+
+thread_local Block* running = nullptr;
+
+void Block::enter() {
+  Block& block = *running;
+#if defined(__SANITIZE_ADDRESS__)
+  const void* bottom = nullptr;
+  size_t size = 0;
+  __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
+  if (!block.entered_) block.main_stack_ = bottom, block.main_size_ = size;
+  block.entered_ = true;
+#endif
+  block.kernel_(block.arguments_);
+  block.finish();
+}
+
+}  // namespace
+
+Place& place() { return running->place(); }
+void wait_for_block() { running->wait_for_block(); }
+void wait_for_warp() { running->wait_for_warp(); }
+uint8_t* exchanged(int thread) { return running->exchanged(thread); }
+
+void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {
+  Block block(kernel, arguments, size);
+  running = &block;
+  for (int z = 0; z < size.blocks_z; ++z)
+    for (int y = 0; y < size.blocks_y; ++y)
+      for (int x = 0; x < size.blocks_x; ++x) block.run(x, y, z);
+  running = nullptr;
+}
+
+}  // namespace veery::gpu::emulated

@@ -1,0 +1,81 @@
+#include "support/gpu_machine.h"
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "kernels/gpu/attend.h"
+#include "kernels/gpu/linear.h"
+
+namespace veery::gpu {
+namespace {
+
+#define VEERY_GPU_IN(...) __VA_ARGS__
+#define VEERY_GPU_FUNCTION(name, arguments, threads, function) \
+  [](const void* a) { VEERY_GPU_IN function(*static_cast<const arguments*>(a)); },
+using Function = void (*)(const void*);
+constexpr Function kFunctions[] = {VEERY_GPU_KERNELS(VEERY_GPU_FUNCTION)};
+#undef VEERY_GPU_FUNCTION
+
+class EmulatedRecording : public Recording {
+ public:
+  EmulatedRecording(std::vector<Launch> launches, Transfers transfers)
+      : launches_(std::move(launches)),
+        transfers_(std::move(transfers)),
+        input_(transfers_.bytes),
+        outputs_(transfers_.back.size()) {
+    for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].resize(transfers_.back[i].bytes);
+  }
+  std::byte* input() override { return input_.data(); }
+  std::byte* output(size_t i) override { return outputs_[i].data(); }
+  void run(std::span<const size_t> bytes) override {
+    std::memcpy(transfers_.to, input_.data(), input_.size());
+    for (const Launch& launch : launches_)
+      emulate(launch.kernel, launch.size, launch.arguments.data());
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      std::memcpy(outputs_[i].data(), transfers_.back[i].from, bytes[i]);
+  }
+
+ private:
+  std::vector<Launch> launches_;
+  Transfers transfers_;
+  std::vector<std::byte> input_;
+  std::vector<std::vector<std::byte>> outputs_;
+};
+
+class Emulator : public Machine {
+ public:
+  std::string description() const override { return "emulator"; }
+  std::string_view name() const override { return "emulator"; }
+  int processors() const override { return 2; }
+  // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
+  Memory allocate(size_t size) override {
+    auto* data = static_cast<std::byte*>(std::aligned_alloc(256, (size + 255) / 256 * 256));
+    std::memset(data, 0, size);
+    return Memory(data, size, *this);
+  }
+  void release(std::byte* data) noexcept override { std::free(data); }
+  void upload(std::byte* to, const void* host, size_t size) override {
+    std::memcpy(to, host, size);
+  }
+  void download(void* host, const std::byte* from, size_t size) override {
+    std::memcpy(host, from, size);
+  }
+  void copy(std::byte* to, const std::byte* from, size_t size) override {
+    std::memmove(to, from, size);
+  }
+  std::unique_ptr<Recording> record(std::vector<Launch> launches,
+                                    const Transfers& transfers) override {
+    return std::make_unique<EmulatedRecording>(std::move(launches), transfers);
+  }
+};
+
+}  // namespace
+
+void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
+  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= most_threads(kernel));
+  emulated::run(kFunctions[static_cast<size_t>(kernel)], arguments, size);
+}
+
+std::unique_ptr<Machine> make_emulator() { return std::make_unique<Emulator>(); }
+
+}  // namespace veery::gpu
