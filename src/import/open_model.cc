@@ -19,6 +19,8 @@
 #include "import/folder/folder_config.h"
 #include "import/folder/folder_names.h"
 #include "import/folder/folder_rope.h"
+#include "import/folder/speech_keys.h"
+#include "import/ggml_speech.h"
 #include "import/latent_tensors.h"
 #include "import/read_config.h"
 #include "import/recurrent_tensors.h"
@@ -222,6 +224,14 @@ void drop_unread_values(ModelFile& file) {
   });
 }
 
+// Convolutions (out, in, width) as matrices: the frames before, in the middle and behind stand side
+// by side. A position of the encoder's table is as in the decoder's.
+void flatten_convolutions(ModelFile& file) {
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.starts_with("enc.conv") && tensor.shape.size() == 3)
+      tensor = reshaped(transposed(tensor), {tensor.shape[0], tensor.shape[1] * tensor.shape[2]});
+}
+
 // What the folders of an architecture hold otherwise than definitions use it.
 struct FolderStep {
   std::string_view architecture;
@@ -256,6 +266,7 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"nemotron", add_one_to_norms},
                                        {"stablelm", join_head_norms},
                                        {"opt", drop_first_positions},
+                                       {"whisper", flatten_convolutions},
                                        {"xlm-roberta", drop_padding_positions}};
 
 // Norms of heads with a weight for each are matrices.
@@ -268,6 +279,9 @@ void flatten_norms(ModelFile& file) {
 // Names that GGUF has for some architectures only.
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
+  if (architecture && architecture->starts_with("lfm2"))  // its last norm has the name of another
+    for (TensorView& tensor : file.tensors)
+      if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";
   constexpr std::string_view kRenamed[] = {"gpt-oss",   "glm4moe", "seed_oss",
                                            "qwen3next", "qwen35",  "qwen35moe"};
   if (!architecture || std::ranges::find(kRenamed, *architecture) == std::end(kRenamed)) return;
@@ -351,6 +365,7 @@ void read_generation_config(const std::string& folder, Metadata& metadata) {
   const auto top_k = config.find("top_k");
   if (top_k != config.end() && top_k->is_number_unsigned() && top_k->get<uint64_t>() <= INT32_MAX)
     metadata.set("general.sampling.top_k", top_k->get<int64_t>());
+  read_speech_keys(config, path, metadata);
 }
 
 void name_folder(ModelFile& file, std::string_view architecture, const std::string& found) {
@@ -363,10 +378,15 @@ void name_folder(ModelFile& file, std::string_view architecture, const std::stri
 
 }  // namespace
 
+ModelFile open_model_file(const std::string& path) {
+  const bool speech = is_ggml_speech(MappedFile(path).bytes());
+  return speech ? open_ggml_speech(path) : open_gguf(path);
+}
+
 ModelFile open_model(const std::string& meant) {
   const std::string path = find_model(meant);
   if (!is_folder(path)) {
-    ModelFile file = open_gguf(path);
+    ModelFile file = open_model_file(path);
     rename_gguf(file);
     gather_experts(file, {});
     flatten_norms(file);

@@ -185,6 +185,7 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
   c.borrowing_layers = static_cast<int32_t>(borrowing);
   check_borrowing(c, "metadata");
   c.layer_input = keys.size_or_zero("embedding_length_per_layer_input");
+  find_layer_input_rows(file, c);
   int64_t kv = c.kv_heads, local_kv = 0;
   take_two(
       keys, "attention.head_count_kv", c, [&](int32_t i) { return c.is_local(i); }, kv, local_kv);
@@ -219,14 +220,21 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
                 keys.name("nextn_predict_layers"), further, keys.name("block_count"), all);
   c.layers = static_cast<int32_t>(all - further);
   c.further_layers = static_cast<int32_t>(further);
-  c.heads = static_cast<int32_t>(keys.size("attention.head_count"));
+  // Files of models without attention or feed-forward parts have zeros.
+  const Mixer mixer = find_architecture(c.architecture).mixer;
+  const bool attends = mixer != Mixer::kMlstm && c.architecture != "mamba2";
+  c.heads = static_cast<int32_t>(
+      attends ? keys.size("attention.head_count")
+              : std::max<int64_t>(1, keys.size_or_zero("attention.head_count")));
   const bool may_differ = find_architecture(c.architecture).layer_sizes;
   const auto differs = [&](const char* key) {
     return may_differ && !keys.different(key, c.layers).empty();
   };
   if (!differs("attention.head_count_kv"))
     c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
-  if (!differs("feed_forward_length")) c.hidden = keys.size("feed_forward_length");
+  if (!differs("feed_forward_length"))
+    c.hidden = attends ? keys.size("feed_forward_length")
+                       : std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
@@ -271,8 +279,21 @@ std::vector<bool> recurrent_pattern(const Keys& keys, int32_t layers) {
   return local_pattern(layers, static_cast<int32_t>(keys.size_or("full_attention_interval", 4)));
 }
 
-// Recurrent layers as llama.cpp's converters describe them. Value heads lie beside one another
-// where a key head is repeated for them as a whole (Qwen 3.5).
+void read_state_sizes(const Keys& keys, RecurrentConfig& r) {
+  r.key_size = static_cast<int32_t>(keys.size("ssm.state_size"));
+  r.key_heads = static_cast<int32_t>(keys.size("ssm.group_count"));
+  r.heads = static_cast<int32_t>(keys.size("ssm.time_step_rank"));
+  const int64_t values = keys.size("ssm.inner_size");
+  if (r.heads % r.key_heads != 0 || values % r.heads != 0)
+    throw Error(ErrorKind::kFormat,
+                "metadata: {} is {}, expected a multiple of {}, {}, and a divisor of {}, {}",
+                keys.name("ssm.time_step_rank"), r.heads, keys.name("ssm.group_count"), r.key_heads,
+                keys.name("ssm.inner_size"), values);
+  r.value_size = static_cast<int32_t>(values / r.heads);
+}
+
+// Recurrent layers as llama.cpp's converters describe them, xLSTM's under keys of our own. Value
+// heads lie beside one another where a key head is repeated for them as a whole (Qwen 3.5).
 void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   if (r.mixer == Mixer::kNone) return;
@@ -285,26 +306,33 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   } else if (c.positions != Positions::kNone) {
     r.mixer = Mixer::kNone;  // the same number of key heads for each layer
   }
-  if (r.mixer == Mixer::kNone || std::ranges::count(r.layers, true) == 0) {
+  if (r.mixer == Mixer::kNone || (!r.layers.empty() && std::ranges::count(r.layers, true) == 0)) {
     r.mixer = Mixer::kNone;
     return;
   }
+  const auto size = [&](const char* key) { return static_cast<int32_t>(keys.size(key)); };
   if (r.mixer == Mixer::kShortConv) {
-    r.conv_width = static_cast<int32_t>(keys.size("shortconv.l_cache"));
+    r.conv_width = size("shortconv.l_cache");
     return;
   }
-  r.conv_width = static_cast<int32_t>(keys.size("ssm.conv_kernel"));
-  r.key_size = static_cast<int32_t>(keys.size("ssm.state_size"));
-  r.key_heads = static_cast<int32_t>(keys.size("ssm.group_count"));
-  r.heads = static_cast<int32_t>(keys.size("ssm.time_step_rank"));
-  const int64_t values = keys.size("ssm.inner_size");
-  if (r.heads % r.key_heads != 0 || values % r.heads != 0)
-    throw Error(ErrorKind::kFormat,
-                "metadata: {} is {}, expected a multiple of {}, {}, and a divisor of {}, {}",
-                keys.name("ssm.time_step_rank"), r.heads, keys.name("ssm.group_count"), r.key_heads,
-                keys.name("ssm.inner_size"), values);
-  r.value_size = static_cast<int32_t>(values / r.heads);
-  r.groups = r.key_heads;
+  if (r.mixer == Mixer::kMlstm) {
+    r.heads = r.key_heads = size("mlstm.head_count");
+    r.key_size = size("mlstm.key_length");
+    r.value_size = size("mlstm.value_length");
+    r.gate_softcap = static_cast<float>(keys.number_or("mlstm.gate_softcapping", 0));
+    r.divisor_eps = static_cast<float>(keys.number_or("mlstm.divisor_epsilon", r.divisor_eps));
+    return;
+  }
+  r.conv_width = size("ssm.conv_kernel");
+  if (r.mixer == Mixer::kKda) {
+    r.heads = r.key_heads = static_cast<int32_t>(keys.size_or("kda.head_count", c.heads));
+    r.key_size = r.value_size = size("kda.head_dim");
+    return;
+  }
+  read_state_sizes(keys, r);
+  if (r.mixer == Mixer::kMamba2) r.groups = r.key_heads;
+  r.least_step = static_cast<float>(keys.number_or("ssm.time_step_floor", r.least_step));
+  r.most_step = static_cast<float>(keys.number_or("ssm.time_step_ceiling", r.most_step));
   if (r.mixer == Mixer::kDelta && c.architecture != "qwen3next") r.map = HeadMap::kTiled;
 }
 
@@ -352,6 +380,17 @@ std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadat
   return local_pattern(c.layers, static_cast<int32_t>(period));
 }
 
+// Our own keys: no other program writes such files.
+void read_source(const Keys& keys, TransformerConfig& c) {
+  SourceConfig& s = c.source;
+  s.layers = static_cast<int32_t>(keys.size("encoder.block_count"));
+  s.heads = static_cast<int32_t>(keys.size("encoder.attention.head_count"));
+  s.hidden = keys.size("encoder.feed_forward_length");
+  s.positions = static_cast<int32_t>(keys.size("encoder.context_length"));
+  s.bands = keys.size("encoder.num_mel_bins");
+  check_source(c, "metadata");
+}
+
 }  // namespace
 
 TransformerConfig read_config(const ModelFile& file) {
@@ -383,6 +422,7 @@ TransformerConfig read_config(const ModelFile& file) {
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.local_rope = c.rope;
   read_experts(keys, file, c);
+  if (architecture.encoder != nullptr) read_source(keys, c);
   c.recurrent.mixer = architecture.mixer;
   read_recurrent(keys, file, c);
   architecture.complete_gguf(c, file.metadata);

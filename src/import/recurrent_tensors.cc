@@ -83,6 +83,7 @@ TensorView with_values(const TensorView& tensor, const std::function<float(size_
 // (channels, width) or (channels, 1, width) -> (width, channels).
 void turn_convolution(const ModelFile& file, TensorView& tensor) {
   std::vector<int64_t> shape = tensor.shape;
+  if (shape.size() == 4 && shape[0] == 1) shape.erase(shape.begin());
   if (shape.size() == 3 && shape[1] == 1) shape.erase(shape.begin() + 1);
   // MLX keeps (channels, width, 1).
   if (shape.size() == 3 && shape[2] == 1) shape.pop_back();
@@ -170,8 +171,14 @@ void arrange_kda(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   Tensors tensors(file);
   for (const char* part : {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"})
     if (TensorView* conv = tensors.find(name(part))) turn_convolution(file, *conv);
+  if (file.container == Container::kGguf) {
+    tensors.rename(name("ssm_dt.bias"), name("ssm_f_b.bias"));
+    tensors.rename(name("ssm_a"), name("ssm_a.weight"));
+    if (TensorView* a = tensors.find(name("ssm_a.weight"))) *a = reshaped(*a, {a->elements()});
+    return;
+  }
   TensorView* a = tensors.find(name("ssm_a.weight"));
-  if (a == nullptr || file.container != Container::kFolder) return;
+  if (a == nullptr) return;
   *a = with_values(reshaped(*a, {a->elements()}), [](size_t, float x) { return -std::exp(x); });
 }
 

@@ -56,6 +56,34 @@ void check_borrowing(const TransformerConfig& c, const std::string& where) {
                   c.is_local(layer) ? "has a window" : "sees everything");
 }
 
+void check_source(const TransformerConfig& c, const std::string& where) {
+  const SourceConfig& s = c.source;
+  if (c.dim % s.heads != 0)
+    throw Error(ErrorKind::kFormat, "{}: {} heads of the encoder for a width of {}", where, s.heads,
+                c.dim);
+  if (int64_t{c.heads} * c.head_dim != c.dim || c.kv_heads != c.heads)
+    throw Error(ErrorKind::kFormat, "{}: {} heads of {} of the decoder for a width of {}", where,
+                c.heads, c.head_dim, c.dim);
+  // A minute and a half; none of the published models hears more than half a minute at a time.
+  constexpr int32_t kMostPositions = 4500, kMostBands = 512;
+  if (s.positions > kMostPositions || s.bands > kMostBands)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: the encoder has {} positions and {} bands, expected at most {} and {}", where,
+                s.positions, s.bands, kMostPositions, kMostBands);
+}
+
+// The embedding may have been cut to the tokens that there are, and the table not.
+void find_layer_input_rows(const ModelFile& file, TransformerConfig& c) {
+  c.layer_input_rows = c.vocab;
+  const TensorView* table = file.find("per_layer_token_embd.weight");
+  if (c.layer_input == 0 || table == nullptr || table->shape.size() != 2) return;
+  c.layer_input_rows = table->shape[0];
+  if (c.layer_input_rows < c.vocab)
+    throw Error(ErrorKind::kFormat,
+                "{}: tensor {} has {} rows, expected {}, as the embedding, or more", file.path,
+                table->name, c.layer_input_rows, c.vocab);
+}
+
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
 }

@@ -87,6 +87,15 @@ struct RecurrentConfig {
   int64_t values() const { return int64_t{heads} * value_size; }
 };
 
+/// An encoder of sound that a decoder of the same width attends to (Radford et al.,
+/// arXiv:2212.04356).
+struct SourceConfig {
+  int32_t layers = 0, heads = 0;  ///< 0: there is none
+  int64_t hidden = 0;
+  int32_t positions = 0;  ///< that it gives, each of two frames of a spectrogram
+  int64_t bands = 0;      ///< of a frame
+};
+
 /// A decoder or an encoder. Sizes are in elements, `hidden` is the width of the feed-forward part.
 struct TransformerConfig {
   std::string architecture;
@@ -105,7 +114,8 @@ struct TransformerConfig {
   /// the same window, and the width of their feed-forward parts; 0: that of the others.
   int32_t borrowing_layers = 0;
   int64_t borrowing_hidden = 0;
-  int64_t layer_input = 0;  ///< columns of what each layer is told of a token; 0: nothing
+  /// Columns of what each layer is told of a token, 0: nothing; rows of the table for it.
+  int64_t layer_input = 0, layer_input_rows = 0;
   /// Which elements form a pair: depends on architecture and container.
   bool rope_interleaved = false;
   /// kCausal: a decoder; kFull: an encoder, whose local layers see `window` positions to each side.
@@ -117,6 +127,7 @@ struct TransformerConfig {
   ExpertConfig experts;
   LatentConfig latent;
   RecurrentConfig recurrent;
+  SourceConfig source;
   bool tied = false;  ///< the output head is the embedding
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
   float attention_scale = 0;    ///< of q k^T
@@ -178,6 +189,13 @@ void check_experts(const ExpertConfig& experts, const ExpertKeys& keys);
 
 /// Throws kFormat, naming `where` and the layer, if a layer that has no keys of its own finds none.
 void check_borrowing(const TransformerConfig& c, const std::string& where);
+
+/// Throws kFormat or kUnsupported, naming `where`, if the numbers of an encoder of sound and of its
+/// decoder do not fit together.
+void check_source(const TransformerConfig& c, const std::string& where);
+
+/// Fills in layer_input_rows. Throws kFormat if the table of `file` has a row for some tokens only.
+void find_layer_input_rows(const ModelFile& file, TransformerConfig& c);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

@@ -29,6 +29,31 @@ Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
   return cache_write(x, state);
 }
 
+Array Trace::features(int64_t columns) {
+  const auto [entry, is_new] = leaves_.try_emplace("input:features", kNoNode);
+  if (is_new) entry->second = graph_.leaf(op::kInput, "features", {Symbol::kRows, columns});
+  return {graph_, entry->second};
+}
+
+// One leaf for who writes and who reads.
+Array Trace::source_state(const std::string& name, int64_t columns, const StateAttr& attr) {
+  if (mode_ != TraceMode::kServe)
+    throw Error(ErrorKind::kUnsupported,
+                "a decoder that attends to an encoder can be served, and nothing else");
+  const auto [entry, is_new] = leaves_.try_emplace("state:" + scope_ + name, kNoNode);
+  if (is_new)
+    entry->second = graph_.leaf(op::kState, scope_ + name + "_source", {0, columns}, attr);
+  return {graph_, entry->second};
+}
+
+Array Trace::encoder_writes(const std::string& name, Array x, const StateAttr& attr) {
+  return cache_write(x.named(scope_ + name), source_state(name, x.shape().cols(), attr));
+}
+
+Array Trace::decoder_reads(const std::string& name, int64_t columns, const StateAttr& attr) {
+  return source_state(name, columns, attr);
+}
+
 Array Trace::block(const std::string& name, const Shape& shape) {
   if (mode_ != TraceMode::kServe) return {};
   return {graph_, graph_.leaf(op::kState, scope_ + name, shape, StateAttr{StateKind::kBlock})};

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "array/array.h"
 
@@ -24,6 +25,8 @@ class Trace {
   Array positions() { return slot("positions", Symbol::kRows); }
   /// Of each token, which of the texts of a sequence it is of: 0, or 1 in the second of a pair.
   Array token_types() { return slot("types", Symbol::kRows); }
+  /// What else is known of each row of the run: numbers.
+  Array features(int64_t columns);
   /// The expected next token of each output row.
   Array targets() {
     return slot("targets", mode_ == TraceMode::kServe ? Symbol::kOutputs : Symbol::kRows);
@@ -61,6 +64,18 @@ class Trace {
 
   /// Keeps x for later runs: the result stands for all positions so far.
   Array remember(const std::string& name, Array x, const StateAttr& attr);
+  /// What an encoder gives each position of the source to attend to: written by encoder_writes(),
+  /// read by decoder_reads(), which stands for all positions. Throws kUnsupported where nothing is
+  /// kept between runs.
+  Array encoder_writes(const std::string& name, Array x, const StateAttr& attr);
+  Array decoder_reads(const std::string& name, int64_t columns, const StateAttr& attr);
+  /// Runs body() for layers whose sequences are whole in each run, so that nothing is kept of them.
+  template <typename Body>
+  void in_one_run(const Body& body) {
+    const TraceMode mode = std::exchange(mode_, TraceMode::kEncode);
+    body();
+    mode_ = mode;
+  }
   /// What a recurrent layer keeps of all positions so far: a matrix of f32 [rows, columns], which
   /// an op reads and writes. Absent where nothing is kept between runs: sequences begin anew.
   Array block(const std::string& name, const Shape& shape);
@@ -77,11 +92,11 @@ class Trace {
   /// Gives a value its name in the current scope, for inspection.
   Array name(const std::string& name, Array x) { return x.named(scope_ + name); }
 
-  /// Runs body(layer) for each layer with the scope "blk.LAYER.".
+  /// Runs body(layer) for each layer with the scope "blk.LAYER.", behind `prefix`.
   template <typename Body>
-  void blocks(int32_t layers, const Body& body) {
+  void blocks(int32_t layers, const Body& body, const std::string& prefix = {}) {
     for (int32_t layer = 0; layer < layers; ++layer) {
-      scope_ = "blk." + std::to_string(layer) + ".";
+      scope_ = prefix + "blk." + std::to_string(layer) + ".";
       layer_ = layer;
       body(layer);
     }
@@ -93,6 +108,7 @@ class Trace {
  private:
   Array parameter(const std::string& name, const Shape& shape, const Attr& attr = {});
   Array slot(const std::string& name, Symbol rows);
+  Array source_state(const std::string& name, int64_t columns, const StateAttr& attr);
 
   Graph& graph_;
   TraceMode mode_;

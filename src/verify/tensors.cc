@@ -92,20 +92,32 @@ void check_left_over(const ModelFile& file, const TransformerConfig& config,
                                                                     unused.other_parts.size()));
 }
 
+// Whether a layer has the part, as far as the configuration says: not all have keys and values.
+bool wants_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
+  const bool value = part.starts_with("attn_v.");
+  if (value && config.values_are_keys && !config.is_local(layer)) return false;
+  const bool key = part.starts_with("attn_k.") || part.starts_with("attn_k_norm.");
+  return !config.borrows(layer) || !(key || value);
+}
+
 // Parts that the definition takes where they are: biases and norms.
 void check_optional_parts(const ModelFile& file, const TransformerConfig& config, Report& report) {
   std::map<std::string, std::set<int64_t>> layers;
   for (const TensorView& tensor : file.tensors) {
     const auto [layer, part] = layer_part(tensor.name);
     if (layer >= 0 && layer < config.layers &&
-        (part.ends_with(".bias") || part.ends_with("norm.weight")))
+        (part.ends_with(".bias") || part.ends_with("norm.weight")) &&
+        wants_part(config, static_cast<int32_t>(layer), part))
       layers[part].insert(layer);
   }
   std::vector<std::string> odd;
   for (const auto& [part, where] : layers) {
     const auto count = static_cast<int64_t>(where.size());
-    if (count == config.layers) continue;
-    odd.push_back(fmt::format("{} in {} of {} layers", part, count, config.layers));
+    int64_t wanted = 0;
+    for (int32_t layer = 0; layer < config.layers; ++layer)
+      wanted += wants_part(config, layer, part) ? 1 : 0;
+    if (count == wanted) continue;
+    odd.push_back(fmt::format("{} in {} of {} layers", part, count, wanted));
   }
   // A part of mixtures only, in a model whose first layers are none, is in order.
   std::erase_if(odd, [](const std::string& text) { return text.starts_with("exp_probs_b"); });

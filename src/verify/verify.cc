@@ -62,6 +62,7 @@ class Verifier {
                                         file_.container == Container::kGguf ? "GGUF" : "a folder"));
     std::optional<TransformerConfig> config;
     if (!guarded("configuration", "", [&] { config = read_config(file_); })) return false;
+    listens_ = config->source.layers > 0;
     rows_ = config->vocab;
     quantised_ = std::ranges::any_of(
         file_.tensors, [](const TensorView& tensor) { return info(tensor.dtype).quantized; });
@@ -86,10 +87,12 @@ class Verifier {
   }
 
   LoadOptions load_options(bool exact) const {
-    return {
-        .threads = options_.threads, .exact = exact, .progress = [this](size_t done, size_t all) {
-          progress("loading", static_cast<double>(done), static_cast<double>(all));
-        }};
+    return {.threads = options_.threads,
+            .exact = exact,
+            .entry = listens_ ? transcribe_entry : nullptr,
+            .progress = [this](size_t done, size_t all) {
+              progress("loading", static_cast<double>(done), static_cast<double>(all));
+            }};
   }
 
   void check_model() {
@@ -203,6 +206,7 @@ class Verifier {
   const VerifyOptions& options_;
   Report report_;
   ModelFile file_;
+  bool listens_ = false;  ///< its decoder attends to an encoder of sound
   int64_t rows_ = 0;
   bool quantised_ = false;
 };

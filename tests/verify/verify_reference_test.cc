@@ -141,6 +141,14 @@ std::vector<Defect> defects() {
                  {"missing soft cap", "attention scores"}),
       with_value("NoSoftCapOfLogits", "gemma2", "final_logit_softcapping", nullptr,
                  {"missing soft cap", "soft cap of logits"}),
+      with_value("NoSoftCapOfGemma4", "gemma4", "final_logit_softcapping", nullptr,
+                 {"missing soft cap", "soft cap of logits"}),
+      {"BaseOfLayersThatSeeEverything",
+       "gemma4-published",
+       [](Checkpoint& c) {
+         c.config["text_config"]["rope_parameters"]["full_attention"]["rope_theta"] = 1e4;
+       },
+       {"wrong base of RoPE in layers that see everything", "1000000"}},
       with_value("NoWindow", "mistral", "sliding_window", nullptr, {"missing window", "of 6"}),
       {"WindowOfAnotherSize",
        "gemma3",
@@ -189,7 +197,8 @@ INSTANTIATE_TEST_SUITE_P(Defects, Spoilt, ::testing::ValuesIn(defects()),
                          [](const auto& at) { return std::string(at.param.name); });
 
 TEST(VerifyReference, SoundModelsMatchTheirs) {
-  for (const char* name : {"gemma3", "phi3-longrope", "gpt-neox", "gpt-oss"}) {
+  for (const char* name : {"gemma3", "gemma4", "gemma4-moe", "gemma4-published", "phi3-longrope",
+                           "gpt-neox", "gpt-oss"}) {
     const Report report =
         verify(folder_of(name), {.threads = 1, .reference = folder_of(name) + "/reference.json"});
     for (const Check& check : report.checks())

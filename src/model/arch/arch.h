@@ -97,6 +97,9 @@ void complete_jina_bert(TransformerConfig& c);
 void complete_modern_bert(TransformerConfig& c);
 void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata);
 
+Array whisper(Trace& t, const TransformerConfig& c);
+std::vector<Array> whisper_encoder(Trace& t, const TransformerConfig& c);
+
 Array gpt2(Trace& t, const TransformerConfig& c);
 Array gptneox(Trace& t, const TransformerConfig& c);
 Array stablelm(Trace& t, const TransformerConfig& c);

@@ -53,14 +53,45 @@ Value Entry::root(const std::string& root_name) const {
   return found->second;
 }
 
+std::vector<Value> Entry::roots_of(const std::string& prefix) const {
+  std::vector<Value> found;
+  for (const auto& [root_name, value] : roots)
+    if (root_name.starts_with(prefix)) found.push_back(value);
+  return found;
+}
+
+Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config) {
+  if (config.source.layers == 0)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: a {} model has no encoder of sound, expected a Whisper model", file.path,
+                config.architecture);
+  Traced traced(file, config, TraceMode::kServe, "transcribe");
+  std::map<std::string, Array> roots = {{"logits", traced.output()},
+                                        {"best", argmax(traced.output())}};
+  const std::vector<Array> written =
+      find_architecture(config.architecture).encoder(traced.trace(), config);
+  roots["hidden"] = written[0];
+  for (size_t i = 1; i < written.size(); ++i) roots[fmt::format("source.{}", i - 1)] = written[i];
+  return traced.finish(roots);
+}
+
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
   if (config.mask != Mask::kCausal)
     throw Error(ErrorKind::kUnsupported,
                 "{}: a {} model is an encoder: it gives embeddings (veery embed) or scores (veery "
                 "rerank), not text",
                 file.path, config.architecture);
+  if (config.source.layers > 0)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: a {} model writes down what it hears (veery transcribe), it does not answer "
+                "texts",
+                file.path, config.architecture);
   Traced traced(file, config, TraceMode::kServe, "decode");
   return traced.finish({{"logits", traced.output()}, {"best", argmax(traced.output())}});
+}
+
+Entry any_decode_entry(const ModelFile& file, const TransformerConfig& config) {
+  return config.source.layers > 0 ? transcribe_entry(file, config) : decode_entry(file, config);
 }
 
 Entry embed_entry(const ModelFile& file, const TransformerConfig& config,

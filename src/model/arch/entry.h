@@ -21,6 +21,8 @@ struct Entry {
 
   /// Throws kBug naming entry and root if there is none.
   Value root(const std::string& root_name) const;
+  /// All roots whose names begin so.
+  std::vector<Value> roots_of(const std::string& prefix) const;
 };
 
 /// One layer behind the pooled row: the tensors "dense.INDEX.weight" [out, in] and, if there is
@@ -51,6 +53,15 @@ struct ScoreConfig {
 /// "decode": roots "logits" [outputs, vocab] and "best" [outputs, 1]. Throws kUnsupported for an
 /// encoder.
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config);
+
+/// "transcribe": those of "decode", "hidden" [rows, dim], what the encoder gives, and "source.0" to
+/// "source.N", which write it for the decoder. Throws kUnsupported for a model without an encoder
+/// of sound.
+Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config);
+
+/// That of "transcribe" where the decoder attends to an encoder, else that of "decode": what every
+/// model that writes texts can be looked at with.
+Entry any_decode_entry(const ModelFile& file, const TransformerConfig& config);
 
 /// "embed": root "embedding" [sequences, columns], or [rows, columns] without pooling. Throws
 /// kInput naming both numbers if more dimensions are asked for than there are.

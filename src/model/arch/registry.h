@@ -28,6 +28,9 @@ struct Architecture {
   Mixer mixer = Mixer::kNone;  ///< of its recurrent layers
   /// Layers may differ in the size of heads, the number of key heads and the feed-forward part.
   bool layer_sizes = false;
+  /// Where the decoder attends to an encoder: its hidden states [rows, dim], and what of them is
+  /// written for each layer.
+  std::vector<Array> (*encoder)(Trace&, const TransformerConfig&) = nullptr;
 };
 
 const std::vector<Architecture>& architectures();

@@ -1,0 +1,215 @@
+// transcribe.cc: `veery transcribe`.
+#include "engine/speech/transcribe.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "cli/parts/output_flags.h"
+#include "cli/parts/progress.h"
+#include "engine/speech/subtitles.h"
+#include "file/output/pending_file.h"
+
+namespace veery::cli {
+namespace {
+
+constexpr FileKind kSoundStream{"a sound on standard input", 4000 * kMB};
+
+struct Flags {
+  ModelArguments common;
+  OutputFlags output_flags;
+  TranscribeOptions options;
+  TranscriptForm form = TranscriptForm::kText;
+  std::vector<std::string> words;
+  std::string sound, output, form_name, temperatures;
+  double most_compression = 2.4, least_log_prob = -1, most_no_speech = 0.6;
+  int64_t seed = 0;
+  bool no_times = false, no_carry = false, quiet = false;
+};
+
+std::vector<float> parse_temperatures(const std::string& text) {
+  std::vector<float> found;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    float value = 0;
+    const auto [next, error] = std::from_chars(text.data() + at, text.data() + end, value);
+    if (error != std::errc() || next != text.data() + end || !(value >= 0 && value <= 2))
+      throw Misuse("--temperatures", fmt::format("'{}' is no list of numbers from 0 to 2", text));
+    found.push_back(value);
+    at = end + 1;
+  }
+  return found;
+}
+
+void add_decoding(Arguments& app, Flags& flags) {
+  TranscribeOptions& options = flags.options;
+  app.option("--beams", options.beams, "Follow so many guesses at a time (beam search)")
+      .type_name("N")
+      .whole_number(1, 64)
+      .show_default();
+  app.option("--best-of", options.best_of, "Guesses at temperatures above 0")
+      .type_name("N")
+      .whole_number(1, 64)
+      .show_default();
+  app.option("--temperatures", flags.temperatures,
+             "Tried in turn until a guess is plausible [0,0.2,0.4,0.6,0.8,1]")
+      .type_name("LIST");
+  app.option("--compression-threshold", flags.most_compression,
+             "A text that zlib makes shorter than by this repeats itself")
+      .type_name("X")
+      .real_number(0, 1000)
+      .show_default();
+  app.option("--logprob-threshold", flags.least_log_prob,
+             "A mean log probability below is no good guess")
+      .type_name("X")
+      .real_number(-1000, 0)
+      .show_default();
+  app.option("--no-speech-threshold", flags.most_no_speech,
+             "A bad guess where silence is more probable than this is silence")
+      .type_name("P")
+      .real_number(0, 1)
+      .show_default();
+  app.option("-s,--seed", flags.seed, "Of guesses at temperatures above 0")
+      .type_name("N")
+      .whole_number(0, int64_t{1} << 53)
+      .show_default();
+}
+
+void read_flags(Flags& flags, std::vector<std::string> arguments) {
+  Arguments app("transcribe",
+                "Writes down what is said in a sound file, and when; needs a Whisper model.",
+                "  veery transcribe whisper-small talk.mp3\n"
+                "  veery transcribe whisper-small talk.flac -o talk.srt\n"
+                "  ffmpeg -i talk.mp4 -f wav - | veery transcribe whisper-small - --to json\n"
+                "  veery transcribe whisper-small rede.ogg --language de --translate");
+  flags.common.add_path(app);
+  app.take_words("FILE", flags.words,
+                 "What libsndfile reads: WAV, FLAC, Ogg, MP3, AIFF ...; -: standard input");
+  app.option("--to", flags.form_name, "txt, srt, vtt, tsv or json [by the name of -o, else txt]")
+      .type_name("FORM")
+      .choices({"txt", "srt", "vtt", "tsv", "json"});
+  app.option("-o,--output", flags.output, "Write to FILE instead of standard output")
+      .type_name("FILE");
+  app.option("-l,--language", flags.options.language,
+             "What is spoken: en, english, de ... [what the model hears]")
+      .type_name("NAME");
+  app.flag("--translate", flags.options.translate, "Write it in English");
+  app.option("-p,--prompt", flags.options.prompt, "What was said before: names, spelling")
+      .type_name("TEXT");
+  app.flag("--no-timestamps", flags.no_times, "A window is one piece, without times in it");
+  app.flag("--no-carry", flags.no_carry, "Do not show the model what it wrote before");
+  add_decoding(app, flags);
+  app.flag("-q,--quiet", flags.quiet, "Say nothing on standard error but failures");
+  flags.common.add_threads(app);
+  flags.common.add_exact(app);
+  flags.common.add_cache_types(app);
+  flags.output_flags.add(app, "Replace FILE if it is there");
+  flags.common.add_json(app, "The same as --to json");
+  app.read(std::move(arguments));
+  if (flags.words.empty() || flags.words[0].empty())
+    throw Misuse("FILE is missing: the sound, or - for standard input");
+  if (flags.words.size() > 1)
+    throw Misuse(fmt::format("unknown argument '{}': a sound at a time", flags.words[1]));
+  flags.sound = flags.words[0];
+}
+
+TranscriptForm form_of(const Flags& flags) {
+  if (flags.common.json) return TranscriptForm::kJson;
+  if (!flags.form_name.empty()) {
+    const auto form = transcript_form(flags.form_name);
+    if (!form)
+      throw Misuse("--to", fmt::format("'{}' is none of txt, srt, vtt, tsv, json",
+                                       printable(flags.form_name)));
+    return *form;
+  }
+  const std::string end = std::filesystem::path(flags.output).extension().string();
+  return transcript_form(end.empty() ? end : end.substr(1)).value_or(TranscriptForm::kText);
+}
+
+void settle(Flags& flags) {
+  TranscribeOptions& options = flags.options;
+  if (!flags.temperatures.empty()) options.temperatures = parse_temperatures(flags.temperatures);
+  options.most_compression = static_cast<float>(flags.most_compression);
+  options.least_log_prob = static_cast<float>(flags.least_log_prob);
+  options.most_no_speech = static_cast<float>(flags.most_no_speech);
+  options.seed = static_cast<uint64_t>(flags.seed);
+  options.times = !flags.no_times;
+  options.carry = !flags.no_carry;
+  flags.form = form_of(flags);
+}
+
+std::unique_ptr<Sound> open_sound(const std::string& path) {
+  if (path != "-") return std::make_unique<Sound>(path);
+  return std::make_unique<Sound>(read_standard_input(kSoundStream), "standard input");
+}
+
+// To standard output as it comes, or to a file that appears when it is whole.
+class Writer {
+ public:
+  explicit Writer(const Flags& flags) : form_(flags.form) {
+    if (!flags.output.empty())
+      file_ = std::make_unique<PendingFile>(
+          flags.output, OutputRules{flags.output_flags.existing(),
+                                    {flags.common.path, flags.sound == "-" ? "" : flags.sound},
+                                    nullptr});
+    write(transcript_head(form_));
+  }
+  void segment(const TranscribedSegment& segment) {
+    write(transcript_part(form_, segment, count_++));
+    if (!file_) standard_output().flush();
+  }
+  void finish(const Transcript& transcript) {
+    write(transcript_tail(form_, transcript));
+    if (file_) file_->commit();
+  }
+
+ private:
+  void write(const std::string& text) {
+    if (text.empty()) return;
+    if (file_)
+      file_->write(text.data(), text.size());
+    else
+      standard_output().foreign(text);
+  }
+
+  TranscriptForm form_;
+  std::unique_ptr<PendingFile> file_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+void transcribe_verb(std::vector<std::string> arguments) {
+  Flags flags;
+  read_flags(flags, std::move(arguments));
+  settle(flags);
+  if (!flags.output.empty())
+    flags.output_flags.check(flags.output,
+                             {flags.common.path, flags.sound == "-" ? "" : flags.sound});
+  const std::unique_ptr<Sound> sound = open_sound(flags.sound);
+  Progress loading("loading");
+  Transcriber transcriber(flags.common.path, flags.common.load_options(loading, {}), flags.options);
+  loading.clear();
+  Writer writer(flags);
+  Progress bar("transcribing");
+  const double start = seconds_now();
+  const TranscribeEvents events{.progress = [&](double done, double all) { bar.show(done, all); },
+                                .segment =
+                                    [&](const TranscribedSegment& segment) {
+                                      bar.clear();
+                                      writer.segment(segment);
+                                    }};
+  const Transcript transcript = transcriber.transcribe(*sound, events);
+  bar.clear();
+  writer.finish(transcript);
+  if (!transcript.damage.empty())
+    write_error(fmt::format("veery: warning: {}\n", escaped(transcript.damage)));
+  const double seconds = seconds_now() - start;
+  if (!flags.quiet && seconds > 0)
+    write_error(fmt::format("veery: {:.1f} s of sound in {:.1f} s, {:.1f} times as fast\n",
+                            transcript.seconds, seconds, transcript.seconds / seconds));
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,94 @@
+// transcribe.h: what is said in sound, and when.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "audio/log_mel.h"
+#include "audio/sound.h"
+#include "engine/model.h"
+#include "engine/speech/speech_tokens.h"
+#include "engine/speech/window_decoder.h"
+
+namespace veery {
+
+/// The numbers are those of Radford et al., arXiv:2212.04356, section 4.5, and of their code.
+struct TranscribeOptions {
+  std::string language;    ///< "en" or "english"; empty: the one that is most probable
+  bool translate = false;  ///< into English
+  bool times = true;       ///< the model says when; else a window is one piece
+  std::string prompt;      ///< what was said before: names, spelling
+  bool carry = true;       ///< what a window said is the prompt of the next one
+  /// Tried one after the other until what is said is plausible.
+  std::vector<float> temperatures = {0, 0.2F, 0.4F, 0.6F, 0.8F, 1};
+  int32_t beams = 1, best_of = 5;  ///< WindowOptions
+  float most_compression = 2.4F;   ///< more is text that repeats itself
+  float least_log_prob = -1;       ///< less, a token on average, is no good guess
+  float most_no_speech = 0.6F;     ///< more, and a bad guess besides, is silence
+  uint64_t seed = 0;
+};
+
+/// A piece of a transcript; times in seconds.
+struct TranscribedSegment {
+  double start = 0, end = 0;
+  std::string text;             ///< as it was said, mostly with a space before it
+  std::vector<int32_t> tokens;  ///< times included
+  float temperature = 0, compression = 0, no_speech = 0;
+  double mean_log_prob = 0;
+};
+
+struct Transcript {
+  std::string language;  ///< "en"
+  float language_probability = 1;
+  double seconds = 0;  ///< of the sound
+  std::vector<TranscribedSegment> segments;
+  std::string damage;  ///< Sound::damage()
+
+  std::string text() const;
+};
+
+/// What a caller may want to know meanwhile.
+struct TranscribeEvents {
+  std::function<void(double seconds, double all)> progress;
+  std::function<void(const TranscribedSegment&)> segment;
+};
+
+/// Not for several threads at once.
+class Transcriber {
+ public:
+  /// Throws as Model does, and kInput or kUnsupported naming a language or a task that the model
+  /// does not have.
+  Transcriber(const std::string& path, LoadOptions load, const TranscribeOptions& options = {});
+
+  /// Throws as Sound does.
+  Transcript transcribe(Sound& sound, const TranscribeEvents& events = {});
+
+  Model& model() { return model_; }
+
+ private:
+  struct Progress;
+
+  MelSpectrogram listen(Sound& sound);
+  void choose_language(const MelSpectrogram& mel, Transcript& transcript);
+  std::vector<int32_t> prompt_of(const Progress& progress) const;
+  bool is_silent(const Progress& progress) const;
+  WindowText decode_window(const Progress& progress, float& temperature, float& compression);
+  void add_segments(Progress& progress, const WindowText& said, TranscribedSegment common);
+  std::string text_of(std::span<const int32_t> tokens) const;
+
+  TranscribeOptions options_;
+  std::shared_ptr<SpeechKeys> keys_;
+  Model model_;
+  SpeechTokens tokens_;
+  SpeechRules rules_;
+  Runner runner_;
+  WindowDecoder decoder_;
+  int32_t language_ = -1;  ///< the id of its token
+};
+
+/// How much shorter zlib makes a text: its bytes over those that remain.
+float compression_ratio(const std::string& text);
+
+}  // namespace veery

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""`veery transcribe`: forms of input and output, sounds without speech, refusals. The weights are random, so that what is
+written has no sense.
+
+usage: cli_transcribe_test.py VEERY [unittest arguments]
+"""
+import json
+import random
+import re
+import struct
+import unittest
+
+from cli_base import TINY, CliTest
+
+WHISPER = TINY.parent / "whisper" / "a"
+
+
+def wav(samples, rate=16000, channels=1):
+    data = struct.pack(f"<{len(samples)}h", *samples)
+    head = struct.pack("<IHHIIHH", 16, 1, channels, rate, rate * channels * 2, channels * 2, 16)
+    return b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + head + b"data" + struct.pack("<I", len(data)) + data
+
+
+def noise(seconds, rate=16000):
+    source = random.Random(5)
+    return wav([int(source.gauss(0, 3000)) for _ in range(int(rate * seconds))], rate)
+
+
+class TranscribeTest(CliTest):
+    def sound(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def transcribe(self, sound, *arguments, stdin=None):
+        once = [] if "--temperatures" in arguments else ["--temperatures", "0"]
+        return self.veery("transcribe", WHISPER, sound, "-t", 1, *once, *arguments, stdin=stdin)
+
+    def test_forms_say_the_same(self):
+        sound = self.sound("noise.wav", noise(1.5))
+        known = json.loads(self.transcribe(sound, "--json").stdout)
+        self.assertAlmostEqual(known["duration"], 1.5)
+        self.assertIn(known["language"], ("en", "de"))
+        segments = known["segments"]
+        self.assertGreater(len(segments), 0)
+        self.assertEqual(known["text"], "".join(segment["text"] for segment in segments))
+        for segment in segments:
+            self.assertLess(segment["start"], segment["end"])
+        times = [round(segment["start"] * 1000) for segment in segments]
+        lines = self.transcribe(sound, "--to", "tsv").stdout.decode(errors="replace").split("\n")
+        self.assertEqual(lines[0], "start\tend\ttext")
+        self.assertEqual([int(line.split("\t")[0]) for line in lines[1:-1]], times)
+        srt = self.transcribe(sound, "--to", "srt").stdout.decode(errors="replace")
+        starts = re.findall(r"^(\d\d):(\d\d):(\d\d),(\d\d\d) --> ", srt, re.MULTILINE)
+        self.assertEqual([((int(h) * 60 + int(m)) * 60 + int(s)) * 1000 + int(ms) for h, m, s, ms in starts], times)
+        vtt = self.transcribe(sound, "--to", "vtt").stdout
+        self.assertTrue(vtt.startswith(b"WEBVTT\n\n"))
+        self.assertEqual(vtt.count(b" --> "), len(times))
+        text = self.transcribe(sound).stdout
+        self.assertEqual(text.count(b"\n"), len(times))
+
+    def test_threads_pipes_and_rates_change_nothing(self):
+        data = noise(0.8)
+        path = self.sound("noise.wav", data)
+        first = self.transcribe(path, "--json").stdout
+        self.assertEqual(self.transcribe(path, "-t", 3, "--json").stdout, first)
+        self.assertEqual(self.transcribe("-", "--json", stdin=data).stdout, first)
+        stereo = [x for sample in struct.unpack("<12800h", data[44:]) for x in (sample, sample)]
+        self.assertEqual(self.transcribe("-", "--json", stdin=wav(stereo, channels=2)).stdout, first)
+
+    def test_options(self):
+        sound = self.sound("noise.wav", noise(0.7))
+        for arguments in (["--beams", 3], ["--best-of", 2, "--temperatures", "0.5,1"], ["--temperatures", "0,1"], ["--no-timestamps"], ["--no-carry"],
+                          ["--prompt", "abc"], ["--translate"], ["-l", "de"], ["--language", "German"], ["--exact"], ["-q"]):
+            done = self.transcribe(sound, "--json", *arguments)
+            known = json.loads(done.stdout)
+            if arguments[0] in ("-l", "--language"):
+                self.assertEqual((known["language"], known["language_probability"]), ("de", 1))
+            self.assertEqual(done.stderr == b"", arguments == ["-q"])
+        self.assertIn("klingon", self.error("transcribe", WHISPER, sound, "-l", "klingon"))
+        for wrong in (["--beams", 0], ["--temperatures", "1,x"], ["--temperatures", "3"], ["--to", "doc"], ["second.wav"]):
+            self.error("transcribe", WHISPER, sound, *wrong, status=2)
+        self.error("transcribe", WHISPER, status=2)
+
+    def test_without_speech(self):
+        for name, samples in (("none", []), ("one", [900]), ("silence", [0] * 40000)):
+            done = self.transcribe(self.sound(name + ".wav", wav(samples)), "--json")
+            self.assertEqual(json.loads(done.stdout)["segments"], [], name)
+
+    def test_files(self):
+        sound = self.sound("a.wav", noise(0.5))
+        out = self.folder / "a.srt"
+        done = self.transcribe(sound, "-o", out)
+        self.assertEqual(done.stdout, b"")
+        self.assertIn(b" --> ", out.read_bytes())
+        self.assertIn("--force", self.error("transcribe", WHISPER, sound, "-o", out))
+        self.transcribe(sound, "-o", out, "--force")
+        self.assertIn("a.wav", self.error("transcribe", WHISPER, sound, "-o", sound, "--force"))
+        self.assertIn("letter.txt", self.error("transcribe", WHISPER, self.sound("letter.txt", b"Dear Sir")))
+        self.assertIn("absent.wav", self.error("transcribe", WHISPER, self.folder / "absent.wav"))
+        self.assertIn("folder", self.error("transcribe", WHISPER, self.folder))
+        self.error("transcribe", WHISPER, "-", stdin=b"")
+        cut = self.sound("cut.wav", noise(2)[:20000])
+        self.assertAlmostEqual(json.loads(self.transcribe(cut, "--json").stdout)["duration"], 0.6, delta=0.05)
+
+    def test_other_models_and_verbs(self):
+        sound = self.sound("a.wav", noise(0.5))
+        self.assertIn("no encoder of sound", self.error("transcribe", TINY / "qwen3", sound))
+        self.assertIn("veery transcribe", self.error("run", WHISPER, "-p", "hi"))
+        shown = self.json("show", WHISPER)["config"]
+        self.assertEqual((shown["encoder_layers"], shown["encoder_positions"], shown["encoder_bands"]), (3, 37, 10))
+        self.assertIn("attend", self.veery("plan", WHISPER).stdout.decode())
+        self.assertIn("same bits", self.veery("verify", WHISPER).stdout.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,59 @@
+// Whisper tiny.en, real weights in f32 as a folder of transformers (whisper-tiny.en among the
+// models), on speech of espeak-ng: text and times are what transformers generates.
+#include "engine/speech/transcribe.h"
+#include "support/models.h"
+
+namespace veery {
+namespace {
+
+struct Piece {
+  double start, end;
+  std::string text;
+  bool operator==(const Piece&) const = default;
+};
+
+void PrintTo(const Piece& piece, std::ostream* out) {
+  *out << piece.start << " to " << piece.end << piece.text;
+}
+
+const std::vector<std::pair<std::string, std::vector<Piece>>> kClips = {
+    {"tone.flac",
+     {{0, 2.4, " Please leave a message after the tone."},
+      {2.4, 5, " We are open from 9 to 5 on Monday."}}},
+    {"cost.flac",
+     {{0, 6.56, " How much does it cost? $25.99. Thank you very much. Have a nice day."}}}};
+
+std::vector<Piece> pieces(Transcriber& transcriber, const std::string& clip) {
+  Sound sound(test::fixture_path("whisper/" + clip));
+  std::vector<Piece> found;
+  for (const TranscribedSegment& segment : transcriber.transcribe(sound).segments)
+    found.push_back({segment.start, segment.end, segment.text});
+  return found;
+}
+
+TEST(TranscribeModel, SaysWhatTransformersDoes) {
+  const std::string path = test::model_path("whisper-tiny.en");
+  VEERY_NEEDS_MODEL(path);
+  for (const bool exact : {false, true}) {
+    Transcriber transcriber(path, {.exact = exact});
+    for (const auto& [clip, expected] : kClips)
+      EXPECT_EQ(pieces(transcriber, clip), expected) << clip << " " << exact;
+  }
+}
+
+TEST(TranscribeModel, BeamsFindWhatIsAsProbableOrMore) {
+  const std::string path = test::model_path("whisper-tiny.en");
+  VEERY_NEEDS_MODEL(path);
+  Transcriber one(path, {}), several(path, {}, {.beams = 5});
+  for (const auto& [clip, expected] : kClips) {
+    Sound first(test::fixture_path("whisper/" + clip));
+    Sound second(test::fixture_path("whisper/" + clip));
+    const Transcript greedy = one.transcribe(first), beams = several.transcribe(second);
+    ASSERT_FALSE(greedy.segments.empty());
+    ASSERT_FALSE(beams.segments.empty());
+    EXPECT_GE(beams.segments[0].mean_log_prob, greedy.segments[0].mean_log_prob - 0.02) << clip;
+  }
+}
+
+}  // namespace
+}  // namespace veery
