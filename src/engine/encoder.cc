@@ -29,7 +29,11 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 
 }  // namespace
 
-Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {}
+Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {
+  if (model.backend() != nullptr)
+    throw Error(ErrorKind::kUnsupported, "{}: embeddings and scores are computed on the CPU only",
+                model.path());
+}
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;

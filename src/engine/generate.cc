@@ -5,19 +5,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "sample/stop_filter.h"
 #include "text/tokenizer.h"
 
 namespace veery {
-
-std::string_view name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kCancelled: return "cancelled";
-  }
-  return "";
-}
 
 SamplerOptions recommended_sampling(const Metadata& metadata, const SamplerOptions& defaults) {
   SamplerOptions options = defaults;
@@ -45,60 +35,42 @@ double Generation::decode_rate() const {
   return static_cast<double>(ids.size() - 1) / decode_seconds;
 }
 
-// Turns tokens into text as they come and decides when the answer is over.
+// Keeps what an answer gives and hands its text out.
 class Generator::Answer {
  public:
   Answer(const Tokenizer& tokenizer, const GenerateOptions& options, const OnText& on_text,
          Generation& result)
-      : tokenizer_(tokenizer),
-        options_(options),
-        on_text_(on_text),
-        result_(result),
-        detokenizer_(tokenizer, false, !options.drop_first_space),
-        stops_(options.stops) {}
+      : text_(tokenizer, options), on_text_(on_text), result_(result) {}
 
   /// True when the answer is over.
   bool accept(int32_t id) {
     result_.ids.push_back(id);
-    if (!options_.ignore_eos && tokenizer_.ends(id)) return end(FinishReason::kStop);
-    if (!show(stops_.push(text_of(id)))) return end(FinishReason::kCancelled);
-    if (stops_.stopped()) return end(FinishReason::kStop);
-    if (room() == 0) return end(FinishReason::kLength);
-    return false;
+    show(text_.accept(id));
+    result_.finish = text_.reason();
+    return over();
   }
-  int64_t room() const { return options_.max_tokens - static_cast<int64_t>(result_.ids.size()); }
-  bool over() const { return over_; }
+  int64_t room() const { return text_.room(); }
+  bool over() const { return text_.over(); }
 
   void finish() {
-    if (result_.finish == FinishReason::kCancelled || stops_.stopped()) return;
-    std::string rest = stops_.push(detokenizer_.finish());
-    rest += stops_.finish();
-    if (!rest.empty()) show(rest);
-    if (stops_.stopped()) result_.finish = FinishReason::kStop;
+    if (result_.finish == FinishReason::kCancelled) return;
+    if (const std::string rest = text_.finish(); !rest.empty()) {
+      result_.text += rest;
+      if (on_text_) on_text_(rest);
+    }
+    result_.finish = text_.reason();
   }
 
  private:
-  std::string text_of(int32_t id) {
-    const bool marked = !options_.marks.features().empty();
-    return detokenizer_.push(id, marked && options_.marks.shows(tokenizer_.token(id)));
-  }
-  bool show(const std::string& text) {
+  void show(const std::string& text) {
     result_.text += text;
-    return !on_text_ || on_text_(text);
-  }
-  bool end(FinishReason reason) {
-    result_.finish = reason;
-    over_ = true;
-    return true;
+    const bool said = !text.empty() || !text_.over();
+    if (said && on_text_ && !on_text_(text)) text_.cancel();
   }
 
-  const Tokenizer& tokenizer_;
-  const GenerateOptions& options_;
+  AnswerText text_;
   const OnText& on_text_;
   Generation& result_;
-  Detokenizer detokenizer_;
-  StopFilter stops_;
-  bool over_ = false;
 };
 
 Generation Generator::generate(std::span<const int32_t> prompt, const GenerateOptions& options,

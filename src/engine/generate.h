@@ -1,30 +1,15 @@
 // generate.h: from a prompt to an answer, token by token, with the cache of the last prompt reused.
 #pragma once
 #include <functional>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/answer_text.h"
 #include "engine/session.h"
-#include "sample/sampler.h"
-#include "text/answer/answer_format.h"
 
 namespace veery {
-
-struct GenerateOptions {
-  SamplerOptions sampling;
-  int64_t max_tokens = std::numeric_limits<int64_t>::max();
-  std::vector<std::string> stops;  ///< the text ends before the first of these
-  bool ignore_eos = false;         ///< tokens that end an answer do not
-  bool drop_first_space =
-      false;  ///< the answer stands alone: a space that the tokenizer adds is not part of it
-  AnswerFormat marks;  ///< special tokens that are marks of this format are written out
-};
-
-enum class FinishReason { kStop, kLength, kCancelled };
-std::string_view name(FinishReason reason);
 
 /// The sampling options that the file recommends (general.sampling.*), else `defaults`.
 SamplerOptions recommended_sampling(const Metadata& metadata, const SamplerOptions& defaults = {});

@@ -78,7 +78,10 @@ Model::Model(const std::string& path, const LoadOptions& options)
   warn_of_unused();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
-  params_.load(file_, entry_.graph, pool_, options.progress);
+  if (options_.backend)
+    params_.load(file_, entry_.graph, pool_, *options_.backend, options.progress);
+  else
+    params_.load(file_, entry_.graph, pool_, options.progress);
   file_.release_all();  // the system maps neighbours of what is read
   load_seconds_ = seconds_now() - start;
 }
@@ -104,7 +107,10 @@ Model::Model(const Model& base, const Change& change)
       kept.push_back(node.name);
   }
   params_.borrow(base.params_, kept);
-  params_.load(file_, entry_.graph, pool_);
+  if (options_.backend)
+    params_.load(file_, entry_.graph, pool_, *options_.backend);
+  else
+    params_.load(file_, entry_.graph, pool_);
   load_seconds_ = seconds_now() - start;
 }
 
@@ -125,7 +131,7 @@ void Model::warn_of_unused() const {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& meant) {
   const std::string path = find_model(meant, ModelPart::kText);
   if (is_tokenizer_file(path)) return load_tokenizer_folder(path);
-  if (!is_folder(path)) return make_tokenizer(open_gguf(path));
+  if (!is_folder(path)) return make_tokenizer(open_model_file(path));
   try {
     return load_tokenizer_folder(path);
   } catch (const Error& error) {
@@ -139,7 +145,7 @@ std::string chat_template_source(const std::string& meant) {
   if (is_folder(path)) return load_chat_templates(path).standard;
   if (is_tokenizer_file(path))
     return load_chat_templates(std::filesystem::path(path).parent_path().string()).standard;
-  return open_gguf(path).metadata.text("tokenizer.chat_template").value_or("");
+  return open_model_file(path).metadata.text("tokenizer.chat_template").value_or("");
 }
 
 ModelSummary summarize(const ModelFile& file) {
@@ -152,15 +158,34 @@ ModelSummary summarize(const ModelFile& file) {
   return summary;
 }
 
-size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values) {
-  Graph graph;
+namespace {
+
+// The graph of a model whose weights are not there.
+void trace_states(Graph& graph, const TransformerConfig& config) {
   Trace trace(graph, TraceMode::kServe, [](const std::string&) { return false; });
   find_architecture(config.architecture).define(trace, config);
+}
+
+}  // namespace
+
+size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values) {
+  Graph graph;
+  trace_states(graph, config);
   return StateStore(graph, {.keys = keys,
                             .values = values,
                             .context = context,
                             .rows = std::min(LoadOptions{}.chunk, context)})
       .bytes();
+}
+
+size_t state_bytes(const TransformerConfig& config) {
+  Graph graph;
+  trace_states(graph, config);
+  size_t bytes = 0;
+  for (const Node& node : graph.nodes())
+    if (node.op == op::kState && node.as<StateAttr>().kind == StateKind::kBlock)
+      bytes += static_cast<size_t>(node.shape().rows().size * node.shape().cols()) * sizeof(float);
+  return bytes;
 }
 
 }  // namespace veery

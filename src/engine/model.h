@@ -7,7 +7,7 @@
 #include <string>
 
 #include "file/model_file.h"
-#include "kernels/kernels.h"
+#include "kernels/backend.h"
 #include "model/arch/entry.h"
 #include "model/config.h"
 #include "plan/params.h"
@@ -28,6 +28,8 @@ struct LoadOptions {
   std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values
   std::optional<Target> target;       ///< absent: the best of this machine
+  /// Where weights and caches are and plans run; absent: the CPU.
+  std::shared_ptr<Backend> backend;
   /// What is made of the model; absent: decode_entry().
   std::function<Entry(ModelFile&, const TransformerConfig&)> entry;
   ParamStore::Progress progress;
@@ -61,6 +63,8 @@ class Model {
   int threads() { return pool_.size(); }
   Target target() const { return target_; }
   ThreadPool& pool() { return pool_; }
+  /// nullptr: the CPU.
+  Backend* backend() const { return options_.backend.get(); }
   const ParamStore& params() const { return params_; }
   const Entry& entry() const { return entry_; }
   double load_seconds() const { return load_seconds_; }
@@ -102,5 +106,8 @@ ModelSummary summarize(const ModelFile& file);
 
 /// Bytes of the caches of one session of `context` positions.
 size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values);
+
+/// Bytes of the states of fixed size that the recurrent layers of one sequence have.
+size_t state_bytes(const TransformerConfig& config);
 
 }  // namespace veery

@@ -11,7 +11,9 @@ namespace {
 
 int32_t page_of_position(int32_t position) { return position / kPagePositions; }
 
-bool grows(const StateStore::Group& info) { return !info.blocks && info.window == 0; }
+bool grows(const StateStore::Group& info) {
+  return !info.blocks && info.window == 0 && info.source == 0;
+}
 
 }  // namespace
 
@@ -61,6 +63,7 @@ void Pages::hold(Group& group, int32_t& entry, int32_t page) {
 
 // What a run over the positions [begin, end) writes.
 Pages::Entries Pages::written_by(const StateStore::Group& info, int32_t begin, int32_t end) {
+  if (info.source > 0) return {};
   if (info.blocks) {
     const int32_t first = std::max(begin + 1, end - info.ring + 1);
     return {first, end - first + 1};
@@ -71,7 +74,7 @@ Pages::Entries Pages::written_by(const StateStore::Group& info, int32_t begin, i
 
 // What a sequence of that length holds of what the next position needs.
 Pages::Entries Pages::needed_at(const StateStore::Group& info, int32_t position) {
-  if (position == 0) return {};
+  if (position == 0 || info.source > 0) return {};
   if (info.blocks) return {position, 1};
   const int32_t first =
       info.window == 0 ? 0 : page_of_position(std::max(0, position - info.window + 1));
@@ -102,6 +105,17 @@ void Pages::prepare_page(size_t index, int32_t& page, bool keep) {
   page = fresh;
 }
 
+bool Pages::fit(std::span<const Range> ranges) {
+  return std::ranges::all_of(groups_, [&](Group& group) {
+    size_t want = 0;
+    for (const Range& r : ranges)
+      if (r.begin < r.end)
+        want += static_cast<size_t>(
+            wanted(group, held(group, r.sequence), written_by(group.info, r.begin, r.end)));
+    return want <= group.free.size();
+  });
+}
+
 void Pages::prepare(int32_t sequence, int32_t begin, int32_t end) {
   if (begin >= end) return;
   for (Group& group : groups_) {
@@ -124,6 +138,19 @@ void Pages::prepare(int32_t sequence, int32_t begin, int32_t end) {
       prepare_page(i, pages[entry], keep);
     }
   }
+}
+
+void Pages::prepare_source(int32_t sequence) {
+  for (Group& group : groups_) {
+    if (group.info.source == 0) continue;
+    const int32_t want = wanted(group, held(group, sequence), {0, group.info.ring});
+    if (static_cast<size_t>(want) > group.free.size())
+      throw Error(ErrorKind::kLimit, "{} free pages are left for what is heard, {} are needed",
+                  group.free.size(), want);
+  }
+  for (size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].info.source > 0)
+      for (int32_t& page : held(groups_[i], sequence)) prepare_page(i, page, false);
 }
 
 // Whether the pages and blocks of the sequence itself still are what it was at `position`.
@@ -177,7 +204,7 @@ void Pages::save(int32_t sequence, int32_t position) {
   snapshot.sequence = sequence;
   snapshot.position = position;
   for (size_t i = 0; i < groups_.size(); ++i) {
-    if (grows(groups_[i].info)) continue;
+    if (grows(groups_[i].info) || groups_[i].info.source > 0) continue;
     const auto pages = held(groups_[i], sequence);
     const Entries entries = needed_at(groups_[i].info, position);
     for (int32_t e = 0; e < entries.count; ++e)
@@ -203,6 +230,9 @@ void Pages::share(int32_t from, int32_t to, int32_t positions) {
     Group& group = groups_[i];
     const auto source = held(group, from);
     const auto target = held(group, to);
+    if (group.info.source > 0)
+      for (size_t e = 0; e < source.size(); ++e)
+        if (source[e] >= 0) hold(group, target[e], source[e]);
     const Entries entries = needed_at(group.info, positions);
     group.first[static_cast<size_t>(to)] = entries.first;
     for (int32_t e = 0; e < entries.count; ++e) {
@@ -215,7 +245,7 @@ void Pages::share(int32_t from, int32_t to, int32_t positions) {
 }
 
 void Pages::cut(int32_t sequence, int32_t positions) {
-  if (positions == 0) return clear(sequence);
+  if (positions == 0) return clear(sequence, true);
   VEERY_CHECK(nearest(sequence, positions) == positions);
   const Snapshot* snapshot = holds(sequence, positions) ? nullptr : find(sequence, positions);
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -224,7 +254,7 @@ void Pages::cut(int32_t sequence, int32_t positions) {
     if (grows(group.info)) {
       const auto keep = static_cast<size_t>(page_of_position(positions - 1) + 1);
       for (size_t p = pages.size(); p > keep; --p) drop(group, pages[p - 1]);
-    } else if (snapshot != nullptr) {
+    } else if (snapshot != nullptr && group.info.source == 0) {
       for (int32_t& page : pages) drop(group, page);
       const Entries entries = needed_at(group.info, positions);
       group.first[static_cast<size_t>(sequence)] = entries.first;
@@ -237,10 +267,11 @@ void Pages::cut(int32_t sequence, int32_t positions) {
     if (other.sequence == sequence && other.position > positions) release(other);
 }
 
-void Pages::clear(int32_t sequence) {
+void Pages::clear(int32_t sequence, bool keep_source) {
   for (Snapshot& snapshot : snapshots_)
     if (snapshot.sequence == sequence) release(snapshot);
   for (Group& group : groups_) {
+    if (keep_source && group.info.source > 0) continue;
     for (int32_t& page : held(group, sequence)) drop(group, page);
     group.first[static_cast<size_t>(sequence)] = 0;
   }
@@ -249,7 +280,7 @@ void Pages::clear(int32_t sequence) {
 int32_t Pages::used() const {
   int32_t most = 0;
   for (const Group& group : groups_)
-    if (!group.info.blocks)
+    if (!group.info.blocks && group.info.source == 0)
       most = std::max(most, static_cast<int32_t>(std::count_if(group.uses.begin(), group.uses.end(),
                                                                [](int32_t n) { return n > 0; })));
   return most;

@@ -18,9 +18,19 @@ class Pages {
  public:
   explicit Pages(StateStore& states);
 
+  struct Range {
+    int32_t sequence = 0, begin = 0, end = 0;
+  };
+  /// Whether there are free pages for prepare() of all of these.
+  bool fit(std::span<const Range> ranges);
+
   /// Makes the positions [begin, end) of a sequence writable. Throws kLimit, before anything is
   /// changed, if there are not enough free pages. Does not allocate.
   void prepare(int32_t sequence, int32_t begin, int32_t end);
+
+  /// Makes all that an encoder writes for a sequence writable. Throws as above. Cuts leave it as it
+  /// is, sequences that share it do so until it is written anew.
+  void prepare_source(int32_t sequence);
 
   /// Keeps a snapshot of the sequence, which is at `position`. Where there is no memory for another
   /// one, that goes which is nearest to its neighbours. Does nothing where a sequence can be cut
@@ -37,8 +47,9 @@ class Pages {
   /// itself.
   void share(int32_t from, int32_t to, int32_t positions);
 
-  /// Gives back all pages and snapshots of a sequence.
-  void clear(int32_t sequence);
+  /// Gives back all pages and snapshots of a sequence; `keep_source`: but not what an encoder
+  /// wrote.
+  void clear(int32_t sequence, bool keep_source = false);
 
   /// [group][sequence], as Slots::tables wants them; stays in place.
   const PageTable* tables() const { return tables_.data(); }

@@ -60,14 +60,16 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       context_(model.options().context),
       most_rows_(veery::most_rows(model, options)),
       snapshot_every_(options.snapshot_every),
-      states_(model.entry().graph, state_options(model, options)),
+      states_(model.entry().graph, state_options(model, options), model.backend()),
       pages_(states_),
       slots_(static_cast<int32_t>(bucket(most_rows_))),
       sequences_(static_cast<size_t>(options.sequences)),
-      extended_(sequences_.size()) {
+      extended_(sequences_.size()),
+      sources_(sequences_.size(), model.config().source.positions) {
   slots_.slots.tables = pages_.tables();
   slots_.slots.sequences = options.sequences;
   slots_.slots.extended = extended_.data();
+  slots_.slots.sources = sources_.data();
 }
 
 int32_t Runner::open(int32_t positions) {
@@ -77,9 +79,12 @@ int32_t Runner::open(int32_t positions) {
     throw Error(ErrorKind::kLimit, "all {} sequences are in use", sequences_.size());
   *free = {.open = true};
   const auto sequence = static_cast<int32_t>(free - sequences_.begin());
-  extended_[static_cast<size_t>(sequence)] =
-      (positions > 0 ? positions : context_) > model_.config().rope.original_context;
+  extended_[static_cast<size_t>(sequence)] = would_extend(positions);
   return sequence;
+}
+
+bool Runner::would_extend(int32_t positions) const {
+  return (positions > 0 ? positions : context_) > model_.config().rope.original_context;
 }
 
 int32_t Runner::fork(int32_t sequence, int32_t positions) {
@@ -91,6 +96,7 @@ int32_t Runner::fork(int32_t sequence, int32_t positions) {
   const int32_t copy = open();
   pages_.share(sequence, copy, positions);
   sequences_[static_cast<size_t>(copy)].position = positions;
+  sequences_[static_cast<size_t>(copy)].heard = sequences_[static_cast<size_t>(sequence)].heard;
   extended_[static_cast<size_t>(copy)] = extended_[static_cast<size_t>(sequence)];
   return copy;
 }
@@ -136,6 +142,8 @@ void Runner::check(std::span<const RunPart> parts) {
     if (end > context_)
       throw Error(ErrorKind::kLimit, "the prompt needs {} tokens of context, there are {}", end,
                   context_);
+    if (sources_.front() > 0 && !sequences_[static_cast<size_t>(part.sequence)].heard)
+      throw Error(ErrorKind::kInput, "sequence {} has heard nothing", part.sequence);
     if (part.outputs < 0 || static_cast<size_t>(part.outputs) > part.ids.size())
       throw Error(ErrorKind::kInput, "{} outputs are asked for, the part has {} tokens",
                   part.outputs, part.ids.size());
@@ -161,6 +169,55 @@ void Runner::fill_slots(std::span<const RunPart> parts) {
     for (int32_t i = part.outputs; i > 0; --i)
       slots_.output_rows[static_cast<size_t>(slots.outputs++)] = slots.rows - i;
   }
+}
+
+bool Runner::fits(std::span<const RunPart> parts) {
+  ranges_.clear();
+  for (const RunPart& part : parts) {
+    const int32_t begin = position(part.sequence);
+    ranges_.push_back({part.sequence, begin, begin + static_cast<int32_t>(part.ids.size())});
+  }
+  return pages_.fit(ranges_);
+}
+
+// Made when it is first needed: a run is as long as what is heard.
+Plan& Runner::source_plan() {
+  if (source_plan_) return *source_plan_;
+  if (model_.backend() != nullptr)
+    throw Error(ErrorKind::kUnsupported, "{}: what is heard is computed on the CPU only",
+                model_.path());
+  const SourceConfig& source = model_.config().source;
+  source_slots_ = std::make_unique<SlotBlock>(source.positions, 2 * source.bands);
+  source_slots_->slots.tables = pages_.tables();
+  source_slots_->slots.sequences = slots_.slots.sequences;
+  std::vector<Value> roots = model_.entry().roots_of("source.");
+  roots.insert(roots.begin(), model_.entry().root("hidden"));
+  const PlanOptions options{.rows = source.positions,
+                            .target = model_.target(),
+                            .exact = model_.options().exact,
+                            .fuse = model_.options().fuse};
+  source_plan_ = std::make_unique<Plan>(
+      model_.entry().graph, std::move(roots),
+      Binding{&model_.params(), &states_, source_slots_.get(), &model_.pool()}, options);
+  return *source_plan_;
+}
+
+void Runner::hear(int32_t sequence, std::span<const float> features) {
+  check(sequence);
+  Plan& plan = source_plan();
+  if (features.size() != source_slots_->features.size())
+    throw Error(ErrorKind::kInput, "{} features are heard, the model takes {}", features.size(),
+                source_slots_->features.size());
+  pages_.prepare_source(sequence);
+  std::ranges::copy(features, source_slots_->features.begin());
+  source_slots_->clear();
+  source_slots_->add_span(sequence, model_.config().source.positions, 0);
+  plan.run();
+  sequences_[static_cast<size_t>(sequence)].heard = true;
+}
+
+std::span<const float> Runner::heard(int64_t position) const {
+  return {source_plan_->root(0).row<float>(position), static_cast<size_t>(model_.config().dim)};
 }
 
 void Runner::run(std::span<const RunPart> parts, bool greedy) {
@@ -207,9 +264,9 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
     const Value root = model_.entry().root(greedy ? "best" : "logits");
-    slot = std::make_unique<Plan>(model_.entry().graph, std::vector<Value>{root},
-                                  Binding{&model_.params(), &states_, &slots_, &model_.pool()},
-                                  options);
+    slot = std::make_unique<Plan>(
+        model_.entry().graph, std::vector<Value>{root},
+        Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend()}, options);
   }
   return *slot;
 }

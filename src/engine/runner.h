@@ -58,6 +58,9 @@ class Runner {
   void close(int32_t sequence);
 
   int32_t position(int32_t sequence) const;  ///< tokens fed so far
+  /// Which set of RoPE divisors a sequence has, and which one of so many positions would have.
+  bool extended(int32_t sequence) const { return extended_[static_cast<size_t>(sequence)] != 0; }
+  bool would_extend(int32_t positions) const;
   /// Keeps what it takes to come back to this position of a sequence later.
   void save(int32_t sequence);
   /// The largest position <= `position` that rewind() can go to. Where a sliding window has left
@@ -71,8 +74,19 @@ class Runner {
   /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
   void rewind(int32_t sequence, int32_t position);
 
+  /// Whether the caches have memory for these parts now.
+  bool fits(std::span<const RunPart> parts);
+
+  /// Lets the encoder of the model hear `features` [positions, two frames of bands] and keeps for
+  /// the sequence what the decoder attends to from then on. Throws kInput where there are not as
+  /// many as the model takes.
+  void hear(int32_t sequence, std::span<const float> features);
+  /// Of the last hear(): [positions, dim], row by row, which the encoder gave.
+  std::span<const float> heard(int64_t position) const;
+
   /// Runs the parts, each of another sequence, in one go; `greedy`: only the most probable token is
-  /// found, logits are not written. Throws kInput for an id outside of the vocabulary, kLimit
+  /// found, logits are not written. Throws kInput for an id outside of the vocabulary or a sequence
+  /// that has heard nothing, where the decoder attends to an encoder, kLimit
   /// naming both numbers if tokens do not fit a context, a run or the caches; then no sequence has
   /// moved.
   void run(std::span<const RunPart> parts, bool greedy = false);
@@ -87,6 +101,7 @@ class Runner {
  private:
   struct Sequence {
     bool open = false;
+    bool heard = false;  ///< something, where the decoder attends to an encoder
     int32_t position = 0;
     int32_t saved = 0;  ///< the last position with a snapshot
     uint64_t run = 0;   ///< the last one that was checked with it
@@ -95,6 +110,7 @@ class Runner {
   void check(int32_t sequence) const;
   void check(std::span<const RunPart> parts);
   void fill_slots(std::span<const RunPart> parts);
+  Plan& source_plan();
 
   Model& model_;
   int32_t context_, most_rows_, snapshot_every_;
@@ -103,6 +119,10 @@ class Runner {
   SlotBlock slots_;
   std::vector<Sequence> sequences_;
   std::vector<uint8_t> extended_;  ///< Slots::extended
+  std::vector<Pages::Range> ranges_;
+  std::vector<int32_t> sources_;  ///< Slots::sources
+  std::unique_ptr<SlotBlock> source_slots_;
+  std::unique_ptr<Plan> source_plan_;
   std::map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Plan>> plans_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;

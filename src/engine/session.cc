@@ -16,7 +16,12 @@ Session::Session(Model& model, int64_t positions)
       runner_(model),
       sequence_(
           runner_.open(static_cast<int32_t>(std::clamp<int64_t>(positions, 0, runner_.context())))),
-      chunk_(model.options().chunk) {}
+      chunk_(model.options().chunk) {
+  const SourceConfig& source = model.config().source;
+  if (source.layers > 0)
+    runner_.hear(sequence_,
+                 std::vector<float>(static_cast<size_t>(2 * source.positions * source.bands)));
+}
 
 void Session::set_chunk(int32_t chunk) {
   if (chunk < 1 || chunk > model_.options().chunk)

@@ -8,7 +8,8 @@
 
 namespace veery {
 
-/// Not thread-safe. The model must outlive it.
+/// Not thread-safe. The model must outlive it. Where its decoder attends to an encoder, that hears
+/// nothing but zeros.
 class Session {
  public:
   /// `positions`: what it will become (Runner::open); 0: as long as the context.

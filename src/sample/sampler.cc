@@ -54,6 +54,16 @@ double relative_mass(std::span<const float> logits, float best) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+// The standard deviation of those that are finite.
+float deviation(std::span<const float> logits) {
+  double sum = 0, squares = 0, count = 0;
+  for (const float x : logits)
+    if (std::isfinite(x)) sum += x, squares += double{x} * x, ++count;
+  if (count == 0) return 0;
+  const double mean = sum / count;
+  return static_cast<float>(std::sqrt(std::max(squares / count - mean * mean, 0.0)));
+}
+
 // The largest number; minus infinity if there is none.
 float largest(std::span<const float> logits) {
   float best[kLanes];
@@ -106,43 +116,122 @@ double divergence(std::span<const float> reference, std::span<const float> logit
   return sum < 0 ? 0 : sum;  // by rounding; what is no number stays that
 }
 
-Sampler::Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {
+Sampler::Sampler(const SamplerOptions& options)
+    : options_(options), random_(options.seed), bound_(2 * options.mirostat_tau) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   check_range("temperature", options.temperature, 0, kLargest);
   check_range("top_p", options.top_p, 0, 1);
   check_range("min_p", options.min_p, 0, 1);
   check_range("repeat_penalty", options.repeat_penalty, 0, kLargest);
+  check_range("presence_penalty", options.presence_penalty, -kLargest, kLargest);
+  check_range("frequency_penalty", options.frequency_penalty, -kLargest, kLargest);
+  check_range("typical_p", options.typical_p, 0, 1);
+  check_range("xtc_probability", options.xtc_probability, 0, 1);
+  check_range("xtc_threshold", options.xtc_threshold, 0, 1);
+  check_range("dynatemp_range", options.dynatemp_range, 0, kLargest);
+  check_range("dynatemp_exponent", options.dynatemp_exponent, 0, kLargest);
+  check_range("dry_multiplier", options.dry_multiplier, 0, kLargest);
+  check_range("dry_base", options.dry_base, 1, kLargest);
+  check_range("mirostat_tau", options.mirostat_tau, 0, kLargest);
+  check_range("mirostat_eta", options.mirostat_eta, 0, 1);
+  if (options.mirostat != 0 && options.mirostat != 2)
+    throw Error(ErrorKind::kInput, "mirostat is {}, expected 0 or 2", options.mirostat);
+}
+
+bool Sampler::penalizes() const {
+  const bool any = options_.repeat_penalty > 1 || options_.presence_penalty != 0 ||
+                   options_.frequency_penalty != 0;
+  return any && options_.repeat_last_n != 0;
 }
 
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
-  if (penalizes() && !history.empty()) logits = penalize(logits, history);
+  if (changes()) logits = changed(logits, history);
   const int32_t best_id = argmax(logits);
   const float best = logits[static_cast<size_t>(best_id)];
   if (options_.temperature == 0 || std::isinf(best)) return best_id;
+  if (options_.mirostat == 2) {
+    follow_surprise(logits, best);
+    return draw();
+  }
   select(logits, best);
-  return draw(best);
+  if (options_.typical_p < 1) keep_typical();
+  if (options_.xtc_probability > 0) exclude_top_choices();
+  return draw();
 }
 
-std::span<const float> Sampler::penalize(std::span<const float> logits,
-                                         std::span<const int32_t> history) {
+std::span<const float> Sampler::changed(std::span<const float> logits,
+                                        std::span<const int32_t> history) {
+  penalized_.assign(logits.begin(), logits.end());
+  for (const SamplerOptions::Bias& bias : options_.bias)
+    if (bias.id >= 0 && static_cast<size_t>(bias.id) < penalized_.size())
+      penalized_[static_cast<size_t>(bias.id)] += bias.value;
+  if (penalizes() && !history.empty()) penalize(history);
+  if (options_.dry_multiplier > 0) penalize_repetitions(history);
+  return penalized_;
+}
+
+void Sampler::penalize(std::span<const int32_t> history) {
   if (options_.repeat_last_n > 0)
     history = history.last(std::min(history.size(), static_cast<size_t>(options_.repeat_last_n)));
   recent_.assign(history.begin(), history.end());
   std::sort(recent_.begin(), recent_.end());
-  recent_.erase(std::unique(recent_.begin(), recent_.end()), recent_.end());
-  penalized_.assign(logits.begin(), logits.end());
-  for (int32_t id : recent_) {
+  for (size_t begin = 0, end = 0; begin < recent_.size(); begin = end) {
+    const int32_t id = recent_[begin];
+    while (end < recent_.size() && recent_[end] == id) ++end;
     if (id < 0 || static_cast<size_t>(id) >= penalized_.size()) continue;
     float& logit = penalized_[static_cast<size_t>(id)];
-    logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
+    if (options_.repeat_penalty > 1)
+      logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
+    logit -= options_.frequency_penalty * static_cast<float>(end - begin);
+    logit -= options_.presence_penalty;
   }
-  return penalized_;
+}
+
+// The length of what repeats the end of the text before each of its positions is the Z function of
+// the reversed text, found in linear time.
+void Sampler::penalize_repetitions(std::span<const int32_t> history) {
+  if (options_.dry_last_n >= 0)
+    history = history.last(std::min(history.size(), static_cast<size_t>(options_.dry_last_n)));
+  const auto breaks = [&](int32_t id) {
+    const auto& list = options_.dry_breakers;
+    return list && id >= 0 && static_cast<size_t>(id) < list->size() &&
+           (*list)[static_cast<size_t>(id)];
+  };
+  const auto n = static_cast<int32_t>(history.size());
+  const auto back = [&](int32_t i) { return history[static_cast<size_t>(n - 1 - i)]; };
+  int32_t whole = 0;  // what may be repeated at most: to the last breaker
+  while (whole < n && !breaks(back(whole))) ++whole;
+  lengths_.assign(static_cast<size_t>(n), 0);
+  for (int32_t i = 1, left = 0, right = 0; i < n; ++i) {
+    int32_t& length = lengths_[static_cast<size_t>(i)];
+    if (i < right) length = std::min(right - i, lengths_[static_cast<size_t>(i - left)]);
+    while (i + length < n && back(length) == back(i + length)) ++length;
+    if (i + length > right) left = i, right = i + length;
+  }
+  recent_.assign(penalized_.size(), 0);  // by id: the longest repetition that it would go on
+  for (int32_t i = 1; i < n; ++i) {
+    const int32_t length = std::min(lengths_[static_cast<size_t>(i)], whole);
+    const int32_t next = back(i - 1);
+    if (length < options_.dry_allowed_length || next < 0 ||
+        static_cast<size_t>(next) >= recent_.size())
+      continue;
+    int32_t& longest = recent_[static_cast<size_t>(next)];
+    longest = std::max(longest, length);
+  }
+  for (size_t id = 0; id < recent_.size(); ++id)
+    if (recent_[id] > 0)
+      penalized_[id] -= std::min(
+          1e6F, options_.dry_multiplier *
+                    std::pow(options_.dry_base,
+                             static_cast<float>(recent_[id] - options_.dry_allowed_length)));
 }
 
 // Every filter keeps a run of the most probable tokens, and the mass that top-p compares with is
 // that of all tokens, so the cheap cuts can come first: the result is that of top-p, min-p, top-k.
 void Sampler::select(std::span<const float> logits, float best) {
-  const float least = options_.min_p > 0 ? best + std::log(options_.min_p) : -kInfinity;
+  float least = options_.min_p > 0 ? best + std::log(options_.min_p) : -kInfinity;
+  if (options_.top_n_sigma > 0)
+    least = std::max(least, best - options_.top_n_sigma * deviation(logits));
   candidates_.clear();
   candidates_.reserve(logits.size());
   for (size_t i = 0; i < logits.size(); ++i)
@@ -182,20 +271,98 @@ void Sampler::cut_to_mass(double mass, float best) {
   }
 }
 
-int32_t Sampler::draw(float best) {
+// Those whose surprise is nearest to the entropy of all, most probable first.
+void Sampler::keep_typical() {
+  std::sort(candidates_.begin(), candidates_.end(), before);
+  double total = 0, entropy = 0;
+  const double best = candidates_.front().logit;
+  for (const Candidate& c : candidates_) total += std::exp(c.logit - best);
+  const auto surprise = [&](const Candidate& c) { return std::log(total) - (c.logit - best); };
+  for (const Candidate& c : candidates_) {
+    const double p = std::exp(c.logit - best) / total;
+    if (p > 0) entropy += p * surprise(c);
+  }
+  std::stable_sort(candidates_.begin(), candidates_.end(),
+                   [&](const Candidate& a, const Candidate& b) {
+                     return std::abs(surprise(a) - entropy) < std::abs(surprise(b) - entropy);
+                   });
+  double sum = 0;
+  size_t kept = 0;
+  while (kept < candidates_.size() && sum < options_.typical_p)
+    sum += std::exp(candidates_[kept++].logit - best) / total;
+  candidates_.resize(std::max<size_t>(kept, 1));
+  std::sort(candidates_.begin(), candidates_.end(), before);
+}
+
+// Draws whether to do it, then drops all but the last of those above the threshold.
+void Sampler::exclude_top_choices() {
+  if (random_.uniform() >= options_.xtc_probability) return;
+  std::sort(candidates_.begin(), candidates_.end(), before);
+  double total = 0;
+  const double best = candidates_.front().logit;
+  for (const Candidate& c : candidates_) total += std::exp(c.logit - best);
+  size_t above = 0;
+  while (above < candidates_.size() &&
+         std::exp(candidates_[above].logit - best) / total >= options_.xtc_threshold)
+    ++above;
+  if (above > 1)
+    candidates_.erase(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(above) - 1);
+}
+
+// Mirostat 2: what is less surprising than the bound; one at least.
+void Sampler::follow_surprise(std::span<const float> logits, float best) {
+  const double total = std::log2(relative_mass(logits, best));
+  constexpr double kLog2e = 1.4426950408889634;
+  candidates_.clear();
+  candidates_.reserve(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double bits = total - (double{logits[i]} - best) * kLog2e;
+    if (bits <= bound_ || logits[i] == best)
+      candidates_.push_back({logits[i], static_cast<int32_t>(i)});
+  }
+  std::sort(candidates_.begin(), candidates_.end(), before);
+}
+
+float Sampler::temperature() {
+  if (options_.dynatemp_range <= 0 || candidates_.size() < 2) return options_.temperature;
+  const double best = candidates_.front().logit;
+  double total = 0, entropy = 0;
+  for (const Candidate& c : candidates_) total += std::exp(c.logit - best);
+  for (const Candidate& c : candidates_) {
+    const double p = std::exp(c.logit - best) / total;
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  const double share = entropy / std::log(static_cast<double>(candidates_.size()));
+  const float low = std::max(0.0F, options_.temperature - options_.dynatemp_range);
+  const float high = options_.temperature + options_.dynatemp_range;
+  return low + (high - low) * static_cast<float>(std::pow(share, options_.dynatemp_exponent));
+}
+
+int32_t Sampler::draw() {
+  if (options_.dynatemp_range > 0) std::sort(candidates_.begin(), candidates_.end(), before);
+  double best = -std::numeric_limits<double>::infinity();
+  for (const Candidate& c : candidates_) best = std::max(best, double{c.logit});
+  const float temperature = this->temperature();
+  if (temperature <= 0) return candidates_.front().id;
   weights_.resize(candidates_.size());
   double total = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
-    weights_[i] =
-        std::exp((static_cast<double>(candidates_[i].logit) - best) / options_.temperature);
+    weights_[i] = std::exp((static_cast<double>(candidates_[i].logit) - best) / temperature);
     total += weights_[i];
   }
   double rest = (random_.next() + 0.5) * 0x1p-32 * total;
+  size_t chosen = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     rest -= weights_[i];
-    if (rest < 0) return candidates_[i].id;
+    if (rest >= 0) continue;
+    chosen = i;
+    break;
   }
-  return candidates_.front().id;
+  if (options_.mirostat == 2) {
+    const double surprise = -std::log2(weights_[chosen] / total);
+    bound_ -= options_.mirostat_eta * (surprise - options_.mirostat_tau);
+  }
+  return candidates_[chosen].id;
 }
 
 }  // namespace veery

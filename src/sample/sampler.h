@@ -1,6 +1,7 @@
 // sampler.h: from logits to the next token: repeat penalty, filters, temperature and the draw.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -8,15 +9,44 @@
 
 namespace veery {
 
-/// The filters act in the order in which they stand here.
+/// The penalties and filters act in the order in which they stand here.
 struct SamplerOptions {
+  struct Bias {
+    int32_t id = 0;
+    float value = 0;
+  };
+  std::vector<Bias> bias;  ///< added to logits
   float repeat_penalty =
       1;  ///< > 1: logits of recent tokens are divided (multiplied if negative) by it
-  int32_t repeat_last_n = 64;  ///< tokens that count as recent; -1: all, 0: none
-  float top_p = 0.95F;         ///< the fewest most probable tokens that together reach this; 1: off
-  float min_p = 0.05F;         ///< tokens at least this probable relative to the best; 0: off
-  int32_t top_k = 40;          ///< the most probable tokens; 0 or less: off
-  float temperature = 0.8F;    ///< 0: always the most probable token, the filters do not matter
+  float frequency_penalty = 0;  ///< taken off for each time that a token is among the recent ones
+  float presence_penalty = 0;   ///< taken off if it is among them at all
+  int32_t repeat_last_n = 64;   ///< tokens that count as recent; -1: all, 0: none
+  /// DRY: a token that would go on repeating what came before loses multiplier base^(length -
+  /// allowed length), the length that of the repetition so far; 0: off. (p-e-w, text-generation-
+  /// webui, pull request 5677.)
+  float dry_multiplier = 0, dry_base = 1.75F;
+  int32_t dry_allowed_length = 2;
+  int32_t dry_last_n = -1;  ///< tokens that are looked at; -1: all
+  /// Repetitions end at these tokens: a truth for each id; none: nowhere.
+  std::shared_ptr<const std::vector<bool>> dry_breakers;
+  float top_n_sigma =
+      0;                ///< logits within so many deviations of the best (arXiv:2411.07641); 0: off
+  float top_p = 0.95F;  ///< the fewest most probable tokens that together reach this; 1: off
+  float min_p = 0.05F;  ///< tokens at least this probable relative to the best; 0: off
+  int32_t top_k = 40;   ///< the most probable tokens; 0 or less: off
+  /// Tokens whose surprise is nearest to the entropy, until they reach this together (locally
+  /// typical, arXiv:2202.00666); 1: off.
+  float typical_p = 1;
+  /// XTC: with this probability all tokens above the threshold but the least probable of them go.
+  float xtc_probability = 0, xtc_threshold = 0.1F;
+  float temperature = 0.8F;  ///< 0: always the most probable token, the filters do not matter
+  /// The temperature is between temperature - range and + range, by the entropy of what is left
+  /// over the greatest there could be, to the power of the exponent; 0: it is fixed.
+  float dynatemp_range = 0, dynatemp_exponent = 1;
+  /// 2: in place of the filters, tokens less surprising than a bound that follows what is chosen
+  /// towards tau bits, by steps of eta (mirostat 2, arXiv:2007.14966); 0: off.
+  int32_t mirostat = 0;
+  float mirostat_tau = 5, mirostat_eta = 0.1F;
   uint64_t seed = 0;
 };
 
@@ -43,7 +73,7 @@ class Sampler {
   int32_t sample(std::span<const float> logits, std::span<const int32_t> history);
 
   /// Nothing but the largest logit matters: the model may choose tokens itself.
-  bool greedy() const { return options_.temperature == 0 && !penalizes(); }
+  bool greedy() const { return options_.temperature == 0 && !changes(); }
   const SamplerOptions& options() const { return options_; }
 
  private:
@@ -55,16 +85,27 @@ class Sampler {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
 
-  bool penalizes() const { return options_.repeat_penalty > 1 && options_.repeat_last_n != 0; }
-  std::span<const float> penalize(std::span<const float> logits, std::span<const int32_t> history);
+  bool penalizes() const;
+  bool changes() const {
+    return penalizes() || !options_.bias.empty() || options_.dry_multiplier > 0;
+  }
+  std::span<const float> changed(std::span<const float> logits, std::span<const int32_t> history);
+  void penalize(std::span<const int32_t> history);
+  void penalize_repetitions(std::span<const int32_t> history);
   void select(std::span<const float> logits, float best);
   void cut_to_mass(double mass, float best);
-  int32_t draw(float best);
+  void keep_typical();
+  void exclude_top_choices();
+  void follow_surprise(std::span<const float> logits, float best);
+  float temperature();
+  int32_t draw();
 
   SamplerOptions options_;
   Random random_;
   std::vector<float> penalized_;
   std::vector<int32_t> recent_;
+  std::vector<int32_t> lengths_;
+  double bound_ = 0;  ///< of mirostat, in bits
   std::vector<Candidate> candidates_;
   std::vector<double> weights_;
 };

@@ -1,0 +1,306 @@
+#include "schedule/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+constexpr int32_t kLeastPromptRows = 16;  // of a step, however long it takes
+constexpr int32_t kWorthWaiting = 64;     // tokens that another request is about to have computed
+constexpr int32_t kRowsToMeasure = 16;    // of a step from which the time of a row is known
+
+int32_t positions_for(const Model& model, const SchedulerOptions& options) {
+  if (options.positions > 0) return options.positions;
+  const LoadOptions& load = model.options();
+  const size_t page = std::max<size_t>(
+      cache_bytes(model.config(), kPagePositions, *load.cache_keys, *load.cache_values), 1);
+  const auto all = static_cast<size_t>(options.slots) * static_cast<size_t>(load.context);
+  const size_t most = std::max(options.cache_bytes / page, size_t{1}) * kPagePositions;
+  // One whole context at least, with room for what forks copy.
+  const auto least = static_cast<size_t>(load.context) + 2 * kPagePositions;
+  return static_cast<int32_t>(
+      std::min<size_t>(std::max(std::min(all, most), least), INT32_MAX / 2));
+}
+
+// Sequences kept beside the answers; where each has a large state, fewer.
+int32_t kept_for(const Model& model, const SchedulerOptions& options) {
+  const size_t state = std::max<size_t>(state_bytes(model.config()), 1);
+  const size_t most = std::max<size_t>(options.cache_bytes / 2 / state, 1);
+  return static_cast<int32_t>(
+      std::min<size_t>(static_cast<size_t>(std::max(options.kept, 1)), most));
+}
+
+RunnerOptions runner_options(const Model& model, const SchedulerOptions& options) {
+  if (options.slots < 1 || options.slots > 1024)
+    throw Error(ErrorKind::kInput, "{} slots are asked for, expected 1 to 1024", options.slots);
+  return {.sequences = options.slots + kept_for(model, options),
+          .positions = positions_for(model, options),
+          .snapshots = 2 * options.slots + 8};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
+    : model_(model),
+      options_(options),
+      runner_(model, runner_options(model, options)),
+      sequences_(runner_, options.slots + kept_for(model, options)),
+      thread_([this] { loop(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
+  if (request.prompt.empty())
+    throw Error(ErrorKind::kInput, "the prompt is empty: there is no token to begin with");
+  if (request.prompt.size() > static_cast<size_t>(context()))
+    throw Error(ErrorKind::kLimit, "the prompt has {} tokens, the context holds {}",
+                request.prompt.size(), context());
+  check_ids(model_, request.prompt);
+  const auto ticket = std::make_shared<Ticket>(std::move(request));
+  auto job = std::make_unique<Job>(model_, ticket);
+  {
+    const std::lock_guard lock(mutex_);
+    if (queued_ >= options_.queue)
+      throw QueueFull(ErrorKind::kLimit, "{} requests wait, no more than {} may", queued_,
+                      options_.queue);
+    ticket->wake_ = [this] {
+      {
+        const std::lock_guard own(mutex_);
+        woken_ = true;
+      }
+      wake_.notify_one();
+    };
+    incoming_.push_back(std::move(job));
+    ++queued_;
+    ++counts_.requests;
+  }
+  wake_.notify_one();
+  return ticket;
+}
+
+SchedulerCounts Scheduler::counts() const {
+  const std::lock_guard lock(mutex_);
+  SchedulerCounts counts = counts_;
+  counts.waiting = queued_;
+  return counts;
+}
+
+// False: it is over.
+bool Scheduler::wait() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [&] {
+    return stop_ || woken_ || !incoming_.empty() || !running_.empty() || !waiting_.empty();
+  });
+  woken_ = false;
+  for (; !incoming_.empty(); incoming_.pop_front()) {
+    // By priority, then in the order in which they came.
+    std::unique_ptr<Job>& job = incoming_.front();
+    const auto place = std::ranges::find_if(waiting_, [&](const auto& other) {
+      return other->request().priority < job->request().priority;
+    });
+    waiting_.insert(place, std::move(job));
+  }
+  return !stop_;
+}
+
+void Scheduler::publish() {
+  const std::lock_guard lock(mutex_);
+  const int64_t requests = counts_.requests;
+  queued_ = std::ssize(waiting_) + std::ssize(incoming_);
+  counts_ = own_;
+  counts_.requests = requests;
+  counts_.running = std::ssize(running_);
+  counts_.kept = sequences_.kept();
+  counts_.used_pages = runner_.used_pages();
+}
+
+void Scheduler::loop() {
+  while (wait()) {
+    try {
+      drop_cancelled();
+      admit();
+      step();
+    } catch (...) {
+      fail_all(std::current_exception());
+    }
+    publish();
+  }
+  for (auto* jobs : {&running_}) {
+    for (auto& job : *jobs) job->cancel(), job->finish();
+    jobs->clear();
+  }
+  for (auto& job : waiting_) job->cancel(), job->finish();
+  waiting_.clear();
+}
+
+// What is no error of one request ends all that run.
+void Scheduler::fail_all(const std::exception_ptr& error) {
+  for (auto& job : running_) end(*job, error);
+  running_.clear();
+}
+
+void Scheduler::end(Job& job, std::exception_ptr error) {
+  own_.made_tokens += static_cast<int64_t>(job.tokens().size() - job.request().prompt.size());
+  if (job.sequence >= 0) {
+    if (error)
+      sequences_.drop(job.sequence);
+    else
+      sequences_.keep(job.sequence);
+    job.sequence = -1;
+  }
+  full_ = false;
+  ++own_.finished;
+  job.finish(std::move(error));
+}
+
+void Scheduler::drop_cancelled() {
+  const auto cancelled = [&](std::unique_ptr<Job>& job) {
+    if (!job->ticket().cancelled()) return false;
+    job->cancel();
+    ++own_.cancelled;
+    end(*job);
+    return true;
+  };
+  std::erase_if(running_, cancelled);
+  std::erase_if(waiting_, cancelled);
+}
+
+// Whether a request whose prompt is being computed will soon have more of this one than there is.
+bool Scheduler::shares_running_prompt(const Job& job, int32_t found) const {
+  const std::vector<int32_t>& ids = job.tokens();
+  return std::ranges::any_of(running_, [&](const auto& other) {
+    if (!other->prompting()) return false;
+    const std::vector<int32_t>& theirs = other->tokens();
+    const auto same = std::mismatch(ids.begin(), ids.end(), theirs.begin(), theirs.end()).first;
+    return same - ids.begin() >= found + kWorthWaiting;
+  });
+}
+
+void Scheduler::admit() {
+  if (full_ && !running_.empty()) return;  // what was taken back would be so again
+  full_ = false;
+  for (size_t i = 0; i < waiting_.size() && std::ssize(running_) < options_.slots;) {
+    Job& job = *waiting_[i];
+    const bool fresh = job.request().prompt_scores;
+    const int32_t found =
+        fresh ? 0 : sequences_.match(job.tokens(), job.positions(runner_.context()));
+    if (!fresh && shares_running_prompt(job, found)) {
+      ++i;
+      continue;
+    }
+    begin(job);
+    running_.push_back(std::move(waiting_[i]));
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+void Scheduler::begin(Job& job) {
+  const int32_t positions = job.positions(runner_.context());
+  job.sequence = job.request().prompt_scores ? sequences_.take_empty(positions)
+                                             : sequences_.take(job.tokens(), positions);
+  job.run = runner_.position(job.sequence);
+  if (!std::exchange(job.begun, true)) {
+    own_.reused_tokens += job.run;
+    own_.prompt_tokens += static_cast<int64_t>(job.request().prompt.size()) - job.run;
+    job.count_prompt(job.run);
+  }
+}
+
+// Tokens of prompts in a step beside which answers go on.
+int32_t Scheduler::prompt_rows() const {
+  const int32_t most = model_.options().chunk;
+  if (seconds_per_row_ <= 0) return std::min(most, 4 * kLeastPromptRows);
+  const double rows = options_.longest_step / seconds_per_row_;
+  return rows >= most ? most : std::clamp(static_cast<int32_t>(rows), kLeastPromptRows, most);
+}
+
+// One token of each answer, and of prompts, in the order in which they were begun, what fits.
+bool Scheduler::make_parts() {
+  parts_.clear();
+  in_step_.clear();
+  const auto add = [&](Job& job, int32_t most) {
+    parts_.push_back(job.part(most));
+    in_step_.push_back(&job);
+    return static_cast<int32_t>(parts_.back().ids.size());
+  };
+  int32_t rows = 0;
+  for (auto& job : running_)
+    if (!job->prompting()) rows += add(*job, 1);
+  int32_t room = (rows > 0 ? prompt_rows() : model_.options().chunk);
+  room = std::min(room, runner_.most_rows() - rows);
+  for (auto& job : running_)
+    if (job->prompting() && room > 0) room -= add(*job, room);
+  return !parts_.empty();
+}
+
+// Gives memory back: what is kept, then what was begun last, which is computed again later. False:
+// there is nothing but one answer.
+bool Scheduler::make_room() {
+  if (sequences_.drop_oldest()) return true;
+  if (running_.size() < 2) return false;
+  Job& last = *running_.back();
+  sequences_.drop(last.sequence);
+  last.sequence = -1;
+  last.run = 0;
+  ++own_.preempted;
+  full_ = true;
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
+  return true;
+}
+
+void Scheduler::step() {
+  while (make_parts()) {
+    if (runner_.fits(parts_)) return run_parts();
+    if (make_room()) continue;
+    const Error error(ErrorKind::kLimit, "the caches have no memory left for one answer");
+    end(*running_.front(), std::make_exception_ptr(error));
+    running_.erase(running_.begin());
+  }
+}
+
+void Scheduler::run_parts() {
+  const bool greedy = std::ranges::all_of(in_step_, [](const Job* job) { return job->greedy(); });
+  const double start = seconds_now();
+  runner_.run(parts_, greedy);
+  first_outputs_.clear();
+  int32_t outputs = 0, rows = 0;
+  for (const RunPart& part : parts_) {
+    first_outputs_.push_back(outputs);
+    outputs += part.outputs;
+    rows += static_cast<int32_t>(part.ids.size());
+  }
+  model_.pool().parallel_for(std::ssize(parts_), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i], greedy);
+  });
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Job& job = *in_step_[i];
+    const bool was_prompt = job.prompting();
+    sequences_.append(job.sequence, parts_[i].ids);
+    job.run += static_cast<int32_t>(parts_[i].ids.size());
+    if (was_prompt && job.run == std::ssize(job.tokens())) runner_.save(job.sequence);
+    if (job.deliver(runner_.context())) end(job);
+  }
+  std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });
+  const double seconds = seconds_now() - start;
+  ++own_.steps;
+  own_.busy_seconds += seconds;
+  if (rows >= kRowsToMeasure) {
+    const double row = seconds / rows;
+    seconds_per_row_ = seconds_per_row_ <= 0 ? row : 0.8 * seconds_per_row_ + 0.2 * row;
+  }
+}
+
+}  // namespace veery

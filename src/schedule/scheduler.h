@@ -1,0 +1,110 @@
+// scheduler.h: many requests at once on one model (continuous batching: Yu et al., Orca, OSDI
+// 2022).
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/runner.h"
+#include "schedule/job.h"
+#include "schedule/sequences.h"
+#include "schedule/ticket.h"
+
+namespace veery {
+
+struct SchedulerOptions {
+  int32_t slots = 8;     ///< answers in the making at a time
+  int32_t queue = 1024;  ///< requests that may wait
+  int32_t kept = 16;     ///< sequences kept for prompts that begin alike, at most
+  /// Positions that caches have memory for, of all sequences together; 0: as many as fit into
+  /// `cache_bytes`.
+  int32_t positions = 0;
+  size_t cache_bytes = size_t{4} << 30;
+  /// Seconds that a step may take in which answers go on beside a prompt.
+  double longest_step = 0.1;
+};
+
+/// As many requests wait as may (kLimit).
+class QueueFull : public Error {
+ public:
+  using Error::Error;
+};
+
+struct SchedulerCounts {
+  int64_t waiting = 0, running = 0, kept = 0, used_pages = 0;
+  int64_t requests = 0, finished = 0, cancelled = 0, preempted = 0, steps = 0;
+  int64_t prompt_tokens = 0, reused_tokens = 0, made_tokens = 0;
+  double busy_seconds = 0;
+};
+
+/// Each step runs one token of every answer in the making and, in the room that is left, a piece of
+/// a prompt. What a request gives does not depend on what runs beside it, on what of its prompt was
+/// found in the caches, nor on whether it was interrupted. One thread runs the model, which must
+/// have no other user and outlive it. Safe to use from several threads.
+class Scheduler {
+ public:
+  Scheduler(Model& model, const SchedulerOptions& options);
+  /// Ends what runs and waits as cancelled.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// Throws kInput for an empty prompt, an id outside of the vocabulary or an option out of range,
+  /// kLimit, naming both numbers, if the prompt does not fit the context or too many requests wait.
+  std::shared_ptr<Ticket> submit(GenerateRequest request);
+
+  SchedulerCounts counts() const;
+  const Model& model() const { return model_; }
+  int32_t context() const { return runner_.context(); }
+  size_t cache_bytes() const { return runner_.cache_bytes(); }
+  int32_t slots() const { return options_.slots; }
+
+ private:
+  using Jobs = std::vector<std::unique_ptr<Job>>;
+
+  void loop();
+  bool wait();
+  void drop_cancelled();
+  void admit();
+  bool shares_running_prompt(const Job& job, int32_t found) const;
+  void begin(Job& job);
+  void step();
+  bool make_parts();
+  int32_t prompt_rows() const;
+  bool make_room();
+  void run_parts();
+  void end(Job& job, std::exception_ptr error = {});
+  void fail_all(const std::exception_ptr& error);
+  void publish();
+
+  Model& model_;
+  SchedulerOptions options_;
+  Runner runner_;
+  Sequences sequences_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::unique_ptr<Job>> incoming_;
+  bool stop_ = false, woken_ = false;
+  int64_t queued_ = 0;  // waiting_ and incoming_
+  SchedulerCounts counts_;
+
+  // Of the thread alone.
+  std::deque<std::unique_ptr<Job>> waiting_;
+  Jobs running_;
+  std::vector<Job*> in_step_;
+  std::vector<RunPart> parts_;
+  std::vector<int32_t> first_outputs_;
+  double seconds_per_row_ = 0;
+  bool full_ = false;  // memory ran short, and nothing has ended since
+  SchedulerCounts own_;
+
+  std::thread thread_;
+};
+
+}  // namespace veery

@@ -1,0 +1,58 @@
+// sequences.h: the sequences of a runner with the tokens that they hold: those of answers in the
+// making, and those kept for prompts that begin alike.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/runner.h"
+
+namespace veery {
+
+/// A new sequence begins as the longest common beginning that any other has, whose pages it shares.
+/// What is kept goes when its place is wanted, the least recently used first. Not thread-safe. The
+/// runner must outlive it and have no other user.
+class Sequences {
+ public:
+  explicit Sequences(Runner& runner, int32_t count);
+
+  /// How many tokens of `ids` a new sequence of so many positions would begin with; never all, as
+  /// the logits after the last one are wanted.
+  int32_t match(std::span<const int32_t> ids, int32_t positions) const;
+  /// A sequence that holds so many. Throws kLimit if all are in use by answers.
+  int32_t take(std::span<const int32_t> ids, int32_t positions);
+  /// An empty one, whatever others hold.
+  int32_t take_empty(int32_t positions);
+  /// The tokens behind those that it holds were run.
+  void append(int32_t sequence, std::span<const int32_t> ids);
+  /// Its answer is over: it stays for later prompts.
+  void keep(int32_t sequence);
+  /// Its answer goes back to the queue: what it held is computed again.
+  void drop(int32_t sequence);
+  /// Gives back the least recently used of those that are kept. False: there is none.
+  bool drop_oldest();
+
+  int32_t kept() const;  ///< sequences without an answer
+
+ private:
+  enum class Use : uint8_t { kFree, kAnswer, kKept };
+  struct Held {
+    Use use = Use::kFree;
+    uint64_t used = 0;  ///< when, in calls of take()
+    std::vector<int32_t> ids;
+  };
+  struct Match {
+    int32_t sequence = -1;
+    int32_t tokens = 0;
+  };
+  Match find(std::span<const int32_t> ids, int32_t positions) const;
+  int32_t oldest(int32_t but) const;
+  bool has_free() const;
+  Held& at(int32_t sequence) { return held_[static_cast<size_t>(sequence)]; }
+
+  Runner& runner_;
+  std::vector<Held> held_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace veery

@@ -1,0 +1,240 @@
+// Many requests at once: each gives what it gives alone, whatever runs beside it, whatever of its
+// prompt was in the caches, and however often it was interrupted.
+#include "schedule/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "support/models.h"
+
+namespace veery {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+Ids random_ids(size_t count, uint64_t seed) {
+  Random random(seed);
+  Ids ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.next() % 61);
+  return ids;
+}
+
+GenerateRequest request_of(Ids prompt, int64_t tokens, float temperature, uint64_t seed = 0) {
+  GenerateRequest request{std::move(prompt), {}};
+  request.options.max_tokens = tokens;
+  request.options.ignore_eos = true;
+  request.options.sampling.temperature = temperature;
+  request.options.sampling.seed = seed;
+  return request;
+}
+
+// All pieces; the ids of the answer.
+Ids wait_for(Ticket& ticket) {
+  Piece piece;
+  while (ticket.next(piece)) {
+  }
+  return ticket.result().ids;
+}
+
+Ids alone(Model& model, const GenerateRequest& request) {
+  const auto positions = std::ssize(request.prompt) + request.options.max_tokens;
+  return Generator(model, positions).generate(request.prompt, request.options).ids;
+}
+
+class Schedule : public ::testing::TestWithParam<const char*> {
+ protected:
+  Model model_{test::fixture_path("tiny/" + std::string(GetParam())),
+               {.threads = 1, .context = 128, .chunk = 64}};
+};
+
+TEST_P(Schedule, RequestsGiveWhatTheyGiveAlone) {
+  std::vector<GenerateRequest> requests;
+  for (uint64_t i = 0; i < 12; ++i)
+    requests.push_back(request_of(random_ids(3 + 23 * (i % 4), i), 5 + static_cast<int64_t>(i) * 3,
+                                  i % 3 == 0 ? 0.0F : 0.9F, i));
+  std::vector<Ids> expected;
+  for (const GenerateRequest& request : requests) expected.push_back(alone(model_, request));
+  Scheduler scheduler(model_, {.slots = 5});
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (const GenerateRequest& request : requests) tickets.push_back(scheduler.submit(request));
+  for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(wait_for(*tickets[i]), expected[i]) << i;
+  const SchedulerCounts counts = scheduler.counts();
+  EXPECT_EQ(counts.requests, 12);
+}
+
+TEST_P(Schedule, PromptsThatBeginAlikeAreNotComputedAgain) {
+  const Ids start = random_ids(60, 7);
+  Scheduler scheduler(model_, {.slots = 3});
+  for (uint64_t i = 0; i < 4; ++i) {
+    Ids prompt = start;
+    const Ids more = random_ids(9, 100 + i);
+    prompt.insert(prompt.end(), more.begin(), more.end());
+    const GenerateRequest request = request_of(prompt, 12, 0.7F, i);
+    const Ids expected = alone(model_, request);
+    const auto ticket = scheduler.submit(request);
+    EXPECT_EQ(wait_for(*ticket), expected);
+    // The answer itself is the beginning of the next turn.
+    prompt.insert(prompt.end(), expected.begin(), expected.end());
+    prompt.push_back(3);
+    const GenerateRequest next = request_of(prompt, 8, 0);
+    const Ids following = alone(model_, next);
+    const auto again = scheduler.submit(next);
+    EXPECT_EQ(wait_for(*again), following);
+    EXPECT_GE(again->result().reused_tokens, 69U);
+    EXPECT_EQ(again->result().reused_tokens + again->result().prompt_tokens, prompt.size());
+  }
+}
+
+// Memory for three sequences and eight answers: some are taken back and computed again.
+TEST_P(Schedule, WhatIsInterruptedGivesTheSame) {
+  std::vector<GenerateRequest> requests;
+  for (uint64_t i = 0; i < 8; ++i)
+    requests.push_back(request_of(random_ids(60, i), 40, i % 2 == 0 ? 0.0F : 1.0F, i));
+  std::vector<Ids> expected;
+  for (const GenerateRequest& request : requests) expected.push_back(alone(model_, request));
+  Scheduler scheduler(model_, {.slots = 8, .kept = 2, .positions = 768});
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (const GenerateRequest& request : requests) tickets.push_back(scheduler.submit(request));
+  for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(wait_for(*tickets[i]), expected[i]) << i;
+}
+
+TEST_P(Schedule, ScoresDoNotChangeWhatIsChosen) {
+  GenerateRequest request = request_of(random_ids(90, 3), 10, 0.8F, 4);
+  const Ids expected = alone(model_, request);
+  request.logprobs = 3;
+  request.prompt_scores = true;
+  Scheduler scheduler(model_, {.slots = 2});
+  const auto ticket = scheduler.submit(request);
+  std::vector<ScoredToken> scores;
+  for (Piece piece; ticket->next(piece);)
+    scores.insert(scores.end(), piece.scores.begin(), piece.scores.end());
+  EXPECT_EQ(ticket->result().ids, expected);
+  ASSERT_EQ(scores.size(), expected.size());
+  Session session(model_);
+  std::vector<ScoredToken> all;
+  Ids ids = request.prompt;
+  ids.insert(ids.end(), expected.begin(), expected.end() - 1);
+  session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+    const auto next = static_cast<size_t>(position) + 1;
+    all.push_back(score_token(logits, next < ids.size() ? ids[next] : expected.back(), 3));
+  });
+  const std::vector<ScoredToken>& prompt = ticket->prompt_scores();
+  ASSERT_EQ(prompt.size(), request.prompt.size());
+  EXPECT_EQ(prompt[0].token.id, -1);
+  const auto same = [](const ScoredToken& a, const ScoredToken& b) {
+    ASSERT_EQ(a.top.size(), 3U);
+    EXPECT_EQ(a.token.id, b.token.id);
+    EXPECT_EQ(a.token.logprob, b.token.logprob);
+    for (size_t k = 0; k < 3; ++k) EXPECT_EQ(a.top[k].id, b.top[k].id);
+    EXPECT_GE(a.top[0].logprob, a.top[1].logprob);
+  };
+  for (size_t i = 1; i < prompt.size(); ++i) same(prompt[i], all[i - 1]);
+  for (size_t i = 0; i < scores.size(); ++i) same(scores[i], all[prompt.size() - 1 + i]);
+}
+
+std::string test_name(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, Schedule,
+                         ::testing::Values("qwen3", "gemma3", "qwen35", "lfm2", "phi3-longrope",
+                                           "deepseek-v2", "xlstm"),
+                         test_name);
+
+class Scheduling : public ::testing::Test {
+ protected:
+  Model model_{test::fixture_path("tiny/qwen3"), {.threads = 1, .context = 128}};
+};
+
+TEST_F(Scheduling, AnswersCanBeCancelled) {
+  Scheduler scheduler(model_, {.slots = 1});
+  const auto first = scheduler.submit(request_of(random_ids(5, 1), 120, 0));
+  const auto second = scheduler.submit(request_of(random_ids(5, 2), 120, 0));
+  second->cancel();  // while it waits
+  Piece piece;
+  EXPECT_FALSE(second->next(piece));
+  EXPECT_EQ(second->result().finish, FinishReason::kCancelled);
+  first->cancel();
+  while (first->next(piece)) {
+  }
+  first->cancel();  // once more does nothing
+  EXPECT_LT(first->result().ids.size(), 120U);
+  EXPECT_EQ(wait_for(*scheduler.submit(request_of(random_ids(5, 2), 3, 0))).size(), 3U);
+}
+
+TEST_F(Scheduling, ItsEndIsTheEndOfWhatRuns) {
+  std::shared_ptr<Ticket> running, waiting;
+  {
+    Scheduler scheduler(model_, {.slots = 1});
+    running = scheduler.submit(request_of(random_ids(5, 1), 110, 0));
+    waiting = scheduler.submit(request_of(random_ids(5, 2), 110, 0));
+  }
+  wait_for(*running);
+  EXPECT_TRUE(wait_for(*waiting).empty());
+  EXPECT_EQ(waiting->result().finish, FinishReason::kCancelled);
+  waiting->cancel();
+}
+
+ErrorKind refusal(Scheduler& scheduler, GenerateRequest request) {
+  try {
+    scheduler.submit(std::move(request));
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  return ErrorKind::kBug;
+}
+
+TEST_F(Scheduling, RefusesWhatCannotBeDone) {
+  Scheduler scheduler(model_, {.slots = 1, .queue = 2});
+  EXPECT_EQ(refusal(scheduler, request_of({}, 3, 0)), ErrorKind::kInput);
+  EXPECT_EQ(refusal(scheduler, request_of({5, 1 << 20}, 3, 0)), ErrorKind::kInput);
+  EXPECT_EQ(refusal(scheduler, request_of({-1}, 3, 0)), ErrorKind::kInput);
+  EXPECT_EQ(refusal(scheduler, request_of(random_ids(129, 1), 3, 0)), ErrorKind::kLimit);
+  EXPECT_EQ(refusal(scheduler, request_of({1}, 3, -1)), ErrorKind::kInput);
+  GenerateRequest request = request_of({1}, 3, 0);
+  request.options.stops = {""};
+  EXPECT_EQ(refusal(scheduler, request), ErrorKind::kInput);
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  EXPECT_THROW(for (int i = 0; i < 50; ++i)
+                   tickets.push_back(scheduler.submit(request_of(random_ids(9, 1), 110, 0))),
+               QueueFull);
+  for (const auto& ticket : tickets) ticket->cancel();
+}
+
+TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
+  Scheduler scheduler(model_, {.slots = 1});
+  const auto first = scheduler.submit(request_of(random_ids(90, 1), 30, 0));
+  GenerateRequest low = request_of(random_ids(9, 2), 119, 0);
+  GenerateRequest high = request_of(random_ids(9, 3), 2, 0);
+  low.priority = -1;
+  const auto later = scheduler.submit(low);
+  const auto sooner = scheduler.submit(high);
+  EXPECT_EQ(wait_for(*sooner).size(), 2U);
+  Piece piece;
+  EXPECT_TRUE(later->next_within(piece, 0));
+  later->cancel();
+  wait_for(*later);
+  EXPECT_LT(later->result().ids.size(), 120U);
+}
+
+TEST_F(Scheduling, ManyThreadsSubmitAndCancel) {
+  Scheduler scheduler(model_, {.slots = 4});
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 20; ++i) {
+        const auto ticket = scheduler.submit(request_of(random_ids(1 + t * 7, t + i), 20, 0.5F, i));
+        if ((t + i) % 3 == 0) ticket->cancel();
+        EXPECT_LE(wait_for(*ticket).size(), 20U);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(scheduler.counts().requests, 160);
+}
+
+}  // namespace
+}  // namespace veery
