@@ -13,7 +13,10 @@ set(VEERY_DEPENDENCIES
   "simdjson::simdjson|find_dependency(simdjson)|simdjson"
   "hwy::hwy|find_dependency(HWY)|libhwy"
   "PkgConfig::PCRE2|pkg_check_modules(PCRE2 REQUIRED QUIET IMPORTED_TARGET libpcre2-8)|libpcre2-8"
-  "PkgConfig::UTF8PROC|pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)|libutf8proc")
+  "PkgConfig::UTF8PROC|pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)|libutf8proc"
+  "PkgConfig::SNDFILE|pkg_check_modules(SNDFILE REQUIRED QUIET IMPORTED_TARGET sndfile)|sndfile"
+  "PkgConfig::SAMPLERATE|pkg_check_modules(SAMPLERATE REQUIRED QUIET IMPORTED_TARGET samplerate)|samplerate"
+  "PkgConfig::ZLIB|pkg_check_modules(ZLIB REQUIRED QUIET IMPORTED_TARGET zlib)|zlib")
 
 # All layers in one archive: the order of archives in a link does not matter then.
 set(objects "")
@@ -26,6 +29,12 @@ foreach(layer IN LISTS VEERY_LAYERS)
   list(APPEND libraries ${VEERY_LIBS_${layer}} ${VEERY_PRIVATE_LIBS_${layer}})
 endforeach()
 list(REMOVE_DUPLICATES libraries)
+# What no package manager has is part of the archive.
+if(TARGET xgrammar::xgrammar)
+  list(REMOVE_ITEM libraries xgrammar::xgrammar)
+  file(GLOB found ${XGRAMMAR_OBJECTS}/*.o)
+  list(APPEND objects ${found})
+endif()
 add_library(veery_library STATIC ${objects})
 add_library(veery::veery ALIAS veery_library)
 set_target_properties(veery_library PROPERTIES OUTPUT_NAME veery EXPORT_NAME veery LINKER_LANGUAGE CXX)

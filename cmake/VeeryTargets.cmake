@@ -8,6 +8,8 @@ set(VEERY_LIBS_kernels hwy::hwy)
 set(VEERY_LIBS_cli CLI11::CLI11)
 # Not in headers, so that what includes these does not need them.
 set(VEERY_PRIVATE_LIBS_base simdjson::simdjson)
+set(VEERY_PRIVATE_LIBS_audio PkgConfig::SNDFILE PkgConfig::SAMPLERATE)
+set(VEERY_PRIVATE_LIBS_engine PkgConfig::ZLIB)
 
 # Kernels have thousands of short-lived vectors: to watch the scope of each makes compilation three times as long, and
 # to ask of each pointer what AddressSanitizer finds too where it is used, a half.
@@ -19,7 +21,7 @@ if(VEERY_SANITIZE MATCHES "address")
 endif()
 
 # What runs once a model or once a command: optimising it takes a third as long again.
-set(VEERY_COLD_LAYERS graph autodiff model import convert plan cli)
+set(VEERY_COLD_LAYERS graph autodiff model import convert plan serve cli)
 set(VEERY_COLD_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 # What most files include, compiled once for the cold layers and once for targets without options of their own. Nothing
@@ -46,8 +48,23 @@ function(veery_add_commit target)
   target_include_directories(${target} PRIVATE ${folder})
 endfunction()
 
+# The path of the source that is made of page.html, in the variable `out`.
+function(veery_embed_page out)
+  set(page ${PROJECT_SOURCE_DIR}/src/serve/page/page.html)
+  set(made ${PROJECT_BINARY_DIR}/generated/page.cc)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake)
+  add_custom_command(OUTPUT ${made} DEPENDS ${page} ${script} VERBATIM
+                     COMMAND ${CMAKE_COMMAND} -DIN=${page} -DOUT=${made} -DHEADER=serve/page/page.h -DNAME=kPage
+                             -P ${script})
+  set(${out} ${made} PARENT_SCOPE)
+endfunction()
+
 function(veery_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  if(name STREQUAL "serve")
+    veery_embed_page(page)
+    list(APPEND sources ${page})
+  endif()
   set(lower "")
   foreach(layer IN LISTS VEERY_LAYERS)
     list(PREPEND lower veery_${layer})

@@ -11,7 +11,7 @@ readonly wanted="
 g++|C++20 compiler
 cmake|build
 ninja-build|build
-pkg-config|build: finds PCRE2 and utf8proc
+pkg-config|build: finds PCRE2, utf8proc, libsndfile, libsamplerate and zlib
 ccache|build: what is compiled once is not compiled again
 mold|build: fast linking
 libhwy-dev|Highway: one kernel source for every instruction set
@@ -19,8 +19,12 @@ nlohmann-json3-dev|JSON values
 libsimdjson-dev|parsing JSON: instructions are chosen at run time
 libfmt-dev|formatted text
 libcli11-dev|command line
+libboost1.81-dev|Beast and Asio: HTTP
 libpcre2-dev|patterns that split text into words
 libutf8proc-dev|Unicode normal forms
+libsndfile1-dev|sound files
+libsamplerate0-dev|sound at another rate
+zlib1g-dev|how much text repeats itself, in transcripts
 libgtest-dev|tests
 libbenchmark-dev|micro-benchmarks
 git|source control
@@ -86,6 +90,11 @@ main() {
     say "installing ${#missing[@]} package(s) with apt-get"
     install_packages "${missing[@]}"
     say "done"
+  fi
+  # No package has it. Without it all but structured answers works.
+  if ! $check; then
+    "$(dirname "${BASH_SOURCE[0]}")/xgrammar.sh" > /dev/null ||
+      say "going on without xgrammar: answers cannot be held to JSON schemas" >&2
   fi
 }
 

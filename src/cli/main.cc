@@ -18,11 +18,13 @@ constexpr size_t kLongestMessage = 2000;  // bytes
 
 constexpr Verb kVerbs[] = {
     {"run", "Answer a prompt, or chat", run_verb},
+    {"serve", "Answer over HTTP, with a web page", serve_verb},
     {"tokenize", "Print the token ids of a text", tokenize_verb},
     {"template", "Render a chat template", template_verb},
     {"logits", "Print what a model predicts after a text", logits_verb},
     {"embed", "Turn texts into embeddings", embed_verb},
     {"rerank", "Score how well documents answer a query", rerank_verb},
+    {"transcribe", "Write down what is said in a sound file", transcribe_verb},
     {"perplexity", "Measure how well a model predicts a text", perplexity_verb},
     {"bench", "Measure the speed of prompts and of answers", bench_verb},
     {"plan", "Print the table of kernels that a run goes through", plan_verb},

@@ -23,6 +23,8 @@ std::string names_of(const std::vector<Target>& targets) {
 
 }  // namespace
 
+std::string_view version() { return VEERY_VERSION; }
+
 std::string version_text() {
   const std::vector<Target> found = supported_targets();
   return fmt::format(

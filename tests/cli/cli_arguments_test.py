@@ -147,7 +147,7 @@ class Flags(CliTest):
 
     def test_verbs_of_other_programs_and_misspelt_ones(self):
         for word, part in [
-            ("pull", "veery fetches nothing"), ("serve", "no server"), ("generate", "'veery run MODEL -p TEXT'"),
+            ("pull", "veery fetches nothing"), ("generate", "'veery run MODEL -p TEXT'"),
             ("chat", "'veery run MODEL'"), ("list", "no list of models"), ("rn", "is 'run' meant?"),
             ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
             ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, tokenize"),

@@ -124,6 +124,41 @@ TEST(FolderConfig, GemmaSaysItsLayersInThreeWays) {
   EXPECT_FLOAT_EQ(c.attention_scale, 1.0F / 16);
 }
 
+// The first five layers have a window, the last one sees everything.
+TEST(FolderConfig, SizesOfLayersAreSaidInThreeWays) {
+  const std::string type = R"("model_type":"gemma4_text","num_key_value_heads":2,"head_dim":8,)";
+  const auto read = [&](const std::string& more) {
+    ModelFile file = folder_with(with(type + more));
+    file.tensors.push_back({"blk.5.attn_q.weight", DType::kF32, {72, 36}, {}});
+    return read_config(file);
+  };
+  for (const TransformerConfig& c :
+       {read(R"("per_layer_config":{"5":{"head_dim":12,"num_key_value_heads":1}})"),
+        read(R"("global_head_dim":12,"num_global_key_value_heads":1,"attention_k_eq_v":true)"),
+        read(R"("num_global_key_value_heads":1,"attention_k_eq_v":true)")}) {
+    EXPECT_EQ(c.head_dim_of(4), 8);
+    EXPECT_EQ(c.head_dim_of(5), 12);
+    EXPECT_EQ(c.kv_heads_of(4), 2);
+    EXPECT_EQ(c.kv_heads_of(5), 1);
+    EXPECT_EQ(c.rope.dims, 12);
+    EXPECT_EQ(c.rope.theta, 1e6);
+    EXPECT_EQ(c.local_rope.dims, 8);
+    EXPECT_EQ(c.local_rope.theta, 1e4);
+    EXPECT_EQ(c.attention_scale, 1);
+  }
+  // Other key heads are a matter of values that are keys.
+  EXPECT_EQ(read(R"("num_global_key_value_heads":1)").kv_heads_of(5), 2);
+  const TransformerConfig c = read(
+      R"("global_head_dim":12,"num_kv_shared_layers":2,"use_double_wide_mlp":true,"layer_types":["sliding_attention",
+         "full_attention","sliding_attention","full_attention","sliding_attention",
+         "sliding_attention"])");
+  EXPECT_EQ(c.keys_of(3), 3);
+  EXPECT_EQ(c.keys_of(4), 2);
+  EXPECT_EQ(c.keys_of(5), 3);  // the last layer sees everything, whatever the list says
+  EXPECT_EQ(c.hidden_of(3), 44);
+  EXPECT_EQ(c.hidden_of(4), 88);
+}
+
 TEST(FolderConfig, ATextConfigWithoutSizesHasTheDefaultsOfItsKind) {
   ModelFile file = folder_with(
       R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":2560,
@@ -263,6 +298,7 @@ void expect_refused(std::span<const Case> cases) {
 
 TEST(FolderConfig, WhatIsWrongIsNamed) {
   const std::string llama = R"("model_type":"llama",)";
+  const std::string gemma4 = R"("model_type":"gemma4_text","num_key_value_heads":2,)";
   const std::vector<Case> cases{
       {"type", R"("model_type":"mamba")", {"'mamba'", "llama"}, ErrorKind::kUnsupported},
       {"size text", llama + R"("num_key_value_heads":"two")", {"num_key_value_heads is \"two\""}},
@@ -310,6 +346,22 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
        {"scale_attn_by_inverse_layer_idx"},
        ErrorKind::kUnsupported},
       {"flag", R"("model_type":"qwen2","use_sliding_window":1)", {"use_sliding_window is 1"}},
+      {"layer",
+       gemma4 + R"("per_layer_config":{"6":{}})",
+       {"per_layer_config has the key '6'", "below 6"}},
+      {"no layer", gemma4 + R"("per_layer_config":{"x":{}})", {"the key 'x'"}},
+      {"no layers", gemma4 + R"("per_layer_config":[1])", {"per_layer_config is a JSON array"}},
+      {"sizes", gemma4 + R"("per_layer_config":{"5":1})", {"per_layer_config: 5 is a JSON number"}},
+      {"size of a layer",
+       gemma4 + R"("per_layer_config":{"5":{"head_dim":0}})",
+       {"per_layer_config: 5: head_dim is 0"}},
+      {"key heads of a layer",
+       gemma4 + R"("per_layer_config":{"5":{"num_key_value_heads":4}})",
+       {"6 heads do not divide among 4 key heads of layer 5"}},
+      {"all borrow", gemma4 + R"("num_kv_shared_layers":6)", {"num_kv_shared_layers is 6"}},
+      {"none to borrow from",
+       gemma4 + R"("num_kv_shared_layers":2)",
+       {"layer 5 is one of 2 without keys", "none of the 4", "sees everything"}},
   };
   expect_refused(cases);
 }
@@ -322,6 +374,17 @@ TEST(FolderConfig, WhatAFamilyHasAndThisProgramHasNotIsNamed) {
       {"narrow embedding",
        R"("model_type":"opt","word_embed_proj_dim":12)",
        {"word_embed_proj_dim is 12", "36"}},
+      {"other sizes in one layer",
+       R"("model_type":"gemma4_text","num_key_value_heads":2,"head_dim":8,)"
+       R"("per_layer_config":{"1":{"head_dim":12}})",
+       {"layer 1 has 2 key heads of 12 dimensions, expected 2 of 8", "have a window"}},
+      {"other numbers of one layer",
+       R"("model_type":"gemma4_text","num_key_value_heads":2,"per_layer_config":{"5":{"x":1}})",
+       {"per_layer_config: 5 has x"}},
+      {"both sides",
+       R"("model_type":"gemma4_text","num_key_value_heads":2,)"
+       R"("use_bidirectional_attention":"all")",
+       {"use_bidirectional_attention is 'all', expected vision"}},
       {"ALiBi of Falcon", R"("model_type":"falcon","alibi":true)", {"alibi is true"}},
       {"MPT with positions",
        R"("model_type":"mpt","attn_config":{"alibi":false})",

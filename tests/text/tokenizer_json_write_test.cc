@@ -107,6 +107,42 @@ TEST(TokenizerJsonWrite, ByteLevelVocabulariesOfAllPatterns) {
   EXPECT_GT(written, 70);
 }
 
+TEST(TokenizerJsonWrite, MergesOfMarkedText) {
+  const std::string mark = "\xE2\x96\x81";
+  for (const bool newline_merges : {false, true}) {
+    VocabularyBuilder vocabulary;
+    vocabulary.add("<pad>", 3);
+    const int32_t eos = vocabulary.add("<eos>", 3), bos = vocabulary.add("<s>", 3);
+    vocabulary.add("<unk>", 2);
+    vocabulary.add_byte_tokens();
+    for (const char* letter : {"l", "o", "w", "e", "r", "1", "2", "\n", "a"})
+      vocabulary.add(letter);
+    vocabulary.add(mark);
+    vocabulary.join("l", "o");
+    vocabulary.join("lo", "w");
+    vocabulary.join(mark, "low");
+    vocabulary.join(mark, mark);
+    vocabulary.join("e", "r");
+    for (const char* run : {"\n\n", "\n\n\n", "\n\n\n\n"}) vocabulary.add(run);
+    if (newline_merges) vocabulary.merge("\n", "\n");
+    vocabulary.add("<|im_end|>", 3);
+    vocabulary.add("<tool>", 4);
+    ModelFile file = vocabulary.file("gemma4");
+    set_roles(file, bos, eos, true, false);
+    expect_same(file);
+    const auto tokenizer = make_tokenizer(file);
+    const auto written = written_again(file, *tokenizer);
+    for (int count = 1; count < 12; ++count) {
+      const std::string text = "a" + std::string(static_cast<size_t>(count), '\n') + "low";
+      // Longer runs than any token fall apart as the library cuts them.
+      if (count <= 4) {
+        EXPECT_EQ(written->encode(text), tokenizer->encode(text)) << count;
+      }
+      EXPECT_EQ(written->decode(written->encode(text)), text) << count;
+    }
+  }
+}
+
 TEST(TokenizerJsonWrite, SentencePieceModels) {
   const Json all = test::read_fixture("tokenizers/sentencepiece.json");
   for (const Json& model : all["models"]) {

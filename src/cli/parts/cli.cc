@@ -10,6 +10,7 @@
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "engine/model.h"
+#include "kernels/cuda/find_backend.h"
 
 namespace veery::cli {
 
@@ -60,6 +61,20 @@ void ModelArguments::add_cache_types(Arguments& app) {
   add("--cache-type-v", cache_values, "The same for values (also -ctv)");
 }
 
+void ModelArguments::add_device(Arguments& app) {
+  app.option_function(
+         "--device",
+         [this](const std::string& text) {
+           if (!is_device(text))
+             throw Misuse("--device", fmt::format("'{}' is none of auto, cpu, cuda, cuda:N", text));
+           device = text;
+         },
+         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU), or auto: a GPU where there "
+         "is\n"
+         "one [cpu]")
+      .type_name("DEVICE");
+}
+
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
   app.flag("--json", json, what);
 }
@@ -72,6 +87,9 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
   options.exact = exact;
   options.cache_keys = cache_keys;
   options.cache_values = cache_values;
+  std::string why;
+  options.backend = find_backend(device, why);
+  if (!why.empty()) write_error(fmt::format("veery: --device auto: the CPU: {}\n", why));
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
   };

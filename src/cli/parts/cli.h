@@ -37,7 +37,9 @@ void tokenize_verb(std::vector<std::string> arguments);
 void template_verb(std::vector<std::string> arguments);
 void logits_verb(std::vector<std::string> arguments);
 void embed_verb(std::vector<std::string> arguments);
+void serve_verb(std::vector<std::string> arguments);
 void rerank_verb(std::vector<std::string> arguments);
+void transcribe_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);
 void bench_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
@@ -57,6 +59,7 @@ struct ModelArguments {
   int32_t context = 0;
   bool exact = false;
   std::optional<DType> cache_keys, cache_values;
+  std::string device = "cpu";
   bool json = false;
 
   void add_path(Arguments& app, bool required = true);
@@ -64,6 +67,7 @@ struct ModelArguments {
   void add_context(Arguments& app);
   void add_exact(Arguments& app);
   void add_cache_types(Arguments& app);
+  void add_device(Arguments& app);
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.
   Model load() const;

@@ -12,6 +12,7 @@ struct Synonym {
 // A row holds for every verb that has the flag; a verb's own spellings come first.
 constexpr Synonym kSynonyms[] = {
     {"-sys", "--system"},
+    {"-np", "--parallel"},
     {"--sys", "--system"},
     {"--system-prompt", "--system"},
     {"--system-message", "--system"},
@@ -65,7 +66,7 @@ constexpr std::string_view kAdapter =
     "adapters are not supported (yet); merge them into the weights first";
 constexpr std::string_view kDraft = "drafts by a second model are not supported (yet)";
 constexpr std::string_view kMedia = "images and sound are not supported (yet)";
-constexpr std::string_view kServer = "there is no server (yet)";
+constexpr std::string_view kServer = "a server is started by 'veery serve MODEL'";
 constexpr std::string_view kCacheTypes =
     "type -ctk and -ctv: the types of keys and values in the cache, such as -ctk q8_0 -ctv q8_0";
 constexpr std::string_view kRope = "positions are turned as the model's file says: leave it out";
@@ -168,7 +169,8 @@ constexpr Advice kFlagAdvice[] = {
 
 constexpr Advice kVerbAdvice[] = {
     {"pull push download", kNoFetch},
-    {"serve server llama-server mlx_lm.server start stop ps", kServer},
+    {"server llama-server mlx_lm.server start", kServer},
+    {"stop ps", "'veery serve MODEL' runs until Ctrl-C; what it has is listed under /v1/models"},
     {"generate complete completion llama-cli llama-run mlx_lm.generate main ask prompt infer",
      "type 'veery run MODEL -p TEXT'"},
     {"chat llama-chat mlx_lm.chat", "type 'veery run MODEL': on a terminal it is a chat"},

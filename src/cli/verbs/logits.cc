@@ -108,6 +108,7 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
+  flags.add_device(app);
   flags.add_json(app, "Print one JSON object: positions");
   app.read(std::move(arguments));
   text.join_words(app, {"--ids"});

@@ -271,6 +271,7 @@ void plan_verb(std::vector<std::string> arguments) {
 
   LoadOptions options;
   options.fuse = !unfused;
+  options.entry = any_decode_entry;
   options.context = std::max(settings.depth + settings.rows, 16);
   options.chunk = std::max(settings.rows, options.chunk);
   Model model = flags.load(options);

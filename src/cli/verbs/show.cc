@@ -84,6 +84,50 @@ Json tokenizer_json(const ModelFile& file) {
   }
 }
 
+// "0-2, 4" of the layers that `is` holds for.
+template <typename Is>
+std::string layer_ranges(int32_t layers, const Is& is) {
+  std::string text;
+  for (int32_t first = 0; first < layers; ++first) {
+    if (!is(first)) continue;
+    int32_t last = first;
+    while (last + 1 < layers && is(last + 1)) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", first);
+    if (last > first) text += fmt::format("-{}", last);
+    first = last;
+  }
+  return text;
+}
+
+const char* mixer_name(Mixer mixer) {
+  switch (mixer) {
+    case Mixer::kNone: break;
+    case Mixer::kDelta: return "gated DeltaNet";
+    case Mixer::kMamba2: return "Mamba-2";
+    case Mixer::kShortConv: return "short convolution";
+    case Mixer::kMlstm: return "mLSTM";
+    case Mixer::kKda: return "Kimi Delta Attention";
+  }
+  return "none";
+}
+
+// Layers that keep a state of a fixed size; null: there are none.
+Json recurrent_json(const TransformerConfig& config) {
+  const RecurrentConfig& r = config.recurrent;
+  if (r.mixer == Mixer::kNone) return nullptr;
+  int32_t count = 0;
+  for (int32_t layer = 0; layer < config.layers; ++layer) count += config.is_recurrent(layer);
+  return {{"kind", mixer_name(r.mixer)},
+          {"layers", count},
+          {"which", layer_ranges(config.layers, [&](int32_t i) { return config.is_recurrent(i); })},
+          {"heads", r.heads},
+          {"key_heads", r.key_heads},
+          {"key_size", r.key_size},
+          {"value_size", r.value_size},
+          {"convolution_width", r.conv_width},
+          {"state_bytes", state_bytes(config)}};
+}
+
 Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
   try {
     const TransformerConfig config = read_config(file);
@@ -99,7 +143,17 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
             {"heads", config.heads},
             {"kv_heads", config.kv_heads},
             {"head_dim", config.head_dim},
+            {"local_kv_heads", config.local_kv_heads},
+            {"local_head_dim", config.local_head_dim},
+            {"borrowing_layers", config.borrowing_layers},
+            {"borrowing_hidden", config.borrowing_hidden},
+            {"encoder_layers", config.source.layers},
+            {"encoder_heads", config.source.heads},
+            {"encoder_hidden", config.source.hidden},
+            {"encoder_positions", config.source.positions},
+            {"encoder_bands", config.source.bands},
             {"vocabulary", config.vocab},
+            {"recurrent", recurrent_json(config)},
             {"trained_context", config.context},
             {"sliding_window", config.window},
             {"context", context},
@@ -149,13 +203,47 @@ std::string type_text(const Json& types) {
   return keys == values ? keys : fmt::format("{} keys, {} values", keys, values);
 }
 
+void print_recurrent(const Json& r) {
+  const auto number = [&](const char* key) { return r[key].get<int64_t>(); };
+  row("recurrent", fmt::format("{} layers of {}: {}", number("layers"), r["kind"].string(),
+                               r["which"].string()));
+  if (number("heads") > 0)
+    row("", fmt::format("{} heads of {} x {}, {} for keys", number("heads"), number("key_size"),
+                        number("value_size"), number("key_heads")));
+  if (number("convolution_width") > 0)
+    row("", fmt::format("convolutions over {} positions", number("convolution_width")));
+  row("", fmt::format("a state of {} for each sequence of any length",
+                      human_bytes(r["state_bytes"].get<double>())));
+}
+
 void print_config(const Json& config) {
   if (config.contains("error")) return row("cannot be run", config["error"].get<std::string>());
   const auto number = [&](const char* key) { return config[key].get<int64_t>(); };
-  row("layers", fmt::format("{} of width {}, feed-forward {}", number("layers"), number("dim"),
-                            number("hidden")));
-  row("attention", fmt::format("{} heads of {}, {} for keys and values", number("heads"),
-                               number("head_dim"), number("kv_heads")));
+  const Json& recurrent = config["recurrent"];
+  const bool attends = recurrent.is_null() || recurrent["layers"] != config["layers"];
+  // Models without feed-forward parts or attention have a size of 1 in their place.
+  row("layers",
+      fmt::format("{} of width {}", number("layers"), number("dim")) +
+          (number("hidden") > 1 ? fmt::format(", feed-forward {}", number("hidden")) : ""));
+  if (attends)
+    row("attention", fmt::format("{} heads of {}, {} for keys and values", number("heads"),
+                                 number("head_dim"), number("kv_heads")));
+  if (!recurrent.is_null()) print_recurrent(recurrent);
+  const auto local = [&](const char* key, const char* usual) {
+    return number(key) > 0 ? number(key) : number(usual);
+  };
+  if (number("local_head_dim") > 0 || number("local_kv_heads") > 0)
+    row("", fmt::format("with a window heads of {}, {} for keys and values",
+                        local("local_head_dim", "head_dim"), local("local_kv_heads", "kv_heads")));
+  if (number("borrowing_layers") > 0)
+    row("", fmt::format("the last {} layers read keys of others, feed-forward {}",
+                        number("borrowing_layers"), local("borrowing_hidden", "hidden")));
+  if (number("encoder_layers") > 0)
+    row("encoder",
+        fmt::format("of sound: {} layers, feed-forward {}, {} heads, {} positions of "
+                    "two frames of {} bands",
+                    number("encoder_layers"), number("encoder_hidden"), number("encoder_heads"),
+                    number("encoder_positions"), number("encoder_bands")));
   row("trained context", fmt::format("{}", number("trained_context")));
   if (number("sliding_window") > 0)
     row("sliding window", fmt::format("{}", number("sliding_window")));

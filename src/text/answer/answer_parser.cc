@@ -77,6 +77,13 @@ void AnswerParser::begin_after(std::string_view prompt) {
   raw_.clear();
 }
 
+std::string_view AnswerParser::reasoning_end() const {
+  if (mode_ != Mode::kReasoning) return {};
+  for (const AnswerMark* mark : marks_[static_cast<size_t>(Mode::kReasoning)])
+    if (mark->to == Mode::kContent || mark->to == Mode::kStart) return mark->text;
+  return {};
+}
+
 std::vector<AnswerDelta> AnswerParser::push(std::string_view text) {
   buffer_ += text;
   run(/*last=*/false);

@@ -28,6 +28,8 @@ class AnswerParser {
 
   std::vector<AnswerDelta> push(std::string_view text);
   std::vector<AnswerDelta> finish();
+  /// What ends the reasoning that the answer is in the middle of; empty: it is in none.
+  std::string_view reasoning_end() const;
   /// All so far; of a call that is not over, what there is.
   const ParsedAnswer& answer() const { return writer_.answer(); }
 

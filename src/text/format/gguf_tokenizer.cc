@@ -327,9 +327,14 @@ void add_around(const Tokenizer& tokenizer, Tokenizer::Special& special, Metadat
   metadata.set("tokenizer.ggml.add_eos_token", !after.empty());
 }
 
-void add_roles(const Tokenizer& tokenizer, int64_t rows, Metadata& metadata) {
+void add_roles(const Tokenizer& tokenizer, int64_t rows, Metadata& metadata, bool around) {
   Tokenizer::Special special = tokenizer.special();
-  add_around(tokenizer, special, metadata);
+  if (around) {
+    add_around(tokenizer, special, metadata);
+  } else {
+    for (const char* key : {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token"})
+      metadata.set(key, false);
+  }
   std::vector<int32_t> ends = special.ends;
   if (special.eos < 0 && !ends.empty()) special.eos = ends.front();
   std::erase(ends, special.eos);
@@ -416,7 +421,7 @@ void refuse_other_forms(const std::string& folder) {
 
 }  // namespace
 
-void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata) {
+void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata, bool around) {
   add_templates(folder, metadata);
   const std::string path = find_tokenizer(folder);
   if (path.empty()) {
@@ -430,7 +435,7 @@ void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metad
   Lists lists = path.ends_with(".json") ? lists_of_json(file, *tokenizer, metadata)
                 : is_tiktoken(text)     ? lists_of_tiktoken(text, path, *tokenizer, metadata)
                                         : lists_of_sentencepiece(text, path, metadata);
-  add_roles(*tokenizer, rows, metadata);
+  add_roles(*tokenizer, rows, metadata, around);
   fit(rows, lists);
   metadata.set_texts("tokenizer.ggml.tokens", std::move(lists.tokens));
   metadata.set("tokenizer.ggml.token_type", std::move(lists.types));

@@ -10,7 +10,9 @@ namespace veery {
 /// find_tokenizer(), and those around it) for an embedding of `rows` rows: ids without a token
 /// get one that no text becomes, tokens without a row are left out. A folder without a tokenizer
 /// gets tokenizer.ggml.model "none". Throws as load_tokenizer_folder, and kUnsupported naming a
-/// component of the tokenizer that GGUF has no word for.
-void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata);
+/// component of the tokenizer that GGUF has no word for. `around`: whether what encode() puts
+/// around a text is said; where something else leads the model, it is not needed.
+void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metadata,
+                        bool around = true);
 
 }  // namespace veery

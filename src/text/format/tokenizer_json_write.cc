@@ -119,14 +119,22 @@ std::vector<MergeText> byte_level_merges(const Metadata& metadata, const Vocabul
   return merges;
 }
 
-Parts byte_level_parts(const ModelFile& file) {
+Json splits_of(const PreTokenizerInfo& info) {
+  Json splits = Json::array();
+  for (const std::string_view pattern : info.patterns)
+    splits.push_back({{"type", "Split"},
+                      {"pattern", {{"Regex", pattern_of(pattern)}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}});
+  return splits;
+}
+
+Parts byte_level_parts(const ModelFile& file, const PreTokenizerInfo& info) {
   const Metadata& metadata = file.metadata;
-  const std::string pre = metadata.text("tokenizer.ggml.pre").value_or("default");
-  const PreTokenizerInfo& info = *find_pre_tokenizer(pre);
   if (info.plain_bytes)
     throw Error(ErrorKind::kUnsupported,
                 "{}: tokenizer.ggml.pre is \"{}\", which is not written as a tokenizer.json",
-                file.path, printable(pre));
+                file.path, printable(info.name));
   Vocabulary vocabulary(metadata, true);
   resolve_special(metadata, {.add_bos = info.add_bos}, vocabulary);
   Parts parts;
@@ -134,12 +142,7 @@ Parts byte_level_parts(const ModelFile& file) {
   parts.merges = byte_level_merges(metadata, vocabulary, parts);
   parts.model = bpe_model(false, info.ignore_merges, nullptr);
   if (info.compose) parts.normalizer = {{"type", "NFC"}};
-  Json splits = Json::array();
-  for (const std::string_view pattern : info.patterns)
-    splits.push_back({{"type", "Split"},
-                      {"pattern", {{"Regex", pattern_of(pattern)}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}});
+  Json splits = splits_of(info);
   const Json bytes = {{"type", "ByteLevel"},
                       {"add_prefix_space", false},
                       {"trim_offsets", false},
@@ -235,6 +238,46 @@ class ScoreMerges {
   const std::vector<std::string>& tokens_;
   std::vector<Pair> pairs_;
 };
+
+// Merges that lead to each run of newlines that is a token, shorter runs first: a run that is one
+// is taken as it is, whatever the merges of the file say.
+void add_newline_merges(const Vocabulary& vocabulary, Parts& parts) {
+  std::vector<std::string_view> runs;
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string_view token = parts.tokens[static_cast<size_t>(id)];
+    if (!token.empty() && !is_whole(vocabulary.type(id)) &&
+        token.find_first_not_of('\n') == std::string_view::npos)
+      runs.push_back(token);
+  }
+  std::ranges::sort(runs, {}, &std::string_view::size);
+  std::set<std::pair<std::string_view, std::string_view>> known;
+  for (const MergeText& merge : parts.merges) known.emplace(merge.left, merge.right);
+  for (const std::string_view run : runs)
+    for (const std::string_view left : runs) {
+      if (left.size() >= run.size()) break;
+      const std::string_view right = run.substr(left.size());
+      const bool is_token = std::ranges::find(runs, right) != runs.end();
+      if (is_token && known.emplace(left, right).second) parts.merges.push_back({left, right});
+    }
+}
+
+// Merges of text in which spaces have become marks, bytes for what is no token.
+Parts marked_parts(const ModelFile& file, const Tokenizer& tokenizer,
+                   const PreTokenizerInfo& info) {
+  const Metadata& metadata = file.metadata;
+  Vocabulary vocabulary(metadata, false);
+  resolve_special(metadata, {.add_bos = info.add_bos}, vocabulary);
+  Parts parts;
+  read_tokens(vocabulary, strips_after_special(metadata), parts);
+  parts.merges = byte_level_merges(metadata, vocabulary, parts);
+  if (info.newline_tokens) add_newline_merges(vocabulary, parts);
+  const int32_t unknown = tokenizer.special().unknown;
+  parts.model = bpe_model(true, false, unknown < 0 ? Json() : Json(tokenizer.token(unknown)));
+  parts.normalizer = replace("String", " ", kSpaceMark);
+  parts.pre_tokenizer = sequence("pretokenizers", splits_of(info));
+  parts.decoder = mark_decoder(false);
+  return parts;
+}
 
 // A run of spaces that is a token of its own is so as a run of marks, too: it is looked for in the
 // text in which spaces have become marks.
@@ -335,7 +378,11 @@ Parts word_piece_parts(const Metadata& metadata) {
 
 Parts parts_of(const ModelFile& file, const Tokenizer& tokenizer) {
   const std::string model = file.metadata.text("tokenizer.ggml.model").value_or("");
-  if (model == "gpt2") return byte_level_parts(file);
+  if (model == "gemma4") return marked_parts(file, tokenizer, *find_pre_tokenizer(model));
+  if (model == "gpt2") {
+    const std::string pre = file.metadata.text("tokenizer.ggml.pre").value_or("default");
+    return byte_level_parts(file, *find_pre_tokenizer(pre));
+  }
   if (model == "llama") return sentencepiece_parts(file, tokenizer);
   if (model == "t5") return unigram_parts(file.metadata);
   if (model == "bert") return word_piece_parts(file.metadata);

@@ -1,0 +1,13 @@
+# cmake -DIN=... -DOUT=... -DHEADER=... -DNAME=... -P EmbedText.cmake: a C++ source that defines NAME, which HEADER
+# declares, as the text of a file. Literals may not be long everywhere, so it is cut into several.
+cmake_minimum_required(VERSION 3.25)
+file(READ ${IN} text)
+string(LENGTH "${text}" length)
+set(begin 0)
+set(literals "")
+while(begin LESS length)
+  string(SUBSTRING "${text}" ${begin} 8000 part)
+  string(APPEND literals "\nR\"veery(${part})veery\"")
+  math(EXPR begin "${begin} + 8000")
+endwhile()
+file(WRITE ${OUT} "#include \"${HEADER}\"\n\nconst std::string_view veery::serve::${NAME} =${literals};\n")

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Builds xgrammar, by which the server holds answers to JSON schemas, from its source archive on PyPI: pinned, checksummed,
+# a static library in veery's cache. Once it is there, nothing is done and no network needed.
+#
+#   scripts/xgrammar.sh            build it if it is missing, and print the folder
+#   scripts/xgrammar.sh --where    only print the folder
+set -euo pipefail
+
+readonly version=0.2.8
+readonly sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
+readonly archive=xgrammar-$version.tar.gz
+readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version
+
+fail() { printf 'xgrammar: %s\n' "$*" >&2; exit 1; }
+
+# The archive from the package index that pip is told of, else from PyPI.
+download() {
+  python3 - "$archive" "$1" << 'PYTHON'
+import os, re, shutil, ssl, subprocess, sys, urllib.parse, urllib.request
+
+def pip_setting(name):
+    if value := os.environ.get("PIP_" + name.upper().replace("-", "_")):
+        return value
+    for call in ([sys.executable, "-m", "pip"], ["pip"]):
+        try:
+            done = subprocess.run([*call, "config", "get", "global." + name], capture_output=True, text=True, check=False)
+        except OSError:
+            continue
+        if done.returncode == 0:
+            return done.stdout.strip()
+    return None
+
+archive, out = sys.argv[1:]
+index = (pip_setting("index-url") or "https://pypi.org/simple").rstrip("/") + "/xgrammar/"
+context = ssl.create_default_context(cafile=pip_setting("cert"))
+page = urllib.request.urlopen(index, timeout=60, context=context).read().decode()
+found = re.search(r'href="([^"]*' + re.escape(archive) + r')[^"]*"', page)
+if not found:
+    sys.exit(f"the index has no {archive}")
+link = urllib.parse.urljoin(index, found[1])
+with urllib.request.urlopen(link, timeout=120, context=context) as source, open(out, "wb") as target:
+    shutil.copyfileobj(source, target)
+PYTHON
+}
+
+# The sources of the library alone: neither bindings nor tests.
+compile() {
+  local source=$1 out=$2 file
+  mkdir -p "$out/objects"
+  while read -r file; do
+    printf '%s\0%s\0' "$file" "$out/objects/${file//\//_}.o"
+  done < <(cd "$source" && find cpp -name '*.cc' -not -path '*/tvm_ffi/*' | sort) |
+    (cd "$source" && xargs -0 -n 2 -P "$(nproc)" sh -c \
+      'c++ -std=c++17 -O2 -fPIC -w -Iinclude -I3rdparty/picojson -I3rdparty/dlpack/include -c "$0" -o "$1"')
+  mkdir -p "$out/lib" "$out/include"
+  ar rcs "$out/lib/libxgrammar.a" "$out"/objects/*.o
+  cp -r "$source/include/xgrammar" "$source/3rdparty/dlpack/include/dlpack" "$out/include/"
+  cp "$source/LICENSE" "$out/"
+  rm -rf "$out/objects"
+}
+
+main() {
+  if [[ ${1:-} == --where ]]; then echo "$folder"; return; fi
+  if [[ -f $folder/lib/libxgrammar.a ]]; then echo "$folder"; return; fi
+  # Not local: it is gone only when the script ends.
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  printf 'xgrammar: fetching %s (2.7 MB) and building it\n' "$archive" >&2
+  download "$work/$archive" || fail "cannot fetch $archive"
+  sha256sum --check --status <<< "$sha256  $work/$archive" || fail "$archive does not have sha256 $sha256"
+  tar -C "$work" -xzf "$work/$archive"
+  compile "$work/xgrammar-$version" "$work/built" || fail "cannot be built"
+  mkdir -p "$(dirname "$folder")"
+  rm -rf "$folder"
+  mv "$work/built" "$folder"
+  echo "$folder"
+}
+main "$@"

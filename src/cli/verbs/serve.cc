@@ -1,0 +1,220 @@
+// serve.cc: `veery serve`: answers over HTTP.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/foreign_file.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "cli/parts/progress.h"
+#include "cli/version.h"
+#include "serve/http/server.h"
+#include "serve/service.h"
+
+namespace veery::cli {
+namespace {
+
+struct Flags {
+  ModelArguments model;
+  std::vector<std::string> paths, aliases, origins, hosts;
+  std::string host = "127.0.0.1";
+  int64_t port = 8080, slots = 8, queue = 1024, cache = 0, kept = 16, body = 32, grace = 10;
+  std::string key_file;
+};
+
+// A key a line; white space around it and empty lines do not count.
+std::vector<std::string> read_keys(const std::string& path) {
+  std::vector<std::string> keys;
+  const std::string text = read_text(path, kConfigFile);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const size_t first = text.find_first_not_of(" \t\r\n", begin);
+    if (first < end) {
+      const size_t last = text.find_last_not_of(" \t\r", end - 1);
+      keys.push_back(text.substr(first, last - first + 1));
+    }
+    begin = end + 1;
+  }
+  if (keys.empty()) throw Error(ErrorKind::kInput, "{}: there is no key in it", path);
+  return keys;
+}
+
+// "models/Llama.gguf" is "Llama"; a folder is its name.
+std::string id_of(const std::string& path) {
+  std::error_code code;
+  std::filesystem::path name = std::filesystem::path(path);
+  if (!name.has_filename()) name = name.parent_path();
+  if (std::filesystem::is_directory(name, code)) name = std::filesystem::canonical(name, code);
+  const std::string file = name.filename().string();
+  return file.ends_with(".gguf") ? file.substr(0, file.size() - 5) : file;
+}
+
+/// SIGINT and SIGTERM end the server; those that come later end the program.
+class Signals {
+ public:
+  explicit Signals(serve::HttpServer& server) : thread_([this, &server] { wait(server); }) {}
+  ~Signals() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR1);
+    thread_.join();
+  }
+  /// To be called before any other thread is made.
+  static void block() {
+    sigset_t set = wanted();
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  }
+
+ private:
+  static sigset_t wanted() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&set, signal);
+    return set;
+  }
+  void wait(serve::HttpServer& server) {
+    const sigset_t set = wanted();
+    for (int count = 0, signal = 0; sigwait(&set, &signal) == 0 && !over_;) {
+      if (signal == SIGUSR1) continue;
+      if (++count > 1) _exit(128 + signal);
+      write_error("veery: ending; once more to end at once\n");
+      server.stop();
+    }
+  }
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+Flags read(std::vector<std::string> arguments) {
+  Flags flags;
+  Arguments app(
+      "serve",
+      "Answers over HTTP as OpenAI's, Anthropic's and Ollama's servers do, and with a web page.",
+      "  veery serve model.gguf\n  curl http://127.0.0.1:8080/v1/chat/completions -d "
+      "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
+  flags.model.add_path(app);
+  app.take_words("MODEL", flags.paths, "Further models");
+  app.option("-a,--alias", flags.aliases,
+             "What clients call the models, in their order (file name)")
+      .type_name("NAME");
+  app.option("--host", flags.host, "The address to listen on; 0.0.0.0: all of this machine")
+      .type_name("ADDRESS")
+      .show_default();
+  app.option("--port", flags.port, "0: any free one")
+      .type_name("N")
+      .whole_number(0, 65535)
+      .show_default();
+  app.option("--parallel", flags.slots, "Answers in the making at a time (also -np)")
+      .type_name("N")
+      .whole_number(1, 1024)
+      .show_default();
+  app.option("--queue", flags.queue, "Requests that may wait; others get status 429")
+      .type_name("N")
+      .whole_number(0, 1 << 20)
+      .show_default();
+  app.option(
+         "--cache-memory", flags.cache,
+         "Megabytes for the caches of all answers of a model; 0: a quarter of the machine's memory")
+      .type_name("MB")
+      .whole_number(0, 1 << 24);
+  app.option("--keep", flags.kept, "Conversations whose caches are kept for what begins alike")
+      .type_name("N")
+      .whole_number(1, 1024)
+      .show_default();
+  app.option("--api-key-file", flags.key_file, "Keys, one a line; requests must bring one of them")
+      .type_name("FILE");
+  app.option("--cors", flags.origins, "Origins whose pages may ask, '*': any").type_name("ORIGIN");
+  app.option("--allow-host", flags.hosts, "Names to answer to, beside localhost").type_name("NAME");
+  app.option("--max-body", flags.body, "Megabytes of a request")
+      .type_name("MB")
+      .whole_number(1, 4096)
+      .show_default();
+  app.option("--grace", flags.grace, "Seconds that answers have to end after SIGTERM")
+      .type_name("S")
+      .whole_number(0, 3600)
+      .show_default();
+  flags.model.add_context(app);
+  flags.model.add_threads(app);
+  flags.model.add_exact(app);
+  flags.model.add_cache_types(app);
+  app.read(std::move(arguments));
+  flags.paths.insert(flags.paths.begin(), flags.model.path);
+  if (flags.aliases.size() > flags.paths.size())
+    throw Misuse("--alias",
+                 fmt::format("{} names for {} models", flags.aliases.size(), flags.paths.size()));
+  return flags;
+}
+
+size_t quarter_of_memory() {
+  const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)) / 4;
+}
+
+void load_models(const Flags& flags, serve::Context& context) {
+  SchedulerOptions options{.slots = static_cast<int32_t>(flags.slots),
+                           .queue = static_cast<int32_t>(flags.queue),
+                           .kept = static_cast<int32_t>(flags.kept),
+                           .cache_bytes = flags.cache > 0
+                                              ? static_cast<size_t>(flags.cache) * 1000000
+                                              : quarter_of_memory()};
+  for (size_t i = 0; i < flags.paths.size(); ++i) {
+    const std::string& path = flags.paths[i];
+    const std::string id = i < flags.aliases.size() ? flags.aliases[i] : id_of(path);
+    Progress bar("loading " + id);
+    const LoadOptions load = flags.model.load_options(bar, {});
+    context.models.add(std::make_unique<serve::ServedModel>(id, path, load, options));
+    bar.clear();
+    const Scheduler* scheduler = context.models.all().back()->scheduler();
+    write_error(
+        fmt::format("veery: {} {}\n", printable(id, 200),
+                    scheduler == nullptr
+                        ? std::string("makes embeddings or scores")
+                        : fmt::format("answers, {} at a time, context {}, caches {}",
+                                      scheduler->slots(), scheduler->context(),
+                                      human_bytes(static_cast<double>(scheduler->cache_bytes())))));
+  }
+}
+
+}  // namespace
+
+void serve_verb(std::vector<std::string> arguments) {
+  const Flags flags = read(std::move(arguments));
+  Signals::block();
+  serve::Context context;
+  context.started = seconds_now();
+  context.version = std::string(version());
+  serve::ServiceOptions options{.origins = flags.origins, .hosts = flags.hosts};
+  if (!flags.key_file.empty()) options.api_keys = read_keys(flags.key_file);
+  options.loopback =
+      flags.host == "localhost" || flags.host.starts_with("127.") || flags.host == "::1";
+  serve::Service service(context, options);
+  serve::HttpServer server({.host = flags.host,
+                            .port = static_cast<uint16_t>(flags.port),
+                            .body_bytes = static_cast<size_t>(flags.body) * 1000000},
+                           [&](const serve::HttpRequest& request, serve::Reply& reply) {
+                             service.handle(request, reply);
+                           });
+  if (!options.loopback && options.api_keys.empty())
+    write_error("veery: warning: other machines can reach this server, and no API key is wanted\n");
+  const Signals signals(server);
+  // Requests that come while the models load are told so.
+  std::exception_ptr failure;
+  std::thread loader([&] {
+    try {
+      load_models(flags, context);
+      context.ready = true;
+      write_error(fmt::format("veery: serving on http://{}:{}\n", flags.host, server.port()));
+    } catch (...) {
+      failure = std::current_exception();
+      server.stop();
+    }
+  });
+  server.run(static_cast<double>(flags.grace));
+  loader.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace veery::cli

@@ -1,0 +1,80 @@
+#include "serve/api/answers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+namespace veery::serve {
+namespace {
+
+constexpr auto kQuiet = std::chrono::seconds(10);  // after which a stream shows that it lives
+
+}  // namespace
+
+struct Answers::Bell {
+  std::mutex mutex;
+  std::condition_variable rung;
+  bool ringing = false;
+
+  void ring() {
+    {
+      const std::lock_guard lock(mutex);
+      ringing = true;
+    }
+    rung.notify_one();
+  }
+  // False: nobody rang.
+  bool wait() {
+    std::unique_lock lock(mutex);
+    const bool rang = rung.wait_for(lock, kQuiet, [&] { return ringing; });
+    ringing = false;
+    return rang;
+  }
+};
+
+Answers::Answers(Scheduler& scheduler, const GenerateRequest& request, int32_t count, Reply& reply)
+    : bell_(std::make_shared<Bell>()), over_(static_cast<size_t>(count)) {
+  for (int32_t i = 0; i < count; ++i) {
+    GenerateRequest own = request;
+    own.options.sampling.seed += static_cast<uint64_t>(i);
+    own.notify = [bell = bell_] { bell->ring(); };
+    try {
+      tickets_.push_back(scheduler.submit(std::move(own)));
+    } catch (...) {
+      for (const auto& ticket : tickets_) ticket->cancel();
+      throw;
+    }
+  }
+  reply.on_gone([tickets = tickets_] {
+    for (const auto& ticket : tickets) ticket->cancel();
+  });
+}
+
+Answers::~Answers() {
+  for (size_t i = 0; i < tickets_.size(); ++i)
+    if (!over_[i]) tickets_[i]->cancel();
+}
+
+void Answers::cancel() {
+  for (const auto& ticket : tickets_) ticket->cancel();
+}
+
+std::optional<Answers::Event> Answers::next() {
+  while (std::ranges::find(over_, false) != over_.end()) {
+    for (size_t k = 0; k < tickets_.size(); ++k) {
+      const size_t i = turn_++ % tickets_.size();
+      if (over_[i]) continue;
+      Event event{.index = static_cast<int32_t>(i)};
+      if (!tickets_[i]->next_within(event.piece, 0)) {
+        over_[i] = event.over = true;
+        return event;
+      }
+      if (!event.piece.text.empty() || !event.piece.scores.empty()) return event;
+    }
+    if (!bell_->wait()) return Event{};
+  }
+  return std::nullopt;
+}
+
+}  // namespace veery::serve

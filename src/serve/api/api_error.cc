@@ -1,0 +1,66 @@
+#include "serve/api/api_error.h"
+
+#include "schedule/scheduler.h"
+
+namespace veery::serve {
+namespace {
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+const char* openai_type(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    default: return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+const char* anthropic_type(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 413: return "request_too_large";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    default: return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+}  // namespace
+
+ApiError api_error(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const ApiError*>(&error)) return *known;
+  if (dynamic_cast<const QueueFull*>(&error) != nullptr) return {429, error.what()};
+  const auto* own = dynamic_cast<const Error*>(&error);
+  if (own == nullptr) return {500, "an error inside of the server"};
+  switch (own->kind()) {
+    case ErrorKind::kInput:
+    case ErrorKind::kFormat:
+    case ErrorKind::kUnsupported:
+    case ErrorKind::kLimit: return {400, error.what()};
+    case ErrorKind::kNotFound: return {404, error.what()};
+    case ErrorKind::kIo:
+    case ErrorKind::kBug: break;
+  }
+  return {500, error.what()};
+}
+
+Json openai_error(const ApiError& error) {
+  return {{"error",
+           {{"message", error.what()},
+            {"type", openai_type(error.status)},
+            {"param", text_or_null(error.param)},
+            {"code", text_or_null(error.code)}}}};
+}
+
+Json anthropic_error(const ApiError& error) {
+  return {{"type", "error"},
+          {"error", {{"type", anthropic_type(error.status)}, {"message", error.what()}}}};
+}
+
+Json ollama_error(const ApiError& error) { return {{"error", error.what()}}; }
+
+}  // namespace veery::serve

@@ -1,0 +1,32 @@
+// api_error.h: what is wrong with a request, with the status and the fields that clients read.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace veery::serve {
+
+/// `param`: the field that is meant; `code`: a word for programs. Empty: null.
+struct ApiError : std::runtime_error {
+  ApiError(int http_status, const std::string& message, std::string field = {},
+           std::string word = {})
+      : std::runtime_error(message),
+        status(http_status),
+        param(std::move(field)),
+        code(std::move(word)) {}
+
+  int status;
+  std::string param, code;
+};
+
+/// What an exception means for a client: wrong input is 400, too many requests 429, all else 500.
+ApiError api_error(const std::exception& error);
+
+/// The bodies of errors, as clients of the three families read them.
+Json openai_error(const ApiError& error);
+Json anthropic_error(const ApiError& error);
+Json ollama_error(const ApiError& error);
+
+}  // namespace veery::serve

@@ -1,0 +1,65 @@
+// context.h: what endpoints answer with, and the table of them.
+#pragma once
+#include <atomic>
+#include <span>
+#include <string>
+
+#include "serve/api/models.h"
+#include "serve/http/message.h"
+
+namespace veery::serve {
+
+struct Context {
+  Models models;
+  double started = 0;  ///< seconds_now()
+  std::string version;
+  std::atomic<bool> ready{false};
+  std::atomic<int64_t> requests{0}, errors{0};
+};
+
+using Endpoint = void (*)(Context&, const HttpRequest&, Reply&);
+
+/// How errors look: each family of clients has a form of its own.
+enum class Family { kOpenAi, kAnthropic, kOllama };
+
+struct Route {
+  std::string_view method, path;  ///< "/v1/..." is reached without "/v1" too
+  Endpoint endpoint;
+  Family family = Family::kOpenAi;
+};
+
+inline constexpr const char* kJson = "application/json";
+inline constexpr const char* kEvents = "text/event-stream";
+inline constexpr const char* kLines = "application/x-ndjson";
+
+// OpenAI's.
+void list_models(Context& context, const HttpRequest& request, Reply& reply);
+void chat_completions(Context& context, const HttpRequest& request, Reply& reply);
+void completions(Context& context, const HttpRequest& request, Reply& reply);
+void embeddings(Context& context, const HttpRequest& request, Reply& reply);
+void responses(Context& context, const HttpRequest& request, Reply& reply);
+// As Cohere and Jina have it.
+void rerank(Context& context, const HttpRequest& request, Reply& reply);
+// Anthropic's.
+void messages(Context& context, const HttpRequest& request, Reply& reply);
+void count_tokens(Context& context, const HttpRequest& request, Reply& reply);
+// As llama.cpp has them.
+void tokenize(Context& context, const HttpRequest& request, Reply& reply);
+void detokenize(Context& context, const HttpRequest& request, Reply& reply);
+void apply_template(Context& context, const HttpRequest& request, Reply& reply);
+void health(Context& context, const HttpRequest& request, Reply& reply);
+void metrics(Context& context, const HttpRequest& request, Reply& reply);
+void slots(Context& context, const HttpRequest& request, Reply& reply);
+void props(Context& context, const HttpRequest& request, Reply& reply);
+// Ollama's.
+void ollama_version(Context& context, const HttpRequest& request, Reply& reply);
+void ollama_tags(Context& context, const HttpRequest& request, Reply& reply);
+void ollama_running(Context& context, const HttpRequest& request, Reply& reply);
+void ollama_show(Context& context, const HttpRequest& request, Reply& reply);
+void ollama_chat(Context& context, const HttpRequest& request, Reply& reply);
+void ollama_generate(Context& context, const HttpRequest& request, Reply& reply);
+void ollama_embed(Context& context, const HttpRequest& request, Reply& reply);
+
+std::span<const Route> routes();
+
+}  // namespace veery::serve

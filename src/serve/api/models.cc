@@ -1,0 +1,64 @@
+#include "serve/api/models.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/printable.h"
+#include "import/open_model.h"
+#include "import/read_config.h"
+#include "serve/api/api_error.h"
+
+namespace veery::serve {
+
+ServedModel::ServedModel(std::string id, const std::string& path, const LoadOptions& load,
+                         const SchedulerOptions& options)
+    : id_(std::move(id)), created_(std::time(nullptr)) {
+  const ModelFile file = open_model(path);
+  const bool encoder = read_config(file).mask != Mask::kCausal;
+  if (encoder && file.find("cls.output.weight") != nullptr) {
+    reranker_ = std::make_unique<Reranker>(path, load);
+  } else if (encoder) {
+    embedder_ = std::make_unique<Embedder>(path, load);
+  } else {
+    model_ = std::make_unique<Model>(path, load);
+    scheduler_ = std::make_unique<Scheduler>(*model_, options);
+  }
+}
+
+const Model& ServedModel::model() const {
+  return model_ ? *model_ : embedder_ ? embedder_->model() : reranker_->model();
+}
+
+GrammarCompiler& ServedModel::grammars() {
+  std::call_once(grammars_made_, [&] {
+    grammars_ = std::make_unique<GrammarCompiler>(model().tokenizer(), model().config().vocab);
+  });
+  return *grammars_;
+}
+
+std::vector<TextEmbedding> ServedModel::embed(std::span<const std::string> texts) {
+  const std::lock_guard lock(encoding_);
+  return embedder_->embed(texts);
+}
+
+std::vector<PairScore> ServedModel::rerank(std::string_view query,
+                                           std::span<const std::string> documents) {
+  const std::lock_guard lock(encoding_);
+  return reranker_->score(query, documents);
+}
+
+ServedModel& Models::find(std::string_view id) const {
+  for (const auto& model : all_)
+    if (model->id() == id) return *model;
+  // Clients that know of one model only send what they like: "gpt-4o", or nothing.
+  if (all_.size() == 1) return *all_[0];
+  std::string known;
+  for (const auto& model : all_) known += (known.empty() ? "" : ", ") + model->id();
+  throw ApiError(404,
+                 fmt::format("the model '{}' does not exist, there are: {}",
+                             printable(std::string(id), 200), known),
+                 "model", "model_not_found");
+}
+
+}  // namespace veery::serve

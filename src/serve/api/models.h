@@ -1,0 +1,56 @@
+// models.h: the models that a server has.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/embed.h"
+#include "schedule/scheduler.h"
+
+namespace veery::serve {
+
+/// A decoder with its scheduler, or an encoder.
+class ServedModel {
+ public:
+  ServedModel(std::string id, const std::string& path, const LoadOptions& load,
+              const SchedulerOptions& options);
+
+  const std::string& id() const { return id_; }
+  int64_t created() const { return created_; }  ///< seconds since 1970
+  const Model& model() const;
+  /// nullptr: it makes embeddings or scores only.
+  Scheduler* scheduler() { return scheduler_.get(); }
+  /// Made when first asked for. Throws kUnsupported where veery was built without xgrammar.
+  GrammarCompiler& grammars();
+  bool embeds() const { return embedder_ != nullptr; }
+  bool reranks() const { return reranker_ != nullptr; }
+  /// One at a time; others wait.
+  std::vector<TextEmbedding> embed(std::span<const std::string> texts);
+  std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
+
+ private:
+  std::string id_;
+  int64_t created_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Embedder> embedder_;
+  std::unique_ptr<Reranker> reranker_;
+  std::mutex encoding_;
+  std::once_flag grammars_made_;
+  std::unique_ptr<GrammarCompiler> grammars_;
+};
+
+class Models {
+ public:
+  void add(std::unique_ptr<ServedModel> model) { all_.push_back(std::move(model)); }
+  const std::vector<std::unique_ptr<ServedModel>>& all() const { return all_; }
+  /// By id; where there is one model only, any name is its name. Throws ApiError 404
+  /// model_not_found.
+  ServedModel& find(std::string_view id) const;
+
+ private:
+  std::vector<std::unique_ptr<ServedModel>> all_;
+};
+
+}  // namespace veery::serve

@@ -1,0 +1,272 @@
+// POST /v1/completions
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "base/utf8.h"
+#include "engine/chat.h"
+#include "serve/api/answers.h"
+#include "serve/api/api_error.h"
+#include "serve/api/context.h"
+#include "serve/api/openai.h"
+#include "serve/api/prompt.h"
+
+namespace veery::serve {
+namespace {
+
+constexpr size_t kMostPrompts = 2048;
+
+struct Prompt {
+  std::vector<int32_t> ids;
+};
+
+std::vector<int32_t> read_ids(const Json& list, const Model& model) {
+  std::vector<int32_t> ids;
+  for (const Json& item : list) {
+    if (!item.is_integer_in(0, model.config().vocab - 1))
+      throw ApiError(400,
+                     fmt::format("prompt has the token id {}, expected 0 to {}",
+                                 dump_json(item).substr(0, 40), model.config().vocab - 1),
+                     "prompt");
+    ids.push_back(item.get<int32_t>());
+  }
+  return ids;
+}
+
+// A text, ids, or a list of either.
+std::vector<Prompt> read_prompts(const Fields& fields, const Model& model) {
+  const Json* found = fields.find("prompt");
+  if (found == nullptr) fields.fail("prompt", "a text, token ids or a list of them");
+  std::vector<Prompt> prompts;
+  const auto add_text = [&](const Json& text) {
+    prompts.push_back({encode_prompt(model.tokenizer(), text.string())});
+  };
+  if (found->is_string()) {
+    add_text(*found);
+  } else if (found->is_array() && !found->empty() && found->front().is_number()) {
+    prompts.push_back({read_ids(*found, model)});
+  } else if (found->is_array() && !found->empty() && found->size() <= kMostPrompts) {
+    for (const Json& item : *found)
+      if (item.is_string())
+        add_text(item);
+      else if (item.is_array())
+        prompts.push_back({read_ids(item, model)});
+      else
+        fields.fail("prompt", "a text, token ids or a list of them");
+  } else {
+    fields.fail("prompt",
+                fmt::format("a text, token ids or a list of 1 to {} of them", kMostPrompts));
+  }
+  for (const Prompt& prompt : prompts)
+    if (prompt.ids.empty())
+      throw ApiError(400, "the prompt is empty: there is no token to begin with", "prompt");
+  return prompts;
+}
+
+struct CompletionRequest {
+  ServedModel* model = nullptr;
+  std::vector<Prompt> prompts;
+  GenerateRequest generate;
+  int32_t count = 1;
+  bool stream = false, usage = false, echo = false;
+  std::string id;
+  int64_t created = 0;
+};
+
+CompletionRequest read_completion(Context& context, const Json& body) {
+  const Fields fields(body);
+  CompletionRequest request;
+  request.model = &context.models.find(fields.text("model").value_or(""));
+  require_scheduler(*request.model);
+  const Model& model = request.model->model();
+  request.prompts = read_prompts(fields, model);
+  request.generate.options = read_options(fields, model);
+  // The default of the protocol, where nothing else ends a text that goes on.
+  if (request.generate.options.max_tokens > INT32_MAX) request.generate.options.max_tokens = 16;
+  request.count = static_cast<int32_t>(fields.integer("n", 1, 128).value_or(1));
+  if (const auto best = fields.integer("best_of", 1, 128); best && *best > request.count)
+    throw ApiError(400,
+                   fmt::format("best_of is {}, expected no more than n, {}", *best, request.count),
+                   "best_of");
+  if (fields.has("suffix") && !fields.text("suffix")->empty())
+    throw ApiError(400, "suffix: texts before one are not made here", "suffix");
+  if (const auto scores = fields.integer("logprobs", 0, 20))
+    request.generate.logprobs = static_cast<int32_t>(*scores);
+  request.echo = fields.flag("echo").value_or(false);
+  request.generate.prompt_scores = request.echo && request.generate.logprobs >= 0;
+  request.stream = fields.flag("stream").value_or(false);
+  if (const Json* options = fields.object("stream_options"))
+    request.usage = Fields(*options, "stream_options.").flag("include_usage").value_or(false);
+  request.id = random_id("cmpl-");
+  request.created = std::time(nullptr);
+  return request;
+}
+
+/// Lists of the legacy form.
+class Scores {
+ public:
+  explicit Scores(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  void add(int32_t id, const ScoredToken& score) {
+    const std::string piece = tokenizer_.piece(id, true);
+    tokens_.push_back(valid_utf8(piece));
+    offsets_.push_back(offset_);
+    offset_ += std::ssize(piece);
+    const bool known = score.token.id >= 0;
+    logprobs_.push_back(known ? chance_json(score.token, tokenizer_)["logprob"] : Json());
+    Json top = known ? Json::object() : Json();
+    for (const TokenChance& chance : score.top) {
+      const Json json = chance_json(chance, tokenizer_);
+      top[json["token"].string()] = json["logprob"];
+    }
+    top_.push_back(std::move(top));
+  }
+  Json take() {
+    Json json = {{"tokens", std::exchange(tokens_, Json::array())},
+                 {"token_logprobs", std::exchange(logprobs_, Json::array())},
+                 {"top_logprobs", std::exchange(top_, Json::array())},
+                 {"text_offset", std::exchange(offsets_, Json::array())}};
+    return json;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  int64_t offset_ = 0;
+  Json tokens_ = Json::array(), logprobs_ = Json::array(), top_ = Json::array(),
+       offsets_ = Json::array();
+};
+
+std::string echoed(const CompletionRequest& request, const Prompt& prompt) {
+  return request.echo ? request.model->model().tokenizer().decode(prompt.ids, true) : std::string();
+}
+
+struct Usage {
+  int64_t prompt = 0, made = 0, cached = 0;
+  void add(const Answers& answers) {
+    const Generation& first = answers.result(0);
+    prompt += static_cast<int64_t>(first.prompt_tokens + first.reused_tokens);
+    cached += static_cast<int64_t>(first.reused_tokens);
+    for (int32_t i = 0; i < answers.count(); ++i) made += std::ssize(answers.result(i).ids);
+  }
+  Json json() const {
+    return {{"prompt_tokens", prompt},
+            {"completion_tokens", made},
+            {"total_tokens", prompt + made},
+            {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  }
+};
+
+Json frame_of(const CompletionRequest& request) {
+  return {{"id", request.id},
+          {"object", "text_completion"},
+          {"created", request.created},
+          {"model", request.model->id()}};
+}
+
+using Batch = std::vector<std::unique_ptr<Answers>>;
+
+void answer_whole(const CompletionRequest& request, Batch& batch, Reply& reply) {
+  const Tokenizer& tokenizer = request.model->model().tokenizer();
+  Json body = frame_of(request);
+  body["choices"] = Json::array();
+  Usage usage;
+  for (size_t p = 0; p < batch.size(); ++p) {
+    Answers& answers = *batch[p];
+    const Prompt& prompt = request.prompts[p];
+    std::vector<std::string> texts(static_cast<size_t>(request.count), echoed(request, prompt));
+    std::vector<std::vector<ScoredToken>> scores(texts.size());
+    while (const auto event = answers.next()) {
+      if (event->index < 0) continue;
+      const auto i = static_cast<size_t>(event->index);
+      texts[i] += event->piece.text;
+      scores[i].insert(scores[i].end(), event->piece.scores.begin(), event->piece.scores.end());
+    }
+    usage.add(answers);
+    for (int32_t i = 0; i < answers.count(); ++i) {
+      Scores list(tokenizer);
+      const std::vector<ScoredToken>& given = answers.prompt_scores(i);
+      for (size_t k = 0; k < given.size(); ++k) list.add(prompt.ids[k], given[k]);
+      for (const ScoredToken& score : scores[static_cast<size_t>(i)])
+        list.add(score.token.id, score);
+      const bool stopped = answers.result(i).finish == FinishReason::kStop;
+      body["choices"].push_back(
+          {{"index", static_cast<int64_t>(p) * request.count + i},
+           {"text", texts[static_cast<size_t>(i)]},
+           {"logprobs", request.generate.logprobs >= 0 ? list.take() : Json()},
+           {"finish_reason", stopped ? "stop" : "length"}});
+    }
+  }
+  body["usage"] = usage.json();
+  reply.send(200, kJson, dump_json(body));
+}
+
+void answer_stream(const CompletionRequest& request, Batch& batch, Reply& reply) {
+  const Tokenizer& tokenizer = request.model->model().tokenizer();
+  EventStream events(reply);
+  Json frame = frame_of(request);
+  if (request.usage) frame["usage"] = nullptr;
+  Usage usage;
+  const auto chunk = [&](int64_t index, const std::string& text, Json scores, Json finish) {
+    Json body = frame;
+    body["choices"] = Json::array({{{"index", index},
+                                    {"text", text},
+                                    {"logprobs", std::move(scores)},
+                                    {"finish_reason", std::move(finish)}}});
+    return events.data(body);
+  };
+  for (size_t p = 0; p < batch.size(); ++p) {
+    Answers& answers = *batch[p];
+    std::vector<Scores> lists(static_cast<size_t>(request.count), Scores(tokenizer));
+    const std::string prompt = echoed(request, request.prompts[p]);
+    const auto index_of = [&](int32_t i) { return static_cast<int64_t>(p) * request.count + i; };
+    if (!prompt.empty())
+      for (int32_t i = 0; i < request.count; ++i)
+        if (!chunk(index_of(i), prompt, {}, {})) return;
+    while (const auto event = answers.next()) {
+      if (event->index < 0) {
+        if (!events.ping()) return;
+        continue;
+      }
+      Json scores;
+      if (!event->piece.scores.empty()) {
+        Scores& list = lists[static_cast<size_t>(event->index)];
+        for (const ScoredToken& score : event->piece.scores) list.add(score.token.id, score);
+        scores = list.take();
+      }
+      Json finish;
+      if (event->over)
+        finish = answers.result(event->index).finish == FinishReason::kStop ? "stop" : "length";
+      if (!chunk(index_of(event->index), event->piece.text, std::move(scores), std::move(finish)))
+        return;
+    }
+    usage.add(answers);
+  }
+  if (request.usage) {
+    Json body = frame;
+    body["choices"] = Json::array();
+    body["usage"] = usage.json();
+    events.data(body);
+  }
+  events.done();
+}
+
+}  // namespace
+
+void completions(Context& context, const HttpRequest& http, Reply& reply) {
+  CompletionRequest request = read_completion(context, parse_body(http.body));
+  Scheduler& scheduler = *request.model->scheduler();
+  for (const Prompt& prompt : request.prompts)
+    if (request.generate.options.max_tokens > 0) check_context(prompt.ids.size(), scheduler);
+  const auto batch = std::make_shared<Batch>();
+  for (const Prompt& prompt : request.prompts) {
+    request.generate.prompt = prompt.ids;
+    batch->push_back(std::make_unique<Answers>(scheduler, request.generate, request.count, reply));
+  }
+  // The client's end cancels them all.
+  reply.on_gone([batch] {
+    for (const auto& answers : *batch) answers->cancel();
+  });
+  request.stream ? answer_stream(request, *batch, reply) : answer_whole(request, *batch, reply);
+}
+
+}  // namespace veery::serve

@@ -1,0 +1,175 @@
+// What llama.cpp's server has for texts and for those who watch over it.
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "engine/chat.h"
+#include "serve/api/api_error.h"
+#include "serve/api/context.h"
+#include "serve/api/prompt.h"
+
+namespace veery::serve {
+namespace {
+
+// The only model, or the one of a query "?model=".
+ServedModel& asked_model(Context& context, const HttpRequest& http) {
+  const auto found = http.query.find("model");
+  if (found != http.query.end()) return context.models.find(found->second);
+  return *context.models.all().front();
+}
+
+}  // namespace
+
+void list_models(Context& context, const HttpRequest& http, Reply& reply) {
+  const auto entry = [](const ServedModel& model) {
+    return Json{{"id", model.id()},
+                {"object", "model"},
+                {"created", model.created()},
+                {"owned_by", "veery"},
+                {"meta",
+                 {{"context", model.model().options().context},
+                  {"trained_context", model.model().config().context},
+                  {"vocabulary", model.model().config().vocab},
+                  {"makes", model.embeds()    ? "embeddings"
+                            : model.reranks() ? "scores"
+                                              : "texts"}}}};
+  };
+  constexpr std::string_view kList = "/models/";
+  if (const size_t at = http.path.find(kList); at != std::string::npos) {
+    const std::string id = http.path.substr(at + kList.size());
+    for (const auto& model : context.models.all())
+      if (model->id() == id) return reply.send(200, kJson, dump_json(entry(*model)));
+    throw ApiError(404, fmt::format("the model '{}' does not exist", id.substr(0, 200)), "model",
+                   "model_not_found");
+  }
+  Json data = Json::array();
+  for (const auto& model : context.models.all()) data.push_back(entry(*model));
+  reply.send(200, kJson, dump_json({{"object", "list"}, {"data", data}}));
+}
+
+void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const Model& model = context.models.find(fields.text("model").value_or("")).model();
+  const std::string text =
+      fields.has("content") ? fields.require_text("content") : fields.require_text("prompt");
+  const bool special = fields.flag("add_special").value_or(false);
+  const std::vector<int32_t> ids =
+      special ? encode_prompt(model.tokenizer(), text)
+              : model.tokenizer().encode(
+                    text, {.add_special = false,
+                           .parse_special = fields.flag("parse_special").value_or(true)});
+  Json tokens = Json::array();
+  const bool pieces = fields.flag("with_pieces").value_or(false);
+  for (const int32_t id : ids) {
+    if (pieces)
+      tokens.push_back({{"id", id}, {"piece", model.tokenizer().piece(id, true)}});
+    else
+      tokens.push_back(id);
+  }
+  reply.send(200, kJson, dump_json({{"tokens", tokens}, {"count", ids.size()}}));
+}
+
+void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const Model& model = context.models.find(fields.text("model").value_or("")).model();
+  std::vector<int32_t> ids;
+  for (const Json& item : fields.require_array("tokens")) {
+    if (!item.is_integer_in(0, model.config().vocab - 1))
+      fields.fail("tokens", fmt::format("ids from 0 to {}", model.config().vocab - 1));
+    ids.push_back(item.get<int32_t>());
+  }
+  const std::string text = model.tokenizer().decode(ids, true);
+  reply.send(200, kJson, dump_json({{"content", text}, {"prompt", text}}));
+}
+
+void apply_template(Context& context, const HttpRequest& http, Reply& reply) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const Model& model = context.models.find(fields.text("model").value_or("")).model();
+  if (model.chat_template() == nullptr)
+    throw ApiError(400, "this model has no chat template", "messages");
+  Json more = {{"tools", fields.array("tools") != nullptr ? *fields.array("tools") : Json()}};
+  if (const Json* given = fields.object("chat_template_kwargs")) more.update(*given);
+  const std::string text = model.chat_template()->render(
+      template_variables(special_token_variables(model.tokenizer()),
+                         normal_messages(fields.require_array("messages"), model),
+                         fields.flag("add_generation_prompt").value_or(true), more));
+  reply.send(200, kJson, dump_json({{"prompt", text}}));
+}
+
+void health(Context& context, const HttpRequest&, Reply& reply) {
+  if (context.ready) return reply.send(200, kJson, R"({"status":"ok"})");
+  throw ApiError(503, "the models are loading");
+}
+
+void metrics(Context& context, const HttpRequest&, Reply& reply) {
+  std::string text;
+  const auto all = [&](const char* name, const char* type, const char* help, auto value_of) {
+    text += fmt::format("# HELP veery_{0} {2}\n# TYPE veery_{0} {1}\n", name, type, help);
+    for (const auto& model : context.models.all()) {
+      if (model->scheduler() == nullptr) continue;
+      std::string id;
+      for (const char c : model->id())
+        id += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+      text += fmt::format("veery_{}{{model=\"{}\"}} {}\n", name, id,
+                          value_of(model->scheduler()->counts()));
+    }
+  };
+  using Counts = const SchedulerCounts&;
+  all("requests_waiting", "gauge", "Requests that wait.", [](Counts c) { return c.waiting; });
+  all("requests_running", "gauge", "Answers in the making.", [](Counts c) { return c.running; });
+  all("sequences_kept", "gauge", "Sequences kept for prompts that begin alike.",
+      [](Counts c) { return c.kept; });
+  all("cache_pages_used", "gauge", "Pages of 256 positions in use.",
+      [](Counts c) { return c.used_pages; });
+  all("requests_total", "counter", "Requests.", [](Counts c) { return c.requests; });
+  all("requests_finished_total", "counter", "Answers that are over.",
+      [](Counts c) { return c.finished; });
+  all("requests_cancelled_total", "counter", "Answers that were cancelled.",
+      [](Counts c) { return c.cancelled; });
+  all("preemptions_total", "counter", "Answers that gave their memory back for a while.",
+      [](Counts c) { return c.preempted; });
+  all("steps_total", "counter", "Runs of the model.", [](Counts c) { return c.steps; });
+  all("prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
+      [](Counts c) { return c.prompt_tokens; });
+  all("prompt_tokens_cached_total", "counter", "Tokens of prompts found in the caches.",
+      [](Counts c) { return c.reused_tokens; });
+  all("generated_tokens_total", "counter", "Tokens of answers.",
+      [](Counts c) { return c.made_tokens; });
+  all("busy_seconds_total", "counter", "Seconds in which the model ran.",
+      [](Counts c) { return c.busy_seconds; });
+  text += fmt::format(
+      "# HELP veery_http_requests_total HTTP requests.\n# TYPE veery_http_requests_total counter\n"
+      "veery_http_requests_total {}\n# HELP veery_http_errors_total Those answered by an error.\n"
+      "# TYPE veery_http_errors_total counter\nveery_http_errors_total {}\n",
+      context.requests.load(), context.errors.load());
+  reply.send(200, "text/plain; version=0.0.4", text);
+}
+
+void slots(Context& context, const HttpRequest& http, Reply& reply) {
+  Json list = Json::array();
+  ServedModel& model = asked_model(context, http);
+  if (Scheduler* scheduler = model.scheduler()) {
+    const int64_t running = scheduler->counts().running;
+    for (int32_t i = 0; i < scheduler->slots(); ++i)
+      list.push_back({{"id", i}, {"n_ctx", scheduler->context()}, {"is_processing", i < running}});
+  }
+  reply.send(200, kJson, dump_json(list));
+}
+
+void props(Context& context, const HttpRequest& http, Reply& reply) {
+  ServedModel& model = asked_model(context, http);
+  const Scheduler* scheduler = model.scheduler();
+  reply.send(
+      200, kJson,
+      dump_json({{"model_path", model.model().path()},
+                 {"model", model.id()},
+                 {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
+                 {"default_generation_settings", {{"n_ctx", model.model().options().context}}},
+                 {"chat_template", chat_template_source(model.model().path())},
+                 {"build_info", "veery " + context.version},
+                 {"uptime_seconds", seconds_now() - context.started}}));
+}
+
+}  // namespace veery::serve

@@ -1,0 +1,110 @@
+#include "serve/http/exchange.h"
+
+#include <utility>
+
+namespace veery::serve {
+
+void Exchange::add_header(std::string name, std::string value) {
+  const std::lock_guard lock(mutex_);
+  headers_.push_back({std::move(name), std::move(value)});
+}
+
+void Exchange::send(int status, std::string_view type, std::string body) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (begun_) return;
+    begun_ = ended_ = true;
+    next_ = {true, status, std::string(type), headers_, true, std::move(body), true};
+  }
+  wake_();
+}
+
+void Exchange::begin(int status, std::string_view type) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (begun_) return;
+    begun_ = true;
+    next_ = {true, status, std::string(type), headers_, false, {}, false};
+  }
+  wake_();
+}
+
+bool Exchange::write(std::string piece) {
+  {
+    std::unique_lock lock(mutex_);
+    // The loop gives up on clients that do not read.
+    drained_.wait(lock, [&] { return gone_ || next_.body.size() < kMostWaiting; });
+    if (gone_ || ended_) return false;
+    next_.body += piece;
+  }
+  wake_();
+  return true;
+}
+
+void Exchange::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = next_.last = true;
+  }
+  wake_();
+}
+
+bool Exchange::begun() const {
+  const std::lock_guard lock(mutex_);
+  return begun_;
+}
+
+bool Exchange::gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
+}
+
+void Exchange::on_gone(std::function<void()> call) {
+  bool now = false;
+  {
+    const std::lock_guard lock(mutex_);
+    now = gone_;
+    if (!now) on_gone_ = std::move(call);
+  }
+  if (now && call) call();
+}
+
+void Exchange::returned() {
+  {
+    const std::lock_guard lock(mutex_);
+    returned_ = true;
+    on_gone_ = nullptr;
+  }
+  wake_();
+}
+
+bool Exchange::take(Output& output) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool some = next_.head || !next_.body.empty() || (next_.last && !taken_last_);
+    if (!some && !returned_) return false;
+    output = std::exchange(next_, {});
+    output.last = output.last || returned_;
+    taken_last_ = taken_last_ || output.last;
+  }
+  drained_.notify_one();
+  return true;
+}
+
+void Exchange::set_gone() {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(gone_, true)) return;
+    call = std::exchange(on_gone_, nullptr);
+  }
+  drained_.notify_all();
+  if (call) call();
+}
+
+bool Exchange::complete() const {
+  const std::lock_guard lock(mutex_);
+  return begun_ && ended_;
+}
+
+}  // namespace veery::serve

@@ -1,0 +1,45 @@
+#include "serve/http/message.h"
+
+namespace veery::serve {
+namespace {
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::string percent_decoded(std::string_view text, bool plus) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 &&
+        digit(text[i + 2]) >= 0) {
+      out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += plus && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+void set_target(HttpRequest& request, std::string_view target) {
+  const size_t mark = target.find('?');
+  request.path = percent_decoded(target.substr(0, mark));
+  std::string_view rest =
+      mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (!pair.empty())
+      request.query[percent_decoded(pair.substr(0, equals), true)] =
+          percent_decoded(pair.substr(std::min(equals + 1, pair.size())), true);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+}  // namespace veery::serve

@@ -1,0 +1,413 @@
+#include "serve/http/server.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <boost/beast.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "serve/http/exchange.h"
+
+namespace veery::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr auto kNoThrow = asio::use_awaitable;
+
+auto seconds(double count) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(count));
+}
+
+/// Threads that answer requests, made as they are needed.
+class Workers {
+ public:
+  Workers(int32_t most, int32_t waiting) : most_(most), most_waiting_(waiting) {}
+  ~Workers() { join(); }
+
+  /// False: too many wait.
+  bool post(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (idle_ == 0 && std::ssize(threads_) >= most_ && std::ssize(work_) >= most_waiting_)
+        return false;
+      work_.push_back(std::move(work));
+      if (idle_ < std::ssize(work_) && std::ssize(threads_) < most_)
+        threads_.emplace_back([this] { loop(); });
+    }
+    ready_.notify_one();
+    return true;
+  }
+  /// What was posted is done first.
+  void join() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    ready_.notify_all();
+    for (std::thread& thread : threads_)
+      if (thread.joinable()) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      ++idle_;
+      ready_.wait(lock, [&] { return stop_ || !work_.empty(); });
+      --idle_;
+      if (work_.empty()) return;
+      const std::function<void()> work = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+
+  int32_t most_, most_waiting_;
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> work_;
+  std::vector<std::thread> threads_;
+  int32_t idle_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace
+
+class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
+ public:
+  Impl(const HttpOptions& options, Handler handler)
+      : options_(options),
+        handler_(std::move(handler)),
+        acceptor_(context_),
+        workers_(options.workers, options.waiting) {
+    bind();
+  }
+
+  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  int64_t connections() const { return count_; }
+
+  void run(double grace) {
+    grace_ = grace;
+    asio::co_spawn(context_, accept(), asio::detached);
+    context_.run();  // until stop() and the end of the last connection
+    workers_.join();
+  }
+  void stop() {
+    asio::post(context_, [this] {
+      stopping_ = true;
+      error_code ignored;
+      acceptor_.close(ignored);
+      for (Connection* connection : all_)
+        if (!connection->busy)
+          connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
+      deadline_.emplace(context_, seconds(grace_));
+      deadline_->async_wait([this](error_code code) {
+        if (code) return;
+        error_code none;
+        for (Connection* connection : all_)
+          connection->stream.socket().shutdown(tcp::socket::shutdown_both, none);
+      });
+      if (all_.empty()) deadline_.reset();
+    });
+  }
+
+ private:
+  struct Connection {
+    explicit Connection(tcp::socket socket) : stream(std::move(socket)) {}
+    beast::tcp_stream stream;
+    beast::flat_buffer buffer;
+    bool busy = false;  // a request is being read or answered
+  };
+
+  void bind() {
+    error_code code;
+    const auto address =
+        asio::ip::make_address(options_.host == "localhost" ? "127.0.0.1" : options_.host, code);
+    if (code)
+      throw Error(ErrorKind::kInput, "host: '{}' is no address, expected one such as 127.0.0.1",
+                  options_.host);
+    const tcp::endpoint endpoint(address, options_.port);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(asio::socket_base::reuse_address(true));
+    acceptor_.bind(endpoint, code);
+    if (!code) acceptor_.listen(asio::socket_base::max_listen_connections, code);
+    if (code)
+      throw Error(ErrorKind::kIo, "cannot listen on {}:{}: {}", options_.host, options_.port,
+                  code.message());
+  }
+
+  asio::awaitable<void> accept() {
+    const auto self = shared_from_this();
+    while (!stopping_) {
+      error_code code;
+      tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(kNoThrow, code));
+      if (stopping_ || code == asio::error::operation_aborted) co_return;
+      if (code) {  // no file descriptors left: wait for one
+        asio::steady_timer timer(context_, std::chrono::milliseconds(50));
+        co_await timer.async_wait(asio::redirect_error(kNoThrow, code));
+        continue;
+      }
+      if (count_ >= options_.connections) continue;  // closed at once
+      socket.set_option(tcp::no_delay(true), code);
+      asio::co_spawn(context_, serve(std::make_shared<Connection>(std::move(socket))),
+                     asio::detached);
+    }
+  }
+
+  asio::awaitable<void> serve(std::shared_ptr<Connection> connection) {
+    const auto self = shared_from_this();
+    all_.insert(connection.get());
+    ++count_;
+    try {
+      while (!stopping_ && co_await serve_one(*connection)) {
+      }
+    } catch (const std::exception&) {
+      // Whatever it was, this connection ends and the others go on.
+    }
+    error_code ignored;
+    connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
+    connection->stream.close();
+    all_.erase(connection.get());
+    --count_;
+    if (stopping_ && all_.empty() && deadline_) deadline_.reset();
+  }
+
+  // One request and its answer; false: the connection is over.
+  asio::awaitable<bool> serve_one(Connection& connection) {
+    http::request_parser<http::string_body> parser;
+    parser.header_limit(static_cast<uint32_t>(options_.header_bytes));
+    parser.body_limit(options_.body_bytes);
+    error_code code;
+    if (connection.buffer.size() == 0) {
+      connection.stream.expires_after(seconds(options_.idle_seconds));
+      const size_t read = co_await connection.stream.async_read_some(
+          connection.buffer.prepare(4096), asio::redirect_error(kNoThrow, code));
+      if (code) co_return false;
+      connection.buffer.commit(read);
+    }
+    connection.busy = true;
+    connection.stream.expires_after(seconds(options_.read_seconds));
+    co_await http::async_read_header(connection.stream, connection.buffer, parser,
+                                     asio::redirect_error(kNoThrow, code));
+    if (!code && beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+      http::response<http::empty_body> go_on(http::status::continue_, 11);
+      co_await http::async_write(connection.stream, go_on, asio::redirect_error(kNoThrow, code));
+    }
+    if (!code) {
+      connection.stream.expires_after(seconds(options_.read_seconds));
+      co_await http::async_read(connection.stream, connection.buffer, parser,
+                                asio::redirect_error(kNoThrow, code));
+    }
+    if (code) co_return co_await refuse(connection, code);
+    const bool more = co_await answer(connection, parser.release());
+    connection.busy = false;
+    co_return more;
+  }
+
+  // What cannot be read gets the status that says so, and the connection ends.
+  asio::awaitable<bool> refuse(Connection& connection, error_code why) {
+    const bool spoken = why == http::error::body_limit || why == http::error::header_limit ||
+                        why.category() == http::make_error_code(http::error::bad_method).category();
+    if (!spoken || why == http::error::end_of_stream || why == http::error::partial_message)
+      co_return false;
+    const auto status = why == http::error::body_limit ? http::status::payload_too_large
+                        : why == http::error::header_limit
+                            ? http::status::request_header_fields_too_large
+                            : http::status::bad_request;
+    http::response<http::string_body> response(status, 11);
+    response.set(http::field::content_type, "application/json");
+    response.keep_alive(false);
+    const std::string said =
+        status == http::status::payload_too_large
+            ? fmt::format("the body is larger than {} bytes", options_.body_bytes)
+            : fmt::format("the request is not HTTP: {}", why.message());
+    response.body() = fmt::format(
+        R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})",
+        said);
+    response.prepare_payload();
+    error_code code;
+    connection.stream.expires_after(seconds(options_.write_seconds));
+    co_await http::async_write(connection.stream, response, asio::redirect_error(kNoThrow, code));
+    // What was sent and not read would make the system drop the answer: read a little of it.
+    connection.stream.socket().shutdown(tcp::socket::shutdown_send, code);
+    connection.stream.expires_after(seconds(2));
+    char rest[8192];
+    for (size_t total = 0; !code && total < (size_t{1} << 22);)
+      total += co_await connection.stream.async_read_some(asio::buffer(rest),
+                                                          asio::redirect_error(kNoThrow, code));
+    co_return false;
+  }
+
+  static HttpRequest convert(http::request<http::string_body> message) {
+    HttpRequest request;
+    request.method = std::string(message.method_string());
+    set_target(request, {message.target().data(), message.target().size()});
+    for (const auto& field : message) {
+      std::string name(field.name_string());
+      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      std::string& value = request.headers[name];
+      value += (value.empty() ? "" : ", ") + std::string(field.value());
+    }
+    request.body = std::move(message.body());
+    return request;
+  }
+
+  struct Waker {
+    explicit Waker(asio::io_context& context) : timer(context) {
+      timer.expires_at(asio::steady_timer::time_point::max());
+    }
+    asio::steady_timer timer;
+    bool over = false;
+  };
+
+  asio::awaitable<bool> answer(Connection& connection, http::request<http::string_body> message) {
+    const auto self = shared_from_this();
+    const bool keep = message.keep_alive();
+    const unsigned version = message.version();
+    const bool head = message.method() == http::verb::head;
+    auto waker = std::make_shared<Waker>(context_);
+    const auto exchange = std::make_shared<Exchange>(
+        [self, waker] { asio::post(self->context_, [waker] { waker->timer.cancel(); }); });
+    const auto request = std::make_shared<HttpRequest>(convert(std::move(message)));
+    const bool posted = workers_.post([self, request, exchange] {
+      try {
+        self->handler_(*request, *exchange);
+      } catch (const std::exception&) {
+        // The answer stays incomplete, which closes the connection.
+      }
+      exchange->returned();
+    });
+    if (!posted) {
+      exchange->add_header("Retry-After", "1");
+      exchange->send(503, "application/json",
+                     R"({"error":{"message":"too many requests wait","type":"server_error",)"
+                     R"("param":null,"code":null}})");
+      exchange->returned();
+    }
+    asio::co_spawn(context_, watch(connection, exchange, waker), asio::detached);
+    const bool written = co_await write_all(connection, *exchange, *waker, version, keep, head);
+    waker->over = true;
+    if (!written) exchange->set_gone();
+    // The watcher refers to the connection.
+    error_code ignored;
+    connection.stream.socket().cancel(ignored);
+    co_await asio::post(context_, kNoThrow);
+    co_return written&& keep && exchange->complete() && !stopping_;
+  }
+
+  // Sees the client leave while its answer is in the making.
+  asio::awaitable<void> watch(Connection& connection, std::shared_ptr<Exchange> exchange,
+                              std::shared_ptr<Waker> waker) {
+    error_code code;
+    co_await connection.stream.socket().async_wait(tcp::socket::wait_read,
+                                                   asio::redirect_error(kNoThrow, code));
+    if (waker->over || code) co_return;
+    char byte = 0;
+    const auto got =
+        recv(connection.stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) {
+      exchange->set_gone();
+      waker->timer.cancel();
+    }
+  }
+
+  asio::awaitable<bool> write_all(Connection& connection, Exchange& exchange, Waker& waker,
+                                  unsigned version, bool keep, bool head) {
+    bool chunked = false;
+    while (true) {
+      Exchange::Output output;
+      if (!exchange.take(output)) {
+        if (exchange.gone()) co_return false;
+        waker.timer.expires_at(asio::steady_timer::time_point::max());
+        error_code ignored;
+        co_await waker.timer.async_wait(asio::redirect_error(kNoThrow, ignored));
+        continue;
+      }
+      error_code code;
+      connection.stream.expires_after(seconds(options_.write_seconds));
+      if (output.whole) {
+        auto response = head_of<http::string_body>(output, version, keep);
+        response.content_length(output.body.size());
+        if (!head) response.body() = std::move(output.body);
+        http::response_serializer<http::string_body> serializer(response);
+        if (head)
+          co_await http::async_write_header(connection.stream, serializer,
+                                            asio::redirect_error(kNoThrow, code));
+        else
+          co_await http::async_write(connection.stream, serializer,
+                                     asio::redirect_error(kNoThrow, code));
+        co_return !code;
+      }
+      if (output.head) {
+        chunked = version >= 11;
+        auto response = head_of<http::empty_body>(output, version, keep && chunked);
+        response.chunked(chunked);
+        http::response_serializer<http::empty_body> serializer(response);
+        co_await http::async_write_header(connection.stream, serializer,
+                                          asio::redirect_error(kNoThrow, code));
+      }
+      if (!code && !output.body.empty() && !head) {
+        if (chunked)
+          co_await asio::async_write(connection.stream, http::make_chunk(asio::buffer(output.body)),
+                                     asio::redirect_error(kNoThrow, code));
+        else
+          co_await asio::async_write(connection.stream, asio::buffer(output.body),
+                                     asio::redirect_error(kNoThrow, code));
+      }
+      // An answer that was broken off must not look like a whole one.
+      if (!code && output.last && exchange.complete() && chunked && !head)
+        co_await asio::async_write(connection.stream, http::make_chunk_last(),
+                                   asio::redirect_error(kNoThrow, code));
+      if (code) co_return false;
+      if (output.last) co_return exchange.complete() && chunked;
+    }
+  }
+
+  template <typename Body>
+  static http::response<Body> head_of(const Exchange::Output& output, unsigned version, bool keep) {
+    http::response<Body> response(static_cast<http::status>(output.status), version);
+    response.set(http::field::server, "veery");
+    if (!output.type.empty()) response.set(http::field::content_type, output.type);
+    for (const HttpHeader& header : output.headers) response.set(header.name, header.value);
+    response.keep_alive(keep);
+    return response;
+  }
+
+  HttpOptions options_;
+  Handler handler_;
+  asio::io_context context_{1};
+  tcp::acceptor acceptor_;
+  std::set<Connection*> all_;
+  std::atomic<int64_t> count_{0};
+  std::optional<asio::steady_timer> deadline_;
+  bool stopping_ = false;
+  double grace_ = 5;
+  Workers workers_;
+};
+
+HttpServer::HttpServer(const HttpOptions& options, Handler handler)
+    : impl_(std::make_shared<Impl>(options, std::move(handler))) {}
+HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::port() const { return impl_->port(); }
+int64_t HttpServer::connections() const { return impl_->connections(); }
+void HttpServer::run(double grace) { impl_->run(grace); }
+void HttpServer::stop() { impl_->stop(); }
+
+}  // namespace veery::serve

@@ -1,0 +1,46 @@
+// server.h: HTTP/1.1 on one port: connections wait on an event loop, requests are answered by
+// threads.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "serve/http/message.h"
+
+namespace veery::serve {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;    ///< 0: any free one
+  int32_t workers = 256;   ///< requests that are answered at a time; others wait
+  int32_t waiting = 4096;  ///< requests that wait for a worker; others get 503
+  int32_t connections = 8192;
+  size_t body_bytes = size_t{32} << 20;
+  size_t header_bytes = size_t{64} << 10;
+  double idle_seconds = 75;   ///< between two requests of a connection
+  double read_seconds = 30;   ///< from the first byte of a request to its last header, and its body
+  double write_seconds = 60;  ///< that a client may leave a piece unread
+};
+
+/// Not thread-safe but for stop().
+class HttpServer {
+ public:
+  /// Binds the port. Throws kInput for a host that is none, kIo naming both where the port cannot
+  /// be had.
+  HttpServer(const HttpOptions& options, Handler handler);
+  ~HttpServer();
+
+  uint16_t port() const;
+  /// Serves until stop(); then what runs has `grace` seconds to end, and is cut off.
+  void run(double grace);
+  /// No new connections; those that wait for a request are closed. Can be called by a signal
+  /// handler's thread.
+  void stop();
+  int64_t connections() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace veery::serve

@@ -1,0 +1,197 @@
+#include "serve/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "serve/api/api_error.h"
+#include "serve/api/prompt.h"
+#include "serve/page/page.h"
+
+namespace veery::serve {
+namespace {
+
+void web_page(Context&, const HttpRequest&, Reply& reply) {
+  reply.add_header("Content-Security-Policy",
+                   "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                   "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'");
+  reply.add_header("X-Content-Type-Options", "nosniff");
+  reply.send(200, "text/html; charset=utf-8", std::string(kPage));
+}
+
+constexpr Route kRoutes[] = {
+    {"GET", "/", web_page},
+    {"GET", "/health", health},
+    {"GET", "/v1/health", health},
+    {"GET", "/metrics", metrics},
+    {"GET", "/slots", slots},
+    {"GET", "/props", props},
+    {"GET", "/v1/models", list_models},
+    {"GET", "/v1/models/*", list_models},
+    {"POST", "/v1/chat/completions", chat_completions},
+    {"POST", "/v1/completions", completions},
+    {"POST", "/v1/embeddings", embeddings},
+    {"POST", "/v1/responses", responses},
+    {"POST", "/v1/rerank", rerank},
+    {"POST", "/v1/messages", messages, Family::kAnthropic},
+    {"POST", "/v1/messages/count_tokens", count_tokens, Family::kAnthropic},
+    {"POST", "/v1/tokenize", tokenize},
+    {"POST", "/v1/detokenize", detokenize},
+    {"POST", "/v1/apply-template", apply_template},
+    {"GET", "/api/version", ollama_version, Family::kOllama},
+    {"GET", "/api/tags", ollama_tags, Family::kOllama},
+    {"GET", "/api/ps", ollama_running, Family::kOllama},
+    {"POST", "/api/show", ollama_show, Family::kOllama},
+    {"POST", "/api/chat", ollama_chat, Family::kOllama},
+    {"POST", "/api/generate", ollama_generate, Family::kOllama},
+    {"POST", "/api/embed", ollama_embed, Family::kOllama},
+};
+
+bool matches(std::string_view pattern, std::string_view path) {
+  if (pattern.ends_with('*')) {
+    pattern.remove_suffix(1);
+    return path.size() > pattern.size() && path.starts_with(pattern);
+  }
+  return pattern == path;
+}
+
+// "/v1/..." is reached without "/v1" too.
+bool reaches(const Route& route, std::string_view path) {
+  constexpr std::string_view kVersion = "/v1";
+  if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  if (matches(route.path, path)) return true;
+  return route.path.starts_with(kVersion) && matches(route.path.substr(kVersion.size()), path);
+}
+
+Json error_json(Family family, const ApiError& error) {
+  switch (family) {
+    case Family::kOpenAi: break;
+    case Family::kAnthropic: return anthropic_error(error);
+    case Family::kOllama: return ollama_error(error);
+  }
+  return openai_error(error);
+}
+
+void send_error(Family family, const ApiError& error, Reply& reply) {
+  if (!reply.begun()) {
+    if (error.status == 429) reply.add_header("Retry-After", "1");
+    if (error.status == 401) reply.add_header("WWW-Authenticate", "Bearer");
+    return reply.send(error.status, kJson, dump_json(error_json(family, error)));
+  }
+  // A stream ends with what went wrong.
+  const std::string body = dump_json(error_json(family, error));
+  reply.write(family == Family::kOllama      ? body + "\n"
+              : family == Family::kAnthropic ? "event: error\ndata: " + body + "\n\n"
+                                             : "data: " + body + "\n\n");
+  reply.end();
+}
+
+std::string_view without_port(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
+  return host.substr(0, std::min(host.find(':'), host.size()));
+}
+
+bool is_address(std::string_view host) {
+  return !host.empty() && host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string::npos &&
+         host.find_first_of(".:") != std::string::npos;
+}
+
+}  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
+
+bool same_secret(std::string_view given, std::string_view expected) {
+  if (given.empty()) return false;
+  unsigned differs = given.size() != expected.size();
+  for (size_t i = 0; i < expected.size(); ++i)
+    differs |= static_cast<unsigned char>(given[i % given.size()] ^ expected[i]);
+  return differs == 0;
+}
+
+Service::Service(Context& context, ServiceOptions options)
+    : context_(context), options_(std::move(options)) {}
+
+void Service::check_host(const HttpRequest& request) const {
+  const std::string_view host = without_port(request.header("host"));
+  if (!options_.loopback || host.empty() || host == "localhost" || is_address(host)) return;
+  if (std::ranges::find(options_.hosts, host) != options_.hosts.end()) return;
+  throw ApiError(403,
+                 fmt::format("this server does not answer to the name '{}': --allow-host {}",
+                             printable(std::string(host), 100), printable(std::string(host), 100)));
+}
+
+std::string Service::allowed_origin(const HttpRequest& request) const {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty()) return {};
+  for (const std::string& allowed : options_.origins)
+    if (allowed == "*" || allowed == origin) return std::string(origin);
+  // A page of this server: "http://" and the host that it was asked by.
+  const size_t slashes = origin.find("//");
+  if (slashes != std::string_view::npos && origin.substr(slashes + 2) == request.header("host"))
+    return std::string(origin);
+  throw ApiError(
+      403, fmt::format("pages of '{}' may not ask this server: --cors {}",
+                       printable(std::string(origin), 100), printable(std::string(origin), 100)));
+}
+
+void Service::check_key(const HttpRequest& request) const {
+  if (options_.api_keys.empty()) return;
+  std::string_view given = request.header("authorization");
+  constexpr std::string_view kBearer = "Bearer ";
+  given = given.starts_with(kBearer) ? given.substr(kBearer.size()) : request.header("x-api-key");
+  bool known = false;
+  for (const std::string& key : options_.api_keys) known = same_secret(given, key) || known;
+  if (!known)
+    throw ApiError(
+        401,
+        given.empty() ? "an API key is wanted: Authorization: Bearer KEY" : "the API key is wrong",
+        {}, "invalid_api_key");
+}
+
+void Service::handle(const HttpRequest& request, Reply& reply) {
+  ++context_.requests;
+  const std::string_view id = request.header("x-request-id");
+  reply.add_header("X-Request-Id",
+                   id.empty() || id.size() > 200 ? random_id("req_") : std::string(id));
+  Family family = request.path.starts_with("/api/") ? Family::kOllama : Family::kOpenAi;
+  try {
+    check_host(request);
+    const std::string origin = allowed_origin(request);
+    if (!origin.empty()) {
+      reply.add_header("Access-Control-Allow-Origin", origin);
+      reply.add_header("Vary", "Origin");
+    }
+    const bool head = request.method == "HEAD";
+    const Route* found = nullptr;
+    std::string methods;
+    for (const Route& route : kRoutes) {
+      if (!reaches(route, request.path)) continue;
+      family = route.family;
+      methods += (methods.empty() ? "" : ", ") + std::string(route.method);
+      if (route.method == request.method || (head && route.method == "GET")) found = &route;
+    }
+    if (request.method == "OPTIONS" && !methods.empty()) {
+      reply.add_header("Allow", methods);
+      reply.add_header("Access-Control-Allow-Methods", methods + ", OPTIONS");
+      reply.add_header("Access-Control-Allow-Headers", "*, Authorization, Content-Type");
+      reply.add_header("Access-Control-Max-Age", "3600");
+      return reply.send(204, {}, {});
+    }
+    if (methods.empty())
+      throw ApiError(404, fmt::format("there is no {}", printable(request.path, 200)));
+    if (found == nullptr) {
+      reply.add_header("Allow", methods);
+      throw ApiError(405, fmt::format("{} takes {}", printable(request.path, 200), methods));
+    }
+    const bool open = found->path == "/" || found->path.ends_with("/health");
+    if (!open) check_key(request);
+    if (!context_.ready && !open) throw ApiError(503, "the models are loading");
+    found->endpoint(context_, request, reply);
+  } catch (const std::exception& error) {
+    ++context_.errors;
+    send_error(family, api_error(error), reply);
+  }
+}
+
+}  // namespace veery::serve

@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+"""`veery serve`: what clients of several families get, under load and when they misbehave.
+
+usage: cli_serve_test.py VEERY [unittest arguments]
+"""
+import base64
+import concurrent.futures
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import time
+import unittest
+
+import tiny_gguf
+from cli_base import PROGRAM, TEMPLATE, TINY, CliTest
+
+CONTEXT = 512
+ENCODERS = TINY.parent / "encoders"
+
+
+class Server:
+    """A server of its own on a free port."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", *map(str, arguments), "--port", "0", "-t", "1"],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)  # fmt: skip
+        self.said = b""
+        while not (found := re.search(rb"serving on http://[^:]+:(\d+)", self.said)):
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError(self.said.decode() + " (the server ended)")
+            self.said += line
+        self.port = int(found[1])
+
+    def connect(self, timeout=60):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def send(self, method, path, body=None, headers=None, connection=None):
+        """Status, headers and body of one request."""
+        own = connection or self.connect()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        own.request(method, path, data, headers or {})
+        reply = own.getresponse()
+        text = reply.read()
+        if connection is None:
+            own.close()
+        return reply.status, dict(reply.getheaders()), text
+
+    def post(self, path, body, **more):
+        status, _, text = self.send("POST", path, body, **more)
+        assert status == 200, (status, text)
+        return json.loads(text)
+
+    def raw(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def metric(self, name):
+        text = self.send("GET", "/metrics")[2].decode()
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("veery_" + name + "{"))
+
+    def idle(self):
+        """Waits until nothing runs."""
+        for _ in range(200):
+            if self.metric("requests_running") == 0 and self.metric("requests_waiting") == 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError("requests still run")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        status = self.process.wait(timeout=30)
+        self.process.stderr.close()
+        return status
+
+
+def chat(text="Hello", **more):
+    return {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 12, "ignore_eos": True, **more}
+
+
+def events(text):
+    """The data of server-sent events."""
+    return [line[6:] for line in text.decode().splitlines() if line.startswith("data: ")]
+
+
+class Serve(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.long = cls.folder / "long.gguf"
+        tiny_gguf.write(cls.long, TEMPLATE, context=CONTEXT)
+        cls.server = Server(cls.long, "-a", "tiny", "-np", 4, "--max-body", 1)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+        super().tearDownClass()
+
+    def refuse(self, path, body, status=400, **more):
+        found, _, text = self.server.send("POST", path, body, **more)
+        self.assertEqual(found, status, text)
+        return json.loads(text)["error"]
+
+    def test_chat(self):
+        answer = self.server.post("/v1/chat/completions", chat(n=2, logprobs=True, top_logprobs=2))
+        self.assertEqual(answer["object"], "chat.completion")
+        self.assertEqual(len(answer["choices"]), 2)
+        one = answer["choices"][1]
+        self.assertEqual((one["index"], one["finish_reason"], one["message"]["role"]), (1, "length", "assistant"))
+        scores = one["logprobs"]["content"]
+        self.assertEqual(len(scores), 12)
+        self.assertEqual(scores[0]["top_logprobs"][0]["token"], scores[0]["token"])
+        self.assertLessEqual(scores[0]["logprob"], 0)
+        usage = answer["usage"]
+        self.assertEqual((usage["completion_tokens"], usage["total_tokens"]), (24, usage["prompt_tokens"] + 24))
+
+    def test_a_stream_is_the_answer_in_pieces(self):
+        whole = self.server.post("/chat/completions", chat())["choices"][0]["message"]["content"]
+        status, headers, text = self.server.send(
+            "POST", "/v1/chat/completions", chat(stream=True, stream_options={"include_usage": True}))  # fmt: skip
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/event-stream"))
+        lines = events(text)
+        self.assertEqual(lines[-1], "[DONE]")
+        chunks = [json.loads(line) for line in lines[:-1]]
+        self.assertEqual(len({chunk["id"] for chunk in chunks}), 1)
+        self.assertEqual(chunks[0]["choices"][0]["delta"], {"role": "assistant", "content": ""})
+        self.assertEqual(chunks[-2]["choices"][0]["finish_reason"], "length")
+        self.assertEqual((chunks[-1]["choices"], chunks[-1]["usage"]["completion_tokens"]), ([], 12))
+        self.assertTrue(all(chunk["usage"] is None for chunk in chunks[:-1]))
+        self.assertEqual("".join(c["choices"][0]["delta"].get("content", "") for c in chunks[:-1]), whole)
+
+    def test_the_answer_is_that_of_run(self):
+        for temperature, seed in [(0, 0), (1.3, 5)]:
+            run = self.json("run", self.long, "-t", 1, "-p", "Hello", "-n", 12, "--temp", temperature, "--seed", seed,
+                            "--ignore-eos", "-c", CONTEXT)  # fmt: skip
+            answer = self.server.post("/v1/chat/completions", chat(temperature=temperature, seed=seed))
+            self.assertEqual(answer["choices"][0]["message"]["content"], run["text"])
+
+    def test_load_does_not_change_answers(self):
+        bodies = [chat("Hello " * (i % 5 + 1), max_tokens=5 + i, temperature=i % 2, seed=i) for i in range(24)]
+        alone = [self.server.post("/v1/chat/completions", body)["choices"][0]["message"] for body in bodies]
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            together = list(pool.map(lambda body: self.server.post("/v1/chat/completions", body), bodies))
+        self.assertEqual([answer["choices"][0]["message"] for answer in together], alone)
+
+    def test_what_is_known_of_a_prompt_is_said(self):
+        first = self.server.post("/v1/chat/completions", chat("A" * 100))["usage"]
+        again = self.server.post("/v1/chat/completions", chat("A" * 100 + "B"))["usage"]
+        self.assertGreaterEqual(again["prompt_tokens_details"]["cached_tokens"], 100)
+        self.assertLess(again["prompt_tokens_details"]["cached_tokens"], first["prompt_tokens"] + 1)
+
+    def test_completions(self):
+        body = {"prompt": "Hello", "max_tokens": 6, "temperature": 0, "logprobs": 1, "echo": True, "ignore_eos": True}
+        choice = self.server.post("/v1/completions", body)["choices"][0]
+        scores = choice["logprobs"]
+        self.assertIsNone(scores["token_logprobs"][0])
+        self.assertEqual(len(scores["tokens"]), 1 + 5 + 6)  # BOS, bytes, the answer
+        self.assertTrue(choice["text"].endswith("".join(scores["tokens"][6:])) or "\ufffd" in choice["text"])
+        none = self.server.post("/v1/completions", {**body, "max_tokens": 0})["choices"][0]["logprobs"]
+        self.assertEqual(none["token_logprobs"], scores["token_logprobs"][:6])
+        many = self.server.post("/v1/completions", {**body, "prompt": ["Hello", "Hello"], "n": 2, "echo": False})
+        self.assertEqual([c["index"] for c in many["choices"]], [0, 1, 2, 3])
+        ids = self.server.post("/tokenize", {"content": "Hello", "add_special": True})["tokens"]
+        same = self.server.post("/v1/completions", {**body, "prompt": ids})["choices"][0]["text"]
+        self.assertEqual(same, choice["text"])
+
+    def test_texts_and_tokens(self):
+        ids = self.server.post("/tokenize", {"content": "abc"})["tokens"]
+        self.assertEqual(ids, [97, 98, 99])
+        self.assertEqual(self.server.post("/detokenize", {"tokens": ids})["content"], "abc")
+        prompt = self.server.post("/apply-template", {"messages": chat()["messages"]})["prompt"]
+        self.assertEqual(prompt, "<s>[user]Hello[assistant]")
+        self.refuse("/detokenize", {"tokens": [-1]})
+        self.refuse("/detokenize", {"tokens": [1 << 40]})
+
+    def test_stop_texts(self):
+        whole = self.server.post("/v1/chat/completions", chat(max_tokens=40))["choices"][0]["message"]["content"]
+        stop = whole[10:12]
+        cut = self.server.post("/v1/chat/completions", chat(max_tokens=40, stop=[stop]))["choices"][0]
+        self.assertEqual(cut["message"]["content"], whole[: whole.index(stop)])
+        self.assertEqual(cut["finish_reason"], "stop")
+
+    def test_the_bias_of_a_token(self):
+        answer = self.server.post("/v1/chat/completions", chat(logit_bias={"97": 100}, max_tokens=5))
+        self.assertEqual(answer["choices"][0]["message"]["content"], "aaaaa")
+
+    def test_an_answer_goes_on(self):
+        messages = [{"role": "user", "content": "Hello"}]
+        letters = {str(letter): 50 for letter in range(97, 123)}
+        whole = self.server.post("/v1/chat/completions", chat(logit_bias=letters))["choices"][0]["message"]["content"]
+        begun = {**chat(max_tokens=12 - 4, logit_bias=letters), "messages": [*messages, {"role": "assistant", "content": whole[:4]}]}
+        self.assertEqual(self.server.post("/v1/chat/completions", begun)["choices"][0]["message"]["content"], whole[4:])
+
+    def structured(self, schema, seed, **more):
+        """An answer of random weights that a schema holds."""
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        body = {**chat(max_tokens=400, temperature=1.5, seed=seed, response_format=form), "ignore_eos": False, **more}
+        status, _, text = self.server.send("POST", "/v1/chat/completions", body)
+        if status == 400 and b"built without xgrammar" in text:
+            self.skipTest("built without xgrammar")
+        self.assertEqual(status, 200, text)
+        choice = json.loads(text)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "stop", choice)
+        return json.loads(choice["message"]["content"])
+
+    def test_schemas_are_kept(self):
+        schema = {
+            "type": "object", "required": ["name", "kind", "count", "tags"], "additionalProperties": False,
+            "properties": {"name": {"type": "string", "maxLength": 12}, "kind": {"enum": ["a", "b", 5]},
+                           "count": {"type": "integer", "minimum": 3, "maximum": 17},
+                           "tags": {"type": "array", "items": {"type": "boolean"}, "maxItems": 3}},
+        }  # fmt: skip
+        for seed in range(6):
+            found = self.structured(schema, seed)
+            self.assertEqual(set(found), set(schema["properties"]))
+            self.assertLessEqual(len(found["name"]), 12)
+            self.assertIn(found["kind"], ["a", "b", 5])
+            self.assertTrue(3 <= found["count"] <= 17)
+            self.assertTrue(len(found["tags"]) <= 3 and all(isinstance(tag, bool) for tag in found["tags"]))
+        self.assertEqual(self.structured({"const": {"a": [1, None]}}, 1), {"a": [1, None]})
+        date = {"type": "regex", "pattern": "[0-9]{4}-[01][0-9]"}
+        text = self.server.post("/v1/chat/completions", chat(response_format=date, ignore_eos=False, temperature=2))
+        self.assertRegex(text["choices"][0]["message"]["content"], r"^[0-9]{4}-[01][0-9]$")
+        same = self.server.post("/api/chat", {"model": "tiny", "messages": chat()["messages"], "stream": False, "format": {"const": 7}})
+        self.assertEqual(same["message"]["content"], "7")
+
+    def test_schemas_that_cannot_be_kept_are_refused(self):
+        self.structured({"const": 1}, 0)
+        deep = {"type": "string"}
+        for _ in range(70):
+            deep = {"type": "array", "items": deep}
+        for schema, word in [
+            ({"type": "object", "not": {}}, "$.not"), ({"items": {"uniqueItems": True}}, "$.items.uniqueItems"),
+            ({"type": "strin"}, "strin"), ({"$ref": "#/nowhere"}, "nowhere"), ({"type": "string", "pattern": "("}, "parenthesis"),
+            ({"type": "array", "maxItems": 1 << 40}, "$.maxItems"), (deep, "nested"), ({"enum": [1] * 30000}, "$.enum"),
+            ({"format": "color", "type": "string"}, "color"), (7, "schema"),
+        ]:  # fmt: skip
+            form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+            error = self.refuse("/v1/chat/completions", {**chat(), "response_format": form})
+            self.assertIn(word, error["message"])
+
+    def test_wrong_fields_are_named(self):
+        for change, param in [
+            ({"temperature": -1}, "temperature"), ({"temperature": "hot"}, "temperature"), ({"top_p": 2}, "top_p"),
+            ({"n": 0}, "n"), ({"n": 1e9}, "n"), ({"max_tokens": -7}, "max_tokens"), ({"stop": [""]}, "stop"), ({"stop": 5}, "stop"),
+            ({"messages": []}, "messages"), ({"messages": "Hello"}, "messages"), ({"messages": None}, "messages"),
+            ({"logit_bias": {"x": 1}}, "logit_bias"), ({"logit_bias": {"-1": 1}}, "logit_bias"), ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
+            ({"messages": [{"role": "king", "content": "x"}]}, "messages[0]"), ({"messages": [{"content": "x"}]}, "messages[0]"),
+            ({"messages": [{"role": "user"}]}, "messages[0]"), ({"messages": [5]}, "messages[0]"),
+            ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0]"),
+            ({"stream": "yes"}, "stream"), ({"seed": 1.5}, "seed"), ({"response_format": {"type": "yaml"}}, "response_format"),
+            ({"tools": [{"type": "function"}]}, "tools"),
+        ]:  # fmt: skip
+            with self.subTest(change=change):
+                error = self.refuse("/v1/chat/completions", {**chat(), **change})
+                self.assertEqual((error["type"], error["param"]), ("invalid_request_error", param))
+        error = self.refuse("/v1/chat/completions", chat("word " * 200))
+        self.assertEqual(error["code"], "context_length_exceeded")
+        error = self.refuse("/v1/chat/completions", {**chat(), "messages": [{"role": "tool", "content": "x"}]})
+        self.assertIn("no tools here", error["message"])
+
+    def test_bodies_that_are_none(self):
+        for body in [b"", b"{", b"[]", b"nothing", b'{"messages": NaN}', b'{"messages": "\xff"}', b"[" * 5000, b'"' + b"a" * 1000]:
+            with self.subTest(body=body[:20]):
+                self.refuse("/v1/chat/completions", body)
+        self.refuse("/v1/chat/completions", b'{"a":"' + b"a" * (1 << 21) + b'"}', status=413)
+
+    def test_paths_and_methods(self):
+        self.assertEqual(self.server.send("GET", "/nothing")[0], 404)
+        status, headers, _ = self.server.send("GET", "/v1/chat/completions")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        status, headers, body = self.server.send("HEAD", "/health")
+        self.assertEqual((status, body), (200, b""))
+        self.assertGreater(int(headers["Content-Length"]), 0)
+        self.assertEqual(self.server.send("OPTIONS", "/v1/models")[0], 204)
+        models = json.loads(self.server.send("GET", "/v1/models")[2])["data"]
+        self.assertEqual([model["id"] for model in models], ["tiny"])
+        self.assertEqual(self.server.send("GET", "/v1/models/tiny")[0], 200)
+        self.assertEqual(self.server.send("GET", "/v1/models/other")[0], 404)
+        page = self.server.send("GET", "/")
+        self.assertTrue(page[2].startswith(b"<!doctype html>"))
+        self.assertTrue(page[2].rstrip().endswith(b"</html>"))
+        self.assertIn("default-src 'none'", page[1]["Content-Security-Policy"])
+
+    def test_a_connection_serves_many_requests(self):
+        connection = self.server.connect()
+        for i in range(20):
+            self.assertEqual(self.server.send("POST", "/tokenize", {"content": "a" * i}, connection=connection)[0], 200)
+        connection.close()
+
+    def test_requests_that_are_not_http(self):
+        for data in [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+                     b"GET / HTTP/9.9\r\n\r\n", b"A" * 200000]:  # fmt: skip
+            with self.subTest(data=data[:20]), self.server.raw() as stream:
+                try:
+                    stream.sendall(data)
+                    stream.shutdown(socket.SHUT_WR)
+                    reply = b"".join(iter(lambda: stream.recv(4096), b""))
+                except ConnectionError:
+                    reply = b""
+                self.assertTrue(not reply or reply.startswith(b"HTTP/1.1 4"), reply[:80])
+        self.assertEqual(self.server.send("GET", "/health")[0], 200)
+
+    def test_clients_that_leave_end_their_answer(self):
+        before = self.server.metric("requests_cancelled_total")
+        for stream in (True, False):
+            body = json.dumps(chat(max_tokens=400, n=100, stream=stream)).encode()
+            with self.server.raw() as client:
+                client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                if stream:
+                    client.recv(100)
+            self.server.idle()
+        self.assertGreaterEqual(self.server.metric("requests_cancelled_total"), before + 1)
+
+    def test_halves_of_requests_hold_nothing_up(self):
+        halves = [self.server.raw() for _ in range(50)]
+        for stream in halves:
+            stream.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")
+        self.server.post("/v1/chat/completions", chat())
+        for stream in halves:
+            stream.close()
+
+    def test_who_may_ask(self):
+        _, headers, _ = self.server.send("GET", "/v1/models", headers={"Origin": f"http://127.0.0.1:{self.server.port}"})
+        self.assertIn("Access-Control-Allow-Origin", headers)
+        self.assertEqual(self.server.send("GET", "/v1/models", headers={"Origin": "http://evil.example"})[0], 403)
+        self.assertEqual(self.server.send("GET", "/v1/models", headers={"Host": "evil.example"})[0], 403)
+
+    def test_messages_of_anthropic(self):
+        body = {"max_tokens": 8, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}], "system": "Be brief", "temperature": 0}
+        message = self.server.post("/v1/messages", body)
+        self.assertEqual((message["type"], message["role"]), ("message", "assistant"))
+        self.assertEqual(message["usage"]["output_tokens"], 8 if message["stop_reason"] == "max_tokens" else message["usage"]["output_tokens"])
+        _, _, text = self.server.send("POST", "/v1/messages", {**body, "stream": True})
+        parts = [json.loads(line) for line in events(text)]
+        self.assertEqual([parts[0]["type"], parts[-1]["type"]], ["message_start", "message_stop"])
+        joined = "".join(p["delta"]["text"] for p in parts if p["type"] == "content_block_delta")
+        self.assertEqual(joined, "".join(block["text"] for block in message["content"]))
+        count = self.server.post("/v1/messages/count_tokens", body)["input_tokens"]
+        usage = message["usage"]
+        self.assertEqual(count, usage["input_tokens"] + usage["cache_read_input_tokens"])
+        found, _, text = self.server.send("POST", "/v1/messages", {"messages": []})
+        self.assertEqual((found, json.loads(text)["type"]), (400, "error"))
+
+    def test_responses(self):
+        body = {"input": "Hello", "max_output_tokens": 8, "temperature": 0}
+        whole = self.server.post("/v1/responses", body)
+        text = "".join(part["text"] for item in whole["output"] for part in item["content"])
+        _, _, stream = self.server.send("POST", "/v1/responses", {**body, "stream": True})
+        parts = [json.loads(line) for line in events(stream)]
+        self.assertEqual([part["sequence_number"] for part in parts], list(range(len(parts))))
+        self.assertEqual(parts[0]["type"], "response.created")
+        self.assertEqual("".join(p["delta"] for p in parts if p["type"] == "response.output_text.delta"), text)
+        self.assertEqual(self.refuse("/v1/responses", {**body, "previous_response_id": "x"})["param"], "previous_response_id")
+
+    def test_ollama(self):
+        self.assertEqual(json.loads(self.server.send("GET", "/api/tags")[2])["models"][0]["name"], "tiny")
+        self.assertEqual(self.server.send("POST", "/api/show", {"model": "tiny:latest"})[0], 200)
+        body = {"model": "tiny", "messages": chat()["messages"], "options": {"temperature": 0, "num_predict": 6}}
+        lines = [json.loads(line) for line in self.server.send("POST", "/api/chat", body)[2].splitlines()]
+        self.assertTrue(lines[-1]["done"])
+        whole = self.server.post("/api/chat", {**body, "stream": False})
+        self.assertEqual("".join(line["message"]["content"] for line in lines), whole["message"]["content"])
+        self.assertEqual(whole["eval_count"], lines[-1]["eval_count"])
+        text = self.server.post("/api/generate", {"model": "tiny", "prompt": "Hello", "stream": False, "options": {"temperature": 0, "num_predict": 6}})
+        self.assertEqual(text["response"], whole["message"]["content"])
+
+    def test_signals_end_streams(self):
+        server = Server(self.long, "--grace", 1)
+        body = json.dumps(chat(max_tokens=450, n=100, stream=True)).encode()
+        with server.raw() as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            client.recv(10)
+            server.process.send_signal(signal.SIGTERM)
+            rest = b"".join(iter(lambda: client.recv(65536), b""))
+        self.assertIn(b"data: ", rest)
+        self.assertEqual(server.process.wait(timeout=30), 0)
+        server.end()
+
+    def test_keys(self):
+        keys = self.write("keys", "first\n\n second \n")
+        server = Server(self.long, "--api-key-file", keys)
+        try:
+            self.assertEqual(server.send("GET", "/health")[0], 200)
+            for header in [{}, {"Authorization": "Bearer firs"}, {"Authorization": "first"}, {"x-api-key": ""}]:
+                self.assertEqual(server.send("GET", "/v1/models", headers=header)[0], 401)
+            for header in [{"Authorization": "Bearer first"}, {"x-api-key": "second"}]:
+                self.assertEqual(server.send("GET", "/v1/models", headers=header)[0], 200)
+        finally:
+            server.end()
+
+    def test_queues_are_bounded(self):
+        server = Server(self.long, "-np", 1, "--queue", 2)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(20) as pool:
+                found = list(pool.map(lambda i: server.send("POST", "/v1/chat/completions", chat(max_tokens=200, seed=i)), range(20)))
+            statuses = [status for status, _, _ in found]
+            self.assertEqual(set(statuses), {200, 429})
+            refused = next(headers for status, headers, _ in found if status == 429)
+            self.assertIn("Retry-After", refused)
+        finally:
+            server.end()
+
+    def test_embeddings(self):
+        server = Server(ENCODERS / "bert-mean", "-a", "bert")
+        try:
+            texts = ["The thrush sings.", "rain"]
+            data = server.post("/v1/embeddings", {"model": "bert", "input": texts})["data"]
+            self.assertEqual([one["index"] for one in data], [0, 1])
+            coded = server.post("/v1/embeddings", {"input": texts[1], "encoding_format": "base64"})["data"][0]["embedding"]
+            values = base64.b64decode(coded)
+            self.assertEqual(list(struct.unpack(f"<{len(values) // 4}f", values)), [struct.unpack("<f", struct.pack("<f", x))[0] for x in data[1]["embedding"]])
+            short = server.post("/v1/embeddings", {"input": texts[0], "dimensions": 8})["data"][0]["embedding"]
+            self.assertAlmostEqual(sum(x * x for x in short), 1, 5)
+            for body in [{"input": [1, 2]}, {"input": []}, {"input": 5}, {"input": "x", "dimensions": 1 << 19}, {"input": "x", "encoding_format": "hex"}]:
+                self.assertEqual(server.send("POST", "/v1/embeddings", body)[0], 400, body)
+            self.assertEqual(server.send("POST", "/v1/chat/completions", chat())[0], 400)
+            self.assertEqual(server.post("/api/embed", {"model": "bert", "input": texts})["embeddings"][0], data[0]["embedding"])
+        finally:
+            server.end()
+
+    def test_rerank(self):
+        server = Server(ENCODERS / "bert-rerank")
+        try:
+            documents = ["a thrush", "a stone", "rain"]
+            results = server.post("/v1/rerank", {"query": "bird", "documents": documents, "return_documents": True})["results"]
+            scores = [result["relevance_score"] for result in results]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            self.assertEqual(sorted(result["index"] for result in results), [0, 1, 2])
+            self.assertEqual(len(server.post("/v1/rerank", {"query": "bird", "documents": documents, "top_n": 1})["results"]), 1)
+        finally:
+            server.end()
+
+    def test_what_cannot_be_served(self):
+        self.assertIn("host", self.error("serve", self.long, "--host", "no.such.name", "--port", 0))
+        self.assertIn("cannot listen", self.error("serve", self.long, "--port", self.server.port))
+        done = subprocess.run([PROGRAM, "serve", self.folder / "none.gguf", "--port", "0"], capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"none.gguf", done.stderr)
+        self.error("serve", self.long, "--port", 70000, status=2)
+
+
+if __name__ == "__main__":
+    assert PROGRAM and os.path.exists(PROGRAM), __doc__
+    unittest.main()
