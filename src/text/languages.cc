@@ -40,12 +40,19 @@ constexpr Language kOtherNames[] = {
 
 std::span<const Language> languages() { return kLanguages; }
 
-std::string_view language_code(std::string_view name) {
+std::string language_code(std::string name) {
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const auto& table :
        {std::span<const Language>(kLanguages), std::span<const Language>(kOtherNames)})
     for (const Language& language : table)
-      if (language.name == name) return language.code;
+      if (language.name == name) return std::string(language.code);
   return name;
+}
+
+std::string language_name(std::string_view code) {
+  for (const Language& language : kLanguages)
+    if (language.code == code) return std::string(language.name);
+  return std::string(code);
 }
 
 }  // namespace veery

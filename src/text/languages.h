@@ -1,6 +1,7 @@
 // languages.h: the languages that Whisper's vocabularies have tokens for.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace veery {
@@ -12,7 +13,10 @@ struct Language {
 /// In the order of the vocabularies.
 std::span<const Language> languages();
 
-/// The code of a name in English and lower case; what is no such name itself.
-std::string_view language_code(std::string_view name);
+/// The code of a name in English, whatever its case; what is no such name in lower case.
+std::string language_code(std::string name);
+
+/// "english" of "en"; what is no such code itself.
+std::string language_name(std::string_view code);
 
 }  // namespace veery

@@ -30,7 +30,7 @@ std::vector<int32_t> allowed(const SpeechKeys& keys, std::span<const int32_t> sa
                              bool times = true, std::vector<float> logits = {}) {
   if (logits.empty()) logits.assign(kVocab, 0);
   const SpeechTokens own = tokens();
-  SpeechRules(own, keys, kVocab, times).apply(said, logits);
+  SpeechRules(own, keys).apply(said, times, logits);
   std::vector<int32_t> found;
   for (int32_t id = 0; id < kVocab; ++id)
     if (std::isfinite(logits[static_cast<size_t>(id)])) found.push_back(id);

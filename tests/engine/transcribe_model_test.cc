@@ -44,11 +44,12 @@ TEST(TranscribeModel, SaysWhatTransformersDoes) {
 TEST(TranscribeModel, BeamsFindWhatIsAsProbableOrMore) {
   const std::string path = test::model_path("whisper-tiny.en");
   VEERY_NEEDS_MODEL(path);
-  Transcriber one(path, {}), several(path, {}, {.beams = 5});
+  Transcriber transcriber(path, {});
   for (const auto& [clip, expected] : kClips) {
     Sound first(test::fixture_path("whisper/" + clip));
     Sound second(test::fixture_path("whisper/" + clip));
-    const Transcript greedy = one.transcribe(first), beams = several.transcribe(second);
+    const Transcript greedy = transcriber.transcribe(first),
+                     beams = transcriber.transcribe(second, {.beams = 5});
     ASSERT_FALSE(greedy.segments.empty());
     ASSERT_FALSE(beams.segments.empty());
     EXPECT_GE(beams.segments[0].mean_log_prob, greedy.segments[0].mean_log_prob - 0.02) << clip;

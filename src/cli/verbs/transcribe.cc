@@ -190,7 +190,9 @@ void transcribe_verb(std::vector<std::string> arguments) {
                              {flags.common.path, flags.sound == "-" ? "" : flags.sound});
   const std::unique_ptr<Sound> sound = open_sound(flags.sound);
   Progress loading("loading");
-  Transcriber transcriber(flags.common.path, flags.common.load_options(loading, {}), flags.options);
+  Transcriber transcriber(
+      flags.common.path, flags.common.load_options(loading, {}),
+      static_cast<int32_t>(std::max(flags.options.beams, flags.options.best_of)));
   loading.clear();
   Writer writer(flags);
   Progress bar("transcribing");
@@ -201,7 +203,7 @@ void transcribe_verb(std::vector<std::string> arguments) {
                                       bar.clear();
                                       writer.segment(segment);
                                     }};
-  const Transcript transcript = transcriber.transcribe(*sound, events);
+  const Transcript transcript = transcriber.transcribe(*sound, flags.options, events);
   bar.clear();
   writer.finish(transcript);
   if (!transcript.damage.empty())

@@ -117,9 +117,7 @@ void add_usual(SpeechKeys& keys, const Tokenizer& tokenizer, const SpeechTokens&
 }
 
 const SpeechLanguage& find_language(const SpeechTokens& tokens, std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const std::string_view code = language_code(lower);
+  const std::string code = language_code(std::string(name));
   std::string known;
   for (const SpeechLanguage& language : tokens.languages) {
     if (language.code == code) return language;
@@ -129,27 +127,26 @@ const SpeechLanguage& find_language(const SpeechTokens& tokens, std::string_view
               known);
 }
 
-SpeechRules::SpeechRules(const SpeechTokens& tokens, const SpeechKeys& keys, int64_t vocab,
-                         bool times)
+SpeechRules::SpeechRules(const SpeechTokens& tokens, const SpeechKeys& keys)
     : tokens_(tokens),
       never_(keys.suppressed),
       not_first_(keys.suppressed_first),
-      first_time_(keys.first_time),
-      times_(times) {
+      first_time_(keys.first_time) {
   never_.push_back(tokens.no_times);
   for (const int32_t id :
        {tokens.start, tokens.previous, tokens.no_speech, tokens.transcribe, tokens.translate})
     if (id >= 0) never_.push_back(id);
   for (const SpeechLanguage& language : tokens.languages) never_.push_back(language.id);
-  if (times) return;
-  for (auto id = tokens.first_time; id < vocab; ++id) never_.push_back(id);
 }
 
-void SpeechRules::apply(std::span<const int32_t> said, std::span<float> logits) const {
+void SpeechRules::apply(std::span<const int32_t> said, bool times, std::span<float> logits) const {
   for (const int32_t id : never_) logits[static_cast<size_t>(id)] = kNever;
   if (said.empty())
     for (const int32_t id : not_first_) logits[static_cast<size_t>(id)] = kNever;
-  if (times_) apply_times(said, logits);
+  if (times)
+    apply_times(said, logits);
+  else
+    std::ranges::fill(logits.subspan(static_cast<size_t>(tokens_.first_time)), kNever);
 }
 
 // Times come in pairs, the end of a piece and the beginning of the next, and never go back. Where

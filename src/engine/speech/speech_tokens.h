@@ -61,10 +61,10 @@ const SpeechLanguage& find_language(const SpeechTokens& tokens, std::string_view
 /// what must not follow become -infinity.
 class SpeechRules {
  public:
-  SpeechRules(const SpeechTokens& tokens, const SpeechKeys& keys, int64_t vocab, bool times);
+  SpeechRules(const SpeechTokens& tokens, const SpeechKeys& keys);
 
-  /// `said`: tokens of this window so far, without the prompt.
-  void apply(std::span<const int32_t> said, std::span<float> logits) const;
+  /// `said`: tokens of this window so far, without the prompt; without `times` none is said.
+  void apply(std::span<const int32_t> said, bool times, std::span<float> logits) const;
 
  private:
   void apply_times(std::span<const int32_t> said, std::span<float> logits) const;
@@ -72,7 +72,6 @@ class SpeechRules {
   const SpeechTokens& tokens_;
   std::vector<int32_t> never_, not_first_;
   std::optional<int32_t> first_time_;
-  bool times_;
 };
 
 }  // namespace veery

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "text/languages.h"
 
 namespace veery {
 namespace {
@@ -25,24 +27,6 @@ LoadOptions speech_load(LoadOptions load, std::shared_ptr<SpeechKeys> keys) {
   for (auto* type : {&load.cache_keys, &load.cache_values})
     if (!*type && !load.exact) *type = DType::kF16;
   return load;
-}
-
-RunnerOptions runner_options(const TranscribeOptions& options) {
-  return {.sequences = 2 * std::max(options.beams, options.best_of) + 1, .snapshots = 0};
-}
-
-const TranscribeOptions& checked(const TranscribeOptions& options) {
-  constexpr int32_t kMost = 64;
-  for (const int32_t count : {options.beams, options.best_of})
-    if (count < 1 || count > kMost)
-      throw Error(ErrorKind::kInput, "{} sequences are to be followed, expected 1 to {}", count,
-                  kMost);
-  if (options.temperatures.empty())
-    throw Error(ErrorKind::kInput, "there is no temperature, expected one or more");
-  for (const float temperature : options.temperatures)
-    if (!(temperature >= 0 && temperature <= 2))
-      throw Error(ErrorKind::kInput, "a temperature is {}, expected 0 to 2", temperature);
-  return options;
 }
 
 // Completes the keys.
@@ -84,24 +68,32 @@ struct Transcriber::Progress {
   int64_t length() const { return std::min(window, frames - seek); }
 };
 
-Transcriber::Transcriber(const std::string& path, LoadOptions load,
-                         const TranscribeOptions& options)
-    : options_(checked(options)),
-      keys_(std::make_shared<SpeechKeys>()),
+Transcriber::Transcriber(const std::string& path, LoadOptions load, int32_t guesses)
+    : keys_(std::make_shared<SpeechKeys>()),
+      guesses_(guesses),
       model_(path, speech_load(std::move(load), keys_)),
       tokens_(found_tokens(model_, *keys_)),
-      rules_(tokens_, *keys_, model_.config().vocab, options.times),
-      runner_(model_, runner_options(options)),
-      decoder_(runner_, tokens_, rules_, options.seed) {
-  if (tokens_.multilingual && !options.language.empty())
-    language_ = find_language(tokens_, options.language).id;
+      rules_(tokens_, *keys_),
+      runner_(model_, {.sequences = 2 * guesses + 1, .snapshots = 0}),
+      decoder_(runner_, tokens_, rules_) {}
+
+void Transcriber::check() const {
+  for (const int32_t count : {options_.beams, options_.best_of})
+    if (count < 1 || count > guesses_)
+      throw Error(ErrorKind::kInput, "{} guesses are to be followed, expected 1 to {}", count,
+                  guesses_);
+  if (options_.temperatures.empty())
+    throw Error(ErrorKind::kInput, "there is no temperature, expected one or more");
+  for (const float temperature : options_.temperatures)
+    if (!(temperature >= 0 && temperature <= 2))
+      throw Error(ErrorKind::kInput, "a temperature is {}, expected 0 to 2", temperature);
   if (tokens_.multilingual) return;
-  if (options.translate)
+  if (options_.translate)
     throw Error(ErrorKind::kUnsupported, "{}: the model knows English alone and cannot translate",
-                path);
-  if (!options.language.empty() && options.language != "en" && options.language != "english")
-    throw Error(ErrorKind::kUnsupported, "{}: the model knows English alone, not '{}'", path,
-                options.language);
+                model_.path());
+  if (!options_.language.empty() && language_code(options_.language) != "en")
+    throw Error(ErrorKind::kUnsupported, "{}: the model knows English alone, not '{}'",
+                model_.path(), printable(options_.language));
 }
 
 std::string Transcriber::text_of(std::span<const int32_t> tokens) const {
@@ -127,7 +119,9 @@ MelSpectrogram Transcriber::listen(Sound& sound) {
 void Transcriber::choose_language(const MelSpectrogram& mel, Transcript& transcript) {
   transcript.language = "en";
   if (!tokens_.multilingual) return;
-  if (options_.language.empty()) {
+  if (!options_.language.empty()) {
+    language_ = find_language(tokens_, options_.language).id;
+  } else {
     const SourceConfig& source = model_.config().source;
     std::vector<float> features(static_cast<size_t>(2 * source.positions * source.bands));
     mel.window(0, int64_t{2} * source.positions, features);
@@ -165,7 +159,8 @@ WindowText Transcriber::decode_window(const Progress& progress, float& temperatu
   const std::vector<int32_t> prompt = prompt_of(progress);
   WindowOptions window{.beams = options_.beams,
                        .best_of = options_.best_of,
-                       .most_tokens = std::max(model_.config().context / 2, 1)};
+                       .most_tokens = std::max(model_.config().context / 2, 1),
+                       .times = options_.times};
   WindowText said;
   for (const float next : options_.temperatures) {
     temperature = window.temperature = next;
@@ -233,7 +228,11 @@ void Transcriber::add_segments(Progress& progress, const WindowText& said,
   progress.seek += moved;
 }
 
-Transcript Transcriber::transcribe(Sound& sound, const TranscribeEvents& events) {
+Transcript Transcriber::transcribe(Sound& sound, const TranscribeOptions& options,
+                                   const TranscribeEvents& events) {
+  options_ = options;
+  check();
+  decoder_.restart(options.seed);
   const SourceConfig& source = model_.config().source;
   const MelSpectrogram mel = listen(sound);
   Transcript transcript;

@@ -58,18 +58,20 @@ struct TranscribeEvents {
 /// Not for several threads at once.
 class Transcriber {
  public:
-  /// Throws as Model does, and kInput or kUnsupported naming a language or a task that the model
-  /// does not have.
-  Transcriber(const std::string& path, LoadOptions load, const TranscribeOptions& options = {});
+  /// `guesses`: as many beams or guesses as a transcript may ask for. Throws as Model does.
+  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5);
 
-  /// Throws as Sound does.
-  Transcript transcribe(Sound& sound, const TranscribeEvents& events = {});
+  /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, or a language
+  /// or a task that the model does not have. What an event throws ends it and is passed on.
+  Transcript transcribe(Sound& sound, const TranscribeOptions& options = {},
+                        const TranscribeEvents& events = {});
 
   Model& model() { return model_; }
 
  private:
   struct Progress;
 
+  void check() const;
   MelSpectrogram listen(Sound& sound);
   void choose_language(const MelSpectrogram& mel, Transcript& transcript);
   std::vector<int32_t> prompt_of(const Progress& progress) const;
@@ -78,14 +80,15 @@ class Transcriber {
   void add_segments(Progress& progress, const WindowText& said, TranscribedSegment common);
   std::string text_of(std::span<const int32_t> tokens) const;
 
-  TranscribeOptions options_;
   std::shared_ptr<SpeechKeys> keys_;
+  int32_t guesses_;
   Model model_;
   SpeechTokens tokens_;
   SpeechRules rules_;
   Runner runner_;
   WindowDecoder decoder_;
-  int32_t language_ = -1;  ///< the id of its token
+  TranscribeOptions options_;  ///< of the transcript in the making
+  int32_t language_ = -1;      ///< the id of its token
 };
 
 /// How much shorter zlib makes a text: its bytes over those that remain.

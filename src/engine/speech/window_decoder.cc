@@ -40,9 +40,8 @@ double rank(const WindowText& text) {
 
 }  // namespace
 
-WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
-                             uint64_t seed)
-    : runner_(runner), tokens_(tokens), rules_(rules), random_(seed), heard_(runner.open()) {}
+WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules)
+    : runner_(runner), tokens_(tokens), rules_(rules), random_(0), heard_(runner.open()) {}
 
 void WindowDecoder::hear(std::span<const float> features) {
   runner_.rewind(heard_, 0);
@@ -57,7 +56,7 @@ void WindowDecoder::close_all() {
 std::vector<float> WindowDecoder::logits_of(int32_t output, std::span<const int32_t> said) const {
   const std::span<const float> logits = runner_.logits(output);
   std::vector<float> allowed(logits.begin(), logits.end());
-  rules_.apply(said, allowed);
+  rules_.apply(said, times_, allowed);
   return allowed;
 }
 
@@ -117,6 +116,7 @@ void WindowDecoder::run(std::span<Path* const> paths) {
 
 WindowText WindowDecoder::decode(std::span<const int32_t> prompt, const WindowOptions& options) {
   close_all();
+  times_ = options.times;
   Path path;
   std::vector<float> first = start(prompt, path.text.no_speech);
   path.sequence = heard_;

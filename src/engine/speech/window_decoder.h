@@ -15,6 +15,7 @@ struct WindowOptions {
   int32_t beams = 1;          ///< at temperature 0: sequences that are followed at a time
   int32_t best_of = 5;        ///< above: sequences of which the most probable is taken
   int32_t most_tokens = 224;  ///< of one window, within the context
+  bool times = true;          ///< it is written when a piece begins and ends
 };
 
 struct WindowText {
@@ -30,8 +31,10 @@ struct WindowText {
 class WindowDecoder {
  public:
   /// The runner must have room for 2 * max(beams, best_of) + 1 sequences.
-  WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
-                uint64_t seed);
+  WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules);
+
+  /// What is drawn from now on depends on `seed` alone.
+  void restart(uint64_t seed) { random_ = Random(seed); }
 
   /// Hears a window; what is decoded from then on is said there.
   void hear(std::span<const float> features);
@@ -71,6 +74,7 @@ class WindowDecoder {
   const SpeechTokens& tokens_;
   const SpeechRules& rules_;
   Random random_;
+  bool times_ = true;
   int32_t heard_;
   std::vector<int32_t> open_;  ///< sequences beside that which hears
 };
