@@ -33,6 +33,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", completions},
     {"POST", "/v1/embeddings", embeddings},
     {"POST", "/v1/responses", responses},
+    {"POST", "/v1/audio/transcriptions", transcriptions},
+    {"POST", "/v1/audio/translations", translations},
     {"POST", "/v1/rerank", rerank},
     {"POST", "/v1/messages", messages, Family::kAnthropic},
     {"POST", "/v1/messages/count_tokens", count_tokens, Family::kAnthropic},

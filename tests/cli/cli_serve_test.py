@@ -18,9 +18,11 @@ import unittest
 
 import tiny_gguf
 from cli_base import PROGRAM, TEMPLATE, TINY, CliTest
+from sounds import noise
 
 CONTEXT = 512
 ENCODERS = TINY.parent / "encoders"
+WHISPER = TINY.parent / "whisper" / "a"
 
 
 class Server:
@@ -82,6 +84,17 @@ class Server:
 
 def chat(text="Hello", **more):
     return {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 12, "ignore_eos": True, **more}
+
+
+def form(fields, files=(), boundary="a-boundary"):
+    """Body and headers of a form: names and values, and names, file names and bytes."""
+    body = b""
+    for name, value in fields:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+    for name, file_name, data in files:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{file_name}"\r\n'.encode()
+        body += b"Content-Type: application/octet-stream\r\n\r\n" + data + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
 
 
 def events(text):
@@ -434,6 +447,50 @@ class Serve(CliTest):
             self.assertEqual(scores, sorted(scores, reverse=True))
             self.assertEqual(sorted(result["index"] for result in results), [0, 1, 2])
             self.assertEqual(len(server.post("/v1/rerank", {"query": "bird", "documents": documents, "top_n": 1})["results"]), 1)
+        finally:
+            server.end()
+
+    def test_sounds_are_written_down(self):
+        path = self.folder / "noise.wav"
+        path.write_bytes(noise(1.2))
+        files = [("file", "noise.wav", path.read_bytes())]
+        options = ["--temperatures", "0.5,0.6,0.8,1", "-t", 1]
+        known = json.loads(self.veery("transcribe", WHISPER, path, "--json", *options).stdout)
+        server = Server(WHISPER, "-a", "tiny")
+
+        def send(*fields, path="/v1/audio/transcriptions", files=files):
+            body, headers = form([("model", "tiny"), ("temperature", "0.5"), *fields], files)
+            return server.send("POST", path, body, headers)
+
+        try:
+            text = known["text"].strip(" \n")
+            self.assertNotEqual(text, "")
+            answer = json.loads(send()[2])
+            self.assertEqual((answer["text"], answer["usage"]), (text, {"type": "duration", "seconds": 2}))
+            verbose = json.loads(send(("response_format", "verbose_json"), ("timestamp_granularities[]", "segment"))[2])
+            self.assertEqual([s["text"] for s in verbose["segments"]], [s["text"] for s in known["segments"]])
+            self.assertEqual((verbose["task"], verbose["duration"]), ("transcribe", known["duration"]))
+            self.assertIn(verbose["language"], ("english", "german"))
+            for name in ("srt", "vtt"):
+                expected = self.veery("transcribe", WHISPER, path, "--to", name, *options).stdout
+                self.assertEqual(send(("response_format", name))[2], expected)
+            stream = [json.loads(event) for event in events(send(("stream", "true"))[2])]
+            self.assertEqual([event["type"] for event in stream][-2:], ["transcript.text.delta", "transcript.text.done"])
+            self.assertEqual("".join(event.get("delta", "") for event in stream), stream[-1]["text"])
+            english = json.loads(send(("response_format", "verbose_json"), ("language", "de"), path="/v1/audio/translations")[2])
+            self.assertEqual((english["task"], english["language"]), ("translate", "german"))
+            for fields, more, part in [
+                ([("response_format", "xml")], {}, "response_format"), ([("language", "klingon")], {}, "klingon"),
+                ([("temperature", "hot")], {}, "temperature"), ([("timestamp_granularities[]", "word")], {}, "words"),
+                ([], {"files": []}, "file is missing"), ([], {"files": [("file", "a.wav", b"RIFF")]}, "a.wav"),
+                ([("stream", "true"), ("response_format", "srt")], {}, "stream"),
+            ]:  # fmt: skip
+                status, _, body = send(*fields, **more)
+                self.assertEqual((status, part in body.decode()), (400, True), body)
+            whole, headers = form([("model", "tiny")], files)
+            for body, kind in [(whole[:-30], headers), (b"", headers), (whole, {"Content-Type": "multipart/form-data"}), (b"{}", {})]:
+                self.assertEqual(server.send("POST", "/v1/audio/transcriptions", body, kind)[0], 400)
+            self.assertEqual(server.send("POST", "/v1/chat/completions", chat())[0], 400)
         finally:
             server.end()
 

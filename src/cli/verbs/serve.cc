@@ -117,7 +117,7 @@ Flags read(std::vector<std::string> arguments) {
       .show_default();
   app.option(
          "--cache-memory", flags.cache,
-         "Megabytes for the caches of all answers of a model; 0: a quarter of the machine's memory")
+         "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's memory")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   app.option("--keep", flags.kept, "Conversations whose caches are kept for what begins alike")
@@ -171,7 +171,7 @@ void load_models(const Flags& flags, serve::Context& context) {
     write_error(
         fmt::format("veery: {} {}\n", printable(id, 200),
                     scheduler == nullptr
-                        ? std::string("makes embeddings or scores")
+                        ? fmt::format("makes {}", context.models.all().back()->makes())
                         : fmt::format("answers, {} at a time, context {}, caches {}",
                                       scheduler->slots(), scheduler->context(),
                                       human_bytes(static_cast<double>(scheduler->cache_bytes())))));

@@ -38,6 +38,8 @@ void chat_completions(Context& context, const HttpRequest& request, Reply& reply
 void completions(Context& context, const HttpRequest& request, Reply& reply);
 void embeddings(Context& context, const HttpRequest& request, Reply& reply);
 void responses(Context& context, const HttpRequest& request, Reply& reply);
+void transcriptions(Context& context, const HttpRequest& request, Reply& reply);
+void translations(Context& context, const HttpRequest& request, Reply& reply);
 // As Cohere and Jina have it.
 void rerank(Context& context, const HttpRequest& request, Reply& reply);
 // Anthropic's.

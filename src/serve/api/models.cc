@@ -15,8 +15,11 @@ ServedModel::ServedModel(std::string id, const std::string& path, const LoadOpti
                          const SchedulerOptions& options)
     : id_(std::move(id)), created_(std::time(nullptr)) {
   const ModelFile file = open_model(path);
-  const bool encoder = read_config(file).mask != Mask::kCausal;
-  if (encoder && file.find("cls.output.weight") != nullptr) {
+  const TransformerConfig config = read_config(file);
+  const bool encoder = config.mask != Mask::kCausal;
+  if (config.source.layers > 0) {
+    transcriber_ = std::make_unique<Transcriber>(path, load);
+  } else if (encoder && file.find("cls.output.weight") != nullptr) {
     reranker_ = std::make_unique<Reranker>(path, load);
   } else if (encoder) {
     embedder_ = std::make_unique<Embedder>(path, load);
@@ -27,7 +30,12 @@ ServedModel::ServedModel(std::string id, const std::string& path, const LoadOpti
 }
 
 const Model& ServedModel::model() const {
+  if (transcriber_) return transcriber_->model();
   return model_ ? *model_ : embedder_ ? embedder_->model() : reranker_->model();
+}
+
+const char* ServedModel::makes() const {
+  return transcriber_ ? "transcripts" : embedder_ ? "embeddings" : reranker_ ? "scores" : "texts";
 }
 
 GrammarCompiler& ServedModel::grammars() {
@@ -46,6 +54,12 @@ std::vector<PairScore> ServedModel::rerank(std::string_view query,
                                            std::span<const std::string> documents) {
   const std::lock_guard lock(encoding_);
   return reranker_->score(query, documents);
+}
+
+Transcript ServedModel::transcribe(Sound& sound, const TranscribeOptions& options,
+                                   const TranscribeEvents& events) {
+  const std::lock_guard lock(encoding_);
+  return transcriber_->transcribe(sound, options, events);
 }
 
 ServedModel& Models::find(std::string_view id) const {

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "engine/embed.h"
+#include "engine/speech/transcribe.h"
 #include "schedule/scheduler.h"
 
 namespace veery::serve {
 
-/// A decoder with its scheduler, or an encoder.
+/// A decoder with its scheduler, an encoder, or a model of speech.
 class ServedModel {
  public:
   ServedModel(std::string id, const std::string& path, const LoadOptions& load,
@@ -19,15 +20,20 @@ class ServedModel {
   const std::string& id() const { return id_; }
   int64_t created() const { return created_; }  ///< seconds since 1970
   const Model& model() const;
-  /// nullptr: it makes embeddings or scores only.
+  /// "texts", "embeddings", "scores" or "transcripts".
+  const char* makes() const;
+  /// nullptr: it makes no texts.
   Scheduler* scheduler() { return scheduler_.get(); }
   /// Made when first asked for. Throws kUnsupported where veery was built without xgrammar.
   GrammarCompiler& grammars();
   bool embeds() const { return embedder_ != nullptr; }
   bool reranks() const { return reranker_ != nullptr; }
+  bool transcribes() const { return transcriber_ != nullptr; }
   /// One at a time; others wait.
   std::vector<TextEmbedding> embed(std::span<const std::string> texts);
   std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
+  Transcript transcribe(Sound& sound, const TranscribeOptions& options,
+                        const TranscribeEvents& events);
 
  private:
   std::string id_;
@@ -36,6 +42,7 @@ class ServedModel {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Embedder> embedder_;
   std::unique_ptr<Reranker> reranker_;
+  std::unique_ptr<Transcriber> transcriber_;
   std::mutex encoding_;
   std::once_flag grammars_made_;
   std::unique_ptr<GrammarCompiler> grammars_;

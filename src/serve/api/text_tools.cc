@@ -29,9 +29,7 @@ void list_models(Context& context, const HttpRequest& http, Reply& reply) {
                  {{"context", model.model().options().context},
                   {"trained_context", model.model().config().context},
                   {"vocabulary", model.model().config().vocab},
-                  {"makes", model.embeds()    ? "embeddings"
-                            : model.reranks() ? "scores"
-                                              : "texts"}}}};
+                  {"makes", model.makes()}}}};
   };
   constexpr std::string_view kList = "/models/";
   if (const size_t at = http.path.find(kList); at != std::string::npos) {
