@@ -24,6 +24,12 @@ NUMBERS = [
     ("run", "--top-p", ["0", "1", "0.5"], ["-0.1", "1.01"]),
     ("run", "--min-p", ["0", "1", "0.5"], ["-0.1", "1.01"]),
     ("run", "--repeat-penalty", ["1", "1.1", "0.5"], ["0", "-1", "1e4"]),
+    ("run", "--presence-penalty", ["-1", "0.5"], ["-101", "1e9"]),
+    ("run", "--typical-p", ["0.5", "1"], ["-0.1", "1.1"]),
+    ("run", "--xtc-probability", ["0.5"], ["-0.1", "1.1"]),
+    ("run", "--mirostat", ["0", "2"], ["-1", "3"]),
+    ("run", "--dry-base", ["1.75"], ["0.5"]),
+    ("run", "--dry-allowed-length", ["2"], ["-1", "0.5"]),
     ("logits", "--top", ["0", "3"], ["-1", "1.5"]),
     ("perplexity", "-c", ["16"], ["3", "-1"]),
     ("bench", "-p", ["8"], ["-1", "1.5"]),
@@ -43,8 +49,8 @@ NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e4
 FOREIGN = [
     "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hf", "--hf-repo", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--grammar",
-    "--json-schema", "--mirostat", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
-    "--kv-bits", "--draft-model", "--host", "--rope-freq-base", "--presence-penalty", "--prompt-cache", "--keepalive",
+    "--json-schema", "--tfs", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
+    "--kv-bits", "--draft-model", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
     "--format", "--think", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
 
 
@@ -65,11 +71,12 @@ class Flags(CliTest):
         }[verb]
 
     def test_numbers_are_checked_whole_and_in_their_range(self):
-        for verb, flag, inside, outside in NUMBERS:
+        for row, (verb, flag, inside, outside) in enumerate(NUMBERS):
             for value in inside:
                 with self.subTest(verb=verb, flag=flag, value=value):
                     self.veery(verb, self.model, *self.usual(verb), flag, value)
-            for value in outside + NO_NUMBERS:
+            # All of them for a whole number and a real one; others are read by the same two functions.
+            for value in outside + (NO_NUMBERS if flag in ("-n", "--temp") and verb == "run" else NO_NUMBERS[row % 5 :: 5]):
                 with self.subTest(verb=verb, flag=flag, value=value):
                     message = self.error(verb, self.model, *self.usual(verb), flag, value, status=2)
                     self.assertIn(value, message)
@@ -129,6 +136,21 @@ class Flags(CliTest):
                 answer = self.run_json("-p", "hi", *spelled)
                 self.assertEqual((answer["prompt_ids"], answer["ids"]), (usual["prompt_ids"], usual["ids"]))
 
+    def test_each_way_of_choosing_tokens_changes_the_answer(self):
+        flags = ["-p", "hi", "-n", 40, "-s", 3, "--temp", 1, "--top-k", 0, "--top-p", 1, "--min-p", 0, "--ignore-eos", "--raw"]
+        usual = self.run_json(*flags)["ids"]
+        for more in [
+            ["--presence-penalty", 3], ["--frequency-penalty", 3], ["--typical-p", 0.3], ["--typical", 0.3], ["--top-n-sigma", 0.5],
+            ["--xtc-probability", 1, "--xtc-threshold", 0.001], ["--dynatemp-range", 1], ["--mirostat", 2, "--mirostat-tau", 2],
+            ["--dry-multiplier", 50, "--dry-allowed-length", 1, "--dry-sequence-breaker", "none"], ["-l", f"{usual[0]}-100"], ["--logit-bias", "65+100"],
+        ]:  # fmt: skip
+            with self.subTest(more=more):
+                self.assertNotEqual(self.run_json(*flags, *more)["ids"], usual)
+        self.assertEqual(self.run_json(*flags, "--typical-p", 1, "--top-n-sigma", 0, "--mirostat", 0)["ids"], usual)
+        for value in ["x", "5", "5+", "5+x", "5*2", "-5+1", "99999999999+1"]:
+            self.assertIn("logit-bias", self.error("run", self.model, *flags, "-l", value, status=2))
+        self.assertIn("expected 0 or 2", self.error("run", self.model, *flags, "--mirostat", 1, status=2))
+
     def test_help_is_given_whatever_stands_beside_it(self):
         for arguments in [["run", "--nope", "--help"], ["run", "-n", "x", "-h"], ["help", "run"]]:
             with self.subTest(arguments=arguments):
@@ -150,7 +172,7 @@ class Flags(CliTest):
             ("pull", "veery fetches nothing"), ("generate", "'veery run MODEL -p TEXT'"),
             ("chat", "'veery run MODEL'"), ("list", "no list of models"), ("rn", "is 'run' meant?"),
             ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
-            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, tokenize"),
+            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, serve, tokenize"),
         ]:  # fmt: skip
             with self.subTest(word=word):
                 message = self.error(word, "x", status=2)

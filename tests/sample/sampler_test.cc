@@ -74,9 +74,9 @@ std::vector<int> draw(const std::vector<float>& logits, const SamplerOptions& op
 
 /// Expects nothing outside of the support, and a chi-square below its 99.99 % quantile (Wilson and
 /// Hilferty).
-void expect_distribution(const std::vector<float>& logits, const SamplerOptions& options) {
-  constexpr int kDraws = 40000;
-  const std::vector<double> p = expected(logits, options);
+void expect_draws(const std::vector<float>& logits, const SamplerOptions& options,
+                  const std::vector<double>& p) {
+  constexpr int kDraws = 10000;
   const std::vector<int> counts = draw(logits, options, kDraws);
   double chi = 0, rest_p = 0, rest_count = 0;
   int cells = 0;
@@ -99,6 +99,10 @@ void expect_distribution(const std::vector<float>& logits, const SamplerOptions&
   const double freedom = cells - 1;
   const double a = 2 / (9 * freedom);
   EXPECT_LT(chi, freedom * std::pow(1 - a + 3.72 * std::sqrt(a), 3)) << cells << " cells";
+}
+
+void expect_distribution(const std::vector<float>& logits, const SamplerOptions& options) {
+  expect_draws(logits, options, expected(logits, options));
 }
 
 TEST(Argmax, TakesTheLowestAmongEqualsAndNeverNan) {
@@ -196,11 +200,11 @@ TEST(Sampler, FiltersActBeforeTemperatureAndOnTheWholeMass) {
 }
 
 TEST(Sampler, TopPWorksBeyondItsFirstSortedPiece) {
-  // Nearly uniform: 95 % of the mass are 950 tokens.
-  auto logits = random_logits(1000, 4, 0.001F);
+  // Nearly uniform: 95 % of the mass are 285 tokens.
+  auto logits = random_logits(300, 4, 0.001F);
   SamplerOptions options = plain();
   options.top_p = 0.95F;
-  const auto counts = draw(logits, options, 60000);
+  const auto counts = draw(logits, options, 15000);
   const auto p = expected(logits, options);
   const auto drawn = std::count_if(counts.begin(), counts.end(), [](int n) { return n > 0; });
   const auto allowed = std::count_if(p.begin(), p.end(), [](double value) { return value > 0; });
@@ -300,6 +304,146 @@ TEST(RepeatPenalty, OnlyAboveOneAndOnlyRecentTokens) {
   EXPECT_FALSE(Sampler(penalty(2)).greedy());
 }
 
+TEST(Sampler, AddsBiasesBeforeAllElse) {
+  SamplerOptions options = plain(0);
+  options.bias = {{0, -3}, {2, 1}, {99, 5}, {-1, 5}};
+  EXPECT_EQ(Sampler(options).sample(std::vector<float>{4, 3, 2.5F}, {}), 2);
+  EXPECT_FALSE(Sampler(options).greedy());
+}
+
+TEST(FrequencyPenalty, CountsAndPresenceDoesNot) {
+  const std::vector<float> logits{4, 3, 2};
+  const std::vector<int32_t> history{0, 0, 0, 1};
+  SamplerOptions options = plain(0);
+  options.frequency_penalty = 0.3F;  // 3.1, 2.7, 2
+  EXPECT_EQ(Sampler(options).sample(logits, history), 0);
+  options.frequency_penalty = 0.5F;  // 2.5, 2.5, 2
+  EXPECT_EQ(Sampler(options).sample(logits, history), 0);
+  options.frequency_penalty = 0.6F;  // 2.2, 2.4, 2
+  EXPECT_EQ(Sampler(options).sample(logits, history), 1);
+  options.frequency_penalty = 0;
+  options.presence_penalty = 1.5F;  // 2.5, 1.5, 2
+  EXPECT_EQ(Sampler(options).sample(logits, history), 0);
+  options.presence_penalty = 2.5F;  // 1.5, 0.5, 2
+  EXPECT_EQ(Sampler(options).sample(logits, history), 2);
+  options.repeat_last_n = 1;  // the 1 alone
+  EXPECT_EQ(Sampler(options).sample(logits, history), 0);
+}
+
+// What DRY takes off is found by where the best token changes.
+float dry_penalty(SamplerOptions options, int32_t id, const std::vector<int32_t>& history) {
+  float low = 0, high = 4096;
+  for (int i = 0; i < 40; ++i) {
+    const float middle = (low + high) / 2;
+    std::vector<float> logits(8, -1e6F);
+    logits[7] = 0;
+    logits[static_cast<size_t>(id)] = middle;  // it wins if the penalty is less
+    (Sampler(options).sample(logits, history) == id ? high : low) = middle;
+  }
+  return high;
+}
+
+TEST(Dry, GrowsWithTheLongestRepetitionThatATokenWouldGoOn) {
+  SamplerOptions options = plain(0);
+  options.dry_multiplier = 0.5F;
+  options.dry_base = 2;
+  // "1 2 3" stands twice before: 4 goes on after a repetition of three, 5 after one of two.
+  const std::vector<int32_t> history{1, 2, 3, 4, 0, 2, 3, 5, 0, 1, 2, 3};
+  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5 * 2, 1e-3);
+  EXPECT_NEAR(dry_penalty(options, 5, history), 0.5 * 1, 1e-3);
+  EXPECT_NEAR(dry_penalty(options, 6, history), 0, 1e-3);
+  options.dry_allowed_length = 3;
+  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);
+  EXPECT_NEAR(dry_penalty(options, 5, history), 0, 1e-3);
+  options.dry_allowed_length = 2;
+  options.dry_last_n = 8;  // from the 0 on
+  EXPECT_NEAR(dry_penalty(options, 4, history), 0, 1e-3);
+  EXPECT_NEAR(dry_penalty(options, 5, history), 0.5, 1e-3);
+  options.dry_last_n = -1;
+  options.dry_breakers = std::make_shared<const std::vector<bool>>(
+      std::vector<bool>{false, true, false, false, false, false, false, false});
+  EXPECT_NEAR(dry_penalty(options, 4, history), 0.5, 1e-3);  // "2 3": the 1 is not crossed
+}
+
+TEST(Dry, OfOneTokenOverAndOverIsThatOfItsLength) {
+  SamplerOptions options = plain(0);
+  options.dry_multiplier = 1;
+  options.dry_base = 1.5F;
+  EXPECT_NEAR(dry_penalty(options, 3, {3, 3, 3, 3, 3, 3}), std::pow(1.5, 3), 1e-2);
+}
+
+TEST(TopNSigma, KeepsWhatIsNearTheBestInDeviations) {
+  const std::vector<float> logits{3, 2, 1, 0, -1, -2};  // deviation 1.7078
+  SamplerOptions options = plain();
+  options.top_n_sigma = 1;
+  std::vector<double> p = softmax({3, 2});
+  p.resize(logits.size(), 0);
+  expect_draws(logits, options, p);
+}
+
+TEST(TypicalP, KeepsThoseWhoseSurpriseIsNearestToTheEntropy) {
+  // Probabilities 0.5, 0.2, 0.2, 0.1: entropy 1.2206, surprises 0.69, 1.61, 1.61, 2.30.
+  const std::vector<float> logits{std::log(0.5F), std::log(0.2F), std::log(0.2F), std::log(0.1F)};
+  SamplerOptions options = plain();
+  options.typical_p = 0.3F;
+  expect_draws(logits, options, {0, 0.5, 0.5, 0});
+  options.typical_p = 0.5F;
+  expect_draws(logits, options, {0.5 / 0.9, 0.2 / 0.9, 0.2 / 0.9, 0});
+}
+
+TEST(Xtc, DropsAllButTheLeastOfTheTopChoices) {
+  const std::vector<float> logits{std::log(0.5F), std::log(0.3F), std::log(0.15F), std::log(0.05F)};
+  SamplerOptions options = plain();
+  options.xtc_probability = 1;
+  options.xtc_threshold = 0.2F;
+  expect_draws(logits, options, {0, 0.6, 0.3, 0.1});
+  options.xtc_probability = 0.5F;
+  expect_draws(logits, options, {0.25, 0.15 + 0.3, 0.075 + 0.15, 0.025 + 0.05});
+  options.xtc_threshold = 0.4F;  // one alone is above: it stays
+  expect_draws(logits, options, {0.5, 0.3, 0.15, 0.05});
+}
+
+TEST(DynamicTemperature, FollowsTheEntropy) {
+  const std::vector<float> even(4, 1.0F), logits{2, 1, 0};
+  SamplerOptions options = plain();
+  options.dynatemp_range = 0.5F;
+  expect_draws(even, options, {0.25, 0.25, 0.25, 0.25});
+  const std::vector<double> p = softmax({2, 1, 0});
+  double entropy = 0;
+  for (const double x : p) entropy -= x * std::log(x);
+  for (const float exponent : {1.0F, 2.0F}) {
+    options.dynatemp_exponent = exponent;
+    const double t = 0.5 + std::pow(entropy / std::log(3.0), exponent);
+    expect_draws(logits, options, softmax({2 / t, 1 / t, 0}));
+  }
+}
+
+// Follows the bound beside the sampler: what is chosen is within it, and what surprises on average
+// is tau.
+TEST(Mirostat, BringsTheSurpriseToTau) {
+  const std::vector<float> logits = random_logits(500, 3, 2);
+  const std::vector<double> p = softmax({logits.begin(), logits.end()});
+  for (const float tau : {2.0F, 5.0F}) {
+    SamplerOptions options = plain();
+    options.mirostat = 2;
+    options.mirostat_tau = tau;
+    options.mirostat_eta = 0.1F;
+    Sampler sampler(options);
+    double bound = 2 * tau, mean = 0;
+    for (int i = 0; i < 1500; ++i) {
+      const double chosen = p[static_cast<size_t>(sampler.sample(logits, {}))];
+      ASSERT_LE(-std::log2(chosen),
+                std::max(bound, -std::log2(*std::ranges::max_element(p))) + 1e-4);
+      double kept = 0;
+      for (const double x : p) kept += -std::log2(x) <= bound ? x : 0;
+      const double surprise = -std::log2(chosen / std::max(kept, chosen));
+      bound -= options.mirostat_eta * (surprise - tau);
+      if (i >= 500) mean += surprise / 1000;
+    }
+    EXPECT_NEAR(mean, tau, 0.1) << tau;
+  }
+}
+
 TEST(Sampler, RefusesOptionsOutOfRangeByName) {
   const auto message = [](auto change) {
     SamplerOptions options;
@@ -317,6 +461,11 @@ TEST(Sampler, RefusesOptionsOutOfRangeByName) {
   EXPECT_NE(message([](auto& o) { o.min_p = -0.1F; }).find("min_p"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.repeat_penalty = -1; }).find("repeat_penalty"),
             std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.typical_p = 2; }).find("typical_p"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.xtc_threshold = -1; }).find("xtc_threshold"),
+            std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.dry_base = 0.5F; }).find("dry_base"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.mirostat = 1; }).find("mirostat"), std::string::npos);
 }
 
 }  // namespace

@@ -69,9 +69,8 @@ void ModelArguments::add_device(Arguments& app) {
              throw Misuse("--device", fmt::format("'{}' is none of auto, cpu, cuda, cuda:N", text));
            device = text;
          },
-         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU), or auto: a GPU where there "
-         "is\n"
-         "one [cpu]")
+         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU),\n"
+         "or auto: a GPU where there is one [cpu]")
       .type_name("DEVICE");
 }
 

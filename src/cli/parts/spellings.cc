@@ -25,6 +25,11 @@ constexpr Synonym kSynonyms[] = {
     {"--temperature", "--temp"},
     {"--repetition-penalty", "--repeat-penalty"},
     {"--repetition-context-size", "--repeat-last-n"},
+    {"--typical", "--typical-p"},
+    {"--top-nsigma", "--top-n-sigma"},
+    {"--dynatemp-exponent", "--dynatemp-exp"},
+    {"--mirostat-tau", "--mirostat-ent"},
+    {"--mirostat-eta", "--mirostat-lr"},
     {"--ctx", "--ctx-size"},
     {"--n-ctx", "--ctx-size"},
     {"--num-ctx", "--ctx-size"},
@@ -47,7 +52,8 @@ struct Advice {
   std::string_view text;
 };
 
-constexpr std::string_view kProcessor = "leave it out, veery computes on the processor alone";
+constexpr std::string_view kProcessor =
+    "leave it out, or type --device: a model is on the processor or on one GPU as a whole";
 constexpr std::string_view kChunks =
     "a prompt goes through the model in runs of up to 256 tokens, which needs no setting";
 constexpr std::string_view kMapped =
@@ -59,13 +65,14 @@ constexpr std::string_view kChat =
     "answers once";
 constexpr std::string_view kPrompt = "only the answer is printed: leave it out";
 constexpr std::string_view kSampling =
-    "there is no such sampling (yet); there are --temp, --top-k, --top-p, --min-p and "
-    "--repeat-penalty";
-constexpr std::string_view kGrammar = "answers cannot be held to a grammar (yet)";
+    "there is no such choice of tokens; 'veery run --help' lists those that there are";
+constexpr std::string_view kGrammar =
+    "'veery serve' holds answers to schemas and grammars (response_format), 'run' does not (yet)";
 constexpr std::string_view kAdapter =
     "adapters are not supported (yet); merge them into the weights first";
 constexpr std::string_view kDraft = "drafts by a second model are not supported (yet)";
-constexpr std::string_view kMedia = "images and sound are not supported (yet)";
+constexpr std::string_view kMedia =
+    "images are not supported (yet); 'veery transcribe' writes down what is said in a sound";
 constexpr std::string_view kServer = "a server is started by 'veery serve MODEL'";
 constexpr std::string_view kCacheTypes =
     "type -ctk and -ctv: the types of keys and values in the cache, such as -ctk q8_0 -ctv q8_0";
@@ -113,13 +120,11 @@ constexpr Advice kFlagAdvice[] = {
      kAdapter},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file -bs --backend-sampling",
      kGrammar},
-    {"--format", "answers cannot be held to a format (yet); --json prints the answer with its ids"},
-    {"--samplers --sampling-seq --sampler-seq --top-nsigma --top-n-sigma --xtc-probability "
-     "--xtc-threshold --typical --typical-p --tfs --presence-penalty --frequency-penalty "
-     "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker "
-     "--dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent --mirostat-eta "
-     "--mirostat-tau --adaptive-target --adaptive-decay -l --logit-bias --min-tokens-to-keep "
-     "--xtc-special-tokens --num-beams --do-sample",
+    {"--format",
+     "'veery serve' holds answers to JSON schemas (response_format); --json prints the answer with "
+     "its ids"},
+    {"--samplers --sampling-seq --sampler-seq --tfs --adaptive-target --adaptive-decay "
+     "--min-tokens-to-keep --xtc-special-tokens --num-beams --do-sample",
      kSampling},
     {"-md --model-draft --draft --draft-max --draft-min --draft-p-min --draft-model "
      "--num-draft-tokens -cd --ctx-size-draft -ngld --gpu-layers-draft",
@@ -161,7 +166,7 @@ constexpr Advice kFlagAdvice[] = {
      "type -f FILE -c WINDOW for the perplexity, --reference MODEL for the divergence"},
     {"-pg --delay -o --output -oe --output-err",
      "type -p and -n for the two tests, --sweep for lists, --json for programs"},
-    {"-embd --embedding --embeddings --pooling", "there are no embeddings (yet)"},
+    {"-embd --embedding --embeddings --pooling", "type 'veery embed MODEL'"},
     {"--outtype", "type --type"},
     {"--outfile --mlx-path --save-path", "type the output behind the input: IN OUT"},
     {"--upload-repo", "veery sends nothing anywhere"},
@@ -188,7 +193,9 @@ constexpr Advice kVerbAdvice[] = {
     {"gguf-split llama-gguf-split split merge",
      "type 'veery convert IN OUT --split-size SIZE'; any part of a split file stands for it"},
     {"check test validate", "type 'veery verify MODEL'"},
-    {"embed embedding embeddings", "there are no embeddings (yet)"},
+    {"embedding embeddings", "type 'veery embed MODEL'"},
+    {"reranking", "type 'veery rerank MODEL'"},
+    {"whisper whisper-cli", "type 'veery transcribe MODEL FILE'"},
     {"version", "type 'veery --version'"},
 };
 

@@ -2,12 +2,12 @@
 #include <unistd.h>
 
 #include <limits>
-#include <random>
 
 #include "cli/editor/terminal.h"
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
+#include "cli/parts/sampling_flags.h"
 #include "cli/verbs/chat_loop.h"
 #include "engine/chat.h"
 #include "engine/generate.h"
@@ -22,9 +22,8 @@ struct Flags {
   TextArguments text;
   std::optional<std::string> ids;
   std::string system;
-  int64_t tokens = -1, seed = -1;
-  std::optional<float> temperature, top_p, min_p, repeat_penalty;
-  std::optional<int32_t> top_k, repeat_last_n;
+  int64_t tokens = -1;
+  SamplingFlags sampling;
   std::vector<std::string> stops;
   bool ignore_eos = false, raw = false, quiet = false;
 };
@@ -48,28 +47,6 @@ void add_input(Arguments& app, Flags& flags) {
       .group("Prompt");
   app.flag("--raw", flags.raw, "Continue the text as it is, without the chat template")
       .group("Prompt");
-}
-
-void add_sampling(Arguments& app, Flags& flags) {
-  const auto add = [&](const std::string& name, auto& value, const std::string& what,
-                       const char* type) {
-    return app.option(name, value, what).type_name(type).group("Choice of tokens");
-  };
-  add("--temp", flags.temperature, "Temperature; 0: always the most probable token [0.8]", "T")
-      .real_number(0, 1e9);
-  add("--top-p", flags.top_p, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P")
-      .real_number(0, 1);
-  add("--min-p", flags.min_p, "Keep tokens this probable relative to the best; 0: off [0.05]", "P")
-      .real_number(0, 1);
-  add("--top-k", flags.top_k, "Keep the K most probable tokens; 0: off [40]", "K")
-      .whole_number(0, kMost);
-  add("--repeat-penalty", flags.repeat_penalty, "Make recent tokens less likely; 1: off [1]", "R")
-      .real_number(0.001, 1000);
-  add("--repeat-last-n", flags.repeat_last_n, "Tokens that count as recent; -1: all [64]", "N")
-      .whole_number(-1, kMost);
-  add("-s,--seed", flags.seed, "Same seed, same text; -1: another one each time", "N")
-      .whole_number(-1, std::numeric_limits<int64_t>::max())
-      .show_default();
 }
 
 void add_rest(Arguments& app, Flags& flags) {
@@ -101,15 +78,7 @@ void add_rest(Arguments& app, Flags& flags) {
 
 GenerateOptions generate_options(const Flags& flags, const Model& model) {
   GenerateOptions options;
-  SamplerOptions& sampling = options.sampling;
-  sampling = recommended_sampling(model.file().metadata);
-  sampling.temperature = flags.temperature.value_or(sampling.temperature);
-  sampling.top_p = flags.top_p.value_or(sampling.top_p);
-  sampling.min_p = flags.min_p.value_or(sampling.min_p);
-  sampling.top_k = flags.top_k.value_or(sampling.top_k);
-  sampling.repeat_penalty = flags.repeat_penalty.value_or(sampling.repeat_penalty);
-  sampling.repeat_last_n = flags.repeat_last_n.value_or(sampling.repeat_last_n);
-  sampling.seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device{}();
+  options.sampling = flags.sampling.options(model);
   if (flags.tokens >= 0) options.max_tokens = flags.tokens;
   options.stops = flags.stops;
   options.ignore_eos = flags.ignore_eos;
@@ -231,7 +200,7 @@ void run_verb(std::vector<std::string> arguments) {
                 "brackets hold where neither a flag nor the file (general.sampling.*) says more.",
                 "  veery run model.gguf -p \"Why is the sky blue?\" -n 200 --temp 0");
   add_input(app, flags);
-  add_sampling(app, flags);
+  flags.sampling.add(app);
   add_rest(app, flags);
   app.read(std::move(arguments));
 

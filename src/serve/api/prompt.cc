@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/chat.h"
+#include "engine/sequence_breakers.h"
 #include "serve/api/api_error.h"
 
 namespace veery::serve {
@@ -170,6 +171,11 @@ GenerateOptions read_options(const Fields& fields, const Model& model) {
   count("dry_penalty_last_n", -1, INT32_MAX, sampling.dry_last_n);
   count("mirostat", 0, 2, sampling.mirostat);
   if (sampling.mirostat == 1) fields.fail("mirostat", "0 or 2");
+  if (sampling.dry_multiplier > 0)
+    sampling.dry_breakers = sequence_breakers(model.tokenizer(), model.config().vocab,
+                                              fields.has("dry_sequence_breakers")
+                                                  ? fields.texts("dry_sequence_breakers")
+                                                  : usual_sequence_breakers());
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
   std::random_device device;
   sampling.seed =
@@ -263,9 +269,7 @@ void check_context(size_t prompt, const Scheduler& scheduler) {
 
 Scheduler& require_scheduler(ServedModel& model) {
   if (model.scheduler() == nullptr)
-    throw ApiError(400,
-                   fmt::format("the model '{}' makes {}, no texts", model.id(),
-                               model.embeds() ? "embeddings" : "scores"),
+    throw ApiError(400, fmt::format("the model '{}' makes {}, no texts", model.id(), model.makes()),
                    "model");
   return *model.scheduler();
 }
