@@ -115,9 +115,9 @@ Flags read(std::vector<std::string> arguments) {
       .type_name("N")
       .whole_number(0, 1 << 20)
       .show_default();
-  app.option(
-         "--cache-memory", flags.cache,
-         "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's memory")
+  app.option("--cache-memory", flags.cache,
+             "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's "
+             "memory")
       .type_name("MB")
       .whole_number(0, 1 << 24);
   app.option("--keep", flags.kept, "Conversations whose caches are kept for what begins alike")
