@@ -112,7 +112,7 @@ bool Job::deliver(int32_t context) {
   const int32_t id = chosen_.token.id;
   result_.ids.push_back(id);
   tokens_.push_back(id);
-  Piece piece{text_.accept(id), {}};
+  AnswerPart piece{text_.accept(id), {}};
   result_.text += piece.text;
   begin_grammar();
   if (request().logprobs >= 0) piece.scores.push_back(std::move(chosen_));
@@ -122,7 +122,7 @@ bool Job::deliver(int32_t context) {
 }
 
 void Job::finish(std::exception_ptr error) {
-  Piece rest{text_.finish(), {}};
+  AnswerPart rest{text_.finish(), {}};
   result_.text += rest.text;
   ticket_->push(std::move(rest));
   const double now = seconds_now();

@@ -5,7 +5,7 @@
 
 namespace veery {
 
-bool Ticket::take(std::unique_lock<std::mutex>& lock, Piece& piece) {
+bool Ticket::take(std::unique_lock<std::mutex>& lock, AnswerPart& piece) {
   piece = std::exchange(waiting_, {});
   if (!piece.text.empty() || !piece.scores.empty() || !over_) return true;
   const std::exception_ptr error = error_;
@@ -14,13 +14,13 @@ bool Ticket::take(std::unique_lock<std::mutex>& lock, Piece& piece) {
   return false;
 }
 
-bool Ticket::next(Piece& piece) {
+bool Ticket::next(AnswerPart& piece) {
   std::unique_lock lock(mutex_);
   ready_.wait(lock, [&] { return over_ || !waiting_.text.empty() || !waiting_.scores.empty(); });
   return take(lock, piece);
 }
 
-bool Ticket::next_within(Piece& piece, double seconds) {
+bool Ticket::next_within(AnswerPart& piece, double seconds) {
   std::unique_lock lock(mutex_);
   ready_.wait_for(lock, std::chrono::duration<double>(seconds),
                   [&] { return over_ || !waiting_.text.empty() || !waiting_.scores.empty(); });
@@ -38,7 +38,7 @@ bool Ticket::cancelled() const {
   return cancelled_;
 }
 
-void Ticket::push(Piece piece) {
+void Ticket::push(AnswerPart piece) {
   if (piece.text.empty() && piece.scores.empty()) return;
   {
     const std::lock_guard lock(mutex_);

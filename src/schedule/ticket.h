@@ -38,7 +38,7 @@ struct GenerateRequest {
 };
 
 /// What came since the last piece.
-struct Piece {
+struct AnswerPart {
   std::string text;
   std::vector<ScoredToken> scores;
 };
@@ -50,9 +50,9 @@ class Ticket {
   const GenerateRequest& request() const { return request_; }
 
   /// Waits for more. False: the answer is over. Throws what ended it, if that was an error.
-  bool next(Piece& piece);
+  bool next(AnswerPart& piece);
   /// The same, waiting no longer than so many seconds; `piece` is empty then.
-  bool next_within(Piece& piece, double seconds);
+  bool next_within(AnswerPart& piece, double seconds);
   /// Ends the answer with the next step. Can be called at any time, by anyone.
   void cancel();
   /// After next() gave false.
@@ -63,15 +63,15 @@ class Ticket {
  private:
   friend class Scheduler;
   friend class Job;
-  void push(Piece piece);
+  void push(AnswerPart piece);
   void finish(std::exception_ptr error);
   bool cancelled() const;
-  bool take(std::unique_lock<std::mutex>& lock, Piece& piece);
+  bool take(std::unique_lock<std::mutex>& lock, AnswerPart& piece);
 
   GenerateRequest request_;
   mutable std::mutex mutex_;
   std::condition_variable ready_;
-  Piece waiting_;
+  AnswerPart waiting_;
   bool over_ = false, cancelled_ = false;
   std::exception_ptr error_;
   std::function<void()> wake_;  ///< the scheduler's, while it has the request

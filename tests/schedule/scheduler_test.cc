@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "base/error.h"
@@ -33,7 +34,7 @@ GenerateRequest request_of(Ids prompt, int64_t tokens, float temperature, uint64
 
 // All pieces; the ids of the answer.
 Ids wait_for(Ticket& ticket) {
-  Piece piece;
+  AnswerPart piece;
   while (ticket.next(piece)) {
   }
   return ticket.result().ids;
@@ -109,7 +110,7 @@ TEST_P(Schedule, ScoresDoNotChangeWhatIsChosen) {
   Scheduler scheduler(model_, {.slots = 2});
   const auto ticket = scheduler.submit(request);
   std::vector<ScoredToken> scores;
-  for (Piece piece; ticket->next(piece);)
+  for (AnswerPart piece; ticket->next(piece);)
     scores.insert(scores.end(), piece.scores.begin(), piece.scores.end());
   EXPECT_EQ(ticket->result().ids, expected);
   ASSERT_EQ(scores.size(), expected.size());
@@ -155,7 +156,7 @@ TEST_F(Scheduling, AnswersCanBeCancelled) {
   const auto first = scheduler.submit(request_of(random_ids(5, 1), 120, 0));
   const auto second = scheduler.submit(request_of(random_ids(5, 2), 120, 0));
   second->cancel();  // while it waits
-  Piece piece;
+  AnswerPart piece;
   EXPECT_FALSE(second->next(piece));
   EXPECT_EQ(second->result().finish, FinishReason::kCancelled);
   first->cancel();
@@ -205,20 +206,29 @@ TEST_F(Scheduling, RefusesWhatCannotBeDone) {
   for (const auto& ticket : tickets) ticket->cancel();
 }
 
+// The scheduler is held in the first request's notification until the others are there.
 TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
   Scheduler scheduler(model_, {.slots = 1});
-  const auto first = scheduler.submit(request_of(random_ids(90, 1), 30, 0));
-  GenerateRequest low = request_of(random_ids(9, 2), 119, 0);
-  GenerateRequest high = request_of(random_ids(9, 3), 2, 0);
-  low.priority = -1;
-  const auto later = scheduler.submit(low);
-  const auto sooner = scheduler.submit(high);
-  EXPECT_EQ(wait_for(*sooner).size(), 2U);
-  Piece piece;
-  EXPECT_TRUE(later->next_within(piece, 0));
-  later->cancel();
-  wait_for(*later);
-  EXPECT_LT(later->result().ids.size(), 120U);
+  std::promise<void> submitted;
+  const std::shared_future<void> all_there = submitted.get_future().share();
+  std::mutex mutex;
+  std::string order;
+  const auto submit_named = [&](char name, int32_t priority) {
+    GenerateRequest request = request_of(random_ids(9, static_cast<uint64_t>(name)), 5, 0);
+    request.priority = priority;
+    request.notify = [&, name] {
+      const std::lock_guard lock(mutex);
+      if (order.find(name) == std::string::npos) order += name;
+    };
+    return scheduler.submit(request);
+  };
+  GenerateRequest first = request_of(random_ids(90, 1), 30, 0);
+  first.notify = [all_there] { all_there.wait(); };
+  std::vector tickets{scheduler.submit(first), submit_named('a', -1), submit_named('b', 0),
+                      submit_named('c', 2), submit_named('d', 0)};
+  submitted.set_value();
+  for (const auto& ticket : tickets) wait_for(*ticket);
+  EXPECT_EQ(order, "cbda");
 }
 
 TEST_F(Scheduling, ManyThreadsSubmitAndCancel) {

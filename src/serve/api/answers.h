@@ -14,7 +14,7 @@ class Answers {
  public:
   struct Event {
     int32_t index = -1;  ///< of the answer; -1: nothing came for a while
-    Piece piece;
+    AnswerPart piece;
     bool over = false;  ///< this answer has no more pieces
   };
 
