@@ -15,7 +15,7 @@ class GpuModels : public ::testing::TestWithParam<const char*> {};
 TEST_P(GpuModels, LogitsHaveTheBitsOfTheCpu) {
   const std::string path = test::model_path(GetParam());
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
-  const std::vector<int32_t> ids = {1, 504, 2365, 282};
+  const std::vector<int32_t> ids = {1, 504};
   const auto logits = [&](bool gpu, int32_t chunk) {
     LoadOptions options;
     options.chunk = chunk;
@@ -29,8 +29,8 @@ TEST_P(GpuModels, LogitsHaveTheBitsOfTheCpu) {
         [&](int32_t, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); });
     return rows;
   };
-  const auto expected = logits(false, 4);
-  EXPECT_EQ(logits(true, 4), expected);
+  const auto expected = logits(false, 2);
+  EXPECT_EQ(logits(true, 2), expected);
   EXPECT_EQ(logits(true, 1).at(0), expected.at(0));
 }
 

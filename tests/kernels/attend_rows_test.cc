@@ -1,6 +1,7 @@
 #include <string>
 
 #include "kernels/kernel_runner.h"
+#include "support/sanitized.h"
 
 namespace veery::test {
 namespace {
@@ -98,9 +99,7 @@ struct Scene {
 std::vector<Target> fast_targets() {
   std::vector<Target> targets = supported_targets();
   targets.pop_back();
-#if defined(__SANITIZE_ADDRESS__)
-  std::erase(targets, Target::kPlain);  // would take minutes
-#endif
+  if (test::kSanitized) std::erase(targets, Target::kPlain);
   return targets;
 }
 
