@@ -88,15 +88,17 @@ struct JointRow {
   std::string_view architecture, joint;
   std::array<std::string_view, 3> parts;
 };
-constexpr JointRow kJoint[] = {{"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
-                               {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
-                               {"chatglm", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
+constexpr JointRow kJoint[] = {
+    {"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+    {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+    {"granite_swa", "ffn_up_shexp", {"ffn_gate_shexp", "ffn_up_shexp", ""}},
+    {"chatglm", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
 
 void join(ModelFile& file, const std::string& layer, const JointRow& row, const char* kind) {
   std::vector<TensorView> parts;

@@ -122,7 +122,11 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) {
        return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
      }},
-    {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
+    {"attention.temperature_length",
+     [](const Config& c) {
+       const bool latent = c.latent.rank > 0 && c.rope.temperature != 0;
+       return positive(latent ? static_cast<int64_t>(c.rope.original_context) : c.unrotated_period);
+     }},
     {"encoder.block_count", [](const Config& c) { return positive(c.source.layers); }},
     {"encoder.attention.head_count", [](const Config& c) { return positive(c.source.heads); }},
     {"encoder.feed_forward_length", [](const Config& c) { return positive(c.source.hidden); }},
@@ -338,6 +342,17 @@ constexpr FieldRow kFields[] = {
      [](const Config& c) { return number(c.experts.route.jitter); }},
     {"the scale of gates", same_route<&RouteAttr::scale>, "expert_weights_scale",
      [](const Config& c) { return number(c.experts.route.scale); }},
+    // No key of llama.cpp: which averages what shared and chosen experts give.
+    {"the scale of the sum of experts",
+     [](const Config& a, const Config& b) { return a.experts.scale == b.experts.scale; },
+     "expert_sum_scale", [](const Config& c) { return number(c.experts.scale); }},
+    // No key of llama.cpp.
+    {"bases of RoPE of layers", same<&Config::thetas>, "rope.freq_base_layers",
+     [](const Config& c) {
+       std::vector<double> rounded;
+       for (const double theta : c.thetas) rounded.push_back(double{static_cast<float>(theta)});
+       return KeyValue(std::in_place, std::move(rounded));
+     }},
     {"RoPE of layers with a window",
      [](const Config& a, const Config& b) {
        const bool unused = a.window == 0 || std::ranges::find(a.local, true) == a.local.end();
@@ -371,9 +386,14 @@ constexpr FieldRow kFields[] = {
        const LatentConfig& m = b.latent;
        return l.rank == m.rank && l.query_rank == m.query_rank && l.plain == m.plain &&
               l.turned == m.turned && l.value == m.value &&
-              (l.rank == 0 || near(l.norm_eps, m.norm_eps)) &&
               near(l.yarn_magnitude, m.yarn_magnitude);
      }},
+    // No key of llama.cpp, which takes that of the other norms.
+    {"the epsilon of compressed vectors",
+     [](const Config& a, const Config& b) {
+       return a.latent.rank == 0 || near(a.latent.norm_eps, b.latent.norm_eps);
+     },
+     "attention.latent_rms_epsilon", [](const Config& c) { return number(c.latent.norm_eps); }},
     {"recurrent layers", same_recurrent},
     // No keys of llama.cpp, which knows no bounds.
     {"the least step of recurrent layers",

@@ -17,11 +17,11 @@
 #include "file/gguf/gguf.h"
 #include "import/expert_tensors.h"
 #include "import/folder/folder_config.h"
-#include "import/folder/folder_names.h"
 #include "import/folder/folder_rope.h"
 #include "import/folder/speech_keys.h"
 #include "import/ggml_speech.h"
 #include "import/latent_tensors.h"
+#include "import/names/folder_names.h"
 #include "import/read_config.h"
 #include "import/recurrent_tensors.h"
 #include "import/sampling_keys.h"
@@ -242,7 +242,9 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"gemma3", add_one_to_norms},
                                        {"gemma4", drop_unread_values},
                                        {"deepseek2", split_latent},
+                                       {"mistral4", split_latent},
                                        {"granitemoe", split_shared},
+                                       {"granite_swa", split_shared},
                                        {"gpt2", transpose_conv1d},
                                        {"gptneox", gather_heads},
                                        {"internlm2", gather_heads},
@@ -276,9 +278,28 @@ void flatten_norms(ModelFile& file) {
       tensor.shape = {tensor.elements()};
 }
 
+// GGUF files of some have gate and up of the shared expert as one matrix, called "up".
+void split_shared_gguf(ModelFile& file) {
+  constexpr std::string_view kUp = "ffn_up_shexp.weight";
+  std::vector<TensorView> tensors;
+  for (TensorView& tensor : file.tensors) {
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind("ffn_"));
+    if (!tensor.name.ends_with(kUp) || tensor.shape.size() != 2 || tensor.shape[0] % 2 != 0 ||
+        file.find(layer + "ffn_gate_shexp.weight") != nullptr) {
+      tensors.push_back(tensor);
+      continue;
+    }
+    const int64_t half = tensor.shape[0] / 2;
+    tensors.push_back(slice_rows(tensor, layer + "ffn_gate_shexp.weight", 0, half));
+    tensors.push_back(slice_rows(tensor, tensor.name, half, 2 * half));
+  }
+  file.tensors = std::move(tensors);
+}
+
 // Names that GGUF has for some architectures only.
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
+  if (architecture == "granite_swa") split_shared_gguf(file);
   if (architecture && architecture->starts_with("lfm2"))  // its last norm has the name of another
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";

@@ -380,6 +380,19 @@ std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadat
   return local_pattern(c.layers, static_cast<int32_t>(period));
 }
 
+// A base of RoPE for each layer, 0: it has none. A key of our own.
+void read_layer_thetas(const Metadata& metadata, TransformerConfig& c) {
+  const std::string key = c.architecture + ".rope.freq_base_layers";
+  const std::vector<double>* list = metadata.numbers(key);
+  if (list == nullptr) return;
+  if (list->size() != static_cast<size_t>(c.layers))
+    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
+                list->size(), c.layers);
+  for (const double theta : *list)
+    if (theta != 0) check_number("metadata", key, "rope_theta", theta);
+  c.thetas = *list;
+}
+
 // Our own keys: no other program writes such files.
 void read_source(const Keys& keys, TransformerConfig& c) {
   SourceConfig& s = c.source;
@@ -421,6 +434,8 @@ TransformerConfig read_config(const ModelFile& file) {
   c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.local_rope = c.rope;
+  c.local_rope.theta = keys.number_or("rope.freq_base_swa", c.rope.theta);
+  read_layer_thetas(file.metadata, c);
   read_experts(keys, file, c);
   if (architecture.encoder != nullptr) read_source(keys, c);
   c.recurrent.mixer = architecture.mixer;

@@ -48,6 +48,7 @@ struct ExpertConfig {
   int32_t count = 0;          ///< 0: there are none
   int64_t hidden = 0;         ///< of one expert
   int64_t shared_hidden = 0;  ///< of the one that every row has; 0: there is none
+  float scale = 1;            ///< of what the chosen ones and the shared one give together
   RouteAttr route;
   MoeAttr moe;
 };
@@ -104,8 +105,9 @@ struct TransformerConfig {
   int32_t further_layers = 0;  ///< behind the others, for predicting further tokens: not used
   int32_t context = 0;         ///< the positions that the model was trained for
   float norm_eps = 1e-5F;
-  AnglesAttr rope;        ///< of layers that see everything
-  AnglesAttr local_rope;  ///< of layers with a window
+  AnglesAttr rope;             ///< of layers that see everything
+  AnglesAttr local_rope;       ///< of layers with a window
+  std::vector<double> thetas;  ///< bases of RoPE by layer, where that is not enough; 0: none
   /// Of layers with a window, where they differ from those of the others; 0: they do not.
   int32_t local_head_dim = 0, local_kv_heads = 0;
   /// Layers that see everything project no values: they are the keys before norm and RoPE.

@@ -62,7 +62,8 @@ Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
       routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));
-  return t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
+  const Array all = t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
+  return e.scale == 1 ? all : scale(all, e.scale);
 }
 
 }  // namespace veery

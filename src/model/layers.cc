@@ -1,6 +1,7 @@
 #include "model/layers.h"
 
 #include <limits>
+#include <map>
 
 namespace veery {
 namespace {
@@ -78,6 +79,14 @@ Angles angles(Trace& t, const TransformerConfig& c) {
   result.unrotated.query = still_angles(t, c);
   const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
   result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
+  std::map<double, LayerAngles> by_theta;
+  for (const double theta : c.thetas) {
+    LayerAngles& own = by_theta[theta];
+    AnglesAttr attr = c.rope;
+    attr.theta = theta;
+    if (theta > 0 && !own.key) own = layer_angles(t, c, attr, divisors(t, c));
+    result.layers.push_back(own);
+  }
   return result;
 }
 
@@ -148,7 +157,9 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
                       int32_t layer) {
   const bool local = c.is_local(layer);
-  const LayerAngles& own = local ? angles.local : angles.global;
+  const LayerAngles& own = !angles.layers.empty() ? angles.layers[static_cast<size_t>(layer)]
+                           : local                ? angles.local
+                                                  : angles.global;
   h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
   if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);

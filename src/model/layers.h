@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "model/config.h"
 #include "model/trace.h"
@@ -24,6 +25,7 @@ struct LayerAngles {
 /// their queries may have a temperature.
 struct Angles {
   LayerAngles global, local, unrotated;
+  std::vector<LayerAngles> layers;  ///< where each layer has its own
 };
 
 /// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k,

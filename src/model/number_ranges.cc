@@ -32,6 +32,7 @@ constexpr Row kNumbers[] = {
     // norms
     {"attention.layer_norm_rms_epsilon", kEpsilon},
     {"attention.layer_norm_epsilon", kEpsilon},
+    {"attention.latent_rms_epsilon", kEpsilon},
     {"rms_norm_eps", kEpsilon},
     // RoPE
     {"rope.freq_base", kBase},
@@ -89,6 +90,7 @@ constexpr Row kNumbers[] = {
     {"expert_weights_scale", {1e-6, 1e6, true}},
     {"routed_scaling_factor", kScale},
     {"expert_jitter", kShare},
+    {"expert_sum_scale", kScale},
     {"router_jitter_noise", kShare},
     {"swiglu_limit", kCap},
     {"swiglu_alpha", kMagnitude},

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "file/folder/safetensors.h"
 #include "import/folder/folder_config.h"
-#include "import/folder/folder_names.h"
+#include "import/names/folder_names.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "model/config.h"

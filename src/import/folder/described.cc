@@ -1,0 +1,236 @@
+#include "import/folder/described.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "import/folder/source_config.h"
+#include "model/config.h"
+
+namespace veery {
+namespace {
+
+// What some families call the same, and what the others call it.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"n_embd", "hidden_size"},
+    {"n_inner", "intermediate_size"},
+    {"n_layer", "num_hidden_layers"},
+    {"n_head", "num_attention_heads"},
+    {"n_positions", "max_position_embeddings"},
+    {"activation_function", "hidden_act"},
+    {"layer_norm_eps", "rms_norm_eps"},
+    {"layer_norm_epsilon", "rms_norm_eps"},
+    {"norm_epsilon", "rms_norm_eps"},
+    {"rotary_pct", "partial_rotary_factor"},
+    {"rope_pct", "partial_rotary_factor"},
+    {"num_layers", "num_hidden_layers"},
+    {"scale_emb", "embedding_multiplier"},
+    {"moe_k", "num_experts_per_tok"},
+    {"top_k_experts", "num_experts_per_tok"},
+    {"moe_topk", "num_experts_per_tok"},
+    {"ffn_dim", "intermediate_size"},
+    {"ffn_hidden_size", "intermediate_size"},
+    {"activation", "hidden_act"},
+    {"norm_eps", "rms_norm_eps"},
+    {"num_kv_heads", "num_key_value_heads"},
+    {"n_head_kv", "num_key_value_heads"},
+    {"parallel_attn", "use_parallel_residual"},
+    {"n_embed", "hidden_size"},
+    {"seq_length", "max_position_embeddings"},
+    {"d_model", "hidden_size"},
+    {"n_heads", "num_attention_heads"},
+    {"n_layers", "num_hidden_layers"},
+    {"max_seq_len", "max_position_embeddings"},
+    {"softmax_scale", "attention_multiplier"},
+    {"moe_num_experts", "num_experts"},
+    {"moe_num_shared_experts", "n_shared_experts"},
+    {"rotary_emb_base", "rope_theta"},
+    {"rotary_emb_fraction", "partial_rotary_factor"},
+    {"tie_embedding", "tie_word_embeddings"},
+    {"num_experts_per_token", "num_experts_per_tok"},
+    {"num_shared_experts", "n_shared_experts"},
+    {"moe_renormalize", "norm_topk_prob"},
+    {"route_norm", "norm_topk_prob"},
+    {"route_scale", "routed_scaling_factor"},
+    {"score_func", "scoring_func"},
+    {"expert_selection_fn", "scoring_func"},
+    {"moe_router_activation_func", "scoring_func"},
+    {"num_expert_group", "n_group"},
+    {"model_max_length", "max_position_embeddings"},
+    {"output_logit_soft_cap", "final_logit_softcapping"},
+    {"embedding_dim", "hidden_size"},
+    {"block_ff_dim", "intermediate_size"},
+    {"block_norm_eps", "rms_norm_eps"},
+    {"global_attn_every_n_layers", "sliding_window_pattern"},
+    {"global_rope_theta", "rope_theta"},
+    {"local_rope_theta", "rope_local_base_freq"}};
+
+bool has_tensor(const ModelFile& file, std::string_view part) {
+  return std::ranges::any_of(file.tensors, [&](const TensorView& tensor) {
+    return tensor.name.find(part) != std::string::npos;
+  });
+}
+
+// MPT has its numbers of attention apart.
+void lift_attention(Json& config) {
+  const auto nested = config.find("attn_config");
+  if (nested == config.end() || !nested->is_object()) return;
+  const Json attention = *nested;
+  for (const auto& [key, value] : attention.items())
+    if (!config.contains(key)) config[key] = value;
+}
+
+// Falcon's keys of heads count only where its other keys let them.
+void settle_falcon(Json& config) {
+  const auto flag = [&](const char* key, bool usual) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_boolean() ? found->get<bool>() : usual;
+  };
+  const bool newer = flag("new_decoder_architecture", false);
+  if (newer) config["use_parallel_residual"] = true;
+  if (!newer) config["num_key_value_heads"] = Json();
+  if (!newer && flag("multi_query", true)) config["num_key_value_heads"] = 1;
+}
+
+// Of xLSTM's two names for the number of layers the other one counts.
+void settle_xlstm(Json& config) {
+  const auto blocks = config.find("num_blocks");
+  if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
+}
+
+// The kinds of the layers of Cohere 2's mixtures where no list says them: dense layers before the
+// others have a period of their own.
+Json cohere_kinds(const Json& config, const char* key, int64_t layers, int64_t dense) {
+  const auto list = config.find(key);
+  if (list != config.end() && list->is_array()) return *list;
+  const bool windows = std::string_view(key) == "layer_types";
+  const auto period = [&](const char* name, int64_t usual) {
+    const auto found = config.find(name);
+    return found != config.end() && found->is_number_unsigned() && *found != 0
+               ? found->get<int64_t>()
+               : usual;
+  };
+  Json kinds = Json::array();
+  for (int64_t i = 0; i < layers; ++i) {
+    const bool leads = i < dense;
+    const int64_t every = leads ? period("prefix_dense_sliding_window_pattern", 1)
+                                : period("sliding_window_pattern", 4);
+    const bool sees_all = ((leads ? i : i - dense) + 1) % every == 0;
+    if (windows)
+      kinds.push_back(sees_all ? "full_attention" : "sliding_attention");
+    else
+      kinds.push_back(leads ? "dense" : "sparse");
+  }
+  return kinds;
+}
+
+// Cohere 2's mixtures: RoPE turns layers with the window and, unless they have a period, dense
+// ones; the epsilon that is null belongs to the kind of norm that the model has not.
+void settle_cohere_moe(Json& config) {
+  const auto size = [&](const char* key) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_number_unsigned() ? found->get<int64_t>() : 0;
+  };
+  const auto eps = config.find("rms_norm_eps");
+  if (eps != config.end() && eps->is_null()) config.erase("rms_norm_eps");
+  const int64_t layers = std::min<int64_t>(size("num_hidden_layers"), kMaxSize);
+  const int64_t dense = size("first_k_dense_replace");
+  const Json windows = cohere_kinds(config, "layer_types", layers, dense);
+  const Json parts = cohere_kinds(config, "mlp_layer_types", layers, dense);
+  const auto period = config.find("prefix_dense_sliding_window_pattern");
+  const bool turns_dense = period == config.end() || *period == 1;
+  Json turned = Json::array();
+  for (size_t i = 0; i < std::min(windows.size(), parts.size()); ++i)
+    turned.push_back(windows[i] == "sliding_attention" || (turns_dense && parts[i] == "dense") ? 1
+                                                                                               : 0);
+  config["layer_types"] = windows;
+  config["no_rope_layers"] = turned;
+}
+
+// HunYuan says for each layer what is the same for all of them.
+void merge_layers(const ModelFile& file, Json& config) {
+  for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_array() || found->empty()) continue;
+    const Json first = found->front();
+    if (std::ranges::any_of(*found, [&](const Json& item) { return item != first; }))
+      throw Error(ErrorKind::kUnsupported, "{}: {} is not the same for each layer", file.path, key);
+    config[key] = first;
+  }
+}
+
+// GPT-NeoX does not look at the names that the others have.
+void settle_neox(Json& config) {
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) config.erase(key);
+}
+
+// For folders whose config.json does not say what they are.
+std::string_view type_by_weights(const ModelFile& file) {
+  const bool head_norms = has_tensor(file, "layers.0.self_attn.q_norm.weight");
+  if (has_tensor(file, "layers.0.pre_feedforward_layernorm.weight"))
+    return head_norms ? "gemma3_text" : "gemma2";
+  if (has_tensor(file, "layers.0.post_feedforward_layernorm.weight")) return "olmo2";
+  if (has_tensor(file, "h.0.attn.c_attn.weight")) return "gpt2";
+  if (has_tensor(file, "layers.0.attention.query_key_value.weight")) return "gpt_neox";
+  if (has_tensor(file, "layers.0.mlp.c_fc.weight")) return "starcoder2";
+  if (head_norms) return "qwen3";
+  if (has_tensor(file, "layers.0.self_attn.qkv_proj.weight")) return "phi3";
+  if (has_tensor(file, "layers.0.self_attn.q_proj.bias") &&
+      !has_tensor(file, "layers.0.self_attn.o_proj.bias"))
+    return "qwen2";
+  return has_tensor(file, "layers.0.self_attn.q_proj.weight") ? "llama" : "";
+}
+
+}  // namespace
+
+const Json& text_config(const Json& config) {
+  for (const char* key : {"text_config", "llm_config"}) {
+    const auto nested = config.find(key);
+    if (nested != config.end() && nested->is_object()) return *nested;
+  }
+  return config;
+}
+
+const FolderType* find_type(const ModelFile& file, std::string& found) {
+  const Json& text = text_config(*file.config);
+  const auto named = text.find("model_type");
+  if (named != text.end() && named->is_string()) {
+    found = named->get<std::string>();
+    return find_folder_type(found);
+  }
+  const auto classes = text.find("architectures");
+  if (classes != text.end() && classes->is_array() && !classes->empty() &&
+      classes->front().is_string()) {
+    found = classes->front().get<std::string>();
+    return find_folder_class(found);
+  }
+  found = type_by_weights(file);
+  return find_folder_type(found);
+}
+
+Described described(const ModelFile& file) {
+  Described result{text_config(*file.config), {}};
+  Json& config = result.config;
+  std::string found;
+  const FolderType* type = find_type(file, found);
+  if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
+  lift_attention(config);
+  if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(config);
+  for (const auto& [theirs, ours] : kOtherNames) {
+    const auto value = config.find(theirs);
+    if (value == config.end() || config.contains(ours)) continue;
+    config[ours] = Json(*value);
+    result.names[ours] = theirs;
+  }
+  merge_layers(file, config);
+  if (type != nullptr && type->type == "falcon") settle_falcon(config);
+  if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
+  if (type != nullptr && type->type == "whisper") settle_whisper(config);
+  return result;
+}
+
+JsonFields fields_of(const ModelFile& file, const Described& described, const FolderType* type) {
+  Json defaults = type == nullptr ? Json::object() : parse_json(type->defaults, "defaults");
+  return {described.config, std::move(defaults), file.path + "/config.json", described.names};
+}
+
+}  // namespace veery
