@@ -125,7 +125,8 @@ void join_projections(ModelFile& file, const TransformerConfig& c) {
 struct RenameRow {
   std::string_view architecture, from, to;
 };
-constexpr RenameRow kRenamed[] = {{"gpt-oss", ".ffn_norm.", ".post_attention_norm."},
+constexpr RenameRow kRenamed[] = {{"falcon-h1", ".ffn_norm.weight", ".ffn_norm"},
+                                  {"gpt-oss", ".ffn_norm.", ".post_attention_norm."},
                                   {"glm4moe", ".ffn_norm.", ".post_attention_norm."},
                                   {"seed_oss", ".ffn_norm.", ".post_attention_norm."},
                                   {"qwen3next", ".ffn_norm.", ".post_attention_norm."},
@@ -194,6 +195,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   refuse_further_layers(file, c);
   keep_text_model(file);
   write_head(file, c);
+  fold_multipliers(file, c);
   pair_rows(file, c);
   Metadata metadata = gguf_keys(c, file);
   add_sentence_keys(file, c, metadata);

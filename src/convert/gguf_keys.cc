@@ -63,7 +63,7 @@ int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.h
 // Recurrent layers have no key heads where no other key says which layers they are.
 int64_t key_heads(const Config& c, int32_t layer) {
   const bool marked = c.recurrent.mixer != Mixer::kDelta && !c.recurrent.layers.empty();
-  return marked && c.is_recurrent(layer) ? 0 : c.kv_heads_of(layer);
+  return (marked && c.is_recurrent(layer)) || !c.mixes(layer) ? 0 : c.kv_heads_of(layer);
 }
 // Of layers with the keys that llama.cpp has for selective states.
 KeyValue if_ssm(const Config& c, int64_t value) {
@@ -92,7 +92,9 @@ constexpr KeyRow kKeys[] = {
     {"embedding_length", [](const Config& c) { return size(c.dim); }},
     {"block_count", [](const Config& c) { return size(c.layers); }},
     {"feed_forward_length",
-     [](const Config& c) { return of_layers(c, [&](int32_t i) { return c.hidden_of(i); }); }},
+     [](const Config& c) {
+       return of_layers(c, [&](int32_t i) { return c.feeds(i) ? c.hidden_of(i) : 0; });
+     }},
     {"attention.head_count", [](const Config& c) { return size(c.heads); }},
     {"attention.head_count_kv",
      [](const Config& c) { return of_layers(c, [&](int32_t i) { return key_heads(c, i); }); }},
@@ -116,7 +118,10 @@ constexpr KeyRow kKeys[] = {
     {"attention.layer_norm_rms_epsilon",
      [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
     {"attention.layer_norm_epsilon",
-     [](const Config& c) { return c.norm != Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
+     [](const Config& c) {  // llama.cpp asks for it in files of Nemotron-H
+       const bool asked = c.architecture.starts_with("nemotron_h");
+       return c.norm != Norm::kRms || asked ? number(c.norm_eps) : KeyValue();
+     }},
     {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
     {"attention.temperature_scale",
      [](const Config& c) {
@@ -190,6 +195,7 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : KeyValue(); }},
     {"expert_feed_forward_length",
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.hidden) : KeyValue(); }},
+    {"moe_latent_size", [](const Config& c) { return positive(c.experts.latent); }},
     {"expert_shared_count",
      [](const Config& c) {
        const ExpertConfig& e = c.experts;
@@ -395,6 +401,14 @@ constexpr FieldRow kFields[] = {
      },
      "attention.latent_rms_epsilon", [](const Config& c) { return number(c.latent.norm_eps); }},
     {"recurrent layers", same_recurrent},
+    {"layers of one part", same<&Config::only_feeds>},
+    {"norms before gates",
+     [](const Config& a, const Config& b) {
+       return a.recurrent.norm_first == b.recurrent.norm_first;
+     }},
+    {"what experts are given",
+     [](const Config& a, const Config& b) { return a.experts.latent == b.experts.latent; }},
+    {"factors on parts of layers", same<&Config::multipliers>},
     // No keys of llama.cpp, which knows no bounds.
     {"the least step of recurrent layers",
      [](const Config& a, const Config& b) {
@@ -424,6 +438,11 @@ constexpr FieldRow kFields[] = {
 // scaling.
 Config in_gguf(Config c) {
   c.architecture = gguf_architecture(c.architecture);
+  if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";
+  if (find_architecture(c.architecture).joint_mixers) {  // factors are in the weights
+    c.multipliers = {};
+    c.embedding_scale = c.logit_scale = 1;
+  }
   for (AnglesAttr* rope : {&c.rope, &c.local_rope}) {
     if (rope->scaling == RopeScaling::kLlama3) *rope = {.dims = rope->dims, .theta = rope->theta};
     if (rope->scaling == RopeScaling::kNone) rope->factor = 1;

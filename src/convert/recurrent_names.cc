@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "convert/gguf_keys.h"
 #include "file/folder/row_sources.h"
+#include "model/arch/registry.h"
 
 namespace veery {
 namespace {
@@ -158,6 +159,47 @@ void name_kda(Layer layer, const RecurrentConfig& r) {
 }
 
 }  // namespace
+
+void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
+  if (!find_architecture(c.architecture).joint_mixers) return;
+  if (c.tied && (c.embedding_scale != 1 || c.logit_scale != 1)) {
+    TensorView head = file.at("token_embd.weight");
+    head.name = "output.weight";
+    file.tensors.push_back(std::move(head));
+  }
+  const Multipliers& m = c.multipliers;
+  // Factors of what a projection is given leave its bias alone.
+  struct Row {
+    std::string_view part;
+    float in, out;
+  };
+  const Row rows[] = {{"attn_q", m.attention_in, 1},
+                      {"attn_k", m.attention_in, m.keys},
+                      {"attn_v", m.attention_in, 1},
+                      {"attn_output", 1, m.attention_out},
+                      {"ssm_gate", m.recurrent_in, m.recurrent_gate},
+                      {"ssm_xbc", m.recurrent_in, 1},
+                      {"ssm_dt", m.recurrent_in, 1},
+                      {"ssm_out", 1, m.recurrent_out},
+                      {"ffn_gate", 1, m.gate},
+                      {"ffn_down", 1, m.down}};
+  for (TensorView& tensor : file.tensors) {
+    if (tensor.name == "token_embd.weight") tensor = with_factor(tensor, c.embedding_scale);
+    if (tensor.name == "output.weight") tensor = with_factor(tensor, c.logit_scale);
+    if (!tensor.name.starts_with("blk.")) continue;
+    // The parts of one projection become one matrix.
+    if (tensor.name.find(".ssm_gate.") != std::string::npos ||
+        tensor.name.find(".ssm_xbc.") != std::string::npos ||
+        tensor.name.find(".ssm_dt.") != std::string::npos)
+      tensor = decoded(tensor);
+    for (const Row& row : rows) {
+      if (tensor.name.ends_with(fmt::format(".{}.weight", row.part)))
+        tensor = with_factor(tensor, row.in * row.out);
+      if (tensor.name.ends_with(fmt::format(".{}.bias", row.part)))
+        tensor = with_factor(tensor, row.out);
+    }
+  }
+}
 
 void name_recurrent(ModelFile& file, const TransformerConfig& c) {
   const RecurrentConfig& r = c.recurrent;

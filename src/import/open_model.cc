@@ -263,6 +263,8 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"granitehybrid", split_shared},
                                        {"granitehybrid", arrange_recurrent},
                                        {"bamba", arrange_recurrent},
+                                       {"nemotron_h", arrange_recurrent},
+                                       {"falcon-h1", arrange_recurrent},
                                        {"kimi-linear", split_latent},
                                        {"kimi-linear", arrange_recurrent},
                                        {"nemotron", add_one_to_norms},
@@ -300,6 +302,9 @@ void split_shared_gguf(ModelFile& file) {
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
   if (architecture == "granite_swa") split_shared_gguf(file);
+  if (architecture == "falcon-h1")  // written without an end
+    for (TensorView& tensor : file.tensors)
+      if (tensor.name.ends_with(".ffn_norm")) tensor.name += ".weight";
   if (architecture && architecture->starts_with("lfm2"))  // its last norm has the name of another
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";

@@ -303,7 +303,12 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   } else if (const auto attention = layer_flags(c, file.metadata, ".attention.head_count_kv")) {
     r.layers = *attention;
     r.layers.flip();
-  } else if (c.positions != Positions::kNone) {
+    // Layers of one part: those that feed forward have a width.
+    if (const auto feeds = layer_flags(c, file.metadata, ".feed_forward_length")) {
+      c.only_feeds = *feeds;
+      for (size_t i = 0; i < r.layers.size(); ++i) r.layers[i] = r.layers[i] && !c.only_feeds[i];
+    }
+  } else if (c.positions != Positions::kNone && !find_architecture(c.architecture).joint_mixers) {
     r.mixer = Mixer::kNone;  // the same number of key heads for each layer
   }
   if (r.mixer == Mixer::kNone || (!r.layers.empty() && std::ranges::count(r.layers, true) == 0)) {
@@ -349,6 +354,7 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
     return tensor.name.ends_with("ffn_up_shexp.weight") && tensor.shape.size() == 2;
   });
   if (shared != file.tensors.end()) e.shared_hidden = shared->shape[0];
+  e.latent = keys.size_or_zero("moe_latent_size");
   e.route.normalise = keys.flag_or("expert_weights_norm", false);
   const double scale = keys.number_or("expert_weights_scale", 0);
   e.route.scale = scale == 0 ? 1 : static_cast<float>(scale);

@@ -122,6 +122,27 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
+// Factors of a folder on what the projection gives, in the weights of what follows: convolutions
+// treat each channel alone, steps are few rows.
+void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer) {
+  const RecurrentConfig& r = c.recurrent;
+  const auto& factors = c.multipliers.channels;
+  if (factors == Multipliers{}.channels) return;
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  const int64_t channels = r.values() + 2 * r.keys();
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"));
+      conv != nullptr && conv->elements() % channels == 0) {
+    const auto width = static_cast<size_t>(conv->elements() / channels);
+    *conv = with_values(*conv, [&](size_t i, float x) {
+      const auto channel = static_cast<int64_t>(i / width);
+      return x * factors[channel < r.values() ? 0 : channel < r.values() + r.keys() ? 1 : 2];
+    });
+  }
+  for (const char* part : {"ssm_dt.weight", "ssm_dt.bias"})
+    if (TensorView* steps = tensors.find(name(part)))
+      *steps = with_values(*steps, [&](size_t, float x) { return x * factors[3]; });
+}
+
 // One projection gives gate, what is convolved, and steps; their bias is that of the projection and
 // one of their own.
 void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) {
@@ -136,6 +157,7 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
                   {{name("ssm_gate") + kind, inner},
                    {name("ssm_xbc") + kind, convolved},
                    {name("ssm_dt") + kind, r.heads}});
+  scale_channels(tensors, c, layer);
   if (TensorView* bias = tensors.find(name("ssm_dt_bias.bias"))) {
     if (TensorView* own = tensors.find(name("ssm_dt.bias"))) {
       const std::vector<float> added = values_of(*bias);

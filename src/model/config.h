@@ -1,6 +1,7 @@
 // config.h: the numbers that describe a stack of transformer layers, whatever container they came
 // from.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -47,6 +48,7 @@ enum class Positions : uint8_t { kRope, kTable, kAlibi, kNone };
 struct ExpertConfig {
   int32_t count = 0;          ///< 0: there are none
   int64_t hidden = 0;         ///< of one expert
+  int64_t latent = 0;         ///< of what experts are given in place of a row; 0: the row
   int64_t shared_hidden = 0;  ///< of the one that every row has; 0: there is none
   float scale = 1;            ///< of what the chosen ones and the shared one give together
   RouteAttr route;
@@ -79,6 +81,7 @@ struct RecurrentConfig {
   int32_t conv_width = 0;
   HeadMap map = HeadMap::kGrouped;
   int32_t groups = 1;         ///< kMamba2: parts of a row that are normalised alone
+  bool norm_first = false;    ///< kMamba2: the norm stands before the gate
   float gate_softcap = 0;     ///< kMlstm: of input and forget gates; 0: none
   float divisor_eps = 1e-6F;  ///< kMlstm: added to what results are divided by
   /// kMamba2: bounds of the step.
@@ -86,6 +89,16 @@ struct RecurrentConfig {
 
   int64_t keys() const { return int64_t{key_heads} * key_size; }
   int64_t values() const { return int64_t{heads} * value_size; }
+};
+
+/// Factors on what parts of a layer are given and give (Falcon-H1, arXiv:2507.22448).
+struct Multipliers {
+  float attention_in = 1, attention_out = 1, keys = 1;
+  float recurrent_in = 1, recurrent_out = 1, recurrent_gate = 1;
+  float gate = 1, down = 1;  ///< of the feed-forward part
+  /// Of values, keys, queries and steps of the recurrence: in its weights already.
+  std::array<float, 4> channels = {1, 1, 1, 1};
+  bool operator==(const Multipliers&) const = default;
 };
 
 /// An encoder of sound that a decoder of the same width attends to (Radford et al.,
@@ -126,6 +139,10 @@ struct TransformerConfig {
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
   bool chunked = false;     ///< local layers see what is since the last multiple of the window
+  /// Layers are one part each: of each, whether it is a feed-forward part; empty: layers have a
+  /// mixer and a feed-forward part.
+  std::vector<bool> only_feeds;
+  Multipliers multipliers;
   ExpertConfig experts;
   LatentConfig latent;
   RecurrentConfig recurrent;
@@ -174,6 +191,10 @@ struct TransformerConfig {
     return recurrent.mixer != Mixer::kNone &&
            (recurrent.layers.empty() || recurrent.layers[static_cast<size_t>(layer)]);
   }
+  bool mixes(int32_t layer) const {
+    return only_feeds.empty() || !only_feeds[static_cast<size_t>(layer)];
+  }
+  bool feeds(int32_t layer) const { return only_feeds.empty() || !mixes(layer); }
   bool is_rotated(int32_t layer) const {
     return rope.dims > 0 && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]);
   }

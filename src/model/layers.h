@@ -13,6 +13,9 @@ namespace veery {
 Array project(Trace& t, const std::string& name, Array x, int64_t out,
               Precision precision = Precision::kUsual);
 
+/// factor * x; x itself where that is 1.
+inline Array scaled(Array x, float factor) { return factor == 1 ? x : scale(x, factor); }
+
 /// The norm `name` of the current scope, with its bias where the file has one.
 Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array x);
 
@@ -41,6 +44,10 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
 
 /// A recurrent layer on the normalised input `h` (rows, dim), as c.recurrent says.
 Array recurrent_block(Trace& t, const TransformerConfig& c, Array h);
+
+/// Attention and recurrence beside each other, on the same input.
+Array joint_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
+                  int32_t layer);
 
 /// Attention or recurrence, as the layer has it.
 Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,

@@ -77,7 +77,7 @@ Array kda_block(Trace& t, const TransformerConfig& c, Array h) {
 // scales what is written and its decay, a gate and a norm of groups behind.
 Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
   const RecurrentConfig& r = c.recurrent;
-  const Array z = project(t, "ssm_gate", h, r.values());
+  const Array z = scaled(project(t, "ssm_gate", h, r.values()), c.multipliers.recurrent_gate);
   const Array xbc = short_conv(t, "ssm_conv1d", project(t, "ssm_xbc", h, r.values() + 2 * r.keys()),
                                r.conv_width, Activation::kSilu);
   Array step = activate(project(t, "ssm_dt", h, r.heads), Activation::kSoftplus);
@@ -92,12 +92,15 @@ Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
                   .bonus = t.vector("ssm_d", r.heads),
                   .state = t.block("ssm_state", scan_state(attr, r.key_size, r.value_size))},
                  attr);
-  y = activate(z, Activation::kSilu) * t.name("scan", y);
+  const Array gate = activate(z, Activation::kSilu);
+  y = t.name("scan", y);
+  if (!r.norm_first) y = gate * y;
   if (t.has_weight("ssm_norm")) {
     const int64_t size = r.values() / r.groups;
     y = rms_norm(y, t.constant({1, size}, 1), c.norm_eps, r.groups) *
         t.vector("ssm_norm", r.values());
   }
+  if (r.norm_first) y = gate * y;
   return project(t, "ssm_out", y, c.dim);
 }
 

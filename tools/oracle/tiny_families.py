@@ -1,7 +1,7 @@
 """Further checkpoints that make_tiny.py makes, as in tiny_models.py: families of 2025 and 2026."""
 from tiny_settings import rope
 
-SLIDING, FULL = "sliding_attention", "full_attention"
+SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
 COMPRESSED = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=10,
                   kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=7,
                   intermediate_size=30, moe_intermediate_size=9, n_routed_experts=5,
@@ -58,4 +58,34 @@ MODELS = {
         layer_rope_theta=[0, 1e4, 5e4], sliding_window=6, rope_parameters=rope(),
         num_local_experts=5, num_experts_per_tok=2, attention_multiplier=0.3,
         logits_scaling=0.6, tie_word_embeddings=False)),
+    # Layers of one part each; experts on rows or on what is made of them.
+    "nemotron-h": ("NemotronH", "bfloat16", False, dict(
+        hidden_size=26, layers_block_type=[LINEAR, "mlp", FULL, LINEAR], num_attention_heads=3,
+        num_key_value_heads=1, head_dim=8, intermediate_size=30, mamba_num_heads=4,
+        mamba_head_dim=6, n_groups=2, ssm_state_size=7, conv_kernel=4, chunk_size=16,
+        num_experts_per_tok=2, tie_word_embeddings=False)),
+    "nemotron-h-moe": ("NemotronH", "float16", False, dict(
+        hidden_size=24, layers_block_type=[LINEAR, "moe", FULL, "moe"], num_attention_heads=4,
+        num_key_value_heads=2, head_dim=6, intermediate_size=30, mamba_num_heads=3,
+        mamba_head_dim=10, n_groups=1, ssm_state_size=5, conv_kernel=3, use_bias=True,
+        chunk_size=64, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_latent_size=14, moe_intermediate_size=9, moe_shared_expert_intermediate_size=11,
+        routed_scaling_factor=2.5, tie_word_embeddings=False)),
+    # Attention and recurrence beside each other, with and without a norm behind the latter.
+    "falcon-h1": ("FalconH1", "bfloat16", True, dict(
+        hidden_size=26, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        num_hidden_layers=2, intermediate_size=30, mamba_d_ssm=36, mamba_n_heads=6, mamba_d_head=6,
+        mamba_n_groups=2, mamba_d_state=7, mamba_d_conv=4, mamba_chunk_size=16,
+        mamba_rms_norm=True, mamba_norm_before_gate=False, rope_parameters=rope(theta=1e5),
+        lm_head_multiplier=0.6, embedding_multiplier=1.5, mlp_multipliers=[0.8, 0.6],
+        key_multiplier=0.5, attention_in_multiplier=1.3, attention_out_multiplier=0.7,
+        ssm_multipliers=[0.7, 0.9, 0.6, 1.2, 0.8], ssm_in_multiplier=1.25, ssm_out_multiplier=0.6,
+        tie_word_embeddings=False)),
+    "falcon-h1-tied": ("FalconH1", "float16", False, dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=6,
+        num_hidden_layers=2, intermediate_size=22, mamba_d_ssm=30, mamba_n_heads=5, mamba_d_head=6,
+        mamba_n_groups=1, mamba_d_state=9, mamba_d_conv=3, mamba_rms_norm=False,
+        mamba_proj_bias=True, projectors_bias=True, attention_bias=True, mlp_bias=True,
+        rope_parameters=rope(theta=1e11), embedding_multiplier=1.5, key_multiplier=0.7,
+        ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 0.7], tie_word_embeddings=True)),
 }

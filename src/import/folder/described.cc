@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "import/folder/source_config.h"
 #include "model/config.h"
 
@@ -60,6 +61,8 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"embedding_dim", "hidden_size"},
     {"block_ff_dim", "intermediate_size"},
     {"block_norm_eps", "rms_norm_eps"},
+    {"mlp_hidden_act", "hidden_act"},
+    {"lm_head_multiplier", "logit_scale"},
     {"global_attn_every_n_layers", "sliding_window_pattern"},
     {"global_rope_theta", "rope_theta"},
     {"local_rope_theta", "rope_local_base_freq"}};
@@ -146,6 +149,54 @@ void settle_cohere_moe(Json& config) {
   config["no_rope_layers"] = turned;
 }
 
+// Nemotron-H lists its layers, older files by a letter each: as names, which the number of layers
+// follows.
+void settle_nemotron_h(const ModelFile& file, Json& config) {
+  constexpr std::pair<char, const char*> kLetters[] = {
+      {'M', "mamba"}, {'*', "attention"}, {'-', "mlp"}, {'E', "moe"}};
+  constexpr const char* kPattern = "hybrid_override_pattern";
+  Json names = Json::array();
+  const auto pattern = config.find(kPattern);
+  if (pattern != config.end() && pattern->is_string()) {
+    for (const char letter : pattern->get<std::string>()) {
+      const auto row = std::ranges::find(kLetters, letter, &std::pair<char, const char*>::first);
+      if (row == std::end(kLetters))
+        throw Error(ErrorKind::kFormat, "{}: {} has '{}', expected M, *, - or E", file.path,
+                    kPattern, printable(std::string(1, letter)));
+      names.push_back(row->second);
+    }
+  } else if (const auto list = config.find("layers_block_type");
+             list != config.end() && list->is_array()) {
+    for (const Json& item : *list)
+      names.push_back(item == "linear_attention" ? Json("mamba")
+                      : item == "full_attention" ? Json("attention")
+                                                 : item);
+  } else {
+    throw Error(ErrorKind::kFormat, "{}: {} and layers_block_type are missing", file.path,
+                kPattern);
+  }
+  if (std::ranges::find(names, Json("moe")) == names.end()) config["n_routed_experts"] = 0;
+  config["num_hidden_layers"] = names.size();
+  config["layers_block_type"] = std::move(names);
+}
+
+// Falcon-H1 may leave the size of recurrent heads to its reader.
+void settle_falcon_h1(Json& config) {
+  const auto head = config.find("mamba_d_head");
+  if (head != config.end() && *head != "auto" && !head->is_null()) return;
+  const auto size = [&](const char* key, int64_t usual) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_number_unsigned() && *found != 0
+               ? std::min<int64_t>(found->get<int64_t>(), kMaxSize)
+               : usual;
+  };
+  const auto inner = config.find("mamba_d_ssm");
+  const int64_t values = inner != config.end() && inner->is_null()
+                             ? size("mamba_expand", 2) * size("hidden_size", 4096)
+                             : size("mamba_d_ssm", 1024);
+  config["mamba_d_head"] = values / size("mamba_n_heads", 128);
+}
+
 // HunYuan says for each layer what is the same for all of them.
 void merge_layers(const ModelFile& file, Json& config) {
   for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
@@ -214,6 +265,8 @@ Described described(const ModelFile& file) {
   const FolderType* type = find_type(file, found);
   if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
   lift_attention(config);
+  if (type != nullptr && type->type == "nemotron_h") settle_nemotron_h(file, config);
+  if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
   if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(config);
   for (const auto& [theirs, ours] : kOtherNames) {
     const auto value = config.find(theirs);

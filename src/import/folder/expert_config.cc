@@ -32,8 +32,11 @@ void read_experts(const JsonFields& fields, TransformerConfig& c) {
   e.hidden = size_of(fields, {"moe_intermediate_size"});
   if (e.hidden == 0) e.hidden = c.hidden;
   e.shared_hidden = shared > 0 ? shared : size_of(fields, {"shared_expert_intermediate_size"});
+  const int64_t together = size_of(fields, {"moe_shared_expert_intermediate_size"});
   if (const int64_t parts = fields.size_or_zero("n_shared_experts"); parts > 0)
     e.shared_hidden = parts * e.hidden;
+  if (together > 0) e.shared_hidden = together;
+  e.latent = size_of(fields, {"moe_latent_size"});
   if (fields.has("intermediate_size_mlp")) {
     e.hidden = e.shared_hidden = c.hidden;
     c.hidden = fields.size("intermediate_size_mlp");
@@ -54,13 +57,13 @@ void read_experts(const JsonFields& fields, TransformerConfig& c) {
     if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
   }
   // Cohere 2 takes the softmax of the chosen alone.
-  constexpr const char* kTogether = "shared_expert_combination_strategy";
-  if (const std::string together = fields.text_or(kTogether, ""); !together.empty()) {
-    if (together != "average" && together != "sum")
+  constexpr const char* kStrategy = "shared_expert_combination_strategy";
+  if (const std::string strategy = fields.text_or(kStrategy, ""); !strategy.empty()) {
+    if (strategy != "average" && strategy != "sum")
       throw Error(ErrorKind::kUnsupported, "{}: {} is '{}', expected average or sum",
-                  fields.where(), kTogether, printable(together));
+                  fields.where(), kStrategy, printable(strategy));
     if (!e.route.sigmoid) e.route.normalise = true;
-    if (together == "average" && e.shared_hidden > 0) e.scale = 0.5F;
+    if (strategy == "average" && e.shared_hidden > 0) e.scale = 0.5F;
   }
   // Others have such a key for training only. Noise of 0 lets only equals share.
   if (c.architecture == "phimoe")

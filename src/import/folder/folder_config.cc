@@ -365,6 +365,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
+  if (architecture.joint_mixers) read_multipliers(fields, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);

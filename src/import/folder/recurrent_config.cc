@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 namespace {
@@ -24,7 +25,7 @@ int32_t size_of(const JsonFields& fields, Keys keys) {
 
 // Layers by name: which are recurrent. `names`: what recurrent ones are called, what others are.
 struct LayerNames {
-  std::string_view recurrent, others[2];
+  std::string_view recurrent, others[4];
 };
 std::vector<bool> named_layers(const JsonFields& fields, const char* key, int32_t layers,
                                const LayerNames& names) {
@@ -96,6 +97,12 @@ bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     if (!fields.has(list)) continue;
     const Json& names = *fields.find(list);
+    if (c.architecture == "nemotron_h") {
+      r.layers = named_layers(fields, list, c.layers, {"mamba", {"attention", "mlp", "moe"}});
+      for (const Json& name : names) c.only_feeds.push_back(name == "mlp" || name == "moe");
+      if (std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
+      return r.mixer == Mixer::kNone;
+    }
     const bool newer = names.is_array() && std::ranges::any_of(names, [](const Json& name) {
                          return name == "linear_attention";
                        });
@@ -119,6 +126,8 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   r.key_heads = size_of(fields, {"mamba_n_groups", "n_groups"});
   r.key_size = size_of(fields, {"mamba_d_state", "ssm_state_size", "state_size"});
   r.groups = r.key_heads;
+  r.norm_first =
+      fields.flag_or("mamba_rms_norm", false) && fields.flag_or("mamba_norm_before_gate", false);
   check_heads(fields, r, {"mamba_n_heads", "mamba_num_heads", "num_heads"},
               {"mamba_n_groups", "n_groups"});
   if (const Json* limits = fields.find("time_step_limit")) {
@@ -128,6 +137,19 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
     r.least_step = limit_of(fields, (*limits)[0]);
     r.most_step = limit_of(fields, (*limits)[1]);
   }
+}
+
+// One of the numbers in a list.
+float listed_factor(const JsonFields& fields, const char* key, size_t count, size_t at) {
+  const Json* list = fields.find(key);
+  if (list == nullptr) return 1;
+  const bool fits = list->is_array() && list->size() == count &&
+                    std::ranges::all_of(*list, [](const Json& item) { return item.is_number(); });
+  const double value = fits ? (*list)[at].get<double>() : 0;
+  if (!fits || !range_of_number("key_multiplier").holds(value))
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected {} numbers, {}", fields.where(), key,
+                dump_json(*list), count, range_of_number("key_multiplier").text());
+  return static_cast<float>(value);
 }
 
 // Published files of Kimi Linear have an object with numbers of layers from 1 on, newer ones keys
@@ -198,6 +220,21 @@ void read_short_conv(const JsonFields& fields, TransformerConfig& c) {
 }
 
 }  // namespace
+
+void read_multipliers(const JsonFields& fields, TransformerConfig& c) {
+  Multipliers& m = c.multipliers;
+  const auto factor = [&](const char* key) { return static_cast<float>(fields.number_or(key, 1)); };
+  m.attention_in = factor("attention_in_multiplier");
+  m.attention_out = factor("attention_out_multiplier");
+  m.keys = factor("key_multiplier");
+  m.recurrent_in = factor("ssm_in_multiplier");
+  m.recurrent_out = factor("ssm_out_multiplier");
+  m.recurrent_gate = listed_factor(fields, "ssm_multipliers", 5, 0);
+  for (size_t i = 0; i < m.channels.size(); ++i)
+    m.channels[i] = listed_factor(fields, "ssm_multipliers", m.channels.size() + 1, i + 1);
+  m.gate = listed_factor(fields, "mlp_multipliers", 2, 0);
+  m.down = listed_factor(fields, "mlp_multipliers", 2, 1);
+}
 
 void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c) {
   c.recurrent.mixer = mixer;

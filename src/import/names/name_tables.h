@@ -190,6 +190,14 @@ inline constexpr StyledRow kLayer[] = {
     {"mamba.D", "ssm_d", kReadOnly},
     {"mamba.norm", "ssm_norm", kReadOnly},
     {"mamba.out_proj", "ssm_out", kReadOnly},
+    {"mixer.q_proj", "attn_q", kReadOnly},
+    {"mixer.k_proj", "attn_k", kReadOnly},
+    {"mixer.v_proj", "attn_v", kReadOnly},
+    {"mixer.o_proj", "attn_output", kReadOnly},
+    {"mixer.up_proj", "ffn_up", kReadOnly},
+    {"mixer.down_proj", "ffn_down", kReadOnly},
+    {"mixer.fc1_latent_proj", "ffn_latent_down", kReadOnly},
+    {"mixer.fc2_latent_proj", "ffn_latent_up", kReadOnly},
     {"mixer.in_proj", "ssm_in", kReadOnly},
     {"mixer.conv1d", "ssm_conv1d", kReadOnly},
     {"mixer.dt", "ssm_dt_bias", kReadOnly},
@@ -242,7 +250,8 @@ inline constexpr StyledRow kLayer[] = {
     {"self_attn.q_layernorm", "attn_q_norm", kPhi},
     {"self_attn.k_layernorm", "attn_k_norm", kPhi}};
 // Mixtures of experts: what the part of a layer is called, and what is in it.
-inline constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward."};
+inline constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward.",
+                                                 "mixer."};
 inline constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
                                        {"gate.wg", "ffn_gate_inp"},
                                        {"router.gate", "ffn_gate_inp"},

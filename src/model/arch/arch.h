@@ -33,6 +33,10 @@ void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array mamba2(Trace& t, const TransformerConfig& c);
 
+Array nemotron_h(Trace& t, const TransformerConfig& c);
+void complete_nemotron_h(TransformerConfig& c);
+Array falcon_h1(Trace& t, const TransformerConfig& c);
+
 Array lfm2(Trace& t, const TransformerConfig& c);
 void complete_lfm2_moe(TransformerConfig& c);
 
