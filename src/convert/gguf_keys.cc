@@ -68,7 +68,8 @@ int64_t key_heads(const Config& c, int32_t layer) {
 // Of layers with the keys that llama.cpp has for selective states.
 KeyValue if_ssm(const Config& c, int64_t value) {
   const Mixer mixer = c.recurrent.mixer;
-  return mixer == Mixer::kDelta || mixer == Mixer::kMamba2 ? size(value) : KeyValue();
+  return mixer == Mixer::kDelta || mixer == Mixer::kMamba1 || mixer == Mixer::kMamba2 ? size(value)
+                                                                                      : KeyValue();
 }
 template <Mixer mixer>
 bool has(const Config& c) {
@@ -238,8 +239,14 @@ constexpr KeyRow kKeys[] = {
        return kda ? size(c.recurrent.conv_width) : if_ssm(c, c.recurrent.conv_width);
      }},
     {"ssm.state_size", [](const Config& c) { return if_ssm(c, c.recurrent.key_size); }},
-    {"ssm.group_count", [](const Config& c) { return if_ssm(c, c.recurrent.key_heads); }},
-    {"ssm.time_step_rank", [](const Config& c) { return if_ssm(c, c.recurrent.heads); }},
+    {"ssm.group_count",
+     [](const Config& c) {
+       return has<Mixer::kMamba1>(c) ? KeyValue() : if_ssm(c, c.recurrent.key_heads);
+     }},
+    {"ssm.time_step_rank",
+     [](const Config& c) {
+       return if_ssm(c, has<Mixer::kMamba1>(c) ? c.recurrent.rank : c.recurrent.heads);
+     }},
     {"ssm.inner_size", [](const Config& c) { return if_ssm(c, c.recurrent.values()); }},
     {"kda.head_dim",
      [](const Config& c) { return has<Mixer::kKda>(c) ? size(c.recurrent.key_size) : KeyValue(); }},
@@ -296,7 +303,8 @@ bool same_recurrent(const Config& a, const Config& b) {
   return r.mixer == Mixer::kNone ||
          (r.heads == s.heads && r.key_heads == s.key_heads && r.key_size == s.key_size &&
           r.value_size == s.value_size && r.conv_width == s.conv_width && r.groups == s.groups &&
-          near(r.gate_softcap, s.gate_softcap) && near(r.divisor_eps, s.divisor_eps));
+          r.rank == s.rank && near(r.gate_softcap, s.gate_softcap) &&
+          near(r.divisor_eps, s.divisor_eps));
 }
 constexpr FieldRow kFields[] = {
     {"the layers that have the window",

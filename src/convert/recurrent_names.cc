@@ -43,7 +43,7 @@ class Layer {
     if (TensorView* tensor = find(part))
       *tensor = transposed(reordered_rows(transposed(*tensor), order));
   }
-  /// (width, channels) -> (channels, width) in f32.
+  /// A matrix, turned, in f32: convolutions become (channels, width).
   void turn_convolution(std::string_view part) {
     if (TensorView* tensor = find(part)) *tensor = transposed(decoded(*tensor));
   }
@@ -147,6 +147,16 @@ void name_mamba2(ModelFile& file, Layer layer, const RecurrentConfig& r) {
   layer.small("ssm_norm.weight", "ssm_norm.weight", {r.groups, r.values() / r.groups});
 }
 
+void name_mamba1(Layer layer, const RecurrentConfig& r) {
+  for (const char* kind : {".weight", ".bias"})
+    layer.join({std::string("ssm_value") + kind, std::string("ssm_gate") + kind},
+               std::string("ssm_in") + kind);
+  layer.turn_convolution("ssm_conv1d.weight");
+  layer.turn_convolution("ssm_a.weight");
+  layer.small("ssm_a.weight", "ssm_a", {r.values(), r.key_size});
+  layer.small("ssm_d.weight", "ssm_d", {r.values()});
+}
+
 void name_kda(Layer layer, const RecurrentConfig& r) {
   const int64_t channels[] = {r.keys(), r.keys(), r.values()};
   const char* const names[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
@@ -208,6 +218,7 @@ void name_recurrent(ModelFile& file, const TransformerConfig& c) {
     const bool recurrent = c.is_recurrent(i);
     if (r.mixer == Mixer::kDelta) name_delta(layer, c, recurrent);
     if (!recurrent) continue;
+    if (r.mixer == Mixer::kMamba1) name_mamba1(layer, r);
     if (r.mixer == Mixer::kMamba2) name_mamba2(file, layer, r);
     if (r.mixer == Mixer::kKda) name_kda(layer, r);
     if (r.mixer == Mixer::kShortConv) Layer(layer).turn_convolution("shortconv.conv.weight");

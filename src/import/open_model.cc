@@ -259,12 +259,14 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"mamba2", arrange_recurrent},
                                        {"lfm2", arrange_recurrent},
                                        {"lfm2moe", arrange_recurrent},
+                                       {"lfm3", arrange_recurrent},
                                        {"xlstm", arrange_recurrent},
                                        {"granitehybrid", split_shared},
                                        {"granitehybrid", arrange_recurrent},
                                        {"bamba", arrange_recurrent},
                                        {"nemotron_h", arrange_recurrent},
                                        {"falcon-h1", arrange_recurrent},
+                                       {"jamba", arrange_recurrent},
                                        {"kimi-linear", split_latent},
                                        {"kimi-linear", arrange_recurrent},
                                        {"nemotron", add_one_to_norms},
@@ -305,7 +307,7 @@ void rename_gguf(ModelFile& file) {
   if (architecture == "falcon-h1")  // written without an end
     for (TensorView& tensor : file.tensors)
       if (tensor.name.ends_with(".ffn_norm")) tensor.name += ".weight";
-  if (architecture && architecture->starts_with("lfm2"))  // its last norm has the name of another
+  if (architecture && architecture->starts_with("lfm"))  // its last norm has the name of another
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";
   constexpr std::string_view kRenamed[] = {"gpt-oss",   "glm4moe", "seed_oss",

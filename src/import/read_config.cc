@@ -334,6 +334,13 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
     r.key_size = r.value_size = size("kda.head_dim");
     return;
   }
+  if (r.mixer == Mixer::kMamba1) {
+    r.heads = r.key_heads = 1;
+    r.key_size = size("ssm.state_size");
+    r.value_size = size("ssm.inner_size");
+    r.rank = size("ssm.time_step_rank");
+    return;
+  }
   read_state_sizes(keys, r);
   if (r.mixer == Mixer::kMamba2) r.groups = r.key_heads;
   r.least_step = static_cast<float>(keys.number_or("ssm.time_step_floor", r.least_step));

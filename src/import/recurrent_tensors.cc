@@ -122,6 +122,28 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
+// One projection gives what is convolved and the gate; rates are (channels, size of a key).
+void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  if (!c.is_recurrent(layer)) return;
+  const int64_t inner = c.recurrent.values();
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  for (const char* kind : {".weight", ".bias"})
+    tensors.split(name("ssm_in") + kind, parts_of_groups(1, {2 * inner}),
+                  {{name("ssm_value") + kind, inner}, {name("ssm_gate") + kind, inner}});
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  const bool gguf = file.container == Container::kGguf;
+  for (const char* part : {"ssm_a", "ssm_d"})
+    if (gguf) tensors.rename(name(part), name(part) + ".weight");
+  TensorView* rates = tensors.find(name("ssm_a.weight"));
+  if (rates == nullptr) return;
+  if (rates->shape.size() != 2)
+    throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected channels x {}",
+                file.path, printable(rates->name), rates->shape.size(), c.recurrent.key_size);
+  if (!gguf) *rates = with_values(*rates, [](size_t, float x) { return -std::exp(x); });
+  *rates = transposed(*rates);
+}
+
 // Factors of a folder on what the projection gives, in the weights of what follows: convolutions
 // treat each channel alone, steps are few rows.
 void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer) {
@@ -235,6 +257,7 @@ void arrange_recurrent(ModelFile& file) {
   for (int32_t layer = 0; layer < c.layers; ++layer) switch (c.recurrent.mixer) {
       case Mixer::kNone: return;
       case Mixer::kDelta: arrange_delta(file, c, layer); break;
+      case Mixer::kMamba1: arrange_mamba1(file, c, layer); break;
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;
       case Mixer::kKda: arrange_kda(file, c, layer); break;
       case Mixer::kMlstm: arrange_mlstm(file, c, layer); break;

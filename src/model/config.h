@@ -66,11 +66,11 @@ struct LatentConfig {
   double yarn_magnitude = 1;  ///< of queries and of keys, as a whole
 };
 
-/// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba-2 (Dao and Gu,
-/// arXiv:2405.21060), a gated convolution of few positions (Liquid AI's LFM2, arXiv:2511.23404),
-/// mLSTM (Beck et al., arXiv:2405.04517, as in arXiv:2503.13427), Kimi Delta Attention (Kimi Team,
-/// arXiv:2510.26692).
-enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv, kMlstm, kKda };
+/// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba (Gu and Dao,
+/// arXiv:2312.00752), Mamba-2 (Dao and Gu, arXiv:2405.21060), a gated convolution of few positions
+/// (Liquid AI's LFM2, arXiv:2511.23404), mLSTM (Beck et al., arXiv:2405.04517, as in
+/// arXiv:2503.13427), Kimi Delta Attention (Kimi Team, arXiv:2510.26692).
+enum class Mixer : uint8_t { kNone, kDelta, kMamba1, kMamba2, kShortConv, kMlstm, kKda };
 
 /// Layers that keep a state of a fixed size in place of keys and values.
 struct RecurrentConfig {
@@ -80,6 +80,7 @@ struct RecurrentConfig {
   int32_t key_size = 0, value_size = 0;  ///< of a head
   int32_t conv_width = 0;
   HeadMap map = HeadMap::kGrouped;
+  int32_t rank = 0;           ///< kMamba1: columns that the steps are made of
   int32_t groups = 1;         ///< kMamba2: parts of a row that are normalised alone
   bool norm_first = false;    ///< kMamba2: the norm stands before the gate
   float gate_softcap = 0;     ///< kMlstm: of input and forget gates; 0: none
@@ -158,6 +159,7 @@ struct TransformerConfig {
   Norm norm = Norm::kRms;
   HeadNorm head_norm = HeadNorm::kShared;
   bool head_norm_last = false;  ///< behind RoPE, not before it
+  bool gated_heads = false;     ///< the gate on what attention gives is a number a head
   bool parallel = false;        ///< both parts of a layer read its input
   Positions positions = Positions::kRope;
   float alibi = 0;              ///< AttendAttr::alibi

@@ -150,8 +150,9 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
                                                             : Mask::kFull},
                            t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{});
   if (!t.has_weight("attn_gate")) return t.name("attn.out", out);
-  return t.name("attn.out",
-                activate(project(t, "attn_gate", h, q_dim), Activation::kSigmoid) * out);
+  const int64_t gates = c.gated_heads ? c.heads : q_dim;
+  const Array gate = activate(project(t, "attn_gate", h, gates), Activation::kSigmoid);
+  return t.name("attn.out", c.gated_heads ? out * gate : gate * out);
 }
 
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,

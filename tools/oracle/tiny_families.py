@@ -88,4 +88,17 @@ MODELS = {
         mamba_proj_bias=True, projectors_bias=True, attention_bias=True, mlp_bias=True,
         rope_parameters=rope(theta=1e11), embedding_multiplier=1.5, key_multiplier=0.7,
         ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 0.7], tie_word_embeddings=True)),
+    # Norms behind parts, gates of heads, windows and RoPE of their own beside wide convolutions.
+    "lfm3": ("Lfm3", "bfloat16", False, dict(
+        hidden_size=26, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        intermediate_size=30, num_hidden_layers=4, layer_types=["conv", SLIDING, FULL, "conv"],
+        conv_L_cache=7, sliding_window=5,
+        rope_parameters={FULL: rope("proportional", 5e4, partial_rotary_factor=0.5),
+                         SLIDING: rope()},
+        tie_word_embeddings=True)),
+    "jamba": ("Jamba", "float16", False, dict(
+        hidden_size=24, num_attention_heads=4, num_key_value_heads=2, intermediate_size=20,
+        num_hidden_layers=3, num_experts=3, num_experts_per_tok=2, expert_layer_period=2,
+        expert_layer_offset=1, attn_layer_period=3, attn_layer_offset=1, mamba_d_state=7,
+        mamba_dt_rank=5, tie_word_embeddings=False)),
 }

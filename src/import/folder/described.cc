@@ -197,6 +197,27 @@ void settle_falcon_h1(Json& config) {
   config["mamba_d_head"] = values / size("mamba_n_heads", 128);
 }
 
+// A single expert of Jamba is a dense layer.
+void settle_jamba(Json& config) {
+  const auto experts = config.find("num_experts");
+  if (experts != config.end() && *experts == 1) *experts = 0;
+}
+
+// LFM3's layers where no list says them.
+void settle_lfm3(Json& config) {
+  const auto list = config.find("layer_types");
+  const auto layers = config.find("num_hidden_layers");
+  if (list != config.end() && !list->is_null()) return;
+  const bool given = layers != config.end() && layers->is_number_unsigned();
+  const int64_t count = given ? std::min<int64_t>(layers->get<int64_t>(), kMaxSize) : 24;
+  Json names = Json::array();
+  for (int64_t i = 0; i < count; ++i)
+    names.push_back(i % 4 == 2            ? "full_attention"
+                    : i % 4 == 0 && i > 0 ? "sliding_attention"
+                                          : "conv");
+  config["layer_types"] = std::move(names);
+}
+
 // HunYuan says for each layer what is the same for all of them.
 void merge_layers(const ModelFile& file, Json& config) {
   for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
@@ -266,6 +287,8 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
   lift_attention(config);
   if (type != nullptr && type->type == "nemotron_h") settle_nemotron_h(file, config);
+  if (type != nullptr && type->type == "jamba") settle_jamba(config);
+  if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
   if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
   if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(config);
   for (const auto& [theirs, ours] : kOtherNames) {

@@ -100,7 +100,9 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
 }
 
 // The layers that layer_types calls local. Absent: no such list.
-std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t layers) {
+std::optional<std::vector<bool>> listed_layers(const JsonFields& fields,
+                                               const TransformerConfig& c) {
+  const int32_t layers = c.layers;
   const Json* list = fields.find("layer_types");
   if (list == nullptr) return std::nullopt;
   if (!list->is_array() || list->size() != static_cast<size_t>(layers))
@@ -110,7 +112,8 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
   for (const Json& type : *list) {
     const std::string name = type.is_string() ? type.get<std::string>() : "";
     const bool in_window = name == "sliding_attention" || name == "chunked_attention";
-    if (!in_window && name != "full_attention")
+    const bool recurrent = name == "conv" && c.recurrent.mixer == Mixer::kShortConv;
+    if (!in_window && !recurrent && name != "full_attention")
       throw Error(ErrorKind::kUnsupported,
                   "{}: layer_types has '{}', expected sliding_attention, chunked_attention or "
                   "full_attention",
@@ -151,7 +154,7 @@ void read_window(const JsonFields& fields, WindowRule rule, TransformerConfig& c
       (optional && !fields.flag_or("use_sliding_window", false)))
     return;
   c.window = static_cast<int32_t>(fields.size(window));
-  if (auto listed = listed_layers(fields, c.layers)) {
+  if (auto listed = listed_layers(fields, c)) {
     c.local = std::move(*listed);
   } else if (rule == WindowRule::kLeading) {
     const int64_t period = fields.size("global_attn_every_n_layers");

@@ -117,6 +117,34 @@ bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
   return false;
 }
 
+// The sizes of Mamba follow from the width. Every so many layers, from one on, attend.
+void read_mamba1(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  const int64_t period = fields.size("attn_layer_period");
+  const int64_t offset = fields.size_or_zero("attn_layer_offset");
+  if (offset >= period)
+    throw Error(ErrorKind::kFormat, "{}: attn_layer_offset is {}, expected less than {}, {}",
+                fields.where(), offset, fields.name("attn_layer_period"), period);
+  for (int32_t i = 0; i < c.layers; ++i) r.layers.push_back(i % period != offset);
+  if (std::ranges::count(r.layers, true) == 0) {
+    r.mixer = Mixer::kNone;
+    return;
+  }
+  r.heads = r.key_heads = 1;
+  r.conv_width = size_of(fields, {"mamba_d_conv"});
+  r.key_size = size_of(fields, {"mamba_d_state"});
+  const int64_t inner = fields.size("mamba_expand") * c.dim;
+  if (inner > kMaxSize)
+    throw Error(ErrorKind::kFormat, "{}: mamba_expand makes {} columns, expected up to {}",
+                fields.where(), inner, kMaxSize);
+  r.value_size = static_cast<int32_t>(inner);
+  const Json* rank = fields.find("mamba_dt_rank");
+  constexpr int64_t kWidthOfRank = 16;
+  r.rank = rank != nullptr && *rank == "auto"
+               ? static_cast<int32_t>((c.dim + kWidthOfRank - 1) / kWidthOfRank)
+               : size_of(fields, {"mamba_dt_rank"});
+}
+
 void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   if (read_mamba_layers(fields, c)) return;
@@ -241,6 +269,7 @@ void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c)
   switch (mixer) {
     case Mixer::kNone: return;
     case Mixer::kDelta: return read_delta(fields, c);
+    case Mixer::kMamba1: return read_mamba1(fields, c);
     case Mixer::kMamba2: return read_mamba2(fields, c);
     case Mixer::kKda: return read_kda(fields, c);
     case Mixer::kMlstm: return read_mlstm(fields, c);

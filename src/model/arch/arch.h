@@ -38,6 +38,8 @@ void complete_nemotron_h(TransformerConfig& c);
 Array falcon_h1(Trace& t, const TransformerConfig& c);
 
 Array lfm2(Trace& t, const TransformerConfig& c);
+Array lfm3(Trace& t, const TransformerConfig& c);
+void complete_lfm3(TransformerConfig& c);
 void complete_lfm2_moe(TransformerConfig& c);
 
 Array xlstm(Trace& t, const TransformerConfig& c);
