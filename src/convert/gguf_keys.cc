@@ -96,7 +96,8 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) {
        return of_layers(c, [&](int32_t i) { return c.feeds(i) ? c.hidden_of(i) : 0; });
      }},
-    {"attention.head_count", [](const Config& c) { return size(c.heads); }},
+    {"attention.head_count",
+     [](const Config& c) { return size(has<Mixer::kRwkv7>(c) ? 0 : c.heads); }},
     {"attention.head_count_kv",
      [](const Config& c) { return of_layers(c, [&](int32_t i) { return key_heads(c, i); }); }},
     {"attention.key_length", [](const Config& c) { return size(cached(c) + c.latent.turned); }},
@@ -260,6 +261,16 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) {
        return has<Mixer::kShortConv>(c) ? size(c.recurrent.conv_width) : KeyValue();
      }},
+    {"wkv.head_size",
+     [](const Config& c) {
+       return has<Mixer::kRwkv7>(c) ? size(c.recurrent.key_size) : KeyValue();
+     }},
+    {"attention.decay_lora_rank",
+     [](const Config& c) { return positive(c.recurrent.ranks.decay); }},
+    {"attention.iclr_lora_rank", [](const Config& c) { return positive(c.recurrent.ranks.step); }},
+    {"attention.value_residual_mix_lora_rank",
+     [](const Config& c) { return positive(c.recurrent.ranks.value); }},
+    {"attention.gate_lora_rank", [](const Config& c) { return positive(c.recurrent.ranks.gate); }},
     // No keys of llama.cpp, which has no such model.
     {"mlstm.head_count",
      [](const Config& c) { return has<Mixer::kMlstm>(c) ? size(c.recurrent.heads) : KeyValue(); }},
@@ -303,7 +314,7 @@ bool same_recurrent(const Config& a, const Config& b) {
   return r.mixer == Mixer::kNone ||
          (r.heads == s.heads && r.key_heads == s.key_heads && r.key_size == s.key_size &&
           r.value_size == s.value_size && r.conv_width == s.conv_width && r.groups == s.groups &&
-          r.rank == s.rank && near(r.gate_softcap, s.gate_softcap) &&
+          r.rank == s.rank && r.ranks == s.ranks && near(r.gate_softcap, s.gate_softcap) &&
           near(r.divisor_eps, s.divisor_eps));
 }
 constexpr FieldRow kFields[] = {

@@ -157,6 +157,29 @@ void name_mamba1(Layer layer, const RecurrentConfig& r) {
   layer.small("ssm_d.weight", "ssm_d", {r.values()});
 }
 
+// llama.cpp asks for the part of first values in the first layer too, where nothing uses it.
+void name_rwkv7(ModelFile& file, Layer layer, const TransformerConfig& c, bool is_first) {
+  for (const char* kind : {".weight", ".bias"})
+    layer.rename(std::string("ffn_norm") + kind, std::string("attn_norm_2") + kind);
+  const int64_t dim = c.dim;
+  for (const char* part : {"time_mix_w", "time_mix_a", "time_mix_v"})
+    layer.small(std::string(part) + "2.bias", std::string(part) + "0.weight", {dim});
+  for (const char* part : {"time_mix_lerp_r", "time_mix_lerp_w", "time_mix_lerp_k",
+                           "time_mix_lerp_v", "time_mix_lerp_a", "time_mix_lerp_g"})
+    layer.small(std::string(part) + ".weight", std::string(part) + ".weight", {1, dim});
+  layer.join({"time_mix_lerp_r.weight", "time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+              "time_mix_lerp_v.weight", "time_mix_lerp_a.weight", "time_mix_lerp_g.weight"},
+             "time_mix_lerp_fused.weight");
+  layer.small("time_mix_lerp_fused.weight", "time_mix_lerp_fused.weight", {6, 1, 1, dim});
+  for (const char* part : {"0", "1", "2"}) {
+    const TensorView* from = layer.find(fmt::format("time_mix_a{}.weight", part));
+    if (!is_first || from == nullptr) continue;
+    TensorView copy = *from;
+    copy.name = layer.name(fmt::format("time_mix_v{}.weight", part));
+    file.tensors.push_back(std::move(copy));
+  }
+}
+
 void name_kda(Layer layer, const RecurrentConfig& r) {
   const int64_t channels[] = {r.keys(), r.keys(), r.values()};
   const char* const names[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
@@ -218,6 +241,7 @@ void name_recurrent(ModelFile& file, const TransformerConfig& c) {
     const bool recurrent = c.is_recurrent(i);
     if (r.mixer == Mixer::kDelta) name_delta(layer, c, recurrent);
     if (!recurrent) continue;
+    if (r.mixer == Mixer::kRwkv7) name_rwkv7(file, layer, c, i == 0);
     if (r.mixer == Mixer::kMamba1) name_mamba1(layer, r);
     if (r.mixer == Mixer::kMamba2) name_mamba2(file, layer, r);
     if (r.mixer == Mixer::kKda) name_kda(layer, r);

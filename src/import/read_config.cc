@@ -222,7 +222,8 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.further_layers = static_cast<int32_t>(further);
   // Files of models without attention or feed-forward parts have zeros.
   const Mixer mixer = find_architecture(c.architecture).mixer;
-  const bool attends = mixer != Mixer::kMlstm && c.architecture != "mamba2";
+  const bool attends =
+      mixer != Mixer::kMlstm && mixer != Mixer::kRwkv7 && c.architecture != "mamba2";
   c.heads = static_cast<int32_t>(
       attends ? keys.size("attention.head_count")
               : std::max<int64_t>(1, keys.size_or_zero("attention.head_count")));
@@ -233,8 +234,9 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   if (!differs("attention.head_count_kv"))
     c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
   if (!differs("feed_forward_length"))
-    c.hidden = attends ? keys.size("feed_forward_length")
-                       : std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
+    c.hidden = attends || mixer == Mixer::kRwkv7
+                   ? keys.size("feed_forward_length")
+                   : std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
@@ -316,6 +318,15 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
     return;
   }
   const auto size = [&](const char* key) { return static_cast<int32_t>(keys.size(key)); };
+  if (r.mixer == Mixer::kRwkv7) {
+    r.key_size = r.value_size = size("wkv.head_size");
+    if (c.dim % r.key_size != 0)
+      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
+                  keys.name("wkv.head_size"), r.key_size, keys.name("embedding_length"), c.dim);
+    r.heads = r.key_heads = static_cast<int32_t>(c.dim / r.key_size);
+    find_mix_ranks(file, c);
+    return;
+  }
   if (r.mixer == Mixer::kShortConv) {
     r.conv_width = size("shortconv.l_cache");
     return;

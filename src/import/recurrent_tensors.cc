@@ -244,6 +244,43 @@ void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
+// GGUF has the shares of the position before as one matrix, what is added behind a projection as a
+// weight of its own, and in the first layer a part that nothing uses.
+void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  const auto name = [&](const std::string& part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  for (const char* kind : {".weight", ".bias"}) {
+    if (layer == 0) tensors.rename(name("pre_norm") + kind, std::string("token_embd_norm") + kind);
+    tensors.rename(name("attn_norm_2") + kind, name("ffn_norm") + kind);
+  }
+  tensors.rename(name("attn_k.weight"), name("time_mix_key.weight"));
+  tensors.rename(name("attn_v.weight"), name("time_mix_value.weight"));
+  for (const char* part : {"w", "a", "v"})
+    tensors.rename(name(fmt::format("time_mix_{}0.weight", part)),
+                   name(fmt::format("time_mix_{}2.bias", part)));
+  const std::string fused = name("time_mix_lerp_fused.weight");
+  if (TensorView* shares = tensors.find(fused);
+      shares != nullptr && shares->elements() == 6 * c.dim) {
+    *shares = reshaped(*shares, {6, c.dim});
+    tensors.split(fused, parts_of_groups(1, {6}),
+                  {{name("time_mix_lerp_r.weight"), 1},
+                   {name("time_mix_lerp_w.weight"), 1},
+                   {name("time_mix_lerp_k.weight"), 1},
+                   {name("time_mix_lerp_v.weight"), 1},
+                   {name("time_mix_lerp_a.weight"), 1},
+                   {name("time_mix_lerp_g.weight"), 1}});
+  }
+  if (layer == 0)
+    std::erase_if(file.tensors, [](const TensorView& t) {
+      return t.name.starts_with("blk.0.time_mix_v") && !t.name.starts_with("blk.0.time_mix_value");
+    });
+  for (const char* part : {"lerp_r", "lerp_w", "lerp_k", "lerp_v", "lerp_a", "lerp_g", "r_k"})
+    if (TensorView* vector = tensors.find(name(fmt::format("time_mix_{}.weight", part))))
+      *vector = reshaped(*vector, {vector->elements()});
+  if (TensorView* share = tensors.find(name("channel_mix_lerp_k.weight")))
+    *share = reshaped(*share, {share->elements()});
+}
+
 void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
@@ -261,6 +298,7 @@ void arrange_recurrent(ModelFile& file) {
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;
       case Mixer::kKda: arrange_kda(file, c, layer); break;
       case Mixer::kMlstm: arrange_mlstm(file, c, layer); break;
+      case Mixer::kRwkv7: arrange_rwkv7(file, c, layer); break;
       case Mixer::kShortConv: arrange_short_conv(file, c, layer); break;
     }
 }

@@ -69,8 +69,15 @@ struct LatentConfig {
 /// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba (Gu and Dao,
 /// arXiv:2312.00752), Mamba-2 (Dao and Gu, arXiv:2405.21060), a gated convolution of few positions
 /// (Liquid AI's LFM2, arXiv:2511.23404), mLSTM (Beck et al., arXiv:2405.04517, as in
-/// arXiv:2503.13427), Kimi Delta Attention (Kimi Team, arXiv:2510.26692).
-enum class Mixer : uint8_t { kNone, kDelta, kMamba1, kMamba2, kShortConv, kMlstm, kKda };
+/// arXiv:2503.13427), Kimi Delta Attention (Kimi Team, arXiv:2510.26692), RWKV-7 (Peng et al.,
+/// arXiv:2503.14456).
+enum class Mixer : uint8_t { kNone, kDelta, kMamba1, kMamba2, kShortConv, kMlstm, kKda, kRwkv7 };
+
+/// Columns by way of which RWKV-7 makes decays, steps, the part of the first values, and gates.
+struct MixRanks {
+  int32_t decay = 0, step = 0, value = 0, gate = 0;
+  bool operator==(const MixRanks&) const = default;
+};
 
 /// Layers that keep a state of a fixed size in place of keys and values.
 struct RecurrentConfig {
@@ -81,6 +88,7 @@ struct RecurrentConfig {
   int32_t conv_width = 0;
   HeadMap map = HeadMap::kGrouped;
   int32_t rank = 0;           ///< kMamba1: columns that the steps are made of
+  MixRanks ranks;             ///< kRwkv7
   int32_t groups = 1;         ///< kMamba2: parts of a row that are normalised alone
   bool norm_first = false;    ///< kMamba2: the norm stands before the gate
   float gate_softcap = 0;     ///< kMlstm: of input and forget gates; 0: none
@@ -221,6 +229,10 @@ void check_source(const TransformerConfig& c, const std::string& where);
 
 /// Fills in layer_input_rows. Throws kFormat if the table of `file` has a row for some tokens only.
 void find_layer_input_rows(const ModelFile& file, TransformerConfig& c);
+
+/// Fills in c.recurrent.ranks from the matrices of `file`. Throws kFormat naming one that is
+/// missing or no matrix.
+void find_mix_ranks(const ModelFile& file, TransformerConfig& c);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

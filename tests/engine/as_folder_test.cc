@@ -26,10 +26,11 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2",   "falcon",     "bloom",       "mpt",        "opt",
-      "qwen35",      "qwen3next",   "mamba2",     "lfm",         "jamba",      "xlstm",
-      "granite4h",   "kimi-linear", "bamba",      "minimax-m2",  "glm4-lite",  "mistral4",
-      "exaone-moe",  "afmoe",       "cohere2moe", "granite-swa", "nemotron-h", "granitemoe-swa"};
+      "ernie4_5moe", "internlm2",  "falcon",      "bloom",      "mpt",
+      "opt",         "qwen35",     "qwen3next",   "mamba2",     "lfm",
+      "jamba",       "rwkv7",      "xlstm",       "granite4h",  "kimi-linear",
+      "bamba",       "minimax-m2", "glm4-lite",   "mistral4",   "exaone-moe",
+      "afmoe",       "cohere2moe", "granite-swa", "nemotron-h", "granitemoe-swa"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };

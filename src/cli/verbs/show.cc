@@ -107,6 +107,7 @@ const char* mixer_name(Mixer mixer) {
     case Mixer::kMamba1: return "Mamba";
     case Mixer::kMamba2: return "Mamba-2";
     case Mixer::kShortConv: return "short convolution";
+    case Mixer::kRwkv7: return "RWKV-7";
     case Mixer::kMlstm: return "mLSTM";
     case Mixer::kKda: return "Kimi Delta Attention";
   }

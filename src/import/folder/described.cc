@@ -197,6 +197,23 @@ void settle_falcon_h1(Json& config) {
   config["mamba_d_head"] = values / size("mamba_n_heads", 128);
 }
 
+// RWKV-7 has projections that others call keys. Its width of the channel mix is a multiple of the
+// model's unless it is given.
+void settle_rwkv7(Json& config) {
+  config["num_attention_heads"] = config["num_key_value_heads"] = 1;
+  const auto given = config.find("intermediate_size");
+  if (given != config.end() && !given->is_null()) return;
+  const auto ratio = config.find("hidden_ratio");
+  const auto width = config.find("hidden_size");
+  if (width == config.end() || !width->is_number_unsigned()) return;
+  const double times = ratio != config.end() && ratio->is_number() ? ratio->get<double>() : 4;
+  constexpr int64_t kMultiple = 32;
+  const double hidden = static_cast<double>(std::min<int64_t>(width->get<int64_t>(), kMaxSize)) *
+                        std::clamp(times, 0.0, 1e3);
+  config["intermediate_size"] =
+      (static_cast<int64_t>(hidden) + kMultiple - 1) / kMultiple * kMultiple;
+}
+
 // A single expert of Jamba is a dense layer.
 void settle_jamba(Json& config) {
   const auto experts = config.find("num_experts");
@@ -287,6 +304,7 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
   lift_attention(config);
   if (type != nullptr && type->type == "nemotron_h") settle_nemotron_h(file, config);
+  if (type != nullptr && type->type == "rwkv7") settle_rwkv7(config);
   if (type != nullptr && type->type == "jamba") settle_jamba(config);
   if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
   if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);

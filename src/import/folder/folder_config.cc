@@ -91,7 +91,7 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
     return Activation::kGelu;
   if (name == "gelu" || name == "gelu_python") return Activation::kGeluErf;
   if (name == "relu") return Activation::kRelu;
-  if (name == "relu2") return Activation::kReluSquared;
+  if (name == "relu2" || name == "sqrelu") return Activation::kReluSquared;
   if (name == "xielu") return Activation::kXielu;
   throw Error(
       ErrorKind::kUnsupported,
@@ -249,7 +249,9 @@ struct RequiredRow {
   const char* key;
   bool value;
 };
-constexpr RequiredRow kRequired[] = {{"xlstm", "add_out_norm", true},
+constexpr RequiredRow kRequired[] = {{"rwkv7", "norm_first", true},
+                                     {"rwkv7", "norm_bias", true},
+                                     {"xlstm", "add_out_norm", true},
                                      {"opt", "do_layer_norm_before", true},
                                      {"opt", "_remove_final_layer_norm", false},
                                      {"opt", "layer_norm_elementwise_affine", true},
@@ -369,6 +371,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
   if (architecture.joint_mixers) read_multipliers(fields, c);
+  if (architecture.mixer == Mixer::kRwkv7) find_mix_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);

@@ -238,6 +238,26 @@ void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
              multiple;
 }
 
+// Heads of one size fill the width; layers that attend instead, and values of another width, are
+// not known here.
+void read_rwkv7(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  r.key_size = r.value_size = size_of(fields, {"head_dim"});
+  if (c.dim % r.key_size != 0)
+    throw Error(ErrorKind::kFormat, "{}: head_dim is {}, expected a divisor of {}, {}",
+                fields.where(), r.key_size, fields.name("hidden_size"), c.dim);
+  r.heads = r.key_heads = static_cast<int32_t>(c.dim / r.key_size);
+  if (fields.has("attn"))
+    throw Error(ErrorKind::kUnsupported, "{}: attn is given: some layers are attention",
+                fields.where());
+  const Json* values = fields.find("value_dim");
+  if (values == nullptr) return;
+  for (const Json& item : values->is_array() ? *values : Json::array({*values}))
+    if (item != c.dim)
+      throw Error(ErrorKind::kUnsupported, "{}: value_dim has {}, expected {}, {}", fields.where(),
+                  dump_json(item), fields.name("hidden_size"), c.dim);
+}
+
 void read_short_conv(const JsonFields& fields, TransformerConfig& c) {
   if (fields.has("layer_types"))
     c.recurrent.layers = named_layers(fields, "layer_types", c.layers,
@@ -273,6 +293,7 @@ void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c)
     case Mixer::kMamba2: return read_mamba2(fields, c);
     case Mixer::kKda: return read_kda(fields, c);
     case Mixer::kMlstm: return read_mlstm(fields, c);
+    case Mixer::kRwkv7: return read_rwkv7(fields, c);
     case Mixer::kShortConv: return read_short_conv(fields, c);
   }
 }

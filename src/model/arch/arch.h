@@ -42,6 +42,9 @@ Array lfm3(Trace& t, const TransformerConfig& c);
 void complete_lfm3(TransformerConfig& c);
 void complete_lfm2_moe(TransformerConfig& c);
 
+Array rwkv7(Trace& t, const TransformerConfig& c);
+void complete_rwkv7(TransformerConfig& c);
+
 Array xlstm(Trace& t, const TransformerConfig& c);
 void complete_xlstm(TransformerConfig& c);
 
