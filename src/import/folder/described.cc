@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "import/folder/source_config.h"
 #include "model/config.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 namespace {
@@ -100,6 +101,15 @@ void settle_xlstm(Json& config) {
   if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
 }
 
+// As many as a model may have, 0 where the file does not say.
+int64_t layers_of(const Json& config) {
+  constexpr const char* kLayers = "num_hidden_layers";
+  const auto found = config.find(kLayers);
+  if (found == config.end() || !found->is_number_unsigned()) return 0;
+  const auto most = static_cast<uint64_t>(range_of_size(kLayers).high);
+  return static_cast<int64_t>(std::min(found->get<uint64_t>(), most));
+}
+
 // The kinds of the layers of Cohere 2's mixtures where no list says them: dense layers before the
 // others have a period of their own.
 Json cohere_kinds(const Json& config, const char* key, int64_t layers, int64_t dense) {
@@ -128,25 +138,26 @@ Json cohere_kinds(const Json& config, const char* key, int64_t layers, int64_t d
 
 // Cohere 2's mixtures: RoPE turns layers with the window and, unless they have a period, dense
 // ones; the epsilon that is null belongs to the kind of norm that the model has not.
-void settle_cohere_moe(Json& config) {
-  const auto size = [&](const char* key) {
-    const auto found = config.find(key);
-    return found != config.end() && found->is_number_unsigned() ? found->get<int64_t>() : 0;
-  };
+void settle_cohere_moe(const ModelFile& file, Json& config) {
   const auto eps = config.find("rms_norm_eps");
   if (eps != config.end() && eps->is_null()) config.erase("rms_norm_eps");
-  const int64_t layers = std::min<int64_t>(size("num_hidden_layers"), kMaxSize);
-  const int64_t dense = size("first_k_dense_replace");
+  const int64_t layers = layers_of(config);
+  const auto first = config.find("first_k_dense_replace");
+  const int64_t dense =
+      first != config.end() && first->is_number_unsigned() ? first->get<int64_t>() : 0;
   const Json windows = cohere_kinds(config, "layer_types", layers, dense);
   const Json parts = cohere_kinds(config, "mlp_layer_types", layers, dense);
+  if (parts.size() != windows.size())
+    throw Error(ErrorKind::kFormat, "{}: mlp_layer_types has {} entries, layer_types has {}",
+                file.path, parts.size(), windows.size());
   const auto period = config.find("prefix_dense_sliding_window_pattern");
   const bool turns_dense = period == config.end() || *period == 1;
   Json turned = Json::array();
-  for (size_t i = 0; i < std::min(windows.size(), parts.size()); ++i)
+  for (size_t i = 0; i < windows.size(); ++i)
     turned.push_back(windows[i] == "sliding_attention" || (turns_dense && parts[i] == "dense") ? 1
                                                                                                : 0);
   config["layer_types"] = windows;
-  config["no_rope_layers"] = turned;
+  if (windows.size() == static_cast<size_t>(layers)) config["no_rope_layers"] = turned;
 }
 
 // Nemotron-H lists its layers, older files by a letter each: as names, which the number of layers
@@ -223,10 +234,8 @@ void settle_jamba(Json& config) {
 // LFM3's layers where no list says them.
 void settle_lfm3(Json& config) {
   const auto list = config.find("layer_types");
-  const auto layers = config.find("num_hidden_layers");
   if (list != config.end() && !list->is_null()) return;
-  const bool given = layers != config.end() && layers->is_number_unsigned();
-  const int64_t count = given ? std::min<int64_t>(layers->get<int64_t>(), kMaxSize) : 24;
+  const int64_t count = config.contains("num_hidden_layers") ? layers_of(config) : 24;
   Json names = Json::array();
   for (int64_t i = 0; i < count; ++i)
     names.push_back(i % 4 == 2            ? "full_attention"
@@ -308,7 +317,7 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "jamba") settle_jamba(config);
   if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
   if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
-  if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(config);
+  if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(file, config);
   for (const auto& [theirs, ours] : kOtherNames) {
     const auto value = config.find(theirs);
     if (value == config.end() || config.contains(ours)) continue;

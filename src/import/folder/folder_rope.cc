@@ -198,9 +198,9 @@ bool proportional(const JsonFields& set) {
 int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
                     int32_t head_dim) {
   // Of compressed attention the file says which part is turned; a factor only repeats it.
-  if (c.latent.rank > 0) return c.latent.turned;
-  const int32_t all = head_dim;
-  const double part = proportional(set) ? 1 : set.number_or("partial_rotary_factor", 1);
+  const bool latent = c.latent.rank > 0;
+  const int32_t all = latent ? c.latent.turned : head_dim;
+  const double part = proportional(set) || latent ? 1 : set.number_or("partial_rotary_factor", 1);
   auto dims = static_cast<int32_t>(all * part);
   if (const int64_t given = fields.size_or_zero("rotary_dim"); given > 0)
     dims = static_cast<int32_t>(std::min<int64_t>(given, all));
