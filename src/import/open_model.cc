@@ -232,6 +232,29 @@ void flatten_convolutions(ModelFile& file) {
       tensor = reshaped(transposed(tensor), {tensor.shape[0], tensor.shape[1] * tensor.shape[2]});
 }
 
+// mlx-lm's folders of Falcon-H1, whose convolutions are (channels, width, 1), have factors in the
+// weights but for those on keys and, of what attention is given, on values; the latter may as well
+// be on what attention gives. config.json still has all of them.
+void drop_folded_multipliers(ModelFile& file) {
+  const TensorView* conv = file.find("blk.0.ssm_conv1d.weight");
+  if (conv == nullptr || conv->shape.size() != 3 || conv->shape[1] == 1 || conv->shape[2] != 1)
+    return;
+  Json config = *file.config;
+  const auto factor = [&](const char* key) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_number() ? found->get<double>() : 1;
+  };
+  const bool tied = file.find("output.weight") == nullptr;
+  const double embedding = factor("embedding_multiplier");
+  config["lm_head_multiplier"] =
+      tied && embedding != 0 ? factor("lm_head_multiplier") / embedding : 1;
+  config["attention_out_multiplier"] = factor("attention_in_multiplier");
+  for (const char* key : {"embedding_multiplier", "attention_in_multiplier", "ssm_in_multiplier",
+                          "ssm_out_multiplier", "mlp_multipliers", "ssm_multipliers"})
+    config.erase(key);
+  file.config = std::make_shared<const Json>(std::move(config));
+}
+
 // What the folders of an architecture hold otherwise than definitions use it.
 struct FolderStep {
   std::string_view architecture;
@@ -265,6 +288,7 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"granitehybrid", arrange_recurrent},
                                        {"bamba", arrange_recurrent},
                                        {"nemotron_h", arrange_recurrent},
+                                       {"falcon-h1", drop_folded_multipliers},
                                        {"falcon-h1", arrange_recurrent},
                                        {"jamba", arrange_recurrent},
                                        {"rwkv7", arrange_recurrent},

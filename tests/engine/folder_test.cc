@@ -119,7 +119,7 @@ constexpr const char* kFoldersOnly[] = {
     "granite4h",      "granite4h-moe",  "bamba",      "minimax-m2",     "glm4-lite",
     "mistral4",       "exaone-moe",     "afmoe",      "cohere2moe",     "cohere2moe-rms",
     "granite-swa",    "granitemoe-swa", "nemotron-h", "nemotron-h-moe", "falcon-h1",
-    "falcon-h1-tied", "lfm3",           "jamba",      "rwkv7"};
+    "falcon-h1-tied", "falcon-h1-mlx",  "lfm3",       "jamba",          "rwkv7"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 

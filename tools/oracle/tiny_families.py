@@ -88,6 +88,14 @@ MODELS = {
         mamba_proj_bias=True, projectors_bias=True, attention_bias=True, mlp_bias=True,
         rope_parameters=rope(theta=1e11), embedding_multiplier=1.5, key_multiplier=0.7,
         ssm_multipliers=[0.9, 1.1, 0.8, 1.2, 0.7], tie_word_embeddings=True)),
+    "falcon-h1-mlx": ("FalconH1", "float32", False, dict(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=6,
+        num_hidden_layers=2, intermediate_size=22, mamba_d_ssm=30, mamba_n_heads=5, mamba_d_head=6,
+        mamba_n_groups=1, mamba_d_state=9, mamba_d_conv=4, mamba_rms_norm=False,
+        rope_parameters=rope(theta=1e5), lm_head_multiplier=0.7, embedding_multiplier=1.5,
+        mlp_multipliers=[0.8, 0.6], key_multiplier=0.5, attention_in_multiplier=1.3,
+        attention_out_multiplier=0.7, ssm_multipliers=[0.7, 0.9, 0.6, 1.2, 0.8],
+        ssm_in_multiplier=1.25, ssm_out_multiplier=0.6, tie_word_embeddings=True)),
     # Norms behind parts, gates of heads, windows and RoPE of their own beside wide convolutions.
     "lfm3": ("Lfm3", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
