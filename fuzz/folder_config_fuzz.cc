@@ -35,6 +35,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (c.rope.dims > c.head_dim || c.rope.dims % 2 != 0) std::abort();
     if (!c.local.empty() && c.local.size() != static_cast<size_t>(c.layers)) std::abort();
     if (!c.unrotated.empty() && c.unrotated.size() != static_cast<size_t>(c.layers)) std::abort();
+    const auto one_each = [&](const auto& list) {
+      return list.empty() || list.size() == static_cast<size_t>(c.layers);
+    };
+    if (!one_each(c.thetas) || !one_each(c.only_feeds) || !one_each(c.recurrent.layers))
+      std::abort();
     for (int32_t layer = 0; layer < c.layers; ++layer) {
       if (c.head_dim_of(layer) < 1 || c.hidden_of(layer) < 1 || c.keys_of(layer) < 0) std::abort();
       if (c.kv_heads_of(layer) < 1 || c.heads % c.kv_heads_of(layer) != 0) std::abort();

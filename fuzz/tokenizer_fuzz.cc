@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "file/model_file.h"
 #include "text/format/tokenizer_json_write.h"
+#include "text/format/world_vocabulary.h"
 #include "text/tokenizer.h"
 
 namespace {
@@ -52,7 +53,8 @@ Input read(std::string_view rest) {
     scores.push_back(-static_cast<double>(tokens.size() % 7));
   }
   veery::Metadata& metadata = input.file.metadata;
-  metadata.set("tokenizer.ggml.model", std::string(flag(0) % 2 ? "llama" : "gpt2"));
+  const char* const model = flag(0) == 'r' ? "rwkv" : flag(0) % 2 ? "llama" : "gpt2";
+  metadata.set("tokenizer.ggml.model", std::string(model));
   metadata.set("tokenizer.ggml.pre", std::string(kPre[flag(1) % std::size(kPre)]));
   metadata.set("tokenizer.ggml.tokens", tokens);
   metadata.set("tokenizer.ggml.token_type", types);
@@ -68,6 +70,11 @@ Input read(std::string_view rest) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    veery::read_world_vocabulary({reinterpret_cast<const char*>(data), size}, "fuzz");
+  } catch (const veery::Error& error) {
+    if (error.kind() == veery::ErrorKind::kBug) std::abort();
+  }
   const Input input = read({reinterpret_cast<const char*>(data), size});
   std::unique_ptr<veery::Tokenizer> tokenizer;
   try {

@@ -13,7 +13,7 @@
 #include "file/folder/row_sources.h"
 #include "file/folder/safetensors.h"
 #include "file/output/pending_folder.h"
-#include "import/folder/folder_config.h"
+#include "import/folder/described.h"
 #include "import/read_config.h"
 #include "import/unused_tensors.h"
 

@@ -88,15 +88,17 @@ struct JointRow {
   std::string_view architecture, joint;
   std::array<std::string_view, 3> parts;
 };
-constexpr JointRow kJoint[] = {{"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
-                               {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
-                               {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
-                               {"chatglm", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
+constexpr JointRow kJoint[] = {
+    {"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+    {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+    {"granite_swa", "ffn_up_shexp", {"ffn_gate_shexp", "ffn_up_shexp", ""}},
+    {"chatglm", "ffn_up", {"ffn_gate", "ffn_up", ""}}};
 
 void join(ModelFile& file, const std::string& layer, const JointRow& row, const char* kind) {
   std::vector<TensorView> parts;
@@ -123,7 +125,8 @@ void join_projections(ModelFile& file, const TransformerConfig& c) {
 struct RenameRow {
   std::string_view architecture, from, to;
 };
-constexpr RenameRow kRenamed[] = {{"gpt-oss", ".ffn_norm.", ".post_attention_norm."},
+constexpr RenameRow kRenamed[] = {{"falcon-h1", ".ffn_norm.weight", ".ffn_norm"},
+                                  {"gpt-oss", ".ffn_norm.", ".post_attention_norm."},
                                   {"glm4moe", ".ffn_norm.", ".post_attention_norm."},
                                   {"seed_oss", ".ffn_norm.", ".post_attention_norm."},
                                   {"qwen3next", ".ffn_norm.", ".post_attention_norm."},
@@ -192,6 +195,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   refuse_further_layers(file, c);
   keep_text_model(file);
   write_head(file, c);
+  fold_multipliers(file, c);
   pair_rows(file, c);
   Metadata metadata = gguf_keys(c, file);
   add_sentence_keys(file, c, metadata);

@@ -7,8 +7,9 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "convert/folder_rope_write.h"
+#include "import/folder/described.h"
 #include "import/folder/folder_config.h"
-#include "import/folder/folder_names.h"
+#include "import/names/folder_names.h"
 
 namespace veery {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "import/folder/folder_names.h"
+#include "import/names/folder_names.h"
 #include "model/config.h"
 
 namespace veery {

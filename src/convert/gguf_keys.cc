@@ -63,12 +63,13 @@ int64_t cached(const Config& c) { return c.latent.rank > 0 ? c.latent.rank : c.h
 // Recurrent layers have no key heads where no other key says which layers they are.
 int64_t key_heads(const Config& c, int32_t layer) {
   const bool marked = c.recurrent.mixer != Mixer::kDelta && !c.recurrent.layers.empty();
-  return marked && c.is_recurrent(layer) ? 0 : c.kv_heads_of(layer);
+  return (marked && c.is_recurrent(layer)) || !c.mixes(layer) ? 0 : c.kv_heads_of(layer);
 }
 // Of layers with the keys that llama.cpp has for selective states.
 KeyValue if_ssm(const Config& c, int64_t value) {
   const Mixer mixer = c.recurrent.mixer;
-  return mixer == Mixer::kDelta || mixer == Mixer::kMamba2 ? size(value) : KeyValue();
+  return mixer == Mixer::kDelta || mixer == Mixer::kMamba1 || mixer == Mixer::kMamba2 ? size(value)
+                                                                                      : KeyValue();
 }
 template <Mixer mixer>
 bool has(const Config& c) {
@@ -92,8 +93,11 @@ constexpr KeyRow kKeys[] = {
     {"embedding_length", [](const Config& c) { return size(c.dim); }},
     {"block_count", [](const Config& c) { return size(c.layers); }},
     {"feed_forward_length",
-     [](const Config& c) { return of_layers(c, [&](int32_t i) { return c.hidden_of(i); }); }},
-    {"attention.head_count", [](const Config& c) { return size(c.heads); }},
+     [](const Config& c) {
+       return of_layers(c, [&](int32_t i) { return c.feeds(i) ? c.hidden_of(i) : 0; });
+     }},
+    {"attention.head_count",
+     [](const Config& c) { return size(has<Mixer::kRwkv7>(c) ? 0 : c.heads); }},
     {"attention.head_count_kv",
      [](const Config& c) { return of_layers(c, [&](int32_t i) { return key_heads(c, i); }); }},
     {"attention.key_length", [](const Config& c) { return size(cached(c) + c.latent.turned); }},
@@ -116,13 +120,20 @@ constexpr KeyRow kKeys[] = {
     {"attention.layer_norm_rms_epsilon",
      [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
     {"attention.layer_norm_epsilon",
-     [](const Config& c) { return c.norm != Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
+     [](const Config& c) {  // llama.cpp asks for it in files of Nemotron-H
+       const bool asked = c.architecture.starts_with("nemotron_h");
+       return c.norm != Norm::kRms || asked ? number(c.norm_eps) : KeyValue();
+     }},
     {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
     {"attention.temperature_scale",
      [](const Config& c) {
        return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
      }},
-    {"attention.temperature_length", [](const Config& c) { return positive(c.unrotated_period); }},
+    {"attention.temperature_length",
+     [](const Config& c) {
+       const bool latent = c.latent.rank > 0 && c.rope.temperature != 0;
+       return positive(latent ? static_cast<int64_t>(c.rope.original_context) : c.unrotated_period);
+     }},
     {"encoder.block_count", [](const Config& c) { return positive(c.source.layers); }},
     {"encoder.attention.head_count", [](const Config& c) { return positive(c.source.heads); }},
     {"encoder.feed_forward_length", [](const Config& c) { return positive(c.source.hidden); }},
@@ -186,6 +197,7 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.route.used) : KeyValue(); }},
     {"expert_feed_forward_length",
      [](const Config& c) { return c.experts.count > 0 ? size(c.experts.hidden) : KeyValue(); }},
+    {"moe_latent_size", [](const Config& c) { return positive(c.experts.latent); }},
     {"expert_shared_count",
      [](const Config& c) {
        const ExpertConfig& e = c.experts;
@@ -228,8 +240,14 @@ constexpr KeyRow kKeys[] = {
        return kda ? size(c.recurrent.conv_width) : if_ssm(c, c.recurrent.conv_width);
      }},
     {"ssm.state_size", [](const Config& c) { return if_ssm(c, c.recurrent.key_size); }},
-    {"ssm.group_count", [](const Config& c) { return if_ssm(c, c.recurrent.key_heads); }},
-    {"ssm.time_step_rank", [](const Config& c) { return if_ssm(c, c.recurrent.heads); }},
+    {"ssm.group_count",
+     [](const Config& c) {
+       return has<Mixer::kMamba1>(c) ? KeyValue() : if_ssm(c, c.recurrent.key_heads);
+     }},
+    {"ssm.time_step_rank",
+     [](const Config& c) {
+       return if_ssm(c, has<Mixer::kMamba1>(c) ? c.recurrent.rank : c.recurrent.heads);
+     }},
     {"ssm.inner_size", [](const Config& c) { return if_ssm(c, c.recurrent.values()); }},
     {"kda.head_dim",
      [](const Config& c) { return has<Mixer::kKda>(c) ? size(c.recurrent.key_size) : KeyValue(); }},
@@ -243,6 +261,16 @@ constexpr KeyRow kKeys[] = {
      [](const Config& c) {
        return has<Mixer::kShortConv>(c) ? size(c.recurrent.conv_width) : KeyValue();
      }},
+    {"wkv.head_size",
+     [](const Config& c) {
+       return has<Mixer::kRwkv7>(c) ? size(c.recurrent.key_size) : KeyValue();
+     }},
+    {"attention.decay_lora_rank",
+     [](const Config& c) { return positive(c.recurrent.ranks.decay); }},
+    {"attention.iclr_lora_rank", [](const Config& c) { return positive(c.recurrent.ranks.step); }},
+    {"attention.value_residual_mix_lora_rank",
+     [](const Config& c) { return positive(c.recurrent.ranks.value); }},
+    {"attention.gate_lora_rank", [](const Config& c) { return positive(c.recurrent.ranks.gate); }},
     // No keys of llama.cpp, which has no such model.
     {"mlstm.head_count",
      [](const Config& c) { return has<Mixer::kMlstm>(c) ? size(c.recurrent.heads) : KeyValue(); }},
@@ -286,7 +314,8 @@ bool same_recurrent(const Config& a, const Config& b) {
   return r.mixer == Mixer::kNone ||
          (r.heads == s.heads && r.key_heads == s.key_heads && r.key_size == s.key_size &&
           r.value_size == s.value_size && r.conv_width == s.conv_width && r.groups == s.groups &&
-          near(r.gate_softcap, s.gate_softcap) && near(r.divisor_eps, s.divisor_eps));
+          r.rank == s.rank && r.ranks == s.ranks && near(r.gate_softcap, s.gate_softcap) &&
+          near(r.divisor_eps, s.divisor_eps));
 }
 constexpr FieldRow kFields[] = {
     {"the layers that have the window",
@@ -338,6 +367,17 @@ constexpr FieldRow kFields[] = {
      [](const Config& c) { return number(c.experts.route.jitter); }},
     {"the scale of gates", same_route<&RouteAttr::scale>, "expert_weights_scale",
      [](const Config& c) { return number(c.experts.route.scale); }},
+    // No key of llama.cpp: which averages what shared and chosen experts give.
+    {"the scale of the sum of experts",
+     [](const Config& a, const Config& b) { return a.experts.scale == b.experts.scale; },
+     "expert_sum_scale", [](const Config& c) { return number(c.experts.scale); }},
+    // No key of llama.cpp.
+    {"bases of RoPE of layers", same<&Config::thetas>, "rope.freq_base_layers",
+     [](const Config& c) {
+       std::vector<double> rounded;
+       for (const double theta : c.thetas) rounded.push_back(double{static_cast<float>(theta)});
+       return KeyValue(std::in_place, std::move(rounded));
+     }},
     {"RoPE of layers with a window",
      [](const Config& a, const Config& b) {
        const bool unused = a.window == 0 || std::ranges::find(a.local, true) == a.local.end();
@@ -371,10 +411,23 @@ constexpr FieldRow kFields[] = {
        const LatentConfig& m = b.latent;
        return l.rank == m.rank && l.query_rank == m.query_rank && l.plain == m.plain &&
               l.turned == m.turned && l.value == m.value &&
-              (l.rank == 0 || near(l.norm_eps, m.norm_eps)) &&
               near(l.yarn_magnitude, m.yarn_magnitude);
      }},
+    // No key of llama.cpp, which takes that of the other norms.
+    {"the epsilon of compressed vectors",
+     [](const Config& a, const Config& b) {
+       return a.latent.rank == 0 || near(a.latent.norm_eps, b.latent.norm_eps);
+     },
+     "attention.latent_rms_epsilon", [](const Config& c) { return number(c.latent.norm_eps); }},
     {"recurrent layers", same_recurrent},
+    {"layers of one part", same<&Config::only_feeds>},
+    {"norms before gates",
+     [](const Config& a, const Config& b) {
+       return a.recurrent.norm_first == b.recurrent.norm_first;
+     }},
+    {"what experts are given",
+     [](const Config& a, const Config& b) { return a.experts.latent == b.experts.latent; }},
+    {"factors on parts of layers", same<&Config::multipliers>},
     // No keys of llama.cpp, which knows no bounds.
     {"the least step of recurrent layers",
      [](const Config& a, const Config& b) {
@@ -404,6 +457,11 @@ constexpr FieldRow kFields[] = {
 // scaling.
 Config in_gguf(Config c) {
   c.architecture = gguf_architecture(c.architecture);
+  if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";
+  if (find_architecture(c.architecture).joint_mixers) {  // factors are in the weights
+    c.multipliers = {};
+    c.embedding_scale = c.logit_scale = 1;
+  }
   for (AnglesAttr* rope : {&c.rope, &c.local_rope}) {
     if (rope->scaling == RopeScaling::kLlama3) *rope = {.dims = rope->dims, .theta = rope->theta};
     if (rope->scaling == RopeScaling::kNone) rope->factor = 1;

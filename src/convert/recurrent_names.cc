@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "convert/gguf_keys.h"
 #include "file/folder/row_sources.h"
+#include "model/arch/registry.h"
 
 namespace veery {
 namespace {
@@ -42,7 +43,7 @@ class Layer {
     if (TensorView* tensor = find(part))
       *tensor = transposed(reordered_rows(transposed(*tensor), order));
   }
-  /// (width, channels) -> (channels, width) in f32.
+  /// A matrix, turned, in f32: convolutions become (channels, width).
   void turn_convolution(std::string_view part) {
     if (TensorView* tensor = find(part)) *tensor = transposed(decoded(*tensor));
   }
@@ -146,6 +147,39 @@ void name_mamba2(ModelFile& file, Layer layer, const RecurrentConfig& r) {
   layer.small("ssm_norm.weight", "ssm_norm.weight", {r.groups, r.values() / r.groups});
 }
 
+void name_mamba1(Layer layer, const RecurrentConfig& r) {
+  for (const char* kind : {".weight", ".bias"})
+    layer.join({std::string("ssm_value") + kind, std::string("ssm_gate") + kind},
+               std::string("ssm_in") + kind);
+  layer.turn_convolution("ssm_conv1d.weight");
+  layer.turn_convolution("ssm_a.weight");
+  layer.small("ssm_a.weight", "ssm_a", {r.values(), r.key_size});
+  layer.small("ssm_d.weight", "ssm_d", {r.values()});
+}
+
+// llama.cpp asks for the part of first values in the first layer too, where nothing uses it.
+void name_rwkv7(ModelFile& file, Layer layer, const TransformerConfig& c, bool is_first) {
+  for (const char* kind : {".weight", ".bias"})
+    layer.rename(std::string("ffn_norm") + kind, std::string("attn_norm_2") + kind);
+  const int64_t dim = c.dim;
+  for (const char* part : {"time_mix_w", "time_mix_a", "time_mix_v"})
+    layer.small(std::string(part) + "2.bias", std::string(part) + "0.weight", {dim});
+  for (const char* part : {"time_mix_lerp_r", "time_mix_lerp_w", "time_mix_lerp_k",
+                           "time_mix_lerp_v", "time_mix_lerp_a", "time_mix_lerp_g"})
+    layer.small(std::string(part) + ".weight", std::string(part) + ".weight", {1, dim});
+  layer.join({"time_mix_lerp_r.weight", "time_mix_lerp_w.weight", "time_mix_lerp_k.weight",
+              "time_mix_lerp_v.weight", "time_mix_lerp_a.weight", "time_mix_lerp_g.weight"},
+             "time_mix_lerp_fused.weight");
+  layer.small("time_mix_lerp_fused.weight", "time_mix_lerp_fused.weight", {6, 1, 1, dim});
+  for (const char* part : {"0", "1", "2"}) {
+    const TensorView* from = layer.find(fmt::format("time_mix_a{}.weight", part));
+    if (!is_first || from == nullptr) continue;
+    TensorView copy = *from;
+    copy.name = layer.name(fmt::format("time_mix_v{}.weight", part));
+    file.tensors.push_back(std::move(copy));
+  }
+}
+
 void name_kda(Layer layer, const RecurrentConfig& r) {
   const int64_t channels[] = {r.keys(), r.keys(), r.values()};
   const char* const names[] = {"ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight"};
@@ -159,6 +193,47 @@ void name_kda(Layer layer, const RecurrentConfig& r) {
 
 }  // namespace
 
+void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
+  if (!find_architecture(c.architecture).joint_mixers) return;
+  if (c.tied && (c.embedding_scale != 1 || c.logit_scale != 1)) {
+    TensorView head = file.at("token_embd.weight");
+    head.name = "output.weight";
+    file.tensors.push_back(std::move(head));
+  }
+  const Multipliers& m = c.multipliers;
+  // Factors of what a projection is given leave its bias alone.
+  struct Row {
+    std::string_view part;
+    float in, out;
+  };
+  const Row rows[] = {{"attn_q", m.attention_in, 1},
+                      {"attn_k", m.attention_in, m.keys},
+                      {"attn_v", m.attention_in, 1},
+                      {"attn_output", 1, m.attention_out},
+                      {"ssm_gate", m.recurrent_in, m.recurrent_gate},
+                      {"ssm_xbc", m.recurrent_in, 1},
+                      {"ssm_dt", m.recurrent_in, 1},
+                      {"ssm_out", 1, m.recurrent_out},
+                      {"ffn_gate", 1, m.gate},
+                      {"ffn_down", 1, m.down}};
+  for (TensorView& tensor : file.tensors) {
+    if (tensor.name == "token_embd.weight") tensor = with_factor(tensor, c.embedding_scale);
+    if (tensor.name == "output.weight") tensor = with_factor(tensor, c.logit_scale);
+    if (!tensor.name.starts_with("blk.")) continue;
+    // The parts of one projection become one matrix.
+    if (tensor.name.find(".ssm_gate.") != std::string::npos ||
+        tensor.name.find(".ssm_xbc.") != std::string::npos ||
+        tensor.name.find(".ssm_dt.") != std::string::npos)
+      tensor = decoded(tensor);
+    for (const Row& row : rows) {
+      if (tensor.name.ends_with(fmt::format(".{}.weight", row.part)))
+        tensor = with_factor(tensor, row.in * row.out);
+      if (tensor.name.ends_with(fmt::format(".{}.bias", row.part)))
+        tensor = with_factor(tensor, row.out);
+    }
+  }
+}
+
 void name_recurrent(ModelFile& file, const TransformerConfig& c) {
   const RecurrentConfig& r = c.recurrent;
   for (int32_t i = 0; i < c.layers && r.mixer != Mixer::kNone; ++i) {
@@ -166,6 +241,8 @@ void name_recurrent(ModelFile& file, const TransformerConfig& c) {
     const bool recurrent = c.is_recurrent(i);
     if (r.mixer == Mixer::kDelta) name_delta(layer, c, recurrent);
     if (!recurrent) continue;
+    if (r.mixer == Mixer::kRwkv7) name_rwkv7(file, layer, c, i == 0);
+    if (r.mixer == Mixer::kMamba1) name_mamba1(layer, r);
     if (r.mixer == Mixer::kMamba2) name_mamba2(file, layer, r);
     if (r.mixer == Mixer::kKda) name_kda(layer, r);
     if (r.mixer == Mixer::kShortConv) Layer(layer).turn_convolution("shortconv.conv.weight");

@@ -11,4 +11,9 @@ namespace veery {
 /// keeps its names. Throws kUnsupported naming a tensor that GGUF has no place for.
 void name_recurrent(ModelFile& file, const TransformerConfig& c);
 
+/// Puts the factors of `c` on parts of layers, embedding and logits into the weights, for which
+/// GGUF has no keys; a head that is the embedding then becomes one of its own. Nothing is done
+/// where the architecture has no such factors.
+void fold_multipliers(ModelFile& file, const TransformerConfig& c);
+
 }  // namespace veery

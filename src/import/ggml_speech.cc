@@ -10,7 +10,7 @@
 #include "base/printable.h"
 #include "file/folder/row_sources.h"
 #include "import/folder/speech_keys.h"
-#include "import/folder/whisper_names.h"
+#include "import/names/whisper_names.h"
 #include "text/common/byte_alphabet.h"
 #include "text/format/tiktoken_file.h"
 #include "text/languages.h"

@@ -17,11 +17,11 @@
 #include "file/gguf/gguf.h"
 #include "import/expert_tensors.h"
 #include "import/folder/folder_config.h"
-#include "import/folder/folder_names.h"
 #include "import/folder/folder_rope.h"
 #include "import/folder/speech_keys.h"
 #include "import/ggml_speech.h"
 #include "import/latent_tensors.h"
+#include "import/names/folder_names.h"
 #include "import/read_config.h"
 #include "import/recurrent_tensors.h"
 #include "import/sampling_keys.h"
@@ -232,6 +232,29 @@ void flatten_convolutions(ModelFile& file) {
       tensor = reshaped(transposed(tensor), {tensor.shape[0], tensor.shape[1] * tensor.shape[2]});
 }
 
+// mlx-lm's folders of Falcon-H1, whose convolutions are (channels, width, 1), have factors in the
+// weights but for those on keys and, of what attention is given, on values; the latter may as well
+// be on what attention gives. config.json still has all of them.
+void drop_folded_multipliers(ModelFile& file) {
+  const TensorView* conv = file.find("blk.0.ssm_conv1d.weight");
+  if (conv == nullptr || conv->shape.size() != 3 || conv->shape[1] == 1 || conv->shape[2] != 1)
+    return;
+  Json config = *file.config;
+  const auto factor = [&](const char* key) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_number() ? found->get<double>() : 1;
+  };
+  const bool tied = file.find("output.weight") == nullptr;
+  const double embedding = factor("embedding_multiplier");
+  config["lm_head_multiplier"] =
+      tied && embedding != 0 ? factor("lm_head_multiplier") / embedding : 1;
+  config["attention_out_multiplier"] = factor("attention_in_multiplier");
+  for (const char* key : {"embedding_multiplier", "attention_in_multiplier", "ssm_in_multiplier",
+                          "ssm_out_multiplier", "mlp_multipliers", "ssm_multipliers"})
+    config.erase(key);
+  file.config = std::make_shared<const Json>(std::move(config));
+}
+
 // What the folders of an architecture hold otherwise than definitions use it.
 struct FolderStep {
   std::string_view architecture;
@@ -242,7 +265,9 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"gemma3", add_one_to_norms},
                                        {"gemma4", drop_unread_values},
                                        {"deepseek2", split_latent},
+                                       {"mistral4", split_latent},
                                        {"granitemoe", split_shared},
+                                       {"granite_swa", split_shared},
                                        {"gpt2", transpose_conv1d},
                                        {"gptneox", gather_heads},
                                        {"internlm2", gather_heads},
@@ -257,10 +282,16 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"mamba2", arrange_recurrent},
                                        {"lfm2", arrange_recurrent},
                                        {"lfm2moe", arrange_recurrent},
+                                       {"lfm3", arrange_recurrent},
                                        {"xlstm", arrange_recurrent},
                                        {"granitehybrid", split_shared},
                                        {"granitehybrid", arrange_recurrent},
                                        {"bamba", arrange_recurrent},
+                                       {"nemotron_h", arrange_recurrent},
+                                       {"falcon-h1", drop_folded_multipliers},
+                                       {"falcon-h1", arrange_recurrent},
+                                       {"jamba", arrange_recurrent},
+                                       {"rwkv7", arrange_recurrent},
                                        {"kimi-linear", split_latent},
                                        {"kimi-linear", arrange_recurrent},
                                        {"nemotron", add_one_to_norms},
@@ -276,10 +307,32 @@ void flatten_norms(ModelFile& file) {
       tensor.shape = {tensor.elements()};
 }
 
+// GGUF files of some have gate and up of the shared expert as one matrix, called "up".
+void split_shared_gguf(ModelFile& file) {
+  constexpr std::string_view kUp = "ffn_up_shexp.weight";
+  std::vector<TensorView> tensors;
+  for (TensorView& tensor : file.tensors) {
+    const std::string layer = tensor.name.substr(0, tensor.name.rfind("ffn_"));
+    if (!tensor.name.ends_with(kUp) || tensor.shape.size() != 2 || tensor.shape[0] % 2 != 0 ||
+        file.find(layer + "ffn_gate_shexp.weight") != nullptr) {
+      tensors.push_back(tensor);
+      continue;
+    }
+    const int64_t half = tensor.shape[0] / 2;
+    tensors.push_back(slice_rows(tensor, layer + "ffn_gate_shexp.weight", 0, half));
+    tensors.push_back(slice_rows(tensor, tensor.name, half, 2 * half));
+  }
+  file.tensors = std::move(tensors);
+}
+
 // Names that GGUF has for some architectures only.
 void rename_gguf(ModelFile& file) {
   const auto architecture = file.metadata.text("general.architecture");
-  if (architecture && architecture->starts_with("lfm2"))  // its last norm has the name of another
+  if (architecture == "granite_swa") split_shared_gguf(file);
+  if (architecture == "falcon-h1")  // written without an end
+    for (TensorView& tensor : file.tensors)
+      if (tensor.name.ends_with(".ffn_norm")) tensor.name += ".weight";
+  if (architecture && architecture->starts_with("lfm"))  // its last norm has the name of another
     for (TensorView& tensor : file.tensors)
       if (tensor.name == "token_embd_norm.weight") tensor.name = "output_norm.weight";
   constexpr std::string_view kRenamed[] = {"gpt-oss",   "glm4moe", "seed_oss",

@@ -222,7 +222,8 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.further_layers = static_cast<int32_t>(further);
   // Files of models without attention or feed-forward parts have zeros.
   const Mixer mixer = find_architecture(c.architecture).mixer;
-  const bool attends = mixer != Mixer::kMlstm && c.architecture != "mamba2";
+  const bool attends =
+      mixer != Mixer::kMlstm && mixer != Mixer::kRwkv7 && c.architecture != "mamba2";
   c.heads = static_cast<int32_t>(
       attends ? keys.size("attention.head_count")
               : std::max<int64_t>(1, keys.size_or_zero("attention.head_count")));
@@ -233,8 +234,9 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   if (!differs("attention.head_count_kv"))
     c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
   if (!differs("feed_forward_length"))
-    c.hidden = attends ? keys.size("feed_forward_length")
-                       : std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
+    c.hidden = attends || mixer == Mixer::kRwkv7
+                   ? keys.size("feed_forward_length")
+                   : std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);
@@ -303,7 +305,12 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   } else if (const auto attention = layer_flags(c, file.metadata, ".attention.head_count_kv")) {
     r.layers = *attention;
     r.layers.flip();
-  } else if (c.positions != Positions::kNone) {
+    // Layers of one part: those that feed forward have a width.
+    if (const auto feeds = layer_flags(c, file.metadata, ".feed_forward_length")) {
+      c.only_feeds = *feeds;
+      for (size_t i = 0; i < r.layers.size(); ++i) r.layers[i] = r.layers[i] && !c.only_feeds[i];
+    }
+  } else if (c.positions != Positions::kNone && !find_architecture(c.architecture).joint_mixers) {
     r.mixer = Mixer::kNone;  // the same number of key heads for each layer
   }
   if (r.mixer == Mixer::kNone || (!r.layers.empty() && std::ranges::count(r.layers, true) == 0)) {
@@ -311,6 +318,15 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
     return;
   }
   const auto size = [&](const char* key) { return static_cast<int32_t>(keys.size(key)); };
+  if (r.mixer == Mixer::kRwkv7) {
+    r.key_size = r.value_size = size("wkv.head_size");
+    if (c.dim % r.key_size != 0)
+      throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected a divisor of {}, {}",
+                  keys.name("wkv.head_size"), r.key_size, keys.name("embedding_length"), c.dim);
+    r.heads = r.key_heads = static_cast<int32_t>(c.dim / r.key_size);
+    find_mix_ranks(file, c);
+    return;
+  }
   if (r.mixer == Mixer::kShortConv) {
     r.conv_width = size("shortconv.l_cache");
     return;
@@ -327,6 +343,13 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   if (r.mixer == Mixer::kKda) {
     r.heads = r.key_heads = static_cast<int32_t>(keys.size_or("kda.head_count", c.heads));
     r.key_size = r.value_size = size("kda.head_dim");
+    return;
+  }
+  if (r.mixer == Mixer::kMamba1) {
+    r.heads = r.key_heads = 1;
+    r.key_size = size("ssm.state_size");
+    r.value_size = size("ssm.inner_size");
+    r.rank = size("ssm.time_step_rank");
     return;
   }
   read_state_sizes(keys, r);
@@ -349,6 +372,7 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
     return tensor.name.ends_with("ffn_up_shexp.weight") && tensor.shape.size() == 2;
   });
   if (shared != file.tensors.end()) e.shared_hidden = shared->shape[0];
+  e.latent = keys.size_or_zero("moe_latent_size");
   e.route.normalise = keys.flag_or("expert_weights_norm", false);
   const double scale = keys.number_or("expert_weights_scale", 0);
   e.route.scale = scale == 0 ? 1 : static_cast<float>(scale);
@@ -378,6 +402,19 @@ std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadat
   if (period < 0 || period > kMaxSize)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected 0 or more", key, period);
   return local_pattern(c.layers, static_cast<int32_t>(period));
+}
+
+// A base of RoPE for each layer, 0: it has none. A key of our own.
+void read_layer_thetas(const Metadata& metadata, TransformerConfig& c) {
+  const std::string key = c.architecture + ".rope.freq_base_layers";
+  const std::vector<double>* list = metadata.numbers(key);
+  if (list == nullptr) return;
+  if (list->size() != static_cast<size_t>(c.layers))
+    throw Error(ErrorKind::kFormat, "metadata: {} has {} entries, expected one for each of {}", key,
+                list->size(), c.layers);
+  for (const double theta : *list)
+    if (theta != 0) check_number("metadata", key, "rope_theta", theta);
+  c.thetas = *list;
 }
 
 // Our own keys: no other program writes such files.
@@ -421,6 +458,8 @@ TransformerConfig read_config(const ModelFile& file) {
   c.attention_softcap = static_cast<float>(keys.number_or("attn_logit_softcapping", 0));
   c.logit_softcap = static_cast<float>(keys.number_or("final_logit_softcapping", 0));
   c.local_rope = c.rope;
+  c.local_rope.theta = keys.number_or("rope.freq_base_swa", c.rope.theta);
+  read_layer_thetas(file.metadata, c);
   read_experts(keys, file, c);
   if (architecture.encoder != nullptr) read_source(keys, c);
   c.recurrent.mixer = architecture.mixer;

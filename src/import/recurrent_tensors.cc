@@ -122,6 +122,49 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
+// One projection gives what is convolved and the gate; rates are (channels, size of a key).
+void arrange_mamba1(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  if (!c.is_recurrent(layer)) return;
+  const int64_t inner = c.recurrent.values();
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  for (const char* kind : {".weight", ".bias"})
+    tensors.split(name("ssm_in") + kind, parts_of_groups(1, {2 * inner}),
+                  {{name("ssm_value") + kind, inner}, {name("ssm_gate") + kind, inner}});
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"))) turn_convolution(file, *conv);
+  const bool gguf = file.container == Container::kGguf;
+  for (const char* part : {"ssm_a", "ssm_d"})
+    if (gguf) tensors.rename(name(part), name(part) + ".weight");
+  TensorView* rates = tensors.find(name("ssm_a.weight"));
+  if (rates == nullptr) return;
+  if (rates->shape.size() != 2)
+    throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected channels x {}",
+                file.path, printable(rates->name), rates->shape.size(), c.recurrent.key_size);
+  if (!gguf) *rates = with_values(*rates, [](size_t, float x) { return -std::exp(x); });
+  *rates = transposed(*rates);
+}
+
+// Factors of a folder on what the projection gives, in the weights of what follows: convolutions
+// treat each channel alone, steps are few rows.
+void scale_channels(Tensors& tensors, const TransformerConfig& c, int32_t layer) {
+  const RecurrentConfig& r = c.recurrent;
+  const auto& factors = c.multipliers.channels;
+  if (factors == Multipliers{}.channels) return;
+  const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
+  const int64_t channels = r.values() + 2 * r.keys();
+  if (TensorView* conv = tensors.find(name("ssm_conv1d.weight"));
+      conv != nullptr && conv->elements() % channels == 0) {
+    const auto width = static_cast<size_t>(conv->elements() / channels);
+    *conv = with_values(*conv, [&](size_t i, float x) {
+      const auto channel = static_cast<int64_t>(i / width);
+      return x * factors[channel < r.values() ? 0 : channel < r.values() + r.keys() ? 1 : 2];
+    });
+  }
+  for (const char* part : {"ssm_dt.weight", "ssm_dt.bias"})
+    if (TensorView* steps = tensors.find(name(part)))
+      *steps = with_values(*steps, [&](size_t, float x) { return x * factors[3]; });
+}
+
 // One projection gives gate, what is convolved, and steps; their bias is that of the projection and
 // one of their own.
 void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) {
@@ -136,6 +179,7 @@ void arrange_mamba2(ModelFile& file, const TransformerConfig& c, int32_t layer) 
                   {{name("ssm_gate") + kind, inner},
                    {name("ssm_xbc") + kind, convolved},
                    {name("ssm_dt") + kind, r.heads}});
+  scale_channels(tensors, c, layer);
   if (TensorView* bias = tensors.find(name("ssm_dt_bias.bias"))) {
     if (TensorView* own = tensors.find(name("ssm_dt.bias"))) {
       const std::vector<float> added = values_of(*bias);
@@ -200,6 +244,43 @@ void arrange_mlstm(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   }
 }
 
+// GGUF has the shares of the position before as one matrix, what is added behind a projection as a
+// weight of its own, and in the first layer a part that nothing uses.
+void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
+  const auto name = [&](const std::string& part) { return fmt::format("blk.{}.{}", layer, part); };
+  Tensors tensors(file);
+  for (const char* kind : {".weight", ".bias"}) {
+    if (layer == 0) tensors.rename(name("pre_norm") + kind, std::string("token_embd_norm") + kind);
+    tensors.rename(name("attn_norm_2") + kind, name("ffn_norm") + kind);
+  }
+  tensors.rename(name("attn_k.weight"), name("time_mix_key.weight"));
+  tensors.rename(name("attn_v.weight"), name("time_mix_value.weight"));
+  for (const char* part : {"w", "a", "v"})
+    tensors.rename(name(fmt::format("time_mix_{}0.weight", part)),
+                   name(fmt::format("time_mix_{}2.bias", part)));
+  const std::string fused = name("time_mix_lerp_fused.weight");
+  if (TensorView* shares = tensors.find(fused);
+      shares != nullptr && shares->elements() == 6 * c.dim) {
+    *shares = reshaped(*shares, {6, c.dim});
+    tensors.split(fused, parts_of_groups(1, {6}),
+                  {{name("time_mix_lerp_r.weight"), 1},
+                   {name("time_mix_lerp_w.weight"), 1},
+                   {name("time_mix_lerp_k.weight"), 1},
+                   {name("time_mix_lerp_v.weight"), 1},
+                   {name("time_mix_lerp_a.weight"), 1},
+                   {name("time_mix_lerp_g.weight"), 1}});
+  }
+  if (layer == 0)
+    std::erase_if(file.tensors, [](const TensorView& t) {
+      return t.name.starts_with("blk.0.time_mix_v") && !t.name.starts_with("blk.0.time_mix_value");
+    });
+  for (const char* part : {"lerp_r", "lerp_w", "lerp_k", "lerp_v", "lerp_a", "lerp_g", "r_k"})
+    if (TensorView* vector = tensors.find(name(fmt::format("time_mix_{}.weight", part))))
+      *vector = reshaped(*vector, {vector->elements()});
+  if (TensorView* share = tensors.find(name("channel_mix_lerp_k.weight")))
+    *share = reshaped(*share, {share->elements()});
+}
+
 void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
@@ -213,9 +294,11 @@ void arrange_recurrent(ModelFile& file) {
   for (int32_t layer = 0; layer < c.layers; ++layer) switch (c.recurrent.mixer) {
       case Mixer::kNone: return;
       case Mixer::kDelta: arrange_delta(file, c, layer); break;
+      case Mixer::kMamba1: arrange_mamba1(file, c, layer); break;
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;
       case Mixer::kKda: arrange_kda(file, c, layer); break;
       case Mixer::kMlstm: arrange_mlstm(file, c, layer); break;
+      case Mixer::kRwkv7: arrange_rwkv7(file, c, layer); break;
       case Mixer::kShortConv: arrange_short_conv(file, c, layer); break;
     }
 }

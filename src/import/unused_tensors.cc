@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "import/folder/folder_names.h"
+#include "import/names/folder_names.h"
 #include "model/arch/registry.h"
 
 namespace veery {

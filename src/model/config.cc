@@ -84,6 +84,19 @@ void find_layer_input_rows(const ModelFile& file, TransformerConfig& c) {
                 table->name, c.layer_input_rows, c.vocab);
 }
 
+void find_mix_ranks(const ModelFile& file, TransformerConfig& c) {
+  const auto rank = [&](const char* part) {
+    const std::string name = fmt::format("blk.{}.time_mix_{}1.weight", c.layers - 1, part);
+    const TensorView& tensor = file.at(name);
+    if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[0] > kMaxSize)
+      throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected 2", file.path,
+                  name, tensor.shape.size());
+    return static_cast<int32_t>(tensor.shape[0]);
+  };
+  // The first layer makes no use of first values.
+  c.recurrent.ranks = {rank("w"), rank("a"), c.layers > 1 ? rank("v") : 0, rank("g")};
+}
+
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
 }

@@ -1,6 +1,7 @@
 // config.h: the numbers that describe a stack of transformer layers, whatever container they came
 // from.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -47,7 +48,9 @@ enum class Positions : uint8_t { kRope, kTable, kAlibi, kNone };
 struct ExpertConfig {
   int32_t count = 0;          ///< 0: there are none
   int64_t hidden = 0;         ///< of one expert
+  int64_t latent = 0;         ///< of what experts are given in place of a row; 0: the row
   int64_t shared_hidden = 0;  ///< of the one that every row has; 0: there is none
+  float scale = 1;            ///< of what the chosen ones and the shared one give together
   RouteAttr route;
   MoeAttr moe;
 };
@@ -63,11 +66,18 @@ struct LatentConfig {
   double yarn_magnitude = 1;  ///< of queries and of keys, as a whole
 };
 
-/// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba-2 (Dao and Gu,
-/// arXiv:2405.21060), a gated convolution of few positions (Liquid AI's LFM2, arXiv:2511.23404),
-/// mLSTM (Beck et al., arXiv:2405.04517, as in arXiv:2503.13427), Kimi Delta Attention (Kimi Team,
-/// arXiv:2510.26692).
-enum class Mixer : uint8_t { kNone, kDelta, kMamba2, kShortConv, kMlstm, kKda };
+/// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba (Gu and Dao,
+/// arXiv:2312.00752), Mamba-2 (Dao and Gu, arXiv:2405.21060), a gated convolution of few positions
+/// (Liquid AI's LFM2, arXiv:2511.23404), mLSTM (Beck et al., arXiv:2405.04517, as in
+/// arXiv:2503.13427), Kimi Delta Attention (Kimi Team, arXiv:2510.26692), RWKV-7 (Peng et al.,
+/// arXiv:2503.14456).
+enum class Mixer : uint8_t { kNone, kDelta, kMamba1, kMamba2, kShortConv, kMlstm, kKda, kRwkv7 };
+
+/// Columns by way of which RWKV-7 makes decays, steps, the part of the first values, and gates.
+struct MixRanks {
+  int32_t decay = 0, step = 0, value = 0, gate = 0;
+  bool operator==(const MixRanks&) const = default;
+};
 
 /// Layers that keep a state of a fixed size in place of keys and values.
 struct RecurrentConfig {
@@ -77,7 +87,10 @@ struct RecurrentConfig {
   int32_t key_size = 0, value_size = 0;  ///< of a head
   int32_t conv_width = 0;
   HeadMap map = HeadMap::kGrouped;
+  int32_t rank = 0;           ///< kMamba1: columns that the steps are made of
+  MixRanks ranks;             ///< kRwkv7
   int32_t groups = 1;         ///< kMamba2: parts of a row that are normalised alone
+  bool norm_first = false;    ///< kMamba2: the norm stands before the gate
   float gate_softcap = 0;     ///< kMlstm: of input and forget gates; 0: none
   float divisor_eps = 1e-6F;  ///< kMlstm: added to what results are divided by
   /// kMamba2: bounds of the step.
@@ -85,6 +98,16 @@ struct RecurrentConfig {
 
   int64_t keys() const { return int64_t{key_heads} * key_size; }
   int64_t values() const { return int64_t{heads} * value_size; }
+};
+
+/// Factors on what parts of a layer are given and give (Falcon-H1, arXiv:2507.22448).
+struct Multipliers {
+  float attention_in = 1, attention_out = 1, keys = 1;
+  float recurrent_in = 1, recurrent_out = 1, recurrent_gate = 1;
+  float gate = 1, down = 1;  ///< of the feed-forward part
+  /// Of values, keys, queries and steps of the recurrence: in its weights already.
+  std::array<float, 4> channels = {1, 1, 1, 1};
+  bool operator==(const Multipliers&) const = default;
 };
 
 /// An encoder of sound that a decoder of the same width attends to (Radford et al.,
@@ -104,8 +127,9 @@ struct TransformerConfig {
   int32_t further_layers = 0;  ///< behind the others, for predicting further tokens: not used
   int32_t context = 0;         ///< the positions that the model was trained for
   float norm_eps = 1e-5F;
-  AnglesAttr rope;        ///< of layers that see everything
-  AnglesAttr local_rope;  ///< of layers with a window
+  AnglesAttr rope;             ///< of layers that see everything
+  AnglesAttr local_rope;       ///< of layers with a window
+  std::vector<double> thetas;  ///< bases of RoPE by layer, where that is not enough; 0: none
   /// Of layers with a window, where they differ from those of the others; 0: they do not.
   int32_t local_head_dim = 0, local_kv_heads = 0;
   /// Layers that see everything project no values: they are the keys before norm and RoPE.
@@ -124,6 +148,10 @@ struct TransformerConfig {
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none
   bool chunked = false;     ///< local layers see what is since the last multiple of the window
+  /// Layers are one part each: of each, whether it is a feed-forward part; empty: layers have a
+  /// mixer and a feed-forward part.
+  std::vector<bool> only_feeds;
+  Multipliers multipliers;
   ExpertConfig experts;
   LatentConfig latent;
   RecurrentConfig recurrent;
@@ -139,6 +167,7 @@ struct TransformerConfig {
   Norm norm = Norm::kRms;
   HeadNorm head_norm = HeadNorm::kShared;
   bool head_norm_last = false;  ///< behind RoPE, not before it
+  bool gated_heads = false;     ///< the gate on what attention gives is a number a head
   bool parallel = false;        ///< both parts of a layer read its input
   Positions positions = Positions::kRope;
   float alibi = 0;              ///< AttendAttr::alibi
@@ -172,6 +201,10 @@ struct TransformerConfig {
     return recurrent.mixer != Mixer::kNone &&
            (recurrent.layers.empty() || recurrent.layers[static_cast<size_t>(layer)]);
   }
+  bool mixes(int32_t layer) const {
+    return only_feeds.empty() || !only_feeds[static_cast<size_t>(layer)];
+  }
+  bool feeds(int32_t layer) const { return only_feeds.empty() || !mixes(layer); }
   bool is_rotated(int32_t layer) const {
     return rope.dims > 0 && (unrotated.empty() || !unrotated[static_cast<size_t>(layer)]);
   }
@@ -196,6 +229,10 @@ void check_source(const TransformerConfig& c, const std::string& where);
 
 /// Fills in layer_input_rows. Throws kFormat if the table of `file` has a row for some tokens only.
 void find_layer_input_rows(const ModelFile& file, TransformerConfig& c);
+
+/// Fills in c.recurrent.ranks from the matrices of `file`. Throws kFormat naming one that is
+/// missing or no matrix.
+void find_mix_ranks(const ModelFile& file, TransformerConfig& c);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

@@ -1,4 +1,5 @@
 // Feed-forward parts: one layer, gated or not, or a mixture of experts (Shazeer et al., 2017).
+#include "base/error.h"
 #include "model/layers.h"
 
 namespace veery {
@@ -8,27 +9,46 @@ namespace {
 Array single_ffn(Trace& t, const TransformerConfig& c, Array h, int64_t hidden,
                  const std::string& end) {
   const ActivateAttr activation = c.activation_of(t.layer());
-  Array x = activate(project(t, (c.gated ? "ffn_gate" : "ffn_up") + end, h, hidden), activation);
+  Array x = project(t, (c.gated ? "ffn_gate" : "ffn_up") + end, h, hidden);
+  x = activate(scaled(x, c.multipliers.gate), activation);
   if (c.gated) x = x * project(t, "ffn_up" + end, h, hidden);
   if (t.has_weight("ffn_sub_norm" + end)) x = norm(t, c, "ffn_sub_norm" + end, x);
   // An embedding is one row, whose errors no later token makes good: what goes into `down` has the
   // widest range, and rounding it makes most of the error of quantised encoders.
   const bool encoder = c.mask != Mask::kCausal;
-  return project(t, "ffn_down" + end, x, c.dim, encoder ? Precision::kHigh : Precision::kUsual);
+  x = project(t, "ffn_down" + end, x, c.dim, encoder ? Precision::kHigh : Precision::kUsual);
+  return scaled(x, c.multipliers.down);
 }
 
-// Weights of `count` experts and their biases, where the file has some.
-Experts experts(Trace& t, const TransformerConfig& c, int32_t count, int64_t hidden,
+// Weights of `count` experts on rows of `width` and their biases, where the file has some. Experts
+// without a gate have that of up: their activation() takes it for both.
+struct ExpertSizes {
+  int32_t count;
+  int64_t hidden, width;
+};
+Experts experts(Trace& t, const TransformerConfig& c, const ExpertSizes& s,
                 const std::string& end) {
   const auto bias = [&](const std::string& name, int64_t size) {
-    return t.has_bias(name) ? t.stacked_bias(name, count, size) : Array{};
+    return t.has_bias(name) ? t.stacked_bias(name, s.count, size) : Array{};
   };
-  return {t.stack("ffn_gate" + end, {count, hidden, c.dim}),
-          t.stack("ffn_up" + end, {count, hidden, c.dim}),
-          t.stack("ffn_down" + end, {count, c.dim, hidden}),
-          bias("ffn_gate" + end, hidden),
-          bias("ffn_up" + end, hidden),
-          bias("ffn_down" + end, c.dim)};
+  const std::string gate = (c.gated ? "ffn_gate" : "ffn_up") + end;
+  return {t.stack(gate, {s.count, s.hidden, s.width}),
+          t.stack("ffn_up" + end, {s.count, s.hidden, s.width}),
+          t.stack("ffn_down" + end, {s.count, s.width, s.hidden}),
+          bias(gate, s.hidden),
+          bias("ffn_up" + end, s.hidden),
+          bias("ffn_down" + end, s.width)};
+}
+
+// Without a gate max(x, 0)^2 is max(x, 0) x: an expert whose gate is its other projection.
+ActivateAttr expert_activation(const TransformerConfig& c, int32_t layer) {
+  const ActivateAttr activation = c.activation_of(layer);
+  if (c.gated) return activation;
+  if (activation != Activation::kReluSquared)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: experts without a gate have another activation than the square of ReLU",
+                c.architecture);
+  return Activation::kRelu;
 }
 
 // The experts that every row has; a gate of their own may say what they count.
@@ -37,8 +57,8 @@ Array shared_experts(Trace& t, const TransformerConfig& c, Array h) {
   if (!t.has_weight("ffn_gate_inp_shexp")) return single_ffn(t, c, h, hidden, "_shexp");
   const Array gate =
       route(linear(h, t.stack("ffn_gate_inp_shexp", {1, 1, c.dim})), {.used = 1, .sigmoid = true});
-  return moe(h, gate, experts(t, c, 1, hidden, "_shexp"),
-             {.activation = c.activation_of(t.layer())});
+  return moe(h, gate, experts(t, c, {1, hidden, c.dim}, "_shexp"),
+             {.activation = expert_activation(c, t.layer())});
 }
 
 }  // namespace
@@ -52,8 +72,12 @@ Array routed_experts(Trace& t, const TransformerConfig& c, Array h, Array gates)
   MoeAttr attr = e.moe;
   attr.experts = e.count;
   attr.used = e.route.used;
-  attr.activation = c.activation_of(t.layer());
-  return moe(h, t.name("ffn_gates", gates), experts(t, c, e.count, e.hidden, "_exps"), attr);
+  attr.activation = expert_activation(c, t.layer());
+  const int64_t width = e.latent > 0 ? e.latent : c.dim;
+  if (e.latent > 0) h = project(t, "ffn_latent_down", h, width);
+  const Array y =
+      moe(h, t.name("ffn_gates", gates), experts(t, c, {e.count, e.hidden, width}, "_exps"), attr);
+  return e.latent > 0 ? project(t, "ffn_latent_up", y, c.dim) : y;
 }
 
 Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
@@ -62,7 +86,8 @@ Array feed_forward(Trace& t, const TransformerConfig& c, Array h) {
   const Array bias = t.has_bias("exp_probs_b") ? t.bias("exp_probs_b", e.count) : Array{};
   const Array y =
       routed_experts(t, c, h, route(project(t, "ffn_gate_inp", h, e.count), e.route, bias));
-  return t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
+  const Array all = t.has_weight("ffn_up_shexp") ? shared_experts(t, c, h) + y : y;
+  return e.scale == 1 ? all : scale(all, e.scale);
 }
 
 }  // namespace veery

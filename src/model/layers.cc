@@ -1,6 +1,7 @@
 #include "model/layers.h"
 
 #include <limits>
+#include <map>
 
 namespace veery {
 namespace {
@@ -32,7 +33,7 @@ Array rotate(const TransformerConfig& c, Array x, Array angles, int32_t heads) {
 
 // x + part, times what the model has for that.
 Array add_part(const TransformerConfig& c, Array x, Array part) {
-  return x + (c.residual_scale == 1 ? part : scale(part, c.residual_scale));
+  return x + scaled(part, c.residual_scale);
 }
 
 // Divisors of frequencies: of Llama 3.1's scaling, which GGUF converters write out, and the two
@@ -78,6 +79,14 @@ Angles angles(Trace& t, const TransformerConfig& c) {
   result.unrotated.query = still_angles(t, c);
   const bool same = c.window == 0 || c.local.empty() || c.local_rope == c.rope;
   result.local = same ? result.global : layer_angles(t, c, c.local_rope, {});
+  std::map<double, LayerAngles> by_theta;
+  for (const double theta : c.thetas) {
+    LayerAngles& own = by_theta[theta];
+    AnglesAttr attr = c.rope;
+    attr.theta = theta;
+    if (theta > 0 && !own.key) own = layer_angles(t, c, attr, divisors(t, c));
+    result.layers.push_back(own);
+  }
   return result;
 }
 
@@ -117,7 +126,7 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
   const int64_t q_dim = int64_t{c.heads} * c.head_dim;
   const int64_t kv_dim = int64_t{c.kv_heads} * c.head_dim;
   Array q = project(t, "attn_q", h, q_dim);
-  Array k = project(t, "attn_k", h, kv_dim);
+  Array k = scaled(project(t, "attn_k", h, kv_dim), c.multipliers.keys);
   const Array v = project(t, "attn_v", h, kv_dim);
   const bool rotated = static_cast<bool>(angles.key);
   const auto placed = [&](const char* name, Array x, Array turn, int32_t heads) {
@@ -141,17 +150,28 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
                                                             : Mask::kFull},
                            t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{});
   if (!t.has_weight("attn_gate")) return t.name("attn.out", out);
-  return t.name("attn.out",
-                activate(project(t, "attn_gate", h, q_dim), Activation::kSigmoid) * out);
+  const int64_t gates = c.gated_heads ? c.heads : q_dim;
+  const Array gate = activate(project(t, "attn_gate", h, gates), Activation::kSigmoid);
+  return t.name("attn.out", c.gated_heads ? out * gate : gate * out);
 }
 
 Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
                       int32_t layer) {
   const bool local = c.is_local(layer);
-  const LayerAngles& own = local ? angles.local : angles.global;
+  const LayerAngles& own = !angles.layers.empty() ? angles.layers[static_cast<size_t>(layer)]
+                           : local                ? angles.local
+                                                  : angles.global;
   h = attention(t, c, h, c.is_rotated(layer) ? own : angles.unrotated, local ? c.window : 0);
   if (t.has_weight("attn_sub_norm")) h = norm(t, c, "attn_sub_norm", h);
   return project(t, "attn_output", h, c.dim);
+}
+
+Array joint_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
+                  int32_t layer) {
+  const Multipliers& m = c.multipliers;
+  const Array y = recurrent_block(t, c, scaled(h, m.recurrent_in));
+  const Array a = attention_block(t, c, scaled(h, m.attention_in), angles, layer);
+  return scaled(y, m.recurrent_out) + scaled(a, m.attention_out);
 }
 
 Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "model/config.h"
 #include "model/trace.h"
@@ -11,6 +12,9 @@ namespace veery {
 /// The projection `name` of the current scope, with its bias where the file has one.
 Array project(Trace& t, const std::string& name, Array x, int64_t out,
               Precision precision = Precision::kUsual);
+
+/// factor * x; x itself where that is 1.
+inline Array scaled(Array x, float factor) { return factor == 1 ? x : scale(x, factor); }
 
 /// The norm `name` of the current scope, with its bias where the file has one.
 Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array x);
@@ -24,6 +28,7 @@ struct LayerAngles {
 /// their queries may have a temperature.
 struct Angles {
   LayerAngles global, local, unrotated;
+  std::vector<LayerAngles> layers;  ///< where each layer has its own
 };
 
 /// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k,
@@ -39,6 +44,10 @@ Array attention_block(Trace& t, const TransformerConfig& c, Array h, const Angle
 
 /// A recurrent layer on the normalised input `h` (rows, dim), as c.recurrent says.
 Array recurrent_block(Trace& t, const TransformerConfig& c, Array h);
+
+/// Attention and recurrence beside each other, on the same input.
+Array joint_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,
+                  int32_t layer);
 
 /// Attention or recurrence, as the layer has it.
 Array mixer_block(Trace& t, const TransformerConfig& c, Array h, const Angles& angles,

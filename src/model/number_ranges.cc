@@ -32,6 +32,7 @@ constexpr Row kNumbers[] = {
     // norms
     {"attention.layer_norm_rms_epsilon", kEpsilon},
     {"attention.layer_norm_epsilon", kEpsilon},
+    {"attention.latent_rms_epsilon", kEpsilon},
     {"rms_norm_eps", kEpsilon},
     // RoPE
     {"rope.freq_base", kBase},
@@ -77,6 +78,11 @@ constexpr Row kNumbers[] = {
     {"embedding_multiplier", kScale},
     {"residual_scale", kScale},
     {"residual_multiplier", kScale},
+    {"attention_in_multiplier", kScale},
+    {"attention_out_multiplier", kScale},
+    {"key_multiplier", kScale},
+    {"ssm_in_multiplier", kScale},
+    {"ssm_out_multiplier", kScale},
     {"scale_depth", kScale},
     {"dim_model_base", {1, kMaxSize}},
     {"logit_scale", kScale},
@@ -89,6 +95,7 @@ constexpr Row kNumbers[] = {
     {"expert_weights_scale", {1e-6, 1e6, true}},
     {"routed_scaling_factor", kScale},
     {"expert_jitter", kShare},
+    {"expert_sum_scale", kScale},
     {"router_jitter_noise", kShare},
     {"swiglu_limit", kCap},
     {"swiglu_alpha", kMagnitude},

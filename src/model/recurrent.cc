@@ -73,11 +73,39 @@ Array kda_block(Trace& t, const TransformerConfig& c, Array h) {
   return project(t, "attn_output", activate(gate, Activation::kSigmoid) * y, c.dim);
 }
 
+// Mamba: values (x) through a short convolution; steps, keys (B) and queries (C) from them by way
+// of few columns; the decay of an element of the state is the step of its channel times a rate of
+// its own. Jamba (AI21 Labs, arXiv:2403.19887) has norms on all three.
+Array mamba1_block(Trace& t, const TransformerConfig& c, Array h) {
+  const RecurrentConfig& r = c.recurrent;
+  const int64_t inner = r.values();
+  const Array z = project(t, "ssm_gate", h, inner);
+  const Array x = short_conv(t, "ssm_conv1d", project(t, "ssm_value", h, inner), r.conv_width,
+                             Activation::kSilu);
+  const Array few = project(t, "ssm_x", x, r.rank + 2 * int64_t{r.key_size});
+  const auto part = [&](const char* name, int64_t begin, int64_t size) {
+    const Array y = columns(few, begin, size);
+    return t.has_weight(name) ? norm(t, c, name, y) : y;
+  };
+  const Array step =
+      activate(project(t, "ssm_dt", part("ssm_dt_norm", 0, r.rank), inner), Activation::kSoftplus);
+  const ScanAttr attr{.heads = r.heads, .key_heads = r.key_heads, .decay = Decay::kOuter};
+  Array y = scan({.q = part("ssm_c_norm", r.rank + r.key_size, r.key_size),
+                  .k = part("ssm_b_norm", r.rank, r.key_size),
+                  .v = step * x,
+                  .decay = step,
+                  .rates = t.table("ssm_a", {r.key_size, inner}),
+                  .state = t.block("ssm_state", scan_state(attr, r.key_size, r.value_size))},
+                 attr);
+  y = t.name("scan", y) + x * t.vector("ssm_d", inner);
+  return project(t, "ssm_out", activate(z, Activation::kSilu) * y, c.dim);
+}
+
 // Mamba-2: values (x), keys (B) and queries (C) through a short convolution, the step of each head
 // scales what is written and its decay, a gate and a norm of groups behind.
 Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
   const RecurrentConfig& r = c.recurrent;
-  const Array z = project(t, "ssm_gate", h, r.values());
+  const Array z = scaled(project(t, "ssm_gate", h, r.values()), c.multipliers.recurrent_gate);
   const Array xbc = short_conv(t, "ssm_conv1d", project(t, "ssm_xbc", h, r.values() + 2 * r.keys()),
                                r.conv_width, Activation::kSilu);
   Array step = activate(project(t, "ssm_dt", h, r.heads), Activation::kSoftplus);
@@ -92,12 +120,15 @@ Array mamba2_block(Trace& t, const TransformerConfig& c, Array h) {
                   .bonus = t.vector("ssm_d", r.heads),
                   .state = t.block("ssm_state", scan_state(attr, r.key_size, r.value_size))},
                  attr);
-  y = activate(z, Activation::kSilu) * t.name("scan", y);
+  const Array gate = activate(z, Activation::kSilu);
+  y = t.name("scan", y);
+  if (!r.norm_first) y = gate * y;
   if (t.has_weight("ssm_norm")) {
     const int64_t size = r.values() / r.groups;
     y = rms_norm(y, t.constant({1, size}, 1), c.norm_eps, r.groups) *
         t.vector("ssm_norm", r.values());
   }
+  if (r.norm_first) y = gate * y;
   return project(t, "ssm_out", y, c.dim);
 }
 
@@ -142,8 +173,10 @@ Array mlstm_block(Trace& t, const TransformerConfig& c, Array h) {
 
 Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
   switch (c.recurrent.mixer) {
-    case Mixer::kNone: break;
+    case Mixer::kNone:
+    case Mixer::kRwkv7: break;  // its layers are not of this kind
     case Mixer::kDelta: return delta_block(t, c, h);
+    case Mixer::kMamba1: return mamba1_block(t, c, h);
     case Mixer::kMamba2: return mamba2_block(t, c, h);
     case Mixer::kKda: return kda_block(t, c, h);
     case Mixer::kMlstm: return mlstm_block(t, c, h);

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "file/folder/safetensors.h"
 #include "import/folder/folder_config.h"
-#include "import/folder/folder_names.h"
+#include "import/names/folder_names.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "model/config.h"
@@ -42,6 +42,10 @@ TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
             "blk.0.post_attention_norm.weight");
   EXPECT_EQ(our_name("gpt2", "h.0.attn.bias"), "");  // a mask
   EXPECT_EQ(our_name("llama", "lm_head.weight"), "output.weight");
+  EXPECT_EQ(our_name("nemotron_h", "backbone.layers.1.mixer.switch_mlp.fc1.weight"),
+            "blk.1.ffn_up_exps.weight");
+  EXPECT_EQ(our_name("minimax-m2", "model.layers.1.block_sparse_moe.e_score_correction_bias"),
+            "blk.1.exp_probs_b.bias");
   EXPECT_EQ(our_name("llama", "language_model.lm_head.weight"), "output.weight");
   for (const char* name :
        {"vision_tower.layers.0.norm.weight", "model.layers.x.mlp.up_proj.weight", "model.layers.1",

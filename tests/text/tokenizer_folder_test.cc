@@ -14,6 +14,7 @@
 #include "support/tiktoken_ranks.h"
 #include "text/common/base64.h"
 #include "text/common/byte_alphabet.h"
+#include "text/format/gguf_tokenizer.h"
 
 namespace veery {
 namespace {
@@ -65,6 +66,34 @@ TEST_F(TokenizerFolder, RolesComeFromTheFilesAround) {
   EXPECT_EQ(tokenizer->size(), 6);
   // A path of one of the files names the folder.
   EXPECT_EQ(load_tokenizer_folder((folder_ / "tokenizer.json").string())->special().bos, 3);
+}
+
+// RWKV's list: literals of text and of bytes, an id that is left out.
+TEST_F(TokenizerFolder, ListsOfRwkvHaveTheirBytes) {
+  constexpr const char* kName = "rwkv_vocab_v1.txt";
+  write(kName, "1 'a' 1\n2 \"'\" 1\n3 '\\n\\n' 2\r\n5 '\\xe9' 2\n6 b'\\xe9' 1\n7 'a b' 3\n");
+  write("config.json", R"({"eos_token_id":0})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->size(), 8);
+  EXPECT_EQ(tokenizer->encode("a ba'\n\n\u00e9\xe9", kPlain), (Ids{7, 1, 2, 3, 5, 6}));
+  EXPECT_EQ(tokenizer->special().eos, 0);
+  ModelFile written;
+  add_gguf_tokenizer(folder_.string(), 9, written.metadata);
+  const auto read = make_tokenizer(written);
+  EXPECT_EQ(read->size(), 9);
+  EXPECT_EQ(read->special().eos, 0);
+  for (int32_t id = 0; id < 8; ++id) EXPECT_EQ(read->piece(id), tokenizer->piece(id)) << id;
+  for (const char* line : {"1 'a' 2", "1 'a 1", "0 'a' 1", "x 'a' 1", "1 '\\q' 1", "1 b'\\u0041' 1",
+                           "99999999 'a' 1", "1 'a'", "1 '\\x4' 1"}) {
+    write(kName, std::string("1 'a' 1\n") + line + "\n");
+    try {
+      load();
+      ADD_FAILURE() << line;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFormat);
+      EXPECT_NE(std::string(error.what()).find("line 2"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST_F(TokenizerFolder, WithoutATokenizerIsRefused) {

@@ -300,6 +300,54 @@ TEST(SentencePieceBpe, TokensThatReachAcrossASpaceAreFound) {
   EXPECT_EQ(make_tokenizer(builder.file("llama"))->encode("b a", kPlain), (Ids{259, across}));
 }
 
+TEST(GreedyTokenizer, TakesTheLongestTokenAtEachPlace) {
+  VocabularyBuilder builder;
+  builder.add("<s>", 3);
+  for (const char* token : {"a", "ab", "abcd", "b", "c", "\\n", "\\n\\n", "\\xe2\\x82", "\\x82",
+                            "\\\\", "\\'", "ab", "d"})  // a second "ab" is never met
+    builder.add(token);
+  builder.add("abc", 5);  // not used
+  const auto tokenizer = make_tokenizer(builder.file("rwkv"));
+  EXPECT_EQ(tokenizer->encode("abcd", kPlain), Ids{3});
+  EXPECT_EQ(tokenizer->encode("abcabcd", kPlain), (Ids{2, 5, 3}));
+  EXPECT_EQ(tokenizer->encode("\n\n\na", kPlain), (Ids{7, 6, 1}));
+  EXPECT_EQ(tokenizer->encode("\xe2\x82\x82\\'", kPlain), (Ids{8, 9, 10, 11}));
+  EXPECT_EQ(tokenizer->decode({8, 9, 10, 11, 0}), "\xe2\x82\x82\\'");
+  LostBytes lost;
+  EXPECT_EQ(tokenizer->encode("azb\xe2", {.add_special = false, .lost = &lost}), (Ids{1, 4}));
+  EXPECT_EQ(lost.count, 2U);
+  EXPECT_EQ(lost.first, 1U);
+}
+
+// Tokens of all lengths over two letters against the definition.
+TEST(GreedyTokenizer, EqualsTheDefinition) {
+  std::mt19937 random(5);
+  const auto word = [&](size_t length) {
+    std::string text;
+    while (text.size() < length) text += random() % 2 == 0 ? 'a' : 'b';
+    return text;
+  };
+  VocabularyBuilder builder;
+  std::vector<std::string> tokens{"a", "b"};
+  for (int i = 0; i < 60; ++i) tokens.push_back(word(2 + random() % 9));
+  for (const std::string& token : tokens) builder.add(token);
+  const auto tokenizer = make_tokenizer(builder.file("rwkv"));
+  for (int i = 0; i < 50; ++i) {
+    const std::string text = word(1 + random() % 70);
+    std::string joined;
+    for (size_t at = 0; at < text.size();) {
+      size_t best = 0;
+      for (const std::string& token : tokens)
+        if (text.compare(at, token.size(), token) == 0) best = std::max(best, token.size());
+      joined += text.substr(at, best) + '|';
+      at += best;
+    }
+    std::string found;
+    for (const int32_t id : tokenizer->encode(text, kPlain)) found += tokenizer->piece(id) + '|';
+    EXPECT_EQ(found, joined);
+  }
+}
+
 TEST(Tokenizer, LongRunsAreNotQuadratic) {
   const std::string run(1'000'000, 'a');
   const auto begin = std::chrono::steady_clock::now();
@@ -341,7 +389,12 @@ TEST(TokenizerErrors, NameTheKey) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   expect(ModelFile{}, ErrorKind::kFormat, "tokenizer.ggml.model");
-  expect(builder.file("rwkv"), ErrorKind::kUnsupported, "rwkv");
+  expect(builder.file("plamo2"), ErrorKind::kUnsupported, "plamo2");
+  for (const char* escape : {"a\\x4", "\\xg0", "\\", "\\q"}) {
+    VocabularyBuilder escaped;
+    escaped.add(escape);
+    expect(escaped.file("rwkv"), ErrorKind::kFormat, "tokenizer.ggml.tokens has '");
+  }
   expect(builder.file("gpt2", "no-such"), ErrorKind::kUnsupported, "no-such");
   expect(VocabularyBuilder().file("gpt2"), ErrorKind::kFormat, "tokenizer.ggml.tokens is empty");
 

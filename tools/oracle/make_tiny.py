@@ -241,6 +241,31 @@ def fuse_xlstm(folder):
     json.dump(config, open(f"{folder}/config.json", "w"), indent=1)
 
 
+def fold_falcon(folder):
+    """Factors in the weights and convolutions turned, as mlx-lm writes Falcon-H1; those on keys and
+    on what values are made of stay out."""
+    path = f"{folder}/model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    config = json.load(open(f"{folder}/config.json"))
+    inner = config["mamba_d_ssm"]
+    keys = config["mamba_n_groups"] * config["mamba_d_state"]
+    sizes = [inner, inner, keys, keys, config["mamba_n_heads"]]
+    rows = torch.cat([torch.full((size, 1), factor)
+                      for size, factor in zip(sizes, config["ssm_multipliers"])])
+    factors = {"embed_tokens": config["embedding_multiplier"], "lm_head": config["lm_head_multiplier"],
+               "q_proj": config["attention_in_multiplier"], "k_proj": config["attention_in_multiplier"],
+               "o_proj": config["attention_out_multiplier"], "out_proj": config["ssm_out_multiplier"],
+               "gate_proj": config["mlp_multipliers"][0], "down_proj": config["mlp_multipliers"][1],
+               "in_proj": config["ssm_in_multiplier"] * rows}
+    for key in tensors:
+        part = key.split(".")[-2]
+        if key.endswith(".weight") and part in factors:
+            tensors[key] = (tensors[key] * factors[part]).contiguous()
+        if part == "conv1d" and key.endswith(".weight"):
+            tensors[key] = tensors[key].transpose(1, 2).contiguous()
+    safetensors.torch.save_file(tensors, path, metadata={"format": "mlx"})
+
+
 def to_old_keys(path, pattern):
     config = json.load(open(path))
     rope_set = config.pop("rope_parameters")
@@ -325,6 +350,8 @@ def make(folder, name, family, dtype, old, settings):
         publish(folder, generator)
     if name in RENAMED:
         rename(folder, name)
+    if name == "falcon-h1-mlx":
+        fold_falcon(folder)
     if name == "xlstm-fused":
         fuse_xlstm(folder)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,

@@ -3,12 +3,8 @@ configurations say.
 
 Sizes are odd on purpose: heads do not divide the width, nothing is a multiple of 32.
 """
-VOCABULARY = 61
-
-
-def rope(kind="default", theta=10000.0, **more):
-    return {"rope_type": kind, "rope_theta": theta, **more}
-
+import tiny_families
+from tiny_settings import VOCABULARY, rope
 
 COMMON = dict(vocab_size=VOCABULARY, bos_token_id=1, eos_token_id=2, pad_token_id=0,
               max_position_embeddings=128)
@@ -496,5 +492,6 @@ MODELS = {
         mamba_n_groups=3, mamba_d_state=6, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16,
         rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
 }
+MODELS |= tiny_families.MODELS
 # sliding_window_pattern, where configurations with old keys have it.
 PATTERNS = {"gemma3-pattern": 3}

@@ -6,6 +6,7 @@
 #include "engine/model.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
+#include "model/arch/registry.h"
 
 namespace veery::cli {
 namespace {
@@ -103,8 +104,10 @@ const char* mixer_name(Mixer mixer) {
   switch (mixer) {
     case Mixer::kNone: break;
     case Mixer::kDelta: return "gated DeltaNet";
+    case Mixer::kMamba1: return "Mamba";
     case Mixer::kMamba2: return "Mamba-2";
     case Mixer::kShortConv: return "short convolution";
+    case Mixer::kRwkv7: return "RWKV-7";
     case Mixer::kMlstm: return "mLSTM";
     case Mixer::kKda: return "Kimi Delta Attention";
   }
@@ -118,6 +121,7 @@ Json recurrent_json(const TransformerConfig& config) {
   int32_t count = 0;
   for (int32_t layer = 0; layer < config.layers; ++layer) count += config.is_recurrent(layer);
   return {{"kind", mixer_name(r.mixer)},
+          {"beside_attention", find_architecture(config.architecture).joint_mixers},
           {"layers", count},
           {"which", layer_ranges(config.layers, [&](int32_t i) { return config.is_recurrent(i); })},
           {"heads", r.heads},
@@ -220,7 +224,8 @@ void print_config(const Json& config) {
   if (config.contains("error")) return row("cannot be run", config["error"].get<std::string>());
   const auto number = [&](const char* key) { return config[key].get<int64_t>(); };
   const Json& recurrent = config["recurrent"];
-  const bool attends = recurrent.is_null() || recurrent["layers"] != config["layers"];
+  const bool attends = recurrent.is_null() || recurrent["beside_attention"].get<bool>() ||
+                       recurrent["layers"] != config["layers"];
   // Models without feed-forward parts or attention have a size of 1 in their place.
   row("layers",
       fmt::format("{} of width {}", number("layers"), number("dim")) +

@@ -42,16 +42,35 @@ class Held final : public RowSource {
   Copy rows_;
 };
 
+std::vector<float> decoded_rows(const TensorView& tensor, int64_t first, int64_t last) {
+  const auto cols = static_cast<size_t>(tensor.shape.back());
+  const auto begin = static_cast<size_t>(first) * cols;
+  std::vector<float> values(static_cast<size_t>(last) * cols - begin);
+  std::vector<std::byte> buffer;
+  const size_t size = byte_size(tensor.dtype, 1);
+  decode(tensor.dtype, tensor.read(buffer).subspan(begin * size, values.size() * size), values);
+  return values;
+}
+
+class Product final : public RowSource {
+ public:
+  Product(const TensorView& tensor, float factor) : tensor_(tensor), factor_(factor) {}
+  void read(int64_t first, int64_t last, std::byte* out) const override {
+    std::vector<float> values = decoded_rows(tensor_, first, last);
+    for (float& value : values) value *= factor_;
+    std::memcpy(out, values.data(), values.size() * sizeof(float));
+  }
+
+ private:
+  TensorView tensor_;
+  float factor_;
+};
+
 class Sum final : public RowSource {
  public:
   Sum(const TensorView& tensor, float addend) : tensor_(tensor), addend_(addend) {}
   void read(int64_t first, int64_t last, std::byte* out) const override {
-    const auto cols = static_cast<size_t>(tensor_.shape.back());
-    const auto begin = static_cast<size_t>(first) * cols;
-    std::vector<float> values(static_cast<size_t>(last) * cols - begin);
-    std::vector<std::byte> buffer;
-    const size_t size = byte_size(tensor_.dtype, 1);
-    decode(tensor_.dtype, tensor_.read(buffer).subspan(begin * size, values.size() * size), values);
+    std::vector<float> values = decoded_rows(tensor_, first, last);
     for (float& value : values) value += addend_;
     std::memcpy(out, values.data(), values.size() * sizeof(float));
   }
@@ -222,6 +241,12 @@ std::shared_ptr<const RowSource> make_bytes(std::vector<std::byte> bytes, size_t
 
 std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend) {
   return std::make_shared<Sum>(tensor, addend);
+}
+
+TensorView with_factor(const TensorView& tensor, float factor) {
+  if (factor == 1) return tensor;
+  const TensorView plain = decoded(tensor);
+  return {tensor.name, DType::kF32, tensor.shape, {}, std::make_shared<Product>(plain, factor)};
 }
 
 TensorView with_added(const TensorView& tensor, float addend) {

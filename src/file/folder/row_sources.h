@@ -23,6 +23,9 @@ std::shared_ptr<const RowSource> make_sum(const TensorView& tensor, float addend
 /// one gives what was added to.
 TensorView with_added(const TensorView& tensor, float addend);
 
+/// `tensor` times `factor`, as f32; itself where that is 1.
+TensorView with_factor(const TensorView& tensor, float factor);
+
 /// Writes the rows [first, last) of a tensor that may be computed.
 void read_rows(const TensorView& tensor, int64_t first, int64_t last, std::byte* out);
 

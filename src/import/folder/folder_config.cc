@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "import/folder/described.h"
+#include "import/folder/expert_config.h"
 #include "import/folder/folder_rope.h"
 #include "import/folder/folder_types.h"
 #include "import/folder/json_fields.h"
@@ -18,171 +20,6 @@
 
 namespace veery {
 namespace {
-
-// What some families call the same, and what the others call it.
-constexpr std::pair<const char*, const char*> kOtherNames[] = {
-    {"n_embd", "hidden_size"},
-    {"n_inner", "intermediate_size"},
-    {"n_layer", "num_hidden_layers"},
-    {"n_head", "num_attention_heads"},
-    {"n_positions", "max_position_embeddings"},
-    {"activation_function", "hidden_act"},
-    {"layer_norm_eps", "rms_norm_eps"},
-    {"layer_norm_epsilon", "rms_norm_eps"},
-    {"norm_epsilon", "rms_norm_eps"},
-    {"rotary_pct", "partial_rotary_factor"},
-    {"rope_pct", "partial_rotary_factor"},
-    {"num_layers", "num_hidden_layers"},
-    {"scale_emb", "embedding_multiplier"},
-    {"moe_k", "num_experts_per_tok"},
-    {"top_k_experts", "num_experts_per_tok"},
-    {"moe_topk", "num_experts_per_tok"},
-    {"ffn_dim", "intermediate_size"},
-    {"ffn_hidden_size", "intermediate_size"},
-    {"activation", "hidden_act"},
-    {"norm_eps", "rms_norm_eps"},
-    {"num_kv_heads", "num_key_value_heads"},
-    {"n_head_kv", "num_key_value_heads"},
-    {"parallel_attn", "use_parallel_residual"},
-    {"n_embed", "hidden_size"},
-    {"seq_length", "max_position_embeddings"},
-    {"d_model", "hidden_size"},
-    {"n_heads", "num_attention_heads"},
-    {"n_layers", "num_hidden_layers"},
-    {"max_seq_len", "max_position_embeddings"},
-    {"softmax_scale", "attention_multiplier"},
-    {"moe_num_experts", "num_experts"},
-    {"moe_num_shared_experts", "n_shared_experts"},
-    {"rotary_emb_base", "rope_theta"},
-    {"rotary_emb_fraction", "partial_rotary_factor"},
-    {"tie_embedding", "tie_word_embeddings"},
-    {"num_experts_per_token", "num_experts_per_tok"},
-    {"num_shared_experts", "n_shared_experts"},
-    {"moe_renormalize", "norm_topk_prob"},
-    {"moe_router_activation_func", "scoring_func"},
-    {"num_expert_group", "n_group"},
-    {"model_max_length", "max_position_embeddings"},
-    {"output_logit_soft_cap", "final_logit_softcapping"},
-    {"embedding_dim", "hidden_size"},
-    {"block_ff_dim", "intermediate_size"},
-    {"block_norm_eps", "rms_norm_eps"},
-    {"global_rope_theta", "rope_theta"},
-    {"local_rope_theta", "rope_local_base_freq"}};
-
-bool has_tensor(const ModelFile& file, std::string_view part) {
-  return std::ranges::any_of(file.tensors, [&](const TensorView& tensor) {
-    return tensor.name.find(part) != std::string::npos;
-  });
-}
-
-// MPT has its numbers of attention apart.
-void lift_attention(Json& config) {
-  const auto nested = config.find("attn_config");
-  if (nested == config.end() || !nested->is_object()) return;
-  const Json attention = *nested;
-  for (const auto& [key, value] : attention.items())
-    if (!config.contains(key)) config[key] = value;
-}
-
-// Falcon's keys of heads count only where its other keys let them.
-void settle_falcon(Json& config) {
-  const auto flag = [&](const char* key, bool usual) {
-    const auto found = config.find(key);
-    return found != config.end() && found->is_boolean() ? found->get<bool>() : usual;
-  };
-  const bool newer = flag("new_decoder_architecture", false);
-  if (newer) config["use_parallel_residual"] = true;
-  if (!newer) config["num_key_value_heads"] = Json();
-  if (!newer && flag("multi_query", true)) config["num_key_value_heads"] = 1;
-}
-
-// Of xLSTM's two names for the number of layers the other one counts.
-void settle_xlstm(Json& config) {
-  const auto blocks = config.find("num_blocks");
-  if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
-}
-
-// HunYuan says for each layer what is the same for all of them.
-void merge_layers(const ModelFile& file, Json& config) {
-  for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
-    const auto found = config.find(key);
-    if (found == config.end() || !found->is_array() || found->empty()) continue;
-    const Json first = found->front();
-    if (std::ranges::any_of(*found, [&](const Json& item) { return item != first; }))
-      throw Error(ErrorKind::kUnsupported, "{}: {} is not the same for each layer", file.path, key);
-    config[key] = first;
-  }
-}
-
-// GPT-NeoX does not look at the names that the others have.
-void settle_neox(Json& config) {
-  for (const char* key : {"rope_theta", "partial_rotary_factor"}) config.erase(key);
-}
-
-// For folders whose config.json does not say what they are.
-std::string_view type_by_weights(const ModelFile& file) {
-  const bool head_norms = has_tensor(file, "layers.0.self_attn.q_norm.weight");
-  if (has_tensor(file, "layers.0.pre_feedforward_layernorm.weight"))
-    return head_norms ? "gemma3_text" : "gemma2";
-  if (has_tensor(file, "layers.0.post_feedforward_layernorm.weight")) return "olmo2";
-  if (has_tensor(file, "h.0.attn.c_attn.weight")) return "gpt2";
-  if (has_tensor(file, "layers.0.attention.query_key_value.weight")) return "gpt_neox";
-  if (has_tensor(file, "layers.0.mlp.c_fc.weight")) return "starcoder2";
-  if (head_norms) return "qwen3";
-  if (has_tensor(file, "layers.0.self_attn.qkv_proj.weight")) return "phi3";
-  if (has_tensor(file, "layers.0.self_attn.q_proj.bias") &&
-      !has_tensor(file, "layers.0.self_attn.o_proj.bias"))
-    return "qwen2";
-  return has_tensor(file, "layers.0.self_attn.q_proj.weight") ? "llama" : "";
-}
-
-const FolderType* find_type(const ModelFile& file, std::string& found) {
-  const Json& text = text_config(*file.config);
-  const auto named = text.find("model_type");
-  if (named != text.end() && named->is_string()) {
-    found = named->get<std::string>();
-    return find_folder_type(found);
-  }
-  const auto classes = text.find("architectures");
-  if (classes != text.end() && classes->is_array() && !classes->empty() &&
-      classes->front().is_string()) {
-    found = classes->front().get<std::string>();
-    return find_folder_class(found);
-  }
-  found = type_by_weights(file);
-  return find_folder_type(found);
-}
-
-/// The text part under the names that most families use, and what the file calls them.
-struct Described {
-  Json config;
-  std::map<std::string, std::string> names;
-};
-Described described(const ModelFile& file) {
-  Described result{text_config(*file.config), {}};
-  Json& config = result.config;
-  std::string found;
-  const FolderType* type = find_type(file, found);
-  if (type != nullptr && type->type == "gpt_neox") settle_neox(config);
-  lift_attention(config);
-  for (const auto& [theirs, ours] : kOtherNames) {
-    const auto value = config.find(theirs);
-    if (value == config.end() || config.contains(ours)) continue;
-    config[ours] = Json(*value);
-    result.names[ours] = theirs;
-  }
-  merge_layers(file, config);
-  if (type != nullptr && type->type == "falcon") settle_falcon(config);
-  if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
-  if (type != nullptr && type->type == "whisper") settle_whisper(config);
-  return result;
-}
-
-// Reads `described`, which has to last as long.
-JsonFields fields_of(const ModelFile& file, const Described& described, const FolderType* type) {
-  Json defaults = type == nullptr ? Json::object() : parse_json(type->defaults, "defaults");
-  return {described.config, std::move(defaults), file.path + "/config.json", described.names};
-}
 
 // Rows of a matrix of the file; 0 if it is not there.
 int64_t rows_of(const ModelFile& file, std::string_view name) {
@@ -254,7 +91,7 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
     return Activation::kGelu;
   if (name == "gelu" || name == "gelu_python") return Activation::kGeluErf;
   if (name == "relu") return Activation::kRelu;
-  if (name == "relu2") return Activation::kReluSquared;
+  if (name == "relu2" || name == "sqrelu") return Activation::kReluSquared;
   if (name == "xielu") return Activation::kXielu;
   throw Error(
       ErrorKind::kUnsupported,
@@ -263,7 +100,9 @@ Activation read_activation(const JsonFields& fields, std::string_view architectu
 }
 
 // The layers that layer_types calls local. Absent: no such list.
-std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t layers) {
+std::optional<std::vector<bool>> listed_layers(const JsonFields& fields,
+                                               const TransformerConfig& c) {
+  const int32_t layers = c.layers;
   const Json* list = fields.find("layer_types");
   if (list == nullptr) return std::nullopt;
   if (!list->is_array() || list->size() != static_cast<size_t>(layers))
@@ -273,7 +112,8 @@ std::optional<std::vector<bool>> listed_layers(const JsonFields& fields, int32_t
   for (const Json& type : *list) {
     const std::string name = type.is_string() ? type.get<std::string>() : "";
     const bool in_window = name == "sliding_attention" || name == "chunked_attention";
-    if (!in_window && name != "full_attention")
+    const bool recurrent = name == "conv" && c.recurrent.mixer == Mixer::kShortConv;
+    if (!in_window && !recurrent && name != "full_attention")
       throw Error(ErrorKind::kUnsupported,
                   "{}: layer_types has '{}', expected sliding_attention, chunked_attention or "
                   "full_attention",
@@ -307,14 +147,14 @@ void read_unrotated(const JsonFields& fields, TransformerConfig& c) {
 void read_window(const JsonFields& fields, WindowRule rule, TransformerConfig& c) {
   const bool optional = rule == WindowRule::kFrom || rule == WindowRule::kUnrotated;
   c.chunked = rule == WindowRule::kChunked;
-  const char* window = c.chunked                      ? "attention_chunk_size"
-                       : rule == WindowRule::kLeading ? "local_attention"
-                                                      : "sliding_window";
+  const char* window = c.chunked                       ? "attention_chunk_size"
+                       : fields.has("local_attention") ? "local_attention"
+                                                       : "sliding_window";
   if (rule == WindowRule::kNone || fields.find(window) == nullptr ||
       (optional && !fields.flag_or("use_sliding_window", false)))
     return;
   c.window = static_cast<int32_t>(fields.size(window));
-  if (auto listed = listed_layers(fields, c.layers)) {
+  if (auto listed = listed_layers(fields, c)) {
     c.local = std::move(*listed);
   } else if (rule == WindowRule::kLeading) {
     const int64_t period = fields.size("global_attn_every_n_layers");
@@ -348,7 +188,9 @@ void read_scales(const JsonFields& fields, TransformerConfig& c) {
                            ? 1 / std::sqrt(fields.number_or("query_pre_attn_scalar", c.head_dim))
                            : 1;
   c.attention_scale = static_cast<float>(fields.number_or("attention_multiplier", plain));
-  c.embedding_scale = static_cast<float>(fields.number_or("embedding_multiplier", 1));
+  const bool scaled = fields.flag_or("mup_enabled", false);
+  c.embedding_scale = static_cast<float>(
+      fields.number_or("embedding_multiplier", scaled ? std::sqrt(static_cast<double>(c.dim)) : 1));
   c.residual_scale = static_cast<float>(fields.number_or("residual_multiplier", 1));
   c.logit_scale = static_cast<float>(fields.number_or("logit_scale", 1) /
                                      fields.number_or("logits_scaling", 1));
@@ -382,51 +224,6 @@ void read_latent(const JsonFields& fields, const FolderType& type, TransformerCo
   c.kv_heads = 1;
 }
 
-// The first of `keys` that the file itself has, else the first with a default; 0: none.
-int64_t size_of(const JsonFields& fields, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (fields.given(key)) return fields.size_or_zero(key);
-  for (const char* key : keys)
-    if (fields.has(key)) return fields.size_or_zero(key);
-  return 0;
-}
-
-void read_experts(const JsonFields& fields, TransformerConfig& c) {
-  ExpertConfig& e = c.experts;
-  if (!fields.flag_or("enable_moe_block", true)) return;
-  e.count = static_cast<int32_t>(
-      size_of(fields, {"num_local_experts", "num_experts", "n_routed_experts"}));
-  const int64_t shared = size_of(fields, {"shared_intermediate_size"});
-  if (e.count == 0 && shared > 0) c.hidden = shared;
-  if (e.count == 0) return;
-  e.hidden = size_of(fields, {"moe_intermediate_size"});
-  if (e.hidden == 0) e.hidden = c.hidden;
-  e.shared_hidden = shared > 0 ? shared : size_of(fields, {"shared_expert_intermediate_size"});
-  if (const int64_t parts = fields.size_or_zero("n_shared_experts"); parts > 0)
-    e.shared_hidden = parts * e.hidden;
-  if (fields.has("intermediate_size_mlp")) {
-    e.hidden = e.shared_hidden = c.hidden;
-    c.hidden = fields.size("intermediate_size_mlp");
-  }
-  e.route.used = static_cast<int32_t>(fields.size("num_experts_per_tok"));
-  e.route.normalise = fields.flag_or("norm_topk_prob", false);
-  e.route.scale = static_cast<float>(fields.number_or("routed_scaling_factor", 1));
-  e.route.sigmoid = fields.text_or("scoring_func", "softmax") == "sigmoid";
-  if (fields.text_or("topk_method", "greedy") != "greedy" && fields.has("n_group")) {
-    e.route.groups = static_cast<int32_t>(fields.size("n_group"));
-    e.route.groups_used = static_cast<int32_t>(fields.size("topk_group"));
-    if (e.route.groups > 1) e.route.group_best = e.route.sigmoid ? 2 : 1;
-  }
-  // Others have such a key for training only. Noise of 0 lets only equals share.
-  if (c.architecture == "phimoe")
-    e.route.jitter = std::max(static_cast<float>(fields.number("router_jitter_noise")),
-                              std::numeric_limits<float>::min());
-  e.moe.limit = static_cast<float>(fields.number_or("swiglu_limit", 0));
-  e.moe.alpha = static_cast<float>(fields.number_or("swiglu_alpha", 1));
-  check_experts(e, {fields.where(), fields.name("num_experts_per_tok"), fields.name("n_group"),
-                    fields.name("topk_group")});
-}
-
 // What the layers have learned of xIELU. Only the alphas must be there.
 void read_xielu(const ModelFile& file, TransformerConfig& c) {
   for (int32_t layer = 0; c.activation == Activation::kXielu && layer < c.layers; ++layer) {
@@ -452,7 +249,9 @@ struct RequiredRow {
   const char* key;
   bool value;
 };
-constexpr RequiredRow kRequired[] = {{"xlstm", "add_out_norm", true},
+constexpr RequiredRow kRequired[] = {{"rwkv7", "norm_first", true},
+                                     {"rwkv7", "norm_bias", true},
+                                     {"xlstm", "add_out_norm", true},
                                      {"opt", "do_layer_norm_before", true},
                                      {"opt", "_remove_final_layer_norm", false},
                                      {"opt", "layer_norm_elementwise_affine", true},
@@ -506,14 +305,6 @@ bool read_tied(const JsonFields& fields, const ModelFile& file) {
 
 }  // namespace
 
-const Json& text_config(const Json& config) {
-  for (const char* key : {"text_config", "llm_config"}) {
-    const auto nested = config.find(key);
-    if (nested != config.end() && nested->is_object()) return *nested;
-  }
-  return config;
-}
-
 const FolderType* find_folder_type(const ModelFile& file) {
   std::string found;
   return find_type(file, found);
@@ -565,6 +356,9 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   c.architecture = type->architecture;
   read_sizes(fields, file, c);
   c.norm_eps = static_cast<float>(fields.number("rms_norm_eps"));
+  // It has both kinds of norms, by the name of their epsilon.
+  const bool rms = fields.given("rms_norm_eps") && fields.name("rms_norm_eps") == "rms_norm_eps";
+  if (c.architecture == "cohere2moe" && !rms) c.norm = Norm::kLayer;
   read_latent(fields, *type, c);
   c.tied = read_tied(fields, file);
   refuse_others(fields, *type, c);
@@ -576,6 +370,8 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_unrotated_temperature(fields, c);
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
+  if (architecture.joint_mixers) read_multipliers(fields, c);
+  if (architecture.mixer == Mixer::kRwkv7) find_mix_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
   if (architecture.layer_sizes) read_layer_sizes(fields, file, c);

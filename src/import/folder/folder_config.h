@@ -29,9 +29,6 @@ FolderLayers folder_layers(const ModelFile& file);
 /// The row of folder_types() for a folder, found in the same way; nullptr if it is not known.
 const FolderType* find_folder_type(const ModelFile& file);
 
-/// What config.json says of the text model: all of it, or its text_config.
-const Json& text_config(const Json& config);
-
 /// Fills in what differs between layers with a window and without, and the layers that read keys of
 /// others. c.layers, c.local, c.heads and the sizes of heads must be those that most layers have.
 /// Throws kUnsupported where layers of one kind differ.

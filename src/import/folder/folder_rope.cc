@@ -197,8 +197,10 @@ bool proportional(const JsonFields& set) {
 // How many dimensions of a head are turned.
 int32_t turned_dims(const JsonFields& fields, const JsonFields& set, const TransformerConfig& c,
                     int32_t head_dim) {
-  const int32_t all = c.latent.rank > 0 ? c.latent.turned : head_dim;
-  const double part = proportional(set) ? 1 : set.number_or("partial_rotary_factor", 1);
+  // Of compressed attention the file says which part is turned; a factor only repeats it.
+  const bool latent = c.latent.rank > 0;
+  const int32_t all = latent ? c.latent.turned : head_dim;
+  const double part = proportional(set) || latent ? 1 : set.number_or("partial_rotary_factor", 1);
   auto dims = static_cast<int32_t>(all * part);
   if (const int64_t given = fields.size_or_zero("rotary_dim"); given > 0)
     dims = static_cast<int32_t>(std::min<int64_t>(given, all));
@@ -229,6 +231,37 @@ AnglesAttr read_set(const JsonFields& fields, const Json& json, const std::strin
   return rope;
 }
 
+// A base for each layer, 0: it has no RoPE. One base for layers that see everything and one for
+// those with a window are kept as such.
+void read_layer_thetas(const JsonFields& fields, TransformerConfig& c) {
+  constexpr const char* kKey = "layer_rope_theta";
+  const Json* list = fields.find(kKey);
+  if (list == nullptr) return;
+  if (!list->is_array() || list->size() != static_cast<size_t>(c.layers))
+    throw Error(ErrorKind::kFormat, "{}: {} has {} entries, expected one for each of {}",
+                fields.where(), kKey, list->is_array() ? list->size() : 0, c.layers);
+  double bases[2] = {0, 0};
+  bool simple = true;
+  c.unrotated.clear();
+  for (int32_t layer = 0; layer < c.layers; ++layer) {
+    const Json& item = (*list)[static_cast<size_t>(layer)];
+    const double theta = item.is_number() ? item.get<double>() : -1;
+    const NumberRange range = range_of_number("rope_theta");
+    if (theta != 0 && !range.holds(theta))
+      throw Error(ErrorKind::kFormat, "{}: {} has {}, expected 0 or {}", fields.where(), kKey,
+                  dump_json(item), range.text());
+    c.thetas.push_back(theta);
+    c.unrotated.push_back(theta == 0);
+    double& base = bases[c.is_local(layer) ? 1 : 0];
+    simple = simple && (theta == 0 || base == 0 || base == theta);
+    if (theta != 0) base = theta;
+  }
+  if (!simple) return;
+  c.thetas.clear();
+  c.rope.theta = bases[0] > 0 ? bases[0] : bases[1] > 0 ? bases[1] : c.rope.theta;
+  c.local_rope.theta = bases[1] > 0 ? bases[1] : c.rope.theta;
+}
+
 }  // namespace
 
 RopeSets rope_sets(const JsonFields& fields, const FolderType& type) {
@@ -246,6 +279,7 @@ void read_rope(const JsonFields& fields, const FolderType& type, TransformerConf
   if (type_of(sets.local) == "proportional")
     throw Error(ErrorKind::kUnsupported, "{}: rope_type of {} is proportional, expected default",
                 sets.where, kLocal);
+  read_layer_thetas(fields, c);
   if (c.rope.scaling == RopeScaling::kYarn)
     c.context = static_cast<int32_t>(std::min<double>(
         std::max<double>(c.context, c.rope.factor * c.rope.original_context), kMaxSize));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "model/number_ranges.h"
 
 namespace veery {
 namespace {
@@ -24,7 +25,7 @@ int32_t size_of(const JsonFields& fields, Keys keys) {
 
 // Layers by name: which are recurrent. `names`: what recurrent ones are called, what others are.
 struct LayerNames {
-  std::string_view recurrent, others[2];
+  std::string_view recurrent, others[4];
 };
 std::vector<bool> named_layers(const JsonFields& fields, const char* key, int32_t layers,
                                const LayerNames& names) {
@@ -96,6 +97,12 @@ bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
   for (const char* list : {"layer_types", "layers_block_type"}) {
     if (!fields.has(list)) continue;
     const Json& names = *fields.find(list);
+    if (c.architecture == "nemotron_h") {
+      r.layers = named_layers(fields, list, c.layers, {"mamba", {"attention", "mlp", "moe"}});
+      for (const Json& name : names) c.only_feeds.push_back(name == "mlp" || name == "moe");
+      if (std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
+      return r.mixer == Mixer::kNone;
+    }
     const bool newer = names.is_array() && std::ranges::any_of(names, [](const Json& name) {
                          return name == "linear_attention";
                        });
@@ -110,6 +117,34 @@ bool read_mamba_layers(const JsonFields& fields, TransformerConfig& c) {
   return false;
 }
 
+// The sizes of Mamba follow from the width. Every so many layers, from one on, attend.
+void read_mamba1(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  const int64_t period = fields.size("attn_layer_period");
+  const int64_t offset = fields.size_or_zero("attn_layer_offset");
+  if (offset >= period)
+    throw Error(ErrorKind::kFormat, "{}: attn_layer_offset is {}, expected less than {}, {}",
+                fields.where(), offset, fields.name("attn_layer_period"), period);
+  for (int32_t i = 0; i < c.layers; ++i) r.layers.push_back(i % period != offset);
+  if (std::ranges::count(r.layers, true) == 0) {
+    r.mixer = Mixer::kNone;
+    return;
+  }
+  r.heads = r.key_heads = 1;
+  r.conv_width = size_of(fields, {"mamba_d_conv"});
+  r.key_size = size_of(fields, {"mamba_d_state"});
+  const int64_t inner = fields.size("mamba_expand") * c.dim;
+  if (inner > kMaxSize)
+    throw Error(ErrorKind::kFormat, "{}: mamba_expand makes {} columns, expected up to {}",
+                fields.where(), inner, kMaxSize);
+  r.value_size = static_cast<int32_t>(inner);
+  const Json* rank = fields.find("mamba_dt_rank");
+  constexpr int64_t kWidthOfRank = 16;
+  r.rank = rank != nullptr && *rank == "auto"
+               ? static_cast<int32_t>((c.dim + kWidthOfRank - 1) / kWidthOfRank)
+               : size_of(fields, {"mamba_dt_rank"});
+}
+
 void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
   if (read_mamba_layers(fields, c)) return;
@@ -119,6 +154,8 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
   r.key_heads = size_of(fields, {"mamba_n_groups", "n_groups"});
   r.key_size = size_of(fields, {"mamba_d_state", "ssm_state_size", "state_size"});
   r.groups = r.key_heads;
+  r.norm_first =
+      fields.flag_or("mamba_rms_norm", false) && fields.flag_or("mamba_norm_before_gate", false);
   check_heads(fields, r, {"mamba_n_heads", "mamba_num_heads", "num_heads"},
               {"mamba_n_groups", "n_groups"});
   if (const Json* limits = fields.find("time_step_limit")) {
@@ -128,6 +165,19 @@ void read_mamba2(const JsonFields& fields, TransformerConfig& c) {
     r.least_step = limit_of(fields, (*limits)[0]);
     r.most_step = limit_of(fields, (*limits)[1]);
   }
+}
+
+// One of the numbers in a list.
+float listed_factor(const JsonFields& fields, const char* key, size_t count, size_t at) {
+  const Json* list = fields.find(key);
+  if (list == nullptr) return 1;
+  const bool fits = list->is_array() && list->size() == count &&
+                    std::ranges::all_of(*list, [](const Json& item) { return item.is_number(); });
+  const double value = fits ? (*list)[at].get<double>() : 0;
+  if (!fits || !range_of_number("key_multiplier").holds(value))
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected {} numbers, {}", fields.where(), key,
+                dump_json(*list), count, range_of_number("key_multiplier").text());
+  return static_cast<float>(value);
 }
 
 // Published files of Kimi Linear have an object with numbers of layers from 1 on, newer ones keys
@@ -188,6 +238,26 @@ void read_mlstm(const JsonFields& fields, TransformerConfig& c) {
              multiple;
 }
 
+// Heads of one size fill the width; layers that attend instead, and values of another width, are
+// not known here.
+void read_rwkv7(const JsonFields& fields, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  r.key_size = r.value_size = size_of(fields, {"head_dim"});
+  if (c.dim % r.key_size != 0)
+    throw Error(ErrorKind::kFormat, "{}: head_dim is {}, expected a divisor of {}, {}",
+                fields.where(), r.key_size, fields.name("hidden_size"), c.dim);
+  r.heads = r.key_heads = static_cast<int32_t>(c.dim / r.key_size);
+  if (fields.has("attn"))
+    throw Error(ErrorKind::kUnsupported, "{}: attn is given: some layers are attention",
+                fields.where());
+  const Json* values = fields.find("value_dim");
+  if (values == nullptr) return;
+  for (const Json& item : values->is_array() ? *values : Json::array({*values}))
+    if (item != c.dim)
+      throw Error(ErrorKind::kUnsupported, "{}: value_dim has {}, expected {}, {}", fields.where(),
+                  dump_json(item), fields.name("hidden_size"), c.dim);
+}
+
 void read_short_conv(const JsonFields& fields, TransformerConfig& c) {
   if (fields.has("layer_types"))
     c.recurrent.layers = named_layers(fields, "layer_types", c.layers,
@@ -199,14 +269,31 @@ void read_short_conv(const JsonFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
+void read_multipliers(const JsonFields& fields, TransformerConfig& c) {
+  Multipliers& m = c.multipliers;
+  const auto factor = [&](const char* key) { return static_cast<float>(fields.number_or(key, 1)); };
+  m.attention_in = factor("attention_in_multiplier");
+  m.attention_out = factor("attention_out_multiplier");
+  m.keys = factor("key_multiplier");
+  m.recurrent_in = factor("ssm_in_multiplier");
+  m.recurrent_out = factor("ssm_out_multiplier");
+  m.recurrent_gate = listed_factor(fields, "ssm_multipliers", 5, 0);
+  for (size_t i = 0; i < m.channels.size(); ++i)
+    m.channels[i] = listed_factor(fields, "ssm_multipliers", m.channels.size() + 1, i + 1);
+  m.gate = listed_factor(fields, "mlp_multipliers", 2, 0);
+  m.down = listed_factor(fields, "mlp_multipliers", 2, 1);
+}
+
 void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c) {
   c.recurrent.mixer = mixer;
   switch (mixer) {
     case Mixer::kNone: return;
     case Mixer::kDelta: return read_delta(fields, c);
+    case Mixer::kMamba1: return read_mamba1(fields, c);
     case Mixer::kMamba2: return read_mamba2(fields, c);
     case Mixer::kKda: return read_kda(fields, c);
     case Mixer::kMlstm: return read_mlstm(fields, c);
+    case Mixer::kRwkv7: return read_rwkv7(fields, c);
     case Mixer::kShortConv: return read_short_conv(fields, c);
   }
 }

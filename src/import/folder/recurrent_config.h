@@ -9,4 +9,7 @@ namespace veery {
 /// that is missing, unknown or contradicts another one.
 void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c);
 
+/// Fills in c.multipliers. Throws kFormat naming a key that is no factor.
+void read_multipliers(const JsonFields& fields, TransformerConfig& c);
+
 }  // namespace veery

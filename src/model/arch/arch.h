@@ -33,8 +33,17 @@ void complete_apertus_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array mamba2(Trace& t, const TransformerConfig& c);
 
+Array nemotron_h(Trace& t, const TransformerConfig& c);
+void complete_nemotron_h(TransformerConfig& c);
+Array falcon_h1(Trace& t, const TransformerConfig& c);
+
 Array lfm2(Trace& t, const TransformerConfig& c);
+Array lfm3(Trace& t, const TransformerConfig& c);
+void complete_lfm3(TransformerConfig& c);
 void complete_lfm2_moe(TransformerConfig& c);
+
+Array rwkv7(Trace& t, const TransformerConfig& c);
+void complete_rwkv7(TransformerConfig& c);
 
 Array xlstm(Trace& t, const TransformerConfig& c);
 void complete_xlstm(TransformerConfig& c);
@@ -50,9 +59,11 @@ void complete_bloom(TransformerConfig& c);
 void complete_mpt_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array qwen(Trace& t, const TransformerConfig& c);
+void complete_minimax_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array deepseek(Trace& t, const TransformerConfig& c);
 void complete_deepseek(TransformerConfig& c);
+void complete_mistral4(TransformerConfig& c);
 void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array gpt_oss(Trace& t, const TransformerConfig& c);
@@ -87,6 +98,11 @@ void complete_olmo2_gguf(TransformerConfig& c, const Metadata& metadata);
 Array cohere(Trace& t, const TransformerConfig& c);
 void complete_cohere(TransformerConfig& c);
 void complete_cohere2(TransformerConfig& c);
+void complete_cohere_moe(TransformerConfig& c);
+void complete_cohere_moe_gguf(TransformerConfig& c, const Metadata& metadata);
+
+Array afmoe(Trace& t, const TransformerConfig& c);
+void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array bert(Trace& t, const TransformerConfig& c);
 Array modern_bert(Trace& t, const TransformerConfig& c);

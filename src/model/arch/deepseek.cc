@@ -1,7 +1,10 @@
 // deepseek.cc: DeepSeek V2 and V3 (DeepSeek-AI, arXiv:2405.04434 and arXiv:2412.19437), Kimi K2:
 // attention on compressed keys and values, experts chosen by groups. Kimi Linear (Kimi Team,
 // arXiv:2510.26692): every few layers such attention, without RoPE, recurrent layers between them.
+// Mistral 4 (Mistral AI, 2026): queries with a temperature, experts without a correction. GLM 4.7
+// Flash is DeepSeek V3 with other numbers.
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "model/arch/arch.h"
@@ -16,6 +19,19 @@ Array latent_norm(Trace& t, const TransformerConfig& c, const char* name, Array 
   return rms_norm(x, t.vector(name, x.shape().cols()), c.latent.norm_eps);
 }
 
+// What queries of each row are multiplied by, [rows, 1]: the cosine of an angle of 0, times the
+// temperature. Empty: nothing.
+Array temperature(Trace& t, const TransformerConfig& c) {
+  if (c.rope.temperature == 0 || !c.long_context) return {};
+  const Array angles =
+      rope_angles(t.positions(), {.dims = 2,
+                                  .scaling = RopeScaling::kLinear,
+                                  .factor = std::numeric_limits<double>::infinity(),
+                                  .original_context = c.rope.original_context,
+                                  .temperature = c.rope.temperature});
+  return columns(angles, 0, 1);
+}
+
 Array queries(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const int64_t size = int64_t{c.heads} * (l.plain + l.turned);
@@ -25,9 +41,9 @@ Array queries(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& 
           : project(t, "attn_q_b",
                     latent_norm(t, c, "attn_q_a_norm", project(t, "attn_q_a", h, l.query_rank)),
                     size);
-  if (!angles.query) return q;
+  if (!angles.key) return q;
   return rope(
-      q, angles.query,
+      q, angles.key,
       {.heads = c.heads, .dims = l.turned, .interleaved = c.rope_interleaved, .begin = l.plain});
 }
 
@@ -45,10 +61,12 @@ Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& a
 
 // Keys and values of a head are never made: attn_k_b takes queries into the space of what is kept,
 // and attn_v_b takes from there what attention gives.
-Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
+Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
+                       Array temperature) {
   const LatentConfig& l = c.latent;
-  const Array q = head_linear(queries(t, c, h, angles),
-                              t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
+  Array q = head_linear(queries(t, c, h, angles), t.stack("attn_k_b", {c.heads, l.rank, l.plain}),
+                        c.heads);
+  if (temperature) q = q * temperature;
   const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
   const Array y =
       attend(t.name("attn.q", q), kept, kept,
@@ -60,10 +78,11 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
 }  // namespace
 
 Array deepseek(Trace& t, const TransformerConfig& c) {
+  const Array factor = temperature(t, c);
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
     x = x + (c.is_recurrent(layer) ? recurrent_block(t, c, h)
-                                   : latent_attention(t, c, h, angles.global));
+                                   : latent_attention(t, c, h, angles.global, factor));
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }
@@ -72,19 +91,29 @@ Array deepseek(Trace& t, const TransformerConfig& c) {
 void complete_deepseek(TransformerConfig& c) {
   const LatentConfig& l = c.latent;
   if (l.rank == 0)
-    throw Error(ErrorKind::kUnsupported, "deepseek2: keys and values are not compressed");
+    throw Error(ErrorKind::kUnsupported, "{}: keys and values are not compressed", c.architecture);
   c.attention_scale = static_cast<float>(l.yarn_magnitude * l.yarn_magnitude /
                                          std::sqrt(static_cast<double>(l.plain + l.turned)));
 }
 
+// A group of experts is as good as its two best, whatever scores are.
+void complete_mistral4(TransformerConfig& c) {
+  complete_deepseek(c);
+  if (c.experts.route.groups > 1) c.experts.route.group_best = 2;
+}
+
 // The multiplier is 0.1 mscale_all_dim; mscale is the same, so that angles keep their magnitude.
 void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata) {
-  c.latent.norm_eps = c.norm_eps;
-  if (c.rope.temperature != 0)
-    throw Error(ErrorKind::kUnsupported, "metadata: deepseek2.attention.temperature_scale is {}",
-                c.rope.temperature);
+  c.latent.norm_eps =
+      static_cast<float>(checked_number(metadata, c.architecture + ".attention.latent_rms_epsilon")
+                             .value_or(c.norm_eps));
+  const std::string period = c.architecture + ".attention.temperature_length";
+  const double length = checked_number(metadata, period).value_or(c.rope.original_context);
+  if (c.rope.temperature != 0 && length != c.rope.original_context)
+    throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected the original context, {}",
+                period, length, c.rope.original_context);
   const double weight =
-      checked_number(metadata, "deepseek2.rope.scaling.yarn_log_multiplier").value_or(0);
+      checked_number(metadata, c.architecture + ".rope.scaling.yarn_log_multiplier").value_or(0);
   if (c.rope.scaling != RopeScaling::kYarn || weight == 0) return;
   c.latent.yarn_magnitude = yarn_magnitude(c.rope.factor, 10 * weight);
   c.rope.attention_factor = 1;

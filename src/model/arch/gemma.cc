@@ -1,6 +1,7 @@
 // gemma.cc: Gemma 1 to 3, text (Gemma Team, 2024, 2024, 2025). Gemma 2 has norms around each part,
 // soft caps and local layers; Gemma 3 has head norms in place of the caps. GLM 4 (Zhipu AI, 2025)
-// has the norms of Gemma 2.
+// has the norms of Gemma 2, and so has AFMoE (Arcee AI, 2025), whose attention has a gate and turns
+// local layers only.
 #include <cmath>
 
 #include "model/arch/arch.h"
@@ -28,6 +29,7 @@ Array gemma2(Trace& t, const TransformerConfig& c) {
     return x + norm(t, c, "post_ffw_norm", h);
   });
 }
+Array afmoe(Trace& t, const TransformerConfig& c) { return gemma2(t, c); }
 Array gemma3(Trace& t, const TransformerConfig& c) { return gemma2(t, c); }
 
 void complete_gemma(TransformerConfig& c) {
@@ -36,6 +38,13 @@ void complete_gemma(TransformerConfig& c) {
 
 void complete_gemma_gguf(TransformerConfig& c, const Metadata&) {
   c.activation = Activation::kGelu;
+}
+
+// GGUF has no key for it: all of them scale so. A key of our own tells of others.
+void complete_afmoe_gguf(TransformerConfig& c, const Metadata& metadata) {
+  if (!metadata.number(c.architecture + ".embedding_scale")) complete_gemma(c);
+  c.experts.route.sigmoid =
+      metadata.integer(c.architecture + ".expert_gating_func").value_or(2) == 2;
 }
 
 void complete_gemma2_gguf(TransformerConfig& c, const Metadata& metadata) {

@@ -2,7 +2,7 @@
 // 2019) with a table of positions, GPT-NeoX and Pythia (Black et al., 2022) with parts of heads
 // turned, StarCoder 2 (Lozhkov et al., 2024) with a window, Phi-1 and 2 (Gunasekar et al., 2023).
 // GPT-J (Wang and Komatsuzaki, 2021) turns pairs of neighbours. StableLM (Bellagente et al., 2024)
-// has the gate of llama.
+// has the gate of llama. OPT (Zhang et al., 2022) has a table of positions and ReLU.
 #include "model/arch/arch.h"
 #include "model/layers.h"
 
@@ -25,7 +25,11 @@ Array stablelm(Trace& t, const TransformerConfig& c) {
   return c.parallel ? parallel_decoder(t, c) : plain_decoder(t, c);
 }
 
+Array opt(Trace& t, const TransformerConfig& c) { return plain_decoder(t, c); }
+
 Array phi2(Trace& t, const TransformerConfig& c) { return parallel_decoder(t, c); }
+
+void complete_opt_gguf(TransformerConfig& c, const Metadata&) { c.activation = Activation::kRelu; }
 
 void complete_stablelm(TransformerConfig& c) {
   c.norm = Norm::kLayer;

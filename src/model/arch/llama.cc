@@ -4,7 +4,8 @@
 // factors on embedding, residuals, scores and logits (IBM, 2024), some also experts, and MiniCPM
 // (Hu et al., 2024) other such factors, Helium, GLM and Ernie 4.5 other pairs of RoPE, the larger
 // Ernie 4.5 experts, Mixtral experts (Jiang et al., 2024), Seed-OSS and InternLM biases, HunYuan
-// norms of heads behind RoPE (Tencent, 2025). Exaone 3 (LG AI Research, 2024) and InternLM 2 have
+// norms of heads behind RoPE (Tencent, 2025),
+// Jamba (AI21 Labs, 2024) Mamba layers between. Exaone 3 (LG AI Research, 2024) and InternLM 2 have
 // other names.
 #include <cmath>
 

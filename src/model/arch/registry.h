@@ -26,6 +26,7 @@ struct Architecture {
   /// What GGUF calls it, where that is not `name`.
   std::string_view gguf_name = {};
   Mixer mixer = Mixer::kNone;  ///< of its recurrent layers
+  bool joint_mixers = false;   ///< recurrent layers attend too
   /// Layers may differ in the size of heads, the number of key heads and the feed-forward part.
   bool layer_sizes = false;
   /// Where the decoder attends to an encoder: its hidden states [rows, dim], and what of them is

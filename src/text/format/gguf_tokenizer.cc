@@ -17,6 +17,7 @@
 #include "text/format/tiktoken_file.h"
 #include "text/format/tokenizer_folder.h"
 #include "text/format/tokenizer_text.h"
+#include "text/format/world_vocabulary.h"
 #include "text/pipeline/token_decoder.h"
 #include "text/special_tokens.h"
 #include "text/split/pre_tokenizer.h"
@@ -409,6 +410,12 @@ Lists lists_of_sentencepiece(std::string_view bytes, const std::string& path, Me
   return lists;
 }
 
+Lists lists_of_world(std::string_view text, const std::string& path, Metadata& metadata) {
+  WorldVocabulary vocabulary = read_world_vocabulary(text, path);
+  metadata.set("tokenizer.ggml.model", std::string("rwkv"));
+  return {std::move(vocabulary.tokens), std::move(vocabulary.types), {}};
+}
+
 // Forms of vocabularies that are not read.
 void refuse_other_forms(const std::string& folder) {
   for (const char* name : {"tekken.json", "vocab.json", "vocab.txt"})
@@ -432,9 +439,10 @@ void add_gguf_tokenizer(const std::string& folder, int64_t rows, Metadata& metad
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer_folder(folder);
   const MappedFile file(path, kTokenizerFile);
   const std::string_view text = file.text();
-  Lists lists = path.ends_with(".json") ? lists_of_json(file, *tokenizer, metadata)
-                : is_tiktoken(text)     ? lists_of_tiktoken(text, path, *tokenizer, metadata)
-                                        : lists_of_sentencepiece(text, path, metadata);
+  Lists lists = path.ends_with(".json")     ? lists_of_json(file, *tokenizer, metadata)
+                : is_world_vocabulary(text) ? lists_of_world(text, path, metadata)
+                : is_tiktoken(text)         ? lists_of_tiktoken(text, path, *tokenizer, metadata)
+                                            : lists_of_sentencepiece(text, path, metadata);
   add_roles(*tokenizer, rows, metadata, around);
   fit(rows, lists);
   metadata.set_texts("tokenizer.ggml.tokens", std::move(lists.tokens));

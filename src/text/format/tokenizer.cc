@@ -8,6 +8,7 @@
 #include "text/no_tokenizer.h"
 #include "text/split/pre_tokenizer.h"
 #include "text/subword/byte_level_bpe.h"
+#include "text/subword/greedy_tokenizer.h"
 #include "text/subword/sentencepiece_bpe.h"
 
 namespace veery {
@@ -102,14 +103,15 @@ std::unique_ptr<Tokenizer> make_tokenizer(const ModelFile& file) {
   if (!model) throw Error(ErrorKind::kFormat, "{}: tokenizer.ggml.model is missing", file.path);
   if (*model == "llama") return std::make_unique<SentencePieceBpe>(metadata);
   if (*model == "bert") return make_bert(metadata);
+  if (*model == "rwkv") return std::make_unique<GreedyTokenizer>(metadata);
   if (*model == "t5") return make_t5(metadata);
   if (*model == "none" || *model == "no_vocab")
     return make_no_tokenizer(fmt::format("{}: no tokenizer is in it", file.path));
   if (*model != "gpt2" && *model != "gemma4")
-    throw Error(
-        ErrorKind::kUnsupported,
-        "{}: tokenizer.ggml.model is \"{}\"; known are gpt2, gemma4, llama, bert, t5 and none",
-        file.path, printable(*model));
+    throw Error(ErrorKind::kUnsupported,
+                "{}: tokenizer.ggml.model is \"{}\"; known are gpt2, gemma4, llama, bert, t5, rwkv "
+                "and none",
+                file.path, printable(*model));
   const std::string pre =
       *model == "gemma4" ? *model : metadata.text("tokenizer.ggml.pre").value_or("default");
   const PreTokenizerInfo* info = find_pre_tokenizer(pre);

@@ -15,6 +15,8 @@
 #include "text/format/sentencepiece_model.h"
 #include "text/format/tiktoken_file.h"
 #include "text/format/tokenizer_json.h"
+#include "text/format/world_vocabulary.h"
+#include "text/subword/greedy_tokenizer.h"
 #include "text/subword/sentencepiece_bpe.h"
 
 namespace veery {
@@ -157,10 +159,24 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
-// A SentencePiece model, or tiktoken's ranks under the same name.
+// What the files around it call the end of a text is an id, which GGUF has as a role.
+std::unique_ptr<Tokenizer> load_world(const fs::path& path, std::string_view text) {
+  WorldVocabulary vocabulary = read_world_vocabulary(text, path.string());
+  TokenRoles roles;
+  read_roles(
+      path.parent_path(), [](std::string_view) { return std::nullopt; }, roles);
+  constexpr const char* kEnd = "tokenizer.ggml.eos_token_id";
+  if (!roles.ends.empty() && !roles.ids.find(kEnd)) roles.ids.set(kEnd, int64_t{roles.ends[0]});
+  roles.ids.set_texts("tokenizer.ggml.tokens", std::move(vocabulary.tokens));
+  roles.ids.set("tokenizer.ggml.token_type", std::move(vocabulary.types));
+  return std::make_unique<GreedyTokenizer>(roles.ids);
+}
+
+// A SentencePiece model, or tiktoken's ranks under the same name, or RWKV's list.
 std::unique_ptr<Tokenizer> load_model(const fs::path& path) {
   const MappedFile file(path.string(), kTokenizerFile);
   const std::string_view bytes = file.text();
+  if (is_world_vocabulary(bytes)) return load_world(path, bytes);
   return is_tiktoken(bytes) ? load_tiktoken(path, bytes) : load_sentencepiece(path, bytes);
 }
 
@@ -203,7 +219,8 @@ std::string find_tokenizer(const std::string& folder) {
     if (path_exists((base / name).string())) return (base / name).string();
   if (is_folder(folder))
     for (const std::string& name : list_folder(folder))
-      if (name.ends_with(".tiktoken")) return (base / name).string();
+      if (name.ends_with(".tiktoken") || (name.starts_with("rwkv_vocab") && name.ends_with(".txt")))
+        return (base / name).string();
   return "";
 }
 

@@ -1,4 +1,4 @@
-#include "import/folder/whisper_names.h"
+#include "import/names/whisper_names.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,126 @@
+// What config.json of the families of 2025 and 2026 says: by lists, by patterns, by what their
+// classes take where it says nothing; and errors that name the key.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "import/read_config.h"
+
+namespace veery {
+namespace {
+
+ModelFile folder_with(const std::string& config) {
+  ModelFile file;
+  file.path = "folder";
+  file.container = Container::kFolder;
+  file.tensors.push_back({"token_embd.weight", DType::kF32, {61, 36}, {}});
+  file.config = std::make_shared<Json>(parse_json(config, "test"));
+  return file;
+}
+
+TransformerConfig read(const std::string& type, const std::string& more) {
+  return read_config(folder_with(
+      R"({"hidden_size":36,"intermediate_size":44,"num_attention_heads":6,"num_key_value_heads":2,)"
+      R"("model_type":")" +
+      type + R"(","num_hidden_layers":6)" + more + "}"));
+}
+
+std::string error_of(const std::string& type, const std::string& more) {
+  try {
+    read(type, more);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+using Flags = std::vector<bool>;
+
+TEST(FamilyConfig, WindowsWithoutAListAreThoseOfTheClass) {
+  EXPECT_EQ(read("afmoe", R"(,"global_attn_every_n_layers":3)").local, local_pattern(6, 3));
+  EXPECT_EQ(read("granite_swa", "").local, (Flags{false, true, true, true, false, true}));
+  EXPECT_EQ(read("cohere2_moe", R"(,"first_k_dense_replace":1,"sliding_window_pattern":2)").local,
+            (Flags{false, true, false, true, false, true}));
+  const TransformerConfig lfm3 = read("lfm3", "");
+  EXPECT_EQ(lfm3.recurrent.layers, (Flags{true, true, false, true, false, true}));
+  EXPECT_EQ(lfm3.local, (Flags{false, false, false, false, true, false}));
+}
+
+TEST(FamilyConfig, DenseLayersOfCohereAreTurnedUnlessTheyHaveAPeriod) {
+  const std::string dense = R"(,"first_k_dense_replace":2,"sliding_window_pattern":2)";
+  EXPECT_EQ(read("cohere2_moe", dense).unrotated, (Flags{false, false, false, true, false, true}));
+  EXPECT_EQ(read("cohere2_moe", dense + R"(,"prefix_dense_sliding_window_pattern":2)").unrotated,
+            (Flags{false, true, false, true, false, true}));
+  EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5)").norm, Norm::kLayer);
+  EXPECT_EQ(read("cohere2_moe", R"(,"layer_norm_eps":0.5,"rms_norm_eps":0.25)").norm, Norm::kRms);
+}
+
+TEST(FamilyConfig, BasesOfRopeByLayerAreTwoWhereTheyCanBe) {
+  const auto bases = [](const char* list) {
+    return read("granite_swa", std::string(R"(,"layer_types":["full_attention","sliding_attention",
+        "sliding_attention","full_attention","sliding_attention","sliding_attention"],
+        "layer_rope_theta":)") + list);
+  };
+  const TransformerConfig two = bases("[0,100,100,1000,100,0]");
+  EXPECT_EQ(two.rope.theta, 1000);
+  EXPECT_EQ(two.local_rope.theta, 100);
+  EXPECT_TRUE(two.thetas.empty());
+  EXPECT_EQ(two.unrotated, (Flags{true, false, false, false, false, true}));
+  EXPECT_EQ(bases("[0,100,200,1000,100,100]").thetas,
+            (std::vector<double>{0, 100, 200, 1000, 100, 100}));
+}
+
+TEST(FamilyConfig, LettersOfNemotronAreNames) {
+  const std::string sizes = R"(,"mamba_num_heads":4,"mamba_head_dim":6,"n_groups":2)";
+  const TransformerConfig letters =
+      read("nemotron_h", sizes + R"(,"hybrid_override_pattern":"M-*EM")");
+  EXPECT_EQ(letters.layers, 5);
+  EXPECT_EQ(letters.recurrent.layers, (Flags{true, false, false, false, true}));
+  EXPECT_EQ(letters.only_feeds, (Flags{false, true, false, true, false}));
+  EXPECT_EQ(letters.experts.count, 8);
+  const TransformerConfig names = read(
+      "nemotron_h", sizes + R"(,"layers_block_type":["linear_attention","mlp","full_attention"])");
+  EXPECT_EQ(names.recurrent.layers, (Flags{true, false, false}));
+  EXPECT_EQ(names.experts.count, 0);  // none of its layers has some
+}
+
+TEST(FamilyConfig, JambaCountsFromAnOffset) {
+  const TransformerConfig c = read("jamba", R"(,"attn_layer_period":3,"attn_layer_offset":1)");
+  EXPECT_EQ(c.recurrent.layers, (Flags{true, false, true, true, false, true}));
+  EXPECT_EQ(c.recurrent.rank, 3);  // the width by 16, rounded up
+  EXPECT_EQ(c.recurrent.values(), 72);
+  EXPECT_EQ(read("jamba", R"(,"num_experts":1)").experts.count, 0);
+}
+
+TEST(FamilyConfig, ErrorsNameTheKey) {
+  struct Case {
+    const char *type, *more, *named;
+  };
+  const Case cases[] = {
+      {"granite_swa", R"(,"layer_rope_theta":[1,2])", "layer_rope_theta has 2 entries"},
+      {"granite_swa", R"(,"layer_rope_theta":[-5,1,1,1,1,1])", "layer_rope_theta has -5"},
+      {"nemotron_h", R"(,"hybrid_override_pattern":"MX")", "hybrid_override_pattern has 'X'"},
+      {"nemotron_h", "", "layers_block_type are missing"},
+      {"nemotron_h", R"(,"layers_block_type":["conv"])", "layers_block_type has 'conv'"},
+      {"falcon_h1", R"(,"ssm_multipliers":[1,2])", "ssm_multipliers is [1,2], expected 5 numbers"},
+      {"falcon_h1", R"(,"mlp_multipliers":[1,0])", "mlp_multipliers"},
+      {"falcon_h1", R"(,"key_multiplier":0)", "key_multiplier"},
+      {"jamba", R"(,"attn_layer_period":2,"attn_layer_offset":2)", "attn_layer_offset is 2"},
+      {"jamba", R"(,"mamba_expand":10000000)", "mamba_expand makes"},
+      {"cohere2_moe", R"(,"shared_expert_combination_strategy":"max")",
+       "is 'max', expected average"},
+      {"cohere2_moe", R"(,"mlp_layer_types":["dense"])", "mlp_layer_types has 1 entries"},
+      {"cohere2_moe", R"(,"expert_selection_fn":"relu")", "expert_selection_fn is 'relu'"},
+      {"lfm3", R"(,"layer_types":["conv"])", "layer_types has 1 entries"},
+      {"rwkv7", R"(,"head_dim":7)", "head_dim is 7, expected a divisor of hidden_size, 36"},
+      {"rwkv7", R"(,"head_dim":6,"attn":{"layers":[1]})", "attn is given"},
+      {"rwkv7", R"(,"head_dim":6,"value_dim":[72])", "value_dim has 72"},
+      {"rwkv7", R"(,"head_dim":6,"norm_first":false)", "norm_first is false"},
+      {"rwkv7", R"(,"head_dim":6)", "time_mix_w1.weight"}};
+  for (const Case& c : cases)
+    EXPECT_NE(error_of(c.type, c.more).find(c.named), std::string::npos)
+        << c.type << c.more << ": " << error_of(c.type, c.more);
+}
+
+}  // namespace
+}  // namespace veery
