@@ -40,7 +40,20 @@ add_library(veery::veery ALIAS veery_library)
 set_target_properties(veery_library PROPERTIES OUTPUT_NAME veery EXPORT_NAME veery LINKER_LANGUAGE CXX)
 target_compile_features(veery_library INTERFACE cxx_std_20)
 target_link_libraries(veery_library INTERFACE ${libraries})
-target_include_directories(veery_library INTERFACE $<BUILD_INTERFACE:${VEERY_GENERATED}/include>)
+target_include_directories(veery_library INTERFACE $<BUILD_INTERFACE:${VEERY_GENERATED}/include>
+                           $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+
+# The C interface as a shared library: nothing but its calls is seen from outside.
+veery_layers_up_to(capi capi_layers)
+add_library(veery_shared SHARED $<TARGET_OBJECTS:veery_capi>)
+add_library(veery::shared ALIAS veery_shared)
+# Before 1.0 any minor version may change it.
+set_target_properties(veery_shared PROPERTIES OUTPUT_NAME veery EXPORT_NAME shared LINKER_LANGUAGE CXX
+                      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/veery.map)
+target_link_libraries(veery_shared PRIVATE ${capi_layers})
+target_link_options(veery_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/veery.map -Wl,-z,defs)
+target_include_directories(veery_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 
 set(VEERY_FIND "")
 set(VEERY_REQUIRES "")
@@ -66,7 +79,7 @@ foreach(layer IN LISTS VEERY_LAYERS)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${layer}/*.h)
   list(APPEND headers ${found})
 endforeach()
-list(FILTER headers EXCLUDE REGEX "^kernels/(cpu|reference|gpu|cuda)/|-inl\\.h$|/lane_targets\\.h$")
+list(FILTER headers EXCLUDE REGEX "^capi/|^kernels/(cpu|reference|gpu|cuda)/|-inl\\.h$|/lane_targets\\.h$")
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE header_files)
 list(JOIN headers "," header_list)
 add_custom_command(OUTPUT ${VEERY_GENERATED}/headers.stamp VERBATIM
@@ -103,14 +116,17 @@ write_basic_package_version_file(${VEERY_GENERATED}/veeryConfigVersion.cmake COM
 # The prefix as seen from the file, so that `cmake --install --prefix` and moved trees work.
 file(RELATIVE_PATH VEERY_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/veery.pc.in ${VEERY_GENERATED}/veery.pc @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/veery-c.pc.in ${VEERY_GENERATED}/veery-c.pc @ONLY)
 
 install(TARGETS veery RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS veery_library EXPORT veeryTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+install(TARGETS veery_library veery_shared EXPORT veeryTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT veeryTargets NAMESPACE veery:: DESTINATION ${package_folder})
 install(FILES ${VEERY_GENERATED}/veeryConfig.cmake ${VEERY_GENERATED}/veeryConfigVersion.cmake
         DESTINATION ${package_folder})
-install(FILES ${VEERY_GENERATED}/veery.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${VEERY_GENERATED}/veery.pc ${VEERY_GENERATED}/veery-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/veery DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${VEERY_GENERATED}/include/veery DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${VEERY_GENERATED}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${VEERY_GENERATED}/completion/veery.bash RENAME veery

@@ -23,7 +23,7 @@ if(VEERY_SANITIZE MATCHES "address")
 endif()
 
 # What runs once a model or once a command: optimising it takes a third as long again.
-set(VEERY_COLD_LAYERS graph autodiff model import convert plan serve cli)
+set(VEERY_COLD_LAYERS graph autodiff model import convert plan capi serve cli)
 set(VEERY_COLD_OPTIONS $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 # What most files include, compiled once for the cold layers and once for targets without options of their own. Nothing
@@ -84,6 +84,10 @@ function(veery_layer name)
       add_library(${target} INTERFACE)
     endif()
     set(VEERY_LAYERS ${VEERY_LAYERS} ${name} CACHE INTERNAL "")
+  endif()
+  if(name STREQUAL "capi")
+    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include)
+    set_source_files_properties(src/capi/models.cc PROPERTIES COMPILE_DEFINITIONS VEERY_VERSION="${PROJECT_VERSION}")
   endif()
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "INTERFACE_LIBRARY")

@@ -2,7 +2,8 @@
 """Checks names in the documentation against the tree.
 
 Fails if a relative link of a *.md file leads to no file or to no heading, if a path or a function in backticks in
-docs/layout.md is not in the tree, or if a folder of src is not listed there. A function (`name()`) has to be in one of
+docs/layout.md is not in the tree, if a folder of src is not listed there, or if docs/c-api.md and the header of the C
+interface do not name the same calls. A function (`name()`) has to be in one of
 the files that its paragraph or list item names, where it names any.
 
 usage: check_docs.py [REPOSITORY]
@@ -121,9 +122,19 @@ def layout_violations(root):
     yield from (f"docs/layout.md: lists {folder}, which holds no sources" for folder in sorted(listed - folders))
 
 
+def c_api_violations(root):
+    header, page = root / "include/veery/veery.h", root / "docs/c-api.md"
+    if not header.exists():  # a tree of a test
+        return
+    calls = set(re.findall(r"^VEERY_API [^(]*?(veery_\w+)\(", header.read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `(veery_\w+)` \|", page.read_text(), re.MULTILINE))
+    yield from (f"docs/c-api.md: {call} is not listed" for call in sorted(calls - listed))
+    yield from (f"docs/c-api.md: lists {call}, which is not in {header.name}" for call in sorted(listed - calls))
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*broken_links(root), *layout_violations(root)]
+    found = [*broken_links(root), *layout_violations(root), *c_api_violations(root)]
     print("\n".join(found) if found else "docs: no violation")
     return bool(found)
 

@@ -53,7 +53,8 @@ class Install(unittest.TestCase):
         return ",".join(map(str, json.loads(text)["ids"]))
 
     def test_it_is_all_there(self):
-        for pattern in ["lib*/**/libveery.a", "lib*/**/pkgconfig/veery.pc", "lib*/**/cmake/veery/veeryConfig.cmake",
+        for pattern in ["lib*/**/libveery.a", "lib*/**/libveery.so", "lib*/**/pkgconfig/veery-c.pc", "include/veery/veery.h",
+                        "lib*/**/pkgconfig/veery.pc", "lib*/**/cmake/veery/veeryConfig.cmake",
                         "lib*/**/cmake/veery/veeryConfigVersion.cmake", "include/veery/engine/model.h",
                         "share/bash-completion/completions/veery", "share/zsh/site-functions/_veery",
                         "share/fish/vendor_completions.d/veery.fish", "share/doc/veery/LICENSE"]:  # fmt: skip
@@ -108,6 +109,52 @@ class Install(unittest.TestCase):
         program = self.folder / "with_pkg_config"
         ask(CXX, "-std=c++20", HERE / "consumer" / "consumer.cc", "-o", program, *flags)
         self.assertEqual(ask(program, self.model).strip(), self.answer())
+
+    def test_the_shared_library_exports_the_calls_of_the_header(self):
+        header = (self.prefix / "include" / "veery" / "veery.h").read_text()
+        calls = sorted(re.findall(r"^VEERY_API [^(]*?(veery_\w+)\(", header, re.MULTILINE))
+        self.assertGreater(len(calls), 40)
+        listing = ask("nm", "-D", "--defined-only", self.one("lib*/**/libveery.so")).splitlines()
+        self.assertEqual(sorted(line.split()[-1] for line in listing), calls)
+        dynamic = ask("readelf", "-d", self.one("lib*/**/libveery.so"))
+        self.assertRegex(dynamic, r"SONAME.*\[libveery\.so\.\d+\.\d+\]")
+
+    def test_examples_in_three_languages(self):
+        library = self.one("lib*/**/libveery.so")
+        place = library.parent / "pkgconfig"
+        flags = ask("pkg-config", "--cflags", "--libs", "veery-c",
+                    env={**os.environ, "PKG_CONFIG_PATH": str(place)}).split()  # fmt: skip
+        examples = HERE.parents[1] / "examples"
+        where = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
+        strict = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+        for compiler, standard, source in [("cc", "c99", "generate.c"), (CXX, "c++17", "branches.cpp")]:
+            program = self.folder / source.split(".")[0]
+            ask(compiler, f"-std={standard}", *strict, examples / source, "-o", program, *flags)
+        tokens = ["-n", 8, "--temp", 0, "-t", 1]
+        expected = ask(self.program, "run", self.model, "-p", "hi", "--raw", "--json", *tokens)
+        self.assertEqual(ask(self.folder / "generate", self.model, "hi", 8, env=where), json.loads(expected)["text"])
+        lines = ask(self.folder / "branches", self.model, "hi", 2, env=where)
+        self.assertEqual(ask(self.folder / "branches", self.model, "hi", 2, env=where), lines)
+        scores = ask(sys.executable, examples / "classify.py", library, self.model, "it is ", "good", "bad").splitlines()
+        self.assertEqual([line.split()[2] for line in scores], ["good", "bad"])
+        self.assertAlmostEqual(sum(float(line.split()[0]) for line in scores), 1, delta=2e-4)
+        failed = subprocess.run([self.folder / "generate", "/no/such", "hi"], capture_output=True, check=False, env=where)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn(b"veery_model_load: not found: ", failed.stderr)
+
+    def test_a_project_finds_the_shared_library_alone(self):
+        source = self.folder / "shared"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(shared LANGUAGES CXX)\n"
+            "find_package(veery 0.1 REQUIRED COMPONENTS shared)\nadd_executable(shared main.cc)\n"
+            "target_link_libraries(shared PRIVATE veery::shared)\n")  # fmt: skip
+        (source / "main.cc").write_text("#include <cstdio>\n#include <veery/veery.hpp>\n"
+                                        "int main() { std::puts(veery_version()); }\n")  # fmt: skip
+        ask(CMAKE, "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DCMAKE_CXX_COMPILER={CXX}", "-DCMAKE_BUILD_TYPE=Debug")  # fmt: skip
+        ask(CMAKE, "--build", source / "build")
+        self.assertEqual("veery " + ask(source / "build" / "shared"), ask(self.program, "--version").splitlines()[0] + "\n")
 
     def test_headers_need_nothing_that_is_not_installed(self):
         include = self.prefix / "include"

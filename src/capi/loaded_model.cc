@@ -1,0 +1,111 @@
+#include "capi/loaded_model.h"
+
+#include "base/error.h"
+#include "import/open_model.h"
+#include "import/read_config.h"
+
+namespace veery::capi {
+namespace {
+
+const char* name(Makes makes) {
+  switch (makes) {
+    case Makes::kTexts: return "texts";
+    case Makes::kEmbeddings: return "embeddings";
+    case Makes::kScores: return "scores of documents";
+    case Makes::kTranscripts: return "transcripts";
+  }
+  return "";
+}
+
+Makes made_for(const std::string& path) {
+  const ModelFile file = open_model(path);
+  const TransformerConfig config = read_config(file);
+  if (config.source.layers > 0) return Makes::kTranscripts;
+  if (config.mask == Mask::kCausal) return Makes::kTexts;
+  return file.find("cls.output.weight") != nullptr ? Makes::kScores : Makes::kEmbeddings;
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(const std::string& path, std::optional<Makes> makes,
+                         const LoadOptions& load, const SchedulerOptions& options)
+    : makes_(makes ? *makes : made_for(path)), options_(options) {
+  switch (makes_) {
+    case Makes::kTexts:
+      model_ = std::make_unique<Model>(path, load);
+      scheduler_ = std::make_unique<Scheduler>(*model_, options_);
+      break;
+    case Makes::kEmbeddings: embedder_ = std::make_unique<Embedder>(path, load); break;
+    case Makes::kScores: reranker_ = std::make_unique<Reranker>(path, load); break;
+    case Makes::kTranscripts: transcriber_ = std::make_unique<Transcriber>(path, load); break;
+  }
+}
+
+const Model& LoadedModel::model() const {
+  if (transcriber_) return transcriber_->model();
+  return model_ ? *model_ : embedder_ ? embedder_->model() : reranker_->model();
+}
+
+int32_t LoadedModel::context() const { return model().options().context; }
+
+void LoadedModel::require(Makes makes) const {
+  if (makes != makes_)
+    throw Error(ErrorKind::kUnsupported, "{}: the model makes {}, expected one that makes {}",
+                model().path(), name(makes_), name(makes));
+}
+
+std::shared_ptr<Ticket> LoadedModel::submit(GenerateRequest request) {
+  require(Makes::kTexts);
+  const std::lock_guard lock(mutex_);
+  if (!scheduler_) scheduler_ = std::make_unique<Scheduler>(*model_, options_);
+  return scheduler_->submit(std::move(request));
+}
+
+std::vector<TextEmbedding> LoadedModel::embed(std::span<const std::string> texts) {
+  require(Makes::kEmbeddings);
+  const std::lock_guard lock(mutex_);
+  return embedder_->embed(texts);
+}
+
+std::vector<PairScore> LoadedModel::rerank(std::string_view query,
+                                           std::span<const std::string> documents) {
+  require(Makes::kScores);
+  const std::lock_guard lock(mutex_);
+  return reranker_->score(query, documents);
+}
+
+Transcript LoadedModel::transcribe(Sound& sound, const TranscribeOptions& options) {
+  require(Makes::kTranscripts);
+  const std::lock_guard lock(mutex_);
+  return transcriber_->transcribe(sound, options);
+}
+
+GrammarCompiler& LoadedModel::grammars() {
+  std::call_once(grammars_made_, [&] {
+    grammars_ = std::make_unique<GrammarCompiler>(model().tokenizer(), model().config().vocab);
+  });
+  return *grammars_;
+}
+
+bool LoadedModel::alone(const std::function<void(Model&)>& use) {
+  require(Makes::kTexts);
+  const std::lock_guard lock(mutex_);
+  if (leases_ > 0) return false;
+  scheduler_.reset();  // submit() makes another one
+  use(*model_);
+  return true;
+}
+
+Lease::Lease(std::shared_ptr<LoadedModel> model) : model_(std::move(model)) {
+  const std::lock_guard lock(model_->mutex_);
+  ++model_->leases_;
+}
+
+void Lease::release() {
+  if (!held_) return;
+  held_ = false;
+  const std::lock_guard lock(model_->mutex_);
+  --model_->leases_;
+}
+
+}  // namespace veery::capi

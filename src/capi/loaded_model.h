@@ -1,0 +1,75 @@
+// loaded_model.h: a model with what runs it.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/embed.h"
+#include "engine/speech/transcribe.h"
+#include "schedule/scheduler.h"
+#include "text/grammar/grammar.h"
+
+namespace veery::capi {
+
+enum class Makes { kTexts = 1, kEmbeddings, kScores, kTranscripts };
+
+/// Safe to use from several threads: answers run side by side on its scheduler, of all else one at
+/// a time.
+class LoadedModel {
+ public:
+  /// `makes`: absent: what the file is made for. Throws as Model does.
+  LoadedModel(const std::string& path, std::optional<Makes> makes, const LoadOptions& load,
+              const SchedulerOptions& options);
+
+  Makes makes() const { return makes_; }
+  const Model& model() const;
+  int32_t context() const;
+  int64_t columns() const { return embedder_ ? embedder_->columns() : 0; }
+  int32_t slots() const { return options_.slots; }
+
+  /// Each throws kUnsupported where the model makes something else.
+  std::shared_ptr<Ticket> submit(GenerateRequest request);
+  std::vector<TextEmbedding> embed(std::span<const std::string> texts);
+  std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
+  Transcript transcribe(Sound& sound, const TranscribeOptions& options);
+  GrammarCompiler& grammars();
+
+  /// Runs `use` while nothing else runs the model; what its scheduler kept is forgotten. False: a
+  /// lease is out, nothing was done.
+  bool alone(const std::function<void(Model&)>& use);
+
+  void require(Makes makes) const;
+
+ private:
+  friend class Lease;
+
+  Makes makes_;
+  SchedulerOptions options_;
+  std::mutex mutex_;  // of the scheduler's pointer, leases_, encoders
+  int64_t leases_ = 0;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Embedder> embedder_;
+  std::unique_ptr<Reranker> reranker_;
+  std::unique_ptr<Transcriber> transcriber_;
+  std::once_flag grammars_made_;
+  std::unique_ptr<GrammarCompiler> grammars_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+/// Held by what uses the scheduler.
+class Lease {
+ public:
+  explicit Lease(std::shared_ptr<LoadedModel> model);
+  ~Lease() { release(); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  void release();
+  LoadedModel& model() const { return *model_; }
+
+ private:
+  std::shared_ptr<LoadedModel> model_;
+  bool held_ = true;
+};
+
+}  // namespace veery::capi
