@@ -167,7 +167,7 @@ void veery_answer::end(bool whole) {
 }
 
 veery_status veery_answer::next(double seconds, veery_piece* given) {
-  Piece came;
+  AnswerPart came;
   bool more = true;
   try {
     do more = seconds < 0 ? ticket->next(came) : ticket->next_within(came, seconds);

@@ -52,7 +52,7 @@ std::shared_ptr<Ticket> ask_for_last(LoadedModel& model, const std::vector<int32
 }
 
 float logprob_of(Ticket& ticket) {
-  Piece piece;
+  AnswerPart piece;
   float found = 0;
   while (ticket.next(piece))
     for (const ScoredToken& score : piece.scores) found = score.token.logprob;
