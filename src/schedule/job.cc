@@ -127,6 +127,8 @@ void Job::finish(std::exception_ptr error) {
   ticket_->push(std::move(rest));
   const double now = seconds_now();
   result_.finish = text_.reason();
+  const size_t ran = std::min(static_cast<size_t>(run), request().prompt.size());
+  result_.prompt_tokens = ran > result_.reused_tokens ? ran - result_.reused_tokens : 0;
   if (result_.ids.empty()) prompted_ = now;
   result_.prompt_seconds = prompted_ - start_;
   result_.decode_seconds = now - prompted_;

@@ -7,9 +7,9 @@
 #include <veery/veery.hpp>
 
 #include "engine/embed.h"
-#include "engine/generate.h"
 #include "engine/session.h"
 #include "engine/speech/transcribe.h"
+#include "schedule/generate.h"
 #include "support/models.h"
 #include "support/tiny_model.h"
 
@@ -52,7 +52,8 @@ class CApi : public ::testing::Test {
     options.sampling.temperature = temperature;
     options.sampling.seed = seed;
     options.ignore_eos = true;
-    return Generator(model).generate(prompt, options).ids;
+    Scheduler scheduler(model, single_user());
+    return generate(scheduler, {.prompt = prompt, .options = options}).ids;
   }
 
   test::TinyModel file_{kTemplate};

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/generate.h"
 #include "engine/runner.h"
 #include "engine/session.h"
 #include "support/models.h"
@@ -184,30 +183,6 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(All, Recurrent, ::testing::ValuesIn(kFolders), test_name);
-
-// Another answer to the same prompt, and a prompt that goes on: only what is new is read.
-TEST(RecurrentChat, OnlyWhatIsNewIsRead) {
-  Model model(folder_of("qwen35"), {.threads = 1});
-  const Ids first = random_ids(30, 5);
-  Generator generator(model);
-  const GenerateOptions options{.max_tokens = 12, .ignore_eos = true};
-  const Generation one = generator.generate(first, options);
-  EXPECT_EQ(one.reused_tokens, 0U);
-  // The whole answer comes back in the next prompt.
-  Ids second = first;
-  second.insert(second.end(), one.ids.begin(), one.ids.end());
-  const Ids question = random_ids(6, 6);
-  second.insert(second.end(), question.begin(), question.end());
-  const Generation two = generator.generate(second, options);
-  EXPECT_EQ(two.reused_tokens, first.size() + one.ids.size() - 1);
-  // A template drops the answer: back to the end of the first prompt.
-  Ids third = first;
-  third.insert(third.end(), question.begin(), question.end());
-  const Generation three = generator.generate(third, options);
-  EXPECT_EQ(three.reused_tokens, first.size());
-  Generator anew(model);
-  EXPECT_EQ(anew.generate(third, options).ids, three.ids);
-}
 
 }  // namespace
 }  // namespace veery

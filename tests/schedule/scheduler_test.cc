@@ -1,7 +1,5 @@
 // Many requests at once: each gives what it gives alone, whatever runs beside it, whatever of its
 // prompt was in the caches, and however often it was interrupted.
-#include "schedule/scheduler.h"
-
 #include <gtest/gtest.h>
 
 #include <future>
@@ -9,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/session.h"
+#include "schedule/generate.h"
 #include "support/models.h"
 
 namespace veery {
@@ -41,8 +41,8 @@ Ids wait_for(Ticket& ticket) {
 }
 
 Ids alone(Model& model, const GenerateRequest& request) {
-  const auto positions = std::ssize(request.prompt) + request.options.max_tokens;
-  return Generator(model, positions).generate(request.prompt, request.options).ids;
+  Scheduler scheduler(model, single_user());
+  return generate(scheduler, request).ids;
 }
 
 class Schedule : public ::testing::TestWithParam<const char*> {
@@ -152,14 +152,19 @@ class Scheduling : public ::testing::Test {
 };
 
 TEST_F(Scheduling, AnswersCanBeCancelled) {
+  std::promise<void> cancelled;
+  const std::shared_future<void> all_cancelled = cancelled.get_future().share();
   Scheduler scheduler(model_, {.slots = 1});
-  const auto first = scheduler.submit(request_of(random_ids(5, 1), 120, 0));
+  GenerateRequest request = request_of(random_ids(5, 1), 120, 0);
+  request.notify = [all_cancelled] { all_cancelled.wait(); };  // holds the scheduler
+  const auto first = scheduler.submit(request);
   const auto second = scheduler.submit(request_of(random_ids(5, 2), 120, 0));
   second->cancel();  // while it waits
+  first->cancel();
+  cancelled.set_value();
   AnswerPart piece;
   EXPECT_FALSE(second->next(piece));
   EXPECT_EQ(second->result().finish, FinishReason::kCancelled);
-  first->cancel();
   while (first->next(piece)) {
   }
   first->cancel();  // once more does nothing
@@ -171,7 +176,9 @@ TEST_F(Scheduling, ItsEndIsTheEndOfWhatRuns) {
   std::shared_ptr<Ticket> running, waiting;
   {
     Scheduler scheduler(model_, {.slots = 1});
-    running = scheduler.submit(request_of(random_ids(5, 1), 110, 0));
+    GenerateRequest slow = request_of(random_ids(5, 1), 110, 0);
+    slow.notify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+    running = scheduler.submit(slow);
     waiting = scheduler.submit(request_of(random_ids(5, 2), 110, 0));
   }
   wait_for(*running);

@@ -9,6 +9,7 @@
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
+#include "schedule/generate.h"
 
 namespace veery::cli {
 namespace {
@@ -50,7 +51,7 @@ class ChatLoop {
         chat_(std::move(chat)),
         options_(std::move(options)),
         quiet_(quiet),
-        generator_(model),
+        scheduler_(model, single_user()),
         history_(open_history(quiet)),
         editor_(make_editor(terminal_, history_, commands())) {
     options_.drop_first_space = !chat_.raw();
@@ -109,7 +110,8 @@ class ChatLoop {
     try {
       AnswerParser parser = chat_.parser();
       AnswerPrinter printer(out_, shows_styles(STDOUT_FILENO));
-      result = generator_.generate(chat_.prompt(), options_, [&](std::string_view text) {
+      const GenerateRequest request{.prompt = chat_.prompt(), .options = options_};
+      result = generate(scheduler_, request, [&](std::string_view text) {
         printer.print(parser.push(text));
         return !terminal_.interrupted();
       });
@@ -141,7 +143,7 @@ class ChatLoop {
   Chat chat_;
   GenerateOptions options_;
   bool quiet_;
-  Generator generator_;
+  Scheduler scheduler_;
   History history_;
   Terminal terminal_;
   std::unique_ptr<Editor> editor_;

@@ -10,7 +10,7 @@
 #include "cli/parts/sampling_flags.h"
 #include "cli/verbs/chat_loop.h"
 #include "engine/chat.h"
-#include "engine/generate.h"
+#include "schedule/generate.h"
 
 namespace veery::cli {
 namespace {
@@ -142,17 +142,17 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
       parser = chat.parser();
     }
   }
-  const int64_t positions = flags.tokens < 0 ? 0 : std::ssize(prompt) + flags.tokens;
-  Generator generator(model, positions);
+  Scheduler scheduler(model, single_user());
   Output& out = standard_output();
   AnswerPrinter printer(out, styled);
   const auto print = [&](const std::vector<AnswerDelta>& deltas) {
     if (!flags.model.json) printer.print(deltas);
   };
-  const Generation result = generator.generate(prompt, options, [&](std::string_view text) {
-    print(parser.push(text));
-    return true;
-  });
+  const Generation result =
+      generate(scheduler, {.prompt = prompt, .options = options}, [&](std::string_view text) {
+        print(parser.push(text));
+        return true;
+      });
   print(parser.finish());
   if (flags.model.json) {
     Json json = to_json(result, prompt, model);

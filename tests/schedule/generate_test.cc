@@ -1,8 +1,13 @@
-#include "engine/generate.h"
+#include "schedule/generate.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/error.h"
+#include "engine/session.h"
+#include "support/models.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -13,7 +18,12 @@ using test::TinyModel;
 class Generate : public ::testing::Test {
  protected:
   Generation run(const GenerateOptions& options, const OnText& on_text = {}) {
-    return Generator(model_).generate(prompt_, options, on_text);
+    return fresh(model_, prompt_, options, on_text);
+  }
+  static Generation fresh(Model& model, const std::vector<int32_t>& prompt,
+                          const GenerateOptions& options, const OnText& on_text = {}) {
+    Scheduler scheduler(model, single_user());
+    return generate(scheduler, {.prompt = prompt, .options = options}, on_text);
   }
   static GenerateOptions greedy(int64_t tokens) {
     GenerateOptions options;
@@ -87,63 +97,108 @@ TEST_F(Generate, NoTokensAndOneToken) {
 }
 
 TEST_F(Generate, RefusesAPromptThatIsEmptyOrTooLong) {
-  Generator generator(model_);
-  EXPECT_THROW(generator.generate({}, greedy(1)), Error);
+  EXPECT_THROW(fresh(model_, {}, greedy(1)), Error);
   try {
-    generator.generate(std::vector<int32_t>(65, 1), greedy(1));
+    fresh(model_, std::vector<int32_t>(65, 1), greedy(1));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kLimit);
     EXPECT_STREQ(error.what(), "the prompt has 65 tokens, the context holds 64");
   }
-  EXPECT_EQ(generator.generate(std::vector<int32_t>(64, 1), greedy(5)).ids.size(), 1U);
+  EXPECT_EQ(fresh(model_, std::vector<int32_t>(64, 1), greedy(5)).ids.size(), 1U);
 }
 
 TEST_F(Generate, ReusesTheCommonPrefixAndAnswersTheSame) {
-  Generator generator(model_);
-  const Generation first = generator.generate(prompt_, greedy(10));
-  EXPECT_EQ(first.reused_tokens, 0U);
   std::vector<int32_t> next = prompt_;
-  next.insert(next.end(), first.ids.begin(), first.ids.begin() + 5);
-  next.push_back('!');
-  const Generation again = generator.generate(next, greedy(10));
-  EXPECT_EQ(again.reused_tokens, prompt_.size() + 5);
-  EXPECT_EQ(again.prompt_tokens, 1U);
-  EXPECT_EQ(again.ids, Generator(model_).generate(next, greedy(10)).ids);
-  // The same prompt once more: its last token is run again.
-  EXPECT_EQ(generator.generate(next, greedy(10)).prompt_tokens, 1U);
+  {
+    Scheduler scheduler(model_, single_user());
+    const auto ask = [&](const std::vector<int32_t>& prompt) {
+      return generate(scheduler, {.prompt = prompt, .options = greedy(10)});
+    };
+    const Generation first = ask(prompt_);
+    EXPECT_EQ(first.reused_tokens, 0U);
+    next.insert(next.end(), first.ids.begin(), first.ids.begin() + 5);
+    next.push_back('!');
+    const Generation again = ask(next);
+    EXPECT_EQ(again.reused_tokens, prompt_.size() + 5);
+    EXPECT_EQ(again.prompt_tokens, 1U);
+    // The same prompt once more: its last token is run again.
+    const Generation once_more = ask(next);
+    EXPECT_EQ(once_more.prompt_tokens, 1U);
+    EXPECT_EQ(once_more.ids, again.ids);
+    prompt_ = again.ids;
+  }
+  EXPECT_EQ(fresh(model_, next, greedy(10)).ids, prompt_);
 }
 
 TEST_F(Generate, AnExceptionOfTheListenerDoesNotSpoilTheNextAnswer) {
-  Generator generator(model_);
+  const std::vector<int32_t> expected = run(greedy(10)).ids;
+  Scheduler scheduler(model_, single_user());
+  const GenerateRequest request{.prompt = prompt_, .options = greedy(10)};
   const OnText fail = [](std::string_view) -> bool { throw Error(ErrorKind::kIo, "full"); };
-  EXPECT_THROW(generator.generate(prompt_, greedy(10), fail), Error);
-  EXPECT_EQ(generator.generate(prompt_, greedy(10)).ids, run(greedy(10)).ids);
+  EXPECT_THROW(generate(scheduler, request, fail), Error);
+  EXPECT_EQ(generate(scheduler, request).ids, expected);
 }
 
 TEST_F(Generate, TheListenerCanEndIt) {
-  int calls = 0;
-  const Generation result = run(greedy(30), [&](std::string_view) { return ++calls < 3; });
+  Scheduler scheduler(model_, single_user());
+  GenerateRequest request{.prompt = prompt_, .options = greedy(30)};
+  request.notify = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  const Generation result = generate(scheduler, request, [](std::string_view) { return false; });
   EXPECT_EQ(result.finish, FinishReason::kCancelled);
-  EXPECT_EQ(result.ids.size(), 3U);
+  EXPECT_LT(result.ids.size(), 30U);
 }
 
 TEST_F(Generate, TheListenerCanEndALongPrompt) {
-  Model model(file_.path(), {.threads = 1, .chunk = 2});
-  const std::vector<int32_t> prompt{TinyModel::kBos, 'a', 'b', 'c', 'd', 'e', 'f'};
-  Generator generator(model);
-  int calls = 0;
-  const Generation ended = generator.generate(prompt, greedy(10), [&](std::string_view text) {
-    EXPECT_EQ(text, "");
-    return ++calls < 2;
-  });
-  EXPECT_EQ(ended.finish, FinishReason::kCancelled);
-  EXPECT_EQ(ended.prompt_tokens, 4U);
-  EXPECT_TRUE(ended.ids.empty());
-  // What was run is not run again.
-  const Generation again = generator.generate(prompt, greedy(10));
-  EXPECT_EQ(again.reused_tokens, 4U);
-  EXPECT_EQ(again.ids, Generator(model).generate(prompt, greedy(10)).ids);
+  Model model(file_.path(), {.threads = 1, .chunk = 1});
+  const std::vector<int32_t> prompt(TinyModel::kContext, 'a');
+  const GenerateRequest request{.prompt = prompt, .options = greedy(10)};
+  std::vector<int32_t> ids;
+  {
+    Scheduler scheduler(model, single_user());
+    const auto ticket = scheduler.submit(request);
+    ticket->cancel();
+    for (AnswerPart part; ticket->next(part);) {
+    }
+    EXPECT_EQ(ticket->result().finish, FinishReason::kCancelled);
+    EXPECT_TRUE(ticket->result().ids.empty());
+    EXPECT_LT(ticket->result().prompt_tokens, prompt.size());
+    // What was run is not run again.
+    const Generation again = generate(scheduler, request);
+    EXPECT_EQ(again.reused_tokens, ticket->result().prompt_tokens);
+    EXPECT_EQ(again.prompt_tokens + again.reused_tokens, prompt.size());
+    ids = again.ids;
+  }
+  EXPECT_EQ(ids, fresh(model, prompt, greedy(10)).ids);
+}
+
+// A conversation with a recurrent model, whose state cannot be cut anywhere.
+TEST(GenerateRecurrent, OnlyWhatIsNewIsRead) {
+  Model model(test::fixture_path("tiny/qwen35"), {.threads = 1});
+  const GenerateOptions options{.max_tokens = 12, .ignore_eos = true};
+  const auto ask = [&](Scheduler& scheduler, const std::vector<int32_t>& prompt) {
+    return generate(scheduler, {.prompt = prompt, .options = options});
+  };
+  const std::vector<int32_t> first(30, 5), question(6, 9);
+  std::vector<int32_t> third = first, ids;
+  {
+    Scheduler scheduler(model, single_user());
+    const Generation one = ask(scheduler, first);
+    EXPECT_EQ(one.reused_tokens, 0U);
+    // The whole answer comes back in the next prompt.
+    std::vector<int32_t> second = first;
+    second.insert(second.end(), one.ids.begin(), one.ids.end());
+    second.insert(second.end(), question.begin(), question.end());
+    const Generation two = ask(scheduler, second);
+    EXPECT_EQ(two.reused_tokens, first.size() + one.ids.size() - 1);
+    // A template drops the answer: back to the end of the first prompt.
+    third.insert(third.end(), question.begin(), question.end());
+    const Generation three = ask(scheduler, third);
+    EXPECT_EQ(three.reused_tokens, first.size());
+    ids = three.ids;
+  }
+  Scheduler anew(model, single_user());
+  EXPECT_EQ(ask(anew, third).ids, ids);
 }
 
 TEST_F(Generate, EndTokensStopUnlessIgnored) {
