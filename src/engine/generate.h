@@ -14,8 +14,10 @@ struct Generation {
   std::string text;
   std::vector<int32_t> ids;  ///< all that were made, one that ended the answer included
   FinishReason finish = FinishReason::kLength;
-  size_t reused_tokens = 0;  ///< of the prompt, found in the cache
-  size_t prompt_tokens = 0;  ///< of the prompt, run
+  size_t reused_tokens = 0;    ///< of the prompt, found in the cache
+  size_t prompt_tokens = 0;    ///< of the prompt, run
+  size_t drafted_tokens = 0;   ///< of drafts that were tested (schedule/draft.h)
+  size_t accepted_tokens = 0;  ///< of these, those of the answer
   double prompt_seconds = 0;
   double decode_seconds = 0;
   double prompt_rate() const;

@@ -33,6 +33,7 @@ Target best_target(const std::optional<Target>& wanted) {
 int32_t checked_context(const LoadOptions& options, const TransformerConfig& config) {
   if (options.context < 0)
     throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
+  if (options.context > config.context && options.clip_context) return config.context;
   if (options.context > config.context)
     throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
                 config.context);

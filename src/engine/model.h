@@ -22,6 +22,7 @@ struct LoadOptions {
   int threads = 0;  ///< 0: the cores this process may use
   /// Positions of a session; 0: the model's, where caches are kept at most 4096.
   int32_t context = 0;
+  bool clip_context = false;  ///< a longer one than the model was trained for becomes that
   int32_t chunk = 256;  ///< most tokens of one run of a prompt
   bool exact = false;   ///< f32 activations and an f32 cache
   bool fuse = true;

@@ -213,6 +213,15 @@ void Pages::save(int32_t sequence, int32_t position) {
   }
 }
 
+bool Pages::can_go_back(int32_t sequence, int32_t begin, int32_t end) const {
+  return std::ranges::all_of(groups_, [&](const Group& group) {
+    const Entries written = written_by(group.info, begin, end);
+    const int32_t first = std::max(group.first[static_cast<size_t>(sequence)],
+                                   written.first + written.count - group.info.ring);
+    return group.info.source > 0 || needed_at(group.info, begin + 1).first >= first;
+  });
+}
+
 int32_t Pages::nearest(int32_t sequence, int32_t position) const {
   if (holds(sequence, position)) return position;
   int32_t best = 0;

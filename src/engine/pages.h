@@ -40,6 +40,9 @@ class Pages {
   /// The largest position <= `position`, which is within the sequence, to which it can be cut.
   int32_t nearest(int32_t sequence, int32_t position) const;
 
+  /// Whether, after a run over [begin, end), the sequence can be cut to any position behind begin.
+  bool can_go_back(int32_t sequence, int32_t begin, int32_t end) const;
+
   /// Cuts the sequence to `positions`, for which nearest() is itself; gives pages back.
   void cut(int32_t sequence, int32_t positions);
 

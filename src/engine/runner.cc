@@ -120,6 +120,11 @@ int32_t Runner::nearest(int32_t sequence, int32_t position) const {
   return pages_.nearest(sequence, position);
 }
 
+bool Runner::can_go_back(int32_t sequence, int32_t tokens) const {
+  const int32_t begin = position(sequence);
+  return pages_.can_go_back(sequence, begin, begin + tokens);
+}
+
 void Runner::rewind(int32_t sequence, int32_t position) {
   require_kept("rewind", nearest(sequence, position), position);
   Sequence& own = sequences_[static_cast<size_t>(sequence)];

@@ -71,6 +71,8 @@ class Runner {
     return position >= 0 && position <= this->position(sequence) &&
            nearest(sequence, position) == position;
   }
+  /// Whether a sequence can be rewound to any of its next positions after a run of so many tokens.
+  bool can_go_back(int32_t sequence, int32_t tokens) const;
   /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
   void rewind(int32_t sequence, int32_t position);
 

@@ -11,6 +11,9 @@ namespace veery {
 namespace {
 
 constexpr int32_t kScoredRows = 64;  // bounds the memory of logits wanted for every row
+constexpr double kFirstRate = 0.7;   // of drafts by a model, until it is known
+constexpr double kForgotten = 0.01;  // so that a model's drafts are tried again
+constexpr double kNewest = 0.1;      // the share of the newest observation in a rate
 
 }  // namespace
 
@@ -39,6 +42,7 @@ ScoredToken score_token(std::span<const float> logits, int32_t id, int32_t top) 
 Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
     : ticket_(std::move(ticket)),
       tokens_(ticket_->request().prompt),
+      model_rate_(kFirstRate),
       sampler_(ticket_->request().options.sampling),
       text_(model.tokenizer(), ticket_->request().options),
       start_(seconds_now()) {
@@ -52,11 +56,11 @@ void Job::begin_grammar() {
     grammar_ = std::make_unique<GrammarState>(request().grammar);
 }
 
-int32_t Job::draw(std::span<const float> logits) {
-  if (!grammar_) return sampler_.sample(logits, tokens_);
+int32_t Job::draw(std::span<const float> logits, std::span<const int32_t> history) {
+  if (!grammar_) return sampler_.sample(logits, history);
   masked_.assign(logits.begin(), logits.end());
   grammar_->mask(masked_);
-  const int32_t id = sampler_.sample(masked_, tokens_);
+  const int32_t id = sampler_.sample(masked_, history);
   grammar_->accept(id);
   return id;
 }
@@ -72,8 +76,22 @@ void Job::count_prompt(int32_t reused) {
   result_.prompt_tokens = request().prompt.size() - result_.reused_tokens;
 }
 
+int32_t Job::draft_room(int32_t context) const {
+  if (prompting() || request().logprobs >= 0 || (request().grammar && !grammar_)) return 0;
+  const auto room = std::min<int64_t>(text_.room() - 1, context - run - 1);
+  return static_cast<int32_t>(std::clamp<int64_t>(room, 0, kMostDrafted));
+}
+
+void Job::set_draft(std::span<const int32_t> ids, bool model) {
+  by_model_ = model;
+  drafted_ = static_cast<int32_t>(ids.size());
+  tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+}
+
 RunPart Job::part(int32_t most) const {
-  const auto rest = static_cast<int32_t>(tokens_.size()) - run;
+  if (drafted_ > 0)
+    return {sequence, std::span(tokens_).last(static_cast<size_t>(drafted_) + 1), drafted_ + 1};
+  const auto rest = static_cast<int32_t>(known()) - run;
   const bool scored = wants_prompt_scores() && run < std::ssize(request().prompt);
   const int32_t count = std::min({rest, most, scored ? kScoredRows : most});
   const auto ids = std::span(tokens_).subspan(static_cast<size_t>(run), static_cast<size_t>(count));
@@ -91,34 +109,71 @@ void Job::score_prompt(const Runner& runner, int32_t first_output, const RunPart
 }
 
 void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part, bool greedy) {
-  if (part.outputs > 1 || wants_prompt_scores()) score_prompt(runner, first_output, part);
-  chosen_ = {};
+  chosen_.clear();
+  const bool tests = drafted_ > 0;
+  if (!tests && (part.outputs > 1 || wants_prompt_scores()))
+    score_prompt(runner, first_output, part);
   const bool last = static_cast<size_t>(run) + part.ids.size() == tokens_.size();
   if (!last || text_.over() || request().options.max_tokens <= 0) return;
-  if (greedy) {
-    chosen_.token.id = runner.best(first_output);
-    return;
+  for (int32_t output = tests ? 0 : part.outputs - 1; output < part.outputs; ++output) {
+    const auto next =
+        static_cast<size_t>(run) + part.ids.size() - static_cast<size_t>(part.outputs - output - 1);
+    ScoredToken chosen;
+    if (greedy) {
+      chosen.token.id = runner.best(first_output + output);
+    } else {
+      const std::span<const float> logits = runner.logits(first_output + output);
+      const int32_t id = draw(logits, std::span(tokens_).first(next));
+      chosen.token.id = id;
+      if (request().logprobs >= 0) chosen = score_token(logits, id, request().logprobs);
+    }
+    const bool right = next < tokens_.size() && tokens_[next] == chosen.token.id;
+    chosen_.push_back(std::move(chosen));
+    if (!right || (grammar_ && grammar_->over())) break;
   }
-  const std::span<const float> logits = runner.logits(first_output + part.outputs - 1);
-  chosen_.token.id = draw(logits);
-  if (request().logprobs >= 0) chosen_ = score_token(logits, chosen_.token.id, request().logprobs);
+}
+
+int32_t Job::accepted(const RunPart& part) const {
+  return drafted_ > 0 ? static_cast<int32_t>(chosen_.size())
+                      : static_cast<int32_t>(part.ids.size());
+}
+
+void Job::settle(int32_t count) {
+  model_rate_ += kForgotten * (kFirstRate - model_rate_);
+  if (drafted_ > 0 && !chosen_.empty()) {
+    const auto accepted = static_cast<int32_t>(chosen_.size()) - 1;
+    result_.drafted_tokens += static_cast<size_t>(drafted_);
+    result_.accepted_tokens += static_cast<size_t>(accepted);
+    for (int32_t i = 0; by_model_ && i < std::min(accepted + 1, drafted_); ++i)
+      model_rate_ += kNewest * ((i < accepted ? 1 : 0) - model_rate_);
+  }
+  tokens_.resize(known());
+  drafted_ = 0;
+  run += count;
 }
 
 bool Job::deliver(int32_t context) {
   if (text_.over()) return true;
   if (request().options.max_tokens <= 0 && !prompting() && run == std::ssize(tokens_)) return true;
-  if (chosen_.token.id < 0) return false;
+  for (ScoredToken& chosen : chosen_)
+    if (deliver(chosen)) break;
+  const bool some = !chosen_.empty();
+  chosen_.clear();
+  return some && (text_.over() || run >= context);
+}
+
+// True: the answer is over.
+bool Job::deliver(ScoredToken& chosen) {
   if (result_.ids.empty()) prompted_ = seconds_now();
-  const int32_t id = chosen_.token.id;
+  const int32_t id = chosen.token.id;
   result_.ids.push_back(id);
   tokens_.push_back(id);
   AnswerPart piece{text_.accept(id), {}};
   result_.text += piece.text;
   begin_grammar();
-  if (request().logprobs >= 0) piece.scores.push_back(std::move(chosen_));
+  if (request().logprobs >= 0) piece.scores.push_back(std::move(chosen));
   ticket_->push(std::move(piece));
-  chosen_ = {};
-  return text_.over() || run >= context;
+  return text_.over();
 }
 
 void Job::finish(std::exception_ptr error) {

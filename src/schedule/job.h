@@ -5,6 +5,7 @@
 
 #include "engine/answer_text.h"
 #include "engine/runner.h"
+#include "schedule/draft.h"
 #include "schedule/ticket.h"
 
 namespace veery {
@@ -18,7 +19,8 @@ class Job {
 
   Ticket& ticket() { return *ticket_; }
   const GenerateRequest& request() const { return ticket_->request(); }
-  const std::vector<int32_t>& tokens() const { return tokens_; }
+  /// Of prompt and answer.
+  std::span<const int32_t> tokens() const { return std::span(tokens_).first(known()); }
   /// Positions that it will take at most.
   int32_t positions(int32_t context) const;
 
@@ -27,36 +29,58 @@ class Job {
   int32_t run = 0;  ///< tokens that were run
   bool begun = false;
 
-  bool prompting() const { return tokens_.size() - static_cast<size_t>(run) > 1; }
-  /// The next `most` tokens at most, with what outputs are wanted of them.
+  bool prompting() const { return known() - static_cast<size_t>(run) > 1; }
+  /// The next `most` tokens at most, with what outputs are wanted of them; a draft with the last
+  /// one.
   RunPart part(int32_t most) const;
+  /// How many tokens of a draft could be tested beside its next token: none behind its end or the
+  /// context's, nor where a grammar begins.
+  int32_t draft_room(int32_t context) const;
+  LookupDraft& lookup() { return lookup_; }
+  /// How many tokens of drafts by a model were right lately: 0 to 1.
+  double model_rate() const { return model_rate_; }
+  /// Tokens that the next part tests; `model`: made by a model.
+  void set_draft(std::span<const int32_t> ids, bool model);
   /// Whether only the most probable token of its outputs is wanted.
   bool greedy() const { return sampler_.greedy() && request().logprobs < 0 && !request().grammar; }
 
-  /// After a run of `part`: takes its token from the logits, or is told it. Does not touch the
-  /// ticket, so jobs may do it side by side.
+  /// After a run of `part`: takes its tokens from the logits, or is told them: one, and one more
+  /// for each of the draft that was right. Does not touch the ticket, so jobs may do it side by
+  /// side.
   void choose(const Runner& runner, int32_t first_output, const RunPart& part, bool greedy);
+  /// Of the tokens of a part that was run, the first so many are of the answer.
+  int32_t accepted(const RunPart& part) const;
+  /// So many more were run; the draft is over.
+  void settle(int32_t count);
   /// Hands out what choose() found; true: the answer is over.
   bool deliver(int32_t context);
   /// Says that nothing more comes. `error`: why, where that is an error.
   void finish(std::exception_ptr error = {});
   void cancel() { text_.cancel(); }
+  /// So far.
+  const Generation& result() const { return result_; }
   /// Of the prompt so many tokens were found in the caches.
   void count_prompt(int32_t reused);
 
  private:
   bool wants_prompt_scores() const { return request().prompt_scores && request().logprobs >= 0; }
-  int32_t draw(std::span<const float> logits);
+  size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
+  int32_t draw(std::span<const float> logits, std::span<const int32_t> history);
+  bool deliver(ScoredToken& chosen);
   void begin_grammar();
   void score_prompt(const Runner& runner, int32_t first_output, const RunPart& part);
 
   std::shared_ptr<Ticket> ticket_;
-  std::vector<int32_t> tokens_;
+  std::vector<int32_t> tokens_;  ///< the last drafted_ of them are the draft
+  int32_t drafted_ = 0;
+  bool by_model_ = false;
+  double model_rate_;
+  LookupDraft lookup_;
   Sampler sampler_;
   AnswerText text_;
   Generation result_;
   std::vector<ScoredToken> prompt_scores_;
-  ScoredToken chosen_;
+  std::vector<ScoredToken> chosen_;
   std::unique_ptr<GrammarState> grammar_;  // once it has begun
   std::vector<float> masked_;
   double start_, prompted_ = 0;

@@ -37,6 +37,9 @@ int32_t kept_for(const Model& model, const SchedulerOptions& options) {
 RunnerOptions runner_options(const Model& model, const SchedulerOptions& options) {
   if (options.slots < 1 || options.slots > 1024)
     throw Error(ErrorKind::kInput, "{} slots are asked for, expected 1 to 1024", options.slots);
+  if (options.draft_tokens < 0 || options.draft_tokens > kMostDrafted)
+    throw Error(ErrorKind::kInput, "drafts of {} tokens are asked for, expected 0 to {}",
+                options.draft_tokens, kMostDrafted);
   return {.sequences = options.slots + kept_for(model, options),
           .positions = positions_for(model, options),
           .snapshots = 2 * options.slots + 8};
@@ -49,6 +52,9 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       options_(options),
       runner_(model, runner_options(model, options)),
       sequences_(runner_, options.slots + kept_for(model, options)),
+      model_draft_(options.draft_model
+                       ? std::make_unique<ModelDraft>(model, options.draft_model, options.slots)
+                       : nullptr),
       thread_([this] { loop(); }) {}
 
 Scheduler::~Scheduler() {
@@ -151,6 +157,8 @@ void Scheduler::fail_all(const std::exception_ptr& error) {
 }
 
 void Scheduler::end(Job& job, std::exception_ptr error) {
+  own_.drafted_tokens += static_cast<int64_t>(job.result().drafted_tokens);
+  own_.accepted_tokens += static_cast<int64_t>(job.result().accepted_tokens);
   own_.made_tokens += static_cast<int64_t>(job.tokens().size() - job.request().prompt.size());
   if (job.sequence >= 0) {
     if (error)
@@ -178,10 +186,10 @@ void Scheduler::drop_cancelled() {
 
 // Whether a request whose prompt is being computed will soon have more of this one than there is.
 bool Scheduler::shares_running_prompt(const Job& job, int32_t found) const {
-  const std::vector<int32_t>& ids = job.tokens();
+  const std::span<const int32_t> ids = job.tokens();
   return std::ranges::any_of(running_, [&](const auto& other) {
     if (!other->prompting()) return false;
-    const std::vector<int32_t>& theirs = other->tokens();
+    const std::span<const int32_t> theirs = other->tokens();
     const auto same = std::mismatch(ids.begin(), ids.end(), theirs.begin(), theirs.end()).first;
     return same - ids.begin() >= found + kWorthWaiting;
   });
@@ -252,6 +260,7 @@ bool Scheduler::make_room() {
   Job& last = *running_.back();
   sequences_.drop(last.sequence);
   last.sequence = -1;
+  last.settle(0);
   last.run = 0;
   ++own_.preempted;
   full_ = true;
@@ -260,7 +269,47 @@ bool Scheduler::make_room() {
   return true;
 }
 
+bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, bool model) {
+  const auto count = static_cast<int32_t>(ids.size());
+  if (count == 0 || !runner_.can_go_back(job.sequence, count + 1)) return false;
+  job.set_draft(ids, model);
+  return true;
+}
+
+// Beside a prompt there are none: its rows have all the time of a step.
+void Scheduler::make_drafts() {
+  const auto prompting = [](const auto& job) { return job->prompting(); };
+  if (options_.draft_tokens == 0 || std::ranges::any_of(running_, prompting)) return;
+  draft_requests_.clear();
+  asked_.clear();
+  auto rows = static_cast<int32_t>(running_.size());
+  const auto length = [&](double rate, int32_t most, double each) {
+    return options_.always_draft ? most : draft_length_.best(rate, rows, most, each);
+  };
+  for (auto& job : running_) {
+    const int32_t most = std::min(
+        {options_.draft_tokens, job->draft_room(runner_.context()), runner_.most_rows() - rows});
+    if (most <= 0) continue;
+    const double rate = job->lookup().rate();
+    const std::span<const int32_t> ids = job->lookup().propose(job->tokens(), most);
+    int32_t count = length(rate, static_cast<int32_t>(ids.size()), 0);
+    if (model_draft_ && (count == 0 || rate < job->model_rate())) {
+      count = length(job->model_rate(), most, model_draft_->seconds_each());
+      if (count == 0) continue;
+      draft_requests_.push_back({job.get(), job->tokens(), count, {}});
+      asked_.push_back(job.get());
+    } else if (!set_draft(*job, ids.first(static_cast<size_t>(count)), false)) {
+      continue;
+    }
+    rows += count;
+  }
+  if (asked_.empty()) return;
+  model_draft_->propose(draft_requests_);
+  for (size_t i = 0; i < asked_.size(); ++i) set_draft(*asked_[i], draft_requests_[i].draft, true);
+}
+
 void Scheduler::step() {
+  make_drafts();
   while (make_parts()) {
     if (runner_.fits(parts_)) return run_parts();
     if (make_room()) continue;
@@ -285,11 +334,15 @@ void Scheduler::run_parts() {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i], greedy);
   });
+  bool prompts = false;
   for (size_t i = 0; i < parts_.size(); ++i) {
     Job& job = *in_step_[i];
     const bool was_prompt = job.prompting();
-    sequences_.append(job.sequence, parts_[i].ids);
-    job.run += static_cast<int32_t>(parts_[i].ids.size());
+    prompts = prompts || was_prompt;
+    const int32_t accepted = job.accepted(parts_[i]);
+    sequences_.append(job.sequence, parts_[i].ids.first(static_cast<size_t>(accepted)));
+    if (accepted < std::ssize(parts_[i].ids)) runner_.rewind(job.sequence, job.run + accepted);
+    job.settle(accepted);
     if (was_prompt && job.run == std::ssize(job.tokens())) runner_.save(job.sequence);
     if (job.deliver(runner_.context())) end(job);
   }
@@ -297,6 +350,7 @@ void Scheduler::run_parts() {
   const double seconds = seconds_now() - start;
   ++own_.steps;
   own_.busy_seconds += seconds;
+  if (!prompts) draft_length_.measured(rows, seconds);
   if (rows >= kRowsToMeasure) {
     const double row = seconds / rows;
     seconds_per_row_ = seconds_per_row_ <= 0 ? row : 0.8 * seconds_per_row_ + 0.2 * row;

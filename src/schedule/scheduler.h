@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "engine/runner.h"
 #include "schedule/job.h"
+#include "schedule/model_draft.h"
 #include "schedule/sequences.h"
 #include "schedule/ticket.h"
 
@@ -27,6 +28,11 @@ struct SchedulerOptions {
   size_t cache_bytes = size_t{4} << 30;
   /// Seconds that a step may take in which answers go on beside a prompt.
   double longest_step = 0.1;
+  /// Tokens of a draft, at most (draft.h): 0 to kMostDrafted. Drafts are as long as pays.
+  int32_t draft_tokens = kMostDrafted;
+  bool always_draft = false;  ///< as many, whether that pays or not (tests)
+  /// Makes drafts beside look-up; throws as ModelDraft does. It must have no other user.
+  std::shared_ptr<Model> draft_model;
 };
 
 /// As many requests wait as may (kLimit).
@@ -39,6 +45,7 @@ struct SchedulerCounts {
   int64_t waiting = 0, running = 0, kept = 0, used_pages = 0;
   int64_t requests = 0, finished = 0, cancelled = 0, preempted = 0, steps = 0;
   int64_t prompt_tokens = 0, reused_tokens = 0, made_tokens = 0;
+  int64_t drafted_tokens = 0, accepted_tokens = 0;
   double busy_seconds = 0;
 };
 
@@ -73,6 +80,8 @@ class Scheduler {
   void admit();
   bool shares_running_prompt(const Job& job, int32_t found) const;
   void begin(Job& job);
+  void make_drafts();
+  bool set_draft(Job& job, std::span<const int32_t> ids, bool model);
   void step();
   bool make_parts();
   int32_t prompt_rows() const;
@@ -101,6 +110,10 @@ class Scheduler {
   std::vector<RunPart> parts_;
   std::vector<int32_t> first_outputs_;
   double seconds_per_row_ = 0;
+  DraftLength draft_length_;
+  std::unique_ptr<ModelDraft> model_draft_;
+  std::vector<ModelDraft::Request> draft_requests_;
+  std::vector<Job*> asked_;
   bool full_ = false;  // memory ran short, and nothing has ended since
   SchedulerCounts own_;
 

@@ -50,7 +50,7 @@ FOREIGN = [
     "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hf", "--hf-repo", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--grammar",
     "--json-schema", "--tfs", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
-    "--kv-bits", "--draft-model", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
+    "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
     "--format", "--think", "--mmproj", "-st", "--numa", "--samplers", "--in-prefix", "-ts", "-tb", "-sysf"]  # fmt: skip
 
 

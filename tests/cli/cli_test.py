@@ -109,8 +109,8 @@ class Run(CliTest):
         timings = answer["timings"]
         self.assertEqual(
             list(timings),
-            ["load_s", "prompt_tokens", "prompt_s", "prompt_tokens_per_second", "decode_tokens", "decode_s",
-             "decode_tokens_per_second", "peak_memory_bytes"])  # fmt: skip
+            ["load_s", "prompt_tokens", "prompt_s", "prompt_tokens_per_second", "decode_tokens",
+             "drafted_tokens", "accepted_tokens", "decode_s", "decode_tokens_per_second", "peak_memory_bytes"])  # fmt: skip
         self.assertEqual(timings["prompt_tokens"], len(answer["prompt_ids"]))
         self.assertEqual(timings["decode_tokens"], 5)
         self.assertGreater(timings["peak_memory_bytes"], 1 << 20)

@@ -13,6 +13,11 @@ struct Synonym {
 constexpr Synonym kSynonyms[] = {
     {"-sys", "--system"},
     {"-np", "--parallel"},
+    {"-md", "--draft-model"},
+    {"--model-draft", "--draft-model"},
+    {"--draft", "--draft-max"},
+    {"--draft-n", "--draft-max"},
+    {"--num-draft-tokens", "--draft-max"},
     {"--sys", "--system"},
     {"--system-prompt", "--system"},
     {"--system-message", "--system"},
@@ -70,7 +75,8 @@ constexpr std::string_view kGrammar =
     "'veery serve' holds answers to schemas and grammars (response_format), 'run' does not (yet)";
 constexpr std::string_view kAdapter =
     "adapters are not supported (yet); merge them into the weights first";
-constexpr std::string_view kDraft = "drafts by a second model are not supported (yet)";
+constexpr std::string_view kDraft =
+    "leave it out: drafts are as long as pays (--draft-max N: at most N tokens)";
 constexpr std::string_view kMedia =
     "images are not supported (yet); 'veery transcribe' writes down what is said in a sound";
 constexpr std::string_view kServer = "a server is started by 'veery serve MODEL'";
@@ -126,8 +132,7 @@ constexpr Advice kFlagAdvice[] = {
     {"--samplers --sampling-seq --sampler-seq --tfs --adaptive-target --adaptive-decay "
      "--min-tokens-to-keep --xtc-special-tokens --num-beams --do-sample",
      kSampling},
-    {"-md --model-draft --draft --draft-max --draft-min --draft-p-min --draft-model "
-     "--num-draft-tokens -cd --ctx-size-draft -ngld --gpu-layers-draft",
+    {"--draft-min --draft-n-min --draft-p-min -cd --ctx-size-draft -ngld --gpu-layers-draft",
      kDraft},
     {"--mmproj -mm --mmproj-url --image --audio --video", kMedia},
     {"--host --port --api-key --slots --metrics -np --parallel --timeout", kServer},

@@ -46,12 +46,13 @@ History open_history(bool quiet) {
 
 class ChatLoop {
  public:
-  ChatLoop(Model& model, Chat chat, GenerateOptions options, bool quiet)
+  ChatLoop(Model& model, Chat chat, GenerateOptions options, const SchedulerOptions& scheduler,
+           bool quiet)
       : model_(model),
         chat_(std::move(chat)),
         options_(std::move(options)),
         quiet_(quiet),
-        scheduler_(model, single_user()),
+        scheduler_(model, scheduler),
         history_(open_history(quiet)),
         editor_(make_editor(terminal_, history_, commands())) {
     options_.drop_first_space = !chat_.raw();
@@ -153,21 +154,26 @@ class ChatLoop {
 
 }  // namespace
 
-void chat_loop(Model& model, Chat chat, const GenerateOptions& options, bool quiet) {
-  ChatLoop(model, std::move(chat), options, quiet).run();
+void chat_loop(Model& model, Chat chat, const GenerateOptions& options,
+               const SchedulerOptions& scheduler, bool quiet) {
+  ChatLoop(model, std::move(chat), options, scheduler, quiet).run();
 }
 
 std::string summary_line(const Generation& result, const Model& model) {
   const std::string reused =
       result.reused_tokens > 0 ? fmt::format(" (+{} cached)", result.reused_tokens) : "";
+  const std::string accepted =
+      result.accepted_tokens > 0 ? fmt::format(" ({} drafted)", result.accepted_tokens) : "";
   const char* note = result.finish == FinishReason::kLength      ? ", length reached"
                      : result.finish == FinishReason::kCancelled ? ", stopped"
                                                                  : "";
   return fmt::format(
-      "[prompt {} tokens{}, {:.1f} tok/s | answer {} tokens, {:.1f} tok/s{} | load {:.2f} s | peak "
+      "[prompt {} tokens{}, {:.1f} tok/s | answer {} tokens{}, {:.1f} tok/s{} | load {:.2f} s | "
+      "peak "
       "memory {}]\n",
-      result.prompt_tokens, reused, result.prompt_rate(), result.ids.size(), result.decode_rate(),
-      note, model.load_seconds(), human_bytes(static_cast<double>(peak_memory())));
+      result.prompt_tokens, reused, result.prompt_rate(), result.ids.size(), accepted,
+      result.decode_rate(), note, model.load_seconds(),
+      human_bytes(static_cast<double>(peak_memory())));
 }
 
 }  // namespace veery::cli

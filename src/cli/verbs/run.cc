@@ -6,6 +6,7 @@
 #include "cli/editor/terminal.h"
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
+#include "cli/parts/draft_flags.h"
 #include "cli/parts/output.h"
 #include "cli/parts/sampling_flags.h"
 #include "cli/verbs/chat_loop.h"
@@ -24,6 +25,7 @@ struct Flags {
   std::string system;
   int64_t tokens = -1;
   SamplingFlags sampling;
+  DraftFlags draft;
   std::vector<std::string> stops;
   bool ignore_eos = false, raw = false, quiet = false;
 };
@@ -64,6 +66,7 @@ void add_rest(Arguments& app, Flags& flags) {
       .trigger_on_parse();
   app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
       .group("Length");
+  flags.draft.add(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -109,6 +112,8 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
             {"prompt_s", result.prompt_seconds},
             {"prompt_tokens_per_second", result.prompt_rate()},
             {"decode_tokens", result.ids.size()},
+            {"drafted_tokens", result.drafted_tokens},
+            {"accepted_tokens", result.accepted_tokens},
             {"decode_s", result.decode_seconds},
             {"decode_tokens_per_second", result.decode_rate()},
             {"peak_memory_bytes", peak_memory()}}}};
@@ -119,6 +124,12 @@ void place_in_text(LostBytes& lost, const Model& model, const std::string& text)
   LostBytes own;
   encode_prompt(model.tokenizer(), text, &own);
   if (own.count > 0) lost.first = own.first;
+}
+
+SchedulerOptions scheduler_options(const Flags& flags) {
+  SchedulerOptions options = single_user();
+  flags.draft.set(options, flags.model);
+  return options;
 }
 
 void answer_once(const Flags& flags, const Prompt& given, Model& model) {
@@ -142,7 +153,7 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
       parser = chat.parser();
     }
   }
-  Scheduler scheduler(model, single_user());
+  Scheduler scheduler(model, scheduler_options(flags));
   Output& out = standard_output();
   AnswerPrinter printer(out, styled);
   const auto print = [&](const std::vector<AnswerDelta>& deltas) {
@@ -221,7 +232,7 @@ void run_verb(std::vector<std::string> arguments) {
   tell_dropped_system(flags, model);
   if (chatting) {
     chat_loop(model, Chat(model, flags.system, flags.raw), generate_options(flags, model),
-              flags.quiet);
+              scheduler_options(flags), flags.quiet);
   } else {
     answer_once(flags, prompt, model);
   }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/foreign_file.h"
 #include "cli/parts/cli.h"
+#include "cli/parts/draft_flags.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "cli/version.h"
@@ -20,6 +21,7 @@ namespace {
 
 struct Flags {
   ModelArguments model;
+  DraftFlags draft;
   std::vector<std::string> paths, aliases, origins, hosts;
   std::string host = "127.0.0.1";
   int64_t port = 8080, slots = 8, queue = 1024, cache = 0, kept = 16, body = 32, grace = 10;
@@ -136,6 +138,7 @@ Flags read(std::vector<std::string> arguments) {
       .type_name("S")
       .whole_number(0, 3600)
       .show_default();
+  flags.draft.add(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -160,6 +163,9 @@ void load_models(const Flags& flags, serve::Context& context) {
                            .cache_bytes = flags.cache > 0
                                               ? static_cast<size_t>(flags.cache) * 1000000
                                               : quarter_of_memory()};
+  flags.draft.set(options, flags.model);
+  if (options.draft_model && flags.paths.size() > 1)
+    throw Misuse("--draft-model", "drafts for one model, not for several");
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
     const std::string id = i < flags.aliases.size() ? flags.aliases[i] : id_of(path);

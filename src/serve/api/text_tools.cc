@@ -135,6 +135,10 @@ void metrics(Context& context, const HttpRequest&, Reply& reply) {
       [](Counts c) { return c.reused_tokens; });
   all("generated_tokens_total", "counter", "Tokens of answers.",
       [](Counts c) { return c.made_tokens; });
+  all("drafted_tokens_total", "counter", "Tokens of drafts that were tested.",
+      [](Counts c) { return c.drafted_tokens; });
+  all("accepted_tokens_total", "counter", "Tokens of drafts that were those of answers.",
+      [](Counts c) { return c.accepted_tokens; });
   all("busy_seconds_total", "counter", "Seconds in which the model ran.",
       [](Counts c) { return c.busy_seconds; });
   text += fmt::format(

@@ -1,0 +1,99 @@
+#include "schedule/draft.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace veery {
+namespace {
+
+constexpr double kNewest = 0.1;         // the share of the newest observation in an average
+constexpr double kRowsForNothing = 16;  // so many rows take twice as long as one, until measured
+constexpr double kWorthIt = 1.03;       // gain from which drafts are tested
+constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;
+
+uint64_t key_of(std::span<const int32_t> ids) {
+  uint64_t key = kPrime;
+  for (const int32_t id : ids) {
+    key = (key ^ static_cast<uint32_t>(id)) * kPrime;
+    key ^= key >> 29;
+  }
+  return key;
+}
+
+}  // namespace
+
+// The last tokens are learnt when it is known what follows them.
+void LookupDraft::learn(std::span<const int32_t> tokens) {
+  const auto count = static_cast<int32_t>(tokens.size());
+  for (; learnt_ < count; ++learnt_) {
+    if (expected_ >= 0) {
+      const double right = tokens[static_cast<size_t>(learnt_)] == expected_ ? 1 : 0;
+      rate_ += kNewest * (right - rate_);
+      expected_ = -1;
+    }
+    for (size_t i = 0; i < kLengths.size(); ++i) {
+      const int32_t begin = learnt_ - kLengths[i];
+      if (begin < 0) continue;
+      const auto ids = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(kLengths[i]));
+      next_[i][key_of(ids)] = learnt_;
+    }
+  }
+}
+
+// Where what follows the longest known ending stands; -1: nowhere. Hashes may be equal by chance:
+// the guess is wrong then.
+int32_t LookupDraft::find(std::span<const int32_t> tokens) const {
+  for (size_t i = 0; i < kLengths.size(); ++i) {
+    const auto length = static_cast<size_t>(kLengths[i]);
+    if (tokens.size() < length) continue;
+    const auto found = next_[i].find(key_of(tokens.last(length)));
+    if (found != next_[i].end()) return found->second;
+  }
+  return -1;
+}
+
+std::span<const int32_t> LookupDraft::propose(std::span<const int32_t> tokens, int32_t most) {
+  learn(tokens);
+  draft_.clear();
+  const int32_t from = find(tokens);
+  if (from < 0) return {};
+  expected_ = tokens[static_cast<size_t>(from)];
+  for (int32_t i = 0; i < most; ++i) {
+    const auto at = static_cast<size_t>(from + i);
+    draft_.push_back(at < tokens.size() ? tokens[at] : draft_[at - tokens.size()]);
+  }
+  return draft_;
+}
+
+// The first run of a number of rows may contain the making of its plan.
+void DraftLength::measured(int32_t rows, double seconds) {
+  if (rows < 1 || rows >= kRows) return;
+  Time& time = times_[static_cast<size_t>(rows)];
+  if (++time.count == 1) return;
+  time.seconds = time.count == 2 ? seconds : time.seconds + kNewest * (seconds - time.seconds);
+}
+
+// Of what was not measured: the time of fewer rows, and a little for each row more.
+double DraftLength::seconds(int32_t rows) const {
+  for (int32_t known = std::min(rows, kRows - 1); known >= 1; --known) {
+    const Time& time = times_[static_cast<size_t>(known)];
+    if (time.count >= 2) return time.seconds * (1 + (rows - known) / kRowsForNothing);
+  }
+  return 0;
+}
+
+int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) const {
+  const double alone = seconds(rows);
+  if (alone <= 0) return 0;
+  int32_t best = 0;
+  double tokens = 1, right = 1, best_gain = kWorthIt;
+  for (int32_t length = 1; length <= std::min(most, kMostDrafted); ++length) {
+    right *= rate;
+    tokens += right;
+    const double gain = tokens * alone / (seconds(rows + length) + length * each);
+    if (gain > best_gain) best = length, best_gain = gain;
+  }
+  return best;
+}
+
+}  // namespace veery

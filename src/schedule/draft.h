@@ -1,0 +1,61 @@
+// draft.h: drafts of the next tokens of an answer, which one run of the model tests together
+// (speculative decoding: Leviathan et al., arXiv:2211.17192). A token of a draft is accepted where
+// it equals the one that would be chosen anyway, so that answers do not depend on drafts.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace veery {
+
+inline constexpr int32_t kMostDrafted = 15;  ///< tokens of a draft
+
+/// Expects that an answer goes on as it, or its prompt, did when its last tokens were there before
+/// (prompt look-up). Of one answer.
+class LookupDraft {
+ public:
+  /// At most `most` tokens that may follow `tokens`, which begin with those of the last call; none
+  /// where the last two were never there before. Valid until the next call.
+  std::span<const int32_t> propose(std::span<const int32_t> tokens, int32_t most);
+
+  /// How many of the first tokens of drafts were right lately: 0 to 1. Counted for each token,
+  /// whether its draft was tested or not.
+  double rate() const { return rate_; }
+
+ private:
+  static constexpr std::array<int32_t, 3> kLengths{4, 3, 2};  ///< of what is looked up
+
+  void learn(std::span<const int32_t> tokens);
+  int32_t find(std::span<const int32_t> tokens) const;
+
+  std::array<std::unordered_map<uint64_t, int32_t>, kLengths.size()> next_;  ///< what follows where
+  int32_t learnt_ = 0;
+  int32_t expected_ = -1;  ///< the token that was proposed for learnt_
+  double rate_ = 0.5;
+  std::vector<int32_t> draft_;
+};
+
+/// How long drafts should be: by what steps took, and by how often drafts are right.
+class DraftLength {
+ public:
+  /// A run of so many rows, one or more of each answer, took so long.
+  void measured(int32_t rows, double seconds);
+  /// Tokens, at most `most`, to be tested with one answer whose drafts are right at `rate` and take
+  /// `each` seconds a token to make, beside `rows` rows of all answers without them.
+  int32_t best(double rate, int32_t rows, int32_t most, double each = 0) const;
+
+ private:
+  static constexpr int32_t kRows = 65;
+
+  struct Time {
+    double seconds = 0;
+    int32_t count = 0;
+  };
+  double seconds(int32_t rows) const;
+
+  std::array<Time, kRows> times_;
+};
+
+}  // namespace veery

@@ -1,0 +1,123 @@
+#include "schedule/model_draft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/tokenizer.h"
+
+namespace veery {
+namespace {
+
+constexpr int32_t kMostMissing = 128;  // tokens at the end of one vocabulary, but not of the other
+constexpr double kNewest = 0.1;        // the share of the newest observation in the average time
+
+// One may have more tokens than the other, such as those that fill a table up.
+void require_same_vocabulary(const Model& target, const Model& draft) {
+  const Tokenizer& own = target.tokenizer();
+  const Tokenizer& other = draft.tokenizer();
+  if (std::abs(own.size() - other.size()) > kMostMissing)
+    throw Error(ErrorKind::kInput,
+                "{}: makes no drafts for {}: its vocabulary has {} tokens, expected about {}",
+                draft.path(), target.path(), other.size(), own.size());
+  for (int32_t id = 0; id < std::min(own.size(), other.size()); ++id)
+    if (own.token(id) != other.token(id))
+      throw Error(ErrorKind::kInput,
+                  "{}: makes no drafts for {}: its token {} is '{}', expected '{}'", draft.path(),
+                  target.path(), id, escaped(other.token(id)), escaped(own.token(id)));
+}
+
+}  // namespace
+
+ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model, int32_t slots)
+    : model_(std::move(model)),
+      runner_(*model_, {.sequences = slots, .snapshots = 2 * slots}),
+      slots_(static_cast<size_t>(slots)),
+      vocab_(target.config().vocab) {
+  require_same_vocabulary(target, *model_);
+}
+
+// That of the answer, else one without an answer or the least recently used one.
+ModelDraft::Slot& ModelDraft::slot_of(const Request& request) {
+  auto found = std::ranges::find(slots_, request.answer, &Slot::answer);
+  if (found == slots_.end()) found = std::ranges::min_element(slots_, {}, &Slot::used);
+  found->answer = request.answer;
+  found->used = ++clock_;
+  if (found->sequence < 0) found->sequence = runner_.open();
+  return *found;
+}
+
+// Adds a run of what the slot lacks of the tokens; true: that is all of it.
+bool ModelDraft::read(const Request& request, Slot& slot, int32_t& room) {
+  const auto tokens = request.tokens;
+  const auto limit = static_cast<ptrdiff_t>(std::min(slot.ids.size(), tokens.size() - 1));
+  const auto same = std::mismatch(slot.ids.begin(), slot.ids.begin() + limit, tokens.begin()).first;
+  const auto kept = runner_.nearest(slot.sequence, static_cast<int32_t>(same - slot.ids.begin()));
+  runner_.rewind(slot.sequence, kept);
+  slot.ids.resize(static_cast<size_t>(kept));
+  const auto rest = tokens.subspan(static_cast<size_t>(kept));
+  const auto part = rest.first(std::min(rest.size(), static_cast<size_t>(room)));
+  const auto unknown = [&](int32_t id) { return id >= model_->config().vocab; };
+  if (part.empty() || std::ranges::any_of(part, unknown)) return false;
+  const bool all = part.size() == rest.size();
+  room -= static_cast<int32_t>(part.size());
+  parts_.push_back({slot.sequence, part, all ? 1 : 0});
+  slot.ids.insert(slot.ids.end(), part.begin(), part.end());
+  return all;
+}
+
+// The first token of each draft, where all before it was read.
+void ModelDraft::begin(std::span<Request> requests) {
+  parts_.clear();
+  drafting_.clear();
+  int32_t room = runner_.most_rows();
+  for (Request& request : requests) {
+    request.draft.clear();
+    const int64_t left = runner_.context() - std::ssize(request.tokens);
+    request.most = static_cast<int32_t>(std::min<int64_t>(request.most, left));
+    if (request.most <= 0) continue;
+    Slot& slot = slot_of(request);
+    if (read(request, slot, room)) drafting_.push_back({&request, &slot});
+  }
+  if (parts_.empty()) return;
+  runner_.run(parts_, true);
+  for (size_t i = 0; i < drafting_.size(); ++i)
+    drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
+}
+
+// A token more of each draft that is to be longer. False: of none.
+bool ModelDraft::extend() {
+  std::erase_if(drafting_,
+                [](const Drafting& d) { return std::ssize(d.request->draft) >= d.request->most; });
+  if (drafting_.empty()) return false;
+  parts_.clear();
+  for (const Drafting& d : drafting_) {
+    parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1});
+    d.slot->ids.push_back(d.request->draft.back());
+  }
+  runner_.run(parts_, true);
+  for (size_t i = 0; i < drafting_.size(); ++i)
+    drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
+  return true;
+}
+
+void ModelDraft::propose(std::span<Request> requests) {
+  VEERY_CHECK(requests.size() <= slots_.size());
+  begin(requests);
+  const double start = seconds_now();
+  int64_t runs = 0;
+  while (extend()) ++runs;
+  if (runs > 0) {
+    const double each = (seconds_now() - start) / static_cast<double>(runs);
+    seconds_each_ = seconds_each_ <= 0 ? each : seconds_each_ + kNewest * (each - seconds_each_);
+  }
+  for (Request& request : requests) {
+    const auto known =
+        std::ranges::find_if(request.draft, [&](int32_t id) { return id >= vocab_; });
+    request.draft.erase(known, request.draft.end());
+  }
+}
+
+}  // namespace veery

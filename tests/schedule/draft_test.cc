@@ -1,0 +1,190 @@
+// Drafts change how fast an answer comes, and nothing of the answer.
+#include "schedule/draft.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "schedule/generate.h"
+#include "support/models.h"
+#include "support/tiny_model.h"
+
+namespace veery {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+Ids ids_of(std::span<const int32_t> ids) { return {ids.begin(), ids.end()}; }
+
+TEST(LookupDraft, ProposesWhatFollowedTheSameTokens) {
+  LookupDraft draft;
+  const Ids tokens{1, 2, 3, 4, 5, 6, 9, 2, 3};
+  EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{4, 5, 6}));
+  EXPECT_TRUE(draft.propose(tokens, 0).empty());
+}
+
+TEST(LookupDraft, PrefersTheLongestEndingAndTheLastPlace) {
+  LookupDraft draft;
+  EXPECT_EQ(ids_of(draft.propose(Ids{1, 2, 7, 3, 2, 8, 1, 2, 9, 3, 2}, 1)), (Ids{8}));
+  LookupDraft longer;  // 5 1 2 was there before 1 2 was there once more
+  EXPECT_EQ(ids_of(longer.propose(Ids{5, 1, 2, 7, 6, 1, 2, 8, 5, 1, 2}, 1)), (Ids{7}));
+}
+
+TEST(LookupDraft, GoesOnWithWhatRepeats) {
+  LookupDraft draft;
+  EXPECT_EQ(ids_of(draft.propose(Ids{4, 1, 2, 3, 1, 2}, 7)), (Ids{3, 1, 2, 3, 1, 2, 3}));
+}
+
+TEST(LookupDraft, ProposesNothingThatWasNeverThere) {
+  LookupDraft draft;
+  EXPECT_TRUE(draft.propose(Ids{}, 4).empty());
+  EXPECT_TRUE(draft.propose(Ids{1}, 4).empty());
+  EXPECT_TRUE(draft.propose(Ids{1, 2, 3, 4}, 4).empty());
+}
+
+TEST(LookupDraft, CountsHowOftenItIsRight) {
+  LookupDraft right, wrong;
+  Ids tokens;
+  for (int32_t i = 0; i < 200; ++i) {
+    tokens.push_back(i % 5);
+    right.propose(tokens, 4);
+  }
+  EXPECT_GT(right.rate(), 0.95);
+  tokens.clear();
+  for (int32_t i = 0; i < 200; ++i) {  // what follows 1 2 is always new
+    tokens.insert(tokens.end(), {1, 2});
+    wrong.propose(tokens, 4);
+    tokens.push_back(100 + i);
+    wrong.propose(tokens, 4);
+  }
+  EXPECT_LT(wrong.rate(), 0.05);
+}
+
+TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
+  DraftLength cheap, dear;
+  for (int i = 0; i < 10; ++i)
+    for (int32_t rows = 1; rows <= 16; ++rows) {
+      cheap.measured(rows, 1 + 0.02 * rows);
+      dear.measured(rows, rows);
+    }
+  EXPECT_EQ(cheap.best(0.99, 1, kMostDrafted), kMostDrafted);
+  EXPECT_EQ(cheap.best(0.99, 1, 4), 4);
+  EXPECT_LT(cheap.best(0.5, 1, kMostDrafted), kMostDrafted);
+  EXPECT_GT(cheap.best(0.5, 1, kMostDrafted), 0);
+  EXPECT_EQ(cheap.best(0, 1, kMostDrafted), 0);
+  EXPECT_EQ(dear.best(0.99, 1, kMostDrafted), 0);
+  EXPECT_LT(cheap.best(0.8, 1, kMostDrafted, 0.3), cheap.best(0.8, 1, kMostDrafted));
+  EXPECT_EQ(cheap.best(0.99, 1, kMostDrafted, 2), 0);
+  EXPECT_EQ(DraftLength().best(1, 1, kMostDrafted), 0) << "nothing is known yet";
+}
+
+class Drafts : public ::testing::TestWithParam<const char*> {
+ protected:
+  static std::string path() { return test::fixture_path("tiny/" + std::string(GetParam())); }
+  static GenerateRequest request(float temperature, uint64_t seed) {
+    GenerateRequest request;
+    for (int32_t i = 0; i < 40; ++i) request.prompt.push_back(3 + i % 7);
+    request.options.max_tokens = 60;
+    request.options.ignore_eos = true;
+    request.options.sampling.temperature = temperature;
+    request.options.sampling.top_k = 2;
+    request.options.sampling.seed = seed;
+    return request;
+  }
+  static Generation answer(Model& model, const GenerateRequest& request, SchedulerOptions options) {
+    options.slots = 2;
+    options.kept = 1;
+    Scheduler scheduler(model, options);
+    return generate(scheduler, request);
+  }
+
+  Model model_{path(), {.threads = 1, .context = 128, .chunk = 64}};
+};
+
+TEST_P(Drafts, ChangeNoAnswer) {
+  const auto draft_model =
+      std::make_shared<Model>(path(), LoadOptions{.threads = 1, .context = 128, .chunk = 32});
+  for (const float temperature : {0.0F, 0.7F})
+    for (const uint64_t seed : {1, 2, 3}) {
+      const GenerateRequest asked = request(temperature, seed);
+      const Generation without = answer(model_, asked, {.draft_tokens = 0});
+      EXPECT_EQ(without.drafted_tokens, 0U);
+      for (const bool by_model : {false, true}) {
+        const Generation with = answer(model_, asked,
+                                       {.draft_tokens = 5,
+                                        .always_draft = true,
+                                        .draft_model = by_model ? draft_model : nullptr});
+        EXPECT_EQ(with.ids, without.ids) << temperature << " " << by_model;
+        if (by_model && temperature == 0 && with.drafted_tokens > 0) {
+          EXPECT_EQ(with.accepted_tokens, with.drafted_tokens) << "of the model itself";
+        }
+      }
+    }
+}
+
+// What is kept for the next prompt is what the answer says, not what a draft said.
+TEST_P(Drafts, LeaveNothingBehind) {
+  const GenerateRequest first = request(0.7F, 5);
+  const auto two_turns = [&](const SchedulerOptions& options) {
+    Scheduler scheduler(model_, options);
+    const Generation one = generate(scheduler, first);
+    GenerateRequest second = first;
+    second.prompt.insert(second.prompt.end(), one.ids.begin(), one.ids.begin() + 21);
+    second.options.max_tokens = 20;
+    return generate(scheduler, second).ids;
+  };
+  EXPECT_EQ(two_turns({.slots = 1, .kept = 1, .draft_tokens = 9, .always_draft = true}),
+            two_turns({.slots = 1, .kept = 1, .draft_tokens = 0}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Drafts,
+                         ::testing::Values("qwen3", "gemma3", "qwen35", "deepseek-v2", "gpt-oss"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(DraftsOfText, StopStringsAndTheContextEndAnswersAllTheSame) {
+  test::TinyModel file;
+  Model model(file.path(), {.threads = 1});
+  const auto answer = [&](const GenerateRequest& request, bool draft) {
+    Scheduler scheduler(model, {.slots = 1, .draft_tokens = draft ? 7 : 0, .always_draft = true});
+    return generate(scheduler, request);
+  };
+  GenerateRequest asked{.prompt = {'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b'}};
+  asked.options.ignore_eos = true;
+  asked.options.sampling.temperature = 0;
+  asked.options.sampling.bias = {{'a', 4}, {'b', 4}};  // so that it repeats itself
+  const Generation whole = answer(asked, false);
+  EXPECT_EQ(whole.ids.size(), test::TinyModel::kContext - asked.prompt.size() + 1);
+  const Generation drafted = answer(asked, true);
+  EXPECT_EQ(drafted.ids, whole.ids);
+  EXPECT_GT(drafted.accepted_tokens, 0U);
+  for (size_t begin = 5; begin < 30; begin += 4) {
+    asked.options.stops = {whole.text.substr(begin, 5)};
+    const Generation without = answer(asked, false);
+    const Generation with = answer(asked, true);
+    EXPECT_EQ(without.finish, FinishReason::kStop);
+    EXPECT_EQ(with.finish, without.finish);
+    EXPECT_EQ(with.text, without.text);
+    EXPECT_EQ(with.ids, without.ids);
+  }
+}
+
+TEST(ModelDraft, AnotherVocabularyIsRefused) {
+  test::TinyModel file;
+  Model model(file.path(), {.threads = 1});
+  const auto other =
+      std::make_shared<Model>(test::fixture_path("tiny/qwen3"), LoadOptions{.threads = 1});
+  try {
+    Scheduler(model, {.draft_model = other});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    EXPECT_NE(std::string(error.what()).find("makes no drafts for"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace veery
