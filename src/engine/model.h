@@ -23,8 +23,8 @@ struct LoadOptions {
   /// Positions of a session; 0: the model's, where caches are kept at most 4096.
   int32_t context = 0;
   bool clip_context = false;  ///< a longer one than the model was trained for becomes that
-  int32_t chunk = 256;  ///< most tokens of one run of a prompt
-  bool exact = false;   ///< f32 activations and an f32 cache
+  int32_t chunk = 256;        ///< most tokens of one run of a prompt
+  bool exact = false;         ///< f32 activations and an f32 cache
   bool fuse = true;
   std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values

@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "cli/editor/terminal.h"
+#include "cli/flags/draft_flags.h"
+#include "cli/flags/sampling_flags.h"
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
-#include "cli/parts/draft_flags.h"
 #include "cli/parts/output.h"
-#include "cli/parts/sampling_flags.h"
 #include "cli/verbs/chat_loop.h"
 #include "engine/chat.h"
 #include "schedule/generate.h"

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/foreign_file.h"
+#include "cli/flags/draft_flags.h"
 #include "cli/parts/cli.h"
-#include "cli/parts/draft_flags.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "cli/version.h"

@@ -1,4 +1,4 @@
-#include "cli/parts/draft_flags.h"
+#include "cli/flags/draft_flags.h"
 
 #include "cli/parts/progress.h"
 

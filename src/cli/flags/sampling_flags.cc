@@ -1,4 +1,4 @@
-#include "cli/parts/sampling_flags.h"
+#include "cli/flags/sampling_flags.h"
 
 #include <fmt/format.h>
 
