@@ -6,7 +6,8 @@
 namespace veery {
 namespace {
 
-constexpr double kNewest = 0.1;         // the share of the newest observation in an average
+constexpr double kNewest = 0.1;  // the share of the newest observation in an average
+constexpr double kForgotten = 0.01;
 constexpr double kRowsForNothing = 16;  // so many rows take twice as long as one, until measured
 constexpr double kWorthIt = 1.03;       // gain from which drafts are tested
 constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;
@@ -21,6 +22,13 @@ uint64_t key_of(std::span<const int32_t> ids) {
 }
 
 }  // namespace
+
+void DraftRate::tested(int32_t accepted, int32_t count) {
+  for (int32_t i = 0; i < std::min(accepted + 1, count); ++i)
+    value_ += kNewest * ((i < accepted ? 1 : 0) - value_);
+}
+
+void DraftRate::step() { value_ += kForgotten * (first_ - value_); }
 
 // The last tokens are learnt when it is known what follows them.
 void LookupDraft::learn(std::span<const int32_t> tokens) {

@@ -12,6 +12,23 @@ namespace veery {
 
 inline constexpr int32_t kMostDrafted = 15;  ///< tokens of a draft
 
+enum class DraftSource : uint8_t { kLookup, kModel, kGrammar };
+
+/// How many tokens of drafts were right lately: 0 to 1. Comes back slowly to where it began, so
+/// that what was wrong is tried again.
+class DraftRate {
+ public:
+  explicit DraftRate(double first) : first_(first), value_(first) {}
+  double value() const { return value_; }
+  /// Of a draft of `count` tokens so many were accepted, counted up to the first that was not.
+  void tested(int32_t accepted, int32_t count);
+  /// A token was chosen.
+  void step();
+
+ private:
+  double first_, value_;
+};
+
 /// Expects that an answer goes on as it, or its prompt, did when its last tokens were there before
 /// (prompt look-up). Of one answer.
 class LookupDraft {

@@ -11,9 +11,6 @@ namespace veery {
 namespace {
 
 constexpr int32_t kScoredRows = 64;  // bounds the memory of logits wanted for every row
-constexpr double kFirstRate = 0.7;   // of drafts by a model, until it is known
-constexpr double kForgotten = 0.01;  // so that a model's drafts are tried again
-constexpr double kNewest = 0.1;      // the share of the newest observation in a rate
 
 }  // namespace
 
@@ -40,9 +37,9 @@ ScoredToken score_token(std::span<const float> logits, int32_t id, int32_t top) 
 }
 
 Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
-    : ticket_(std::move(ticket)),
+    : tokenizer_(model.tokenizer()),
+      ticket_(std::move(ticket)),
       tokens_(ticket_->request().prompt),
-      model_rate_(kFirstRate),
       sampler_(ticket_->request().options.sampling),
       text_(model.tokenizer(), ticket_->request().options),
       start_(seconds_now()) {
@@ -82,8 +79,20 @@ int32_t Job::draft_room(int32_t context) const {
   return static_cast<int32_t>(std::clamp<int64_t>(room, 0, kMostDrafted));
 }
 
-void Job::set_draft(std::span<const int32_t> ids, bool model) {
-  by_model_ = model;
+// Of a tokenizer that puts a space before what it encodes, the text must begin with one.
+std::span<const int32_t> Job::forced(int32_t most) {
+  forced_.clear();
+  if (!grammar_) return forced_;
+  const std::string text = grammar_->forced_text();
+  const bool spaced = tokenizer_.adds_space();
+  if (text.empty() || (spaced && text.front() != ' ')) return forced_;
+  forced_ = tokenizer_.encode(std::string_view(text).substr(spaced ? 1 : 0),
+                              {.add_special = false, .parse_special = false});
+  return std::span(forced_).first(std::min(forced_.size(), static_cast<size_t>(most)));
+}
+
+void Job::set_draft(std::span<const int32_t> ids, DraftSource source) {
+  source_ = source;
   drafted_ = static_cast<int32_t>(ids.size());
   tokens_.insert(tokens_.end(), ids.begin(), ids.end());
 }
@@ -139,13 +148,14 @@ int32_t Job::accepted(const RunPart& part) const {
 }
 
 void Job::settle(int32_t count) {
-  model_rate_ += kForgotten * (kFirstRate - model_rate_);
+  model_rate_.step();
+  grammar_rate_.step();
   if (drafted_ > 0 && !chosen_.empty()) {
     const auto accepted = static_cast<int32_t>(chosen_.size()) - 1;
     result_.drafted_tokens += static_cast<size_t>(drafted_);
     result_.accepted_tokens += static_cast<size_t>(accepted);
-    for (int32_t i = 0; by_model_ && i < std::min(accepted + 1, drafted_); ++i)
-      model_rate_ += kNewest * ((i < accepted ? 1 : 0) - model_rate_);
+    if (source_ == DraftSource::kModel) model_rate_.tested(accepted, drafted_);
+    if (source_ == DraftSource::kGrammar) grammar_rate_.tested(accepted, drafted_);
   }
   tokens_.resize(known());
   drafted_ = 0;

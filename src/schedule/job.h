@@ -37,10 +37,12 @@ class Job {
   /// context's, nor where a grammar begins.
   int32_t draft_room(int32_t context) const;
   LookupDraft& lookup() { return lookup_; }
-  /// How many tokens of drafts by a model were right lately: 0 to 1.
-  double model_rate() const { return model_rate_; }
-  /// Tokens that the next part tests; `model`: made by a model.
-  void set_draft(std::span<const int32_t> ids, bool model);
+  /// Tokens of what alone a grammar lets follow, at most `most`. Valid until the next call.
+  std::span<const int32_t> forced(int32_t most);
+  double model_rate() const { return model_rate_.value(); }
+  double grammar_rate() const { return grammar_rate_.value(); }
+  /// Tokens that the next part tests.
+  void set_draft(std::span<const int32_t> ids, DraftSource source);
   /// Whether only the most probable token of its outputs is wanted.
   bool greedy() const { return sampler_.greedy() && request().logprobs < 0 && !request().grammar; }
 
@@ -70,11 +72,13 @@ class Job {
   void begin_grammar();
   void score_prompt(const Runner& runner, int32_t first_output, const RunPart& part);
 
+  const Tokenizer& tokenizer_;
   std::shared_ptr<Ticket> ticket_;
   std::vector<int32_t> tokens_;  ///< the last drafted_ of them are the draft
   int32_t drafted_ = 0;
-  bool by_model_ = false;
-  double model_rate_;
+  DraftSource source_ = DraftSource::kLookup;
+  DraftRate model_rate_{0.7}, grammar_rate_{0.9};
+  std::vector<int32_t> forced_;
   LookupDraft lookup_;
   Sampler sampler_;
   AnswerText text_;

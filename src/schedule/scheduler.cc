@@ -269,11 +269,36 @@ bool Scheduler::make_room() {
   return true;
 }
 
-bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, bool model) {
+bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, DraftSource source) {
   const auto count = static_cast<int32_t>(ids.size());
   if (count == 0 || !runner_.can_go_back(job.sequence, count + 1)) return false;
-  job.set_draft(ids, model);
+  job.set_draft(ids, source);
   return true;
+}
+
+// Takes what a grammar forces, else the draft that is the most often right. Returns the rows that
+// it adds to a run.
+int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
+  const auto cut = [&](std::span<const int32_t> ids, double rate) {
+    const auto size = static_cast<int32_t>(ids.size());
+    const int32_t count = options_.always_draft ? size : draft_length_.best(rate, rows, size);
+    return ids.first(static_cast<size_t>(count));
+  };
+  const std::span<const int32_t> forced = cut(job.forced(most), job.grammar_rate());
+  if (set_draft(job, forced, DraftSource::kGrammar)) return static_cast<int32_t>(forced.size());
+  const double rate = job.lookup().rate();
+  const std::span<const int32_t> known = cut(job.lookup().propose(job.tokens(), most), rate);
+  if (model_draft_ && (known.empty() || rate < job.model_rate())) {
+    const double each = model_draft_->seconds_each();
+    const int32_t count =
+        options_.always_draft ? most : draft_length_.best(job.model_rate(), rows, most, each);
+    if (count > 0) {
+      draft_requests_.push_back({&job, job.tokens(), count, {}});
+      asked_.push_back(&job);
+    }
+    return count;
+  }
+  return set_draft(job, known, DraftSource::kLookup) ? static_cast<int32_t>(known.size()) : 0;
 }
 
 // Beside a prompt there are none: its rows have all the time of a step.
@@ -283,29 +308,15 @@ void Scheduler::make_drafts() {
   draft_requests_.clear();
   asked_.clear();
   auto rows = static_cast<int32_t>(running_.size());
-  const auto length = [&](double rate, int32_t most, double each) {
-    return options_.always_draft ? most : draft_length_.best(rate, rows, most, each);
-  };
   for (auto& job : running_) {
     const int32_t most = std::min(
         {options_.draft_tokens, job->draft_room(runner_.context()), runner_.most_rows() - rows});
-    if (most <= 0) continue;
-    const double rate = job->lookup().rate();
-    const std::span<const int32_t> ids = job->lookup().propose(job->tokens(), most);
-    int32_t count = length(rate, static_cast<int32_t>(ids.size()), 0);
-    if (model_draft_ && (count == 0 || rate < job->model_rate())) {
-      count = length(job->model_rate(), most, model_draft_->seconds_each());
-      if (count == 0) continue;
-      draft_requests_.push_back({job.get(), job->tokens(), count, {}});
-      asked_.push_back(job.get());
-    } else if (!set_draft(*job, ids.first(static_cast<size_t>(count)), false)) {
-      continue;
-    }
-    rows += count;
+    if (most > 0) rows += draft(*job, most, rows);
   }
   if (asked_.empty()) return;
   model_draft_->propose(draft_requests_);
-  for (size_t i = 0; i < asked_.size(); ++i) set_draft(*asked_[i], draft_requests_[i].draft, true);
+  for (size_t i = 0; i < asked_.size(); ++i)
+    set_draft(*asked_[i], draft_requests_[i].draft, DraftSource::kModel);
 }
 
 void Scheduler::step() {

@@ -171,6 +171,37 @@ TEST(DraftsOfText, StopStringsAndTheContextEndAnswersAllTheSame) {
   }
 }
 
+TEST(DraftsOfText, WhatAGrammarForcesIsTestedTogether) {
+  if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
+  test::TinyModel file;
+  Model model(file.path(), {.threads = 1});
+  GrammarCompiler grammars(model.tokenizer(), model.config().vocab);
+  GenerateRequest asked{.prompt = {'a', 'b', 'c'}};
+  asked.grammar = grammars.regex("(the same|a thing) beginning: [0-9]{3} and an end");
+  for (const float temperature : {0.0F, 1.0F}) {
+    asked.options.sampling.temperature = temperature;
+    const auto answer = [&](int32_t most) {
+      Scheduler scheduler(model, {.slots = 1, .draft_tokens = most, .always_draft = true});
+      return generate(scheduler, asked);
+    };
+    const Generation without = answer(0), with = answer(9);
+    EXPECT_EQ(with.text, without.text);
+    EXPECT_EQ(with.ids, without.ids);
+    EXPECT_TRUE(with.text.ends_with(" and an end")) << with.text;
+    EXPECT_GE(with.accepted_tokens, 15U);
+  }
+}
+
+TEST(DraftRate, FollowsWhatIsAccepted) {
+  DraftRate rate(0.7);
+  for (int i = 0; i < 50; ++i) rate.tested(0, 4);
+  EXPECT_LT(rate.value(), 0.05);
+  for (int i = 0; i < 300; ++i) rate.step();
+  EXPECT_GT(rate.value(), 0.6);
+  for (int i = 0; i < 10; ++i) rate.tested(4, 4);
+  EXPECT_GT(rate.value(), 0.95);
+}
+
 TEST(ModelDraft, AnotherVocabularyIsRefused) {
   test::TinyModel file;
   Model model(file.path(), {.threads = 1});

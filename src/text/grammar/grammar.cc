@@ -147,6 +147,10 @@ void GrammarState::accept(int32_t id) {
     throw Error(ErrorKind::kBug, "the grammar does not take token {}", id);
 }
 
+std::string GrammarState::forced_text() {
+  return over() ? std::string() : impl_->matcher.FindJumpForwardString();
+}
+
 bool GrammarState::over() const { return impl_->matcher.IsTerminated(); }
 
 }  // namespace veery
@@ -178,6 +182,7 @@ GrammarState::GrammarState(std::shared_ptr<const Grammar>) { refuse(); }
 GrammarState::~GrammarState() = default;
 void GrammarState::mask(std::span<float>) {}
 void GrammarState::accept(int32_t) {}
+std::string GrammarState::forced_text() { return {}; }
 bool GrammarState::over() const { return false; }
 
 }  // namespace veery

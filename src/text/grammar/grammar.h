@@ -55,6 +55,8 @@ class GrammarState {
   void mask(std::span<float> logits);
   /// A token that was chosen from masked logits.
   void accept(int32_t id);
+  /// The text with which all that may follow begins; often none.
+  std::string forced_text();
   /// Nothing but the end of the answer may follow.
   bool over() const;
 
