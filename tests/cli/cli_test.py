@@ -115,6 +115,30 @@ class Run(CliTest):
         self.assertEqual(timings["decode_tokens"], 5)
         self.assertGreater(timings["peak_memory_bytes"], 1 << 20)
 
+    def test_answers_are_held_to_a_form(self):
+        if b"built without xgrammar" in self.veery("run", self.model, "-p", "x", "--regex", "x").stderr:
+            self.skipTest("built without xgrammar")
+        flags = ["run", self.model, "-p", "hi", "--temp", 2, "-n", 60]
+        schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 40}},
+                  "required": ["a"], "additionalProperties": False}  # fmt: skip
+        rules = 'root ::= "yes" | "no"'
+        for seed in range(5):
+            text = self.json(*flags, "-s", seed, "-j", json.dumps(schema))["text"]
+            self.assertIn(json.loads(text)["a"], range(3, 41))
+            by_file = self.json(*flags, "-s", seed, "-jf", self.write("schema.json", json.dumps(schema)))
+            self.assertEqual(by_file["text"], text)
+            self.assertRegex(self.json(*flags, "-s", seed, "--regex", "[a-c]{4}")["text"], r"\A[a-c]{4}\Z")
+            self.assertIn(self.json(*flags, "-s", seed, "--grammar", rules)["text"], ["yes", "no"])
+        for form, part in [
+            (["--regex", "(a"], "--regex: "),
+            (["-j", "{"], "--json-schema: the schema: byte 1"),
+            (["-j", '{"uniqueItems":true}'], "$.uniqueItems cannot be kept"),
+            (["--grammar", "root = x"], "--grammar: "),
+            (["--grammar", rules, "-j", "{}"], "--grammar"),
+        ]:
+            with self.subTest(form=form):
+                self.assertIn(part, self.error("run", self.model, "-p", "x", *form, status=2))
+
     def test_stream_is_the_text_and_the_summary_is_not_in_it(self):
         flags = ["run", self.model, "-p", "hi", "-n", 40, "-s", 3, "--temp", 2, "-t", 1]
         text = self.json(*flags)["text"]

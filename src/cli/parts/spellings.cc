@@ -13,6 +13,7 @@ struct Synonym {
 constexpr Synonym kSynonyms[] = {
     {"-sys", "--system"},
     {"-np", "--parallel"},
+    {"-jf", "--json-schema-file"},
     {"-md", "--draft-model"},
     {"--model-draft", "--draft-model"},
     {"--draft", "--draft-max"},
@@ -71,8 +72,6 @@ constexpr std::string_view kChat =
 constexpr std::string_view kPrompt = "only the answer is printed: leave it out";
 constexpr std::string_view kSampling =
     "there is no such choice of tokens; 'veery run --help' lists those that there are";
-constexpr std::string_view kGrammar =
-    "'veery serve' holds answers to schemas and grammars (response_format), 'run' does not (yet)";
 constexpr std::string_view kAdapter =
     "adapters are not supported (yet); merge them into the weights first";
 constexpr std::string_view kDraft =
@@ -124,11 +123,10 @@ constexpr Advice kFlagAdvice[] = {
     {"--lora --lora-scaled --lora-base --adapter --adapter-path --control-vector "
      "--control-vector-scaled --control-vector-layer-range",
      kAdapter},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file -bs --backend-sampling",
-     kGrammar},
+    {"-bs --backend-sampling", kSampling},
     {"--format",
-     "'veery serve' holds answers to JSON schemas (response_format); --json prints the answer with "
-     "its ids"},
+     "--json-schema SCHEMA makes the answer JSON, '{}': any; --json prints the answer with its "
+     "ids"},
     {"--samplers --sampling-seq --sampler-seq --tfs --adaptive-target --adaptive-decay "
      "--min-tokens-to-keep --xtc-special-tokens --num-beams --do-sample",
      kSampling},

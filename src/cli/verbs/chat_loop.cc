@@ -46,11 +46,12 @@ History open_history(bool quiet) {
 
 class ChatLoop {
  public:
-  ChatLoop(Model& model, Chat chat, GenerateOptions options, const SchedulerOptions& scheduler,
-           bool quiet)
+  ChatLoop(Model& model, Chat chat, GenerateOptions options, std::shared_ptr<const Grammar> grammar,
+           const SchedulerOptions& scheduler, bool quiet)
       : model_(model),
         chat_(std::move(chat)),
         options_(std::move(options)),
+        grammar_(std::move(grammar)),
         quiet_(quiet),
         scheduler_(model, scheduler),
         history_(open_history(quiet)),
@@ -111,7 +112,10 @@ class ChatLoop {
     try {
       AnswerParser parser = chat_.parser();
       AnswerPrinter printer(out_, shows_styles(STDOUT_FILENO));
-      const GenerateRequest request{.prompt = chat_.prompt(), .options = options_};
+      const GenerateRequest request{.prompt = chat_.prompt(),
+                                    .options = options_,
+                                    .grammar = grammar_,
+                                    .grammar_after = std::string(parser.reasoning_end())};
       result = generate(scheduler_, request, [&](std::string_view text) {
         printer.print(parser.push(text));
         return !terminal_.interrupted();
@@ -143,6 +147,7 @@ class ChatLoop {
   Model& model_;
   Chat chat_;
   GenerateOptions options_;
+  std::shared_ptr<const Grammar> grammar_;
   bool quiet_;
   Scheduler scheduler_;
   History history_;
@@ -155,8 +160,9 @@ class ChatLoop {
 }  // namespace
 
 void chat_loop(Model& model, Chat chat, const GenerateOptions& options,
-               const SchedulerOptions& scheduler, bool quiet) {
-  ChatLoop(model, std::move(chat), options, scheduler, quiet).run();
+               std::shared_ptr<const Grammar> grammar, const SchedulerOptions& scheduler,
+               bool quiet) {
+  ChatLoop(model, std::move(chat), options, std::move(grammar), scheduler, quiet).run();
 }
 
 std::string summary_line(const Generation& result, const Model& model) {

@@ -10,7 +10,8 @@ namespace veery::cli {
 /// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt; during an
 /// answer Ctrl-C stops it.
 void chat_loop(Model& model, Chat chat, const GenerateOptions& options,
-               const SchedulerOptions& scheduler, bool quiet);
+               std::shared_ptr<const Grammar> grammar, const SchedulerOptions& scheduler,
+               bool quiet);
 
 /// Speeds, tokens and peak memory of an answer in one line.
 std::string summary_line(const Generation& result, const Model& model);

@@ -5,6 +5,7 @@
 
 #include "cli/editor/terminal.h"
 #include "cli/flags/draft_flags.h"
+#include "cli/flags/grammar_flags.h"
 #include "cli/flags/sampling_flags.h"
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
@@ -25,6 +26,7 @@ struct Flags {
   std::string system;
   int64_t tokens = -1;
   SamplingFlags sampling;
+  GrammarFlags grammar;
   DraftFlags draft;
   std::vector<std::string> stops;
   bool ignore_eos = false, raw = false, quiet = false;
@@ -66,6 +68,7 @@ void add_rest(Arguments& app, Flags& flags) {
       .trigger_on_parse();
   app.flag("--ignore-eos", flags.ignore_eos, "Go on after tokens that end an answer")
       .group("Length");
+  flags.grammar.add(app);
   flags.draft.add(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
@@ -138,6 +141,7 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   // Other programs get the text as it is written.
   const bool styled = !flags.model.json && shows_styles(STDOUT_FILENO);
   AnswerParser parser{AnswerFormat()};
+  const std::shared_ptr<const Grammar> grammar = flags.grammar.grammar(model);
   LostBytes lost;
   if (flags.ids) {
     prompt = given.ids;
@@ -148,7 +152,8 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     if (lost.count > 0 && !chat.raw()) place_in_text(lost, model, given.text);
     tell_lost(lost, "the prompt");
     options.drop_first_space = !chat.raw();
-    if (!chat.raw() && (styled || flags.model.json)) {
+    // A grammar begins behind the mark that ends reasoning.
+    if (!chat.raw() && (styled || flags.model.json || grammar)) {
       options.marks = model.answer_format();
       parser = chat.parser();
     }
@@ -159,11 +164,14 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   const auto print = [&](const std::vector<AnswerDelta>& deltas) {
     if (!flags.model.json) printer.print(deltas);
   };
-  const Generation result =
-      generate(scheduler, {.prompt = prompt, .options = options}, [&](std::string_view text) {
-        print(parser.push(text));
-        return true;
-      });
+  const GenerateRequest request{.prompt = prompt,
+                                .options = options,
+                                .grammar = grammar,
+                                .grammar_after = std::string(parser.reasoning_end())};
+  const Generation result = generate(scheduler, request, [&](std::string_view text) {
+    print(parser.push(text));
+    return true;
+  });
   print(parser.finish());
   if (flags.model.json) {
     Json json = to_json(result, prompt, model);
@@ -232,7 +240,7 @@ void run_verb(std::vector<std::string> arguments) {
   tell_dropped_system(flags, model);
   if (chatting) {
     chat_loop(model, Chat(model, flags.system, flags.raw), generate_options(flags, model),
-              scheduler_options(flags), flags.quiet);
+              flags.grammar.grammar(model), scheduler_options(flags), flags.quiet);
   } else {
     answer_once(flags, prompt, model);
   }

@@ -1,0 +1,64 @@
+#include "cli/flags/grammar_flags.h"
+
+#include "base/error.h"
+#include "base/foreign_file.h"
+#include "base/json.h"
+
+namespace veery::cli {
+namespace {
+
+constexpr const char* kGroup = "Answers of a form";
+
+}  // namespace
+
+void GrammarFlags::add(Arguments& app) {
+  const Option schema = app.option("-j,--json-schema", schema_,
+                                   "The answer is JSON of this schema; {}: any JSON (behind the\n"
+                                   "reasoning, where there is some). Keywords that cannot be kept\n"
+                                   "are refused")
+                            .type_name("SCHEMA")
+                            .group(kGroup);
+  const Option schema_file = app.option("--json-schema-file", schema_file_, "The same from a file")
+                                 .type_name("FILE")
+                                 .group(kGroup)
+                                 .excludes(schema);
+  const Option regex = app.option("--regex", regex_, "The answer is a text of this pattern")
+                           .type_name("PATTERN")
+                           .group(kGroup)
+                           .excludes(schema)
+                           .excludes(schema_file);
+  const Option grammar = app.option("--grammar", grammar_,
+                                    "The answer is of this grammar (EBNF as llama.cpp's GBNF; its\n"
+                                    "first rule is 'root')")
+                             .type_name("EBNF")
+                             .group(kGroup)
+                             .excludes(schema)
+                             .excludes(schema_file)
+                             .excludes(regex);
+  app.option("--grammar-file", grammar_file_, "The same from a file")
+      .type_name("FILE")
+      .group(kGroup)
+      .excludes(schema)
+      .excludes(schema_file)
+      .excludes(regex)
+      .excludes(grammar);
+}
+
+std::shared_ptr<const Grammar> GrammarFlags::grammar(const Model& model) const {
+  const auto text_of = [](const std::string& text, const std::string& file) {
+    return file.empty() ? text : read_text(file, kConfigFile);
+  };
+  const std::string schema = text_of(schema_, schema_file_);
+  const std::string rules = text_of(grammar_, grammar_file_);
+  if (schema.empty() && rules.empty() && regex_.empty()) return nullptr;
+  const char* flag = !schema.empty() ? "--json-schema" : !rules.empty() ? "--grammar" : "--regex";
+  try {
+    GrammarCompiler compiler(model.tokenizer(), model.config().vocab);
+    if (!schema.empty()) return compiler.json_schema(parse_json(schema, "the schema"));
+    return rules.empty() ? compiler.regex(regex_) : compiler.ebnf(rules);
+  } catch (const Error& error) {
+    throw Misuse(flag, error.what());
+  }
+}
+
+}  // namespace veery::cli
