@@ -19,6 +19,7 @@ constexpr size_t kLongestMessage = 2000;  // bytes
 constexpr Verb kVerbs[] = {
     {"run", "Answer a prompt, or chat", run_verb},
     {"serve", "Answer over HTTP, with a web page", serve_verb},
+    {"batch", "Answer a file of requests", batch_verb},
     {"tokenize", "Print the token ids of a text", tokenize_verb},
     {"template", "Render a chat template", template_verb},
     {"logits", "Print what a model predicts after a text", logits_verb},

@@ -13,7 +13,7 @@ import syscalls
 import tiny_gguf
 from cli_base import PROGRAM, TEMPLATE, CliTest
 
-VERBS = ["run", "serve", "tokenize", "template", "logits", "embed", "rerank", "transcribe", "perplexity", "bench", "plan",
+VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "transcribe", "perplexity", "bench", "plan",
          "convert", "quantize", "show", "verify"]
 
 
@@ -25,7 +25,7 @@ class Misuse(CliTest):
             text = self.veery(verb, "--help").stdout.decode()
             self.assertIn(f"Usage: veery {verb} [OPTIONS]", text)
             self.assertIn("Example:", text)
-            self.assertEqual("--json" in text, verb != "serve")
+            self.assertEqual("--json" in text, verb not in ("serve", "batch"))
             self.assertLessEqual(max(map(len, text.splitlines())), 110)
 
     def test_status_2_names_the_flag(self):

@@ -38,6 +38,7 @@ void template_verb(std::vector<std::string> arguments);
 void logits_verb(std::vector<std::string> arguments);
 void embed_verb(std::vector<std::string> arguments);
 void serve_verb(std::vector<std::string> arguments);
+void batch_verb(std::vector<std::string> arguments);
 void rerank_verb(std::vector<std::string> arguments);
 void transcribe_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);

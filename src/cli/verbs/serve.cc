@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/foreign_file.h"
-#include "cli/flags/draft_flags.h"
+#include "cli/flags/scheduler_flags.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
@@ -21,10 +21,10 @@ namespace {
 
 struct Flags {
   ModelArguments model;
-  DraftFlags draft;
+  SchedulerFlags scheduler;
   std::vector<std::string> paths, aliases, origins, hosts;
   std::string host = "127.0.0.1";
-  int64_t port = 8080, slots = 8, queue = 1024, cache = 0, kept = 16, body = 32, grace = 10;
+  int64_t port = 8080, queue = 1024, body = 32, grace = 10;
   std::string key_file;
 };
 
@@ -109,22 +109,9 @@ Flags read(std::vector<std::string> arguments) {
       .type_name("N")
       .whole_number(0, 65535)
       .show_default();
-  app.option("--parallel", flags.slots, "Answers in the making at a time (also -np)")
-      .type_name("N")
-      .whole_number(1, 1024)
-      .show_default();
   app.option("--queue", flags.queue, "Requests that may wait; others get status 429")
       .type_name("N")
       .whole_number(0, 1 << 20)
-      .show_default();
-  app.option("--cache-memory", flags.cache,
-             "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's "
-             "memory")
-      .type_name("MB")
-      .whole_number(0, 1 << 24);
-  app.option("--keep", flags.kept, "Conversations whose caches are kept for what begins alike")
-      .type_name("N")
-      .whole_number(1, 1024)
       .show_default();
   app.option("--api-key-file", flags.key_file, "Keys, one a line; requests must bring one of them")
       .type_name("FILE");
@@ -138,7 +125,7 @@ Flags read(std::vector<std::string> arguments) {
       .type_name("S")
       .whole_number(0, 3600)
       .show_default();
-  flags.draft.add(app);
+  flags.scheduler.add(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -151,19 +138,9 @@ Flags read(std::vector<std::string> arguments) {
   return flags;
 }
 
-size_t quarter_of_memory() {
-  const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
-  return pages * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)) / 4;
-}
-
 void load_models(const Flags& flags, serve::Context& context) {
-  SchedulerOptions options{.slots = static_cast<int32_t>(flags.slots),
-                           .queue = static_cast<int32_t>(flags.queue),
-                           .kept = static_cast<int32_t>(flags.kept),
-                           .cache_bytes = flags.cache > 0
-                                              ? static_cast<size_t>(flags.cache) * 1000000
-                                              : quarter_of_memory()};
-  flags.draft.set(options, flags.model);
+  SchedulerOptions options = flags.scheduler.options(flags.model);
+  options.queue = static_cast<int32_t>(flags.queue);
   if (options.draft_model && flags.paths.size() > 1)
     throw Misuse("--draft-model", "drafts for one model, not for several");
   for (size_t i = 0; i < flags.paths.size(); ++i) {

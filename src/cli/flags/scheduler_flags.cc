@@ -1,0 +1,41 @@
+#include "cli/flags/scheduler_flags.h"
+
+#include <unistd.h>
+
+namespace veery::cli {
+namespace {
+
+size_t quarter_of_memory() {
+  const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)) / 4;
+}
+
+}  // namespace
+
+void SchedulerFlags::add(Arguments& app) {
+  app.option("--parallel", slots_, "Answers in the making at a time (also -np)")
+      .type_name("N")
+      .whole_number(1, 1024)
+      .show_default();
+  app.option("--cache-memory", cache_,
+             "Megabytes for the caches of all answers of a model;\n0: a quarter of the machine's "
+             "memory")
+      .type_name("MB")
+      .whole_number(0, 1 << 24);
+  app.option("--keep", kept_, "Conversations whose caches are kept for what begins alike")
+      .type_name("N")
+      .whole_number(1, 1024)
+      .show_default();
+  draft_.add(app);
+}
+
+SchedulerOptions SchedulerFlags::options(const ModelArguments& like) const {
+  SchedulerOptions options{
+      .slots = slots(),
+      .kept = static_cast<int32_t>(kept_),
+      .cache_bytes = cache_ > 0 ? static_cast<size_t>(cache_) * 1000000 : quarter_of_memory()};
+  draft_.set(options, like);
+  return options;
+}
+
+}  // namespace veery::cli

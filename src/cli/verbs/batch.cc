@@ -1,0 +1,205 @@
+// batch.cc: `veery batch`: answers a file of requests.
+#include "serve/batch.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/foreign_file.h"
+#include "cli/flags/scheduler_flags.h"
+#include "cli/parts/cli.h"
+#include "cli/parts/output.h"
+#include "cli/parts/output_flags.h"
+#include "cli/parts/progress.h"
+#include "file/output/output_path.h"
+
+namespace veery::cli {
+namespace {
+
+struct Flags {
+  ModelArguments model;
+  SchedulerFlags scheduler;
+  OutputFlags output;
+  std::string in, out, defaults;
+  bool resume = false, quiet = false;
+};
+
+Flags read_flags(std::vector<std::string> arguments) {
+  Flags flags;
+  Arguments app(
+      "batch",
+      "Answers a file of requests, several at a time, with a line for each.\n\nA line is a "
+      "JSON string, which is a message, or a request as OpenAI's Batch API has it: "
+      "{\"custom_id\", \"url\", \"body\"}.",
+      "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --defaults "
+      "'{\"max_tokens\":200}'\n"
+      "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
+  flags.model.add_path(app);
+  app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
+      .type_name("FILE")
+      .required();
+  const Option out = app.option("-o,--output", flags.out,
+                                "Where answers go, each when it and all before it are done\n"
+                                "[standard output]")
+                         .type_name("FILE");
+  app.option("--defaults", flags.defaults,
+             "An object: what each body has that does not say otherwise")
+      .type_name("JSON");
+  app.flag("--resume", flags.resume, "Go on behind the answers that FILE has already").needs(out);
+  flags.output.add(app, "Replace FILE if it is there");
+  flags.scheduler.add(app);
+  flags.model.add_context(app);
+  flags.model.add_threads(app);
+  flags.model.add_exact(app);
+  flags.model.add_cache_types(app);
+  app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
+  app.read(std::move(arguments));
+  if (flags.resume && flags.output.force)
+    throw Misuse("--resume", "keeps what --force replaces: one of them only");
+  return flags;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) lines.push_back(line);
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// Answers are written as they come, so that none is lost when the program ends early.
+class AnswerFile {
+ public:
+  explicit AnswerFile(const Flags& flags)
+      : path_(flags.out), held_(answers_of(flags)), fd_(open(flags)) {
+    if (path_.empty()) return;
+    // A line that was cut off is answered again.
+    held_.resize(held_.find_last_of('\n') + 1);
+    if (::ftruncate(fd_.get(), static_cast<off_t>(held_.size())) != 0 ||
+        ::lseek(fd_.get(), 0, SEEK_END) < 0)
+      fail();
+  }
+
+  std::vector<std::string_view> answered() const { return lines_of(held_); }
+
+  void write(std::string line) {
+    line += '\n';
+    if (path_.empty()) {
+      standard_output().write(line);
+      standard_output().flush();
+      return;
+    }
+    for (std::string_view rest = line; !rest.empty();) {
+      const ssize_t count = ::write(fd_.get(), rest.data(), rest.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) fail();
+      rest.remove_prefix(static_cast<size_t>(count));
+    }
+  }
+
+ private:
+  static std::string answers_of(const Flags& flags) {
+    const bool there = flags.resume && path_exists(flags.out);
+    return there ? read_text(flags.out, kTextFile) : std::string();
+  }
+
+  Descriptor open(const Flags& flags) const {
+    if (path_.empty()) return Descriptor(-1);
+    const bool kept = !flags.resume && !flags.output.force;
+    const OutputRules rules{
+        kept ? Existing::kRefuse : Existing::kReplace, {flags.in, flags.model.path}, nullptr};
+    const std::string target = file_to_write(path_, rules);
+    Descriptor fd(::open(target.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (fd.get() < 0) fail();
+    return fd;
+  }
+
+  [[noreturn]] void fail() const {
+    throw Error(ErrorKind::kIo, "{}: cannot be written: {}", shown_path(path_),
+                std::strerror(errno));
+  }
+
+  std::string path_;  // "": standard output
+  std::string held_;
+  Descriptor fd_;
+};
+
+// The answers that are there must be those of the first lines.
+void check_answered(const std::vector<std::string_view>& answered,
+                    const std::vector<std::string_view>& lines, const Flags& flags) {
+  if (answered.size() > lines.size())
+    throw Error(ErrorKind::kInput, "{}: has {} answers, {} has {} requests", flags.out,
+                answered.size(), flags.in, lines.size());
+  for (size_t i = 0; i < answered.size(); ++i) {
+    const std::string wanted = serve::custom_id_of(lines[i]);
+    const std::string found = serve::custom_id_of(answered[i]);
+    if (found != wanted)
+      throw Error(ErrorKind::kInput,
+                  "{}, line {}: is the answer to '{}', expected that to '{}' of {}", flags.out,
+                  i + 1, printable(found, 100), printable(wanted, 100), flags.in);
+  }
+}
+
+std::string summary(const serve::BatchCounts& counts, size_t before, const Scheduler* scheduler,
+                    double seconds) {
+  std::string text = fmt::format("[{} answered, {} of them errors", counts.requests, counts.errors);
+  if (before > 0) text += fmt::format(", {} were there", before);
+  if (scheduler != nullptr) {
+    const SchedulerCounts c = scheduler->counts();
+    text += fmt::format(" | prompts {} tokens (+{} cached) | answers {} tokens, {:.1f} tok/s",
+                        c.prompt_tokens, c.reused_tokens, c.made_tokens,
+                        seconds > 0 ? static_cast<double>(c.made_tokens) / seconds : 0);
+  }
+  return text + fmt::format(" | {:.1f} s]\n", seconds);
+}
+
+}  // namespace
+
+void batch_verb(std::vector<std::string> arguments) {
+  const Flags flags = read_flags(std::move(arguments));
+  serve::BatchOptions options{.workers = flags.scheduler.slots()};
+  if (!flags.defaults.empty()) {
+    options.defaults = parse_json(flags.defaults, "--defaults");
+    if (!options.defaults.is_object())
+      throw Misuse("--defaults",
+                   fmt::format("is a JSON {}, expected an object", options.defaults.type_name()));
+  }
+  const std::string text = flags.in == "-" ? read_text(STDIN_FILENO, "standard input", kTextFile)
+                                           : read_text(flags.in, kTextFile);
+  const std::vector<std::string_view> lines = lines_of(text);
+  AnswerFile file(flags);
+  const std::vector<std::string_view> answered = file.answered();
+  check_answered(answered, lines, flags);
+  serve::Context context;
+  {
+    Progress bar("loading");
+    context.models.add(std::make_unique<serve::ServedModel>("model", flags.model.path,
+                                                            flags.model.load_options(bar, {}),
+                                                            flags.scheduler.options(flags.model)));
+  }
+  context.ready = true;
+  serve::Service service(context, {});
+  Progress bar("answering");
+  size_t done = answered.size();
+  const double start = seconds_now();
+  const auto take = [&](std::string_view line) {
+    file.write(std::string(line));
+    bar.show(static_cast<double>(++done), static_cast<double>(lines.size()),
+             fmt::format("{} of {}", done, lines.size()));
+  };
+  const serve::BatchCounts counts =
+      answer_batch(service, std::span(lines).subspan(answered.size()),
+                   static_cast<int64_t>(answered.size()) + 1, options, take);
+  bar.clear();
+  if (!flags.quiet)
+    write_error(summary(counts, answered.size(), context.models.all()[0]->scheduler(),
+                        seconds_now() - start));
+}
+
+}  // namespace veery::cli

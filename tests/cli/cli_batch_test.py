@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""`veery batch`: a line for each request, in their order, whatever is wrong with some of them.
+
+usage: cli_batch_test.py VEERY [unittest arguments]
+"""
+import json
+import subprocess
+import unittest
+
+from cli_base import PROGRAM, CliTest
+
+
+def request(name, content, **body):
+    return {"custom_id": name, "method": "POST", "url": "/v1/chat/completions",
+            "body": {"messages": [{"role": "user", "content": content}], **body}}  # fmt: skip
+
+
+class Batch(CliTest):
+    DEFAULTS = ["--defaults", '{"max_tokens": 12, "temperature": 0}', "-t", 1]
+
+    def lines(self, *values):
+        return "".join((value if isinstance(value, bytes) else json.dumps(value).encode()).decode() + "\n"
+                       for value in values)  # fmt: skip
+
+    def batch(self, text, *arguments):
+        """Its answers, and what it says at the end."""
+        done = self.veery("batch", self.model, "-i", self.write("in.jsonl", text), *self.DEFAULTS, *arguments)
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+
+    def test_answers_are_those_of_run_and_in_the_order_of_requests(self):
+        texts = [f"number {i}: " + "x" * (37 * i % 20) for i in range(20)]
+        answers, said = self.batch(self.lines(*texts, request("last", texts[3], max_tokens=4)))
+        self.assertEqual([answer["custom_id"] for answer in answers], [None] * 20 + ["last"])
+        for text, answer in zip(texts, answers):
+            self.assertEqual((answer["response"]["status_code"], answer["error"]), (200, None))
+            expected = self.json("run", self.model, "-p", text, "-n", 12, "--temp", 0, "-t", 1)["text"]
+            self.assertEqual(answer["response"]["body"]["choices"][0]["message"]["content"], expected)
+        self.assertEqual(answers[-1]["response"]["body"]["usage"]["completion_tokens"], 4)
+        self.assertIn("[21 answered, 0 of them errors", said)
+        self.assertEqual(len({answer["id"] for answer in answers}), 21)
+
+    def test_what_is_wrong_with_one_takes_nothing_from_the_others(self):
+        wrong = [
+            (b"nonsense", None, "request 2: byte 0"),
+            ([1], None, "request 3: is a JSON array, expected an object or a string"),
+            ({"custom_id": "no body"}, "no body", "body is no object"),
+            ({"custom_id": "get", "method": "GET", "body": {}}, "get", "method is 'GET', expected POST"),
+            ({"custom_id": "url", "url": 5, "body": {}}, "url", "url is a JSON number"),
+            (request("stream", "x", stream=True), "stream", "stream is asked for"),
+        ]  # fmt: skip
+        refused = [
+            ({"custom_id": "nowhere", "url": "/v1/nothing", "body": {}}, "nowhere", 404),
+            (request("long", "x" * 5000), "long", 400),
+            (request("range", "x", temperature=-1), "range", 400),
+        ]
+        answers, said = self.batch(
+            self.lines("first", *(line for line, _, _ in wrong), *(line for line, _, _ in refused), "last"))  # fmt: skip
+        self.assertIn(f"[11 answered, {len(wrong) + len(refused)} of them errors", said)
+        self.assertEqual([answers[i]["response"]["status_code"] for i in (0, -1)], [200, 200])
+        for (_, name, part), answer in zip(wrong, answers[1:]):
+            self.assertEqual((answer["custom_id"], answer["response"]), (name, None))
+            self.assertIn(part, answer["error"]["message"])
+        for (_, name, status), answer in zip(refused, answers[1 + len(wrong) :]):
+            self.assertEqual((answer["custom_id"], answer["response"]["status_code"]), (name, status))
+            self.assertIn("message", answer["response"]["body"]["error"])
+
+    def test_goes_on_where_it_ended(self):
+        text = self.lines(*(request(f"r{i}", f"text {i}") for i in range(9)))
+        out = self.folder / "resumed.jsonl"
+        self.batch(text, "-o", out)
+        whole = out.read_text()
+        contents = [json.loads(line)["response"]["body"]["choices"] for line in whole.splitlines()]
+        lines = whole.splitlines(keepends=True)
+        for there in ("", "".join(lines[:4]), "".join(lines[:4]) + lines[4][:30], whole):
+            with self.subTest(there=len(there)):
+                out.write_text(there)
+                _, said = self.batch(text, "-o", out, "--resume")
+                self.assertEqual(
+                    [json.loads(line)["response"]["body"]["choices"] for line in out.read_text().splitlines()], contents)  # fmt: skip
+                kept = there.count("\n")
+                self.assertTrue(out.read_text().startswith("".join(lines[:kept])))
+                self.assertIn(f"[{9 - kept} answered", said)
+        given = self.write("in.jsonl", self.lines(request("another", "x")))
+        self.assertIn("has 9 answers", self.error("batch", self.model, "-i", given, "-o", out, "--resume"))
+        given = self.write("in.jsonl", text.replace("r3", "s3"))
+        self.assertIn("line 4: is the answer to 'r3', expected that to 's3'",
+                      self.error("batch", self.model, "-i", given, "-o", out, "--resume"))  # fmt: skip
+
+    def test_keeps_what_is_there_and_says_what_is_wrong(self):
+        given = self.write("in.jsonl", self.lines("x"))
+        out = self.write("out.jsonl", "mine")
+        self.assertIn("exists already", self.error("batch", self.model, "-i", given, "-o", out))
+        self.assertEqual(out.read_text(), "mine")
+        self.assertIn("is the file that is read", self.error("batch", self.model, "-i", given, "-o", given, "--force"))
+        self.assertIn("--resume", self.error("batch", self.model, "-i", given, "--resume", status=2))
+        self.assertIn("--defaults", self.error("batch", self.model, "-i", given, "--defaults", "[]", status=2))
+        self.assertIn("No such file", self.error("batch", self.model, "-i", self.folder / "none.jsonl"))
+        self.veery("batch", self.model, "-i", given, "-o", out, "--force", *self.DEFAULTS)
+        self.assertEqual(len(out.read_text().splitlines()), 1)
+        self.assertEqual(self.batch("")[0], [])
+
+    def test_a_full_disk_ends_it(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PROGRAM, "batch", str(self.model), "-i", "-", "-t", "1"], stdout=full,
+                                  input=self.lines("x", "y").encode(), stderr=subprocess.PIPE, timeout=60, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"veery: error: ", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
