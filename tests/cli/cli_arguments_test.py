@@ -172,7 +172,7 @@ class Flags(CliTest):
             ("pull", "veery fetches nothing"), ("generate", "'veery run MODEL -p TEXT'"),
             ("chat", "'veery run MODEL'"), ("list", "no list of models"), ("rn", "is 'run' meant?"),
             ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
-            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, serve, tokenize"),
+            ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, serve, batch, tokenize"),
         ]:  # fmt: skip
             with self.subTest(word=word):
                 message = self.error(word, "x", status=2)

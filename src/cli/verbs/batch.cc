@@ -29,14 +29,13 @@ struct Flags {
 
 Flags read_flags(std::vector<std::string> arguments) {
   Flags flags;
-  Arguments app(
-      "batch",
-      "Answers a file of requests, several at a time, with a line for each.\n\nA line is a "
-      "JSON string, which is a message, or a request as OpenAI's Batch API has it: "
-      "{\"custom_id\", \"url\", \"body\"}.",
-      "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --defaults "
-      "'{\"max_tokens\":200}'\n"
-      "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
+  Arguments app("batch",
+                "Answers a file of requests, several at a time, with a line for each.\n\nA line is "
+                "a JSON string, which is a message, or a request as OpenAI's Batch API has "
+                "it:\n{\"custom_id\", \"url\", \"body\"}.",
+                "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --defaults "
+                "'{\"max_tokens\":200}'\n"
+                "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
   flags.model.add_path(app);
   app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
       .type_name("FILE")
