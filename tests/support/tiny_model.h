@@ -22,7 +22,8 @@ class TinyModel {
  public:
   static constexpr int32_t kBos = 256, kEos = 257, kVocabulary = 259, kContext = 64;
 
-  explicit TinyModel(const std::string& chat_template = "", bool add_bos = true, uint64_t seed = 11)
+  explicit TinyModel(const std::string& chat_template = "", bool add_bos = true, uint64_t seed = 11,
+                     uint64_t context = kContext)
       : random_(seed) {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
@@ -34,7 +35,7 @@ class TinyModel {
     metadata.set("general.architecture", "llama");
     for (const auto& [key, value] :
          std::initializer_list<std::pair<const char*, uint64_t>>{{"block_count", 2},
-                                                                 {"context_length", kContext},
+                                                                 {"context_length", context},
                                                                  {"embedding_length", kDim},
                                                                  {"feed_forward_length", kHidden},
                                                                  {"attention.head_count", 2}})

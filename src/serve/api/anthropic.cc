@@ -6,6 +6,7 @@
 #include "serve/api/context.h"
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
+#include "serve/api/tool_choice.h"
 
 namespace veery::serve {
 namespace {
@@ -83,13 +84,6 @@ void add_message(const Json& message, size_t i, Json& out) {
 Json read_tools(const Fields& fields) {
   const Json* tools = fields.array("tools");
   if (tools == nullptr || tools->empty()) return {};
-  if (const Json* choice = fields.object("tool_choice")) {
-    const std::string type = Fields(*choice, "tool_choice.").require_text("type");
-    if (type == "none") return {};
-    if (type != "auto")
-      throw ApiError(400, "tool_choice: calls cannot be forced here, expected auto or none",
-                     "tool_choice");
-  }
   Json result = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
     const Fields tool((*tools)[i], fmt::format("tools[{}].", i));
@@ -103,6 +97,19 @@ Json read_tools(const Fields& fields) {
   return result;
 }
 
+ToolChoice read_choice(const Fields& fields) {
+  const Json* given = fields.object("tool_choice");
+  if (given == nullptr) return {};
+  const Fields choice(*given, "tool_choice.");
+  const std::string type = choice.require_text("type");
+  if (type != "auto" && type != "none" && type != "any" && type != "tool")
+    choice.fail("type", "auto, none, any or tool");
+  return {.none = type == "none",
+          .must = type == "any" || type == "tool",
+          .name = type == "tool" ? choice.require_text("name") : std::string(),
+          .several = !choice.flag("disable_parallel_tool_use").value_or(false)};
+}
+
 ChatPrompt read_prompt(const Fields& fields, const Model& model) {
   ChatPrompt prompt;
   Json messages = Json::array();
@@ -112,7 +119,7 @@ ChatPrompt read_prompt(const Fields& fields, const Model& model) {
   if (given.empty()) fields.fail("messages", "one or more");
   for (size_t i = 0; i < given.size(); ++i) add_message(given[i], i, messages);
   prompt.messages = normal_messages(messages, model);
-  prompt.tools = read_tools(fields);
+  if (!read_choice(fields).none) prompt.tools = read_tools(fields);
   if (const Json* thinking = fields.object("thinking"))
     prompt.variables["enable_thinking"] =
         Fields(*thinking, "thinking.").require_text("type") != "disabled";
@@ -241,10 +248,12 @@ void messages(Context& context, const HttpRequest& http, Reply& reply) {
   ServedModel& model = context.models.find(fields.text("model").value_or(""));
   Scheduler& scheduler = require_scheduler(model);
   if (!fields.integer("max_tokens", 0, INT64_MAX / 2)) fields.fail("max_tokens", "a number");
-  RenderedChat chat = render_chat(model.model(), read_prompt(fields, model.model()));
+  const ChatPrompt asked = read_prompt(fields, model.model());
+  RenderedChat chat = render_chat(model.model(), asked);
   check_context(chat.ids.size(), scheduler);
   GenerateRequest request{std::move(chat.ids), read_options(fields, model.model())};
   for_chat(request.options, model.model());
+  hold_to_calls(read_choice(fields), asked.tools, model, chat.parser, request);
   request.options.stops = fields.texts("stop_sequences");
   const size_t prompt = request.prompt.size();
   Answers answers(scheduler, request, 1, reply);

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/printable.h"
+#include "engine/call_form.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "serve/api/api_error.h"
@@ -38,9 +39,16 @@ const char* ServedModel::makes() const {
   return transcriber_ ? "transcripts" : embedder_ ? "embeddings" : reranker_ ? "scores" : "texts";
 }
 
+const CallForm& ServedModel::call_form() {
+  const std::lock_guard lock(finding_);
+  if (!call_form_) call_form_ = find_call_form(model());
+  return *call_form_;
+}
+
 GrammarCompiler& ServedModel::grammars() {
   std::call_once(grammars_made_, [&] {
-    grammars_ = std::make_unique<GrammarCompiler>(model().tokenizer(), model().config().vocab);
+    grammars_ = std::make_unique<GrammarCompiler>(model().tokenizer(), model().config().vocab,
+                                                  model().answer_format());
   });
   return *grammars_;
 }

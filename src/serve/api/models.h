@@ -2,12 +2,14 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/embed.h"
 #include "engine/speech/transcribe.h"
 #include "schedule/scheduler.h"
+#include "text/grammar/call_form.h"
 
 namespace veery::serve {
 
@@ -26,6 +28,8 @@ class ServedModel {
   Scheduler* scheduler() { return scheduler_.get(); }
   /// Made when first asked for. Throws kUnsupported where veery was built without xgrammar.
   GrammarCompiler& grammars();
+  /// Found when first asked for; throws as find_call_form() does.
+  const CallForm& call_form();
   bool embeds() const { return embedder_ != nullptr; }
   bool reranks() const { return reranker_ != nullptr; }
   bool transcribes() const { return transcriber_ != nullptr; }
@@ -46,6 +50,8 @@ class ServedModel {
   std::mutex encoding_;
   std::once_flag grammars_made_;
   std::unique_ptr<GrammarCompiler> grammars_;
+  std::mutex finding_;
+  std::optional<CallForm> call_form_;
 };
 
 class Models {

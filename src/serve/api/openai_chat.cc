@@ -9,6 +9,7 @@
 #include "serve/api/context.h"
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
+#include "serve/api/tool_choice.h"
 
 namespace veery::serve {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 struct ChatRequest {
   ServedModel* model = nullptr;
   ChatPrompt prompt;
+  ToolChoice choice;
   GenerateRequest generate;
   int32_t count = 1;
   bool stream = false, usage = false;
@@ -23,7 +25,7 @@ struct ChatRequest {
   int64_t created = 0;
 };
 
-// Which tools the model is told of.
+// Functions as templates take them.
 Json read_tools(const Fields& fields) {
   const Json* tools = fields.array("tools");
   if (tools == nullptr || tools->empty()) return {};
@@ -35,11 +37,7 @@ Json read_tools(const Fields& fields) {
     if (!named)
       throw ApiError(400, fmt::format("tools[{}] has no function with a name", i), "tools");
   }
-  const Json* choice = fields.find("tool_choice");
-  if (choice == nullptr || *choice == "auto") return *tools;
-  if (*choice == "none") return {};
-  throw ApiError(400, "tool_choice: calls cannot be forced here, expected \"auto\" or \"none\"",
-                 "tool_choice");
+  return *tools;
 }
 
 void read_variables(const Fields& fields, ChatPrompt& prompt) {
@@ -57,7 +55,8 @@ ChatRequest read_chat(Context& context, const Json& body) {
   require_scheduler(*request.model);
   const Model& model = request.model->model();
   request.prompt.messages = normal_messages(fields.require_array("messages"), model);
-  request.prompt.tools = read_tools(fields);
+  request.choice = read_tool_choice(fields);
+  if (!request.choice.none) request.prompt.tools = read_tools(fields);
   read_variables(fields, request.prompt);
   request.generate.options = read_options(fields, model);
   for_chat(request.generate.options, model);
@@ -238,6 +237,8 @@ void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
   RenderedChat chat = render_chat(request.model->model(), request.prompt);
   read_format(Fields(body).object("response_format"), *request.model, chat.parser,
               request.generate);
+  hold_to_calls(request.choice, request.prompt.tools, *request.model, chat.parser,
+                request.generate);
   Scheduler& scheduler = *request.model->scheduler();
   check_context(chat.ids.size(), scheduler);
   request.generate.prompt = std::move(chat.ids);

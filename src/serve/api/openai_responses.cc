@@ -8,6 +8,7 @@
 #include "serve/api/context.h"
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
+#include "serve/api/tool_choice.h"
 
 namespace veery::serve {
 namespace {
@@ -55,12 +56,6 @@ Json read_items(const Fields& fields) {
 Json read_tools(const Fields& fields) {
   const Json* tools = fields.array("tools");
   if (tools == nullptr) return {};
-  if (const Json* choice = fields.find("tool_choice")) {
-    if (*choice == "none") return {};
-    if (*choice != "auto")
-      throw ApiError(400, "tool_choice: calls cannot be forced here, expected auto or none",
-                     "tool_choice");
-  }
   Json result;
   for (size_t i = 0; i < tools->size(); ++i) {
     const Fields tool((*tools)[i], fmt::format("tools[{}].", i));
@@ -224,8 +219,9 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   ServedModel& model = context.models.find(fields.text("model").value_or(""));
   Scheduler& scheduler = require_scheduler(model);
   refuse_stored(fields);
-  ChatPrompt prompt{normal_messages(read_items(fields), model.model()), read_tools(fields),
-                    Json::object()};
+  const ToolChoice choice = read_tool_choice(fields);
+  ChatPrompt prompt{normal_messages(read_items(fields), model.model()),
+                    choice.none ? Json() : read_tools(fields), Json::object()};
   if (const Json* reasoning = fields.object("reasoning"))
     if (const auto effort = Fields(*reasoning, "reasoning.").text("effort")) {
       prompt.variables["reasoning_effort"] = *effort;
@@ -237,6 +233,7 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   for_chat(request.options, model.model());
   if (const Json* text = fields.object("text"))
     read_format(Fields(*text, "text.").object("format"), model, chat.parser, request);
+  hold_to_calls(choice, prompt.tools, model, chat.parser, request);
   Answers answers(scheduler, request, 1, reply);
   EventStream events(reply);
   const bool stream = fields.flag("stream").value_or(false);

@@ -19,15 +19,19 @@ struct Grammar::Impl {
 };
 
 struct GrammarCompiler::Impl {
-  Impl(const Tokenizer& of, int64_t rows) : tokenizer(of), vocabulary(rows) {}
+  Impl(const Tokenizer& of, int64_t rows, const AnswerFormat& format)
+      : tokenizer(of), vocabulary(rows), marks(format) {}
 
-  /// Of JSON, or of texts with control characters.
-  xgrammar::GrammarCompiler& compiler(bool controls);
+  /// What tokens there are.
+  enum class Tokens { kWithoutControls, kText, kTextAndMarks };
+  std::string piece(int32_t id, Tokens tokens) const;
+  xgrammar::GrammarCompiler& compiler(Tokens tokens);
 
   const Tokenizer& tokenizer;
   int64_t vocabulary;
+  AnswerFormat marks;
   std::mutex mutex;
-  std::unique_ptr<xgrammar::GrammarCompiler> compilers[2];  // made when first needed
+  std::unique_ptr<xgrammar::GrammarCompiler> compilers[3];  // made when first needed
 };
 
 struct GrammarState::Impl {
@@ -72,17 +76,22 @@ std::shared_ptr<const Grammar> guarded(std::mutex& mutex, const char* what, cons
 
 // The library lets control characters stand in strings of JSON, which JSON forbids (RFC 8259,
 // section 7); in one line they stand nowhere. A token without text is never chosen.
-xgrammar::GrammarCompiler& GrammarCompiler::Impl::compiler(bool controls) {
-  auto& made = compilers[controls ? 1 : 0];
+std::string GrammarCompiler::Impl::piece(int32_t id, Tokens tokens) const {
+  const bool mark = tokens == Tokens::kTextAndMarks && marks.shows(tokenizer.token(id));
+  std::string text = tokenizer.piece(id, mark);
+  if (tokens == Tokens::kWithoutControls && has_control(text)) text.clear();
+  return text;
+}
+
+xgrammar::GrammarCompiler& GrammarCompiler::Impl::compiler(Tokens tokens) {
+  auto& made = compilers[static_cast<size_t>(tokens)];
   if (!made) {
     std::vector<std::string> pieces;
-    for (int32_t id = 0; id < tokenizer.size() && id < vocabulary; ++id) {
-      pieces.push_back(tokenizer.piece(id));
-      if (!controls && has_control(pieces.back())) pieces.back().clear();
-    }
-    const xgrammar::TokenizerInfo tokens(pieces, xgrammar::VocabType::RAW,
-                                         static_cast<int>(vocabulary), tokenizer.special().ends);
-    made = std::make_unique<xgrammar::GrammarCompiler>(tokens, /*max_threads=*/1,
+    for (int32_t id = 0; id < tokenizer.size() && id < vocabulary; ++id)
+      pieces.push_back(piece(id, tokens));
+    const xgrammar::TokenizerInfo info(pieces, xgrammar::VocabType::RAW,
+                                       static_cast<int>(vocabulary), tokenizer.special().ends);
+    made = std::make_unique<xgrammar::GrammarCompiler>(info, /*max_threads=*/1,
                                                        /*cache_enabled=*/true, int64_t{64} << 20);
   }
   return *made;
@@ -90,31 +99,90 @@ xgrammar::GrammarCompiler& GrammarCompiler::Impl::compiler(bool controls) {
 
 bool GrammarCompiler::available() { return true; }
 
-GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int64_t vocabulary)
-    : impl_(std::make_unique<Impl>(tokenizer, vocabulary)) {}
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int64_t vocabulary,
+                                 const AnswerFormat& marks)
+    : impl_(std::make_unique<Impl>(tokenizer, vocabulary, marks)) {}
 GrammarCompiler::~GrammarCompiler() = default;
 
 std::shared_ptr<const Grammar> GrammarCompiler::json_schema(const Json& schema) {
   check_schema(schema);
   return guarded(impl_->mutex, "schema", [&] {
-    return impl_->compiler(false).CompileJSONSchema(dump_json(schema), kAnyWhitespace);
+    return impl_->compiler(Impl::Tokens::kWithoutControls)
+        .CompileJSONSchema(dump_json(schema), kAnyWhitespace);
   });
 }
 
 std::shared_ptr<const Grammar> GrammarCompiler::any_json() {
   return guarded(impl_->mutex, "JSON", [&] {
-    return impl_->compiler(false).CompileJSONSchema(R"({"type":"object"})", kAnyWhitespace);
+    return impl_->compiler(Impl::Tokens::kWithoutControls)
+        .CompileJSONSchema(R"({"type":"object"})", kAnyWhitespace);
   });
 }
 
 std::shared_ptr<const Grammar> GrammarCompiler::regex(const std::string& pattern) {
   return guarded(impl_->mutex, "regex",
-                 [&] { return impl_->compiler(true).CompileRegex(pattern); });
+                 [&] { return impl_->compiler(Impl::Tokens::kText).CompileRegex(pattern); });
 }
 
 std::shared_ptr<const Grammar> GrammarCompiler::ebnf(const std::string& text) {
   return guarded(impl_->mutex, "grammar",
-                 [&] { return impl_->compiler(true).CompileGrammar(text); });
+                 [&] { return impl_->compiler(Impl::Tokens::kText).CompileGrammar(text); });
+}
+
+namespace {
+
+// A text in which the id of a call may be any.
+void add_text(std::string_view text, Json& elements) {
+  while (!text.empty()) {
+    const size_t id = text.find(CallForm::kId);
+    if (id > 0) elements.push_back({{"type", "const_string"}, {"value", text.substr(0, id)}});
+    if (id == std::string_view::npos) return;
+    elements.push_back({{"type", "regex"}, {"pattern", "[a-zA-Z0-9]{9}"}});
+    text.remove_prefix(id + CallForm::kId.size());
+  }
+}
+
+Json sequence(Json elements) { return {{"type", "sequence"}, {"elements", std::move(elements)}}; }
+
+// One call of one of the tools, from its name to its arguments.
+Json any_call(const CallForm& form, std::span<const CallableTool> tools) {
+  Json choices = Json::array();
+  for (const CallableTool& tool : tools) {
+    const std::string schema =
+        tool.parameters.is_null() ? R"({"type":"object"})" : dump_json(tool.parameters);
+    Json elements = Json::array();
+    add_text(tool.name + form.middle, elements);
+    elements.push_back(
+        {{"type", "grammar"},
+         {"grammar", xgrammar::Grammar::FromJSONSchema(schema, kAnyWhitespace).ToString()}});
+    choices.push_back(sequence(std::move(elements)));
+  }
+  return {{"type", "or"}, {"elements", std::move(choices)}};
+}
+
+}  // namespace
+
+// White space may come first: that between reasoning and a call is no part of the form.
+std::shared_ptr<const Grammar> GrammarCompiler::calls(const CallForm& form,
+                                                      std::span<const CallableTool> tools,
+                                                      bool several) {
+  for (const CallableTool& tool : tools)
+    if (!tool.parameters.is_null()) check_schema(tool.parameters);
+  return guarded(impl_->mutex, "tools", [&] {
+    const Json call = any_call(form, tools);
+    Json elements = Json::array({{{"type", "regex"}, {"pattern", "\\n{0,2}"}}});
+    add_text(form.open, elements);
+    elements.push_back(call);
+    if (several && !form.joint.empty()) {
+      Json next = Json::array();
+      add_text(form.joint, next);
+      next.push_back(call);
+      elements.push_back({{"type", "star"}, {"content", sequence(std::move(next))}});
+    }
+    add_text(form.close, elements);
+    const Json tag = {{"type", "structural_tag"}, {"format", sequence(std::move(elements))}};
+    return impl_->compiler(Impl::Tokens::kTextAndMarks).CompileStructuralTag(dump_json(tag));
+  });
 }
 
 GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar)
@@ -172,7 +240,11 @@ namespace {
 }  // namespace
 
 bool GrammarCompiler::available() { return false; }
-GrammarCompiler::GrammarCompiler(const Tokenizer&, int64_t) { refuse(); }
+GrammarCompiler::GrammarCompiler(const Tokenizer&, int64_t, const AnswerFormat&) { refuse(); }
+std::shared_ptr<const Grammar> GrammarCompiler::calls(const CallForm&,
+                                                      std::span<const CallableTool>, bool) {
+  refuse();
+}
 GrammarCompiler::~GrammarCompiler() = default;
 std::shared_ptr<const Grammar> GrammarCompiler::json_schema(const Json&) { refuse(); }
 std::shared_ptr<const Grammar> GrammarCompiler::any_json() { refuse(); }

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "text/answer/answer_format.h"
+#include "text/grammar/call_form.h"
 #include "text/tokenizer.h"
 
 namespace veery {
@@ -26,8 +27,9 @@ class Grammar {
 class GrammarCompiler {
  public:
   /// `vocabulary`: rows of logits, which may be more than the tokenizer has tokens. Both must
-  /// outlive it. Throws kUnsupported where veery was built without xgrammar.
-  GrammarCompiler(const Tokenizer& tokenizer, int64_t vocabulary);
+  /// outlive it. `marks`: special tokens that are marks of this format can be part of calls. Throws
+  /// kUnsupported where veery was built without xgrammar.
+  GrammarCompiler(const Tokenizer& tokenizer, int64_t vocabulary, const AnswerFormat& marks = {});
   ~GrammarCompiler();
 
   /// Each throws kInput naming what is wrong, kUnsupported naming a keyword that cannot be kept.
@@ -36,6 +38,9 @@ class GrammarCompiler {
   std::shared_ptr<const Grammar> regex(const std::string& pattern);
   /// EBNF as llama.cpp's GBNF has it; the first rule is "root".
   std::shared_ptr<const Grammar> ebnf(const std::string& text);
+  /// Calls of these tools: one, and with `several` one or more, where the form has a joint.
+  std::shared_ptr<const Grammar> calls(const CallForm& form, std::span<const CallableTool> tools,
+                                       bool several);
 
   /// Whether veery was built with xgrammar.
   static bool available();

@@ -1,0 +1,12 @@
+// call_form.h: how a model calls tools, read off what its chat template makes of calls.
+#pragma once
+#include "engine/model.h"
+#include "text/grammar/call_form.h"
+
+namespace veery {
+
+/// Throws kUnsupported, naming why, where the model has no template, its template has no place for
+/// calls, or it writes their arguments otherwise than as JSON.
+CallForm find_call_form(const Model& model);
+
+}  // namespace veery

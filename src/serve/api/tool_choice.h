@@ -1,0 +1,30 @@
+// tool_choice.h: which tools a model may call, and whether it must.
+#pragma once
+#include <string>
+
+#include "base/json.h"
+#include "schedule/ticket.h"
+#include "serve/api/fields.h"
+#include "serve/api/models.h"
+#include "text/answer/answer_parser.h"
+
+namespace veery::serve {
+
+struct ToolChoice {
+  bool none = false;      ///< the model is not told of any
+  bool must = false;      ///< the answer is calls and nothing else
+  std::string name = {};  ///< of the one tool that must be called; empty: any of them
+  bool several = true;    ///< more than one call
+};
+
+/// OpenAI's tool_choice and parallel_tool_calls, of chat completions and of responses.
+ToolChoice read_tool_choice(const Fields& fields);
+
+/// Where a call is forced: holds the answer to the form in which the model writes calls of `tools`
+/// (as templates take them). Throws ApiError where there is no such tool, the model writes calls in
+/// a form that cannot be kept, a schema has a keyword that cannot be kept, or `request` has a form
+/// of its own.
+void hold_to_calls(const ToolChoice& choice, const Json& tools, ServedModel& model,
+                   const AnswerParser& parser, GenerateRequest& request);
+
+}  // namespace veery::serve

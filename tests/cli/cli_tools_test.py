@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Calls of tools that a request forces, through each family of endpoints, on a model of random weights.
+
+usage: cli_tools_test.py VEERY [unittest arguments]
+"""
+import json
+import unittest
+
+import tiny_gguf
+from cli_base import CliTest
+from cli_serve_test import Server
+
+# As Qwen's and Hermes's models have it.
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}<|user|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "{% if not loop.first %}{{ '\\n' }}{% endif %}<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}'
+    "{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<|user|>assistant\n{% endif %}"
+)
+SCHEMAS = {
+    "add": {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": [1, 2]}},
+            "required": ["a", "b"], "additionalProperties": False},
+    "say": {"type": "object", "properties": {"word": {"enum": ["yes", "no"]}}, "required": ["word"],
+            "additionalProperties": False},
+}  # fmt: skip
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in SCHEMAS.items()]
+
+
+class Tools(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        model = cls.folder / "tools.gguf"
+        tiny_gguf.write(model, TEMPLATE, context=512)
+        cls.server = Server(model, cls.bare, "-np", 4)
+        status, _, text = cls.server.send("POST", "/v1/chat/completions", cls.chat(0, tool_choice="required"))
+        cls.without = b"built without xgrammar" in text
+        if not cls.without and status != 200:
+            raise AssertionError(text)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+        super().tearDownClass()
+
+    def setUp(self):
+        if self.without:
+            self.skipTest("built without xgrammar")
+
+    @staticmethod
+    def chat(seed, **more):
+        return {"model": "tools", "messages": [{"role": "user", "content": "do"}], "tools": TOOLS, "seed": seed,
+                "temperature": 1, "logit_bias": {str(ord("\n")): 2 * (seed % 4)}, "max_tokens": 400, **more}  # fmt: skip
+
+    def check(self, name, arguments):
+        self.assertIn(name, SCHEMAS)
+        if name == "add":
+            self.assertIn(arguments["a"], range(100))
+            self.assertIn(arguments["b"], (1, 2))
+        else:
+            self.assertIn(arguments["word"], ("yes", "no"))
+        self.assertEqual(set(arguments), set(SCHEMAS[name]["required"]))
+
+    def test_any_tool(self):
+        called, counts = set(), set()
+        for seed in range(16):
+            choice = self.server.post("/v1/chat/completions", self.chat(seed, tool_choice="required"))["choices"][0]
+            if choice["finish_reason"] == "length":
+                continue
+            self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None))
+            for call in choice["message"]["tool_calls"]:
+                self.check(call["function"]["name"], json.loads(call["function"]["arguments"]))
+                called.add(call["function"]["name"])
+            counts.add(len(choice["message"]["tool_calls"]))
+        self.assertEqual(called, set(SCHEMAS))
+        self.assertGreater(max(counts), 1)
+
+    def test_one_call_of_one_tool(self):
+        for seed in range(4):
+            named = {"type": "function", "function": {"name": "say"}}
+            for more, names in [({"tool_choice": named}, ["say"]),
+                                ({"tool_choice": "required", "parallel_tool_calls": False}, SCHEMAS)]:  # fmt: skip
+                choice = self.server.post("/v1/chat/completions", self.chat(seed, **more))["choices"][0]
+                (call,) = choice["message"]["tool_calls"]
+                self.assertIn(call["function"]["name"], names)
+                self.check(call["function"]["name"], json.loads(call["function"]["arguments"]))
+
+    def test_anthropic(self):
+        tools = [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]
+        body = {"model": "tools", "max_tokens": 400, "messages": [{"role": "user", "content": "do"}], "tools": tools,
+                "temperature": 1}  # fmt: skip
+        for choice, names in [({"type": "tool", "name": "add"}, ["add"]),
+                              ({"type": "any", "disable_parallel_tool_use": True}, SCHEMAS)]:  # fmt: skip
+            answer = self.server.post("/v1/messages", {**body, "tool_choice": choice})
+            self.assertEqual(answer["stop_reason"], "tool_use")
+            (block,) = answer["content"]
+            self.assertEqual(block["type"], "tool_use")
+            self.assertIn(block["name"], names)
+            self.check(block["name"], block["input"])
+
+    def test_responses(self):
+        tools = [{"type": "function", "name": name, "parameters": schema} for name, schema in SCHEMAS.items()]
+        answer = self.server.post("/v1/responses", {
+            "model": "tools", "input": "do", "tools": tools, "tool_choice": {"type": "function", "name": "say"}})  # fmt: skip
+        (call,) = answer["output"]
+        self.assertEqual((call["type"], call["name"]), ("function_call", "say"))
+        self.check("say", json.loads(call["arguments"]))
+
+    def test_what_cannot_be_forced_is_said(self):
+        unkept = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "uniqueItems": True}}}]
+        for more, part in [
+            ({"tool_choice": {"type": "function", "function": {"name": "fly"}}}, "there is no tool 'fly'"),
+            ({"tool_choice": "required", "tools": []}, "there are no tools to call"),
+            ({"tool_choice": "always"}, "tool_choice"),
+            ({"tool_choice": {"type": "code"}}, "tool_choice.type"),
+            ({"tool_choice": "required", "tools": unkept}, "$.uniqueItems cannot be kept"),
+            ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "no other form"),
+        ]:
+            with self.subTest(more=more):
+                status, _, text = self.server.send("POST", "/v1/chat/completions", self.chat(0, **more))
+                self.assertEqual(status, 400, text)
+                self.assertIn(part, json.loads(text)["error"]["message"])
+
+
+if __name__ == "__main__":
+    unittest.main()

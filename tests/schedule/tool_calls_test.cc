@@ -1,0 +1,150 @@
+// Calls of tools that an answer is held to: the form is read off chat templates of the families'
+// kinds, and what random weights answer under it is a call.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "engine/call_form.h"
+#include "engine/chat.h"
+#include "schedule/generate.h"
+#include "support/tiny_model.h"
+#include "text/answer/answer_parser.h"
+#include "text/grammar/grammar.h"
+
+namespace veery {
+namespace {
+
+std::string chat_template(const std::string& calls, const std::string& begin = "",
+                          const std::string& end = "</s>") {
+  return "{% for m in messages %}<|user|>{{ m.role }}\n" + begin +
+         "{{ m.content }}{% if m.tool_calls %}" + calls + "{% endif %}" + end +
+         "{% endfor %}{% if add_generation_prompt %}<|user|>assistant\n{% endif %}";
+}
+
+// Of Qwen and Hermes.
+const std::string kTagged = chat_template(
+    "{% for c in m.tool_calls %}{% if not loop.first %}{{ '\\n' }}{% endif %}<tool_call>\n{\"name\": \"{{ "
+    "c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>"
+    "{% endfor %}");
+// Of Mistral: a list, with ids.
+const std::string kList = chat_template(
+    "[TOOL_CALLS] [{% for c in m.tool_calls %}{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+    "{{ c.function.arguments | tojson }}, \"id\": \"{{ c.id }}\"}{% if not loop.last %}, {% endif "
+    "%}"
+    "{% endfor %}]");
+// Of Llama 3: one call, which is the whole answer.
+const std::string kBare = chat_template(
+    "{# <|start_header_id|> #}{% if m.tool_calls | length != 1 %}{{ raise_exception('one call at "
+    "once') }}{% endif %}"
+    "{\"name\": \"{{ m.tool_calls[0].function.name }}\", \"parameters\": "
+    "{{ m.tool_calls[0].function.arguments | tojson }}}");
+// Of GLM: keys and values with marks around them.
+const std::string kMarked = chat_template(
+    "{% for c in m.tool_calls %}<tool_call>{{ c.function.name }}{% for k, v in "
+    "c.function.arguments.items() %}<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>"
+    "{% endfor %}</tool_call>{% endfor %}");
+
+CallForm form_of(const std::string& source) {
+  const test::TinyModel file(source);
+  return find_call_form(Model(file.path(), {.threads = 1}));
+}
+
+TEST(CallForm, IsReadOffTheTemplate) {
+  EXPECT_EQ(form_of(kTagged), (CallForm{.open = "<tool_call>\n{\"name\": \"",
+                                        .middle = "\", \"arguments\": ",
+                                        .close = "}\n</tool_call>",
+                                        .joint = "}\n</tool_call>\n<tool_call>\n{\"name\": \""}));
+  EXPECT_EQ(form_of(kList), (CallForm{.open = "[TOOL_CALLS] [{\"name\": \"",
+                                      .middle = "\", \"arguments\": ",
+                                      .close = ", \"id\": \"\x01\"}]",
+                                      .joint = ", \"id\": \"\x01\"}, {\"name\": \""}));
+  EXPECT_EQ(
+      form_of(kBare),
+      (CallForm{
+          .open = "{\"name\": \"", .middle = "\", \"parameters\": ", .close = "}", .joint = ""}));
+}
+
+TEST(CallForm, IsThatBehindTheReasoning) {
+  const std::string calls =
+      "{\"name\": \"{{ m.tool_calls[0].function.name }}\", \"arguments\": "
+      "{{ m.tool_calls[0].function.arguments | tojson }}}";
+  EXPECT_EQ(form_of(chat_template(calls, "<think>\n\n</think>\n\n")).open, "{\"name\": \"");
+}
+
+TEST(CallForm, WhereThereIsNoneThatIsSaid) {
+  for (const auto& [source, part] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"", "it has no chat template"},
+           {chat_template(""), "has no place for calls"},
+           {"{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}x",
+            "refuses calls"},
+           {kMarked, "otherwise than as JSON"}}) {
+    try {
+      form_of(source);
+      ADD_FAILURE() << source;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+class ForcedCalls : public ::testing::TestWithParam<const std::string*> {};
+
+TEST_P(ForcedCalls, AreCallsOfTheToolsWithArgumentsOfTheirSchemas) {
+  if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
+  const test::TinyModel file(*GetParam(), true, 11, 512);
+  Model model(file.path(), {.threads = 1, .context = 512});
+  const CallForm form = find_call_form(model);
+  const std::vector<CallableTool> tools{
+      {"add", parse_json(R"({"type":"object","properties":{"a":{"type":"integer","minimum":0,
+        "maximum":99},"b":{"type":"boolean"}},"required":["a","b"],"additionalProperties":false})",
+                         "a schema")},
+      {"say", parse_json(R"({"type":"object","properties":{"word":{"enum":["yes","no"]}},
+        "required":["word"],"additionalProperties":false})",
+                         "a schema")}};
+  GrammarCompiler grammars(model.tokenizer(), model.config().vocab, model.answer_format());
+  const auto grammar = grammars.calls(form, tools, true);
+  size_t most = 0;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    Chat chat(model, "", false);
+    chat.add_user("do");
+    AnswerParser parser = chat.parser();
+    GenerateRequest request{.prompt = chat.prompt(), .grammar = grammar};
+    request.options.sampling = {.top_p = 1, .min_p = 0, .top_k = 0, .temperature = 1, .seed = seed};
+    request.options.sampling.bias = {{test::TinyModel::kEos, 2}};  // so that most answers end
+    request.options.marks = model.answer_format();
+    request.options.max_tokens = 300;
+    Scheduler scheduler(model, single_user());
+    const Generation answer = generate(scheduler, request);
+    parser.push(answer.text);
+    parser.finish();
+    const ParsedAnswer& parsed = parser.answer();
+    if (answer.finish == FinishReason::kLength) continue;  // many calls
+    ASSERT_FALSE(parsed.calls.empty()) << answer.text;
+    EXPECT_EQ(parsed.content, "");
+    for (const ToolCall& call : parsed.calls) {
+      const Json arguments = parse_json(call.arguments, call.arguments);
+      if (call.name == "add") {
+        EXPECT_TRUE(arguments["a"].is_number() && arguments["b"].is_boolean()) << call.arguments;
+      } else {
+        ASSERT_EQ(call.name, "say");
+        EXPECT_TRUE(arguments["word"] == "yes" || arguments["word"] == "no");
+      }
+    }
+    most = std::max(most, parsed.calls.size());
+  }
+  if (form.joint.empty()) {
+    EXPECT_EQ(most, 1U);
+  } else {
+    EXPECT_GT(most, 1U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, ForcedCalls, ::testing::Values(&kTagged, &kList, &kBare),
+                         [](const auto& test) {
+                           return test.param == &kTagged ? "Tagged"
+                                  : test.param == &kList ? "List"
+                                                         : "Bare";
+                         });
+
+}  // namespace
+}  // namespace veery
