@@ -130,6 +130,7 @@ Flags read(std::vector<std::string> arguments) {
   flags.model.add_threads(app);
   flags.model.add_exact(app);
   flags.model.add_cache_types(app);
+  flags.model.add_device(app);
   app.read(std::move(arguments));
   flags.paths.insert(flags.paths.begin(), flags.model.path);
   if (flags.aliases.size() > flags.paths.size())
