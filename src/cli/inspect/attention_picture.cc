@@ -155,7 +155,9 @@ void draw_legend(std::string& out) {
 
 std::string draw_attention(const AttentionPicture& picture) {
   std::vector<std::string> labels;
-  for (const std::string& token : picture.tokens) labels.push_back(label(token));
+  const bool many = std::ssize(picture.tokens) > kMostCells;
+  for (size_t i = 0; i < picture.tokens.size(); ++i)
+    labels.push_back((many ? fmt::format("{}: ", i) : "") + label(picture.tokens[i]));
   const Grid grid = lay_out(picture, labels);
   const int64_t width = std::max<int64_t>(
       grid.width(),

@@ -150,6 +150,28 @@ LayerInspection Inspector::describe(int32_t layer, const InspectOptions& options
   return result;
 }
 
+double Inspector::layer_numbers(int32_t layer, double rows, const InspectOptions& options) const {
+  const InspectWhat& what = options.what;
+  const LayerInspection about = describe(layer, options);
+  const auto heads = static_cast<double>(about.heads.size());
+  const auto size = static_cast<double>(about.head_size);
+  double a_row = 0;
+  if (what.attention) a_row += heads * rows;
+  if (what.queries) a_row += heads * size;
+  if (what.keys) a_row += static_cast<double>(about.key_heads.size()) * size;
+  if (what.hidden) a_row += static_cast<double>(model_.config().dim);
+  if (what.lens) a_row += 2.0 * options.top;
+  return a_row * rows;
+}
+
+double Inspector::numbers(size_t tokens, const InspectOptions& options) const {
+  const auto rows = static_cast<double>(tokens);
+  double all = options.what.hidden ? 2 * rows * static_cast<double>(model_.config().dim) : 0;
+  for (const int32_t layer : chosen(options.layers, model_.config().layers, "layer"))
+    all += layer_numbers(layer, rows, options);
+  return all;
+}
+
 Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOptions& options,
                                    bool keep) const {
   const TransformerConfig& c = model_.config();
@@ -171,20 +193,12 @@ Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOp
   Wanted wanted;
   for (const int32_t layer : chosen(options.layers, c.layers, "layer")) {
     const LayerNodes& nodes = layers_[static_cast<size_t>(layer)];
-    const LayerInspection about = describe(layer, options);
     Wanted::Of of{.layer = layer};
-    double result = 0;
     if (nodes.attends && (what.attention || what.queries)) of.query = wanted.roots.add(nodes.query);
     if (nodes.attends && (what.attention || what.keys)) of.key = wanted.roots.add(nodes.key);
     if (what.attention) of.sinks = wanted.roots.add(nodes.sinks);
     if (what.hidden || what.lens) of.out = wanted.roots.add(nodes.out);
-    if (what.attention) result += rows * rows * static_cast<double>(about.heads.size());
-    for (const int root : {of.query, of.key, of.out})
-      if (root >= 0)
-        result +=
-            rows * static_cast<double>(
-                       entry_.graph.shape(wanted.roots.all()[static_cast<size_t>(root)]).cols());
-    if (what.lens) result += rows * 2 * options.top;
+    const double result = layer_numbers(layer, rows, options);
     results += result;
     largest = std::max(largest, result);
     wanted.layers.push_back(of);

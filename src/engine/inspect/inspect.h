@@ -86,6 +86,10 @@ class Inspector {
   bool has_lens() const { return entry_.roots.count("logits") != 0; }
   const Model& model() const { return model_; }
 
+  /// How many numbers the results of so many tokens are. Throws kInput for a layer or head that
+  /// there is none of.
+  double numbers(size_t tokens, const InspectOptions& options) const;
+
   /// Runs the text and hands out its layers, one after the other; `sink` may keep none of them.
   /// What it returns has no layers. Throws kInput for an empty text, an id outside of the
   /// vocabulary, a layer or head that there is none of, `top` out of range, nothing asked for;
@@ -108,6 +112,7 @@ class Inspector {
   void find_layers();
   std::string mixer_of(int32_t layer) const;
   Wanted check(std::span<const int32_t> ids, const InspectOptions& options, bool keep) const;
+  double layer_numbers(int32_t layer, double rows, const InspectOptions& options) const;
   LayerInspection describe(int32_t layer, const InspectOptions& options) const;
 
   Model& model_;
