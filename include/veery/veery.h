@@ -48,6 +48,7 @@ typedef struct veery_session veery_session;
 typedef struct veery_answer veery_answer;
 typedef struct veery_transcript veery_transcript;
 typedef struct veery_profile veery_profile;
+typedef struct veery_inspection veery_inspection;
 
 /* "0.1.0" */
 VEERY_API const char* veery_version(void);
@@ -314,6 +315,73 @@ VEERY_API void veery_profile_free(veery_profile* profile);
 VEERY_API size_t veery_profile_count(const veery_profile* profile);
 VEERY_API veery_status veery_profile_get_row(const veery_profile* profile, size_t index,
                                              veery_profile_row* row);
+
+/* ---- what goes on in a model ---- */
+
+/* Parts of a layer that can be asked for; their sum is veery_inspect_options.what. */
+typedef enum veery_inspect_part {
+  VEERY_INSPECT_ATTENTION = 1, /* [heads][queries][keys], probabilities */
+  VEERY_INSPECT_QUERIES = 2,   /* [heads][positions][size of a head], behind RoPE */
+  VEERY_INSPECT_KEYS = 4,      /* [key heads][positions][size of a head], behind RoPE */
+  VEERY_INSPECT_HIDDEN = 8,    /* [positions][width], behind the layer */
+  VEERY_INSPECT_LENS = 16      /* veery_inspection_lens() */
+} veery_inspect_part;
+
+typedef struct veery_inspect_options {
+  size_t size;
+  int32_t what;          /* sum of veery_inspect_part */
+  int32_t top;           /* tokens of the lens at each position */
+  const int32_t* layers; /* from 0, ascending */
+  size_t layer_count;    /* 0: all */
+  const int32_t* heads;  /* of queries, from 0, ascending */
+  size_t head_count;     /* 0: all */
+  uint64_t most_bytes;   /* that values and results may take together */
+} veery_inspect_options;
+
+/* Of a layer of an inspection; valid as long as that. */
+typedef struct veery_inspected_layer {
+  int32_t layer;
+  int32_t attends;   /* 0: the layer has neither keys nor queries nor maps */
+  const char* mixer; /* "attention", "Mamba-2", "attention and Mamba-2" ... */
+  int32_t window;    /* positions that it sees; 0: all */
+  int32_t chunked;   /* what is since the last multiple of the window */
+  int32_t sinks;     /* not 0: what rows of maps lack of 1 went to sinks */
+  float scale;       /* of the product of query and key */
+  const int32_t* heads;
+  size_t head_count;
+  const int32_t* key_heads; /* those that the heads use */
+  size_t key_head_count;
+} veery_inspected_layer;
+
+/* Row-major; sizes[2] is 1 where there are two dimensions. Null and zeros: it is not there. */
+typedef struct veery_values {
+  const float* data;
+  size_t sizes[3];
+} veery_values;
+
+/* The lens of all layers. */
+VEERY_API veery_status veery_inspect_options_init(veery_inspect_options* options, size_t size);
+/* Runs the tokens once, between two steps of answers in the making, and keeps what was asked for.
+ * Of text models on the CPU. `options` may be null. */
+VEERY_API veery_status veery_inspect(veery_model* model, const int32_t* ids, size_t count,
+                                     const veery_inspect_options* options,
+                                     veery_inspection** inspection);
+VEERY_API void veery_inspection_free(veery_inspection* inspection);
+/* Layers that were asked for; 0 for null. */
+VEERY_API size_t veery_inspection_count(const veery_inspection* inspection);
+VEERY_API veery_status veery_inspection_get_layer(const veery_inspection* inspection, size_t index,
+                                                  veery_inspected_layer* layer);
+/* One part of the layer at `index`: one of veery_inspect_part, but not the lens. */
+VEERY_API veery_status veery_inspection_get_values(const veery_inspection* inspection, size_t index,
+                                                   int32_t part, veery_values* values);
+/* With VEERY_INSPECT_HIDDEN: what the first layer was given and what the last norm gave,
+ * [positions][width]. Either may be null. */
+VEERY_API veery_status veery_inspection_get_ends(const veery_inspection* inspection,
+                                                 veery_values* embedding, veery_values* final);
+/* What the layer at `index` would say behind a position, the most probable first. */
+VEERY_API veery_status veery_inspection_lens(const veery_inspection* inspection, size_t index,
+                                             size_t position, const veery_token** top,
+                                             size_t* top_count);
 
 #ifdef __cplusplus
 } /* extern "C" */

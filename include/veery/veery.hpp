@@ -119,6 +119,33 @@ class Session {
   Owned<veery_session, veery_session_free> handle_;
 };
 
+class Inspection {
+ public:
+  explicit Inspection(veery_inspection* inspection) : handle_(inspection) {}
+  veery_inspection* get() const { return handle_.get(); }
+
+  size_t size() const { return veery_inspection_count(get()); }  ///< layers
+  veery_inspected_layer layer(size_t index) const {
+    veery_inspected_layer layer;
+    check(veery_inspection_get_layer(get(), index, &layer));
+    return layer;
+  }
+  veery_values values(size_t index, veery_inspect_part part) const {
+    veery_values values;
+    check(veery_inspection_get_values(get(), index, part, &values));
+    return values;
+  }
+  std::vector<veery_token> lens(size_t index, size_t position) const {
+    const veery_token* top = nullptr;
+    size_t count = 0;
+    check(veery_inspection_lens(get(), index, position, &top, &count));
+    return {top, top + count};
+  }
+
+ private:
+  Owned<veery_inspection, veery_inspection_free> handle_;
+};
+
 class Model {
  public:
   explicit Model(const std::string& path, const veery_load_options* options = nullptr) {
@@ -157,6 +184,12 @@ class Model {
     veery_answer* answer = nullptr;
     check(veery_start_chat(get(), messages.c_str(), options, &answer));
     return Answer(answer);
+  }
+  Inspection inspect(const std::vector<int32_t>& ids,
+                     const veery_inspect_options* options = nullptr) const {
+    veery_inspection* inspection = nullptr;
+    check(veery_inspect(get(), ids.data(), ids.size(), options, &inspection));
+    return Inspection(inspection);
   }
   Session session() const {
     veery_session* session = nullptr;

@@ -54,11 +54,21 @@ void LoadedModel::require(Makes makes) const {
                 model().path(), name(makes_), name(makes));
 }
 
-std::shared_ptr<Ticket> LoadedModel::submit(GenerateRequest request) {
-  require(Makes::kTexts);
+// Stays as long as a lease is out. Made anew behind alone().
+Scheduler& LoadedModel::scheduler() {
   const std::lock_guard lock(mutex_);
   if (!scheduler_) scheduler_ = std::make_unique<Scheduler>(*model_, options_);
-  return scheduler_->submit(std::move(request));
+  return *scheduler_;
+}
+
+std::shared_ptr<Ticket> LoadedModel::submit(GenerateRequest request) {
+  require(Makes::kTexts);
+  return scheduler().submit(std::move(request));
+}
+
+void LoadedModel::between_steps(const std::function<void(Model&)>& use) {
+  require(Makes::kTexts);
+  scheduler().alone(use);
 }
 
 std::vector<TextEmbedding> LoadedModel::embed(std::span<const std::string> texts) {
@@ -91,7 +101,7 @@ bool LoadedModel::alone(const std::function<void(Model&)>& use) {
   require(Makes::kTexts);
   const std::lock_guard lock(mutex_);
   if (leases_ > 0) return false;
-  scheduler_.reset();  // submit() makes another one
+  scheduler_.reset();  // scheduler() makes another one
   use(*model_);
   return true;
 }

@@ -39,10 +39,16 @@ class LoadedModel {
   /// lease is out, nothing was done.
   bool alone(const std::function<void(Model&)>& use);
 
+  /// Runs `use` while nothing else runs the model; answers in the making wait so long. To be called
+  /// with a lease.
+  void between_steps(const std::function<void(Model&)>& use);
+
   void require(Makes makes) const;
 
  private:
   friend class Lease;
+
+  Scheduler& scheduler();
 
   Makes makes_;
   SchedulerOptions options_;

@@ -28,6 +28,7 @@ constexpr Verb kVerbs[] = {
     {"transcribe", "Write down what is said in a sound file", transcribe_verb},
     {"perplexity", "Measure how well a model predicts a text", perplexity_verb},
     {"bench", "Measure the speed of prompts and of answers", bench_verb},
+    {"inspect", "Show attention, hidden states and what layers would say", inspect_verb},
     {"plan", "Print the table of kernels that a run goes through", plan_verb},
     {"convert", "Write a model in another form", convert_verb},
     {"quantize", "Write a model with smaller weights", quantize_verb},

@@ -27,6 +27,20 @@ void check_experts(const ExpertConfig& e, const ExpertKeys& keys) {
                 keys.used, r.used, r.groups_used, r.groups, r.groups_used * each);
 }
 
+const char* name(Mixer mixer) {
+  switch (mixer) {
+    case Mixer::kNone: break;
+    case Mixer::kDelta: return "gated DeltaNet";
+    case Mixer::kMamba1: return "Mamba";
+    case Mixer::kMamba2: return "Mamba-2";
+    case Mixer::kShortConv: return "short convolution";
+    case Mixer::kRwkv7: return "RWKV-7";
+    case Mixer::kMlstm: return "mLSTM";
+    case Mixer::kKda: return "Kimi Delta Attention";
+  }
+  return "none";
+}
+
 ActivateAttr TransformerConfig::activation_of(int32_t layer) const {
   if (activation != Activation::kXielu) return activation;
   const XieluNumbers& x = xielu.at(static_cast<size_t>(layer));

@@ -73,6 +73,9 @@ struct LatentConfig {
 /// arXiv:2503.14456).
 enum class Mixer : uint8_t { kNone, kDelta, kMamba1, kMamba2, kShortConv, kMlstm, kKda, kRwkv7 };
 
+/// "Mamba-2"; "none".
+const char* name(Mixer mixer);
+
 /// Columns by way of which RWKV-7 makes decays, steps, the part of the first values, and gates.
 struct MixRanks {
   int32_t decay = 0, step = 0, value = 0, gate = 0;

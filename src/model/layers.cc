@@ -183,7 +183,7 @@ Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
               const std::function<void(Array)>& before) {
   const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
   const Angles rope = angles(t, c);
-  Array x = input(t, c, embedding);
+  Array x = t.name("embedding", input(t, c, embedding));
   if (before) before(x);
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
   return t.output(norm(t, c, "output_norm", t.select_outputs(x)),
@@ -192,7 +192,7 @@ Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
 
 Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
   const Angles rope = angles(t, c);
-  Array x = input(t, c, t.weight("token_embd", {c.vocab, c.dim}));
+  Array x = t.name("embedding", input(t, c, t.weight("token_embd", {c.vocab, c.dim})));
   t.blocks(c.layers, [&](int32_t i) { x = t.name("out", layer(x, rope, i)); });
   if (t.has_weight("output_norm")) x = norm(t, c, "output_norm", x);
   return t.name("hidden", x);

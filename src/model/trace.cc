@@ -22,7 +22,7 @@ Array Trace::slot(const std::string& name, Symbol rows) {
 }
 
 Array Trace::remember(const std::string& name, Array x, const StateAttr& attr) {
-  x.named(scope_ + name);
+  this->name(name, x);
   if (mode_ != TraceMode::kServe) return x;
   const Array state(graph_,
                     graph_.leaf(op::kState, scope_ + name + "_cache", {0, x.shape().cols()}, attr));
@@ -47,7 +47,7 @@ Array Trace::source_state(const std::string& name, int64_t columns, const StateA
 }
 
 Array Trace::encoder_writes(const std::string& name, Array x, const StateAttr& attr) {
-  return cache_write(x.named(scope_ + name), source_state(name, x.shape().cols(), attr));
+  return cache_write(this->name(name, x), source_state(name, x.shape().cols(), attr));
 }
 
 Array Trace::decoder_reads(const std::string& name, int64_t columns, const StateAttr& attr) {

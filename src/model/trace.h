@@ -90,7 +90,12 @@ class Trace {
     return mode_ == TraceMode::kEncode ? hidden : head(hidden);
   }
   /// Gives a value its name in the current scope, for inspection.
-  Array name(const std::string& name, Array x) { return x.named(scope_ + name); }
+  Array name(const std::string& name, Array x) {
+    named_[scope_ + name] = x.value();
+    return x.named(scope_ + name);
+  }
+  /// All values that were given names.
+  const std::map<std::string, Value>& named() const { return named_; }
 
   /// Runs body(layer) for each layer with the scope "blk.LAYER.", behind `prefix`.
   template <typename Body>
@@ -116,6 +121,7 @@ class Trace {
   std::string scope_;
   int32_t layer_ = 0;
   std::map<std::string, NodeId> leaves_;
+  std::map<std::string, Value> named_;
 };
 
 }  // namespace veery

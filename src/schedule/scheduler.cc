@@ -95,6 +95,29 @@ std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
   return ticket;
 }
 
+void Scheduler::alone(const std::function<void(Model&)>& use) {
+  std::packaged_task<void()> task([&] { use(model_); });
+  std::future<void> over = task.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    uses_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+  over.get();
+}
+
+// One at a time, so that answers go on between two of them.
+void Scheduler::run_uses() {
+  std::packaged_task<void()> task;
+  {
+    const std::lock_guard lock(mutex_);
+    if (uses_.empty()) return;
+    task = std::move(uses_.front());
+    uses_.pop_front();
+  }
+  task();
+}
+
 SchedulerCounts Scheduler::counts() const {
   const std::lock_guard lock(mutex_);
   SchedulerCounts counts = counts_;
@@ -106,7 +129,8 @@ SchedulerCounts Scheduler::counts() const {
 bool Scheduler::wait() {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [&] {
-    return stop_ || woken_ || !incoming_.empty() || !running_.empty() || !waiting_.empty();
+    return stop_ || woken_ || !incoming_.empty() || !uses_.empty() || !running_.empty() ||
+           !waiting_.empty();
   });
   woken_ = false;
   for (; !incoming_.empty(); incoming_.pop_front()) {
@@ -133,6 +157,7 @@ void Scheduler::publish() {
 
 void Scheduler::loop() {
   while (wait()) {
+    run_uses();
     try {
       drop_cancelled();
       admit();

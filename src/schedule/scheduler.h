@@ -4,6 +4,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -65,6 +67,10 @@ class Scheduler {
   /// kLimit, naming both numbers, if the prompt does not fit the context or too many requests wait.
   std::shared_ptr<Ticket> submit(GenerateRequest request);
 
+  /// Runs `use` between two steps, while nothing else runs the model, and returns when it is over:
+  /// answers in the making wait so long. Throws what it throws.
+  void alone(const std::function<void(Model&)>& use);
+
   SchedulerCounts counts() const;
   const Model& model() const { return model_; }
   int32_t context() const { return runner_.context(); }
@@ -76,6 +82,7 @@ class Scheduler {
 
   void loop();
   bool wait();
+  void run_uses();
   void drop_cancelled();
   void admit();
   bool shares_running_prompt(const Job& job, int32_t found) const;
@@ -100,6 +107,7 @@ class Scheduler {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::unique_ptr<Job>> incoming_;
+  std::deque<std::packaged_task<void()>> uses_;  // of alone()
   bool stop_ = false, woken_ = false;
   int64_t queued_ = 0;  // waiting_ and incoming_
   SchedulerCounts counts_;

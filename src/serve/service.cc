@@ -38,6 +38,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/rerank", rerank},
     {"POST", "/v1/messages", messages, Family::kAnthropic},
     {"POST", "/v1/messages/count_tokens", count_tokens, Family::kAnthropic},
+    {"POST", "/v1/inspect", inspect},
     {"POST", "/v1/tokenize", tokenize},
     {"POST", "/v1/detokenize", detokenize},
     {"POST", "/v1/apply-template", apply_template},

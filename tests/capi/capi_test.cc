@@ -7,6 +7,7 @@
 #include <veery/veery.hpp>
 
 #include "engine/embed.h"
+#include "engine/inspect/inspect.h"
 #include "engine/session.h"
 #include "engine/speech/transcribe.h"
 #include "schedule/generate.h"
@@ -250,6 +251,69 @@ TEST_F(CApi, StepsAreProfiledByRow) {
   EXPECT_EQ(model.start({256, 104}, &options).wait().ids(), engine({256, 104}, 4, 0));
 }
 
+TEST_F(CApi, InspectionsAreThoseOfTheEngineAlsoBesideAnswers) {
+  const c::Model model = load();
+  const Ids ids = {256, 104, 105, 32, 116};
+  const auto running = options_of(model, 40, 0);
+  c::Answer answer = model.start({256, 104}, &running);
+  const int32_t layers[] = {1};
+  veery_inspect_options options{};
+  ASSERT_EQ(veery_inspect_options_init(&options, sizeof options), VEERY_OK);
+  options.what = VEERY_INSPECT_ATTENTION | VEERY_INSPECT_QUERIES | VEERY_INSPECT_KEYS |
+                 VEERY_INSPECT_HIDDEN | VEERY_INSPECT_LENS;
+  options.top = 3;
+  options.layers = layers;
+  options.layer_count = 1;
+  const c::Inspection found = model.inspect(ids, &options);
+  EXPECT_EQ(answer.wait().ids(), engine({256, 104}, 40, 0));
+
+  Model own(file_.path(), {.threads = 1});
+  const Inspection expected =
+      Inspector(own).run(ids, {.what = {true, true, true, true, true}, .layers = {1}, .top = 3});
+  ASSERT_EQ(found.size(), 1U);
+  const veery_inspected_layer layer = found.layer(0);
+  EXPECT_EQ(layer.layer, 1);
+  EXPECT_STREQ(layer.mixer, "attention");
+  const LayerInspection& of = expected.layers[0];
+  const auto is = [](const veery_values& values, const std::vector<float>& all) {
+    const size_t count = values.sizes[0] * values.sizes[1] * values.sizes[2];
+    return count == all.size() && std::equal(all.begin(), all.end(), values.data);
+  };
+  const veery_values maps = found.values(0, VEERY_INSPECT_ATTENTION);
+  EXPECT_EQ(maps.sizes[0], layer.head_count);
+  EXPECT_EQ(maps.sizes[1], ids.size());
+  EXPECT_TRUE(is(maps, of.attention));
+  EXPECT_TRUE(is(found.values(0, VEERY_INSPECT_QUERIES), of.queries));
+  EXPECT_TRUE(is(found.values(0, VEERY_INSPECT_KEYS), of.keys));
+  EXPECT_TRUE(is(found.values(0, VEERY_INSPECT_HIDDEN), of.hidden));
+  veery_values embedding{}, final{};
+  ASSERT_EQ(veery_inspection_get_ends(found.get(), &embedding, &final), VEERY_OK);
+  EXPECT_TRUE(is(embedding, expected.embedding) && is(final, expected.final));
+  const std::vector<veery_token> lens = found.lens(0, 4);
+  ASSERT_EQ(lens.size(), 3U);
+  EXPECT_EQ(lens[0].id, of.lens[12].id);
+  EXPECT_FLOAT_EQ(lens[0].logprob, std::log(of.lens[12].probability));
+
+  veery_inspection* none = nullptr;
+  const auto refused = [&](const std::string& part) {
+    expect_failure(veery_inspect(model.get(), ids.data(), ids.size(), &options, &none),
+                   VEERY_ERROR_INPUT, part);
+    EXPECT_EQ(none, nullptr);
+  };
+  options.what = 64;
+  refused("what is 64");
+  options.what = VEERY_INSPECT_LENS;
+  options.layer_count = 2;
+  options.layers = nullptr;
+  refused("layers is null");
+  options.size = 1;
+  refused("veery_inspect_options: its size is 1");
+  expect_failure(veery_inspection_get_layer(found.get(), 1, nullptr), VEERY_ERROR_INPUT, "layer 1");
+  veery_values values{};
+  expect_failure(veery_inspection_get_values(found.get(), 0, VEERY_INSPECT_LENS, &values),
+                 VEERY_ERROR_INPUT, "part is 16");
+}
+
 TEST_F(CApi, TextsWithZerosAndBrokenUtf8GoThrough) {
   const c::Model model = load();
   const std::string text("a\0b\xff", 4);
@@ -302,6 +366,7 @@ TEST_F(CApi, NullAndWrongSizesAreRefusedByName) {
   veery_session_free(nullptr);
   veery_transcript_free(nullptr);
   veery_profile_free(nullptr);
+  veery_inspection_free(nullptr);
   veery_free(nullptr);
   EXPECT_STREQ(veery_status_name(static_cast<veery_status>(99)), "unknown");
 }

@@ -192,6 +192,27 @@ class Serve(CliTest):
         self.refuse("/detokenize", {"tokens": [-1]})
         self.refuse("/detokenize", {"tokens": [1 << 40]})
 
+    def test_what_goes_on_in_a_model(self):
+        lens = self.server.post("/v1/inspect", {"input": "hi", "top": 2})
+        known = self.json("inspect", self.long, "-p", "hi", "--top", 2)
+        self.assertEqual([token["id"] for token in lens["tokens"]], [token["id"] for token in known["tokens"]])
+        for found, own in zip(lens["layers"], known["layers"], strict=True):
+            for row, same in zip(found["lens"], own["lens"], strict=True):
+                self.assertEqual([token["id"] for token in row], [token["id"] for token in same])
+        whole = self.server.post("/v1/inspect", {"tokens": [256, 97, 98], "layers": [1], "heads": [0], "what":
+                                                 ["attention", "queries", "keys", "hidden"]})  # fmt: skip
+        layer, = whole["layers"]
+        self.assertEqual([len(layer[part]) for part in ("attention", "queries", "keys", "hidden")], [1, 1, 1, 3])
+        self.assertEqual([[len(row) for row in layer["attention"][0]], len(whole["embedding"])], [[3, 3, 3], 3])
+        for row in layer["attention"][0]:
+            self.assertAlmostEqual(sum(row), 1, places=5)
+        for wrong, said in (({}, "input"), ({"input": "a", "tokens": [97]}, "input"), ({"input": "a", "what": "x"}, "'x'"),
+                            ({"input": "a", "layers": [9]}, "layers"), ({"input": "a", "layers": [1, 0]}, "ascending"),
+                            ({"input": "a", "top": 0}, "top"), ({"tokens": []}, "no tokens"),
+                            ({"input": "a" * 5000}, "5001 tokens"), ({"tokens": [97] * 513}, "513 tokens")):  # fmt: skip
+            with self.subTest(wrong=str(wrong)[:60]):
+                self.assertIn(said, self.refuse("/v1/inspect", wrong)["message"])
+
     def test_stop_texts(self):
         whole = self.server.post("/v1/chat/completions", chat(max_tokens=40))["choices"][0]["message"]["content"]
         stop = whole[10:12]

@@ -3,18 +3,21 @@
 
 usage: cli_test.py VEERY [unittest arguments]
 """
+import ast
 import json
 import os
+import struct
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 
 import syscalls
 import tiny_gguf
 from cli_base import PROGRAM, TEMPLATE, CliTest
 
-VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "transcribe", "perplexity", "bench", "plan",
-         "convert", "quantize", "show", "verify"]
+VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "transcribe", "perplexity", "bench",
+         "inspect", "plan", "convert", "quantize", "show", "verify"]
 
 
 class Misuse(CliTest):
@@ -260,6 +263,54 @@ class Measures(CliTest):
             if "next" in position:
                 expected = logits[position["next"]["id"]] - position["logsumexp"]
                 self.assertAlmostEqual(position["next"]["logprob"], expected, places=4)
+
+    def test_inspect_prints_the_lens(self):
+        found = self.json("inspect", self.model, "-p", "hi", "--layers", "1", "--top", 258, "--exact")
+        self.assertEqual([token["id"] for token in found["tokens"]], [256, 104, 105])
+        layer, = found["layers"]
+        self.assertEqual((layer["layer"], layer["mixer"], layer["heads"]), (1, "attention", [0, 1]))
+        every = self.json("logits", self.model, "-p", "hi", "--all", "--top", 1, "--exact")["positions"]
+        self.assertEqual([row[0]["id"] for row in layer["lens"]], [p["top"][0]["id"] for p in every])
+        for row in layer["lens"]:
+            self.assertAlmostEqual(sum(token["probability"] for token in row), 1, places=4)
+        table = self.veery("inspect", self.model, "-p", "hi", "--at", 1, "--top", 2).stdout.decode().splitlines()
+        self.assertIn("token 1 ('h')", table[0])
+        self.assertEqual([line.split()[:2] for line in table[1:]], [["0", "attention"], ["1", "attention"]])
+
+    def test_inspect_writes_arrays_and_pictures(self):
+        out = self.folder / "maps"
+        self.veery("inspect", self.model, "-p", "a <b", "--layers", "0-1", "--heads", "1", "--out", out)
+        index = json.loads((out / "index.json").read_text())
+        self.assertEqual([token["text"] for token in index["tokens"]], ["<s>", "a", " ", "<", "b"])
+        named = {"index.json", *(entry["file"] for entry in index["files"].values())}
+        for layer in index["layers"]:
+            named |= {entry["file"] for entry in layer["files"].values()} | {layer["files"]["attention"]["picture"]}
+            self.assertEqual({name: entry["shape"] for name, entry in layer["files"].items()},
+                             {"attention": [1, 5, 5], "queries": [1, 5, 16], "keys": [1, 5, 16], "hidden": [5, 32],
+                              "lens_ids": [5, 5], "lens_probabilities": [5, 5]})  # fmt: skip
+            data = (out / layer["files"]["attention"]["file"]).read_bytes()
+            self.assertEqual((data[:8], len(data) % 64), (b"\x93NUMPY\x01\0", 100 % 64))
+            header = data[10:-100]
+            self.assertEqual(ast.literal_eval(header.decode()), {"descr": "<f4", "fortran_order": False, "shape": (1, 5, 5)})
+            values = struct.unpack("<25f", data[-100:])
+            for query in range(5):
+                row = values[5 * query:5 * query + 5]
+                self.assertAlmostEqual(sum(row), 1, places=5)
+                self.assertEqual(row[query + 1:], (0,) * (4 - query))
+            picture = xml.etree.ElementTree.parse(out / layer["files"]["attention"]["picture"])
+            texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+            self.assertIn("head 1", texts)
+            self.assertEqual(texts.count("<"), 2)  # a label on each axis
+        self.assertEqual({path.name for path in out.iterdir()}, named)
+        self.assertIn("maps", self.error("inspect", self.model, "-p", "x", "--out", out))
+
+    def test_inspect_says_what_is_wrong(self):
+        for arguments, said in ((["--layers", "2"], "layer 2"), (["--heads", "5", "--out", self.folder / "no"], "head 5")):
+            self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments))
+            self.assertFalse((self.folder / "no").exists())
+        for arguments, said in ((["--layers", "3-1"], "3-1"), (["--what", "keys"], "--out"), (["--what", "x"], "'x'"),
+                                (["--at", "9"], "last position is 1"), (["--heads", "1,"], "''")):
+            self.assertIn(said, self.error("inspect", self.model, "-p", "x", *arguments, status=2))
 
     def test_perplexity(self):
         text = self.write("text.txt", "some text, and some more of it. " * 4)

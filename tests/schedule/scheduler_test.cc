@@ -240,6 +240,24 @@ TEST_F(Scheduling, HigherPrioritiesBeginFirst) {
   EXPECT_EQ(order, "cbda");
 }
 
+// What has the model alone changes no answer, and its errors are those of who asked.
+TEST_F(Scheduling, UsesOfTheModelRunBetweenSteps) {
+  Scheduler scheduler(model_, {.slots = 2});
+  const auto prompt = random_ids(9, 1);
+  const auto expected = wait_for(*scheduler.submit(request_of(prompt, 30, 0.5F, 7)));
+  const auto ticket = scheduler.submit(request_of(prompt, 30, 0.5F, 7));
+  int uses = 0;
+  for (int i = 0; i < 5; ++i)
+    scheduler.alone([&](Model& model) {
+      EXPECT_EQ(&model, &model_);
+      Session(model).feed(prompt);
+      ++uses;
+    });
+  EXPECT_THROW(scheduler.alone([](Model&) { throw Error(ErrorKind::kInput, "no"); }), Error);
+  EXPECT_EQ(wait_for(*ticket), expected);
+  EXPECT_EQ(uses, 5);
+}
+
 TEST_F(Scheduling, ManyThreadsSubmitAndCancel) {
   Scheduler scheduler(model_, {.slots = 4});
   std::vector<std::thread> threads;

@@ -43,6 +43,7 @@ void rerank_verb(std::vector<std::string> arguments);
 void transcribe_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);
 void bench_verb(std::vector<std::string> arguments);
+void inspect_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
 void convert_verb(std::vector<std::string> arguments);
 void quantize_verb(std::vector<std::string> arguments);

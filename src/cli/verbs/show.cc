@@ -100,27 +100,13 @@ std::string layer_ranges(int32_t layers, const Is& is) {
   return text;
 }
 
-const char* mixer_name(Mixer mixer) {
-  switch (mixer) {
-    case Mixer::kNone: break;
-    case Mixer::kDelta: return "gated DeltaNet";
-    case Mixer::kMamba1: return "Mamba";
-    case Mixer::kMamba2: return "Mamba-2";
-    case Mixer::kShortConv: return "short convolution";
-    case Mixer::kRwkv7: return "RWKV-7";
-    case Mixer::kMlstm: return "mLSTM";
-    case Mixer::kKda: return "Kimi Delta Attention";
-  }
-  return "none";
-}
-
 // Layers that keep a state of a fixed size; null: there are none.
 Json recurrent_json(const TransformerConfig& config) {
   const RecurrentConfig& r = config.recurrent;
   if (r.mixer == Mixer::kNone) return nullptr;
   int32_t count = 0;
   for (int32_t layer = 0; layer < config.layers; ++layer) count += config.is_recurrent(layer);
-  return {{"kind", mixer_name(r.mixer)},
+  return {{"kind", name(r.mixer)},
           {"beside_attention", find_architecture(config.architecture).joint_mixers},
           {"layers", count},
           {"which", layer_ranges(config.layers, [&](int32_t i) { return config.is_recurrent(i); })},

@@ -121,4 +121,16 @@ Entry score_entry(const ModelFile& file, const TransformerConfig& config,
   return traced.finish({{"score", project(t, "cls.output", x, labels)}});
 }
 
+Entry inspect_entry(const ModelFile& file, const TransformerConfig& config, bool logits) {
+  if (config.source.layers > 0)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: the decoder of a {} model attends to what it hears, which cannot be inspected",
+                file.path, config.architecture);
+  const bool head = logits && config.mask == Mask::kCausal;
+  Traced traced(file, config, head ? TraceMode::kTrain : TraceMode::kEncode, "inspect");
+  Entry entry = traced.finish({});
+  entry.roots = traced.trace().named();
+  return entry;
+}
+
 }  // namespace veery

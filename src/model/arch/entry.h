@@ -72,4 +72,9 @@ Entry embed_entry(const ModelFile& file, const TransformerConfig& config,
 /// without such a head.
 Entry score_entry(const ModelFile& file, const TransformerConfig& config, const ScoreConfig& score);
 
+/// "inspect": every value that the definition names, of all rows, without caches: "embedding",
+/// "blk.0.attn.q", "blk.0.attn.k", "blk.0.out", "hidden" (behind the last norm) and, of a decoder
+/// and with `logits`, "logits". Throws kUnsupported for a decoder that attends to an encoder.
+Entry inspect_entry(const ModelFile& file, const TransformerConfig& config, bool logits);
+
 }  // namespace veery

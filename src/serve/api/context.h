@@ -45,6 +45,8 @@ void rerank(Context& context, const HttpRequest& request, Reply& reply);
 // Anthropic's.
 void messages(Context& context, const HttpRequest& request, Reply& reply);
 void count_tokens(Context& context, const HttpRequest& request, Reply& reply);
+// Of veery alone.
+void inspect(Context& context, const HttpRequest& request, Reply& reply);
 // As llama.cpp has them.
 void tokenize(Context& context, const HttpRequest& request, Reply& reply);
 void detokenize(Context& context, const HttpRequest& request, Reply& reply);

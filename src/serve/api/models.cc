@@ -64,6 +64,25 @@ std::vector<PairScore> ServedModel::rerank(std::string_view query,
   return reranker_->score(query, documents);
 }
 
+Inspection ServedModel::inspect(std::span<const int32_t> ids, const InspectOptions& options,
+                                double most) {
+  if (!scheduler_)
+    throw Error(ErrorKind::kUnsupported, "the model '{}' makes {}, only one of texts is inspected",
+                id_, makes());
+  Inspection result;
+  scheduler_->alone([&](Model& model) {
+    Inspector inspector(model);
+    const double numbers = inspector.numbers(ids.size(), options);
+    if (numbers > most)
+      throw Error(ErrorKind::kLimit,
+                  "the result is {:.0f} numbers, expected at most {:.0f}: ask for fewer layers or "
+                  "heads, or a shorter text",
+                  numbers, most);
+    result = inspector.run(ids, options);
+  });
+  return result;
+}
+
 Transcript ServedModel::transcribe(Sound& sound, const TranscribeOptions& options,
                                    const TranscribeEvents& events) {
   const std::lock_guard lock(encoding_);

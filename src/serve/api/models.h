@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/embed.h"
+#include "engine/inspect/inspect.h"
 #include "engine/speech/transcribe.h"
 #include "schedule/scheduler.h"
 #include "text/grammar/call_form.h"
@@ -36,6 +37,9 @@ class ServedModel {
   /// One at a time; others wait.
   std::vector<TextEmbedding> embed(std::span<const std::string> texts);
   std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
+  /// Between steps of the answers in the making. Throws kUnsupported for what makes no texts,
+  /// kLimit naming both numbers where the results are more than `most` numbers.
+  Inspection inspect(std::span<const int32_t> ids, const InspectOptions& options, double most);
   Transcript transcribe(Sound& sound, const TranscribeOptions& options,
                         const TranscribeEvents& events);
 
