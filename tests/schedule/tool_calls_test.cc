@@ -22,7 +22,8 @@ std::string chat_template(const std::string& calls, const std::string& begin = "
 
 // Of Qwen and Hermes.
 const std::string kTagged = chat_template(
-    "{% for c in m.tool_calls %}{% if not loop.first %}{{ '\\n' }}{% endif %}<tool_call>\n{\"name\": \"{{ "
+    "{% for c in m.tool_calls %}{% if not loop.first %}{{ '\\n' }}{% endif "
+    "%}<tool_call>\n{\"name\": \"{{ "
     "c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>"
     "{% endfor %}");
 // Of Mistral: a list, with ids.
