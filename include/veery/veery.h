@@ -247,6 +247,13 @@ VEERY_API veery_status veery_session_append_ids(veery_session* session, const in
 VEERY_API veery_status veery_session_cut(veery_session* session, size_t count);
 VEERY_API veery_status veery_session_ids(const veery_session* session, int32_t** ids,
                                          size_t* count);
+/* Writes its tokens to a file, with what the caches hold of them; what had the name is replaced
+ * once the file is whole. */
+VEERY_API veery_status veery_session_save(const veery_session* session, const char* path);
+/* A session of such a file, which the same model with caches of the same types has saved: what it
+ * holds is not computed again. */
+VEERY_API veery_status veery_session_load(veery_model* model, const char* path,
+                                          veery_session** session);
 /* Begins to continue it. The answer's tokens become its own where the answer is read to its end;
  * VEERY_ERROR_BUSY for all that changes the session until the answer is over or freed. */
 VEERY_API veery_status veery_session_continue(veery_session* session,

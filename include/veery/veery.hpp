@@ -109,6 +109,7 @@ class Session {
   void append(std::string_view text) {
     check(veery_session_append(get(), text.data(), text.size()));
   }
+  void save(const std::string& path) const { check(veery_session_save(get(), path.c_str())); }
   Answer go_on(const veery_generate_options* options = nullptr) {
     veery_answer* answer = nullptr;
     check(veery_session_continue(get(), options, &answer));
@@ -194,6 +195,11 @@ class Model {
   Session session() const {
     veery_session* session = nullptr;
     check(veery_session_create(get(), &session));
+    return Session(session);
+  }
+  Session load_session(const std::string& path) const {
+    veery_session* session = nullptr;
+    check(veery_session_load(get(), path.c_str(), &session));
     return Session(session);
   }
 

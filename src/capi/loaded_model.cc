@@ -71,6 +71,16 @@ void LoadedModel::between_steps(const std::function<void(Model&)>& use) {
   scheduler().alone(use);
 }
 
+void LoadedModel::save(std::span<const int32_t> ids, const std::string& path) {
+  require(Makes::kTexts);
+  scheduler().save(ids, {}, path);
+}
+
+std::vector<int32_t> LoadedModel::load(const std::string& path) {
+  require(Makes::kTexts);
+  return scheduler().load(path).ids;
+}
+
 std::vector<TextEmbedding> LoadedModel::embed(std::span<const std::string> texts) {
   require(Makes::kEmbeddings);
   const std::lock_guard lock(mutex_);

@@ -34,6 +34,9 @@ class LoadedModel {
   std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
   Transcript transcribe(Sound& sound, const TranscribeOptions& options);
   GrammarCompiler& grammars();
+  /// Scheduler::save() and load(), without a note. To be called with a lease.
+  void save(std::span<const int32_t> ids, const std::string& path);
+  std::vector<int32_t> load(const std::string& path);
 
   /// Runs `use` while nothing else runs the model; what its scheduler kept is forgotten. False: a
   /// lease is out, nothing was done.

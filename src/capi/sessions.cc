@@ -234,3 +234,29 @@ veery_status veery_session_chain(veery_session* session, int32_t* ids, size_t co
     return VEERY_OK;
   });
 }
+
+veery_status veery_session_save(const veery_session* session, const char* path) {
+  return guarded([&] {
+    SessionState& state = *required(session, "session").state;
+    const std::string file = required_text(path, "path");
+    const std::lock_guard lock(state.mutex);
+    check_idle(state);
+    const Lease lease(state.model);
+    state.model->save(state.ids, file);
+    return VEERY_OK;
+  });
+}
+
+veery_status veery_session_load(veery_model* model, const char* path, veery_session** session) {
+  return guarded([&] {
+    required(session, "session") = nullptr;
+    const std::shared_ptr<LoadedModel>& loaded = required(model, "model").loaded;
+    loaded->require(Makes::kTexts);
+    auto state = std::make_shared<SessionState>();
+    state->model = loaded;
+    const Lease lease(loaded);
+    state->ids = loaded->load(required_text(path, "path"));
+    *session = new veery_session{std::move(state)};
+    return VEERY_OK;
+  });
+}

@@ -76,6 +76,11 @@ void Chat::add_tool_result(std::string_view name, std::string_view id, std::stri
   messages_.push_back(std::move(message));
 }
 
+void Chat::set_messages(const Json& messages, std::string_view where) {
+  check_messages(messages, where);
+  messages_ = messages;
+}
+
 AnswerParser Chat::parser() const {
   if (raw_) return AnswerParser(AnswerFormat());
   return AnswerParser(model_.answer_format(), {.tools = tools_, .prompt = text()});

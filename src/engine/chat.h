@@ -51,6 +51,8 @@ class Chat {
   void set_tools(Json tools) { tools_ = std::move(tools); }
   /// For the answer to text(). Without a template all of it is content.
   AnswerParser parser() const;
+  /// In place of all that was said, the system message too. Throws as check_messages() does.
+  void set_messages(const Json& messages, std::string_view where);
   /// Takes the last message back.
   void drop_last();
   /// Forgets all but the system message.

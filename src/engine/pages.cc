@@ -49,6 +49,10 @@ std::span<int32_t> Pages::saved(Snapshot& snapshot, size_t group) {
                static_cast<size_t>(groups_[group].info.saved));
 }
 
+int32_t Pages::saved_at(const Snapshot& snapshot, size_t group, int32_t entry) const {
+  return snapshot.pages[static_cast<size_t>(saved_offsets_[group] + entry)];
+}
+
 void Pages::drop(Group& group, int32_t& page) {
   if (page < 0) return;
   if (--group.uses[static_cast<size_t>(page)] == 0) group.free.push_back(page);
@@ -95,9 +99,7 @@ int32_t Pages::wanted(const Group& group, std::span<const int32_t> held, Entries
 void Pages::prepare_page(size_t index, int32_t& page, bool keep) {
   Group& group = groups_[index];
   if (page >= 0 && group.uses[static_cast<size_t>(page)] == 1) return;
-  const int32_t fresh = group.free.back();
-  group.free.pop_back();
-  group.uses[static_cast<size_t>(fresh)] = 1;
+  const int32_t fresh = fresh_page(group);
   if (page >= 0) {
     if (keep) states_.copy_page(static_cast<int>(index), page, fresh);
     drop(group, page);
@@ -247,8 +249,7 @@ void Pages::share(int32_t from, int32_t to, int32_t positions) {
     for (int32_t e = 0; e < entries.count; ++e) {
       const auto entry = static_cast<size_t>(entries.first + e) % source.size();
       const bool own = live || grows(group.info);
-      hold(group, target[entry],
-           own ? source[entry] : snapshot->pages[static_cast<size_t>(saved_offsets_[i] + e)]);
+      hold(group, target[entry], own ? source[entry] : saved_at(*snapshot, i, e));
     }
   }
 }
@@ -269,7 +270,7 @@ void Pages::cut(int32_t sequence, int32_t positions) {
       group.first[static_cast<size_t>(sequence)] = entries.first;
       for (int32_t e = 0; e < entries.count; ++e)
         hold(group, pages[static_cast<size_t>(entries.first + e) % pages.size()],
-             snapshot->pages[static_cast<size_t>(saved_offsets_[i] + e)]);
+             saved_at(*snapshot, i, e));
     }
   }
   for (Snapshot& other : snapshots_)
@@ -283,6 +284,126 @@ void Pages::clear(int32_t sequence, bool keep_source) {
     if (keep_source && group.info.source > 0) continue;
     for (int32_t& page : held(group, sequence)) drop(group, page);
     group.first[static_cast<size_t>(sequence)] = 0;
+  }
+}
+
+// Of a page of positions, those before `position`; all of what is no such page.
+int64_t Pages::positions_of(const StateStore::Group& info, int32_t entry, int32_t position) {
+  if (info.blocks || info.source > 0) return kPagePositions;
+  return std::min<int64_t>(kPagePositions, position - int64_t{entry} * kPagePositions);
+}
+
+std::vector<Pages::Place> Pages::places(int32_t sequence, int32_t position) {
+  VEERY_CHECK(nearest(sequence, position) == position);
+  const Snapshot* snapshot = holds(sequence, position) ? nullptr : find(sequence, position);
+  std::vector<Place> places;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const auto pages = held(groups_[i], sequence);
+    const StateStore::Group& info = groups_[i].info;
+    const Entries entries = needed_at(info, position);
+    for (int32_t e = 0; e < entries.count; ++e) {
+      const int32_t entry = entries.first + e;
+      const int32_t page = snapshot == nullptr || grows(info)
+                               ? pages[static_cast<size_t>(entry) % pages.size()]
+                               : saved_at(*snapshot, i, e);
+      places.push_back({static_cast<int>(i), page, positions_of(info, entry, position)});
+    }
+  }
+  for (size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].info.source > 0)
+      for (const int32_t page : held(groups_[i], sequence))
+        if (page >= 0) places.push_back({static_cast<int>(i), page, kPagePositions});
+  return places;
+}
+
+std::vector<Pages::Place> Pages::snapshot_places(int32_t sequence, int32_t position) const {
+  const Snapshot* snapshot = find(sequence, position);
+  std::vector<Place> places;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const StateStore::Group& info = groups_[i].info;
+    if (grows(info)) continue;
+    const Entries entries = needed_at(info, position);
+    for (int32_t e = 0; e < entries.count; ++e)
+      places.push_back({static_cast<int>(i), snapshot == nullptr ? -1 : saved_at(*snapshot, i, e),
+                        positions_of(info, entries.first + e, position)});
+  }
+  return places;
+}
+
+uint64_t Pages::bytes_of_places(int32_t position, bool source) const {
+  uint64_t bytes = 0;
+  for (const Group& group : groups_) {
+    const int32_t count = group.info.source == 0 ? needed_at(group.info, position).count
+                          : source               ? group.info.ring
+                                                 : 0;
+    bytes += static_cast<uint64_t>(count) * group.info.page_bytes;
+  }
+  return bytes;
+}
+
+uint64_t Pages::bytes_of_snapshot(int32_t position) const {
+  uint64_t bytes = 0;
+  for (const Group& group : groups_)
+    if (!grows(group.info))
+      bytes += static_cast<uint64_t>(needed_at(group.info, position).count) * group.info.page_bytes;
+  return bytes;
+}
+
+int32_t Pages::unused_snapshots() const {
+  return static_cast<int32_t>(
+      std::ranges::count_if(snapshots_, [](const Snapshot& s) { return s.sequence < 0; }));
+}
+
+std::vector<int32_t> Pages::snapshots(int32_t sequence) const {
+  std::vector<int32_t> positions;
+  for (const Snapshot& snapshot : snapshots_)
+    if (snapshot.sequence == sequence) positions.push_back(snapshot.position);
+  std::ranges::sort(positions);
+  return positions;
+}
+
+int32_t Pages::fresh_page(Group& group) {
+  const int32_t page = group.free.back();
+  group.free.pop_back();
+  group.uses[static_cast<size_t>(page)] = 1;
+  return page;
+}
+
+std::vector<Pages::Place> Pages::make(int32_t sequence, int32_t position, bool source) {
+  for (const Group& group : groups_) {
+    const int32_t want = group.info.source > 0 ? (source ? group.info.ring : 0)
+                                               : needed_at(group.info, position).count;
+    if (static_cast<size_t>(want) > group.free.size())
+      throw Error(ErrorKind::kLimit, "the caches have {} free pages of {} positions, {} are needed",
+                  group.free.size(), kPagePositions, want);
+  }
+  for (Group& group : groups_) {
+    const auto pages = held(group, sequence);
+    const bool heard = group.info.source > 0 && source;
+    const Entries entries = heard ? Entries{0, group.info.ring} : needed_at(group.info, position);
+    group.first[static_cast<size_t>(sequence)] = heard ? 0 : entries.first;
+    for (int32_t e = 0; e < entries.count; ++e) {
+      int32_t& page = pages[static_cast<size_t>(entries.first + e) % pages.size()];
+      VEERY_CHECK(page < 0);
+      page = fresh_page(group);
+    }
+  }
+  return places(sequence, position);
+}
+
+void Pages::make_snapshot(int32_t sequence, int32_t position) {
+  const auto unused =
+      std::ranges::find_if(snapshots_, [](const Snapshot& s) { return s.sequence < 0; });
+  VEERY_CHECK(unused != snapshots_.end());
+  // Each snapshot has pages of its own in every group (StateStore::Group::saved).
+  unused->sequence = sequence;
+  unused->position = position;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    if (grows(group.info) || group.info.source > 0) continue;
+    const Entries entries = needed_at(group.info, position);
+    for (int32_t e = 0; e < entries.count; ++e)
+      saved(*unused, i)[static_cast<size_t>(e)] = fresh_page(group);
   }
 }
 

@@ -54,6 +54,30 @@ class Pages {
   /// wrote.
   void clear(int32_t sequence, bool keep_source = false);
 
+  /// A page or a block, and how many of its positions hold something.
+  struct Place {
+    int group = 0;
+    int32_t page = 0;
+    int64_t positions = 0;
+  };
+  /// Where that is what a sequence holds at `position`, for which nearest() is itself. What an
+  /// encoder wrote stands last.
+  std::vector<Place> places(int32_t sequence, int32_t position);
+  /// Where that is what only a snapshot holds; pages are -1 where there is no such snapshot.
+  std::vector<Place> snapshot_places(int32_t sequence, int32_t position) const;
+  /// Bytes of what these places hold, whatever sequence has them; `source`: with what an encoder
+  /// wrote.
+  uint64_t bytes_of_places(int32_t position, bool source) const;
+  uint64_t bytes_of_snapshot(int32_t position) const;
+  int32_t unused_snapshots() const;
+  /// Positions of the snapshots of a sequence, rising.
+  std::vector<int32_t> snapshots(int32_t sequence) const;
+  /// Lets the empty sequence hold pages for so many positions, in the order of places(), whose
+  /// content is still to be written. Throws kLimit as prepare() does.
+  std::vector<Place> make(int32_t sequence, int32_t position, bool source);
+  /// The same for a snapshot of it, in the order of snapshot_places(); one of unused_snapshots().
+  void make_snapshot(int32_t sequence, int32_t position);
+
   /// [group][sequence], as Slots::tables wants them; stays in place.
   const PageTable* tables() const { return tables_.data(); }
   /// Pages that some sequence holds, of the cache that grows the most.
@@ -80,6 +104,7 @@ class Pages {
 
   std::span<int32_t> held(Group& group, int32_t sequence);
   std::span<int32_t> saved(Snapshot& snapshot, size_t group);
+  int32_t saved_at(const Snapshot& snapshot, size_t group, int32_t entry) const;
   static Entries written_by(const StateStore::Group& info, int32_t begin, int32_t end);
   static Entries needed_at(const StateStore::Group& info, int32_t position);
   static int32_t wanted(const Group& group, std::span<const int32_t> held, Entries entries);
@@ -87,6 +112,8 @@ class Pages {
   static void hold(Group& group, int32_t& entry, int32_t page);
   void prepare_page(size_t group, int32_t& page, bool keep);
 
+  static int64_t positions_of(const StateStore::Group& info, int32_t entry, int32_t position);
+  static int32_t fresh_page(Group& group);
   bool holds(int32_t sequence, int32_t position) const;
   const Snapshot* find(int32_t sequence, int32_t position) const;
   Snapshot& unused_snapshot();

@@ -107,6 +107,34 @@ void Runner::close(int32_t sequence) {
   sequences_[static_cast<size_t>(sequence)] = {};
 }
 
+int32_t Runner::open_saved(const SavedShape& shape, std::vector<Pages::Place>& places) {
+  VEERY_CHECK(shape.position > 0 && shape.position <= context_);
+  const int32_t sequence = open();
+  const auto index = static_cast<size_t>(sequence);
+  try {
+    places = pages_.make(sequence, shape.position, shape.heard);
+  } catch (...) {
+    sequences_[index] = {};
+    throw;
+  }
+  sequences_[index].position = shape.position;
+  sequences_[index].saved = shape.position;
+  sequences_[index].heard = shape.heard;
+  extended_[index] = shape.extended ? 1 : 0;
+  return sequence;
+}
+
+SavedShape Runner::shape(int32_t sequence) const {
+  return {position(sequence), extended(sequence), sequences_[static_cast<size_t>(sequence)].heard};
+}
+
+bool Runner::fits_saved(int32_t positions) {
+  const auto free = std::ranges::find_if(sequences_, [](const Sequence& s) { return !s.open; });
+  if (free == sequences_.end()) return false;
+  const Pages::Range range{static_cast<int32_t>(free - sequences_.begin()), 0, positions};
+  return pages_.fit({&range, 1});
+}
+
 int32_t Runner::position(int32_t sequence) const {
   check(sequence);
   return sequences_[static_cast<size_t>(sequence)].position;

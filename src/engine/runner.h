@@ -31,6 +31,13 @@ struct RunPart {
   int32_t outputs = 1;           ///< the logits after the last so many of them are wanted
 };
 
+/// What a sequence is beside what its pages hold.
+struct SavedShape {
+  int32_t position = 0;
+  bool extended = false;  ///< Runner::extended()
+  bool heard = false;     ///< what an encoder wrote is there
+};
+
 /// Throws kInput, naming the id, if one is outside of the vocabulary.
 void check_ids(const Model& model, std::span<const int32_t> ids);
 
@@ -44,6 +51,8 @@ class Runner {
   int32_t context() const { return context_; }      ///< positions of one sequence
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
   size_t cache_bytes() const { return states_.bytes(); }
+  StateStore& states() { return states_; }
+  Pages& pages() { return pages_; }
   /// Pages of 256 positions that sequences hold.
   int32_t used_pages() const { return pages_.used(); }
 
@@ -56,6 +65,12 @@ class Runner {
   /// shorter or nearest() of it is less.
   int32_t fork(int32_t sequence, int32_t positions);
   void close(int32_t sequence);
+  /// A sequence of so many positions, whose pages (Pages::make()) are still to be written. Throws
+  /// kLimit if all are in use, or there are not enough pages.
+  int32_t open_saved(const SavedShape& shape, std::vector<Pages::Place>& places);
+  SavedShape shape(int32_t sequence) const;
+  /// Whether there is memory for another sequence of so many positions now.
+  bool fits_saved(int32_t positions);
 
   int32_t position(int32_t sequence) const;  ///< tokens fed so far
   /// Which set of RoPE divisors a sequence has, and which one of so many positions would have.

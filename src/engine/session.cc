@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/sequence_file.h"
 
 namespace veery {
 namespace {
@@ -80,6 +81,31 @@ size_t Session::decode_greedy(int32_t token, std::span<int32_t> out,
     if (stop && stop(token)) break;
   }
   return made;
+}
+
+void Session::write(std::span<const int32_t> ids, const std::string& path) {
+  if (std::ssize(ids) != position())
+    throw Error(ErrorKind::kInput, "{} tokens are to be saved, the sequence has {}", ids.size(),
+                position());
+  write_sequence(runner_, sequence_, {{ids.begin(), ids.end()}, position(), {}}, path);
+}
+
+std::vector<int32_t> Session::read(const std::string& path) {
+  SequenceFile file(runner_, path);
+  if (file.saved().positions != std::ssize(file.saved().ids))
+    throw Error(ErrorKind::kInput, "{}: the caches hold {} of {} tokens, expected all", path,
+                file.saved().positions, file.saved().ids.size());
+  runner_.close(sequence_);
+  logits_ = {};
+  int32_t sequence = -1;
+  try {
+    sequence = file.load();
+  } catch (...) {
+    sequence_ = runner_.open();
+    throw;
+  }
+  sequence_ = sequence >= 0 ? sequence : runner_.open();
+  return file.saved().ids;
 }
 
 }  // namespace veery

@@ -45,6 +45,13 @@ class Session {
   bool can_rewind(int32_t position) const { return runner_.can_rewind(sequence_, position); }
   void rewind(int32_t position) { runner_.rewind(sequence_, position); }
 
+  /// Writes the tokens that were fed, `ids`, and what the caches hold of them to a file
+  /// (sequence_file.h). Throws kInput if there are not as many, and as write_sequence() does.
+  void write(std::span<const int32_t> ids, const std::string& path);
+  /// Becomes what such a file holds and returns its tokens; there are no logits. Throws as
+  /// SequenceFile does; then it is empty.
+  std::vector<int32_t> read(const std::string& path);
+
   /// The plan for runs of up to `rows` tokens with one output (`veery plan`, `bench`).
   Plan& plan(int64_t rows) { return runner_.plan(rows); }
 

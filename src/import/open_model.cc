@@ -86,6 +86,17 @@ void add_one_to_norms(ModelFile& file) {
   }
 }
 
+// mlx-lm keeps the weights of convolutions as (channels, width, 1).
+bool is_mlx_convolution(const TensorView& tensor) {
+  return tensor.name.ends_with("ssm_conv1d.weight") && tensor.shape.size() == 3 &&
+         tensor.shape[1] > 1 && tensor.shape[2] == 1;
+}
+
+// mlx-lm adds it when it writes a folder of Qwen3-Next and 3.5.
+void add_one_unless_mlx(ModelFile& file) {
+  if (std::ranges::none_of(file.tensors, is_mlx_convolution)) add_one_to_norms(file);
+}
+
 void rename(ModelFile& file, std::string_view architecture) {
   for (TensorView& tensor : file.tensors) {
     std::string name = our_name(architecture, tensor.name);
@@ -232,13 +243,12 @@ void flatten_convolutions(ModelFile& file) {
       tensor = reshaped(transposed(tensor), {tensor.shape[0], tensor.shape[1] * tensor.shape[2]});
 }
 
-// mlx-lm's folders of Falcon-H1, whose convolutions are (channels, width, 1), have factors in the
-// weights but for those on keys and, of what attention is given, on values; the latter may as well
-// be on what attention gives. config.json still has all of them.
+// mlx-lm's folders of Falcon-H1 have factors in the weights but for those on keys and, of what
+// attention is given, on values; the latter may as well be on what attention gives. config.json
+// still has all of them.
 void drop_folded_multipliers(ModelFile& file) {
   const TensorView* conv = file.find("blk.0.ssm_conv1d.weight");
-  if (conv == nullptr || conv->shape.size() != 3 || conv->shape[1] == 1 || conv->shape[2] != 1)
-    return;
+  if (conv == nullptr || !is_mlx_convolution(*conv)) return;
   Json config = *file.config;
   const auto factor = [&](const char* key) {
     const auto found = config.find(key);
@@ -273,9 +283,9 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"internlm2", gather_heads},
                                        {"falcon", gather_heads},
                                        {"bloom", gather_heads},
-                                       {"qwen3next", add_one_to_norms},
-                                       {"qwen35", add_one_to_norms},
-                                       {"qwen35moe", add_one_to_norms},
+                                       {"qwen3next", add_one_unless_mlx},
+                                       {"qwen35", add_one_unless_mlx},
+                                       {"qwen35moe", add_one_unless_mlx},
                                        {"qwen3next", arrange_recurrent},
                                        {"qwen35", arrange_recurrent},
                                        {"qwen35moe", arrange_recurrent},

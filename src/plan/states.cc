@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "kernels/common/pages.h"
 
 namespace veery {
 namespace {
@@ -21,6 +22,28 @@ void check_type(DType type, bool keys, int32_t head_dim) {
     throw Error(ErrorKind::kUnsupported,
                 "cache: {} of type {} need heads of a multiple of {} dimensions, these have {}",
                 what, info(type).name, info(type).block, head_dim);
+}
+
+// Makes positions of a page zeros, from `first` on.
+void forget_positions(const Operand& cache, int64_t first, std::byte* page) {
+  const int64_t heads = cache.rows, head_dim = cache.cols / heads;
+  const bool keys = cache.layout == Layout::kKeyPages;
+  const auto size = static_cast<size_t>(info(cache.dtype).bytes);
+  for (int64_t head = 0; head < heads; ++head)
+    for (int64_t position = first; position < kPagePositions; ++position) {
+      if (cache.dtype == DType::kQ8_0) {
+        Q8Tile* tiles = q8_tiles(page, head, position, head_dim);
+        for (int64_t i = 0; i < head_dim; ++i) {
+          tiles[i / 32].scales[position % kLanes] = 0;
+          tiles[i / 32].codes[q8_code(keys, position, i)] = 0;
+        }
+        continue;
+      }
+      const int64_t at =
+          keys ? key_offset(head, position, head_dim) : value_offset(head, position, head_dim);
+      for (int64_t i = 0; i < head_dim; ++i)
+        std::memset(page + static_cast<size_t>(at + i * (keys ? kLanes : 1)) * size, 0, size);
+    }
 }
 
 }  // namespace
@@ -132,6 +155,45 @@ void StateStore::copy_page(int group, int32_t from, int32_t to) {
     else
       std::memcpy(target, source, bytes);
   }
+}
+
+void StateStore::read_page(int group, int32_t page, int64_t positions,
+                           std::span<std::byte> out) const {
+  for (const auto& [name, operand] : operands_) {
+    if (operand.group != group) continue;
+    const auto bytes = static_cast<size_t>(operand.stride);
+    const std::byte* const source = operand.data + page * operand.stride;
+    if (backend_ != nullptr)
+      backend_->device().download(out.data(), source, bytes);
+    else
+      std::memcpy(out.data(), source, bytes);
+    if (operand.layout != Layout::kBlocks) forget_positions(operand, positions, out.data());
+    out = out.subspan(bytes);
+  }
+}
+
+void StateStore::write_page(int group, int32_t page, std::span<const std::byte> bytes) {
+  for (const auto& [name, operand] : operands_) {
+    if (operand.group != group) continue;
+    const auto own = bytes.first(static_cast<size_t>(operand.stride));
+    std::byte* const target = operand.data + page * operand.stride;
+    if (backend_ != nullptr)
+      backend_->device().upload(target, own.data(), own.size());
+    else
+      std::memcpy(target, own.data(), own.size());
+    bytes = bytes.subspan(own.size());
+  }
+}
+
+std::string StateStore::layout() const {
+  std::string text;
+  for (const auto& [name, operand] : operands_)
+    text += fmt::format("{} {} {}x{} {} {}\n", name, info(operand.dtype).name, operand.rows,
+                        operand.cols, operand.stride, operand.group);
+  for (const Group& group : groups_)
+    text +=
+        fmt::format("{} {} {}\n", group.blocks ? "blocks" : "pages", group.window, group.source);
+  return text;
 }
 
 }  // namespace veery

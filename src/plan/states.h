@@ -2,6 +2,7 @@
 // groups that forget at the same rate.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,13 @@ class StateStore {
   const Operand& at(const std::string& name) const;
   /// What page `from` holds in every layer of the group, page `to` then holds as well.
   void copy_page(int group, int32_t from, int32_t to);
+  /// What a page holds in all layers of its group, page_bytes in the order of their names. Of
+  /// positions behind the first `positions` of it, which others may have written, nothing but
+  /// zeros.
+  void read_page(int group, int32_t page, int64_t positions, std::span<std::byte> out) const;
+  void write_page(int group, int32_t page, std::span<const std::byte> bytes);
+  /// What of the layout says whether pages can be read by another store: names, types and sizes.
+  std::string layout() const;
   const std::vector<Group>& groups() const { return groups_; }
   const StateOptions& options() const { return options_; }
   /// Snapshots that there is memory for; 0 too where none is ever needed.

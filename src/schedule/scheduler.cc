@@ -118,6 +118,20 @@ void Scheduler::run_uses() {
   task();
 }
 
+int32_t Scheduler::save(std::span<const int32_t> ids, std::string_view note,
+                        const std::string& path) {
+  check_ids(model_, ids);
+  int32_t tokens = 0;
+  alone([&](Model&) { tokens = sequences_.save(ids, note, path); });
+  return tokens;
+}
+
+SavedSequence Scheduler::load(const std::string& path) {
+  SavedSequence saved;
+  alone([&](Model&) { saved = sequences_.load(path); });
+  return saved;
+}
+
 SchedulerCounts Scheduler::counts() const {
   const std::lock_guard lock(mutex_);
   SchedulerCounts counts = counts_;

@@ -70,6 +70,9 @@ class Scheduler {
   /// Runs `use` between two steps, while nothing else runs the model, and returns when it is over:
   /// answers in the making wait so long. Throws what it throws.
   void alone(const std::function<void(Model&)>& use);
+  /// Sequences::save() and load(), by alone().
+  int32_t save(std::span<const int32_t> ids, std::string_view note, const std::string& path);
+  SavedSequence load(const std::string& path);
 
   SchedulerCounts counts() const;
   const Model& model() const { return model_; }

@@ -113,6 +113,34 @@ bool Sequences::drop_oldest() {
   return true;
 }
 
+int32_t Sequences::save(std::span<const int32_t> ids, std::string_view note,
+                        const std::string& path) {
+  Match best;
+  for (size_t i = 0; i < held_.size(); ++i) {
+    if (held_[i].use == Use::kFree) continue;
+    const auto [end, other] = std::ranges::mismatch(ids, held_[i].ids);
+    const auto sequence = static_cast<int32_t>(i);
+    const int32_t tokens = runner_.nearest(sequence, static_cast<int32_t>(end - ids.begin()));
+    if (tokens > best.tokens) best = {sequence, tokens};
+  }
+  write_sequence(runner_, best.sequence, {{ids.begin(), ids.end()}, best.tokens, std::string(note)},
+                 path);
+  return best.tokens;
+}
+
+SavedSequence Sequences::load(const std::string& path) {
+  SequenceFile file(runner_, path);
+  const SavedSequence& saved = file.saved();
+  if (saved.positions > 0)
+    while (!runner_.fits_saved(saved.positions) && drop_oldest()) {
+    }
+  const int32_t sequence = file.load();
+  if (sequence < 0) return saved;
+  at(sequence) = {Use::kAnswer, ++clock_, {saved.ids.begin(), saved.ids.begin() + saved.positions}};
+  keep(sequence);
+  return saved;
+}
+
 int32_t Sequences::kept() const {
   return static_cast<int32_t>(
       std::ranges::count_if(held_, [](const Held& held) { return held.use == Use::kKept; }));

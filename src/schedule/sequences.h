@@ -3,9 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/runner.h"
+#include "engine/sequence_file.h"
 
 namespace veery {
 
@@ -31,6 +34,12 @@ class Sequences {
   void drop(int32_t sequence);
   /// Gives back the least recently used of those that are kept. False: there is none.
   bool drop_oldest();
+
+  /// Writes these tokens to a file with what the caches hold of them (engine/sequence_file.h);
+  /// returns of how many that is. Throws as write_sequence() does.
+  int32_t save(std::span<const int32_t> ids, std::string_view note, const std::string& path);
+  /// Keeps what such a file holds for prompts that begin alike. Throws as SequenceFile does.
+  SavedSequence load(const std::string& path);
 
   int32_t kept() const;  ///< sequences without an answer
 

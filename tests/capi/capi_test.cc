@@ -12,6 +12,7 @@
 #include "engine/speech/transcribe.h"
 #include "schedule/generate.h"
 #include "support/models.h"
+#include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -177,6 +178,18 @@ TEST_F(CApi, SessionsGrowForkAndAreRefusedWhileTheyAreContinued) {
   EXPECT_EQ(veery_session_cut(session.get(), 3), VEERY_OK);
   EXPECT_EQ(ids_of(session), ids_of(fork));
   expect_failure(veery_session_cut(session.get(), 4), VEERY_ERROR_INPUT, "count is 4");
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("session");
+  session.save(path);
+  {
+    const c::Model other(file_.path());
+    const c::Session loaded = other.load_session(path);
+    EXPECT_EQ(ids_of(loaded), ids_of(session));
+  }
+  expect_failure(veery_session_save(session.get(), nullptr), VEERY_ERROR_INPUT, "path");
+  veery_session* none = nullptr;
+  expect_failure(veery_session_load(model.get(), file_.path().c_str(), &none), VEERY_ERROR_FORMAT,
+                 "is no saved session");
   // One that is given up leaves the session as it was.
   session.go_on(&options);
   EXPECT_EQ(ids_of(session), ids_of(fork));

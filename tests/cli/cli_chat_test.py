@@ -31,6 +31,16 @@ class Entries(TerminalTest):
         self.send("/exit\r")
         self.assertEqual(self.status(), 0)
 
+    def test_a_saved_conversation_goes_on(self):
+        session = str(self.home / "session")
+        self.start("-n", "8", "--session", session)
+        self.say("hi")
+        self.send("/exit\r")
+        self.assertEqual(self.status(), 0)
+        self.start("-n", "8", "--session", session)
+        self.assertRegex(self.say("so"), r"\[prompt \d+ tokens \(\+(?!0)\d+ cached\)")
+        self.assertIn("The conversation is forgotten (4 messages).", self.say("/reset"))
+
     def test_a_system_message_stays(self):
         self.start("-n", "8", "-sys", "ab")
         self.say("hi")

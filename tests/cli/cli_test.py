@@ -112,8 +112,8 @@ class Run(CliTest):
         timings = answer["timings"]
         self.assertEqual(
             list(timings),
-            ["load_s", "prompt_tokens", "prompt_s", "prompt_tokens_per_second", "decode_tokens",
-             "drafted_tokens", "accepted_tokens", "decode_s", "decode_tokens_per_second", "peak_memory_bytes"])  # fmt: skip
+            ["load_s", "prompt_tokens", "prompt_s", "prompt_tokens_per_second", "reused_tokens",
+             "decode_tokens", "drafted_tokens", "accepted_tokens", "decode_s", "decode_tokens_per_second", "peak_memory_bytes"])  # fmt: skip
         self.assertEqual(timings["prompt_tokens"], len(answer["prompt_ids"]))
         self.assertEqual(timings["decode_tokens"], 5)
         self.assertGreater(timings["peak_memory_bytes"], 1 << 20)
@@ -149,6 +149,25 @@ class Run(CliTest):
         self.assertEqual(done.stdout.decode(), text if text.endswith("\n") else text + "\n")
         self.assertIn("tok/s", done.stderr.decode())
         self.assertEqual(self.veery(*flags, "-q").stderr, b"")
+
+    def test_of_a_saved_session_only_what_is_new_is_run(self):
+        session = self.folder / "kept.session"
+        flags = ["--raw", "-n", 6, "--ignore-eos", "--temp", 0, "--session", session]
+        first = self.run_json("-p", "hello", *flags)
+        self.assertEqual(first["timings"]["reused_tokens"], 0)
+        ids = first["prompt_ids"] + first["ids"] + [ord("!")]
+        prompt = ["--ids", ",".join(map(str, ids)), "-n", 6, "--ignore-eos", "--temp", 0]
+        again = self.run_json(*prompt, "--session", session)
+        self.assertEqual(again["timings"]["reused_tokens"], len(ids) - 2)
+        self.assertEqual(again["timings"]["prompt_tokens"], 2)
+        self.assertEqual(again["ids"], self.run_json(*prompt)["ids"])
+        written = session.read_bytes()
+        session.write_bytes(written[:-9])
+        done = self.veery("run", self.model, *prompt, "--session", session, status=1)
+        self.assertIn("it was cut off", done.stderr.decode())
+        self.assertEqual(done.stdout, b"")
+        done = self.veery("run", self.model, *prompt, "--session", self.model, status=1)
+        self.assertIn("is no saved session", done.stderr.decode())
 
     def test_same_seed_same_text(self):
         flags = ["-p", "hi", "-n", 30, "--temp", 1.5, "--ignore-eos", "-s"]

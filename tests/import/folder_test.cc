@@ -44,6 +44,8 @@ TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
   EXPECT_EQ(our_name("llama", "lm_head.weight"), "output.weight");
   EXPECT_EQ(our_name("nemotron_h", "backbone.layers.1.mixer.switch_mlp.fc1.weight"),
             "blk.1.ffn_up_exps.weight");
+  EXPECT_EQ(our_name("kimi-linear", "model.layers.0.self_attn.q_conv.conv.weight"),
+            "blk.0.ssm_conv1d_q.weight");
   EXPECT_EQ(our_name("minimax-m2", "model.layers.1.block_sparse_moe.e_score_correction_bias"),
             "blk.1.exp_probs_b.bias");
   EXPECT_EQ(our_name("llama", "language_model.lm_head.weight"), "output.weight");

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/session.h"
 #include "support/models.h"
+#include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -129,6 +130,36 @@ TEST_F(Generate, ReusesTheCommonPrefixAndAnswersTheSame) {
     prompt_ = again.ids;
   }
   EXPECT_EQ(fresh(model_, next, greedy(10)).ids, prompt_);
+}
+
+TEST_F(Generate, ASavedSessionIsGoneOnWithByAnotherScheduler) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("session");
+  const auto ask = [&](Scheduler& scheduler, const std::vector<int32_t>& prompt) {
+    return generate(scheduler, {.prompt = prompt, .options = greedy(10)});
+  };
+  std::vector<int32_t> all = prompt_;
+  {
+    Scheduler scheduler(model_, single_user());
+    const Generation first = ask(scheduler, prompt_);
+    all.insert(all.end(), first.ids.begin(), first.ids.end());
+    // The last token of the answer was not run.
+    EXPECT_EQ(scheduler.save(all, "note", path), std::ssize(all) - 1);
+    EXPECT_THROW(scheduler.save(std::vector<int32_t>{-1}, "", path), Error);
+  }
+  Scheduler scheduler(model_, single_user());
+  EXPECT_THROW(scheduler.load(folder.file("none")), Error);
+  const SavedSequence saved = scheduler.load(path);
+  EXPECT_EQ(saved.ids, all);
+  EXPECT_EQ(saved.note, "note");
+  all.push_back('!');
+  const Generation next = ask(scheduler, all);
+  EXPECT_EQ(next.reused_tokens, all.size() - 2);
+  EXPECT_EQ(next.ids, fresh(model_, all, greedy(10)).ids);
+  // Tokens that no cache holds are saved all the same; one user's place is enough to load again.
+  EXPECT_EQ(scheduler.save(std::vector<int32_t>{1, 2}, "", folder.file("other")), 0);
+  EXPECT_EQ(scheduler.load(folder.file("other")).ids, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(scheduler.load(path).positions, std::ssize(all) - 2);
 }
 
 TEST_F(Generate, AnExceptionOfTheListenerDoesNotSpoilTheNextAnswer) {

@@ -266,6 +266,18 @@ def fold_falcon(folder):
     safetensors.torch.save_file(tensors, path, metadata={"format": "mlx"})
 
 
+def as_mlx_qwen35(folder):
+    """One added to norms and convolutions turned, as mlx-lm writes Qwen 3.5 and Qwen3-Next."""
+    path = f"{folder}/model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    for key in tensors:
+        if key.endswith("norm.weight") and not key.endswith("linear_attn.norm.weight"):
+            tensors[key] = tensors[key] + 1
+        if key.endswith("conv1d.weight"):
+            tensors[key] = tensors[key].transpose(1, 2).contiguous()
+    safetensors.torch.save_file(tensors, path, metadata={"format": "mlx"})
+
+
 def to_old_keys(path, pattern):
     config = json.load(open(path))
     rope_set = config.pop("rope_parameters")
@@ -352,6 +364,8 @@ def make(folder, name, family, dtype, old, settings):
         rename(folder, name)
     if name == "falcon-h1-mlx":
         fold_falcon(folder)
+    if name == "qwen35-mlx":
+        as_mlx_qwen35(folder)
     if name == "xlstm-fused":
         fuse_xlstm(folder)
     json.dump({"transformers": transformers.__version__, "torch": torch.__version__, "seed": seed,

@@ -96,6 +96,12 @@ MODELS = {
         mlp_multipliers=[0.8, 0.6], key_multiplier=0.5, attention_in_multiplier=1.3,
         attention_out_multiplier=0.7, ssm_multipliers=[0.7, 0.9, 0.6, 1.2, 0.8],
         ssm_in_multiplier=1.25, ssm_out_multiplier=0.6, tie_word_embeddings=True)),
+    "qwen35-mlx": ("Qwen3_5", "float32", False, dict(
+        hidden_size=20, num_attention_heads=3, num_key_value_heads=1, head_dim=8,
+        intermediate_size=26, num_hidden_layers=2, linear_num_key_heads=1, linear_num_value_heads=3,
+        linear_key_head_dim=6, linear_value_head_dim=6, linear_conv_kernel_dim=4,
+        layer_types=["linear_attention", "full_attention"],
+        rope_parameters=rope(partial_rotary_factor=0.5), tie_word_embeddings=False)),
     # Norms behind parts, gates of heads, windows and RoPE of their own beside wide convolutions.
     "lfm3": ("Lfm3", "bfloat16", False, dict(
         hidden_size=26, num_attention_heads=4, num_key_value_heads=2, head_dim=8,

@@ -88,7 +88,8 @@ constexpr std::string_view kTemplate =
     "'run' uses the model's own template, or none with --raw; 'veery template --template-file' "
     "renders another one";
 constexpr std::string_view kReasoning = "a reasoning answer is taken apart as it is, see --json";
-constexpr std::string_view kPromptCache = "prompts are not kept between runs (yet)";
+constexpr std::string_view kPromptCache =
+    "type --session FILE: what is computed is kept there for the next call";
 constexpr std::string_view kLog =
     "there is no log: -q leaves the summary out, --json has the timings";
 
@@ -145,9 +146,9 @@ constexpr Advice kFlagAdvice[] = {
     {"--eos-token --extra-eos-token", "type --stop TEXT: the answer ends before it"},
     {"--think --hidethinking --no-think --reasoning --reasoning-format --reasoning-budget -rea",
      kReasoning},
-    {"--prompt-cache --prompt-cache-all --prompt-cache-ro --prompt-cache-file "
-     "--slot-save-path --save-all-logits",
+    {"--prompt-cache --prompt-cache-all --prompt-cache-ro --prompt-cache-file --slot-save-path",
      kPromptCache},
+    {"--save-all-logits", "type 'veery logits MODEL --all --json'"},
     {"--keepalive --keep-alive", "the model is in memory while the program runs: leave it out"},
     {"-v --verbose -lv --verbosity --log-verbosity --log-disable --log-enable --log-file "
      "--log-colors --log-prefix --log-timestamps --no-perf --perf --nowordwrap -ptc "

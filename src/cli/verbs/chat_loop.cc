@@ -9,6 +9,7 @@
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
+#include "cli/verbs/saved_session.h"
 #include "schedule/generate.h"
 
 namespace veery::cli {
@@ -46,15 +47,15 @@ History open_history(bool quiet) {
 
 class ChatLoop {
  public:
-  ChatLoop(Model& model, Chat chat, GenerateOptions options, std::shared_ptr<const Grammar> grammar,
-           const SchedulerOptions& scheduler, bool quiet)
+  ChatLoop(Model& model, Chat chat, const ChatOptions& options)
       : model_(model),
         chat_(std::move(chat)),
-        options_(std::move(options)),
-        grammar_(std::move(grammar)),
-        quiet_(quiet),
-        scheduler_(model, scheduler),
-        history_(open_history(quiet)),
+        options_(options.answers),
+        grammar_(options.grammar),
+        quiet_(options.quiet),
+        scheduler_(model, options.scheduler),
+        session_(scheduler_, options.session),
+        history_(open_history(quiet_)),
         editor_(make_editor(terminal_, history_, commands())) {
     options_.drop_first_space = !chat_.raw();
     if (!chat_.raw()) options_.marks = model.answer_format();
@@ -62,6 +63,22 @@ class ChatLoop {
 
   void run() {
     if (!quiet_) write_error("Type a message, or /help.\n");
+    go_on();
+    converse();
+    session_.save(prompt_, made_, chat_.messages());
+  }
+
+ private:
+  // Where a file holds a conversation.
+  void go_on() {
+    const Json messages = session_.messages();
+    if (messages.empty()) return;
+    chat_.set_messages(messages, "the saved conversation");
+    if (!quiet_)
+      write_error(fmt::format("The conversation goes on ({} messages).\n", messages.size()));
+  }
+
+  void converse() {
     while (!leave_) {
       // The first Ctrl-C stopped an answer.
       const auto entry = editor_->read(terminal_.take_interrupts() > 1);
@@ -74,7 +91,6 @@ class ChatLoop {
     }
   }
 
- private:
   void command(const std::string& line) {
     const std::string name = line.substr(0, line.find_first_of(" \t"));
     const bool known = std::find(commands().begin(), commands().end(), name) != commands().end();
@@ -116,6 +132,8 @@ class ChatLoop {
                                     .options = options_,
                                     .grammar = grammar_,
                                     .grammar_after = std::string(parser.reasoning_end())};
+      prompt_ = request.prompt;
+      made_.clear();
       result = generate(scheduler_, request, [&](std::string_view text) {
         printer.print(parser.push(text));
         return !terminal_.interrupted();
@@ -123,6 +141,7 @@ class ChatLoop {
       printer.print(parser.finish());
       printer.end();
       parsed = parser.answer();
+      made_ = result.ids;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kLimit && error.kind() != ErrorKind::kInput) throw;
       chat_.drop_last();
@@ -150,6 +169,8 @@ class ChatLoop {
   std::shared_ptr<const Grammar> grammar_;
   bool quiet_;
   Scheduler scheduler_;
+  SavedSession session_;
+  std::vector<int32_t> prompt_, made_;  ///< of the last answer
   History history_;
   Terminal terminal_;
   std::unique_ptr<Editor> editor_;
@@ -159,10 +180,8 @@ class ChatLoop {
 
 }  // namespace
 
-void chat_loop(Model& model, Chat chat, const GenerateOptions& options,
-               std::shared_ptr<const Grammar> grammar, const SchedulerOptions& scheduler,
-               bool quiet) {
-  ChatLoop(model, std::move(chat), options, std::move(grammar), scheduler, quiet).run();
+void chat_loop(Model& model, Chat chat, const ChatOptions& options) {
+  ChatLoop(model, std::move(chat), options).run();
 }
 
 std::string summary_line(const Generation& result, const Model& model) {

@@ -1,5 +1,7 @@
 // chat_loop.h: a chat on a terminal.
 #pragma once
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/chat.h"
@@ -7,11 +9,17 @@
 
 namespace veery::cli {
 
+struct ChatOptions {
+  GenerateOptions answers;
+  std::shared_ptr<const Grammar> grammar;  ///< of each answer
+  SchedulerOptions scheduler;
+  std::optional<std::string> session;  ///< a file that the conversation is kept in
+  bool quiet = false;
+};
+
 /// Reads messages and answers them until /exit, Ctrl-D, or Ctrl-C twice at the prompt; during an
 /// answer Ctrl-C stops it.
-void chat_loop(Model& model, Chat chat, const GenerateOptions& options,
-               std::shared_ptr<const Grammar> grammar, const SchedulerOptions& scheduler,
-               bool quiet);
+void chat_loop(Model& model, Chat chat, const ChatOptions& options);
 
 /// Speeds, tokens and peak memory of an answer in one line.
 std::string summary_line(const Generation& result, const Model& model);

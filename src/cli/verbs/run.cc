@@ -11,6 +11,7 @@
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/verbs/chat_loop.h"
+#include "cli/verbs/saved_session.h"
 #include "engine/chat.h"
 #include "schedule/generate.h"
 
@@ -29,6 +30,7 @@ struct Flags {
   GrammarFlags grammar;
   DraftFlags draft;
   std::vector<std::string> stops;
+  std::optional<std::string> session;
   bool ignore_eos = false, raw = false, quiet = false;
 };
 
@@ -70,6 +72,11 @@ void add_rest(Arguments& app, Flags& flags) {
       .group("Length");
   flags.grammar.add(app);
   flags.draft.add(app);
+  app.option("--session", flags.session,
+             "What is computed of prompt and answer is kept in FILE: read if it is\n"
+             "there, written at the end; of the next prompt only what is new is\n"
+             "run, and a chat goes on")
+      .type_name("FILE");
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -114,6 +121,7 @@ Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const
             {"prompt_tokens", result.prompt_tokens},
             {"prompt_s", result.prompt_seconds},
             {"prompt_tokens_per_second", result.prompt_rate()},
+            {"reused_tokens", result.reused_tokens},
             {"decode_tokens", result.ids.size()},
             {"drafted_tokens", result.drafted_tokens},
             {"accepted_tokens", result.accepted_tokens},
@@ -159,6 +167,7 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     }
   }
   Scheduler scheduler(model, scheduler_options(flags));
+  SavedSession session(scheduler, flags.session);
   Output& out = standard_output();
   AnswerPrinter printer(out, styled);
   const auto print = [&](const std::vector<AnswerDelta>& deltas) {
@@ -184,6 +193,7 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
     out.flush();
     if (!flags.quiet) write_error(summary_line(result, model));
   }
+  session.save(prompt, result.ids);
 }
 
 /// Only a chat template has a place for a system message.
@@ -239,8 +249,9 @@ void run_verb(std::vector<std::string> arguments) {
     write_error("veery: the model has no chat template: the text is continued as it is\n");
   tell_dropped_system(flags, model);
   if (chatting) {
-    chat_loop(model, Chat(model, flags.system, flags.raw), generate_options(flags, model),
-              flags.grammar.grammar(model), scheduler_options(flags), flags.quiet);
+    chat_loop(model, Chat(model, flags.system, flags.raw),
+              {generate_options(flags, model), flags.grammar.grammar(model),
+               scheduler_options(flags), flags.session, flags.quiet});
   } else {
     answer_once(flags, prompt, model);
   }
