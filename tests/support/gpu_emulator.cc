@@ -2,6 +2,8 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -40,6 +42,13 @@ uint8_t* stack_of(size_t fibre) {
   return stacks[fibre].get();
 }
 
+struct Copy {
+  uint8_t* to;
+  const uint8_t* from;
+};
+/// Of one thread: the last group is the one that copies are still added to.
+using CopyGroups = std::deque<std::vector<Copy>>;
+
 // The fibres of one block after another; made once a launch.
 class Block {
  public:
@@ -65,11 +74,13 @@ class Block {
               .blocks_x = size_.blocks_x,
               .shared = shared_[0].bytes};
     left_ = size_.threads;
-    stuck_ = false;
+    stuck_ = unmade_ = false;
     turns_ = 0;
+    copies_.assign(fibres_.size(), CopyGroups(1));
     for (Fibre& fibre : fibres_) start(fibre);
     switch_to(nullptr, 0);
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
+    if (unmade_) throw Error(ErrorKind::kBug, "emulator: a thread ends before its copies are made");
   }
 
   // Until all threads that `barrier` is for have come.
@@ -89,6 +100,17 @@ class Block {
     wait(warps_[static_cast<size_t>(warp)],
          std::min(kWarpThreads, size_.threads - warp * kWarpThreads));
   }
+  void begin_copy(uint8_t* to, const uint8_t* from) {
+    constexpr int kNothing = 0xa5;
+    std::memset(to, kNothing, 16);
+    own_copies().back().push_back({to, from});
+  }
+  void end_group() { own_copies().emplace_back(); }
+  void wait_for_groups(int left) {
+    CopyGroups& groups = own_copies();
+    for (; groups.size() > static_cast<size_t>(left) + 1; groups.pop_front())
+      for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
+  }
   Place& place() { return place_; }
   uint8_t* exchanged(int thread) { return exchanged_[static_cast<size_t>(thread)].bytes; }
 
@@ -100,6 +122,7 @@ class Block {
     uint8_t bytes[32];
   };
 
+  CopyGroups& own_copies() { return copies_[static_cast<size_t>(place_.thread)]; }
   void start(Fibre& fibre) {
     fibre.context.uc_stack.ss_sp = fibre.stack;
     fibre.context.uc_stack.ss_size = kStack;
@@ -121,6 +144,7 @@ class Block {
   }
   void finish() {
     turns_ = 0;
+    for (const auto& group : own_copies()) unmade_ |= !group.empty();
     fibres_[static_cast<size_t>(place_.thread)].done = true;
     if (--left_ > 0) {
       int to = place_.thread;
@@ -174,6 +198,7 @@ class Block {
   Barrier block_;
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
+  std::vector<CopyGroups> copies_;
   Place place_;
   ucontext_t main_{};
   jmp_buf main_jump_{};
@@ -181,7 +206,7 @@ class Block {
   size_t main_size_ = 0;
   bool entered_ = false;
   int left_ = 0, turns_ = 0;
-  bool stuck_ = false;
+  bool stuck_ = false, unmade_ = false;
 };
 
 thread_local Block* running = nullptr;
@@ -205,6 +230,9 @@ Place& place() { return running->place(); }
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
 uint8_t* exchanged(int thread) { return running->exchanged(thread); }
+void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
+void end_group() { running->end_group(); }
+void wait_for_groups(int left) { running->wait_for_groups(left); }
 
 void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {
   Block block(kernel, arguments, size);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/attend.h"
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/linear_row.h"
 
 namespace veery::gpu {
 namespace {

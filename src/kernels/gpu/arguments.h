@@ -96,6 +96,38 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
   return {tile, d, m, scales, scales + each, scales + each * (f.minima ? 2 : 1)};
 }
 
+/// What linear_row() has in shared memory. An item is what a warp takes from the weights at a time:
+/// 4 blocks of 32 columns or one of 256. A round is the items between two barriers of the block:
+/// its steps are added up while those of the next are found. kWarps find them, the others add up.
+struct RowPlan {
+  static constexpr int kWarps = 8;
+  int each, items;         ///< units of an item; items of a round, of each part
+  int stages, item_bytes;  ///< items that are on their way to each warp
+  int chains;              ///< of 16 lanes each, minima apart
+  int chain_steps;         ///< [unit of the round][16 rows][terms], 8 bytes each
+  int steps, results, bytes;
+  int threads;
+};
+VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int parts) {
+  const FormatInfo f = format_info(format);
+  constexpr int kMostRing = 88 << 10;  // so that two blocks have room on a processor
+  constexpr int kMostStages = 5;
+  RowPlan p{};
+  p.each = f.block == 32 ? 4 : 1;
+  p.items = (f.block == 32 ? 16 : 32) / (terms * parts);
+  p.item_bytes = p.each * unit_places(format).bytes;
+  p.stages = kMostRing / (RowPlan::kWarps * p.item_bytes);
+  if (p.stages > kMostStages) p.stages = kMostStages;
+  const int sets = parts * (f.minima ? 2 : 1);
+  p.chains = sets * terms;
+  p.chain_steps = p.items * p.each * 16 * terms;
+  p.steps = RowPlan::kWarps * p.stages * p.item_bytes;
+  p.results = p.steps + 2 * sets * p.chain_steps * 8;
+  p.bytes = p.results + 2 * p.chains * 64;
+  p.threads = RowPlan::kWarps * 32 + (p.chains + 1) / 2 * 32;
+  return p;
+}
+
 struct Weight {
   const uint8_t* data;
   int64_t panel;  ///< bytes

@@ -167,7 +167,7 @@ class Attention {
     float s[kMostHeads] = {};
     if (sees(position)) {
       const T* key = page(a_.keys, block) + key_place(a_.keys, kv_, position, 0);
-      VEERY_UNROLL(8)
+      VEERY_UNROLL(32)
       for (int step = 0; step < a_.key_dim; ++step) {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
         const float k = Element<T>::load(key[i * 16]);
@@ -241,14 +241,14 @@ class Attention {
     if constexpr (Element<T>::kPairs) {
       int p = low;
       if (p % 2 != 0) add(p++);
-      VEERY_UNROLL(4)
+      VEERY_UNROLL(16)
       for (; p + 1 <= high; p += 2) {
         add(p + 1);
         add(p);
       }
       if (p <= high) add(p);
     } else {
-      VEERY_UNROLL(8)
+      VEERY_UNROLL(32)
       for (int p = low; p <= high; ++p) add(p);
     }
   }

@@ -80,12 +80,31 @@ VEERY_GPU uint16_t float_to_half(float x) {
 VEERY_GPU void keep_largest(uint64_t* at, uint64_t key) {
   atomicMax(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(key));
 }
-/// What the launch before this one has written is there from here on; the next may be begun.
-VEERY_GPU void wait_for_inputs() {
+/// The launch after this one may begin.
+VEERY_GPU void allow_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+/// What the launches before this one have written is there from here on; the next may be begun.
+VEERY_GPU void wait_for_inputs() {
+  allow_next();
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+/// Begins to copy 16 bytes to the block's memory; both addresses are multiples of 16.
+VEERY_GPU void begin_copy(uint8_t* shared, const uint8_t* from) {
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
+               : "memory");
+}
+/// What this thread has begun to copy since the last call is one group, which may be empty.
+VEERY_GPU void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Until at most kLeft of this thread's groups, the latest, are on their way.
+template <int kLeft>
+VEERY_GPU void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 /// c += a b of a warp: a [16][32] int8, b [32][8] int8. With g = lane / 4 and t = lane % 4 a lane
 /// has rows g (a0, a2) and g + 8 (a1, a3) of a, in a0 and a1 the columns 4 t to 4 t + 3 and in a2
@@ -116,6 +135,7 @@ VEERY_GPU float float_of(int32_t bits) { return __builtin_bit_cast(float, bits);
 VEERY_GPU int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
 VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
+VEERY_GPU void allow_next() {}
 VEERY_GPU void wait_for_inputs() {}
 
 #endif

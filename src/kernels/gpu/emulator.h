@@ -29,6 +29,11 @@ void wait_for_block();
 void wait_for_warp();
 /// 32 bytes of each thread of the block that others read.
 uint8_t* exchanged(int thread);
+/// Copies are made as late as they may be: when their thread waits for their group. Until then
+/// there is nothing sensible where they go. run() throws kBug if a thread ends before one is made.
+void begin_copy(uint8_t* to, const uint8_t* from);
+void end_group();
+void wait_for_groups(int left);
 
 /// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
 void run(void (*kernel)(const void* arguments), const void* arguments, const LaunchSize& size);
@@ -44,6 +49,12 @@ inline int blocks_x() { return emulated::place().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
 inline uint8_t* shared_memory() { return emulated::place().shared; }
+inline void begin_copy(uint8_t* shared, const uint8_t* from) { emulated::begin_copy(shared, from); }
+inline void end_group() { emulated::end_group(); }
+template <int kLeft>
+void wait_for_groups() {
+  emulated::wait_for_groups(kLeft);
+}
 
 template <typename T>
 T shuffle(T value, int from) {

@@ -3,9 +3,9 @@
 
 // X(name, arguments, threads at most, function)
 #define VEERY_GPU_ROW(X, name, format)                                                \
-  X(linear_row_##name, LinearArguments, 256, (linear_row<format, 1, 1>))              \
-  X(linear_row_two_terms_##name, LinearArguments, 256, (linear_row<format, 2, 1>))    \
-  X(linear_row_gated_##name, LinearArguments, 256, (linear_row<format, 1, 2>))        \
+  X(linear_row_##name, LinearArguments, 320, (linear_row<format, 1, 1>))              \
+  X(linear_row_two_terms_##name, LinearArguments, 320, (linear_row<format, 2, 1>))    \
+  X(linear_row_gated_##name, LinearArguments, 320, (linear_row<format, 1, 2>))        \
   X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>))      \
   X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>)) \
   X(linear_many_##name, LinearArguments, 128, (linear_tile<format, 2, 4, false>))     \
@@ -29,7 +29,7 @@
   X(rope, RopeArguments, 256, (rope))                      \
   X(cache_write, CacheWriteArguments, 256, (cache_write))  \
   X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))           \
-  X(prepare, PrepareArguments, 512, (prepare))             \
+  X(prepare, PrepareArguments, 1024, (prepare))            \
   VEERY_GPU_ROW(X, q8, kQ8)                                \
   VEERY_GPU_ROW(X, q8m, kQ8M)                              \
   VEERY_GPU_ROW(X, q4, kQ4)                                \

@@ -1,7 +1,7 @@
 // All kernels, as CUDA has them (kernel_list.h).
 #include "kernels/gpu/attend.h"
 #include "kernels/gpu/kernel_list.h"
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/linear_row.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
 #define VEERY_GPU_GLOBAL(name, arguments, threads, function)              \

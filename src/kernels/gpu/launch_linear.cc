@@ -7,7 +7,7 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kRowThreads = 256;
+constexpr int kRowBlocks = 2;  // of linear_row, of a processor
 constexpr int kTileWarps = 4;
 constexpr int kTileRows = 32;  // of x, at most, of a tile: linear_many
 
@@ -50,13 +50,6 @@ Work work_of(const Dispatch& d, int64_t rows) {
   return work;
 }
 
-// Bytes of shared memory of linear_row.
-size_t row_shared(Format format, int terms, int parts) {
-  const int steps = 256 / (terms * parts) * 16 * terms;
-  return static_cast<size_t>(parts * steps * 8 * (format_info(format).minima ? 2 : 1) + parts * 64 +
-                             64);
-}
-
 struct Product {
   const Dispatch& d;
   Recorder& to;
@@ -79,7 +72,7 @@ struct Product {
     const bool staged = norm && cols <= kMostStaged;
     const auto floats = static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (staged ? cols : 0));
     const LaunchSize size{
-        .blocks_x = static_cast<int>(rows), .threads = 512, .shared = floats * sizeof(float)};
+        .blocks_x = static_cast<int>(rows), .threads = 1024, .shared = floats * sizeof(float)};
     to.add(KernelId::prepare, size,
            PrepareArguments{to.run, to.matrix(d.in[LinearIn::kX]),
                             Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best(),
@@ -130,13 +123,14 @@ struct Product {
               .threads = kTileWarps * 32},
              a);
     } else if (rows == 1 && !(gated && terms == 2)) {
-      const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * 4);
+      const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * kRowBlocks);
+      const RowPlan plan = row_plan(format, terms, gated ? 2 : 1);
       to.add(kernel_of(format, gated        ? kRowGated
                                : terms == 2 ? kRowTwoTerms
                                             : kRow),
              {.blocks_x = static_cast<int>(blocks),
-              .threads = kRowThreads,
-              .shared = row_shared(format, terms, gated ? 2 : 1)},
+              .threads = plan.threads,
+              .shared = static_cast<size_t>(plan.bytes)},
              a);
     } else {
       const bool few = rows * terms <= 8;
