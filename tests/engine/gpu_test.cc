@@ -125,9 +125,11 @@ class Gpu : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   const SmallModel model(GetParam());
-  const auto ids = some_ids(10);
+  // One row, few rows, small and large tiles of rows.
+  const auto ids = some_ids(37);
   const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
-  for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10)})
+  for (const auto& [chunk, count] :
+       {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10), std::pair(64, 37)})
     EXPECT_EQ(all_logits(model.path(), options_for(true, chunk), std::span(ids).first(count)),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;

@@ -2,12 +2,11 @@
 // with its own scores, largest score and weighted values, merged into segments and these into the
 // row, in order.
 #pragma once
+#include "kernels/gpu/attend_places.h"
 #include "kernels/gpu/rows.h"
 
 namespace veery::gpu {
 
-inline constexpr int kBlock = 128;    ///< positions; threads of a block of these kernels
-inline constexpr int kMostHeads = 4;  ///< queries of a row that share a block of threads
 inline constexpr int kPartHeader = 16;
 inline constexpr float kNothing = -3e38F;
 
@@ -315,12 +314,9 @@ VEERY_GPU void attend_merge(const AttendArguments& a) {
   of.finish(h, whole);
 }
 
-/// Many rows: a block of threads a row and its queries of one key head.
+/// A row and its queries of one key head.
 template <typename T, int kDims>
-VEERY_GPU void attend_rows(const AttendArguments& a) {
-  wait_for_inputs();
-  const int64_t row = block_z();
-  if (row >= a.run.count(a.out.rows)) return;
+VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
   Attention<T, kDims> of(a, row, block_y());
   of.load_queries();
   State<kDims> whole[kMostHeads], segment[kMostHeads], part[kMostHeads];
