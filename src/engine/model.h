@@ -24,7 +24,9 @@ struct LoadOptions {
   int32_t context = 0;
   bool clip_context = false;  ///< a longer one than the model was trained for becomes that
   int32_t chunk = 256;        ///< most tokens of one run of a prompt
-  bool exact = false;         ///< f32 activations and an f32 cache
+  /// What programs take for `chunk` with a backend: GPUs are filled by many rows only.
+  static constexpr int32_t kBackendChunk = 2048;
+  bool exact = false;  ///< f32 activations and an f32 cache
   bool fuse = true;
   std::optional<DType> cache_keys;    ///< StateOptions::keys; absent: bf16, f32 if exact
   std::optional<DType> cache_values;  ///< the same for values

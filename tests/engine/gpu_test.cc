@@ -26,7 +26,7 @@ constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 4, kKvH
 // A llama of one layer with weights of one type, and rows of x with outliers.
 class SmallModel {
  public:
-  explicit SmallModel(DType type, bool tied = false) : type_(type) {
+  explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden) : type_(type) {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             fmt::format("veery-gpu-{}-{}.gguf", getpid(), count++);
@@ -39,7 +39,7 @@ class SmallModel {
              {"block_count", 1},
              {"context_length", 512},
              {"embedding_length", kDim},
-             {"feed_forward_length", kHidden},
+             {"feed_forward_length", hidden},
              {"attention.head_count", kHeads},
              {"attention.head_count_kv", kKvHeads},
              {"attention.key_length", kHeadDim},
@@ -59,9 +59,9 @@ class SmallModel {
     add("blk.0.attn_k.bias", {kKvHeads * kHeadDim});
     add("blk.0.attn_v.bias", {kKvHeads * kHeadDim});
     add("blk.0.attn_output.weight", {kDim, kHeads * kHeadDim}, true);
-    add("blk.0.ffn_gate.weight", {kHidden, kDim});
-    add("blk.0.ffn_up.weight", {kHidden, kDim});
-    add("blk.0.ffn_down.weight", {kDim, kHidden});
+    add("blk.0.ffn_gate.weight", {hidden, kDim});
+    add("blk.0.ffn_up.weight", {hidden, kDim});
+    add("blk.0.ffn_down.weight", {kDim, hidden});
     write_gguf(path_, metadata, tensors_);
   }
   SmallModel(const SmallModel&) = delete;
@@ -125,9 +125,11 @@ class Gpu : public ::testing::TestWithParam<DType> {};
 
 TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   const SmallModel model(GetParam());
-  const auto ids = some_ids(10);
+  // One row, few rows, small and large tiles of rows.
+  const auto ids = some_ids(37);
   const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
-  for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10)})
+  for (const auto& [chunk, count] :
+       {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10), std::pair(64, 37)})
     EXPECT_EQ(all_logits(model.path(), options_for(true, chunk), std::span(ids).first(count)),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
@@ -138,6 +140,18 @@ INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
                                            DType::kIQ4_XS, DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
+
+// Rows of so many columns that a product takes several rounds, the last of them short (RowPlan).
+TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
+  for (const auto& [type, hidden] :
+       {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_K, 8448)}) {
+    const SmallModel model(type, false, hidden);
+    const auto ids = some_ids(2);
+    EXPECT_EQ(all_logits(model.path(), options_for(true, 1), ids),
+              all_logits(model.path(), options_for(false, 1), ids))
+        << info(type).name;
+  }
+}
 
 // Positions in several blocks of 128, in the cache and in one run.
 TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {

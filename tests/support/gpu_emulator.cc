@@ -2,6 +2,9 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -40,6 +43,21 @@ uint8_t* stack_of(size_t fibre) {
   return stacks[fibre].get();
 }
 
+struct Copy {
+  uint8_t* to;
+  const uint8_t* from;
+  size_t bytes = 16;
+};
+// Of a gate: what was asked for since it was last passed, and by how many lanes. The gate itself
+// counts how often it was passed.
+struct Asked {
+  std::vector<Copy> pieces;
+  int lanes = 0;
+};
+constexpr int kGarbage = 0xa5;
+/// Of one thread: the last group is the one that copies are still added to.
+using CopyGroups = std::deque<std::vector<Copy>>;
+
 // The fibres of one block after another; made once a launch.
 class Block {
  public:
@@ -65,11 +83,15 @@ class Block {
               .blocks_x = size_.blocks_x,
               .shared = shared_[0].bytes};
     left_ = size_.threads;
-    stuck_ = false;
+    stuck_ = unmade_ = false;
     turns_ = 0;
+    copies_.assign(fibres_.size(), CopyGroups(1));
+    asked_.clear();
     for (Fibre& fibre : fibres_) start(fibre);
     switch_to(nullptr, 0);
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
+    for (const auto& [gate, asked] : asked_) unmade_ |= asked.lanes > 0;
+    if (unmade_) throw Error(ErrorKind::kBug, "emulator: a thread ends before its copies are made");
   }
 
   // Until all threads that `barrier` is for have come.
@@ -89,6 +111,42 @@ class Block {
     wait(warps_[static_cast<size_t>(warp)],
          std::min(kWarpThreads, size_.threads - warp * kWarpThreads));
   }
+  void begin_copy(uint8_t* to, const uint8_t* from) {
+    std::memset(to, kGarbage, 16);
+    own_copies().back().push_back({to, from});
+  }
+  void end_group() { own_copies().emplace_back(); }
+  void wait_for_groups(int left) {
+    CopyGroups& groups = own_copies();
+    for (; groups.size() > static_cast<size_t>(left) + 1; groups.pop_front())
+      for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
+  }
+  void make_gate(Gate* gate) { *gate = 0, asked_[gate] = {}; }
+  void ask_piece(Gate* gate, const Copy& piece) {
+    Asked& asked = asked_.at(gate);
+    VEERY_CHECK(asked.lanes < kWarpThreads && (piece.bytes | reinterpret_cast<uintptr_t>(piece.to) |
+                                               reinterpret_cast<uintptr_t>(piece.from)) %
+                                                      16 ==
+                                                  0);
+    if (piece.bytes > 0) std::memset(piece.to, kGarbage, piece.bytes);
+    asked.pieces.push_back(piece);
+    ++asked.lanes;
+    turns_ = 0;
+  }
+  void wait_for_pieces(Gate* gate, int turn) {
+    const auto passed = [&] { return *gate % 2 != static_cast<uint64_t>(turn % 2); };
+    while (!passed() && !stuck_) {
+      Asked& asked = asked_.at(gate);
+      if (asked.lanes < kWarpThreads) {
+        give_way();
+        continue;
+      }
+      for (const Copy& piece : asked.pieces)
+        if (piece.bytes > 0) std::memcpy(piece.to, piece.from, piece.bytes);
+      asked = {};
+      ++*gate;
+    }
+  }
   Place& place() { return place_; }
   uint8_t* exchanged(int thread) { return exchanged_[static_cast<size_t>(thread)].bytes; }
 
@@ -100,6 +158,7 @@ class Block {
     uint8_t bytes[32];
   };
 
+  CopyGroups& own_copies() { return copies_[static_cast<size_t>(place_.thread)]; }
   void start(Fibre& fibre) {
     fibre.context.uc_stack.ss_sp = fibre.stack;
     fibre.context.uc_stack.ss_size = kStack;
@@ -121,6 +180,7 @@ class Block {
   }
   void finish() {
     turns_ = 0;
+    for (const auto& group : own_copies()) unmade_ |= !group.empty();
     fibres_[static_cast<size_t>(place_.thread)].done = true;
     if (--left_ > 0) {
       int to = place_.thread;
@@ -174,6 +234,8 @@ class Block {
   Barrier block_;
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
+  std::vector<CopyGroups> copies_;
+  std::map<Gate*, Asked> asked_;
   Place place_;
   ucontext_t main_{};
   jmp_buf main_jump_{};
@@ -181,7 +243,7 @@ class Block {
   size_t main_size_ = 0;
   bool entered_ = false;
   int left_ = 0, turns_ = 0;
-  bool stuck_ = false;
+  bool stuck_ = false, unmade_ = false;
 };
 
 thread_local Block* running = nullptr;
@@ -205,6 +267,14 @@ Place& place() { return running->place(); }
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
 uint8_t* exchanged(int thread) { return running->exchanged(thread); }
+void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
+void end_group() { running->end_group(); }
+void wait_for_groups(int left) { running->wait_for_groups(left); }
+void make_gate(Gate* gate) { running->make_gate(gate); }
+void ask_piece(Gate* gate, uint8_t* to, const uint8_t* from, size_t bytes) {
+  running->ask_piece(gate, {to, from, bytes});
+}
+void wait_for_pieces(Gate* gate, int turn) { running->wait_for_pieces(gate, turn); }
 
 void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {
   Block block(kernel, arguments, size);

@@ -3,8 +3,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "kernels/gpu/attend.h"
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/linear_row.h"
+#include "kernels/gpu/linear_tiles.h"
 
 namespace veery::gpu {
 namespace {

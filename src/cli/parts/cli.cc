@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 
@@ -89,6 +90,7 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
   std::string why;
   options.backend = find_backend(device, why);
   if (!why.empty()) write_error(fmt::format("veery: --device auto: the CPU: {}\n", why));
+  if (options.backend) options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
   };

@@ -96,6 +96,48 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
   return {tile, d, m, scales, scales + each, scales + each * (f.minima ? 2 : 1)};
 }
 
+/// What linear_row() has in shared memory. An item is what a warp takes from the weights at a time:
+/// 4 blocks of 32 columns or one of 256. A round is the items between two barriers of the block:
+/// its steps are added up while those of the next are found. kWarps find them, the others add up.
+struct RowPlan {
+  static constexpr int kWarps = 8;
+  int each, items;         ///< units of an item; items of a round, of each part
+  int stages, item_bytes;  ///< items that are on their way to each warp
+  int chains;              ///< of 16 lanes each, minima apart
+  int chain_steps;         ///< [unit of the round][16 rows][terms], 8 bytes each
+  int steps, results, bytes;
+  int threads;
+};
+VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int parts) {
+  const FormatInfo f = format_info(format);
+  constexpr int kMostRing = 88 << 10;  // so that two blocks have room on a processor
+  constexpr int kMostStages = 5;
+  RowPlan p{};
+  p.each = f.block == 32 ? 4 : 1;
+  p.items = (f.block == 32 ? 16 : 32) / (terms * parts);
+  p.item_bytes = p.each * unit_places(format).bytes;
+  p.stages = kMostRing / (RowPlan::kWarps * p.item_bytes);
+  if (p.stages > kMostStages) p.stages = kMostStages;
+  const int sets = parts * (f.minima ? 2 : 1);
+  p.chains = sets * terms;
+  p.chain_steps = p.items * p.each * 16 * terms;
+  p.steps = RowPlan::kWarps * p.stages * p.item_bytes;
+  p.results = p.steps + 2 * sets * p.chain_steps * 8;
+  p.bytes = p.results + 2 * p.chains * 64;
+  p.threads = RowPlan::kWarps * 32 + (p.chains + 1) / 2 * 32;
+  return p;
+}
+
+/// What linear_tiles() does: a block of threads has panels of 16 outputs and groups of 8 rows of x,
+/// warps_m x warps_n warps share them. A slab is what the block takes at a time: 4 blocks of 32
+/// columns or one of 256, of which several are on their way.
+struct TilePlan {
+  int panels, groups, warps_m, warps_n, stages;
+  int each;                      ///< units of a slab
+  int weight_bytes, form_bytes;  ///< of a panel's and of a group's slab
+  int stage_bytes, bytes, threads;
+};
+
 struct Weight {
   const uint8_t* data;
   int64_t panel;  ///< bytes
@@ -142,6 +184,77 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int64_t cols) {
   }
   p.bytes = (at + 63) / 64 * 64;
   return p;
+}
+
+/// The form of many rows, for kPer32 and kPer256: groups of 8 rows, and of a group slab after slab,
+/// so that each of them is one piece of memory:
+///   codes   for each 32 columns [8 rows][32], in the order that FormPlaces tells
+///   kPer32  scale f32 [4 blocks][8 rows], sum int32 the same, moment f32 the same
+///   kPer256 scale f32 [8 rows]; shift uint8 [2][8 rows][4 of 32 columns]; sums of 32 for minima:
+///           f16 [8 rows][4][4], of parts 2 t and 2 t + 1 what 64 goes into, then what is left
+///           over; sums of 16 [2][8 rows][4][4] likewise
+/// Behind the slabs, kPer32: rest, finer and rest_sum for each block of 32 as codes, scale and sum;
+/// and of each row the number of its outliers and these.
+struct TilePlaces {
+  int each = 4;                         ///< blocks of 32 of a slab
+  int scale = 0, sum = 0, moment = 0;   ///< kPer32, in a slab
+  int shift = 0, sums = 0, sums16 = 0;  ///< kPer256, in a slab
+  int slab = 0;                         ///< bytes
+  int64_t rest = 0, finer = 0, rest_sum = 0;
+  int64_t outliers = 0, list = 0;  ///< list: int32 a row
+  int64_t bytes = 0;               ///< of a group
+};
+VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
+  TilePlaces p;
+  const int64_t blocks = cols / 32;
+  p.each = kind == FormKind::kPer32 ? 4 : 8;
+  p.scale = p.each * 256;
+  if (kind == FormKind::kPer32) {
+    p.sum = p.scale + 128, p.moment = p.sum + 128, p.slab = p.moment + 128;
+  } else {
+    p.shift = p.scale + 32, p.sums = p.shift + 64, p.sums16 = p.sums + 256;
+    p.slab = p.sums16 + 512;
+  }
+  int64_t at = (blocks + p.each - 1) / p.each * p.slab;
+  if (kind == FormKind::kPer32) {
+    p.list = blocks / 4 + 2;
+    p.rest = at, at += 256 * blocks;
+    p.finer = at, at += 32 * blocks;
+    p.rest_sum = at, at += 32 * blocks;
+    p.outliers = at, at += 32 * p.list;
+  }
+  p.bytes = (at + 127) / 128 * 128;
+  return p;
+}
+
+VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
+  const FormatInfo f = format_info(format);
+  const TilePlaces places = tile_places(f.block == 32 ? FormKind::kPer32 : FormKind::kPer256, 256);
+  const bool wide = !small && f.block == 32 && !f.minima;  // one chain for each output
+  TilePlan p{};
+  p.panels = wide ? 8 : 4;
+  p.groups = small ? 4 : 8;
+  p.warps_m = wide ? 4 : 2;
+  p.warps_n = 2;
+  p.stages = small ? 3 : 2;
+  p.each = f.block == 32 ? 4 : 1;
+  p.weight_bytes = p.each * unit_places(format).bytes;
+  // No more than the format looks at.
+  p.form_bytes = f.block == 32 ? (f.minima        ? places.slab
+                                  : format == kQ4 ? places.moment
+                                                  : places.sum)
+                 : !f.minima   ? places.sums
+                 : f.sub == 32 ? places.sums16
+                               : places.slab;
+  p.stage_bytes = p.panels * p.weight_bytes + p.groups * p.form_bytes;
+  p.bytes = p.stages * (p.stage_bytes + 8);
+  p.threads = p.warps_m * p.warps_n * 32;
+  return p;
+}
+/// Threads of all blocks that are to have room on a processor: its registers are shared out so.
+VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
+  const int blocks = small ? 4 : format == kQ4 ? 2 : 3;
+  return blocks * tile_plan(format, small).threads;
 }
 
 struct Form {
@@ -281,6 +394,7 @@ struct AttendArguments {
   int32_t heads, kv_heads, key_dim, value_dim;
   float scale, softcap;
   int32_t window, chunked;
+  int32_t tile_rows;  ///< of attend_tiles(); 0 where attend_rows() does all rows
 };
 
 }  // namespace veery::gpu

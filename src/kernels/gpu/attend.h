@@ -2,12 +2,11 @@
 // with its own scores, largest score and weighted values, merged into segments and these into the
 // row, in order.
 #pragma once
+#include "kernels/gpu/attend_places.h"
 #include "kernels/gpu/rows.h"
 
 namespace veery::gpu {
 
-inline constexpr int kBlock = 128;    ///< positions; threads of a block of these kernels
-inline constexpr int kMostHeads = 4;  ///< queries of a row that share a block of threads
 inline constexpr int kPartHeader = 16;
 inline constexpr float kNothing = -3e38F;
 
@@ -167,7 +166,7 @@ class Attention {
     float s[kMostHeads] = {};
     if (sees(position)) {
       const T* key = page(a_.keys, block) + key_place(a_.keys, kv_, position, 0);
-      VEERY_UNROLL(8)
+      VEERY_UNROLL(32)
       for (int step = 0; step < a_.key_dim; ++step) {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
         const float k = Element<T>::load(key[i * 16]);
@@ -241,14 +240,14 @@ class Attention {
     if constexpr (Element<T>::kPairs) {
       int p = low;
       if (p % 2 != 0) add(p++);
-      VEERY_UNROLL(4)
+      VEERY_UNROLL(16)
       for (; p + 1 <= high; p += 2) {
         add(p + 1);
         add(p);
       }
       if (p <= high) add(p);
     } else {
-      VEERY_UNROLL(8)
+      VEERY_UNROLL(32)
       for (int p = low; p <= high; ++p) add(p);
     }
   }
@@ -315,12 +314,9 @@ VEERY_GPU void attend_merge(const AttendArguments& a) {
   of.finish(h, whole);
 }
 
-/// Many rows: a block of threads a row and its queries of one key head.
+/// A row and its queries of one key head.
 template <typename T, int kDims>
-VEERY_GPU void attend_rows(const AttendArguments& a) {
-  wait_for_inputs();
-  const int64_t row = block_z();
-  if (row >= a.run.count(a.out.rows)) return;
+VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
   Attention<T, kDims> of(a, row, block_y());
   of.load_queries();
   State<kDims> whole[kMostHeads], segment[kMostHeads], part[kMostHeads];

@@ -80,11 +80,87 @@ VEERY_GPU uint16_t float_to_half(float x) {
 VEERY_GPU void keep_largest(uint64_t* at, uint64_t key) {
   atomicMax(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(key));
 }
-/// What the launch before this one has written is there from here on; the next may be begun.
-VEERY_GPU void wait_for_inputs() {
+/// The launch after this one may begin.
+VEERY_GPU void allow_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+/// What the launches before this one have written is there from here on; the next may be begun.
+VEERY_GPU void wait_for_inputs() {
+  allow_next();
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Begins to copy 16 bytes to the block's memory; both addresses are multiples of 16.
+VEERY_GPU void begin_copy(uint8_t* shared, const uint8_t* from) {
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
+               : "memory");
+}
+/// What this thread has begun to copy since the last call is one group, which may be empty.
+VEERY_GPU void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Until at most kLeft of this thread's groups, the latest, are on their way.
+template <int kLeft>
+VEERY_GPU void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+/// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
+/// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp.
+using Gate = uint64_t;
+VEERY_GPU uint32_t shared_address(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+VEERY_GPU void make_gate(Gate* gate) {
+  asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(shared_address(gate)) : "memory");
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+/// The warp begins to copy `count` pieces, up to 32, piece_at(i) being {to, from, bytes}: addresses
+/// and bytes are multiples of 16.
+template <typename PieceAt>
+VEERY_GPU void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
+  const uint32_t at = shared_address(gate);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#if __CUDA_ARCH__ >= 900
+  if (lane < count) {
+    const auto piece = piece_at(lane);
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(at), "r"(piece.bytes)
+                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(shared_address(piece.to)),
+        "l"(piece.from), "r"(piece.bytes), "r"(at)
+        : "memory");
+  } else {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
+  }
+#else
+  for (int i = 0; i < count; ++i) {
+    const auto piece = piece_at(i);
+    for (int offset = lane * 16; offset < piece.bytes; offset += kWarp * 16)
+      begin_copy(piece.to + offset, piece.from + offset);
+  }
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+#endif
+}
+/// Until the pieces of turn `turn`, counted from 0, are there.
+VEERY_GPU void wait_for_pieces(Gate* gate, int turn) {
+  const uint32_t at = shared_address(gate);
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .pred p;\nL_%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra "
+      "L_%=;\n}" ::"r"(at),
+      "r"(turn & 1)
+      : "memory");
+#else
+  asm volatile(
+      "{\n.reg .pred p;\nL_%=: mbarrier.test_wait.parity.shared.b64 p, [%0], %1;\n@!p bra "
+      "L_%=;\n}" ::"r"(at),
+      "r"(turn & 1)
+      : "memory");
 #endif
 }
 /// c += a b of a warp: a [16][32] int8, b [32][8] int8. With g = lane / 4 and t = lane % 4 a lane
@@ -98,7 +174,58 @@ VEERY_GPU void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/// The same with half of the columns: a0 and a1, b0.
+/// c = a b of a warp: a [16][16] f16, b [16][8] f16, products and sums being whole numbers below
+/// 2^24. Lanes have a, b and c as in multiply_tile(), with columns 2 t and 2 t + 1 of a in a0 and
+/// a1 and those 8 further on in a2 and a3.
+VEERY_GPU void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%10,%10,%10,%10};"
+      : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0F));
+}
+/// The two lower bytes, unsigned, as f16.
+VEERY_GPU uint32_t bytes_to_halves(uint32_t bytes) {
+  // 1024 + byte is the f16 with the bits 0x6400 + byte.
+  uint32_t y = __byte_perm(bytes, 0x64646464U, 0x4140);
+  asm("sub.rn.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64006400U));
+  return y;
+}
+/// Two f16 times 64.
+VEERY_GPU uint32_t halves_times_64(uint32_t halves) {
+  uint32_t y;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(halves), "r"(0x54005400U));
+  return y;
+}
+/// Sets bits of a word in the block's memory.
+VEERY_GPU void set_bits(uint32_t* word, uint32_t bits) { atomicOr(word, bits); }
+/// The same into c, from `first` and `second` for columns 2 t and 2 t + 1.
+VEERY_GPU void multiply_tile_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                  int32_t first, int32_t second) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%10,%11,%10,%11};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(first), "r"(second));
+}
+/// c = a b with half of the columns: a0 and a1, b0.
+VEERY_GPU void multiply_half_tile_into(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},"
+      "{%7,%7,%7,%7};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a0), "r"(a1), "r"(b0), "r"(0));
+}
+/// Byte i of a word, as it is and with its sign.
+VEERY_GPU int byte_of(uint32_t word, int i) {
+  return static_cast<int>(__byte_perm(word, 0, 0x4440 + i));
+}
+VEERY_GPU int signed_byte_of(uint32_t word, int i) {
+  int y;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "r"(0x8880 + 0x1111 * i));
+  return y;
+}
+/// c += a b with half of the columns.
 VEERY_GPU void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
@@ -116,6 +243,7 @@ VEERY_GPU float float_of(int32_t bits) { return __builtin_bit_cast(float, bits);
 VEERY_GPU int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
 VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
+VEERY_GPU void allow_next() {}
 VEERY_GPU void wait_for_inputs() {}
 
 #endif

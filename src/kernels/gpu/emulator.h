@@ -29,6 +29,16 @@ void wait_for_block();
 void wait_for_warp();
 /// 32 bytes of each thread of the block that others read.
 uint8_t* exchanged(int thread);
+/// Copies are made as late as they may be: when their thread waits for their group. Until then
+/// there is nothing sensible where they go. run() throws kBug if a thread ends before one is made.
+void begin_copy(uint8_t* to, const uint8_t* from);
+void end_group();
+void wait_for_groups(int left);
+/// Pieces that a gate is for are copied when it is first waited for after all lanes have asked.
+using Gate = uint64_t;
+void make_gate(Gate* gate);
+void ask_piece(Gate* gate, uint8_t* to, const uint8_t* from, size_t bytes);
+void wait_for_pieces(Gate* gate, int turn);
 
 /// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
 void run(void (*kernel)(const void* arguments), const void* arguments, const LaunchSize& size);
@@ -44,6 +54,23 @@ inline int blocks_x() { return emulated::place().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
 inline uint8_t* shared_memory() { return emulated::place().shared; }
+inline void begin_copy(uint8_t* shared, const uint8_t* from) { emulated::begin_copy(shared, from); }
+inline void end_group() { emulated::end_group(); }
+template <int kLeft>
+void wait_for_groups() {
+  emulated::wait_for_groups(kLeft);
+}
+
+using emulated::Gate;
+inline void make_gate(Gate* gate) { emulated::make_gate(gate); }
+template <typename PieceAt>
+void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
+  const int lane = thread() % 32;
+  if (lane >= count) return emulated::ask_piece(gate, nullptr, nullptr, 0);
+  const auto piece = piece_at(lane);
+  emulated::ask_piece(gate, piece.to, piece.from, static_cast<size_t>(piece.bytes));
+}
+inline void wait_for_pieces(Gate* gate, int turn) { emulated::wait_for_pieces(gate, turn); }
 
 template <typename T>
 T shuffle(T value, int from) {
@@ -94,11 +121,57 @@ inline void multiply(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
   sync_warp();
 }
 
+// Two f16 a word.
+inline void multiply_halves(float (&c)[4], const uint32_t (&words)[6]) {
+  std::memcpy(exchanged(thread()), words, sizeof words);
+  sync_warp();
+  const uint8_t* first = exchanged(thread() / 32 * 32);
+  const auto half_of = [&](int lane, int word, int half) {
+    uint16_t bits;
+    std::memcpy(&bits, first + lane * 32 + word * 4 + half * 2, 2);
+    return double{f16_to_f32(bits)};
+  };
+  const int g = thread() % 32 / 4, t = thread() % 4;
+  for (int i = 0; i < 4; ++i) {
+    double sum = 0;
+    for (int k = 0; k < 16; ++k)
+      sum += half_of(4 * g + k % 8 / 2, 2 * (k / 8) + i / 2, k % 2) *
+             half_of(4 * (2 * t + i % 2) + k % 8 / 2, 4 + k / 8, k % 2);
+    c[i] = static_cast<float>(sum);
+  }
+  sync_warp();
+}
+
 }  // namespace emulated
 
+inline void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1});
+}
+inline uint32_t bytes_to_halves(uint32_t bytes) {
+  return float_to_half(static_cast<float>(bytes & 0xffU)) |
+         uint32_t{float_to_half(static_cast<float>(bytes >> 8 & 0xffU))} << 16;
+}
+inline uint32_t halves_times_64(uint32_t halves) {
+  const auto times = [](uint32_t bits) {
+    return float_to_half(64 * half_to_float(static_cast<uint16_t>(bits)));
+  };
+  return times(halves & 0xffffU) | uint32_t{times(halves >> 16)} << 16;
+}
+inline void set_bits(uint32_t* word, uint32_t bits) { *word |= bits; }
 inline void multiply_tile(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiply(c, {a[0], a[1], a[2], a[3], b0, b1}, 32);
 }
+inline void multiply_tile_from(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                               int32_t first, int32_t second) {
+  c[0] = c[2] = first, c[1] = c[3] = second;
+  multiply_tile(c, a, b0, b1);
+}
+inline void multiply_half_tile_into(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+  c[0] = c[1] = c[2] = c[3] = 0;
+  emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
+}
+inline int byte_of(uint32_t word, int i) { return static_cast<uint8_t>(word >> 8 * i); }
+inline int signed_byte_of(uint32_t word, int i) { return static_cast<int8_t>(word >> 8 * i); }
 inline void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
 }

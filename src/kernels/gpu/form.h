@@ -8,7 +8,9 @@ namespace veery::gpu {
 /// 64, ... All lanes get it.
 VEERY_GPU float inverse_rms(const float* x, int n, float eps) {
   float a = 0, b = 0;
+  VEERY_UNROLL(16)
   for (int i = lane(); i < n; i += 64) a = fma(x[i], x[i], a);
+  VEERY_UNROLL(16)
   for (int i = lane() + 32; i < n; i += 64) b = fma(x[i], x[i], b);
   const float first = a + shuffle_xor(a, 16);
   const float second = b + shuffle_xor(b, 16);
@@ -67,28 +69,44 @@ VEERY_GPU Scale scale_for(float most) {
   return {tiny ? 0.0F : most / 127.0F, tiny ? 0.0F : 127.0F / most};
 }
 
-// Block b of 32, whose element of this lane is v. Returns what the code leaves over; its largest
-// magnitude goes to `largest_of`, in shared memory.
-VEERY_GPU float write_block(const FormRow& to, int b, float v, float* largest_of) {
-  const float most = warp_largest(magnitude(v));
-  const Scale s = scale_for(most);
-  const int q = round_to_int(v * s.inverse);
-  to.codes()[code_place(32 * b + lane())] = static_cast<int8_t>(q);
-  const int sum = warp_sum(q);
-  if (lane() == 0) {
-    to.floats(to.places.scale)[b] = s.scale;
-    to.ints(to.places.sum)[b] = sum;
-    to.floats(to.places.moment)[b] = s.scale * static_cast<float>(sum);
-    largest_of[b] = most;
+// Blocks b, b + warps(), ... of 32 up to `blocks`, whose elements of this lane are v; together, as
+// a warp alone waits for each of its sums. v becomes what the codes leave over; the largest
+// magnitudes go to `largest_of`, in shared memory.
+template <int kBlocks>
+VEERY_GPU void write_some_blocks(const FormRow& to, int b, int blocks, float (&v)[kBlocks],
+                                 float* largest_of) {
+  float most[kBlocks];
+  int q[kBlocks], sum[kBlocks];
+  VEERY_UNROLL(4)
+  for (int e = 0; e < kBlocks; ++e) most[e] = magnitude(v[e]);
+  VEERY_UNROLL(5)
+  for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(4)
+  for (int e = 0; e < kBlocks; ++e) most[e] = largest(most[e], shuffle_xor(most[e], mask));
+  VEERY_UNROLL(4)
+  for (int e = 0; e < kBlocks; ++e) q[e] = sum[e] = round_to_int(v[e] * scale_for(most[e]).inverse);
+  VEERY_UNROLL(5)
+  for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(4)
+  for (int e = 0; e < kBlocks; ++e) sum[e] += shuffle_xor(sum[e], mask);
+  VEERY_UNROLL(4)
+  for (int e = 0; e < kBlocks; ++e, b += warps()) {
+    const float scale = scale_for(most[e]).scale;
+    v[e] = fma(-scale, static_cast<float>(q[e]), v[e]);
+    if (b >= blocks) continue;
+    to.codes()[code_place(32 * b + lane())] = static_cast<int8_t>(q[e]);
+    if (lane() != 0) continue;
+    to.floats(to.places.scale)[b] = scale;
+    to.ints(to.places.sum)[b] = sum[e];
+    to.floats(to.places.moment)[b] = scale * static_cast<float>(sum[e]);
+    largest_of[b] = most[e];
     to.floats(to.places.finer)[b] = 0;
   }
-  return fma(-s.scale, static_cast<float>(q), v);
 }
 
 // The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one.
 VEERY_GPU void find_outliers(const FormRow& to, int blocks, const float* most) {
   int32_t* list = to.ints(to.places.outliers);
   float all = 0;
+  VEERY_UNROLL(16)
   for (int b = 0; b < blocks; ++b) all = all + most[b];
   const float threshold = 2.5F * (all / static_cast<float>(blocks));
   const int limit = blocks / 4 + 1;
@@ -122,9 +140,14 @@ VEERY_GPU void write_rest(const FormRow& to, int b, float v) {
 VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const FormRow* second,
                            float* largest_of) {
   const int blocks = cols / 32;
-  for (int b = warp(); b < blocks; b += warps()) {
-    const float left = write_block(to, b, row.at(32 * b + lane()), largest_of);
-    if (second != nullptr) write_block(*second, b, left, largest_of);
+  constexpr int kBlocks = 4;
+  for (int b = warp(); b < blocks; b += kBlocks * warps()) {
+    float v[kBlocks];
+    VEERY_UNROLL(4)
+    for (int e = 0; e < kBlocks; ++e)
+      v[e] = b + e * warps() < blocks ? row.at(32 * (b + e * warps()) + lane()) : 0.0F;
+    write_some_blocks(to, b, blocks, v, largest_of);
+    if (second != nullptr) write_some_blocks(*second, b, blocks, v, largest_of);
   }
   if (second != nullptr) {
     if (thread() == 0) to.ints(to.places.outliers)[0] = second->ints(to.places.outliers)[0] = 0;

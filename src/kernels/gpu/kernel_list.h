@@ -2,14 +2,17 @@
 #pragma once
 
 // X(name, arguments, threads at most, function)
+#define VEERY_GPU_TILES(X, name, format, small)                                   \
+  X(name, LinearArguments, (veery::gpu::tile_threads(veery::gpu::format, small)), \
+    (linear_tiles<format, small>))
 #define VEERY_GPU_ROW(X, name, format)                                                \
-  X(linear_row_##name, LinearArguments, 256, (linear_row<format, 1, 1>))              \
-  X(linear_row_two_terms_##name, LinearArguments, 256, (linear_row<format, 2, 1>))    \
-  X(linear_row_gated_##name, LinearArguments, 256, (linear_row<format, 1, 2>))        \
+  X(linear_row_##name, LinearArguments, 320, (linear_row<format, 1, 1>))              \
+  X(linear_row_two_terms_##name, LinearArguments, 320, (linear_row<format, 2, 1>))    \
+  X(linear_row_gated_##name, LinearArguments, 320, (linear_row<format, 1, 2>))        \
   X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>))      \
   X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>)) \
-  X(linear_many_##name, LinearArguments, 128, (linear_tile<format, 2, 4, false>))     \
-  X(linear_many_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 4, true>))
+  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                              \
+  VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
@@ -17,33 +20,39 @@
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \
   X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))   \
   X(attend_rows_##name##_##dims, AttendArguments, 128, (attend_rows<type, dims>))
+#define VEERY_GPU_ATTEND_TILES(X, name, type)                               \
+  X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
+  X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
 
-#define VEERY_GPU_KERNELS(X)                               \
-  X(embed, EmbedArguments, 256, (embed))                   \
-  X(rms_norm, RmsNormArguments, 256, (rms_norm))           \
-  X(elementwise, ElementwiseArguments, 256, (elementwise)) \
-  X(select_rows, SelectRowsArguments, 256, (select_rows))  \
-  X(argmax, ArgmaxArguments, 256, (argmax))                \
-  X(best, BestArguments, 64, (best))                       \
-  X(angles, AnglesArguments, 64, (angles))                 \
-  X(rope, RopeArguments, 256, (rope))                      \
-  X(cache_write, CacheWriteArguments, 256, (cache_write))  \
-  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))           \
-  X(prepare, PrepareArguments, 512, (prepare))             \
-  VEERY_GPU_ROW(X, q8, kQ8)                                \
-  VEERY_GPU_ROW(X, q8m, kQ8M)                              \
-  VEERY_GPU_ROW(X, q4, kQ4)                                \
-  VEERY_GPU_ROW(X, q4m, kQ4M)                              \
-  VEERY_GPU_ROW(X, k4m, kK4M)                              \
-  VEERY_GPU_ROW(X, k8m, kK8M)                              \
-  VEERY_GPU_ROW(X, k8, kK8)                                \
-  VEERY_GPU_ROW(X, k8m16, kK8M16)                          \
-  VEERY_GPU_FLOAT(X, f32, kF32)                            \
-  VEERY_GPU_FLOAT(X, f16, kF16)                            \
-  VEERY_GPU_FLOAT(X, bf16, kBF16)                          \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                       \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                       \
-  VEERY_GPU_ATTEND(X, f16, F16, 1)                         \
-  VEERY_GPU_ATTEND(X, f16, F16, 2)                         \
-  VEERY_GPU_ATTEND(X, f32, float, 1)                       \
-  VEERY_GPU_ATTEND(X, f32, float, 2)
+#define VEERY_GPU_KERNELS(X)                                \
+  X(embed, EmbedArguments, 256, (embed))                    \
+  X(rms_norm, RmsNormArguments, 256, (rms_norm))            \
+  X(elementwise, ElementwiseArguments, 256, (elementwise))  \
+  X(select_rows, SelectRowsArguments, 256, (select_rows))   \
+  X(argmax, ArgmaxArguments, 256, (argmax))                 \
+  X(best, BestArguments, 64, (best))                        \
+  X(angles, AnglesArguments, 64, (angles))                  \
+  X(rope, RopeArguments, 256, (rope))                       \
+  X(cache_write, CacheWriteArguments, 256, (cache_write))   \
+  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))            \
+  X(prepare, PrepareArguments, 1024, (prepare))             \
+  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles)) \
+  VEERY_GPU_ROW(X, q8, kQ8)                                 \
+  VEERY_GPU_ROW(X, q8m, kQ8M)                               \
+  VEERY_GPU_ROW(X, q4, kQ4)                                 \
+  VEERY_GPU_ROW(X, q4m, kQ4M)                               \
+  VEERY_GPU_ROW(X, k4m, kK4M)                               \
+  VEERY_GPU_ROW(X, k8m, kK8M)                               \
+  VEERY_GPU_ROW(X, k8, kK8)                                 \
+  VEERY_GPU_ROW(X, k8m16, kK8M16)                           \
+  VEERY_GPU_FLOAT(X, f32, kF32)                             \
+  VEERY_GPU_FLOAT(X, f16, kF16)                             \
+  VEERY_GPU_FLOAT(X, bf16, kBF16)                           \
+  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                        \
+  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                        \
+  VEERY_GPU_ATTEND(X, f16, F16, 1)                          \
+  VEERY_GPU_ATTEND(X, f16, F16, 2)                          \
+  VEERY_GPU_ATTEND(X, f32, float, 1)                        \
+  VEERY_GPU_ATTEND(X, f32, float, 2)                        \
+  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)

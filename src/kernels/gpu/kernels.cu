@@ -1,7 +1,8 @@
 // All kernels, as CUDA has them (kernel_list.h).
-#include "kernels/gpu/attend.h"
+#include "kernels/gpu/attend_tiles.h"
 #include "kernels/gpu/kernel_list.h"
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/linear_row.h"
+#include "kernels/gpu/linear_tiles.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
 #define VEERY_GPU_GLOBAL(name, arguments, threads, function)              \

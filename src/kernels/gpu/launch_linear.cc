@@ -7,12 +7,12 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kRowThreads = 256;
+constexpr int kRowBlocks = 2;  // of linear_row, of a processor
 constexpr int kTileWarps = 4;
-constexpr int kTileRows = 32;  // of x, at most, of a tile: linear_many
+constexpr int kFewRows = 8;  // that linear_few does, terms being rows
 
 // The kernels of a format, in the order of kernel_list.h.
-enum Way { kRow, kRowTwoTerms, kRowGated, kFew, kFewGated, kMany, kManyGated, kWays };
+enum Way { kRow, kRowTwoTerms, kRowGated, kFew, kFewGated, kTiles, kSmallTiles, kWays };
 KernelId kernel_of(Format format, Way way) {
   const int first = is_float(format) ? static_cast<int>(KernelId::linear_float_row_f32)
                                      : static_cast<int>(KernelId::linear_row_q8);
@@ -30,6 +30,17 @@ bool has_two_terms(const Dispatch& d) {
   return d.as<LinearAttr>().precision == Precision::kHigh && !is_float(format_at(d, 0));
 }
 
+// Rows of x, or their terms, as the products of quantised weights count them; whether these take
+// groups of rows (TilePlaces).
+int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
+bool in_tiles(FormKind kind, int64_t lines) {
+  return lines > kFewRows && (kind == FormKind::kPer32 || kind == FormKind::kPer256);
+}
+// Of a row, or of a group.
+int64_t form_stride(FormKind kind, int64_t lines, int64_t cols) {
+  return in_tiles(kind, lines) ? tile_places(kind, cols).bytes : form_places(kind, cols).bytes;
+}
+
 // Where the forms of x lie in the work of a product.
 struct Work {
   size_t best, forms[4] = {}, bytes;
@@ -37,24 +48,17 @@ struct Work {
 Work work_of(const Dispatch& d, int64_t rows) {
   Work work{0, {}, 0};
   work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
-  const int64_t terms = has_two_terms(d) ? 2 : 1;
-  const auto lines = static_cast<size_t>((rows * terms + kTileRows - 1) / kTileRows * kTileRows);
+  const int64_t lines = lines_of(d, rows);
   std::array<bool, 4> made{};
   for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
     const FormKind kind = form_of(format_at(d, i));
     const auto at = static_cast<size_t>(kind);
     if (std::exchange(made[at], true)) continue;
     work.forms[at] = work.bytes;
-    work.bytes += lines * static_cast<size_t>(form_places(kind, d.in[LinearIn::kX].cols).bytes);
+    const int64_t count = in_tiles(kind, lines) ? (lines + 7) / 8 : lines;
+    work.bytes += static_cast<size_t>(count * form_stride(kind, lines, d.in[LinearIn::kX].cols));
   }
   return work;
-}
-
-// Bytes of shared memory of linear_row.
-size_t row_shared(Format format, int terms, int parts) {
-  const int steps = 256 / (terms * parts) * 16 * terms;
-  return static_cast<size_t>(parts * steps * 8 * (format_info(format).minima ? 2 : 1) + parts * 64 +
-                             64);
 }
 
 struct Product {
@@ -67,7 +71,7 @@ struct Product {
   Form form(FormKind kind) const {
     const int32_t cols = d.in[LinearIn::kX].cols;
     return {reinterpret_cast<uint8_t*>(d.work) + work.forms[static_cast<size_t>(kind)],
-            form_places(kind, cols).bytes, kind, cols, has_two_terms(d) ? 1 : 0};
+            form_stride(kind, lines_of(d, rows), cols), kind, cols, has_two_terms(d) ? 1 : 0};
   }
   uint64_t* best() const {
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
@@ -76,14 +80,23 @@ struct Product {
   void prepare(FormKind kind) const {
     const Operand& norm = d.in[LinearIn::kNorm];
     const int32_t cols = d.in[LinearIn::kX].cols;
+    const PrepareArguments a{to.run, to.matrix(d.in[LinearIn::kX]),
+                             Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best()};
+    const int64_t lines = lines_of(d, rows);
+    if (in_tiles(kind, lines)) {
+      const int32_t largest = kind == FormKind::kPer32 ? cols / 32 * 8 : 0;
+      const LaunchSize size{.blocks_x = static_cast<int>((lines + 7) / 8),
+                            .threads = 1024,
+                            .shared = static_cast<size_t>(8 + largest) * sizeof(float)};
+      return to.add(KernelId::prepare_tiles, size, a);
+    }
     const bool staged = norm && cols <= kMostStaged;
     const auto floats = static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (staged ? cols : 0));
     const LaunchSize size{
-        .blocks_x = static_cast<int>(rows), .threads = 512, .shared = floats * sizeof(float)};
-    to.add(KernelId::prepare, size,
-           PrepareArguments{to.run, to.matrix(d.in[LinearIn::kX]),
-                            Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best(),
-                            staged ? 1 : 0});
+        .blocks_x = static_cast<int>(rows), .threads = 1024, .shared = floats * sizeof(float)};
+    PrepareArguments own = a;
+    own.staged = staged ? 1 : 0;
+    to.add(KernelId::prepare, size, own);
   }
 
   // The weights [first, first + count), which have one format.
@@ -123,34 +136,48 @@ struct Product {
     const int terms = a.form.two_terms != 0 ? 2 : 1;
     if (is_float(format)) {
       const int each = rows == 1 ? 1 : 4;
-      to.add(kernel_of(format, rows == 1 ? kRow : kMany),
+      to.add(kernel_of(format, rows == 1 ? kRow : kFew),
              {.blocks_x = static_cast<int>((most + 2 * kTileWarps - 1) / (2 * kTileWarps)),
               .blocks_y = static_cast<int>((rows + each - 1) / each),
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
     } else if (rows == 1 && !(gated && terms == 2)) {
-      const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * 4);
+      const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * kRowBlocks);
+      const RowPlan plan = row_plan(format, terms, gated ? 2 : 1);
       to.add(kernel_of(format, gated        ? kRowGated
                                : terms == 2 ? kRowTwoTerms
                                             : kRow),
              {.blocks_x = static_cast<int>(blocks),
-              .threads = kRowThreads,
-              .shared = row_shared(format, terms, gated ? 2 : 1)},
+              .threads = plan.threads,
+              .shared = static_cast<size_t>(plan.bytes)},
              a);
-    } else {
-      const bool few = rows * terms <= 8;
-      const int groups = few ? 8 : kTileRows;
-      const int each = kTileWarps * (few || gated ? 1 : 2);
-      to.add(kernel_of(format, few     ? (gated ? kFewGated : kFew)
-                               : gated ? kManyGated
-                                       : kMany),
-             {.blocks_x = static_cast<int>((most + each - 1) / each),
-              .blocks_y = static_cast<int>((rows * terms + groups - 1) / groups),
+    } else if (!in_tiles(a.form.kind, rows * terms)) {
+      to.add(kernel_of(format, gated ? kFewGated : kFew),
+             {.blocks_x = static_cast<int>((most + kTileWarps - 1) / kTileWarps),
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
+    } else {
+      launch_tiles(a, format, panels, rows * terms);
     }
+  }
+
+  // Tiles that are small where large ones would leave processors without any.
+  void launch_tiles(const LinearArguments& a, Format format, int64_t panels, int64_t lines) const {
+    const auto size_of = [&](bool small) {
+      const TilePlan plan = tile_plan(format, small);
+      const int64_t each = a.gated != 0 ? plan.panels / 2 : plan.panels;
+      return LaunchSize{
+          .blocks_x = static_cast<int>((lines + 8 * plan.groups - 1) / (8 * plan.groups)),
+          .blocks_y = static_cast<int>((panels + each - 1) / each),
+          .threads = plan.threads,
+          .shared = static_cast<size_t>(plan.bytes)};
+    };
+    const LaunchSize large = size_of(false);
+    const bool small = lines <= 8 * tile_plan(format, true).groups ||
+                       large.blocks_x * large.blocks_y < 2 * to.machine.processors();
+    to.add(kernel_of(format, small ? kSmallTiles : kTiles), small ? size_of(true) : large, a);
   }
 };
 

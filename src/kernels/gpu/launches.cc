@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "kernels/common/rope_angles.h"
 #include "kernels/common/table.h"
+#include "kernels/gpu/attend_places.h"
 #include "kernels/gpu/pack.h"
 
 namespace veery::gpu {
@@ -199,6 +200,27 @@ bool takes_attend(const Dispatch& d, const KernelChoice& choice) {
 int value_dim(const Dispatch& d) { return d.out().cols / d.as<AttendAttr>().heads; }
 int64_t blocks_of(int64_t positions) { return (positions + 127) / 128 + 1; }
 
+// Rows that follow each other, where there are enough of them to keep processors busy.
+void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
+  constexpr int kF32 = 2;
+  const int each = attend_tile_rows(a.heads, a.kv_heads);
+  const int parts = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
+  const int64_t tiles = (rows + each - 1) / each;
+  if (type == kF32 || a.key_dim > kMostTileDims || a.value_dim > kMostTileDims ||
+      2 * tiles * parts < to.machine.processors())
+    return;
+  a.tile_rows = each;
+  constexpr KernelId kKernels[2][2] = {
+      {KernelId::attend_tiles_bf16_2, KernelId::attend_tiles_bf16_4},
+      {KernelId::attend_tiles_f16_2, KernelId::attend_tiles_f16_4}};
+  to.add(kKernels[type][a.value_dim > 64 ? 1 : 0],
+         {.blocks_x = parts,
+          .blocks_y = static_cast<int>(tiles),
+          .threads = 256,
+          .shared = static_cast<size_t>(attend_places(a.key_dim, a.value_dim).bytes)},
+         a);
+}
+
 void record_attend(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
@@ -224,14 +246,17 @@ void record_attend(const Dispatch& d, Recorder& to) {
       {{KernelId::attend_blocks_f32_1, KernelId::attend_merge_f32_1, KernelId::attend_rows_f32_1},
        {KernelId::attend_blocks_f32_2, KernelId::attend_merge_f32_2, KernelId::attend_rows_f32_2}}};
   const KernelId* kernels = kKernels[type][wide];
-  constexpr int kHeads = 4;  // kMostHeads
+  constexpr int kHeads = kMostHeads;
   const int group = attr.heads / attr.kv_heads;
   const size_t shared = sizeof(float) * (kHeads * (static_cast<size_t>(a.key_dim) + 128) + 16);
   LaunchSize size{.blocks_y = attr.kv_heads * ((group + kHeads - 1) / kHeads),
                   .blocks_z = static_cast<int>(to.most(d.out().rows)),
                   .threads = 128,
                   .shared = shared};
-  if (size.blocks_z > kSplitRows) return to.add(kernels[2], size, a);
+  if (size.blocks_z > kSplitRows) {
+    record_tiles(a, type, size.blocks_z, to);
+    return to.add(kernels[2], size, a);
+  }
   size.blocks_x = std::min(a.blocks, kMostBlocks);
   to.add(kernels[0], size, a);
   size.blocks_x = kHeads;

@@ -1,0 +1,37 @@
+// attend_places.h: how attention is shared out, for its kernels and for what launches them.
+#pragma once
+#include "kernels/gpu/compat.h"
+
+namespace veery::gpu {
+
+inline constexpr int kBlock = 128;         ///< positions; threads of a block of attend.h
+inline constexpr int kMostHeads = 4;       ///< queries of a row that share a block of threads
+inline constexpr int kMostTileDims = 128;  ///< of keys and values, attend_tiles()
+inline constexpr int kTileQueries = 64;    ///< of a block of threads: rows times heads
+inline constexpr int kWarpQueries = 8;
+
+VEERY_GPU_HOST constexpr int shared_heads(int heads, int kv_heads) {
+  const int group = heads / kv_heads;
+  return group < kMostHeads ? group : kMostHeads;
+}
+/// Rows of x of a tile.
+VEERY_GPU_HOST constexpr int attend_tile_rows(int heads, int kv_heads) {
+  return kTileQueries / shared_heads(heads, kv_heads);
+}
+/// What attend_tiles() has in shared memory, in bytes.
+struct AttendPlaces {
+  int keys, values, weights, gates, bytes;
+  int key_group;  ///< of 16 positions; 32 more than they take, for the banks
+};
+VEERY_GPU_HOST constexpr AttendPlaces attend_places(int key_dim, int value_dim) {
+  AttendPlaces p{};
+  p.key_group = key_dim * 32 + 32;
+  p.keys = key_dim * kTileQueries * 4;
+  p.values = p.keys + 8 * p.key_group;
+  p.weights = p.values + kBlock * value_dim * 2;
+  p.gates = p.weights + kTileQueries / kWarpQueries * (kBlock * kWarpQueries * 4 + kBlock * 4);
+  p.bytes = p.gates + 16;
+  return p;
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,244 @@
+// form_tiles.h: many rows of activations in the form that linear_tiles.h takes (TilePlaces), with
+// the numbers of form.h.
+#pragma once
+#include "kernels/gpu/form.h"
+
+namespace veery::gpu {
+
+/// Group `group` of the rows of a form.
+struct FormGroup {
+  uint8_t* at;
+  TilePlaces places;
+
+  /// Of what a slab has, for block b of 32 columns.
+  VEERY_GPU uint8_t* slab(int b) const { return at + int64_t{b / places.each} * places.slab; }
+  VEERY_GPU uint8_t* codes(int b, int row) const {
+    return slab(b) + b % places.each * 256 + row * 32;
+  }
+  /// kPer32: of one of the arrays [block][row].
+  template <typename T>
+  VEERY_GPU T& in_slab(int place, int b, int row) const {
+    return reinterpret_cast<T*>(slab(b) + place)[b % 4 * 8 + row];
+  }
+  template <typename T>
+  VEERY_GPU T& behind(int64_t place, int b, int row) const {
+    return reinterpret_cast<T*>(at + place)[b * 8 + row];
+  }
+  VEERY_GPU int32_t* outliers(int row) const {
+    return reinterpret_cast<int32_t*>(at + places.outliers) + row * places.list;
+  }
+};
+VEERY_GPU FormGroup form_group(const Form& form, int64_t group) {
+  return {form.data + group * form.stride, tile_places(form.kind, form.cols)};
+}
+
+// A row of x, and its place in a group; `row.x` is nullptr beyond the last.
+struct TileRow {
+  Row row;
+  int place;
+};
+
+// Columns k to k + 3, which are multiplied by nothing but what form.h multiplies them by.
+VEERY_GPU void four_of(const Row& row, int k, float (&v)[4]) {
+  if (row.x == nullptr) return;
+  const bool aligned = reinterpret_cast<uintptr_t>(row.x) % 16 == 0 &&
+                       reinterpret_cast<uintptr_t>(row.weight) % 16 == 0;
+  if (!aligned) {
+    for (int i = 0; i < 4; ++i) v[i] = row.at(k + i);
+    return;
+  }
+  const auto x = load<Four<float>>(row.x + k);
+  v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+  if (row.weight == nullptr) return;
+  const auto w = load<Four<float>>(row.weight + k);
+  v[0] = v[0] * row.inverse * w.x, v[1] = v[1] * row.inverse * w.y;
+  v[2] = v[2] * row.inverse * w.z, v[3] = v[3] * row.inverse * w.w;
+}
+
+// The largest magnitude of four numbers and those of the lanes whose numbers differ in `masks`.
+VEERY_GPU float largest_of_four(const float (&v)[4]) {
+  return largest(largest(magnitude(v[0]), magnitude(v[1])),
+                 largest(magnitude(v[2]), magnitude(v[3])));
+}
+template <typename T, typename Join>
+VEERY_GPU T over_8_lanes(T x, const Join& join) {
+  VEERY_UNROLL(3)
+  for (int mask = 1; mask < 8; mask *= 2) x = join(x, shuffle_xor(x, mask));
+  return x;
+}
+VEERY_GPU float largest_over_8(float x) {
+  return over_8_lanes(x, [](float p, float q) { return largest(p, q); });
+}
+
+// Columns 4 l to 4 l + 3 of 32 as codes, which lie next to each other.
+VEERY_GPU void put_codes(uint8_t* codes, int l, const int (&q)[4]) {
+  const auto byte = [](int x) { return static_cast<uint32_t>(x) & 0xffU; };
+  *reinterpret_cast<uint32_t*>(codes + code_place(4 * l)) =
+      byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
+}
+
+// Block b of 32 of a row, by 8 lanes; v becomes what the codes leave over. The largest magnitude.
+VEERY_GPU float tile_block_32(const FormGroup& to, int row, int b, bool is, float (&v)[4]) {
+  const float most = largest_over_8(largest_of_four(v));
+  const Scale scale = scale_for(most);
+  int q[4], sum = 0;
+  VEERY_UNROLL(4)
+  for (int i = 0; i < 4; ++i) {
+    q[i] = round_to_int(v[i] * scale.inverse);
+    sum += q[i];
+    v[i] = fma(-scale.scale, static_cast<float>(q[i]), v[i]);
+  }
+  sum = over_8_lanes(sum, [](int x, int y) { return x + y; });
+  if (!is) return most;
+  put_codes(to.codes(b, row), lane() % 8, q);
+  if (lane() % 8 != 0) return most;
+  to.in_slab<float>(to.places.scale, b, row) = scale.scale;
+  to.in_slab<int32_t>(to.places.sum, b, row) = sum;
+  to.in_slab<float>(to.places.moment, b, row) = scale.scale * static_cast<float>(sum);
+  to.behind<float>(to.places.finer, b, row) = 0;
+  return most;
+}
+
+// Part `part` of `parts` of a row in blocks of 32, 4 of them at a time. `most`: [blocks].
+VEERY_GPU void tile_row_32(const FormGroup& to, const TileRow& of, int cols, int part, int parts,
+                           bool two_terms, float* most) {
+  const int blocks = cols / 32;
+  VEERY_UNROLL(2)
+  for (int s = part; 4 * s < blocks; s += parts) {
+    const int b = 4 * s + lane() / 8;
+    const bool is = b < blocks;
+    float v[4] = {0, 0, 0, 0};
+    if (is) four_of(of.row, 32 * b + lane() % 8 * 4, v);
+    const float own = tile_block_32(to, of.place, b, is, v);
+    if (is && lane() % 8 == 0) most[b] = own;
+    if (two_terms) tile_block_32(to, of.place + 1, b, is, v);
+  }
+}
+
+// The blocks that find_outliers() finds, and what their codes leave over.
+VEERY_GPU void list_outliers(int blocks, const float* most, int32_t* list) {
+  float all = 0;
+  VEERY_UNROLL(16)
+  for (int b = 0; b < blocks; ++b) all = all + most[b];
+  const float threshold = 2.5F * (all / static_cast<float>(blocks));
+  const int limit = blocks / 4 + 1;
+  int found = 0;
+  for (int first = 0; first < blocks && found < limit; first += kWarp) {
+    const int b = first + lane();
+    const bool is = b < blocks && most[b] > threshold && scale_for(most[b]).scale > 0;
+    const uint32_t all_of = ballot(is);
+    const int at = found + bit_count(all_of & ((1U << lane()) - 1));
+    if (is && at < limit) list[1 + at] = b;
+    found += bit_count(all_of);
+  }
+  if (lane() == 0) list[0] = found < limit ? found : limit;
+}
+VEERY_GPU void tile_rest(const FormGroup& to, const TileRow& of, int b) {
+  const float scale = to.in_slab<float>(to.places.scale, b, of.place);
+  const int at = code_place(lane());
+  const int q = static_cast<int8_t>(to.codes(b, of.place)[at]);
+  const float v = of.row.at(32 * b + lane());
+  const int r = round_to_int(fma(-scale, static_cast<float>(q), v) * (254.0F / scale));
+  to.at[to.places.rest + b * 256 + of.place * 32 + at] = static_cast<uint8_t>(r);
+  const int sum = warp_sum(r);
+  if (lane() != 0) return;
+  const float finer = scale / 254.0F;
+  to.behind<float>(to.places.finer, b, of.place) = finer;
+  to.behind<int32_t>(to.places.rest_sum, b, of.place) = sum;
+  float& moment = to.in_slab<float>(to.places.moment, b, of.place);
+  moment = moment + finer * static_cast<float>(sum);
+}
+
+// A sum of a part as two f16: what 64 goes into, and what is left over.
+VEERY_GPU void put_sum(uint8_t* sums, int row, int part, int sum) {
+  const int high = (sum + 32) >> 6;
+  auto* to = reinterpret_cast<uint16_t*>(sums) + (row * 4 + part / 2) * 4 + part % 2;
+  to[0] = float_to_half(static_cast<float>(high));
+  to[2] = float_to_half(static_cast<float>(sum - 64 * high));
+}
+// Block u of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
+// leave over.
+VEERY_GPU void tile_block_256(const FormGroup& to, int row, int u, float (&v)[2][4]) {
+  uint8_t* slab = to.slab(8 * u);
+  const float most[2] = {largest_over_8(largest_of_four(v[0])),
+                         largest_over_8(largest_of_four(v[1]))};
+  float all = largest(most[0], most[1]);
+  all = largest(all, shuffle_xor(all, 8));
+  all = largest(all, shuffle_xor(all, 16));
+  const Scale whole = scale_for(all);
+  const float scale = whole.scale / 8;
+  if (lane() == 0) reinterpret_cast<float*>(slab + to.places.scale)[row] = scale;
+  VEERY_UNROLL(2)
+  for (int h = 0; h < 2; ++h) {
+    const int s = 4 * h + lane() / 8, l = lane() % 8;
+    int shift = 3;
+    float inverse = whole.inverse;
+    for (float x = 2 * most[h]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
+    const float step = scale * static_cast<float>(1 << shift);
+    int q[4], sum = 0;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      q[i] = round_to_int(v[h][i] * inverse);
+      sum += q[i] << shift;
+      v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
+    }
+    put_codes(slab + s * 256 + row * 32, l, q);
+    sum += shuffle_xor(sum, 1);
+    sum += shuffle_xor(sum, 2);
+    const int both = sum + shuffle_xor(sum, 4);
+    if (l % 4 == 0) put_sum(slab + to.places.sums16 + h * 256, row, lane() / 4, sum);
+    if (l != 0) continue;
+    put_sum(slab + to.places.sums, row, s, both);
+    slab[to.places.shift + h * 32 + row * 4 + s % 4] = static_cast<uint8_t>(shift);
+  }
+}
+VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, int part, int parts,
+                            bool two_terms) {
+  for (int u = part; u < cols / 256; u += parts) {
+    float v[2][4] = {};
+    four_of(of.row, 256 * u + 4 * lane(), v[0]);
+    four_of(of.row, 256 * u + 128 + 4 * lane(), v[1]);
+    tile_block_256(to, of.place, u, v);
+    if (two_terms) tile_block_256(to, of.place + 1, u, v);
+  }
+}
+
+/// A group of 8 rows of the form by the threads of a block: 8 rows of x, or 4 of two terms each.
+/// Shared memory: 8 floats, and kPer32 the largest magnitude of each block of each row.
+VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
+  wait_for_inputs();
+  const bool two_terms = a.form.two_terms != 0;
+  const int each = two_terms ? 4 : 8, cols = a.form.cols;
+  const int64_t first = int64_t{block_x()} * each, rows = a.run.count(a.x.rows);
+  if (first >= rows) return;
+  if (a.best != nullptr && thread() < each && first + thread() < rows) a.best[first + thread()] = 0;
+  auto* inverse = reinterpret_cast<float*>(shared_memory());
+  if (a.norm.weight != nullptr) {
+    if (warp() < each && first + warp() < rows) {
+      const float own = inverse_rms(a.x.row(first + warp()), cols, a.norm.eps);
+      if (lane() == 0) inverse[warp()] = own;
+    }
+    sync_block();
+  }
+  const int i = warp() % each, blocks = cols / 32;
+  const bool is = first + i < rows;
+  const TileRow of = {{is ? a.x.row(first + i) : nullptr, a.norm.weight,
+                       a.norm.weight != nullptr && is ? inverse[i] : 1.0F},
+                      two_terms ? 2 * i : i};
+  const FormGroup to = form_group(a.form, block_x());
+  if (a.form.kind == FormKind::kPer256)
+    return tile_row_256(to, of, cols, warp() / each, warps() / each, two_terms);
+  float* most = inverse + 8 + i * blocks;
+  tile_row_32(to, of, cols, warp() / each, warps() / each, two_terms, most);
+  if (two_terms) {
+    if (thread() < 8) to.outliers(thread())[0] = 0;
+    return;
+  }
+  sync_block();
+  if (warp() < each) list_outliers(blocks, most, to.outliers(i));
+  sync_block();
+  for (int e = warp() / each; e < to.outliers(i)[0]; e += warps() / each)
+    tile_rest(to, of, to.outliers(i)[1 + e]);
+}
+
+}  // namespace veery::gpu

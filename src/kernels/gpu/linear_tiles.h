@@ -1,0 +1,419 @@
+// linear_tiles.h: products of many rows of x: a block of threads has some panels and some groups of
+// 8 rows, whose slabs come by asynchronous copies while those before them are multiplied. The bits
+// are those of linear.h.
+#pragma once
+#include "kernels/gpu/form_tiles.h"
+#include "kernels/gpu/linear.h"
+
+namespace veery::gpu {
+
+// A whole number below 2^22 that is added to these bits is a float once the float of them is taken
+// off.
+inline constexpr int32_t kWholeBits = 0x4b400000;
+VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
+
+template <Format kFormat, TilePlan kPlan>
+class ManyProduct {
+ public:
+  static constexpr FormatInfo kInfo = format_info(kFormat);
+  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+  static constexpr FormKind kKind = kInfo.block == 32 ? FormKind::kPer32 : FormKind::kPer256;
+  static constexpr TilePlaces kForm = tile_places(kKind, 256);
+  static constexpr int kM = kPlan.panels / kPlan.warps_m, kN = kPlan.groups / kPlan.warps_n;
+  static constexpr int kPieces = kPlan.panels + kPlan.groups;  // of a slab
+  static_assert(kPieces <= kWarp && kM % 2 == 0);
+
+  VEERY_GPU explicit ManyProduct(const LinearArguments& arguments)
+      : a_(arguments),
+        rows_(static_cast<int>(a_.run.count(a_.rows)) * (a_.form.two_terms != 0 ? 2 : 1)),
+        units_(a_.form.cols / kInfo.block),
+        slabs_((units_ + kPlan.each - 1) / kPlan.each),
+        panels_(panels_of(a_)),
+        first_group_(block_x() * kPlan.groups) {}
+
+  VEERY_GPU void run() {
+    if (first_group_ * 8 >= rows_) return;
+    if (thread() < kPlan.stages) make_gate(gate(thread()));
+    sync_block();
+    choose_piece();
+    for (int s = 0; s < kPlan.stages; ++s) ask(s, s);
+    int used = 0, turn = 0;
+    for (int s = 0; s < slabs_; ++s) {
+      wait_for_pieces(gate(used), turn);
+      const uint8_t* stage = shared_memory() + used * kPlan.stage_bytes;
+      const uint8_t* weights = stage + warp_m() * kM * kPlan.weight_bytes;
+      const uint8_t* form =
+          stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.form_bytes;
+      if constexpr (kInfo.block == 256)
+        super_block(weights, form);
+      else
+        some_blocks(weights, form, units_ - s * kPlan.each);
+      sync_block();  // nobody looks at the stage any more
+      ask(s + kPlan.stages, used);
+      if (++used == kPlan.stages) used = 0, ++turn;
+    }
+    if constexpr (kInfo.block == 32) add_rest();
+    store();
+  }
+
+ private:
+  static VEERY_GPU int warp_m() { return warp() % kPlan.warps_m; }
+  static VEERY_GPU int warp_n() { return warp() / kPlan.warps_m; }
+
+  /// Of panel p of the block; where there is a gate, half of a warp's panels are of the second
+  /// weight. `panel` beyond the last: none.
+  VEERY_GPU PanelOf panel_at(int p) const {
+    if (a_.gated != 0) {
+      const int m = p % kM, up = m >= kM / 2 ? 1 : 0;
+      const int tile = block_y() * (kPlan.panels / 2) + p / kM * (kM / 2);
+      return {up, tile + m - up * (kM / 2)};
+    }
+    return block_y() * kPlan.panels + p < panels_ ? find_panel(a_, block_y() * kPlan.panels + p)
+                                                  : PanelOf{0, panels_};
+  }
+  VEERY_GPU const uint8_t* panel_data(PanelOf of) const {
+    const Weight& w = a_.weight[of.weight];
+    const int last = panels_of(w) - 1;  // those beyond it are not stored
+    return w.data + int64_t{of.panel < last ? of.panel : last} * w.panel;
+  }
+  VEERY_GPU const uint8_t* group_data(int n) const {
+    const int last = (rows_ + 7) / 8 - 1;
+    return a_.form.data +
+           int64_t{first_group_ + n < last ? first_group_ + n : last} * a_.form.stride;
+  }
+
+  // Copies
+
+  VEERY_GPU Gate* gate(int stage) const {
+    return reinterpret_cast<Gate*>(shared_memory() + kPlan.stages * kPlan.stage_bytes) + stage;
+  }
+  /// What a lane of the first warp asks for, of each slab: a panel's or a group's.
+  VEERY_GPU void choose_piece() {
+    const bool is_panel = lane() < kPlan.panels;
+    const int n = is_panel || lane() >= kPieces ? 0 : lane() - kPlan.panels;
+    if (is_panel) {
+      piece_ = panel_data(panel_at(lane()));
+      place_ = lane() * kPlan.weight_bytes, step_ = kPlan.weight_bytes;
+      left_ = units_ * kPlaces.bytes;
+    } else {
+      piece_ = group_data(n);
+      place_ = kPlan.panels * kPlan.weight_bytes + n * kPlan.form_bytes, step_ = kForm.slab;
+      left_ = slabs_ * kPlan.form_bytes;
+    }
+  }
+  /// By the first warp: slab s.
+  VEERY_GPU void ask(int s, int stage) {
+    if (warp() != 0 || s >= slabs_) return;
+    struct Piece {
+      uint8_t* to;
+      const uint8_t* from;
+      int bytes;
+    };
+    const int most = lane() < kPlan.panels ? kPlan.weight_bytes : kPlan.form_bytes;
+    ask_pieces(gate(stage), kPieces, [&](int) {
+      return Piece{shared_memory() + stage * kPlan.stage_bytes + place_, piece_,
+                   left_ < most ? left_ : most};
+    });
+    piece_ += step_, left_ -= most;
+  }
+
+  // Blocks of 32
+
+  struct Factors {
+    Two<float> scale;
+    Two<int32_t> sum;
+    Two<float> moment;
+  };
+  VEERY_GPU void some_blocks(const uint8_t* weights, const uint8_t* form, int left) {
+    const int t = lane() % 4;
+    VEERY_UNROLL(4)
+    for (int b = 0; b < 4; ++b) {
+      if (b >= left) continue;
+      sync_warp();
+      const auto codes = [&](int n) { return form + n * kPlan.form_bytes + b * 256 + lane() * 8; };
+      const auto factors = [&](int n) {
+        const uint8_t* at = form + n * kPlan.form_bytes + b * 32 + t * 8;
+        Factors f{load<Two<float>>(at + kForm.scale), {0, 0}, {0, 0}};
+        if constexpr (kFormat == kQ4) f.sum = load<Two<int32_t>>(at + kForm.sum);
+        if constexpr (kInfo.minima) f.moment = load<Two<float>>(at + kForm.moment);
+        return f;
+      };
+      block<false>([&](int m) { return weights + m * kPlan.weight_bytes + b * kPlaces.bytes; },
+                   codes, factors);
+    }
+  }
+  template <bool kRest, typename UnitAt, typename CodesAt, typename FactorsAt>
+  VEERY_GPU void block(const UnitAt& unit_at, const CodesAt& codes_at,
+                       const FactorsAt& factors_at) {
+    Two<uint32_t> codes[kN];
+    Factors factors[kN];
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n)
+      codes[n] = load<Two<uint32_t>>(codes_at(n)), factors[n] = factors_at(n);
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) {
+      const uint8_t* unit = unit_at(m);
+      uint32_t tile[4];
+      load_tile<kFormat>(unit, tile);
+      const Two<float> d = load_scales<kFormat>(unit);
+      Two<float> least = {0, 0};
+      if constexpr (kInfo.minima && !kRest) least = load_halves(unit + kPlaces.m);
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kN; ++n) {
+        const Factors& f = factors[n];
+        int32_t c[4];
+        multiply_tile_from(c, tile, codes[n].x, codes[n].y, kWholeBits - 8 * f.sum.x,
+                           kWholeBits - 8 * f.sum.y);
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) {
+          const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
+          if (kRest && !(scale > 0)) continue;
+          sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
+          if constexpr (kInfo.minima && !kRest)
+            low_[m][n][i] =
+                fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y, low_[m][n][i]);
+        }
+      }
+    }
+  }
+
+  // What outliers left over: the blocks that are outliers of any row of the tile, in order.
+  VEERY_GPU void add_rest() {
+    const TilePlaces places = tile_places(kKind, a_.form.cols);
+    auto* bits = reinterpret_cast<uint32_t*>(shared_memory());
+    const int words = (units_ + 31) / 32;
+    for (int i = thread(); i < words; i += threads()) bits[i] = 0;
+    sync_block();
+    for (int r = thread(); r < 8 * kPlan.groups && first_group_ * 8 + r < rows_; r += threads()) {
+      const auto* list = reinterpret_cast<const int32_t*>(group_data(r / 8) + places.outliers) +
+                         r % 8 * places.list;
+      for (int e = 1; e <= list[0]; ++e) set_bits(bits + list[e] / 32, 1U << list[e] % 32);
+    }
+    sync_block();
+    for (int word = 0; word < words; ++word)
+      for (uint32_t left = bits[word]; left != 0; left &= left - 1)
+        rest_of(places, 32 * word + bit_count((left & (0U - left)) - 1));
+    sync_block();  // the bits are no longer looked at
+  }
+  VEERY_GPU void rest_of(const TilePlaces& places, int b) {
+    const int t = lane() % 4;
+    const auto group = [&](int n) { return group_data(warp_n() * kN + n); };
+    const auto codes = [&](int n) { return group(n) + places.rest + b * 256 + lane() * 8; };
+    const auto factors = [&](int n) {
+      const uint8_t* at = group(n) + b * 32 + t * 8;
+      Factors f{load<Two<float>>(at + places.finer), {0, 0}, {0, 0}};
+      if constexpr (kFormat == kQ4) f.sum = load<Two<int32_t>>(at + places.rest_sum);
+      return f;
+    };
+    sync_warp();
+    block<true>(
+        [&](int m) { return panel_data(panel_at(warp_m() * kM + m)) + int64_t{b} * kPlaces.bytes; },
+        codes, factors);
+  }
+
+  // Blocks of 256
+
+  static constexpr uint32_t kUsualShifts = 0x03030303;
+  static constexpr int kHalves = kInfo.block == 256 ? 32 / kInfo.sub : 1, kEach = 8 * kHalves;
+
+  VEERY_GPU void super_block(const uint8_t* weights, const uint8_t* form) {
+    const int g = lane() / 4, t = lane() % 4;
+    int32_t all[kM][kN][4] = {};
+    VEERY_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      Two<uint32_t> shifts[kN];
+      bool usual = true;
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kN; ++n) {
+        shifts[n] =
+            load<Two<uint32_t>>(form + n * kPlan.form_bytes + kForm.shift + half * 32 + t * 8);
+        usual = usual && shifts[n].x == kUsualShifts && shifts[n].y == kUsualShifts;
+      }
+      // Most often no part is much smaller than the others.
+      if (ballot(!usual) == 0)
+        half_block<false>(weights, form, half, shifts, all);
+      else
+        half_block<true>(weights, form, half, shifts, all);
+    }
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) {
+      const uint8_t* unit = weights + m * kPlan.weight_bytes;
+      const Two<float> d = load_scales<kFormat>(unit);
+      Two<float> least = {0, 0};
+      uint32_t minima[kHalves][4];
+      if constexpr (kInfo.minima) {
+        least = load_halves(unit + kPlaces.m);
+        VEERY_UNROLL(2)
+        for (int h = 0; h < kHalves; ++h) {
+          const uint8_t* at = unit + kPlaces.minima + 2 * g * kEach + 8 * h + 2 * t;
+          minima[h][2] = bytes_to_halves(load<uint16_t>(at));
+          minima[h][3] = bytes_to_halves(load<uint16_t>(at + kEach));
+          minima[h][0] = halves_times_64(minima[h][2]);
+          minima[h][1] = halves_times_64(minima[h][3]);
+        }
+      }
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kN; ++n) {
+        const uint8_t* at = form + n * kPlan.form_bytes;
+        const auto scale = load<Two<float>>(at + kForm.scale + t * 8);
+        float lows[4] = {0, 0, 0, 0};
+        if constexpr (kInfo.minima) add_minima(minima, at, lows);
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) {
+          const float own = i % 2 == 0 ? scale.x : scale.y;
+          sum_[m][n][i] =
+              fma((i < 2 ? d.x : d.y) * own, static_cast<float>(all[m][n][i]), sum_[m][n][i]);
+          if constexpr (kInfo.minima)
+            low_[m][n][i] = fma((i < 2 ? least.x : least.y) * own, lows[i], low_[m][n][i]);
+        }
+      }
+    }
+  }
+  // Of rows g and g + 8, 128 columns: words x and y, or x and y, z and w, of scales for 32; for 16
+  // one row each.
+  static VEERY_GPU void load_sub_scales(const uint8_t* unit, int half,
+                                        Four<uint32_t> (&to)[kHalves]) {
+    const uint8_t* at = unit + kPlaces.scales + lane() / 4 * 2 * kEach;
+    if constexpr (kHalves == 1) {
+      to[0].x = load<uint32_t>(at + 4 * half);
+      to[0].y = load<uint32_t>(at + 8 + 4 * half);
+    } else {
+      const auto low = load<Two<uint32_t>>(at + 8 * half);
+      const auto high = load<Two<uint32_t>>(at + 16 + 8 * half);
+      to[0].x = low.x, to[1].x = low.y, to[0].y = high.x, to[1].y = high.y;
+    }
+  }
+  static VEERY_GPU int scale_of(const Four<uint32_t> (&of)[kHalves], int s, int h, bool high) {
+    const int at = s * kHalves + h;  // of 4 kHalves
+    const Four<uint32_t>& words = of[at / 4];
+    return signed_byte_of(high ? words.y : words.x, at % 4);
+  }
+  template <bool kShifts>
+  VEERY_GPU void half_block(const uint8_t* weights, const uint8_t* form, int half,
+                            const Two<uint32_t> (&shifts)[kN], int32_t (&all)[kM][kN][4]) {
+    Four<uint32_t> scales[kM][kHalves];
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) load_sub_scales(weights + m * kPlan.weight_bytes, half, scales[m]);
+    VEERY_UNROLL(4)
+    for (int s = 0; s < 4; ++s)
+      sub_block<kShifts>(weights, form, half * 4 + s, scales, shifts, all);
+  }
+  template <bool kShifts>
+  VEERY_GPU void sub_block(const uint8_t* weights, const uint8_t* form, int s,
+                           const Four<uint32_t> (&scales)[kM][kHalves],
+                           const Two<uint32_t> (&shifts)[kN], int32_t (&all)[kM][kN][4]) {
+    Two<uint32_t> codes[kN];
+    sync_warp();
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n)
+      codes[n] = load<Two<uint32_t>>(form + n * kPlan.form_bytes + s * 256 + lane() * 8);
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) {
+      uint32_t tile[4];
+      load_tile<kFormat>(weights + m * kPlan.weight_bytes + s * kPlaces.tile, tile);
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        constexpr int kUsual = kShifts ? 0 : 3;
+        const int low = scale_of(scales[m], s % 4, h, false) << kUsual;
+        const int high = scale_of(scales[m], s % 4, h, true) << kUsual;
+        VEERY_UNROLL(4)
+        for (int n = 0; n < kN; ++n) {
+          int32_t c[4];
+          if constexpr (kHalves == 1)
+            multiply_tile_from(c, tile, codes[n].x, codes[n].y, 0, 0);
+          else
+            multiply_half_tile_into(c, tile[2 * h], tile[2 * h + 1],
+                                    h == 0 ? codes[n].x : codes[n].y);
+          const int first = kShifts ? byte_of(shifts[n].x, s % 4) : 0;
+          const int second = kShifts ? byte_of(shifts[n].y, s % 4) : 0;
+          all[m][n][0] += c[0] * (low << first), all[m][n][1] += c[1] * (low << second);
+          all[m][n][2] += c[2] * (high << first), all[m][n][3] += c[3] * (high << second);
+        }
+      }
+    }
+  }
+  // Sums of minima times sums of codes: below 2^24, as a sum of 32 is at most 32 x 127 x 8.
+  static VEERY_GPU void add_minima(const uint32_t (&minima)[kHalves][4], const uint8_t* form,
+                                   float (&lows)[4]) {
+    VEERY_UNROLL(2)
+    for (int h = 0; h < kHalves; ++h) {
+      const auto sums = load<Two<uint32_t>>(
+          form + (kHalves == 1 ? kForm.sums : kForm.sums16 + 256 * h) + lane() * 8);
+      float part[4];
+      multiply_halves(part, minima[h], sums.x, sums.y);
+      VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) lows[i] = h == 0 ? part[i] : lows[i] + part[i];
+    }
+  }
+
+  // Outputs
+
+  VEERY_GPU float value(int m, int n, int i) const {
+    if constexpr (!kInfo.minima) return sum_[m][n][i];
+    return kInfo.block == 32 ? sum_[m][n][i] + low_[m][n][i] : sum_[m][n][i] - low_[m][n][i];
+  }
+  // [row of x][panel of the block][16]; 4 left out after a row, for the banks.
+  static constexpr int kStride = kPlan.panels * 16 + 4;
+  static_assert(kPlan.groups * 8 * kStride * 4 <= kPlan.bytes);
+
+  /// By way of shared memory, so that a warp has outputs that are neighbours.
+  VEERY_GPU void store() {
+    auto* values = reinterpret_cast<float*>(shared_memory());
+    const int g = lane() / 4, t = lane() % 4;
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n) VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i)
+      values[((warp_n() * kN + n) * 8 + 2 * t + i % 2) * kStride + (warp_m() * kM + m) * 16 + g +
+             i / 2 * 8] = value(m, n, i);
+    sync_block();
+    if (a_.gated != 0)
+      finish<true>(values);
+    else
+      finish<false>(values);
+  }
+  template <bool kGated>
+  VEERY_GPU void finish(const float* values) const {
+    constexpr int kOwn = kGated ? kM / 2 : kM;  // panels of a warp that are not of the gate's pair
+    constexpr int kOutputs = kOwn * kPlan.warps_m * 16;
+    static_assert(kPlan.threads % kOutputs == 0 && kOutputs % kWarp == 0);
+    const int at = thread() % kOutputs, own = at / 16;
+    const int p = own / kOwn * kM + own % kOwn;
+    const PanelOf of = panel_at(p);
+    const int output = of.panel * 16 + at % 16;
+    const bool is_output = output < a_.weight[of.weight].rows;
+    const int terms = a_.form.two_terms != 0 ? 2 : 1;
+    const float* from = values + p * 16 + at % 16;
+    for (int r = thread() / kOutputs; r * terms < kPlan.groups * 8; r += kPlan.threads / kOutputs) {
+      const int row = first_group_ * 8 / terms + r;
+      if (row * terms >= rows_) break;
+      float y = from[r * terms * kStride];
+      if (terms == 2) y = y + from[(r * terms + 1) * kStride];
+      const float up = kGated ? from[r * terms * kStride + kM / 2 * 16] : 0.0F;
+      uint64_t key = is_output ? finish_output(a_, row, of.weight, output, y, up) : 0;
+      if (a_.best == nullptr) continue;
+      VEERY_UNROLL(5)
+      for (int mask = 1; mask < kWarp; mask *= 2) {
+        const uint64_t other = shuffle_xor(key, mask);
+        key = other > key ? other : key;
+      }
+      if (lane() == 0 && key != 0) keep_largest(a_.best + row, key);
+    }
+  }
+
+  const LinearArguments& a_;
+  int rows_, units_, slabs_, panels_, first_group_;
+  const uint8_t* piece_;  ///< of the lane's next slab, of which left_ bytes are left
+  int place_, step_, left_;
+  /// [panel][8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
+  float sum_[kM][kN][4] = {};
+  float low_[kInfo.minima ? kM : 1][kInfo.minima ? kN : 1][4] = {};
+};
+
+template <Format kFormat, bool kSmall>
+VEERY_GPU void linear_tiles(const LinearArguments& a) {
+  wait_for_inputs();
+  ManyProduct<kFormat, tile_plan(kFormat, kSmall)>(a).run();
+}
+
+}  // namespace veery::gpu
