@@ -50,13 +50,13 @@ function(veery_add_commit target)
   target_include_directories(${target} PRIVATE ${folder})
 endfunction()
 
-# The path of the source that is made of page.html, in the variable `out`.
-function(veery_embed_page out)
-  set(page ${PROJECT_SOURCE_DIR}/src/serve/page/page.html)
-  set(made ${PROJECT_BINARY_DIR}/generated/page.cc)
+# The path of the source that defines `name` as the text of a file of src/serve/page, in the variable `out`.
+function(veery_embed_page out file name)
+  set(page ${PROJECT_SOURCE_DIR}/src/serve/page/${file})
+  set(made ${PROJECT_BINARY_DIR}/generated/${file}.cc)
   set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake)
   add_custom_command(OUTPUT ${made} DEPENDS ${page} ${script} VERBATIM
-                     COMMAND ${CMAKE_COMMAND} -DIN=${page} -DOUT=${made} -DHEADER=serve/page/page.h -DNAME=kPage
+                     COMMAND ${CMAKE_COMMAND} -DIN=${page} -DOUT=${made} -DHEADER=serve/page/page.h -DNAME=${name}
                              -P ${script})
   set(${out} ${made} PARENT_SCOPE)
 endfunction()
@@ -64,8 +64,9 @@ endfunction()
 function(veery_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   if(name STREQUAL "serve")
-    veery_embed_page(page)
-    list(APPEND sources ${page})
+    veery_embed_page(page page.html kPage)
+    veery_embed_page(openapi openapi.json kOpenApi)
+    list(APPEND sources ${page} ${openapi})
   endif()
   set(lower "")
   foreach(layer IN LISTS VEERY_LAYERS)

@@ -2,13 +2,14 @@
 """Checks names in the documentation against the tree.
 
 Fails if a relative link of a *.md file leads to no file or to no heading, if a path or a function in backticks in
-docs/layout.md is not in the tree, if a folder of src is not listed there, or if docs/c-api.md and the header of the C
-interface do not name the same calls. A function (`name()`) has to be in one of
-the files that its paragraph or list item names, where it names any.
+docs/layout.md is not in the tree, if a folder of src is not listed there, if docs/c-api.md and the header of the C
+interface do not name the same calls, or if the OpenAPI document and the server's table of routes do not name the same
+paths. A function (`name()`) has to be in one of the files that its paragraph or list item names, where it names any.
 
 usage: check_docs.py [REPOSITORY]
 """
 import functools
+import json
 import pathlib
 import re
 import sys
@@ -132,9 +133,21 @@ def c_api_violations(root):
     yield from (f"docs/c-api.md: lists {call}, which is not in {header.name}" for call in sorted(listed - calls))
 
 
+def http_violations(root):
+    document, routes = root / "src/serve/page/openapi.json", root / "src/serve/service.cc"
+    if not document.exists():
+        return
+    listed = {(method.upper(), re.sub(r"\{\w+\}", "*", path)) for path, methods in
+              json.loads(document.read_text())["paths"].items() for method in methods}  # fmt: skip
+    served = set(re.findall(r'^    \{"([A-Z]+)", "([^"]+)",', routes.read_text(), re.MULTILINE))
+    yield from (f"{document.name}: {method} {path} is not listed" for method, path in sorted(served - listed))
+    yield from (f"{document.name}: lists {method} {path}, which is not in {routes.name}"
+                for method, path in sorted(listed - served))
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*broken_links(root), *layout_violations(root), *c_api_violations(root)]
+    found = [*broken_links(root), *layout_violations(root), *c_api_violations(root), *http_violations(root)]
     print("\n".join(found) if found else "docs: no violation")
     return bool(found)
 

@@ -20,8 +20,15 @@ void web_page(Context&, const HttpRequest&, Reply& reply) {
   reply.send(200, "text/html; charset=utf-8", std::string(kPage));
 }
 
+void openapi(Context& context, const HttpRequest&, Reply& reply) {
+  std::string text(kOpenApi);
+  text.replace(text.find(kOpenApiVersion), kOpenApiVersion.size(), context.version);
+  reply.send(200, kJson, text);
+}
+
 constexpr Route kRoutes[] = {
     {"GET", "/", web_page},
+    {"GET", "/openapi.json", openapi},
     {"GET", "/health", health},
     {"GET", "/v1/health", health},
     {"GET", "/metrics", metrics},
@@ -171,7 +178,9 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
     for (const Route& route : kRoutes) {
       if (!reaches(route, request.path)) continue;
       family = route.family;
-      methods += (methods.empty() ? "" : ", ") + std::string(route.method);
+      // "/health" is "/v1/health" without its beginning, too.
+      if (methods.find(route.method) == std::string::npos)
+        methods += (methods.empty() ? "" : ", ") + std::string(route.method);
       if (route.method == request.method || (head && route.method == "GET")) found = &route;
     }
     if (request.method == "OPTIONS" && !methods.empty()) {
@@ -187,7 +196,8 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
       reply.add_header("Allow", methods);
       throw ApiError(405, fmt::format("{} takes {}", printable(request.path, 200), methods));
     }
-    const bool open = found->path == "/" || found->path.ends_with("/health");
+    const bool open =
+        found->path == "/" || found->path == "/openapi.json" || found->path.ends_with("/health");
     if (!open) check_key(request);
     if (!context_.ready && !open) throw ApiError(503, "the models are loading");
     found->endpoint(context_, request, reply);

@@ -140,6 +140,10 @@ TEST(CApiMisuse, HostileArgumentsEndWithAStatus) {
     count(veery_session_append_ids(session, h.maybe(ids.data()), ids.size()));
     count(veery_session_cut(session, static_cast<size_t>(h.number())));
     count(veery_session_fork(h.maybe(session), &fork));
+    count(veery_session_save(h.maybe(session), h.maybe("/no/such/folder/session")));
+    veery_session* loaded = nullptr;
+    count(veery_session_load(h.model(), h.maybe("/no/such/session"), h.maybe(&loaded)));
+    EXPECT_EQ(loaded, nullptr);
     int32_t next[2];
     count(veery_session_chain(fork, h.maybe(next), h.chance(2) ? 2 : 0, h.maybe(&made)));
 

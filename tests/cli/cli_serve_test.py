@@ -97,6 +97,47 @@ def form(fields, files=(), boundary="a-boundary"):
     return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
 
 
+class Document:
+    """An OpenAPI document, as far as its own schemas go."""
+
+    def __init__(self, document):
+        self.document = document
+
+    def wrong(self, value, schema, where="reply"):
+        """What of a value is not as its schema says; None: nothing."""
+        if "$ref" in schema:
+            place = self.document
+            for name in schema["$ref"].removeprefix("#/").split("/"):
+                place = place[name]
+            return self.wrong(value, place, where)
+        kinds = schema.get("type", [])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        types = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None),
+                 "integer": int, "number": (int, float)}  # fmt: skip
+        if kinds and not any(isinstance(value, types[kind]) and not (kind in ("integer", "number") and value is True)
+                             for kind in kinds):  # fmt: skip
+            return f"{where} is {value!r:.60}, expected {kinds}"
+        if ("const" in schema and value != schema["const"]) or value not in schema.get("enum", [value]):
+            return f"{where} is {value!r:.60}"
+        if isinstance(value, (int, float)) and value < schema.get("minimum", value):
+            return f"{where} is {value}"
+        found = []
+        if isinstance(value, dict):
+            found += [f"{where} has no {name}" for name in schema.get("required", []) if name not in value]
+            found += [self.wrong(value[name], inner, f"{where}.{name}")
+                      for name, inner in schema.get("properties", {}).items() if name in value]  # fmt: skip
+        if isinstance(value, list):
+            found += [self.wrong(item, schema.get("items", {}), f"{where}[{i}]") for i, item in enumerate(value)]
+        return next((what for what in found if what), None)
+
+    def reply(self, path, status, body):
+        operation = next(iter(self.document["paths"][path].values()))["responses"]
+        response = operation.get(str(status), operation["default"])
+        if "$ref" in response:
+            response = self.document["components"]["responses"][response["$ref"].split("/")[-1]]
+        return self.wrong(body, response["content"]["application/json"]["schema"])
+
+
 def events(text):
     """The data of server-sent events."""
     return [line[6:] for line in text.decode().splitlines() if line.startswith("data: ")]
@@ -212,6 +253,30 @@ class Serve(CliTest):
                             ({"input": "a" * 5000}, "5001 tokens"), ({"tokens": [97] * 513}, "513 tokens")):  # fmt: skip
             with self.subTest(wrong=str(wrong)[:60]):
                 self.assertIn(said, self.refuse("/v1/inspect", wrong)["message"])
+
+    def test_replies_are_as_the_document_says(self):
+        document = Document(json.loads(self.server.send("GET", "/openapi.json")[2]))
+        self.assertEqual(document.document["info"]["version"], self.server.send("GET", "/api/version")[2].decode()[12:-2])
+        bodies = {"/v1/chat/completions": chat(logprobs=True, top_logprobs=1, max_tokens=3), "/v1/tokenize": {"content": "a"},
+                  "/v1/completions": {"prompt": "a", "max_tokens": 2, "logprobs": 1}, "/v1/inspect": {"input": "a", "what": [
+                      "lens", "hidden", "attention", "keys", "queries"]}, "/v1/responses": {"input": "a", "max_output_tokens": 2},
+                  "/v1/messages": {**chat(), "max_tokens": 2}, "/v1/messages/count_tokens": chat(),
+                  "/v1/detokenize": {"tokens": [97]}, "/v1/apply-template": chat(), "/api/show": {"model": "tiny"},
+                  "/api/chat": {**chat(), "model": "tiny", "stream": False}, "/api/generate":
+                  {"model": "tiny", "prompt": "a", "stream": False, "options": {"num_predict": 2}}}  # fmt: skip
+        for path, methods in document.document["paths"].items():
+            with self.subTest(path=path):
+                own = path.replace("{id}", "tiny")
+                allowed = self.server.send("OPTIONS", own)[1]["Allow"]
+                self.assertEqual(allowed.lower(), ", ".join(methods))
+                if "json" not in str(next(iter(methods.values()))["responses"]["200"]["content"]):
+                    continue
+                method = allowed if path not in bodies else "POST"
+                status, _, text = self.server.send(method, own, bodies.get(path, None if method == "GET" else {}))
+                self.assertEqual(status, 200 if method == "GET" or path in bodies else 400, text)
+                self.assertIsNone(document.reply(path, status, json.loads(text)))
+        self.assertIn("expected", document.reply("/v1/inspect", 200, {"object": "inspection", "model": 1, "tokens": [],
+                                                                      "layers": []}))  # fmt: skip
 
     def test_stop_texts(self):
         whole = self.server.post("/v1/chat/completions", chat(max_tokens=40))["choices"][0]["message"]["content"]

@@ -82,7 +82,6 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("--at", flags.at, "The position whose lens is printed, from 0 [the last]")
       .type_name("N")
       .whole_number(0, 1 << 30);
-  flags.common.add_context(app);
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_json(app,

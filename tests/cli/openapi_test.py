@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Requests that schemathesis makes of the server's OpenAPI document, each against a server of its own for a model that
+answers, one that embeds, one that scores and one that listens: no 5xx, and every reply as the document says.
+
+usage: openapi_test.py VEERY [unittest arguments]
+Skipped (status 77) where schemathesis, of PyPI, is not installed.
+"""
+import shutil
+import subprocess
+import sys
+import unittest
+
+from cli_base import TEMPLATE, TINY, CliTest
+from cli_serve_test import CONTEXT, ENCODERS, WHISPER, Server
+import tiny_gguf
+
+TOOL = shutil.which("schemathesis")
+# Requests that keep to the document may still be refused: for a role that a template does not take, say. Those that do not
+# may be answered: what is meaningless beside other fields is not looked at.
+EXCLUDED = "positive_data_acceptance,negative_data_rejection"
+
+
+class OpenApi(CliTest):
+    def requests(self, model, paths, count):
+        server = Server(model)
+        try:
+            done = subprocess.run(
+                [TOOL, "run", f"http://127.0.0.1:{server.port}/openapi.json", "--seed", "2", "--phases", "coverage,fuzzing",
+                 "-n", str(count), "--exclude-checks", EXCLUDED, "--include-path-regex", paths, "--no-color"],
+                capture_output=True, check=False, timeout=500, cwd=self.folder)  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stdout.decode()[-4000:])
+            self.assertEqual(server.send("GET", "/health")[0], 200)
+        finally:
+            self.assertEqual(server.end(), 0)
+
+    def test_answers(self):
+        model = self.folder / "long.gguf"
+        tiny_gguf.write(model, TEMPLATE, CONTEXT)
+        self.requests(model, ".", 20)
+
+    def test_embeddings(self):
+        self.requests(ENCODERS / "bert-mean", "embed|show|tags|models|props|inspect", 10)
+
+    def test_scores(self):
+        self.requests(ENCODERS / "bert-rerank", "rerank|chat", 10)
+
+    def test_transcripts(self):
+        self.requests(WHISPER, "audio|slots|responses", 10)
+
+
+if __name__ == "__main__":
+    if TOOL is None or not TINY.exists():
+        print("schemathesis is not installed", file=sys.stderr)
+        sys.exit(77)
+    unittest.main()
