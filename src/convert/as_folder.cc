@@ -207,10 +207,15 @@ void write_index(const PendingFolder& folder, const std::vector<Conversion>& con
   folder.write("model.safetensors.index.json", dump_json(index, 2) + "\n");
 }
 
-// Biases of routing decide between experts that are close: they are never rounded.
+// Biases of routing decide between experts that are close, rates of decay work over many tokens:
+// they are never rounded.
 Conversion conversion_of(const FolderPlan& plan, size_t i) {
   const FolderTensor& tensor = plan.tensors.tensors.at(i);
-  const bool exact = tensor.view.name.ends_with("e_score_correction_bias");
+  const std::string& name = tensor.view.name;
+  const bool exact =
+      name.ends_with("e_score_correction_bias") || name.ends_with(".expert_bias") ||
+      name.ends_with(".A_log") ||
+      (name.ends_with("linear_attn.norm.weight") && tensor.view.dtype == DType::kF32);
   return {tensor, exact ? DType::kF32 : plan.dtype, plan.mlx.formats.at(i)};
 }
 
@@ -221,12 +226,10 @@ std::vector<Conversion> conversions_of(const FolderPlan& plan) {
   return conversions;
 }
 
-// mlx-lm has Llama 4 as the text part of a model of several parts.
-void nest(Json& config) {
+// mlx-lm has these as the text part of a model of several parts.
+void nest(Json& config, const char* class_name, const char* type) {
   const Json text = std::move(config);
-  config = {{"architectures", {"Llama4ForConditionalGeneration"}},
-            {"model_type", "llama4"},
-            {"text_config", text}};
+  config = {{"architectures", {class_name}}, {"model_type", type}, {"text_config", text}};
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings",
                           "dtype", "torch_dtype"})
     if (text.contains(key)) config[key] = text[key];
@@ -250,13 +253,29 @@ void name_attention(Json& config) {
     if (type == "full_attention") type = "attention";
 }
 
+// Which of Exaone's layers are mixtures.
+void name_mixtures(Json& config) {
+  if (config.contains("is_moe_layer")) return;
+  const int64_t dense = config.value("first_k_dense_replace", int64_t{0});
+  Json layers = Json::array();
+  for (int64_t i = 0; i < config.value("num_hidden_layers", int64_t{0}); ++i)
+    layers.push_back(i >= dense);
+  config["is_moe_layer"] = layers;
+}
+
 // What mlx-lm wants to be said otherwise than transformers does.
 struct MlxConfigRow {
   std::string_view type;
   void (*change)(Json&);
 };
 constexpr MlxConfigRow kMlxConfigs[] = {
-    {"llama4_text", nest}, {"exaone4", spell_pattern}, {"granitemoehybrid", name_attention}};
+    {"llama4_text", [](Json& c) { nest(c, "Llama4ForConditionalGeneration", "llama4"); }},
+    {"qwen3_5_text", [](Json& c) { nest(c, "Qwen3_5ForConditionalGeneration", "qwen3_5"); }},
+    {"qwen3_5_moe_text",
+     [](Json& c) { nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"); }},
+    {"exaone4", spell_pattern},
+    {"exaone_moe", name_mixtures},
+    {"granitemoehybrid", name_attention}};
 
 void change_for_mlx(FolderPlan& plan) {
   for (const MlxConfigRow& row : kMlxConfigs)

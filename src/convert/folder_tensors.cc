@@ -1,6 +1,7 @@
 #include "convert/folder_tensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "convert/gguf_keys.h"
 #include "file/folder/row_sources.h"
 #include "import/folder/folder_config.h"
+#include "import/recurrent_tensors.h"
 #include "import/unused_tensors.h"
 #include "model/arch/registry.h"
 
@@ -60,6 +62,7 @@ class Rebuilt {
     for (int32_t layer = 0; layer < c.layers; ++layer) {
       const std::string prefix = fmt::format("blk.{}.", layer);
       join_projections(prefix);
+      restore_recurrent(layer, prefix);
       if (type.type == "stablelm") separate_head_norms(prefix);
       const bool joint = kind == FolderKind::kHuggingFace || type.type == "deepseek_v2";
       if (c.latent.rank > 0 && joint) join_latent(prefix);
@@ -107,9 +110,12 @@ class Rebuilt {
     };
     if (permuted() && (is(".attn_q.") || is(".attn_k.")))
       tensor = reordered_rows(tensor, halves(is(".attn_q.") ? c_.heads : c_.kv_heads));
+    // mlx-lm keeps it in the norms of Qwen 3.5.
     const bool less_one = (c_.architecture.starts_with("gemma") && c_.architecture != "gemma4") ||
-                          c_.architecture == "nemotron";
-    if (less_one && tensor.name.ends_with("norm.weight")) tensor = with_added(tensor, -1);
+                          c_.architecture == "nemotron" ||
+                          (c_.recurrent.mixer == Mixer::kDelta && kind_ != FolderKind::kMlx);
+    if (less_one && tensor.name.ends_with("norm.weight") && !is(".ssm_norm."))
+      tensor = with_added(tensor, -1);
     if (c_.head_norm == HeadNorm::kOwn && (is(".attn_q_norm.") || is(".attn_k_norm.")))
       tensor = reshaped(tensor, {tensor.elements() / c_.head_dim, c_.head_dim});
     if (is(".xielu_beta.") || is(".xielu_eps.")) tensor.shape.clear();
@@ -173,6 +179,50 @@ class Rebuilt {
       if (joint != nullptr && gpt2 && kind_ == FolderKind::kHuggingFace && joint->shape.size() == 2)
         transpose(*joint);
     }
+  }
+
+  // (width, channels) as folders have them: with a dimension for the one channel that each sees.
+  void restore_convolution(const std::string& name) {
+    const auto found = std::ranges::find(tensors_, name, &TensorView::name);
+    if (found == tensors_.end() || found->shape.size() != 2) return;
+    const int64_t width = found->shape[0], channels = found->shape[1];
+    *found = reshaped(transposed(plain(*found)), kind_ == FolderKind::kMlx
+                                                     ? std::vector<int64_t>{channels, width, 1}
+                                                     : std::vector<int64_t>{channels, 1, width});
+  }
+
+  // Joins parts whose rows folders have group by group.
+  void join_groups(const std::string& prefix, std::initializer_list<const char*> parts,
+                   const char* name, const std::vector<int64_t>& order) {
+    std::vector<int64_t> places(order.size());
+    for (size_t i = 0; i < order.size(); ++i)
+      places[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    for (const char* kind : {".weight", ".bias"})
+      if (TensorView* joint = join(prefix, parts, name, kind))
+        *joint = reordered_rows(*joint, places);
+  }
+
+  // What arrange_recurrent() has done.
+  void restore_recurrent(int32_t layer, const std::string& prefix) {
+    const RecurrentConfig& r = c_.recurrent;
+    if (r.mixer == Mixer::kShortConv) restore_convolution(prefix + "shortconv.conv.weight");
+    if (r.mixer != Mixer::kDelta) return;
+    if (!c_.is_recurrent(layer))
+      return join_groups(prefix, {"attn_q", "attn_gate"}, "attn_q",
+                         parts_of_groups(c_.heads, {c_.head_dim, c_.head_dim}));
+    restore_convolution(prefix + "ssm_conv1d.weight");
+    if (auto steps = take(prefix + "ssm_alpha.bias")) {
+      steps->name = prefix + "ssm_steps.bias";
+      tensors_.push_back(std::move(*steps));
+    }
+    if (auto a = take(prefix + "ssm_a.weight"))
+      tensors_.push_back(with_values(*a, [](size_t, float x) { return std::log(-x); }));
+    if (type_.type != "qwen3_next") return;
+    const int64_t group = r.heads / r.key_heads, values = group * r.value_size;
+    join_groups(prefix, {"ssm_qkv", "ssm_gate"}, "ssm_in",
+                parts_of_groups(r.key_heads, {r.key_size, r.key_size, values, values}));
+    join_groups(prefix, {"ssm_beta", "ssm_alpha"}, "ssm_ba",
+                parts_of_groups(r.key_heads, {group, group}));
   }
 
   void separate_head_norms(const std::string& prefix) {

@@ -27,7 +27,16 @@ constexpr KeptRow kKept[] = {{"granite", "self_attn.o_proj"},
                              {"qwen3_moe", "mlp.gate"},
                              {"gpt_oss", "router"},
                              {"deepseek_v2", "mlp.gate", std::nullopt},
-                             {"deepseek_v3", "mlp.gate", std::nullopt}};
+                             {"deepseek_v3", "mlp.gate", std::nullopt},
+                             {"glm4_moe_lite", "mlp.gate", std::nullopt},
+                             {"exaone_moe", "mlp.gate", std::nullopt},
+                             {"lfm2_moe", "feed_forward.gate"},
+                             {"afmoe", "router.gate"},
+                             {"minimax_m2", "block_sparse_moe.gate"},
+                             {"qwen3_5_moe_text", "mlp.gate"},
+                             {"qwen3_5_moe_text", "shared_expert_gate"},
+                             {"qwen3_next", "mlp.gate"},
+                             {"qwen3_next", "shared_expert_gate"}};
 
 bool is_matrix(const TensorView& tensor) {
   return tensor.shape.size() >= 2 && tensor.name.ends_with(kWeight) &&

@@ -15,6 +15,43 @@
 namespace veery {
 namespace {
 
+// Values of a vector.
+std::vector<float> values_of(const TensorView& tensor) {
+  std::vector<std::byte> buffer;
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  decode(tensor.dtype, tensor.read(buffer), values);
+  return values;
+}
+
+}  // namespace
+
+std::vector<int64_t> parts_of_groups(int64_t groups, std::initializer_list<int64_t> sizes) {
+  int64_t group = 0;
+  for (const int64_t size : sizes) group += size;
+  std::vector<int64_t> order;
+  int64_t begin = 0;
+  for (const int64_t size : sizes) {
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t i = 0; i < size; ++i) order.push_back(g * group + begin + i);
+    begin += size;
+  }
+  return order;
+}
+
+TensorView with_values(const TensorView& tensor, const std::function<float(size_t, float)>& f) {
+  std::vector<float> values = values_of(tensor);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = f(i, values[i]);
+  std::vector<std::byte> bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  TensorView result = tensor;
+  result.dtype = DType::kF32;
+  result.data = {};
+  result.source = make_bytes(std::move(bytes), static_cast<size_t>(tensor.shape.back()) * 4);
+  return result;
+}
+
+namespace {
+
 /// The tensors of a file by name, with errors that name them.
 class Tensors {
  public:
@@ -44,41 +81,6 @@ class Tensors {
  private:
   ModelFile& file_;
 };
-
-// Counts rows of groups that hold several parts each, part by part.
-std::vector<int64_t> parts_of_groups(int64_t groups, std::initializer_list<int64_t> sizes) {
-  int64_t group = 0;
-  for (const int64_t size : sizes) group += size;
-  std::vector<int64_t> order;
-  int64_t begin = 0;
-  for (const int64_t size : sizes) {
-    for (int64_t g = 0; g < groups; ++g)
-      for (int64_t i = 0; i < size; ++i) order.push_back(g * group + begin + i);
-    begin += size;
-  }
-  return order;
-}
-
-// Values of a vector.
-std::vector<float> values_of(const TensorView& tensor) {
-  std::vector<std::byte> buffer;
-  std::vector<float> values(static_cast<size_t>(tensor.elements()));
-  decode(tensor.dtype, tensor.read(buffer), values);
-  return values;
-}
-
-// f(index, x) of each element, as f32.
-TensorView with_values(const TensorView& tensor, const std::function<float(size_t, float)>& f) {
-  std::vector<float> values = values_of(tensor);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = f(i, values[i]);
-  std::vector<std::byte> bytes(values.size() * sizeof(float));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  TensorView result = tensor;
-  result.dtype = DType::kF32;
-  result.data = {};
-  result.source = make_bytes(std::move(bytes), static_cast<size_t>(tensor.shape.back()) * 4);
-  return result;
-}
 
 // (channels, width) or (channels, 1, width) -> (width, channels).
 void turn_convolution(const ModelFile& file, TensorView& tensor) {

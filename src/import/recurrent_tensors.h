@@ -1,5 +1,10 @@
 // recurrent_tensors.h: the weights of recurrent layers, which containers keep in different ways.
 #pragma once
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <vector>
+
 #include "file/model_file.h"
 
 namespace veery {
@@ -10,5 +15,12 @@ namespace veery {
 /// attn_gate apart. Tensors must have our names. Throws kFormat naming a tensor that does not fit.
 /// Nothing is done where there are no recurrent layers.
 void arrange_recurrent(ModelFile& file);
+
+/// f(index, x) of each element, as f32.
+TensorView with_values(const TensorView& tensor, const std::function<float(size_t, float)>& f);
+
+/// Rows of `groups` that hold parts of these sizes each, part by part: row i of all parts together
+/// is which row of the groups.
+std::vector<int64_t> parts_of_groups(int64_t groups, std::initializer_list<int64_t> sizes);
 
 }  // namespace veery

@@ -26,11 +26,10 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2",  "falcon",      "bloom",      "mpt",
-      "opt",         "qwen35",     "qwen3next",   "mamba2",     "lfm",
-      "jamba",       "rwkv7",      "xlstm",       "granite4h",  "kimi-linear",
-      "bamba",       "minimax-m2", "glm4-lite",   "mistral4",   "exaone-moe",
-      "afmoe",       "cohere2moe", "granite-swa", "nemotron-h", "granitemoe-swa"};
+      "ernie4_5moe", "internlm2",      "falcon",      "bloom", "mpt",
+      "opt",         "mamba2",         "lfm3",        "jamba", "rwkv7",
+      "xlstm",       "granite4h",      "kimi-linear", "bamba", "granite-swa",
+      "nemotron-h",  "granitemoe-swa", "qwen35-mlx"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };
@@ -149,7 +148,10 @@ std::vector<float> values_of(const TensorView& tensor) {
 // The names of types that GGUF has one architecture for, and what it is read as.
 std::string type_from_gguf(const std::string& type) {
   constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"helium", "llama"}, {"gemma4_unified_text", "gemma4_text"}, {"ministral", "mistral"}};
+      {"helium", "llama"},
+      {"gemma4_unified_text", "gemma4_text"},
+      {"ministral", "mistral"},
+      {"glm4_moe_lite", "deepseek_v3"}};
   for (const auto& [theirs, other] : kOthers)
     if (type == theirs) return std::string(other);
   return type;
@@ -211,7 +213,18 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"gptj", "gptj cannot be written as a folder"},
       {"stablelm-heads", "stablelm cannot be written as a folder"},
       {"stablelm", "stablelm cannot be written as a folder"},
-      {"stablelm-parallel", "stablelm cannot be written as a folder"}};
+      {"stablelm-parallel", "stablelm cannot be written as a folder"},
+      {"afmoe", "afmoe cannot be written as a folder"},
+      {"cohere2moe", "cohere2moe cannot be written as a folder"},
+      {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
+      {"exaone-moe", "exaone-moe cannot be written as a folder"},
+      {"lfm2", "lfm2 cannot be written as a folder"},
+      {"lfm2moe", "lfm2moe cannot be written as a folder"},
+      {"minimax-m2", "minimax-m2 cannot be written as a folder"},
+      {"mistral4", "mistral4 cannot be written as a folder"},
+      {"qwen35", "qwen35 cannot be written as a folder"},
+      {"qwen35moe", "qwen35moe cannot be written as a folder"},
+      {"qwen3next", "qwen3next cannot be written as a folder"}};
   return refused;
 }
 

@@ -43,8 +43,8 @@ std::string_view look_up_ours(std::span<const StyledRow> table, unsigned style,
 }
 
 std::span<const NameRow> norms_of(std::string_view architecture) {
-  constexpr std::string_view kBehind[] = {"gemma2", "gemma3",  "gemma4",
-                                          "olmo2",  "exaone4", "afmoe"};
+  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "gemma4", "olmo2", "exaone4"};
+  if (architecture == "afmoe") return kMixtureNorms;
   if (std::ranges::find(kBehind, architecture) != std::end(kBehind)) return kSandwichNorms;
   return kPlainNorms;
 }
@@ -105,7 +105,11 @@ constexpr StyleRow kStyles[] = {{"phi", kPhi},
                                 {"hunyuan_v1_dense", kHunyuan | kLlama},
                                 {"hunyuan_v1_moe", kHunyuan | kLlama},
                                 {"apertus", kApertus | kLlama},
-                                {"gptj", kGptj}};
+                                {"gptj", kGptj},
+                                {"lfm2", kLfm},
+                                {"lfm2_moe", kLfm},
+                                {"qwen3_5_text", kNested | kLlama},
+                                {"qwen3_5_moe_text", kNested | kLlama}};
 
 unsigned style_of(const FolderType& type) {
   const auto row = std::ranges::find(kStyles, type.type, &StyleRow::type);
@@ -118,7 +122,8 @@ struct Places {
 };
 Places places_of(unsigned style, FolderKind kind) {
   const bool mlx = kind == FolderKind::kMlx;
-  if ((style & kLlama4) != 0 && mlx) return {"language_model.model.", "language_model.", "layers."};
+  if ((style & (kLlama4 | kNested)) != 0 && mlx)
+    return {"language_model.model.", "language_model.", "layers."};
   if (style == kGpt2) return {mlx ? "model." : "transformer.", "", "h."};
   if (style == kExaone || style == kGptj) return {"transformer.", "", "h."};
   if (style != kNeox) return {"model.", "", "layers."};
@@ -127,12 +132,13 @@ Places places_of(unsigned style, FolderKind kind) {
 
 constexpr std::array<std::string_view, 3> kProjections = {"gate_proj", "up_proj", "down_proj"};
 constexpr ExpertForm kApart = ExpertForm::kApart, kLinear = ExpertForm::kLinear;
+constexpr std::array<std::string_view, 3> kMixtral = {"w1", "w3", "w2"};
 constexpr MixtureNames kMixtureNames[] = {
-    {"mixtral", "block_sparse_moe.", "gate", {"w1", "w3", "w2"}, kApart, "", "switch_mlp."},
+    {"mixtral", "block_sparse_moe.", "gate", kMixtral, kApart, "", "switch_mlp."},
     {"qwen2_moe", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
     {"qwen3_moe", "mlp.", "gate", kProjections, kApart, "", "switch_mlp."},
     {"olmoe", "mlp.", "gate", kProjections, kApart, "", "switch_mlp."},
-    {"phimoe", "block_sparse_moe.", "gate", {"w1", "w3", "w2"}, kApart, "", "switch_mlp."},
+    {"phimoe", "block_sparse_moe.", "gate", kMixtral, kApart, "", "switch_mlp."},
     {"hunyuan_v1_moe", "mlp.", "gate.wg", kProjections, kApart, "shared_mlp.", "switch_mlp."},
     {"dots1", "mlp.", "gate", kProjections, kApart, "shared_experts.", "experts."},
     {"glm4_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
@@ -147,7 +153,20 @@ constexpr MixtureNames kMixtureNames[] = {
     {"granitemoeshared", "block_sparse_moe.", "router.layer", kProjections, kLinear, "",
      "switch_mlp."},
     {"granitemoehybrid", "block_sparse_moe.", "router.layer", kProjections, kLinear, "",
-     "switch_mlp."}};
+     "switch_mlp."},
+    {"glm4_moe_lite", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"mistral4", "mlp.", "gate", kProjections, ExpertForm::kJoint, "shared_experts.",
+     "switch_mlp."},
+    {"minimax_m2", "block_sparse_moe.", "gate", kMixtral, kApart, "", "switch_mlp.",
+     "e_score_correction_bias"},
+    {"exaone_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp.",
+     "e_score_correction_bias", "gate.e_score_correction_bias"},
+    {"afmoe", "mlp.", "router.gate", kProjections, kApart, "shared_experts.", "experts.",
+     "expert_bias"},
+    {"cohere2_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"lfm2_moe", "feed_forward.", "gate", kMixtral, kApart, "", "switch_mlp.", "expert_bias"},
+    {"qwen3_next", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
+    {"qwen3_5_moe_text", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."}};
 
 // "ffn_gate.3" -> "mlp.experts.3.gate_proj". Empty if it is no part of a mixture.
 std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string_view ours) {
@@ -163,6 +182,9 @@ std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string
   for (size_t i = 0; i < std::size(kOurs); ++i) {
     if (!ours.starts_with(kOurs[i])) continue;
     const std::string_view rest = ours.substr(kOurs[i].size());
+    // Of LFM2's layers without experts, too.
+    if (rest.empty() && names.type == "lfm2_moe" && kind == FolderKind::kMlx)
+      return fmt::format("{}{}", names.prefix, kProjections[i]);
     if (rest == "_shexp" && !names.shared.empty())
       return fmt::format("{}{}{}", names.prefix, names.shared, kProjections[i]);
     if (rest == "_exps")
@@ -182,7 +204,7 @@ std::string layer_name(const FolderType& type, unsigned style, FolderKind kind,
     if (std::string name = mixture_name(*mixture, kind, ours); !name.empty()) return name;
   if (ours.starts_with("attn_") && ours.find("_norm.") != std::string_view::npos)
     return head_norm_name(ours);
-  if (style != kGpt2 && style != kExaone && (style & kApertus) == 0)
+  if (style != kGpt2 && style != kExaone && style != kLfm && (style & kApertus) == 0)
     for (const NameRow& row : norms_of(type.architecture))
       if (row.ours == ours) return std::string(row.theirs);
   return std::string(look_up_ours(kLayer, style, ours));
@@ -240,6 +262,10 @@ std::string folder_name(const FolderType& type, FolderKind kind, std::string_vie
       layer_name(type, style, kind, part.substr(std::min(dot + 1, part.size())));
   if (theirs.empty()) return {};
   std::string name = fmt::format("{}{}{}.{}{}", places.model, places.layers, layer, theirs, ending);
+  constexpr std::string_view kBias = "exp_probs_b.bias";
+  if (const MixtureNames* mixture = mixture_names(type); mixture && name.ends_with(kBias))
+    return name.replace(name.size() - kBias.size(), kBias.size(),
+                        kind == FolderKind::kMlx ? mixture->mlx_bias : mixture->bias);
   for (const EndRow& row : kEnds)
     if ((row.mlx || kind == FolderKind::kHuggingFace) &&
         name.ends_with(fmt::format(".{}", row.ours)))

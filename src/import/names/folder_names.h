@@ -44,6 +44,9 @@ struct MixtureNames {
   ExpertForm form;
   std::string_view shared;     ///< the expert that every row has
   std::string_view mlx_stack;  ///< what MLX calls all experts of a layer
+  /// What is added to scores where experts are chosen.
+  std::string_view bias = "gate.e_score_correction_bias";
+  std::string_view mlx_bias = bias;
 };
 /// nullptr if its layers are no mixtures.
 const MixtureNames* mixture_names(const FolderType& type);

@@ -17,7 +17,9 @@ enum Style : unsigned {
   kIntern = 256,
   kApertus = 512,
   kGptj = 1024,
-  kReadOnly = 2048  // no folders are written in it
+  kReadOnly = 2048,  // no folders are written in it
+  kLfm = 4096,
+  kNested = 8192  // names of its own in folders of MLX alone
 };
 
 struct NameRow {
@@ -29,9 +31,9 @@ struct StyledRow {
   unsigned styles;
 };
 inline constexpr StyledRow kTop[] = {
-    {"embed_tokens", "token_embd", kLlama | kPhi | kStarcoder},
+    {"embed_tokens", "token_embd", kLlama | kPhi | kStarcoder | kLfm},
     {"norm", "output_norm", kLlama | kStarcoder},
-    {"lm_head", "output", kLlama | kPhi | kStarcoder | kGpt2 | kExaone | kGptj},
+    {"lm_head", "output", kLlama | kPhi | kStarcoder | kGpt2 | kExaone | kGptj | kLfm},
     {"wte", "token_embd", kGpt2 | kExaone | kGptj},
     {"wpe", "position_embd", kGpt2},
     {"ln_f", "output_norm", kGpt2 | kExaone | kGptj},
@@ -56,7 +58,7 @@ inline constexpr StyledRow kTop[] = {
     {"emb_ln", "token_embd_norm", kReadOnly},
     {"final_norm", "output_norm", kReadOnly},
     {"embeddings", "token_embd", kReadOnly},
-    {"embedding_norm", "output_norm", kReadOnly},
+    {"embedding_norm", "output_norm", kLfm},
     {"out_norm", "output_norm", kReadOnly},
     {"pooler.dense", "cls", kReadOnly},
     {"classifier", "cls.output", kReadOnly},
@@ -71,15 +73,14 @@ inline constexpr StyledRow kLayer[] = {
     {"attention_layernorm", "attn_norm", kApertus},
     {"feedforward_layernorm", "ffn_norm", kApertus},
     {"input_layernorm", "attn_norm", kLlama | kPhi | kStarcoder | kNeox},
-    {"self_attn.q_proj", "attn_q", kLlama | kPhi | kStarcoder},
-    {"self_attn.k_proj", "attn_k", kLlama | kPhi | kStarcoder},
-    {"self_attn.v_proj", "attn_v", kLlama | kPhi | kStarcoder},
+    {"self_attn.q_proj", "attn_q", kLlama | kPhi | kStarcoder | kLfm},
+    {"self_attn.k_proj", "attn_k", kLlama | kPhi | kStarcoder | kLfm},
+    {"self_attn.v_proj", "attn_v", kLlama | kPhi | kStarcoder | kLfm},
     {"self_attn.o_proj", "attn_output", kLlama | kStarcoder},
     {"self_attn.q_norm", "attn_q_norm", kLlama},
     {"self_attn.k_norm", "attn_k_norm", kLlama},
     {"self_attn.sinks", "attn_sinks", kLlama},
-    {"self_attn.gate_proj", "attn_gate", kReadOnly},
-    {"pre_mlp_layernorm", "ffn_norm", kReadOnly},
+    {"self_attn.gate_proj", "attn_gate", kLlama},
     {"self_attn.attn_sub_norm", "attn_sub_norm", kLlama},
     {"mlp.ffn_sub_norm", "ffn_sub_norm", kLlama},
     {"mlp.act_fn.alpha_p", "xielu_alpha_p", kApertus},
@@ -134,10 +135,10 @@ inline constexpr StyledRow kLayer[] = {
     {"attention_norm", "attn_norm", kIntern},
     {"attention.wqkv", "attn_qkv", kIntern},
     {"attention.wo", "attn_output", kIntern},
-    {"ffn_norm", "ffn_norm", kIntern},
-    {"feed_forward.w1", "ffn_gate", kIntern},
-    {"feed_forward.w3", "ffn_up", kIntern},
-    {"feed_forward.w2", "ffn_down", kIntern},
+    {"ffn_norm", "ffn_norm", kIntern | kLfm},
+    {"feed_forward.w1", "ffn_gate", kIntern | kLfm},
+    {"feed_forward.w3", "ffn_up", kIntern | kLfm},
+    {"feed_forward.w2", "ffn_down", kIntern | kLfm},
     {"attention.query_key_value", "attn_qkv", kNeox},
     {"attention.dense", "attn_output", kNeox},
     {"self_attn.dense", "attn_output", kPhi},
@@ -149,7 +150,7 @@ inline constexpr StyledRow kLayer[] = {
     {"mlp.fc_out", "ffn_down", kGptj},
     {"self_attn_layer_norm", "attn_norm", kReadOnly},
     {"final_layer_norm", "ffn_norm", kReadOnly},
-    {"self_attn.out_proj", "attn_output", kReadOnly},
+    {"self_attn.out_proj", "attn_output", kLfm},
     {"fc1", "ffn_up", kReadOnly},
     {"fc2", "ffn_down", kReadOnly},
     {"attention.self.query", "attn_q", kReadOnly},
@@ -210,7 +211,7 @@ inline constexpr StyledRow kLayer[] = {
     {"mixer.D", "ssm_d", kReadOnly},
     {"mixer.norm", "ssm_norm", kReadOnly},
     {"mixer.out_proj", "ssm_out", kReadOnly},
-    {"operator_norm", "attn_norm", kReadOnly},
+    {"operator_norm", "attn_norm", kLfm},
     {"post_operator_norm", "post_attention_norm", kReadOnly},
     {"post_ffn_norm", "post_ffw_norm", kReadOnly},
     {"pre_ff_layernorm", "ffn_norm", kReadOnly},
@@ -243,9 +244,9 @@ inline constexpr StyledRow kLayer[] = {
     {"mlstm_layer.ifgate_preact", "mlstm_gates", kReadOnly},
     {"mlstm_layer.multihead_norm", "mlstm_norm", kReadOnly},
     {"mlstm_layer.out_proj", "mlstm_out", kReadOnly},
-    {"conv.in_proj", "shortconv.in_proj", kReadOnly},
-    {"conv.conv", "shortconv.conv", kReadOnly},
-    {"conv.out_proj", "shortconv.out_proj", kReadOnly},
+    {"conv.in_proj", "shortconv.in_proj", kLfm},
+    {"conv.conv", "shortconv.conv", kLfm},
+    {"conv.out_proj", "shortconv.out_proj", kLfm},
     {"linear_attn.in_proj_qkvz", "ssm_in", kLlama},
     {"linear_attn.in_proj_ba", "ssm_ba", kLlama},
     {"linear_attn.in_proj_qkv", "ssm_qkv", kLlama},
@@ -253,6 +254,7 @@ inline constexpr StyledRow kLayer[] = {
     {"linear_attn.in_proj_a", "ssm_alpha", kLlama},
     {"linear_attn.in_proj_b", "ssm_beta", kLlama},
     {"linear_attn.dt", "ssm_alpha", kReadOnly},
+    {"linear_attn.dt", "ssm_steps", kLlama},  // their bias, when it is written
     {"linear_attn.A_log", "ssm_a", kLlama},
     {"linear_attn.conv1d", "ssm_conv1d", kLlama},
     {"linear_attn.norm", "ssm_norm", kLlama},
@@ -281,8 +283,8 @@ inline constexpr StyledRow kLayer[] = {
     {"ffn.x_k", "channel_mix_lerp_k", kReadOnly},
     {"ffn.key", "channel_mix_key", kReadOnly},
     {"ffn.value", "channel_mix_value", kReadOnly},
-    {"self_attn.q_layernorm", "attn_q_norm", kPhi},
-    {"self_attn.k_layernorm", "attn_k_norm", kPhi}};
+    {"self_attn.q_layernorm", "attn_q_norm", kPhi | kLfm},
+    {"self_attn.k_layernorm", "attn_k_norm", kPhi | kLfm}};
 // Mixtures of experts: what the part of a layer is called, and what is in it.
 inline constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "feed_forward.",
                                                  "mixer."};
@@ -372,6 +374,9 @@ inline constexpr NameRow kPlainNorms[] = {{"post_attention_layernorm", "ffn_norm
 inline constexpr NameRow kSandwichNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
                                              {"pre_feedforward_layernorm", "ffn_norm"},
                                              {"post_feedforward_layernorm", "post_ffw_norm"}};
+inline constexpr NameRow kMixtureNorms[] = {{"post_attention_layernorm", "post_attention_norm"},
+                                            {"pre_mlp_layernorm", "ffn_norm"},
+                                            {"post_mlp_layernorm", "post_ffw_norm"}};
 
 // What the text part is called in models that have other parts too; longer ones first.
 inline constexpr std::string_view kPrefixes[] = {"language_model.model.",
