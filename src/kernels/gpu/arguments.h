@@ -178,7 +178,7 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int64_t cols) {
     p.rest_sum = at, at += 4 * blocks;
     p.outliers = at, at += 4 * (blocks / 4 + 2);
   } else {
-    p.scale = at, at += 4 * (cols / 256);
+    p.scale = at, at += (4 * (cols / 256) + 15) / 16 * 16;
     p.shift = at, at += 4 * blocks;
     p.sum = at, at += 8 * blocks;
   }
@@ -233,7 +233,7 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
   const bool wide = !small && f.block == 32 && !f.minima;  // one chain for each output
   TilePlan p{};
   p.panels = wide ? 8 : 4;
-  p.groups = small ? 4 : 8;
+  p.groups = small || (f.block == 256 && f.sub == 16) ? 4 : 8;  // of the latter two sums a part
   p.warps_m = wide ? 4 : 2;
   p.warps_n = 2;
   p.stages = small ? 3 : 2;
@@ -253,8 +253,8 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
 }
 /// Threads of all blocks that are to have room on a processor: its registers are shared out so.
 VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
-  const int blocks = small ? 4 : format == kQ4 ? 2 : 3;
-  return blocks * tile_plan(format, small).threads;
+  const TilePlan plan = tile_plan(format, small);
+  return (plan.groups == 4 ? 4 : format == kQ4 ? 2 : 3) * plan.threads;
 }
 
 struct Form {
@@ -350,6 +350,7 @@ struct QkvRopeArguments {
   int32_t heads, kv_heads, head_dim, half, interleaved;
   const float *query_norm, *key_norm;
   float eps;
+  int32_t parts;  ///< blocks of threads of a row
 };
 
 struct PrepareArguments {
@@ -357,8 +358,10 @@ struct PrepareArguments {
   Matrix x;
   Norm norm;
   Form form;
-  uint64_t* best;  ///< LinearArguments::best, to be cleared; or nullptr
-  int32_t staged;  ///< a row that is normalised has room in shared memory
+  uint64_t* best;   ///< LinearArguments::best, to be cleared; or nullptr
+  int32_t staged;   ///< a row that is normalised has room in shared memory
+  int32_t weights;  ///< and so have the norm's weights, which are multiples of 16 bytes apart
+  int32_t parts;    ///< blocks of threads of a row
 };
 
 /// Some weights of one format side by side, or one with its gate. One product: what follows is
@@ -394,6 +397,7 @@ struct AttendArguments {
   int32_t heads, kv_heads, key_dim, value_dim;
   float scale, softcap;
   int32_t window, chunked;
+  int32_t staged;     ///< attend_blocks(): a block of positions has room in shared memory
   int32_t tile_rows;  ///< of attend_tiles(); 0 where attend_rows() does all rows
 };
 

@@ -89,8 +89,9 @@ VEERY_GPU bool ends_segment(int64_t b) {
   return b < begin + 15 * 128 && (b - begin + 1) % 128 == 0;
 }
 
-/// Some queries of one row that share keys and values.
-template <typename T, int kDims>
+/// Some queries of one row that share keys and values. kStaged: these come to shared memory by bulk
+/// copies.
+template <typename T, int kDims, bool kStaged>
 class Attention {
  public:
   VEERY_GPU Attention(const AttendArguments& arguments, int64_t row, int part)
@@ -109,7 +110,8 @@ class Attention {
       first_ = a_.chunked != 0          ? position_ / a_.window * a_.window
                : position_ >= a_.window ? position_ - a_.window + 1
                                         : 0;
-    queries_ = reinterpret_cast<float*>(shared_memory());
+    places_ = stage_places(a_.key_dim, a_.value_dim, sizeof(T));
+    queries_ = reinterpret_cast<float*>(shared_memory() + (kStaged ? places_.bytes : 0));
     weights_ = queries_ + kMostHeads * a_.key_dim;
     found_ = weights_ + kMostHeads * kBlock;
   }
@@ -128,8 +130,39 @@ class Attention {
     sync_block();
   }
 
+  VEERY_GPU void make_stage() {
+    if (kStaged && thread() == 0) make_gate(gate());
+    sync_block();
+  }
+  /// Asks for the keys and values of a block, up to what the row sees.
+  VEERY_GPU void ask(int64_t block) {
+    if (!kStaged || warp() != 0) return;
+    constexpr int kGroup = 16;  // positions
+    const int64_t left = position_ - block * kBlock;
+    const int groups = static_cast<int>(left < kBlock ? left : kBlock - 1) / kGroup + 1;
+    const auto* keys = reinterpret_cast<const uint8_t*>(page(a_.keys, block) +
+                                                        key_place(a_.keys, kv_, block * kBlock, 0));
+    const auto* values = reinterpret_cast<const uint8_t*>(
+        page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0));
+    const int key_bytes = a_.key_dim * kGroup * static_cast<int>(sizeof(T));
+    const int value_bytes = a_.value_dim * kGroup * static_cast<int>(sizeof(T));
+    struct Piece {
+      uint8_t* to;
+      const uint8_t* from;
+      int bytes;
+    };
+    ask_pieces(gate(), 2 * groups, [&](int i) {
+      const int g = i < groups ? i : i - groups;
+      if (i < groups)
+        return Piece{shared_memory() + g * places_.key_group, keys + g * key_bytes, key_bytes};
+      return Piece{shared_memory() + places_.values + g * value_bytes, values + g * value_bytes,
+                   value_bytes};
+    });
+  }
+
   /// The states of one block of positions.
   VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kMostHeads]) {
+    if (kStaged) wait_for_pieces(gate(), turn_++);
     score(block);
     sync_block();
     weigh(block, states);
@@ -156,6 +189,17 @@ class Attention {
   VEERY_GPU const T* page(const Cache& cache, int64_t block) const {
     return reinterpret_cast<const T*>(page_of(cache, a_.run, sequence_, block * kBlock));
   }
+  VEERY_GPU Gate* gate() const { return reinterpret_cast<Gate*>(shared_memory() + places_.gate); }
+  VEERY_GPU const T* key_of(int64_t block) const {
+    if (kStaged)
+      return reinterpret_cast<const T*>(shared_memory() + thread() / 16 * places_.key_group) +
+             thread() % 16;
+    return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + thread(), 0);
+  }
+  VEERY_GPU const T* values_of(int64_t block) const {
+    if (kStaged) return reinterpret_cast<const T*>(shared_memory() + places_.values);
+    return page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0);
+  }
   VEERY_GPU bool sees(int64_t position) const {
     return position >= first_ && position <= position_;
   }
@@ -165,7 +209,7 @@ class Attention {
     const int64_t position = block * kBlock + thread();
     float s[kMostHeads] = {};
     if (sees(position)) {
-      const T* key = page(a_.keys, block) + key_place(a_.keys, kv_, position, 0);
+      const T* key = key_of(block);
       VEERY_UNROLL(32)
       for (int step = 0; step < a_.key_dim; ++step) {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
@@ -223,7 +267,7 @@ class Attention {
     VEERY_UNROLL(4)
     for (int h = 0; h < kMostHeads; ++h) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) states[h].values[i] = 0;
-    const T* values = page(a_.values, block) + value_place(a_.values, kv_, begin, 0);
+    const T* values = values_of(block);
     const auto add = [&](int p) {
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
@@ -256,21 +300,25 @@ class Attention {
   int64_t row_, position_, first_;
   int kv_, head_, heads_, sequence_;
   float *queries_, *weights_, *found_;
+  StagePlaces places_;
+  int turn_ = 0;
 };
 
 /// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
-template <typename T, int kDims>
-VEERY_GPU void attend_blocks(const AttendArguments& a) {
-  wait_for_inputs();
+template <typename T, int kDims, bool kStaged>
+VEERY_GPU void attend_some_blocks(const AttendArguments& a) {
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims> of(a, row, block_y());
+  Attention<T, kDims, kStaged> of(a, row, block_y());
   const int64_t first = of.first_block() + block_x();
   if (first > of.last_block()) return;
+  of.make_stage();
+  of.ask(first);
   of.load_queries();
   State<kDims> states[kMostHeads];
   for (int64_t block = first; block <= of.last_block(); block += blocks_x()) {
     of.attend(block, states);
+    if (block + blocks_x() <= of.last_block()) of.ask(block + blocks_x());
     VEERY_UNROLL(4)
     for (int h = 0; h < kMostHeads; ++h) {
       if (h >= of.heads()) continue;
@@ -287,11 +335,19 @@ VEERY_GPU void attend_blocks(const AttendArguments& a) {
   }
 }
 template <typename T, int kDims>
+VEERY_GPU void attend_blocks(const AttendArguments& a) {
+  wait_for_inputs();
+  if (a.staged != 0)
+    attend_some_blocks<T, kDims, true>(a);
+  else
+    attend_some_blocks<T, kDims, false>(a);
+}
+template <typename T, int kDims>
 VEERY_GPU void attend_merge(const AttendArguments& a) {
   wait_for_inputs();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims> of(a, row, block_y());
+  Attention<T, kDims, false> of(a, row, block_y());
   const int h = block_x();
   if (h >= of.heads()) return;
   State<kDims> whole, segment, part;
@@ -317,7 +373,7 @@ VEERY_GPU void attend_merge(const AttendArguments& a) {
 /// A row and its queries of one key head.
 template <typename T, int kDims>
 VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
-  Attention<T, kDims> of(a, row, block_y());
+  Attention<T, kDims, false> of(a, row, block_y());
   of.load_queries();
   State<kDims> whole[kMostHeads], segment[kMostHeads], part[kMostHeads];
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b) {

@@ -34,4 +34,19 @@ VEERY_GPU_HOST constexpr AttendPlaces attend_places(int key_dim, int value_dim) 
   return p;
 }
 
+/// What attend_blocks() has in shared memory before all else: keys and values of a block of
+/// positions, in bytes.
+struct StagePlaces {
+  int key_group, values, gate, bytes;
+};
+inline constexpr int kMostStage = 140 << 10;
+VEERY_GPU_HOST constexpr StagePlaces stage_places(int key_dim, int value_dim, int element) {
+  StagePlaces p{};
+  p.key_group = key_dim * 16 * element + 32;
+  p.values = 8 * p.key_group;
+  p.gate = p.values + kBlock * value_dim * element;
+  p.bytes = p.gate + 16;
+  return p;
+}
+
 }  // namespace veery::gpu

@@ -8,10 +8,13 @@ namespace veery::gpu {
 /// 64, ... All lanes get it.
 VEERY_GPU float inverse_rms(const float* x, int n, float eps) {
   float a = 0, b = 0;
+  int i = lane();
   VEERY_UNROLL(16)
-  for (int i = lane(); i < n; i += 64) a = fma(x[i], x[i], a);
-  VEERY_UNROLL(16)
-  for (int i = lane() + 32; i < n; i += 64) b = fma(x[i], x[i], b);
+  for (; i + 32 < n; i += 64) {
+    a = fma(x[i], x[i], a);
+    b = fma(x[i + 32], x[i + 32], b);
+  }
+  if (i < n) a = fma(x[i], x[i], a);
   const float first = a + shuffle_xor(a, 16);
   const float second = b + shuffle_xor(b, 16);
   const float total = shuffle(sum_of_16(first + second), 0);
@@ -27,11 +30,21 @@ struct Row {
   VEERY_GPU float at(int k) const { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; }
 };
 
+/// The weights of a norm on their way to shared memory, before the row is there.
+VEERY_GPU void ask_weights(const Norm& norm, int n, float* shared) {
+  for (int i = 4 * thread(); i < n; i += 4 * threads())
+    begin_copy(reinterpret_cast<uint8_t*>(shared + i),
+               reinterpret_cast<const uint8_t*>(norm.weight + i));
+  end_group();
+}
 /// The row of a block's threads. With a norm `shared` has 4 floats and, if `staged`, n more, where
-/// the row then is: a chain of loads takes long from farther away.
-VEERY_GPU Row row_of(const float* x, const Norm& norm, int n, bool staged, float* shared) {
+/// the row then is: a chain of loads takes long from farther away. `weights`: where ask_weights()
+/// put them, or nullptr.
+VEERY_GPU Row row_of(const float* x, const Norm& norm, int n, bool staged, float* shared,
+                     const float* weights = nullptr) {
   if (norm.weight == nullptr) return {x, nullptr, 1};
   if (staged) {
+    VEERY_UNROLL(4)
     for (int i = thread(); i < n; i += threads()) shared[4 + i] = x[i];
     sync_block();
     x = shared + 4;
@@ -40,8 +53,9 @@ VEERY_GPU Row row_of(const float* x, const Norm& norm, int n, bool staged, float
     const float inverse = inverse_rms(x, n, norm.eps);
     if (lane() == 0) *shared = inverse;
   }
+  if (weights != nullptr) wait_for_groups<0>();
   sync_block();
-  return {x, norm.weight, *shared};
+  return {x, weights != nullptr ? weights : norm.weight, *shared};
 }
 
 // Where column k of a row's codes lies.
@@ -161,37 +175,101 @@ VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const Fo
     write_rest(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
 }
 
-// Block b of 256; v: column 32 s + lane of it. v becomes what the codes leave over.
-VEERY_GPU void write_block_256(const FormRow& to, int b, float (&v)[8]) {
-  float most[8], all = 0;
-  VEERY_UNROLL(8)
-  for (int s = 0; s < 8; ++s) {
-    most[s] = warp_largest(magnitude(v[s]));
-    all = most[s] > all ? most[s] : all;
+// Columns k to k + 3.
+VEERY_GPU void four_of(const Row& row, int k, float (&v)[4]) {
+  const bool aligned = reinterpret_cast<uintptr_t>(row.x) % 16 == 0 &&
+                       reinterpret_cast<uintptr_t>(row.weight) % 16 == 0;
+  if (!aligned) {
+    for (int i = 0; i < 4; ++i) v[i] = row.at(k + i);
+    return;
   }
+  const auto x = load<Four<float>>(row.x + k);
+  v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+  if (row.weight == nullptr) return;
+  const auto w = load<Four<float>>(row.weight + k);
+  v[0] = v[0] * row.inverse * w.x, v[1] = v[1] * row.inverse * w.y;
+  v[2] = v[2] * row.inverse * w.z, v[3] = v[3] * row.inverse * w.w;
+}
+
+// The largest magnitude of four numbers and those of the lanes whose numbers differ in `masks`.
+VEERY_GPU float largest_of_four(const float (&v)[4]) {
+  return largest(largest(magnitude(v[0]), magnitude(v[1])),
+                 largest(magnitude(v[2]), magnitude(v[3])));
+}
+template <typename T, typename Join>
+VEERY_GPU T over_8_lanes(T x, const Join& join) {
+  VEERY_UNROLL(3)
+  for (int mask = 1; mask < 8; mask *= 2) x = join(x, shuffle_xor(x, mask));
+  return x;
+}
+VEERY_GPU float largest_over_8(float x) {
+  return over_8_lanes(x, [](float p, float q) { return largest(p, q); });
+}
+
+// Columns 4 l to 4 l + 3 of 32 as codes, which lie next to each other.
+VEERY_GPU void put_codes(uint8_t* codes, int l, const int (&q)[4]) {
+  const auto byte = [](int x) { return static_cast<uint32_t>(x) & 0xffU; };
+  *reinterpret_cast<uint32_t*>(codes + code_place(4 * l)) =
+      byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
+}
+
+// Block b of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
+// leave over. `to` says where things go.
+template <typename To>
+VEERY_GPU void write_block_256(const To& to, int b, float (&v)[2][4]) {
+  const float most[2] = {largest_over_8(largest_of_four(v[0])),
+                         largest_over_8(largest_of_four(v[1]))};
+  float all = largest(most[0], most[1]);
+  all = largest(all, shuffle_xor(all, 8));
+  all = largest(all, shuffle_xor(all, 16));
   const Scale whole = scale_for(all);
   const float scale = whole.scale / 8;
-  if (lane() == 0) to.floats(to.places.scale)[b] = scale;
-  VEERY_UNROLL(8)
-  for (int s = 0; s < 8; ++s) {
+  if (lane() == 0) to.put_scale(b, scale);
+  VEERY_UNROLL(2)
+  for (int h = 0; h < 2; ++h) {
+    const int s = 4 * h + lane() / 8, l = lane() % 8;
     int shift = 3;
     float inverse = whole.inverse;
-    for (float x = 2 * most[s]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
-    const int q = round_to_int(v[s] * inverse);
-    to.codes()[code_place(256 * b + 32 * s + lane())] = static_cast<int8_t>(q);
-    int sum = q << shift;
-    for (int mask = 8; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-    if (lane() % 16 == 0) to.ints(to.places.sum)[16 * b + 2 * s + lane() / 16] = sum;
-    if (lane() == 0) to.ints(to.places.shift)[8 * b + s] = shift;
-    v[s] = fma(-(scale * static_cast<float>(1 << shift)), static_cast<float>(q), v[s]);
+    for (float x = 2 * most[h]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
+    const float step = scale * static_cast<float>(1 << shift);
+    int q[4], sum = 0;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      q[i] = round_to_int(v[h][i] * inverse);
+      sum += q[i] << shift;
+      v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
+    }
+    put_codes(to.codes(b, s), l, q);
+    sum += shuffle_xor(sum, 1);
+    sum += shuffle_xor(sum, 2);
+    const int both = sum + shuffle_xor(sum, 4);
+    if (l % 4 == 0) to.put_sum16(b, 2 * s + l / 4, sum);
+    if (l == 0) to.put_part(b, s, shift, both);
   }
 }
-VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const FormRow* second) {
-  for (int b = warp(); b < cols / 256; b += warps()) {
-    float v[8];
-    for (int s = 0; s < 8; ++s) v[s] = row.at(256 * b + 32 * s + lane());
-    write_block_256(to, b, v);
-    if (second != nullptr) write_block_256(*second, b, v);
+struct RowBlocks {
+  FormRow to;
+
+  VEERY_GPU void put_scale(int b, float scale) const { to.floats(to.places.scale)[b] = scale; }
+  VEERY_GPU uint8_t* codes(int b, int s) const {
+    return to.at + to.places.codes + 256 * b + 32 * s;
+  }
+  VEERY_GPU void put_sum16(int b, int i, int sum) const {
+    to.ints(to.places.sum)[16 * b + i] = sum;
+  }
+  VEERY_GPU void put_part(int b, int s, int shift, int) const {
+    to.ints(to.places.shift)[8 * b + s] = shift;
+  }
+};
+// Part `part` of `parts` of the blocks of a row.
+VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const FormRow* second,
+                            int part, int parts) {
+  for (int b = warp() + part * warps(); b < cols / 256; b += parts * warps()) {
+    float v[2][4];
+    four_of(row, 256 * b + 4 * lane(), v[0]);
+    four_of(row, 256 * b + 128 + 4 * lane(), v[1]);
+    write_block_256(RowBlocks{to}, b, v);
+    if (second != nullptr) write_block_256(RowBlocks{*second}, b, v);
   }
 }
 
@@ -203,22 +281,25 @@ VEERY_GPU void write_floats(const Row& row, int cols, bool rounded, float* to) {
   }
 }
 
-/// A row of x in its form, by the threads of a block.
+/// A row of x in its form, by the threads of a block, or of some: PrepareArguments::parts.
 VEERY_GPU void prepare(const PrepareArguments& a) {
-  wait_for_inputs();
-  const int64_t r = block_x();
-  if (r >= a.run.count(a.x.rows)) return;
-  if (a.best != nullptr && thread() == 0) a.best[r] = 0;
   const int cols = a.form.cols;
   auto* largest_of = reinterpret_cast<float*>(shared_memory());
-  const Row row =
-      row_of(a.x.row(r), a.norm, cols, a.staged != 0, largest_of + (cols / 32 + 3) / 4 * 4);
+  float* own = largest_of + (cols / 32 + 3) / 4 * 4;  // row_of()
+  float* weights = a.weights != 0 ? own + 4 + cols : nullptr;
+  if (weights != nullptr) ask_weights(a.norm, cols, weights);
+  wait_for_inputs();
+  const int64_t r = block_x() / a.parts;
+  const int part = static_cast<int>(block_x() % a.parts);
+  if (r >= a.run.count(a.x.rows)) return wait_for_groups<0>();
+  if (a.best != nullptr && thread() == 0 && part == 0) a.best[r] = 0;
+  const Row row = row_of(a.x.row(r), a.norm, cols, a.staged != 0, own, weights);
   const FormRow to = form_row(a.form, a.form.two_terms != 0 ? 2 * r : r);
   const FormRow after = form_row(a.form, 2 * r + 1);
   const FormRow* second = a.form.two_terms != 0 ? &after : nullptr;
   switch (a.form.kind) {
     case FormKind::kPer32: return write_per32(row, cols, to, second, largest_of);
-    case FormKind::kPer256: return write_per256(row, cols, to, second);
+    case FormKind::kPer256: return write_per256(row, cols, to, second, part, a.parts);
     case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0));
     case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0));
   }

@@ -38,45 +38,6 @@ struct TileRow {
   int place;
 };
 
-// Columns k to k + 3, which are multiplied by nothing but what form.h multiplies them by.
-VEERY_GPU void four_of(const Row& row, int k, float (&v)[4]) {
-  if (row.x == nullptr) return;
-  const bool aligned = reinterpret_cast<uintptr_t>(row.x) % 16 == 0 &&
-                       reinterpret_cast<uintptr_t>(row.weight) % 16 == 0;
-  if (!aligned) {
-    for (int i = 0; i < 4; ++i) v[i] = row.at(k + i);
-    return;
-  }
-  const auto x = load<Four<float>>(row.x + k);
-  v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
-  if (row.weight == nullptr) return;
-  const auto w = load<Four<float>>(row.weight + k);
-  v[0] = v[0] * row.inverse * w.x, v[1] = v[1] * row.inverse * w.y;
-  v[2] = v[2] * row.inverse * w.z, v[3] = v[3] * row.inverse * w.w;
-}
-
-// The largest magnitude of four numbers and those of the lanes whose numbers differ in `masks`.
-VEERY_GPU float largest_of_four(const float (&v)[4]) {
-  return largest(largest(magnitude(v[0]), magnitude(v[1])),
-                 largest(magnitude(v[2]), magnitude(v[3])));
-}
-template <typename T, typename Join>
-VEERY_GPU T over_8_lanes(T x, const Join& join) {
-  VEERY_UNROLL(3)
-  for (int mask = 1; mask < 8; mask *= 2) x = join(x, shuffle_xor(x, mask));
-  return x;
-}
-VEERY_GPU float largest_over_8(float x) {
-  return over_8_lanes(x, [](float p, float q) { return largest(p, q); });
-}
-
-// Columns 4 l to 4 l + 3 of 32 as codes, which lie next to each other.
-VEERY_GPU void put_codes(uint8_t* codes, int l, const int (&q)[4]) {
-  const auto byte = [](int x) { return static_cast<uint32_t>(x) & 0xffU; };
-  *reinterpret_cast<uint32_t*>(codes + code_place(4 * l)) =
-      byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
-}
-
 // Block b of 32 of a row, by 8 lanes; v becomes what the codes leave over. The largest magnitude.
 VEERY_GPU float tile_block_32(const FormGroup& to, int row, int b, bool is, float (&v)[4]) {
   const float most = largest_over_8(largest_of_four(v));
@@ -108,7 +69,7 @@ VEERY_GPU void tile_row_32(const FormGroup& to, const TileRow& of, int cols, int
     const int b = 4 * s + lane() / 8;
     const bool is = b < blocks;
     float v[4] = {0, 0, 0, 0};
-    if (is) four_of(of.row, 32 * b + lane() % 8 * 4, v);
+    if (is && of.row.x != nullptr) four_of(of.row, 32 * b + lane() % 8 * 4, v);
     const float own = tile_block_32(to, of.place, b, is, v);
     if (is && lane() % 8 == 0) most[b] = own;
     if (two_terms) tile_block_32(to, of.place + 1, b, is, v);
@@ -156,50 +117,33 @@ VEERY_GPU void put_sum(uint8_t* sums, int row, int part, int sum) {
   to[0] = float_to_half(static_cast<float>(high));
   to[2] = float_to_half(static_cast<float>(sum - 64 * high));
 }
-// Block u of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
-// leave over.
-VEERY_GPU void tile_block_256(const FormGroup& to, int row, int u, float (&v)[2][4]) {
-  uint8_t* slab = to.slab(8 * u);
-  const float most[2] = {largest_over_8(largest_of_four(v[0])),
-                         largest_over_8(largest_of_four(v[1]))};
-  float all = largest(most[0], most[1]);
-  all = largest(all, shuffle_xor(all, 8));
-  all = largest(all, shuffle_xor(all, 16));
-  const Scale whole = scale_for(all);
-  const float scale = whole.scale / 8;
-  if (lane() == 0) reinterpret_cast<float*>(slab + to.places.scale)[row] = scale;
-  VEERY_UNROLL(2)
-  for (int h = 0; h < 2; ++h) {
-    const int s = 4 * h + lane() / 8, l = lane() % 8;
-    int shift = 3;
-    float inverse = whole.inverse;
-    for (float x = 2 * most[h]; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
-    const float step = scale * static_cast<float>(1 << shift);
-    int q[4], sum = 0;
-    VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i) {
-      q[i] = round_to_int(v[h][i] * inverse);
-      sum += q[i] << shift;
-      v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
-    }
-    put_codes(slab + s * 256 + row * 32, l, q);
-    sum += shuffle_xor(sum, 1);
-    sum += shuffle_xor(sum, 2);
-    const int both = sum + shuffle_xor(sum, 4);
-    if (l % 4 == 0) put_sum(slab + to.places.sums16 + h * 256, row, lane() / 4, sum);
-    if (l != 0) continue;
-    put_sum(slab + to.places.sums, row, s, both);
-    slab[to.places.shift + h * 32 + row * 4 + s % 4] = static_cast<uint8_t>(shift);
+struct GroupBlocks {
+  FormGroup to;
+  int row;
+
+  VEERY_GPU uint8_t* slab(int b) const { return to.slab(8 * b); }
+  VEERY_GPU void put_scale(int b, float scale) const {
+    reinterpret_cast<float*>(slab(b) + to.places.scale)[row] = scale;
   }
-}
+  VEERY_GPU uint8_t* codes(int b, int s) const { return slab(b) + s * 256 + row * 32; }
+  VEERY_GPU void put_sum16(int b, int i, int sum) const {
+    put_sum(slab(b) + to.places.sums16 + i / 8 * 256, row, i % 8, sum);
+  }
+  VEERY_GPU void put_part(int b, int s, int shift, int sum) const {
+    put_sum(slab(b) + to.places.sums, row, s, sum);
+    slab(b)[to.places.shift + s / 4 * 32 + row * 4 + s % 4] = static_cast<uint8_t>(shift);
+  }
+};
 VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, int part, int parts,
                             bool two_terms) {
   for (int u = part; u < cols / 256; u += parts) {
     float v[2][4] = {};
-    four_of(of.row, 256 * u + 4 * lane(), v[0]);
-    four_of(of.row, 256 * u + 128 + 4 * lane(), v[1]);
-    tile_block_256(to, of.place, u, v);
-    if (two_terms) tile_block_256(to, of.place + 1, u, v);
+    if (of.row.x != nullptr) {
+      four_of(of.row, 256 * u + 4 * lane(), v[0]);
+      four_of(of.row, 256 * u + 128 + 4 * lane(), v[1]);
+    }
+    write_block_256(GroupBlocks{to, of.place}, u, v);
+    if (two_terms) write_block_256(GroupBlocks{to, of.place + 1}, u, v);
   }
 }
 

@@ -90,13 +90,24 @@ struct Product {
                             .shared = static_cast<size_t>(8 + largest) * sizeof(float)};
       return to.add(KernelId::prepare_tiles, size, a);
     }
-    const bool staged = norm && cols <= kMostStaged;
-    const auto floats = static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (staged ? cols : 0));
-    const LaunchSize size{
-        .blocks_x = static_cast<int>(rows), .threads = 1024, .shared = floats * sizeof(float)};
     PrepareArguments own = a;
+    const bool staged = norm && cols <= kMostStaged;
     own.staged = staged ? 1 : 0;
-    to.add(KernelId::prepare, size, own);
+    own.weights = staged && 2 * cols <= kMostStaged &&
+                          reinterpret_cast<uintptr_t>(norm.row<float>(0)) % 16 == 0 && cols % 4 == 0
+                      ? 1
+                      : 0;
+    // A block of 256 for a warp, where no norm wants the whole row.
+    constexpr int kWarps = 4;
+    const bool split = kind == FormKind::kPer256 && !norm;
+    own.parts = split ? (cols / 256 + kWarps - 1) / kWarps : 1;
+    const auto floats =
+        static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (own.staged + own.weights) * cols);
+    to.add(KernelId::prepare,
+           {.blocks_x = static_cast<int>(rows) * own.parts,
+            .threads = split ? kWarps * 32 : 1024,
+            .shared = floats * sizeof(float)},
+           own);
   }
 
   // The weights [first, first + count), which have one format.

@@ -182,7 +182,9 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
-  size.blocks_y = 2;
+  constexpr int kWarps = 8;  // a head each, where there are few rows
+  a.parts = size.blocks_x > kSplitRows ? 2 : (a.heads + 2 * a.kv_heads + kWarps - 1) / kWarps;
+  size.blocks_y = a.parts;
   to.add(KernelId::qkv_rope, size, a);
 }
 
@@ -258,7 +260,11 @@ void record_attend(const Dispatch& d, Recorder& to) {
     return to.add(kernels[2], size, a);
   }
   size.blocks_x = std::min(a.blocks, kMostBlocks);
+  const StagePlaces places = stage_places(a.key_dim, a.value_dim, type == 2 ? 4 : 2);
+  a.staged = places.bytes <= kMostStage ? 1 : 0;
+  size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
   to.add(kernels[0], size, a);
+  size.shared = shared;
   size.blocks_x = kHeads;
   to.add(kernels[1], size, a);
 }

@@ -270,7 +270,7 @@ VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
   uint8_t* keys = page_of(a.keys, a.run, sequence, position);
   uint8_t* values = page_of(a.values, a.run, sequence, position);
   for (int head = warp() + block_y() * warps(); head < a.heads + 2 * a.kv_heads;
-       head += warps() * 2) {
+       head += warps() * a.parts) {
     const float* x = a.qkv.row(r) + int64_t{head} * n;
     const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
     if (head >= a.heads + a.kv_heads) {
