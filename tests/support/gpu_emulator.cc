@@ -13,6 +13,7 @@
 #include "kernels/gpu/emulator.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -165,6 +166,10 @@ class Block {
     fibre.context.uc_link = nullptr;
     fibre.entered = fibre.done = false;
     ::makecontext(&fibre.context, enter, 0);
+#if defined(__SANITIZE_ADDRESS__)
+    // Frames that were left and not returned from have marks on the stack.
+    __asan_unpoison_memory_region(fibre.stack, kStack);
+#endif
   }
   static void enter();
 
@@ -178,9 +183,12 @@ class Block {
     } while (fibres_[static_cast<size_t>(to)].done);
     if (to != from) switch_to(&fibres_[static_cast<size_t>(from)], to);
   }
+  bool has_unmade_copies() {
+    return std::ranges::any_of(own_copies(), [](const auto& group) { return !group.empty(); });
+  }
   void finish() {
     turns_ = 0;
-    for (const auto& group : own_copies()) unmade_ |= !group.empty();
+    unmade_ = unmade_ || has_unmade_copies();
     fibres_[static_cast<size_t>(place_.thread)].done = true;
     if (--left_ > 0) {
       int to = place_.thread;
