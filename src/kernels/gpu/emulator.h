@@ -116,7 +116,8 @@ inline void multiply(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
       const int row = i / 2, high = k / 16;  // of rows g and g + 8, of halves of the columns
       const int a = byte_of(4 * g + k % 16 / 4, 2 * high + row, k % 4);
       const int b = byte_of(4 * (2 * t + i % 2) + k % 16 / 4, 4 + high, k % 4);
-      c[i] += a * b;
+      // As on a GPU sums wrap: those of rows that are not there begin anywhere.
+      c[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) + static_cast<uint32_t>(a * b));
     }
   sync_warp();
 }

@@ -10,6 +10,11 @@ namespace veery::gpu {
 // A whole number below 2^22 that is added to these bits is a float once the float of them is taken
 // off.
 inline constexpr int32_t kWholeBits = 0x4b400000;
+/// kWholeBits less 8 times a sum: codes of 4 bits count from 8. Rows that are not there have any
+/// sum, so it wraps.
+VEERY_GPU int32_t bits_less(int32_t sum) {
+  return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) - 8U * static_cast<uint32_t>(sum));
+}
 VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
 
 template <Format kFormat, TilePlan kPlan>
@@ -162,8 +167,7 @@ class ManyProduct {
       for (int n = 0; n < kN; ++n) {
         const Factors& f = factors[n];
         int32_t c[4];
-        multiply_tile_from(c, tile, codes[n].x, codes[n].y, kWholeBits - 8 * f.sum.x,
-                           kWholeBits - 8 * f.sum.y);
+        multiply_tile_from(c, tile, codes[n].x, codes[n].y, bits_less(f.sum.x), bits_less(f.sum.y));
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) {
           const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
