@@ -174,7 +174,7 @@ TEST_F(Generate, AnExceptionOfTheListenerDoesNotSpoilTheNextAnswer) {
 TEST_F(Generate, TheListenerCanEndIt) {
   Scheduler scheduler(model_, single_user());
   GenerateRequest request{.prompt = prompt_, .options = greedy(30)};
-  request.notify = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  request.notify = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   const Generation result = generate(scheduler, request, [](std::string_view) { return false; });
   EXPECT_EQ(result.finish, FinishReason::kCancelled);
   EXPECT_LT(result.ids.size(), 30U);
