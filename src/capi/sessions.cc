@@ -1,93 +1,15 @@
 // Sessions, and labels scored. Both are requests to the scheduler, which finds what they begin with
 // in its caches.
-#include <cmath>
-
 #include "capi/handles.h"
 #include "engine/chat.h"
+#include "schedule/classify.h"
 
 namespace veery::capi {
 namespace {
 
-constexpr float kForced = 1e6F;  // more than logits differ by
-
 void check_idle(const SessionState& state) {
   if (state.busy)
     throw Busy("the session is being continued: read its answer to the end, or free it");
-}
-
-/// The tokens of prompt and label, for each label, and how many tokens all of them share with the
-/// prompt. They are encoded together, as a text would be.
-struct LabelTokens {
-  std::vector<std::vector<int32_t>> all;
-  size_t shared = 0;
-};
-
-LabelTokens encode_labels(const Tokenizer& tokenizer, const std::string& prompt,
-                          const std::vector<std::string>& labels) {
-  const std::vector<int32_t> alone = encode_prompt(tokenizer, prompt);
-  LabelTokens result{{}, alone.size()};
-  for (const std::string& label : labels) {
-    std::vector<int32_t> ids = encode_prompt(tokenizer, prompt + label);
-    const auto [end, other] = std::mismatch(ids.begin(), ids.end(), alone.begin(), alone.end());
-    result.shared = std::min(result.shared, static_cast<size_t>(end - ids.begin()));
-    result.all.push_back(std::move(ids));
-  }
-  if (result.shared == 0)
-    throw Error(ErrorKind::kInput, "prompt: has no token that all labels stand behind");
-  for (size_t i = 0; i < labels.size(); ++i)
-    if (result.all[i].size() <= result.shared)
-      throw Error(ErrorKind::kInput, "labels[{}]: has no tokens of its own", i);
-  return result;
-}
-
-/// The logprob of the last of `ids` behind the others: it is what the answer is forced to be.
-std::shared_ptr<Ticket> ask_for_last(LoadedModel& model, const std::vector<int32_t>& ids) {
-  GenerateRequest request{{ids.begin(), ids.end() - 1}, {}};
-  request.options.max_tokens = 1;
-  request.options.ignore_eos = true;
-  request.options.sampling.temperature = 0;
-  request.options.sampling.bias = {{ids.back(), kForced}};
-  request.logprobs = 0;
-  return model.submit(std::move(request));
-}
-
-float logprob_of(Ticket& ticket) {
-  AnswerPart piece;
-  float found = 0;
-  while (ticket.next(piece))
-    for (const ScoredToken& score : piece.scores) found = score.token.logprob;
-  return found;
-}
-
-std::vector<double> score_labels(LoadedModel& model, const LabelTokens& labels) {
-  std::map<std::vector<int32_t>, float> scores;  // of the last token of each beginning
-  for (const std::vector<int32_t>& ids : labels.all)
-    for (size_t length = labels.shared + 1; length <= ids.size(); ++length)
-      scores[{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)}] = 0;
-  std::vector<std::pair<float*, std::shared_ptr<Ticket>>> asked;
-  size_t read = 0;
-  const auto read_next = [&] {
-    *asked[read].first = logprob_of(*asked[read].second);
-    ++read;
-  };
-  try {
-    for (auto& [ids, score] : scores) {
-      asked.emplace_back(&score, ask_for_last(model, ids));
-      if (asked.size() - read >= static_cast<size_t>(model.slots())) read_next();
-    }
-    while (read < asked.size()) read_next();
-  } catch (...) {
-    for (const auto& [score, ticket] : asked) ticket->cancel();
-    throw;
-  }
-  std::vector<double> result;
-  for (const std::vector<int32_t>& ids : labels.all) {
-    double sum = 0;
-    for (size_t length = labels.shared + 1; length <= ids.size(); ++length)
-      sum += scores[{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)}];
-    result.push_back(sum);
-  }
-  return result;
 }
 
 }  // namespace
@@ -106,16 +28,15 @@ veery_status veery_classify(veery_model* model, const char* prompt, size_t lengt
     if (count == 0) throw Error(ErrorKind::kInput, "labels: found none, expected one or more");
     const std::vector<std::string> texts = texts_of(labels, count, "labels");
     const Lease lease(loaded);
-    const std::vector<double> scores =
-        score_labels(*loaded, encode_labels(loaded->model().tokenizer(),
-                                            std::string(text_of(prompt, length, "prompt")), texts));
-    const double best = *std::max_element(scores.begin(), scores.end());
-    double sum = 0;
-    for (const double score : scores) sum += std::exp(score - best);
+    const LabelTokens asked =
+        encode_labels(loaded->model().tokenizer(), text_of(prompt, length, "prompt"), texts);
+    const LabelScores scores = score_labels(
+        [&](GenerateRequest request) { return loaded->submit(std::move(request)); },
+        loaded->slots(), {&asked, 1})[0];
+    const std::vector<double> shares = scores.probabilities();
     for (size_t i = 0; i < count; ++i) {
-      logprobs[i] = static_cast<float>(scores[i]);
-      if (probabilities != nullptr)
-        probabilities[i] = static_cast<float>(std::exp(scores[i] - best) / sum);
+      logprobs[i] = static_cast<float>(scores.logprobs[i]);
+      if (probabilities != nullptr) probabilities[i] = static_cast<float>(shares[i]);
     }
     return VEERY_OK;
   });

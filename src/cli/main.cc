@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"logits", "Print what a model predicts after a text", logits_verb},
     {"embed", "Turn texts into embeddings", embed_verb},
     {"rerank", "Score how well documents answer a query", rerank_verb},
+    {"classify", "Say which of several labels fits a text", classify_verb},
     {"transcribe", "Write down what is said in a sound file", transcribe_verb},
     {"perplexity", "Measure how well a model predicts a text", perplexity_verb},
     {"bench", "Measure the speed of prompts and of answers", bench_verb},

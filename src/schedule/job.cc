@@ -44,6 +44,7 @@ Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
       text_(model.tokenizer(), ticket_->request().options),
       start_(seconds_now()) {
   begin_grammar();
+  if (!request().choices.empty()) choices_.emplace(request().choices);
 }
 
 void Job::begin_grammar() {
@@ -64,7 +65,8 @@ int32_t Job::draw(std::span<const float> logits, std::span<const int32_t> histor
 
 int32_t Job::positions(int32_t context) const {
   const auto prompt = static_cast<int64_t>(request().prompt.size());
-  const int64_t most = std::min<int64_t>(request().options.max_tokens, context);
+  int64_t most = choices_ ? 0 : std::min<int64_t>(request().options.max_tokens, context);
+  for (const auto& choice : request().choices) most = std::max(most, std::ssize(choice));
   return static_cast<int32_t>(std::min<int64_t>(prompt + most, context));
 }
 
@@ -100,6 +102,10 @@ void Job::set_draft(std::span<const int32_t> ids, DraftSource source) {
 RunPart Job::part(int32_t most) const {
   if (drafted_ > 0)
     return {sequence, std::span(tokens_).last(static_cast<size_t>(drafted_) + 1), drafted_ + 1};
+  if (trying()) {
+    const std::span<const int32_t> ids = choices_->next(std::min(most, kScoredRows));
+    return {sequence, ids, static_cast<int32_t>(ids.size())};
+  }
   const auto rest = static_cast<int32_t>(known()) - run;
   const bool scored = wants_prompt_scores() && run < std::ssize(request().prompt);
   const int32_t count = std::min({rest, most, scored ? kScoredRows : most});
@@ -117,8 +123,17 @@ void Job::score_prompt(const Runner& runner, int32_t first_output, const RunPart
   }
 }
 
+void Job::score_choices(const Runner& runner, int32_t first_output, const RunPart& part) {
+  if (!trying()) return choices_->score_prompt(runner.logits(first_output));
+  for (int32_t i = 0; i < part.outputs; ++i)
+    choices_->score(static_cast<size_t>(i), runner.logits(first_output + i));
+  within_choice_ = !choices_->ends_with(part.ids.size());
+  choices_->advance(part.ids.size());
+}
+
 void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part, bool greedy) {
   chosen_.clear();
+  if (choices_) return score_choices(runner, first_output, part);
   const bool tests = drafted_ > 0;
   if (!tests && (part.outputs > 1 || wants_prompt_scores()))
     score_prompt(runner, first_output, part);
@@ -143,6 +158,7 @@ void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part
 }
 
 int32_t Job::accepted(const RunPart& part) const {
+  if (trying()) return 0;
   return drafted_ > 0 ? static_cast<int32_t>(chosen_.size())
                       : static_cast<int32_t>(part.ids.size());
 }
@@ -162,7 +178,15 @@ void Job::settle(int32_t count) {
   run += count;
 }
 
+void Job::restart() {
+  settle(0);
+  run = 0;
+  within_choice_ = false;
+  if (choices_) choices_->restart();
+}
+
 bool Job::deliver(int32_t context) {
+  if (choices_) return choices_->over();
   if (text_.over()) return true;
   if (request().options.max_tokens <= 0 && !prompting() && run == std::ssize(tokens_)) return true;
   for (ScoredToken& chosen : chosen_)
@@ -199,6 +223,7 @@ void Job::finish(std::exception_ptr error) {
   result_.decode_seconds = now - prompted_;
   ticket_->result_ = result_;
   ticket_->prompt_scores_ = std::move(prompt_scores_);
+  if (choices_) ticket_->choice_scores_ = choices_->logprobs();
   ticket_->finish(std::move(error));
 }
 

@@ -1,10 +1,12 @@
 // job.h: a request that a scheduler has begun.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/answer_text.h"
 #include "engine/runner.h"
+#include "schedule/choices.h"
 #include "schedule/draft.h"
 #include "schedule/ticket.h"
 
@@ -29,7 +31,10 @@ class Job {
   int32_t run = 0;  ///< tokens that were run
   bool begun = false;
 
-  bool prompting() const { return known() - static_cast<size_t>(run) > 1; }
+  /// Whether its next part is one of a prompt, or of choices, which are run as prompts are.
+  bool prompting() const { return choices_ || known() - static_cast<size_t>(run) > 1; }
+  /// Whether the part just run belongs to a choice of which more is to be run.
+  bool within_choice() const { return within_choice_; }
   /// The next `most` tokens at most, with what outputs are wanted of them; a draft with the last
   /// one.
   RunPart part(int32_t most) const;
@@ -44,7 +49,9 @@ class Job {
   /// Tokens that the next part tests.
   void set_draft(std::span<const int32_t> ids, DraftSource source);
   /// Whether only the most probable token of its outputs is wanted.
-  bool greedy() const { return sampler_.greedy() && request().logprobs < 0 && !request().grammar; }
+  bool greedy() const {
+    return sampler_.greedy() && request().logprobs < 0 && !request().grammar && !choices_;
+  }
 
   /// After a run of `part`: takes its tokens from the logits, or is told them: one, and one more
   /// for each of the draft that was right. Does not touch the ticket, so jobs may do it side by
@@ -54,6 +61,8 @@ class Job {
   int32_t accepted(const RunPart& part) const;
   /// So many more were run; the draft is over.
   void settle(int32_t count);
+  /// It has no sequence any more: all is to be run again.
+  void restart();
   /// Hands out what choose() found; true: the answer is over.
   bool deliver(int32_t context);
   /// Says that nothing more comes. `error`: why, where that is an error.
@@ -66,6 +75,9 @@ class Job {
 
  private:
   bool wants_prompt_scores() const { return request().prompt_scores && request().logprobs >= 0; }
+  /// Whether a part is of a choice: all of the prompt was run before it.
+  bool trying() const { return choices_ && static_cast<size_t>(run) == tokens_.size(); }
+  void score_choices(const Runner& runner, int32_t first_output, const RunPart& part);
   size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
   int32_t draw(std::span<const float> logits, std::span<const int32_t> history);
   bool deliver(ScoredToken& chosen);
@@ -86,6 +98,8 @@ class Job {
   std::vector<ScoredToken> prompt_scores_;
   std::vector<ScoredToken> chosen_;
   std::unique_ptr<GrammarState> grammar_;  // once it has begun
+  std::optional<Choices> choices_;
+  bool within_choice_ = false;
   std::vector<float> masked_;
   double start_, prompted_ = 0;
 };

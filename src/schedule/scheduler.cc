@@ -73,6 +73,7 @@ std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
     throw Error(ErrorKind::kLimit, "the prompt has {} tokens, the context holds {}",
                 request.prompt.size(), context());
   check_ids(model_, request.prompt);
+  check_choices(request);
   const auto ticket = std::make_shared<Ticket>(std::move(request));
   auto job = std::make_unique<Job>(model_, ticket);
   {
@@ -93,6 +94,20 @@ std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
   }
   wake_.notify_one();
   return ticket;
+}
+
+void Scheduler::check_choices(const GenerateRequest& request) const {
+  if (!request.choices.empty() &&
+      (request.logprobs >= 0 || request.prompt_scores || request.grammar))
+    throw Error(ErrorKind::kInput,
+                "choices are asked for beside logprobs or a grammar: one of them only");
+  for (const std::vector<int32_t>& choice : request.choices) {
+    if (choice.empty()) throw Error(ErrorKind::kInput, "a choice has no tokens");
+    if (request.prompt.size() + choice.size() > static_cast<size_t>(context()))
+      throw Error(ErrorKind::kLimit, "prompt and choice have {} tokens, the context holds {}",
+                  request.prompt.size() + choice.size(), context());
+    check_ids(model_, choice);
+  }
 }
 
 void Scheduler::alone(const std::function<void(Model&)>& use) {
@@ -299,8 +314,7 @@ bool Scheduler::make_room() {
   Job& last = *running_.back();
   sequences_.drop(last.sequence);
   last.sequence = -1;
-  last.settle(0);
-  last.run = 0;
+  last.restart();
   ++own_.preempted;
   full_ = true;
   waiting_.push_front(std::move(running_.back()));
@@ -369,6 +383,14 @@ void Scheduler::step() {
   }
 }
 
+// To a position that it has settled. Where layers no longer have it, the sequence begins anew.
+void Scheduler::go_back(Job& job, int32_t position) {
+  if (runner_.can_rewind(job.sequence, position)) return runner_.rewind(job.sequence, position);
+  sequences_.drop(job.sequence);
+  job.restart();
+  begin(job);
+}
+
 void Scheduler::run_parts() {
   const bool greedy = std::ranges::all_of(in_step_, [](const Job* job) { return job->greedy(); });
   const double start = seconds_now();
@@ -391,9 +413,11 @@ void Scheduler::run_parts() {
     prompts = prompts || was_prompt;
     const int32_t accepted = job.accepted(parts_[i]);
     sequences_.append(job.sequence, parts_[i].ids.first(static_cast<size_t>(accepted)));
-    if (accepted < std::ssize(parts_[i].ids)) runner_.rewind(job.sequence, job.run + accepted);
+    if (accepted < std::ssize(parts_[i].ids) && !job.within_choice())
+      go_back(job, job.run + accepted);
     job.settle(accepted);
-    if (was_prompt && job.run == std::ssize(job.tokens())) runner_.save(job.sequence);
+    if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens()))
+      runner_.save(job.sequence);
     if (job.deliver(runner_.context())) end(job);
   }
   std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });

@@ -97,6 +97,8 @@ class Scheduler {
   bool make_parts();
   int32_t prompt_rows() const;
   bool make_room();
+  void go_back(Job& job, int32_t position);
+  void check_choices(const GenerateRequest& request) const;
   void run_parts();
   void end(Job& job, std::exception_ptr error = {});
   void fail_all(const std::exception_ptr& error);

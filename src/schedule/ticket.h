@@ -29,6 +29,9 @@ struct GenerateRequest {
   GenerateOptions options;
   int32_t logprobs = -1;       ///< so many most probable tokens beside each one; -1: no scores
   bool prompt_scores = false;  ///< with logprobs: of the prompt's tokens too
+  /// In place of an answer: how probable each of these is behind the prompt. One token or more
+  /// each; logprobs, prompt_scores and grammar are not for it.
+  std::vector<std::vector<int32_t>> choices;
   /// What the answer may be; nullptr: anything. `grammar_after`: it begins behind this text (the
   /// end of reasoning); empty: at once.
   std::shared_ptr<const Grammar> grammar;
@@ -59,6 +62,8 @@ class Ticket {
   const Generation& result() const { return result_; }
   /// Of the prompt, one for each token; the first has no probability (token.id -1).
   const std::vector<ScoredToken>& prompt_scores() const { return prompt_scores_; }
+  /// Natural logarithms of the probabilities of GenerateRequest::choices, all tokens of each.
+  const std::vector<double>& choice_scores() const { return choice_scores_; }
 
  private:
   friend class Scheduler;
@@ -78,6 +83,7 @@ class Ticket {
   // Written by the scheduler before over_, read behind it.
   Generation result_;
   std::vector<ScoredToken> prompt_scores_;
+  std::vector<double> choice_scores_;
 };
 
 }  // namespace veery

@@ -43,6 +43,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/audio/transcriptions", transcriptions},
     {"POST", "/v1/audio/translations", translations},
     {"POST", "/v1/rerank", rerank},
+    {"POST", "/v1/classify", classify},
     {"POST", "/v1/messages", messages, Family::kAnthropic},
     {"POST", "/v1/messages/count_tokens", count_tokens, Family::kAnthropic},
     {"POST", "/v1/inspect", inspect},

@@ -16,7 +16,7 @@ import syscalls
 import tiny_gguf
 from cli_base import PROGRAM, TEMPLATE, CliTest
 
-VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "transcribe", "perplexity", "bench",
+VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "classify", "transcribe", "perplexity", "bench",
          "inspect", "plan", "convert", "quantize", "show", "verify"]
 
 

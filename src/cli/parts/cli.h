@@ -40,6 +40,7 @@ void embed_verb(std::vector<std::string> arguments);
 void serve_verb(std::vector<std::string> arguments);
 void batch_verb(std::vector<std::string> arguments);
 void rerank_verb(std::vector<std::string> arguments);
+void classify_verb(std::vector<std::string> arguments);
 void transcribe_verb(std::vector<std::string> arguments);
 void perplexity_verb(std::vector<std::string> arguments);
 void bench_verb(std::vector<std::string> arguments);

@@ -199,6 +199,7 @@ constexpr Advice kVerbAdvice[] = {
     {"check test validate", "type 'veery verify MODEL'"},
     {"embedding embeddings", "type 'veery embed MODEL'"},
     {"reranking", "type 'veery rerank MODEL'"},
+    {"label labels zero-shot", "type 'veery classify MODEL --labels A,B'"},
     {"whisper whisper-cli", "type 'veery transcribe MODEL FILE'"},
     {"version", "type 'veery --version'"},
 };

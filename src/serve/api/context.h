@@ -42,6 +42,8 @@ void transcriptions(Context& context, const HttpRequest& request, Reply& reply);
 void translations(Context& context, const HttpRequest& request, Reply& reply);
 // As Cohere and Jina have it.
 void rerank(Context& context, const HttpRequest& request, Reply& reply);
+// As vLLM has it, with labels of the request's own.
+void classify(Context& context, const HttpRequest& request, Reply& reply);
 // Anthropic's.
 void messages(Context& context, const HttpRequest& request, Reply& reply);
 void count_tokens(Context& context, const HttpRequest& request, Reply& reply);
