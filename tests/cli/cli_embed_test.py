@@ -5,6 +5,7 @@ usage: cli_embed_test.py VEERY [unittest arguments]
 """
 import ast
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -92,7 +93,12 @@ class Embed(CliTest):
         self.assertIn("49", self.error("embed", BERT, "-p", "x", "--dimensions", 49))
         self.assertIn("'query'", self.error("embed", BERT, "-p", "x", "--prompt-name", "query"))
         self.error("embed", BERT, "-p", "x", "--dimensions", 0, status=2)
-        self.assertIn("pooling is 'median'", self.error("embed", BERT, "-p", "x", "--pooling", "median"))
+        message = self.error("embed", BERT, "-p", "x", "--pooling", "median", status=2)
+        self.assertIn("'median' is none of none, cls, mean, last, max, mean-sqrt-len, weighted-mean", message)
+        for flag in ("--dimensions", "--max-tokens"):
+            for value in (0, -1, "x", 1.5):
+                self.error("embed", BERT, "-p", "x", flag, value, status=2)
+        self.error("rerank", RERANK, "-q", "x", "--jsonl", "x", "--max-tokens", 0, status=2)
         done = self.veery("embed", BERT, "-p", "sun " * 300)
         self.assertIn("1 of 1 texts is longer than the model takes: 174 tokens cut off", done.stderr.decode())
         self.assertEqual(self.veery("embed", BERT, "-p", "sun").stderr, b"")
@@ -118,6 +124,22 @@ class Embed(CliTest):
             lines = self.veery("rerank", RERANK, "--exact", "-q", case["query"], "--jsonl", path).stdout.split()
             self.assertEqual(len(lines), 2)
             self.assertAlmostEqual(float(lines[0]), case["score"], delta=1e-3)
+
+    def test_a_decoder_is_asked_for_yes_or_no(self):
+        path = self.lines(["the thrush", "rain"])
+        model = ENCODERS / "qwen3-reranker"
+        given = self.json("rerank", model, "-q", "bird", "--jsonl", path)
+        raw = self.json("rerank", model, "-q", "bird", "--jsonl", path, "--raw")
+        for score, logit in zip(given["scores"], raw["scores"], strict=True):
+            self.assertAlmostEqual(score, 1 / (1 + math.exp(-logit)), delta=1e-6)
+        told = self.json("rerank", model, "-q", "bird", "--jsonl", path, "--raw", "--instruction", "x")
+        self.assertNotEqual(told["scores"], raw["scores"])
+        changed = self.changed(lambda folder: None, model)
+        tokens = (changed / "tokenizer.json").read_text()
+        (changed / "tokenizer.json").write_text(tokens.replace('"yes"', '"yEs"').replace('"ye","s"', '"yE","s"'))
+        self.error("rerank", changed, "-q", "x", "--jsonl", path)
+        done = self.veery("rerank", model, "-q", "bird", "--jsonl", path, "--max-tokens", 260)
+        self.assertIn("longer than the model takes", done.stderr.decode())
 
     def test_models_of_another_kind_are_refused(self):
         path = self.lines(["x"])

@@ -62,6 +62,7 @@ inline constexpr StyledRow kTop[] = {
     {"out_norm", "output_norm", kReadOnly},
     {"pooler.dense", "cls", kReadOnly},
     {"classifier", "cls.output", kReadOnly},
+    {"score", "cls.output", kReadOnly},
     {"classifier.dense", "cls", kReadOnly},
     {"classifier.out_proj", "cls.output", kReadOnly},
     {"head.dense", "cls", kReadOnly},
