@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "convert/as_gguf.h"
+#include "convert/quantize.h"
 #include "engine/embed.h"
 #include "import/folder/sentence_config.h"
 #include "import/open_model.h"
@@ -139,6 +141,40 @@ TEST_P(TinyRanker, ScoresAreTransformersAloneAndTogether) {
     EXPECT_NEAR(logit, one["logit"].get<double>(), kNear * 4) << query;
     EXPECT_EQ(raw.score(query, std::span(documents).first(1))[0].score, logit) << query;
   }
+}
+
+// The folder as GGUF, its tensors and keys as llama.cpp has them.
+std::string as_gguf(const std::string& name) {
+  const std::string path = ::testing::TempDir() + name + ".gguf";
+  const ModelFile file = open_as_gguf(folder_of(name));
+  ThreadPool pool(1);
+  write_quantized(file, keep_types(file), file.metadata, path, pool, {});
+  return path;
+}
+
+TEST_P(TinyEncoder, GgufGivesTheSameBits) {
+  const auto texts = texts_of(cases_of(GetParam()));
+  const std::string path = as_gguf(GetParam());
+  for (const bool is_exact : {false, true}) {
+    const LoadOptions load{.threads = 1, .exact = is_exact};
+    const auto expected = Embedder(folder_of(GetParam()), load).embed(texts);
+    const auto got = Embedder(path, load).embed(texts);
+    for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(got[i].values, expected[i].values) << i;
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_P(TinyRanker, GgufGivesTheSameBits) {
+  const Json cases = cases_of(GetParam());
+  const std::string path = as_gguf(GetParam());
+  Reranker folder(folder_of(GetParam()), exact(), {.raw = true});
+  Reranker gguf(path, exact(), {.raw = true});
+  for (const Json& one : cases) {
+    const std::vector<std::string> documents{one["document"].get<std::string>()};
+    const auto query = one["query"].get<std::string>();
+    EXPECT_EQ(gguf.score(query, documents)[0].score, folder.score(query, documents)[0].score);
+  }
+  std::filesystem::remove(path);
 }
 
 std::string name_of(const ::testing::TestParamInfo<const char*>& one) {

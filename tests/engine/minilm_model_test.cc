@@ -19,8 +19,8 @@ constexpr size_t kColumns = 384;
 float from_half(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const auto fraction = static_cast<float>(bits & 1023);
-  const float size = exponent == 0 ? std::ldexp(fraction, -24)
-                                   : std::ldexp(1024 + fraction, exponent - 25);
+  const float size =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -size : size;
 }
 

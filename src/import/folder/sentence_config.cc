@@ -74,6 +74,10 @@ void read_head(const ModelFile& file, const TransformerConfig& config, SentenceS
   if (config.mask == Mask::kCausal) read_judge(file, config, setup);
   const bool modern = config.architecture == "modern-bert";
   setup.score.activation = modern ? Activation::kGeluErf : Activation::kTanh;
+  // llama.cpp takes the mean where the file says nothing.
+  const auto pooled = file.metadata.integer(config.architecture + ".classifier.pooling_type");
+  if (modern && file.container == Container::kGguf && pooled.value_or(1) == 1)
+    setup.score.pooling = Pooling::kMean;
   if (file.container != Container::kFolder) return;
   const JsonFields fields(*file.config, Json::object(), file.path + "/config.json");
   const std::string pooling = fields.text_or("classifier_pooling", "cls");
