@@ -10,9 +10,7 @@
 namespace veery {
 namespace {
 
-// Tokens of one run: enough that weights are read seldom, few enough that what is between two
-// layers stays in the caches.
-constexpr int64_t kRunTokens = 512;
+constexpr int64_t kRunTokens = Embedder::kRunTokens;
 
 // The card of Qwen3-Reranker: how a decoder is asked.
 constexpr std::string_view kSystem =
@@ -88,6 +86,17 @@ std::vector<Encoding> encode_all(ThreadPool& pool, size_t count, const Encode& e
 }
 
 }  // namespace
+
+Entry text_entry(ModelFile& file, const TransformerConfig& config) {
+  if (config.mask == Mask::kCausal) return any_decode_entry(file, config);
+  const bool scores = makes_scores(file, config);
+  const SentenceSetup setup = read_sentence_setup(file, config);
+  // Weights are loaded when the entry has been made.
+  file.mappings.insert(file.mappings.end(), setup.files.mappings.begin(),
+                       setup.files.mappings.end());
+  return scores ? score_entry(file, config, setup.score)
+                : embed_entry(file, config, setup.embedding);
+}
 
 Embedder::Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options)
     : options_(options),

@@ -33,9 +33,17 @@ struct TextEmbedding {
   int32_t cut = 0;     ///< that were too many and left out
 };
 
+/// What an encoder makes of texts, as its files say: the entry "score" where they have a head for
+/// scores, else "embed"; each has one root. Of a decoder any_decode_entry().
+Entry text_entry(ModelFile& file, const TransformerConfig& config);
+
 /// Texts run together, without padding; what comes out for a text does not depend on the others.
 class Embedder {
  public:
+  /// Tokens of one run: enough that weights are read seldom, few enough that what is between two
+  /// layers stays in the caches.
+  static constexpr int32_t kRunTokens = 512;
+
   /// Throws as Model does, and kInput naming pooling, prompt or dimensions that there are none of.
   Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options = {});
 

@@ -18,8 +18,8 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app(
       "rerank",
-      "Scores how well documents answer a query; needs a cross-encoder, a model with a head "
-      "for scores, or Qwen3-Reranker.",
+      "Scores how well documents answer a query; needs a model with a head for scores, or "
+      "Qwen3-Reranker.",
       "  veery rerank model -q \"what is a thrush\" --jsonl documents.jsonl");
   flags.common.add_path(app);
   app.option("-q,--query", flags.query, "The query").type_name("TEXT").required();
