@@ -97,6 +97,7 @@ constexpr JointRow kJoint[] = {
     {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"modern-bert", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"modern-bert", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+    {"jina-bert-v2", "ffn_up", {"ffn_gate", "ffn_up", ""}},
     {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
     {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
     {"granite_swa", "ffn_up_shexp", {"ffn_gate_shexp", "ffn_up_shexp", ""}},

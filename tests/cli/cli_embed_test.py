@@ -198,6 +198,12 @@ class Embed(CliTest):
         for change, part in cases:
             with self.subTest(part):
                 self.assertIn(part, self.error("embed", self.changed(change), "-p", "x"))
+        jina = [(edit("config.json", feed_forward_type="reglu"), "reglu"),
+                (edit("config.json", position_embedding_type="rotary"), "rotary")]  # fmt: skip
+        for change, part in jina:
+            with self.subTest(part):
+                folder = self.changed(change, ENCODERS / "jinabert-mean")
+                self.assertIn(part, self.error("embed", folder, "-p", "x"))
         dense = [(edit("2_Dense/config.json", in_features=47), "47"),
                  (edit("2_Dense/config.json", out_features=81), "81"),
                  (edit("2_Dense/config.json", activation_function="torch.nn.GELU"), "GELU"),

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kEncoders[] = {"bert-mean",       "xlmr-cls",       "modernbert-mean",
                                      "modernbert-bias", "nomicbert-mean", "embeddinggemma",
-                                     "qwen3-embedding"};
+                                     "qwen3-embedding", "jinabert-mean"};
 constexpr const char* kRankers[] = {"bert-rerank", "xlmr-rerank", "modernbert-rerank",
                                     "qwen3-reranker", "qwen3-reranker-label"};
 constexpr double kNear = 2e-4;

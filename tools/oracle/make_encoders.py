@@ -16,6 +16,7 @@ import pathlib
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+import jina_bert
 import safetensors.torch
 import tokenizers
 import torch
@@ -29,6 +30,8 @@ PAIRS = [("what is a thrush", "A thrush is a bird."), ("what is a thrush", ""), 
          ("x", "y"), ("what sings in the forest?", "rain is expected by noon")]
 COMMON = {"vocab_size": 160, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 BERT = COMMON | {"hidden_size": 48, "intermediate_size": 72, "num_hidden_layers": 3, "num_attention_heads": 4}
+JINA = BERT | {"num_attention_heads": 6, "position_embedding_type": "alibi", "feed_forward_type": "geglu",
+               "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
 MODERN = COMMON | {"hidden_size": 48, "intermediate_size": 60, "num_hidden_layers": 4, "num_attention_heads": 4,
                    "local_attention": 8, "global_attn_every_n_layers": 3, "cls_token_id": 1, "sep_token_id": 2}
 ROBERTA = BERT | {"max_position_embeddings": 130, "pad_token_id": 1, "bos_token_id": 0, "type_vocab_size": 1}
@@ -55,6 +58,7 @@ ENCODERS = {
     "qwen3-reranker": ("Qwen3", "ForCausalLM", QWEN | {"max_position_embeddings": 1024}, "chat", None, ()),
     "qwen3-reranker-label": ("Qwen3", "ForSequenceClassification", QWEN | {"max_position_embeddings": 1024}, "chat",
                              None, ()),
+    "jinabert-mean": ("JinaBert", "Model", JINA, "wordpiece", "mean_tokens", ()),
 }
 # The form in which the card of Qwen3-Reranker asks a decoder.
 ASKED = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct '
@@ -169,11 +173,12 @@ def late_interaction(rows):
 
 def make(folder, name, seed):
     family, head, settings, kind, pooling, dense = ENCODERS[name]
-    config = getattr(transformers, family + "Config")(**settings)
+    source = jina_bert if family == "JinaBert" else transformers
+    config = getattr(source, family + "Config")(**settings)
     if pooling is None:
         config.num_labels = 1
     config._attn_implementation = "eager"
-    model = getattr(transformers, family + head)(config).eval()
+    model = getattr(source, family + head)(config).eval()
     generator = torch.Generator().manual_seed(seed)
     fill(model, generator, 0.1 if kind == "chat" else 1.0)
     tokenizer = tokenizer_of(kind)
@@ -182,7 +187,7 @@ def make(folder, name, seed):
         layers.append((torch.randn(out, width, generator=generator) / width**0.5).bfloat16().float())
         width = out
     cases = []
-    typed = family in ("Bert", "NomicBert")
+    typed = family in ("Bert", "NomicBert", "JinaBert")
     for text in TEXTS if pooling else PAIRS:
         encoding = tokenizer.encode(text) if pooling else tokenizer.encode(*text)
         if kind == "chat":
