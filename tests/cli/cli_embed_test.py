@@ -213,6 +213,71 @@ class Embed(CliTest):
                 folder = self.changed(change, ENCODERS / "embeddinggemma")
                 self.assertIn(part, self.error("embed", folder, "-p", "x"))
 
+    def test_folders_that_are_cut_off_get_one_line(self):
+        def cut(name, size=None):
+            def change(folder):
+                data = (folder / name).read_bytes()
+                (folder / name).write_bytes(data[: len(data) // 2 if size is None else size])
+            return change
+
+        def shorter_embedding(folder):
+            path = folder / "model.safetensors"
+            data = path.read_bytes()
+            (length,) = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8 : 8 + length])
+            entry = header["embeddings.word_embeddings.weight"]
+            entry["shape"] = [entry["shape"][0] * 2, entry["shape"][1] // 2]
+            text = json.dumps(header).encode()
+            path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+
+        cases = [(cut("model.safetensors"), "model.safetensors"), (cut("model.safetensors", 5), "model.safetensors"),
+                 (cut("config.json"), "config.json"), (cut("tokenizer.json"), "tokenizer.json"),
+                 (cut("1_Pooling/config.json"), "1_Pooling/config.json"), (cut("modules.json"), "modules.json"),
+                 (shorter_embedding, "24"),
+                 (lambda folder: (folder / "model.safetensors").unlink(), "has no *.safetensors")]  # fmt: skip
+        for change, part in cases:
+            with self.subTest(part):
+                self.assertIn(part, self.error("embed", self.changed(change), "-p", "x"))
+        for name in ("2_Dense/model.safetensors", "3_Dense/config.json"):
+            folder = self.changed(cut(name), ENCODERS / "embeddinggemma")
+            self.assertIn(name, self.error("embed", folder, "-p", "x"))
+        whole, part = self.folder / "whole.gguf", self.folder / "part.gguf"
+        self.veery("convert", ENCODERS / "embeddinggemma", whole)
+        self.assertEqual(len(self.embed("-p", "x", model=whole)[0]), WIDTH)
+        for size in (3, 100, 3000, whole.stat().st_size - 200):
+            part.write_bytes(whole.read_bytes()[:size])
+            self.assertIn("part.gguf", self.error("embed", part, "-p", "x"))
+
+    def test_logit_scores_that_are_wrong_get_one_line(self):
+        modules = [{"path": "", "type": "sentence_transformers.base.models.Transformer"},
+                   {"path": "1_LogitScore", "type": "sentence_transformers.cross_encoder.modules.LogitScore"}]  # fmt: skip
+        path = self.lines(["x"])
+
+        def score(ids, after=(), source=ENCODERS / "qwen3-reranker"):
+            folder = self.changed(lambda folder: None, source)
+            (folder / "modules.json").write_text(json.dumps([*modules, *after]))
+            (folder / "1_LogitScore").mkdir()
+            (folder / "1_LogitScore/config.json").write_text(json.dumps(ids))
+            return folder
+
+        tokens = json.loads((ENCODERS / "qwen3-reranker/tokenizer.json").read_text())["model"]["vocab"]
+        right = {"true_token_id": tokens["yes"], "false_token_id": tokens["no"]}
+        expected = self.veery("rerank", ENCODERS / "qwen3-reranker", "-q", "x", "--jsonl", path).stdout
+        folder = score(right)
+        self.assertEqual(self.veery("rerank", folder, "-q", "x", "--jsonl", path).stdout, expected)
+        self.assertIn("says nothing of Pooling", self.error("embed", folder, "-p", "x"))
+        gguf = self.folder / "ranker.gguf"
+        self.veery("convert", folder, gguf)
+        self.assertEqual(self.veery("rerank", gguf, "-q", "x", "--jsonl", path).stdout, expected)
+        for ids, part in [(right | {"true_token_id": 160}, "160"), (right | {"true_token_id": -1}, "true_token_id"),
+                          ({"true_token_id": 5}, "false_token_id"), (right | {"false_token_id": "no"}, "false_token_id"),
+                          ([], "1_LogitScore")]:  # fmt: skip
+            self.assertIn(part, self.error("rerank", score(ids), "-q", "x", "--jsonl", path))
+        more = [{"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
+        self.assertIn("LogitScore", self.error("rerank", score(right, more), "-q", "x", "--jsonl", path))
+        bert = score(right, source=ENCODERS / "bert-mean")
+        self.assertIn("cls.output.weight", self.error("rerank", bert, "-q", "x", "--jsonl", path))
+
     def test_token_types_outside_of_the_table_are_refused(self):
         def change(folder):
             path = folder / "tokenizer.json"
