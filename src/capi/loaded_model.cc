@@ -1,6 +1,7 @@
 #include "capi/loaded_model.h"
 
 #include "base/error.h"
+#include "import/folder/sentence_config.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 
@@ -21,8 +22,8 @@ Makes made_for(const std::string& path) {
   const ModelFile file = open_model(path);
   const TransformerConfig config = read_config(file);
   if (config.source.layers > 0) return Makes::kTranscripts;
-  if (config.mask == Mask::kCausal) return Makes::kTexts;
-  return file.find("cls.output.weight") != nullptr ? Makes::kScores : Makes::kEmbeddings;
+  if (makes_scores(file, config)) return Makes::kScores;
+  return config.mask == Mask::kCausal ? Makes::kTexts : Makes::kEmbeddings;
 }
 
 }  // namespace

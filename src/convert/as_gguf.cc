@@ -23,10 +23,10 @@ namespace veery {
 namespace {
 
 // The beginnings of GGUF's names of a model's tensors, in the order of the file.
-constexpr std::string_view kBegins[] = {"token_embd.",  "token_embd_norm.", "position_embd.",
-                                        "enc.",         "token_types.",     "per_layer_",
-                                        "rope_freqs.",  "rope_factors_",    "blk.",
-                                        "output_norm.", "output.",          "cls."};
+constexpr std::string_view kBegins[] = {
+    "token_embd.", "token_embd_norm.", "position_embd.", "enc.", "token_types.",
+    "per_layer_",  "rope_freqs.",      "rope_factors_",  "blk.", "output_norm.",
+    "output.",     "dense_2.",         "dense_3.",       "cls."};
 
 size_t place_of(const TensorView& tensor) {
   const auto found = std::ranges::find_if(
@@ -95,6 +95,9 @@ constexpr JointRow kJoint[] = {
     {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"modern-bert", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"modern-bert", "ffn_up", {"ffn_gate", "ffn_up", ""}},
+    {"jina-bert-v2", "ffn_up", {"ffn_gate", "ffn_up", ""}},
     {"phi3", "ffn_up", {"ffn_gate", "ffn_up", ""}},
     {"glm4", "ffn_up", {"ffn_gate", "ffn_up", ""}},
     {"granite_swa", "ffn_up_shexp", {"ffn_gate_shexp", "ffn_up_shexp", ""}},
@@ -157,32 +160,74 @@ void add_divisors(ModelFile& file, const TransformerConfig& c) {
   file.tensors.push_back(std::move(tensor));
 }
 
-// How rows become an embedding, under llama.cpp's keys and names. No key says how long texts may
-// be, nor what stands before them.
+// The dense layers behind the pooled row, under the names and keys of EmbeddingGemma.
+void add_dense(ModelFile& file, const SentenceSetup& setup, const std::string& prefix,
+               Metadata& metadata) {
+  const std::vector<SentenceDense>& layers = setup.files.dense;
+  const bool known = layers.size() <= 2 && std::ranges::all_of(layers, [](const SentenceDense& d) {
+                       return d.activation == DenseActivation::kIdentity && !d.bias;
+                     });
+  if (!known)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: GGUF has names for two dense layers without bias and activation, here are {}",
+                file.path, layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::string name = fmt::format("dense_{}", i + 2);
+    for (TensorView& tensor : file.tensors)
+      if (tensor.name == fmt::format("dense.{}.weight", i)) tensor.name = name + ".weight";
+    metadata.set(fmt::format("{}{}_feat_in", prefix, name), layers[i].in);
+    metadata.set(fmt::format("{}{}_feat_out", prefix, name), layers[i].out);
+  }
+  file.mappings.insert(file.mappings.end(), setup.files.mappings.begin(),
+                       setup.files.mappings.end());
+}
+
+// How rows become an embedding or a score, under llama.cpp's keys and names. No key says how long
+// texts may be, nor what stands before them.
 void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
-  constexpr std::string_view kWritten[] = {"bert", "xlm-roberta", "nomic-bert"};
   const bool encoder = c.mask != Mask::kCausal;
-  if (encoder && std::ranges::find(kWritten, c.architecture) == std::end(kWritten))
-    throw Error(ErrorKind::kUnsupported, "{}: no GGUF files are written of {} encoders", file.path,
-                c.architecture);
   if (c.source.layers > 0) return;
+  const bool scores = makes_scores(file, c);
   const SentenceSetup setup = read_sentence_setup(file, c);
-  if (!encoder && !setup.files.given) return;
-  const std::string prefix = std::string(gguf_architecture(c.architecture)) + ".";
+  if (!encoder && !scores && !setup.files.given) return;
+  const std::string prefix = metadata.text("general.architecture").value_or("") + ".";
   constexpr std::pair<PoolingKind, int64_t> kTypes[] = {{PoolingKind::kNone, 0},
                                                         {PoolingKind::kMean, 1},
                                                         {PoolingKind::kCls, 2},
                                                         {PoolingKind::kLast, 3}};
   const auto type =
       std::ranges::find(kTypes, setup.files.pooling, &std::pair<PoolingKind, int64_t>::first);
-  const bool scores = file.find("cls.output.weight") != nullptr;
-  if ((!scores && type == std::end(kTypes)) || !setup.embedding.dense.empty())
-    throw Error(ErrorKind::kUnsupported, "{}: GGUF has no key for {}", file.path,
-                setup.embedding.dense.empty()
-                    ? fmt::format("the pooling {}", name(setup.files.pooling))
-                    : "the dense layers behind the pooled row");
+  if (!scores && type == std::end(kTypes))
+    throw Error(ErrorKind::kUnsupported, "{}: GGUF has no key for the pooling {}", file.path,
+                name(setup.files.pooling));
+  add_dense(file, setup, prefix, metadata);
   metadata.set(prefix + "pooling_type", scores ? int64_t{4} : type->second);
   if (encoder) metadata.set(prefix + "attention.causal", false);
+  if (scores && c.architecture == "modern-bert")
+    metadata.set(prefix + "classifier.pooling_type",
+                 int64_t{setup.score.pooling == Pooling::kMean ? 1 : 2});
+}
+
+// The rows of the head that say yes and no, as llama.cpp has Qwen3-Reranker.
+void write_judge(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
+  if (c.mask != Mask::kCausal || !makes_scores(file, c) || file.find("cls.output.weight")) return;
+  const std::vector<std::string_view>* tokens = metadata.texts("tokenizer.ggml.tokens");
+  const SentenceConfig files = read_sentence_folder(file.path);
+  std::vector<TensorView> rows;
+  const TensorView head = file.at(c.tied ? "token_embd.weight" : "output.weight");
+  for (const auto& [word, given] : {std::pair("yes", files.yes), std::pair("no", files.no)}) {
+    int64_t id = given;
+    for (int64_t i = 0; id < 0 && tokens != nullptr && i < std::ssize(*tokens); ++i)
+      if ((*tokens)[static_cast<size_t>(i)] == word) id = i;
+    if (id < 0 || id >= head.shape[0])
+      throw Error(ErrorKind::kFormat, "{}: the head has {} rows, none for the token '{}'",
+                  file.path, head.shape[0], word);
+    rows.push_back(slice_rows(head, word, id, id + 1));
+  }
+  std::erase_if(file.tensors, [](const TensorView& t) { return t.name == "output.weight"; });
+  file.tensors.push_back(join_rows(std::move(rows), "cls.output.weight"));
+  const std::string prefix = metadata.text("general.architecture").value_or("") + ".";
+  metadata.set_texts(prefix + "classifier.output_labels", {"yes", "no"});
 }
 
 }  // namespace
@@ -210,6 +255,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   for (const auto& [key, value] : file.metadata.all())
     if (metadata.find(key) == nullptr) metadata.set(key, value);
   add_gguf_tokenizer(path, c.vocab, metadata, c.source.layers == 0);
+  write_judge(file, c, metadata);
   file.metadata = std::move(metadata);
   file.container = Container::kGguf;
   file.config = nullptr;

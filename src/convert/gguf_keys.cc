@@ -124,7 +124,11 @@ constexpr KeyRow kKeys[] = {
        const bool asked = c.architecture.starts_with("nemotron_h");
        return c.norm != Norm::kRms || asked ? number(c.norm_eps) : KeyValue();
      }},
-    {"attention.sliding_window", [](const Config& c) { return positive(c.window); }},
+    // Layers of encoders see half of it to each side.
+    {"attention.sliding_window",
+     [](const Config& c) {
+       return positive(c.mask == Mask::kCausal ? c.window : int64_t{2} * c.window);
+     }},
     {"attention.temperature_scale",
      [](const Config& c) {
        return unless(c.unrotated_period > 0 ? c.unrotated_temperature : c.rope.temperature, 0);
@@ -385,7 +389,10 @@ constexpr FieldRow kFields[] = {
      },
      "rope.freq_base_swa", [](const Config& c) { return number(c.local_rope.theta); }},
     {"RoPE", [](const Config& a, const Config& b) { return same_angles(a.rope, b.rope); }},
-    {"the activation", same<&Config::activation>},
+    {"the activation", same<&Config::activation>, "hidden_activation",
+     [](const Config& c) {
+       return KeyValue(std::string(c.activation == Activation::kSilu ? "silu" : "gelu"));
+     }},
     {"the feed-forward part", same<&Config::gated>},
     {"the kind of norms", same<&Config::norm>},
     {"the epsilon of norms", same<&Config::norm_eps>},
@@ -458,6 +465,7 @@ constexpr FieldRow kFields[] = {
 Config in_gguf(Config c) {
   c.architecture = gguf_architecture(c.architecture);
   if (c.architecture == "nemotron_h" && c.experts.count > 0) c.architecture = "nemotron_h_moe";
+  if (c.architecture == "gemma3" && c.mask != Mask::kCausal) c.architecture = "gemma-embedding";
   if (find_architecture(c.architecture).joint_mixers) {  // factors are in the weights
     c.multipliers = {};
     c.embedding_scale = c.logit_scale = 1;

@@ -69,7 +69,8 @@ class Reader {
     try {
       return model_.chat_template()->render(template_variables(
           special_token_variables(model_.tokenizer()), messages, false, {{"tools", tools}}));
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kBug || error.kind() == ErrorKind::kIo) throw;
       return std::nullopt;
     }
   }

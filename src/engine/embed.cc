@@ -10,9 +10,16 @@
 namespace veery {
 namespace {
 
-// Tokens of one run: enough that weights are read seldom, few enough that what is between two
-// layers stays in the caches.
-constexpr int64_t kRunTokens = 512;
+constexpr int64_t kRunTokens = Embedder::kRunTokens;
+
+// The card of Qwen3-Reranker: how a decoder is asked.
+constexpr std::string_view kSystem =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n";
+constexpr std::string_view kAnswer = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+constexpr std::string_view kInstruction =
+    "Given a web search query, retrieve relevant passages that answer the query";
 
 LoadOptions with_entry(LoadOptions load,
                        std::function<Entry(ModelFile&, const TransformerConfig&)> entry) {
@@ -80,6 +87,17 @@ std::vector<Encoding> encode_all(ThreadPool& pool, size_t count, const Encode& e
 
 }  // namespace
 
+Entry text_entry(ModelFile& file, const TransformerConfig& config) {
+  if (config.mask == Mask::kCausal) return any_decode_entry(file, config);
+  const bool scores = makes_scores(file, config);
+  const SentenceSetup setup = read_sentence_setup(file, config);
+  // Weights are loaded when the entry has been made.
+  file.mappings.insert(file.mappings.end(), setup.files.mappings.begin(),
+                       setup.files.mappings.end());
+  return scores ? score_entry(file, config, setup.score)
+                : embed_entry(file, config, setup.embedding);
+}
+
 Embedder::Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options)
     : options_(options),
       setup_(std::make_shared<SentenceSetup>()),
@@ -88,6 +106,12 @@ Embedder::Embedder(const std::string& path, const LoadOptions& load, const Embed
                                                         const TransformerConfig& transformer) {
                                 *setup = read_sentence_setup(file, transformer);
                                 EmbeddingConfig& embedding = setup->embedding;
+                                if (!options.pooling && setup->files.is_ranker &&
+                                    file.container == Container::kFolder)
+                                  throw Error(ErrorKind::kUnsupported,
+                                              "{}: modules.json says nothing of Pooling: its "
+                                              "model scores pairs (veery rerank)",
+                                              file.path);
                                 if (options.pooling)
                                   embedding.pooling = pooling_of(*options.pooling);
                                 if (options.normalize) embedding.normalize = *options.normalize;
@@ -132,30 +156,88 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
              with_entry(load,
                         [setup = setup_](ModelFile& file, const TransformerConfig& transformer) {
                           *setup = read_sentence_setup(file, transformer);
+                          const bool decoder = transformer.mask == Mask::kCausal;
+                          if (decoder && !setup->judged && makes_scores(file, transformer))
+                            throw Error(ErrorKind::kUnsupported,
+                                        "{}: a {} model with a head for scores: how query and "
+                                        "document stand is known of Qwen3-Reranker only",
+                                        file.path, transformer.architecture);
                           return score_entry(file, transformer, setup->score);
                         })),
-      encoder_(model_, "score") {
-  const int64_t labels = model_.entry().graph.shape(model_.entry().root("score")).cols();
-  if (labels != 1)
-    throw Error(ErrorKind::kUnsupported, "{}: the head gives {} labels, a score is one", path,
-                labels);
+      encoder_(model_, "score"),
+      columns_(find_columns(model_.entry().graph.shape(model_.entry().root("score")).cols())) {
+  if (!options_.instruction.empty() && !setup_->judged)
+    throw Error(ErrorKind::kInput, "{}: a cross-encoder has no place for an instruction", path);
+  if (setup_->judged) form_ = make_form();
   options_.max_tokens = most_tokens(options.max_tokens, setup_->files, model_);
+}
+
+int64_t Reranker::token(const char* word) const {
+  if (const auto id = model_.tokenizer().find(word)) return *id;
+  throw Error(ErrorKind::kUnsupported,
+              "{}: the vocabulary has no token '{}', expected those of Qwen3-Reranker",
+              model_.path(), word);
+}
+
+Reranker::Columns Reranker::find_columns(int64_t labels) const {
+  const SentenceConfig& files = setup_->files;
+  if (setup_->score.logits) {
+    const Columns ids =
+        files.yes < 0 ? Columns{token("yes"), token("no")} : Columns{files.yes, files.no};
+    if (ids.yes >= labels || ids.no >= labels)
+      throw Error(ErrorKind::kFormat, "{}: the tokens {} and {} are compared, there are {}",
+                  model_.path(), ids.yes, ids.no, labels);
+    return ids;
+  }
+  if (setup_->judged && labels == 2) {
+    const bool swapped = files.labels.size() == 2 && files.labels[1] == "yes";
+    return swapped ? Columns{1, 0} : Columns{0, 1};
+  }
+  if (labels != 1)
+    throw Error(ErrorKind::kUnsupported, "{}: the head gives {} labels, a score is one",
+                model_.path(), labels);
+  return {0, -1};
+}
+
+Reranker::Form Reranker::make_form() const {
+  for (const char* word : {"<|im_start|>", "<|im_end|>"}) token(word);
+  const EncodeOptions plain{.add_special = false};
+  return {model_.tokenizer().encode(kSystem, plain), model_.tokenizer().encode(kAnswer, plain)};
+}
+
+Encoding Reranker::encode(std::string_view query, std::string_view document) const {
+  const auto most = static_cast<size_t>(options_.max_tokens);
+  if (!setup_->judged) return model_.tokenizer().encode_pair(query, document, {.max_tokens = most});
+  const size_t around = form_.before.size() + form_.after.size();
+  if (most <= around)
+    throw Error(ErrorKind::kInput,
+                "{} tokens of a text are asked for, what stands around it has {}", most, around);
+  const std::string_view instruction =
+      options_.instruction.empty() ? kInstruction : std::string_view(options_.instruction);
+  // What a document says must not end the turn of the user.
+  Encoding text = model_.tokenizer().encode_text(
+      fmt::format("<Instruct>: {}\n<Query>: {}\n<Document>: {}", instruction, query, document),
+      {.add_special = false, .parse_special = false, .max_tokens = most - around});
+  text.ids.insert(text.ids.begin(), form_.before.begin(), form_.before.end());
+  text.ids.insert(text.ids.end(), form_.after.begin(), form_.after.end());
+  text.types.clear();
+  return text;
 }
 
 std::vector<PairScore> Reranker::score(std::string_view query,
                                        std::span<const std::string> documents,
                                        const TextProgress& progress) {
-  const EncodeOptions options{.max_tokens = static_cast<size_t>(options_.max_tokens)};
   const std::string first_text = prepared(setup_->files, "", query);
   const auto encodings = encode_all(model_.pool(), documents.size(), [&](size_t i) {
-    return model_.tokenizer().encode_pair(first_text, prepared(setup_->files, "", documents[i]),
-                                          options);
+    return encode(first_text, prepared(setup_->files, "", documents[i]));
   });
   std::vector<PairScore> results(documents.size());
   in_runs(encodings, [&](size_t first, size_t last) {
     encoder_.run(sequences(std::span(encodings).subspan(first, last - first)));
     for (size_t i = first; i < last; ++i) {
-      const float value = encoder_.row(static_cast<int64_t>(i - first))[0];
+      const std::span<const float> row = encoder_.row(static_cast<int64_t>(i - first));
+      float value = row[static_cast<size_t>(columns_.yes)];
+      if (columns_.no >= 0) value -= row[static_cast<size_t>(columns_.no)];
       const bool squash = setup_->sigmoid && !options_.raw;
       results[i] = {squash ? 1 / (1 + std::exp(-value)) : value,
                     static_cast<int32_t>(encodings[i].ids.size()),

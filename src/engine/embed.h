@@ -33,9 +33,17 @@ struct TextEmbedding {
   int32_t cut = 0;     ///< that were too many and left out
 };
 
+/// What an encoder makes of texts, as its files say: the entry "score" where they have a head for
+/// scores, else "embed"; each has one root. Of a decoder any_decode_entry().
+Entry text_entry(ModelFile& file, const TransformerConfig& config);
+
 /// Texts run together, without padding; what comes out for a text does not depend on the others.
 class Embedder {
  public:
+  /// Tokens of one run: enough that weights are read seldom, few enough that what is between two
+  /// layers stays in the caches.
+  static constexpr int32_t kRunTokens = 512;
+
   /// Throws as Model does, and kInput naming pooling, prompt or dimensions that there are none of.
   Embedder(const std::string& path, const LoadOptions& load, const EmbedOptions& options = {});
 
@@ -57,6 +65,9 @@ class Embedder {
 struct RerankOptions {
   int32_t max_tokens = 0;  ///< of query and document together; 0: what the model takes
   bool raw = false;        ///< the model's own numbers, whatever its files say is made of them
+  /// What a decoder is told to judge by; empty: retrieval, as the card of Qwen3-Reranker has it.
+  /// Cross-encoders are told nothing.
+  std::string instruction;
 };
 
 struct PairScore {
@@ -64,11 +75,13 @@ struct PairScore {
   int32_t tokens = 0, cut = 0;  ///< as in TextEmbedding
 };
 
-/// A cross-encoder: query and document are one sequence.
+/// A cross-encoder: query and document are one sequence. Of a decoder (Qwen3-Reranker,
+/// arXiv:2506.05176) the score is the share of "yes" beside "no" as the next token, or what its one
+/// label says; special tokens in query and document are plain text there.
 class Reranker {
  public:
   /// Throws as Model does, and kUnsupported naming what is missing in a model that has no head for
-  /// scores, or one with several labels.
+  /// scores, or one with several labels; kInput for an instruction that a model has no place for.
   Reranker(const std::string& path, const LoadOptions& load, const RerankOptions& options = {});
 
   std::vector<PairScore> score(std::string_view query, std::span<const std::string> documents,
@@ -76,10 +89,25 @@ class Reranker {
   const Model& model() const { return model_; }
 
  private:
+  /// Numbers of a row of the head: the score is yes, or yes less no.
+  struct Columns {
+    int64_t yes, no;  ///< no -1: there is none
+  };
+  /// What stands around query and document where a decoder is asked.
+  struct Form {
+    std::vector<int32_t> before, after;
+  };
+  Columns find_columns(int64_t labels) const;
+  int64_t token(const char* word) const;
+  Form make_form() const;
+  Encoding encode(std::string_view query, std::string_view document) const;
+
   RerankOptions options_;
   std::shared_ptr<SentenceSetup> setup_;
   Model model_;
   Encoder encoder_;
+  Columns columns_;
+  Form form_;
 };
 
 }  // namespace veery

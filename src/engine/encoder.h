@@ -30,7 +30,7 @@ class Encoder {
   /// Row `i` of the last run's root: one for each sequence, or one for each token.
   std::span<const float> row(int64_t i) const;
 
-  /// The plan for runs of up to so many tokens and sequences, made when first needed.
+  /// The plan for runs of up to so many tokens and sequences, made when first needed, after a run.
   Plan& plan(int64_t rows, int64_t sequences);
 
  private:

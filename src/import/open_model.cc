@@ -388,7 +388,8 @@ bool is_joint(const TensorView& tensor) {
 
 // Some files have projections of the same input as one matrix.
 void split_joint(ModelFile& file) {
-  constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm", "modern-bert"};
+  constexpr std::string_view kJointUp[] = {"phi3", "glm4", "chatglm", "modern-bert",
+                                           "jina-bert-v2"};
   const std::string name = file.metadata.text("general.architecture").value_or("");
   const bool phi =
       file.container == Container::kGguf && std::ranges::find(kJointUp, name) != std::end(kJointUp);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::string_view kOtherParts[] = {
     "v.",        "mm.",         "a.",          "vision_",           "model.vision_", "visual.",
     "audio_",    "model.audio", "multi_modal", "model.multi_modal", "model.visual.", "mtp.",
-    "model.mtp", "cls",         "lm_head.",    "decoder.",          "dense."};
+    "model.mtp", "cls",         "lm_head.",    "decoder.",          "dense.",        "dense_2.",
+    "dense_3."};
 
 bool is_known_extra(std::string_view name) {
   // The numbers of activations have been read with the configuration.

@@ -73,6 +73,12 @@ bool plain_linear(const Node& node) {
          !node.in[LinearIn::kNorm] && !node.in[LinearIn::kResidual];
 }
 
+// One row of x is rounded once for both.
+bool same_input(const Node& a, const Node& b) {
+  return a.in[LinearIn::kX] == b.in[LinearIn::kX] &&
+         a.as<LinearAttr>().precision == b.as<LinearAttr>().precision;
+}
+
 // act(x g^T) * (x u^T) -> one linear with a gate.
 bool gate_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kMul) return false;
@@ -83,15 +89,17 @@ bool gate_rule(Rewriter& r, NodeId id) {
   if (!r.single(gate, op::kLinear) || !r.single(up, op::kLinear)) return false;
   const Node& g = r.node(gate);
   const Node& u = r.node(up);
-  if (!plain_linear(g) || !plain_linear(u) || g.in[LinearIn::kX] != u.in[LinearIn::kX])
-    return false;
+  if (!plain_linear(g) || !plain_linear(u) || !same_input(g, u)) return false;
   const bool alike =
       r.old().shape(g.in[LinearIn::kWeight]) == r.old().shape(u.in[LinearIn::kWeight]);
   if (!alike || bool(g.in[LinearIn::kBias]) != bool(u.in[LinearIn::kBias])) return false;
   Inputs in = g.in;
   in[LinearIn::kWeight + 1] = u.in[LinearIn::kWeight];
   in[LinearIn::kBias + 1] = u.in[LinearIn::kBias];
-  r.replace(id, op::kLinear, in, LinearAttr{.weights = 2, .gate = r.node(act).as<ActivateAttr>()});
+  r.replace(id, op::kLinear, in,
+            LinearAttr{.weights = 2,
+                       .gate = r.node(act).as<ActivateAttr>(),
+                       .precision = g.as<LinearAttr>().precision});
   return true;
 }
 
@@ -100,7 +108,9 @@ bool activation_rule(Rewriter& r, NodeId id) {
   if (r.node(id).op != op::kActivate || !r.single(r.in(id, 0), op::kLinear)) return false;
   const Node& inner = r.node(r.in(id, 0));
   if (!plain_linear(inner)) return false;
-  r.replace(id, op::kLinear, inner.in, LinearAttr{.gate = r.node(id).as<ActivateAttr>()});
+  auto attr = inner.as<LinearAttr>();
+  attr.gate = r.node(id).as<ActivateAttr>();
+  r.replace(id, op::kLinear, inner.in, attr);
   return true;
 }
 
@@ -111,7 +121,7 @@ bool join_rule(Rewriter& r, NodeId id) {
   std::vector<NodeId> parts;
   for (NodeId other = id; other < r.old().size() && parts.size() < LinearIn::kWeights; ++other)
     if (r.needed(other) && !r.done(other) && plain_linear(r.node(other)) &&
-        r.in(other, LinearIn::kX) == x)
+        same_input(r.node(other), r.node(id)))
       parts.push_back(other);
   if (parts.size() < 2) return false;
   Inputs in = inputs({r.mapped(x)});
@@ -119,8 +129,9 @@ bool join_rule(Rewriter& r, NodeId id) {
     in[LinearIn::kWeight + i] = r.mapped(r.in(parts[i], LinearIn::kWeight));
     in[LinearIn::kBias + i] = r.mapped(r.in(parts[i], LinearIn::kBias));
   }
-  const Value joint =
-      r.add(op::kLinear, in, LinearAttr{.weights = static_cast<int32_t>(parts.size())}, "");
+  const LinearAttr attr{.weights = static_cast<int32_t>(parts.size()),
+                        .precision = r.node(id).as<LinearAttr>().precision};
+  const Value joint = r.add(op::kLinear, in, attr, "");
   int64_t begin = 0;
   for (NodeId part : parts) {
     const int64_t count = r.node(part).shape().cols();

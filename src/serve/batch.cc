@@ -229,7 +229,8 @@ std::string custom_id_of(std::string_view line) {
     if (!json.is_object()) return {};
     const auto id = json.find("custom_id");
     return id != json.end() && id->is_string() ? id->get<std::string>() : std::string();
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     return {};
   }
 }

@@ -5,6 +5,7 @@ usage: cli_embed_test.py VEERY [unittest arguments]
 """
 import ast
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -92,7 +93,12 @@ class Embed(CliTest):
         self.assertIn("49", self.error("embed", BERT, "-p", "x", "--dimensions", 49))
         self.assertIn("'query'", self.error("embed", BERT, "-p", "x", "--prompt-name", "query"))
         self.error("embed", BERT, "-p", "x", "--dimensions", 0, status=2)
-        self.assertIn("pooling is 'median'", self.error("embed", BERT, "-p", "x", "--pooling", "median"))
+        message = self.error("embed", BERT, "-p", "x", "--pooling", "median", status=2)
+        self.assertIn("'median' is none of none, cls, mean, last, max, mean-sqrt-len, weighted-mean", message)
+        for flag in ("--dimensions", "--max-tokens"):
+            for value in (0, -1, "x", 1.5):
+                self.error("embed", BERT, "-p", "x", flag, value, status=2)
+        self.error("rerank", RERANK, "-q", "x", "--jsonl", "x", "--max-tokens", 0, status=2)
         done = self.veery("embed", BERT, "-p", "sun " * 300)
         self.assertIn("1 of 1 texts is longer than the model takes: 174 tokens cut off", done.stderr.decode())
         self.assertEqual(self.veery("embed", BERT, "-p", "sun").stderr, b"")
@@ -118,6 +124,22 @@ class Embed(CliTest):
             lines = self.veery("rerank", RERANK, "--exact", "-q", case["query"], "--jsonl", path).stdout.split()
             self.assertEqual(len(lines), 2)
             self.assertAlmostEqual(float(lines[0]), case["score"], delta=1e-3)
+
+    def test_a_decoder_is_asked_for_yes_or_no(self):
+        path = self.lines(["the thrush", "rain"])
+        model = ENCODERS / "qwen3-reranker"
+        given = self.json("rerank", model, "-q", "bird", "--jsonl", path)
+        raw = self.json("rerank", model, "-q", "bird", "--jsonl", path, "--raw")
+        for score, logit in zip(given["scores"], raw["scores"], strict=True):
+            self.assertAlmostEqual(score, 1 / (1 + math.exp(-logit)), delta=1e-6)
+        told = self.json("rerank", model, "-q", "bird", "--jsonl", path, "--raw", "--instruction", "x")
+        self.assertNotEqual(told["scores"], raw["scores"])
+        changed = self.changed(lambda folder: None, model)
+        tokens = (changed / "tokenizer.json").read_text()
+        (changed / "tokenizer.json").write_text(tokens.replace('"yes"', '"yEs"').replace('"ye","s"', '"yE","s"'))
+        self.error("rerank", changed, "-q", "x", "--jsonl", path)
+        done = self.veery("rerank", model, "-q", "bird", "--jsonl", path, "--max-tokens", 260)
+        self.assertIn("longer than the model takes", done.stderr.decode())
 
     def test_models_of_another_kind_are_refused(self):
         path = self.lines(["x"])
@@ -176,6 +198,12 @@ class Embed(CliTest):
         for change, part in cases:
             with self.subTest(part):
                 self.assertIn(part, self.error("embed", self.changed(change), "-p", "x"))
+        jina = [(edit("config.json", feed_forward_type="reglu"), "reglu"),
+                (edit("config.json", position_embedding_type="rotary"), "rotary")]  # fmt: skip
+        for change, part in jina:
+            with self.subTest(part):
+                folder = self.changed(change, ENCODERS / "jinabert-mean")
+                self.assertIn(part, self.error("embed", folder, "-p", "x"))
         dense = [(edit("2_Dense/config.json", in_features=47), "47"),
                  (edit("2_Dense/config.json", out_features=81), "81"),
                  (edit("2_Dense/config.json", activation_function="torch.nn.GELU"), "GELU"),
@@ -184,6 +212,71 @@ class Embed(CliTest):
             with self.subTest(part):
                 folder = self.changed(change, ENCODERS / "embeddinggemma")
                 self.assertIn(part, self.error("embed", folder, "-p", "x"))
+
+    def test_folders_that_are_cut_off_get_one_line(self):
+        def cut(name, size=None):
+            def change(folder):
+                data = (folder / name).read_bytes()
+                (folder / name).write_bytes(data[: len(data) // 2 if size is None else size])
+            return change
+
+        def shorter_embedding(folder):
+            path = folder / "model.safetensors"
+            data = path.read_bytes()
+            (length,) = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8 : 8 + length])
+            entry = header["embeddings.word_embeddings.weight"]
+            entry["shape"] = [entry["shape"][0] * 2, entry["shape"][1] // 2]
+            text = json.dumps(header).encode()
+            path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+
+        cases = [(cut("model.safetensors"), "model.safetensors"), (cut("model.safetensors", 5), "model.safetensors"),
+                 (cut("config.json"), "config.json"), (cut("tokenizer.json"), "tokenizer.json"),
+                 (cut("1_Pooling/config.json"), "1_Pooling/config.json"), (cut("modules.json"), "modules.json"),
+                 (shorter_embedding, "24"),
+                 (lambda folder: (folder / "model.safetensors").unlink(), "has no *.safetensors")]  # fmt: skip
+        for change, part in cases:
+            with self.subTest(part):
+                self.assertIn(part, self.error("embed", self.changed(change), "-p", "x"))
+        for name in ("2_Dense/model.safetensors", "3_Dense/config.json"):
+            folder = self.changed(cut(name), ENCODERS / "embeddinggemma")
+            self.assertIn(name, self.error("embed", folder, "-p", "x"))
+        whole, part = self.folder / "whole.gguf", self.folder / "part.gguf"
+        self.veery("convert", ENCODERS / "embeddinggemma", whole)
+        self.assertEqual(len(self.embed("-p", "x", model=whole)[0]), WIDTH)
+        for size in (3, 100, 3000, whole.stat().st_size - 200):
+            part.write_bytes(whole.read_bytes()[:size])
+            self.assertIn("part.gguf", self.error("embed", part, "-p", "x"))
+
+    def test_logit_scores_that_are_wrong_get_one_line(self):
+        modules = [{"path": "", "type": "sentence_transformers.base.models.Transformer"},
+                   {"path": "1_LogitScore", "type": "sentence_transformers.cross_encoder.modules.LogitScore"}]  # fmt: skip
+        path = self.lines(["x"])
+
+        def score(ids, after=(), source=ENCODERS / "qwen3-reranker"):
+            folder = self.changed(lambda folder: None, source)
+            (folder / "modules.json").write_text(json.dumps([*modules, *after]))
+            (folder / "1_LogitScore").mkdir()
+            (folder / "1_LogitScore/config.json").write_text(json.dumps(ids))
+            return folder
+
+        tokens = json.loads((ENCODERS / "qwen3-reranker/tokenizer.json").read_text())["model"]["vocab"]
+        right = {"true_token_id": tokens["yes"], "false_token_id": tokens["no"]}
+        expected = self.veery("rerank", ENCODERS / "qwen3-reranker", "-q", "x", "--jsonl", path).stdout
+        folder = score(right)
+        self.assertEqual(self.veery("rerank", folder, "-q", "x", "--jsonl", path).stdout, expected)
+        self.assertIn("says nothing of Pooling", self.error("embed", folder, "-p", "x"))
+        gguf = self.folder / "ranker.gguf"
+        self.veery("convert", folder, gguf)
+        self.assertEqual(self.veery("rerank", gguf, "-q", "x", "--jsonl", path).stdout, expected)
+        for ids, part in [(right | {"true_token_id": 160}, "160"), (right | {"true_token_id": -1}, "true_token_id"),
+                          ({"true_token_id": 5}, "false_token_id"), (right | {"false_token_id": "no"}, "false_token_id"),
+                          ([], "1_LogitScore")]:  # fmt: skip
+            self.assertIn(part, self.error("rerank", score(ids), "-q", "x", "--jsonl", path))
+        more = [{"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
+        self.assertIn("LogitScore", self.error("rerank", score(right, more), "-q", "x", "--jsonl", path))
+        bert = score(right, source=ENCODERS / "bert-mean")
+        self.assertIn("cls.output.weight", self.error("rerank", bert, "-q", "x", "--jsonl", path))
 
     def test_token_types_outside_of_the_table_are_refused(self):
         def change(folder):

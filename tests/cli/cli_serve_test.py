@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -533,6 +534,19 @@ class Serve(CliTest):
             self.assertEqual(scores, sorted(scores, reverse=True))
             self.assertEqual(sorted(result["index"] for result in results), [0, 1, 2])
             self.assertEqual(len(server.post("/v1/rerank", {"query": "bird", "documents": documents, "top_n": 1})["results"]), 1)
+        finally:
+            server.end()
+
+    def test_a_decoder_with_the_card_of_a_ranker_makes_scores(self):
+        folder = self.folder / "ranker"
+        shutil.copytree(ENCODERS / "qwen3-reranker", folder)
+        (folder / "README.md").write_text("---\nlicense: x\n---\n\n# Qwen3-Reranker-0.6B\n")
+        case = json.loads((folder / "reference.json").read_text())["cases"][0]
+        server = Server(folder, "--exact")
+        try:
+            body = {"query": case["query"], "documents": [case["document"]]}
+            result = server.post("/v1/rerank", body)["results"][0]
+            self.assertAlmostEqual(result["relevance_score"], case["score"], delta=2e-4)
         finally:
             server.end()
 

@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 
 import syscalls
 import tiny_gguf
-from cli_base import PROGRAM, TEMPLATE, CliTest
+from cli_base import PROGRAM, TEMPLATE, TINY, CliTest
 
 VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "classify", "transcribe", "perplexity", "bench",
          "inspect", "plan", "convert", "quantize", "show", "verify"]
@@ -52,7 +52,7 @@ class Misuse(CliTest):
             (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
             (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
             (["plan", self.model, "--rows", "0"], "--rows"),
-            (["bench", self.model, "--sweep", "length"], "'length' is none of threads, depth, batch"),
+            (["bench", self.model, "--sweep", "width"], "'width' is none of threads, depth, batch, length"),
             (["bench", self.model, "--sweep", "threads=1,0"], "'0' is no number from 1"),
             (["bench", self.model, "--sweep", "depth=1,,2"], "'' is no number from 0"),
         ]:
@@ -369,6 +369,30 @@ class Measures(CliTest):
     def test_bench_with_all_logits(self):
         rows = self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "-t", 1, "--logits")
         self.assertEqual([row["test"] for row in rows], ["tg4"])
+
+    def test_bench_of_sampled_answers(self):
+        rows = self.json("bench", self.model, "-p", 0, "-n", 4, "-r", 1, "-t", 1, "-b", 2, "--sampled")
+        self.assertEqual([row["test"] for row in rows], ["tg4 x 2", "tg4 x 2 sampled"])
+
+    def test_bench_and_plan_of_an_encoder(self):
+        model = TINY.parent / "encoders/modernbert-mean"
+        rows = self.json("bench", model, "-r", 2, "-t", 1, "--sweep", "length=16,100")
+        self.assertEqual([row["test"] for row in rows], ["emb16 x 32", "emb100 x 5"])
+        for row, length in zip(rows, (16, 100), strict=True):
+            self.assertAlmostEqual(row["texts_per_second"], row["tokens_per_second"] / length)
+        self.assertEqual(self.json("bench", model, "-r", 1)[0]["test"], "emb128 x 4")
+        self.assertIn("texts/s", self.veery("bench", model, "-r", 1, "-p", 7, "-b", 2).stdout.decode())
+        self.assertIn("129 tokens, the model takes 1 to 128", self.error("bench", model, "-p", 129))
+        self.assertIn("0 tokens", self.error("bench", model, "-p", 0))
+        for flag in ("--sampled", "--logits"):
+            self.assertIn("no next token", self.error("bench", model, flag, status=2))
+        self.assertIn("no cache", self.error("bench", model, "-d", 3, status=2))
+        plan = self.json("plan", model, "--rows", 30, "--profile", "-r", 2)
+        self.assertEqual(plan["table"][-1]["op"], "l2_norm")
+        self.assertTrue(all(row["seconds"] > 0 for row in plan["table"]))
+        self.assertIn("no cache", self.error("plan", model, "-d", 3, status=2))
+        scores = self.json("plan", TINY.parent / "encoders/bert-rerank", "--rows", 30)
+        self.assertEqual(scores["table"][-1]["op"], "linear")
 
     def test_bench_sweep(self):
         arguments = ["bench", self.model, "-p", 8, "-n", 4, "-r", 1, "--sweep", "threads=2,1", "--sweep", "depth=0,20"]

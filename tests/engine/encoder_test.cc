@@ -8,7 +8,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "convert/as_gguf.h"
+#include "convert/quantize.h"
 #include "engine/embed.h"
+#include "import/folder/sentence_config.h"
+#include "import/open_model.h"
+#include "import/read_config.h"
 #include "support/models.h"
 #include "support/tiny_model.h"
 
@@ -17,8 +22,9 @@ namespace {
 
 constexpr const char* kEncoders[] = {"bert-mean",       "xlmr-cls",       "modernbert-mean",
                                      "modernbert-bias", "nomicbert-mean", "embeddinggemma",
-                                     "qwen3-embedding"};
-constexpr const char* kRankers[] = {"bert-rerank", "xlmr-rerank", "modernbert-rerank"};
+                                     "qwen3-embedding", "jinabert-mean"};
+constexpr const char* kRankers[] = {"bert-rerank", "xlmr-rerank", "modernbert-rerank",
+                                    "qwen3-reranker", "qwen3-reranker-label"};
 constexpr double kNear = 2e-4;
 
 std::string folder_of(const std::string& name) { return test::fixture_path("encoders/" + name); }
@@ -137,6 +143,40 @@ TEST_P(TinyRanker, ScoresAreTransformersAloneAndTogether) {
   }
 }
 
+// The folder as GGUF, its tensors and keys as llama.cpp has them.
+std::string as_gguf(const std::string& name) {
+  const std::string path = ::testing::TempDir() + name + ".gguf";
+  const ModelFile file = open_as_gguf(folder_of(name));
+  ThreadPool pool(1);
+  write_quantized(file, keep_types(file), file.metadata, path, pool, {});
+  return path;
+}
+
+TEST_P(TinyEncoder, GgufGivesTheSameBits) {
+  const auto texts = texts_of(cases_of(GetParam()));
+  const std::string path = as_gguf(GetParam());
+  for (const bool is_exact : {false, true}) {
+    const LoadOptions load{.threads = 1, .exact = is_exact};
+    const auto expected = Embedder(folder_of(GetParam()), load).embed(texts);
+    const auto got = Embedder(path, load).embed(texts);
+    for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(got[i].values, expected[i].values) << i;
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_P(TinyRanker, GgufGivesTheSameBits) {
+  const Json cases = cases_of(GetParam());
+  const std::string path = as_gguf(GetParam());
+  Reranker folder(folder_of(GetParam()), exact(), {.raw = true});
+  Reranker gguf(path, exact(), {.raw = true});
+  for (const Json& one : cases) {
+    const std::vector<std::string> documents{one["document"].get<std::string>()};
+    const auto query = one["query"].get<std::string>();
+    EXPECT_EQ(gguf.score(query, documents)[0].score, folder.score(query, documents)[0].score);
+  }
+  std::filesystem::remove(path);
+}
+
 std::string name_of(const ::testing::TestParamInfo<const char*>& one) {
   std::string name = one.param;
   std::erase(name, '-');
@@ -231,6 +271,33 @@ TEST(Embedder, LateInteractionHasARowOfLengthOneForEachToken) {
   }
 }
 
+// Sums of the largest cosines (ColBERT) over the vectors of tokens.
+TEST(Embedder, LateInteractionScoresAreNumpys) {
+  for (const std::string name : {"bert-mean", "modernbert-mean"}) {
+    const Json reference = test::read_fixture("encoders/" + name + "/reference.json");
+    Embedder embedder(folder_of(name), exact(), {.pooling = PoolingKind::kNone});
+    const auto all = embedder.embed(texts_of(reference["cases"]));
+    const auto columns = static_cast<size_t>(embedder.columns());
+    const auto row = [&](const TextEmbedding& one, int64_t r) {
+      return std::span(one.values).subspan(static_cast<size_t>(r) * columns, columns);
+    };
+    for (size_t d = 0; d < all.size(); ++d) {
+      double score = 0;
+      for (int64_t q = 0; q < all[1].rows; ++q) {
+        double most = -1;
+        for (int64_t r = 0; r < all[d].rows; ++r) {
+          double cosine = 0;
+          for (size_t c = 0; c < columns; ++c)
+            cosine += double{row(all[1], q)[c]} * row(all[d], r)[c];
+          most = std::max(most, cosine);
+        }
+        score += most;
+      }
+      EXPECT_NEAR(score, reference["late_interaction"][d].get<double>(), 1e-3) << name << ' ' << d;
+    }
+  }
+}
+
 TEST(Embedder, LongTextsAreCutAndCounted) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "sun ";
@@ -259,6 +326,38 @@ TEST(Reranker, ModelsWithoutAHeadAreRefused) {
   const test::TinyModel llama;
   expect_error(ErrorKind::kUnsupported, "cls.output.weight",
                [&] { Reranker(llama.path(), exact()); });
+}
+
+// What of a decoder's folder makes it a model for scores, and how the head is read.
+TEST(Reranker, DecodersAreAskedInOneForm) {
+  const auto config_of = [](const std::string& name) {
+    ModelFile file = open_model(folder_of(name));
+    const TransformerConfig config = read_config(file);
+    return std::pair(makes_scores(file, config), read_sentence_setup(file, config));
+  };
+  EXPECT_FALSE(config_of("qwen3-reranker").first);
+  EXPECT_TRUE(config_of("qwen3-reranker").second.score.logits);
+  EXPECT_TRUE(config_of("qwen3-reranker-label").first);
+  EXPECT_FALSE(config_of("qwen3-reranker-label").second.score.logits);
+  expect_error(ErrorKind::kUnsupported, "cls.output.weight",
+               [] { Reranker(folder_of("qwen3-embedding"), exact()); });
+  const std::string query = "rain";
+  const std::vector<std::string> documents{"sun", "the <|im_end|> river"};
+  Reranker usual(folder_of("qwen3-reranker"), exact(), {.raw = true});
+  Reranker told(folder_of("qwen3-reranker"), exact(), {.raw = true, .instruction = "x"});
+  const auto scores = usual.score(query, documents);
+  EXPECT_NE(told.score(query, documents)[0].score, scores[0].score);
+  EXPECT_LT(told.score(query, documents)[0].tokens, scores[0].tokens);
+  EXPECT_EQ(usual.score(query, std::span(documents).last(1))[0].score, scores[1].score);
+  // "<|im_end|>" in a document is ten characters, not the end of what the user says.
+  const std::vector<std::string> plain{"the  river"};
+  EXPECT_GE(scores[1].tokens, usual.score(query, plain)[0].tokens + 8);
+  expect_error(ErrorKind::kInput, "what stands around it has", [] {
+    Reranker(folder_of("qwen3-reranker"), exact(), {.max_tokens = 20})
+        .score("x", std::vector<std::string>{"y"});
+  });
+  expect_error(ErrorKind::kInput, "no place for an instruction",
+               [] { Reranker(folder_of("bert-rerank"), exact(), {.instruction = "x"}); });
 }
 
 TEST(Encoder, HasNoNextToken) {

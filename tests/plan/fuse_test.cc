@@ -89,6 +89,26 @@ TEST_F(Fusion, LinearsOfOneInputAreJoined) {
   }
 }
 
+TEST_F(Fusion, PrecisionIsKeptAndLinearsThatDifferInItStayApart) {
+  constexpr auto kHigh = Precision::kHigh;
+  const Array x = input();
+  fuse_for({activate(linear(x, weight("w"), {}, kHigh), Activation::kGelu)});
+  EXPECT_EQ(root().as<LinearAttr>().precision, kHigh);
+  fuse_for({activate(linear(x, weight("gate"), {}, kHigh), Activation::kSilu) *
+            linear(x, weight("up"), {}, kHigh)});
+  EXPECT_EQ(root().as<LinearAttr>().weights, 2);
+  EXPECT_EQ(root().as<LinearAttr>().precision, kHigh);
+  fuse_for({linear(x, weight("a"), {}, kHigh), linear(x, weight("b")),
+            linear(x, weight("c"), {}, kHigh)});
+  EXPECT_EQ(count(op::kLinear), 2);
+  EXPECT_EQ(input_of(root(0), 0).as<LinearAttr>().precision, kHigh);
+  EXPECT_EQ(root(1).as<LinearAttr>().precision, Precision::kUsual);
+  EXPECT_EQ(root(2).as<ColumnsAttr>().begin, kCols);
+  fuse_for({activate(linear(x, weight("gate"), {}, kHigh), Activation::kSilu) *
+            linear(x, weight("up"))});
+  EXPECT_EQ(count(op::kLinear), 2);
+}
+
 TEST_F(Fusion, ANormGoesIntoTheOneLinearThatReadsIt) {
   const Array normed = rms_norm(input(), weight("norm", 1), 1e-5F);
   fuse_for({linear(normed, weight("w"))});

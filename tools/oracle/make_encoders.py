@@ -16,6 +16,7 @@ import pathlib
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+import jina_bert
 import safetensors.torch
 import tokenizers
 import torch
@@ -29,6 +30,8 @@ PAIRS = [("what is a thrush", "A thrush is a bird."), ("what is a thrush", ""), 
          ("x", "y"), ("what sings in the forest?", "rain is expected by noon")]
 COMMON = {"vocab_size": 160, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 BERT = COMMON | {"hidden_size": 48, "intermediate_size": 72, "num_hidden_layers": 3, "num_attention_heads": 4}
+JINA = BERT | {"num_attention_heads": 6, "position_embedding_type": "alibi", "feed_forward_type": "geglu",
+               "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
 MODERN = COMMON | {"hidden_size": 48, "intermediate_size": 60, "num_hidden_layers": 4, "num_attention_heads": 4,
                    "local_attention": 8, "global_attn_every_n_layers": 3, "cls_token_id": 1, "sep_token_id": 2}
 ROBERTA = BERT | {"max_position_embeddings": 130, "pad_token_id": 1, "bos_token_id": 0, "type_vocab_size": 1}
@@ -52,7 +55,16 @@ ENCODERS = {
     "xlmr-rerank": ("XLMRoberta", "ForSequenceClassification", ROBERTA, "unigram", None, ()),
     "modernbert-rerank": ("ModernBert", "ForSequenceClassification",
                           MODERN | {"classifier_pooling": "mean"}, "bytes", None, ()),
+    "qwen3-reranker": ("Qwen3", "ForCausalLM", QWEN | {"max_position_embeddings": 1024}, "chat", None, ()),
+    "qwen3-reranker-label": ("Qwen3", "ForSequenceClassification", QWEN | {"max_position_embeddings": 1024}, "chat",
+                             None, ()),
+    "jinabert-mean": ("JinaBert", "Model", JINA, "wordpiece", "mean_tokens", ()),
 }
+# The form in which the card of Qwen3-Reranker asks a decoder.
+ASKED = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct '
+         'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web '
+         "search query, retrieve relevant passages that answer the query\n<Query>: {}\n<Document>: {}<|im_end|>\n"
+         "<|im_start|>assistant\n<think>\n\n</think>\n\n")
 # What the folders of cross-encoders say is made of the logit; nothing: its sigmoid.
 IDENTITY = {"bert-rerank": {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}}
 
@@ -77,11 +89,17 @@ def tokenizer_of(kind):
     else:
         letters = ["\u0120"] + [chr(i) for i in range(33, 127)]
         merges = [("\u0120", "t"), ("h", "e"), ("i", "n"), ("\u0120t", "he"), ("r", "a"), ("ra", "in"), ("i", "s")]
+        if kind == "chat":
+            letters.append("\u010a")
+            merges += [("y", "e"), ("ye", "s"), ("n", "o")]
         tokens = special + letters + [a + b for a, b in merges]
         made = tokenizers.Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, merges))
         made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         made.decoder = decoders.ByteLevel()
     made.add_special_tokens(special)
+    if kind == "chat":
+        made.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+        made.add_tokens(["<think>", "</think>"])
     second = 1 if kind == "wordpiece" else 0
     between = f"{last} {last}" if kind == "unigram" else last
     made.post_processor = processors.TemplateProcessing(
@@ -91,7 +109,7 @@ def tokenizer_of(kind):
     return made
 
 
-def fill(model, generator):
+def fill(model, generator, embedding=1.0):
     """Every tensor is far enough from its usual start to show in what comes out."""
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -102,7 +120,7 @@ def fill(model, generator):
                     usual = 0.0
                 value.copy_(usual + 0.2 * noise)
             else:
-                value.copy_(noise * (1.0 if "embed" in name else 1.5 / value.shape[-1] ** 0.5))
+                value.copy_(noise * (embedding if "embed" in name else 1.5 / value.shape[-1] ** 0.5))
             value.copy_(value.bfloat16().float())
 
 
@@ -146,25 +164,36 @@ def run(model, encoding, typed):
     return case, hidden, out
 
 
+def late_interaction(rows):
+    """Sums over the query's rows of the largest cosine to a row of the document (Khattab and Zaharia, arXiv:2004.12832),
+    the second text as query and every one as document."""
+    rows = [(x / x.norm(dim=1, keepdim=True)).double().numpy() for x in rows]
+    return [float((rows[1] @ other.T).max(axis=1).sum()) for other in rows]
+
+
 def make(folder, name, seed):
     family, head, settings, kind, pooling, dense = ENCODERS[name]
-    config = getattr(transformers, family + "Config")(**settings)
+    source = jina_bert if family == "JinaBert" else transformers
+    config = getattr(source, family + "Config")(**settings)
     if pooling is None:
         config.num_labels = 1
     config._attn_implementation = "eager"
-    model = getattr(transformers, family + head)(config).eval()
+    model = getattr(source, family + head)(config).eval()
     generator = torch.Generator().manual_seed(seed)
-    fill(model, generator)
+    fill(model, generator, 0.1 if kind == "chat" else 1.0)
     tokenizer = tokenizer_of(kind)
-    layers, width = [], config.hidden_size
+    layers, width, hiddens = [], config.hidden_size, []
     for out in dense:
         layers.append((torch.randn(out, width, generator=generator) / width**0.5).bfloat16().float())
         width = out
     cases = []
-    typed = family in ("Bert", "NomicBert")
+    typed = family in ("Bert", "NomicBert", "JinaBert")
     for text in TEXTS if pooling else PAIRS:
         encoding = tokenizer.encode(text) if pooling else tokenizer.encode(*text)
+        if kind == "chat":
+            encoding = tokenizer.encode(ASKED.format(*text), add_special_tokens=False)
         case, hidden, out = run(model, encoding, typed)
+        hiddens.append(hidden)
         if pooling:
             row = {"mean_tokens": hidden.mean(0), "cls_token": hidden[0], "lasttoken": hidden[-1]}[pooling]
             for layer in layers:
@@ -172,6 +201,9 @@ def make(folder, name, seed):
             case = {"text": text} | case | {"embedding": numbers(torch.nn.functional.normalize(row, dim=0))}
         else:
             logit = out.logits[0, 0]
+            if head == "ForCausalLM":
+                yes, no = (out.logits[0, -1, tokenizer.token_to_id(token)] for token in ("yes", "no"))
+                logit = yes - no
             score = logit if name in IDENTITY else torch.sigmoid(logit)
             case = {"query": text[0], "document": text[1]} | case
             case |= {"logit": logit.item(), "score": score.item()}
@@ -186,7 +218,10 @@ def make(folder, name, seed):
         path = folder / "config.json"
         write_json(path, json.loads(path.read_text()) | IDENTITY[name])
     versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
-    (folder / "reference.json").write_text(json.dumps({"oracle": versions, "cases": cases}) + "\n")
+    reference = {"oracle": versions, "cases": cases}
+    if pooling and not dense:
+        reference["late_interaction"] = late_interaction(hiddens)
+    (folder / "reference.json").write_text(json.dumps(reference) + "\n")
 
 
 def main():

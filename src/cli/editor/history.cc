@@ -219,7 +219,8 @@ void History::add(std::string_view entry) {
     LockedFile file(path_);
     file.append(line);
     read_and_trim(file);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     path_.clear();
   }
 }

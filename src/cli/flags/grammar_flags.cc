@@ -57,6 +57,7 @@ std::shared_ptr<const Grammar> GrammarFlags::grammar(const Model& model) const {
     if (!schema.empty()) return compiler.json_schema(parse_json(schema, "the schema"));
     return rules.empty() ? compiler.regex(regex_) : compiler.ebnf(rules);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     throw Misuse(flag, error.what());
   }
 }

@@ -10,7 +10,12 @@
 #include "cli/parts/limits.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
+#include "engine/embed.h"
+#include "engine/generate.h"
 #include "engine/runner.h"
+#include "import/open_model.h"
+#include "import/read_config.h"
+#include "sample/sampler.h"
 
 namespace veery::cli {
 namespace {
@@ -19,28 +24,66 @@ constexpr int32_t kMostSequences = 512;
 
 struct Settings {
   int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1;
-  bool logits = false;
+  bool logits = false, sampled = false;
+  bool prompt_given = false, batch_given = false;
 };
 
 /// What --sweep varies, each with all of the others. Empty: as the flag says.
 struct Sweep {
-  std::vector<int32_t> threads, depths, batches;
-  bool wanted() const { return !threads.empty() || !depths.empty() || !batches.empty(); }
+  std::vector<int32_t> threads, depths, batches, lengths;
+  bool wanted() const {
+    return !threads.empty() || !depths.empty() || !batches.empty() || !lengths.empty();
+  }
 };
 
 struct Row {
-  std::string kind;  ///< "pp" or "tg"
+  std::string kind;  ///< "pp", "tg" or, of an encoder, "emb"
   int32_t count = 0, depth = 0, batch = 1;
   int threads = 0;
   std::vector<double> speeds;  ///< tokens per second
   double ratio = 1;            ///< to the first row of the same kind
+  bool sampled = false;
 
   std::string test() const {
-    return fmt::format("{}{}{}{}", kind, count, batch > 1 ? fmt::format(" x {}", batch) : "",
-                       depth > 0 ? fmt::format(" @ d{}", depth) : "");
+    return fmt::format("{}{}{}{}{}", kind, count, batch > 1 ? fmt::format(" x {}", batch) : "",
+                       depth > 0 ? fmt::format(" @ d{}", depth) : "", sampled ? " sampled" : "");
   }
+  bool is_like(const Row& other) const { return kind == other.kind && sampled == other.sampled; }
+  double texts_per_second() const { return median(speeds) / count; }
   double least() const { return *std::min_element(speeds.begin(), speeds.end()); }
   double most() const { return *std::max_element(speeds.begin(), speeds.end()); }
+};
+
+/// Runs of an encoder: `batch` texts of so many tokens together.
+class EncoderBench {
+ public:
+  EncoderBench(Model& model, int32_t repetitions)
+      : model_(model),
+        repetitions_(repetitions),
+        encoder_(model, model.entry().roots.begin()->first) {}
+
+  Row measure(int32_t length, int32_t batch) {
+    Row row{.kind = "emb", .count = length, .batch = batch, .threads = model_.threads()};
+    const std::vector<int32_t> tokens = any_tokens(model_, static_cast<size_t>(length * batch));
+    std::vector<TokenSequence> texts;
+    for (int32_t i = 0; i < batch; ++i)
+      texts.push_back(
+          {std::span(tokens).subspan(static_cast<size_t>(i * length), static_cast<size_t>(length)),
+           {}});
+    Progress bar(fmt::format("{}, {} threads", row.test(), row.threads));
+    for (int32_t r = -1; r < repetitions_; ++r) {  // the first warms up
+      const double start = seconds_now();
+      encoder_.run(texts);
+      if (r >= 0) row.speeds.push_back(length * batch / (seconds_now() - start));
+      bar.show(r + 2, repetitions_ + 1);
+    }
+    return row;
+  }
+
+ private:
+  Model& model_;
+  int32_t repetitions_;
+  Encoder encoder_;
 };
 
 class Bench {
@@ -52,16 +95,23 @@ class Bench {
         tokens_(
             any_tokens(model, static_cast<size_t>(model.options().context) + most_sequences + 1)) {}
 
-  /// A prompt, with `depth` tokens in the cache.
-  Row prompt(int32_t depth) {
-    return measure({.kind = "pp", .count = settings_.prompt, .depth = depth},
-                   [this] { feed(0, settings_.prompt); });
+  /// A prompt of `length` tokens, with `depth` tokens in the cache.
+  Row prompt(int32_t depth, int32_t length) {
+    return measure({.kind = "pp", .count = length, .depth = depth},
+                   [this, length] { feed(0, length); });
   }
 
   /// Answers of `batch` sequences, a token of each in a run.
   Row answer(int32_t depth, int32_t batch) {
     return measure({.kind = "tg", .count = settings_.tokens, .depth = depth, .batch = batch},
                    [this, batch] { decode(batch); });
+  }
+
+  /// The same with tokens drawn at the usual settings, those that the model's file recommends.
+  Row sampled_answer(int32_t depth, int32_t batch) {
+    return measure(
+        {.kind = "tg", .count = settings_.tokens, .depth = depth, .batch = batch, .sampled = true},
+        [this, batch] { decode_sampled(batch); });
   }
 
  private:
@@ -105,6 +155,22 @@ class Bench {
     }
   }
 
+  void decode_sampled(int32_t batch) {
+    const SamplerOptions options = recommended_sampling(model_.file().metadata);
+    std::vector<Sampler> samplers(static_cast<size_t>(batch), Sampler(options));
+    std::vector<std::vector<int32_t>> histories(static_cast<size_t>(batch));
+    std::vector<RunPart> parts(static_cast<size_t>(batch));
+    for (size_t i = 0; i < parts.size(); ++i) histories[i].push_back(tokens_[i]);
+    for (int32_t step = 0; step < settings_.tokens; ++step) {
+      for (size_t i = 0; i < parts.size(); ++i)
+        parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}, 1};
+      runner_.run(parts);
+      for (size_t i = 0; i < parts.size(); ++i)
+        histories[i].push_back(
+            samplers[i].sample(runner_.logits(static_cast<int32_t>(i)), histories[i]));
+    }
+  }
+
   void go_to(int32_t sequence, int32_t depth) {
     if (runner_.can_rewind(sequence, depth)) return runner_.rewind(sequence, depth);
     runner_.rewind(sequence, 0);
@@ -122,7 +188,7 @@ class Bench {
 void compare_with_first(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const auto first = std::find_if(rows.begin(), rows.end(),
-                                    [&](const Row& other) { return other.kind == row.kind; });
+                                    [&](const Row& other) { return other.is_like(row); });
     row.ratio = median(row.speeds) / median(first->speeds);
   }
 }
@@ -135,6 +201,7 @@ Json to_json(const std::vector<Row>& rows, bool sweep) {
                  {"min", row.least()},
                  {"max", row.most()},
                  {"threads", row.threads}};
+    if (row.kind == "emb") item["texts_per_second"] = row.texts_per_second();
     if (sweep) {
       item["depth"] = row.depth;
       item["batch"] = row.batch;
@@ -147,23 +214,29 @@ Json to_json(const std::vector<Row>& rows, bool sweep) {
 
 void print(const std::vector<Row>& rows) {
   Output& out = standard_output();
-  out.line(fmt::format("{:<18}{:>12}{:>12}{:>12}", "test", "tok/s", "min", "max"));
+  const bool texts = rows.front().kind == "emb";
+  out.line(fmt::format("{:<18}{:>12}{:>12}{:>12}{}", "test", "tok/s", "min", "max",
+                       texts ? fmt::format("{:>12}", "texts/s") : ""));
   for (const Row& row : rows)
-    out.line(fmt::format("{:<18}{:>12.2f}{:>12.2f}{:>12.2f}", row.test(), median(row.speeds),
-                         row.least(), row.most()));
+    out.line(fmt::format("{:<18}{:>12.2f}{:>12.2f}{:>12.2f}{}", row.test(), median(row.speeds),
+                         row.least(), row.most(),
+                         texts ? fmt::format("{:>12.2f}", row.texts_per_second()) : ""));
 }
 
 /// The tests one after the other: what changes within one stands together.
 void print_sweep(const std::vector<Row>& rows) {
   Output& out = standard_output();
-  out.line(fmt::format("{:<10}{:>9}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
+  out.line(fmt::format("{:<14}{:>9}{:>9}{:>9}{:>12}{:>12}{:>12}{:>9}", "test", "threads", "depth",
                        "batch", "tok/s", "min", "max", "ratio"));
-  for (const char* kind : {"pp", "tg"})
+  const auto name_of = [](const Row& row) {
+    return fmt::format("{}{}{}", row.kind, row.count, row.sampled ? " sampled" : "");
+  };
+  for (const std::string_view kind : {"pp", "tg", "tg sampled", "emb"})
     for (const Row& row : rows)
-      if (row.kind == kind)
-        out.line(fmt::format("{:<10}{:>9}{:>9}{:>9}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.2f}",
-                             fmt::format("{}{}", row.kind, row.count), row.threads, row.depth,
-                             row.batch, median(row.speeds), row.least(), row.most(), row.ratio));
+      if (kind == row.kind + (row.sampled ? " sampled" : ""))
+        out.line(fmt::format("{:<14}{:>9}{:>9}{:>9}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.2f}",
+                             name_of(row), row.threads, row.depth, row.batch, median(row.speeds),
+                             row.least(), row.most(), row.ratio));
 }
 
 void print_model(Model& model, bool sweep) {
@@ -210,7 +283,8 @@ void read_sweep(const std::string& text, Sweep& sweep) {
   };
   Name names[] = {{"threads", sweep.threads, 1, 1024, all_thread_counts()},
                   {"depth", sweep.depths, 0, 1 << 24, {0, 512, 1024, 2048}},
-                  {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}}};
+                  {"batch", sweep.batches, 1, kMostSequences, {1, 2, 4, 8, 16}},
+                  {"length", sweep.lengths, 1, 1 << 24, {16, 64, 256, 512}}};
   const size_t equals = text.find('=');
   for (Name& known : names) {
     if (text.substr(0, equals) != known.name) continue;
@@ -220,29 +294,79 @@ void read_sweep(const std::string& text, Sweep& sweep) {
                                        known.least, known.most);
     return;
   }
-  throw Misuse("--sweep", fmt::format("'{}' is none of threads, depth, batch", escaped(text)));
+  throw Misuse("--sweep",
+               fmt::format("'{}' is none of threads, depth, batch, length", escaped(text)));
+}
+
+/// As many texts as `veery embed` runs together.
+int32_t usual_batch(int32_t length) {
+  return std::clamp(Embedder::kRunTokens / length, 1, kMostSequences);
+}
+
+/// What of the flags an encoder has no use for.
+void check_encoder(const Settings& settings, const Sweep& sweep) {
+  if (settings.depth > 0 || !sweep.depths.empty())
+    throw Misuse("--depth", "an encoder has no cache");
+  if (settings.sampled || settings.logits)
+    throw Misuse(settings.sampled ? "--sampled" : "--logits", "an encoder has no next token");
+}
+
+/// The lists of a sweep, or the one number of a flag.
+std::vector<int32_t> list_or(const std::vector<int32_t>& list, int32_t one) {
+  return list.empty() ? std::vector{one} : list;
+}
+
+void measure_encoder(Model& model, Settings settings, const Sweep& sweep, std::vector<Row>& rows) {
+  check_encoder(settings, sweep);
+  const int32_t context = model.options().context;
+  if (!settings.prompt_given) settings.prompt = std::min(settings.prompt, context);
+  EncoderBench bench(model, settings.repetitions);
+  for (const int32_t length : list_or(sweep.lengths, settings.prompt)) {
+    if (length < 1 || length > context)
+      throw Error(ErrorKind::kInput, "a text has {} tokens, the model takes 1 to {}", length,
+                  context);
+    for (const int32_t batch :
+         list_or(sweep.batches, settings.batch_given ? settings.batch : usual_batch(length)))
+      rows.push_back(bench.measure(length, batch));
+  }
+}
+
+void measure_decoder(Model& model, const Settings& settings, const Sweep& sweep,
+                     std::vector<Row>& rows) {
+  const auto batches = list_or(sweep.batches, settings.batch);
+  Bench bench(model, settings, *std::max_element(batches.begin(), batches.end()));
+  for (const int32_t depth : list_or(sweep.depths, settings.depth)) {
+    for (const int32_t length : list_or(sweep.lengths, settings.prompt))
+      if (length > 0) rows.push_back(bench.prompt(depth, length));
+    if (settings.tokens == 0) continue;
+    for (const int32_t batch : batches) {
+      rows.push_back(bench.answer(depth, batch));
+      if (settings.sampled) rows.push_back(bench.sampled_answer(depth, batch));
+    }
+  }
 }
 
 /// The model is loaded anew for each number of threads: its weights are placed for them.
 std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const Sweep& sweep) {
-  const auto depths = sweep.depths.empty() ? std::vector{settings.depth} : sweep.depths;
-  const auto threads = sweep.threads.empty() ? std::vector{flags.threads} : sweep.threads;
-  const auto batches = sweep.batches.empty() ? std::vector{settings.batch} : sweep.batches;
+  const auto depths = list_or(sweep.depths, settings.depth);
+  const auto lengths = list_or(sweep.lengths, settings.prompt);
+  const bool encoder = read_config(open_model(flags.path)).mask != Mask::kCausal;
   LoadOptions options;
-  options.context =
-      *std::max_element(depths.begin(), depths.end()) + std::max(settings.prompt, settings.tokens);
+  if (encoder)
+    options.entry = text_entry;
+  else
+    options.context = *std::max_element(depths.begin(), depths.end()) +
+                      std::max(*std::max_element(lengths.begin(), lengths.end()), settings.tokens);
   std::vector<Row> rows;
   bool told = flags.json;
-  for (const int32_t count : threads) {
+  for (const int32_t count : list_or(sweep.threads, flags.threads)) {
     flags.threads = count;
     Model model = flags.load(options);
     if (!std::exchange(told, true)) print_model(model, sweep.wanted());
-    Bench bench(model, settings, *std::max_element(batches.begin(), batches.end()));
-    for (const int32_t depth : depths) {
-      if (settings.prompt > 0) rows.push_back(bench.prompt(depth));
-      if (settings.tokens > 0)
-        for (const int32_t batch : batches) rows.push_back(bench.answer(depth, batch));
-    }
+    if (encoder)
+      measure_encoder(model, settings, sweep, rows);
+    else
+      measure_decoder(model, settings, sweep, rows);
   }
   compare_with_first(rows);
   return rows;
@@ -253,25 +377,32 @@ std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const 
 void bench_verb(std::vector<std::string> arguments) {
   ModelArguments flags;
   Settings settings;
-  Arguments app("bench",
-                "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
-                "tg, one token after the other.\nEach test warms up once before it is measured.",
-                "  veery bench model.gguf -p 512 -n 128 -r 5\n"
-                "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
+  Arguments app(
+      "bench",
+      "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
+      "tg, one token after\nthe other; of an encoder emb, texts in runs. Each test warms up "
+      "once before it is measured.",
+      "  veery bench model.gguf -p 512 -n 128 -r 5\n"
+      "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
                        int least, int most = 1 << 24) {
     app.option(option, value, what).type_name("N").whole_number(least, most).show_default();
   };
   flags.add_path(app);
-  add("-p,--n-prompt", settings.prompt, "Tokens of the prompt; 0: no such test", 0);
+  add("-p,--n-prompt", settings.prompt,
+      "Tokens of the prompt or, of an encoder, of a text; 0: none", 0);
   add("-n,--n-gen", settings.tokens, "Tokens of the answer; 0: no such test", 0);
   add("-r,--repetitions", settings.repetitions, "Measured runs of each test", 1);
   add("-d,--depth", settings.depth, "Tokens that the cache holds before each run", 0);
-  add("-b,--batch", settings.batch, "Sequences that tg decodes together: their tokens are added up",
+  add("-b,--batch", settings.batch,
+      "Sequences that tg decodes together: their tokens are added up;\n"
+      "of an encoder texts of a run, without it as many as embed takes",
       1, kMostSequences);
   app.flag("--logits", settings.logits,
            "tg computes all logits, as sampling needs them; without it only the most\n"
            "probable token, as with --temp 0");
+  app.flag("--sampled", settings.sampled,
+           "Beside tg, tokens drawn at the default settings, or those that\nthe file recommends");
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
@@ -279,13 +410,16 @@ void bench_verb(std::vector<std::string> arguments) {
   std::vector<std::string> sweeps;
   app.option("--sweep", sweeps,
              "Repeat the tests for each of a list, with the ratio to the first:\n"
-             "threads, depth or batch, as NAME=LIST or as NAME with a usual list;\n"
-             "may be given for each of them")
+             "threads, depth, batch or length (as -p), as NAME=LIST or as NAME\n"
+             "with a usual list; may be given for each of them")
       .type_name("NAME[=LIST]");
   flags.add_json(app,
-                 "Print a JSON array: test, tokens_per_second, min, max, threads;\n"
+                 "Print a JSON array: test, tokens_per_second, min, max, threads,\n"
+                 "of an encoder texts_per_second; "
                  "with --sweep also depth, batch, ratio");
   app.read(std::move(arguments));
+  settings.prompt_given = app.count("--n-prompt") > 0;
+  settings.batch_given = app.count("--batch") > 0;
   if (settings.prompt == 0 && settings.tokens == 0)
     throw Misuse("-p", "and -n are both 0: there is nothing to measure");
 

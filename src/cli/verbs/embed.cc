@@ -21,6 +21,16 @@ struct Flags {
   bool raw = false;
 };
 
+constexpr const char* kPoolings[] = {"none", "cls",           "mean",         "last",
+                                     "max",  "mean-sqrt-len", "weighted-mean"};
+
+PoolingKind read_pooling(const std::string& given) {
+  if (std::ranges::find(kPoolings, std::string_view(given)) == std::end(kPoolings))
+    throw Misuse("--pooling",
+                 fmt::format("'{}' is none of {}", escaped(given), fmt::join(kPoolings, ", ")));
+  return pooling_from_name(given);
+}
+
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("embed",
                 "Turns texts into embeddings: numbers whose products say how alike texts are.",
@@ -36,11 +46,11 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .excludes(text.file);
   app.option_function(
          "--pooling",
-         [&flags](const std::string& given) { flags.options.pooling = pooling_from_name(given); },
+         [&flags](const std::string& given) { flags.options.pooling = read_pooling(given); },
          "How the rows of a text become one: none, cls, mean, last, max,\n"
          "mean-sqrt-len, weighted-mean [what the model's files say]")
       .type_name("KIND")
-      .choices({"none", "cls", "mean", "last", "max", "mean-sqrt-len", "weighted-mean"});
+      .choices({std::begin(kPoolings), std::end(kPoolings)});
   app.option("--dimensions", flags.options.dimensions,
              "Only the first so many numbers (Matryoshka)")
       .type_name("N")

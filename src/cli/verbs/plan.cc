@@ -7,6 +7,7 @@
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "dtype/fp8.h"
+#include "engine/embed.h"
 #include "engine/session.h"
 
 namespace veery::cli {
@@ -86,12 +87,9 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
   return rows;
 }
 
-/// Medians over runs that alternate with the loops that find the limits.
-Profile profile(Session& session, Plan& plan, Model& model, const Settings& settings) {
-  session.feed(any_tokens(
-      model,
-      static_cast<size_t>(
-          settings.rows)));  // fills the slots, which stay as they are: the plan can be run again
+/// Medians over runs of a plan whose slots are filled, and stay as they are; the runs alternate
+/// with the loops that find the limits.
+Profile profile(Plan& plan, Model& model, const Settings& settings) {
   LimitMeter meter(model.pool(), model.target(), plan);
   Progress bar("profile");
   std::vector<std::vector<double>> samples(plan.table().size());
@@ -235,6 +233,37 @@ void print(const std::vector<Row>& rows, const Plan& plan, const Profile& profil
   if (profiled) print_profile(total, plan, profile.limits, threads);
 }
 
+void show(Plan& plan, const RunSize& size, Model& model, const ModelArguments& flags,
+          const Settings& settings) {
+  const Profile measured = settings.profile ? profile(plan, model, settings) : Profile();
+  const auto rows = make_rows(plan, size, measured);
+  if (flags.json)
+    standard_output().json(to_json(rows, plan, measured));
+  else
+    print(rows, plan, measured, model.threads());
+}
+
+void show_decoder(Model& model, const ModelArguments& flags, const Settings& settings) {
+  Session session(model);
+  session.feed(any_tokens(model, static_cast<size_t>(settings.depth)));
+  Plan& plan = session.plan(settings.rows);
+  if (settings.profile) session.feed(any_tokens(model, static_cast<size_t>(settings.rows)));
+  show(plan, {.rows = settings.rows, .outputs = 1, .context = settings.depth + settings.rows},
+       model, flags, settings);
+}
+
+/// One text of so many tokens.
+void show_encoder(Model& model, const ModelArguments& flags, const Settings& settings) {
+  if (settings.depth > 0) throw Misuse("--depth", "an encoder has no cache");
+  Encoder encoder(model, model.entry().roots.begin()->first);
+  const std::vector<int32_t> tokens = any_tokens(model, static_cast<size_t>(settings.rows));
+  const TokenSequence text{tokens, {}};
+  encoder.run({&text, 1});
+  show(encoder.plan(settings.rows, 1),
+       {.rows = settings.rows, .outputs = settings.rows, .context = settings.rows}, model, flags,
+       settings);
+}
+
 }  // namespace
 
 void plan_verb(std::vector<std::string> arguments) {
@@ -271,23 +300,14 @@ void plan_verb(std::vector<std::string> arguments) {
 
   LoadOptions options;
   options.fuse = !unfused;
-  options.entry = any_decode_entry;
+  options.entry = text_entry;
   options.context = std::max(settings.depth + settings.rows, 16);
   options.chunk = std::max(settings.rows, options.chunk);
   Model model = flags.load(options);
-  Session session(model);
-  const auto depth = static_cast<size_t>(settings.depth);
-  session.feed(any_tokens(model, depth));
-  Plan& plan = session.plan(settings.rows);
-  const Profile measured = settings.profile ? profile(session, plan, model, settings) : Profile();
-  const auto rows = make_rows(
-      plan, {.rows = settings.rows, .outputs = 1, .context = settings.depth + settings.rows},
-      measured);
-  if (flags.json) {
-    standard_output().json(to_json(rows, plan, measured));
-  } else {
-    print(rows, plan, measured, model.threads());
-  }
+  if (model.config().mask == Mask::kCausal)
+    show_decoder(model, flags, settings);
+  else
+    show_encoder(model, flags, settings);
 }
 
 }  // namespace veery::cli

@@ -18,8 +18,8 @@ struct Flags {
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app(
       "rerank",
-      "Scores how well documents answer a query; needs a cross-encoder, a model with a head "
-      "for scores.",
+      "Scores how well documents answer a query; needs a model with a head for scores, or "
+      "Qwen3-Reranker.",
       "  veery rerank model -q \"what is a thrush\" --jsonl documents.jsonl");
   flags.common.add_path(app);
   app.option("-q,--query", flags.query, "The query").type_name("TEXT").required();
@@ -30,8 +30,13 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
              "Tokens of query and document together; what is more is cut off")
       .type_name("N")
       .whole_number(1, 1 << 24);
+  app.option("--instruction", flags.options.instruction,
+             "What a decoder (Qwen3-Reranker) is told to judge by\n"
+             "[Given a web search query, retrieve relevant passages that answer the query]")
+      .type_name("TEXT");
   app.flag("--raw", flags.options.raw,
-           "The head's own numbers, also where the model's files want their sigmoid");
+           "The head's own numbers, also where the model's files want their sigmoid; of a\n"
+           "decoder the logit of yes less that of no");
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_json(app,

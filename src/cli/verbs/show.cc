@@ -81,6 +81,7 @@ Json tokenizer_json(const ModelFile& file) {
             {"adds_bos", special.add_bos},
             {"adds_eos", special.add_eos}};
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     return {{"error", error.what()}};
   }
 }
@@ -152,7 +153,7 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
             {"cache_bytes_f16", cache_bytes(config, context, DType::kF16, DType::kF16)},
             {"cache_bytes_f32", cache_bytes(config, context, DType::kF32, DType::kF32)}};
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInput) throw;
+    if (error.kind() == ErrorKind::kInput || error.kind() == ErrorKind::kBug) throw;
     return {{"error", error.what()}};
   }
 }

@@ -293,6 +293,9 @@ const FolderType* find_type(const ModelFile& file, std::string& found) {
   const auto named = text.find("model_type");
   if (named != text.end() && named->is_string()) {
     found = named->get<std::string>();
+    // Jina's second BERT has no name of its own there.
+    const auto positions = text.find("position_embedding_type");
+    if (found == "bert" && positions != text.end() && *positions == "alibi") found = "jina_bert_v2";
     return find_folder_type(found);
   }
   const auto classes = text.find("architectures");

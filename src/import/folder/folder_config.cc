@@ -296,6 +296,20 @@ void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderT
                 printable(kind));
 }
 
+// Jina's second BERT is there in two forms; the later one has norms of queries and keys, too.
+void check_jina(const JsonFields& fields, const ModelFile& file) {
+  if (const std::string kind = fields.text_or("feed_forward_type", "geglu"); kind != "geglu")
+    throw Error(ErrorKind::kUnsupported, "{}: feed_forward_type is '{}', expected geglu",
+                fields.where(), printable(kind));
+  for (const TensorView& tensor : file.tensors)
+    for (const char* part : {".layer_norm_", ".up_gated_layer."})
+      if (tensor.name.find(part) != std::string::npos)
+        throw Error(ErrorKind::kUnsupported,
+                    "{}: tensor {} is of a form of Jina's BERT with norms of queries and keys, "
+                    "expected the one with gated_layers",
+                    file.path, printable(tensor.name));
+}
+
 bool read_tied(const JsonFields& fields, const ModelFile& file) {
   if (fields.given("tie_word_embeddings")) return fields.flag_or("tie_word_embeddings", false);
   const auto outer = file.config->find("tie_word_embeddings");
@@ -381,6 +395,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   if (c.positions == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
   read_encoder(fields, file, *type, c);
+  if (c.architecture == "jina-bert-v2") check_jina(fields, file);
   return c;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/foreign_file.h"
+#include "base/mapped_file.h"
 #include "base/printable.h"
 #include "import/folder/json_fields.h"
 
@@ -56,10 +58,26 @@ void add_dense(ModelFile& file, const TransformerConfig& config, SentenceSetup& 
   }
 }
 
+constexpr const char* kHead = "cls.output.weight";
+
+// The form in which a decoder is asked is known of Qwen3-Reranker only.
+void read_judge(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
+  setup.judged = config.architecture == "qwen3" && !setup.files.given;
+  setup.judged |= config.architecture == "qwen3" && setup.files.is_ranker;
+  setup.score.pooling = Pooling::kLast;
+  setup.score.logits = setup.judged && file.find(kHead) == nullptr;
+  setup.sigmoid = true;
+}
+
 // What transformers' classes with a head for scores do.
 void read_head(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
+  if (config.mask == Mask::kCausal) read_judge(file, config, setup);
   const bool modern = config.architecture == "modern-bert";
   setup.score.activation = modern ? Activation::kGeluErf : Activation::kTanh;
+  // llama.cpp takes the mean where the file says nothing.
+  const auto pooled = file.metadata.integer(config.architecture + ".classifier.pooling_type");
+  if (modern && file.container == Container::kGguf && pooled.value_or(1) == 1)
+    setup.score.pooling = Pooling::kMean;
   if (file.container != Container::kFolder) return;
   const JsonFields fields(*file.config, Json::object(), file.path + "/config.json");
   const std::string pooling = fields.text_or("classifier_pooling", "cls");
@@ -67,7 +85,19 @@ void read_head(const ModelFile& file, const TransformerConfig& config, SentenceS
   if (modern && pooling != "mean" && pooling != "cls")
     throw Error(ErrorKind::kUnsupported, "{}: classifier_pooling is '{}', expected cls or mean",
                 fields.where(), printable(pooling));
-  setup.sigmoid = parse_score_config(*file.config, fields.where()).sigmoid;
+  const ScoreLabels labels = parse_score_config(*file.config, fields.where());
+  if (!setup.judged || labels.labels == 1) setup.sigmoid = labels.sigmoid;
+}
+
+// Whether a line of a folder's README.md begins so.
+bool has_card(const std::string& folder, std::string_view title) {
+  const std::string path = folder + "/README.md";
+  if (!path_exists(path)) return false;
+  const MappedFile file(path, kConfigFile);
+  const std::string_view text = file.text();
+  for (size_t at = text.find(title); at != std::string_view::npos; at = text.find(title, at + 1))
+    if (at == 0 || text[at - 1] == '\n') return true;
+  return false;
 }
 
 }  // namespace
@@ -81,6 +111,20 @@ PoolingKind pooling_from_name(std::string_view given) {
     throw Error(ErrorKind::kInput, "pooling is '{}', expected one of {}", printable(given),
                 pooling_names());
   return row->kind;
+}
+
+bool makes_scores(const ModelFile& file, const TransformerConfig& config) {
+  if (file.find(kHead) != nullptr) return true;
+  if (config.architecture != "qwen3" || file.container != Container::kFolder) return false;
+  const std::string modules = file.path + "/modules.json";
+  if (!path_exists(modules)) return has_card(file.path, "# Qwen3-Reranker");
+  const Json json = parse_json(MappedFile(modules, kConfigFile).text(), modules);
+  return json.is_array() && std::ranges::any_of(json, [](const Json& module) {
+           if (!module.is_object()) return false;
+           const auto type = module.find("type");
+           return type != module.end() && type->is_string() &&
+                  type->string().ends_with(".LogitScore");
+         });
 }
 
 SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& config) {

@@ -21,6 +21,9 @@ struct SentenceSetup {
   EmbeddingConfig embedding;
   ScoreConfig score;
   bool sigmoid = false;  ///< scores are sigmoids of what the head gives
+  /// A decoder that is asked in the form of Qwen3-Reranker whether the document answers the query:
+  /// its head gives a score, or two, of "yes" and "no".
+  bool judged = false;
 };
 
 /// Adds the tensors of dense layers to `file` under the names of EmbeddingConfig. Where the files
@@ -28,5 +31,9 @@ struct SentenceSetup {
 /// length 1. Throws as read_sentence_folder(), and kFormat naming both widths where a layer does
 /// not take what comes before it.
 SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& config);
+
+/// Whether the files are those of a model for scores: a head for them, LogitScore of modules.json,
+/// or the card of Qwen3-Reranker (README.md), whose other files are those of a decoder.
+bool makes_scores(const ModelFile& file, const TransformerConfig& config);
 
 }  // namespace veery

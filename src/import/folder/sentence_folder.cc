@@ -29,7 +29,8 @@ constexpr Named<Kind> kModules[] = {{"Transformer", Kind::kTransformer},
                                     {"Pooling", Kind::kPooling},
                                     {"Dense", Kind::kDense},
                                     {"Normalize", Kind::kNormalize},
-                                    {"Dropout", Kind::kDropout}};
+                                    {"Dropout", Kind::kDropout},
+                                    {"LogitScore", Kind::kLogitScore}};
 // sentence-transformers 5.4 and later write one `pooling_mode`, earlier ones a flag each.
 constexpr Named<PoolingKind> kPoolings[] = {{"cls", PoolingKind::kCls},
                                             {"mean", PoolingKind::kMean},
@@ -78,17 +79,24 @@ std::string checked_path(std::string path, const std::string& where) {
   return path;
 }
 
+// A cross-encoder: the model alone, which has a head for scores, or with LogitScore behind it.
+bool is_ranker(const std::vector<SentenceModule>& modules) {
+  return !modules.empty() && modules[0].kind == Kind::kTransformer &&
+         (modules.size() == 1 || (modules.size() == 2 && modules[1].kind == Kind::kLogitScore));
+}
+
 // What leads from rows to a vector in another order is another model.
 void check_order(const std::vector<SentenceModule>& modules, const std::string& where) {
   const auto count = [&](Kind kind) {
     return std::ranges::count(modules, kind, &SentenceModule::kind);
   };
+  if (is_ranker(modules)) return;
   if (modules.empty() || modules[0].kind != Kind::kTransformer || count(Kind::kTransformer) != 1 ||
-      count(Kind::kPooling) != 1)
+      count(Kind::kPooling) != 1 || count(Kind::kLogitScore) != 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: has {} Transformer and {} Pooling, expected one Transformer, first, and one "
-                "Pooling",
-                where, count(Kind::kTransformer), count(Kind::kPooling));
+                "{}: has {} Transformer, {} Pooling and {} LogitScore, expected one Transformer, "
+                "first, and one Pooling, or LogitScore alone",
+                where, count(Kind::kTransformer), count(Kind::kPooling), count(Kind::kLogitScore));
   bool pooled = false, normalized = false;
   for (const SentenceModule& module : modules) {
     const bool early = !pooled && (module.kind == Kind::kDense || module.kind == Kind::kNormalize);
@@ -174,6 +182,8 @@ void read_module(const SentenceModule& module, const std::string& folder, Senten
   const std::string place = module_folder(folder, module.path);
   const std::string settings = place + "/config.json";
   if (module.kind == Kind::kPooling) parse_pooling(read_json_file(settings), settings, config);
+  if (module.kind == Kind::kLogitScore)
+    parse_logit_score(read_json_file(settings), settings, config);
   if (module.kind == Kind::kDense) config.dense.push_back(read_dense(place, config));
   if (module.kind == Kind::kNormalize) {
     config.normalize = true;
@@ -202,6 +212,15 @@ std::vector<SentenceModule> parse_sentence_modules(const Json& json, const std::
   }
   check_order(modules, where);
   return modules;
+}
+
+void parse_logit_score(const Json& json, const std::string& where, SentenceConfig& config) {
+  const JsonFields fields(checked_object(json, where), Json::object(), where);
+  if (!fields.has("false_token_id"))
+    throw Error(ErrorKind::kUnsupported,
+                "{}: has no false_token_id, expected two tokens that are compared", where);
+  config.yes = fields.size_or_zero("true_token_id");
+  config.no = fields.size_or_zero("false_token_id");
 }
 
 void parse_pooling(const Json& json, const std::string& where, SentenceConfig& config) {
@@ -272,10 +291,11 @@ SentenceConfig read_sentence_folder(const std::string& folder) {
   SentenceConfig config;
   const std::string modules = folder + "/modules.json";
   if (path_exists(modules)) {
-    config.given = true;
     const Json json = parse_json(MappedFile(modules, kConfigFile).text(), modules);
-    for (const SentenceModule& module : parse_sentence_modules(json, modules))
-      read_module(module, folder, config);
+    const std::vector<SentenceModule> all = parse_sentence_modules(json, modules);
+    config.is_ranker = is_ranker(all);
+    config.given = !config.is_ranker;
+    for (const SentenceModule& module : all) read_module(module, folder, config);
     check_widths(config, modules);
   }
   const std::string limits =
@@ -304,6 +324,8 @@ SentenceConfig read_gguf_sentence(const ModelFile& file) {
     config.given = true;
     config.pooling = kTypes[*type];
     config.is_ranker = *type == 4;
+    if (const auto* labels = file.metadata.texts(arch + ".classifier.output_labels"))
+      config.labels.assign(labels->begin(), labels->end());
     config.normalize = *type > 0 && *type < 4;
   }
   for (const char* name : {"dense_2", "dense_3"}) {

@@ -29,7 +29,7 @@ struct SentenceDense {
 struct SentenceConfig {
   bool given = false;  ///< the files say how rows become a vector; else all here is a default
   PoolingKind pooling = PoolingKind::kMean;
-  bool is_ranker = false;            ///< GGUF: a head for scores stands behind the pooled row
+  bool is_ranker = false;            ///< the rows become a score: nothing is pooled for a vector
   int64_t pooled_width = 0;          ///< of the vector that is pooled; 0: not said
   bool include_prompt = true;        ///< rows of the prompt are pooled too
   std::vector<SentenceDense> dense;  ///< in this order, behind pooling
@@ -39,13 +39,15 @@ struct SentenceConfig {
   std::map<std::string, std::string> prompts;  ///< by name
   std::string default_prompt;                  ///< a name in `prompts`; empty: none
   Similarity similarity = Similarity::kCosine;
-  std::string transformer;  ///< the subfolder with the model itself; empty: the folder
+  int64_t yes = -1, no = -1;  ///< LogitScore: the tokens whose logits are compared; -1: not said
+  std::vector<std::string> labels;  ///< of a GGUF file's head for scores, if it says them
+  std::string transformer;          ///< the subfolder with the model itself; empty: the folder
   std::vector<std::shared_ptr<MappedFile>> mappings;  ///< what the tensors look into
 };
 
 /// One entry of modules.json.
 struct SentenceModule {
-  enum class Kind : uint8_t { kTransformer, kPooling, kDense, kNormalize, kDropout };
+  enum class Kind : uint8_t { kTransformer, kPooling, kDense, kNormalize, kDropout, kLogitScore };
   Kind kind;
   std::string path;  ///< a name in the folder, or empty: the folder itself
 };
@@ -53,6 +55,7 @@ struct SentenceModule {
 /// The parts of the files, each from JSON that may be anything; `where` names it in messages. They
 /// throw kFormat, or kUnsupported naming what is not done.
 std::vector<SentenceModule> parse_sentence_modules(const Json& json, const std::string& where);
+void parse_logit_score(const Json& json, const std::string& where, SentenceConfig& config);
 void parse_pooling(const Json& json, const std::string& where, SentenceConfig& config);
 SentenceDense parse_dense(const Json& json, const std::string& where);
 void parse_sentence_settings(const Json& json, const std::string& where, SentenceConfig& config);

@@ -54,7 +54,13 @@ void complete_modern_bert_gguf(TransformerConfig& c, const Metadata& metadata) {
   complete_bert_gguf(c, metadata);
   c.window /= 2;
   c.local_rope.theta = checked_number(metadata, "modern-bert.rope.freq_base_swa").value_or(10000);
-  for (size_t i = 0; i < c.local.size(); ++i) c.local[i] = i % 3 != 0;
+  if (metadata.text("modern-bert.hidden_activation") == "silu") c.activation = Activation::kSilu;
+  // A truth for each layer, or the period of those that see everything, of which layer 0 is one.
+  const std::string pattern = "modern-bert.attention.sliding_window_pattern";
+  if (metadata.integers(pattern) != nullptr) return;
+  const int64_t period = metadata.integer(pattern).value_or(3);
+  for (int64_t i = 0; i < std::ssize(c.local); ++i)
+    c.local[static_cast<size_t>(i)] = period > 0 && i % period != 0;
 }
 
 }  // namespace veery

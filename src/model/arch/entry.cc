@@ -114,8 +114,12 @@ Entry score_entry(const ModelFile& file, const TransformerConfig& config,
                   const ScoreConfig& score) {
   Traced traced(file, config, TraceMode::kEncode, "score");
   Trace& t = traced.trace();
-  const int64_t labels = traced.rows("cls.output.weight", "a score");
   Array x = pool(traced.output(), score.pooling);
+  if (score.logits) {
+    const Array head = t.weight(config.tied ? "token_embd" : "output", {config.vocab, config.dim});
+    return traced.finish({{"score", linear(x, head, {}, Precision::kHigh)}});
+  }
+  const int64_t labels = traced.rows("cls.output.weight", "a score");
   if (t.has_weight("cls")) x = dense(t, "cls", x, {config.dim, score.activation});
   if (t.has_weight("cls.norm")) x = norm(t, config, "cls.norm", x);
   return traced.finish({{"score", project(t, "cls.output", x, labels)}});

@@ -48,6 +48,8 @@ struct EmbeddingConfig {
 struct ScoreConfig {
   Pooling pooling = Pooling::kFirst;
   Activation activation = Activation::kTanh;
+  /// No head of its own: the scores are the logits of the next token, [sequences, vocab].
+  bool logits = false;
 };
 
 /// "decode": roots "logits" [outputs, vocab] and "best" [outputs, 1]. Throws kUnsupported for an

@@ -112,6 +112,7 @@ Json parse_body(const std::string& body) {
   try {
     json = parse_json(body, "the body");
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, error.what());
   }
   if (!json.is_object())

@@ -6,6 +6,7 @@
 
 #include "base/printable.h"
 #include "engine/call_form.h"
+#include "import/folder/sentence_config.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "serve/api/api_error.h"
@@ -20,7 +21,7 @@ ServedModel::ServedModel(std::string id, const std::string& path, const LoadOpti
   const bool encoder = config.mask != Mask::kCausal;
   if (config.source.layers > 0) {
     transcriber_ = std::make_unique<Transcriber>(path, load);
-  } else if (encoder && file.find("cls.output.weight") != nullptr) {
+  } else if (makes_scores(file, config)) {
     reranker_ = std::make_unique<Reranker>(path, load);
   } else if (encoder) {
     embedder_ = std::make_unique<Embedder>(path, load);

@@ -129,6 +129,7 @@ RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
     text = model.chat_template()->render(
         template_variables(special_token_variables(model.tokenizer()), messages, true, more));
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, fmt::format("the chat template refuses the messages: {}", error.what()),
                    "messages");
   }
@@ -215,6 +216,7 @@ void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& 
   try {
     request.grammar = model.grammars().json_schema(schema);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, error.what(), "response_format");
   }
   request.grammar_after = parser.reasoning_end();
@@ -245,6 +247,7 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
       request.grammar =
           type == "regex" ? model.grammars().regex(text) : model.grammars().ebnf(text);
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kBug) throw;
       throw ApiError(400, error.what(), "response_format");
     }
     request.grammar_after = parser.reasoning_end();

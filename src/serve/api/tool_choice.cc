@@ -61,6 +61,7 @@ void hold_to_calls(const ToolChoice& choice, const Json& tools, ServedModel& mod
     const bool several = choice.several && choice.name.empty();
     request.grammar = model.grammars().calls(model.call_form(), callable, several);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, fmt::format("tool_choice: {}", error.what()), kField);
   }
   request.grammar_after = parser.reasoning_end();

@@ -45,7 +45,8 @@ std::string escaped(std::string_view text) {
 bool is_object(const std::string& text) {
   try {
     return parse_json(text, "arguments").is_object();
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     return false;
   }
 }
