@@ -208,14 +208,15 @@ void write_index(const PendingFolder& folder, const std::vector<Conversion>& con
 }
 
 // Biases of routing decide between experts that are close, rates of decay work over many tokens:
-// they are never rounded.
+// they are never rounded. Nor is what published folders keep as f32 beside them.
 Conversion conversion_of(const FolderPlan& plan, size_t i) {
+  constexpr std::string_view kExact[] = {"e_score_correction_bias", ".expert_bias", ".A_log"};
+  constexpr std::string_view kKept[] = {".D", ".dt_bias", "linear_attn.norm.weight",
+                                        "mamba.norm.weight", "mixer.norm.weight"};
   const FolderTensor& tensor = plan.tensors.tensors.at(i);
-  const std::string& name = tensor.view.name;
-  const bool exact =
-      name.ends_with("e_score_correction_bias") || name.ends_with(".expert_bias") ||
-      name.ends_with(".A_log") ||
-      (name.ends_with("linear_attn.norm.weight") && tensor.view.dtype == DType::kF32);
+  const auto ends = [&](std::string_view end) { return tensor.view.name.ends_with(end); };
+  const bool exact = std::ranges::any_of(kExact, ends) ||
+                     (tensor.view.dtype == DType::kF32 && std::ranges::any_of(kKept, ends));
   return {tensor, exact ? DType::kF32 : plan.dtype, plan.mlx.formats.at(i)};
 }
 
@@ -244,13 +245,19 @@ void spell_pattern(Json& config) {
   config["sliding_window_pattern"] = pattern.substr(0, pattern.find('G') + 1);
 }
 
-// Granite's layers of attention; what has no experts has one width only.
+// Kinds of Granite's layers; what has no experts has one width only.
 void name_attention(Json& config) {
   const Json experts = config.value("num_local_experts", Json());
   if (experts.is_null() || experts == 0)
     config["intermediate_size"] = config["shared_intermediate_size"];
   for (Json& type : config["layer_types"])
-    if (type == "full_attention") type = "attention";
+    type = type == "linear_attention" || type == "mamba" ? "mamba" : "attention";
+}
+
+// Mamba-2's inner width, which transformers computes.
+void add_inner_width(Json& config) {
+  config["intermediate_size"] =
+      config.value("num_heads", int64_t{0}) * config.value("head_dim", int64_t{0});
 }
 
 // Which of Exaone's layers are mixtures.
@@ -274,6 +281,7 @@ constexpr MlxConfigRow kMlxConfigs[] = {
     {"qwen3_5_moe_text",
      [](Json& c) { nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"); }},
     {"exaone4", spell_pattern},
+    {"mamba2", add_inner_width},
     {"exaone_moe", name_mixtures},
     {"granitemoehybrid", name_attention}};
 

@@ -403,7 +403,9 @@ void write_rest(Writer& w) {
 
 Json described(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   Writer w{file, c, type};
-  if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed)) {
+  // Of recurrent layers nothing is described here.
+  if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed) ||
+      c.recurrent.mixer != Mixer::kNone) {
     if (file.container == Container::kGguf)
       throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", file.path,
                   c.architecture);
@@ -441,9 +443,9 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
       own[key] = config[key];
     config = std::move(own);
   }
-  // Gemma 4 is younger than the older keys.
-  if (c.positions == Positions::kRope && type.architecture != "gemma4")
-    add_old_rope_keys(config, type);
+  // Gemma 4 and LFM3 are younger than the older keys.
+  const bool young = type.architecture == "gemma4" || type.architecture == "lfm3";
+  if (c.positions == Positions::kRope && !young) add_old_rope_keys(config, type);
   config["dtype"] = dtype;
   config["torch_dtype"] = dtype;
   return config;

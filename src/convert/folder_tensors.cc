@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "convert/gguf_keys.h"
 #include "file/folder/row_sources.h"
+#include "import/folder/described.h"
 #include "import/folder/folder_config.h"
 #include "import/recurrent_tensors.h"
 #include "import/unused_tensors.h"
@@ -24,7 +25,8 @@ constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_sho
 // Types of folders that cannot be written: experts or joint projections that no table here
 // describes.
 constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",
-                                           "bloom",        "mpt",       "opt"};
+                                           "bloom",        "mpt",       "opt",
+                                           "falcon_h1",    "rwkv7",     "kimi_linear"};
 
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
@@ -202,10 +204,55 @@ class Rebuilt {
         *joint = reordered_rows(*joint, places);
   }
 
+  void restore_rates(const std::string& prefix) {
+    if (auto a = take(prefix + "ssm_a.weight"))
+      tensors_.push_back(with_values(*a, [](size_t, float x) { return std::log(-x); }));
+  }
+
+  // The bias of steps is that of the projection and its own together: it stays with the latter.
+  void restore_mamba2(const std::string& prefix) {
+    restore_convolution(prefix + "ssm_conv1d.weight");
+    restore_rates(prefix);
+    if (auto steps = take(prefix + "ssm_dt.bias")) {
+      const bool in_projection = std::ranges::find(tensors_, prefix + "ssm_gate.bias",
+                                                   &TensorView::name) != tensors_.end();
+      if (in_projection) {
+        tensors_.push_back(with_values(*steps, [](size_t, float) { return 0.0F; }));
+        join(prefix, {"ssm_gate", "ssm_xbc", "ssm_dt"}, "ssm_in", ".bias");
+      }
+      steps->name = prefix + "ssm_dt_bias.bias";
+      tensors_.push_back(std::move(*steps));
+    }
+    join(prefix, {"ssm_gate", "ssm_xbc", "ssm_dt"}, "ssm_in", ".weight");
+  }
+
+  void restore_mamba1(const std::string& prefix) {
+    restore_convolution(prefix + "ssm_conv1d.weight");
+    if (auto a = take(prefix + "ssm_a.weight"))
+      tensors_.push_back(with_values(transposed(*a), [](size_t, float x) { return std::log(-x); }));
+    for (const char* kind : {".weight", ".bias"})
+      join(prefix, {"ssm_value", "ssm_gate"}, "ssm_in", kind);
+  }
+
+  // Folders of the "fused" mode have what is multiplied by the same rows as one matrix.
+  void restore_mlstm(const std::string& prefix) {
+    if (file_.container != Container::kFolder ||
+        text_config(*file_.config).value("weight_mode", Json()) != "fused")
+      return;
+    for (const char* kind : {".weight", ".bias"}) {
+      join(prefix, {"mlstm_q", "mlstm_k", "mlstm_v", "mlstm_ogate"}, "mlstm_qkvo", kind);
+      join(prefix, {"mlstm_igate", "mlstm_fgate"}, "mlstm_gates", kind);
+      join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up", kind);
+    }
+  }
+
   // What arrange_recurrent() has done.
   void restore_recurrent(int32_t layer, const std::string& prefix) {
     const RecurrentConfig& r = c_.recurrent;
     if (r.mixer == Mixer::kShortConv) restore_convolution(prefix + "shortconv.conv.weight");
+    if (r.mixer == Mixer::kMamba1 && c_.is_recurrent(layer)) return restore_mamba1(prefix);
+    if (r.mixer == Mixer::kMlstm) return restore_mlstm(prefix);
+    if (r.mixer == Mixer::kMamba2 && c_.is_recurrent(layer)) return restore_mamba2(prefix);
     if (r.mixer != Mixer::kDelta) return;
     if (!c_.is_recurrent(layer))
       return join_groups(prefix, {"attn_q", "attn_gate"}, "attn_q",
@@ -215,8 +262,7 @@ class Rebuilt {
       steps->name = prefix + "ssm_steps.bias";
       tensors_.push_back(std::move(*steps));
     }
-    if (auto a = take(prefix + "ssm_a.weight"))
-      tensors_.push_back(with_values(*a, [](size_t, float x) { return std::log(-x); }));
+    restore_rates(prefix);
     if (type_.type != "qwen3_next") return;
     const int64_t group = r.heads / r.key_heads, values = group * r.value_size;
     join_groups(prefix, {"ssm_qkv", "ssm_gate"}, "ssm_in",

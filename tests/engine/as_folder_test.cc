@@ -26,10 +26,8 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2",      "falcon",      "bloom", "mpt",
-      "opt",         "mamba2",         "lfm3",        "jamba", "rwkv7",
-      "xlstm",       "granite4h",      "kimi-linear", "bamba", "granite-swa",
-      "nemotron-h",  "granitemoe-swa", "qwen35-mlx"};
+      "ernie4_5moe", "internlm2",   "falcon",      "bloom",          "mpt",       "opt",
+      "rwkv7",       "kimi-linear", "granite-swa", "granitemoe-swa", "qwen35-mlx"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };
@@ -111,6 +109,16 @@ TEST_P(AsFolder, FloatsGiveTheSameLogitsInBothForms) {
   }
 }
 
+// Steps of Mamba-2 have a bias of their own beside that of the projection: only the sum of both is
+// known.
+bool is_step_bias(std::string_view name) {
+  return name.ends_with(".in_proj.bias") || name.ends_with(".dt_bias");
+}
+bool has_two_biases(const ModelFile& file) {
+  return std::ranges::any_of(file.tensors,
+                             [](const TensorView& t) { return t.name.ends_with(".in_proj.bias"); });
+}
+
 // What the folder held before is in it again, tensor for tensor.
 TEST_P(AsFolderOfFloats, HasTheSameTensors) {
   const test::TemporaryFolder temporary;
@@ -123,7 +131,8 @@ TEST_P(AsFolderOfFloats, HasTheSameTensors) {
     const TensorView& own = before.at(tensor.name);
     EXPECT_EQ(tensor.shape, own.shape) << tensor.name;
     std::vector<std::byte> a, b;
-    if (tensor.dtype != own.dtype) continue;
+    if (tensor.dtype != own.dtype || (has_two_biases(before) && is_step_bias(tensor.name)))
+      continue;
     EXPECT_TRUE(std::ranges::equal(tensor.read(a), own.read(b))) << tensor.name;
   }
   for (const TensorView& tensor : before.tensors)
@@ -218,6 +227,17 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"cohere2moe", "cohere2moe cannot be written as a folder"},
       {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
+      {"bamba", "cannot be written as a folder"},
+      {"jamba", "cannot be written as a folder"},
+      {"lfm3", "cannot be written as a folder"},
+      {"nemotron-h", "no type of folder is known for nemotron_h with 0 experts"},
+      {"nemotron-h-moe", "no type of folder is known for nemotron_h_moe with 6 experts"},
+      {"xlstm", "cannot be written as a folder"},
+      {"xlstm-fused", "cannot be written as a folder"},
+      {"granite4h", "granitehybrid cannot be written as a folder"},
+      {"granite4h-moe", "no type of folder is known for granitehybrid with 4 experts"},
+      {"mamba2", "mamba2 cannot be written as a folder"},
+      {"mamba2-limits", "mamba2 cannot be written as a folder"},
       {"lfm2", "lfm2 cannot be written as a folder"},
       {"lfm2moe", "lfm2moe cannot be written as a folder"},
       {"minimax-m2", "minimax-m2 cannot be written as a folder"},

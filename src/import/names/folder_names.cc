@@ -106,6 +106,13 @@ constexpr StyleRow kStyles[] = {{"phi", kPhi},
                                 {"hunyuan_v1_moe", kHunyuan | kLlama},
                                 {"apertus", kApertus | kLlama},
                                 {"gptj", kGptj},
+                                {"mamba2", kMamba},
+                                {"nemotron_h", kMamba},
+                                {"granitemoehybrid", kHybrid | kLlama},
+                                {"bamba", kBamba | kHybrid},
+                                {"jamba", kBamba | kHybrid},
+                                {"xlstm", kXlstm},
+                                {"lfm3", kLfm3},
                                 {"lfm2", kLfm},
                                 {"lfm2_moe", kLfm},
                                 {"qwen3_5_text", kNested | kLlama},
@@ -125,6 +132,8 @@ Places places_of(unsigned style, FolderKind kind) {
   if ((style & (kLlama4 | kNested)) != 0 && mlx)
     return {"language_model.model.", "language_model.", "layers."};
   if (style == kGpt2) return {mlx ? "model." : "transformer.", "", "h."};
+  if (style == kMamba) return {"backbone.", "", "layers."};
+  if (style == kXlstm) return {"backbone.", "", "blocks."};
   if (style == kExaone || style == kGptj) return {"transformer.", "", "h."};
   if (style != kNeox) return {"model.", "", "layers."};
   return mlx ? Places{"model.", "model.", "h."} : Places{"gpt_neox.", "", "layers."};
@@ -165,6 +174,9 @@ constexpr MixtureNames kMixtureNames[] = {
      "expert_bias"},
     {"cohere2_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"lfm2_moe", "feed_forward.", "gate", kMixtral, kApart, "", "switch_mlp.", "expert_bias"},
+    {"jamba", "feed_forward.", "router", kProjections, kApart, "", "switch_mlp."},
+    {"nemotron_h", "mixer.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp.",
+     "gate.e_score_correction_bias", "gate.e_score_correction_bias"},
     {"qwen3_next", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
     {"qwen3_5_moe_text", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."}};
 
@@ -204,7 +216,8 @@ std::string layer_name(const FolderType& type, unsigned style, FolderKind kind,
     if (std::string name = mixture_name(*mixture, kind, ours); !name.empty()) return name;
   if (ours.starts_with("attn_") && ours.find("_norm.") != std::string_view::npos)
     return head_norm_name(ours);
-  if (style != kGpt2 && style != kExaone && style != kLfm && (style & kApertus) == 0)
+  constexpr unsigned kOtherNorms = kGpt2 | kExaone | kLfm | kLfm3 | kApertus | kBamba | kXlstm;
+  if ((style & kOtherNorms) == 0)
     for (const NameRow& row : norms_of(type.architecture))
       if (row.ours == ours) return std::string(row.theirs);
   return std::string(look_up_ours(kLayer, style, ours));
