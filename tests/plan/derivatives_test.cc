@@ -1,5 +1,6 @@
 // The rules of each op by itself: vjp and jvp against central differences, and against each other:
 // for any dy and t, dy . (J t) = (J^T dy) . t.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -258,7 +259,7 @@ const ScanCase kScans[] = {
 };
 
 // Keys have 5 channels, values 3 columns.
-Array scan_of(Scene& s, const ScanCase& kind, std::vector<Array>& wrt) {
+Array scan_of(Scene& s, const ScanCase& kind, std::vector<Array>& wrt, int32_t chunk = 0) {
   const ScanAttr& attr = kind.attr;
   const int channels = attr.heads * 5, values = attr.heads * 3;
   const auto add = [&](const char* name, const Shape& shape) {
@@ -288,12 +289,39 @@ Array scan_of(Scene& s, const ScanCase& kind, std::vector<Array>& wrt) {
     in.b = scale(l2_norm(row("b", channels)), -0.5F);
   }
   if (kind.bonus > 0) in.bonus = add("bonus", {1, kind.bonus == 1 ? attr.heads : channels});
-  return scan(in, attr);
+  if (chunk == 0) return scan(in, attr);
+  return apply(op::kScanChunks,
+               {in.q, in.k, in.v, in.decay, in.gate, in.a, in.b, in.bonus, in.rates},
+               ScanChunksAttr{attr, chunk});
 }
 
 TEST(Derivatives, OfScans) {
   for (const ScanCase& kind : kScans)
-    expect_right(kind.name, [&](Scene& s, auto& wrt) { return scan_of(s, kind, wrt); });
+    for (const int32_t chunk : {0, 1, 3, 64})
+      expect_right(kind.name, [&](Scene& s, auto& wrt) { return scan_of(s, kind, wrt, chunk); });
+}
+
+// By chunks of any size, over several of their borders and with a last one that is not full.
+TEST(ScanChunks, AreTheScan) {
+  for (const ScanCase& kind : kScans)
+    for (const int32_t chunk : {1, 7, 16, 64, 500}) {
+      SCOPED_TRACE(fmt::format("{}, {} positions", kind.name, chunk));
+      Scene s(71, 130);
+      std::vector<Array> wrt;
+      const Array chunked = scan_of(s, kind, wrt, chunk);
+      const Node node = chunked.node();
+      const Operand whole = s.run({s.graph, node.op->decompose(s.graph, node)});
+      const Operand parts = s.run(chunked);
+      double largest = 0, error = 0;
+      for (int64_t r = 0; r < whole.rows; ++r)
+        for (int32_t c = 0; c < whole.cols; ++c) {
+          largest = std::max(largest, std::abs(double{whole.row<float>(r)[c]}));
+          error = std::max(
+              error, std::abs(double{whole.row<float>(r)[c]} - double{parts.row<float>(r)[c]}));
+        }
+      EXPECT_GT(largest, 0.1);
+      EXPECT_LT(error, 2e-5 * largest);
+    }
 }
 
 // Both rules are products with the same matrix, also where states are computed again.

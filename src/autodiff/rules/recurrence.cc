@@ -12,6 +12,11 @@ void require_no_state(const Graph& graph, NodeId y, int state) {
                 "{}: no gradient through a state; trace the model for training", graph[y].op->name);
 }
 
+// Those of a scan and of its form by chunks.
+const ScanAttr& scan_of(const Node& node) {
+  return node.op == op::kScan ? node.as<ScanAttr>() : node.as<ScanChunksAttr>().scan;
+}
+
 Inputs scan_vjp(const VjpContext& c) {
   require_no_state(c.graph, c.y, ScanIn::kState);
   Inputs in{};
@@ -21,7 +26,7 @@ Inputs scan_vjp(const VjpContext& c) {
   Inputs grad{};
   const auto add = [&](Op op, std::initializer_list<int> of) {
     if (std::none_of(of.begin(), of.end(), [&](int i) { return c.wants(i); })) return;
-    const NodeId back = c.graph.add(op, in, c.node().attr);
+    const NodeId back = c.graph.add(op, in, scan_of(c.node()));
     int output = 0;
     for (const int i : of) {
       if (c.in(i)) grad[static_cast<size_t>(i)] = {back, output};
@@ -42,8 +47,7 @@ Value scan_jvp(const JvpContext& c) {
     if (!c.t(i)) continue;
     Inputs in = c.node().in;
     in[ScanTangentIn::kTangent] = c.t(i);
-    const auto& attr = c.node().as<ScanAttr>();
-    sum = c.sum(sum, c.graph.add(op::kScanTangent, in, ScanTangentAttr{attr, i}));
+    sum = c.sum(sum, c.graph.add(op::kScanTangent, in, ScanTangentAttr{scan_of(c.node()), i}));
   }
   return sum;
 }
@@ -90,6 +94,7 @@ Value conv1d_jvp(const JvpContext& c) {
 
 constexpr DiffDef kRules[] = {
     {op::kScan, scan_vjp, scan_jvp},
+    {op::kScanChunks, scan_vjp, scan_jvp},
     {op::kConv1d, conv1d_vjp, conv1d_jvp},
 };
 

@@ -1,5 +1,7 @@
 #include "graph/ops/recurrence_back.h"
 
+#include "graph/graph.h"
+
 namespace veery::op::detail {
 namespace {
 
@@ -18,6 +20,27 @@ Outputs gradients(const OpContext& c, int first, int second, int third) {
 }
 
 }  // namespace
+
+Outputs scan_chunks(const OpContext& c) {
+  const auto& attr = c.attr<ScanChunksAttr>();
+  c.require(attr.positions >= 1, "a chunk must have a position");
+  return scan_of(c, attr.scan);
+}
+
+// For each pair of positions two products of keys, one of values, and the state as in a scan.
+Cost scan_chunks_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
+  const auto& attr = c.attr<ScanChunksAttr>();
+  const auto heads = static_cast<double>(attr.scan.heads);
+  const auto key = static_cast<double>(c.shape(ScanIn::kK).cols() / attr.scan.key_heads);
+  const double all = size.elements(out.types[0].shape);
+  const double rows = all / static_cast<double>(out.types[0].shape.cols());
+  const double terms = attr.scan.low_rank == LowRank::kNone ? 1 : 2;
+  return {.flops = terms * (attr.positions * (rows * heads * key * terms + all) + 4 * key * all)};
+}
+
+Value scan_chunks_decomposed(Graph& graph, const Node& node) {
+  return graph.add(op::kScan, node.in, node.as<ScanChunksAttr>().scan);
+}
 
 Outputs scan_back(const OpContext& c) { return gradients(c, ScanIn::kQ, ScanIn::kK, ScanIn::kV); }
 Outputs scan_back_gates(const OpContext& c) {

@@ -1,8 +1,15 @@
-// recurrence_back.h: derivatives of recurrence.h.
+// recurrence_back.h: derivatives of recurrence.h, and the form of scans that training and devices
+// with matrix units want.
 #pragma once
 #include "graph/ops/recurrence.h"
 
 namespace veery {
+
+/// scan_chunks: positions that are computed together.
+struct ScanChunksAttr {
+  ScanAttr scan;
+  int32_t positions = 64;
+};
 
 /// scan_tangent: which of its inputs (ScanIn) moves.
 struct ScanTangentAttr {
@@ -32,6 +39,11 @@ inline constexpr int64_t kScanBackPositions = 64;
 namespace op {
 namespace detail {
 
+/// That of a scan with these parameters; throws as its rule does.
+Outputs scan_of(const OpContext& c, const ScanAttr& attr);
+Outputs scan_chunks(const OpContext& c);
+Cost scan_chunks_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Value scan_chunks_decomposed(Graph& graph, const Node& node);
 Outputs scan_back(const OpContext& c);
 Outputs scan_back_gates(const OpContext& c);
 Outputs scan_back_low_rank(const OpContext& c);
@@ -43,6 +55,15 @@ Outputs conv1d_back_w(const OpContext& c);
 Cost conv1d_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
 }  // namespace detail
+
+/// A scan without a state, by chunks: sums of products between positions of a chunk, and of these
+/// with the state before it. The same but for rounding.
+inline constexpr OpDef kScanChunks{
+    .name = "scan_chunks",
+    .inputs = {"q", "k", "v", "decay?", "gate?", "a?", "b?", "bonus?", "rates?"},
+    .infer = detail::scan_chunks,
+    .cost = detail::scan_chunks_cost,
+    .decompose = detail::scan_chunks_decomposed};
 
 /// Of a scan without a state; what has one row gets the sum over all rows. An input that is absent
 /// has a gradient [1, 1] of zero.
@@ -90,8 +111,9 @@ inline constexpr OpDef kConv1dBackW{.name = "conv1d_back_w",
                                     .infer = detail::conv1d_back_w,
                                     .cost = detail::conv1d_back_cost};
 
-inline constexpr Op kRecurrencesBack[] = {kScanBack,    kScanBackGates, kScanBackLowRank,
-                                          kScanTangent, kConv1dBackX,   kConv1dBackW};
+inline constexpr Op kRecurrencesBack[] = {kScanChunks,      kScanBack,    kScanBackGates,
+                                          kScanBackLowRank, kScanTangent, kConv1dBackX,
+                                          kConv1dBackW};
 
 }  // namespace op
 }  // namespace veery
