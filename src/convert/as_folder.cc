@@ -260,6 +260,26 @@ void add_inner_width(Json& config) {
       config.value("num_heads", int64_t{0}) * config.value("head_dim", int64_t{0});
 }
 
+// Kimi Linear's recurrent layers, counted from 1, under one key; layers without experts come first.
+void nest_recurrent(Json& config) {
+  if (!config.contains("rope_theta")) config["rope_theta"] = 10000.0;  // of no use
+  if (config.contains("linear_attn_config")) return;
+  Json recurrent = Json::array(), attention = Json::array();
+  const Json types = config.value("layer_types", Json::array());
+  for (size_t i = 0; i < types.size(); ++i)
+    (types[i] == "linear_attention" ? recurrent : attention).push_back(i + 1);
+  config["linear_attn_config"] = {
+      {"kda_layers", recurrent},
+      {"full_attn_layers", attention},
+      {"num_heads", config.value("linear_num_heads", Json())},
+      {"head_dim", config.value("linear_head_dim", Json())},
+      {"short_conv_kernel_size", config.value("linear_conv_kernel_dim", Json())}};
+  int64_t dense = 0;
+  for (const Json& type : config.value("mlp_layer_types", Json::array()))
+    if (type == "dense") ++dense;
+  if (!config.contains("first_k_dense_replace")) config["first_k_dense_replace"] = dense;
+}
+
 // Which of Exaone's layers are mixtures.
 void name_mixtures(Json& config) {
   if (config.contains("is_moe_layer")) return;
@@ -282,6 +302,7 @@ constexpr MlxConfigRow kMlxConfigs[] = {
      [](Json& c) { nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"); }},
     {"exaone4", spell_pattern},
     {"mamba2", add_inner_width},
+    {"kimi_linear", nest_recurrent},
     {"exaone_moe", name_mixtures},
     {"granitemoehybrid", name_attention}};
 

@@ -24,9 +24,8 @@ constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_sho
 
 // Types of folders that cannot be written: experts or joint projections that no table here
 // describes.
-constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",
-                                           "bloom",        "mpt",       "opt",
-                                           "falcon_h1",    "rwkv7",     "kimi_linear"};
+constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",   "bloom",
+                                           "mpt",          "opt",       "falcon_h1"};
 
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
@@ -234,6 +233,32 @@ class Rebuilt {
       join(prefix, {"ssm_value", "ssm_gate"}, "ssm_in", kind);
   }
 
+  void restore_kda(const std::string& prefix) {
+    for (const char* part : {"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v"})
+      restore_convolution(prefix + part + ".weight");
+    restore_rates(prefix);
+    const auto rates = std::ranges::find(tensors_, prefix + "ssm_a.weight", &TensorView::name);
+    if (rates != tensors_.end()) *rates = reshaped(*rates, {1, 1, rates->elements(), 1});
+  }
+
+  void rename(const std::string& from, const std::string& to) {
+    const auto found = std::ranges::find(tensors_, from, &TensorView::name);
+    if (found != tensors_.end()) found->name = to;
+  }
+
+  void restore_rwkv7(const std::string& prefix) {
+    for (const char* kind : {".weight", ".bias"})
+      rename(std::string("token_embd_norm") + kind, std::string("blk.0.pre_norm") + kind);
+    rename(prefix + "time_mix_key.weight", prefix + "attn_k.weight");
+    rename(prefix + "time_mix_value.weight", prefix + "attn_v.weight");
+    for (TensorView& tensor : tensors_) {
+      if (tensor.name.starts_with(prefix + "time_mix_lerp_"))
+        tensor = reshaped(tensor, {1, 1, tensor.elements()});
+      if (tensor.name == prefix + "time_mix_r_k.weight")
+        tensor = reshaped(tensor, {c_.recurrent.heads, c_.recurrent.key_size});
+    }
+  }
+
   // Folders of the "fused" mode have what is multiplied by the same rows as one matrix.
   void restore_mlstm(const std::string& prefix) {
     if (file_.container != Container::kFolder ||
@@ -252,6 +277,8 @@ class Rebuilt {
     if (r.mixer == Mixer::kShortConv) restore_convolution(prefix + "shortconv.conv.weight");
     if (r.mixer == Mixer::kMamba1 && c_.is_recurrent(layer)) return restore_mamba1(prefix);
     if (r.mixer == Mixer::kMlstm) return restore_mlstm(prefix);
+    if (r.mixer == Mixer::kRwkv7) return restore_rwkv7(prefix);
+    if (r.mixer == Mixer::kKda && c_.is_recurrent(layer)) return restore_kda(prefix);
     if (r.mixer == Mixer::kMamba2 && c_.is_recurrent(layer)) return restore_mamba2(prefix);
     if (r.mixer != Mixer::kDelta) return;
     if (!c_.is_recurrent(layer))

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2",   "falcon",      "bloom",          "mpt",       "opt",
-      "rwkv7",       "kimi-linear", "granite-swa", "granitemoe-swa", "qwen35-mlx"};
+      "ernie4_5moe", "internlm2", "falcon",      "bloom",          "mpt",
+      "opt",         "falcon-h1", "granite-swa", "granitemoe-swa", "qwen35-mlx"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };
@@ -227,6 +227,8 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"cohere2moe", "cohere2moe cannot be written as a folder"},
       {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
+      {"kimi-linear", "cannot be written as a folder"},
+      {"rwkv7", "cannot be written as a folder"},
       {"bamba", "cannot be written as a folder"},
       {"jamba", "cannot be written as a folder"},
       {"lfm3", "cannot be written as a folder"},
