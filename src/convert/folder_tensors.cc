@@ -428,7 +428,7 @@ class Rebuilt {
 bool fits(const FolderType& type, const TransformerConfig& c) {
   const bool mixture = c.experts.count > 0;
   if (type.window == WindowRule::kNone && c.window > 0) return false;
-  if (type.type == "granitemoehybrid") return !mixture;
+  if (type.type == "granitemoehybrid") return !mixture || c.recurrent.mixer != Mixer::kNone;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
   if (type.architecture == "gemma4") return true;
