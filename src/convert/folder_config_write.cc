@@ -471,19 +471,44 @@ void write_lfm2(Writer& w) {
   w.out["layer_types"] = kinds_of_layers(w, "conv");
 }
 
+// Qwen 3.5 and Qwen3-Next.
+void write_delta(Writer& w) {
+  const RecurrentConfig& r = w.c.recurrent;
+  const ExpertConfig& e = w.c.experts;
+  w.out["layer_types"] = kinds_of_layers(w, "linear_attention");
+  w.out["linear_num_key_heads"] = r.key_heads;
+  w.out["linear_num_value_heads"] = r.heads;
+  w.out["linear_key_head_dim"] = r.key_size;
+  w.out["linear_value_head_dim"] = r.value_size;
+  w.out["linear_conv_kernel_dim"] = r.conv_width;
+  w.out["attention_bias"] = w.any_layer_has("attn_q.bias");
+  if (e.count == 0) return;
+  w.out["num_experts"] = e.count;
+  w.out["num_experts_per_tok"] = e.route.used;
+  w.out["moe_intermediate_size"] = e.hidden;
+  w.out["shared_expert_intermediate_size"] = e.shared_hidden;
+  w.out["norm_topk_prob"] = e.route.normalise;
+  w.out["decoder_sparse_step"] = 1;
+  w.out["mlp_only_layers"] = dense_layers(w);
+}
+
 // What is described of GGUF files with recurrent layers; false: by write_scales() and the like.
 bool write_recurrent(Writer& w) {
   if (w.is({"granitemoehybrid"})) return false;
-  if (!w.is({"mamba2", "lfm2"}))
+  const bool delta = w.c.recurrent.mixer == Mixer::kDelta;
+  if (!w.is({"mamba2", "lfm2"}) && !delta)
     throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", w.file.path,
                 w.c.architecture);
   write_sizes(w);
   if (w.is({"mamba2"})) {
     write_mamba2(w);
-  } else {
-    write_lfm2(w);
-    w.out["rope_parameters"] = rope_parameters(w.file, w.c, w.type);
+    return true;
   }
+  if (delta)
+    write_delta(w);
+  else
+    write_lfm2(w);
+  w.out["rope_parameters"] = rope_parameters(w.file, w.c, w.type);
   return true;
 }
 

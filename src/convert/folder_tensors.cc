@@ -271,6 +271,40 @@ class Rebuilt {
     }
   }
 
+  // Value heads that are tiled over key heads, as GGUF has them, beside the others of their key
+  // head. `before`: rows of other kinds in front of them.
+  std::vector<int64_t> grouped_heads(int64_t size, int64_t before = 0) const {
+    const RecurrentConfig& r = c_.recurrent;
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < before; ++i) order.push_back(i);
+    for (int64_t key = 0; key < r.key_heads; ++key)
+      for (int64_t value = 0; value < r.heads / r.key_heads; ++value)
+        for (int64_t i = 0; i < size; ++i)
+          order.push_back(before + (value * r.key_heads + key) * size + i);
+    return order;
+  }
+  void group_value_heads(const std::string& prefix) {
+    const RecurrentConfig& r = c_.recurrent;
+    const auto find = [&](const char* part) {
+      return std::ranges::find(tensors_, prefix + part, &TensorView::name);
+    };
+    const auto rows = [&](const char* part, const std::vector<int64_t>& order) {
+      if (const auto tensor = find(part); tensor != tensors_.end())
+        *tensor = reordered_rows(*tensor, order);
+    };
+    const auto columns = [&](const char* part, const std::vector<int64_t>& order) {
+      if (const auto tensor = find(part); tensor != tensors_.end())
+        *tensor = transposed(reordered_rows(transposed(plain(*tensor)), order));
+    };
+    rows("ssm_qkv.weight", grouped_heads(r.value_size, 2 * r.keys()));
+    columns("ssm_conv1d.weight", grouped_heads(r.value_size, 2 * r.keys()));
+    rows("ssm_gate.weight", grouped_heads(r.value_size));
+    columns("ssm_out.weight", grouped_heads(r.value_size));
+    for (const char* part :
+         {"ssm_beta.weight", "ssm_alpha.weight", "ssm_alpha.bias", "ssm_a.weight"})
+      rows(part, grouped_heads(1));
+  }
+
   // What arrange_recurrent() has done.
   void restore_recurrent(int32_t layer, const std::string& prefix) {
     const RecurrentConfig& r = c_.recurrent;
@@ -284,6 +318,7 @@ class Rebuilt {
     if (!c_.is_recurrent(layer))
       return join_groups(prefix, {"attn_q", "attn_gate"}, "attn_q",
                          parts_of_groups(c_.heads, {c_.head_dim, c_.head_dim}));
+    if (r.map == HeadMap::kTiled) group_value_heads(prefix);
     restore_convolution(prefix + "ssm_conv1d.weight");
     if (auto steps = take(prefix + "ssm_alpha.bias")) {
       steps->name = prefix + "ssm_steps.bias";
@@ -431,6 +466,7 @@ bool fits(const FolderType& type, const TransformerConfig& c) {
   if (type.type == "granitemoehybrid") return !mixture || c.recurrent.mixer != Mixer::kNone;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
+  if (type.type == "qwen3_5") return false;  // of several parts
   if (type.architecture == "gemma4") return true;
   return (mixture_names(type) != nullptr) == mixture;
 }
