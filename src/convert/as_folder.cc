@@ -236,6 +236,17 @@ void nest(Json& config, const char* class_name, const char* type) {
     if (text.contains(key)) config[key] = text[key];
 }
 
+// Every so manieth layer attends, as far as that is how layers repeat.
+void add_interval(Json& config) {
+  if (config.contains("full_attention_interval")) return;
+  const Json types = config.value("layer_types", Json::array());
+  size_t interval = 1;
+  while (interval <= types.size() && types[interval - 1] != "full_attention") ++interval;
+  for (size_t i = 0; i < types.size(); ++i)
+    if ((types[i] == "full_attention") != ((i + 1) % interval == 0)) return;
+  config["full_attention_interval"] = interval;
+}
+
 // Exaone's windows as a text, "LLLG", as far as layers repeat.
 void spell_pattern(Json& config) {
   const auto types = config.find("layer_types");
@@ -297,9 +308,17 @@ struct MlxConfigRow {
 };
 constexpr MlxConfigRow kMlxConfigs[] = {
     {"llama4_text", [](Json& c) { nest(c, "Llama4ForConditionalGeneration", "llama4"); }},
-    {"qwen3_5_text", [](Json& c) { nest(c, "Qwen3_5ForConditionalGeneration", "qwen3_5"); }},
+    {"qwen3_next", add_interval},
+    {"qwen3_5_text",
+     [](Json& c) {
+       add_interval(c);
+       nest(c, "Qwen3_5ForConditionalGeneration", "qwen3_5");
+     }},
     {"qwen3_5_moe_text",
-     [](Json& c) { nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"); }},
+     [](Json& c) {
+       add_interval(c);
+       nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe");
+     }},
     {"exaone4", spell_pattern},
     {"mamba2", add_inner_width},
     {"kimi_linear", nest_recurrent},
