@@ -208,14 +208,15 @@ void write_index(const PendingFolder& folder, const std::vector<Conversion>& con
 }
 
 // Biases of routing decide between experts that are close, rates of decay work over many tokens:
-// they are never rounded.
+// they are never rounded. Nor is what published folders keep as f32 beside them.
 Conversion conversion_of(const FolderPlan& plan, size_t i) {
+  constexpr std::string_view kExact[] = {"e_score_correction_bias", ".expert_bias", ".A_log"};
+  constexpr std::string_view kKept[] = {".D", ".dt_bias", "linear_attn.norm.weight",
+                                        "mamba.norm.weight", "mixer.norm.weight"};
   const FolderTensor& tensor = plan.tensors.tensors.at(i);
-  const std::string& name = tensor.view.name;
-  const bool exact =
-      name.ends_with("e_score_correction_bias") || name.ends_with(".expert_bias") ||
-      name.ends_with(".A_log") ||
-      (name.ends_with("linear_attn.norm.weight") && tensor.view.dtype == DType::kF32);
+  const auto ends = [&](std::string_view end) { return tensor.view.name.ends_with(end); };
+  const bool exact = std::ranges::any_of(kExact, ends) ||
+                     (tensor.view.dtype == DType::kF32 && std::ranges::any_of(kKept, ends));
   return {tensor, exact ? DType::kF32 : plan.dtype, plan.mlx.formats.at(i)};
 }
 
@@ -235,6 +236,17 @@ void nest(Json& config, const char* class_name, const char* type) {
     if (text.contains(key)) config[key] = text[key];
 }
 
+// Every so manieth layer attends, as far as that is how layers repeat.
+void add_interval(Json& config) {
+  if (config.contains("full_attention_interval")) return;
+  const Json types = config.value("layer_types", Json::array());
+  size_t interval = 1;
+  while (interval <= types.size() && types[interval - 1] != "full_attention") ++interval;
+  for (size_t i = 0; i < types.size(); ++i)
+    if ((types[i] == "full_attention") != ((i + 1) % interval == 0)) return;
+  config["full_attention_interval"] = interval;
+}
+
 // Exaone's windows as a text, "LLLG", as far as layers repeat.
 void spell_pattern(Json& config) {
   const auto types = config.find("layer_types");
@@ -244,13 +256,39 @@ void spell_pattern(Json& config) {
   config["sliding_window_pattern"] = pattern.substr(0, pattern.find('G') + 1);
 }
 
-// Granite's layers of attention; what has no experts has one width only.
+// Kinds of Granite's layers; what has no experts has one width only.
 void name_attention(Json& config) {
   const Json experts = config.value("num_local_experts", Json());
   if (experts.is_null() || experts == 0)
     config["intermediate_size"] = config["shared_intermediate_size"];
   for (Json& type : config["layer_types"])
-    if (type == "full_attention") type = "attention";
+    type = type == "linear_attention" || type == "mamba" ? "mamba" : "attention";
+}
+
+// Mamba-2's inner width, which transformers computes.
+void add_inner_width(Json& config) {
+  config["intermediate_size"] =
+      config.value("num_heads", int64_t{0}) * config.value("head_dim", int64_t{0});
+}
+
+// Kimi Linear's recurrent layers, counted from 1, under one key; layers without experts come first.
+void nest_recurrent(Json& config) {
+  if (!config.contains("rope_theta")) config["rope_theta"] = 10000.0;  // of no use
+  if (config.contains("linear_attn_config")) return;
+  Json recurrent = Json::array(), attention = Json::array();
+  const Json types = config.value("layer_types", Json::array());
+  for (size_t i = 0; i < types.size(); ++i)
+    (types[i] == "linear_attention" ? recurrent : attention).push_back(i + 1);
+  config["linear_attn_config"] = {
+      {"kda_layers", recurrent},
+      {"full_attn_layers", attention},
+      {"num_heads", config.value("linear_num_heads", Json())},
+      {"head_dim", config.value("linear_head_dim", Json())},
+      {"short_conv_kernel_size", config.value("linear_conv_kernel_dim", Json())}};
+  int64_t dense = 0;
+  for (const Json& type : config.value("mlp_layer_types", Json::array()))
+    if (type == "dense") ++dense;
+  if (!config.contains("first_k_dense_replace")) config["first_k_dense_replace"] = dense;
 }
 
 // Which of Exaone's layers are mixtures.
@@ -270,10 +308,20 @@ struct MlxConfigRow {
 };
 constexpr MlxConfigRow kMlxConfigs[] = {
     {"llama4_text", [](Json& c) { nest(c, "Llama4ForConditionalGeneration", "llama4"); }},
-    {"qwen3_5_text", [](Json& c) { nest(c, "Qwen3_5ForConditionalGeneration", "qwen3_5"); }},
+    {"qwen3_next", add_interval},
+    {"qwen3_5_text",
+     [](Json& c) {
+       add_interval(c);
+       nest(c, "Qwen3_5ForConditionalGeneration", "qwen3_5");
+     }},
     {"qwen3_5_moe_text",
-     [](Json& c) { nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"); }},
+     [](Json& c) {
+       add_interval(c);
+       nest(c, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe");
+     }},
     {"exaone4", spell_pattern},
+    {"mamba2", add_inner_width},
+    {"kimi_linear", nest_recurrent},
     {"exaone_moe", name_mixtures},
     {"granitemoehybrid", name_attention}};
 

@@ -90,6 +90,11 @@ struct Writer {
     return std::ranges::find(types, type.type) != types.end();
   }
   bool has(const char* tensor) const { return file.find(tensor) != nullptr; }
+  bool any_layer_has(std::string_view part) const {
+    const std::string end = fmt::format(".{}", part);
+    return std::ranges::any_of(file.tensors,
+                               [&](const TensorView& t) { return t.name.ends_with(end); });
+  }
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(ErrorKind::kUnsupported, "{}: config.json of {} cannot say {}", file.path,
                 type.type, what);
@@ -135,7 +140,8 @@ void write_sizes(Writer& w) {
 }
 
 void write_biases(Writer& w) {
-  const bool bias = w.has("blk.0.attn_q.bias") || w.has("blk.0.attn_kv_a_mqa.bias");
+  const bool bias = w.has("blk.0.attn_q.bias") || w.has("blk.0.attn_kv_a_mqa.bias") ||
+                    w.any_layer_has("attn_q.bias");
   if (w.is({"starcoder2", "ernie4_5"})) {
     w.out["use_bias"] = bias;
     return;
@@ -293,16 +299,48 @@ void write_latent_rope(Writer& w) {
   set.erase("attention_factor");
 }
 
+Json kinds_of_layers(const Writer& w, const char* recurrent) {
+  Json kinds = Json::array();
+  for (int32_t layer = 0; layer < w.c.layers; ++layer)
+    kinds.push_back(w.c.is_recurrent(layer) ? recurrent : "full_attention");
+  return kinds;
+}
+
+// How many times as wide as a row the values of Mamba-2 are.
+int64_t expansion(const Writer& w) {
+  const int64_t values = w.c.recurrent.values();
+  if (values % w.c.dim != 0)
+    w.refuse(fmt::format("values of {} columns beside rows of {}", values, w.c.dim));
+  return values / w.c.dim;
+}
+
+void write_granite_recurrent(Writer& w) {
+  const RecurrentConfig& r = w.c.recurrent;
+  w.out["layer_types"] = kinds_of_layers(w, "linear_attention");
+  w.out["mamba_n_heads"] = r.heads;
+  w.out["mamba_d_head"] = r.value_size;
+  w.out["mamba_d_state"] = r.key_size;
+  w.out["mamba_n_groups"] = r.key_heads;
+  w.out["mamba_d_conv"] = r.conv_width;
+  w.out["mamba_expand"] = expansion(w);
+  w.out["mamba_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
+  w.out["mamba_proj_bias"] = w.any_layer_has("ssm_out.bias");
+}
+
 void write_granite_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
   if (e.shared_hidden > 0) w.out["shared_intermediate_size"] = e.shared_hidden;
   if (!w.is({"granitemoehybrid"})) return;
-  w.out["layer_types"] =
-      std::vector<std::string>(static_cast<size_t>(w.c.layers), "full_attention");
-  // No layer is of this kind, but the numbers have to fit.
-  w.out["mamba_n_heads"] = 1;
-  w.out["mamba_expand"] = 2;
-  w.out["mamba_d_head"] = 2 * w.c.dim;
+  if (w.c.recurrent.mixer != Mixer::kNone) {
+    write_granite_recurrent(w);
+  } else {
+    w.out["layer_types"] =
+        std::vector<std::string>(static_cast<size_t>(w.c.layers), "full_attention");
+    // No layer is of this kind, but the numbers have to fit.
+    w.out["mamba_n_heads"] = 1;
+    w.out["mamba_expand"] = 2;
+    w.out["mamba_d_head"] = 2 * w.c.dim;
+  }
   if (e.count > 0) return;
   w.out["num_local_experts"] = w.out["num_experts_per_tok"] = 0;
   w.out["shared_intermediate_size"] = w.c.hidden;
@@ -401,9 +439,86 @@ void write_rest(Writer& w) {
   for (const char* key : {"num_key_value_heads", "head_dim"}) w.out.erase(key);
 }
 
+void write_mamba2(Writer& w) {
+  const RecurrentConfig& r = w.c.recurrent;
+  for (const char* key : {"intermediate_size", "num_attention_heads", "num_key_value_heads",
+                          "rms_norm_eps", "head_dim"})
+    w.out.erase(key);
+  w.out["num_heads"] = r.heads;
+  w.out["head_dim"] = r.value_size;
+  w.out["state_size"] = r.key_size;
+  w.out["n_groups"] = r.key_heads;
+  w.out["conv_kernel"] = r.conv_width;
+  w.out["expand"] = expansion(w);
+  w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
+  w.out["use_bias"] = w.any_layer_has("ssm_out.bias");
+  w.out["use_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
+  w.out["time_step_rank"] = (w.c.dim + 15) / 16;                               // of no use
+  const Json most = std::isinf(r.most_step) ? Json{{"__float__", "Infinity"}}  // as transformers
+                                            : Json(shortest(r.most_step));
+  w.out["time_step_limit"] = {shortest(r.least_step), most};
+}
+
+void write_lfm2(Writer& w) {
+  w.out.erase("head_dim");
+  w.out.erase("rms_norm_eps");
+  if (int64_t{w.c.heads} * w.c.head_dim != w.c.dim)
+    w.refuse(fmt::format("{} heads of {} beside rows of {}", w.c.heads, w.c.head_dim, w.c.dim));
+  w.out["norm_eps"] = shortest(w.c.norm_eps);
+  w.out["block_auto_adjust_ff_dim"] = false;
+  w.out["conv_L_cache"] = w.c.recurrent.conv_width;
+  w.out["conv_bias"] = w.any_layer_has("shortconv.conv.bias");
+  w.out["layer_types"] = kinds_of_layers(w, "conv");
+}
+
+// Qwen 3.5 and Qwen3-Next.
+void write_delta(Writer& w) {
+  const RecurrentConfig& r = w.c.recurrent;
+  const ExpertConfig& e = w.c.experts;
+  w.out["layer_types"] = kinds_of_layers(w, "linear_attention");
+  w.out["linear_num_key_heads"] = r.key_heads;
+  w.out["linear_num_value_heads"] = r.heads;
+  w.out["linear_key_head_dim"] = r.key_size;
+  w.out["linear_value_head_dim"] = r.value_size;
+  w.out["linear_conv_kernel_dim"] = r.conv_width;
+  w.out["attention_bias"] = w.any_layer_has("attn_q.bias");
+  if (e.count == 0) return;
+  w.out["num_experts"] = e.count;
+  w.out["num_experts_per_tok"] = e.route.used;
+  w.out["moe_intermediate_size"] = e.hidden;
+  w.out["shared_expert_intermediate_size"] = e.shared_hidden;
+  w.out["norm_topk_prob"] = e.route.normalise;
+  w.out["decoder_sparse_step"] = 1;
+  w.out["mlp_only_layers"] = dense_layers(w);
+}
+
+// What is described of GGUF files with recurrent layers; false: by write_scales() and the like.
+bool write_recurrent(Writer& w) {
+  if (w.is({"granitemoehybrid"})) return false;
+  const bool delta = w.c.recurrent.mixer == Mixer::kDelta;
+  if (!w.is({"mamba2", "lfm2"}) && !delta)
+    throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", w.file.path,
+                w.c.architecture);
+  write_sizes(w);
+  if (w.is({"mamba2"})) {
+    write_mamba2(w);
+    return true;
+  }
+  if (delta)
+    write_delta(w);
+  else
+    write_lfm2(w);
+  w.out["rope_parameters"] = rope_parameters(w.file, w.c, w.type);
+  return true;
+}
+
 Json described(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   Writer w{file, c, type};
-  if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed)) {
+  const bool recurrent = c.recurrent.mixer != Mixer::kNone;
+  const bool gguf = file.container == Container::kGguf;
+  if (gguf && recurrent && write_recurrent(w)) return std::move(w.out);
+  // Of recurrent layers folders say all themselves.
+  if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed) || (recurrent && !gguf)) {
     if (file.container == Container::kGguf)
       throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", file.path,
                   c.architecture);
@@ -441,9 +556,9 @@ Json folder_config(const ModelFile& file, const TransformerConfig& c, const Fold
       own[key] = config[key];
     config = std::move(own);
   }
-  // Gemma 4 is younger than the older keys.
-  if (c.positions == Positions::kRope && type.architecture != "gemma4")
-    add_old_rope_keys(config, type);
+  // Gemma 4 and LFM3 are younger than the older keys.
+  const bool young = type.architecture == "gemma4" || type.architecture == "lfm3";
+  if (c.positions == Positions::kRope && !young) add_old_rope_keys(config, type);
   config["dtype"] = dtype;
   config["torch_dtype"] = dtype;
   return config;

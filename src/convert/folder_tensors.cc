@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "convert/gguf_keys.h"
 #include "file/folder/row_sources.h"
+#include "import/folder/described.h"
 #include "import/folder/folder_config.h"
 #include "import/recurrent_tensors.h"
 #include "import/unused_tensors.h"
@@ -23,8 +24,8 @@ constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_sho
 
 // Types of folders that cannot be written: experts or joint projections that no table here
 // describes.
-constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",
-                                           "bloom",        "mpt",       "opt"};
+constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",   "bloom",
+                                           "mpt",          "opt",       "falcon_h1"};
 
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);
@@ -202,21 +203,128 @@ class Rebuilt {
         *joint = reordered_rows(*joint, places);
   }
 
+  void restore_rates(const std::string& prefix) {
+    if (auto a = take(prefix + "ssm_a.weight"))
+      tensors_.push_back(with_values(*a, [](size_t, float x) { return std::log(-x); }));
+  }
+
+  // The bias of steps is that of the projection and its own together: it stays with the latter.
+  void restore_mamba2(const std::string& prefix) {
+    restore_convolution(prefix + "ssm_conv1d.weight");
+    restore_rates(prefix);
+    if (auto steps = take(prefix + "ssm_dt.bias")) {
+      const bool in_projection = std::ranges::find(tensors_, prefix + "ssm_gate.bias",
+                                                   &TensorView::name) != tensors_.end();
+      if (in_projection) {
+        tensors_.push_back(with_values(*steps, [](size_t, float) { return 0.0F; }));
+        join(prefix, {"ssm_gate", "ssm_xbc", "ssm_dt"}, "ssm_in", ".bias");
+      }
+      steps->name = prefix + "ssm_dt_bias.bias";
+      tensors_.push_back(std::move(*steps));
+    }
+    join(prefix, {"ssm_gate", "ssm_xbc", "ssm_dt"}, "ssm_in", ".weight");
+  }
+
+  void restore_mamba1(const std::string& prefix) {
+    restore_convolution(prefix + "ssm_conv1d.weight");
+    if (auto a = take(prefix + "ssm_a.weight"))
+      tensors_.push_back(with_values(transposed(*a), [](size_t, float x) { return std::log(-x); }));
+    for (const char* kind : {".weight", ".bias"})
+      join(prefix, {"ssm_value", "ssm_gate"}, "ssm_in", kind);
+  }
+
+  void restore_kda(const std::string& prefix) {
+    for (const char* part : {"ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v"})
+      restore_convolution(prefix + part + ".weight");
+    restore_rates(prefix);
+    const auto rates = std::ranges::find(tensors_, prefix + "ssm_a.weight", &TensorView::name);
+    if (rates != tensors_.end()) *rates = reshaped(*rates, {1, 1, rates->elements(), 1});
+  }
+
+  void rename(const std::string& from, const std::string& to) {
+    const auto found = std::ranges::find(tensors_, from, &TensorView::name);
+    if (found != tensors_.end()) found->name = to;
+  }
+
+  void restore_rwkv7(const std::string& prefix) {
+    for (const char* kind : {".weight", ".bias"})
+      rename(std::string("token_embd_norm") + kind, std::string("blk.0.pre_norm") + kind);
+    rename(prefix + "time_mix_key.weight", prefix + "attn_k.weight");
+    rename(prefix + "time_mix_value.weight", prefix + "attn_v.weight");
+    for (TensorView& tensor : tensors_) {
+      if (tensor.name.starts_with(prefix + "time_mix_lerp_"))
+        tensor = reshaped(tensor, {1, 1, tensor.elements()});
+      if (tensor.name == prefix + "time_mix_r_k.weight")
+        tensor = reshaped(tensor, {c_.recurrent.heads, c_.recurrent.key_size});
+    }
+  }
+
+  // Folders of the "fused" mode have what is multiplied by the same rows as one matrix.
+  void restore_mlstm(const std::string& prefix) {
+    if (file_.container != Container::kFolder ||
+        text_config(*file_.config).value("weight_mode", Json()) != "fused")
+      return;
+    for (const char* kind : {".weight", ".bias"}) {
+      join(prefix, {"mlstm_q", "mlstm_k", "mlstm_v", "mlstm_ogate"}, "mlstm_qkvo", kind);
+      join(prefix, {"mlstm_igate", "mlstm_fgate"}, "mlstm_gates", kind);
+      join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up", kind);
+    }
+  }
+
+  // Value heads that are tiled over key heads, as GGUF has them, beside the others of their key
+  // head. `before`: rows of other kinds in front of them.
+  std::vector<int64_t> grouped_heads(int64_t size, int64_t before = 0) const {
+    const RecurrentConfig& r = c_.recurrent;
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < before; ++i) order.push_back(i);
+    for (int64_t key = 0; key < r.key_heads; ++key)
+      for (int64_t value = 0; value < r.heads / r.key_heads; ++value)
+        for (int64_t i = 0; i < size; ++i)
+          order.push_back(before + (value * r.key_heads + key) * size + i);
+    return order;
+  }
+  void group_value_heads(const std::string& prefix) {
+    const RecurrentConfig& r = c_.recurrent;
+    const auto find = [&](const char* part) {
+      return std::ranges::find(tensors_, prefix + part, &TensorView::name);
+    };
+    const auto rows = [&](const char* part, const std::vector<int64_t>& order) {
+      if (const auto tensor = find(part); tensor != tensors_.end())
+        *tensor = reordered_rows(*tensor, order);
+    };
+    const auto columns = [&](const char* part, const std::vector<int64_t>& order) {
+      if (const auto tensor = find(part); tensor != tensors_.end())
+        *tensor = transposed(reordered_rows(transposed(plain(*tensor)), order));
+    };
+    rows("ssm_qkv.weight", grouped_heads(r.value_size, 2 * r.keys()));
+    columns("ssm_conv1d.weight", grouped_heads(r.value_size, 2 * r.keys()));
+    rows("ssm_gate.weight", grouped_heads(r.value_size));
+    columns("ssm_out.weight", grouped_heads(r.value_size));
+    for (const char* part :
+         {"ssm_beta.weight", "ssm_alpha.weight", "ssm_alpha.bias", "ssm_a.weight"})
+      rows(part, grouped_heads(1));
+  }
+
   // What arrange_recurrent() has done.
   void restore_recurrent(int32_t layer, const std::string& prefix) {
     const RecurrentConfig& r = c_.recurrent;
     if (r.mixer == Mixer::kShortConv) restore_convolution(prefix + "shortconv.conv.weight");
+    if (r.mixer == Mixer::kMamba1 && c_.is_recurrent(layer)) return restore_mamba1(prefix);
+    if (r.mixer == Mixer::kMlstm) return restore_mlstm(prefix);
+    if (r.mixer == Mixer::kRwkv7) return restore_rwkv7(prefix);
+    if (r.mixer == Mixer::kKda && c_.is_recurrent(layer)) return restore_kda(prefix);
+    if (r.mixer == Mixer::kMamba2 && c_.is_recurrent(layer)) return restore_mamba2(prefix);
     if (r.mixer != Mixer::kDelta) return;
     if (!c_.is_recurrent(layer))
       return join_groups(prefix, {"attn_q", "attn_gate"}, "attn_q",
                          parts_of_groups(c_.heads, {c_.head_dim, c_.head_dim}));
+    if (r.map == HeadMap::kTiled) group_value_heads(prefix);
     restore_convolution(prefix + "ssm_conv1d.weight");
     if (auto steps = take(prefix + "ssm_alpha.bias")) {
       steps->name = prefix + "ssm_steps.bias";
       tensors_.push_back(std::move(*steps));
     }
-    if (auto a = take(prefix + "ssm_a.weight"))
-      tensors_.push_back(with_values(*a, [](size_t, float x) { return std::log(-x); }));
+    restore_rates(prefix);
     if (type_.type != "qwen3_next") return;
     const int64_t group = r.heads / r.key_heads, values = group * r.value_size;
     join_groups(prefix, {"ssm_qkv", "ssm_gate"}, "ssm_in",
@@ -355,9 +463,10 @@ class Rebuilt {
 bool fits(const FolderType& type, const TransformerConfig& c) {
   const bool mixture = c.experts.count > 0;
   if (type.window == WindowRule::kNone && c.window > 0) return false;
-  if (type.type == "granitemoehybrid") return !mixture;
+  if (type.type == "granitemoehybrid") return !mixture || c.recurrent.mixer != Mixer::kNone;
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
+  if (type.type == "qwen3_5") return false;  // of several parts
   if (type.architecture == "gemma4") return true;
   return (mixture_names(type) != nullptr) == mixture;
 }

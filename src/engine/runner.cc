@@ -35,6 +35,7 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .rows = most_rows(model, options),
           .sequences = options.sequences,
           .positions = options.positions,
+          .kept = options.kept,
           .snapshots = options.snapshots};
 }
 
@@ -151,6 +152,11 @@ int32_t Runner::nearest(int32_t sequence, int32_t position) const {
 bool Runner::can_go_back(int32_t sequence, int32_t tokens) const {
   const int32_t begin = position(sequence);
   return pages_.can_go_back(sequence, begin, begin + tokens);
+}
+
+int32_t Runner::most_undone() const {
+  const auto recurrent = [](const StateStore::Group& group) { return group.blocks; };
+  return std::ranges::any_of(states_.groups(), recurrent) ? states_.options().kept : INT32_MAX;
 }
 
 void Runner::rewind(int32_t sequence, int32_t position) {

@@ -22,6 +22,9 @@ struct RunnerOptions {
   /// Snapshots of all sequences together, where there are layers that cannot be cut anywhere.
   int32_t snapshots = 8;
   int32_t snapshot_every = 512;  ///< a snapshot is made behind about so many tokens; 0: by save()
+  /// Positions whose states recurrent layers keep of each sequence, 1 or more: rewind() can go to
+  /// the last so many, the current one among them, without a snapshot.
+  int32_t kept = 1;
 };
 
 /// What one sequence adds to a run.
@@ -88,6 +91,8 @@ class Runner {
   }
   /// Whether a sequence can be rewound to any of its next positions after a run of so many tokens.
   bool can_go_back(int32_t sequence, int32_t tokens) const;
+  /// The most tokens of a run for which that may be so.
+  int32_t most_undone() const;
   /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
   void rewind(int32_t sequence, int32_t position);
 

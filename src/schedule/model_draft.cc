@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "schedule/draft.h"
 #include "text/tokenizer.h"
 
 namespace veery {
@@ -29,11 +30,20 @@ void require_same_vocabulary(const Model& target, const Model& draft) {
                   target.path(), id, escaped(other.token(id)), escaped(own.token(id)));
 }
 
+// Positions whose states recurrent layers keep of each answer: a draft can be taken back, but where
+// states are large.
+int32_t kept_of(const Model& model, int32_t slots) {
+  const size_t state = state_bytes(model.config()) * static_cast<size_t>(slots);
+  if (state == 0) return 1;
+  return static_cast<int32_t>(std::clamp<size_t>(kSnapshotBytes / state, 1, kMostDrafted + 1));
+}
+
 }  // namespace
 
 ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model, int32_t slots)
     : model_(std::move(model)),
-      runner_(*model_, {.sequences = slots, .snapshots = 2 * slots}),
+      runner_(*model_,
+              {.sequences = slots, .snapshots = 2 * slots, .kept = kept_of(*model_, slots)}),
       slots_(static_cast<size_t>(slots)),
       vocab_(target.config().vocab) {
   require_same_vocabulary(target, *model_);

@@ -26,9 +26,21 @@ int32_t positions_for(const Model& model, const SchedulerOptions& options) {
       std::min<size_t>(std::max(std::min(all, most), least), INT32_MAX / 2));
 }
 
+// Positions whose states recurrent layers keep, so that a draft can be taken back; where states are
+// large, fewer, so that those of all answers take no more than this part of the memory of caches.
+constexpr size_t kStatesShare = 8;
+int32_t states_for(const Model& model, const SchedulerOptions& options) {
+  const size_t state = state_bytes(model.config()) * static_cast<size_t>(options.slots);
+  const auto most = static_cast<size_t>(options.draft_tokens) + 1;
+  if (state == 0) return 1;
+  return static_cast<int32_t>(
+      std::clamp<size_t>(options.cache_bytes / kStatesShare / state, 1, most));
+}
+
 // Sequences kept beside the answers; where each has a large state, fewer.
 int32_t kept_for(const Model& model, const SchedulerOptions& options) {
-  const size_t state = std::max<size_t>(state_bytes(model.config()), 1);
+  const size_t state = std::max<size_t>(state_bytes(model.config()), 1) *
+                       static_cast<size_t>(states_for(model, options));
   const size_t most = std::max<size_t>(options.cache_bytes / 2 / state, 1);
   return static_cast<int32_t>(
       std::min<size_t>(static_cast<size_t>(std::max(options.kept, 1)), most));
@@ -42,7 +54,8 @@ RunnerOptions runner_options(const Model& model, const SchedulerOptions& options
                 options.draft_tokens, kMostDrafted);
   return {.sequences = options.slots + kept_for(model, options),
           .positions = positions_for(model, options),
-          .snapshots = 2 * options.slots + 8};
+          .snapshots = 2 * options.slots + 8,
+          .kept = states_for(model, options)};
 }
 
 }  // namespace
@@ -362,8 +375,8 @@ void Scheduler::make_drafts() {
   asked_.clear();
   auto rows = static_cast<int32_t>(running_.size());
   for (auto& job : running_) {
-    const int32_t most = std::min(
-        {options_.draft_tokens, job->draft_room(runner_.context()), runner_.most_rows() - rows});
+    const int32_t most = std::min({options_.draft_tokens, job->draft_room(runner_.context()),
+                                   runner_.most_rows() - rows, runner_.most_undone() - 1});
     if (most > 0) rows += draft(*job, most, rows);
   }
   if (asked_.empty()) return;

@@ -26,10 +26,8 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2",      "falcon",      "bloom", "mpt",
-      "opt",         "mamba2",         "lfm3",        "jamba", "rwkv7",
-      "xlstm",       "granite4h",      "kimi-linear", "bamba", "granite-swa",
-      "nemotron-h",  "granitemoe-swa", "qwen35-mlx"};
+      "ernie4_5moe", "internlm2", "falcon",      "bloom",          "mpt",
+      "opt",         "falcon-h1", "granite-swa", "granitemoe-swa", "qwen35-mlx"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };
@@ -111,6 +109,16 @@ TEST_P(AsFolder, FloatsGiveTheSameLogitsInBothForms) {
   }
 }
 
+// Steps of Mamba-2 have a bias of their own beside that of the projection: only the sum of both is
+// known.
+bool is_step_bias(std::string_view name) {
+  return name.ends_with(".in_proj.bias") || name.ends_with(".dt_bias");
+}
+bool has_two_biases(const ModelFile& file) {
+  return std::ranges::any_of(file.tensors,
+                             [](const TensorView& t) { return t.name.ends_with(".in_proj.bias"); });
+}
+
 // What the folder held before is in it again, tensor for tensor.
 TEST_P(AsFolderOfFloats, HasTheSameTensors) {
   const test::TemporaryFolder temporary;
@@ -123,7 +131,8 @@ TEST_P(AsFolderOfFloats, HasTheSameTensors) {
     const TensorView& own = before.at(tensor.name);
     EXPECT_EQ(tensor.shape, own.shape) << tensor.name;
     std::vector<std::byte> a, b;
-    if (tensor.dtype != own.dtype) continue;
+    if (tensor.dtype != own.dtype || (has_two_biases(before) && is_step_bias(tensor.name)))
+      continue;
     EXPECT_TRUE(std::ranges::equal(tensor.read(a), own.read(b))) << tensor.name;
   }
   for (const TensorView& tensor : before.tensors)
@@ -218,13 +227,18 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"cohere2moe", "cohere2moe cannot be written as a folder"},
       {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
-      {"lfm2", "lfm2 cannot be written as a folder"},
+      {"kimi-linear", "cannot be written as a folder"},
+      {"rwkv7", "cannot be written as a folder"},
+      {"bamba", "granitemoehybrid cannot say that RoPE turns 4 of 8"},
+      {"jamba", "cannot be written as a folder"},
+      {"lfm3", "cannot be written as a folder"},
+      {"nemotron-h", "no type of folder is known for nemotron_h with 0 experts"},
+      {"nemotron-h-moe", "no type of folder is known for nemotron_h_moe with 6 experts"},
+      {"xlstm", "cannot be written as a folder"},
+      {"xlstm-fused", "cannot be written as a folder"},
       {"lfm2moe", "lfm2moe cannot be written as a folder"},
       {"minimax-m2", "minimax-m2 cannot be written as a folder"},
-      {"mistral4", "mistral4 cannot be written as a folder"},
-      {"qwen35", "qwen35 cannot be written as a folder"},
-      {"qwen35moe", "qwen35moe cannot be written as a folder"},
-      {"qwen3next", "qwen3next cannot be written as a folder"}};
+      {"mistral4", "mistral4 cannot be written as a folder"}};
   return refused;
 }
 
@@ -251,7 +265,9 @@ TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
   for (const char* key : kSaidByBoth) {
     const Json said = before_config.value(key, Json());
     if (said.is_null() || said == 0 || !after_config.contains(key)) continue;
-    if (type == "granitemoehybrid" && key == std::string("intermediate_size")) continue;  // unused
+    // Of no use, or to be made larger.
+    const bool other = type == "granitemoehybrid" || type == "lfm2";
+    if (other && key == std::string("intermediate_size")) continue;
     EXPECT_EQ(after_config[key], said) << key;
   }
   const std::vector<int32_t> ids = prompt_of(GetParam());
@@ -265,13 +281,20 @@ TEST_P(AsFolderOfFloats, ComesBackFromGguf) {
     const TensorView& own = after.at(tensor.name);
     EXPECT_EQ(own.shape, tensor.shape) << tensor.name;
     const std::vector<float> x = values_of(own), y = values_of(tensor);
-    // GGUF has norms of Gemma and Nemotron with their 1, where the last bits of small numbers are
-    // lost.
+    // GGUF has norms of Gemma, Nemotron and Qwen 3.5 with their 1, where the last bits of small
+    // numbers are lost.
     const bool sum =
-        (type.starts_with("gemma") || type == "nemotron") && tensor.name.ends_with("norm.weight");
-    for (size_t k = 0; k < y.size(); ++k) ASSERT_NEAR(x[k], y[k], sum ? 0x1p-23 : 0) << tensor.name;
-    // Some biases of routing are never rounded.
-    const bool exact = tensor.name.ends_with("e_score_correction_bias");
+        (type.starts_with("gemma") || type == "nemotron" || type.starts_with("qwen3_")) &&
+        tensor.name.ends_with("norm.weight");
+    const bool rate = tensor.name.ends_with(".A_log");
+    const bool steps = has_two_biases(before) && is_step_bias(tensor.name);
+    for (size_t k = 0; k < y.size() && !steps; ++k)
+      ASSERT_NEAR(x[k], y[k], sum || rate ? 0x1p-22 : 0) << tensor.name;
+    // Some biases of routing and what belongs to decays are never rounded.
+    const auto is = [&](const char* end) { return tensor.name.ends_with(end); };
+    const bool exact = is("e_score_correction_bias") || rate || is(".D") || is(".dt_bias") ||
+                       is("mamba.norm.weight") || is("mixer.norm.weight") ||
+                       is("linear_attn.norm.weight");
     EXPECT_TRUE(exact || own.dtype == tensor.dtype) << tensor.name;
   }
 }

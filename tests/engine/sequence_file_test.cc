@@ -95,6 +95,31 @@ TEST(SequenceFile, SeveralPagesAndWindowsThatHaveLeftSomeBehind) {
   goes_on_alike(with_context(folder, "gemma3"), {.threads = 2}, 1100);
 }
 
+// What is written may be less than the sequence has: the snapshot says what recurrent layers held.
+TEST(SequenceFile, ABeginningOfASequence) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("session");
+  const Ids ids = random_ids(40, 1), more = random_ids(5, 2);
+  Model model(tiny("qwen35"), {.threads = 1});
+  Runner runner(model, {.sequences = 2, .snapshot_every = 0});
+  const auto feed = [&](int32_t sequence, std::span<const int32_t> part) {
+    const RunPart run{sequence, part, 1};
+    runner.run({&run, 1});
+    return Logits(runner.logits(0).begin(), runner.logits(0).end());
+  };
+  const int32_t sequence = runner.open();
+  feed(sequence, std::span(ids).first(23));
+  runner.save(sequence);
+  feed(sequence, std::span(ids).subspan(23));
+  write_sequence(runner, sequence, {{ids.begin(), ids.begin() + 30}, 23, {}}, path);
+  SequenceFile file(runner, path);
+  EXPECT_EQ(file.saved().ids.size(), 30U);
+  const int32_t loaded = file.load();
+  EXPECT_EQ(runner.position(loaded), 23);
+  runner.rewind(sequence, 23);
+  EXPECT_EQ(feed(loaded, more), feed(sequence, more));
+}
+
 TEST(SequenceFile, EveryTypeOfCache) {
   for (const DType keys : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0})
     for (const DType values : {DType::kF16, DType::kQ8_0})

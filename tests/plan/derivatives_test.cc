@@ -1,5 +1,6 @@
 // The rules of each op by itself: vjp and jvp against central differences, and against each other:
 // for any dy and t, dy . (J t) = (J^T dy) . t.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -7,21 +8,23 @@
 
 #include "autodiff/gradient.h"
 #include "base/random.h"
+#include "graph/ops/recurrence_back.h"
 #include "plan/plan.h"
 
 namespace veery {
 namespace {
 
-constexpr int kRows = 7;  // of two sequences, 3 and 4 rows
-
 /// A graph of parameters with random numbers, run by the reference kernels.
 class Scene {
  public:
-  Scene() : slots(kRows), pool(2) {
-    for (int i = 0; i < kRows; ++i) slots.tokens[static_cast<size_t>(i)] = i * 3 % 5;
-    slots.output_rows = {1, 2, 6, 0, 0, 0, 0};
-    slots.add_span(0, 3, 0);
-    slots.add_span(1, 4, 0);
+  /// Of two sequences with so many rows.
+  explicit Scene(int first = 3, int second = 4)
+      : slots(first + second), pool(2), total(first + second) {
+    for (int i = 0; i < total; ++i) slots.tokens[static_cast<size_t>(i)] = i * 3 % 5;
+    slots.output_rows.assign({1, 2, 6});
+    slots.output_rows.resize(static_cast<size_t>(total));
+    slots.add_span(0, first, 0);
+    slots.add_span(1, second, 0);
     slots.slots.outputs = 3;
     slots.slots.sequences = 2;
   }
@@ -40,7 +43,7 @@ class Scene {
   Operand run(Array array) {
     plans.push_back(std::make_unique<Plan>(
         graph, std::vector<Value>{array.value()}, Binding{&params, nullptr, &slots, &pool},
-        PlanOptions{.rows = kRows, .outputs = 3, .sequences = 2, .fuse = false}));
+        PlanOptions{.rows = total, .outputs = 3, .sequences = 2, .fuse = false}));
     plans.back()->run();
     Operand root = plans.back()->root(0);
     root.rows = slots.slots.count(root.rows);
@@ -51,6 +54,7 @@ class Scene {
   ParamStore params;
   SlotBlock slots;
   ThreadPool pool;
+  int total;  ///< rows
   Random random{3};
   std::vector<std::unique_ptr<Plan>> plans;
 
@@ -204,6 +208,156 @@ TEST(Derivatives, OfPositionsAndAttention) {
                          .mask = mask});
         },
         /*forward=*/false);
+}
+
+/// A kind of recurrence, and the shape of what it needs beside q, k and v.
+struct ScanCase {
+  const char* name;
+  ScanAttr attr;
+  bool gate = false;
+  bool one_decay = false;  ///< the same for all positions
+  int bonus = 0;           ///< of heads (1) or of channels (2)
+};
+const ScanCase kScans[] = {
+    {"no decay", {.heads = 3, .key_heads = 3, .decay = Decay::kNone}},
+    {"constant", {.heads = 4, .key_heads = 2, .scale = 0.5F}, true, true},
+    {"mamba2", {.heads = 4, .key_heads = 2, .map = HeadMap::kTiled}, true, false, 1},
+    {"mamba1", {.heads = 3, .key_heads = 1, .decay = Decay::kOuter}},
+    {"gla",
+     {.heads = 2, .key_heads = 2, .decay = Decay::kChannel, .read_before = true},
+     false,
+     false,
+     2},
+    {"delta",
+     {.heads = 4, .key_heads = 2, .map = HeadMap::kTiled, .low_rank = LowRank::kDelta},
+     true},
+    {"kda",
+     {.heads = 2, .key_heads = 1, .decay = Decay::kChannel, .low_rank = LowRank::kDelta},
+     true},
+    {"rwkv7",
+     {.heads = 2, .key_heads = 2, .decay = Decay::kChannel, .low_rank = LowRank::kGeneral},
+     false,
+     false,
+     2},
+    {"before, gated",
+     {.heads = 2, .key_heads = 1, .low_rank = LowRank::kDelta, .read_before = true},
+     true,
+     false,
+     2},
+    {"normaliser", {.heads = 2, .key_heads = 1, .normaliser = true, .eps = 0.1F}, true},
+    {"mlstm",
+     {.heads = 2,
+      .key_heads = 2,
+      .exponential = true,
+      .normaliser = true,
+      .scale = 0.4F,
+      .eps = 1e-3F},
+     true},
+    {"mlstm, divided by few",
+     {.heads = 2, .key_heads = 1, .exponential = true, .normaliser = true, .scale = 2, .eps = 0.3F},
+     true},
+};
+
+// Keys have 5 channels, values 3 columns.
+Array scan_of(Scene& s, const ScanCase& kind, std::vector<Array>& wrt, int32_t chunk = 0) {
+  const ScanAttr& attr = kind.attr;
+  const int channels = attr.heads * 5, values = attr.heads * 3;
+  const auto add = [&](const char* name, const Shape& shape) {
+    wrt.push_back(s.param(name, shape));
+    return wrt.back();
+  };
+  const auto row = [&](const char* name, int cols) { return add(name, {Symbol::kRows, cols}); };
+  ScanInputs in{.q = row("q", attr.key_heads * 5),
+                .k = scale(l2_norm(row("k", attr.key_heads * 5)), 1.1F),
+                .v = row("v", values)};
+  const int decays = attr.decay == Decay::kHead      ? attr.heads
+                     : attr.decay == Decay::kChannel ? channels
+                                                     : values;
+  if (attr.decay != Decay::kNone) {
+    const Shape shape = kind.one_decay ? Shape{1, decays} : Shape{Symbol::kRows, decays};
+    in.decay = activate(add("decay", shape), attr.decay == Decay::kOuter ? Activation::kSoftplus
+                                                                         : Activation::kLogSigmoid);
+  }
+  if (attr.decay == Decay::kOuter)
+    in.rates = activate(add("rates", {5, values}), Activation::kLogSigmoid);
+  if (kind.gate) {
+    in.gate = row("gate", attr.heads);
+    if (!attr.exponential) in.gate = activate(in.gate, Activation::kSigmoid);
+  }
+  if (attr.low_rank == LowRank::kGeneral) {
+    in.a = l2_norm(row("a", channels));
+    in.b = scale(l2_norm(row("b", channels)), -0.5F);
+  }
+  if (kind.bonus > 0) in.bonus = add("bonus", {1, kind.bonus == 1 ? attr.heads : channels});
+  if (chunk == 0) return scan(in, attr);
+  return apply(op::kScanChunks,
+               {in.q, in.k, in.v, in.decay, in.gate, in.a, in.b, in.bonus, in.rates},
+               ScanChunksAttr{attr, chunk});
+}
+
+TEST(Derivatives, OfScans) {
+  for (const ScanCase& kind : kScans)
+    for (const int32_t chunk : {0, 1, 3, 64})
+      expect_right(kind.name, [&](Scene& s, auto& wrt) { return scan_of(s, kind, wrt, chunk); });
+}
+
+// By chunks of any size, over several of their borders and with a last one that is not full.
+TEST(ScanChunks, AreTheScan) {
+  for (const ScanCase& kind : kScans)
+    for (const int32_t chunk : {1, 7, 16, 64, 500}) {
+      SCOPED_TRACE(fmt::format("{}, {} positions", kind.name, chunk));
+      Scene s(71, 130);
+      std::vector<Array> wrt;
+      const Array chunked = scan_of(s, kind, wrt, chunk);
+      const Node node = chunked.node();
+      const Operand whole = s.run({s.graph, node.op->decompose(s.graph, node)});
+      const Operand parts = s.run(chunked);
+      double largest = 0, error = 0;
+      for (int64_t r = 0; r < whole.rows; ++r)
+        for (int32_t c = 0; c < whole.cols; ++c) {
+          largest = std::max(largest, std::abs(double{whole.row<float>(r)[c]}));
+          error = std::max(
+              error, std::abs(double{whole.row<float>(r)[c]} - double{parts.row<float>(r)[c]}));
+        }
+      EXPECT_GT(largest, 0.1);
+      EXPECT_LT(error, 2e-5 * largest);
+    }
+}
+
+// Both rules are products with the same matrix, also where states are computed again.
+TEST(Derivatives, OfLongScansAreAdjoint) {
+  static_assert(kScanBackPositions == 64);
+  for (const ScanCase& kind : kScans) {
+    SCOPED_TRACE(kind.name);
+    Scene s(64, 141);
+    std::vector<Array> wrt, tangents;
+    const Array y = scan_of(s, kind, wrt);
+    const Array dy = s.param("dy", y.shape());
+    for (size_t i = 0; i < wrt.size(); ++i)
+      tangents.push_back(s.param("t" + std::to_string(i), wrt[i].shape()));
+    const std::vector<Array> grads = vjp(y, dy, wrt);
+    double reverse = 0;
+    for (size_t i = 0; i < wrt.size(); ++i)
+      reverse += dot(s.run(grads[i]), s.params.at(tangents[i].node().name));
+    const double along = dot(s.run(jvp(y, wrt, tangents)), s.params.at("dy"));
+    EXPECT_NEAR(reverse, along, 1e-4 * (1 + std::abs(along)));
+  }
+}
+
+TEST(Derivatives, OfConvolutions) {
+  for (const Activation kind : {Activation::kNone, Activation::kSilu})
+    expect_right("conv1d", [kind](Scene& s, auto& wrt) {
+      wrt = {s.x(), s.param("w", {3, 6}), s.param("b", {1, 6})};
+      return conv1d(wrt[0], wrt[1], wrt[2], {}, kind);
+    });
+  expect_right("conv1d, wider than a sequence, without a bias", [](Scene& s, auto& wrt) {
+    wrt = {s.x(), s.param("w", {5, 6})};
+    return conv1d(wrt[0], wrt[1], {}, {}, Activation::kTanh);
+  });
+  expect_right("conv1d, its bias alone", [](Scene& s, auto& wrt) {
+    wrt = {s.param("b", {1, 6})};
+    return conv1d(s.x(), s.param("w", {2, 6}), wrt[0], {}, Activation::kSilu);
+  });
 }
 
 TEST(Derivatives, WhatIsNotWantedIsNotMade) {

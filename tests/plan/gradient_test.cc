@@ -18,6 +18,23 @@ namespace {
 
 constexpr int kTokens = 11;
 
+// What families with recurrent layers have of them; every other layer of hybrids attends.
+void set_recurrent(TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  const std::string& name = c.architecture;
+  r.heads = 4;
+  r.key_heads = 2;
+  r.key_size = 5;
+  r.value_size = 3;
+  r.conv_width = 3;
+  if (name == "qwen35") r.mixer = Mixer::kDelta, r.layers = {true, false};
+  if (name == "mamba2") r.mixer = Mixer::kMamba2, r.groups = r.key_heads, c.layers = 3;
+  if (name == "xlstm")
+    r.mixer = Mixer::kMlstm, r.key_heads = 4, r.value_size = 18, r.gate_softcap = 15;
+  if (name == "lfm2") r.mixer = Mixer::kShortConv, r.layers = {true, false};
+  if (r.mixer == Mixer::kNone) r = {};
+}
+
 TransformerConfig tiny(const std::string& architecture) {
   TransformerConfig c;
   c.architecture = architecture;
@@ -44,6 +61,7 @@ TransformerConfig tiny(const std::string& architecture) {
   if (architecture == "apertus")
     c.activation = Activation::kXielu, c.xielu = {{0.2F, -0.5F, 0.5F, -1e-6F}, {-1, 0.7F, 0.4F}};
   find_architecture(architecture).complete(c);
+  set_recurrent(c);
   if (architecture == "gemma3") {
     c.window = 4;
     c.local = local_pattern(c.layers, 2);
@@ -253,7 +271,7 @@ TEST(Gradient, ThroughWhatHasNoRuleIsRefusedByItsName) {
 INSTANTIATE_TEST_SUITE_P(All, Definitions,
                          ::testing::Values("llama", "gemma3", "gemma4", "granite", "olmo2",
                                            "cohere2", "gpt2", "gptneox", "nemotron", "apertus",
-                                           "bloom"));
+                                           "bloom", "qwen35", "mamba2", "xlstm", "lfm2"));
 
 }  // namespace
 }  // namespace veery

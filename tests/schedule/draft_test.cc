@@ -103,6 +103,7 @@ class Drafts : public ::testing::TestWithParam<const char*> {
 TEST_P(Drafts, ChangeNoAnswer) {
   const auto draft_model =
       std::make_shared<Model>(path(), LoadOptions{.threads = 1, .context = 128, .chunk = 32});
+  size_t drafted = 0;
   for (const float temperature : {0.0F, 0.7F})
     for (const uint64_t seed : {1, 2, 3}) {
       const GenerateRequest asked = request(temperature, seed);
@@ -114,11 +115,13 @@ TEST_P(Drafts, ChangeNoAnswer) {
                                         .always_draft = true,
                                         .draft_model = by_model ? draft_model : nullptr});
         EXPECT_EQ(with.ids, without.ids) << temperature << " " << by_model;
+        drafted += with.drafted_tokens;
         if (by_model && temperature == 0 && with.drafted_tokens > 0) {
           EXPECT_EQ(with.accepted_tokens, with.drafted_tokens) << "of the model itself";
         }
       }
     }
+  EXPECT_GT(drafted, 0U);
 }
 
 // What is kept for the next prompt is what the answer says, not what a draft said.
@@ -137,12 +140,37 @@ TEST_P(Drafts, LeaveNothingBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Drafts,
-                         ::testing::Values("qwen3", "gemma3", "qwen35", "deepseek-v2", "gpt-oss"),
+                         ::testing::Values("qwen3", "gemma3", "qwen35", "deepseek-v2", "gpt-oss",
+                                           "mamba2", "xlstm", "lfm2", "rwkv7", "jamba"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+// Where there is memory for the states of three positions, drafts have two tokens; of one, none.
+TEST(DraftsOfRecurrentModels, AreAsLongAsThereIsMemoryForStates) {
+  Model model(test::fixture_path("tiny/qwen35"), {.threads = 1, .context = 128});
+  GenerateRequest asked{.prompt = {3, 4, 5, 6, 3, 4, 5, 6, 3, 4}};
+  asked.options.max_tokens = 40;
+  asked.options.ignore_eos = true;
+  asked.options.sampling.temperature = 0;
+  asked.options.sampling.bias = {{5, 1000}};  // so that it repeats itself
+  std::vector<size_t> accepted;
+  for (const size_t states : {1, 3, 8}) {
+    Scheduler scheduler(model, {.slots = 2,
+                                .cache_bytes = 8 * 2 * states * state_bytes(model.config()),
+                                .draft_tokens = 4,
+                                .always_draft = true});
+    const Generation answer = generate(scheduler, asked);
+    EXPECT_EQ(answer.ids, Ids(40, 5));
+    EXPECT_EQ(answer.drafted_tokens > 0, states > 1);
+    accepted.push_back(answer.accepted_tokens);
+  }
+  EXPECT_GT(accepted[1], 20U);
+  EXPECT_LE(accepted[1], 26U) << "two of three";
+  EXPECT_GT(accepted[2], accepted[1]);
+}
 
 TEST(DraftsOfText, StopStringsAndTheContextEndAnswersAllTheSame) {
   test::TinyModel file;

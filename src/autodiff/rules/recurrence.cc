@@ -1,15 +1,101 @@
+#include <algorithm>
+
 #include "autodiff/rule.h"
+#include "graph/ops/recurrence_back.h"
 
 namespace veery {
 namespace {
 
+void require_no_state(const Graph& graph, NodeId y, int state) {
+  if (graph[y].in[static_cast<size_t>(state)])
+    throw Error(ErrorKind::kUnsupported,
+                "{}: no gradient through a state; trace the model for training", graph[y].op->name);
+}
+
+// Those of a scan and of its form by chunks.
+const ScanAttr& scan_of(const Node& node) {
+  return node.op == op::kScan ? node.as<ScanAttr>() : node.as<ScanChunksAttr>().scan;
+}
+
+Inputs scan_vjp(const VjpContext& c) {
+  require_no_state(c.graph, c.y, ScanIn::kState);
+  Inputs in{};
+  in[ScanBackIn::kDy] = c.dy();
+  for (int i = 0; i < ScanIn::kState; ++i)
+    in[static_cast<size_t>(ScanBackIn::kFirst + i)] = c.in(i);
+  Inputs grad{};
+  const auto add = [&](Op op, std::initializer_list<int> of) {
+    if (std::none_of(of.begin(), of.end(), [&](int i) { return c.wants(i); })) return;
+    const NodeId back = c.graph.add(op, in, scan_of(c.node()));
+    int output = 0;
+    for (const int i : of) {
+      if (c.in(i)) grad[static_cast<size_t>(i)] = {back, output};
+      ++output;
+    }
+  };
+  add(op::kScanBack, {ScanIn::kQ, ScanIn::kK, ScanIn::kV});
+  add(op::kScanBackGates, {ScanIn::kDecay, ScanIn::kGate, ScanIn::kBonus});
+  add(op::kScanBackLowRank, {ScanIn::kA, ScanIn::kB, ScanIn::kRates});
+  return grad;
+}
+
+// One product with the Jacobian for each input that moves.
+Value scan_jvp(const JvpContext& c) {
+  require_no_state(c.graph, c.y, ScanIn::kState);
+  Value sum;
+  for (int i = 0; i < ScanIn::kState; ++i) {
+    if (!c.t(i)) continue;
+    Inputs in = c.node().in;
+    in[ScanTangentIn::kTangent] = c.t(i);
+    sum = c.sum(sum, c.graph.add(op::kScanTangent, in, ScanTangentAttr{scan_of(c.node()), i}));
+  }
+  return sum;
+}
+
+// What the activation is of; kNoValue: there is none.
+template <typename Context>
+Value before_activation(const Context& c) {
+  if (c.node().template as<Conv1dAttr>().activation == Activation::kNone) return {};
+  return c.make(op::kConv1d, {c.in(Conv1dIn::kX), c.in(Conv1dIn::kWeight), c.in(Conv1dIn::kBias)},
+                Conv1dAttr{});
+}
+// A cotangent or a tangent through the activation.
+template <typename Context>
+Value through_activation(const Context& c, Value moved) {
+  const Value before = before_activation(c);
+  const ActivateAttr attr = c.node().template as<Conv1dAttr>().activation;
+  return before ? c.make(op::kActivateBack, {moved, before}, attr) : moved;
+}
+
+Inputs conv1d_vjp(const VjpContext& c) {
+  require_no_state(c.graph, c.y, Conv1dIn::kState);
+  const Value dy = through_activation(c, c.dy());
+  const Value x = c.in(Conv1dIn::kX), weight = c.in(Conv1dIn::kWeight);
+  Inputs grad{};
+  if (c.wants(Conv1dIn::kX)) grad[Conv1dIn::kX] = c.make(op::kConv1dBackX, {dy, weight});
+  if (c.wants(Conv1dIn::kWeight))
+    grad[Conv1dIn::kWeight] = c.make(op::kConv1dBackW, {dy, x, weight});
+  if (c.wants(Conv1dIn::kBias))
+    grad[Conv1dIn::kBias] = c.make(op::kBiasBack, {dy, c.in(Conv1dIn::kBias)});
+  return grad;
+}
+
+// Linear in x and in the weight; a bias alone is added to zero times x.
+Value conv1d_jvp(const JvpContext& c) {
+  require_no_state(c.graph, c.y, Conv1dIn::kState);
+  const Value x = c.in(Conv1dIn::kX), weight = c.in(Conv1dIn::kWeight);
+  const Value tx = c.t(Conv1dIn::kX), tw = c.t(Conv1dIn::kWeight), tb = c.t(Conv1dIn::kBias);
+  Value sum;
+  if (tx) sum = c.make(op::kConv1d, {tx, weight}, Conv1dAttr{});
+  if (tw) sum = c.sum(sum, c.make(op::kConv1d, {x, tw}, Conv1dAttr{}));
+  if (tb && !sum) sum = c.make(op::kScale, {x}, ScaleAttr{0});
+  return through_activation(c, c.sum(sum, tb));
+}
+
 constexpr DiffDef kRules[] = {
-    {.op = op::kScan,
-     .no_vjp = "there is no kernel for gradients of recurrences",
-     .no_jvp = "there is no kernel for tangents of recurrences"},
-    {.op = op::kConv1d,
-     .no_vjp = "there is no kernel for gradients of recurrences",
-     .no_jvp = "there is no kernel for tangents of recurrences"},
+    {op::kScan, scan_vjp, scan_jvp},
+    {op::kScanChunks, scan_vjp, scan_jvp},
+    {op::kConv1d, conv1d_vjp, conv1d_jvp},
 };
 
 }  // namespace

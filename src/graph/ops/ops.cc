@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "graph/ops/recurrence_back.h"
+
 namespace veery {
 
 std::vector<Op> all_ops() {
@@ -16,6 +18,7 @@ std::vector<Op> all_ops() {
   append(op::kPositions);
   append(op::kAttention);
   append(op::kRecurrences);
+  append(op::kRecurrencesBack);
   append(op::kRowOps);
   append(op::kMixtures);
   append(op::kLosses);

@@ -1,5 +1,7 @@
 #include "graph/ops/recurrence.h"
 
+#include "graph/ops/recurrence_back.h"
+
 namespace veery {
 namespace {
 
@@ -51,8 +53,9 @@ void check_scan_sizes(const OpContext& c, const ScanAttr& attr) {
 
 }  // namespace
 
-Outputs scan(const OpContext& c) {
-  const auto& attr = c.attr<ScanAttr>();
+Outputs scan(const OpContext& c) { return scan_of(c, c.attr<ScanAttr>()); }
+
+Outputs scan_of(const OpContext& c, const ScanAttr& attr) {
   check_scan_sizes(c, attr);
   const Shape& v = c.shape(ScanIn::kV);
   const Dim rows = v.rows();

@@ -106,14 +106,24 @@ constexpr StyleRow kStyles[] = {{"phi", kPhi},
                                 {"hunyuan_v1_moe", kHunyuan | kLlama},
                                 {"apertus", kApertus | kLlama},
                                 {"gptj", kGptj},
+                                {"mamba2", kMamba},
+                                {"nemotron_h", kMamba},
+                                {"granitemoehybrid", kHybrid | kLlama},
+                                {"bamba", kBamba | kHybrid},
+                                {"jamba", kBamba | kHybrid},
+                                {"xlstm", kXlstm},
+                                {"lfm3", kLfm3},
+                                {"kimi_linear", kKimi | kKimiHf | kLlama},
+                                {"rwkv7", kRwkv},
                                 {"lfm2", kLfm},
                                 {"lfm2_moe", kLfm},
                                 {"qwen3_5_text", kNested | kLlama},
                                 {"qwen3_5_moe_text", kNested | kLlama}};
 
-unsigned style_of(const FolderType& type) {
+unsigned style_of(const FolderType& type, FolderKind kind) {
   const auto row = std::ranges::find(kStyles, type.type, &StyleRow::type);
-  return row == std::end(kStyles) ? kLlama : row->styles;
+  const unsigned styles = row == std::end(kStyles) ? unsigned{kLlama} : row->styles;
+  return kind == FolderKind::kMlx ? styles & ~unsigned{kKimiHf} : styles;
 }
 
 // What stands before names: of tensors of the model, of its head, and what its layers are called.
@@ -125,6 +135,8 @@ Places places_of(unsigned style, FolderKind kind) {
   if ((style & (kLlama4 | kNested)) != 0 && mlx)
     return {"language_model.model.", "language_model.", "layers."};
   if (style == kGpt2) return {mlx ? "model." : "transformer.", "", "h."};
+  if (style == kMamba) return {"backbone.", "", "layers."};
+  if (style == kXlstm) return {"backbone.", "", "blocks."};
   if (style == kExaone || style == kGptj) return {"transformer.", "", "h."};
   if (style != kNeox) return {"model.", "", "layers."};
   return mlx ? Places{"model.", "model.", "h."} : Places{"gpt_neox.", "", "layers."};
@@ -165,35 +177,39 @@ constexpr MixtureNames kMixtureNames[] = {
      "expert_bias"},
     {"cohere2_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"lfm2_moe", "feed_forward.", "gate", kMixtral, kApart, "", "switch_mlp.", "expert_bias"},
+    {"kimi_linear", "block_sparse_moe.", "gate", kMixtral, kApart, "shared_experts.", "switch_mlp.",
+     "gate.e_score_correction_bias", "e_score_correction_bias"},
+    {"jamba", "feed_forward.", "router", kProjections, kApart, "", "switch_mlp."},
+    {"nemotron_h", "mixer.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp.",
+     "gate.e_score_correction_bias", "gate.e_score_correction_bias"},
     {"qwen3_next", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."},
     {"qwen3_5_moe_text", "mlp.", "gate", kProjections, kApart, "shared_expert.", "switch_mlp."}};
 
 // "ffn_gate.3" -> "mlp.experts.3.gate_proj". Empty if it is no part of a mixture.
 std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string_view ours) {
   constexpr std::string_view kOurs[] = {"ffn_gate", "ffn_up", "ffn_down"};
-  const bool linear = names.form == ExpertForm::kLinear && kind == FolderKind::kHuggingFace;
-  if (ours == "ffn_gate_inp") return fmt::format("{}{}", names.prefix, names.router);
+  const bool mlx = kind == FolderKind::kMlx, kimi = names.type == "kimi_linear";
+  const bool linear = names.form == ExpertForm::kLinear && !mlx;
+  const std::string_view prefix = mlx && kimi ? "mlp." : names.prefix;
+  if (ours == "ffn_gate_inp") return fmt::format("{}{}", prefix, names.router);
   if (ours == "ffn_gate_up_exps")
-    return fmt::format("{}{}", names.prefix, linear ? "input_linear" : "experts.gate_up_proj");
-  if (ours == "ffn_down_exps" && linear) return fmt::format("{}output_linear", names.prefix);
-  if (ours == "ffn_down_exps" && names.form == ExpertForm::kJoint &&
-      kind == FolderKind::kHuggingFace)
-    return fmt::format("{}experts.down_proj", names.prefix);
+    return fmt::format("{}{}", prefix, linear ? "input_linear" : "experts.gate_up_proj");
+  if (ours == "ffn_down_exps" && linear) return fmt::format("{}output_linear", prefix);
+  if (ours == "ffn_down_exps" && names.form == ExpertForm::kJoint && !mlx)
+    return fmt::format("{}experts.down_proj", prefix);
   for (size_t i = 0; i < std::size(kOurs); ++i) {
     if (!ours.starts_with(kOurs[i])) continue;
     const std::string_view rest = ours.substr(kOurs[i].size());
-    // Of LFM2's layers without experts, too.
-    if (rest.empty() && names.type == "lfm2_moe" && kind == FolderKind::kMlx)
-      return fmt::format("{}{}", names.prefix, kProjections[i]);
+    // Of layers without experts, too.
+    if (rest.empty() && (kimi || (mlx && names.type == "lfm2_moe")))
+      return fmt::format("{}{}", prefix, kProjections[i]);
     if (rest == "_shexp" && !names.shared.empty())
-      return fmt::format("{}{}{}", names.prefix, names.shared, kProjections[i]);
-    if (rest == "_exps")
-      return fmt::format("{}{}{}", names.prefix, names.mlx_stack, kProjections[i]);
-    if (rest.starts_with('.'))
-      return fmt::format("{}experts{}.{}", names.prefix, rest, names.experts[i]);
+      return fmt::format("{}{}{}", prefix, names.shared, kProjections[i]);
+    if (rest == "_exps") return fmt::format("{}{}{}", prefix, names.mlx_stack, kProjections[i]);
+    if (rest.starts_with('.')) return fmt::format("{}experts{}.{}", prefix, rest, names.experts[i]);
   }
-  if (ours == "ffn_gate_inp_shexp") return fmt::format("{}shared_expert_gate", names.prefix);
-  if (ours == "exp_probs_b") return fmt::format("{}exp_probs_b", names.prefix);
+  if (ours == "ffn_gate_inp_shexp") return fmt::format("{}shared_expert_gate", prefix);
+  if (ours == "exp_probs_b") return fmt::format("{}exp_probs_b", prefix);
   return {};
 }
 
@@ -204,7 +220,9 @@ std::string layer_name(const FolderType& type, unsigned style, FolderKind kind,
     if (std::string name = mixture_name(*mixture, kind, ours); !name.empty()) return name;
   if (ours.starts_with("attn_") && ours.find("_norm.") != std::string_view::npos)
     return head_norm_name(ours);
-  if (style != kGpt2 && style != kExaone && style != kLfm && (style & kApertus) == 0)
+  constexpr unsigned kOtherNorms =
+      kGpt2 | kExaone | kLfm | kLfm3 | kApertus | kBamba | kXlstm | kRwkv;
+  if ((style & kOtherNorms) == 0)
     for (const NameRow& row : norms_of(type.architecture))
       if (row.ours == ours) return std::string(row.theirs);
   return std::string(look_up_ours(kLayer, style, ours));
@@ -244,7 +262,7 @@ std::string our_name(std::string_view architecture, std::string_view full_name) 
 }
 
 std::string folder_name(const FolderType& type, FolderKind kind, std::string_view ours) {
-  const unsigned style = style_of(type);
+  const unsigned style = style_of(type, kind);
   const Places places = places_of(style, kind);
   const size_t end = ours.rfind('.');
   if (end == std::string_view::npos) return {};

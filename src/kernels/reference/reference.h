@@ -15,6 +15,8 @@ KernelRows reference_moe();    ///< route, moe
 KernelRows reference_rope();   ///< rope_angles, rope, cache_write, qkv_rope
 KernelRows reference_attend();
 KernelRows reference_recurrence();  ///< scan, conv1d
+KernelRows reference_recurrence_back();
+KernelRows reference_scan_chunks();
 KernelRows reference_attend_back();
 KernelRows reference_cross_entropy();
 
