@@ -30,9 +30,9 @@ veery_status veery_classify(veery_model* model, const char* prompt, size_t lengt
     const Lease lease(loaded);
     const LabelTokens asked =
         encode_labels(loaded->model().tokenizer(), text_of(prompt, length, "prompt"), texts);
-    const LabelScores scores = score_labels(
-        [&](GenerateRequest request) { return loaded->submit(std::move(request)); },
-        loaded->slots(), {&asked, 1})[0];
+    const LabelScores scores =
+        score_labels([&](GenerateRequest request) { return loaded->submit(std::move(request)); },
+                     loaded->slots(), {&asked, 1})[0];
     const std::vector<double> shares = scores.probabilities();
     for (size_t i = 0; i < count; ++i) {
       logprobs[i] = static_cast<float>(scores.logprobs[i]);

@@ -105,9 +105,8 @@ LabelTokens LabelPrompt::encode(std::string_view text) const {
   std::string prompt = filled(options_.form, text, names);
   if (!options_.raw) {
     const Json messages = {{{"role", "user"}, {"content", prompt}}};
-    prompt = model_.chat_template()->render(
-        template_variables(special_token_variables(model_.tokenizer()), messages, true,
-                           {{"enable_thinking", false}}));
+    prompt = model_.chat_template()->render(template_variables(
+        special_token_variables(model_.tokenizer()), messages, true, {{"enable_thinking", false}}));
     return encode_labels(model_.tokenizer(), prompt, labels_);
   }
   // Words begin with a space in most vocabularies.

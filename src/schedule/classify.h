@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/model.h"
 #include "schedule/ticket.h"
 
 namespace veery {

@@ -396,7 +396,8 @@ void Scheduler::step() {
   }
 }
 
-// To a position that it has settled. Where layers no longer have it, the sequence begins anew.
+// To a position that it has settled. Layers may no longer have it after a choice, which is no
+// draft and as long as it likes: then the sequence begins anew.
 void Scheduler::go_back(Job& job, int32_t position) {
   if (runner_.can_rewind(job.sequence, position)) return runner_.rewind(job.sequence, position);
   sequences_.drop(job.sequence);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`veery batch`: a line for each request, in their order, whatever is wrong with some of them.
+"""`veery batch`: a line for each request, in their order, whatever is wrong with some of them. `veery classify`: labels scored.
 
 usage: cli_batch_test.py VEERY [unittest arguments]
 """
@@ -105,6 +105,51 @@ class Batch(CliTest):
                                   input=self.lines("x", "y").encode(), stderr=subprocess.PIPE, timeout=60, check=False)  # fmt: skip
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"veery: error: ", done.stderr)
+
+
+class Classify(CliTest):
+    def classify(self, *arguments, **more):
+        return self.json("classify", self.model, "-t", 1, *arguments, **more)
+
+    def test_scores_are_those_of_the_answer_token_by_token(self):
+        texts, labels = [f"text {i}" + "." * i for i in range(12)], ["ok", "bad", "b", "not so bad"]
+        path = self.write("texts.jsonl", "".join(json.dumps(text) + "\n" for text in texts))
+        found = self.classify("--jsonl", path, "--labels", " ok,bad ,b,not so bad", "--form", "{text}?")
+        self.assertEqual(found["labels"], labels)
+        alone = self.classify("--labels", ",".join(labels), "--form", "{text}?", "-np", 1, "-p", texts[5])["results"][0]
+        self.assertEqual(found["results"][5]["logprobs"], alone["logprobs"])
+        for text, result in zip(texts[:3], found["results"]):
+            self.assertAlmostEqual(sum(result["probabilities"]), 1)
+            self.assertEqual(result["label"], labels[result["logprobs"].index(max(result["logprobs"]))])
+            prompt = f"<s>[user]{text}?[assistant]"
+            for label, score in zip(labels, result["logprobs"]):
+                self.assertAlmostEqual(score, self.logprob(prompt, label), delta=1e-4)
+        self.assertTrue(any(result["reused_tokens"] > 5 for result in found["results"]))
+
+    def logprob(self, prompt, label):
+        """Of bytes, which are this model's tokens, each by what `logits` says behind those before it."""
+        total = 0
+        for i in range(len(label)):
+            last = self.json("logits", self.model, "-t", 1, "--top", 300, "-p", prompt + label[:i])["positions"][-1]
+            total += next(token["logit"] for token in last["top"] if token["id"] == ord(label[i])) - last["logsumexp"]
+        return total
+
+    def test_forms_and_means(self):
+        raw = self.classify("--labels", "a,bb", "--raw", "--form", "say {labels}:{text}\n", "-p", "x")["results"][0]
+        mean = self.classify("--labels", "a,bb", "--raw", "--form", "say {labels}:{text}\n", "--mean", "-p", "x")["results"][0]
+        self.assertEqual(raw["logprobs"], mean["logprobs"])
+        self.assertGreater(mean["probabilities"][1], raw["probabilities"][1])
+        done = self.veery("classify", self.model, "-t", 1, "--label-file", self.write("labels.txt", "yes\nno, not\n\n"),
+                          "--form", "{text}", "so?")  # fmt: skip
+        self.assertRegex(done.stdout.decode(), r"\A(yes|no, not)\t[01]\.\d{4}\n\Z")
+
+    def test_what_is_wrong_is_said(self):
+        for said, status, arguments in [
+            ("--labels", 2, ["-p", "x"]), ("two or more", 1, ["-p", "x", "--labels", "a"]), ("'a' is there twice", 1, ["-p", "x", "--labels", "a,b,a"]),
+            ("{text}", 1, ["-p", "x", "--labels", "a,b", "--form", "no place"]), ("context holds", 1, ["-p", "x" * 5000, "--labels", "a,b"]),
+        ]:  # fmt: skip
+            with self.subTest(said=said):
+                self.assertIn(said, self.veery("classify", self.model, *arguments, status=status).stderr.decode())
 
 
 if __name__ == "__main__":

@@ -234,6 +234,15 @@ class Serve(CliTest):
         self.refuse("/detokenize", {"tokens": [-1]})
         self.refuse("/detokenize", {"tokens": [1 << 40]})
 
+    def test_labels_are_scored(self):
+        found = self.server.post("/v1/classify", {"input": ["good", "so so"], "labels": ["up", "down"]})
+        known = self.json("classify", self.long, "-t", 1, "-c", CONTEXT, "--labels", "up,down", "-p", "so so")
+        self.assertEqual(found["data"][1]["logprobs"], known["results"][0]["logprobs"])
+        self.assertEqual((found["data"][1]["label"], found["data"][1]["index"]), (known["results"][0]["label"], 1))
+        for wrong, said in (({"input": "a"}, "labels"), ({"input": [], "labels": ["a", "b"]}, "input"),
+                            ({"input": "a", "labels": ["a", "a"]}, "twice")):  # fmt: skip
+            self.assertIn(said, self.refuse("/v1/classify", wrong)["message"])
+
     def test_what_goes_on_in_a_model(self):
         lens = self.server.post("/v1/inspect", {"input": "hi", "top": 2})
         known = self.json("inspect", self.long, "-p", "hi", "--top", 2)

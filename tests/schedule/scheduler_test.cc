@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/session.h"
+#include "sample/sampler.h"
 #include "schedule/generate.h"
 #include "support/models.h"
 
@@ -136,6 +137,42 @@ TEST_P(Schedule, ScoresDoNotChangeWhatIsChosen) {
   for (size_t i = 0; i < scores.size(); ++i) same(scores[i], all[prompt.size() - 1 + i]);
 }
 
+// What choices score is what a session says of each, whatever runs beside and however small the
+// pieces are; the sequence is where it was, so that the next request finds its prompt.
+TEST_P(Schedule, ChoicesAreScoredAsTexts) {
+  const std::vector<Ids> choices = {{5}, {7, 8}, {7, 8, 9}, {7, 9, 11}, random_ids(70, 5), {3, 3}};
+  std::vector<Ids> prompts;
+  for (uint64_t i = 0; i < 5; ++i) prompts.push_back(random_ids(9 + 5 * i, i % 2));
+  const GenerateRequest other = request_of(random_ids(40, 8), 60, 0.9F, 3);
+  const Ids expected = alone(model_, other);
+  Scheduler scheduler(model_, {.slots = 4});
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  const auto beside = scheduler.submit(other);
+  for (const Ids& prompt : prompts) {
+    GenerateRequest request{prompt, {}};
+    request.choices = choices;
+    tickets.push_back(scheduler.submit(std::move(request)));
+  }
+  EXPECT_EQ(wait_for(*beside), expected);
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    wait_for(*tickets[p]);
+    const std::vector<double>& scores = tickets[p]->choice_scores();
+    ASSERT_EQ(scores.size(), choices.size());
+    for (size_t c = 0; c < choices.size(); ++c) {
+      Ids ids = prompts[p];
+      ids.insert(ids.end(), choices[c].begin(), choices[c].end());
+      double sum = 0;
+      Session session(model_);
+      session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+        const auto next = static_cast<size_t>(position) + 1;
+        if (next < prompts[p].size() || next >= ids.size()) return;
+        sum += double{logits[static_cast<size_t>(ids[next])]} - log_sum_exp(logits);
+      });
+      EXPECT_EQ(scores[c], sum) << p << " " << c;
+    }
+  }
+}
+
 std::string test_name(const ::testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::ranges::replace(name, '-', '_');
@@ -205,6 +242,14 @@ TEST_F(Scheduling, RefusesWhatCannotBeDone) {
   EXPECT_EQ(refusal(scheduler, request_of({1}, 3, -1)), ErrorKind::kInput);
   GenerateRequest request = request_of({1}, 3, 0);
   request.options.stops = {""};
+  EXPECT_EQ(refusal(scheduler, request), ErrorKind::kInput);
+  request = request_of({1}, 0, 0);
+  request.choices = {{2}, {}};
+  EXPECT_EQ(refusal(scheduler, request), ErrorKind::kInput);
+  request.choices = {random_ids(128, 1)};
+  EXPECT_EQ(refusal(scheduler, request), ErrorKind::kLimit);
+  request.choices = {{2}};
+  request.logprobs = 1;
   EXPECT_EQ(refusal(scheduler, request), ErrorKind::kInput);
   std::vector<std::shared_ptr<Ticket>> tickets;
   EXPECT_THROW(for (int i = 0; i < 50; ++i)

@@ -38,9 +38,8 @@ Flags read_flags(std::vector<std::string> arguments) {
       .type_name("FILE")
       .excludes(text.prompt)
       .excludes(text.file);
-  const Option labels =
-      app.option("--labels", flags.labels, "The labels, with commas between them")
-          .type_name("LIST");
+  const Option labels = app.option("--labels", flags.labels, "The labels, with commas between them")
+                            .type_name("LIST");
   app.option("--label-file", flags.label_file, "The labels, one a line")
       .type_name("FILE")
       .excludes(labels);
@@ -107,24 +106,21 @@ void classify_verb(std::vector<std::string> arguments) {
                                               ? split(flags.labels, ',')
                                               : split(read_file(flags.label_file), '\n');
   Model model = flags.common.load();
-  if (!model.generates())
-    throw Error(ErrorKind::kUnsupported, "{}: makes no texts, by which labels could be scored",
-                shown_path(flags.common.path));
   const LabelPrompt prompt(model, labels, flags.prompt);
   std::vector<LabelTokens> encoded;
   for (const std::string& text : texts) encoded.push_back(prompt.encode(text));
   Scheduler scheduler(model, flags.scheduler.options(flags.common));
   Progress bar("classifying");
   const double start = seconds_now();
-  const std::vector<LabelScores> all = score_labels(
-      [&](GenerateRequest request) { return scheduler.submit(std::move(request)); },
-      scheduler.slots(), encoded, [&](size_t done, size_t count) {
-        bar.show(static_cast<double>(done), static_cast<double>(count));
-      });
+  const std::vector<LabelScores> all =
+      score_labels([&](GenerateRequest request) { return scheduler.submit(std::move(request)); },
+                   scheduler.slots(), encoded,
+                   [&](size_t done, size_t count) {
+                     bar.show(static_cast<double>(done), static_cast<double>(count));
+                   });
   bar.clear();
   Output& out = standard_output();
-  if (flags.common.json)
-    return out.json(json_of(prompt, all, flags.mean, seconds_now() - start));
+  if (flags.common.json) return out.json(json_of(prompt, all, flags.mean, seconds_now() - start));
   for (const LabelScores& scores : all) {
     const std::vector<double> shares = scores.probabilities(flags.mean);
     const size_t best = best_of(shares);

@@ -42,15 +42,15 @@ void classify(Context& context, const HttpRequest& http, Reply& reply) {
   ServedModel& model = context.models.find(fields.text("model").value_or(""));
   Scheduler& scheduler = require_scheduler(model);
   const std::vector<std::string> texts = read_list(fields, "input", 1, kMostTexts);
-  const LabelPrompt prompt(model.model(), read_list(fields, "labels", 2, kMostLabels),
-                           {.form = fields.text("form").value_or(""),
-                            .raw = fields.flag("raw").value_or(false)});
+  const LabelPrompt prompt(
+      model.model(), read_list(fields, "labels", 2, kMostLabels),
+      {.form = fields.text("form").value_or(""), .raw = fields.flag("raw").value_or(false)});
   const bool mean = fields.flag("mean").value_or(false);
   std::vector<LabelTokens> encoded;
   for (const std::string& text : texts) encoded.push_back(prompt.encode(text));
-  const std::vector<LabelScores> all = score_labels(
-      [&](GenerateRequest request) { return scheduler.submit(std::move(request)); },
-      scheduler.slots(), encoded);
+  const std::vector<LabelScores> all =
+      score_labels([&](GenerateRequest request) { return scheduler.submit(std::move(request)); },
+                   scheduler.slots(), encoded);
   Json data = Json::array();
   size_t tokens = 0, reused = 0;
   for (const LabelScores& scores : all) {
