@@ -118,7 +118,7 @@ bool accepts(Op op, const Dispatch& d) {
     return o.layout == Layout::kRowMajor && o.dtype == DType::kF32;
   };
   const Operand& w = d.in[HeadLinearIn::kWeight];
-  return op == op::kHeadLinear && w.layout == Layout::kPanels && can_pack(w.dtype) &&
+  return op == op::kHeadLinear && in_panels(w) && w.format == 0 && can_pack(w.dtype) &&
          w.stack == d.as<HeadsAttr>().heads && is_f32(d.in[HeadLinearIn::kX]) && is_f32(d.out());
 }
 

@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_prepare.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_multiply-inl.h"
+#include "kernels/cpu/linear/linear_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -12,23 +12,66 @@
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
+
+/// Writes the rows of a group of w in every form that a weight wants (linear_prepare.cc).
+void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
+                  int w);
+
 namespace {
 
-/// The input row of row `index` of a product; what int8 leaves over of it is written to `rest`.
-HWY_INLINE Row input_row(const Dispatch& d, const Product& p, int64_t index, float* rest) {
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr Target kTarget = Target::kAvx512Vnni;
+#elif HWY_TARGET == HWY_AVX3
+constexpr Target kTarget = Target::kAvx512;
+#elif HWY_TARGET == HWY_AVX2
+constexpr Target kTarget = Target::kAvx2;
+#elif HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
+constexpr Target kTarget = Target::kAvxVnni;
+#elif HWY_TARGET == HWY_NEON
+constexpr Target kTarget = Target::kNeon;
+#elif HWY_TARGET == HWY_SVE  // NEON with dot products
+constexpr Target kTarget = Target::kNeonDot;
+#else
+constexpr Target kTarget = Target::kPlain;
+#endif
+
+/// The input row of row `index` of a product; the residual of its int8 values is written to
+/// `residual`.
+HWY_INLINE Row input_row(const Dispatch& d, const Product& p, int64_t index, float* residual) {
   const float* x = d.in[LinearIn::kX].row<float>(p.two_terms ? index / 2 : index);
   const float* norm = d.in[LinearIn::kNorm] ? d.in[LinearIn::kNorm].row<float>(0) : nullptr;
   const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
   const Row row = {x, norm, inverse, !p.two_terms};
   if (!p.two_terms || index % 2 == 0) return row;
-  write_rest(p.weights[0].kernels->activations, row, p.cols, rest);
-  return {rest, nullptr, 1.0F, false};
+  write_residual(p.weights[0].kernels->activations, row, p.cols, residual);
+  return {residual, nullptr, 1.0F, false};
 }
-/// The input rows [first, first + count), `rest` having Product::rest_bytes().
+/// The input rows [first, first + count), `residual` having Product::residual_bytes().
 HWY_INLINE void input_rows(const Dispatch& d, const Product& p, int64_t first, int count,
-                           std::byte* rest, Row* rows) {
-  auto* values = reinterpret_cast<float*>(rest);
+                           std::byte* residual, Row* rows) {
+  auto* values = reinterpret_cast<float*>(residual);
   for (int r = 0; r < count; ++r) rows[r] = input_row(d, p, first + r, values + r / 2 * p.cols);
+}
+
+/// Group `group` of the rows, normalised and in every form that a weight wants, in the forms at
+/// `base`; `residual` having Product::residual_bytes().
+inline void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
+                          std::byte* residual) {
+  const int rows = p.group_rows(group);
+  const int w = group_width(rows);
+  ActivationGroup forms[kActivationKinds];
+  for (int kind = 0; kind < kActivationKinds; ++kind)
+    if (p.wants[kind])
+      forms[kind] =
+          activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
+  Row all[kGroupRows];
+  input_rows(d, p, group * p.group_size, rows, residual, all);
+  prepare_rows(all, rows, p, forms, w);
+}
+/// The only group, of few rows, in a worker's scratch of Product::few_scratch_bytes().
+inline void prepare_few(const Dispatch& d, const Product& p, const Worker& worker) {
+  prepare_group(d, p, worker.scratch, 0,
+                worker.scratch + p.activation_bytes() + p.expanded_bytes());
 }
 
 }  // namespace

@@ -319,7 +319,7 @@ bool accepts(Op op, const Dispatch& d) {
                 MoeIn::kDownBias})
     if (!absent_or_f32(d.in[i])) return false;
   for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
-    if (d.in[i].layout != Layout::kPanels || !can_pack(d.in[i].dtype) ||
+    if (!in_panels(d.in[i]) || d.in[i].format != 0 || !can_pack(d.in[i].dtype) ||
         d.in[i].stack != attr->experts)
       return false;
   return d.out().layout == Layout::kRowMajor;

@@ -457,7 +457,7 @@ const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& cho
                                                  : nullptr;
 }
 int64_t amx_scratch_bytes(const Product& p) {
-  return std::max(row_scratch_bytes(p) + p.rest_bytes(kTileRows), BatchMemory::bytes(p));
+  return std::max(row_scratch_bytes(p) + p.residual_bytes(kTileRows), BatchMemory::bytes(p));
 }
 
 #else
