@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
-#include "kernels/cpu/codec/linear_panels.h"
+#include "kernels/cpu/codec/panel_kernels.h"
 #include "kernels/cpu/linear.h"
-#include "kernels/cpu/linear/linear_finish-inl.h"
-#include "kernels/cpu/linear/linear_multiply-inl.h"
-#include "kernels/cpu/linear/linear_product.h"
-#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/linear/epilogue-inl.h"
+#include "kernels/cpu/linear/multiply-inl.h"
+#include "kernels/cpu/linear/product.h"
+#include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/simd/bf16_dot.h"
 #include "kernels/cpu/tiles/amx_linear.h"
 

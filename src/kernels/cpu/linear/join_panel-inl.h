@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "kernels/cpu/codec/panel_types-inl.h"
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -18,8 +18,8 @@
 #include <cstdlib>
 
 #include "kernels/cpu/codec/panel_types-inl.h"
-#include "kernels/cpu/linear/linear_finish-inl.h"
-#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/linear/epilogue-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/search/search_memory.h"
 
 HWY_BEFORE_NAMESPACE();

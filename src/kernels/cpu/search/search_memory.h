@@ -1,6 +1,6 @@
 // search_memory.h: what a search keeps while it runs, and where.
 #pragma once
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 #include "kernels/cpu/panels/panels.h"
 #include "kernels/cpu/search/search.h"
 

@@ -16,9 +16,9 @@
 
 #if HWY_TARGET == HWY_AVX3_DL
 
+#include "kernels/cpu/linear/epilogue-inl.h"
 #include "kernels/cpu/linear/join_panel-inl.h"
-#include "kernels/cpu/linear/linear_finish-inl.h"
-#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/tiles/amx_multiply-inl.h"
 
 HWY_BEFORE_NAMESPACE();

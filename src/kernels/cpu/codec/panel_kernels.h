@@ -1,4 +1,4 @@
-// linear_panels.h: what the linear kernels are made of: products of one panel with a group of rows.
+// panel_kernels.h: what the linear kernels are made of: products of one panel with a group of rows.
 #pragma once
 #include "kernels/cpu/form/activations.h"
 #include "kernels/kernels.h"

@@ -1,4 +1,4 @@
-// linear_multiply-inl.h: panels times rows in prepared groups: which functions of a type take them.
+// multiply-inl.h: panels times rows in prepared groups: which functions of a type take them.
 #if defined(VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
@@ -10,7 +10,7 @@
 #include <bit>
 
 #include "kernels/cpu/linear/join_panel-inl.h"
-#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -1,4 +1,4 @@
-// linear_rows-inl.h: the rows that a product multiplies.
+// rows-inl.h: the rows that a product multiplies.
 #if defined(VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
@@ -7,13 +7,13 @@
 #endif
 
 #include "kernels/cpu/form/row-inl.h"
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// Writes the rows of a group of w in every form that a weight wants (linear_prepare.cc).
+/// Writes the rows of a group of w in every form that a weight wants (prepare.cc).
 void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
                   int w);
 
@@ -53,20 +53,24 @@ HWY_INLINE void input_rows(const Dispatch& d, const Product& p, int64_t first, i
   for (int r = 0; r < count; ++r) rows[r] = input_row(d, p, first + r, values + r / 2 * p.cols);
 }
 
-/// Group `group` of the rows, normalised and in every form that a weight wants, in the forms at
-/// `base`; `residual` having Product::residual_bytes().
-inline void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
-                          std::byte* residual) {
-  const int rows = p.group_rows(group);
-  const int w = group_width(rows);
+/// Group `group` of the rows, `rows` being those of it, in every form that a weight wants, in the
+/// forms at `base`.
+inline void prepare_group(const Product& p, std::byte* base, int64_t group, const Row* rows) {
+  const int count = p.group_rows(group);
+  const int w = group_width(count);
   ActivationGroup forms[kActivationKinds];
   for (int kind = 0; kind < kActivationKinds; ++kind)
     if (p.wants[kind])
       forms[kind] =
           activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
-  Row all[kGroupRows];
-  input_rows(d, p, group * p.group_size, rows, residual, all);
-  prepare_rows(all, rows, p, forms, w);
+  prepare_rows(rows, count, p, forms, w);
+}
+/// The same with the input rows of a linear, normalised; `residual` has Product::residual_bytes().
+inline void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
+                          std::byte* residual) {
+  Row rows[kGroupRows];
+  input_rows(d, p, group * p.group_size, p.group_rows(group), residual, rows);
+  prepare_group(p, base, group, rows);
 }
 /// The only group, of few rows, in a worker's scratch of Product::few_scratch_bytes().
 inline void prepare_few(const Dispatch& d, const Product& p, const Worker& worker) {

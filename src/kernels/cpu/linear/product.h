@@ -1,9 +1,9 @@
-// linear_product.h: the sizes and shares of one linear dispatch, worked out anew in each phase.
+// product.h: the sizes and shares of one linear dispatch, worked out anew in each phase.
 #pragma once
 #include <algorithm>
 #include <array>
 
-#include "kernels/cpu/codec/linear_panels.h"
+#include "kernels/cpu/codec/panel_kernels.h"
 #include "kernels/cpu/panels/panels.h"
 
 namespace veery {
