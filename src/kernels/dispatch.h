@@ -19,10 +19,9 @@ enum class Layout : uint8_t {
   kNone,      ///< absent
   kRowMajor,  ///< row r at data + r * stride bytes; blocks of quantised types as in the file
   kPanels,  ///< weights: panels of 16 rows, kernels/cpu/panels/panels.h; `stride` is bytes a panel
-  kSplitPanels,  ///< q8_0 weights: as kPanels, the bits of the codes in parts
-  kKeyPages,     ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
-  kValuePages,   ///< pages of `stride` bytes: [kv_head][position][head_dim]
-  kBlocks,       ///< f32, a block of `stride` bytes a sequence: StateKind::kBlock
+  kKeyPages,    ///< pages of `stride` bytes: [kv_head][position / 16][head_dim][position % 16]
+  kValuePages,  ///< pages of `stride` bytes: [kv_head][position][head_dim]
+  kBlocks,      ///< f32, a block of `stride` bytes a sequence: StateKind::kBlock
 };
 
 /// Rows that vary between runs, as Operand::rows holds them (Dim::code).
@@ -41,6 +40,7 @@ struct Operand {
   int16_t group = 0;  ///< pages: which page table of a sequence
   int32_t stack =
       1;  ///< panels: of so many matrices, one below the other, each in panels of its own
+  uint8_t format = 0;  ///< panels: WeightFormat::panels (kernels.h)
 
   explicit operator bool() const { return layout != Layout::kNone; }
   /// The matrix `index` of a stack in panels.
@@ -57,9 +57,7 @@ struct Operand {
   }
 };
 
-inline bool in_panels(const Operand& o) {
-  return o.layout == Layout::kPanels || o.layout == Layout::kSplitPanels;
-}
+inline bool in_panels(const Operand& o) { return o.layout == Layout::kPanels; }
 
 inline bool in_pages(const Operand& o) {
   return o.layout == Layout::kKeyPages || o.layout == Layout::kValuePages;
@@ -148,8 +146,6 @@ struct Dispatch {
   std::array<Operand, kMaxInputs> in;
   std::array<Operand, kMaxOutputs> outputs;
   std::byte* work = nullptr;  ///< shared between the phases of a kernel, 64-byte aligned
-  /// Zeros at first, kept between runs: what a kernel notes for its speed. Bits never depend on it.
-  std::byte* state = nullptr;
   Attr attr;
 
   const Operand& out() const { return outputs[0]; }
@@ -178,8 +174,8 @@ struct Kernel {
   size_t (*work)(const Dispatch&, const RunExtent&) = nullptr;
   /// Bytes of Worker::scratch; nullptr: none.
   size_t (*scratch)(const Dispatch&, const RunExtent&) = nullptr;
-  size_t state = 0;    ///< bytes of Dispatch::state
-  int main_phase = 0;  ///< the one that does most of the work, for profiles
+  int main_phase = 0;      ///< the one that does most of the work, for profiles
+  float weight_share = 1;  ///< of the bytes of its weights, what it reads of them at least
 };
 
 /// The share [begin, end) of `count` items, in units of `unit`, that falls to a worker.

@@ -46,17 +46,24 @@ struct KernelChoice {
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice);
 
 // Weights in panels (kernels/cpu/panels/panels.h describes the layouts).
+
+/// A type, and which of the formats of panels that there are for it; of a type alone the usual one.
+struct WeightFormat {
+  WeightFormat(DType t, uint8_t of = 0) : type(t), panels(of) {}  // NOLINT(*-explicit-*)
+  DType type;
+  uint8_t panels;  ///< Operand::format
+};
+/// For a matrix of whose products with a row often only the largest is wanted (kLinearArgmax).
+WeightFormat format_for_argmax(DType type);
+
 bool can_pack(DType type);
-size_t packed_bytes(DType type, int64_t rows, int64_t cols);
-/// Bytes of one panel of 16 rows.
+size_t packed_bytes(const WeightFormat& format, int64_t rows, int64_t cols);
+/// Bytes of one panel of 16 rows, in any of its formats.
 size_t panel_bytes(DType type, int64_t cols);
 /// Repacks the panels [first, last) from the file's bytes of the whole tensor. Panels are
 /// independent: call it from several threads.
-void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
-                 int64_t first, int64_t last);
-/// The same for Q8_0 in Layout::kSplitPanels, which takes as many bytes.
-void pack_split_panels(const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
-                       int64_t first, int64_t last);
+void pack_panels(const WeightFormat& format, const std::byte* source, int64_t rows, int64_t cols,
+                 std::byte* target, int64_t first, int64_t last);
 /// Decodes columns of one row of a weight of any layout to f32.
 void decode_row(const Operand& weight, int64_t row, float* out);
 

@@ -1,7 +1,6 @@
 #include "plan/emit.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
 #include "plan/place.h"
@@ -54,7 +53,6 @@ class Emitter {
     Kernel kernel;
     Dispatch dispatch;
     int work = -1;  ///< index of its lifetime
-    int state = -1;
   };
 
   // One entry for each output of each node.
@@ -145,10 +143,6 @@ class Emitter {
       step.work = static_cast<int>(lifetimes_.size());
       lifetimes_.push_back({at, at, step.kernel.work(step.dispatch, run)});
     }
-    if (step.kernel.state > 0) {
-      step.state = static_cast<int>(lifetimes_.size());
-      lifetimes_.push_back({0, std::numeric_limits<int>::max(), step.kernel.state});
-    }
     if (step.kernel.scratch != nullptr)
       scratch_ = std::max(scratch_, step.kernel.scratch(step.dispatch, run));
     step_[index(id)] = at;
@@ -202,8 +196,6 @@ class Emitter {
       fill_operands(graph_[step.node], step.node, step.dispatch);
       if (step.work >= 0)
         step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
-      if (step.state >= 0)
-        step.dispatch.state = base + placement.offsets[static_cast<size_t>(step.state)];
     }
   }
 
@@ -237,7 +229,7 @@ class Emitter {
         result.ops.push_back(node.op);
         const auto index = static_cast<int>(phase);
         result.labels.push_back({node.op->name, step.kernel.name, detail(node), step.node, index,
-                                 index == step.kernel.main_phase});
+                                 index == step.kernel.main_phase, step.kernel.weight_share});
       }
     }
     for (Value root : roots_) result.roots.push_back(at(values_, root));

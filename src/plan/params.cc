@@ -15,9 +15,9 @@ struct Entry {
   Shape shape;
   bool matrix;  // which products are made with; else f32
   bool packed;
-  bool split;     // in Layout::kSplitPanels
-  bool mapped;    // stays in the file
-  int64_t stack;  // matrices in panels of their own
+  uint8_t format;  // WeightFormat::panels
+  bool mapped;     // stays in the file
+  int64_t stack;   // matrices in panels of their own
   size_t offset, bytes;
 
   int64_t rows() const { return shape.rows().size; }  // of all matrices
@@ -35,7 +35,7 @@ Entry find_entry(const ModelFile& file, const Node& node) {
   const TensorView& tensor = checked_tensor(file, node);
   const Shape& shape = node.shape();
   const bool matrix = is_matrix(node);
-  Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), false, false, 1, 0, 0};
+  Entry entry{&tensor, shape, matrix, matrix && can_pack(tensor.dtype), 0, false, 1, 0, 0};
   if (shape.rank > 2) entry.stack = shape[0].size;
   entry.bytes = entry.packed ? static_cast<size_t>(entry.stack) *
                                    packed_bytes(tensor.dtype, entry.height(), entry.cols())
@@ -51,9 +51,8 @@ Operand make_operand(const Entry& entry, std::byte* base) {
                                        : base + entry.offset,
                   .rows = entry.rows(),
                   .cols = static_cast<int32_t>(entry.cols())};
-  operand.layout = entry.split    ? Layout::kSplitPanels
-                   : entry.packed ? Layout::kPanels
-                                  : Layout::kRowMajor;
+  operand.layout = entry.packed ? Layout::kPanels : Layout::kRowMajor;
+  operand.format = entry.format;
   operand.dtype = entry.matrix ? tensor.dtype : DType::kF32;
   operand.stack = static_cast<int32_t>(entry.stack);
   operand.stride = static_cast<int64_t>(entry.packed ? panel_bytes(tensor.dtype, entry.cols())
@@ -61,8 +60,8 @@ Operand make_operand(const Entry& entry, std::byte* base) {
   return operand;
 }
 
-// The weights whose products with a row are searched for the largest.
-std::set<std::string> searched_weights(const Graph& graph) {
+// The weights of whose products only the largest is wanted, in some runs.
+std::set<std::string> argmax_weights(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes()) {
     if (node.op != op::kArgmax) continue;
@@ -99,10 +98,13 @@ bool can_stay(const ModelFile& file, const Entry& entry) {
          });
 }
 
-// Such a weight lies in parts, if there are any for its type.
-bool can_split(const Entry& entry) {
-  return entry.packed && entry.tensor->dtype == DType::kQ8_0 && entry.stack == 1 &&
-         entry.tensor->source == nullptr;
+// Such a weight has panels for it, if there are any for its type. A tensor that is computed is
+// packed in pieces, each as if it were a weight, which these need not allow.
+void format_for_argmax(Entry& entry) {
+  if (!entry.packed || entry.stack != 1 || entry.tensor->source != nullptr) return;
+  const WeightFormat format = veery::format_for_argmax(entry.tensor->dtype);
+  entry.format = format.panels;
+  entry.bytes = packed_bytes(format, entry.height(), entry.cols());
 }
 
 // Copies one tensor into its layout as a whole.
@@ -147,12 +149,8 @@ void pack_stored(const ModelFile& file, const Entry& entry, const Piece& p,
   const size_t bytes =
       matrix + static_cast<size_t>(std::min(p.last * kLanes, entry.height())) * row - begin;
   check_finite_scales(tensor, begin, bytes);
-  if (entry.split)
-    pack_split_panels(tensor.data.data(), entry.height(), entry.cols(), operand.data, p.first,
-                      p.last);
-  else
-    pack_panels(tensor.dtype, tensor.data.data() + matrix, entry.height(), entry.cols(),
-                operand.of_stack(p.index).data, p.first, p.last);
+  pack_panels({tensor.dtype, entry.format}, tensor.data.data() + matrix, entry.height(),
+              entry.cols(), operand.of_stack(p.index).data, p.first, p.last);
   file.release(tensor, begin, bytes);
 }
 
@@ -236,7 +234,7 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
                       const Progress& progress) {
   std::vector<std::pair<std::string, Entry>> entries;
   size_t total = 0;
-  const std::set<std::string> searched = searched_weights(graph);
+  const std::set<std::string> largest = argmax_weights(graph);
   const std::set<std::string> gathered = gathered_weights(graph);
   for (const Node& node : graph.nodes()) {
     if (node.op != op::kParam || operands_.contains(node.name)) continue;
@@ -246,7 +244,7 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
       entry.mapped = true;
       entry.bytes = 0;
     }
-    entry.split = searched.contains(node.name) && can_split(entry);
+    if (largest.contains(node.name)) format_for_argmax(entry);
     entry.offset = total;
     total += aligned(entry.bytes);
     entries.emplace_back(node.name, entry);

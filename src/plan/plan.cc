@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "kernels/cpu/panels/panels.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
 
@@ -103,12 +102,9 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
       const double positions =
           node.op == op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
-    } else if (o.layout == Layout::kSplitPanels && node.op == op::kLinearArgmax) {
-      // The upper part; of the others what could hold the largest.
-      constexpr double kUpperShare = 1.0 * SplitPanels::kUpper / SplitPanels::kWhole;
-      result.weight_bytes += kUpperShare * static_cast<double>(stored_bytes(o));
     } else if (in_panels(o) || o.rows > 1) {
-      result.weight_bytes += work.weight_share * static_cast<double>(stored_bytes(o));
+      result.weight_bytes +=
+          label.weight_share * work.weight_share * static_cast<double>(stored_bytes(o));
     } else {
       result.value_bytes += rows_of(o.rows) * o.cols * 4.0;
     }

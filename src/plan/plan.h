@@ -32,7 +32,8 @@ struct Label {
   std::string detail;  ///< weight or node name
   NodeId node = kNoNode;
   int phase = 0;
-  bool main = true;  ///< does most of the work of its node
+  bool main = true;        ///< does most of the work of its node
+  float weight_share = 1;  ///< of the bytes of its weights, what it reads at least
 };
 
 /// Where the values of one run go to and come from. All of it must outlive the plan.

@@ -82,7 +82,7 @@ TEST_F(AmxLinear, TilesAreUsedWhereThereAreManyRows) {
   d.in[3].dtype = DType::kF16;
   EXPECT_EQ(name_with(Target::kAmx, 64), "linear_f16_avx512_vnni_batch");
   d.in[3].dtype = DType::kQ8_0;
-  d.in[3].layout = Layout::kSplitPanels;
+  d.in[3].format = format_for_argmax(DType::kQ8_0).panels;
   EXPECT_EQ(name_with(Target::kAmx, 64), "linear_q8_0_amx_batch");
 }
 

@@ -27,7 +27,6 @@ std::string refusal(Layout layout) {
 TEST(ChooseKernel, EveryLayoutHasANameInTheRefusal) {
   const std::pair<Layout, const char*> names[] = {{Layout::kRowMajor, "rows"},
                                                   {Layout::kPanels, "panels"},
-                                                  {Layout::kSplitPanels, "split panels"},
                                                   {Layout::kKeyPages, "key pages"},
                                                   {Layout::kValuePages, "value pages"},
                                                   {Layout::kBlocks, "blocks"}};

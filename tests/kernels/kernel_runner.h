@@ -128,8 +128,6 @@ inline void run_all(Op op, const std::vector<Operand>& in, const std::vector<Ope
   // NaN, where a kernel reads what it has not written.
   if (kernel.work != nullptr) std::fill_n(work.data(), kernel.work(d, extent), std::byte{0xff});
   d.work = work.data();
-  Bytes state(kernel.state);
-  d.state = state.data();
   const size_t scratch = kernel.scratch != nullptr ? kernel.scratch(d, extent) : 0;
   std::vector<Bytes> own(static_cast<size_t>(with.workers), Bytes(scratch));
   for (const KernelFn phase : kernel.phases)

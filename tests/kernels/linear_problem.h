@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/search/search.h"
 #include "kernels/linear_oracle.h"
 
 namespace veery::testing {
@@ -17,7 +19,7 @@ struct Options {
   ActivateAttr gate;
   bool norm = false, residual = false, bias = false, exact = false;
   float scale = 1;
-  bool split = false;  ///< q8_0: in Layout::kSplitPanels
+  bool split = false;  ///< q8_0: in the format for kLinearArgmax
   bool two_terms = false;
 };
 
@@ -49,7 +51,7 @@ class Problem {
     for (size_t i = 0; i < types_.size(); ++i) {
       source_.push_back(
           testing::random_weight(types_[i], heights_[i], cols, static_cast<uint32_t>(i + 1)));
-      packed_.emplace_back(packed_bytes(types_[i], heights_[i], cols));
+      packed_.emplace_back(packed_bytes(format(i), heights_[i], cols));
       pack(i);
       fill(bias_[i], heights_[i]);
     }
@@ -66,9 +68,12 @@ class Problem {
   }
   const Bytes& weights(size_t i) const { return source_[i]; }
 
-  bool keeps_state = false;   ///< from run to run, as a plan does
+  bool keeps_notes = false;   ///< of searches, from run to run, as a weight does
   bool shares_turns = false;  ///< who comes first, the last worker, takes what others would do
-  const std::byte* state() const { return state_.front().bytes; }
+  SearchNotes& notes() {
+    const SplitPanels at(heights_[0], cols_);
+    return *reinterpret_cast<SearchNotes*>(packed_[0].data() + at.notes());
+  }
 
   Dispatch dispatch() {
     Dispatch d;
@@ -82,7 +87,8 @@ class Problem {
                      .rows = heights_[i],
                      .cols = static_cast<int32_t>(cols_),
                      .dtype = types_[i],
-                     .layout = options_.split ? Layout::kSplitPanels : Layout::kPanels};
+                     .layout = Layout::kPanels,
+                     .format = format(i).panels};
       if (options_.bias) d.in[6 + i] = matrix(bias_[i], 1, heights_[i], heights_[i]);
     }
     d.attr = LinearAttr{static_cast<int32_t>(types_.size()), options_.gate, 1e-5F, options_.scale,
@@ -146,10 +152,13 @@ class Problem {
  private:
   void pack(size_t i) {
     const int64_t panels = (heights_[i] + 15) / 16;
-    if (options_.split)
-      pack_split_panels(source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
-    else
-      pack_panels(types_[i], source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
+    int32_t kept[3] = {};
+    if (keeps_notes) std::memcpy(kept, &notes(), sizeof kept);
+    pack_panels(format(i), source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
+    if (keeps_notes) std::memcpy(static_cast<void*>(&notes()), kept, sizeof kept);
+  }
+  WeightFormat format(size_t i) const {
+    return options_.split ? format_for_argmax(types_[i]) : WeightFormat(types_[i]);
   }
   static Operand matrix(std::vector<float>& v, int64_t rows, int64_t cols, int64_t stride) {
     return {.data = reinterpret_cast<std::byte*>(v.data()),
@@ -195,14 +204,13 @@ class Problem {
   }
   void execute(Op op, Dispatch& d, Target target, int workers, int64_t plan_rows) {
     const int64_t most = std::max(rows_, plan_rows);
-    const Kernel kernel = linear_kernel(op, d, {target, most, options_.exact});
+    const Kernel kernel = choose_kernel(op, d, {target, most, options_.exact});
     ASSERT_NE(kernel.phases[0], nullptr);
     std::vector<Line> work;
     if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, {most, 1, workers}));
     std::vector<Line> scratch;
     const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, {most, 1, workers}) : 0;
-    std::vector<Line> state;
-    if (kernel.state > 0) d.state = lines(keeps_state ? state_ : state, kernel.state);
+    if (options_.split && !keeps_notes) notes().pause = notes().next = notes().together = 0;
     Slots slots;
     slots.rows = static_cast<int32_t>(rows_);
     for (const KernelFn phase : kernel.phases) {
@@ -221,7 +229,6 @@ class Problem {
   Options options_;
   std::vector<float> x_, norm_, residual_, bias_[3];
   std::vector<Bytes> source_, packed_;
-  std::vector<Line> state_;
 };
 
 inline std::string describe(Target target, const std::vector<DType>& types, int64_t rows) {

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "dtype/blocks.h"
-#include "kernels/cpu/linear/linear_product.h"
 #include "kernels/cpu/panels/panels.h"
 #include "kernels/linear_problem.h"
 
@@ -27,15 +26,17 @@ TEST(SplitPanels, RowsDecodeAsTheFileDoes) {
   for (const int64_t rows : {1, 16, 17, 40}) {
     const int64_t cols = 96;
     const auto source = testing::random_weight(kType, rows, cols, 7);
-    Bytes packed(packed_bytes(kType, rows, cols));
+    const WeightFormat format = format_for_argmax(kType);
+    Bytes packed(packed_bytes(format, rows, cols));
     for (int64_t p = 0; p < (rows + 15) / 16; ++p)
-      pack_split_panels(source.data(), rows, cols, packed.data(), p, p + 1);
+      pack_panels(format, source.data(), rows, cols, packed.data(), p, p + 1);
     const Operand w = {.data = packed.data(),
                        .stride = static_cast<int64_t>(panel_bytes(kType, cols)),
                        .rows = rows,
                        .cols = static_cast<int32_t>(cols),
                        .dtype = kType,
-                       .layout = Layout::kSplitPanels};
+                       .layout = Layout::kPanels,
+                       .format = format.panels};
     std::vector<float> want(static_cast<size_t>(cols));
     std::vector<float> got(want.size());
     const size_t bytes = byte_size(kType, cols);
@@ -108,6 +109,28 @@ void point(Bytes& weights, int64_t row, int64_t cols, float (*x)(size_t), int we
 }
 float wave(size_t i) { return std::sin(static_cast<float>(i) * 1.7F) + (i % 100 == 3 ? 30 : 0); }
 
+TEST(SplitPanels, OneRowIsSearchedWhereNothingButAFactorFollows) {
+  const auto name_of = [](const Options& options, int64_t rows) {
+    Problem p({kType}, {33}, 64, rows, options);
+    Dispatch d = p.dispatch();
+    d.out().layout = Layout::kRowMajor;
+    const Kernel kernel = choose_kernel(op::kLinearArgmax, d, {Target::kPlain, rows});
+    EXPECT_EQ(kernel.weight_share < 1, kernel.name == "search_q8_0_plain");
+    return kernel.name;
+  };
+  const Options usual{.scale = 0.5F, .split = true, .two_terms = true};
+  EXPECT_EQ(name_of(usual, 1), "search_q8_0_plain");
+  EXPECT_EQ(name_of(usual, 2), "search_q8_0_plain");
+  EXPECT_EQ(name_of(usual, 3), "linear_argmax_q8_0_plain_batch");
+  for (Options options :
+       {Options{.bias = true}, Options{.residual = true}, Options{.scale = -1.0F}}) {
+    options.split = options.two_terms = true;
+    EXPECT_EQ(name_of(options, 1), "linear_argmax_q8_0_plain_row");
+  }
+  EXPECT_EQ(name_of({.split = true}, 1), "linear_argmax_q8_0_plain_row");
+  EXPECT_EQ(name_of({.two_terms = true}, 1), "linear_argmax_q8_0_plain_row");
+}
+
 TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
   const int64_t cols = 128;
   const int64_t height = 400;
@@ -171,7 +194,7 @@ TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
   const int64_t height = 800;
   Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(wave);
-  p.keeps_state = true;
+  p.keeps_notes = true;
   Bytes weights = p.weights(0);
   for (int64_t r = 1; r < height; ++r)
     std::copy_n(row_of(weights, 0, cols), cols / 32, row_of(weights, r, cols));
@@ -179,7 +202,7 @@ TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
   const int32_t flat = 0;
   int searches = 0;
   const auto run = [&](int32_t want) {
-    searches += reinterpret_cast<const SearchState*>(p.state())->pause == 0 ? 1 : 0;
+    searches += p.notes().pause == 0 ? 1 : 0;
     EXPECT_EQ(std::vector<int32_t>{want}, p.run_argmax(supported_targets().back(), 2));
   };
   ASSERT_EQ(std::vector<int32_t>{flat}, p.run_argmax(supported_targets().back(), 2));
@@ -200,7 +223,7 @@ TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
   const int64_t height = 800;
   Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
   p.set_activations(1.0F);
-  p.keeps_state = true;
+  p.keeps_notes = true;
   const auto run = [&](int64_t best, int others) {  // codes of one row and of all others
     Bytes weights = p.weights(0);
     for (int64_t r = 0; r < height; ++r)
@@ -213,12 +236,12 @@ TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
     for (int i = 0; i < 2; ++i)
       EXPECT_EQ(std::vector<int32_t>{static_cast<int32_t>(best)},
                 p.run_argmax(supported_targets().back(), 2));
-    return reinterpret_cast<const SearchState*>(p.state());
+    return &p.notes();
   };
-  EXPECT_EQ(run(5, 3)->finer, 0);
-  EXPECT_EQ(run(500, 20)->finer, 1);  // at most 31 of 31 by four bits, 23 by five
+  EXPECT_EQ(run(5, 3)->together, 0);
+  EXPECT_EQ(run(500, 20)->together, 1);  // at most 31 of 31 by four bits, 23 by five
   EXPECT_EQ(run(77, 20)->pause, 0);
-  EXPECT_EQ(run(5, 3)->finer, 0);
+  EXPECT_EQ(run(5, 3)->together, 0);
 }
 
 // Scales of either sign, and x of every magnitude.
@@ -253,7 +276,7 @@ void expect_only_two_panels_read(int64_t peak) {
   point(weights, peak * 16 + 3, cols, wave, 127);
   p.set_weights(0, weights);
   Dispatch d = p.dispatch();
-  const size_t bytes = packed_bytes(kType, height, cols);
+  const size_t bytes = packed_bytes(format_for_argmax(kType), height, cols);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   std::memcpy(memory, d.in[3].data, bytes);

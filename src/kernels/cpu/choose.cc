@@ -16,6 +16,7 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/linear/head_linear.h"
 #include "kernels/cpu/moe/moe.h"
+#include "kernels/cpu/search/search.h"
 #include "kernels/cpu/tiles/amx.h"
 #include "kernels/kernels.h"
 #include "kernels/reference/reference.h"
@@ -63,7 +64,6 @@ std::string_view name(Layout layout) {
     case Layout::kNone: return "none";
     case Layout::kRowMajor: return "rows";
     case Layout::kPanels: return "panels";
-    case Layout::kSplitPanels: return "split panels";
     case Layout::kKeyPages: return "key pages";
     case Layout::kValuePages: return "value pages";
     case Layout::kBlocks: return "blocks";
@@ -126,7 +126,7 @@ std::vector<Target> supported_targets() {
 
 Kernel choose_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
   // Weights in panels: integer products with a contract of their own, on the reference target too.
-  for (const auto in_panels : {linear_kernel, moe_kernel, head_linear_kernel})
+  for (const auto in_panels : {search_kernel, linear_kernel, moe_kernel, head_linear_kernel})
     if (const Kernel kernel = in_panels(op, dispatch, choice); kernel.phases[0] != nullptr)
       return kernel;
   const auto accepted = [&](KernelRows rows) {

@@ -9,13 +9,12 @@
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
-#include "kernels/cpu/codec/linear_panels.h"
+#include "kernels/cpu/codec/panel_kernels.h"
 #include "kernels/cpu/linear.h"
-#include "kernels/cpu/linear/linear_finish-inl.h"
-#include "kernels/cpu/linear/linear_multiply-inl.h"
-#include "kernels/cpu/linear/linear_product.h"
-#include "kernels/cpu/linear/linear_rows-inl.h"
-#include "kernels/cpu/linear/linear_screen-inl.h"
+#include "kernels/cpu/linear/epilogue-inl.h"
+#include "kernels/cpu/linear/multiply-inl.h"
+#include "kernels/cpu/linear/product.h"
+#include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/simd/bf16_dot.h"
 #include "kernels/cpu/tiles/amx_linear.h"
 
@@ -23,26 +22,6 @@ HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
-
-// Rows [group * 8, group * 8 + w), normalised and in every form that a weight wants.
-void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
-                   std::byte* rest) {
-  const int rows = p.group_rows(group);
-  const int w = group_width(rows);
-  ActivationGroup forms[kActivationKinds];
-  for (int kind = 0; kind < kActivationKinds; ++kind)
-    if (p.wants[kind])
-      forms[kind] =
-          activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
-  Row all[kGroupRows];
-  input_rows(d, p, group * p.group_size, rows, rest, all);
-  prepare_rows(all, rows, p, forms, w);
-}
-// The only group, of few rows.
-void prepare_few(const Dispatch& d, const Product& p, const Worker& worker) {
-  prepare_group(d, p, worker.scratch, 0,
-                worker.scratch + p.activation_bytes() + p.expanded_bytes() + p.screen_scratch());
-}
 
 void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,
               const Worker& worker) {
@@ -104,39 +83,11 @@ void choose_best(const Dispatch& d, const Slots& slots, const Worker& worker) {
   }
 }
 
-// One row and a split weight: first what every panel could hold at most, then the panels that could
-// hold the largest output.
-void screen(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
-  if (!is_screened(d, p)) return few_rows<false, true>(d, slots, worker);
-  prepare_few(d, p, worker);
-  const Finish finish = {d, p, start_best(d.work, 1, worker.index)};
-  const Screen s = screen_of(d, p, worker);
-  Search(finish, worker, s).look();
-}
-void settle(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
-  if (!is_screened(d, p)) return;
-  Best* best = reinterpret_cast<Best*>(d.work) + worker.index;
-  settle_panels(Finish{d, p, best}, worker, screen_of(d, p, worker));
-}
-void choose_screened(const Dispatch& d, const Slots& slots, const Worker& worker) {
-  choose_best<false>(d, slots, worker);
-  if (worker.index != 0) return;
-  const Product p = product(d, slots.count(d.in[LinearIn::kX].rows), kTarget, false);
-  SearchState& state = search_state(d);
-  if (is_screened(d, p))
-    note_search(p, worker, screen_of(d, p, worker), state);
-  else if (p.outer_rows() == 1 && state.pause > 0)
-    --state.pause;
-}
-
 template <bool kExact>
 constexpr LinearPhases phases() {
   LinearPhases p;
   p.few = {few_rows<kExact, false>};
   p.few_argmax = {few_rows<kExact, true>, choose_best<kExact>};
-  p.few_screened = kExact ? p.few_argmax : KernelPhases{screen, settle, choose_screened};
   p.many = {prepare<kExact, false>, many_rows<kExact, false>};
   p.many_argmax = {prepare<kExact, true>, many_rows<kExact, true>, choose_best<kExact>};
   return p;
@@ -165,18 +116,15 @@ Product sized(const Dispatch& d, int64_t rows, bool exact) {
 }
 template <bool kExact>
 size_t few_scratch(const Dispatch& d, const RunExtent& run) {
-  const Product p = sized(d, run.rows, kExact);
-  return static_cast<size_t>(p.activation_bytes() + p.expanded_bytes() + p.screen_scratch() +
-                             p.rest_bytes(kGroupRows));
+  return static_cast<size_t>(sized(d, run.rows, kExact).few_scratch_bytes());
 }
 size_t few_argmax_work(const Dispatch& d, const RunExtent& run) {
-  return static_cast<size_t>(most_rows(d, run.rows) * run.workers) * sizeof(Best) +
-         static_cast<size_t>(sized(d, run.rows, false).screen_bytes(run.workers));
+  return static_cast<size_t>(most_rows(d, run.rows) * run.workers) * sizeof(Best);
 }
 template <bool kExact>
 size_t many_scratch(const Dispatch& d, const RunExtent& run) {
   const Product p = sized(d, run.rows, kExact);
-  return static_cast<size_t>(std::max(p.expanded_bytes(), p.rest_bytes(kGroupRows)));
+  return static_cast<size_t>(std::max(p.expanded_bytes(), p.residual_bytes(kGroupRows)));
 }
 template <bool kExact>
 size_t many_work(const Dispatch& d, const RunExtent& run) {
@@ -263,14 +211,10 @@ Kernel linear_kernel(Op op, const Dispatch& dispatch, const KernelChoice& choice
   const bool argmax = op == op::kLinearArgmax;
   Kernel kernel;
   kernel.name = kernel_name(op, dispatch, choice, few, tiles != nullptr);
-  const bool screened =
-      few && argmax && dispatch.in[LinearIn::kWeight].layout == Layout::kSplitPanels;
-  kernel.phases = screened        ? phases.few_screened
-                  : few && argmax ? phases.few_argmax
-                  : few           ? phases.few
-                  : argmax        ? phases.many_argmax
-                                  : phases.many;
-  if (screened) kernel.state = sizeof(SearchState);
+  kernel.phases = few && argmax ? phases.few_argmax
+                  : few         ? phases.few
+                  : argmax      ? phases.many_argmax
+                                : phases.many;
   kernel.main_phase = few ? 0 : 1;
   if (tiles != nullptr) {
     kernel.scratch = amx_scratch;

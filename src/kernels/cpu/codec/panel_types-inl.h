@@ -7,7 +7,7 @@
 #endif
 
 #include "dtype/code_books.h"
-#include "kernels/cpu/codec/linear_panels.h"
+#include "kernels/cpu/codec/panel_kernels.h"
 #include "kernels/cpu/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -286,11 +286,11 @@ HWY_INLINE void quantise_per256(const Row* rows, int count, int64_t cols, const 
 }
 
 /// What the int8 values of a row leave over, as floats. None of its blocks counts as an outlier.
-HWY_INLINE void write_rest(Activations kind, const Row& row, int64_t cols, float* rest) {
+HWY_INLINE void write_residual(Activations kind, const Row& row, int64_t cols, float* residual) {
   const auto write = [&](int64_t k, float step, float inverse) {
     for (int64_t i = k; i < k + 32; i += 16) {
       const F32 v = row.at(i);
-      store(rest + i, fma(set(-step), to_float(to_int(mul(v, set(inverse)))), v));
+      store(residual + i, fma(set(-step), to_float(to_int(mul(v, set(inverse)))), v));
     }
   };
   if (kind == Activations::kPer32) {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "kernels/common/intern.h"
 #include "kernels/cpu/linear/head_linear.h"
-#include "kernels/cpu/linear/linear_multiply-inl.h"
+#include "kernels/cpu/linear/multiply-inl.h"
 
 #ifndef VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
 #define VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
@@ -63,16 +63,11 @@ struct Store {
 };
 
 void prepare_head(const Problem& h, const Product& p, int64_t head, std::byte* base) {
-  const auto kind = p.weights[0].kernels->activations;
   for (int64_t g = 0; g < p.groups(); ++g) {
-    const int count = p.group_rows(g);
-    const int w = group_width(count);
-    ActivationGroup forms[kActivationKinds];
-    ActivationGroup& form = forms[static_cast<int>(kind)];
-    form = activation_group(kind, p.group(base, static_cast<int>(kind), g), p.cols, w);
     Row rows[kGroupRows];
-    for (int r = 0; r < count; ++r) rows[r] = {h.x(g * p.group_size + r, head), nullptr, 1};
-    prepare_rows(rows, count, p, forms, w);
+    for (int r = 0; r < p.group_rows(g); ++r)
+      rows[r] = {h.x(g * p.group_size + r, head), nullptr, 1};
+    prepare_group(p, base, g, rows);
   }
 }
 
@@ -118,7 +113,7 @@ bool accepts(Op op, const Dispatch& d) {
     return o.layout == Layout::kRowMajor && o.dtype == DType::kF32;
   };
   const Operand& w = d.in[HeadLinearIn::kWeight];
-  return op == op::kHeadLinear && w.layout == Layout::kPanels && can_pack(w.dtype) &&
+  return op == op::kHeadLinear && in_panels(w) && w.format == 0 && can_pack(w.dtype) &&
          w.stack == d.as<HeadsAttr>().heads && is_f32(d.in[HeadLinearIn::kX]) && is_f32(d.out());
 }
 

@@ -1,4 +1,4 @@
-// join_panel-inl.h: a split panel as one of Layout::kPanels.
+// join_panel-inl.h: a split panel in the usual format.
 #if defined(VEERY_KERNELS_CPU_JOIN_PANEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_JOIN_PANEL_INL_H
 #undef VEERY_KERNELS_CPU_JOIN_PANEL_INL_H
@@ -9,14 +9,14 @@
 #include <cstring>
 
 #include "kernels/cpu/codec/panel_types-inl.h"
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Writes a split panel to `out` as one of Layout::kPanels, and fetches some of the next ones.
+// Writes a split panel to `out` in the usual format, and fetches some of the next ones.
 HWY_INLINE void join_panel(const Weight& w, int64_t cols, int64_t panel, int64_t ahead,
                            std::byte* out) {
   const SplitParts first = parts_of(w.data, SplitPanels(w.rows, cols), panel);

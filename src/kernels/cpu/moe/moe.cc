@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
-#include "kernels/cpu/linear/linear_finish-inl.h"
-#include "kernels/cpu/linear/linear_multiply-inl.h"
+#include "kernels/cpu/linear/epilogue-inl.h"
+#include "kernels/cpu/linear/multiply-inl.h"
 #include "kernels/cpu/moe/moe.h"
 #include "kernels/cpu/moe/moe_problem.h"
 
@@ -140,23 +140,16 @@ void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::
 
 // The groups [from, to) of all experts' h.
 void prepare_h(const Problem& m, const Lists& lists, std::byte* base, int64_t from, int64_t to) {
-  const auto kind = m.down.weights[0].kernels->activations;
   int64_t before = 0;
   for (int64_t e = 0; e < m.attr.experts && before < to; ++e) {
     if (lists.count(e) == 0) continue;
     const Product p = m.down_of(e, lists.count(e));
     const int64_t first = std::max<int64_t>(from - before, 0);
     for (int64_t g = first; g < std::min(p.groups(), to - before); ++g) {
-      const int count = p.group_rows(g);
-      const int w = group_width(count);
-      ActivationGroup forms[kActivationKinds];
-      ActivationGroup& form = forms[static_cast<int>(kind)];
-      form = activation_group(kind, p.group(m.h_group(base, lists, e), static_cast<int>(kind), g),
-                              p.cols, w);
       Row rows[kGroupRows];
-      for (int r = 0; r < count; ++r)
+      for (int r = 0; r < p.group_rows(g); ++r)
         rows[r] = {m.h_row(lists.begin[e] + g * p.group_size + r), nullptr, 1};
-      prepare_rows(rows, count, p, forms, w);
+      prepare_group(p, m.h_group(base, lists, e), g, rows);
     }
     before += p.groups();
   }
@@ -319,7 +312,7 @@ bool accepts(Op op, const Dispatch& d) {
                 MoeIn::kDownBias})
     if (!absent_or_f32(d.in[i])) return false;
   for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown})
-    if (d.in[i].layout != Layout::kPanels || !can_pack(d.in[i].dtype) ||
+    if (!in_panels(d.in[i]) || d.in[i].format != 0 || !can_pack(d.in[i].dtype) ||
         d.in[i].stack != attr->experts)
       return false;
   return d.out().layout == Layout::kRowMajor;

@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 
 namespace veery::moe {
 

@@ -362,12 +362,20 @@ size_t panel_bytes(DType type, int64_t cols) {
          static_cast<size_t>(format.unit);
 }
 
-size_t packed_bytes(DType type, int64_t rows, int64_t cols) {
-  return static_cast<size_t>((rows + kLanes - 1) / kLanes) * panel_bytes(type, cols);
+WeightFormat format_for_argmax(DType type) {
+  return {type, type == DType::kQ8_0 ? kSplitFormat : uint8_t{0}};
 }
 
-void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
-                 int64_t first, int64_t last) {
+size_t packed_bytes(const WeightFormat& format, int64_t rows, int64_t cols) {
+  if (format.panels == kSplitFormat) return static_cast<size_t>(SplitPanels(rows, cols).bytes());
+  return static_cast<size_t>((rows + kLanes - 1) / kLanes) * panel_bytes(format.type, cols);
+}
+
+void pack_panels(const WeightFormat& format, const std::byte* source, int64_t rows, int64_t cols,
+                 std::byte* target, int64_t first, int64_t last) {
+  if (format.panels == kSplitFormat)
+    return pack_split_panels(source, rows, cols, target, first, last);
+  const DType type = format.type;
   const size_t bytes = panel_bytes(type, cols);
   for (int64_t p = first; p < last; ++p) {
     auto* out = reinterpret_cast<Bytes*>(target) + static_cast<size_t>(p) * bytes;
@@ -393,8 +401,8 @@ void pack_panels(DType type, const std::byte* source, int64_t rows, int64_t cols
 }
 
 void decode_row(const Operand& weight, int64_t row, float* out) {
-  if (weight.layout == Layout::kSplitPanels) return decode_split_row(weight, row, out);
-  if (weight.layout == Layout::kPanels) {
+  if (in_panels(weight)) {
+    if (weight.format == kSplitFormat) return decode_split_row(weight, row, out);
     const int64_t height = weight.rows / weight.stack;
     return decode_packed(weight.of_stack(row / height), row % height, out);
   }

@@ -81,6 +81,7 @@ void pack_split_panels(const std::byte* source, int64_t rows, int64_t cols, std:
   static constexpr BlockQ8_0 kZero = {};
   const Split at(rows, cols);
   const int64_t blocks = cols / 32;
+  if (last == at.panels()) std::memset(target + at.notes(), 0, Split::kNotes);
   for (int64_t p = first; p < last; ++p) {
     Unit<Bytes> unit(reinterpret_cast<Bytes*>(target), at, p);
     for (int64_t b = 0; b < blocks; ++b, unit.advance()) {

@@ -49,7 +49,7 @@ namespace veery {
 // Q8_0 split: of all panels first the upper four bits of q + 128 as Q4_0 has its codes, with d, so
 // that they are a matrix of their own with a sixteenth of the values; then of all panels the fifth
 // bit, bit j being that of vector j; then of all the lower three, as groups of 3 bits have their
-// codes.
+// codes; then, zeros at first, a line for what searches note (kernels/cpu/search/search.h).
 
 /// What activations are turned into for a type of weight.
 enum class Activations : uint8_t {
@@ -105,6 +105,9 @@ constexpr PanelFormat panel_format(DType type) {
   return {format.group, 16 * format.bytes()};
 }
 
+/// WeightFormat::panels of Q8_0 in parts.
+inline constexpr uint8_t kSplitFormat = 1;
+
 /// Where the parts of split Q8_0 panels lie: bytes from the beginning of the weight.
 class SplitPanels {
  public:
@@ -114,8 +117,10 @@ class SplitPanels {
   static constexpr int kMiddle = 64 * kMiddleBits;
   static constexpr int kLower = 64 * kLowerBits;
   static constexpr int kWhole = kUpper + kMiddle + kLower;
+  static constexpr int kNotes = 64;
 
   SplitPanels(int64_t rows, int64_t cols) : panels_((rows + 15) / 16), blocks_(cols / 32) {}
+  int64_t panels() const { return panels_; }
   int64_t upper_bytes() const { return blocks_ * kUpper; }  ///< of a panel
   int64_t middle_bytes() const { return blocks_ * kMiddle; }
   int64_t lower_bytes() const { return blocks_ * kLower; }
@@ -124,6 +129,8 @@ class SplitPanels {
   int64_t lower(int64_t panel) const {
     return panels_ * (upper_bytes() + middle_bytes()) + panel * lower_bytes();
   }
+  int64_t notes() const { return (panels_ * blocks_ * kWhole + kNotes - 1) / kNotes * kNotes; }
+  int64_t bytes() const { return notes() + kNotes; }
 
  private:
   int64_t panels_, blocks_;

@@ -16,9 +16,9 @@
 
 #if HWY_TARGET == HWY_AVX3_DL
 
+#include "kernels/cpu/linear/epilogue-inl.h"
 #include "kernels/cpu/linear/join_panel-inl.h"
-#include "kernels/cpu/linear/linear_finish-inl.h"
-#include "kernels/cpu/linear/linear_rows-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/tiles/amx_multiply-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -457,7 +457,7 @@ const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& cho
                                                  : nullptr;
 }
 int64_t amx_scratch_bytes(const Product& p) {
-  return std::max(row_scratch_bytes(p) + p.rest_bytes(kTileRows), BatchMemory::bytes(p));
+  return std::max(row_scratch_bytes(p) + p.residual_bytes(kTileRows), BatchMemory::bytes(p));
 }
 
 #else

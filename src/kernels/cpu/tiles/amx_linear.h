@@ -1,6 +1,6 @@
 // amx_linear.h: the phases of a linear with many rows on the tiles of AMX. Contract: linear.h.
 #pragma once
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 
 namespace veery {
 

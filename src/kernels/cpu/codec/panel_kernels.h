@@ -1,4 +1,4 @@
-// linear_panels.h: what the linear kernels are made of: products of one panel with a group of rows.
+// panel_kernels.h: what the linear kernels are made of: products of one panel with a group of rows.
 #pragma once
 #include "kernels/cpu/form/activations.h"
 #include "kernels/kernels.h"
@@ -29,7 +29,7 @@ struct PanelKernels {
   /// For 1, 2 and 4 panels; groups of 1, 2, 4 and 8 rows. Null where it does not pay; all have
   /// those for a panel and up to 4 rows.
   DirectFn direct[3][4] = {};
-  /// The same for the parts of one panel of Layout::kSplitPanels. Null: it has to be joined first.
+  /// The same for the parts of one panel of kSplitFormat. Null: it has to be joined first.
   DirectFn direct_parts[4] = {};
   /// Two rows, and of such a panel the first two parts: a matrix with an eighth of the values.
   DirectFn direct_two_parts = nullptr;

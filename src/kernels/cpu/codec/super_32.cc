@@ -1,9 +1,9 @@
 // K types with a scale for 32 elements: Q4_K, Q5_K.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_super_32.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/super_32.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_super-inl.h"
+#include "kernels/cpu/codec/super-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

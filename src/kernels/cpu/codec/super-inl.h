@@ -1,10 +1,10 @@
-// linear_super-inl.h: panels of blocks of 256, the K types and those with code books. Contract:
+// super-inl.h: panels of blocks of 256, the K types and those with code books. Contract:
 // linear.h. Several files share it, so that each compiles in seconds.
-#if defined(VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
-#undef VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
+#if defined(VEERY_KERNELS_CPU_CODEC_SUPER_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_CODEC_SUPER_INL_H
+#undef VEERY_KERNELS_CPU_CODEC_SUPER_INL_H
 #else
-#define VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
+#define VEERY_KERNELS_CPU_CODEC_SUPER_INL_H
 #endif
 
 #include "kernels/cpu/codec/panel_types-inl.h"
@@ -321,4 +321,4 @@ constexpr PanelKernels coded_kernels() {
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
 
-#endif  // VEERY_KERNELS_CPU_LINEAR_SUPER_INL_H
+#endif  // VEERY_KERNELS_CPU_CODEC_SUPER_INL_H

@@ -1,10 +1,10 @@
-// linear_blocks-inl.h: panels of blocks of 32 columns that share a scale, maybe with a minimum.
+// blocks-inl.h: panels of blocks of 32 columns that share a scale, maybe with a minimum.
 // Contract: linear.h. Two files share it, so that each compiles in seconds.
-#if defined(VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
-#undef VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
+#if defined(VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
+#undef VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
 #else
-#define VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
+#define VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
 #endif
 
 #include "kernels/cpu/codec/panel_types-inl.h"
@@ -330,4 +330,4 @@ constexpr PanelKernels tiles() {
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
 
-#endif  // VEERY_KERNELS_CPU_LINEAR_BLOCKS_INL_H
+#endif  // VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H

@@ -1,9 +1,9 @@
 // Panels of BF16 times rows rounded to bf16. Contract: linear.h.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_bf16.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/bf16.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_float-inl.h"
+#include "kernels/cpu/codec/float-inl.h"
 #include "kernels/cpu/simd/bf16_dot.h"
 #include "kernels/cpu/simd/flush_subnormals.h"
 

@@ -1,9 +1,9 @@
 // Panels of MLX's groups of codes. The code is that of all groups and scales with as many bits.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_groups.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/groups.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_blocks-inl.h"
+#include "kernels/cpu/codec/blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -1,11 +1,11 @@
 // Panels of F32, F16, MXFP8 and FP8, and quantised panels expanded to f32. Contract:
 // linear.h.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_float.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/float.cc"
 #include "kernels/cpu/simd/foreach_f32_target.h"
 //
 #include "dtype/fp8.h"
-#include "kernels/cpu/linear/linear_float-inl.h"
+#include "kernels/cpu/codec/float-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -1,10 +1,10 @@
-// linear_float-inl.h: products of panels of floats: chains of fma, a column after the other.
+// float-inl.h: products of panels of floats: chains of fma, a column after the other.
 // Contract: linear.h.
-#if defined(VEERY_KERNELS_CPU_LINEAR_FLOAT_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef VEERY_KERNELS_CPU_LINEAR_FLOAT_INL_H
-#undef VEERY_KERNELS_CPU_LINEAR_FLOAT_INL_H
+#if defined(VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H
+#undef VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H
 #else
-#define VEERY_KERNELS_CPU_LINEAR_FLOAT_INL_H
+#define VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H
 #endif
 
 #include <algorithm>
@@ -150,4 +150,4 @@ constexpr PanelKernels kernels() {
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
 
-#endif  // VEERY_KERNELS_CPU_LINEAR_FLOAT_INL_H
+#endif  // VEERY_KERNELS_CPU_CODEC_FLOAT_INL_H

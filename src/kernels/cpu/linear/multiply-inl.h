@@ -1,4 +1,4 @@
-// linear_multiply-inl.h: panels times rows in prepared groups: which functions of a type take them.
+// multiply-inl.h: panels times rows in prepared groups: which functions of a type take them.
 #if defined(VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
@@ -9,34 +9,14 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cpu/form/row-inl.h"
 #include "kernels/cpu/linear/join_panel-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-/// Writes the rows of a group of w in every form that a weight wants (linear_prepare.cc).
-void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
-                  int w);
-
 namespace {
-
-#if HWY_TARGET == HWY_AVX3_DL
-constexpr Target kTarget = Target::kAvx512Vnni;
-#elif HWY_TARGET == HWY_AVX3
-constexpr Target kTarget = Target::kAvx512;
-#elif HWY_TARGET == HWY_AVX2
-constexpr Target kTarget = Target::kAvx2;
-#elif HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
-constexpr Target kTarget = Target::kAvxVnni;
-#elif HWY_TARGET == HWY_NEON
-constexpr Target kTarget = Target::kNeon;
-#elif HWY_TARGET == HWY_SVE  // NEON with dot products
-constexpr Target kTarget = Target::kNeonDot;
-#else
-constexpr Target kTarget = Target::kPlain;
-#endif
 
 // A panel as packed, and expanded where that is needed.
 struct Panel {

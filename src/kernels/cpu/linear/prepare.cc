@@ -1,9 +1,9 @@
 // Rows of activations in the forms that weights want: compiled once for all products.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_prepare.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear/prepare.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_multiply-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -1,10 +1,10 @@
 // Types with a code book and a scale for 32 elements or none: IQ4_XS, IQ3, IQ2_XXS, IQ1_S, TQ;
 // Q8_K.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_codes_32.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/codes_32.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_super-inl.h"
+#include "kernels/cpu/codec/super-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

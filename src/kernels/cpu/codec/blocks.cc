@@ -1,9 +1,9 @@
 // Panels of blocks of 32: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_blocks.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/blocks.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_blocks-inl.h"
+#include "kernels/cpu/codec/blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

@@ -1,16 +1,16 @@
-// linear_finish-inl.h: what follows the product of a panel with some rows: bias, gate, residual,
+// epilogue-inl.h: what follows the product of a panel with some rows: bias, gate, residual,
 // and the store or the search for the largest.
-#if defined(VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
-#undef VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
+#if defined(VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
+#undef VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
 #else
-#define VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
+#define VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
 #endif
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/linear/linear_product.h"
+#include "kernels/cpu/linear/product.h"
 #include "kernels/cpu/simd/activate-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -127,4 +127,4 @@ inline Best* start_best(std::byte* base, int64_t rows, int worker) {
 }  // namespace veery
 HWY_AFTER_NAMESPACE();
 
-#endif  // VEERY_KERNELS_CPU_LINEAR_FINISH_INL_H
+#endif  // VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H

@@ -1,6 +1,6 @@
 // Panels of blocks of 32 with a scale for each half: NVFP4. Contract: linear.h.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_halves.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/halves.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
 #include <algorithm>

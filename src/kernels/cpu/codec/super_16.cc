@@ -1,9 +1,9 @@
 // K types with a scale for 16 elements: Q2_K, Q3_K, Q6_K.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_super_16.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/super_16.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_super-inl.h"
+#include "kernels/cpu/codec/super-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

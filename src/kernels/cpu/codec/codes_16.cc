@@ -1,9 +1,9 @@
 // Types with a code book and a scale for 16 elements: IQ2_XS, IQ2_S, IQ1_M.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/linear/linear_codes_16.cc"
+#define HWY_TARGET_INCLUDE "kernels/cpu/codec/codes_16.cc"
 #include "kernels/cpu/simd/foreach_target.h"
 //
-#include "kernels/cpu/linear/linear_super-inl.h"
+#include "kernels/cpu/codec/super-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {

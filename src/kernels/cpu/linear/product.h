@@ -1,15 +1,15 @@
-// linear_product.h: the sizes and shares of one linear dispatch, worked out anew in each phase.
+// product.h: the sizes and shares of one linear dispatch, worked out anew in each phase.
 #pragma once
 #include <algorithm>
 #include <array>
-#include <atomic>
 
-#include "kernels/cpu/codec/linear_panels.h"
+#include "kernels/cpu/codec/panel_kernels.h"
+#include "kernels/cpu/panels/panels.h"
 
 namespace veery {
 
 struct LinearPhases {
-  KernelPhases few, few_argmax, few_screened, many, many_argmax;
+  KernelPhases few, few_argmax, many, many_argmax;
 };
 
 struct Weight {
@@ -18,7 +18,7 @@ struct Weight {
   int64_t stride;  ///< bytes a panel
   int64_t rows;
   int64_t column;  ///< of the output, where its rows begin
-  bool split;      ///< in Layout::kSplitPanels
+  bool split;      ///< in kSplitFormat
 
   int64_t panels() const { return (rows + kLanes - 1) / kLanes; }
 };
@@ -31,21 +31,6 @@ struct alignas(64) Best {
 
 /// Most panels that are multiplied with a group of rows at once.
 inline constexpr int kMostPanels = 4;
-
-/// How many panels of one worker's share a search had to look at again (linear_screen-inl.h).
-struct alignas(64) Searched {
-  int32_t doubtful = 0;  ///< panels that could hold the largest, by their upper part alone
-  int32_t settled = 0;   ///< by the middle part too: read as a whole
-};
-
-/// What a search notes between runs; zeros at first. Where outputs are much alike, most panels
-/// could hold the largest; then reading the upper part first is a loss, and is left for some runs.
-struct SearchState {
-  int32_t pause;  ///< runs that read all panels as a whole
-  int32_t next;   ///< length of the next pause, less one
-  int32_t finer;  ///< 1: most panels were in doubt, so the first two parts are read together
-  std::atomic<uint32_t> reached;  ///< by_order() of an output that there is, in this run; 0: none
-};
 
 /// Most groups of rows that are multiplied together, and bytes of the sums of one with two panels.
 inline constexpr int64_t kMostGroups = 64;
@@ -71,23 +56,13 @@ struct Product {
   }
   /// Rows of x and of the output.
   int64_t outer_rows() const { return two_terms ? rows / 2 : rows; }
-  /// Bytes for what int8 leaves over of so many rows, while they are prepared.
-  int64_t rest_bytes(int of) const {
+  /// Bytes for the residuals of the int8 values of so many rows, while they are prepared.
+  int64_t residual_bytes(int of) const {
     return two_terms ? of / 2 * cols * int64_t{sizeof(float)} : 0;
   }
   /// Bytes that the largest outputs take at the beginning of Dispatch::work: [worker][row].
   int64_t best_bytes(bool argmax, const Worker& worker) const {
     return argmax ? outer_rows() * worker.count * int64_t{sizeof(Best)} : 0;
-  }
-  /// Bytes after those where a split weight is searched by one row, and of a worker's scratch after
-  /// all else.
-  int64_t screen_bytes(int workers) const {
-    return weights[0].split
-               ? workers * int64_t{sizeof(Searched)} + weights[0].panels() * int64_t{sizeof(float)}
-               : 0;
-  }
-  int64_t screen_scratch() const {
-    return weights[0].split ? cols / 32 * 2 * int64_t{sizeof(float)} : 0;
   }
   /// Bytes of the prepared forms of all rows.
   int64_t activation_bytes() const {
@@ -117,6 +92,11 @@ struct Product {
       sum += bytes;
     }
     return kMostGroups * kPairBytes + (gated ? 2 * sum : 2 * most);
+  }
+  /// Bytes of a worker's scratch where it prepares the rows for itself: their forms, expanded
+  /// panels, residuals.
+  int64_t few_scratch_bytes() const {
+    return activation_bytes() + expanded_bytes() + residual_bytes(kGroupRows);
   }
   /// Columns of a part that two panels of output i are multiplied with before the next group of
   /// rows: all, or what a first level cache holds.
@@ -206,8 +186,8 @@ inline void set_groups(Product& p) {
 /// Adds a weight (in panels) beside those that `p` has.
 inline void add_weight(Product& p, const Operand& w, Target target, bool exact) {
   Weight& weight = p.weights[static_cast<size_t>(p.count++)];
-  weight = {panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, 0,
-            w.layout == Layout::kSplitPanels};
+  weight = {
+      panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, 0, w.format == kSplitFormat};
   p.wants[static_cast<size_t>(weight.kernels->activations)] = true;
 }
 

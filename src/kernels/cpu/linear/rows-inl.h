@@ -1,0 +1,86 @@
+// rows-inl.h: the rows that a product multiplies.
+#if defined(VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
+#undef VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
+#else
+#define VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
+#endif
+
+#include "kernels/cpu/form/row-inl.h"
+#include "kernels/cpu/linear/product.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace veery {
+namespace HWY_NAMESPACE {
+
+/// Writes the rows of a group of w in every form that a weight wants (prepare.cc).
+void prepare_rows(const Row* rows, int count, const Product& p, const ActivationGroup* forms,
+                  int w);
+
+namespace {
+
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr Target kTarget = Target::kAvx512Vnni;
+#elif HWY_TARGET == HWY_AVX3
+constexpr Target kTarget = Target::kAvx512;
+#elif HWY_TARGET == HWY_AVX2
+constexpr Target kTarget = Target::kAvx2;
+#elif HWY_TARGET == HWY_SSE4  // AVX-VNNI (simd-inl.h)
+constexpr Target kTarget = Target::kAvxVnni;
+#elif HWY_TARGET == HWY_NEON
+constexpr Target kTarget = Target::kNeon;
+#elif HWY_TARGET == HWY_SVE  // NEON with dot products
+constexpr Target kTarget = Target::kNeonDot;
+#else
+constexpr Target kTarget = Target::kPlain;
+#endif
+
+/// The input row of row `index` of a product; the residual of its int8 values is written to
+/// `residual`.
+HWY_INLINE Row input_row(const Dispatch& d, const Product& p, int64_t index, float* residual) {
+  const float* x = d.in[LinearIn::kX].row<float>(p.two_terms ? index / 2 : index);
+  const float* norm = d.in[LinearIn::kNorm] ? d.in[LinearIn::kNorm].row<float>(0) : nullptr;
+  const float inverse = norm != nullptr ? inverse_rms(x, p.cols, d.as<LinearAttr>().eps) : 1.0F;
+  const Row row = {x, norm, inverse, !p.two_terms};
+  if (!p.two_terms || index % 2 == 0) return row;
+  write_residual(p.weights[0].kernels->activations, row, p.cols, residual);
+  return {residual, nullptr, 1.0F, false};
+}
+/// The input rows [first, first + count), `residual` having Product::residual_bytes().
+HWY_INLINE void input_rows(const Dispatch& d, const Product& p, int64_t first, int count,
+                           std::byte* residual, Row* rows) {
+  auto* values = reinterpret_cast<float*>(residual);
+  for (int r = 0; r < count; ++r) rows[r] = input_row(d, p, first + r, values + r / 2 * p.cols);
+}
+
+/// Group `group` of the rows, `rows` being those of it, in every form that a weight wants, in the
+/// forms at `base`.
+inline void prepare_group(const Product& p, std::byte* base, int64_t group, const Row* rows) {
+  const int count = p.group_rows(group);
+  const int w = group_width(count);
+  ActivationGroup forms[kActivationKinds];
+  for (int kind = 0; kind < kActivationKinds; ++kind)
+    if (p.wants[kind])
+      forms[kind] =
+          activation_group(static_cast<Activations>(kind), p.group(base, kind, group), p.cols, w);
+  prepare_rows(rows, count, p, forms, w);
+}
+/// The same with the input rows of a linear, normalised; `residual` has Product::residual_bytes().
+inline void prepare_group(const Dispatch& d, const Product& p, std::byte* base, int64_t group,
+                          std::byte* residual) {
+  Row rows[kGroupRows];
+  input_rows(d, p, group * p.group_size, p.group_rows(group), residual, rows);
+  prepare_group(p, base, group, rows);
+}
+/// The only group, of few rows, in a worker's scratch of Product::few_scratch_bytes().
+inline void prepare_few(const Dispatch& d, const Product& p, const Worker& worker) {
+  prepare_group(d, p, worker.scratch, 0,
+                worker.scratch + p.activation_bytes() + p.expanded_bytes());
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace veery
+HWY_AFTER_NAMESPACE();
+
+#endif  // VEERY_KERNELS_CPU_LINEAR_ROWS_INL_H
