@@ -196,7 +196,7 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int64_t cols) {
 /// Behind the slabs, kPer32: rest, finer and rest_sum for each block of 32 as codes, scale and sum;
 /// and of each row the number of its outliers and these.
 struct TilePlaces {
-  int each = 4;                         ///< blocks of 32 of a slab
+  int bits = 2;                         ///< 2 to their power: blocks of 32 of a slab
   int scale = 0, sum = 0, moment = 0;   ///< kPer32, in a slab
   int shift = 0, sums = 0, sums16 = 0;  ///< kPer256, in a slab
   int slab = 0;                         ///< bytes
@@ -207,15 +207,16 @@ struct TilePlaces {
 VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
   TilePlaces p;
   const int64_t blocks = cols / 32;
-  p.each = kind == FormKind::kPer32 ? 4 : 8;
-  p.scale = p.each * 256;
+  p.bits = kind == FormKind::kPer32 ? 2 : 3;
+  const int each = 1 << p.bits;
+  p.scale = each * 256;
   if (kind == FormKind::kPer32) {
     p.sum = p.scale + 128, p.moment = p.sum + 128, p.slab = p.moment + 128;
   } else {
     p.shift = p.scale + 32, p.sums = p.shift + 64, p.sums16 = p.sums + 256;
     p.slab = p.sums16 + 512;
   }
-  int64_t at = (blocks + p.each - 1) / p.each * p.slab;
+  int64_t at = (blocks + each - 1) / each * p.slab;
   if (kind == FormKind::kPer32) {
     p.list = blocks / 4 + 2;
     p.rest = at, at += 256 * blocks;

@@ -371,13 +371,16 @@ VEERY_GPU void attend_merge(const AttendArguments& a) {
 }
 
 /// A row and its queries of one key head.
-template <typename T, int kDims>
+template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
-  Attention<T, kDims, false> of(a, row, block_y());
+  Attention<T, kDims, kStaged> of(a, row, block_y());
+  of.make_stage();
+  of.ask(of.first_block());
   of.load_queries();
   State<kDims> whole[kMostHeads], segment[kMostHeads], part[kMostHeads];
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b) {
     of.attend(b, part);
+    if (b < of.last_block()) of.ask(b + 1);
     const bool end = b == of.last_block() || ends_segment(b);
     VEERY_UNROLL(4)
     for (int h = 0; h < kMostHeads; ++h) {

@@ -375,7 +375,10 @@ VEERY_GPU void attend_rows(const AttendArguments& a) {
     const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
     if (follow_each_other(a, first, end - 1)) return;
   }
-  attend_row<T, kDims>(a, row);
+  if (a.staged != 0)
+    attend_row<T, kDims, true>(a, row);
+  else
+    attend_row<T, kDims, false>(a, row);
 }
 
 }  // namespace veery::gpu

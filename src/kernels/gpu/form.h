@@ -213,10 +213,10 @@ VEERY_GPU void put_codes(uint8_t* codes, int l, const int (&q)[4]) {
       byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
 }
 
-// Block b of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
+// A block of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
 // leave over. `to` says where things go.
 template <typename To>
-VEERY_GPU void write_block_256(const To& to, int b, float (&v)[2][4]) {
+VEERY_GPU void write_block_256(const To& to, float (&v)[2][4]) {
   const float most[2] = {largest_over_8(largest_of_four(v[0])),
                          largest_over_8(largest_of_four(v[1]))};
   float all = largest(most[0], most[1]);
@@ -224,7 +224,7 @@ VEERY_GPU void write_block_256(const To& to, int b, float (&v)[2][4]) {
   all = largest(all, shuffle_xor(all, 16));
   const Scale whole = scale_for(all);
   const float scale = whole.scale / 8;
-  if (lane() == 0) to.put_scale(b, scale);
+  if (lane() == 0) to.put_scale(scale);
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) {
     const int s = 4 * h + lane() / 8, l = lane() % 8;
@@ -239,25 +239,22 @@ VEERY_GPU void write_block_256(const To& to, int b, float (&v)[2][4]) {
       sum += q[i] << shift;
       v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
     }
-    put_codes(to.codes(b, s), l, q);
+    put_codes(to.codes(s), l, q);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
     const int both = sum + shuffle_xor(sum, 4);
-    if (l % 4 == 0) to.put_sum16(b, 2 * s + l / 4, sum);
-    if (l == 0) to.put_part(b, s, shift, both);
+    if (l % 4 == 0) to.put_sum16(2 * s + l / 4, sum);
+    if (l == 0) to.put_part(s, shift, both);
   }
 }
-struct RowBlocks {
-  FormRow to;
+struct RowBlock {
+  const FormRow& to;
+  int b;
 
-  VEERY_GPU void put_scale(int b, float scale) const { to.floats(to.places.scale)[b] = scale; }
-  VEERY_GPU uint8_t* codes(int b, int s) const {
-    return to.at + to.places.codes + 256 * b + 32 * s;
-  }
-  VEERY_GPU void put_sum16(int b, int i, int sum) const {
-    to.ints(to.places.sum)[16 * b + i] = sum;
-  }
-  VEERY_GPU void put_part(int b, int s, int shift, int) const {
+  VEERY_GPU void put_scale(float scale) const { to.floats(to.places.scale)[b] = scale; }
+  VEERY_GPU uint8_t* codes(int s) const { return to.at + to.places.codes + 256 * b + 32 * s; }
+  VEERY_GPU void put_sum16(int i, int sum) const { to.ints(to.places.sum)[16 * b + i] = sum; }
+  VEERY_GPU void put_part(int s, int shift, int) const {
     to.ints(to.places.shift)[8 * b + s] = shift;
   }
 };
@@ -268,8 +265,8 @@ VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const F
     float v[2][4];
     four_of(row, 256 * b + 4 * lane(), v[0]);
     four_of(row, 256 * b + 128 + 4 * lane(), v[1]);
-    write_block_256(RowBlocks{to}, b, v);
-    if (second != nullptr) write_block_256(RowBlocks{*second}, b, v);
+    write_block_256(RowBlock{to, b}, v);
+    if (second != nullptr) write_block_256(RowBlock{*second, b}, v);
   }
 }
 

@@ -11,9 +11,9 @@ struct FormGroup {
   TilePlaces places;
 
   /// Of what a slab has, for block b of 32 columns.
-  VEERY_GPU uint8_t* slab(int b) const { return at + int64_t{b / places.each} * places.slab; }
+  VEERY_GPU uint8_t* slab(int b) const { return at + int64_t{b >> places.bits} * places.slab; }
   VEERY_GPU uint8_t* codes(int b, int row) const {
-    return slab(b) + b % places.each * 256 + row * 32;
+    return slab(b) + (b & ((1 << places.bits) - 1)) * 256 + row * 32;
   }
   /// kPer32: of one of the arrays [block][row].
   template <typename T>
@@ -117,21 +117,21 @@ VEERY_GPU void put_sum(uint8_t* sums, int row, int part, int sum) {
   to[0] = float_to_half(static_cast<float>(high));
   to[2] = float_to_half(static_cast<float>(sum - 64 * high));
 }
-struct GroupBlocks {
-  FormGroup to;
+struct GroupBlock {
+  const TilePlaces& places;
+  uint8_t* slab;
   int row;
 
-  VEERY_GPU uint8_t* slab(int b) const { return to.slab(8 * b); }
-  VEERY_GPU void put_scale(int b, float scale) const {
-    reinterpret_cast<float*>(slab(b) + to.places.scale)[row] = scale;
+  VEERY_GPU void put_scale(float scale) const {
+    reinterpret_cast<float*>(slab + places.scale)[row] = scale;
   }
-  VEERY_GPU uint8_t* codes(int b, int s) const { return slab(b) + s * 256 + row * 32; }
-  VEERY_GPU void put_sum16(int b, int i, int sum) const {
-    put_sum(slab(b) + to.places.sums16 + i / 8 * 256, row, i % 8, sum);
+  VEERY_GPU uint8_t* codes(int s) const { return slab + s * 256 + row * 32; }
+  VEERY_GPU void put_sum16(int i, int sum) const {
+    put_sum(slab + places.sums16 + i / 8 * 256, row, i % 8, sum);
   }
-  VEERY_GPU void put_part(int b, int s, int shift, int sum) const {
-    put_sum(slab(b) + to.places.sums, row, s, sum);
-    slab(b)[to.places.shift + s / 4 * 32 + row * 4 + s % 4] = static_cast<uint8_t>(shift);
+  VEERY_GPU void put_part(int s, int shift, int sum) const {
+    put_sum(slab + places.sums, row, s, sum);
+    slab[places.shift + s / 4 * 32 + row * 4 + s % 4] = static_cast<uint8_t>(shift);
   }
 };
 VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, int part, int parts,
@@ -142,8 +142,9 @@ VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, in
       four_of(of.row, 256 * u + 4 * lane(), v[0]);
       four_of(of.row, 256 * u + 128 + 4 * lane(), v[1]);
     }
-    write_block_256(GroupBlocks{to, of.place}, u, v);
-    if (two_terms) write_block_256(GroupBlocks{to, of.place + 1}, u, v);
+    uint8_t* slab = to.at + int64_t{u} * to.places.slab;
+    write_block_256(GroupBlock{to.places, slab, of.place}, v);
+    if (two_terms) write_block_256(GroupBlock{to.places, slab, of.place + 1}, v);
   }
 }
 
@@ -153,7 +154,7 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
   wait_for_inputs();
   const bool two_terms = a.form.two_terms != 0;
   const int each = two_terms ? 4 : 8, cols = a.form.cols;
-  const int64_t first = int64_t{block_x()} * each, rows = a.run.count(a.x.rows);
+  const int64_t group = block_x() / a.parts, first = group * each, rows = a.run.count(a.x.rows);
   if (first >= rows) return;
   if (a.best != nullptr && thread() < each && first + thread() < rows) a.best[first + thread()] = 0;
   auto* inverse = reinterpret_cast<float*>(shared_memory());
@@ -169,9 +170,11 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
   const TileRow of = {{is ? a.x.row(first + i) : nullptr, a.norm.weight,
                        a.norm.weight != nullptr && is ? inverse[i] : 1.0F},
                       two_terms ? 2 * i : i};
-  const FormGroup to = form_group(a.form, block_x());
-  if (a.form.kind == FormKind::kPer256)
-    return tile_row_256(to, of, cols, warp() / each, warps() / each, two_terms);
+  const FormGroup to = form_group(a.form, group);
+  if (a.form.kind == FormKind::kPer256) {
+    const int part = static_cast<int>(block_x() % a.parts) * (warps() / each) + warp() / each;
+    return tile_row_256(to, of, cols, part, a.parts * (warps() / each), two_terms);
+  }
   float* most = inverse + 8 + i * blocks;
   tile_row_32(to, of, cols, warp() / each, warps() / each, two_terms, most);
   if (two_terms) {

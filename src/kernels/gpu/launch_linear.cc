@@ -80,17 +80,22 @@ struct Product {
   void prepare(FormKind kind) const {
     const Operand& norm = d.in[LinearIn::kNorm];
     const int32_t cols = d.in[LinearIn::kX].cols;
-    const PrepareArguments a{to.run, to.matrix(d.in[LinearIn::kX]),
-                             Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best()};
+    PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]),
+                         Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best()};
     const int64_t lines = lines_of(d, rows);
+    own.parts = 1;
     if (in_tiles(kind, lines)) {
       const int32_t largest = kind == FormKind::kPer32 ? cols / 32 * 8 : 0;
-      const LaunchSize size{.blocks_x = static_cast<int>((lines + 7) / 8),
+      const int64_t groups = (lines + 7) / 8;
+      // Columns of few groups are shared out; blocks of 32 want the mean of their row.
+      if (kind == FormKind::kPer256)
+        own.parts = static_cast<int32_t>(std::clamp<int64_t>(
+            to.machine.processors() / groups, 1, (cols / 256 + kTileWarps - 1) / kTileWarps));
+      const LaunchSize size{.blocks_x = static_cast<int>(groups) * own.parts,
                             .threads = 1024,
                             .shared = static_cast<size_t>(8 + largest) * sizeof(float)};
-      return to.add(KernelId::prepare_tiles, size, a);
+      return to.add(KernelId::prepare_tiles, size, own);
     }
-    PrepareArguments own = a;
     const bool staged = norm && cols <= kMostStaged;
     own.staged = staged ? 1 : 0;
     own.weights = staged && 2 * cols <= kMostStaged &&

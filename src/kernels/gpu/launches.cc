@@ -255,14 +255,14 @@ void record_attend(const Dispatch& d, Recorder& to) {
                   .blocks_z = static_cast<int>(to.most(d.out().rows)),
                   .threads = 128,
                   .shared = shared};
-  if (size.blocks_z > kSplitRows) {
-    record_tiles(a, type, size.blocks_z, to);
-    return to.add(kernels[2], size, a);
-  }
-  size.blocks_x = std::min(a.blocks, kMostBlocks);
   const StagePlaces places = stage_places(a.key_dim, a.value_dim, type == 2 ? 4 : 2);
-  a.staged = places.bytes <= kMostStage ? 1 : 0;
+  const bool many = size.blocks_z > kSplitRows;
+  if (many) record_tiles(a, type, size.blocks_z, to);
+  // Blocks of threads that find nothing left to do should be many at a time.
+  a.staged = places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
+  if (many) return to.add(kernels[2], size, a);
+  size.blocks_x = std::min(a.blocks, kMostBlocks);
   to.add(kernels[0], size, a);
   size.shared = shared;
   size.blocks_x = kHeads;

@@ -129,7 +129,6 @@ class RowProduct {
       const int left = at_most(units_ - unit, 4);
       const int mine = unit + at_most(lane() / 8, left - 1);
       const Two<uint32_t> b = codes_of(places_.codes, mine);
-      arrive();
       four_blocks<false>(
           b, [&](int j) { return slot(used) + j * kPlaces.bytes; }, [&](int j) { return unit + j; },
           left, place, part, buffer);
@@ -165,6 +164,17 @@ class RowProduct {
   VEERY_GPU void four_blocks(const Two<uint32_t>& own, const UnitAt& unit_at,
                              const BlockAt& block_at, int left, int place, int part, int buffer) {
     const int g = lane() / 4, t = lane() % 4;
+    // All that is wanted of x is on its way before the weights are waited for.
+    const int b = block_at(t < left ? t : left - 1);
+    float scales[kTerms], moments[kTerms];
+    int32_t less[kTerms];
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      scales[term] = x(term).floats(kRest ? places_.finer : places_.scale)[b];
+      less[term] = kFormat == kQ4 ? 8 * x(term).ints(kRest ? places_.rest_sum : places_.sum)[b] : 0;
+      moments[term] = kInfo.minima && !kRest ? x(term).floats(places_.moment)[b] : 0.0F;
+    }
+    if constexpr (!kRest) arrive();
     int32_t c[4] = {0, 0, 0, 0};
     sync_warp();  // which tensor cores want together
     VEERY_UNROLL(4)
@@ -176,26 +186,22 @@ class RowProduct {
       multiply_tile(c, tile, is ? own.x : 0U, is ? own.y : 0U);
     }
     if (t >= left) return;
-    const int b = block_at(t);
     const uint8_t* unit = unit_at(t);
     const Two<float> d = load_scales<kFormat>(unit);
     Step* to = steps(buffer, false, part) + (place + t) * 16 * kTerms;
     VEERY_UNROLL(2)
     for (int term = 0; term < kTerms; ++term) {
-      const float scale = x(term).floats(kRest ? places_.finer : places_.scale)[b];
-      const int32_t less =
-          kFormat == kQ4 ? 8 * x(term).ints(kRest ? places_.rest_sum : places_.sum)[b] : 0;
-      to[g * kTerms + term] = {d.x * scale, static_cast<float>(c[term] - less)};
-      to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less)};
+      const float scale = scales[term];
+      to[g * kTerms + term] = {d.x * scale, static_cast<float>(c[term] - less[term])};
+      to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less[term])};
     }
     if constexpr (kInfo.minima && !kRest) {
       const Two<float> m = load_halves(unit + kPlaces.m);
       Step* minima = steps(buffer, true, part) + (place + t) * 16 * kTerms;
       VEERY_UNROLL(2)
       for (int term = 0; term < kTerms; ++term) {
-        const float moment = x(term).floats(places_.moment)[b];
-        minima[g * kTerms + term] = {m.x, moment};
-        minima[(g + 8) * kTerms + term] = {m.y, moment};
+        minima[g * kTerms + term] = {m.x, moments[term]};
+        minima[(g + 8) * kTerms + term] = {m.y, moments[term]};
       }
     }
   }
@@ -205,12 +211,16 @@ class RowProduct {
   VEERY_GPU void super_block(const uint8_t* unit, int u, int place, int part, int buffer) {
     constexpr int kHalves = 32 / kInfo.sub;
     const int g = lane() / 4, t = lane() % 4;
+    // All that is wanted of x is on its way before the weights are waited for.
     Two<uint32_t> own[kTerms];
+    PartsOfRow parts[kTerms];
     VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term)
+    for (int term = 0; term < kTerms; ++term) {
       own[term] = load<Two<uint32_t>>(x(term).at + places_.codes + u * 256 + g * 32 + 8 * t);
+      parts[term] = parts_of(x(term), u);
+    }
     arrive();
-    int32_t c[kTerms][kHalves][4] = {};
+    int32_t c[kTerms][kHalves][4] = {}, odd[kTerms][kHalves][4] = {};
     VEERY_UNROLL(8)
     for (int s = 0; s < 8; ++s) {
       uint32_t tile[4];
@@ -218,21 +228,25 @@ class RowProduct {
       VEERY_UNROLL(2)
       for (int term = 0; term < kTerms; ++term) {
         const uint32_t b0 = g == s ? own[term].x : 0U, b1 = g == s ? own[term].y : 0U;
+        auto& to = s % 2 == 0 ? c[term] : odd[term];  // two chains, as each product takes long
         if constexpr (kHalves == 1) {
-          multiply_tile(c[term][0], tile, b0, b1);
+          multiply_tile(to[0], tile, b0, b1);
         } else {
-          multiply_half_tile(c[term][0], tile[0], tile[1], b0);
-          multiply_half_tile(c[term][1], tile[2], tile[3], b1);
+          multiply_half_tile(to[0], tile[0], tile[1], b0);
+          multiply_half_tile(to[1], tile[2], tile[3], b1);
         }
       }
     }
     VEERY_UNROLL(2)
     for (int term = 0; term < kTerms; ++term) {
-      const int32_t sum = sub_blocks(unit, u, x(term), c[term]);
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) c[term][h][i] += odd[term][h][i];
+      const int32_t sum = sub_blocks(unit, parts[term], c[term]);
       // Lane t has row g + 8 (t % 2): 0 and 1 the sum, 2 and 3 that of minima.
       const bool low = t >= 2;
       if (low && !kInfo.minima) continue;
-      const float d = scale_at(unit, 2 * g + t % 2, low) * x(term).floats(places_.scale)[u];
+      const float d = scale_at(unit, 2 * g + t % 2, low) * parts[term].scale;
       steps(buffer, low, part)[(place * 16 + g + 8 * (t % 2)) * kTerms + term] = {
           d, static_cast<float>(sum)};
     }
@@ -241,8 +255,23 @@ class RowProduct {
     if constexpr (kFormat == kK8) return load<float>(unit + kPlaces.d + 4 * at);
     return half_to_float(load<uint16_t>(unit + (low ? kPlaces.m : kPlaces.d) + 2 * at));
   }
+  // Of x, for sub-blocks 2 t and 2 t + 1.
+  struct PartsOfRow {
+    Two<int32_t> shift;
+    Four<int32_t> sums;
+    float scale;
+  };
+  VEERY_GPU PartsOfRow parts_of(const RowAt& own, int u) const {
+    const int t = lane() % 4;
+    PartsOfRow p{load<Two<int32_t>>(own.ints(places_.shift) + u * 8 + 2 * t),
+                 {0, 0, 0, 0},
+                 own.floats(places_.scale)[u]};
+    if constexpr (kInfo.minima)
+      p.sums = load<Four<int32_t>>(own.ints(places_.sum) + u * 16 + 4 * t);
+    return p;
+  }
   // The whole numbers of a block of 256, added up over its sub-blocks.
-  VEERY_GPU int32_t sub_blocks(const uint8_t* unit, int u, const RowAt& own,
+  VEERY_GPU int32_t sub_blocks(const uint8_t* unit, const PartsOfRow& own,
                                const int32_t (&c)[32 / kInfo.sub][4]) const {
     constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
     const int g = lane() / 4, t = lane() % 4;
@@ -252,8 +281,8 @@ class RowProduct {
     VEERY_UNROLL(2)
     for (int e = 0; e < 2; ++e) {
       const int s = 2 * t + e;
-      const int shift = own.ints(places_.shift)[u * 8 + s];
-      const int32_t* sums = own.ints(places_.sum) + u * 16 + s * 2;
+      const int shift = e == 0 ? own.shift.x : own.shift.y;
+      const int32_t sums[2] = {e == 0 ? own.sums.x : own.sums.z, e == 0 ? own.sums.y : own.sums.w};
       VEERY_UNROLL(2)
       for (int row = 0; row < 2; ++row) VEERY_UNROLL(2)
       for (int h = 0; h < kHalves; ++h) {
