@@ -65,7 +65,7 @@ constexpr std::string_view kChunks =
 constexpr std::string_view kMapped =
     "weights are mapped while they are read and then kept in memory: leave it out";
 constexpr std::string_view kNoFetch =
-    "veery fetches nothing; 'hf download ORG/NAME' does, and the folder that it prints is MODEL";
+    "veery fetches nothing; 'hf download ORG/NAME' does, and then ORG/NAME is MODEL";
 constexpr std::string_view kChat =
     "leave it out: without -p, -f and --ids 'run' is a chat on a terminal, and with one of them it "
     "answers once";
@@ -183,7 +183,8 @@ constexpr Advice kVerbAdvice[] = {
     {"generate complete completion llama-cli llama-run mlx_lm.generate main ask prompt infer",
      "type 'veery run MODEL -p TEXT'"},
     {"chat llama-chat mlx_lm.chat", "type 'veery run MODEL': on a terminal it is a chat"},
-    {"list ls rm cp create", "veery keeps no list of models: MODEL is a path"},
+    {"ls models", "type 'veery list'"},
+    {"rm cp create", "veery neither makes nor removes models; 'veery list' says where they are"},
     {"info inspect describe metadata gguf-dump", "type 'veery show MODEL'"},
     {"llama-tokenize tokens encode", "type 'veery tokenize MODEL -p TEXT'"},
     {"detokenize decode", "there is no way back from ids (yet)"},
