@@ -50,7 +50,7 @@ NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e4
 
 # Of llama.cpp, Ollama and mlx-lm: each is answered by what to type, or why it is not there.
 FOREIGN = [
-    "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hf", "--hf-repo", "-b", "-ub", "-fa", "--flash-attn",
+    "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hff", "--offline", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
     "--format", "--tfs", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
     "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
@@ -428,6 +428,8 @@ class Names(CliTest):
         os.link(self.model, snapshot / "tiny-F32.gguf")
         ids = ["--ids", "1", "-t", 1]
         self.assertEqual(self.veery("logits", "org/tiny", *ids).stdout, self.veery("logits", self.model, *ids).stdout)
+        for flag in ["-m", "-hf", "--hf-repo"]:
+            self.assertEqual(self.json("show", flag, "org/tiny:F32")["path"], str(snapshot / "tiny-F32.gguf"))
         os.link(self.bare, snapshot / "tiny-Q8_0.gguf")
         self.assertIn("tiny-F32.gguf", self.error("run", "-m", "org/tiny", "-p", "x"))
         rows = [line.split() for line in self.veery("list").stdout.decode().splitlines()]
