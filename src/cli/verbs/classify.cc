@@ -26,7 +26,7 @@ struct Flags {
 Flags read_flags(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app("classify",
-                "Says which of several labels fits a text: that which a model finds the most "
+                "Says which of several labels fits a text: that which a model finds the most\n"
                 "probable as its answer. Prints the label and its share.",
                 "  veery classify model -p \"It broke after a day.\" --labels good,bad\n"
                 "  veery classify model --jsonl reviews.jsonl --labels good,bad,mixed --json\n"
