@@ -408,15 +408,23 @@ class Names(CliTest):
     def test_the_models_of_the_script_have_its_names(self):
         script = (pathlib.Path(__file__).resolve().parents[2] / "scripts" / "models.sh").read_text()
         known = re.findall(r"^    (\w+)\)\n(?:.*\n)??      file=(\S+)", script, re.MULTILINE)
-        self.assertEqual([name for name, file in known], ["smollm2", "gemma3"])
+        self.assertEqual([name for name, file in known], ["smollm2", "gemma3", "minilm"])
         self.own.mkdir()
         for name, file in known:
             self.assertIn(f"'scripts/models.sh {name}' fetches it", self.error("show", name))
-            os.link(self.model, self.own / file)
-            self.assertEqual(self.json("show", name)["path"], str(self.own / file))
+            if file.endswith(".gguf"):
+                os.link(self.model, self.own / file)
+                self.assertEqual(self.json("show", name)["path"], str(self.own / file))
         size = self.model.stat().st_size
-        for row, (name, file) in zip(self.json("list")["models"], known, strict=True):
+        for row, (name, file) in zip(self.json("list")["models"], known[:2], strict=True):
             self.assertEqual(row, {"name": name, "bytes": size, "kind": "GGUF", "path": str(self.own / file)})
+        folder = (self.own / known[2][1]).parent
+        folder.mkdir()
+        (self.own / known[2][1]).write_bytes(b"x")
+        (folder / "config.json").write_text('{"model_type": "none"}')
+        self.assertIn(str(folder), self.error("show", "minilm"))
+        row = self.json("list")["models"][2]
+        self.assertEqual(row, {"name": "minilm", "bytes": 1, "kind": "safetensors", "path": str(folder)})
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.place)
         os.link(self.bare, "smollm2")

@@ -110,7 +110,7 @@ TEST_F(ModelNames, WhatIsNoNameOrIsNotThereIsNotFound) {
   EXPECT_NE(where_looked("smollm2", places_).find("scripts/models.sh smollm2"), std::string::npos);
   EXPECT_NE(where_looked("org/gone:Q8_0", places_).find(folder_.file("hub/models--org--gone")),
             std::string::npos);
-  EXPECT_NE(where_looked("smolm2", places_).find("smollm2, gemma3"), std::string::npos);
+  EXPECT_NE(where_looked("smolm2", places_).find("smollm2, gemma3, minilm"), std::string::npos);
   for (const char* path : {"/a/b", "./a", "a/b/c", "m.gguf", "a/m.gguf", "a b"})
     EXPECT_EQ(where_looked(path, places_), "") << path;
 }
@@ -119,6 +119,8 @@ TEST_F(ModelNames, EveryListedNameMeansItsModel) {
   EXPECT_TRUE(named_models(places_).empty()) << "no such folders";
   fs::create_directory(folder_.file("own"));
   folder_.write("own/SmolLM2-135M-Instruct.Q4_1.gguf", "1234567");
+  fs::create_directory(folder_.file("own/all-MiniLM-L6-v2"));
+  folder_.write("own/all-MiniLM-L6-v2/model.safetensors", "12");
   add("org--both", "config.json", "{}");
   add("org--both", "model-1.safetensors", "12");
   add("org--both", "model-2.safetensors", "345");
@@ -134,8 +136,9 @@ TEST_F(ModelNames, EveryListedNameMeansItsModel) {
     found.push_back(model.name + " " + std::to_string(model.bytes) + (model.folder ? "/" : ""));
     EXPECT_EQ(find(model.name), model.path);
   }
-  EXPECT_EQ(found, (std::vector<std::string>{"smollm2 7", "org/both 5/", "org/both:a-Q8_0 4",
-                                             "org/both:a-UD-Q8_0 5", "org/split 3"}));
+  EXPECT_EQ(found,
+            (std::vector<std::string>{"smollm2 7", "minilm 2/", "org/both 5/", "org/both:a-Q8_0 4",
+                                      "org/both:a-UD-Q8_0 5", "org/split 3"}));
 }
 
 // Sets variables of the environment, and sets them back at its end.

@@ -27,6 +27,7 @@ struct KnownModel {
 constexpr KnownModel kKnownModels[] = {
     {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
     {"gemma3", "gemma-3-270m-Q4_K_M.gguf"},
+    {"minilm", "all-MiniLM-L6-v2/model.safetensors"},
 };
 
 const KnownModel* known_model(std::string_view name) {
@@ -82,6 +83,13 @@ Wanted parse(const std::string& name) {
   if (!is_repository(wanted.repository) || (colon != std::string::npos && wanted.file.empty()))
     return {};
   return wanted;
+}
+
+// What a known model is run from; empty if it is not there. Weights stand for their folder.
+std::string path_of(const KnownModel& known, const ModelPlaces& places) {
+  const std::string file = join(places.own, known.file);
+  if (!path_exists(file)) return "";
+  return known.file.ends_with(kGguf) ? file : fs::path(file).parent_path().string();
 }
 
 std::string folder_name(const std::string& repository) {
@@ -226,10 +234,7 @@ ModelPlaces model_places() {
 }
 
 std::string find_named_model(const std::string& name, const ModelPlaces& places, ModelPart part) {
-  if (const KnownModel* known = known_model(name)) {
-    const std::string path = join(places.own, known->file);
-    return path_exists(path) ? path : "";
-  }
+  if (const KnownModel* known = known_model(name)) return path_of(*known, places);
   const Wanted wanted = parse(name);
   if (wanted.repository.empty()) return "";
   const std::string folder = join(places.hub, folder_name(wanted.repository));
@@ -255,9 +260,11 @@ std::string where_looked(const std::string& name, const ModelPlaces& places) {
 std::vector<NamedModel> named_models(const ModelPlaces& places) {
   std::vector<NamedModel> models;
   for (const KnownModel& known : kKnownModels) {
-    const std::string path = join(places.own, known.file);
-    if (path_exists(path))
-      models.push_back({std::string(known.name), path, bytes_of_gguf(path), false});
+    const std::string path = path_of(known, places);
+    if (path.empty()) continue;
+    const bool folder = !path.ends_with(kGguf);
+    models.push_back({std::string(known.name), path,
+                      folder ? bytes_of_folder(path) : bytes_of_gguf(path), folder});
   }
   if (!is_folder(places.hub)) return models;
   for (const std::string& folder : visible_names(places.hub)) {

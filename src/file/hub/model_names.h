@@ -21,7 +21,7 @@ struct ModelPlaces {
 ModelPlaces model_places();
 
 /// The GGUF file (the first part of a split one) or the model folder that is called `name`; empty
-/// if there is none. `name` is one of a short table (smollm2, gemma3), or ORG/NAME[:FILE] of the
+/// if there is none. `name` is one of a short table (smollm2, gemma3, minilm), or ORG/NAME[:FILE] of the
 /// cache, of which the snapshot is taken that refs/main names, else the newest one. FILE is the
 /// name of a GGUF file, with or without .gguf, or its last words between '-' or '.', such as
 /// Q4_K_M; capitals do not count. Without it, a folder with config.json and safetensors goes
