@@ -97,7 +97,8 @@ typedef struct veery_model_info {
 } veery_model_info;
 
 VEERY_API veery_status veery_load_options_init(veery_load_options* options, size_t size);
-/* A GGUF file or a folder of Hugging Face or MLX. `options` may be null. */
+/* A GGUF file or a folder of Hugging Face or MLX; where nothing is at `path`, the model that has it
+ * as its name, as on the command line. `options` may be null. */
 VEERY_API veery_status veery_model_load(const char* path, const veery_load_options* options,
                                         veery_model** model);
 VEERY_API void veery_model_free(veery_model* model);

@@ -5,9 +5,12 @@ usage: cli_arguments_test.py VEERY [unittest arguments]
 """
 import json
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 import unittest
+import unittest.mock
 
 import tiny_gguf
 from cli_base import PROGRAM, TINY, CliTest
@@ -47,7 +50,7 @@ NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e4
 
 # Of llama.cpp, Ollama and mlx-lm: each is answered by what to type, or why it is not there.
 FOREIGN = [
-    "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hf", "--hf-repo", "-b", "-ub", "-fa", "--flash-attn",
+    "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hff", "--offline", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
     "--format", "--tfs", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
     "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",
@@ -170,7 +173,7 @@ class Flags(CliTest):
     def test_verbs_of_other_programs_and_misspelt_ones(self):
         for word, part in [
             ("pull", "veery fetches nothing"), ("generate", "'veery run MODEL -p TEXT'"),
-            ("chat", "'veery run MODEL'"), ("list", "no list of models"), ("rn", "is 'run' meant?"),
+            ("chat", "'veery run MODEL'"), ("ls", "'veery list'"), ("rm", "'veery list'"), ("rn", "is 'run' meant?"),
             ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
             ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, serve, batch, tokenize"),
         ]:  # fmt: skip
@@ -388,6 +391,69 @@ class Models(CliTest):
         self.assertIn("adapter", self.error("show", self.place))
         self.assertIn("there is no such file or folder", self.error("show", self.place / "gone"))
         self.assertIn("nothing is fetched", self.error("run", "org/name", "-p", "x"))
+
+
+class Names(CliTest):
+    """Models by name, in folders of our own that the environment names."""
+
+    def setUp(self):
+        self.place = self.folder / self._testMethodName
+        self.place.mkdir()
+        self.own, self.hub = self.place / "own", self.place / "hub"
+        for name, value in [("VEERY_MODELS", self.own), ("HF_HUB_CACHE", self.hub)]:
+            change = unittest.mock.patch.dict(os.environ, {name: str(value)})
+            change.start()
+            self.addCleanup(change.stop)
+
+    def test_the_models_of_the_script_have_its_names(self):
+        script = (pathlib.Path(__file__).resolve().parents[2] / "scripts" / "models.sh").read_text()
+        known = re.findall(r"^    (\w+)\)\n(?:.*\n)??      file=(\S+)", script, re.MULTILINE)
+        self.assertEqual([name for name, file in known], ["smollm2", "gemma3", "minilm"])
+        self.own.mkdir()
+        for name, file in known:
+            self.assertIn(f"'scripts/models.sh {name}' fetches it", self.error("show", name))
+            if file.endswith(".gguf"):
+                os.link(self.model, self.own / file)
+                self.assertEqual(self.json("show", name)["path"], str(self.own / file))
+        size = self.model.stat().st_size
+        for row, (name, file) in zip(self.json("list")["models"], known[:2], strict=True):
+            self.assertEqual(row, {"name": name, "bytes": size, "kind": "GGUF", "path": str(self.own / file)})
+        folder = (self.own / known[2][1]).parent
+        folder.mkdir()
+        (self.own / known[2][1]).write_bytes(b"x")
+        (folder / "config.json").write_text('{"model_type": "none"}')
+        self.assertIn(str(folder), self.error("show", "minilm"))
+        row = self.json("list")["models"][2]
+        self.assertEqual(row, {"name": "minilm", "bytes": 1, "kind": "safetensors", "path": str(folder)})
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.place)
+        os.link(self.bare, "smollm2")
+        self.assertEqual(self.json("show", "smollm2")["path"], "smollm2")  # a path goes first
+
+    def test_models_of_the_cache_by_name_in_every_place_of_a_model(self):
+        snapshot = self.hub / "models--org--tiny" / "snapshots" / "c0ffee"
+        snapshot.mkdir(parents=True)
+        os.link(self.model, snapshot / "tiny-F32.gguf")
+        ids = ["--ids", "1", "-t", 1]
+        self.assertEqual(self.veery("logits", "org/tiny", *ids).stdout, self.veery("logits", self.model, *ids).stdout)
+        for flag in ["-m", "-hf", "--hf-repo"]:
+            self.assertEqual(self.json("show", flag, "org/tiny:F32")["path"], str(snapshot / "tiny-F32.gguf"))
+        os.link(self.bare, snapshot / "tiny-Q8_0.gguf")
+        self.assertIn("tiny-F32.gguf", self.error("run", "-m", "org/tiny", "-p", "x"))
+        rows = [line.split() for line in self.veery("list").stdout.decode().splitlines()]
+        self.assertEqual([(row[0], row[-2]) for row in rows], [("org/tiny:F32", "GGUF"), ("org/tiny:Q8_0", "GGUF")])
+        self.veery("perplexity", "org/tiny:f32", "-f", self.write("text.txt", "some text, " * 9), "-c", 32, "-t", 1, "--reference", "org/tiny:q8_0")
+        out = self.veery("convert", "org/tiny:f32", snapshot / "tiny-F32.gguf", "--force", status=1)
+        self.assertIn("is the file that is read", out.stderr.decode())
+        gone = self.error("show", "org/other:Q8_0")
+        self.assertIn(str(self.hub / "models--org--other"), gone)
+
+    def test_no_models_are_no_failure(self):
+        self.assertEqual(self.json("list"), {"models": [], "folders": [str(self.own), str(self.hub)]})
+        done = self.veery("list")
+        self.assertEqual(done.stdout, b"")
+        self.assertIn("hf download", done.stderr.decode())
+        self.assertIn("smollm2", self.error("list", "smollm2", status=2))
 
 
 if __name__ == "__main__":

@@ -288,7 +288,8 @@ void Arguments::Parser::read(std::vector<std::string> arguments) {
   }
   check_known();
   if (requires_model_ && count("--model") == 0)
-    throw Misuse("MODEL is required: the path of a GGUF file or a model folder");
+    throw Misuse(
+        "MODEL is required: the path of a GGUF file or a model folder, or a name of 'veery list'");
 }
 
 Option Option::type_name(const std::string& name) const {

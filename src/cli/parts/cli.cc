@@ -17,8 +17,8 @@ namespace veery::cli {
 
 void ModelArguments::add_path(Arguments& app, bool required) {
   app.option("-m,--model,MODEL", path,
-             "GGUF file, folder with config.json and safetensors, or a folder or file that\n"
-             "stands for one (Hugging Face's cache, a folder with one GGUF file)")
+             "GGUF file, folder with config.json and safetensors, a folder or file that\n"
+             "stands for one, or a name: smollm2, ORG/NAME[:Q4_K_M] (see 'veery list')")
       .type_name("PATH");
   if (required) app.require_model();
 }

@@ -46,6 +46,10 @@ constexpr Synonym kSynonyms[] = {
     {"--num-thread", "--threads"},
     {"--num-threads", "--threads"},
     {"--model-path", "--model"},
+    {"-hf", "--model"},
+    {"-hfr", "--model"},
+    {"--hf-repo", "--model"},
+    {"--hf-path", "--model"},
     {"--ignore-chat-template", "--raw"},
     {"--no-chat-template", "--raw"},
     {"--stop-sequence", "--stop"},
@@ -65,7 +69,9 @@ constexpr std::string_view kChunks =
 constexpr std::string_view kMapped =
     "weights are mapped while they are read and then kept in memory: leave it out";
 constexpr std::string_view kNoFetch =
-    "veery fetches nothing; 'hf download ORG/NAME' does, and the folder that it prints is MODEL";
+    "veery fetches nothing; 'hf download ORG/NAME' does, and then ORG/NAME is MODEL";
+constexpr std::string_view kNames =
+    "type ORG/NAME:FILE as MODEL, the FILE of ORG/NAME in Hugging Face's cache";
 constexpr std::string_view kChat =
     "leave it out: without -p, -f and --ids 'run' is a chat on a terminal, and with one of them it "
     "answers once";
@@ -103,9 +109,8 @@ constexpr Advice kFlagAdvice[] = {
     {"-fa --flash-attn --flash-attention --no-flash-attn",
      "there is one kind of attention, which needs no setting: leave it out"},
     {"--mlock --no-mlock --mmap --no-mmap --use-mmap --use-mlock -dio --direct-io", kMapped},
-    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo "
-     "--offline --hf-path --trust-remote-code",
-     kNoFetch},
+    {"-hft --hf-token -mu --model-url -dr --docker-repo --offline --trust-remote-code", kNoFetch},
+    {"-hf -hfr --hf-repo --hf-path -hff --hf-file", kNames},
     {"-cnv --conversation -i --interactive -if --interactive-first -mli --multiline-input -st "
      "--single-turn --simple-io",
      kChat},
@@ -183,7 +188,8 @@ constexpr Advice kVerbAdvice[] = {
     {"generate complete completion llama-cli llama-run mlx_lm.generate main ask prompt infer",
      "type 'veery run MODEL -p TEXT'"},
     {"chat llama-chat mlx_lm.chat", "type 'veery run MODEL': on a terminal it is a chat"},
-    {"list ls rm cp create", "veery keeps no list of models: MODEL is a path"},
+    {"ls models", "type 'veery list'"},
+    {"rm cp create", "veery neither makes nor removes models; 'veery list' says where they are"},
     {"info inspect describe metadata gguf-dump", "type 'veery show MODEL'"},
     {"llama-tokenize tokens encode", "type 'veery tokenize MODEL -p TEXT'"},
     {"detokenize decode", "there is no way back from ids (yet)"},

@@ -2,10 +2,9 @@
 #pragma once
 #include <string>
 
-namespace veery {
+#include "file/hub/model_names.h"
 
-/// What is asked of a model: its weights, or only what it says about text.
-enum class ModelPart { kWeights, kText };
+namespace veery {
 
 /// The GGUF file or model folder that `path` means:
 /// - a folder with config.json and safetensors: itself;
@@ -14,7 +13,8 @@ enum class ModelPart { kWeights, kText };
 /// - a folder of Hugging Face's cache (models--ORG--NAME): the snapshot that refs/main names, else
 ///   the newest one, by these rules;
 /// - a file of a model folder (config.json, *.safetensors, *.safetensors.index.json): the folder;
-/// - any other file: itself.
+/// - any other file: itself;
+/// - what is not there: the model of that name (file/hub/model_names.h).
 /// Where kText is asked for, a folder that has no model stands for itself, too, and a
 /// tokenizer_config.json for its folder. Throws kNotFound if nothing is there, kInput if several
 /// files could be meant, naming them, kFormat if `path` is no part of a model.

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/foreign_file.h"
+#include "file/hub/model_names.h"
 
 namespace veery {
 namespace {
@@ -31,7 +32,20 @@ bool same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-bool is_read(const struct stat& output, const std::string& input) {
+// The path of an input that may be the name of a model; of one that cannot be read: as it is.
+std::string path_of(const std::string& input) {
+  struct stat found = {};
+  if (::stat(input.c_str(), &found) == 0) return input;
+  try {
+    const std::string named = find_named_model(input, model_places());
+    return named.empty() ? input : named;
+  } catch (const Error&) {
+    return input;
+  }
+}
+
+bool is_read(const struct stat& output, const std::string& meant) {
+  const std::string input = path_of(meant);
   struct stat found = {};
   if (::stat(input.c_str(), &found) != 0) return false;
   if (same(found, output)) return true;
