@@ -24,9 +24,10 @@ ModelPlaces model_places();
 /// if there is none. `name` is one of a short table (smollm2, gemma3, minilm), or ORG/NAME[:FILE]
 /// of the cache, of which the snapshot is taken that refs/main names, else the newest one. FILE is
 /// the name of a GGUF file, with or without .gguf, or its last words between '-' or '.', such as
-/// Q4_K_M; capitals do not count. Without it, a folder with config.json and safetensors goes
-/// before the Q4_K_M file, and that before the only GGUF file. Throws kNotFound if the
-/// cache has the model but no such file, kInput if several could be meant, naming them.
+/// Q4_K_M; capitals do not count. Without it, a folder with config.json and safetensors goes before
+/// the Q4_K_M file, and that before the only GGUF file; where kText is asked for, a snapshot
+/// without a model stands for itself. Throws kNotFound if the cache has the model but no such file,
+/// kInput if several could be meant, naming them.
 std::string find_named_model(const std::string& name, const ModelPlaces& places,
                              ModelPart part = ModelPart::kWeights);
 
