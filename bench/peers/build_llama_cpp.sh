@@ -15,7 +15,7 @@ readonly folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers}
 readonly archive=$folder/llama_cpp_python-$version.tar.gz
 readonly package=$folder/llama_cpp_python-$version
 readonly build=$folder/llama.cpp
-readonly targets=(llama-bench llama-completion llama-perplexity llama-tokenize llama-quantize)
+readonly targets=(llama-bench llama-completion llama-perplexity llama-tokenize llama-quantize llama-embedding llama-server)
 
 say() { printf 'build_llama_cpp: %s\n' "$*"; }
 fail() { say "$*" >&2; exit 1; }
@@ -59,8 +59,8 @@ configure() {
   cmake -S "$package/vendor/llama.cpp" -B "$build" "${generator[@]}" \
     -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON \
     "-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CXX_FLAGS=$flags" \
-    -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF \
-    -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF \
+    -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=ON \
+    -DLLAMA_BUILD_SERVER=ON -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF \
     > "$folder/configure.log" 2>&1 || fail "cmake failed, see $folder/configure.log"
 }
 

@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""Measures `veery serve` and llama-server under many streams at once, on the same GGUF file.
+
+    bench/peers/build_llama_cpp.sh
+    bench/peers/load.py MODEL.gguf [--streams 8 --streams 64] [--seconds 30] [--rounds 3] [--json OUT] [--svg OUT]
+
+Each server is started alone, with as many slots as streams, on a free port of loopback, and asked by this
+script through OpenAI's chat completions with `stream`. Measured, in turns:
+
+  tokens/s        of all streams together; each asks again at once when its answer has ended
+  first token     milliseconds from sending a request to its first text (median, 95th percentile)
+  between tokens  milliseconds between two texts of one answer (median, 95th percentile)
+  long prompt     the longest pause of running streams while a prompt of 2,000 words is read
+  prefix          first token of a prompt of 2,000 words, and of the same words with another question
+
+README.md says what is compared and why it is fair. Needs Python 3.11 and nothing else.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import machine as machines
+import ratio_plot
+from pairs import paired_ratios, spread
+from programs import Failure
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WORDS = """river winter letter garden music engine harbour copper silver window teacher market forest bridge
+    island captain paper thunder village mountain lantern orchard meadow pepper granite valley compass violin
+    anchor blanket candle diamond feather glacier hammer jungle kettle ladder mirror needle ocean pocket""".split()
+
+
+@dataclass
+class Answer:
+    """One streamed answer: when it was asked for, when each of its texts came, and its tokens."""
+
+    asked: float
+    times: list = field(default_factory=list)
+    tokens: int = 0
+    cached: int = 0
+
+
+class Server:
+    """A server of one of the two kinds, running as long as it is in use."""
+
+    def __init__(self, name, command):
+        self.name, self.command = name, [*map(str, command)]
+
+    def __enter__(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.log = tempfile.TemporaryFile()
+        command = [*self.command, "--port", str(self.port)]
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                self.log.seek(0)
+                raise Failure(f"{self.name} ended: {self.log.read()[-400:].decode(errors='replace')}")
+            if asyncio.run(healthy(self.port)):
+                return self
+            time.sleep(0.2)
+        raise Failure(f"{self.name}: /health was not 200 within 120 s")
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def resident_mib(self):
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        return 0.0
+
+
+async def healthy(port):
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    status = await reader.readline()
+    writer.close()
+    return b" 200 " in status
+
+
+def request(prompt, tokens, seed):
+    """The bytes of a streamed chat completion of `tokens` tokens, drawn with `seed`."""
+    body = json.dumps({
+        "messages": [{"role": "user", "content": prompt}], "max_tokens": tokens, "stream": True,
+        "stream_options": {"include_usage": True}, "ignore_eos": True,
+        "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "seed": seed,
+    }).encode()  # fmt: skip
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def take(answer, event):
+    """Adds one event of the stream to `answer`."""
+    choices = event.get("choices") or [{}]
+    delta = choices[0].get("delta", {})
+    if delta.get("content") or delta.get("reasoning_content"):
+        answer.times.append(time.perf_counter())
+    usage = event.get("usage")
+    if usage:
+        answer.tokens = usage["completion_tokens"]
+        answer.cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+
+
+async def ask(port, prompt, tokens, seed, give_up=None):
+    """One answer; where `give_up` (a time) comes first, what came until then."""
+    answer = Answer(time.perf_counter())
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+    try:
+        writer.write(request(prompt, tokens, seed))
+        status = await reader.readline()
+        if b" 200 " not in status:
+            raise Failure(f"status line {status!r}: {(await reader.read(400))!r}")
+        while line := await reader.readline():
+            if line.startswith(b"data: {"):
+                take(answer, json.loads(line[6:]))
+            if line.startswith(b"data: [DONE]") or (give_up and time.perf_counter() > give_up):
+                break
+    finally:
+        writer.close()
+    answer.tokens = answer.tokens or len(answer.times)
+    return answer
+
+
+def words(count, seed):
+    chosen = random.Random(seed)
+    return " ".join(chosen.choice(WORDS) for _ in range(count))
+
+
+def question(number):
+    return f"Write a long story. It has these words: {words(24, number)}."
+
+
+async def stream(port, first, end, tokens, answers, step):
+    number = first
+    while time.perf_counter() < end:
+        answers.append(await ask(port, question(number), tokens, number, end))
+        number += step
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+
+
+async def throughput(server, streams, seconds, tokens):
+    await asyncio.gather(*(ask(server.port, question(-1 - i), 4, i) for i in range(min(streams, 8))))  # warm
+    start = time.perf_counter()
+    answers = []
+    await asyncio.gather(*(stream(server.port, i, start + seconds, tokens, answers, streams) for i in range(streams)))
+    took = time.perf_counter() - start
+    firsts = [1000 * (a.times[0] - a.asked) for a in answers if a.times]
+    gaps = [1000 * (b - a) for one in answers for a, b in zip(one.times, one.times[1:])]
+    return {
+        "tokens/s": sum(a.tokens for a in answers) / took,
+        "first token, median ms": statistics.median(firsts),
+        "first token, p95 ms": percentile(firsts, 0.95),
+        "between tokens, median ms": statistics.median(gaps),
+        "between tokens, p95 ms": percentile(gaps, 0.95),
+        "resident MiB": server.resident_mib(),
+    }
+
+
+async def long_prompt(server, streams):
+    """The longest pause of running streams while another client's long prompt is read."""
+    answers = [asyncio.create_task(ask(server.port, question(1000 + i), 400, i)) for i in range(streams - 1)]
+    await asyncio.sleep(1.5)
+    begun = time.perf_counter()
+    late = await ask(server.port, words(1200, 7) + "\nWhat are these words?", 8, 1)
+    ended = time.perf_counter()
+    pauses = []
+    for one in await asyncio.gather(*answers):
+        pauses += [1000 * (b - a) for a, b in zip(one.times, one.times[1:]) if a < ended and b > begun]
+    return {
+        "long prompt: longest pause of others, ms": max(pauses, default=float("nan")),
+        "long prompt: its first token, ms": 1000 * (late.times[0] - late.asked),
+    }
+
+
+async def prefix(server):
+    text = words(1200, 11)
+    fresh = await ask(server.port, text + "\nWhich word is first?", 4, 1)
+    again = await ask(server.port, text + "\nWhich word is last?", 4, 1)
+    return {
+        "prefix: first token, fresh, ms": 1000 * (fresh.times[0] - fresh.asked),
+        "prefix: first token, seen before, ms": 1000 * (again.times[0] - again.asked),
+        "prefix: tokens reused": again.cached,
+    }
+
+
+async def idle_connections(server, count, streams, seconds, tokens):
+    """Throughput again, with `count` open connections that say nothing."""
+    opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
+    found = await throughput(server, streams, seconds, tokens)
+    for _, writer in opened:
+        writer.close()
+    return {f"idle {count}: {name}": found[name] for name in ("tokens/s", "between tokens, p95 ms", "resident MiB")}
+
+
+def commands(options, streams):
+    context = options.context
+    veery = [options.veery, "serve", options.model, "-np", streams, "-c", context, "-t", options.threads]
+    llama = [options.llama / "llama-server", "-m", options.model, "-np", streams, "-c", context * streams,
+             "-t", options.threads, "-tb", options.threads, "-ngl", 0, "--host", "127.0.0.1"]  # fmt: skip
+    return [("veery", veery), ("llama.cpp", llama)]
+
+
+def measure(options, streams):
+    """{server: {what: [a value for each round]}}"""
+    found = {}
+    for index in range(options.rounds):
+        pair = commands(options, streams)
+        for name, command in pair if index % 2 == 0 else pair[::-1]:
+            print(f"{streams} streams, round {index + 1} of {options.rounds}: {name}", file=sys.stderr)
+            with Server(name, command) as server:
+                values = asyncio.run(throughput(server, streams, options.seconds, options.tokens))
+                values |= asyncio.run(long_prompt(server, min(streams, 8)))
+                values |= asyncio.run(prefix(server))
+                if options.idle:
+                    values |= asyncio.run(idle_connections(server, options.idle, streams, options.seconds, options.tokens))
+            for what, value in values.items():
+                found.setdefault(name, {}).setdefault(what, []).append(value)
+    return found
+
+
+def print_table(streams, found):
+    print(f"\n{streams} streams" + "".join(f"{name:>14}" for name in found) + f"{'ratio':>8}")
+    for what in found["veery"]:
+        middle = [statistics.median(values[what]) for values in found.values() if what in values]
+        ratio = f"{middle[0] / middle[1]:8.2f}" if len(middle) == 2 and middle[1] else ""
+        print(f"  {what:42}" + "".join(f"{value:14.1f}" for value in middle) + ratio)
+
+
+def rows(results):
+    """What ratio_plot draws: a row for each number that both servers have, those that tell of speed."""
+    drawn = []
+    for streams, found in results.items():
+        for what, ours in found["veery"].items():
+            theirs = found.get("llama.cpp", {}).get(what)
+            if not theirs or not ("tokens/s" in what or what.endswith("ms") or "MiB" in what):
+                continue
+            ratio = statistics.median(paired_ratios(ours, theirs))
+            unit = "tok/s" if "tokens/s" in what else what.split()[-1]
+            drawn.append({"model": f"{streams} streams", "test": what.removesuffix(" ms").removesuffix(" MiB"),
+                          "unit": unit, "higher_is_better": unit == "tok/s", "veery": spread(ours),
+                          "llama.cpp": spread(theirs), "ratios": {"llama.cpp": ratio}})  # fmt: skip
+    return drawn
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--streams", type=int, action="append", help="streams and slots; may be given again [8, 64]")
+    parser.add_argument("--seconds", type=float, default=30, help="of each measurement of throughput")
+    parser.add_argument("--tokens", type=int, default=128, help="of an answer")
+    parser.add_argument("--context", type=int, default=4096, help="positions of a slot")
+    parser.add_argument("--idle", type=int, default=0, help="open connections beside a second measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("-t", "--threads", type=int, default=2)
+    parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")
+    parser.add_argument("--llama", type=Path, default=Path.home() / ".cache/veery/peers/llama.cpp/bin")
+    parser.add_argument("--json", type=Path, help="write all values to this file")
+    parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    results = {}
+    before = machines.observe(3)
+    for streams in options.streams or [8, 64]:
+        results[streams] = measure(options, streams)
+        print_table(streams, results[streams])
+    if options.json:
+        document = {"machine": machines.describe(), "tree": machines.describe_tree(REPOSITORY), "before": before,
+                    "model": options.model.name, "threads": options.threads, "tokens": options.tokens,
+                    "seconds": options.seconds, "context": options.context, "streams": results}  # fmt: skip
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if options.svg:
+        report = {"machine": machines.describe(), "settings": vars(options), "results": rows(results)}
+        options.svg.write_text(ratio_plot.draw(report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as error:
+        sys.exit(f"load: {error}")
