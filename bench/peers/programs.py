@@ -1,6 +1,7 @@
 """The programs that compare.py runs: how each is asked for the same thing, and what it took."""
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -96,13 +97,15 @@ SEED = "1"
 def sampled_rate(said):
     """Tokens per second out of the timings that llama.cpp and its forks print after an answer.
 
-    Their evaluation time leaves out the choice of the tokens, which is added: veery's has both.
+    Their evaluation time of so many "runs" leaves out the choice of the tokens, which is added: veery's
+    has both. That of so many "tokens", as newer forks print it, is the time on the clock.
     """
-    evaluated = re.search(r"(?<!prompt )eval time *= *([\d.]+) ms */ *(\d+) runs", said)
+    evaluated = re.search(r"(?<!prompt )eval time *= *([\d.]+) ms */ *(\d+) (runs|tokens)", said)
     chosen = re.search(r"\bsampl(?:e|ing) time *= *([\d.]+) ms", said)
-    if not evaluated or not chosen:
+    if not evaluated or (evaluated[3] == "runs" and not chosen):
         raise Failure("no lines with 'eval time' and 'sampling time' in what it printed")
-    return int(evaluated[2]) * 1000 / (float(evaluated[1]) + float(chosen[1]))
+    choosing = float(chosen[1]) if evaluated[3] == "runs" else 0
+    return int(evaluated[2]) * 1000 / (float(evaluated[1]) + choosing)
 
 
 class Veery:
@@ -239,8 +242,8 @@ class IkLlamaCpp(LlamaCpp):
     def __init__(self, folder, flags):
         super().__init__(folder, flags)
         self.bench_flags = ["-rtr", "1", "-fa", "1", *flags]
-        # Without the last one it leaves a main.log where it is started.
-        self.run_flags = ["-rtr", "-fa", "on", "--log-disable"]
+        # Without the last two it leaves a log where it is started; --log-disable takes its timings too.
+        self.run_flags = ["-rtr", "-fa", "on", "--log-file", os.devnull]
 
 
 def must_be_file(path, hint):

@@ -203,6 +203,8 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
   add_dense(file, setup, prefix, metadata);
   metadata.set(prefix + "pooling_type", scores ? int64_t{4} : type->second);
   if (encoder) metadata.set(prefix + "attention.causal", false);
+  if (c.token_types > 0)
+    metadata.set("tokenizer.ggml.token_type_count", static_cast<int64_t>(c.token_types));
   if (scores && c.architecture == "modern-bert")
     metadata.set(prefix + "classifier.pooling_type",
                  int64_t{setup.score.pooling == Pooling::kMean ? 1 : 2});

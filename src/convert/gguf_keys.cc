@@ -207,10 +207,14 @@ constexpr KeyRow kKeys[] = {
        const ExpertConfig& e = c.experts;
        return e.count > 0 ? positive(e.shared_hidden / e.hidden) : KeyValue();
      }},
+    // What is absent means another thing in each architecture.
     {"expert_gating_func",
      [](const Config& c) {
-       const ExpertConfig& e = c.experts;
-       return e.count > 0 && e.route.sigmoid ? size(2) : KeyValue();
+       return c.experts.count > 0 ? size(c.experts.route.sigmoid ? 2 : 1) : KeyValue();
+     }},
+    {"expert_weights_norm",
+     [](const Config& c) {
+       return c.experts.count > 0 ? KeyValue(c.experts.route.normalise) : KeyValue();
      }},
     {"expert_group_count",
      [](const Config& c) {
@@ -360,8 +364,7 @@ constexpr FieldRow kFields[] = {
     {"the scale of logits",
      [](const Config& a, const Config& b) { return near(a.logit_scale, b.logit_scale); }},
     {"gates by sigmoid", same_route<&RouteAttr::sigmoid>},
-    {"the gates of experts adding up to 1", same_route<&RouteAttr::normalise>,
-     "expert_weights_norm", [](const Config& c) { return KeyValue(c.experts.route.normalise); }},
+    {"the gates of experts adding up to 1", same_route<&RouteAttr::normalise>},
     // No key of llama.cpp, which always truncates.
     {"the ramp of yarn",
      [](const Config& a, const Config& b) { return a.rope.truncate == b.rope.truncate; },

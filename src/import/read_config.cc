@@ -211,6 +211,15 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
                           !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));
 }
 
+// The width of feed-forward parts; files of models all of whose layers have experts may leave it out.
+int64_t read_hidden(const Keys& keys, bool feeds) {
+  if (!feeds) return std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
+  const int64_t experts = keys.size_or_zero("expert_feed_forward_length");
+  const bool only_experts = experts > 0 && keys.size_or_zero("leading_dense_block_count") == 0;
+  return only_experts ? keys.size_or("feed_forward_length", experts)
+                      : keys.size("feed_forward_length");
+}
+
 void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.dim = keys.size("embedding_length");
   // Layers that predict further tokens lie behind the others.
@@ -233,10 +242,7 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   };
   if (!differs("attention.head_count_kv"))
     c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
-  if (!differs("feed_forward_length"))
-    c.hidden = attends || mixer == Mixer::kRwkv7
-                   ? keys.size("feed_forward_length")
-                   : std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
+  if (!differs("feed_forward_length")) c.hidden = read_hidden(keys, attends || mixer == Mixer::kRwkv7);
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);

@@ -101,6 +101,8 @@ class Sampled(unittest.TestCase):
         self.assertAlmostEqual(programs.sampled_rate(said), 127)
         ik = "sample time = 50.00 ms / 128 runs\n  prompt eval time = 9 ms / 3 tokens\n   eval time = 950 ms / 127 runs"
         self.assertAlmostEqual(programs.sampled_rate(ik), 127)
+        clock = "main: prompt eval time = 9 ms / 3 tokens\nmain:        eval time = 1000.00 ms / 127 tokens"
+        self.assertAlmostEqual(programs.sampled_rate(clock), 127)
 
     def test_missing_timings_are_an_error(self):
         with self.assertRaisesRegex(programs.Failure, "eval time"):
