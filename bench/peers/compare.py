@@ -225,15 +225,19 @@ def default_peer():
     return Path(cache) / "veery" / "peers" / "llama.cpp" / "bin"
 
 
+def absolute(text):
+    return Path(text).absolute()
+
+
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", type=Path, metavar="MODEL.gguf")
+    parser.add_argument("models", nargs="+", type=absolute, metavar="MODEL.gguf")
     parser.add_argument(
-        "--veery", type=Path, default=REPOSITORY / "build/release/bin/veery", metavar="PROGRAM"
+        "--veery", type=absolute, default=REPOSITORY / "build/release/bin/veery", metavar="PROGRAM"
     )
-    parser.add_argument("--llama", "--peer", type=Path, default=default_peer(), metavar="FOLDER",
+    parser.add_argument("--llama", "--peer", type=absolute, default=default_peer(), metavar="FOLDER",
                         help="with llama.cpp's programs in it (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--ik", type=Path, metavar="FOLDER",
+    parser.add_argument("--ik", type=absolute, metavar="FOLDER",
                         help="with ik_llama.cpp's programs in it; without: not measured")  # fmt: skip
     parser.add_argument("--only", choices=[Veery.name, *PEERS], help="measure one program alone")
     parser.add_argument("--rounds", type=positive, default=5)
@@ -245,7 +249,7 @@ def parse_arguments(arguments):
     parser.add_argument("--llama-flags", "--peer-flags", default="",
                         help='more for llama.cpp, such as "-fa off"')  # fmt: skip
     parser.add_argument("--ik-flags", default="", help='more for its benchmark, such as "-thp 1"')
-    parser.add_argument("--perplexity", type=Path, metavar="FILE", help="compare on this text too")
+    parser.add_argument("--perplexity", type=absolute, metavar="FILE", help="compare on this text too")
     parser.add_argument("--no-sampled", dest="sampled", action="store_false",
                         help="leave out answers with the default choice of tokens")  # fmt: skip
     parser.add_argument("--busy-ok", action="store_true", help="measure on a busy machine too")

@@ -180,12 +180,16 @@ def compare(samples):
     return found
 
 
+def absolute(text):
+    return Path(text).absolute()
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="folder of an encoder as sentence-transformers has it")
-    parser.add_argument("--gguf", type=Path, action="append", default=[], help="the same model as GGUF")
-    parser.add_argument("--veery", default=REPOSITORY / "build/release/bin/veery", help="the program")
-    parser.add_argument("--llama", type=Path, default=Path.home() / ".cache/veery/peers/llama.cpp/bin",
+    parser.add_argument("folder", type=absolute, help="folder of an encoder as sentence-transformers has it")
+    parser.add_argument("--gguf", type=absolute, action="append", default=[], help="the same model as GGUF")
+    parser.add_argument("--veery", type=absolute, default=REPOSITORY / "build/release/bin/veery", help="the program")
+    parser.add_argument("--llama", type=absolute, default=Path.home() / ".cache/veery/peers/llama.cpp/bin",
                         help="folder with llama-embedding")  # fmt: skip
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,7 +1,6 @@
 """The programs that compare.py runs: how each is asked for the same thing, and what it took."""
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -40,12 +39,19 @@ class Finished:
 
 
 def run(command, settings):
-    """Runs `command` without input to its end. Raises Failure, with what it said, if it fails."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+    """Runs `command` without input to its end. Raises Failure, with what it said, if it fails.
+
+    In a folder of its own, as some programs leave a log where they are started: paths are absolute.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
         start = time.perf_counter()
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
             )
         except OSError as error:
             raise Failure(f"{command[0]}: {error.strerror}") from error
@@ -242,8 +248,7 @@ class IkLlamaCpp(LlamaCpp):
     def __init__(self, folder, flags):
         super().__init__(folder, flags)
         self.bench_flags = ["-rtr", "1", "-fa", "1", *flags]
-        # Without the last two it leaves a log where it is started; --log-disable takes its timings too.
-        self.run_flags = ["-rtr", "-fa", "on", "--log-file", os.devnull]
+        self.run_flags = ["-rtr", "-fa", "on"]
 
 
 def must_be_file(path, hint):
