@@ -262,7 +262,7 @@ def rows(results):
                 continue
             ratio = statistics.median(paired_ratios(ours, theirs))
             unit = "tok/s" if "tokens/s" in what else what.split()[-1]
-            drawn.append({"model": f"{streams} streams", "test": what.removesuffix(" ms").removesuffix(" MiB"),
+            drawn.append({"model": f"{streams} streams", "test": what.removesuffix(" ms").removesuffix(" MiB").removesuffix(",").replace("longest ", ""),
                           "unit": unit, "higher_is_better": unit == "tok/s", "veery": spread(ours),
                           "llama.cpp": spread(theirs), "ratios": {"llama.cpp": ratio}})  # fmt: skip
     return drawn
