@@ -49,3 +49,13 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)
 pkg_check_modules(SAMPLERATE REQUIRED IMPORTED_TARGET samplerate)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+
+# What `veery pull` fetches models with; else veery is built without.
+option(VEERY_PULL "fetch models from hubs, with libcurl and OpenSSL" ON)
+if(VEERY_PULL)
+  find_package(CURL 7.85 QUIET)
+  find_package(OpenSSL QUIET)
+  if(NOT CURL_FOUND OR NOT OpenSSL_FOUND)
+    message(STATUS "no libcurl 7.85 with OpenSSL: 'veery pull' will refuse to fetch models")
+  endif()
+endif()

@@ -24,6 +24,8 @@ libpcre2-dev|patterns that split text into words
 libutf8proc-dev|Unicode normal forms
 libsndfile1-dev|sound files
 libsamplerate0-dev|sound at another rate
+libcurl4-openssl-dev|fetching models: veery pull
+libssl-dev|checking what was fetched
 zlib1g-dev|how much text repeats itself, in transcripts
 libgtest-dev|tests
 libbenchmark-dev|micro-benchmarks

@@ -211,7 +211,8 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
                           !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));
 }
 
-// The width of feed-forward parts; files of models all of whose layers have experts may leave it out.
+// The width of feed-forward parts; files of models all of whose layers have experts may leave it
+// out.
 int64_t read_hidden(const Keys& keys, bool feeds) {
   if (!feeds) return std::max<int64_t>(1, keys.size_or_zero("feed_forward_length"));
   const int64_t experts = keys.size_or_zero("expert_feed_forward_length");
@@ -242,7 +243,8 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   };
   if (!differs("attention.head_count_kv"))
     c.kv_heads = static_cast<int32_t>(keys.size_or("attention.head_count_kv", c.heads));
-  if (!differs("feed_forward_length")) c.hidden = read_hidden(keys, attends || mixer == Mixer::kRwkv7);
+  if (!differs("feed_forward_length"))
+    c.hidden = read_hidden(keys, attends || mixer == Mixer::kRwkv7);
   c.context = static_cast<int32_t>(keys.size("context_length"));
   c.head_dim = static_cast<int32_t>(keys.size_or("attention.key_length", c.dim / c.heads));
   const int64_t value_dim = keys.size_or("attention.value_length", c.head_dim);

@@ -172,7 +172,7 @@ class Flags(CliTest):
 
     def test_verbs_of_other_programs_and_misspelt_ones(self):
         for word, part in [
-            ("pull", "veery fetches nothing"), ("generate", "'veery run MODEL -p TEXT'"),
+            ("download", "veery pull ORG/NAME"), ("generate", "'veery run MODEL -p TEXT'"),
             ("chat", "'veery run MODEL'"), ("ls", "'veery list'"), ("rm", "'veery list'"), ("rn", "is 'run' meant?"),
             ("tokenise", "is 'tokenize' meant?"), ("qunatize", "is 'quantize' meant?"), ("llama-bench", "'veery bench"),
             ("model.gguf", "'veery run model.gguf'"), ("-m", "before a verb"), ("xyzzy", "there are run, serve, batch, tokenize"),
@@ -452,7 +452,7 @@ class Names(CliTest):
         self.assertEqual(self.json("list"), {"models": [], "folders": [str(self.own), str(self.hub)]})
         done = self.veery("list")
         self.assertEqual(done.stdout, b"")
-        self.assertIn("hf download", done.stderr.decode())
+        self.assertIn("veery pull", done.stderr.decode())
         self.assertIn("smollm2", self.error("list", "smollm2", status=2))
 
 

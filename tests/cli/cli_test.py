@@ -17,7 +17,7 @@ import tiny_gguf
 from cli_base import PROGRAM, TEMPLATE, TINY, CliTest
 
 VERBS = ["run", "serve", "batch", "tokenize", "template", "logits", "embed", "rerank", "classify", "transcribe", "perplexity", "bench",
-         "inspect", "plan", "convert", "quantize", "list", "show", "verify"]
+         "inspect", "plan", "convert", "quantize", "pull", "list", "show", "verify"]
 
 
 class Misuse(CliTest):

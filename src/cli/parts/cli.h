@@ -48,6 +48,7 @@ void inspect_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
 void convert_verb(std::vector<std::string> arguments);
 void quantize_verb(std::vector<std::string> arguments);
+void pull_verb(std::vector<std::string> arguments);
 void list_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
 void verify_verb(std::vector<std::string> arguments);

@@ -69,7 +69,7 @@ constexpr std::string_view kChunks =
 constexpr std::string_view kMapped =
     "weights are mapped while they are read and then kept in memory: leave it out";
 constexpr std::string_view kNoFetch =
-    "veery fetches nothing; 'hf download ORG/NAME' does, and then ORG/NAME is MODEL";
+    "type 'veery pull ORG/NAME' first; HF_TOKEN holds a token, HF_ENDPOINT another hub";
 constexpr std::string_view kNames =
     "type ORG/NAME:FILE as MODEL, the FILE of ORG/NAME in Hugging Face's cache";
 constexpr std::string_view kChat =
@@ -182,7 +182,8 @@ constexpr Advice kFlagAdvice[] = {
 };
 
 constexpr Advice kVerbAdvice[] = {
-    {"pull push download", kNoFetch},
+    {"download get", "type 'veery pull ORG/NAME'"},
+    {"push upload", "veery sends nothing anywhere"},
     {"server llama-server mlx_lm.server start", kServer},
     {"stop ps", "'veery serve MODEL' runs until Ctrl-C; what it has is listed under /v1/models"},
     {"generate complete completion llama-cli llama-run mlx_lm.generate main ask prompt infer",

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/foreign_file.h"
 #include "cli/flags/scheduler_flags.h"
+#include "cli/hub/fetch.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/parts/output_flags.h"
@@ -24,7 +25,7 @@ struct Flags {
   SchedulerFlags scheduler;
   OutputFlags output;
   std::string in, out, defaults;
-  bool resume = false, quiet = false;
+  bool resume = false, quiet = false, pull = false;
 };
 
 Flags read_flags(std::vector<std::string> arguments) {
@@ -37,6 +38,7 @@ Flags read_flags(std::vector<std::string> arguments) {
                 "'{\"max_tokens\":200}'\n"
                 "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
   flags.model.add_path(app);
+  add_pull(app, flags.pull);
   app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
       .type_name("FILE")
       .required();
@@ -178,6 +180,7 @@ void batch_verb(std::vector<std::string> arguments) {
   check_answered(answered, lines, flags);
   serve::Context context;
   {
+    fetch_if_missing(flags.model.path, flags.pull);
     Progress bar("loading");
     context.models.add(std::make_unique<serve::ServedModel>("model", flags.model.path,
                                                             flags.model.load_options(bar, {}),

@@ -48,7 +48,7 @@ void list_verb(std::vector<std::string> arguments) {
   print(models);
   if (models.empty())
     write_error(
-        fmt::format("veery: no model is in {} or {}: 'scripts/models.sh' and 'hf download "
+        fmt::format("veery: no model is in {} or {}: 'scripts/models.sh' and 'veery pull "
                     "ORG/NAME' fetch some\n",
                     printable(places.own, 200), printable(places.hub, 200)));
 }

@@ -7,6 +7,7 @@
 #include "cli/flags/draft_flags.h"
 #include "cli/flags/grammar_flags.h"
 #include "cli/flags/sampling_flags.h"
+#include "cli/hub/fetch.h"
 #include "cli/parts/answer_printer.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
@@ -31,11 +32,12 @@ struct Flags {
   DraftFlags draft;
   std::vector<std::string> stops;
   std::optional<std::string> session;
-  bool ignore_eos = false, raw = false, quiet = false;
+  bool ignore_eos = false, raw = false, quiet = false, pull = false;
 };
 
 void add_input(Arguments& app, Flags& flags) {
   flags.model.add_path(app);
+  add_pull(app, flags.pull);
   const auto text =
       flags.text.add(app, "PROMPT",
                      "What to answer; without -p, -f, --ids and words: a chat on a terminal,\n"
@@ -243,6 +245,7 @@ void run_verb(std::vector<std::string> arguments) {
   check_system(flags);
 
   const Prompt prompt = chatting ? Prompt() : read_prompt(flags);
+  fetch_if_missing(flags.model.path, flags.pull);
   Model model = flags.model.load();
   const bool no_template = !flags.raw && !flags.ids && !model.chat_template();
   if (no_template && !flags.quiet)

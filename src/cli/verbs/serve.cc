@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/foreign_file.h"
 #include "cli/flags/scheduler_flags.h"
+#include "cli/hub/fetch.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
@@ -23,6 +24,7 @@ struct Flags {
   ModelArguments model;
   SchedulerFlags scheduler;
   std::vector<std::string> paths, aliases, origins, hosts;
+  bool pull = false;
   std::string host = "127.0.0.1";
   int64_t port = 8080, queue = 1024, body = 32, grace = 10;
   std::string key_file;
@@ -98,6 +100,7 @@ Flags read(std::vector<std::string> arguments) {
       "  veery serve model.gguf\n  curl http://127.0.0.1:8080/v1/chat/completions -d "
       "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
   flags.model.add_path(app);
+  add_pull(app, flags.pull);
   app.take_words("MODEL", flags.paths, "Further models");
   app.option("-a,--alias", flags.aliases,
              "What clients call the models, in their order (file name)")
@@ -146,6 +149,7 @@ void load_models(const Flags& flags, serve::Context& context) {
     throw Misuse("--draft-model", "drafts for one model, not for several");
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
+    fetch_if_missing(path, flags.pull);
     const std::string id = i < flags.aliases.size() ? flags.aliases[i] : id_of(path);
     Progress bar("loading " + id);
     const LoadOptions load = flags.model.load_options(bar, {});

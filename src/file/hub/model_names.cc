@@ -1,7 +1,6 @@
 #include "file/hub/model_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/foreign_file.h"
 #include "base/printable.h"
+#include "file/hub/repository.h"
 #include "file/hub/snapshot.h"
 
 namespace veery {
@@ -17,8 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kGguf = ".gguf";
-constexpr std::string_view kCacheFolder = "models--";
-constexpr std::string_view kUsualType = "Q4_K_M";
 
 // As in scripts/models.sh.
 struct KnownModel {
@@ -50,39 +48,9 @@ std::string join(const std::string& folder, std::string_view name) {
   return (fs::path(folder) / name).string();
 }
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return small;
-}
-
-// "ORG/NAME" or "NAME", as the hub allows them.
-bool is_repository(std::string_view name) {
-  size_t slashes = 0;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const auto c = static_cast<unsigned char>(name[i]);
-    if (c == '/')
-      ++slashes;
-    else if (std::isalnum(c) == 0 && c != '-' && c != '_' && c != '.')
-      return false;
-    const bool begins = i == 0 || name[i - 1] == '/';
-    if (begins && (c == '/' || c == '.' || c == '-')) return false;
-  }
-  return !name.empty() && slashes <= 1 && !name.ends_with('/') &&
-         name.find("--") == std::string_view::npos && name.find("..") == std::string_view::npos;
-}
-
-struct Wanted {
-  std::string repository, file;
-};
-
-// Parts of ORG/NAME[:FILE]; no repository if `name` is not of that form.
-Wanted parse(const std::string& name) {
-  const size_t colon = name.find(':');
-  Wanted wanted{name.substr(0, colon), colon == std::string::npos ? "" : name.substr(colon + 1)};
-  if (!is_repository(wanted.repository) || (colon != std::string::npos && wanted.file.empty()))
-    return {};
-  return wanted;
+std::string cache_home() {
+  const std::string cache = expanded(variable("XDG_CACHE_HOME"));
+  return cache.empty() ? join(variable("HOME"), ".cache") : cache;
 }
 
 // What a known model is run from; empty if it is not there. Weights stand for their folder.
@@ -90,12 +58,6 @@ std::string path_of(const KnownModel& known, const ModelPlaces& places) {
   const std::string file = join(places.own, known.file);
   if (!path_exists(file)) return "";
   return known.file.ends_with(kGguf) ? file : fs::path(file).parent_path().string();
-}
-
-std::string folder_name(const std::string& repository) {
-  std::string name = repository;
-  if (const size_t slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
-  return std::string(kCacheFolder) + name;
 }
 
 // The GGUF models of a snapshot and of the folders in it, as paths from there.
@@ -111,39 +73,12 @@ std::vector<std::string> ggufs_of(const std::string& snapshot) {
   return models;
 }
 
-// The file name without number of the part and ending.
-std::string stem_of(const std::string& model) {
-  constexpr std::string_view kPart = "-00000-of-00000";
-  const std::string name = fs::path(model).filename().string();
-  const bool part = without_part(name) != name;
-  return name.substr(0, name.size() - kGguf.size() - (part ? kPart.size() : 0));
-}
-
-// The models that `file` can mean: by the whole name, else by the last words of the name.
-std::vector<std::string> matching(const std::vector<std::string>& models, std::string_view file) {
-  std::string wanted = lower(file);
-  if (wanted.ends_with(kGguf)) wanted.resize(wanted.size() - kGguf.size());
-  std::vector<std::string> same, ending;
-  for (const std::string& model : models) {
-    const std::string stem = lower(stem_of(model));
-    if (stem == wanted) same.push_back(model);
-    if (stem.ends_with("-" + wanted) || stem.ends_with("." + wanted)) ending.push_back(model);
-  }
-  return same.empty() ? ending : same;
-}
-
-[[noreturn]] void refuse(const std::string& name, const std::string& snapshot,
-                         const std::vector<std::string>& models, const char* what) {
-  throw Error(ErrorKind::kInput, "{}: {} of {}, expected ORG/NAME:FILE with the name of one: {}",
-              name, what, snapshot, some_of(models, 20));
-}
-
 bool is_model_folder(const std::string& snapshot) {
   return path_exists(join(snapshot, "config.json")) && has_weights(visible_names(snapshot));
 }
 
-std::string choose(const std::string& name, const Wanted& wanted, const std::string& snapshot,
-                   ModelPart part) {
+std::string choose(const std::string& name, const RepositoryFile& wanted,
+                   const std::string& snapshot, ModelPart part) {
   if (wanted.file.empty() && is_model_folder(snapshot)) return snapshot;
   const std::vector<std::string> models = ggufs_of(snapshot);
   if (models.empty() && wanted.file.empty() && part == ModelPart::kText) return snapshot;
@@ -152,18 +87,7 @@ std::string choose(const std::string& name, const Wanted& wanted, const std::str
                 wanted.file.empty() ? "no model" : "no GGUF file",
                 wanted.file.empty() ? "a GGUF file, or config.json with *.safetensors"
                                     : "one called " + printable(wanted.file));
-  if (wanted.file.empty()) {
-    const std::vector<std::string> usual = matching(models, kUsualType);
-    if (usual.size() == 1) return join(snapshot, usual.front());
-    if (models.size() == 1) return join(snapshot, models.front());
-    refuse(name, snapshot, models, "could be several files");
-  }
-  const std::vector<std::string> found = matching(models, wanted.file);
-  if (found.empty())
-    throw Error(ErrorKind::kNotFound, "{}: no file is called {} in {}, there are: {}", name,
-                printable(wanted.file), snapshot, some_of(models, 20));
-  if (found.size() > 1) refuse(name, snapshot, found, "could be several files");
-  return join(snapshot, found.front());
+  return join(snapshot, choose_gguf(name, wanted.file, snapshot, models));
 }
 
 // Of the files that are parts of the model `first` too.
@@ -192,11 +116,11 @@ uint64_t bytes_of_folder(const std::string& folder) {
 
 // The shortest FILE that means the model `path` alone: the last word of its name, or the name.
 std::string file_for(const std::string& path, const std::vector<std::string>& models) {
-  const std::string stem = stem_of(path);
+  const std::string stem = model_stem(path);
   const size_t cut = stem.find_last_of("-.");
   if (cut != std::string::npos && cut + 1 < stem.size()) {
     const std::string word = stem.substr(cut + 1);
-    if (matching(models, word).size() == 1) return word;
+    if (matching_models(models, word).size() == 1) return word;
   }
   return stem;
 }
@@ -222,22 +146,23 @@ void add_repository(const std::string& repository, const std::string& folder,
 
 }  // namespace
 
+std::string hub_home() {
+  const std::string home = expanded(variable("HF_HOME"));
+  return home.empty() ? join(cache_home(), "huggingface") : home;
+}
+
 ModelPlaces model_places() {
-  std::string cache = expanded(variable("XDG_CACHE_HOME"));
-  if (cache.empty()) cache = join(variable("HOME"), ".cache");
   ModelPlaces places{variable("VEERY_MODELS"), expanded(variable("HF_HUB_CACHE"))};
-  if (places.own.empty()) places.own = join(cache, "veery/models");
-  std::string home = expanded(variable("HF_HOME"));
-  if (home.empty()) home = join(cache, "huggingface");
-  if (places.hub.empty()) places.hub = join(home, "hub");
+  if (places.own.empty()) places.own = join(cache_home(), "veery/models");
+  if (places.hub.empty()) places.hub = join(hub_home(), "hub");
   return places;
 }
 
 std::string find_named_model(const std::string& name, const ModelPlaces& places, ModelPart part) {
   if (const KnownModel* known = known_model(name)) return path_of(*known, places);
-  const Wanted wanted = parse(name);
+  const RepositoryFile wanted = parse_repository(name);
   if (wanted.repository.empty()) return "";
-  const std::string folder = join(places.hub, folder_name(wanted.repository));
+  const std::string folder = join(places.hub, cache_folder(wanted.repository));
   if (!is_folder(join(folder, "snapshots"))) return "";
   return choose(name, wanted, snapshot_of(folder), part);
 }
@@ -246,11 +171,11 @@ std::string where_looked(const std::string& name, const ModelPlaces& places) {
   if (const KnownModel* known = known_model(name))
     return fmt::format(", nor {}: 'scripts/models.sh {}' fetches it", join(places.own, known->file),
                        name);
-  const Wanted wanted = parse(name);
-  if (wanted.repository.empty() || lower(name).ends_with(kGguf)) return "";
+  const RepositoryFile wanted = parse_repository(name);
+  if (wanted.repository.empty() || lower_ascii(name).ends_with(kGguf)) return "";
   if (wanted.repository.find('/') != std::string::npos)
-    return fmt::format(", nor {}, and nothing is fetched: 'hf download {}' does",
-                       join(places.hub, folder_name(wanted.repository)), wanted.repository);
+    return fmt::format(", nor {}, and nothing is fetched unasked: 'veery pull {}' does",
+                       join(places.hub, cache_folder(wanted.repository)), name);
   std::string names;
   for (const KnownModel& known : kKnownModels) names += fmt::format("{}, ", known.name);
   return fmt::format(", nor a model of that name: there are {}and ORG/NAME of those in {}", names,
@@ -268,8 +193,8 @@ std::vector<NamedModel> named_models(const ModelPlaces& places) {
   }
   if (!is_folder(places.hub)) return models;
   for (const std::string& folder : visible_names(places.hub)) {
-    if (!folder.starts_with(kCacheFolder)) continue;
-    std::string repository = folder.substr(kCacheFolder.size());
+    if (!folder.starts_with(kCacheFolderPrefix)) continue;
+    std::string repository = folder.substr(kCacheFolderPrefix.size());
     if (const size_t mark = repository.find("--"); mark != std::string::npos)
       repository.replace(mark, 2, "/");
     if (is_repository(repository)) add_repository(repository, join(places.hub, folder), models);

@@ -15,9 +15,12 @@ struct ModelPlaces {
   std::string hub;  ///< Hugging Face's cache: folders models--ORG--NAME
 };
 
+/// Hugging Face's folder in the home: HF_HOME, else huggingface in XDG_CACHE_HOME.
+std::string hub_home();
+
 /// As the environment says: `own` is VEERY_MODELS, else veery/models in XDG_CACHE_HOME; `hub` is
-/// HF_HUB_CACHE, else hub in HF_HOME, else huggingface/hub in XDG_CACHE_HOME; ~/.cache stands for
-/// an XDG_CACHE_HOME that is not set, and a variable without a value counts as not set.
+/// HF_HUB_CACHE, else hub in hub_home(); ~/.cache stands for an XDG_CACHE_HOME that is not set, and
+/// a variable without a value counts as not set.
 ModelPlaces model_places();
 
 /// The GGUF file (the first part of a split one) or the model folder that is called `name`; empty

@@ -72,16 +72,23 @@ std::string without_part(const std::string& name) {
   return name.substr(0, name.size() - kForm.size()) + std::string(end.substr(6));
 }
 
-std::vector<std::string> gguf_models(const std::string& folder,
-                                     const std::vector<std::string>& names) {
+std::vector<std::string> first_parts(const std::vector<std::string>& names) {
   std::map<std::string, std::string> models;
   for (const std::string& name : names)
-    if (name.ends_with(".gguf") && name.find("mmproj") == std::string::npos &&
-        !is_folder((fs::path(folder) / name).string()))
+    if (name.ends_with(".gguf") && name.find("mmproj") == std::string::npos)
       models.emplace(without_part(name), name);
   std::vector<std::string> firsts;
   for (const auto& [whole, first] : models) firsts.push_back(first);
   return firsts;
+}
+
+std::vector<std::string> gguf_models(const std::string& folder,
+                                     const std::vector<std::string>& names) {
+  std::vector<std::string> files;
+  for (const std::string& name : names)
+    if (name.ends_with(".gguf") && !is_folder((fs::path(folder) / name).string()))
+      files.push_back(name);
+  return first_parts(files);
 }
 
 std::string snapshot_of(const std::string& folder) {

@@ -15,8 +15,11 @@ bool has_weights(const std::vector<std::string>& names);
 /// unchanged.
 std::string without_part(const std::string& name);
 
-/// Of the files `names` in a folder, the first part of each GGUF model, sorted by without_part();
-/// projectors of images (*mmproj*) are none.
+/// Of the files `names`, the first part of each GGUF model, sorted by without_part(); projectors of
+/// images (*mmproj*) are none. `names` are sorted.
+std::vector<std::string> first_parts(const std::vector<std::string>& names);
+
+/// The same of the files `names` in a folder; folders are none.
 std::vector<std::string> gguf_models(const std::string& folder,
                                      const std::vector<std::string>& names);
 
