@@ -16,6 +16,8 @@ set(VEERY_DEPENDENCIES
   "PkgConfig::UTF8PROC|pkg_check_modules(UTF8PROC REQUIRED QUIET IMPORTED_TARGET libutf8proc)|libutf8proc"
   "PkgConfig::SNDFILE|pkg_check_modules(SNDFILE REQUIRED QUIET IMPORTED_TARGET sndfile)|sndfile"
   "PkgConfig::SAMPLERATE|pkg_check_modules(SAMPLERATE REQUIRED QUIET IMPORTED_TARGET samplerate)|samplerate"
+  "OpenSSL::SSL|find_dependency(OpenSSL)|libssl"
+  "OpenSSL::Crypto|find_dependency(OpenSSL)|libcrypto"
   "PkgConfig::ZLIB|pkg_check_modules(ZLIB REQUIRED QUIET IMPORTED_TARGET zlib)|zlib")
 
 # All layers in one archive: the order of archives in a link does not matter then.

@@ -25,8 +25,9 @@ libutf8proc-dev|Unicode normal forms
 libsndfile1-dev|sound files
 libsamplerate0-dev|sound at another rate
 libcurl4-openssl-dev|fetching models: veery pull
-libssl-dev|checking what was fetched
+libssl-dev|HTTPS, and checking what was fetched
 zlib1g-dev|how much text repeats itself, in transcripts
+openssl|tests make certificates
 libgtest-dev|tests
 libbenchmark-dev|micro-benchmarks
 git|source control

@@ -19,83 +19,9 @@ import unittest
 
 import tiny_gguf
 from cli_base import PROGRAM, TEMPLATE, TINY, CliTest
-from sounds import noise
+from serve_client import Server, chat, events
 
 CONTEXT = 512
-ENCODERS = TINY.parent / "encoders"
-WHISPER = TINY.parent / "whisper" / "a"
-
-
-class Server:
-    """A server of its own on a free port."""
-
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", *map(str, arguments), "--port", "0", "-t", "1"],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)  # fmt: skip
-        self.said = b""
-        while not (found := re.search(rb"serving on http://[^:]+:(\d+)", self.said)):
-            line = self.process.stderr.readline()
-            if not line:
-                raise AssertionError(self.said.decode() + " (the server ended)")
-            self.said += line
-        self.port = int(found[1])
-
-    def connect(self, timeout=60):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-
-    def send(self, method, path, body=None, headers=None, connection=None):
-        """Status, headers and body of one request."""
-        own = connection or self.connect()
-        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        own.request(method, path, data, headers or {})
-        reply = own.getresponse()
-        text = reply.read()
-        if connection is None:
-            own.close()
-        return reply.status, dict(reply.getheaders()), text
-
-    def post(self, path, body, **more):
-        status, _, text = self.send("POST", path, body, **more)
-        assert status == 200, (status, text)
-        return json.loads(text)
-
-    def raw(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
-
-    def metric(self, name):
-        text = self.send("GET", "/metrics")[2].decode()
-        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("veery_" + name + "{"))
-
-    def idle(self):
-        """Waits until nothing runs."""
-        for _ in range(200):
-            if self.metric("requests_running") == 0 and self.metric("requests_waiting") == 0:
-                return
-            time.sleep(0.05)
-        raise AssertionError("requests still run")
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        status = self.process.wait(timeout=30)
-        self.process.stderr.close()
-        return status
-
-
-def chat(text="Hello", **more):
-    return {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 12, "ignore_eos": True, **more}
-
-
-def form(fields, files=(), boundary="a-boundary"):
-    """Body and headers of a form: names and values, and names, file names and bytes."""
-    body = b""
-    for name, value in fields:
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
-    for name, file_name, data in files:
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{file_name}"\r\n'.encode()
-        body += b"Content-Type: application/octet-stream\r\n\r\n" + data + b"\r\n"
-    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
 
 
 class Document:
@@ -137,11 +63,6 @@ class Document:
         if "$ref" in response:
             response = self.document["components"]["responses"][response["$ref"].split("/")[-1]]
         return self.wrong(body, response["content"]["application/json"]["schema"])
-
-
-def events(text):
-    """The data of server-sent events."""
-    return [line[6:] for line in text.decode().splitlines() if line.startswith("data: ")]
 
 
 class Serve(CliTest):
@@ -513,93 +434,6 @@ class Serve(CliTest):
             self.assertEqual(set(statuses), {200, 429})
             refused = next(headers for status, headers, _ in found if status == 429)
             self.assertIn("Retry-After", refused)
-        finally:
-            server.end()
-
-    def test_embeddings(self):
-        server = Server(ENCODERS / "bert-mean", "-a", "bert")
-        try:
-            texts = ["The thrush sings.", "rain"]
-            data = server.post("/v1/embeddings", {"model": "bert", "input": texts})["data"]
-            self.assertEqual([one["index"] for one in data], [0, 1])
-            coded = server.post("/v1/embeddings", {"input": texts[1], "encoding_format": "base64"})["data"][0]["embedding"]
-            values = base64.b64decode(coded)
-            self.assertEqual(list(struct.unpack(f"<{len(values) // 4}f", values)), [struct.unpack("<f", struct.pack("<f", x))[0] for x in data[1]["embedding"]])
-            short = server.post("/v1/embeddings", {"input": texts[0], "dimensions": 8})["data"][0]["embedding"]
-            self.assertAlmostEqual(sum(x * x for x in short), 1, 5)
-            for body in [{"input": [1, 2]}, {"input": []}, {"input": 5}, {"input": "x", "dimensions": 1 << 19}, {"input": "x", "encoding_format": "hex"}]:
-                self.assertEqual(server.send("POST", "/v1/embeddings", body)[0], 400, body)
-            self.assertEqual(server.send("POST", "/v1/chat/completions", chat())[0], 400)
-            self.assertEqual(server.post("/api/embed", {"model": "bert", "input": texts})["embeddings"][0], data[0]["embedding"])
-        finally:
-            server.end()
-
-    def test_rerank(self):
-        server = Server(ENCODERS / "bert-rerank")
-        try:
-            documents = ["a thrush", "a stone", "rain"]
-            results = server.post("/v1/rerank", {"query": "bird", "documents": documents, "return_documents": True})["results"]
-            scores = [result["relevance_score"] for result in results]
-            self.assertEqual(scores, sorted(scores, reverse=True))
-            self.assertEqual(sorted(result["index"] for result in results), [0, 1, 2])
-            self.assertEqual(len(server.post("/v1/rerank", {"query": "bird", "documents": documents, "top_n": 1})["results"]), 1)
-        finally:
-            server.end()
-
-    def test_a_decoder_with_the_card_of_a_ranker_makes_scores(self):
-        folder = self.folder / "ranker"
-        shutil.copytree(ENCODERS / "qwen3-reranker", folder)
-        (folder / "README.md").write_text("---\nlicense: x\n---\n\n# Qwen3-Reranker-0.6B\n")
-        case = json.loads((folder / "reference.json").read_text())["cases"][0]
-        server = Server(folder, "--exact")
-        try:
-            body = {"query": case["query"], "documents": [case["document"]]}
-            result = server.post("/v1/rerank", body)["results"][0]
-            self.assertAlmostEqual(result["relevance_score"], case["score"], delta=2e-4)
-        finally:
-            server.end()
-
-    def test_sounds_are_written_down(self):
-        path = self.folder / "noise.wav"
-        path.write_bytes(noise(1.2))
-        files = [("file", "noise.wav", path.read_bytes())]
-        options = ["--temperatures", "0.5,0.6,0.8,1", "-t", 1]
-        known = json.loads(self.veery("transcribe", WHISPER, path, "--json", *options).stdout)
-        server = Server(WHISPER, "-a", "tiny")
-
-        def send(*fields, path="/v1/audio/transcriptions", files=files):
-            body, headers = form([("model", "tiny"), ("temperature", "0.5"), *fields], files)
-            return server.send("POST", path, body, headers)
-
-        try:
-            text = known["text"].strip(" \n")
-            self.assertNotEqual(text, "")
-            answer = json.loads(send()[2])
-            self.assertEqual((answer["text"], answer["usage"]), (text, {"type": "duration", "seconds": 2}))
-            verbose = json.loads(send(("response_format", "verbose_json"), ("timestamp_granularities[]", "segment"))[2])
-            self.assertEqual([s["text"] for s in verbose["segments"]], [s["text"] for s in known["segments"]])
-            self.assertEqual((verbose["task"], verbose["duration"]), ("transcribe", known["duration"]))
-            self.assertIn(verbose["language"], ("english", "german"))
-            for name in ("srt", "vtt"):
-                expected = self.veery("transcribe", WHISPER, path, "--to", name, *options).stdout
-                self.assertEqual(send(("response_format", name))[2], expected)
-            stream = [json.loads(event) for event in events(send(("stream", "true"))[2])]
-            self.assertEqual([event["type"] for event in stream][-2:], ["transcript.text.delta", "transcript.text.done"])
-            self.assertEqual("".join(event.get("delta", "") for event in stream), stream[-1]["text"])
-            english = json.loads(send(("response_format", "verbose_json"), ("language", "de"), path="/v1/audio/translations")[2])
-            self.assertEqual((english["task"], english["language"]), ("translate", "german"))
-            for fields, more, part in [
-                ([("response_format", "xml")], {}, "response_format"), ([("language", "klingon")], {}, "klingon"),
-                ([("temperature", "hot")], {}, "temperature"), ([("timestamp_granularities[]", "word")], {}, "words"),
-                ([], {"files": []}, "file is missing"), ([], {"files": [("file", "a.wav", b"RIFF")]}, "a.wav"),
-                ([("stream", "true"), ("response_format", "srt")], {}, "stream"),
-            ]:  # fmt: skip
-                status, _, body = send(*fields, **more)
-                self.assertEqual((status, part in body.decode()), (400, True), body)
-            whole, headers = form([("model", "tiny")], files)
-            for body, kind in [(whole[:-30], headers), (b"", headers), (whole, {"Content-Type": "multipart/form-data"}), (b"{}", {})]:
-                self.assertEqual(server.send("POST", "/v1/audio/transcriptions", body, kind)[0], 400)
-            self.assertEqual(server.send("POST", "/v1/chat/completions", chat())[0], 400)
         finally:
             server.end()
 

@@ -8,7 +8,7 @@ import unittest
 
 import tiny_gguf
 from cli_base import CliTest
-from cli_serve_test import Server
+from serve_client import Server
 
 # As Qwen's and Hermes's models have it.
 TEMPLATE = (

@@ -11,7 +11,9 @@ import sys
 import unittest
 
 from cli_base import TEMPLATE, TINY, CliTest
-from cli_serve_test import CONTEXT, ENCODERS, WHISPER, Server
+from cli_serve_models_test import ENCODERS, WHISPER
+from cli_serve_test import CONTEXT
+from serve_client import Server
 import tiny_gguf
 
 TOOL = shutil.which("schemathesis")

@@ -28,6 +28,7 @@ struct Flags {
   std::string host = "127.0.0.1";
   int64_t port = 8080, queue = 1024, body = 32, grace = 10;
   std::string key_file;
+  serve::TlsFiles tls;
 };
 
 // A key a line; white space around it and empty lines do not count.
@@ -118,6 +119,15 @@ Flags read(std::vector<std::string> arguments) {
       .show_default();
   app.option("--api-key-file", flags.key_file, "Keys, one a line; requests must bring one of them")
       .type_name("FILE");
+  const Option certificate =
+      app.option("--tls-cert", flags.tls.certificate,
+                 "HTTPS with this certificate, PEM, behind it those that lead to a known one")
+          .type_name("FILE");
+  const Option key =
+      app.option("--tls-key", flags.tls.key, "The private key of the certificate, PEM")
+          .type_name("FILE")
+          .needs(certificate);
+  certificate.needs(key);
   app.option("--cors", flags.origins, "Origins whose pages may ask, '*': any").type_name("ORIGIN");
   app.option("--allow-host", flags.hosts, "Names to answer to, beside localhost").type_name("NAME");
   app.option("--max-body", flags.body, "Megabytes of a request")
@@ -181,7 +191,8 @@ void serve_verb(std::vector<std::string> arguments) {
   serve::Service service(context, options);
   serve::HttpServer server({.host = flags.host,
                             .port = static_cast<uint16_t>(flags.port),
-                            .body_bytes = static_cast<size_t>(flags.body) * 1000000},
+                            .body_bytes = static_cast<size_t>(flags.body) * 1000000,
+                            .tls = flags.tls},
                            [&](const serve::HttpRequest& request, serve::Reply& reply) {
                              service.handle(request, reply);
                            });
@@ -194,7 +205,8 @@ void serve_verb(std::vector<std::string> arguments) {
     try {
       load_models(flags, context);
       context.ready = true;
-      write_error(fmt::format("veery: serving on http://{}:{}\n", flags.host, server.port()));
+      write_error(fmt::format("veery: serving on {}://{}:{}\n",
+                              flags.tls.key.empty() ? "http" : "https", flags.host, server.port()));
     } catch (...) {
       failure = std::current_exception();
       server.stop();

@@ -1,6 +1,7 @@
 #include "serve/http/server.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <atomic>
 #include <boost/asio.hpp>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "serve/http/exchange.h"
+#include "serve/http/tls.h"
 
 namespace veery::serve {
 namespace {
@@ -25,6 +27,8 @@ using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr auto kNoThrow = asio::use_awaitable;
+constexpr double kFarewellSeconds = 1;
+constexpr std::chrono::milliseconds kWatchPause{200};
 
 auto seconds(double count) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -96,6 +100,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
         handler_(std::move(handler)),
         acceptor_(context_),
         workers_(options.workers, options.waiting) {
+    if (!options.tls.certificate.empty()) tls_.emplace(options.tls);
     bind();
   }
 
@@ -129,8 +134,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
 
  private:
   struct Connection {
-    explicit Connection(tcp::socket socket) : stream(std::move(socket)) {}
-    beast::tcp_stream stream;
+    Connection(tcp::socket socket, TlsContext* tls) : stream(std::move(socket), tls) {}
+    ConnectionStream stream;
     beast::flat_buffer buffer;
     bool busy = false;  // a request is being read or answered
   };
@@ -165,8 +170,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       }
       if (count_ >= options_.connections) continue;  // closed at once
       socket.set_option(tcp::no_delay(true), code);
-      asio::co_spawn(context_, serve(std::make_shared<Connection>(std::move(socket))),
-                     asio::detached);
+      auto connection = std::make_shared<Connection>(std::move(socket), tls_ ? &*tls_ : nullptr);
+      asio::co_spawn(context_, serve(std::move(connection)), asio::detached);
     }
   }
 
@@ -175,14 +180,19 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     all_.insert(connection.get());
     ++count_;
     try {
-      while (!stopping_ && co_await serve_one(*connection)) {
+      connection->stream.expires_after(seconds(options_.read_seconds));
+      if (!co_await connection->stream.open()) {
+        while (!stopping_ && co_await serve_one(*connection)) {
+        }
+        connection->stream.expires_after(seconds(kFarewellSeconds));
+        co_await connection->stream.close();
       }
     } catch (const std::exception&) {
       // Whatever it was, this connection ends and the others go on.
     }
     error_code ignored;
     connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
-    connection->stream.close();
+    connection->stream.tcp().close();
     all_.erase(connection.get());
     --count_;
     if (stopping_ && all_.empty() && deadline_) deadline_.reset();
@@ -318,13 +328,21 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     co_await connection.stream.socket().async_wait(tcp::socket::wait_read,
                                                    asio::redirect_error(kNoThrow, code));
     if (waker->over || code) co_return;
-    char byte = 0;
-    const auto got =
-        recv(connection.stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) {
-      exchange->set_gone();
-      waker->timer.cancel();
+    // Over TLS the end comes behind bytes that say so.
+    asio::steady_timer timer(context_);
+    while (!has_left(connection)) {
+      if (!connection.stream.secure()) co_return;
+      timer.expires_after(kWatchPause);
+      co_await timer.async_wait(asio::redirect_error(kNoThrow, code));
+      if (waker->over || code) co_return;
     }
+    exchange->set_gone();
+    waker->timer.cancel();
+  }
+
+  static bool has_left(Connection& connection) {
+    pollfd state{connection.stream.socket().native_handle(), POLLRDHUP, 0};
+    return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
 
   asio::awaitable<bool> write_all(Connection& connection, Exchange& exchange, Waker& waker,
@@ -392,6 +410,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   HttpOptions options_;
   Handler handler_;
   asio::io_context context_{1};
+  std::optional<TlsContext> tls_;
   tcp::acceptor acceptor_;
   std::set<Connection*> all_;
   std::atomic<int64_t> count_{0};

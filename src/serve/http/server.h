@@ -6,6 +6,7 @@
 #include <string>
 
 #include "serve/http/message.h"
+#include "serve/http/tls_files.h"
 
 namespace veery::serve {
 
@@ -20,13 +21,14 @@ struct HttpOptions {
   double idle_seconds = 75;   ///< between two requests of a connection
   double read_seconds = 30;   ///< from the first byte of a request to its last header, and its body
   double write_seconds = 60;  ///< that a client may leave a piece unread
+  TlsFiles tls;               ///< HTTPS where they are given
 };
 
 /// Not thread-safe but for stop().
 class HttpServer {
  public:
   /// Binds the port. Throws kInput for a host that is none, kIo naming both where the port cannot
-  /// be had.
+  /// be had, and as TlsContext().
   HttpServer(const HttpOptions& options, Handler handler);
   ~HttpServer();
 

@@ -1,0 +1,86 @@
+"""What tests of `veery serve` share: a server of their own, and requests."""
+import http.client
+import json
+import re
+import socket
+import subprocess
+import time
+
+from cli_base import PROGRAM
+
+
+class Server:
+    """A server of its own on a free port."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", *map(str, arguments), "--port", "0", "-t", "1"],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)  # fmt: skip
+        self.said = b""
+        while not (found := re.search(rb"serving on https?://[^:]+:(\d+)", self.said)):
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError(self.said.decode() + " (the server ended)")
+            self.said += line
+        self.port = int(found[1])
+
+    def connect(self, timeout=60):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def send(self, method, path, body=None, headers=None, connection=None):
+        """Status, headers and body of one request."""
+        own = connection or self.connect()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        own.request(method, path, data, headers or {})
+        reply = own.getresponse()
+        text = reply.read()
+        if connection is None:
+            own.close()
+        return reply.status, dict(reply.getheaders()), text
+
+    def post(self, path, body, **more):
+        status, _, text = self.send("POST", path, body, **more)
+        assert status == 200, (status, text)
+        return json.loads(text)
+
+    def raw(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def metric(self, name):
+        text = self.send("GET", "/metrics")[2].decode()
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("veery_" + name + "{"))
+
+    def idle(self):
+        """Waits until nothing runs."""
+        for _ in range(200):
+            if self.metric("requests_running") == 0 and self.metric("requests_waiting") == 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError("requests still run")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        status = self.process.wait(timeout=30)
+        self.process.stderr.close()
+        return status
+
+
+def chat(text="Hello", **more):
+    return {"messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 12, "ignore_eos": True, **more}
+
+
+def form(fields, files=(), boundary="a-boundary"):
+    """Body and headers of a form: names and values, and names, file names and bytes."""
+    body = b""
+    for name, value in fields:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+    for name, file_name, data in files:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{file_name}"\r\n'.encode()
+        body += b"Content-Type: application/octet-stream\r\n\r\n" + data + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+
+def events(text):
+    """The data of server-sent events."""
+    return [line[6:] for line in text.decode().splitlines() if line.startswith("data: ")]
