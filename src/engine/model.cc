@@ -30,17 +30,6 @@ Target best_target(const std::optional<Target>& wanted) {
   return *wanted;
 }
 
-int32_t checked_context(const LoadOptions& options, const TransformerConfig& config) {
-  if (options.context < 0)
-    throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
-  if (options.context > config.context && options.clip_context) return config.context;
-  if (options.context > config.context)
-    throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
-                config.context);
-  if (options.context > 0) return options.context;
-  return options.entry ? config.context : std::min(config.context, kDefaultContext);
-}
-
 void check_vocabulary(const Tokenizer& tokenizer, const TransformerConfig& config) {
   if (tokenizer.size() > config.vocab)
     throw Error(ErrorKind::kFormat, "the tokenizer has {} tokens, the embedding {} rows",
@@ -59,7 +48,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   const double start = seconds_now();
   file_ = open_model(path);
   config_ = read_config(file_);
-  options_.context = checked_context(options, config_);
+  options_.context = run_context(config_, options);
   config_.long_context = options_.context > config_.rope.original_context;
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
   for (auto* type : {&options_.cache_keys, &options_.cache_values})
@@ -168,6 +157,17 @@ void trace_states(Graph& graph, const TransformerConfig& config) {
 }
 
 }  // namespace
+
+int32_t run_context(const TransformerConfig& config, const LoadOptions& options) {
+  if (options.context < 0)
+    throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
+  if (options.context > config.context && options.clip_context) return config.context;
+  if (options.context > config.context)
+    throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
+                config.context);
+  if (options.context > 0) return options.context;
+  return options.entry ? config.context : std::min(config.context, kDefaultContext);
+}
 
 size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values) {
   Graph graph;

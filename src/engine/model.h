@@ -107,6 +107,10 @@ struct ModelSummary {
 };
 ModelSummary summarize(const ModelFile& file);
 
+/// The positions that sequences of a model loaded with `options` have. Throws kInput where they are
+/// more than it was trained for.
+int32_t run_context(const TransformerConfig& config, const LoadOptions& options);
+
 /// Bytes of the caches of one session of `context` positions.
 size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values);
 

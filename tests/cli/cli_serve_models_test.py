@@ -4,6 +4,7 @@
 usage: cli_serve_models_test.py VEERY [unittest arguments]
 """
 import base64
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -12,10 +13,12 @@ import shutil
 import ssl
 import struct
 import subprocess
+import time
 import unittest
 import warnings
 
-from cli_base import PROGRAM, TINY, CliTest
+import tiny_gguf
+from cli_base import PROGRAM, TEMPLATE, TINY, CliTest
 from serve_client import Server, chat, events, form
 from sounds import noise
 
@@ -110,6 +113,100 @@ class OtherModels(CliTest):
             self.assertEqual(server.send("POST", "/v1/chat/completions", chat())[0], 400)
         finally:
             server.end()
+
+
+class Memory(CliTest):
+    """Two models in a memory that has room for one."""
+
+    FLAGS = ["-np", 16, "-c", 2048]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.paths = [cls.folder / "one.gguf", cls.folder / "two.gguf"]
+        for seed, path in enumerate(cls.paths):
+            tiny_gguf.write(path, TEMPLATE, context=2048, seed=seed)
+        server = Server(*cls.paths, *cls.FLAGS)
+        cls.bytes = server.models()[0]["meta"]["bytes"]
+        cls.known = [server.post("/v1/chat/completions", chat(model=name))["choices"] for name in ("one", "two")]
+        server.end()
+        cls.budget = int(cls.bytes * 1.5 / 1e6)
+
+    def start(self, *more):
+        server = Server(*self.paths, *self.FLAGS, "--memory", self.budget, *more)
+        self.addCleanup(server.end)
+        return server
+
+    def loaded(self, server):
+        return [model["id"] for model in server.models() if model["meta"]["loaded"]]
+
+    def test_the_one_that_was_not_used_for_longest_goes(self):
+        self.assertNotEqual(*self.known)
+        server = self.start()
+        self.assertIn(b"two is loaded when it is asked for", server.said)
+        self.assertEqual(self.loaded(server), ["one"])
+        for turn in (1, 0, 0, 1):
+            name = ("one", "two")[turn]
+            self.assertEqual(server.post("/v1/chat/completions", chat(model=name))["choices"], self.known[turn])
+            self.assertEqual(self.loaded(server), [name])
+            running = server.post("/api/ps", None, method="GET")["models"]
+            self.assertEqual([(one["name"], one["expires_at"][:4]) for one in running], [(name, "9999")])
+        self.assertEqual(server.metric("model_loads_total"), 4)
+        self.assertEqual(len(server.post("/api/tags", None, method="GET")["models"]), 2)
+
+    def test_many_requests_of_both_are_all_answered(self):
+        server = self.start()
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            found = list(pool.map(lambda i: server.post("/v1/chat/completions", chat(model=("one", "two")[i % 2])), range(24)))
+        for i, answer in enumerate(found):
+            self.assertEqual(answer["choices"], self.known[i % 2])
+
+    def test_an_answer_in_the_making_keeps_its_model(self):
+        server = self.start()
+        body = chat(model="one", max_tokens=1500, stream=True)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            long = pool.submit(server.send, "POST", "/v1/chat/completions", body)
+            while server.metric("requests_running") == 0 and not long.done():
+                pass
+            self.assertEqual(server.post("/v1/chat/completions", chat(model="two"))["choices"], self.known[1])
+            status, _, text = long.result()
+        self.assertEqual((status, events(text)[-1]), (200, "[DONE]"))
+
+    def test_models_that_stay_leave_no_room(self):
+        server = self.start("--pin", "one")
+        status, headers, text = server.send("POST", "/v1/chat/completions", chat(model="two"))
+        self.assertEqual((status, json.loads(text)["error"]["code"], headers.get("Retry-After")), (503, "model_too_large", None))
+        self.assertEqual(self.loaded(server), ["one"])
+        self.assertIn("all models together may have", self.error("serve", self.paths[0], "--port", 0, "--memory", 1, *self.FLAGS))
+        self.assertIn("'three' is none of", self.error("serve", *self.paths, "--port", 0, "--pin", "three", status=2))
+
+    def test_how_long_a_model_stays(self):
+        server = self.start("--keep-alive", "5m")
+        running = server.post("/api/ps", None, method="GET")["models"]
+        self.assertRegex(running[0]["expires_at"], "^2")
+        message = {"model": "one", "messages": [{"role": "user", "content": "x"}], "stream": False, "options": {"num_predict": 2}}
+        for keep in ["soon", "5 m", "m", "", [], "1h2", "--1"]:
+            self.assertEqual(server.send("POST", "/api/chat", message | {"keep_alive": keep})[0], 400, keep)
+        for keep, stays in [("-1", True), (-1, True), ("1h30m", True), (0, False), ("10ms", False), ("0", False)]:
+            server.post("/api/chat", message | {"keep_alive": keep})
+            if not stays:
+                for _ in range(500):
+                    if not self.loaded(server):
+                        break
+                    time.sleep(0.01)
+            self.assertEqual(self.loaded(server), ["one"] if stays else [])
+        self.error("serve", self.model, "--keep-alive", "soon", status=2)
+
+    def test_a_load_that_fails_is_said_and_the_others_go_on(self):
+        gone = self.folder / "gone.gguf"
+        shutil.copy(self.paths[1], gone)
+        server = Server(self.paths[0], gone, *self.FLAGS, "--memory", self.budget)
+        self.addCleanup(server.end)
+        gone.write_bytes(gone.read_bytes()[:5000])
+        status, _, text = server.send("POST", "/v1/chat/completions", chat(model="gone"))
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (500, "model_not_loaded"), text)
+        self.assertIn("gone.gguf", json.loads(text)["error"]["message"])
+        self.assertEqual(server.post("/v1/chat/completions", chat(model="one"))["choices"], self.known[0])
 
 
 class Tls(CliTest):

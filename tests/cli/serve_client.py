@@ -38,10 +38,13 @@ class Server:
             own.close()
         return reply.status, dict(reply.getheaders()), text
 
-    def post(self, path, body, **more):
-        status, _, text = self.send("POST", path, body, **more)
+    def post(self, path, body, method="POST", **more):
+        status, _, text = self.send(method, path, body, **more)
         assert status == 200, (status, text)
         return json.loads(text)
+
+    def models(self):
+        return self.post("/v1/models", None, method="GET")["data"]
 
     def raw(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)

@@ -69,9 +69,9 @@ def shapes(dim, hidden):
             yield f"blk.{layer}.{part}.weight", columns, rows
 
 
-def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN):
+def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN, seed=5):
     """`changed`: values of the metadata that are other than usual."""
-    numbers = random.Random(5)
+    numbers = random.Random(seed)
     values = {**metadata(chat_template, context, dim, hidden), **(changed or {})}
     infos, data = b"", b""
     count = 0

@@ -182,9 +182,10 @@ void batch_verb(std::vector<std::string> arguments) {
   {
     fetch_if_missing(flags.model.path, flags.pull);
     Progress bar("loading");
-    context.models.add(std::make_unique<serve::ServedModel>("model", flags.model.path,
-                                                            flags.model.load_options(bar, {}),
-                                                            flags.scheduler.options(flags.model)));
+    LoadOptions load = flags.model.load_options(bar, {});
+    const auto progress = std::exchange(load.progress, nullptr);
+    context.models.add({"model", flags.model.path, load, flags.scheduler.options(flags.model)});
+    context.models.find("model", {}, progress);
   }
   context.ready = true;
   serve::Service service(context, {});
@@ -201,7 +202,7 @@ void batch_verb(std::vector<std::string> arguments) {
                    static_cast<int64_t>(answered.size()) + 1, options, take);
   bar.clear();
   if (!flags.quiet)
-    write_error(summary(counts, answered.size(), context.models.all()[0]->scheduler(),
+    write_error(summary(counts, answered.size(), context.models.find("model")->scheduler(),
                         seconds_now() - start));
 }
 

@@ -15,6 +15,7 @@
 #include "cli/parts/progress.h"
 #include "cli/version.h"
 #include "serve/http/server.h"
+#include "serve/models/keep_alive.h"
 #include "serve/service.h"
 
 namespace veery::cli {
@@ -23,10 +24,11 @@ namespace {
 struct Flags {
   ModelArguments model;
   SchedulerFlags scheduler;
-  std::vector<std::string> paths, aliases, origins, hosts;
+  std::vector<std::string> paths, aliases, pinned, origins, hosts;
   bool pull = false;
   std::string host = "127.0.0.1";
-  int64_t port = 8080, queue = 1024, body = 32, grace = 10;
+  int64_t port = 8080, queue = 1024, body = 32, grace = 10, memory = 0;
+  serve::KeepAlive keep_alive = -1;
   std::string key_file;
   serve::TlsFiles tls;
 };
@@ -56,6 +58,10 @@ std::string id_of(const std::string& path) {
   if (std::filesystem::is_directory(name, code)) name = std::filesystem::canonical(name, code);
   const std::string file = name.filename().string();
   return file.ends_with(".gguf") ? file.substr(0, file.size() - 5) : file;
+}
+
+std::string id_of(const Flags& flags, size_t model) {
+  return model < flags.aliases.size() ? flags.aliases[model] : id_of(flags.paths[model]);
 }
 
 /// SIGINT and SIGTERM end the server; those that come later end the program.
@@ -93,19 +99,7 @@ class Signals {
   std::thread thread_;
 };
 
-Flags read(std::vector<std::string> arguments) {
-  Flags flags;
-  Arguments app(
-      "serve",
-      "Answers over HTTP as OpenAI's, Anthropic's and Ollama's servers do, and with a web page.",
-      "  veery serve model.gguf\n  curl http://127.0.0.1:8080/v1/chat/completions -d "
-      "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
-  flags.model.add_path(app);
-  add_pull(app, flags.pull);
-  app.take_words("MODEL", flags.paths, "Further models");
-  app.option("-a,--alias", flags.aliases,
-             "What clients call the models, in their order (file name)")
-      .type_name("NAME");
+void add_network(Arguments& app, Flags& flags) {
   app.option("--host", flags.host, "The address to listen on; 0.0.0.0: all of this machine")
       .type_name("ADDRESS")
       .show_default();
@@ -138,6 +132,59 @@ Flags read(std::vector<std::string> arguments) {
       .type_name("S")
       .whole_number(0, 3600)
       .show_default();
+}
+
+// Which models there are, and which of them are loaded.
+void add_models(Arguments& app, Flags& flags) {
+  flags.model.add_path(app);
+  add_pull(app, flags.pull);
+  app.take_words("MODEL", flags.paths, "Further models");
+  app.option("-a,--alias", flags.aliases,
+             "What clients call the models, in their order (file name)")
+      .type_name("NAME");
+  app.option("--memory", flags.memory,
+             "Megabytes for all loaded models, weights and caches: others are loaded when\n"
+             "asked for, and those go that were not used for longest; 0: all are loaded")
+      .type_name("MB")
+      .whole_number(0, 1 << 24);
+  app.option_function(
+         "--keep-alive",
+         [&](const std::string& text) {
+           const std::optional<double> found = serve::parse_duration(text);
+           if (!found)
+             throw Misuse(
+                 "--keep-alive",
+                 fmt::format("'{}' is no duration, expected one such as 5m, 90s, 0", text));
+           flags.keep_alive = *found;
+         },
+         "How long a model stays loaded without requests; -1: for ever [-1]")
+      .type_name("TIME");
+  app.option("--pin", flags.pinned,
+             "Models that stay once they are loaded, by the names of --alias")
+      .type_name("NAME");
+}
+
+// Throws Misuse for names of no model.
+void check_names(const Flags& flags) {
+  if (flags.aliases.size() > flags.paths.size())
+    throw Misuse("--alias",
+                 fmt::format("{} names for {} models", flags.aliases.size(), flags.paths.size()));
+  std::vector<std::string> ids;
+  for (size_t i = 0; i < flags.paths.size(); ++i) ids.push_back(id_of(flags, i));
+  for (const std::string& id : flags.pinned)
+    if (std::ranges::find(ids, id) == ids.end())
+      throw Misuse("--pin", fmt::format("'{}' is none of the models {}", id, fmt::join(ids, ", ")));
+}
+
+Flags read(std::vector<std::string> arguments) {
+  Flags flags;
+  Arguments app(
+      "serve",
+      "Answers over HTTP as OpenAI's, Anthropic's and Ollama's servers do, and with a web page.",
+      "  veery serve model.gguf\n  curl http://127.0.0.1:8080/v1/chat/completions -d "
+      "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'");
+  add_models(app, flags);
+  add_network(app, flags);
   flags.scheduler.add(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
@@ -146,13 +193,24 @@ Flags read(std::vector<std::string> arguments) {
   flags.model.add_device(app);
   app.read(std::move(arguments));
   flags.paths.insert(flags.paths.begin(), flags.model.path);
-  if (flags.aliases.size() > flags.paths.size())
-    throw Misuse("--alias",
-                 fmt::format("{} names for {} models", flags.aliases.size(), flags.paths.size()));
+  check_names(flags);
   return flags;
 }
 
-void load_models(const Flags& flags, serve::Context& context) {
+void tell(const serve::Models::View& view) {
+  const std::string id = printable(view.card->id, 200);
+  if (!view.model)
+    return write_error(fmt::format("veery: {} is loaded when it is asked for, {}\n", id,
+                                   human_bytes(static_cast<double>(view.bytes))));
+  const Scheduler* scheduler = view.model->scheduler();
+  if (scheduler == nullptr)
+    return write_error(fmt::format("veery: {} makes {}\n", id, view.card->makes));
+  write_error(fmt::format("veery: {} answers, {} at a time, context {}, caches {}\n", id,
+                          scheduler->slots(), scheduler->context(),
+                          human_bytes(static_cast<double>(scheduler->cache_bytes()))));
+}
+
+void load_models(const Flags& flags, serve::Models& models) {
   SchedulerOptions options = flags.scheduler.options(flags.model);
   options.queue = static_cast<int32_t>(flags.queue);
   if (options.draft_model && flags.paths.size() > 1)
@@ -160,19 +218,15 @@ void load_models(const Flags& flags, serve::Context& context) {
   for (size_t i = 0; i < flags.paths.size(); ++i) {
     const std::string& path = flags.paths[i];
     fetch_if_missing(path, flags.pull);
-    const std::string id = i < flags.aliases.size() ? flags.aliases[i] : id_of(path);
+    const std::string id = id_of(flags, i);
     Progress bar("loading " + id);
-    const LoadOptions load = flags.model.load_options(bar, {});
-    context.models.add(std::make_unique<serve::ServedModel>(id, path, load, options));
+    LoadOptions load = flags.model.load_options(bar, {});
+    const auto progress = std::exchange(load.progress, nullptr);
+    const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
+    models.add({id, path, load, options, pinned});
+    if (models.fits(id)) models.find(id, {}, progress);
     bar.clear();
-    const Scheduler* scheduler = context.models.all().back()->scheduler();
-    write_error(
-        fmt::format("veery: {} {}\n", printable(id, 200),
-                    scheduler == nullptr
-                        ? fmt::format("makes {}", context.models.all().back()->makes())
-                        : fmt::format("answers, {} at a time, context {}, caches {}",
-                                      scheduler->slots(), scheduler->context(),
-                                      human_bytes(static_cast<double>(scheduler->cache_bytes())))));
+    tell(models.view(id));
   }
 }
 
@@ -184,6 +238,8 @@ void serve_verb(std::vector<std::string> arguments) {
   serve::Context context;
   context.started = seconds_now();
   context.version = std::string(version());
+  context.models.configure(
+      {.memory = static_cast<size_t>(flags.memory) * 1000000, .keep_alive = flags.keep_alive});
   serve::ServiceOptions options{.origins = flags.origins, .hosts = flags.hosts};
   if (!flags.key_file.empty()) options.api_keys = read_keys(flags.key_file);
   options.loopback =
@@ -203,7 +259,7 @@ void serve_verb(std::vector<std::string> arguments) {
   std::exception_ptr failure;
   std::thread loader([&] {
     try {
-      load_models(flags, context);
+      load_models(flags, context.models);
       context.ready = true;
       write_error(fmt::format("veery: serving on {}://{}:{}\n",
                               flags.tls.key.empty() ? "http" : "https", flags.host, server.port()));

@@ -245,7 +245,8 @@ class MessageStream {
 void messages(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
   if (!fields.integer("max_tokens", 0, INT64_MAX / 2)) fields.fail("max_tokens", "a number");
   const ChatPrompt asked = read_prompt(fields, model.model());
@@ -271,7 +272,8 @@ void messages(Context& context, const HttpRequest& http, Reply& reply) {
 void count_tokens(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& model = *lease;
   const RenderedChat chat = render_chat(model.model(), read_prompt(fields, model.model()));
   reply.send(200, kJson, dump_json({{"input_tokens", chat.ids.size()}}));
 }

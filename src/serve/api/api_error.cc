@@ -1,6 +1,7 @@
 #include "serve/api/api_error.h"
 
 #include "schedule/scheduler.h"
+#include "serve/models/models.h"
 
 namespace veery::serve {
 namespace {
@@ -34,6 +35,12 @@ const char* anthropic_type(int status) {
 ApiError api_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return *known;
   if (dynamic_cast<const QueueFull*>(&error) != nullptr) return {429, error.what()};
+  if (dynamic_cast<const UnknownModel*>(&error) != nullptr)
+    return {404, error.what(), "model", "model_not_found"};
+  if (const auto* none = dynamic_cast<const NoRoom*>(&error))
+    return {503, error.what(), {}, none->passing() ? "models_are_busy" : "model_too_large"};
+  if (dynamic_cast<const LoadFailure*>(&error) != nullptr)
+    return {500, error.what(), "model", "model_not_loaded"};
   const auto* own = dynamic_cast<const Error*>(&error);
   if (own == nullptr) return {500, "an error inside of the server"};
   switch (own->kind()) {

@@ -39,7 +39,8 @@ Json result_of(const LabelPrompt& prompt, const LabelScores& scores, bool mean, 
 void classify(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
   const std::vector<std::string> texts = read_list(fields, "input", 1, kMostTexts);
   const LabelPrompt prompt(

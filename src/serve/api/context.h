@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "serve/api/models.h"
 #include "serve/http/message.h"
+#include "serve/models/models.h"
 
 namespace veery::serve {
 

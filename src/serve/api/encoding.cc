@@ -72,7 +72,8 @@ std::vector<TextEmbedding> embed_texts(ServedModel& model, std::span<const std::
 void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& model = *lease;
   const std::vector<std::string> texts = read_inputs(fields, "input");
   const std::string format = fields.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") fields.fail("encoding_format", "float or base64");
@@ -96,7 +97,8 @@ void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
 void rerank(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& model = *lease;
   if (!model.reranks())
     throw ApiError(400, fmt::format("the model '{}' makes no scores", model.id()), "model");
   const std::string query = fields.require_text("query");

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/api/models.h"
+#include "serve/models/models.h"
 
 namespace veery::serve {
 

@@ -99,7 +99,8 @@ Json layer_json(const LayerInspection& layer, size_t rows, const Tokenizer& toke
 void inspect(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& served = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& served = *lease;
   const Model& model = served.model();
   InspectOptions options{.most_bytes = kMostBytes};
   const std::vector<std::string> what = fields.texts("what");

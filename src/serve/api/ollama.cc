@@ -12,6 +12,7 @@
 #include "serve/api/context.h"
 #include "serve/api/encoding.h"
 #include "serve/api/prompt.h"
+#include "serve/models/keep_alive.h"
 
 namespace veery::serve {
 namespace {
@@ -27,33 +28,50 @@ std::string time_text(int64_t seconds) {
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
+// Seconds: a number, or a text such as "5m", "1h30m", "-1"; nothing if the field is not there.
+std::optional<KeepAlive> keep_alive_of(const Fields& fields) {
+  const Json* given = fields.find("keep_alive");
+  if (given == nullptr || given->is_null()) return std::nullopt;
+  std::optional<KeepAlive> found;
+  if (given->is_number()) found = given->get<double>();
+  if (given->is_string()) found = parse_duration(given->get<std::string>());
+  if (!found)
+    throw ApiError(400, "keep_alive is no duration, expected one such as \"5m\" or 300",
+                   "keep_alive");
+  return found;
+}
+
 // "smollm2:latest" is "smollm2".
-ServedModel& find_model(Context& context, const Fields& fields) {
+std::string name_of(const Fields& fields) {
   std::string name =
       fields.has("model") ? fields.require_text("model") : fields.require_text("name");
   if (name.ends_with(":latest")) name.resize(name.size() - 7);
-  return context.models.find(name);
+  return name;
 }
 
-Json details_of(const ServedModel& model) {
-  const ModelSummary summary = summarize(model.model().file());
+Models::Lease find_model(Context& context, const Fields& fields) {
+  return context.models.find(name_of(fields), keep_alive_of(fields));
+}
+
+Json details_of(const ModelCard& model) {
   std::string type;
   int most = 0;
-  for (const auto& [name, count] : summary.types)
+  for (const auto& [name, count] : model.summary.types)
     if (name != "f32" && count > most) most = count, type = name;
   return {{"parent_model", ""},
-          {"format", model.model().file().container == Container::kGguf ? "gguf" : "safetensors"},
-          {"family", model.model().config().architecture},
-          {"families", Json::array({model.model().config().architecture})},
-          {"parameter_size", fmt::format("{:.1f}M", static_cast<double>(summary.parameters) / 1e6)},
+          {"format", model.gguf ? "gguf" : "safetensors"},
+          {"family", model.config.architecture},
+          {"families", Json::array({model.config.architecture})},
+          {"parameter_size",
+           fmt::format("{:.1f}M", static_cast<double>(model.summary.parameters) / 1e6)},
           {"quantization_level", type.empty() ? "f32" : type}};
 }
 
-Json entry_of(const ServedModel& model) {
-  return {{"name", model.id()},
-          {"model", model.id()},
-          {"modified_at", time_text(model.created())},
-          {"size", summarize(model.model().file()).weight_bytes},
+Json entry_of(const ModelCard& model) {
+  return {{"name", model.id},
+          {"model", model.id},
+          {"modified_at", time_text(model.created)},
+          {"size", model.summary.weight_bytes},
           {"digest", ""},
           {"details", details_of(model)}};
 }
@@ -126,16 +144,21 @@ void ollama_version(Context& context, const HttpRequest&, Reply& reply) {
 
 void ollama_tags(Context& context, const HttpRequest&, Reply& reply) {
   Json list = Json::array();
-  for (const auto& model : context.models.all()) list.push_back(entry_of(*model));
+  for (const Models::View& view : context.models.all()) list.push_back(entry_of(*view.card));
   reply.send(200, kJson, dump_json({{"models", list}}));
 }
 
 void ollama_running(Context& context, const HttpRequest&, Reply& reply) {
   Json list = Json::array();
-  for (const auto& model : context.models.all()) {
-    Json entry = entry_of(*model);
-    entry["expires_at"] = "9999-12-31T23:59:59Z";  // it stays
+  for (const Models::View& view : context.models.all()) {
+    if (!view.model) continue;
+    Json entry = entry_of(*view.card);
+    entry["size"] = view.bytes;
+    entry["expires_at"] = view.expires < 0
+                              ? "9999-12-31T23:59:59Z"  // it stays
+                              : time_text(std::time(nullptr) + static_cast<int64_t>(view.expires));
     entry["size_vram"] = 0;
+    entry["context_length"] = view.card->context;
     list.push_back(std::move(entry));
   }
   reply.send(200, kJson, dump_json({{"models", list}}));
@@ -143,15 +166,18 @@ void ollama_running(Context& context, const HttpRequest&, Reply& reply) {
 
 void ollama_show(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
-  const ServedModel& model = find_model(context, Fields(body));
-  const TransformerConfig& c = model.model().config();
-  Json capabilities = Json::array({model.embeds() ? "embedding" : "completion"});
-  if (!model.model().answer_format().features().empty()) capabilities.push_back("tools");
+  const Models::View view = context.models.view(name_of(Fields(body)));
+  const ModelCard& card = *view.card;
+  const TransformerConfig& c = card.config;
+  const bool embeds = std::string_view(card.makes) == "embeddings";
+  Json capabilities = Json::array({embeds ? "embedding" : "completion"});
+  if (view.model && !view.model->model().answer_format().features().empty())
+    capabilities.push_back("tools");
   reply.send(200, kJson,
              dump_json({{"modelfile", ""},
                         {"parameters", ""},
-                        {"template", chat_template_source(model.model().path())},
-                        {"details", details_of(model)},
+                        {"template", chat_template_source(card.path)},
+                        {"details", details_of(card)},
                         {"model_info",
                          {{"general.architecture", c.architecture},
                           {c.architecture + ".context_length", c.context},
@@ -163,7 +189,8 @@ void ollama_show(Context& context, const HttpRequest& http, Reply& reply) {
 void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = find_model(context, fields);
+  const Models::Lease lease = find_model(context, fields);
+  ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
   const Json none = Json::array();
   const Json* given = fields.array("messages");
@@ -206,7 +233,8 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
 void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = find_model(context, fields);
+  const Models::Lease lease = find_model(context, fields);
+  ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
   const std::string text = fields.text("prompt").value_or("");
   const bool raw = fields.flag("raw").value_or(false) || model.model().chat_template() == nullptr;
@@ -244,7 +272,8 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
 void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = find_model(context, fields);
+  const Models::Lease lease = find_model(context, fields);
+  ServedModel& model = *lease;
   const std::vector<std::string> texts = fields.texts("input");
   if (texts.empty()) fields.fail("input", "a text or a list of texts");
   Json list = Json::array();

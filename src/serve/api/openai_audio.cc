@@ -19,7 +19,7 @@ namespace {
 enum class AudioForm { kJson, kVerbose, kText, kSrt, kVtt };
 
 struct AudioRequest {
-  ServedModel* model = nullptr;
+  Models::Lease model;
   std::string sound, file_name;
   TranscribeOptions options;
   AudioForm form = AudioForm::kJson;
@@ -79,7 +79,7 @@ AudioRequest read_request(Context& context, const HttpRequest& http, bool transl
     }
   }
   const Fields fields(body);
-  request.model = &context.models.find(fields.text("model").value_or(""));
+  request.model = context.models.find(fields.text("model").value_or(""));
   if (!request.model->transcribes())
     throw ApiError(400, fmt::format("the model '{}' does not listen", request.model->id()),
                    "model");

@@ -15,7 +15,7 @@ namespace veery::serve {
 namespace {
 
 struct ChatRequest {
-  ServedModel* model = nullptr;
+  Models::Lease model;
   ChatPrompt prompt;
   ToolChoice choice;
   GenerateRequest generate;
@@ -51,7 +51,7 @@ void read_variables(const Fields& fields, ChatPrompt& prompt) {
 ChatRequest read_chat(Context& context, const Json& body) {
   const Fields fields(body);
   ChatRequest request;
-  request.model = &context.models.find(fields.text("model").value_or(""));
+  request.model = context.models.find(fields.text("model").value_or(""));
   require_scheduler(*request.model);
   const Model& model = request.model->model();
   request.prompt.messages = normal_messages(fields.require_array("messages"), model);

@@ -64,7 +64,7 @@ std::vector<Prompt> read_prompts(const Fields& fields, const Model& model) {
 }
 
 struct CompletionRequest {
-  ServedModel* model = nullptr;
+  Models::Lease model;
   std::vector<Prompt> prompts;
   GenerateRequest generate;
   int32_t count = 1;
@@ -76,7 +76,7 @@ struct CompletionRequest {
 CompletionRequest read_completion(Context& context, const Json& body) {
   const Fields fields(body);
   CompletionRequest request;
-  request.model = &context.models.find(fields.text("model").value_or(""));
+  request.model = context.models.find(fields.text("model").value_or(""));
   require_scheduler(*request.model);
   const Model& model = request.model->model();
   request.prompts = read_prompts(fields, model);

@@ -216,7 +216,8 @@ class ResponseWriter {
 void responses(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  ServedModel& model = context.models.find(fields.text("model").value_or(""));
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  ServedModel& model = *lease;
   Scheduler& scheduler = require_scheduler(model);
   refuse_stored(fields);
   const ToolChoice choice = read_tool_choice(fields);

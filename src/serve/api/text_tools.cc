@@ -10,44 +10,54 @@
 namespace veery::serve {
 namespace {
 
-// The only model, or the one of a query "?model=".
-ServedModel& asked_model(Context& context, const HttpRequest& http) {
+// The first model, or the one of a query "?model=".
+Models::Lease asked_model(Context& context, const HttpRequest& http) {
   const auto found = http.query.find("model");
-  if (found != http.query.end()) return context.models.find(found->second);
-  return *context.models.all().front();
+  return context.models.find(found == http.query.end() ? "" : found->second);
+}
+
+// In quotes, as Prometheus wants it.
+std::string label_of(const std::string& id) {
+  std::string label;
+  for (const char c : id) label += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  return label;
 }
 
 }  // namespace
 
 void list_models(Context& context, const HttpRequest& http, Reply& reply) {
-  const auto entry = [](const ServedModel& model) {
-    return Json{{"id", model.id()},
+  const auto entry = [](const Models::View& view) {
+    const ModelCard& card = *view.card;
+    return Json{{"id", card.id},
                 {"object", "model"},
-                {"created", model.created()},
+                {"created", card.created},
                 {"owned_by", "veery"},
                 {"meta",
-                 {{"context", model.model().options().context},
-                  {"trained_context", model.model().config().context},
-                  {"vocabulary", model.model().config().vocab},
-                  {"makes", model.makes()}}}};
+                 {{"context", card.context},
+                  {"trained_context", card.config.context},
+                  {"vocabulary", card.config.vocab},
+                  {"makes", card.makes},
+                  {"loaded", view.model != nullptr},
+                  {"bytes", view.bytes}}}};
   };
   constexpr std::string_view kList = "/models/";
   if (const size_t at = http.path.find(kList); at != std::string::npos) {
     const std::string id = http.path.substr(at + kList.size());
-    for (const auto& model : context.models.all())
-      if (model->id() == id) return reply.send(200, kJson, dump_json(entry(*model)));
+    for (const Models::View& view : context.models.all())
+      if (view.card->id == id) return reply.send(200, kJson, dump_json(entry(view)));
     throw ApiError(404, fmt::format("the model '{}' does not exist", id.substr(0, 200)), "model",
                    "model_not_found");
   }
   Json data = Json::array();
-  for (const auto& model : context.models.all()) data.push_back(entry(*model));
+  for (const Models::View& view : context.models.all()) data.push_back(entry(view));
   reply.send(200, kJson, dump_json({{"object", "list"}, {"data", data}}));
 }
 
 void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const Model& model = context.models.find(fields.text("model").value_or("")).model();
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  const Model& model = lease->model();
   const std::string text =
       fields.has("content") ? fields.require_text("content") : fields.require_text("prompt");
   const bool special = fields.flag("add_special").value_or(false);
@@ -70,7 +80,8 @@ void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
 void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const Model& model = context.models.find(fields.text("model").value_or("")).model();
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  const Model& model = lease->model();
   std::vector<int32_t> ids;
   for (const Json& item : fields.require_array("tokens")) {
     if (!item.is_integer_in(0, model.config().vocab - 1))
@@ -84,7 +95,8 @@ void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
 void apply_template(Context& context, const HttpRequest& http, Reply& reply) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const Model& model = context.models.find(fields.text("model").value_or("")).model();
+  const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
+  const Model& model = lease->model();
   if (model.chat_template() == nullptr)
     throw ApiError(400, "this model has no chat template", "messages");
   Json more = {{"tools", fields.array("tools") != nullptr ? *fields.array("tools") : Json()}};
@@ -102,15 +114,14 @@ void health(Context& context, const HttpRequest&, Reply& reply) {
 }
 
 void metrics(Context& context, const HttpRequest&, Reply& reply) {
+  const std::vector<Models::View> views = context.models.all();
   std::string text;
   const auto all = [&](const char* name, const char* type, const char* help, auto value_of) {
     text += fmt::format("# HELP veery_{0} {2}\n# TYPE veery_{0} {1}\n", name, type, help);
-    for (const auto& model : context.models.all()) {
-      if (model->scheduler() == nullptr) continue;
-      std::string id;
-      for (const char c : model->id())
-        id += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-      text += fmt::format("veery_{}{{model=\"{}\"}} {}\n", name, id,
+    for (const Models::View& view : views) {
+      const Models::Lease& model = view.model;
+      if (!model || model->scheduler() == nullptr) continue;
+      text += fmt::format("veery_{}{{model=\"{}\"}} {}\n", name, label_of(model->id()),
                           value_of(model->scheduler()->counts()));
     }
   };
@@ -141,6 +152,19 @@ void metrics(Context& context, const HttpRequest&, Reply& reply) {
       [](Counts c) { return c.accepted_tokens; });
   all("busy_seconds_total", "counter", "Seconds in which the model ran.",
       [](Counts c) { return c.busy_seconds; });
+  const auto of_models = [&](const char* name, const char* type, const char* help, auto value_of) {
+    text += fmt::format("# HELP veery_{0} {2}\n# TYPE veery_{0} {1}\n", name, type, help);
+    for (const Models::View& view : views)
+      text += fmt::format("veery_{}{{model=\"{}\"}} {}\n", name, label_of(view.card->id),
+                          value_of(view));
+  };
+  using View = const Models::View&;
+  of_models("model_loaded", "gauge", "Whether the model is loaded.",
+            [](View view) { return view.model ? 1 : 0; });
+  of_models("model_bytes", "gauge", "Memory of the model, or what it would take.",
+            [](View view) { return view.bytes; });
+  of_models("model_loads_total", "counter", "How often the model was loaded.",
+            [](View view) { return view.loads; });
   text += fmt::format(
       "# HELP veery_http_requests_total HTTP requests.\n# TYPE veery_http_requests_total counter\n"
       "veery_http_requests_total {}\n# HELP veery_http_errors_total Those answered by an error.\n"
@@ -151,7 +175,8 @@ void metrics(Context& context, const HttpRequest&, Reply& reply) {
 
 void slots(Context& context, const HttpRequest& http, Reply& reply) {
   Json list = Json::array();
-  ServedModel& model = asked_model(context, http);
+  const Models::Lease lease = asked_model(context, http);
+  ServedModel& model = *lease;
   if (Scheduler* scheduler = model.scheduler()) {
     const int64_t running = scheduler->counts().running;
     for (int32_t i = 0; i < scheduler->slots(); ++i)
@@ -161,7 +186,8 @@ void slots(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void props(Context& context, const HttpRequest& http, Reply& reply) {
-  ServedModel& model = asked_model(context, http);
+  const Models::Lease lease = asked_model(context, http);
+  ServedModel& model = *lease;
   const Scheduler* scheduler = model.scheduler();
   reply.send(
       200, kJson,

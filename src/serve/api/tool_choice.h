@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "schedule/ticket.h"
 #include "serve/api/fields.h"
-#include "serve/api/models.h"
+#include "serve/models/models.h"
 #include "text/answer/answer_parser.h"
 
 namespace veery::serve {

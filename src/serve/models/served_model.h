@@ -1,4 +1,4 @@
-// models.h: the models that a server has.
+// served_model.h: a model as a server has it.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -56,18 +56,6 @@ class ServedModel {
   std::unique_ptr<GrammarCompiler> grammars_;
   std::mutex finding_;
   std::optional<CallForm> call_form_;
-};
-
-class Models {
- public:
-  void add(std::unique_ptr<ServedModel> model) { all_.push_back(std::move(model)); }
-  const std::vector<std::unique_ptr<ServedModel>>& all() const { return all_; }
-  /// By id; where there is one model only, any name is its name. Throws ApiError 404
-  /// model_not_found.
-  ServedModel& find(std::string_view id) const;
-
- private:
-  std::vector<std::unique_ptr<ServedModel>> all_;
 };
 
 }  // namespace veery::serve

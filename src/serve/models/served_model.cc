@@ -1,15 +1,11 @@
-#include "serve/api/models.h"
-
-#include <fmt/format.h>
+#include "serve/models/served_model.h"
 
 #include <ctime>
 
-#include "base/printable.h"
 #include "engine/call_form.h"
 #include "import/folder/sentence_config.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
-#include "serve/api/api_error.h"
 
 namespace veery::serve {
 
@@ -88,19 +84,6 @@ Transcript ServedModel::transcribe(Sound& sound, const TranscribeOptions& option
                                    const TranscribeEvents& events) {
   const std::lock_guard lock(encoding_);
   return transcriber_->transcribe(sound, options, events);
-}
-
-ServedModel& Models::find(std::string_view id) const {
-  for (const auto& model : all_)
-    if (model->id() == id) return *model;
-  // Clients that know of one model only send what they like: "gpt-4o", or nothing.
-  if (all_.size() == 1) return *all_[0];
-  std::string known;
-  for (const auto& model : all_) known += (known.empty() ? "" : ", ") + model->id();
-  throw ApiError(404,
-                 fmt::format("the model '{}' does not exist, there are: {}",
-                             printable(std::string(id), 200), known),
-                 "model", "model_not_found");
 }
 
 }  // namespace veery::serve

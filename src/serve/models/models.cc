@@ -1,0 +1,219 @@
+#include "serve/models/models.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "base/clock.h"
+#include "base/printable.h"
+
+namespace veery::serve {
+namespace {
+
+std::chrono::duration<double> seconds(double count) {
+  return std::chrono::duration<double>(std::min(count, 1e6));
+}
+
+}  // namespace
+
+Models::~Models() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void Models::add(ModelSource source) {
+  auto entry = std::make_unique<Entry>();
+  entry->card = read_card(source);
+  if (options_.memory > 0 && entry->card.bytes > options_.memory)
+    throw NoRoom(false, "{}: needs {} bytes of memory, all models together may have {}",
+                 source.path, entry->card.bytes, options_.memory);
+  entry->keep_alive = options_.keep_alive;
+  entry->source = std::move(source);
+  entries_.push_back(std::move(entry));
+}
+
+bool Models::fits(std::string_view id) const {
+  const std::lock_guard lock(mutex_);
+  return options_.memory == 0 || used_bytes() + entry_of(id).card.bytes <= options_.memory;
+}
+
+Models::Entry& Models::entry_of(std::string_view id) const {
+  for (const auto& entry : entries_)
+    if (entry->card.id == id) return *entry;
+  // Clients that know of one model only send what they like: "gpt-4o", or nothing.
+  if (entries_.size() == 1 || (id.empty() && !entries_.empty())) return *entries_.front();
+  std::string known;
+  for (const auto& entry : entries_) known += (known.empty() ? "" : ", ") + entry->card.id;
+  throw UnknownModel(ErrorKind::kNotFound, "the model '{}' does not exist, there are: {}",
+                     printable(id, 200), known);
+}
+
+size_t Models::used_bytes() const {
+  size_t bytes = 0;
+  for (const auto& entry : entries_)
+    if (entry->model) bytes += entry->card.bytes;
+  return bytes;
+}
+
+Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_alive,
+                           const std::function<void(size_t, size_t)>& progress) {
+  Lock lock(mutex_);
+  Entry& entry = entry_of(id);
+  if (keep_alive) entry.keep_alive = *keep_alive;
+  while (!entry.model) {
+    if (changing_) {
+      changed_.wait(lock);
+      continue;
+    }
+    changing_ = true;
+    try {
+      make_room(lock, entry);
+      load(lock, entry, progress);
+    } catch (...) {
+      if (!lock) lock.lock();
+      changing_ = false;
+      changed_.notify_all();
+      throw;
+    }
+    changing_ = false;
+    changed_.notify_all();
+  }
+  return lease(entry);
+}
+
+void Models::make_room(Lock& lock, const Entry& entry) {
+  if (options_.memory == 0) return;
+  const double deadline = seconds_now() + options_.patience;
+  while (used_bytes() + entry.card.bytes > options_.memory) {
+    if (Entry* oldest = next_to_go()) {
+      unload(lock, *oldest);
+      continue;
+    }
+    size_t pinned = 0;
+    for (const auto& other : entries_)
+      if (other->model && other->source.pinned) pinned += other->card.bytes;
+    if (pinned + entry.card.bytes > options_.memory)
+      throw NoRoom(false,
+                   "the model '{}' needs {} bytes of memory, all together may have {}, of which {} "
+                   "are held by models that stay",
+                   entry.card.id, entry.card.bytes, options_.memory, pinned);
+    const double left = deadline - seconds_now();
+    if (left <= 0)
+      throw NoRoom(true,
+                   "the model '{}' needs {} bytes of memory, which models that answer at this "
+                   "moment hold",
+                   entry.card.id, entry.card.bytes);
+    changed_.wait_for(lock, seconds(left));
+  }
+}
+
+// Loaded, unused and free to go; the one whose last request ended first.
+Models::Entry* Models::next_to_go() const {
+  Entry* oldest = nullptr;
+  for (const auto& entry : entries_) {
+    const bool free = entry->model && entry->users == 0 && !entry->source.pinned;
+    if (free && (oldest == nullptr || entry->used < oldest->used)) oldest = entry.get();
+  }
+  return oldest;
+}
+
+void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, size_t)>& progress) {
+  lock.unlock();
+  std::shared_ptr<ServedModel> model;
+  LoadOptions options = entry.source.load;
+  options.progress = progress;
+  try {
+    model = std::make_shared<ServedModel>(entry.card.id, entry.source.path, options,
+                                          entry.source.scheduler);
+  } catch (const std::bad_alloc&) {
+    throw LoadFailure(ErrorKind::kLimit, "the model '{}' cannot be loaded: out of memory",
+                      entry.card.id);
+  } catch (const Error& error) {
+    throw LoadFailure(error.kind(), "the model '{}' cannot be loaded: {}", entry.card.id,
+                      error.what());
+  }
+  const Scheduler* scheduler = model->scheduler();
+  const size_t caches = scheduler == nullptr ? 0 : scheduler->cache_bytes();
+  lock.lock();
+  if (scheduler != nullptr) entry.card.bytes = entry.card.summary.weight_bytes + caches;
+  entry.model = std::move(model);
+  entry.used = seconds_now();
+  ++entry.loads;
+}
+
+// Its memory is free when this returns; others may look at the list meanwhile.
+void Models::unload(Lock& lock, Entry& entry) {
+  std::shared_ptr<ServedModel> model = std::move(entry.model);
+  lock.unlock();
+  model.reset();
+  lock.lock();
+}
+
+Models::Lease Models::lease(Entry& entry) {
+  ++entry.users;
+  return {entry.model.get(), [this, &entry](ServedModel*) { release(entry); }};
+}
+
+void Models::release(Entry& entry) {
+  const Lock lock(mutex_);
+  --entry.users;
+  entry.used = seconds_now();
+  if (entry.keep_alive >= 0 && !entry.source.pinned && !watcher_.joinable() && !over_)
+    watcher_ = std::thread([this] { watch(); });
+  changed_.notify_all();
+}
+
+// seconds_now() when it goes; less than 0: it stays.
+double Models::expiry(const Entry& entry) {
+  const bool goes =
+      entry.model && entry.users == 0 && !entry.source.pinned && entry.keep_alive >= 0;
+  return goes ? entry.used + entry.keep_alive : -1;
+}
+
+void Models::watch() {
+  Lock lock(mutex_);
+  while (!over_) {
+    Entry* first = nullptr;
+    for (const auto& entry : entries_)
+      if (expiry(*entry) >= 0 && (first == nullptr || expiry(*entry) < expiry(*first)))
+        first = entry.get();
+    const double left = first == nullptr ? 1e6 : expiry(*first) - seconds_now();
+    if (left > 0 || changing_) {
+      changed_.wait_for(lock, seconds(changing_ ? 1 : left));
+      continue;
+    }
+    changing_ = true;
+    unload(lock, *first);
+    changing_ = false;
+    changed_.notify_all();
+  }
+}
+
+Models::View Models::view_of(const Entry& entry) {
+  const double expires = expiry(entry);
+  return {&entry.card,
+          entry.model,
+          entry.card.bytes,
+          entry.users,
+          entry.loads,
+          entry.source.pinned,
+          expires < 0 ? -1 : std::max(0.0, expires - seconds_now())};
+}
+
+std::vector<Models::View> Models::all() const {
+  const Lock lock(mutex_);
+  std::vector<View> views;
+  for (const auto& entry : entries_) views.push_back(view_of(*entry));
+  return views;
+}
+
+Models::View Models::view(std::string_view id) const {
+  const Lock lock(mutex_);
+  return view_of(entry_of(id));
+}
+
+}  // namespace veery::serve
