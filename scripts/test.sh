@@ -54,6 +54,7 @@ summary() {
 
 scripts/setup.sh
 scripts/models.sh
+scripts/clients.sh || true  # it has said what is skipped
 read_address_spread
 
 # With sanitizers the start of a program takes longer than most tests. Names of tests are to be had with arguments only.

@@ -49,6 +49,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/inspect", inspect},
     {"POST", "/v1/tokenize", tokenize},
     {"POST", "/v1/detokenize", detokenize},
+    {"GET", "/tokenizer_info", tokenizer_info},
     {"POST", "/v1/apply-template", apply_template},
     {"GET", "/api/version", ollama_version, Family::kOllama},
     {"GET", "/api/tags", ollama_tags, Family::kOllama},

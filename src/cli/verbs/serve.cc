@@ -221,6 +221,7 @@ void load_models(const Flags& flags, serve::Models& models) {
     const std::string id = id_of(flags, i);
     Progress bar("loading " + id);
     LoadOptions load = flags.model.load_options(bar, {});
+    load.clip_context = flags.paths.size() > 1;  // one number for all of them
     const auto progress = std::exchange(load.progress, nullptr);
     const bool pinned = std::ranges::find(flags.pinned, id) != flags.pinned.end();
     models.add({id, path, load, options, pinned});

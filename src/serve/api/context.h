@@ -52,6 +52,7 @@ void inspect(Context& context, const HttpRequest& request, Reply& reply);
 // As llama.cpp has them.
 void tokenize(Context& context, const HttpRequest& request, Reply& reply);
 void detokenize(Context& context, const HttpRequest& request, Reply& reply);
+void tokenizer_info(Context& context, const HttpRequest& request, Reply& reply);  // as vLLM has it
 void apply_template(Context& context, const HttpRequest& request, Reply& reply);
 void health(Context& context, const HttpRequest& request, Reply& reply);
 void metrics(Context& context, const HttpRequest& request, Reply& reply);

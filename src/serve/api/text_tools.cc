@@ -60,7 +60,9 @@ void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
   const Model& model = lease->model();
   const std::string text =
       fields.has("content") ? fields.require_text("content") : fields.require_text("prompt");
-  const bool special = fields.flag("add_special").value_or(false);
+  const bool special = fields.flag("add_special")
+                           .value_or(fields.flag("add_special_tokens")
+                                         .value_or(false));  // llama.cpp's and vLLM's name of it
   const std::vector<int32_t> ids =
       special ? encode_prompt(model.tokenizer(), text)
               : model.tokenizer().encode(
@@ -74,7 +76,10 @@ void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
     else
       tokens.push_back(id);
   }
-  reply.send(200, kJson, dump_json({{"tokens", tokens}, {"count", ids.size()}}));
+  reply.send(
+      200, kJson,
+      dump_json(
+          {{"tokens", tokens}, {"count", ids.size()}, {"max_model_len", model.options().context}}));
 }
 
 void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
@@ -90,6 +95,21 @@ void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
   }
   const std::string text = model.tokenizer().decode(ids, true);
   reply.send(200, kJson, dump_json({{"content", text}, {"prompt", text}}));
+}
+
+// What vLLM's clients, lm-eval among them, ask of a tokenizer.
+void tokenizer_info(Context& context, const HttpRequest& http, Reply& reply) {
+  const Models::Lease lease = asked_model(context, http);
+  const Model& model = lease->model();
+  Json info = special_token_variables(model.tokenizer());
+  info["tokenizer_class"] = "PreTrainedTokenizerFast";
+  info["vocab_size"] = model.tokenizer().size();
+  info["model_max_length"] = model.config().context;
+  info["add_bos_token"] = model.tokenizer().special().add_bos;
+  info["add_eos_token"] = model.tokenizer().special().add_eos;
+  const std::string source = chat_template_source(model.path());
+  info["chat_template"] = source.empty() ? Json() : Json(source);
+  reply.send(200, kJson, dump_json(info));
 }
 
 void apply_template(Context& context, const HttpRequest& http, Reply& reply) {

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Makes a Python environment with the clients that tests ask a live server with: unmodified, from PyPI, pinned. Once it is
+# there, nothing is done and no network needed.
+#
+#   scripts/clients.sh             openai, anthropic, langchain-openai, llm, ollama
+#   scripts/clients.sh --all       lm-eval too, which brings 500 MB
+#   scripts/clients.sh --python    only print the interpreter; exit 77 if there is none
+set -euo pipefail
+
+readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/clients-1
+readonly few=(openai==3.54.0 anthropic==2.12.0 langchain-openai==1.7.3 llm==0.36 ollama==0.6.3)
+readonly more=(lm-eval==0.4.13 tiktoken)
+
+say() { printf 'clients: %s\n' "$*" >&2; }
+
+wanted=("${few[@]}") mark=$folder/.done
+case ${1:-} in
+  "") ;;
+  --all) wanted+=("${more[@]}") mark=$folder/.all ;;
+  --python)
+    [[ -f $folder/.done ]] || exit 77
+    echo "$folder/bin/python"
+    exit 0
+    ;;
+  -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  *) say "unknown argument '$1'; --help shows what there is"; exit 2 ;;
+esac
+
+if [[ ! -f $mark ]]; then
+  say "installing ${wanted[*]} (a minute, the first time)"
+  if ! { python3 -m venv "$folder" && "$folder/bin/pip" install --quiet --disable-pip-version-check "${wanted[@]}"; } >&2; then
+    say "they could not be installed (what pip says stands above): tests with them are skipped"
+    exit 1
+  fi
+  touch "$folder/.done" "$mark"
+fi
