@@ -1,4 +1,4 @@
-# cmake -DIN=... -DOUT=... -DHEADER=... -DNAME=... -P EmbedText.cmake: a C++ source that defines NAME, which HEADER
+# cmake -DIN=... -DOUT=... -DHEADER=... -DNAME=veery::... -P EmbedText.cmake: a C++ source that defines NAME, which HEADER
 # declares, as the text of a file. Literals may not be long everywhere, so it is cut into several.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${IN} text)
@@ -10,4 +10,4 @@ while(begin LESS length)
   string(APPEND literals "\nR\"veery(${part})veery\"")
   math(EXPR begin "${begin} + 8000")
 endwhile()
-file(WRITE ${OUT} "#include \"${HEADER}\"\n\nconst std::string_view veery::serve::${NAME} =${literals};\n")
+file(WRITE ${OUT} "#include \"${HEADER}\"\n\nconst std::string_view ${NAME} =${literals};\n")

@@ -56,13 +56,15 @@ function(veery_add_commit target)
   target_include_directories(${target} PRIVATE ${folder})
 endfunction()
 
-# The path of the source that defines `name` as the text of a file of src/serve/page, in the variable `out`.
-function(veery_embed_page out file name)
-  set(page ${PROJECT_SOURCE_DIR}/src/serve/page/${file})
+# The path of the source that defines `name`, which `header` declares, as the text of `file` beside that, in the variable
+# `out`.
+function(veery_embed_text out file header name)
+  cmake_path(GET header PARENT_PATH folder)
+  set(page ${PROJECT_SOURCE_DIR}/src/${folder}/${file})
   set(made ${PROJECT_BINARY_DIR}/generated/${file}.cc)
   set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake)
   add_custom_command(OUTPUT ${made} DEPENDS ${page} ${script} VERBATIM
-                     COMMAND ${CMAKE_COMMAND} -DIN=${page} -DOUT=${made} -DHEADER=serve/page/page.h -DNAME=${name}
+                     COMMAND ${CMAKE_COMMAND} -DIN=${page} -DOUT=${made} -DHEADER=${header} -DNAME=${name}
                              -P ${script})
   set(${out} ${made} PARENT_SCOPE)
 endfunction()
@@ -70,9 +72,12 @@ endfunction()
 function(veery_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   if(name STREQUAL "serve")
-    veery_embed_page(page page.html kPage)
-    veery_embed_page(openapi openapi.json kOpenApi)
+    veery_embed_text(page page.html serve/page/page.h veery::serve::kPage)
+    veery_embed_text(openapi openapi.json serve/page/page.h veery::serve::kOpenApi)
     list(APPEND sources ${page} ${openapi})
+  elseif(name STREQUAL "schedule")
+    veery_embed_text(bridge bridge.py schedule/backend/bridge.h veery::kBridge)
+    list(APPEND sources ${bridge})
   endif()
   set(lower "")
   foreach(layer IN LISTS VEERY_LAYERS)

@@ -3,13 +3,13 @@
 # there, nothing is done and no network needed.
 #
 #   scripts/clients.sh             openai, anthropic, langchain-openai, llm, ollama
-#   scripts/clients.sh --all       lm-eval too, which brings 500 MB
+#   scripts/clients.sh --all       lm-eval and mlx-lm too, which bring 700 MB
 #   scripts/clients.sh --python    only print the interpreter; exit 77 if there is none
 set -euo pipefail
 
 readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/clients-1
 readonly few=(openai==3.54.0 anthropic==2.12.0 langchain-openai==1.7.3 llm==0.36 ollama==0.6.3)
-readonly more=(lm-eval==0.4.13 tiktoken)
+readonly more=(lm-eval==0.4.13 tiktoken 'mlx[cpu]==0.32.4' mlx-lm==0.32.2)
 
 say() { printf 'clients: %s\n' "$*" >&2; }
 

@@ -309,9 +309,32 @@ class LmEval(unittest.TestCase):
         return total, greedy
 
 
+@needs("mlx_lm")
+class MlxLm(unittest.TestCase):
+    """mlx-lm as a backend of `veery run`, on a folder that veery wrote."""
+
+    def test_answers_are_those_of_mlx_lm_itself(self):
+        with tempfile.TemporaryDirectory() as place:
+            folder = pathlib.Path(place) / "model"
+            subprocess.run([PROGRAM, "convert", str(MODEL), str(folder), "--to", "mlx", "--dtype", "float32"], check=True, capture_output=True)
+            code = ("import sys, mlx_lm; model, words = mlx_lm.load(sys.argv[1]); "
+                    "ids = words.apply_chat_template([{'role': 'user', 'content': sys.argv[2]}], add_generation_prompt=True); "
+                    "sys.stdout.write(mlx_lm.generate(model, words, ids, max_tokens=24))")  # fmt: skip
+            expected = subprocess.run([sys.executable, "-c", code, str(folder), QUESTION], check=True, capture_output=True, text=True).stdout
+            done = subprocess.run(
+                [PROGRAM, "run", str(folder), "--backend", "mlx_lm", "--python", sys.executable, "-p", QUESTION, "-n", "24", "--temp", "0", "--json"],
+                check=True, capture_output=True)  # fmt: skip
+            found = json.loads(done.stdout)
+            self.assertEqual((found["text"], found["model_type"]), (expected, "llama"))
+            self.assertEqual(found["text"], answer_of_run())
+            gone = subprocess.run([PROGRAM, "run", str(folder) + "-gone", "--backend", "mlx_lm", "--python", sys.executable, "-p", "x"],
+                                  check=False, capture_output=True, text=True)  # fmt: skip
+            self.assertEqual((gone.returncode, gone.stderr[:21]), (1, "veery: error: mlx_lm:"))
+
+
 if __name__ == "__main__":
     assert PROGRAM and os.path.exists(PROGRAM), __doc__
-    if not MODEL.exists() or not any(importlib.util.find_spec(name) for name in ("openai", "anthropic", "ollama", "llm")):
+    if not MODEL.exists() or not any(importlib.util.find_spec(name) for name in ("openai", "anthropic", "ollama", "llm", "mlx_lm")):
         print("clients_test: no model or no client is there (scripts/models.sh, scripts/clients.sh)", file=sys.stderr)
         sys.exit(77)
     unittest.main()

@@ -153,4 +153,12 @@ SamplerOptions SamplingFlags::options(const Model& model) const {
   return options;
 }
 
+BackendOptions SamplingFlags::backend_options() const {
+  const SamplerOptions usual;
+  return {.temperature = temperature_.value_or(usual.temperature),
+          .top_k = top_k_.value_or(usual.top_k),
+          .top_p = top_p_.value_or(usual.top_p),
+          .seed = seed_ >= 0 ? static_cast<uint64_t>(seed_) : std::random_device{}()};
+}
+
 }  // namespace veery::cli

@@ -7,6 +7,7 @@
 #include "cli/parts/arguments.h"
 #include "engine/model.h"
 #include "sample/sampler.h"
+#include "schedule/backend/text_backend.h"
 
 namespace veery::cli {
 
@@ -16,6 +17,8 @@ class SamplingFlags {
   void add(Arguments& app);
   /// Throws Misuse naming a flag whose value does not fit the model.
   SamplerOptions options(const Model& model) const;
+  /// What backends other than veery's own know of them, and the usual values of the others.
+  BackendOptions backend_options() const;
 
  private:
   void add_penalties(Arguments& app);

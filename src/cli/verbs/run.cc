@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cli/editor/terminal.h"
+#include "cli/flags/backend_flags.h"
 #include "cli/flags/draft_flags.h"
 #include "cli/flags/grammar_flags.h"
 #include "cli/flags/sampling_flags.h"
@@ -20,6 +21,7 @@ namespace veery::cli {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int32_t kMostOfOthers = 1 << 20;  // tokens, where the answer may be as long as it likes
 
 struct Flags {
   ModelArguments model;
@@ -30,6 +32,7 @@ struct Flags {
   SamplingFlags sampling;
   GrammarFlags grammar;
   DraftFlags draft;
+  BackendFlags backend;
   std::vector<std::string> stops;
   std::optional<std::string> session;
   bool ignore_eos = false, raw = false, quiet = false, pull = false;
@@ -79,6 +82,7 @@ void add_rest(Arguments& app, Flags& flags) {
              "there, written at the end; of the next prompt only what is new is\n"
              "run, and a chat goes on")
       .type_name("FILE");
+  flags.backend.add(app);
   flags.model.add_context(app);
   flags.model.add_threads(app);
   flags.model.add_exact(app);
@@ -198,6 +202,19 @@ void answer_once(const Flags& flags, const Prompt& given, Model& model) {
   session.save(prompt, result.ids);
 }
 
+void answer_by_another(const Arguments& app, const Flags& flags, bool chatting) {
+  if (chatting) throw Misuse("--backend", "another backend answers one prompt, with -p or -f");
+  BackendOptions options = flags.sampling.backend_options();
+  options.max_tokens = flags.tokens < 0 ? kMostOfOthers : static_cast<int32_t>(flags.tokens);
+  flags.backend.answer(app, flags.model.path,
+                       {.prompt = flags.ids ? "" : read_prompt(flags).text,
+                        .system = flags.system,
+                        .raw = flags.raw,
+                        .json = flags.model.json,
+                        .quiet = flags.quiet},
+                       options);
+}
+
 /// Only a chat template has a place for a system message.
 void check_system(const Flags& flags) {
   if (flags.system.empty()) return;
@@ -242,6 +259,7 @@ void run_verb(std::vector<std::string> arguments) {
   const bool chatting = !prompted && isatty(STDIN_FILENO) != 0;
   if (chatting && flags.model.json)
     throw Misuse("--json", "needs -p, -f or --ids: a chat has no JSON form");
+  if (flags.backend.other()) return answer_by_another(app, flags, chatting);
   check_system(flags);
 
   const Prompt prompt = chatting ? Prompt() : read_prompt(flags);
