@@ -55,7 +55,7 @@ class VeeryTexts:
     def seconds(self, texts):
         lines = self.folder / "texts.jsonl"
         lines.write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
-        self.output = self.folder / "veery.npy"
+        self.output = self.folder / f"{self.model.name}.npy"
         command = [self.binary, "embed", self.model, "--jsonl", lines, "--npy", self.output, "--force"]
         return run([*map(str, command), "-t", str(self.settings.threads)], self.settings).seconds
 
@@ -75,7 +75,7 @@ class LlamaTexts:
     def seconds(self, texts):
         lines = self.scratch / "texts.txt"
         lines.write_text("\n".join(texts), encoding="utf-8")
-        command = [self.binary, "-m", self.model, "-f", lines, "--embd-output-format", "array", "-t",
+        command = [self.binary, "-m", self.model, "-f", lines, "--no-escape", "--embd-output-format", "array", "-t",
                    self.settings.threads, "-tb", self.settings.threads, "-c", 2048, "-b", 2048, "-ub", 2048, "-ngl", 0]  # fmt: skip
         finished = run([*map(str, command)], self.settings)
         self.output = finished.output
