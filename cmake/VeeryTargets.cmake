@@ -14,7 +14,7 @@ if(VEERY_TLS AND OpenSSL_FOUND)
   set(VEERY_PRIVATE_LIBS_serve OpenSSL::SSL OpenSSL::Crypto)
 endif()
 if(VEERY_PULL AND CURL_FOUND AND OpenSSL_FOUND)
-  set(VEERY_PRIVATE_LIBS_cli CURL::libcurl OpenSSL::Crypto)
+  set(VEERY_PRIVATE_LIBS_cli OpenSSL::Crypto ${CMAKE_DL_LIBS})  # libcurl is loaded when it is needed
 endif()
 
 # To ask of each pointer what AddressSanitizer finds too where it is used makes compilation half as long again: layers

@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #ifdef VEERY_CURL
+#define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +40,49 @@ constexpr size_t kMostBody = size_t{64} << 20;
 constexpr size_t kMostFailure = 2000;  // bytes that are kept of what a failure says
 constexpr long kConnectSeconds = 20, kStalledSeconds = 30, kMostRedirects = 8;
 
+constexpr const char* kLibrary = "libcurl.so.4";
+
+// The library, loaded when it is asked for: with all that it brings it would take as long as the
+// rest of the program's start.
+struct Curl {
+  Curl() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
+    if (library == nullptr)
+      throw Error(ErrorKind::kUnsupported,
+                  "models are fetched with libcurl, and {} cannot be loaded: {}", kLibrary,
+                  ::dlerror());
+    find(init, "curl_global_init");
+    find(easy_init, "curl_easy_init");
+    find(easy_setopt, "curl_easy_setopt");
+    find(easy_perform, "curl_easy_perform");
+    find(easy_getinfo, "curl_easy_getinfo");
+    find(easy_reset, "curl_easy_reset");
+    find(easy_cleanup, "curl_easy_cleanup");
+    find(easy_strerror, "curl_easy_strerror");
+    if (init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+      throw Error(ErrorKind::kIo, "{} cannot be started", kLibrary);
+  }
+  template <typename Function>
+  void find(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(::dlsym(library, name));
+    if (function == nullptr) throw Error(ErrorKind::kUnsupported, "{} has no {}", kLibrary, name);
+  }
+
+  void* library;
+  decltype(curl_global_init)* init;
+  decltype(curl_easy_init)* easy_init;
+  decltype(curl_easy_setopt)* easy_setopt;
+  decltype(curl_easy_perform)* easy_perform;
+  decltype(curl_easy_getinfo)* easy_getinfo;
+  decltype(curl_easy_reset)* easy_reset;
+  decltype(curl_easy_cleanup)* easy_cleanup;
+  decltype(curl_easy_strerror)* easy_strerror;
+};
+
+const Curl& curl_library() {
+  static const Curl library;  // stays loaded
+  return library;
+}
+
 // What the callbacks of one request know.
 struct State {
   CURL* curl = nullptr;
@@ -49,7 +94,7 @@ struct State {
 
 long status_of(CURL* curl) {
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_library().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   return status;
 }
 
@@ -127,17 +172,18 @@ size_t take_body(char* data, size_t, size_t size, void* user) {
 struct Transfer::Handle {
   explicit Handle(std::string given)
       : token(std::move(given)), agent(fmt::format("veery/{}", version())) {
-    static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-    curl = ready == CURLE_OK ? curl_easy_init() : nullptr;
+    curl = curl_library().easy_init();
     if (curl == nullptr) throw Error(ErrorKind::kIo, "libcurl cannot be started");
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  ~Handle() { curl_easy_cleanup(curl); }
+  ~Handle() { curl_library().easy_cleanup(curl); }
 
   void prepare(const std::string& url, State& state) {
-    curl_easy_reset(curl);
-    const auto set = [&](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };
+    curl_library().easy_reset(curl);
+    const auto set = [&](CURLoption option, auto value) {
+      curl_library().easy_setopt(curl, option, value);
+    };
     set(CURLOPT_URL, url.c_str());
     set(CURLOPT_USERAGENT, agent.c_str());
     set(CURLOPT_ERRORBUFFER, why);
@@ -162,10 +208,10 @@ struct Transfer::Handle {
   }
 
   void perform(State& state) {
-    const CURLcode code = curl_easy_perform(curl);
+    const CURLcode code = curl_library().easy_perform(curl);
     state.out->reply.status = status_of(curl);
     if (code == CURLE_OK || state.out->cut != Cut::kNone) return;
-    stop(state, Cut::kNetwork, why[0] != '\0' ? why : curl_easy_strerror(code));
+    stop(state, Cut::kNetwork, why[0] != '\0' ? why : curl_library().easy_strerror(code));
   }
 
   std::string token, agent;
@@ -188,8 +234,8 @@ Transferred Transfer::head(const std::string& url) {
   Transferred found;
   State state{.out = &found};
   handle_->prepare(url, state);
-  curl_easy_setopt(handle_->curl, CURLOPT_NOBODY, 1L);
-  curl_easy_setopt(handle_->curl, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_library().easy_setopt(handle_->curl, CURLOPT_NOBODY, 1L);
+  curl_library().easy_setopt(handle_->curl, CURLOPT_FOLLOWLOCATION, 0L);
   handle_->perform(state);
   return found;
 }
@@ -200,7 +246,7 @@ Transferred Transfer::download(const std::string& url, const Sink& sink) {
   State state{.out = &found, .sink = &sink};
   handle_->prepare(url, state);
   if (sink.have > 0)
-    curl_easy_setopt(handle_->curl, CURLOPT_RANGE, fmt::format("{}-", sink.have).c_str());
+    curl_library().easy_setopt(handle_->curl, CURLOPT_RANGE, fmt::format("{}-", sink.have).c_str());
   handle_->perform(state);
   return found;
 }

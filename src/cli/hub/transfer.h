@@ -42,7 +42,7 @@ struct Transferred {
 /// that begins with HTTPS is not led away from it.
 class Transfer {
  public:
-  /// Throws kUnsupported in a program that was built without libcurl.
+  /// Throws kUnsupported in a program that was built without libcurl, or where there is none.
   explicit Transfer(std::string token);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
