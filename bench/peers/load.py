@@ -220,10 +220,11 @@ async def idle_connections(server, count, streams, seconds, tokens):
 
 def commands(options, streams):
     context = options.context
-    veery = [options.veery, "serve", options.model, "-np", streams, "-c", context, "-t", options.threads]
+    veery = [options.veery, "serve", options.model, "-np", streams, "-c", context, "-t", options.threads,
+             *options.veery_flags.split()]  # fmt: skip
     llama = [options.llama / "llama-server", "-m", options.model, "-np", streams, "-c", context * streams,
              "-t", options.threads, "-tb", options.threads, "-ngl", 0, "--host", "127.0.0.1"]  # fmt: skip
-    return [("veery", veery), ("llama.cpp", llama)]
+    return [("veery", veery)] if options.only_veery else [("veery", veery), ("llama.cpp", llama)]
 
 
 def measure(options, streams):
@@ -280,6 +281,8 @@ def parse():
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")
     parser.add_argument("--llama", type=Path, default=Path.home() / ".cache/veery/peers/llama.cpp/bin")
+    parser.add_argument("--veery-flags", default="", help='more flags for veery, such as "--device cuda"')
+    parser.add_argument("--only-veery", action="store_true", help="measure veery alone")
     parser.add_argument("--json", type=Path, help="write all values to this file")
     parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
     return parser.parse_args()
