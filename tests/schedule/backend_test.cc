@@ -1,5 +1,6 @@
 // Other programs as backends: what they answer, and what they do wrong.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -20,7 +21,7 @@ class Fake {
  public:
   explicit Fake(const std::string& body) {
     static std::atomic<int> count{0};
-    path_ = testing::TempDir() + "backend" + std::to_string(count++) + ".py";
+    path_ = fmt::format("{}backend-{}-{}.py", testing::TempDir(), getpid(), count++);
     std::ofstream(path_) << "import json, os, sys, time\n"
                             "def say(**fields):\n    print(json.dumps(fields), flush=True)\n"
                             "for line in sys.stdin:\n    request = json.loads(line)\n"
@@ -30,10 +31,10 @@ class Fake {
                          << body;
   }
   ~Fake() { std::remove(path_.c_str()); }
-  MlxLmOptions options() const {
+  MlxLmOptions options(int patience = 60) const {
     return {.script = path_,
-            .load_patience = std::chrono::seconds(20),
-            .token_patience = std::chrono::seconds(1)};
+            .load_patience = std::chrono::seconds(60),
+            .token_patience = std::chrono::seconds(patience)};
   }
 
  private:
@@ -99,9 +100,9 @@ TEST(MlxLmBackend, WhatItRefusesIsSaidAndItGoesOn) {
 }
 
 TEST(MlxLmBackend, ProgramsThatFailAreNamed) {
-  const auto fails = [](const std::string& body) {
+  const auto fails = [](const std::string& body, int patience = 60) {
     const Fake fake(body);
-    MlxLmBackend mlx_lm("anything", fake.options());
+    MlxLmBackend mlx_lm("anything", fake.options(patience));
     TextBackend& backend = mlx_lm;
     const std::string first = message_of([&] { backend.generate("a", {}); }, ErrorKind::kIo);
     EXPECT_NE(message_of([&] { backend.generate("a", {}); }, ErrorKind::kIo).find("has ended"),
@@ -114,7 +115,7 @@ TEST(MlxLmBackend, ProgramsThatFailAreNamed) {
   has(fails("    print('broken', file=sys.stderr); sys.exit(3)\n"),
       "python3: ended with status 3; it said: broken");
   has(fails("    os.kill(os.getpid(), 9)\n"), "was ended by signal 9");
-  has(fails("    time.sleep(60)\n"), "said nothing for 1 seconds");
+  has(fails("    time.sleep(60)\n", 1), "said nothing for 1 seconds");
   has(fails("    print('x' * (3 << 20), flush=True); time.sleep(60)\n"), "longer than 1048576");
   has(fails("    print('Loading model ...', flush=True); time.sleep(60)\n"),
       "said 'Loading model ...', expected a JSON object");
@@ -125,7 +126,7 @@ TEST(MlxLmBackend, WhatCannotBeStartedIsNamed) {
       message_of([] { MlxLmBackend("x", {.python = "/no/python"}); }, ErrorKind::kIo);
   EXPECT_NE(gone.find("/no/python: cannot be started"), std::string::npos) << gone;
   // The program that veery brings, with a Python that (-S, -I) has no packages.
-  const std::string script = testing::TempDir() + "bare_python";
+  const std::string script = fmt::format("{}bare-python-{}", testing::TempDir(), getpid());
   std::ofstream(script) << "#!/bin/sh\nexec python3 -S -I \"$@\"\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   const std::string bare =
