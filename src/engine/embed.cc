@@ -166,10 +166,16 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
                         })),
       encoder_(model_, "score"),
       columns_(find_columns(model_.entry().graph.shape(model_.entry().root("score")).cols())) {
-  if (!options_.instruction.empty() && !setup_->judged)
-    throw Error(ErrorKind::kInput, "{}: a cross-encoder has no place for an instruction", path);
+  set_instruction(options.instruction);
   if (setup_->judged) form_ = make_form();
   options_.max_tokens = most_tokens(options.max_tokens, setup_->files, model_);
+}
+
+void Reranker::set_instruction(std::string instruction) {
+  if (!instruction.empty() && !setup_->judged)
+    throw Error(ErrorKind::kInput, "{}: a cross-encoder has no place for an instruction",
+                model_.path());
+  options_.instruction = std::move(instruction);
 }
 
 int64_t Reranker::token(const char* word) const {

@@ -86,6 +86,8 @@ class Reranker {
 
   std::vector<PairScore> score(std::string_view query, std::span<const std::string> documents,
                                const TextProgress& progress = {});
+  /// In place of RerankOptions::instruction. Throws kInput for one that the model has no place for.
+  void set_instruction(std::string instruction);
   const Model& model() const { return model_; }
 
  private:

@@ -53,6 +53,8 @@ class OtherModels(CliTest):
             scores = [result["relevance_score"] for result in results]
             self.assertEqual(scores, sorted(scores, reverse=True))
             self.assertEqual(sorted(result["index"] for result in results), [0, 1, 2])
+            told = {"query": "bird", "documents": documents, "instruction": "Find birds"}
+            self.assertEqual(server.send("POST", "/v1/rerank", told)[0], 400)
             self.assertEqual(len(server.post("/v1/rerank", {"query": "bird", "documents": documents, "top_n": 1})["results"]), 1)
         finally:
             server.end()
@@ -67,6 +69,9 @@ class OtherModels(CliTest):
             body = {"query": case["query"], "documents": [case["document"]]}
             result = server.post("/v1/rerank", body)["results"][0]
             self.assertAlmostEqual(result["relevance_score"], case["score"], delta=2e-4)
+            other = server.post("/v1/rerank", body | {"instruction": "Judge whether both are about birds"})["results"][0]
+            self.assertNotEqual(other["relevance_score"], result["relevance_score"])
+            self.assertEqual(server.post("/v1/rerank", body)["results"][0], result)
         finally:
             server.end()
 

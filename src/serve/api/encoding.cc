@@ -106,7 +106,8 @@ void rerank(Context& context, const HttpRequest& http, Reply& reply) {
       read_inputs(fields, fields.has("texts") ? "texts" : "documents");
   const auto most = fields.integer("top_n", 0, INT32_MAX).value_or(std::ssize(documents));
   const bool texts = fields.flag("return_documents").value_or(false);
-  const std::vector<PairScore> scores = model.rerank(query, documents);
+  const std::vector<PairScore> scores =
+      model.rerank(query, documents, fields.text("instruction").value_or(""));
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order,

@@ -73,6 +73,7 @@ Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_al
     try {
       make_room(lock, entry);
       load(lock, entry, progress);
+      shrink(lock, entry);
     } catch (...) {
       if (!lock) lock.lock();
       changing_ = false;
@@ -111,7 +112,7 @@ void Models::make_room(Lock& lock, const Entry& entry) {
   }
 }
 
-// Loaded, unused and free to go; the one whose last request ended first.
+// Loaded, unused and free to go: the one whose last request ended first.
 Models::Entry* Models::next_to_go() const {
   Entry* oldest = nullptr;
   for (const auto& entry : entries_) {
@@ -145,10 +146,20 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
   ++entry.loads;
 }
 
-// Its memory is free when this returns; others may look at the list meanwhile.
+// What a model takes is an estimate until it is loaded.
+void Models::shrink(Lock& lock, const Entry& loaded) {
+  while (options_.memory > 0 && used_bytes() > options_.memory) {
+    Entry* oldest = next_to_go();
+    if (oldest == nullptr || oldest == &loaded) return;
+    unload(lock, *oldest);
+  }
+}
+
+// Its memory is free when this returns: who looks at it in a view is waited for.
 void Models::unload(Lock& lock, Entry& entry) {
   std::shared_ptr<ServedModel> model = std::move(entry.model);
   lock.unlock();
+  while (model.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   model.reset();
   lock.lock();
 }

@@ -55,7 +55,7 @@ class Models {
   /// What to tell of one.
   struct View {
     const ModelCard* card;
-    Lease model;  ///< nullptr: not loaded. No use of it: it may leave the list at any time
+    Lease model;  ///< nullptr: not loaded. It cannot be unloaded as long as the view is there
     size_t bytes = 0;
     int64_t users = 0, loads = 0;
     bool pinned = false;
@@ -98,6 +98,7 @@ class Models {
   size_t used_bytes() const;
   void make_room(Lock& lock, const Entry& entry);
   void load(Lock& lock, Entry& entry, const std::function<void(size_t, size_t)>& progress);
+  void shrink(Lock& lock, const Entry& loaded);
   void unload(Lock& lock, Entry& entry);
   Lease lease(Entry& entry);
   void release(Entry& entry);

@@ -56,8 +56,10 @@ std::vector<TextEmbedding> ServedModel::embed(std::span<const std::string> texts
 }
 
 std::vector<PairScore> ServedModel::rerank(std::string_view query,
-                                           std::span<const std::string> documents) {
+                                           std::span<const std::string> documents,
+                                           const std::string& instruction) {
   const std::lock_guard lock(encoding_);
+  reranker_->set_instruction(instruction);
   return reranker_->score(query, documents);
 }
 

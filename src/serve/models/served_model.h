@@ -36,7 +36,9 @@ class ServedModel {
   bool transcribes() const { return transcriber_ != nullptr; }
   /// One at a time; others wait.
   std::vector<TextEmbedding> embed(std::span<const std::string> texts);
-  std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents);
+  /// `instruction`: empty: the usual one. Throws as Reranker::set_instruction().
+  std::vector<PairScore> rerank(std::string_view query, std::span<const std::string> documents,
+                                const std::string& instruction);
   /// Between steps of the answers in the making. Throws kUnsupported for what makes no texts,
   /// kLimit naming both numbers where the results are more than `most` numbers.
   Inspection inspect(std::span<const int32_t> ids, const InspectOptions& options, double most);
