@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kRowBlocks = 2;  // of linear_row, of a processor
 constexpr int kTileWarps = 4;
-constexpr int kFewRows = 8;  // that linear_few does, terms being rows
 
 // The kernels of a format, in the order of kernel_list.h.
 enum Way { kRow, kRowTwoTerms, kRowGated, kFew, kFewGated, kTiles, kSmallTiles, kWays };
@@ -33,12 +32,12 @@ bool has_two_terms(const Dispatch& d) {
 // Rows of x, or their terms, as the products of quantised weights count them; whether these take
 // groups of rows (TilePlaces).
 int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
-bool in_tiles(FormKind kind, int64_t lines) {
-  return lines > kFewRows && (kind == FormKind::kPer32 || kind == FormKind::kPer256);
+bool in_tiles(FormKind kind, int64_t rows) {
+  return rows > 1 && (kind == FormKind::kPer32 || kind == FormKind::kPer256);
 }
 // Of a row, or of a group.
-int64_t form_stride(FormKind kind, int64_t lines, int64_t cols) {
-  return in_tiles(kind, lines) ? tile_places(kind, cols).bytes : form_places(kind, cols).bytes;
+int64_t form_stride(FormKind kind, int64_t rows, int64_t cols) {
+  return in_tiles(kind, rows) ? tile_places(kind, cols).bytes : form_places(kind, cols).bytes;
 }
 
 // Where the forms of x lie in the work of a product.
@@ -55,8 +54,8 @@ Work work_of(const Dispatch& d, int64_t rows) {
     const auto at = static_cast<size_t>(kind);
     if (std::exchange(made[at], true)) continue;
     work.forms[at] = work.bytes;
-    const int64_t count = in_tiles(kind, lines) ? (lines + 7) / 8 : lines;
-    work.bytes += static_cast<size_t>(count * form_stride(kind, lines, d.in[LinearIn::kX].cols));
+    const int64_t count = in_tiles(kind, rows) ? (lines + 7) / 8 : lines;
+    work.bytes += static_cast<size_t>(count * form_stride(kind, rows, d.in[LinearIn::kX].cols));
   }
   return work;
 }
@@ -71,7 +70,7 @@ struct Product {
   Form form(FormKind kind) const {
     const int32_t cols = d.in[LinearIn::kX].cols;
     return {reinterpret_cast<uint8_t*>(d.work) + work.forms[static_cast<size_t>(kind)],
-            form_stride(kind, lines_of(d, rows), cols), kind, cols, has_two_terms(d) ? 1 : 0};
+            form_stride(kind, rows, cols), kind, cols, has_two_terms(d) ? 1 : 0};
   }
   uint64_t* best() const {
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
@@ -84,7 +83,7 @@ struct Product {
                          Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best()};
     const int64_t lines = lines_of(d, rows);
     own.parts = 1;
-    if (in_tiles(kind, lines)) {
+    if (in_tiles(kind, rows)) {
       const int32_t largest = kind == FormKind::kPer32 ? cols / 32 * 8 : 0;
       const int64_t groups = (lines + 7) / 8;
       // Columns of few groups are shared out; blocks of 32 want the mean of their row.
@@ -168,7 +167,7 @@ struct Product {
               .threads = plan.threads,
               .shared = static_cast<size_t>(plan.bytes)},
              a);
-    } else if (!in_tiles(a.form.kind, rows * terms)) {
+    } else if (!in_tiles(a.form.kind, rows)) {
       to.add(kernel_of(format, gated ? kFewGated : kFew),
              {.blocks_x = static_cast<int>((most + kTileWarps - 1) / kTileWarps),
               .blocks_z = weights,
