@@ -27,6 +27,9 @@ set(VEERY_WATCHED_LAYERS base dtype file audio)
 if(VEERY_SANITIZE MATCHES "address")
   set(VEERY_OPTIONS_kernels -fno-sanitize-address-use-after-scope)
 endif()
+if(VEERY_SANITIZE MATCHES "thread")  # it does not know fences, which Asio can do without
+  set(VEERY_OPTIONS_serve -DBOOST_ASIO_DISABLE_FENCED_BLOCK)
+endif()
 
 # What runs once a model or once a command: optimising it takes a third as long again.
 set(VEERY_COLD_LAYERS graph autodiff model import convert plan capi serve cli)
