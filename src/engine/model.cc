@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -76,7 +78,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
   load_seconds_ = seconds_now() - start;
 }
 
-Model::Model(const Model& base, const Change& change)
+Model::Model(const Model& base, const Change& change,
+             std::function<Entry(ModelFile&, const TransformerConfig&)> entry)
     : options_(base.options_),
       pool_(base.options_.threads),
       target_(base.target_),
@@ -87,10 +90,14 @@ Model::Model(const Model& base, const Change& change)
       answer_format_(base.answer_format_) {
   const double start = seconds_now();
   change(file_, config_);
+  if (entry) options_.entry = std::move(entry);
   define();
+  std::set<std::string_view> loaded;
+  for (const Node& node : base.entry_.graph.nodes())
+    if (node.op == op::kParam) loaded.insert(node.name);
   std::vector<std::string> kept;
   for (const Node& node : entry_.graph.nodes()) {
-    if (node.op != op::kParam) continue;
+    if (node.op != op::kParam || !loaded.contains(node.name)) continue;
     const TensorView* now = file_.find(node.name);
     const TensorView* before = base.file_.find(node.name);
     if (now != nullptr && before != nullptr && same_values(*now, *before) && has_shape(*now, node))

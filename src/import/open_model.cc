@@ -97,9 +97,36 @@ void add_one_unless_mlx(ModelFile& file) {
   if (std::ranges::none_of(file.tensors, is_mlx_convolution)) add_one_to_norms(file);
 }
 
+// Folders of Qwen3-Next and 3.5 have a layer that predicts one token further under a prefix of its
+// own, GGUF as one behind the others.
+constexpr std::string_view kFurtherPrefix = "mtp.";
+constexpr std::pair<std::string_view, std::string_view> kFurtherNames[] = {
+    {"fc.weight", "nextn.eh_proj.weight"},
+    {"pre_fc_norm_embedding.weight", "nextn.enorm.weight"},
+    {"pre_fc_norm_hidden.weight", "nextn.hnorm.weight"},
+    {"norm.weight", "nextn.shared_head_norm.weight"}};
+
+std::string further_name(std::string_view architecture, std::string_view name, int64_t layers) {
+  name.remove_prefix(kFurtherPrefix.size());
+  for (const auto& [theirs, ours] : kFurtherNames)
+    if (name == theirs) return fmt::format("blk.{}.{}", layers, ours);
+  constexpr std::string_view kFirst = "layers.0.";
+  if (!name.starts_with(kFirst)) return {};
+  name.remove_prefix(kFirst.size());
+  return our_name(architecture, fmt::format("model.layers.{}.{}", layers, name));
+}
+
+bool has_mixer(std::string_view architecture, Mixer mixer) {
+  return find_architecture(architecture).mixer == mixer;
+}
+
 void rename(ModelFile& file, std::string_view architecture) {
+  const bool further = has_mixer(architecture, Mixer::kDelta);
+  const int64_t layers = folder_layers(file).own;
   for (TensorView& tensor : file.tensors) {
-    std::string name = our_name(architecture, tensor.name);
+    std::string name = further && tensor.name.starts_with(kFurtherPrefix)
+                           ? further_name(architecture, tensor.name, layers)
+                           : our_name(architecture, tensor.name);
     if (!name.empty()) {
       tensor.name = std::move(name);
       continue;

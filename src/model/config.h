@@ -127,7 +127,7 @@ struct TransformerConfig {
   std::string architecture;
   int64_t vocab = 0, dim = 0, hidden = 0;
   int32_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int32_t further_layers = 0;  ///< behind the others, for predicting further tokens: not used
+  int32_t further_layers = 0;  ///< behind the others, for predicting further tokens (draft_entry())
   int32_t context = 0;         ///< the positions that the model was trained for
   float norm_eps = 1e-5F;
   AnglesAttr rope;             ///< of layers that see everything

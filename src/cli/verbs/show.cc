@@ -6,6 +6,7 @@
 #include "engine/model.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
+#include "model/arch/entry.h"
 #include "model/arch/registry.h"
 
 namespace veery::cli {
@@ -144,6 +145,8 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
             {"encoder_positions", config.source.positions},
             {"encoder_bands", config.source.bands},
             {"vocabulary", config.vocab},
+            {"further_layers", config.further_layers},
+            {"draft_head", has_draft_head(file, config)},
             {"recurrent", recurrent_json(config)},
             {"trained_context", config.context},
             {"sliding_window", config.window},
@@ -221,6 +224,10 @@ void print_config(const Json& config) {
     row("attention", fmt::format("{} heads of {}, {} for keys and values", number("heads"),
                                  number("head_dim"), number("kv_heads")));
   if (!recurrent.is_null()) print_recurrent(recurrent);
+  if (config["draft_head"].get<bool>())
+    row("drafts", "by a layer that predicts one token further");
+  else if (number("further_layers") > 0)
+    row("not used", fmt::format("{} layers that predict further tokens", number("further_layers")));
   const auto local = [&](const char* key, const char* usual) {
     return number(key) > 0 ? number(key) : number(usual);
   };

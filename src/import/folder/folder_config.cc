@@ -45,6 +45,9 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConf
                  : adjusted_hidden(fields, fields.size("intermediate_size"));
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
   c.further_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
+  // Folders with a prefix of its own for it may say nothing of it.
+  if (rows_of(file, fmt::format("blk.{}.nextn.eh_proj.weight", c.layers).c_str()) > 0)
+    c.further_layers = 1;
   c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
   c.context = static_cast<int32_t>(fields.size("max_position_embeddings"));
   const int64_t q_rows = rows_of(file, "blk.0.attn_q.weight");
