@@ -26,6 +26,7 @@
 #include "import/recurrent_tensors.h"
 #include "import/sampling_keys.h"
 #include "import/unused_tensors.h"
+#include "import/xlstm_tensors.h"
 #include "model/arch/registry.h"
 #include "model/config.h"
 #include "model/number_ranges.h"
@@ -321,6 +322,8 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"lfm2moe", arrange_recurrent},
                                        {"lfm3", arrange_recurrent},
                                        {"xlstm", arrange_recurrent},
+                                       {"xlstm-lm", add_one_to_norms},
+                                       {"xlstm-lm", arrange_xlstm_blocks},
                                        {"granitehybrid", split_shared},
                                        {"granitehybrid", arrange_recurrent},
                                        {"bamba", arrange_recurrent},

@@ -295,7 +295,8 @@ void arrange_recurrent(ModelFile& file) {
   const TransformerConfig c = read_config(file);
   const int32_t further = c.recurrent.mixer == Mixer::kDelta ? c.further_layers : 0;
   for (int32_t layer = 0; layer < c.layers + further; ++layer) switch (c.recurrent.mixer) {
-      case Mixer::kNone: return;
+      case Mixer::kNone:
+      case Mixer::kXlstmBlocks: return;
       case Mixer::kDelta: arrange_delta(file, c, layer); break;
       case Mixer::kMamba1: arrange_mamba1(file, c, layer); break;
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;

@@ -19,7 +19,8 @@ bool HeadDraft::possible(const Model& model) {
 }
 
 HeadDraft::HeadDraft(const Model& target, int32_t slots)
-    : model_(target, [](ModelFile&, TransformerConfig&) {}, draft_entry),
+    : model_(
+          target, [](ModelFile&, TransformerConfig&) {}, draft_entry),
       runner_(model_, {.sequences = slots,
                        .snapshots = 0,
                        .snapshot_every = 0,
@@ -118,8 +119,7 @@ bool HeadDraft::extend() {
   if (drafting_.empty()) return false;
   parts_.clear();
   for (const Drafting& d : drafting_)
-    parts_.push_back(
-        {d.slot->sequence, std::span(d.request->draft).last(1), 1, d.slot->drafted});
+    parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1, d.slot->drafted});
   runner_.run(parts_, true);
   take_drafts();
   return true;

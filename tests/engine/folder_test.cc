@@ -114,12 +114,13 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "stablelm-heads"};
 // Not written as GGUF.
 constexpr const char* kFoldersOnly[] = {
-    "qwen35",         "qwen35moe",      "qwen3next",  "mamba2",         "mamba2-limits",
-    "lfm2",           "lfm2moe",        "xlstm",      "xlstm-fused",    "kimi-linear",
-    "granite4h",      "granite4h-moe",  "bamba",      "minimax-m2",     "glm4-lite",
-    "mistral4",       "exaone-moe",     "afmoe",      "cohere2moe",     "cohere2moe-rms",
-    "granite-swa",    "granitemoe-swa", "nemotron-h", "nemotron-h-moe", "falcon-h1",
-    "falcon-h1-tied", "falcon-h1-mlx",  "lfm3",       "jamba",          "rwkv7"};
+    "qwen35",         "qwen35moe",      "qwen3next",      "mamba2",         "mamba2-limits",
+    "lfm2",           "lfm2moe",        "xlstm",          "xlstm-fused",    "xlstm-lm",
+    "xlstm-lm-cuda",  "kimi-linear",    "granite4h",      "granite4h-moe",  "bamba",
+    "minimax-m2",     "glm4-lite",      "mistral4",       "exaone-moe",     "afmoe",
+    "cohere2moe",     "cohere2moe-rms", "granite-swa",    "granitemoe-swa", "nemotron-h",
+    "nemotron-h-moe", "falcon-h1",      "falcon-h1-tied", "falcon-h1-mlx",  "lfm3",
+    "jamba",          "rwkv7"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 

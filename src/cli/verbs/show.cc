@@ -102,6 +102,12 @@ std::string layer_ranges(int32_t layers, const Is& is) {
   return text;
 }
 
+// Those that are sLSTM.
+std::string cell_ranges(const RecurrentConfig& r) {
+  const auto is_cell = [&](int32_t i) { return r.blocks.cells[static_cast<size_t>(i)]; };
+  return layer_ranges(static_cast<int32_t>(r.blocks.cells.size()), is_cell);
+}
+
 // Layers that keep a state of a fixed size; null: there are none.
 Json recurrent_json(const TransformerConfig& config) {
   const RecurrentConfig& r = config.recurrent;
@@ -117,6 +123,8 @@ Json recurrent_json(const TransformerConfig& config) {
           {"key_size", r.key_size},
           {"value_size", r.value_size},
           {"convolution_width", r.conv_width},
+          {"cells", cell_ranges(r)},
+          {"cell_heads", r.blocks.cell_heads},
           {"state_bytes", state_bytes(config)}};
 }
 
@@ -204,6 +212,8 @@ void print_recurrent(const Json& r) {
   if (number("heads") > 0)
     row("", fmt::format("{} heads of {} x {}, {} for keys", number("heads"), number("key_size"),
                         number("value_size"), number("key_heads")));
+  if (number("cell_heads") > 0)
+    row("", fmt::format("sLSTM of {} heads: {}", number("cell_heads"), r["cells"].string()));
   if (number("convolution_width") > 0)
     row("", fmt::format("convolutions over {} positions", number("convolution_width")));
   row("", fmt::format("a state of {} for each sequence of any length",

@@ -255,6 +255,8 @@ struct RequiredRow {
 constexpr RequiredRow kRequired[] = {{"rwkv7", "norm_first", true},
                                      {"rwkv7", "norm_bias", true},
                                      {"xlstm", "add_out_norm", true},
+                                     {"xlstm_lm", "add_post_blocks_norm", true},
+                                     {"xlstm_lm", "bias", false},
                                      {"opt", "do_layer_norm_before", true},
                                      {"opt", "_remove_final_layer_norm", false},
                                      {"opt", "layer_norm_elementwise_affine", true},
@@ -388,6 +390,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
   if (architecture.joint_mixers) read_multipliers(fields, c);
+  if (architecture.mixer == Mixer::kXlstmBlocks) find_block_sizes(file, c);
   if (architecture.mixer == Mixer::kRwkv7) find_mix_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
