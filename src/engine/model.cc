@@ -169,6 +169,11 @@ int32_t run_context(const TransformerConfig& config, const LoadOptions& options)
   if (options.context < 0)
     throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
   if (options.context > config.context && options.clip_context) return config.context;
+  if (options.context > config.context && config.context == config.sparse_from)
+    throw Error(ErrorKind::kUnsupported,
+                "context is {}: the model's attention beyond {} positions is sparse, which is not "
+                "computed; expected {} at most",
+                options.context, config.sparse_from, config.context);
   if (options.context > config.context)
     throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
                 config.context);

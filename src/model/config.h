@@ -149,6 +149,9 @@ struct TransformerConfig {
   int32_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int32_t further_layers = 0;  ///< behind the others, for predicting further tokens (draft_entry())
   int32_t context = 0;         ///< the positions that the model was trained for
+  /// From so many positions on its attention looks at some only, which is not computed: no context
+  /// is longer. 0: it has no such attention.
+  int32_t sparse_from = 0;
   float norm_eps = 1e-5F;
   AnglesAttr rope;             ///< of layers that see everything
   AnglesAttr local_rope;       ///< of layers with a window

@@ -26,8 +26,9 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2", "falcon",      "bloom",          "mpt",       "opt",
-      "falcon-h1",   "xlstm-lm",  "granite-swa", "granitemoe-swa", "qwen35-mlx"};
+      "ernie4_5moe", "internlm2",      "falcon",    "bloom",        "mpt",
+      "opt",         "falcon-h1",      "xlstm-lm",  "deepseek-v32", "glm5",
+      "granite-swa", "granitemoe-swa", "qwen35-mlx"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };

@@ -62,6 +62,8 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "deepseek-v2",
                                     "deepseek-v2-groups",
                                     "deepseek-v3",
+                                    "deepseek-v32",
+                                    "glm5",
                                     "llama4",
                                     "llama4-plain",
                                     "gpt-oss-mxfp4",
@@ -209,6 +211,21 @@ std::vector<float> exact_logits(const std::string& path, std::span<const int32_t
   Session session(model, positions);
   session.feed(ids);
   return {session.logits().begin(), session.logits().end()};
+}
+
+TEST(SparseAttention, IsRefusedFromWhereItWouldBegin) {
+  LoadOptions options = options_for(true);
+  for (const char* name : {"deepseek-v32", "glm5"}) {
+    options.context = 96;
+    EXPECT_EQ(Model(folder_of(name), options).options().context, 96);
+    options.context = 97;
+    try {
+      const Model model(folder_of(name), options);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("beyond 96 positions"), std::string::npos);
+    }
+  }
 }
 
 class TinyGguf : public ::testing::TestWithParam<const char*> {};

@@ -346,6 +346,9 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
   if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
   if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(file, config);
+  // Their layers are all of one kind, which has a name of its own.
+  if (type != nullptr && (type->type == "deepseek_v32" || type->type == "glm_moe_dsa"))
+    config.erase("layer_types");
   for (const auto& [theirs, ours] : kOtherNames) {
     const auto value = config.find(theirs);
     if (value == config.end() || config.contains(ours)) continue;
