@@ -228,7 +228,6 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"cohere2moe", "cohere2moe cannot be written as a folder"},
       {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
-      {"kimi-linear", "cannot be written as a folder"},
       {"bamba", "granitemoehybrid cannot say that RoPE turns 4 of 8"},
       {"lfm3", "cannot be written as a folder"},
       {"nemotron-h", "no type of folder is known for nemotron_h with 0 experts"},

@@ -146,6 +146,42 @@ void write_rwkv7(Writer& w) {
   w.out["value_dim"] = std::vector<int64_t>(static_cast<size_t>(w.c.layers), w.c.dim);
 }
 
+// Kimi Delta Attention beside latent attention.
+void write_kimi(Writer& w) {
+  const RecurrentConfig& r = w.c.recurrent;
+  const ExpertConfig& e = w.c.experts;
+  const LatentConfig& l = w.c.latent;
+  if (e.count == 0 || !e.route.sigmoid) w.refuse("how experts are chosen");
+  w.out["model_max_length"] = w.c.context;
+  w.out["num_key_value_heads"] = w.c.heads;
+  w.out["head_dim"] = w.c.dim / w.c.heads;  // of no use
+  w.out["kv_lora_rank"] = l.rank;
+  w.out["q_lora_rank"] = l.query_rank > 0 ? Json(l.query_rank) : Json();
+  w.out["qk_nope_head_dim"] = l.plain;
+  w.out["qk_rope_head_dim"] = l.turned;
+  w.out["v_head_dim"] = l.value;
+  w.out["layer_types"] = kinds_of_layers(w, "linear_attention");
+  w.out["linear_num_heads"] = r.heads;
+  w.out["linear_head_dim"] = r.key_size;
+  w.out["linear_conv_kernel_dim"] = r.conv_width;
+  w.out["num_experts"] = e.count;
+  w.out["num_experts_per_token"] = e.route.used;
+  w.out["num_shared_experts"] = e.hidden > 0 ? e.shared_hidden / e.hidden : 0;
+  w.out["moe_intermediate_size"] = e.hidden;
+  w.out["moe_renormalize"] = e.route.normalise;
+  w.out["routed_scaling_factor"] = shortest(e.route.scale);
+  w.out["num_expert_group"] = e.route.groups;
+  w.out["topk_group"] = e.route.groups_used;
+  const Json dense = dense_layers(w);
+  for (size_t i = 0; i < dense.size(); ++i)
+    if (dense[i] != i) w.refuse("that layers behind the first mixture are none");
+  w.out["first_k_dense_replace"] = dense.size();
+  Json kinds = Json::array();
+  for (int32_t i = 0; i < w.c.layers; ++i)
+    kinds.push_back(i < std::ssize(dense) ? "dense" : "sparse");
+  w.out["mlp_layer_types"] = std::move(kinds);
+}
+
 // Layers that are of a kind: every so many, from which on.
 template <typename Is>
 std::pair<int32_t, int32_t> period_of(const Writer& w, const Is& is, const char* what) {
@@ -190,8 +226,9 @@ bool write_recurrent(Writer& w) {
   if (w.is({"granitemoehybrid"})) return false;
   const bool delta = w.c.recurrent.mixer == Mixer::kDelta;
   constexpr std::pair<std::string_view, void (*)(Writer&)> kWriters[] = {
-      {"mamba2", write_mamba2}, {"lfm2", write_lfm2},   {"lfm2_moe", write_lfm2_moe},
-      {"xlstm", write_xlstm},   {"rwkv7", write_rwkv7}, {"jamba", write_jamba}};
+      {"mamba2", write_mamba2},   {"lfm2", write_lfm2},   {"lfm2_moe", write_lfm2_moe},
+      {"xlstm", write_xlstm},     {"rwkv7", write_rwkv7}, {"jamba", write_jamba},
+      {"kimi_linear", write_kimi}};
   const auto writer = std::ranges::find(kWriters, w.type.type, [](auto row) { return row.first; });
   if (writer == std::end(kWriters) && !delta)
     throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", w.file.path,
