@@ -123,6 +123,13 @@ inline Array conv1d(Array x, Array weight, Array bias, Array state,
   return apply(op::kConv1d, {x, weight, bias, state}, Conv1dAttr{activation});
 }
 
+/// sLSTM of gates [rows, 4 * channels]; `state`: Trace::block() of [4, channels].
+inline Array slstm(Array gates, Array recurrent, Array bias, Array state, int32_t heads) {
+  return apply(op::kSlstm, {gates, recurrent, bias, state}, SlstmAttr{heads});
+}
+/// x times a matrix of blocks on the diagonal, weight [columns, columns of a block].
+inline Array linear_heads(Array x, Array weight) { return apply(op::kLinearHeads, {x, weight}); }
+
 // Mixtures of experts.
 /// What each expert counts for each row: [rows, experts], 0 for those that are not chosen.
 inline Array route(Array scores, const RouteAttr& attr, Array bias = {}) {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "convert/folder_config_write.h"
+#include "convert/config/folder_config_write.h"
 #include "convert/folder_text.h"
 #include "convert/mlx_encode.h"
 #include "file/folder/row_sources.h"

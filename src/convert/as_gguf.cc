@@ -16,6 +16,7 @@
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "import/unused_tensors.h"
+#include "model/arch/entry.h"
 #include "model/arch/registry.h"
 #include "text/format/gguf_tokenizer.h"
 
@@ -245,6 +246,10 @@ ModelFile open_as_gguf(const std::string& meant) {
   fold_multipliers(file, c);
   pair_rows(file, c);
   Metadata metadata = gguf_keys(c, file);
+  if (has_draft_head(file, c)) {
+    metadata.set(c.architecture + ".block_count", int64_t{c.layers} + c.further_layers);
+    metadata.set(c.architecture + ".nextn_predict_layers", int64_t{c.further_layers});
+  }
   add_sentence_keys(file, c, metadata);
   join_projections(file, c);
   name_recurrent(file, c);

@@ -47,6 +47,7 @@ constexpr PartRow kParts[] = {
 // Tensors that stay as they are: small ones that much depends on.
 constexpr std::string_view kKept[] = {"_norm.weight",         "ffn_gate_inp", "position_embd",
                                       "token_types",          "ssm_conv1d",   "shortconv.conv",
+                                      "cell_conv1d",          ".heads_",      ".slstm_",
                                       "attn_rel_b",           "altup",        "laurel",
                                       "per_layer_model_proj", ".patch_embd"};
 

@@ -236,9 +236,10 @@ void fold_multipliers(ModelFile& file, const TransformerConfig& c) {
 
 void name_recurrent(ModelFile& file, const TransformerConfig& c) {
   const RecurrentConfig& r = c.recurrent;
-  for (int32_t i = 0; i < c.layers && r.mixer != Mixer::kNone; ++i) {
+  const int32_t further = r.mixer == Mixer::kDelta ? c.further_layers : 0;
+  for (int32_t i = 0; i < c.layers + further && r.mixer != Mixer::kNone; ++i) {
     const Layer layer(file, i);
-    const bool recurrent = c.is_recurrent(i);
+    const bool recurrent = i < c.layers && c.is_recurrent(i);
     if (r.mixer == Mixer::kDelta) name_delta(layer, c, recurrent);
     if (!recurrent) continue;
     if (r.mixer == Mixer::kRwkv7) name_rwkv7(file, layer, c, i == 0);

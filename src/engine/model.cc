@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -76,7 +78,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
   load_seconds_ = seconds_now() - start;
 }
 
-Model::Model(const Model& base, const Change& change)
+Model::Model(const Model& base, const Change& change,
+             std::function<Entry(ModelFile&, const TransformerConfig&)> entry)
     : options_(base.options_),
       pool_(base.options_.threads),
       target_(base.target_),
@@ -87,10 +90,14 @@ Model::Model(const Model& base, const Change& change)
       answer_format_(base.answer_format_) {
   const double start = seconds_now();
   change(file_, config_);
+  if (entry) options_.entry = std::move(entry);
   define();
+  std::set<std::string_view> loaded;
+  for (const Node& node : base.entry_.graph.nodes())
+    if (node.op == op::kParam) loaded.insert(node.name);
   std::vector<std::string> kept;
   for (const Node& node : entry_.graph.nodes()) {
-    if (node.op != op::kParam) continue;
+    if (node.op != op::kParam || !loaded.contains(node.name)) continue;
     const TensorView* now = file_.find(node.name);
     const TensorView* before = base.file_.find(node.name);
     if (now != nullptr && before != nullptr && same_values(*now, *before) && has_shape(*now, node))
@@ -162,6 +169,11 @@ int32_t run_context(const TransformerConfig& config, const LoadOptions& options)
   if (options.context < 0)
     throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
   if (options.context > config.context && options.clip_context) return config.context;
+  if (options.context > config.context && config.context == config.sparse_from)
+    throw Error(ErrorKind::kUnsupported,
+                "context is {}: the model's attention beyond {} positions is sparse, which is not "
+                "computed; expected {} at most",
+                options.context, config.sparse_from, config.context);
   if (options.context > config.context)
     throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
                 config.context);

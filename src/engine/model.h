@@ -51,8 +51,10 @@ class Model {
   /// Changes what a file says before its definition is traced.
   using Change = std::function<void(ModelFile&, TransformerConfig&)>;
   /// The model of `base`, which must outlive this one, as it would be if its file said otherwise:
-  /// only the tensors that `change` replaces are loaded. Throws as above.
-  Model(const Model& base, const Change& change);
+  /// only the tensors that `change` replaces are loaded. `entry`: LoadOptions::entry, where it is
+  /// to be another than that of `base`. Throws as above.
+  Model(const Model& base, const Change& change,
+        std::function<Entry(ModelFile&, const TransformerConfig&)> entry = {});
 
   const std::string& path() const { return file_.path; }
   const ModelFile& file() const { return file_; }

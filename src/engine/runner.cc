@@ -61,9 +61,11 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       context_(model.options().context),
       most_rows_(veery::most_rows(model, options)),
       snapshot_every_(options.snapshot_every),
+      features_(options.features),
+      also_(options.also),
       states_(model.entry().graph, state_options(model, options), model.backend()),
       pages_(states_),
-      slots_(static_cast<int32_t>(bucket(most_rows_))),
+      slots_(static_cast<int32_t>(bucket(most_rows_)), options.features),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
       sources_(sequences_.size(), model.config().source.positions) {
@@ -190,6 +192,7 @@ void Runner::check(std::span<const RunPart> parts) {
     if (std::exchange(sequence.run, runs_) == runs_)
       throw Error(ErrorKind::kInput, "sequence {} is twice in a run", part.sequence);
     check_ids(model_, part.ids);
+    VEERY_CHECK(std::ssize(part.features) == features_ * std::ssize(part.ids));
     rows += static_cast<int64_t>(part.ids.size());
   }
   if (rows > most_rows_)
@@ -203,6 +206,7 @@ void Runner::fill_slots(std::span<const RunPart> parts) {
   for (const RunPart& part : parts) {
     if (part.ids.empty()) continue;
     std::copy(part.ids.begin(), part.ids.end(), slots_.tokens.begin() + slots.rows);
+    std::ranges::copy(part.features, slots_.features.begin() + slots.rows * features_);
     slots_.add_span(part.sequence, static_cast<int32_t>(part.ids.size()),
                     sequences_[static_cast<size_t>(part.sequence)].position);
     for (int32_t i = part.outputs; i > 0; --i)
@@ -292,6 +296,10 @@ std::span<const float> Runner::logits(int32_t i) const {
   return {last_->root(0).row<float>(i), static_cast<size_t>(model_.config().vocab)};
 }
 
+std::span<const float> Runner::also(int64_t i) const {
+  return {last_->root(1).row<float>(i), static_cast<size_t>(last_->root(1).cols)};
+}
+
 Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
   rows = bucket(rows);
   outputs = std::min(rows, bucket(outputs));
@@ -302,9 +310,10 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
                               .target = model_.target(),
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
-    const Value root = model_.entry().root(greedy ? "best" : "logits");
+    std::vector<Value> roots = {model_.entry().root(greedy ? "best" : "logits")};
+    if (!also_.empty()) roots.push_back(model_.entry().root(also_));
     slot = std::make_unique<Plan>(
-        model_.entry().graph, std::vector<Value>{root},
+        model_.entry().graph, std::move(roots),
         Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend()}, options);
   }
   return *slot;

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -25,13 +26,17 @@ struct RunnerOptions {
   /// Positions whose states recurrent layers keep of each sequence, 1 or more: rewind() can go to
   /// the last so many, the current one among them, without a snapshot.
   int32_t kept = 1;
+  int64_t features = 0;  ///< columns of the entry's input "features"; 0: it has none
+  /// Another root of the entry that runs give beside logits; empty: none.
+  std::string also = {};
 };
 
 /// What one sequence adds to a run.
 struct RunPart {
   int32_t sequence = 0;
-  std::span<const int32_t> ids;  ///< follow what the sequence holds
-  int32_t outputs = 1;           ///< the logits after the last so many of them are wanted
+  std::span<const int32_t> ids;          ///< follow what the sequence holds
+  int32_t outputs = 1;                   ///< the logits after the last so many of them are wanted
+  std::span<const float> features = {};  ///< of each id, RunnerOptions::features of them
 };
 
 /// What a sequence is beside what its pages hold.
@@ -117,6 +122,9 @@ class Runner {
   std::span<const float> logits(int32_t i) const;
   int32_t best(int32_t i) const { return *last_->root(0).row<int32_t>(i); }
 
+  /// Row `i` of the root RunnerOptions::also, valid until the next run.
+  std::span<const float> also(int64_t i) const;
+
   /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed.
   Plan& plan(int64_t rows, int64_t outputs = 1, bool greedy = false);
 
@@ -136,6 +144,8 @@ class Runner {
 
   Model& model_;
   int32_t context_, most_rows_, snapshot_every_;
+  int64_t features_;
+  std::string also_;
   StateStore states_;
   Pages pages_;
   SlotBlock slots_;

@@ -26,6 +26,7 @@
 #include "import/recurrent_tensors.h"
 #include "import/sampling_keys.h"
 #include "import/unused_tensors.h"
+#include "import/xlstm_tensors.h"
 #include "model/arch/registry.h"
 #include "model/config.h"
 #include "model/number_ranges.h"
@@ -97,9 +98,45 @@ void add_one_unless_mlx(ModelFile& file) {
   if (std::ranges::none_of(file.tensors, is_mlx_convolution)) add_one_to_norms(file);
 }
 
+// Folders of Qwen3-Next and 3.5 have a layer that predicts one token further under a prefix of its
+// own, GGUF as one behind the others.
+constexpr std::string_view kFurtherPrefix = "mtp.";
+constexpr std::pair<std::string_view, std::string_view> kFurtherNames[] = {
+    {"fc.weight", "nextn.eh_proj.weight"},
+    {"pre_fc_norm_embedding.weight", "nextn.enorm.weight"},
+    {"pre_fc_norm_hidden.weight", "nextn.hnorm.weight"},
+    {"norm.weight", "nextn.shared_head_norm.weight"}};
+
+std::string further_name(std::string_view architecture, std::string_view name, int64_t layers) {
+  name.remove_prefix(kFurtherPrefix.size());
+  for (const auto& [theirs, ours] : kFurtherNames)
+    if (name == theirs) return fmt::format("blk.{}.{}", layers, ours);
+  constexpr std::string_view kFirst = "layers.0.";
+  if (!name.starts_with(kFirst)) return {};
+  name.remove_prefix(kFirst.size());
+  return our_name(architecture, fmt::format("model.layers.{}.{}", layers, name));
+}
+
+// What chooses positions that attention looks at, where there are more than it chooses (DeepSeek
+// V3.2, GLM 5): contexts are no longer than that.
+void drop_indexers(ModelFile& file) {
+  std::erase_if(file.tensors, [](const TensorView& tensor) {
+    return named_layer(tensor.name) >= 0 &&
+           tensor.name.find(".self_attn.indexer.") != std::string::npos;
+  });
+}
+
+bool has_mixer(std::string_view architecture, Mixer mixer) {
+  return find_architecture(architecture).mixer == mixer;
+}
+
 void rename(ModelFile& file, std::string_view architecture) {
+  const bool further = has_mixer(architecture, Mixer::kDelta);
+  const int64_t layers = folder_layers(file).own;
   for (TensorView& tensor : file.tensors) {
-    std::string name = our_name(architecture, tensor.name);
+    std::string name = further && tensor.name.starts_with(kFurtherPrefix)
+                           ? further_name(architecture, tensor.name, layers)
+                           : our_name(architecture, tensor.name);
     if (!name.empty()) {
       tensor.name = std::move(name);
       continue;
@@ -294,6 +331,8 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"lfm2moe", arrange_recurrent},
                                        {"lfm3", arrange_recurrent},
                                        {"xlstm", arrange_recurrent},
+                                       {"xlstm-lm", add_one_to_norms},
+                                       {"xlstm-lm", arrange_xlstm_blocks},
                                        {"granitehybrid", split_shared},
                                        {"granitehybrid", arrange_recurrent},
                                        {"bamba", arrange_recurrent},
@@ -467,6 +506,7 @@ ModelFile open_model(const std::string& meant) {
   read_generation_config(path, file.metadata);
   if (architecture.empty()) return file;
   drop_further_layers(file);
+  if (architecture == "deepseek2") drop_indexers(file);
   rename(file, architecture);
   gather_experts(file, architecture);
   flatten_norms(file);

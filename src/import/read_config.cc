@@ -232,8 +232,8 @@ void read_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   c.further_layers = static_cast<int32_t>(further);
   // Files of models without attention or feed-forward parts have zeros.
   const Mixer mixer = find_architecture(c.architecture).mixer;
-  const bool attends =
-      mixer != Mixer::kMlstm && mixer != Mixer::kRwkv7 && c.architecture != "mamba2";
+  const bool attends = mixer != Mixer::kMlstm && mixer != Mixer::kRwkv7 &&
+                       mixer != Mixer::kXlstmBlocks && c.architecture != "mamba2";
   c.heads = static_cast<int32_t>(
       attends ? keys.size("attention.head_count")
               : std::max<int64_t>(1, keys.size_or_zero("attention.head_count")));
@@ -335,6 +335,7 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
     find_mix_ranks(file, c);
     return;
   }
+  if (r.mixer == Mixer::kXlstmBlocks) return find_block_sizes(file, c);
   if (r.mixer == Mixer::kShortConv) {
     r.conv_width = size("shortconv.l_cache");
     return;

@@ -99,7 +99,7 @@ void arrange_delta(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   const RecurrentConfig& r = c.recurrent;
   const auto name = [&](const char* part) { return fmt::format("blk.{}.{}", layer, part); };
   Tensors tensors(file);
-  if (!c.is_recurrent(layer)) {  // gated attention
+  if (layer >= c.layers || !c.is_recurrent(layer)) {  // gated attention
     const int64_t rows = int64_t{c.heads} * c.head_dim;
     for (const char* kind : {".weight", ".bias"})
       tensors.split(name("attn_q") + kind, parts_of_groups(c.heads, {c.head_dim, c.head_dim}),
@@ -293,8 +293,10 @@ void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t lay
 
 void arrange_recurrent(ModelFile& file) {
   const TransformerConfig c = read_config(file);
-  for (int32_t layer = 0; layer < c.layers; ++layer) switch (c.recurrent.mixer) {
-      case Mixer::kNone: return;
+  const int32_t further = c.recurrent.mixer == Mixer::kDelta ? c.further_layers : 0;
+  for (int32_t layer = 0; layer < c.layers + further; ++layer) switch (c.recurrent.mixer) {
+      case Mixer::kNone:
+      case Mixer::kXlstmBlocks: return;
       case Mixer::kDelta: arrange_delta(file, c, layer); break;
       case Mixer::kMamba1: arrange_mamba1(file, c, layer); break;
       case Mixer::kMamba2: arrange_mamba2(file, c, layer); break;

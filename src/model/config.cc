@@ -35,6 +35,7 @@ const char* name(Mixer mixer) {
     case Mixer::kMamba2: return "Mamba-2";
     case Mixer::kShortConv: return "short convolution";
     case Mixer::kRwkv7: return "RWKV-7";
+    case Mixer::kXlstmBlocks: return "mLSTM and sLSTM";
     case Mixer::kMlstm: return "mLSTM";
     case Mixer::kKda: return "Kimi Delta Attention";
   }
@@ -109,6 +110,56 @@ void find_mix_ranks(const ModelFile& file, TransformerConfig& c) {
   };
   // The first layer makes no use of first values.
   c.recurrent.ranks = {rank("w"), rank("a"), c.layers > 1 ? rank("v") : 0, rank("g")};
+}
+
+void find_block_sizes(const ModelFile& file, TransformerConfig& c) {
+  // Of the first layer that has such a tensor: those of all layers are checked against it later.
+  const auto shape = [&](const char* part) {
+    for (int32_t layer = 0; layer < c.layers; ++layer) {
+      const std::string name = fmt::format("blk.{}.{}.weight", layer, part);
+      const TensorView* tensor = file.find(name);
+      if (tensor == nullptr) continue;
+      if (tensor->shape.size() != 2 || tensor->shape[0] > kMaxSize || tensor->shape[1] > kMaxSize)
+        throw Error(ErrorKind::kFormat, "{}: tensor {} has {} dimensions, expected 2", file.path,
+                    name, tensor->shape.size());
+      return std::pair(layer, tensor->shape);
+    }
+    return std::pair(-1, std::vector<int64_t>{0, 0});
+  };
+  const auto require = [&](bool holds, const char* part, int32_t layer) {
+    if (!holds)
+      throw Error(ErrorKind::kFormat, "{}: tensor blk.{}.{}.weight does not fit a width of {}",
+                  file.path, layer, part, c.dim);
+  };
+  RecurrentConfig& r = c.recurrent;
+  const auto conv_width = [&](int32_t layer) {
+    const TensorView* conv = file.find(fmt::format("blk.{}.cell_conv1d.weight", layer));
+    return conv == nullptr || conv->shape.size() != 2
+               ? 0
+               : static_cast<int32_t>(std::min(conv->shape[0], kMaxSize));
+  };
+  r.heads = r.key_heads = r.key_size = r.value_size = 0;
+  r.mixer = Mixer::kXlstmBlocks;
+  if (const auto [layer, q] = shape("heads_q"); layer >= 0) {
+    const int64_t heads = shape("mlstm_igate").second[0];
+    require(q[1] >= 1 && q[0] % q[1] == 0 && heads >= 1 && q[0] % heads == 0, "heads_q", layer);
+    r.heads = r.key_heads = static_cast<int32_t>(heads);
+    r.key_size = r.value_size = static_cast<int32_t>(q[0] / heads);
+    r.blocks.part = static_cast<int32_t>(q[1]);
+    r.conv_width = conv_width(layer);
+    require(r.conv_width >= 1, "cell_conv1d", layer);
+  }
+  if (const auto [layer, cell] = shape("slstm_r"); layer >= 0) {
+    require(cell[0] >= 1 && c.dim % cell[0] == 0, "slstm_r", layer);
+    r.blocks.cell_heads = static_cast<int32_t>(c.dim / cell[0]);
+    r.blocks.cell_conv_width = conv_width(layer);
+  }
+  r.blocks.cells.clear();
+  for (int32_t layer = 0; layer < c.layers; ++layer) {
+    r.blocks.cells.push_back(file.find(fmt::format("blk.{}.slstm_r.weight", layer)) != nullptr);
+    if (!r.blocks.cells.back()) file.at(fmt::format("blk.{}.heads_q.weight", layer));
+  }
+  c.hidden = std::max<int64_t>(1, shape("ffn_up").second[0]);
 }
 
 double yarn_magnitude(double factor, double weight) {

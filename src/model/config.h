@@ -70,11 +70,30 @@ struct LatentConfig {
 /// arXiv:2312.00752), Mamba-2 (Dao and Gu, arXiv:2405.21060), a gated convolution of few positions
 /// (Liquid AI's LFM2, arXiv:2511.23404), mLSTM (Beck et al., arXiv:2405.04517, as in
 /// arXiv:2503.13427), Kimi Delta Attention (Kimi Team, arXiv:2510.26692), RWKV-7 (Peng et al.,
-/// arXiv:2503.14456).
-enum class Mixer : uint8_t { kNone, kDelta, kMamba1, kMamba2, kShortConv, kMlstm, kKda, kRwkv7 };
+/// arXiv:2503.14456), xLSTM with blocks of mLSTM and sLSTM (arXiv:2405.04517).
+enum class Mixer : uint8_t {
+  kNone,
+  kDelta,
+  kMamba1,
+  kMamba2,
+  kShortConv,
+  kMlstm,
+  kKda,
+  kRwkv7,
+  kXlstmBlocks
+};
 
 /// "Mamba-2"; "none".
 const char* name(Mixer mixer);
+
+/// xLSTM with blocks of mLSTM behind a convolution, of sLSTM, or of both.
+struct BlockSizes {
+  int32_t cell_heads = 0;       ///< of sLSTM; 0: there is none
+  int32_t cell_conv_width = 0;  ///< 0: there is no convolution
+  int32_t part = 0;             ///< columns that a projection of mLSTM takes together
+  std::vector<bool> cells;      ///< of each layer: is sLSTM
+  bool operator==(const BlockSizes&) const = default;
+};
 
 /// Columns by way of which RWKV-7 makes decays, steps, the part of the first values, and gates.
 struct MixRanks {
@@ -92,6 +111,7 @@ struct RecurrentConfig {
   HeadMap map = HeadMap::kGrouped;
   int32_t rank = 0;           ///< kMamba1: columns that the steps are made of
   MixRanks ranks;             ///< kRwkv7
+  BlockSizes blocks;          ///< kXlstmBlocks
   int32_t groups = 1;         ///< kMamba2: parts of a row that are normalised alone
   bool norm_first = false;    ///< kMamba2: the norm stands before the gate
   float gate_softcap = 0;     ///< kMlstm: of input and forget gates; 0: none
@@ -127,8 +147,11 @@ struct TransformerConfig {
   std::string architecture;
   int64_t vocab = 0, dim = 0, hidden = 0;
   int32_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  int32_t further_layers = 0;  ///< behind the others, for predicting further tokens: not used
+  int32_t further_layers = 0;  ///< behind the others, for predicting further tokens (draft_entry())
   int32_t context = 0;         ///< the positions that the model was trained for
+  /// From so many positions on its attention looks at some only, which is not computed: no context
+  /// is longer. 0: it has no such attention.
+  int32_t sparse_from = 0;
   float norm_eps = 1e-5F;
   AnglesAttr rope;             ///< of layers that see everything
   AnglesAttr local_rope;       ///< of layers with a window
@@ -236,6 +259,10 @@ void find_layer_input_rows(const ModelFile& file, TransformerConfig& c);
 /// Fills in c.recurrent.ranks from the matrices of `file`. Throws kFormat naming one that is
 /// missing or no matrix.
 void find_mix_ranks(const ModelFile& file, TransformerConfig& c);
+
+/// Fills in c.recurrent and the width of feed-forward parts of kXlstmBlocks from the tensors of
+/// `file`. Throws kFormat naming one whose shape fits no such model.
+void find_block_sizes(const ModelFile& file, TransformerConfig& c);
 
 /// What yarn multiplies cos and sin by (Peng et al., arXiv:2309.00071).
 double yarn_magnitude(double factor, double weight);

@@ -190,6 +190,26 @@ Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
                   [&](Array hidden) { return output_head(t, c, hidden, embedding); });
 }
 
+FurtherRows further_rows(Trace& t, const TransformerConfig& c) {
+  const Array embedding = t.weight("token_embd", {c.vocab, c.dim});
+  const Angles rope = angles(t, c);
+  const Array token = input(t, c, embedding), before = t.features(c.dim);
+  const char* const kLast = "nextn.shared_head_norm";
+  Array x;
+  bool own_norm = false;
+  t.block_at(c.layers, [&] {
+    x = concat(norm(t, c, "nextn.enorm", token), norm(t, c, "nextn.hnorm", before));
+    x = project(t, "nextn.eh_proj", x, c.dim);
+    x = add_part(c, x, attention_block(t, c, norm(t, c, "attn_norm", x), rope, c.layers));
+    x = t.select_outputs(x);
+    x = add_part(c, x, feed_forward(t, c, norm(t, c, "ffn_norm", x)));
+    own_norm = t.has_weight(kLast);
+    if (own_norm) x = norm(t, c, kLast, x);
+  });
+  if (!own_norm) x = norm(t, c, "output_norm", x);
+  return {x, output_head(t, c, x, embedding)};
+}
+
 Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer) {
   const Angles rope = angles(t, c);
   Array x = t.name("embedding", input(t, c, t.weight("token_embd", {c.vocab, c.dim})));

@@ -70,6 +70,15 @@ using Layer = std::function<Array(Array x, const Angles& angles, int32_t layer)>
 Array decoder(Trace& t, const TransformerConfig& c, const Layer& layer,
               const std::function<void(Array)>& before = {});
 
+/// What the layer behind the others makes of each token and of the hidden state [1, dim] in front
+/// of it, the row of "features", behind the last norm: hidden states for the next of its kind, and
+/// logits of the token behind it, both of the rows that are wanted (multi-token prediction,
+/// DeepSeek-AI, arXiv:2412.19437).
+struct FurtherRows {
+  Array hidden, logits;
+};
+FurtherRows further_rows(Trace& t, const TransformerConfig& c);
+
 /// Embeddings, the layers, and a final norm where the model has one: the hidden states of all rows.
 Array encoder(Trace& t, const TransformerConfig& c, const Layer& layer);
 

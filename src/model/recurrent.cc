@@ -174,6 +174,7 @@ Array mlstm_block(Trace& t, const TransformerConfig& c, Array h) {
 Array recurrent_block(Trace& t, const TransformerConfig& c, Array h) {
   switch (c.recurrent.mixer) {
     case Mixer::kNone:
+    case Mixer::kXlstmBlocks:
     case Mixer::kRwkv7: break;  // its layers are not of this kind
     case Mixer::kDelta: return delta_block(t, c, h);
     case Mixer::kMamba1: return mamba1_block(t, c, h);

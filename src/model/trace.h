@@ -107,6 +107,14 @@ class Trace {
     }
     scope_.clear();
   }
+  /// Runs body() as blocks() does for one layer.
+  template <typename Body>
+  void block_at(int32_t layer, const Body& body) {
+    scope_ = "blk." + std::to_string(layer) + ".";
+    layer_ = layer;
+    body();
+    scope_.clear();
+  }
   /// The layer that blocks() is at.
   int32_t layer() const { return layer_; }
 

@@ -104,4 +104,11 @@ int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) 
   return best;
 }
 
+void DraftTime::took(double seconds, int64_t runs) {
+  if (runs <= 0) return;
+  constexpr double kNewest = 0.1;
+  const double each = seconds / static_cast<double>(runs);
+  value_ = value_ <= 0 ? each : value_ + kNewest * (each - value_);
+}
+
 }  // namespace veery

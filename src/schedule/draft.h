@@ -75,4 +75,34 @@ class DraftLength {
   std::array<Time, kRows> times_;
 };
 
+struct DraftRequest {
+  const void* answer = nullptr;  ///< the same for the same answer
+  std::span<const int32_t> tokens;
+  int32_t most = 0;  ///< tokens of a draft, 1 or more
+  std::vector<int32_t> draft;
+};
+
+/// What makes drafts with runs of its own, for several answers at a time.
+class DraftMaker {
+ public:
+  DraftMaker() = default;
+  DraftMaker(const DraftMaker&) = delete;
+  DraftMaker& operator=(const DraftMaker&) = delete;
+  virtual ~DraftMaker() = default;
+  /// Sets the drafts of requests; some may be empty.
+  virtual void propose(std::span<DraftRequest> requests) = 0;
+  /// What a token of a draft took lately, in seconds; 0: not known yet.
+  virtual double seconds_each() const = 0;
+};
+
+/// The average time of a run, newer ones counting more.
+class DraftTime {
+ public:
+  double value() const { return value_; }
+  void took(double seconds, int64_t runs);
+
+ private:
+  double value_ = 0;
+};
+
 }  // namespace veery

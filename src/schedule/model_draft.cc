@@ -6,14 +6,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "schedule/draft.h"
 #include "text/tokenizer.h"
 
 namespace veery {
 namespace {
 
 constexpr int32_t kMostMissing = 128;  // tokens at the end of one vocabulary, but not of the other
-constexpr double kNewest = 0.1;        // the share of the newest observation in the average time
 
 // One may have more tokens than the other, such as those that fill a table up.
 void require_same_vocabulary(const Model& target, const Model& draft) {
@@ -50,7 +48,7 @@ ModelDraft::ModelDraft(const Model& target, std::shared_ptr<Model> model, int32_
 }
 
 // That of the answer, else one without an answer or the least recently used one.
-ModelDraft::Slot& ModelDraft::slot_of(const Request& request) {
+ModelDraft::Slot& ModelDraft::slot_of(const DraftRequest& request) {
   auto found = std::ranges::find(slots_, request.answer, &Slot::answer);
   if (found == slots_.end()) found = std::ranges::min_element(slots_, {}, &Slot::used);
   found->answer = request.answer;
@@ -60,7 +58,7 @@ ModelDraft::Slot& ModelDraft::slot_of(const Request& request) {
 }
 
 // Adds a run of what the slot lacks of the tokens; true: that is all of it.
-bool ModelDraft::read(const Request& request, Slot& slot, int32_t& room) {
+bool ModelDraft::read(const DraftRequest& request, Slot& slot, int32_t& room) {
   const auto tokens = request.tokens;
   const auto limit = static_cast<ptrdiff_t>(std::min(slot.ids.size(), tokens.size() - 1));
   const auto same = std::mismatch(slot.ids.begin(), slot.ids.begin() + limit, tokens.begin()).first;
@@ -79,11 +77,11 @@ bool ModelDraft::read(const Request& request, Slot& slot, int32_t& room) {
 }
 
 // The first token of each draft, where all before it was read.
-void ModelDraft::begin(std::span<Request> requests) {
+void ModelDraft::begin(std::span<DraftRequest> requests) {
   parts_.clear();
   drafting_.clear();
   int32_t room = runner_.most_rows();
-  for (Request& request : requests) {
+  for (DraftRequest& request : requests) {
     request.draft.clear();
     const int64_t left = runner_.context() - std::ssize(request.tokens);
     request.most = static_cast<int32_t>(std::min<int64_t>(request.most, left));
@@ -113,17 +111,14 @@ bool ModelDraft::extend() {
   return true;
 }
 
-void ModelDraft::propose(std::span<Request> requests) {
+void ModelDraft::propose(std::span<DraftRequest> requests) {
   VEERY_CHECK(requests.size() <= slots_.size());
   begin(requests);
   const double start = seconds_now();
   int64_t runs = 0;
   while (extend()) ++runs;
-  if (runs > 0) {
-    const double each = (seconds_now() - start) / static_cast<double>(runs);
-    seconds_each_ = seconds_each_ <= 0 ? each : seconds_each_ + kNewest * (each - seconds_each_);
-  }
-  for (Request& request : requests) {
+  time_.took(seconds_now() - start, runs);
+  for (DraftRequest& request : requests) {
     const auto known =
         std::ranges::find_if(request.draft, [&](int32_t id) { return id >= vocab_; });
     request.draft.erase(known, request.draft.end());

@@ -46,6 +46,10 @@ int32_t kept_for(const Model& model, const SchedulerOptions& options) {
       std::min<size_t>(static_cast<size_t>(std::max(options.kept, 1)), most));
 }
 
+bool drafts_by_head(const Model& model, const SchedulerOptions& options) {
+  return !options.draft_model && options.draft_tokens > 0 && HeadDraft::possible(model);
+}
+
 RunnerOptions runner_options(const Model& model, const SchedulerOptions& options) {
   if (options.slots < 1 || options.slots > 1024)
     throw Error(ErrorKind::kInput, "{} slots are asked for, expected 1 to 1024", options.slots);
@@ -55,7 +59,8 @@ RunnerOptions runner_options(const Model& model, const SchedulerOptions& options
   return {.sequences = options.slots + kept_for(model, options),
           .positions = positions_for(model, options),
           .snapshots = 2 * options.slots + 8,
-          .kept = states_for(model, options)};
+          .kept = states_for(model, options),
+          .also = drafts_by_head(model, options) ? HeadDraft::kRoot : ""};
 }
 
 }  // namespace
@@ -65,9 +70,12 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       options_(options),
       runner_(model, runner_options(model, options)),
       sequences_(runner_, options.slots + kept_for(model, options)),
+      head_draft_(drafts_by_head(model, options) ? std::make_unique<HeadDraft>(model, options.slots)
+                                                 : nullptr),
       model_draft_(options.draft_model
                        ? std::make_unique<ModelDraft>(model, options.draft_model, options.slots)
                        : nullptr),
+      maker_(head_draft_ ? static_cast<DraftMaker*>(head_draft_.get()) : model_draft_.get()),
       thread_([this] { loop(); }) {}
 
 Scheduler::~Scheduler() {
@@ -224,6 +232,7 @@ void Scheduler::fail_all(const std::exception_ptr& error) {
 }
 
 void Scheduler::end(Job& job, std::exception_ptr error) {
+  if (head_draft_) head_draft_->forget(&job);
   own_.drafted_tokens += static_cast<int64_t>(job.result().drafted_tokens);
   own_.accepted_tokens += static_cast<int64_t>(job.result().accepted_tokens);
   own_.made_tokens += static_cast<int64_t>(job.tokens().size() - job.request().prompt.size());
@@ -328,6 +337,7 @@ bool Scheduler::make_room() {
   sequences_.drop(last.sequence);
   last.sequence = -1;
   last.restart();
+  if (head_draft_) head_draft_->forget(&last);
   ++own_.preempted;
   full_ = true;
   waiting_.push_front(std::move(running_.back()));
@@ -354,8 +364,8 @@ int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
   if (set_draft(job, forced, DraftSource::kGrammar)) return static_cast<int32_t>(forced.size());
   const double rate = job.lookup().rate();
   const std::span<const int32_t> known = cut(job.lookup().propose(job.tokens(), most), rate);
-  if (model_draft_ && (known.empty() || rate < job.model_rate())) {
-    const double each = model_draft_->seconds_each();
+  if (maker_ != nullptr && (known.empty() || rate < job.model_rate())) {
+    const double each = maker_->seconds_each();
     const int32_t count =
         options_.always_draft ? most : draft_length_.best(job.model_rate(), rows, most, each);
     if (count > 0) {
@@ -380,7 +390,7 @@ void Scheduler::make_drafts() {
     if (most > 0) rows += draft(*job, most, rows);
   }
   if (asked_.empty()) return;
-  model_draft_->propose(draft_requests_);
+  maker_->propose(draft_requests_);
   for (size_t i = 0; i < asked_.size(); ++i)
     set_draft(*asked_[i], draft_requests_[i].draft, DraftSource::kModel);
 }
@@ -405,6 +415,21 @@ void Scheduler::go_back(Job& job, int32_t position) {
   begin(job);
 }
 
+// The hidden states of the `count` tokens that it has settled last, from `row` of the run on.
+void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
+  const std::span<const int32_t> tokens = job.tokens();
+  if (!job.request().choices.empty() || std::ssize(tokens) <= job.run) return;
+  hidden_.clear();
+  for (int64_t i = row; i < row + count; ++i) {
+    const std::span<const float> hidden = runner_.also(i);
+    hidden_.insert(hidden_.end(), hidden.begin(), hidden.end());
+  }
+  const int32_t begin = job.run - count;
+  head_draft_->show(&job, begin,
+                    tokens.subspan(static_cast<size_t>(begin) + 1, static_cast<size_t>(count)),
+                    hidden_);
+}
+
 void Scheduler::run_parts() {
   const bool greedy = std::ranges::all_of(in_step_, [](const Job* job) { return job->greedy(); });
   const double start = seconds_now();
@@ -421,8 +446,10 @@ void Scheduler::run_parts() {
       if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i], greedy);
   });
   bool prompts = false;
+  int64_t first_row = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
     Job& job = *in_step_[i];
+    const auto size = std::ssize(parts_[i].ids);
     const bool was_prompt = job.prompting();
     prompts = prompts || was_prompt;
     const int32_t accepted = job.accepted(parts_[i]);
@@ -432,7 +459,11 @@ void Scheduler::run_parts() {
     job.settle(accepted);
     if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens()))
       runner_.save(job.sequence);
-    if (job.deliver(runner_.context())) end(job);
+    if (job.deliver(runner_.context()))
+      end(job);
+    else if (head_draft_)
+      show_head(job, first_row, accepted);
+    first_row += size;
   }
   std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });
   const double seconds = seconds_now() - start;

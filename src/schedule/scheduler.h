@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "engine/runner.h"
+#include "schedule/head_draft.h"
 #include "schedule/job.h"
 #include "schedule/model_draft.h"
 #include "schedule/sequences.h"
@@ -33,7 +34,8 @@ struct SchedulerOptions {
   /// Tokens of a draft, at most (draft.h): 0 to kMostDrafted. Drafts are as long as pays.
   int32_t draft_tokens = kMostDrafted;
   bool always_draft = false;  ///< as many, whether that pays or not (tests)
-  /// Makes drafts beside look-up; throws as ModelDraft does. It must have no other user.
+  /// Makes drafts beside look-up; throws as ModelDraft does. It must have no other user. Without
+  /// one, the model's own layer that predicts further tokens does so, where it has one.
   std::shared_ptr<Model> draft_model;
 };
 
@@ -100,6 +102,7 @@ class Scheduler {
   void go_back(Job& job, int32_t position);
   void check_choices(const GenerateRequest& request) const;
   void run_parts();
+  void show_head(const Job& job, int64_t row, int32_t count);
   void end(Job& job, std::exception_ptr error = {});
   void fail_all(const std::exception_ptr& error);
   void publish();
@@ -125,8 +128,11 @@ class Scheduler {
   std::vector<int32_t> first_outputs_;
   double seconds_per_row_ = 0;
   DraftLength draft_length_;
+  std::unique_ptr<HeadDraft> head_draft_;  // where there is no model for drafts
   std::unique_ptr<ModelDraft> model_draft_;
-  std::vector<ModelDraft::Request> draft_requests_;
+  DraftMaker* maker_ = nullptr;  // one of the two
+  std::vector<float> hidden_;
+  std::vector<DraftRequest> draft_requests_;
   std::vector<Job*> asked_;
   bool full_ = false;  // memory ran short, and nothing has ended since
   SchedulerCounts own_;

@@ -94,6 +94,13 @@ void check_left_over(const ModelFile& file, const TransformerConfig& config,
 
 // Whether a layer has the part, as far as the configuration says: not all have keys and values.
 bool wants_part(const TransformerConfig& config, int32_t layer, std::string_view part) {
+  if (const std::vector<bool>& cells = config.recurrent.blocks.cells; !cells.empty()) {
+    const bool cell = cells[static_cast<size_t>(layer)];
+    if (part.starts_with("mlstm_")) return !cell;
+    if (part.starts_with("slstm_") || part.starts_with("ffn_")) return cell;
+    if (part.starts_with("cell_conv1d"))
+      return !cell || config.recurrent.blocks.cell_conv_width > 0;
+  }
   const bool value = part.starts_with("attn_v.");
   if (value && config.values_are_keys && !config.is_local(layer)) return false;
   const bool key = part.starts_with("attn_k.") || part.starts_with("attn_k_norm.");

@@ -62,6 +62,8 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "deepseek-v2",
                                     "deepseek-v2-groups",
                                     "deepseek-v3",
+                                    "deepseek-v32",
+                                    "glm5",
                                     "llama4",
                                     "llama4-plain",
                                     "gpt-oss-mxfp4",
@@ -114,12 +116,13 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "stablelm-heads"};
 // Not written as GGUF.
 constexpr const char* kFoldersOnly[] = {
-    "qwen35",         "qwen35moe",      "qwen3next",  "mamba2",         "mamba2-limits",
-    "lfm2",           "lfm2moe",        "xlstm",      "xlstm-fused",    "kimi-linear",
-    "granite4h",      "granite4h-moe",  "bamba",      "minimax-m2",     "glm4-lite",
-    "mistral4",       "exaone-moe",     "afmoe",      "cohere2moe",     "cohere2moe-rms",
-    "granite-swa",    "granitemoe-swa", "nemotron-h", "nemotron-h-moe", "falcon-h1",
-    "falcon-h1-tied", "falcon-h1-mlx",  "lfm3",       "jamba",          "rwkv7"};
+    "qwen35",         "qwen35moe",      "qwen3next",      "mamba2",         "mamba2-limits",
+    "lfm2",           "lfm2moe",        "xlstm",          "xlstm-fused",    "xlstm-lm",
+    "xlstm-lm-cuda",  "kimi-linear",    "granite4h",      "granite4h-moe",  "bamba",
+    "minimax-m2",     "glm4-lite",      "mistral4",       "exaone-moe",     "afmoe",
+    "cohere2moe",     "cohere2moe-rms", "granite-swa",    "granitemoe-swa", "nemotron-h",
+    "nemotron-h-moe", "falcon-h1",      "falcon-h1-tied", "falcon-h1-mlx",  "lfm3",
+    "jamba",          "rwkv7"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 
@@ -208,6 +211,21 @@ std::vector<float> exact_logits(const std::string& path, std::span<const int32_t
   Session session(model, positions);
   session.feed(ids);
   return {session.logits().begin(), session.logits().end()};
+}
+
+TEST(SparseAttention, IsRefusedFromWhereItWouldBegin) {
+  LoadOptions options = options_for(true);
+  for (const char* name : {"deepseek-v32", "glm5"}) {
+    options.context = 96;
+    EXPECT_EQ(Model(folder_of(name), options).options().context, 96);
+    options.context = 97;
+    try {
+      const Model model(folder_of(name), options);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("beyond 96 positions"), std::string::npos);
+    }
+  }
 }
 
 class TinyGguf : public ::testing::TestWithParam<const char*> {};

@@ -13,9 +13,9 @@
 namespace veery {
 namespace {
 
-constexpr const char* kFolders[] = {"qwen35", "qwen3next",      "mamba2",   "lfm2",
-                                    "xlstm",  "kimi-linear",    "bamba",    "jamba",
-                                    "rwkv7",  "nemotron-h-moe", "falcon-h1"};
+constexpr const char* kFolders[] = {"qwen35", "qwen3next", "mamba2",         "lfm2",
+                                    "xlstm",  "xlstm-lm",  "kimi-linear",    "bamba",
+                                    "jamba",  "rwkv7",     "nemotron-h-moe", "falcon-h1"};
 
 std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
 

@@ -87,7 +87,7 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& at) {
 INSTANTIATE_TEST_SUITE_P(All, SequenceFiles,
                          ::testing::Values("qwen3", "gpt-oss", "deepseek-v3", "gemma4", "qwen35",
                                            "kimi-linear", "lfm2", "mamba2", "jamba", "xlstm",
-                                           "rwkv7"),
+                                           "xlstm-lm", "rwkv7"),
                          test_name);
 
 TEST(SequenceFile, SeveralPagesAndWindowsThatHaveLeftSomeBehind) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "import/read_config.h"
+#include "import/xlstm_tensors.h"
 
 namespace veery {
 namespace {
@@ -120,6 +121,46 @@ TEST(FamilyConfig, ErrorsNameTheKey) {
   for (const Case& c : cases)
     EXPECT_NE(error_of(c.type, c.more).find(c.named), std::string::npos)
         << c.type << c.more << ": " << error_of(c.type, c.more);
+}
+
+// What the package says of blocks of xLSTM that other code would compute, and tensors of another
+// shape.
+TEST(FamilyConfig, BlocksOfXlstmAreThoseOfThePackage) {
+  const auto expect = [](const std::string& more, const char* part) {
+    const std::string error = error_of("xlstm_lm", more);
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  expect(R"(,"bias":true)", "bias is true, expected false");
+  expect(R"(,"add_post_blocks_norm":false)", "add_post_blocks_norm is false, expected true");
+  expect(R"(,"slstm_block":{"feedforward":{"act_fn":"relu"}})",
+         "act_fn is \"relu\", expected gelu");
+  expect(R"(,"slstm_block":{"feedforward":{},"slstm":{"function":"lstm"}})", "expected slstm");
+  expect("", "blk.0.heads_q.weight");
+}
+
+TEST(XlstmTensors, OfAnotherShapeAreNamed) {
+  const auto error = [](const char* name, std::vector<int64_t> shape) -> std::string {
+    ModelFile file = folder_with("{}");
+    file.tensors.push_back({std::string("blk.1.") + name, DType::kF32, std::move(shape), {}});
+    try {
+      arrange_xlstm_blocks(file);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  for (const auto& [name, shape] :
+       std::initializer_list<std::pair<const char*, std::vector<int64_t>>>{
+           {"slstm_r.weight", {2, 10, 12}},
+           {"slstm_r.weight", {2, 0, 0}},
+           {"slstm_r.weight", {96, 12}},
+           {"cell_conv1d.weight", {4, 24}},
+           {"heads_q.weight", {6, 4, 5}},
+           {"ffn_up.weight", {7, 24}}}) {
+    const std::string found = error(name, shape);
+    EXPECT_NE(found.find(std::string("tensor blk.1.") + name), std::string::npos) << found;
+    EXPECT_NE(found.find("expected"), std::string::npos) << found;
+  }
 }
 
 }  // namespace

@@ -4,8 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "convert/as_gguf.h"
+#include "convert/quantize.h"
+#include "file/folder/folder.h"
 #include "schedule/generate.h"
+#include "schedule/head_draft.h"
 #include "support/models.h"
+#include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -79,7 +85,7 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
 
 class Drafts : public ::testing::TestWithParam<const char*> {
  protected:
-  static std::string path() { return test::fixture_path("tiny/" + std::string(GetParam())); }
+  static std::string path() { return test::fixture_path(GetParam()); }
   static GenerateRequest request(float temperature, uint64_t seed) {
     GenerateRequest request;
     for (int32_t i = 0; i < 40; ++i) request.prompt.push_back(3 + i % 7);
@@ -139,12 +145,83 @@ TEST_P(Drafts, LeaveNothingBehind) {
             two_turns({.slots = 1, .kept = 1, .draft_tokens = 0}));
 }
 
+// drafts.json: what transformers' layers draft (tools/oracle/draft_head.py).
+void expect_drafts(const std::string& path, const std::string& fixture, bool exact) {
+  Model model(path, {.threads = 1, .context = 128, .chunk = 16, .exact = exact});
+  ASSERT_TRUE(HeadDraft::possible(model));
+  HeadDraft head(model, 2);
+  const Json all = read_json_file(fixture + "/drafts.json");
+  for (const Json& expected : all["prompts"]) {
+    Runner runner(model, {.also = HeadDraft::kRoot});
+    const int32_t sequence = runner.open();
+    auto ids = expected["ids"].get<Ids>();
+    const auto count = static_cast<int32_t>(ids.size());
+    ids.push_back(expected["next"].get<int32_t>());
+    for (int32_t begin = 0; begin < count; begin += 16) {
+      const auto rows = static_cast<size_t>(std::min(16, count - begin));
+      const RunPart part{sequence, std::span(ids).subspan(static_cast<size_t>(begin), rows)};
+      runner.run({&part, 1}, true);
+      std::vector<float> hidden;
+      for (size_t i = 0; i < rows; ++i) {
+        const auto row = runner.also(static_cast<int64_t>(i));
+        hidden.insert(hidden.end(), row.begin(), row.end());
+      }
+      head.show(&ids, begin, std::span(ids).subspan(static_cast<size_t>(begin) + 1, rows), hidden);
+    }
+    EXPECT_EQ(runner.best(0), ids.back());
+    const auto drafts = expected["drafts"].get<Ids>();
+    DraftRequest request{&ids, ids, static_cast<int32_t>(drafts.size()), {}};
+    head.propose({&request, 1});
+    EXPECT_EQ(request.draft, drafts) << count;
+    head.propose({&request, 1});
+    EXPECT_TRUE(request.draft.empty()) << "nothing was shown since";
+    head.forget(&ids);
+  }
+}
+
+class HeadDrafts : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(HeadDrafts, AreThoseOfTheReference) {
+  const std::string fixture = test::fixture_path("draft_heads/" + std::string(GetParam()));
+  expect_drafts(fixture, fixture, true);
+  const ModelFile converted = open_as_gguf(fixture);
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("model.gguf");
+  ThreadPool pool(1);
+  const std::vector<TensorPlan> plans = keep_types(converted);
+  write_quantized(converted, plans, retyped_metadata(converted, plans), path, pool, {});
+  expect_drafts(path, fixture, true);
+}
+
+// The hidden states that it is shown of each run are those of the tokens that were right.
+TEST_P(HeadDrafts, AreRightInAnswersWhereTheReferenceIs) {
+  const std::string fixture = test::fixture_path("draft_heads/" + std::string(GetParam()));
+  const Json all = read_json_file(fixture + "/drafts.json");
+  const Json& expected = all["answer"];
+  Model model(fixture, {.threads = 1, .context = 64, .chunk = 4, .exact = true});
+  Scheduler scheduler(model, {.slots = 2, .draft_tokens = 1, .always_draft = true});
+  GenerateRequest request;
+  request.prompt = expected["ids"].get<Ids>();
+  const auto tokens = expected["answer"].get<Ids>();
+  request.options.max_tokens = static_cast<int32_t>(tokens.size());
+  request.options.sampling.temperature = 0;
+  request.options.ignore_eos = true;
+  const Generation made = generate(scheduler, request);
+  EXPECT_EQ(made.ids, tokens);
+  EXPECT_EQ(made.accepted_tokens, expected["right"].get<size_t>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, HeadDrafts, ::testing::Values("qwen35", "qwen35moe"));
+
 INSTANTIATE_TEST_SUITE_P(Models, Drafts,
-                         ::testing::Values("qwen3", "gemma3", "qwen35", "deepseek-v2", "gpt-oss",
-                                           "mamba2", "xlstm", "lfm2", "rwkv7", "jamba"),
+                         ::testing::Values("tiny/qwen3", "tiny/gemma3", "tiny/qwen35",
+                                           "tiny/deepseek-v2", "tiny/gpt-oss", "tiny/mamba2",
+                                           "tiny/xlstm", "tiny/lfm2", "tiny/rwkv7", "tiny/jamba",
+                                           "draft_heads/qwen35"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');
+                           std::ranges::replace(name, '/', '_');
                            return name;
                          });
 

@@ -92,10 +92,14 @@ Value conv1d_jvp(const JvpContext& c) {
   return through_activation(c, c.sum(sum, tb));
 }
 
+constexpr std::string_view kNoKernel = "there are kernels for serving only";
+
 constexpr DiffDef kRules[] = {
     {op::kScan, scan_vjp, scan_jvp},
     {op::kScanChunks, scan_vjp, scan_jvp},
     {op::kConv1d, conv1d_vjp, conv1d_jvp},
+    {.op = op::kSlstm, .no_vjp = kNoKernel, .no_jvp = kNoKernel},
+    {.op = op::kLinearHeads, .no_vjp = kNoKernel, .no_jvp = kNoKernel},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "engine/model.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
+#include "model/arch/entry.h"
 #include "model/arch/registry.h"
 
 namespace veery::cli {
@@ -101,6 +102,12 @@ std::string layer_ranges(int32_t layers, const Is& is) {
   return text;
 }
 
+// Those that are sLSTM.
+std::string cell_ranges(const RecurrentConfig& r) {
+  const auto is_cell = [&](int32_t i) { return r.blocks.cells[static_cast<size_t>(i)]; };
+  return layer_ranges(static_cast<int32_t>(r.blocks.cells.size()), is_cell);
+}
+
 // Layers that keep a state of a fixed size; null: there are none.
 Json recurrent_json(const TransformerConfig& config) {
   const RecurrentConfig& r = config.recurrent;
@@ -116,6 +123,8 @@ Json recurrent_json(const TransformerConfig& config) {
           {"key_size", r.key_size},
           {"value_size", r.value_size},
           {"convolution_width", r.conv_width},
+          {"cells", cell_ranges(r)},
+          {"cell_heads", r.blocks.cell_heads},
           {"state_bytes", state_bytes(config)}};
 }
 
@@ -144,6 +153,9 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
             {"encoder_positions", config.source.positions},
             {"encoder_bands", config.source.bands},
             {"vocabulary", config.vocab},
+            {"sparse_from", config.sparse_from},
+            {"further_layers", config.further_layers},
+            {"draft_head", has_draft_head(file, config)},
             {"recurrent", recurrent_json(config)},
             {"trained_context", config.context},
             {"sliding_window", config.window},
@@ -201,6 +213,8 @@ void print_recurrent(const Json& r) {
   if (number("heads") > 0)
     row("", fmt::format("{} heads of {} x {}, {} for keys", number("heads"), number("key_size"),
                         number("value_size"), number("key_heads")));
+  if (number("cell_heads") > 0)
+    row("", fmt::format("sLSTM of {} heads: {}", number("cell_heads"), r["cells"].string()));
   if (number("convolution_width") > 0)
     row("", fmt::format("convolutions over {} positions", number("convolution_width")));
   row("", fmt::format("a state of {} for each sequence of any length",
@@ -221,6 +235,13 @@ void print_config(const Json& config) {
     row("attention", fmt::format("{} heads of {}, {} for keys and values", number("heads"),
                                  number("head_dim"), number("kv_heads")));
   if (!recurrent.is_null()) print_recurrent(recurrent);
+  if (number("sparse_from") > 0)
+    row("not used",
+        fmt::format("what chooses positions where there are more than {}", number("sparse_from")));
+  if (config["draft_head"].get<bool>())
+    row("drafts", "by a layer that predicts one token further");
+  else if (number("further_layers") > 0)
+    row("not used", fmt::format("{} layers that predict further tokens", number("further_layers")));
   const auto local = [&](const char* key, const char* usual) {
     return number(key) > 0 ? number(key) : number(usual);
   };

@@ -117,5 +117,37 @@ Cost conv1d_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
                    size.elements(out.types[0].shape)};
 }
 
+Outputs slstm(const OpContext& c) {
+  const Shape& x = c.shape(SlstmIn::kX);
+  const Shape& r = c.shape(SlstmIn::kRecurrent);
+  const int64_t channels = x.cols() / kSlstmGates, heads = c.attr<SlstmAttr>().heads;
+  c.require(x.cols() % kSlstmGates == 0 && heads >= 1 && channels % heads == 0,
+            "x must have four columns a channel, and the channels divide into the heads");
+  c.require(r.rank == 2 && r == Shape{channels / heads, x.cols()},
+            "the recurrent weight must be [head size, columns of x]");
+  c.require(c.shape(SlstmIn::kBias) == Shape{1, x.cols()}, "the bias must be [1, columns of x]");
+  check_optional(c, SlstmIn::kState, {kSlstmStates, channels}, "the state must be [4, channels]");
+  return Shape{x.rows(), channels};
+}
+
+Cost slstm_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
+  const auto head = static_cast<double>(c.shape(SlstmIn::kRecurrent).rows().size);
+  return {.flops = 2 * static_cast<double>(kSlstmGates) * head * size.elements(out.types[0].shape)};
+}
+
+Outputs linear_heads(const OpContext& c) {
+  const Shape& x = c.shape(LinearHeadsIn::kX);
+  const Shape& weight = c.shape(LinearHeadsIn::kWeight);
+  c.require(weight.rank == 2 && weight.rows() == Dim(x.cols()) && weight.cols() >= 1 &&
+                x.cols() % weight.cols() == 0,
+            "the weight must be [columns of x, a divisor of these]");
+  return x;
+}
+
+Cost linear_heads_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
+  return {.flops = 2 * static_cast<double>(c.shape(LinearHeadsIn::kWeight).cols()) *
+                   size.elements(out.types[0].shape)};
+}
+
 }  // namespace op::detail
 }  // namespace veery

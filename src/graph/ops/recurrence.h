@@ -48,6 +48,23 @@ struct Conv1dAttr {
   Activation activation = Activation::kNone;
 };
 
+/// sLSTM (Beck et al., arXiv:2405.04517): the state of a channel is y, c, n, m. With the values i,
+/// f, z, o of a position, each of them x + r y_before + bias where r is a matrix of the channel's
+/// head,
+///   m = max(f' + m_before, i) with f' = log sigmoid(f), or i at the first position,
+///   c = exp(f' + m_before - m) c_before + exp(i - m) tanh(z),
+///   n = exp(f' + m_before - m) n_before + exp(i - m),  y = sigmoid(o) c / n.
+struct SlstmAttr {
+  int32_t heads = 1;
+};
+inline constexpr int64_t kSlstmGates = 4, kSlstmStates = 4;
+
+struct SlstmIn {
+  enum { kX, kRecurrent, kBias, kState };
+};
+struct LinearHeadsIn {
+  enum { kX, kWeight };
+};
 struct ScanIn {
   enum { kQ, kK, kV, kDecay, kGate, kA, kB, kBonus, kRates, kState };
 };
@@ -78,6 +95,10 @@ Outputs scan(const OpContext& c);
 Cost scan_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 Outputs conv1d(const OpContext& c);
 Cost conv1d_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Outputs slstm(const OpContext& c);
+Cost slstm_cost(const OpContext& c, const Outputs& out, const RunSize& size);
+Outputs linear_heads(const OpContext& c);
+Cost linear_heads_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
 }  // namespace detail
 
@@ -101,7 +122,23 @@ inline constexpr OpDef kConv1d{.name = "conv1d",
                                .cost = detail::conv1d_cost,
                                .writes = 1U << Conv1dIn::kState};
 
-inline constexpr Op kRecurrences[] = {kScan, kConv1d};
+/// x [rows, 4 * channels], of i, f, z and o; recurrent [head size, 4 * channels], from the channels
+/// of a head to those of each gate; bias [1, 4 * channels]; state [4, channels] -> y [rows,
+/// channels].
+inline constexpr OpDef kSlstm{.name = "slstm",
+                              .inputs = {"x", "recurrent", "bias", "state?"},
+                              .infer = detail::slstm,
+                              .cost = detail::slstm_cost,
+                              .writes = 1U << SlstmIn::kState};
+
+/// Of as many columns each, y of a part is W x of this part: x [rows, columns], weight [columns,
+/// columns of a part] -> [rows, columns].
+inline constexpr OpDef kLinearHeads{.name = "linear_heads",
+                                    .inputs = {"x", "weight"},
+                                    .infer = detail::linear_heads,
+                                    .cost = detail::linear_heads_cost};
+
+inline constexpr Op kRecurrences[] = {kScan, kConv1d, kSlstm, kLinearHeads};
 
 }  // namespace op
 }  // namespace veery

@@ -101,6 +101,29 @@ void settle_xlstm(Json& config) {
   if (blocks != config.end() && !blocks->is_null()) config["num_hidden_layers"] = Json(*blocks);
 }
 
+// What the package `xlstm` calls the sizes; the activation of feed-forward parts is nested.
+void settle_xlstm_lm(const ModelFile& file, Json& config) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"embedding_dim", "hidden_size"},
+      {"num_blocks", "num_hidden_layers"},
+      {"context_length", "max_position_embeddings"},
+      {"tie_weights", "tie_word_embeddings"}};
+  for (const auto& [theirs, ours] : kNames)
+    if (const auto value = config.find(theirs); value != config.end()) config[ours] = Json(*value);
+  const auto block = config.find("slstm_block");
+  if (block == config.end() || !block->is_object()) return;
+  const auto feed = block->find("feedforward");
+  if (feed == block->end() || !feed->is_object()) return;
+  if (const auto act = feed->find("act_fn"); act != feed->end() && *act != "gelu")
+    throw Error(ErrorKind::kUnsupported, "{}: act_fn is {}, expected gelu", file.path,
+                dump_json(*act));
+  const auto cells = block->find("slstm");
+  if (cells == block->end() || !cells->is_object()) return;
+  if (const auto kind = cells->find("function"); kind != cells->end() && *kind != "slstm")
+    throw Error(ErrorKind::kUnsupported, "{}: function is {}, expected slstm", file.path,
+                dump_json(*kind));
+}
+
 // As many as a model may have, 0 where the file does not say.
 int64_t layers_of(const Json& config) {
   constexpr const char* kLayers = "num_hidden_layers";
@@ -304,7 +327,9 @@ const FolderType* find_type(const ModelFile& file, std::string& found) {
     found = classes->front().get<std::string>();
     return find_folder_class(found);
   }
-  found = type_by_weights(file);
+  found = text.contains("mlstm_block") || text.contains("slstm_block")
+              ? "xlstm_lm"
+              : std::string(type_by_weights(file));
   return find_folder_type(found);
 }
 
@@ -321,6 +346,9 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
   if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
   if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(file, config);
+  // Their layers are all of one kind, which has a name of its own.
+  if (type != nullptr && (type->type == "deepseek_v32" || type->type == "glm_moe_dsa"))
+    config.erase("layer_types");
   for (const auto& [theirs, ours] : kOtherNames) {
     const auto value = config.find(theirs);
     if (value == config.end() || config.contains(ours)) continue;
@@ -329,6 +357,7 @@ Described described(const ModelFile& file) {
   }
   merge_layers(file, config);
   if (type != nullptr && type->type == "falcon") settle_falcon(config);
+  if (type != nullptr && type->type == "xlstm_lm") settle_xlstm_lm(file, config);
   if (type != nullptr && type->type == "xlstm") settle_xlstm(config);
   if (type != nullptr && type->type == "whisper") settle_whisper(config);
   return result;

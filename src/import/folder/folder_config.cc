@@ -45,6 +45,9 @@ void read_sizes(const JsonFields& fields, const ModelFile& file, TransformerConf
                  : adjusted_hidden(fields, fields.size("intermediate_size"));
   c.layers = static_cast<int32_t>(fields.size("num_hidden_layers"));
   c.further_layers = static_cast<int32_t>(fields.size_or_zero("num_nextn_predict_layers"));
+  // Folders with a prefix of its own for it may say nothing of it.
+  if (rows_of(file, fmt::format("blk.{}.nextn.eh_proj.weight", c.layers).c_str()) > 0)
+    c.further_layers = 1;
   c.heads = static_cast<int32_t>(fields.size("num_attention_heads"));
   c.context = static_cast<int32_t>(fields.size("max_position_embeddings"));
   const int64_t q_rows = rows_of(file, "blk.0.attn_q.weight");
@@ -252,6 +255,8 @@ struct RequiredRow {
 constexpr RequiredRow kRequired[] = {{"rwkv7", "norm_first", true},
                                      {"rwkv7", "norm_bias", true},
                                      {"xlstm", "add_out_norm", true},
+                                     {"xlstm_lm", "add_post_blocks_norm", true},
+                                     {"xlstm_lm", "bias", false},
                                      {"opt", "do_layer_norm_before", true},
                                      {"opt", "_remove_final_layer_norm", false},
                                      {"opt", "layer_norm_elementwise_affine", true},
@@ -385,6 +390,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   read_experts(fields, c);
   read_recurrent(fields, architecture.mixer, c);
   if (architecture.joint_mixers) read_multipliers(fields, c);
+  if (architecture.mixer == Mixer::kXlstmBlocks) find_block_sizes(file, c);
   if (architecture.mixer == Mixer::kRwkv7) find_mix_ranks(file, c);
   if (architecture.encoder != nullptr) read_source(fields, c);
   read_window(fields, type->window, c);
@@ -395,6 +401,9 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   if (c.positions == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
   read_encoder(fields, file, *type, c);
+  // Up to as many positions the attention of DeepSeek V3.2 and GLM 5 looks at all of them.
+  c.sparse_from = static_cast<int32_t>(fields.size_or_zero("index_topk"));
+  if (c.sparse_from > 0) c.context = std::min(c.context, c.sparse_from);
   if (c.architecture == "jina-bert-v2") check_jina(fields, file);
   return c;
 }

@@ -14,6 +14,24 @@ constexpr const char* kDeepseek3 =
         "n_group":8,"topk_group":4,"norm_topk_prob":true,"topk_method":"noaux_tc",
         "scoring_func":"sigmoid"})";
 
+// Their attention looks at all positions of a context as long as index_topk.
+constexpr const char* kDeepseek32 =
+    R"({"hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,
+        "num_attention_heads":128,"max_position_embeddings":163840,"rms_norm_eps":1e-6,
+        "rope_theta":10000,"kv_lora_rank":512,"q_lora_rank":1536,"qk_nope_head_dim":128,
+        "qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":256,"n_shared_experts":1,
+        "num_experts_per_tok":8,"moe_intermediate_size":2048,"routed_scaling_factor":2.5,
+        "n_group":8,"topk_group":4,"norm_topk_prob":true,"topk_method":"noaux_tc",
+        "scoring_func":"sigmoid","first_k_dense_replace":3,"index_topk":2048})";
+constexpr const char* kGlm5 =
+    R"({"hidden_size":6144,"intermediate_size":12288,"num_hidden_layers":78,
+        "num_attention_heads":64,"max_position_embeddings":202752,"rms_norm_eps":1e-5,
+        "rope_theta":10000,"kv_lora_rank":512,"q_lora_rank":2048,"qk_nope_head_dim":192,
+        "qk_rope_head_dim":64,"v_head_dim":256,"n_routed_experts":256,"n_shared_experts":1,
+        "num_experts_per_tok":8,"moe_intermediate_size":2048,"routed_scaling_factor":2.5,
+        "n_group":1,"topk_group":1,"norm_topk_prob":true,"topk_method":"noaux_tc",
+        "scoring_func":"sigmoid","first_k_dense_replace":3,"index_topk":2048})";
+
 // GLM 4.7 Flash.
 constexpr const char* kGlm4Lite =
     R"({"hidden_size":2048,"intermediate_size":10240,"num_hidden_layers":47,
@@ -157,6 +175,9 @@ constexpr FolderType kTypes[] = {
     {"rwkv7", "RWKV7ForCausalLM", "rwkv7", WindowRule::kNone,
      R"({"hidden_size":2048,"num_hidden_layers":24,"num_attention_heads":1,
          "max_position_embeddings":2048,"rms_norm_eps":1e-5,"head_dim":64,"hidden_act":"relu2"})"},
+    {"xlstm_lm", "xLSTMLMModel", "xlstm-lm", WindowRule::kNone,
+     R"({"intermediate_size":1,"num_attention_heads":1,"rms_norm_eps":1e-5,
+         "max_position_embeddings":2048})"},
     {"xlstm", "xLSTMForCausalLM", "xlstm", WindowRule::kNone,
      R"({"hidden_size":4096,"intermediate_size":1,"num_hidden_layers":32,"num_attention_heads":1,
          "num_heads":8,
@@ -170,6 +191,8 @@ constexpr FolderType kTypes[] = {
          "qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":64,"n_shared_experts":2,
          "num_experts_per_tok":6,"moe_intermediate_size":1407})"},
     {"deepseek_v3", "DeepseekV3ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek3},
+    {"deepseek_v32", "DeepseekV32ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek32},
+    {"glm_moe_dsa", "GlmMoeDsaForCausalLM", "deepseek2", WindowRule::kNone, kGlm5},
     {"kimi_k2", "KimiK2ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek3},
     {"glm4_moe_lite", "Glm4MoeLiteForCausalLM", "deepseek2", WindowRule::kNone, kGlm4Lite},
     {"mistral4", "Mistral4ForCausalLM", "mistral4", WindowRule::kNone, kMistral4},

@@ -294,6 +294,7 @@ void read_recurrent(const JsonFields& fields, Mixer mixer, TransformerConfig& c)
     case Mixer::kKda: return read_kda(fields, c);
     case Mixer::kMlstm: return read_mlstm(fields, c);
     case Mixer::kRwkv7: return read_rwkv7(fields, c);
+    case Mixer::kXlstmBlocks: return;  // all of it are sizes of tensors
     case Mixer::kShortConv: return read_short_conv(fields, c);
   }
 }

@@ -16,6 +16,7 @@ KernelRows reference_rope();   ///< rope_angles, rope, cache_write, qkv_rope
 KernelRows reference_attend();
 KernelRows reference_recurrence();  ///< scan, conv1d
 KernelRows reference_recurrence_back();
+KernelRows reference_slstm();  ///< slstm, linear_heads
 KernelRows reference_scan_chunks();
 KernelRows reference_attend_back();
 KernelRows reference_cross_entropy();

@@ -47,6 +47,8 @@ void complete_rwkv7(TransformerConfig& c);
 
 Array xlstm(Trace& t, const TransformerConfig& c);
 void complete_xlstm(TransformerConfig& c);
+Array xlstm_lm(Trace& t, const TransformerConfig& c);
+void complete_xlstm_lm(TransformerConfig& c);
 
 Array opt(Trace& t, const TransformerConfig& c);
 void complete_opt_gguf(TransformerConfig& c, const Metadata& metadata);

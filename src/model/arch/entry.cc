@@ -1,11 +1,18 @@
 #include "model/arch/entry.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/arch/registry.h"
 #include "model/layers.h"
 
 namespace veery {
 namespace {
+
+// What a layer that predicts further tokens has at least.
+constexpr std::string_view kDraftParts[] = {"nextn.eh_proj", "nextn.enorm", "nextn.hnorm",
+                                            "attn_norm",     "attn_q",      "attn_k",
+                                            "attn_v",        "attn_output", "ffn_norm"};
 
 /// A definition traced for one of a model's entries.
 class Traced {
@@ -18,6 +25,11 @@ class Traced {
         output_(find_architecture(config.architecture).define(trace_, config)) {}
 
   Trace& trace() { return trace_; }
+  /// What the last layer gives, of all rows.
+  Array last_layer() {
+    const int32_t layer = trace_.layer();
+    return {entry_.graph, trace_.named().at(fmt::format("blk.{}.out", layer))};
+  }
   Array output() const { return output_; }
   /// Rows of a matrix that the entry needs.
   int64_t rows(const char* name, const char* purpose) const {
@@ -87,7 +99,32 @@ Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
                 "texts",
                 file.path, config.architecture);
   Traced traced(file, config, TraceMode::kServe, "decode");
-  return traced.finish({{"logits", traced.output()}, {"best", argmax(traced.output())}});
+  std::map<std::string, Array> roots = {{"logits", traced.output()},
+                                        {"best", argmax(traced.output())}};
+  if (has_draft_head(file, config))
+    roots["rows"] = norm(traced.trace(), config, "output_norm", traced.last_layer());
+  return traced.finish(roots);
+}
+
+bool has_draft_head(const ModelFile& file, const TransformerConfig& config) {
+  if (config.further_layers == 0 || config.recurrent.mixer != Mixer::kDelta) return false;
+  return std::ranges::all_of(kDraftParts, [&](std::string_view part) {
+    return file.find(fmt::format("blk.{}.{}.weight", config.layers, part)) != nullptr;
+  });
+}
+
+Entry draft_entry(const ModelFile& file, const TransformerConfig& config) {
+  if (!has_draft_head(file, config))
+    throw Error(ErrorKind::kUnsupported,
+                "{}: there is no layer that predicts further tokens, expected blk.{}.nextn.eh_proj "
+                "and its like in a qwen3next, qwen35 or qwen35moe model",
+                file.path, config.layers);
+  Entry entry{.name = "draft", .graph = {}, .roots = {}};
+  Trace trace(entry.graph, TraceMode::kServe,
+              [&file](const std::string& weight) { return file.find(weight) != nullptr; });
+  const FurtherRows rows = further_rows(trace, config);
+  entry.roots = {{"best", argmax(rows.logits).value()}, {"hidden", rows.hidden.value()}};
+  return entry;
 }
 
 Entry any_decode_entry(const ModelFile& file, const TransformerConfig& config) {

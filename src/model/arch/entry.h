@@ -52,9 +52,19 @@ struct ScoreConfig {
   bool logits = false;
 };
 
-/// "decode": roots "logits" [outputs, vocab] and "best" [outputs, 1]. Throws kUnsupported for an
+/// "decode": roots "logits" [outputs, vocab] and "best" [outputs, 1]; with a draft head also "rows"
+/// [rows, dim], the hidden states of all rows behind the last norm. Throws kUnsupported for an
 /// encoder.
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config);
+
+/// Whether a model has a layer behind the others that predicts one token further, of a kind that
+/// draft_entry() knows: those of Qwen3-Next and Qwen 3.5.
+bool has_draft_head(const ModelFile& file, const TransformerConfig& config);
+
+/// "draft": of the layer that predicts one token further, roots "best" [outputs, 1] and "hidden"
+/// [outputs, dim]. Input "features" [rows, dim]: of each token, the row of "rows" or "hidden" in
+/// front of it. Throws kUnsupported where has_draft_head() is false.
+Entry draft_entry(const ModelFile& file, const TransformerConfig& config);
 
 /// "transcribe": those of "decode", "hidden" [rows, dim], what the encoder gives, and "source.0" to
 /// "source.N", which write it for the decoder. Throws kUnsupported for a model without an encoder

@@ -1,4 +1,4 @@
-#include "convert/folder_rope_write.h"
+#include "convert/config/folder_rope_write.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "convert/folder_config_write.h"
+#include "convert/config/folder_config_write.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,13 +6,19 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "convert/folder_rope_write.h"
+#include "convert/config/folder_config_writer.h"
+#include "convert/config/folder_rope_write.h"
 #include "import/folder/described.h"
 #include "import/folder/folder_config.h"
 #include "import/names/folder_names.h"
 
 namespace veery {
 namespace {
+
+using config::dense_layers;
+using config::expansion;
+using config::kinds_of_layers;
+using config::Writer;
 
 // What the configuration of a type calls otherwise than most do.
 struct KeyRow {
@@ -77,29 +83,6 @@ constexpr std::string_view kDescribed[] = {"llama",
                                            "granitemoehybrid",
                                            "nemotron",
                                            "arcee"};
-
-/// A configuration in the making.
-struct Writer {
-  const ModelFile& file;
-  const TransformerConfig& c;
-  const FolderType& type;
-  Json defaults = parse_json(type.defaults, "defaults");
-  Json out = Json::object();
-
-  bool is(std::initializer_list<std::string_view> types) const {
-    return std::ranges::find(types, type.type) != types.end();
-  }
-  bool has(const char* tensor) const { return file.find(tensor) != nullptr; }
-  bool any_layer_has(std::string_view part) const {
-    const std::string end = fmt::format(".{}", part);
-    return std::ranges::any_of(file.tensors,
-                               [&](const TensorView& t) { return t.name.ends_with(end); });
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::kUnsupported, "{}: config.json of {} cannot say {}", file.path,
-                type.type, what);
-  }
-};
 
 const char* activation_name(Activation activation) {
   switch (activation) {
@@ -245,14 +228,6 @@ void write_scales(Writer& w) {
   softcap("final_logit_softcapping", c.logit_softcap);
 }
 
-// Layers whose feed-forward part is no mixture.
-Json dense_layers(const Writer& w) {
-  Json dense = Json::array();
-  for (int32_t layer = 0; layer < w.c.layers; ++layer)
-    if (!w.has(fmt::format("blk.{}.ffn_gate_inp.weight", layer).c_str())) dense.push_back(layer);
-  return dense;
-}
-
 // Experts chosen in groups, behind layers without.
 void write_grouped_experts(Writer& w) {
   const ExpertConfig& e = w.c.experts;
@@ -297,21 +272,6 @@ void write_latent_rope(Writer& w) {
   const double weight = (magnitude - 1) / (0.1 * std::log(w.c.rope.factor));
   set["mscale"] = set["mscale_all_dim"] = shortest(static_cast<float>(weight));
   set.erase("attention_factor");
-}
-
-Json kinds_of_layers(const Writer& w, const char* recurrent) {
-  Json kinds = Json::array();
-  for (int32_t layer = 0; layer < w.c.layers; ++layer)
-    kinds.push_back(w.c.is_recurrent(layer) ? recurrent : "full_attention");
-  return kinds;
-}
-
-// How many times as wide as a row the values of Mamba-2 are.
-int64_t expansion(const Writer& w) {
-  const int64_t values = w.c.recurrent.values();
-  if (values % w.c.dim != 0)
-    w.refuse(fmt::format("values of {} columns beside rows of {}", values, w.c.dim));
-  return values / w.c.dim;
 }
 
 void write_granite_recurrent(Writer& w) {
@@ -439,84 +399,18 @@ void write_rest(Writer& w) {
   for (const char* key : {"num_key_value_heads", "head_dim"}) w.out.erase(key);
 }
 
-void write_mamba2(Writer& w) {
-  const RecurrentConfig& r = w.c.recurrent;
-  for (const char* key : {"intermediate_size", "num_attention_heads", "num_key_value_heads",
-                          "rms_norm_eps", "head_dim"})
-    w.out.erase(key);
-  w.out["num_heads"] = r.heads;
-  w.out["head_dim"] = r.value_size;
-  w.out["state_size"] = r.key_size;
-  w.out["n_groups"] = r.key_heads;
-  w.out["conv_kernel"] = r.conv_width;
-  w.out["expand"] = expansion(w);
-  w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
-  w.out["use_bias"] = w.any_layer_has("ssm_out.bias");
-  w.out["use_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
-  w.out["time_step_rank"] = (w.c.dim + 15) / 16;                               // of no use
-  const Json most = std::isinf(r.most_step) ? Json{{"__float__", "Infinity"}}  // as transformers
-                                            : Json(shortest(r.most_step));
-  w.out["time_step_limit"] = {shortest(r.least_step), most};
-}
-
-void write_lfm2(Writer& w) {
-  w.out.erase("head_dim");
-  w.out.erase("rms_norm_eps");
-  if (int64_t{w.c.heads} * w.c.head_dim != w.c.dim)
-    w.refuse(fmt::format("{} heads of {} beside rows of {}", w.c.heads, w.c.head_dim, w.c.dim));
-  w.out["norm_eps"] = shortest(w.c.norm_eps);
-  w.out["block_auto_adjust_ff_dim"] = false;
-  w.out["conv_L_cache"] = w.c.recurrent.conv_width;
-  w.out["conv_bias"] = w.any_layer_has("shortconv.conv.bias");
-  w.out["layer_types"] = kinds_of_layers(w, "conv");
-}
-
-// Qwen 3.5 and Qwen3-Next.
-void write_delta(Writer& w) {
-  const RecurrentConfig& r = w.c.recurrent;
-  const ExpertConfig& e = w.c.experts;
-  w.out["layer_types"] = kinds_of_layers(w, "linear_attention");
-  w.out["linear_num_key_heads"] = r.key_heads;
-  w.out["linear_num_value_heads"] = r.heads;
-  w.out["linear_key_head_dim"] = r.key_size;
-  w.out["linear_value_head_dim"] = r.value_size;
-  w.out["linear_conv_kernel_dim"] = r.conv_width;
-  w.out["attention_bias"] = w.any_layer_has("attn_q.bias");
-  if (e.count == 0) return;
-  w.out["num_experts"] = e.count;
-  w.out["num_experts_per_tok"] = e.route.used;
-  w.out["moe_intermediate_size"] = e.hidden;
-  w.out["shared_expert_intermediate_size"] = e.shared_hidden;
-  w.out["norm_topk_prob"] = e.route.normalise;
-  w.out["decoder_sparse_step"] = 1;
-  w.out["mlp_only_layers"] = dense_layers(w);
-}
-
-// What is described of GGUF files with recurrent layers; false: by write_scales() and the like.
-bool write_recurrent(Writer& w) {
-  if (w.is({"granitemoehybrid"})) return false;
-  const bool delta = w.c.recurrent.mixer == Mixer::kDelta;
-  if (!w.is({"mamba2", "lfm2"}) && !delta)
-    throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", w.file.path,
-                w.c.architecture);
-  write_sizes(w);
-  if (w.is({"mamba2"})) {
-    write_mamba2(w);
-    return true;
-  }
-  if (delta)
-    write_delta(w);
-  else
-    write_lfm2(w);
-  w.out["rope_parameters"] = rope_parameters(w.file, w.c, w.type);
-  return true;
-}
-
 Json described(const ModelFile& file, const TransformerConfig& c, const FolderType& type) {
   Writer w{file, c, type};
   const bool recurrent = c.recurrent.mixer != Mixer::kNone;
   const bool gguf = file.container == Container::kGguf;
-  if (gguf && recurrent && write_recurrent(w)) return std::move(w.out);
+  if (gguf && recurrent) {
+    write_sizes(w);
+    if (config::write_recurrent(w)) {
+      if (c.positions == Positions::kRope)
+        w.out["rope_parameters"] = rope_parameters(file, c, type);
+      return std::move(w.out);
+    }
+  }
   // Of recurrent layers folders say all themselves.
   if (std::ranges::find(kDescribed, type.type) == std::end(kDescribed) || (recurrent && !gguf)) {
     if (file.container == Container::kGguf)

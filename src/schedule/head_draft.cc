@@ -1,0 +1,139 @@
+#include "schedule/head_draft.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "model/arch/entry.h"
+
+namespace veery {
+namespace {
+
+// Tokens of an answer that wait to be read with the next draft; more are read at once.
+constexpr size_t kMostWaiting = 32;
+
+}  // namespace
+
+bool HeadDraft::possible(const Model& model) {
+  return model.backend() == nullptr && model.entry().roots.contains(kRoot);
+}
+
+HeadDraft::HeadDraft(const Model& target, int32_t slots)
+    : model_(
+          target, [](ModelFile&, TransformerConfig&) {}, draft_entry),
+      runner_(model_, {.sequences = slots,
+                       .snapshots = 0,
+                       .snapshot_every = 0,
+                       .features = target.config().dim,
+                       .also = "hidden"}),
+      slots_(static_cast<size_t>(slots)) {}
+
+HeadDraft::Slot* HeadDraft::find(const void* answer) {
+  const auto found = std::ranges::find(slots_, answer, &Slot::answer);
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+void HeadDraft::forget(const void* answer) {
+  Slot* const slot = find(answer);
+  if (slot == nullptr) return;
+  runner_.close(slot->sequence);
+  *slot = {};
+}
+
+void HeadDraft::show(const void* answer, int32_t begin, std::span<const int32_t> ids,
+                     std::span<const float> hidden) {
+  if (ids.empty()) return;
+  Slot* slot = find(answer);
+  if (slot != nullptr && begin != slot->begin + slot->read + static_cast<int32_t>(slot->ids.size()))
+    forget(answer);  // it began anew
+  if (slot == nullptr || slot->answer == nullptr) {
+    slot = find(nullptr);
+    if (slot == nullptr) return;
+    slot->answer = answer;
+    slot->sequence = runner_.open();
+    slot->begin = begin;
+  }
+  slot->ids.insert(slot->ids.end(), ids.begin(), ids.end());
+  slot->hidden.insert(slot->hidden.end(), hidden.begin(), hidden.end());
+  if (slot->ids.size() > kMostWaiting) read(*slot, 1);
+}
+
+// All that waits but the last `kept`.
+void HeadDraft::read(Slot& slot, size_t kept) {
+  const auto dim = static_cast<size_t>(model_.config().dim);
+  const size_t count = slot.ids.size() - std::min(kept, slot.ids.size());
+  const auto most = static_cast<size_t>(runner_.most_rows());
+  for (size_t begin = 0; begin < count; begin += most) {
+    const size_t rows = std::min(most, count - begin);
+    const RunPart part{slot.sequence, std::span(slot.ids).subspan(begin, rows), 0,
+                       std::span(slot.hidden).subspan(begin * dim, rows * dim)};
+    runner_.run({&part, 1}, true);
+  }
+  slot.read += static_cast<int32_t>(count);
+  slot.ids.erase(slot.ids.begin(), slot.ids.begin() + static_cast<ptrdiff_t>(count));
+  slot.hidden.erase(slot.hidden.begin(), slot.hidden.begin() + static_cast<ptrdiff_t>(count * dim));
+}
+
+// The first token of each draft of an answer that was shown as far as it goes.
+bool HeadDraft::begin(std::span<DraftRequest> requests) {
+  parts_.clear();
+  drafting_.clear();
+  size_t room = static_cast<size_t>(runner_.most_rows());
+  for (DraftRequest& request : requests) {
+    request.draft.clear();
+    Slot* const slot = request.answer == nullptr ? nullptr : find(request.answer);
+    if (slot == nullptr || slot->ids.empty() || request.most <= 0) continue;
+    const auto shown = static_cast<size_t>(slot->begin + slot->read) + slot->ids.size();
+    if (shown + 1 != request.tokens.size() || room == 0) continue;
+    request.most = std::min(request.most, runner_.context() - static_cast<int32_t>(shown));
+    if (request.most <= 0) continue;
+    if (slot->ids.size() > room) read(*slot, 1);
+    room -= slot->ids.size();
+    parts_.push_back({slot->sequence, slot->ids, 1, slot->hidden});
+    drafting_.push_back({&request, slot});
+  }
+  if (parts_.empty()) return false;
+  runner_.run(parts_, true);
+  for (const Drafting& d : drafting_) {
+    d.slot->read += static_cast<int32_t>(d.slot->ids.size());
+    d.slot->ids.clear();
+    d.slot->hidden.clear();
+  }
+  take_drafts();
+  return true;
+}
+
+void HeadDraft::take_drafts() {
+  for (size_t i = 0; i < drafting_.size(); ++i) {
+    const auto output = static_cast<int32_t>(i);
+    drafting_[i].request->draft.push_back(runner_.best(output));
+    const std::span<const float> hidden = runner_.also(output);
+    drafting_[i].slot->drafted.assign(hidden.begin(), hidden.end());
+  }
+}
+
+// A token more of each draft that is to be longer. False: of none.
+bool HeadDraft::extend() {
+  std::erase_if(drafting_,
+                [](const Drafting& d) { return std::ssize(d.request->draft) >= d.request->most; });
+  if (drafting_.empty()) return false;
+  parts_.clear();
+  for (const Drafting& d : drafting_)
+    parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1, d.slot->drafted});
+  runner_.run(parts_, true);
+  take_drafts();
+  return true;
+}
+
+void HeadDraft::propose(std::span<DraftRequest> requests) {
+  if (!begin(requests)) return;
+  const std::vector<Drafting> begun = drafting_;
+  const double start = seconds_now();
+  int64_t runs = 0;
+  while (extend()) ++runs;
+  time_.took(seconds_now() - start, runs);
+  // What it was shown stays, with hidden states of the model itself.
+  for (const Drafting& d : begun) runner_.rewind(d.slot->sequence, d.slot->read);
+}
+
+}  // namespace veery
