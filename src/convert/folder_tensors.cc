@@ -468,7 +468,7 @@ bool fits(const FolderType& type, const TransformerConfig& c) {
   if (type.type == "granitemoe" && c.experts.shared_hidden > 0) return false;
   if (type.type == "deepseek_v2" && c.experts.route.sigmoid) return false;
   if (type.type == "qwen3_5") return false;  // of several parts
-  if (type.architecture == "gemma4") return true;
+  if (type.architecture == "gemma4" || type.type == "nemotron_h") return true;
   return (mixture_names(type) != nullptr) == mixture;
 }
 
@@ -479,7 +479,8 @@ const FolderType& folder_type_of(const ModelFile& file, const TransformerConfig&
     if (const FolderType* type = find_folder_type(file)) return *type;
   for (const FolderType& type : folder_types())
     if (type.architecture == c.architecture && fits(type, c)) return type;
-  // GGUF has one name for some families.
+  // GGUF has one name for some families, and two for another.
+  if (c.architecture == "nemotron_h_moe") return *find_folder_type("nemotron_h");
   for (const FolderType& type : folder_types())
     if (gguf_architecture(type.architecture) == c.architecture && fits(type, c)) return type;
   throw Error(ErrorKind::kUnsupported,

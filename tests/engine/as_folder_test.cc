@@ -230,8 +230,6 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
       {"bamba", "granitemoehybrid cannot say that RoPE turns 4 of 8"},
       {"lfm3", "cannot be written as a folder"},
-      {"nemotron-h", "no type of folder is known for nemotron_h with 0 experts"},
-      {"nemotron-h-moe", "no type of folder is known for nemotron_h_moe with 6 experts"},
       {"minimax-m2", "minimax-m2 cannot be written as a folder"},
       {"mistral4", "mistral4 cannot be written as a folder"}};
   return refused;

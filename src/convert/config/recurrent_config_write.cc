@@ -29,6 +29,13 @@ int64_t expansion(const Writer& w) {
 
 namespace {
 
+// As transformers has it.
+Json step_limits(const RecurrentConfig& r) {
+  const Json most =
+      std::isinf(r.most_step) ? Json{{"__float__", "Infinity"}} : Json(shortest(r.most_step));
+  return {shortest(r.least_step), most};
+}
+
 void write_mamba2(Writer& w) {
   const RecurrentConfig& r = w.c.recurrent;
   for (const char* key : {"intermediate_size", "num_attention_heads", "num_key_value_heads",
@@ -43,10 +50,8 @@ void write_mamba2(Writer& w) {
   w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
   w.out["use_bias"] = w.any_layer_has("ssm_out.bias");
   w.out["use_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
-  w.out["time_step_rank"] = (w.c.dim + 15) / 16;                               // of no use
-  const Json most = std::isinf(r.most_step) ? Json{{"__float__", "Infinity"}}  // as transformers
-                                            : Json(shortest(r.most_step));
-  w.out["time_step_limit"] = {shortest(r.least_step), most};
+  w.out["time_step_rank"] = (w.c.dim + 15) / 16;  // of no use
+  w.out["time_step_limit"] = step_limits(r);
 }
 
 void write_lfm2(Writer& w) {
@@ -182,6 +187,49 @@ void write_kimi(Writer& w) {
   w.out["mlp_layer_types"] = std::move(kinds);
 }
 
+// Layers of one part each; published files say them by letters, newer ones by names.
+void write_nemotron_h(Writer& w) {
+  const RecurrentConfig& r = w.c.recurrent;
+  const ExpertConfig& e = w.c.experts;
+  for (const char* key : {"rms_norm_eps", "hidden_act"}) w.out.erase(key);
+  std::string letters;
+  Json names = Json::array();
+  for (int32_t layer = 0; layer < w.c.layers; ++layer) {
+    const bool mixture = w.has(fmt::format("blk.{}.ffn_gate_inp.weight", layer).c_str());
+    const bool recurrent = w.c.is_recurrent(layer), feeds = !w.c.mixes(layer);
+    letters += recurrent ? 'M' : !feeds ? '*' : mixture ? 'E' : '-';
+    names.push_back(recurrent ? "linear_attention"
+                    : !feeds  ? "full_attention"
+                    : mixture ? "moe"
+                              : "mlp");
+  }
+  w.out["hybrid_override_pattern"] = letters;
+  w.out["layers_block_type"] = std::move(names);
+  w.out["layer_norm_epsilon"] = shortest(w.c.norm_eps);
+  w.out["mlp_hidden_act"] = "relu2";
+  w.out["mamba_num_heads"] = r.heads;
+  w.out["mamba_head_dim"] = r.value_size;
+  w.out["ssm_state_size"] = r.key_size;
+  w.out["n_groups"] = r.key_heads;
+  w.out["conv_kernel"] = r.conv_width;
+  w.out["use_bias"] = w.any_layer_has("ssm_out.bias");
+  w.out["use_conv_bias"] = w.any_layer_has("ssm_conv1d.bias");
+  w.out["attention_bias"] = w.any_layer_has("attn_q.bias");
+  w.out["mlp_bias"] = w.any_layer_has("ffn_up.bias");
+  w.out["time_step_limit"] = step_limits(r);
+  if (e.count == 0) return;
+  w.out["n_routed_experts"] = e.count;
+  w.out["n_shared_experts"] = e.shared_hidden > 0 ? 1 : 0;
+  w.out["num_experts_per_tok"] = e.route.used;
+  w.out["moe_intermediate_size"] = e.hidden;
+  w.out["moe_shared_expert_intermediate_size"] = e.shared_hidden;
+  w.out["moe_latent_size"] = e.latent > 0 ? Json(e.latent) : Json();
+  w.out["norm_topk_prob"] = e.route.normalise;
+  w.out["routed_scaling_factor"] = shortest(e.route.scale);
+  w.out["n_group"] = e.route.groups;
+  w.out["topk_group"] = e.route.groups_used;
+}
+
 // Layers that are of a kind: every so many, from which on.
 template <typename Is>
 std::pair<int32_t, int32_t> period_of(const Writer& w, const Is& is, const char* what) {
@@ -226,9 +274,10 @@ bool write_recurrent(Writer& w) {
   if (w.is({"granitemoehybrid"})) return false;
   const bool delta = w.c.recurrent.mixer == Mixer::kDelta;
   constexpr std::pair<std::string_view, void (*)(Writer&)> kWriters[] = {
-      {"mamba2", write_mamba2},   {"lfm2", write_lfm2},   {"lfm2_moe", write_lfm2_moe},
-      {"xlstm", write_xlstm},     {"rwkv7", write_rwkv7}, {"jamba", write_jamba},
-      {"kimi_linear", write_kimi}};
+      {"mamba2", write_mamba2},     {"lfm2", write_lfm2},
+      {"lfm2_moe", write_lfm2_moe}, {"xlstm", write_xlstm},
+      {"rwkv7", write_rwkv7},       {"jamba", write_jamba},
+      {"kimi_linear", write_kimi},  {"nemotron_h", write_nemotron_h}};
   const auto writer = std::ranges::find(kWriters, w.type.type, [](auto row) { return row.first; });
   if (writer == std::end(kWriters) && !delta)
     throw Error(ErrorKind::kUnsupported, "{}: {} cannot be written as a folder", w.file.path,
