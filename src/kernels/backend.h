@@ -39,6 +39,7 @@ class Executable {
 struct WeightUse {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
+  int64_t stack = 1;        ///< matrices below each other, rows of all of them
   bool gathered = false;    ///< rows are taken by ids
   bool multiplied = false;  ///< products are made with it
 };

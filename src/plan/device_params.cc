@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/error.h"
-#include "base/printable.h"
 #include "plan/params.h"
 
 namespace veery {
@@ -41,22 +39,29 @@ std::vector<std::byte> packed(const ModelFile& file, const TensorView& tensor,
                               const Operand& operand, ThreadPool& pool, const Backend& backend) {
   std::vector<std::byte> bytes(backend.weight_bytes(operand));
   const size_t row = byte_size(tensor.dtype, operand.cols);
-  pool.parallel_for((operand.rows + kGrain - 1) / kGrain, 1, [&](int64_t from, int64_t to) {
-    const int64_t first = from * kGrain, last = std::min(to * kGrain, operand.rows);
-    const size_t begin = static_cast<size_t>(first) * row;
+  const int64_t height = operand.rows / operand.stack, pieces = (height + kGrain - 1) / kGrain;
+  const size_t matrix = bytes.size() / static_cast<size_t>(operand.stack);
+  // Piece `index` of those of all matrices of a stack.
+  const auto pack = [&](int64_t index) {
+    const int64_t before = index / pieces * height;  // rows of other matrices
+    const int64_t first = index % pieces * kGrain, last = std::min(first + kGrain, height);
+    const size_t begin = static_cast<size_t>(before + first) * row;
     const size_t size = static_cast<size_t>(last - first) * row;
+    std::byte* to = bytes.data() + static_cast<size_t>(index / pieces) * matrix;
     if (tensor.source == nullptr) {
       check_finite_scales(tensor, begin, size);
-      backend.pack(operand, tensor.data.data() + begin, first, last, bytes.data());
-      file.release(tensor, begin, size);
-      return;
+      backend.pack(operand, tensor.data.data() + begin, first, last, to);
+      return file.release(tensor, begin, size);
     }
     std::vector<std::byte> made(size);
-    tensor.source->read(first, last, made.data());
+    tensor.source->read(before + first, before + last, made.data());
     TensorView piece = tensor;
     piece.data = made;
     check_finite_scales(piece);
-    backend.pack(operand, made.data(), first, last, bytes.data());
+    backend.pack(operand, made.data(), first, last, to);
+  };
+  pool.parallel_for(operand.stack * pieces, 1, [&](int64_t from, int64_t to) {
+    for (int64_t index = from; index < to; ++index) pack(index);
   });
   return bytes;
 }
@@ -78,11 +83,9 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
                     .layout = Layout::kRowMajor};
     std::vector<std::byte> bytes;
     if (is_matrix(node)) {
-      if (shape.rank > 2)
-        throw Error(ErrorKind::kUnsupported, "{}: tensor {} is a stack of matrices: not on {}",
-                    file.path, printable(tensor.name), backend.device().description());
       WeightUse use = use_of(graph, node.name);
       use.dtype = tensor.dtype, use.rows = operand.rows, use.cols = operand.cols;
+      if (shape.rank > 2) use.stack = shape[0].size;
       operand = backend.weight(use);
       bytes = packed(file, tensor, operand, pool, backend);
     } else {

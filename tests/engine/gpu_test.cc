@@ -26,7 +26,8 @@ constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 4, kKvH
 // A llama of one layer with weights of one type, and rows of x with outliers.
 class SmallModel {
  public:
-  explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden) : type_(type) {
+  explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden, int64_t experts = 0)
+      : type_(type) {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             fmt::format("veery-gpu-{}-{}.gguf", getpid(), count++);
@@ -45,6 +46,10 @@ class SmallModel {
              {"attention.key_length", kHeadDim},
              {"attention.value_length", kHeadDim}})
       metadata.set(std::string("llama.") + key, static_cast<uint64_t>(value));
+    if (experts > 0) {
+      metadata.set("llama.expert_count", static_cast<uint64_t>(experts));
+      metadata.set("llama.expert_used_count", uint64_t{3});
+    }
     metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-5);
     metadata.set("llama.rope.dimension_count", uint64_t{kHeadDim});
     add("token_embd.weight", {kVocabulary, kDim});
@@ -59,9 +64,16 @@ class SmallModel {
     add("blk.0.attn_k.bias", {kKvHeads * kHeadDim});
     add("blk.0.attn_v.bias", {kKvHeads * kHeadDim});
     add("blk.0.attn_output.weight", {kDim, kHeads * kHeadDim}, true);
-    add("blk.0.ffn_gate.weight", {hidden, kDim});
-    add("blk.0.ffn_up.weight", {hidden, kDim});
-    add("blk.0.ffn_down.weight", {kDim, hidden});
+    if (experts > 0) {
+      add("blk.0.ffn_gate_inp.weight", {experts, kDim});
+      add("blk.0.ffn_gate_exps.weight", {experts, hidden, kDim});
+      add("blk.0.ffn_up_exps.weight", {experts, hidden, kDim});
+      add("blk.0.ffn_down_exps.weight", {experts, kDim, hidden});
+    } else {
+      add("blk.0.ffn_gate.weight", {hidden, kDim});
+      add("blk.0.ffn_up.weight", {hidden, kDim});
+      add("blk.0.ffn_down.weight", {kDim, hidden});
+    }
     write_gguf(path_, metadata, tensors_);
   }
   SmallModel(const SmallModel&) = delete;
@@ -159,6 +171,19 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
               all_logits(model.path(), options_for(false, 1), ids))
         << info(type).name;
   }
+}
+
+// Groups of few pairs of a row and an expert, and of many.
+TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
+  if (!is_tested(GetParam())) return;
+  const SmallModel model(GetParam(), false, 256, 5);
+  const auto ids = some_ids(31);
+  const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
+  for (const auto& [chunk, count] :
+       {std::pair(1, 2), std::pair(3, 3), std::pair(64, 9), std::pair(64, 31)})
+    EXPECT_EQ(all_logits(model.path(), options_for(true, chunk), std::span(ids).first(count)),
+              Rows(expected.begin(), expected.begin() + count))
+        << chunk;
 }
 
 // Positions in several blocks of 128, in the cache and in one run.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/experts.h"
 #include "kernels/gpu/linear_row.h"
 #include "kernels/gpu/linear_tiles.h"
 

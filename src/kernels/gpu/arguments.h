@@ -31,7 +31,14 @@ struct Run {
   const int32_t* extended;  ///< [sequence]
 
   VEERY_GPU int64_t count(int64_t code) const {
-    return code >= 0 ? code : code == -1 ? counts[0] : code == -2 ? counts[1] : counts[2];
+    if (code >= 0) return code;
+    const int64_t base = -(-code % 16), times = -code / 16;
+    const int32_t own = base == -1 ? counts[0] : base == -2 ? counts[1] : counts[2];
+    return times > 0 ? own * times : own;
+  }
+  /// The code of `times` as many rows as `code` stands for.
+  static int64_t times(int64_t code, int64_t times) {
+    return code >= 0 ? code * times : code - 16 * times;
   }
   VEERY_GPU int64_t token_row(int64_t code, int64_t r) const {
     return code == -2 ? output_rows[r] : r;
@@ -386,6 +393,57 @@ struct BestArguments {
   Run run;
   const uint64_t* best;
   Matrix out;
+};
+
+struct RouteArguments {
+  Run run;
+  Matrix scores, out;
+  const float* bias;  ///< or nullptr
+  int32_t used, sigmoid, normalise, groups, groups_used, group_best;
+  float scale, jitter;
+};
+
+/// Some pairs of rows and experts (experts.h) that have one expert: places in Pairs::order.
+struct alignas(16) PairGroup {
+  int32_t expert, first, count, unused;
+};
+struct Pairs {
+  int32_t* groups;  ///< their number
+  PairGroup* group;
+  int32_t* order;  ///< pairs by expert
+  int32_t* expert;
+  float* gate;
+  int32_t most;  ///< pairs of a group
+};
+
+struct PairArguments {
+  Run run;
+  Matrix gates;
+  Pairs pairs;
+  int32_t experts, used;
+  int32_t picks;  ///< group_experts() finds the pairs itself
+};
+
+/// Gate and up of the experts, or down.
+struct ExpertArguments {
+  Run run;
+  Pairs pairs;
+  Form form;
+  Weight weight[2];  ///< of expert 0
+  const float* bias[2];
+  int32_t gated, gate_input;
+  int32_t rows_each;  ///< pairs that share a row of the form
+  float limit, alpha;
+  Activate activation;
+  float* out;  ///< [pairs][rows of the weight]
+};
+
+struct AddExpertsArguments {
+  Run run;
+  Pairs pairs;
+  const float* products;  ///< [pairs][columns of out]
+  Matrix residual, out;
+  int32_t used, gate_input;
 };
 
 struct AttendArguments {

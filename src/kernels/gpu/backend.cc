@@ -132,10 +132,12 @@ class GpuBackend : public Backend {
             .rows = use.rows,
             .cols = static_cast<int32_t>(use.cols),
             .dtype = use.dtype,
-            .layout = Layout::kPanels};
+            .layout = Layout::kPanels,
+            .stack = static_cast<int32_t>(use.stack)};
   }
   size_t weight_bytes(const Operand& weight) const override {
-    return static_cast<size_t>((weight.rows + kLanes - 1) / kLanes * weight.stride);
+    const int64_t panels = (weight.rows / weight.stack + kLanes - 1) / kLanes;
+    return static_cast<size_t>(weight.stack * panels * weight.stride);
   }
   void pack(const Operand& weight, const std::byte* rows, int64_t first, int64_t last,
             std::byte* packed) const override {

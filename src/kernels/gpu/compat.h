@@ -65,6 +65,7 @@ VEERY_GPU float mul_flushed(float a, float b) {
 /// To nearest even.
 VEERY_GPU int round_to_int(float x) { return __float2int_rn(x); }
 VEERY_GPU float float_of(int32_t bits) { return __int_as_float(bits); }
+VEERY_GPU double double_of(int64_t bits) { return __longlong_as_double(bits); }
 VEERY_GPU int32_t bits_of(float x) { return __float_as_int(x); }
 VEERY_GPU int64_t bits_of(double x) { return __double_as_longlong(x); }
 VEERY_GPU float half_to_float(uint16_t bits) {
@@ -240,6 +241,7 @@ VEERY_GPU double fma(double a, double b, double c) { return __builtin_fma(a, b, 
 VEERY_GPU float square_root(float x) { return __builtin_sqrtf(x); }
 VEERY_GPU int round_to_int(float x) { return static_cast<int>(__builtin_nearbyintf(x)); }
 VEERY_GPU float float_of(int32_t bits) { return __builtin_bit_cast(float, bits); }
+VEERY_GPU double double_of(int64_t bits) { return __builtin_bit_cast(double, bits); }
 VEERY_GPU int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
 VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }

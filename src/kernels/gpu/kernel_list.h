@@ -16,6 +16,11 @@
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
+#define VEERY_GPU_EXPERTS(X, name, format)                                  \
+  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))      \
+  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
+  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
+  X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \
   X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))   \
@@ -24,35 +29,50 @@
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
   X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
 
-#define VEERY_GPU_KERNELS(X)                                \
-  X(embed, EmbedArguments, 256, (embed))                    \
-  X(rms_norm, RmsNormArguments, 256, (rms_norm))            \
-  X(elementwise, ElementwiseArguments, 256, (elementwise))  \
-  X(select_rows, SelectRowsArguments, 256, (select_rows))   \
-  X(argmax, ArgmaxArguments, 256, (argmax))                 \
-  X(best, BestArguments, 64, (best))                        \
-  X(angles, AnglesArguments, 64, (angles))                  \
-  X(rope, RopeArguments, 256, (rope))                       \
-  X(cache_write, CacheWriteArguments, 256, (cache_write))   \
-  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))            \
-  X(prepare, PrepareArguments, 1024, (prepare))             \
-  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles)) \
-  VEERY_GPU_ROW(X, q8, kQ8)                                 \
-  VEERY_GPU_ROW(X, q8m, kQ8M)                               \
-  VEERY_GPU_ROW(X, q4, kQ4)                                 \
-  VEERY_GPU_ROW(X, q4m, kQ4M)                               \
-  VEERY_GPU_ROW(X, k4m, kK4M)                               \
-  VEERY_GPU_ROW(X, k8m, kK8M)                               \
-  VEERY_GPU_ROW(X, k8, kK8)                                 \
-  VEERY_GPU_ROW(X, k8m16, kK8M16)                           \
-  VEERY_GPU_FLOAT(X, f32, kF32)                             \
-  VEERY_GPU_FLOAT(X, f16, kF16)                             \
-  VEERY_GPU_FLOAT(X, bf16, kBF16)                           \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                        \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                        \
-  VEERY_GPU_ATTEND(X, f16, F16, 1)                          \
-  VEERY_GPU_ATTEND(X, f16, F16, 2)                          \
-  VEERY_GPU_ATTEND(X, f32, float, 1)                        \
-  VEERY_GPU_ATTEND(X, f32, float, 2)                        \
-  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
+#define VEERY_GPU_KERNELS(X)                                          \
+  X(embed, EmbedArguments, 256, (embed))                              \
+  X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
+  X(elementwise, ElementwiseArguments, 256, (elementwise))            \
+  X(select_rows, SelectRowsArguments, 256, (select_rows))             \
+  X(argmax, ArgmaxArguments, 256, (argmax))                           \
+  X(best, BestArguments, 64, (best))                                  \
+  X(angles, AnglesArguments, 64, (angles))                            \
+  X(rope, RopeArguments, 256, (rope))                                 \
+  X(cache_write, CacheWriteArguments, 256, (cache_write))             \
+  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                      \
+  X(prepare, PrepareArguments, 1024, (prepare))                       \
+  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))           \
+  VEERY_GPU_ROW(X, q8, kQ8)                                           \
+  VEERY_GPU_ROW(X, q8m, kQ8M)                                         \
+  VEERY_GPU_ROW(X, q4, kQ4)                                           \
+  VEERY_GPU_ROW(X, q4m, kQ4M)                                         \
+  VEERY_GPU_ROW(X, k4m, kK4M)                                         \
+  VEERY_GPU_ROW(X, k8m, kK8M)                                         \
+  VEERY_GPU_ROW(X, k8, kK8)                                           \
+  VEERY_GPU_ROW(X, k8m16, kK8M16)                                     \
+  VEERY_GPU_FLOAT(X, f32, kF32)                                       \
+  VEERY_GPU_FLOAT(X, f16, kF16)                                       \
+  VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
+  X(route, RouteArguments, 32, (route))                               \
+  X(pick_experts, PairArguments, 256, (pick_experts))                 \
+  X(group_experts, PairArguments, 1024, (group_experts))              \
+  X(add_experts, AddExpertsArguments, 256, (add_experts))             \
+  VEERY_GPU_EXPERTS(X, q8, kQ8)                                       \
+  VEERY_GPU_EXPERTS(X, q8m, kQ8M)                                     \
+  VEERY_GPU_EXPERTS(X, q4, kQ4)                                       \
+  VEERY_GPU_EXPERTS(X, q4m, kQ4M)                                     \
+  VEERY_GPU_EXPERTS(X, k4m, kK4M)                                     \
+  VEERY_GPU_EXPERTS(X, k8m, kK8M)                                     \
+  VEERY_GPU_EXPERTS(X, k8, kK8)                                       \
+  VEERY_GPU_EXPERTS(X, k8m16, kK8M16)                                 \
+  X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
+  X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
+  X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                                  \
+  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                                  \
+  VEERY_GPU_ATTEND(X, f16, F16, 1)                                    \
+  VEERY_GPU_ATTEND(X, f16, F16, 2)                                    \
+  VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
+  VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
+  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                               \
   VEERY_GPU_ATTEND_TILES(X, f16, F16)

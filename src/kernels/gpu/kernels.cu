@@ -1,5 +1,6 @@
 // All kernels, as CUDA has them (kernel_list.h).
 #include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/experts.h"
 #include "kernels/gpu/kernel_list.h"
 #include "kernels/gpu/linear_row.h"
 #include "kernels/gpu/linear_tiles.h"

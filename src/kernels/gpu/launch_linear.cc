@@ -136,8 +136,7 @@ struct Product {
     }
     a.weights = count;
     a.gated = is_gated(d) ? 1 : 0;
-    a.gate = {static_cast<int32_t>(attr.gate.kind), attr.gate.positive, attr.gate.negative,
-              attr.gate.beta, attr.gate.eps};
+    a.gate = activate_of(attr.gate);
     a.scale = attr.scale;
     a.residual = to.matrix(d.in[LinearIn::kResidual]);
     if (!argmax) a.out = to.matrix(d.out());

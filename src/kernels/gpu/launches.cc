@@ -14,10 +14,6 @@ namespace {
 constexpr int kSplitRows = 4;    // up to so many rows, blocks of positions are spread over blocks
 constexpr int kMostBlocks = 64;  // of threads, of a row and its key head
 
-Activate activate_of(const ActivateAttr& attr) {
-  return {static_cast<int32_t>(attr.kind), attr.positive, attr.negative, attr.beta, attr.eps};
-}
-
 Weight weight_of(const Operand& o) {
   return {reinterpret_cast<const uint8_t*>(o.data), o.stride, static_cast<int32_t>(o.rows), o.cols,
           *format_of(o.dtype)};
@@ -284,11 +280,17 @@ const LaunchRow kRows[] = {
     {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write},
     {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv},
     {op::kAttend, takes_attend, "attend", nullptr, record_attend},
+    {op::kRoute, takes_route, "route", nullptr, record_route},
+    {op::kMoe, takes_moe, "moe", moe_work, record_moe},
     {op::kLinear, takes_linear, "linear", linear_work, record_linear},
     {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax},
 };
 
 }  // namespace
+
+Activate activate_of(const ActivateAttr& attr) {
+  return {static_cast<int32_t>(attr.kind), attr.positive, attr.negative, attr.beta, attr.eps};
+}
 
 const int32_t* Recorder::ids(const Operand& o) const {
   const auto* at = reinterpret_cast<const int32_t*>(o.data);

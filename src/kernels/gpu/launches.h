@@ -48,7 +48,16 @@ const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& c
 /// the longest sequence.
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions);
 
-// The rows of linear.cc.
+Activate activate_of(const ActivateAttr& attr);
+
+// The rows of launch_experts.cc.
+bool takes_route(const Dispatch& d, const KernelChoice& choice);
+void record_route(const Dispatch& d, Recorder& to);
+bool takes_moe(const Dispatch& d, const KernelChoice& choice);
+size_t moe_work(const Dispatch& d, const RunExtent& run);
+void record_moe(const Dispatch& d, Recorder& to);
+
+// The rows of launch_linear.cc.
 bool takes_linear(const Dispatch& d, const KernelChoice& choice);
 size_t linear_work(const Dispatch& d, const RunExtent& run);
 void record_linear(const Dispatch& d, Recorder& to);

@@ -84,17 +84,15 @@ class TileProduct {
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
 
-  /// Rows from `rows` on are computed as the last one and not stored.
-  VEERY_GPU TileProduct(const LinearArguments& arguments, const Weight& weight, int panel, int row,
-                        int rows)
+  /// row_of(r): which row of the form row r of the 8 kGroups is; those that there are not are
+  /// computed as another one, and not stored.
+  template <typename RowOf>
+  VEERY_GPU TileProduct(const Form& form, const Weight& weight, int panel, const RowOf& row_of)
       : w_(weight),
         panel_(panel),
         units_(weight.cols / kInfo.block),
-        places_(form_places(arguments.form.kind, arguments.form.cols)) {
-    const auto at = [&](int r) {
-      const int64_t own = row + r < rows ? row + r : rows - 1;
-      return RowAt{arguments.form.data + own * arguments.form.stride};
-    };
+        places_(form_places(form.kind, form.cols)) {
+    const auto at = [&](int r) { return RowAt{form.data + int64_t{row_of(r)} * form.stride}; };
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
       codes_[n] = at(8 * n + lane() / 4);
@@ -264,7 +262,8 @@ VEERY_GPU void linear_tile(const LinearArguments& a) {
   const int panel = (block_x() * warps() + warp()) * kPanels;
   if (row >= rows || panel >= panels_of(a.weight[i])) return;
   using Product = TileProduct<kFormat, kPanels, kGroups>;
-  Product product(a, a.weight[i], panel, row, rows);
+  const auto row_of = [&](int r) { return row + r < rows ? row + r : rows - 1; };
+  Product product(a.form, a.weight[i], panel, row_of);
   product.multiply();
   const auto store = [&](const Product& up) {
     const int g = lane() / 4, t = lane() % 4;
@@ -287,7 +286,7 @@ VEERY_GPU void linear_tile(const LinearArguments& a) {
     }
   };
   if constexpr (kGated) {
-    Product up(a, a.weight[1], panel, row, rows);
+    Product up(a.form, a.weight[1], panel, row_of);
     up.multiply();
     store(up);
   } else {

@@ -10,15 +10,29 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
+// e to x, rounded from f64, so that libraries do not decide which experts are chosen: x = n log 2 +
+// r, and a polynomial in r (error below 1e-14), whose operations GPUs do in the same order.
+float exp_rounded(float x) {
+  if (std::isnan(x)) return x;
+  const float in = std::clamp(x, -104.0F, 89.0F);
+  const auto n = static_cast<int>(std::nearbyint(in * 1.44269504F));
+  const double r = (in - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
+  double p = 1.0 / 39916800;
+  for (const double term : {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
+                            1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
+    p = p * r + term;
+  return static_cast<float>(std::ldexp(p, n));
+}
+
 // What a row's experts are worth: softmax or sigmoid of its scores.
 void find_worth(const RouteAttr& attr, const float* scores, int64_t n, float* worth) {
   if (attr.sigmoid) {
-    for (int64_t e = 0; e < n; ++e) worth[e] = sigmoid(scores[e]);
+    for (int64_t e = 0; e < n; ++e) worth[e] = 1 / (1 + exp_rounded(-scores[e]));
     return;
   }
   const float largest = *std::max_element(scores, scores + n);
   double sum = 0;
-  for (int64_t e = 0; e < n; ++e) sum += worth[e] = std::exp(scores[e] - largest);
+  for (int64_t e = 0; e < n; ++e) sum += worth[e] = exp_rounded(scores[e] - largest);
   const auto inverse = static_cast<float>(1 / sum);
   for (int64_t e = 0; e < n; ++e) worth[e] *= inverse;
 }
@@ -57,7 +71,7 @@ void route_near(const RouteAttr& attr, const float* scores, int64_t n, float* le
     double sum = 0;
     for (int64_t e = 0; e < n; ++e) {
       const bool far = (most - left[e]) / std::max(std::abs(left[e]), most) > 2 * attr.jitter;
-      if (left[e] != kNever && !far) sum += std::exp(left[e] - most);
+      if (left[e] != kNever && !far) sum += exp_rounded(left[e] - most);
     }
     gates[best] = static_cast<float>(1 / sum);
     left[best] = kNever;
