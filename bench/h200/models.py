@@ -4,7 +4,8 @@ repeat, and the vocabulary is small.
 
     bench/h200/models.py OUT.gguf SHAPE TYPE [TYPE of the embedding]
 
-SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; the embedding is the output head as well) or tiny (1b with two layers).
+SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; the embedding is the output head as well), moe (the shape of Qwen3 30B A3B with the
+routing of Mixtral), or tiny and tiny-moe (1b and moe with two layers).
 TYPE: f32, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Needs Python 3.11, nothing else.
 """
 
@@ -16,13 +17,29 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 import random_llama as llama  # noqa: E402
 
-PLAIN_TOKENS = {"1b": 32_000, "8b": 128_000, "tiny": 4_000}
+PLAIN_TOKENS = {"1b": 32_000, "8b": 128_000, "tiny": 4_000, "moe": 128_000, "tiny-moe": 4_000}
 MORE_TYPES = {
     "q4_1": (3, 32, 20, {0: 5e-3, 2: 3e-2}),
     "q5_0": (6, 32, 22, {0: 5e-3}),
     "q5_k": (13, 256, 176, {0: 2e-4, 2: 1.5e-3}),
 }
 REPEATED = 1 << 18  # blocks
+# Mixtures of experts (the shape of Qwen3 30B A3B): experts, chosen ones, their hidden size.
+EXPERTS = {"moe": (128, 8, 768), "tiny-moe": (128, 8, 768)}
+
+
+def with_experts(tensors, experts, hidden):
+    """The tensors, with a mixture in place of each dense feed-forward part."""
+    for name, columns, rows, of in tensors:
+        layer, _, part = name.rpartition("ffn_")
+        if part == "gate.weight":
+            yield f"{layer}ffn_gate_inp.weight", columns, experts, "router"
+        if part in ("gate.weight", "up.weight"):
+            yield name.replace(".weight", "_exps.weight"), columns, (hidden, experts), of
+        elif part == "down.weight":
+            yield name.replace(".weight", "_exps.weight"), hidden, (rows, experts), of
+        else:
+            yield name, columns, rows, of
 
 
 def main():
@@ -36,6 +53,10 @@ def main():
         llama.LAYERS, llama.DIM, llama.HIDDEN, llama.HEAD_DIM = 32, 4096, 14336, 128
     elif shape == "tiny":
         llama.LAYERS = 2
+    elif shape in EXPERTS:
+        llama.LAYERS, llama.DIM, llama.HEADS, llama.KV_HEADS, llama.HEAD_DIM = 48, 2048, 32, 4, 128
+        llama.LAYERS = 2 if shape == "tiny-moe" else 48
+        llama.TYPES["router"] = (0, 1, 4, None)
     numbers = random.Random(1)
     made = {}
     plain = llama.blocks
@@ -43,12 +64,19 @@ def main():
     def blocks(of, count, _):
         if of == "f32" and count < REPEATED:
             return struct.pack("<f", 1.0) * count
+        if of == "router":
+            return struct.pack(f"<{count}f", *(numbers.gauss(0, 0.05) for _ in range(count)))
         if of not in made:
             made[of] = bytes(plain(of, REPEATED, numbers))
         return (made[of] * (count // REPEATED + 1))[: count * llama.TYPES[of][2]]
 
     llama.blocks = blocks
-    llama.write(path, llama.metadata(numbers), list(llama.tensors(kind)), numbers)
+    metadata, tensors = llama.metadata(numbers), llama.tensors(kind)
+    if shape in EXPERTS:
+        experts, used, hidden = EXPERTS[shape]
+        metadata |= {"llama.expert_count": experts, "llama.expert_used_count": used, "llama.feed_forward_length": hidden}
+        tensors = with_experts(tensors, experts, hidden)
+    llama.write(path, metadata, list(tensors), numbers)
 
 
 if __name__ == "__main__":

@@ -46,11 +46,20 @@ for types in "q8_0" "q4_0 q8_0" "q4_1" "q5_0" "q5_k" "q4_k q6_k"; do
   same "logits of ${pair[0]}, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
   same "greedy text of ${pair[0]}" "$path" run -p "once upon a time" -n 40 --temp 0
 done
+for type in q8_0 q4_0 "q4_k q6_k"; do
+  read -r -a pair <<< "$type"
+  path=$(model "tiny-moe-${pair[0]}" tiny-moe "${pair[@]}")
+  same "logits of experts in ${pair[0]}, 81 positions" "$path" logits --ids "$ids" --all --top 8 --json
+  same "logits of experts in ${pair[0]}, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
+  same "greedy text of experts in ${pair[0]}" "$path" run -p "once upon a time" -n 40 --temp 0
+done
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
     echo "compute-sanitizer $tool:"
-    timeout 120 compute-sanitizer --tool "$tool" "$veery" logits "$folder/tiny-q4_k.gguf" --ids "$first" \
-      --device "$device" --top 1 | tail -3 || failed=1
+    for name in tiny-q4_k tiny-moe-q4_k; do
+      timeout 120 compute-sanitizer --tool "$tool" "$veery" logits "$folder/$name.gguf" --ids "$first" \
+        --device "$device" --top 1 | tail -3 || failed=1
+    done
   done
 fi
 

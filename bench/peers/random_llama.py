@@ -124,11 +124,15 @@ def metadata(numbers):
 
 
 def write(path, values, wanted, numbers):
-    """A GGUF of metadata and of tensors (name, columns, rows, type) with random weights."""
+    """A GGUF of metadata and of tensors (name, columns, rows, type) with random weights; rows: a number, or that of
+    a matrix and how many of them there are."""
     infos, sizes, offset = b"", [], 0
-    for name, columns, rows, of in wanted:
+    shapes = [(name, columns, *(rows if isinstance(rows, tuple) else (rows, 1)), of) for name, columns, rows, of in wanted]
+    wanted = [(name, columns, rows * count, of) for name, columns, rows, count, of in shapes]
+    for name, columns, height, count, of in shapes:
+        rows = height * count
         number, weights, size, _ = TYPES[of]
-        shape = [columns] if rows == 1 else [columns, rows]
+        shape = [columns] if rows == 1 else [columns, rows] if count == 1 else [columns, height, count]
         infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, number, offset)
         sizes.append(columns * rows // weights * size)
         offset += -(-sizes[-1] // ALIGNMENT) * ALIGNMENT
