@@ -431,11 +431,12 @@ struct ExpertArguments {
   Form form;
   Weight weight[2];  ///< of expert 0
   const float* bias[2];
-  int32_t gated, gate_input;
+  int64_t rows;  ///< of x, as Matrix::rows
+  int32_t used, gated, gate_input;
   int32_t rows_each;  ///< pairs that share a row of the form
   float limit, alpha;
-  Activate activation;
-  float* out;  ///< [pairs][rows of the weight]
+  Activate activation;  ///< of gate
+  float* out;           ///< [pairs][rows of the weight]
 };
 
 struct AddExpertsArguments {

@@ -1,7 +1,7 @@
 // experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
 // the experts that its gates choose: pair r used + i has the i-th of them, in their order.
 #pragma once
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/linear_row.h"
 
 namespace veery::gpu {
 
@@ -281,6 +281,31 @@ VEERY_GPU void experts(const ExpertArguments& a) {
   } else {
     store(product);
   }
+}
+
+/// The same of few pairs: each has some blocks of threads for itself, whose weights come by a ring
+/// (linear_row.h). Without limits, and gates count behind the products.
+template <Format kFormat, int kParts>
+VEERY_GPU void experts_row(const ExpertArguments& a) {
+  wait_for_inputs();
+  const int64_t pair = block_y();
+  if (pair >= a.run.count(a.rows) * a.used) return;
+  const int expert = a.pairs.expert[pair];
+  LinearArguments own{};
+  own.run = a.run;
+  own.form = a.form;
+  own.form.data += pair / a.rows_each * a.form.stride;
+  own.rows = 1;
+  for (int i = 0; i < kParts; ++i) {
+    own.weight[i] = of_expert(a, i, expert);
+    if (a.bias[i] != nullptr) own.bias[i] = a.bias[i] + int64_t{expert} * a.weight[i].rows;
+  }
+  own.weights = kParts;
+  own.gated = kParts - 1;
+  own.gate = a.activation;
+  own.scale = 1;
+  own.out = {a.out + pair * a.weight[0].rows, a.weight[0].rows, 1, a.weight[0].rows};
+  RowProduct<kFormat, 1, kParts>(own).run();
 }
 
 /// The same of floats: a lane an output, 4 pairs at a time.

@@ -16,10 +16,12 @@
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
-#define VEERY_GPU_EXPERTS(X, name, format)                                  \
-  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))      \
-  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
-  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
+#define VEERY_GPU_EXPERTS(X, name, format)                                    \
+  X(experts_row_##name, ExpertArguments, 320, (experts_row<format, 1>))       \
+  X(experts_row_gated_##name, ExpertArguments, 320, (experts_row<format, 2>)) \
+  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))        \
+  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>))   \
+  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>))   \
   X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \

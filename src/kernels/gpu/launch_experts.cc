@@ -9,14 +9,16 @@ namespace {
 
 constexpr int kFewPairs = 8, kManyPairs = 32;  // of a group
 constexpr int kPickedInside = 64;              // rows that group_experts() picks for itself
+constexpr int kMostAlone = 64;                 // pairs that are multiplied one by one
 constexpr int kPanelWarps = 4;
 
 // The kernels of a format, in the order of kernel_list.h.
-KernelId kernel_of(Format format, bool many, bool gated) {
+enum Way { kRow, kFew, kMany, kWays };
+KernelId kernel_of(Format format, Way way, bool gated) {
   if (is_float(format))
     return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
-  return static_cast<KernelId>(static_cast<int>(KernelId::experts_q8) + 4 * (format - kQ8) +
-                               (many ? 2 : 0) + (gated ? 1 : 0));
+  return static_cast<KernelId>(static_cast<int>(KernelId::experts_row_q8) +
+                               2 * (kWays * (format - kQ8) + way) + (gated ? 1 : 0));
 }
 
 // One mixture: its sizes, and where things lie in its work.
@@ -24,7 +26,7 @@ struct Mixture {
   const Dispatch& d;
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows, pairs, hidden, outputs, most_groups;
-  bool many;
+  bool many, alone;
   size_t groups = 0, group, order, expert, gate, x, h, h_forms, products, bytes;
 
   Mixture(const Dispatch& dispatch, int64_t row_count)
@@ -33,7 +35,9 @@ struct Mixture {
         pairs(rows * attr.used),
         hidden(d.in[MoeIn::kDown].cols),
         outputs(d.out().cols),
-        many(pairs >= int64_t{kManyPairs} / 2 * attr.experts) {
+        many(pairs >= int64_t{kManyPairs} / 2 * attr.experts),
+        alone(pairs <= kMostAlone && !is_float(format(MoeIn::kGate)) &&
+              !is_float(format(MoeIn::kDown)) && attr.limit == 0 && !attr.gate_input) {
     most_groups = std::min<int64_t>(pairs, attr.experts) + pairs / most();
     bytes = 64;
     const auto take = [&](size_t& place, int64_t size) {
@@ -76,13 +80,14 @@ struct Mixture {
 void record_pairs(const Mixture& m, Recorder& to) {
   constexpr int kPickWarps = 8, kGroupThreads = 1024;
   const Matrix gates = to.matrix(m.d.in[MoeIn::kGates]);
-  const bool inside = m.rows <= kPickedInside;
+  const bool inside = m.rows <= kPickedInside && !m.alone;
   const PairArguments a{to.run, gates, m.made_pairs(), m.attr.experts, m.attr.used, inside ? 1 : 0};
   if (!inside)
     to.add(KernelId::pick_experts,
            {.blocks_x = static_cast<int>((m.rows + kPickWarps - 1) / kPickWarps),
             .threads = kPickWarps * kWarp},
            a);
+  if (m.alone) return;
   to.add(KernelId::group_experts,
          {.threads = kGroupThreads, .shared = static_cast<size_t>(m.attr.experts) * 4}, a);
 }
@@ -97,6 +102,19 @@ void record_form(const Matrix& x, const Form& form, int64_t rows, Recorder& to) 
          a);
 }
 
+// Blocks of threads for each pair, which have as many panels each.
+void record_alone(const Mixture& m, const ExpertArguments& a, Recorder& to) {
+  const RowPlan plan = row_plan(a.weight[0].format, 1, a.gated != 0 ? 2 : 1);
+  const int64_t panels = (a.weight[0].rows + 15) / 16, room = 2 * int64_t{to.machine.processors()};
+  const int64_t each = (panels * m.pairs + room - 1) / room;
+  to.add(kernel_of(a.weight[0].format, kRow, a.gated != 0),
+         {.blocks_x = static_cast<int>((panels + each - 1) / each),
+          .blocks_y = static_cast<int>(m.pairs),
+          .threads = plan.threads,
+          .shared = static_cast<size_t>(plan.bytes)},
+         a);
+}
+
 void record_product(const Mixture& m, int first, const Form& form, float* out, Recorder& to) {
   const bool gated = first == MoeIn::kGate;
   ExpertArguments a{to.run, m.made_pairs(), form};
@@ -104,15 +122,18 @@ void record_product(const Mixture& m, int first, const Form& form, float* out, R
     a.weight[i] = m.weight(first + i);
     a.bias[i] = m.d.in[first + i + MoeIn::kGateBias - MoeIn::kGate].row<float>(0);
   }
+  a.rows = m.d.in[MoeIn::kX].rows;
+  a.used = m.attr.used;
   a.gated = gated ? 1 : 0;
   a.rows_each = gated ? m.attr.used : 1;
   a.gate_input = m.attr.gate_input ? 1 : 0;
   a.limit = m.attr.limit, a.alpha = m.attr.alpha;
-  a.activation = activate_of(m.attr.activation);
+  if (gated) a.activation = activate_of(m.attr.activation);
   a.out = out;
+  if (m.alone) return record_alone(m, a, to);
   const int each = kPanelWarps * (is_float(a.weight[0].format) ? 2 : 1);
   const int panels = (a.weight[0].rows + 15) / 16;
-  to.add(kernel_of(a.weight[0].format, m.many, gated),
+  to.add(kernel_of(a.weight[0].format, m.many ? kMany : kFew, gated),
          {.blocks_x = (panels + each - 1) / each,
           .blocks_y = static_cast<int>(m.most_groups),
           .threads = kPanelWarps * kWarp},
