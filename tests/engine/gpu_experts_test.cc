@@ -149,7 +149,7 @@ TEST(GpuExperts, MixturesHaveTheBitsOfTheCpu) {
       {"gelu", DType::kF32, {.experts = 3, .used = 3, .activation = Activation::kGelu}, true},
       {"alone", DType::kF16, {.experts = 1, .used = 1}},
   };
-  // Pairs one by one, in small and in large groups, and rows picked in a launch of their own.
+  // Pairs one by one, in small and in large groups.
   for (const Case& c : cases)
     for (const int64_t rows : {1, 9, 30, 70}) expect_same_mixture(c, rows);
 }

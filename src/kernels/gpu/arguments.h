@@ -410,6 +410,7 @@ struct alignas(16) PairGroup {
 struct Pairs {
   int32_t* groups;  ///< their number
   PairGroup* group;
+  int32_t* count;  ///< pairs of each expert
   int32_t* order;  ///< pairs by expert
   int32_t* expert;
   float* gate;
@@ -421,7 +422,6 @@ struct PairArguments {
   Matrix gates;
   Pairs pairs;
   int32_t experts, used;
-  int32_t picks;  ///< group_experts() finds the pairs itself
 };
 
 /// Gate and up of the experts, or down.

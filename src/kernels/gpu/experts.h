@@ -178,42 +178,65 @@ VEERY_GPU void pick_experts(const PairArguments& a) {
   if (r < a.run.count(a.gates.rows)) pick_row(a, r);
 }
 
-/// One block of threads; a warp an expert. Shared memory: a number an expert.
+/// Each warp of a block of threads has a part of the pairs: [begin, end).
+struct PairShare {
+  int begin, end;
+};
+VEERY_GPU PairShare share_of(int pairs) {
+  const int each = (pairs + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
+  const int begin = warp() * each;
+  return {begin, begin + each < pairs ? begin + each : pairs};
+}
+/// How many pairs of this warp have an expert.
+VEERY_GPU int count_pairs(const Pairs& pairs, const PairShare& share, int expert) {
+  int own = 0;
+  VEERY_UNROLL(8)
+  for (int i = share.begin + lane(); i < share.end; i += kWarp)
+    own += pairs.expert[i] == expert ? 1 : 0;
+  return warp_sum(own);
+}
+
+/// A block of threads an expert. Shared memory: a number a warp.
+VEERY_GPU void count_experts(const PairArguments& a) {
+  wait_for_inputs();
+  auto* count = reinterpret_cast<int32_t*>(shared_memory());
+  const int pairs = static_cast<int>(a.run.count(a.gates.rows)) * a.used;
+  const int own = count_pairs(a.pairs, share_of(pairs), block_x());
+  if (lane() == 0) count[warp()] = own;
+  sync_block();
+  if (thread() != 0) return;
+  int all = 0;
+  for (int w = 0; w < warps(); ++w) all += count[w];
+  a.pairs.count[block_x()] = all;
+}
+
+/// The same, after count_experts(): groups, and pairs in their order.
 VEERY_GPU void group_experts(const PairArguments& a) {
   wait_for_inputs();
   auto* count = reinterpret_cast<int32_t*>(shared_memory());
-  const int rows = static_cast<int>(a.run.count(a.gates.rows));
-  const int pairs = rows * a.used;
-  if (a.picks != 0) {
-    for (int r = warp(); r < rows; r += warps()) pick_row(a, r);
-    sync_block();
-  }
-  for (int e = warp(); e < a.experts; e += warps()) {
-    int own = 0;
-    VEERY_UNROLL(8)
-    for (int i = lane(); i < pairs; i += kWarp) own += a.pairs.expert[i] == e ? 1 : 0;
-    own = warp_sum(own);
-    if (lane() == 0) count[e] = own;
-  }
+  const int expert = block_x(), most = a.pairs.most;
+  const PairShare share = share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used);
+  const int own = count_pairs(a.pairs, share, expert);
+  if (lane() == 0) count[warp()] = own;
+  int begin = 0, group = 0;
+  for (int e = lane(); e < expert; e += kWarp)
+    begin += a.pairs.count[e], group += (a.pairs.count[e] + most - 1) / most;
+  begin = warp_sum(begin), group = warp_sum(group);
   sync_block();
-  for (int e = warp(); e < a.experts; e += warps()) {
-    int begin = 0, group = 0;
-    for (int before = lane(); before < e; before += kWarp)
-      begin += count[before], group += (count[before] + a.pairs.most - 1) / a.pairs.most;
-    begin = warp_sum(begin), group = warp_sum(group);
-    const int groups = (count[e] + a.pairs.most - 1) / a.pairs.most;
-    if (e == a.experts - 1 && lane() == 0) *a.pairs.groups = group + groups;
-    for (int i = lane(); i < groups; i += kWarp) {
-      const int first = i * a.pairs.most, left = count[e] - first;
-      a.pairs.group[group + i] = {e, begin + first, left < a.pairs.most ? left : a.pairs.most, 0};
-    }
-    for (int base = 0, at = begin; base < pairs && at < begin + count[e]; base += kWarp) {
-      const int i = base + lane();
-      const bool is = i < pairs && a.pairs.expert[i] == e;
-      const uint32_t all = ballot(is);
-      if (is) a.pairs.order[at + bit_count(all & ((1U << lane()) - 1))] = i;
-      at += bit_count(all);
-    }
+  const int all = a.pairs.count[expert], groups = (all + most - 1) / most;
+  if (expert == a.experts - 1 && thread() == 0) *a.pairs.groups = group + groups;
+  for (int i = thread(); i < groups; i += threads()) {
+    const int left = all - i * most;
+    a.pairs.group[group + i] = {expert, begin + i * most, left < most ? left : most, 0};
+  }
+  int at = begin;
+  for (int w = 0; w < warp(); ++w) at += count[w];
+  for (int base = share.begin; base < share.end; base += kWarp) {
+    const int i = base + lane();
+    const bool is = i < share.end && a.pairs.expert[i] == expert;
+    const uint32_t those = ballot(is);
+    if (is) a.pairs.order[at + bit_count(those & ((1U << lane()) - 1))] = i;
+    at += bit_count(those);
   }
 }
 

@@ -57,7 +57,8 @@
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
   X(route, RouteArguments, 32, (route))                               \
   X(pick_experts, PairArguments, 256, (pick_experts))                 \
-  X(group_experts, PairArguments, 1024, (group_experts))              \
+  X(count_experts, PairArguments, 256, (count_experts))               \
+  X(group_experts, PairArguments, 256, (group_experts))               \
   X(add_experts, AddExpertsArguments, 256, (add_experts))             \
   VEERY_GPU_EXPERTS(X, q8, kQ8)                                       \
   VEERY_GPU_EXPERTS(X, q8m, kQ8M)                                     \

@@ -8,7 +8,6 @@ namespace veery::gpu {
 namespace {
 
 constexpr int kFewPairs = 8, kManyPairs = 32;  // of a group
-constexpr int kPickedInside = 64;              // rows that group_experts() picks for itself
 constexpr int kMostAlone = 64;                 // pairs that are multiplied one by one
 constexpr int kPanelWarps = 4;
 
@@ -27,7 +26,7 @@ struct Mixture {
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows, pairs, hidden, outputs, most_groups;
   bool many, alone;
-  size_t groups = 0, group, order, expert, gate, x, h, h_forms, products, bytes;
+  size_t groups = 0, group, count, order, expert, gate, x, h, h_forms, products, bytes;
 
   Mixture(const Dispatch& dispatch, int64_t row_count)
       : d(dispatch),
@@ -45,6 +44,7 @@ struct Mixture {
       bytes += aligned(static_cast<size_t>(size));
     };
     take(group, most_groups * int64_t{sizeof(PairGroup)});
+    take(count, int64_t{attr.experts} * 4);
     take(order, pairs * 4);
     take(expert, pairs * 4);
     take(gate, pairs * 4);
@@ -64,8 +64,13 @@ struct Mixture {
     return reinterpret_cast<T*>(d.work + place);
   }
   Pairs made_pairs() const {
-    return {at<int32_t>(groups), at<PairGroup>(group), at<int32_t>(order),
-            at<int32_t>(expert), at<float>(gate),      most()};
+    return {at<int32_t>(groups),
+            at<PairGroup>(group),
+            at<int32_t>(count),
+            at<int32_t>(order),
+            at<int32_t>(expert),
+            at<float>(gate),
+            most()};
   }
   Form form(int weight, size_t place) const {
     return {at<uint8_t>(place), form_bytes(weight), form_of(format(weight)), d.in[weight].cols, 0};
@@ -78,18 +83,17 @@ struct Mixture {
 };
 
 void record_pairs(const Mixture& m, Recorder& to) {
-  constexpr int kPickWarps = 8, kGroupThreads = 1024;
-  const Matrix gates = to.matrix(m.d.in[MoeIn::kGates]);
-  const bool inside = m.rows <= kPickedInside && !m.alone;
-  const PairArguments a{to.run, gates, m.made_pairs(), m.attr.experts, m.attr.used, inside ? 1 : 0};
-  if (!inside)
-    to.add(KernelId::pick_experts,
-           {.blocks_x = static_cast<int>((m.rows + kPickWarps - 1) / kPickWarps),
-            .threads = kPickWarps * kWarp},
-           a);
+  constexpr int kWarps = 8;
+  const PairArguments a{to.run, to.matrix(m.d.in[MoeIn::kGates]), m.made_pairs(), m.attr.experts,
+                        m.attr.used};
+  to.add(KernelId::pick_experts,
+         {.blocks_x = static_cast<int>((m.rows + kWarps - 1) / kWarps), .threads = kWarps * kWarp},
+         a);
   if (m.alone) return;
-  to.add(KernelId::group_experts,
-         {.threads = kGroupThreads, .shared = static_cast<size_t>(m.attr.experts) * 4}, a);
+  const LaunchSize size{
+      .blocks_x = m.attr.experts, .threads = kWarps * kWarp, .shared = kWarps * sizeof(int32_t)};
+  to.add(KernelId::count_experts, size, a);
+  to.add(KernelId::group_experts, size, a);
 }
 
 void record_form(const Matrix& x, const Form& form, int64_t rows, Recorder& to) {

@@ -294,29 +294,43 @@ VEERY_GPU void linear_tile(const LinearArguments& a) {
   }
 }
 
-/// Weights of floats: a lane an output, one chain over the columns; kRows rows of x at a time.
+/// Columns k to k + 3 or 7 of floats, of which `left` are there.
+template <Format kFormat, int kRows>
+VEERY_GPU void multiply_word(const Four<uint32_t>& words, int k, int left,
+                             const float* const (&x)[kRows], float (&y)[kRows]) {
+  const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+  VEERY_UNROLL(8)
+  for (int step = 0; step < format_info(kFormat).block; ++step) {
+    const int e = kFormat == kBF16 ? step ^ 1 : step;  // the odd one of a pair first
+    if (e >= left) continue;
+    const uint32_t own = word[kFormat == kF32 ? e : e / 2];
+    const auto bits = static_cast<uint16_t>(e % 2 != 0 ? own >> 16 : own & 0xffffU);
+    const float w = kFormat == kF32    ? float_of(static_cast<int32_t>(own))
+                    : kFormat == kBF16 ? bf16_to_float(bits)
+                                       : half_to_float(bits);
+    VEERY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r)
+      y[r] = kFormat == kBF16 ? fma_flushed(x[r][k + e], w, y[r]) : fma(x[r][k + e], w, y[r]);
+  }
+}
+/// Weights of floats: a lane an output, one chain over the columns; kRows rows of x at a time. Many
+/// loads are on their way together, as each takes longer than what is computed with it.
 template <Format kFormat, int kRows>
 VEERY_GPU void multiply_floats(const uint8_t* panel, int cols, const float* const (&x)[kRows],
                                float (&y)[kRows]) {
-  constexpr int kEach = format_info(kFormat).block;
+  constexpr int kEach = format_info(kFormat).block, kAhead = kRows == 1 ? 16 : 8;
   const uint8_t* at = panel + lane() % 16 * 16;
-  for (int k = 0; k < cols; k += kEach, at += 256) {
-    const auto words = load<Four<uint32_t>>(at);
-    const uint32_t word[4] = {words.x, words.y, words.z, words.w};
-    VEERY_UNROLL(8)
-    for (int step = 0; step < kEach; ++step) {
-      const int e = kFormat == kBF16 ? step ^ 1 : step;  // the odd one of a pair first
-      if (k + e >= cols) continue;
-      const uint32_t own = word[kFormat == kF32 ? e : e / 2];
-      const auto bits = static_cast<uint16_t>(e % 2 != 0 ? own >> 16 : own & 0xffffU);
-      const float w = kFormat == kF32    ? float_of(static_cast<int32_t>(own))
-                      : kFormat == kBF16 ? bf16_to_float(bits)
-                                         : half_to_float(bits);
-      VEERY_UNROLL(4)
-      for (int r = 0; r < kRows; ++r)
-        y[r] = kFormat == kBF16 ? fma_flushed(x[r][k + e], w, y[r]) : fma(x[r][k + e], w, y[r]);
-    }
+  int k = 0;
+  for (; k + kAhead * kEach <= cols; k += kAhead * kEach, at += kAhead * 256) {
+    Four<uint32_t> words[kAhead];
+    VEERY_UNROLL(16)
+    for (int i = 0; i < kAhead; ++i) words[i] = load<Four<uint32_t>>(at + i * 256);
+    VEERY_UNROLL(16)
+    for (int i = 0; i < kAhead; ++i)
+      multiply_word<kFormat, kRows>(words[i], k + i * kEach, kEach, x, y);
   }
+  for (; k < cols; k += kEach, at += 256)
+    multiply_word<kFormat, kRows>(load<Four<uint32_t>>(at), k, cols - k, x, y);
 }
 template <Format kFormat, int kRows>
 VEERY_GPU void linear_float(const LinearArguments& a) {
