@@ -61,6 +61,29 @@ TEST(GpuExperts, RoutesHaveTheBitsOfTheCpu) {
   expect_same_route({.used = 2, .jitter = 0.01F}, 16, false, "jitter");
 }
 
+TEST(GpuNorms, LayerNormsHaveTheBitsOfTheCpu) {
+  Random random(8);
+  for (const auto& [cols, groups, whole, biased] :
+       {std::tuple(80, 1, true, true), std::tuple(300, 3, false, false),
+        std::tuple(96, 2, true, true), std::tuple(7, 1, true, false)}) {
+    const int32_t width = whole ? cols : cols / groups;
+    const Matrix x = test::random_matrix(5, cols, random, 3);
+    const Matrix weight = test::random_matrix(1, width, random);
+    const Matrix bias = test::random_matrix(1, width, random);
+    Dispatch d;
+    d.in[LayerNormIn::kX] = x.operand;
+    d.in[LayerNormIn::kWeight] = weight.operand;
+    if (biased) d.in[LayerNormIn::kBias] = bias.operand;
+    d.attr = NormAttr{.eps = 1e-5F, .groups = groups};
+    Matrix expected(5, cols), found(5, cols);
+    test::run(op::kLayerNorm, {d.in.begin(), d.in.begin() + 3}, expected.operand, d.attr,
+              test::plain_slots(5), {supported_targets().front(), 1});
+    d.out() = found.operand;
+    run_on_gpu(*gpu::make_backend(gpu::make_emulator()), op::kLayerNorm, d, found, 5);
+    test::expect_same_bits(expected, found);
+  }
+}
+
 struct Case {
   const char* name;
   DType type;

@@ -300,6 +300,15 @@ struct RmsNormArguments {
   int32_t groups, staged;
 };
 
+struct LayerNormArguments {
+  Run run;
+  Matrix x, out;
+  const float *weight, *bias;  ///< bias: or nullptr
+  float eps;
+  int32_t groups, whole;  ///< whole: the weight has an element a column, not one of a group
+  int32_t staged;
+};
+
 enum class Elementwise : int32_t { kAdd, kMul, kScale, kActivate, kSoftcap };
 struct ElementwiseArguments {
   Run run;

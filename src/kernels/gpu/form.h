@@ -21,6 +21,27 @@ VEERY_GPU float inverse_rms(const float* x, int n, float eps) {
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
 }
 
+/// Mean, and 1 / sqrt(variance + eps), of n elements, in the same chains.
+VEERY_GPU Two<float> moments_of(const float* x, int n, float eps) {
+  const auto total = [&](const auto& term) {
+    float a = 0, b = 0;
+    int i = lane();
+    VEERY_UNROLL(16)
+    for (; i + 32 < n; i += 64) {
+      a = term(x[i], a);
+      b = term(x[i + 32], b);
+    }
+    if (i < n) a = term(x[i], a);
+    const float first = a + shuffle_xor(a, 16);
+    const float second = b + shuffle_xor(b, 16);
+    return shuffle(sum_of_16(first + second), 0);
+  };
+  const auto size = static_cast<float>(n);
+  const float mean = total([](float v, float sum) { return sum + v; }) / size;
+  const float squares = total([&](float v, float sum) { return fma(v - mean, v - mean, sum); });
+  return {mean, 1.0F / square_root(squares / size + eps)};
+}
+
 /// A row, normalised where there is a norm.
 struct Row {
   const float* x;

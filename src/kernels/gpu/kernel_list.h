@@ -34,6 +34,7 @@
 #define VEERY_GPU_KERNELS(X)                                          \
   X(embed, EmbedArguments, 256, (embed))                              \
   X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
+  X(layer_norm, LayerNormArguments, 256, (layer_norm))                \
   X(elementwise, ElementwiseArguments, 256, (elementwise))            \
   X(select_rows, SelectRowsArguments, 256, (select_rows))             \
   X(argmax, ArgmaxArguments, 256, (argmax))                           \

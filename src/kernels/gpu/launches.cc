@@ -76,6 +76,23 @@ void record_norm(const Dispatch& d, Recorder& to) {
                           staged ? 1 : 0});
 }
 
+bool takes_layer_norm(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[LayerNormIn::kX]) && is_matrix(d.in[LayerNormIn::kWeight]) &&
+         absent_or_matrix(d.in[LayerNormIn::kBias]) && is_matrix(d.out());
+}
+void record_layer_norm(const Dispatch& d, Recorder& to) {
+  const auto& attr = d.as<NormAttr>();
+  const int32_t cols = d.out().cols;
+  const bool staged = cols + 2 * attr.groups <= kMostStaged;
+  const int32_t floats = 2 * attr.groups + (staged ? cols : 0);
+  to.add(KernelId::layer_norm,
+         size_of(to.most(d.out().rows), 256, static_cast<size_t>(floats) * sizeof(float)),
+         LayerNormArguments{to.run, to.matrix(d.in[LayerNormIn::kX]), to.matrix(d.out()),
+                            d.in[LayerNormIn::kWeight].row<float>(0),
+                            d.in[LayerNormIn::kBias].row<float>(0), attr.eps, attr.groups,
+                            d.in[LayerNormIn::kWeight].cols == cols ? 1 : 0, staged ? 1 : 0});
+}
+
 bool takes_elements(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[BinaryIn::kA]) && absent_or_matrix(d.in[BinaryIn::kB]) &&
          is_matrix(d.out());
@@ -270,6 +287,7 @@ const LaunchRow kRows[] = {
     {op::kSelectRows, takes_select, "select_rows", nullptr, record_select},
     {op::kArgmax, takes_argmax, "argmax", nullptr, record_argmax},
     {op::kRmsNorm, takes_norm, "rms_norm", nullptr, record_norm},
+    {op::kLayerNorm, takes_layer_norm, "layer_norm", nullptr, record_layer_norm},
     {op::kAdd, takes_elements, "add", nullptr, record_elements<Elementwise::kAdd>},
     {op::kMul, takes_elements, "mul", nullptr, record_elements<Elementwise::kMul>},
     {op::kScale, takes_elements, "scale", nullptr, record_elements<Elementwise::kScale>},

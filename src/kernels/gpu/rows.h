@@ -94,6 +94,34 @@ VEERY_GPU void rms_norm(const RmsNormArguments& a) {
     write(part, inverse_rms(a.x.row(r) + int64_t{part} * n, n, a.norm.eps), lane(), kWarp);
 }
 
+/// A warp finds the moments of a part of a row, which is in shared memory behind those.
+VEERY_GPU void layer_norm(const LayerNormArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  const int n = a.out.cols / a.groups;
+  auto* moments = reinterpret_cast<Two<float>*>(shared_memory());
+  const float* x = a.x.row(r);
+  if (a.staged != 0) {
+    auto* own = reinterpret_cast<float*>(moments + a.groups);
+    VEERY_UNROLL(4)
+    for (int i = thread(); i < a.out.cols; i += threads()) own[i] = x[i];
+    x = own;
+    sync_block();
+  }
+  for (int part = warp(); part < a.groups; part += warps()) {
+    const Two<float> of = moments_of(x + int64_t{part} * n, n, a.eps);
+    if (lane() == 0) moments[part] = of;
+  }
+  sync_block();
+  for (int i = thread(); i < a.out.cols; i += threads()) {
+    const Two<float> of = moments[i / n];
+    const int at = a.whole != 0 ? i : i % n;
+    const float y = (x[i] - of.x) * of.y * a.weight[at];
+    a.out.row(r)[i] = a.bias != nullptr ? y + a.bias[at] : y;
+  }
+}
+
 VEERY_GPU float formula(const ElementwiseArguments& a, float x, float y) {
   switch (a.op) {
     case Elementwise::kAdd: return x + y;
