@@ -41,8 +41,8 @@ def tests(settings):
         Test(f"pp{settings.prompt}", "tok/s", True),
         Test(f"tg{settings.tokens}", "tok/s", True),
         *([Test(f"tg{settings.tokens}, sampled", "tok/s", True)] if settings.sampled else []),
-        Test("load to first token", "ms", False),
-        Test("peak memory, one token", "MiB", False),
+        *([Test("load to first token", "ms", False)] if settings.texts else []),
+        *([Test("peak memory, one token", "MiB", False)] if settings.texts else []),
         Test(f"peak memory, pp{settings.prompt} and tg{settings.tokens}", "MiB", False),
     ]
 
@@ -50,19 +50,17 @@ def tests(settings):
 def measure_once(program, model, settings):
     """Returns {test name: value}, one value for each of tests(), in their units."""
     speeds, bench = program.bench(model, settings)
-    first = program.first_token(model, settings)
-    prefill, decode, *sampled, load, memory_one, memory_bench = (test.name for test in tests(settings))
+    prefill, decode, *texts, memory_bench = (test.name for test in tests(settings))
     for name in (prefill, decode):
         if name not in speeds:
             raise Failure(f"{program.name}: no test {name} in its benchmark, only {list(speeds)}")
-    return {
-        prefill: speeds[prefill],
-        decode: speeds[decode],
-        **{name: program.sampled(model, settings) for name in sampled},
-        load: first.seconds * 1000,
-        memory_one: first.peak_bytes / MIB,
-        memory_bench: bench.peak_bytes / MIB,
-    }
+    found = [speeds[prefill], speeds[decode]]
+    if settings.sampled:
+        found.append(program.sampled(model, settings))
+    if settings.texts:
+        first = program.first_token(model, settings)
+        found += [first.seconds * 1000, first.peak_bytes / MIB]
+    return dict(zip([prefill, decode, *texts, memory_bench], [*found, bench.peak_bytes / MIB], strict=True))
 
 
 def measure(programs, model, settings, rounds):
@@ -252,6 +250,8 @@ def parse_arguments(arguments):
     parser.add_argument("--perplexity", type=absolute, metavar="FILE", help="compare on this text too")
     parser.add_argument("--no-sampled", dest="sampled", action="store_false",
                         help="leave out answers with the default choice of tokens")  # fmt: skip
+    parser.add_argument("--speeds-only", dest="texts", action="store_false",
+                        help="prompts and answers of ids only, for files without a vocabulary")  # fmt: skip
     parser.add_argument("--busy-ok", action="store_true", help="measure on a busy machine too")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one process")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
@@ -295,8 +295,9 @@ def check_files(options):
 
 def compare(options):
     settings = Settings(
-        options.threads, options.prompt, options.tokens, options.context, options.timeout, options.sampled
-    )
+        options.threads, options.prompt, options.tokens, options.context, options.timeout,
+        options.sampled and options.texts, options.texts
+    )  # fmt: skip
     check_files(options)
     programs = chosen_programs(options)
     tree, machine = machines.describe_tree(REPOSITORY), machines.describe()

@@ -42,12 +42,17 @@ WORDS = """river winter letter garden music engine harbour copper silver window 
 
 @dataclass
 class Answer:
-    """One streamed answer: when it was asked for, when each of its texts came, and its tokens."""
+    """One streamed answer: when it was asked for, when each of its texts came, and how many tokens there were."""
 
     asked: float
     times: list = field(default_factory=list)
+    text: str = ""
     tokens: int = 0
+    prompt: int = 0
     cached: int = 0
+
+    def first_ms(self):
+        return 1000 * (self.times[0] - self.asked)
 
 
 class Server:
@@ -100,10 +105,10 @@ async def healthy(port):
     return b" 200 " in status
 
 
-def request(prompt, tokens, seed):
+def request(messages, tokens, seed):
     """The bytes of a streamed chat completion of `tokens` tokens, drawn with `seed`."""
     body = json.dumps({
-        "messages": [{"role": "user", "content": prompt}], "max_tokens": tokens, "stream": True,
+        "messages": messages, "max_tokens": tokens, "stream": True,
         "stream_options": {"include_usage": True}, "ignore_eos": True,
         "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "seed": seed,
     }).encode()  # fmt: skip
@@ -117,18 +122,20 @@ def take(answer, event):
     delta = choices[0].get("delta", {})
     if delta.get("content") or delta.get("reasoning_content"):
         answer.times.append(time.perf_counter())
+        answer.text += delta.get("content") or ""
     usage = event.get("usage")
     if usage:
-        answer.tokens = usage["completion_tokens"]
+        answer.tokens, answer.prompt = usage["completion_tokens"], usage["prompt_tokens"]
         answer.cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
 
 
 async def ask(port, prompt, tokens, seed, give_up=None):
-    """One answer; where `give_up` (a time) comes first, what came until then."""
+    """The answer to a prompt, or to a list of messages; where `give_up` (a time) comes first, what came until then."""
+    messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
     answer = Answer(time.perf_counter())
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     try:
-        writer.write(request(prompt, tokens, seed))
+        writer.write(request(messages, tokens, seed))
         status = await reader.readline()
         if b" 200 " not in status:
             raise Failure(f"status line {status!r}: {(await reader.read(400))!r}")
@@ -170,7 +177,7 @@ async def throughput(server, streams, seconds, tokens):
     answers = []
     await asyncio.gather(*(stream(server.port, i, start + seconds, tokens, answers, streams) for i in range(streams)))
     took = time.perf_counter() - start
-    firsts = [1000 * (a.times[0] - a.asked) for a in answers if a.times]
+    firsts = [a.first_ms() for a in answers if a.times]
     gaps = [1000 * (b - a) for one in answers for a, b in zip(one.times, one.times[1:])]
     return {
         "tokens/s": sum(a.tokens for a in answers) / took,
@@ -194,7 +201,7 @@ async def long_prompt(server, streams):
         pauses += [1000 * (b - a) for a, b in zip(one.times, one.times[1:]) if a < ended and b > begun]
     return {
         "long prompt: longest pause of others, ms": max(pauses, default=float("nan")),
-        "long prompt: its first token, ms": 1000 * (late.times[0] - late.asked),
+        "long prompt: its first token, ms": late.first_ms(),
     }
 
 
@@ -203,8 +210,8 @@ async def prefix(server):
     fresh = await ask(server.port, text + "\nWhich word is first?", 4, 1)
     again = await ask(server.port, text + "\nWhich word is last?", 4, 1)
     return {
-        "prefix: first token, fresh, ms": 1000 * (fresh.times[0] - fresh.asked),
-        "prefix: first token, seen before, ms": 1000 * (again.times[0] - again.asked),
+        "prefix: first token, fresh, ms": fresh.first_ms(),
+        "prefix: first token, seen before, ms": again.first_ms(),
         "prefix: tokens reused": again.cached,
     }
 

@@ -26,6 +26,7 @@ class Settings:
     context: int  # of the one-token process and of perplexity windows
     timeout: float  # seconds for one process
     sampled: bool = True  # whether answers with the default choice of tokens are measured too
+    texts: bool = True  # whether processes that read a text are measured, which needs a vocabulary
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,13 @@ AT_ONCE = 1 << 20  # blocks: random.randbytes takes no more than 256 MiB
 # scales at these offsets, small enough that a row of such weights keeps the size of its input.
 TYPES = {
     "f32": (0, 1, 4, {}),
+    "-f32": (0, 1, 4, {}),
     "q4_0": (2, 32, 18, {0: 5e-3}),
     "q8_0": (8, 32, 34, {0: 2e-4}),
     "q4_k": (12, 256, 144, {0: 2e-4, 2: 1.5e-3}),
     "q6_k": (14, 256, 210, {208: 1e-5}),
 }
+CONSTANTS = {"f32": 1.0, "-f32": -1.0}
 # As quantisers do, the embedding, which is the output head as well, gets more bits.
 EMBEDDING_TYPES = {"q4_0": "q8_0", "q4_k": "q6_k"}
 
@@ -56,8 +58,8 @@ def tensors(kind):
 
 def blocks(kind, count, numbers):
     """Bytes of `count` blocks."""
-    if kind == "f32":
-        return struct.pack("<f", 1.0) * count
+    if kind in CONSTANTS:
+        return struct.pack("<f", CONSTANTS[kind]) * count
     _, _, size, scales = TYPES[kind]
     data = bytearray(numbers.randbytes(count * size))
     for offset, scale in scales.items():
@@ -67,13 +69,14 @@ def blocks(kind, count, numbers):
     return data
 
 
-def vocabulary(numbers):
-    """Returns tokens and merges. Each token beyond the bytes joins two that come before it, as the
-    training of a tokenizer does; later merges are other ways to make the same tokens."""
+def vocabulary(numbers, plain, special, most_merges):
+    """Returns tokens, `special` behind `plain` ones, and merges. Each token beyond the bytes joins two
+    that come before it, as the training of a tokenizer does; later merges are other ways to make the
+    same tokens."""
     tokens = byte_letters()
     known = set(tokens)
     merges = []
-    while len(tokens) < PLAIN_TOKENS:
+    while len(tokens) < plain:
         # Pieces are mostly common ones, those that came early.
         pair = [tokens[int(len(tokens) * numbers.random() ** 3)] for _ in range(2)]
         joined = "".join(pair)
@@ -87,8 +90,11 @@ def vocabulary(numbers):
             pair = token[:cut] + " " + token[cut:]
             if token[:cut] in known and token[cut:] in known and pair not in first:
                 merges.append(pair)
-    special = [f"<|special_{index}|>" for index in range(SPECIAL_TOKENS)]
-    return tokens + special, merges[:MERGES]
+    return tokens + special, merges[:most_merges]
+
+
+def special_tokens(count):
+    return [f"<|special_{index}|>" for index in range(count)]
 
 
 def int32_array(numbers):
@@ -97,7 +103,7 @@ def int32_array(numbers):
 
 
 def metadata(numbers):
-    tokens, merges = vocabulary(numbers)
+    tokens, merges = vocabulary(numbers, PLAIN_TOKENS, special_tokens(SPECIAL_TOKENS), MERGES)
     return {
         "general.architecture": "llama",
         "general.name": "Llama 3.2 1B shape, random weights",

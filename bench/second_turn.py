@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Measures how long a chat waits for its second answer, whose prompt repeats the first turn.
+
+    bench/second_turn.py MODEL [--tokens 2000] [--rounds 5] [--json OUT]
+
+In each round a new chat begins with a text of about so many tokens, the model answers, and a short
+question follows with all that was said before. `veery serve` is asked as any client asks. Shown are
+the times to the first token of both turns, that of a prompt which is the whole second turn but was
+never seen, and how many tokens each read. Models with recurrent layers keep states at ends of
+messages for this. Needs Python 3.11 and nothing else; the model needs a chat template.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "bench" / "peers"))
+
+import machine as machines  # noqa: E402
+from load import Server, ask, words  # noqa: E402
+from pairs import paired_ratios, spread  # noqa: E402
+from programs import Failure  # noqa: E402
+
+QUESTION = "Which of these words is first?"
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+async def tokens_of(port, count):
+    """How many tokens a prompt of `count` words has."""
+    return (await ask(port, words(count, -1), 1, 0)).prompt
+
+
+async def round_of(port, count, seed, answer_tokens):
+    """One chat of two turns, and a prompt as long as the second that shares nothing with it."""
+    text = user(words(count, 2 * seed))
+    first = await ask(port, [text], answer_tokens, seed)
+    second = await ask(port, [text, assistant(first.text), user(QUESTION)], 4, seed)
+    other = user(words(count, 2 * seed + 1))
+    fresh = await ask(port, [other, assistant(first.text), user(QUESTION)], 4, seed)
+    return {
+        "first_turn_ms": first.first_ms(),
+        "second_turn_ms": second.first_ms(),
+        "fresh_ms": fresh.first_ms(),
+        "second_turn_tokens": second.prompt,
+        "second_turn_read": second.prompt - second.cached,
+        "fresh_tokens": fresh.prompt,
+        "fresh_read": fresh.prompt - fresh.cached,
+    }
+
+
+async def measure(server, options):
+    port = server.port
+    count = max(1, round(100 * options.tokens / await tokens_of(port, 100)))
+    found = []
+    for index in range(options.rounds):
+        found.append(await round_of(port, count, index + 1, options.answer))
+        print(f"round {index + 1} of {options.rounds}: {found[-1]}", file=sys.stderr)
+    return {name: [one[name] for one in found] for name in found[0]}
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--tokens", type=int, default=2000, help="of the first message")
+    parser.add_argument("--answer", type=int, default=64, help="tokens of the first answer")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("-t", "--threads", type=int, default=2)
+    parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")
+    parser.add_argument("--json", type=Path, help="write all values to this file")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    command = [options.veery, "serve", options.model, "-c", 2 * options.tokens + 1024, "-t", options.threads]
+    before = machines.observe(3)
+    with Server("veery", command) as server:
+        found = asyncio.run(measure(server, options))
+    ratio = spread(paired_ratios(found["fresh_ms"], found["second_turn_ms"]))
+    for name, values in found.items():
+        print(f"{name:20}{spread(values)['median']:10.1f}")
+    print(f"{'fresh / second turn':20}{ratio['median']:10.1f} ({ratio['q1']:.1f} - {ratio['q3']:.1f})")
+    if options.json:
+        document = {"machine": machines.describe(), "tree": machines.describe_tree(REPOSITORY), "before": before,
+                    "model": options.model.name, "threads": options.threads, "rounds": options.rounds,
+                    "values": found, "ratio": ratio}  # fmt: skip
+        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as error:
+        sys.exit(f"second_turn: {error}")
