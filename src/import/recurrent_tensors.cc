@@ -11,6 +11,8 @@
 #include "base/printable.h"
 #include "file/folder/row_sources.h"
 #include "import/read_config.h"
+#include "import/unused_tensors.h"
+#include "model/arch/entry.h"
 
 namespace veery {
 namespace {
@@ -283,6 +285,14 @@ void arrange_rwkv7(ModelFile& file, const TransformerConfig& c, int32_t layer) {
     *share = reshaped(*share, {share->elements()});
 }
 
+// Of a layer for further tokens that lacks parts nothing is read.
+void drop_layers(ModelFile& file, int64_t begin, int64_t end) {
+  std::erase_if(file.tensors, [&](const TensorView& tensor) {
+    const int64_t layer = layer_part(tensor.name).first;
+    return begin <= layer && layer < end;
+  });
+}
+
 void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t layer) {
   if (!c.is_recurrent(layer)) return;
   if (TensorView* conv = Tensors(file).find(fmt::format("blk.{}.shortconv.conv.weight", layer)))
@@ -293,7 +303,11 @@ void arrange_short_conv(ModelFile& file, const TransformerConfig& c, int32_t lay
 
 void arrange_recurrent(ModelFile& file) {
   const TransformerConfig c = read_config(file);
-  const int32_t further = c.recurrent.mixer == Mixer::kDelta ? c.further_layers : 0;
+  int32_t further = c.recurrent.mixer == Mixer::kDelta ? c.further_layers : 0;
+  if (further > 0 && !has_draft_head(file, c)) {
+    drop_layers(file, c.layers, c.layers + further);
+    further = 0;
+  }
   for (int32_t layer = 0; layer < c.layers + further; ++layer) switch (c.recurrent.mixer) {
       case Mixer::kNone:
       case Mixer::kXlstmBlocks: return;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "import/read_config.h"
+#include "import/recurrent_tensors.h"
 #include "import/xlstm_tensors.h"
 
 namespace veery {
@@ -45,6 +46,23 @@ TEST(FamilyConfig, WindowsWithoutAListAreThoseOfTheClass) {
   const TransformerConfig lfm3 = read("lfm3", "");
   EXPECT_EQ(lfm3.recurrent.layers, (Flags{true, true, false, true, false, true}));
   EXPECT_EQ(lfm3.local, (Flags{false, false, false, false, true, false}));
+}
+
+// Published folders without the further layer's own tensors have been seen to keep some of them.
+TEST(FamilyTensors, ALayerForFurtherTokensThatLacksPartsIsLeftOut) {
+  ModelFile file = folder_with(
+      R"({"hidden_size":36,"intermediate_size":44,"num_attention_heads":6,"head_dim":16,)"
+      R"("num_key_value_heads":2,"model_type":"qwen3_5_text","num_hidden_layers":4})");
+  file.tensors.push_back({"blk.3.attn_norm.weight", DType::kF32, {36}, {}});
+  file.tensors.push_back({"blk.4.nextn.eh_proj.weight", DType::kF32, {36, 72}, {}});
+  file.tensors.push_back({"blk.4.attn_q.weight", DType::kF32, {8, 36}, {}});
+  file.tensors.push_back({"blk.5.attn_norm.weight", DType::kF32, {36}, {}});
+  ASSERT_EQ(read_config(file).further_layers, 1);
+  arrange_recurrent(file);
+  EXPECT_EQ(file.find("blk.4.attn_q.weight"), nullptr);
+  EXPECT_EQ(read_config(file).further_layers, 0);
+  EXPECT_NE(file.find("blk.3.attn_norm.weight"), nullptr);
+  EXPECT_NE(file.find("blk.5.attn_norm.weight"), nullptr);  // refused later, by its number
 }
 
 TEST(FamilyConfig, DenseLayersOfCohereAreTurnedUnlessTheyHaveAPeriod) {
