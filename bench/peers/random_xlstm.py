@@ -11,13 +11,14 @@ import argparse
 import random
 from pathlib import Path
 
-from random_llama import EMBEDDING_TYPES, write
+from random_llama import EMBEDDING_TYPES, TYPES, write
 
 BLOCKS, DIM, HIDDEN, HEADS, KEY_DIM, VALUE_DIM, VOCABULARY = 32, 4096, 10_944, 8, 256, 512, 50_304
 
 
 def tensors(blocks, kind):
-    """(name, columns, rows, type)"""
+    """(name, columns, rows, type); as quantisers do, Q5_0 where rows are no whole blocks of Q4_K"""
+    down = kind if HIDDEN % TYPES[kind][1] == 0 else "q5_0"
     yield "token_embd.weight", DIM, VOCABULARY, EMBEDDING_TYPES[kind]
     yield "output_norm.weight", DIM, 1, "f32"
     yield "output.weight", DIM, VOCABULARY, EMBEDDING_TYPES[kind]
@@ -35,7 +36,7 @@ def tensors(blocks, kind):
             ("ffn_norm", DIM, 1, "f32"),
             ("ffn_gate", DIM, HIDDEN, kind),
             ("ffn_up", DIM, HIDDEN, kind),
-            ("ffn_down", HIDDEN, DIM, kind),
+            ("ffn_down", HIDDEN, DIM, down),
         ]:
             yield f"blk.{block}.{part}.weight", columns, rows, of
         for part in ("mlstm_igate", "mlstm_fgate"):

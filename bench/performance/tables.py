@@ -27,6 +27,9 @@ TITLES = {
     "gemma-3-270m-Q4_K_M.gguf": "Gemma 3 270M, Q4_K_M",
     "llama-1b-random.Q4_0.gguf": "Llama 3.2 1B shape, Q4_0",
     "llama-1b-random.Q4_K.gguf": "Llama 3.2 1B shape, Q4_K",
+    "qwen35-0.8b-random.Q4_0.gguf": "Qwen 3.5 0.8B shape, Q4_0",
+    "qwen35-2b-random.Q4_0.gguf": "Qwen 3.5 2B shape, Q4_0",
+    "gemma4-e2b-random.Q4_0.gguf": "Gemma 4 E2B shape, Q4_0",
 }
 
 

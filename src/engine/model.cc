@@ -163,11 +163,23 @@ void trace_states(Graph& graph, const TransformerConfig& config) {
   find_architecture(config.architecture).define(trace, config);
 }
 
+// Whether all that is kept of a sequence has a fixed size, so that it may become longer than what
+// the model was trained for at no cost.
+bool is_endless(const TransformerConfig& config) {
+  return config.recurrent.mixer != Mixer::kNone &&
+         std::ranges::count(config.recurrent.layers, false) == 0 &&
+         !find_architecture(config.architecture).joint_mixers;
+}
+
 }  // namespace
 
 int32_t run_context(const TransformerConfig& config, const LoadOptions& options) {
   if (options.context < 0)
     throw Error(ErrorKind::kInput, "context is {}, expected 1 or more", options.context);
+  if (options.context > config.context && is_endless(config)) {
+    if (options.context <= kMaxSize) return options.context;
+    throw Error(ErrorKind::kInput, "context is {}, expected {} at most", options.context, kMaxSize);
+  }
   if (options.context > config.context && options.clip_context) return config.context;
   if (options.context > config.context && config.context == config.sparse_from)
     throw Error(ErrorKind::kUnsupported,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -51,6 +52,40 @@ TEST_P(Recurrent, ChunksAndThreadsDoNotMatter) {
       EXPECT_EQ(after(two, ids, chunk), expected) << chunk;
     }
   }
+}
+
+// What is kept of a sequence does not grow, and gates keep it finite, far beyond the 128 positions
+// of the configuration.
+TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
+#ifdef NDEBUG
+  constexpr int32_t kTokens = 100'000;
+#else
+  constexpr int32_t kTokens = 3'000;
+#endif
+  for (const char* name : {"xlstm", "xlstm-lm"}) {
+    Model usual(folder_of(name), {.threads = 1, .context = 128});
+    Model model(folder_of(name), {.threads = 1, .context = kTokens + 1});
+    Session session(model);
+    EXPECT_EQ(session.cache_bytes(), Session(usual).cache_bytes());
+    Random random(4);
+    int32_t id = 1;
+    for (int32_t i = 0; i < kTokens; ++i) {
+      session.feed(std::span(&id, 1));
+      const auto logits = session.logits();
+      ASSERT_TRUE(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) << i;
+      // Greedy for a while, then any token, so that no cycle lasts.
+      id = i % 64 < 48 ? static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin())
+                       : static_cast<int32_t>(random.next() % logits.size());
+    }
+    EXPECT_EQ(session.position(), kTokens);
+  }
+}
+
+TEST(EndlessAnswer, IsForModelsWithoutAttention) {
+  Model model(folder_of("mamba2"), {.threads = 1, .context = 5000});
+  EXPECT_EQ(Session(model).context(), 5000);
+  for (const char* name : {"qwen35", "falcon-h1"})
+    EXPECT_THROW(Model(folder_of(name), {.threads = 1, .context = 500'000}), Error) << name;
 }
 
 TEST_P(Recurrent, WhatRunsBesideDoesNotMatter) {

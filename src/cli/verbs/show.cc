@@ -131,10 +131,7 @@ Json recurrent_json(const TransformerConfig& config) {
 Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
   try {
     const TransformerConfig config = read_config(file);
-    const int32_t context = flags.context > 0 ? flags.context : std::min(config.context, 4096);
-    if (context > config.context)
-      throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", context,
-                  config.context);
+    const int32_t context = run_context(config, {.context = flags.context});
     const DType keys = flags.cache_keys.value_or(DType::kBF16);
     const DType values = flags.cache_values.value_or(DType::kBF16);
     return {{"layers", config.layers},

@@ -5,6 +5,7 @@
 #include "kernels/cpu/simd/activate-inl.h"
 //
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/common/blocks.h"
 #include "kernels/common/float_kernels.h"
@@ -18,37 +19,82 @@ constexpr int kMaxWidth = 8;
 // Channels that a worker takes at a time.
 constexpr int64_t kChunk = 128;
 
-// 16 channels of one span. The inputs before a position are kept in order, the oldest first.
-HWY_INLINE void convolve(const Dispatch& d, const Slots& slots, const Span& span, int64_t c) {
-  const Operand& kept = d.in[Conv1dIn::kState];
-  const int64_t channels = d.out().cols;
-  const int n = static_cast<int>(std::min<int64_t>(16, channels - c));
-  const int before = static_cast<int>(d.in[Conv1dIn::kWeight].rows) - 1;
-  const int64_t count = kept ? blocks_kept(kept, slots, span.sequence) : 0;
-  F32 weight[kMaxWidth], past[kMaxWidth];
-  for (int j = 0; j <= before; ++j)
-    weight[j] = load_first(d.in[Conv1dIn::kWeight].row<float>(j) + c, n);
-  const bool begins = !kept || span.position == 0;
-  for (int j = 0; j < before; ++j)
-    past[j] =
-        begins
-            ? zero()
-            : load_first(block_of(kept, slots, span.sequence, span.position) + j * channels + c, n);
-  const F32 bias =
-      d.in[Conv1dIn::kBias] ? load_first(d.in[Conv1dIn::kBias].row<float>(0) + c, n) : zero();
-  const ActivateAttr act = d.as<Conv1dAttr>().activation;
-  for (int64_t i = 0; i < span.rows; ++i) {
-    const int64_t row = span.first_row + i;
-    past[before] = load_first(d.in[Conv1dIn::kX].row<float>(row) + c, n);
-    F32 y = bias;
-    for (int j = 0; j <= before; ++j) y = fma(weight[j], past[j], y);
-    store_first(d.out().row<float>(row) + c, activated(y, act), n);
-    for (int j = 0; j < before; ++j) past[j] = past[j + 1];
-    if (span.rows - i > count) continue;
-    float* to = block_of(kept, slots, span.sequence, span.position + i + 1) + c;
-    for (int j = 0; j < before; ++j) store_first(to + j * channels, past[j], n);
+/// Some channels of one span, at most kChunk. Rows go by one after the other, so that reading stays
+/// in lines and pages: 16 channels of all rows, one vector in each line of a page, took longer.
+class Channels {
+ public:
+  Channels(const Dispatch& d, const Slots& slots, const Span& span, int64_t begin, int64_t end)
+      : d_(d),
+        slots_(slots),
+        span_(span),
+        begin_(begin),
+        size_(end - begin),
+        before_(static_cast<int>(d.in[Conv1dIn::kWeight].rows) - 1) {
+    const Operand& kept = d.in[Conv1dIn::kState];
+    if (!kept || span.position == 0) {
+      std::fill_n(earlier_, before_ * kChunk, 0.0F);
+      return;
+    }
+    // A copy: blocks that are written may be the one that is read.
+    const float* from = block_of(kept, slots, span.sequence, span.position) + begin;
+    for (int j = 0; j < before_; ++j)
+      std::memcpy(earlier_ + j * kChunk, from + j * d.out().cols, bytes());
   }
-}
+
+  HWY_INLINE void walk() {
+    const Operand& kept = d_.in[Conv1dIn::kState];
+    const int64_t count = kept ? blocks_kept(kept, slots_, span_.sequence) : 0;
+    for (int64_t i = 0; i < span_.rows; ++i) {
+      if (before_ == 3)
+        row<3>(i);
+      else
+        row<-1>(i);
+      if (span_.rows - i > count) continue;
+      float* to = block_of(kept, slots_, span_.sequence, span_.position + i + 1) + begin_;
+      for (int j = 0; j < before_; ++j)
+        std::memcpy(to + j * d_.out().cols, input(i + 1 + j), bytes());
+    }
+  }
+
+ private:
+  size_t bytes() const { return static_cast<size_t>(size_) * sizeof(float); }
+  // Input i, of which the first are those before the span.
+  HWY_INLINE const float* input(int64_t i) const {
+    if (i < before_) return earlier_ + i * kChunk;
+    return d_.in[Conv1dIn::kX].row<float>(span_.first_row + i - before_) + begin_;
+  }
+
+  template <int kBefore>
+  HWY_INLINE void row(int64_t i) {
+    const int before = kBefore >= 0 ? kBefore : before_;
+    const float* past[kMaxWidth];
+    const float* weight[kMaxWidth];
+    for (int j = 0; j <= before; ++j) {
+      past[j] = input(i + j);
+      weight[j] = d_.in[Conv1dIn::kWeight].row<float>(j) + begin_;
+    }
+    const float* bias =
+        d_.in[Conv1dIn::kBias] ? d_.in[Conv1dIn::kBias].row<float>(0) + begin_ : nullptr;
+    const ActivateAttr act = d_.as<Conv1dAttr>().activation;
+    float* out = d_.out().row<float>(span_.first_row + i) + begin_;
+    const auto of = [&](int64_t c, auto get) {
+      F32 y = bias != nullptr ? get(bias + c) : zero();
+      for (int j = 0; j <= before; ++j) y = fma(get(weight[j] + c), get(past[j] + c), y);
+      return activated(y, act);
+    };
+    int64_t c = 0;
+    for (; c + 16 <= size_; c += 16) store(out + c, of(c, [](const float* p) { return load(p); }));
+    const int n = static_cast<int>(size_ - c);
+    if (n > 0) store_first(out + c, of(c, [n](const float* p) { return load_first(p, n); }), n);
+  }
+
+  const Dispatch& d_;
+  const Slots& slots_;
+  const Span& span_;
+  const int64_t begin_, size_;
+  const int before_;
+  float earlier_[(kMaxWidth - 1) * kChunk];
+};
 
 }  // namespace
 
@@ -58,7 +104,7 @@ void fast_conv1d(const Dispatch& d, const Slots& slots, const Worker& worker) {
   for (int64_t item = items.begin; item < items.end; ++item) {
     const int64_t begin = item % chunks * kChunk;
     const int64_t end = std::min<int64_t>(begin + kChunk, d.out().cols);
-    for (int64_t c = begin; c < end; c += 16) convolve(d, slots, slots.spans[item / chunks], c);
+    Channels(d, slots, slots.spans[item / chunks], begin, end).walk();
   }
 }
 
