@@ -46,7 +46,6 @@ class Answer:
 
     asked: float
     times: list = field(default_factory=list)
-    text: str = ""
     tokens: int = 0
     prompt: int = 0
     cached: int = 0
@@ -122,7 +121,6 @@ def take(answer, event):
     delta = choices[0].get("delta", {})
     if delta.get("content") or delta.get("reasoning_content"):
         answer.times.append(time.perf_counter())
-        answer.text += delta.get("content") or ""
     usage = event.get("usage")
     if usage:
         answer.tokens, answer.prompt = usage["completion_tokens"], usage["prompt_tokens"]
