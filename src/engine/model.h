@@ -110,7 +110,7 @@ struct ModelSummary {
 ModelSummary summarize(const ModelFile& file);
 
 /// The positions that sequences of a model loaded with `options` have. Throws kInput where they are
-/// more than it was trained for.
+/// more than it was trained for, unless what it keeps of a sequence has a fixed size.
 int32_t run_context(const TransformerConfig& config, const LoadOptions& options);
 
 /// Bytes of the caches of one session of `context` positions.
