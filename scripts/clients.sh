@@ -4,6 +4,7 @@
 #
 #   scripts/clients.sh             openai, anthropic, langchain-openai, llm, ollama
 #   scripts/clients.sh --all       lm-eval and mlx-lm too, which bring 700 MB
+#   scripts/clients.sh --page      playwright too, for the tests of the web page (Chromium is the system's own)
 #   scripts/clients.sh --python    only print the interpreter; exit 77 if there is none
 set -euo pipefail
 
@@ -13,10 +14,13 @@ readonly more=(lm-eval==0.4.13 tiktoken 'mlx[cpu]==0.32.4' mlx-lm==0.32.2)
 
 say() { printf 'clients: %s\n' "$*" >&2; }
 
+readonly page=(playwright==1.65.2)
+
 wanted=("${few[@]}") mark=$folder/.done
 case ${1:-} in
   "") ;;
   --all) wanted+=("${more[@]}") mark=$folder/.all ;;
+  --page) wanted+=("${page[@]}") mark=$folder/.page ;;
   --python)
     [[ -f $folder/.done ]] || exit 77
     echo "$folder/bin/python"

@@ -15,7 +15,8 @@ readonly folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers}
 readonly archive=$folder/llama_cpp_python-$version.tar.gz
 readonly package=$folder/llama_cpp_python-$version
 readonly build=$folder/llama.cpp
-readonly targets=(llama-bench llama-completion llama-perplexity llama-tokenize llama-quantize llama-embedding llama-server)
+readonly targets=(llama-bench llama-completion llama-perplexity llama-tokenize llama-quantize llama-embedding llama-batched-bench
+  llama-server)
 
 say() { printf 'build_llama_cpp: %s\n' "$*"; }
 fail() { say "$*" >&2; exit 1; }

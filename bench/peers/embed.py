@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 LONGEST = 900  # characters of a text: within the 256 tokens that small encoders take
 
 
-def read_texts(count):
+def read_texts(count, longest=LONGEST):
     """`count` texts: paragraphs, their sentences, and pairs of sentences, of all documents."""
     found = []
     for path in sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]):
@@ -38,7 +38,7 @@ def read_texts(count):
                 continue
             sentences = re.split(r"(?<=[.:;]) ", words)
             found += [words, *sentences, *(" ".join(pair) for pair in zip(sentences, sentences[1:]))]
-    texts = [text for text in dict.fromkeys(found) if 10 <= len(text) <= LONGEST]
+    texts = [text for text in dict.fromkeys(found) if 10 <= len(text) <= longest]
     if len(texts) < count:
         raise Failure(f"the documents have {len(texts)} texts, expected {count}: a smaller --texts")
     step = len(texts) / count

@@ -1,6 +1,6 @@
 // Embeddings, scores of documents, transcripts, and where the time of a step goes.
 #include "capi/handles.h"
-#include "engine/session.h"
+#include "engine/sequence_reader.h"
 
 using namespace veery;
 using namespace veery::capi;
@@ -30,11 +30,11 @@ double median(std::vector<double> values) {
 
 /// The slots stay as feed() has filled them, so the plan can be run again.
 void profile(Model& model, int32_t rows, int32_t repetitions, veery_profile& into) {
-  Session session(model, rows);
-  Plan& plan = session.plan(rows);
+  SequenceReader reader(model, rows);
+  Plan& plan = reader.plan(rows);
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < rows; ++i) ids.push_back(static_cast<int32_t>(i % model.config().vocab));
-  session.feed(ids);
+  reader.feed(ids);
   const RunSize size{.rows = rows, .context = rows};
   for (size_t i = 0; i < plan.table().size(); ++i) {
     const Label& label = plan.labels()[i];

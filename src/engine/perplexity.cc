@@ -73,19 +73,19 @@ double surprise(std::span<const float> logits, int32_t next) {
 }
 
 /// Begins a window: the tokens that are not scored.
-void feed_first(Session& session, std::span<const int32_t> ids) {
-  session.rewind(0);
-  if (!ids.empty()) session.feed(ids);
+void feed_first(SequenceReader& reader, std::span<const int32_t> ids) {
+  reader.clear();
+  if (!ids.empty()) reader.feed(ids);
 }
 
-Sums score(Session& session, std::span<const int32_t> ids) {
+Sums score(SequenceReader& reader, std::span<const int32_t> ids) {
   const auto first = ids.size() / 2;
-  feed_first(session, ids.first(first));
+  feed_first(reader, ids.first(first));
   Sums sums;
-  session.feed_all(ids.subspan(first, ids.size() - 1 - first),
-                   [&](int32_t position, std::span<const float> logits) {
-                     sums.add(surprise(logits, ids[static_cast<size_t>(position) + 1]));
-                   });
+  reader.feed_all(ids.subspan(first, ids.size() - 1 - first),
+                  [&](int32_t position, std::span<const float> logits) {
+                    sums.add(surprise(logits, ids[static_cast<size_t>(position) + 1]));
+                  });
   return sums;
 }
 
@@ -93,9 +93,9 @@ Sums score(Session& session, std::span<const int32_t> ids) {
 class Predictions {
  public:
   /// Those after each of `ids`.
-  void collect(Session& session, std::span<const int32_t> ids) {
+  void collect(SequenceReader& reader, std::span<const int32_t> ids) {
     values_.clear();
-    session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+    reader.feed_all(ids, [&](int32_t, std::span<const float> logits) {
       vocabulary_ = logits.size();
       values_.insert(values_.end(), logits.begin(), logits.end());
     });
@@ -113,7 +113,7 @@ class Predictions {
 class Pair {
  public:
   Pair(Model& model, Model& reference)
-      : pool_(model.pool()), session_(model), reference_session_(reference) {}
+      : pool_(model.pool()), reader_(model), reference_reader_(reference) {}
 
   struct Scores {
     Sums model, reference, ratio, divergence, same;
@@ -121,13 +121,13 @@ class Pair {
   /// A window's sums.
   Scores score(std::span<const int32_t> ids) {
     const size_t first = ids.size() / 2;
-    feed_first(session_, ids.first(first));
-    feed_first(reference_session_, ids.first(first));
+    feed_first(reader_, ids.first(first));
+    feed_first(reference_reader_, ids.first(first));
     Scores sums;
     for (size_t begin = first; begin + 1 < ids.size(); begin += kTogether) {
       const size_t count = std::min(kTogether, ids.size() - 1 - begin);
-      predictions_.collect(session_, ids.subspan(begin, count));
-      right_.collect(reference_session_, ids.subspan(begin, count));
+      predictions_.collect(reader_, ids.subspan(begin, count));
+      right_.collect(reference_reader_, ids.subspan(begin, count));
       std::vector<Token> tokens(count);
       pool_.parallel_for(static_cast<int64_t>(count), 1, [&](int64_t at, int64_t) {
         const auto i = static_cast<size_t>(at);
@@ -159,7 +159,7 @@ class Pair {
   }
 
   ThreadPool& pool_;
-  Session session_, reference_session_;
+  SequenceReader reader_, reference_reader_;
   Predictions predictions_, right_;
 };
 
@@ -183,14 +183,14 @@ std::vector<int32_t> common_ids(const Model& model, const Model& reference, std:
 
 }  // namespace
 
-Perplexity perplexity(const Model& model, Session& session, std::span<const int32_t> ids,
+Perplexity perplexity(const Model& model, SequenceReader& reader, std::span<const int32_t> ids,
                       int32_t window,
                       const std::function<void(const Perplexity&, size_t)>& progress) {
   const size_t windows = count_windows(ids, window);
   Perplexity result;
   Sums total;
   for (size_t w = 0; w < windows; ++w) {
-    add_window(score(session, window_at(model, ids, w, window)), total, result);
+    add_window(score(reader, window_at(model, ids, w, window)), total, result);
     if (progress) progress(result, windows);
   }
   return result;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/session.h"
+#include "engine/sequence_reader.h"
 
 namespace veery {
 
@@ -19,9 +19,9 @@ struct Perplexity {
 /// As llama.cpp defines it: windows of `window` tokens side by side, a shorter rest is dropped;
 /// each begins an empty cache, its first token replaced by BOS if the model wants one; the tokens
 /// after the middle are scored. `ids` is the whole text, BOS included. `progress` is called with
-/// windows done and in all. Throws kInput if there is no whole window, kLimit if the session's
+/// windows done and in all. Throws kInput if there is no whole window, kLimit if the reader's
 /// context is shorter than one.
-Perplexity perplexity(const Model& model, Session& session, std::span<const int32_t> ids,
+Perplexity perplexity(const Model& model, SequenceReader& reader, std::span<const int32_t> ids,
                       int32_t window,
                       const std::function<void(const Perplexity&, size_t)>& progress = {});
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "sample/sampler.h"
 
 namespace veery {
 namespace {
@@ -37,6 +38,19 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .positions = options.positions,
           .kept = options.kept,
           .snapshots = options.snapshots};
+}
+
+// What the plan of a run has to give: logits if an output wants them. The product with the head is
+// one for all outputs, as it is its weights that take the time; the best token of the others is
+// then read from the logits, which costs less than a second product.
+Wants wants_of(std::span<const RunPart> parts) {
+  bool outputs = false, logits = false;
+  for (const RunPart& part : parts) {
+    outputs = outputs || part.outputs > 0;
+    logits = logits || (part.outputs > 0 && part.wants == Wants::kLogits);
+  }
+  if (outputs || parts.empty()) return logits ? Wants::kLogits : Wants::kBest;
+  return parts.front().wants;  // nothing: what the sequence's next run will probably need
 }
 
 // Recurrent layers and sliding windows can go back to snapshots only.
@@ -263,7 +277,7 @@ std::span<const float> Runner::heard(int64_t position) const {
   return {source_plan_->root(0).row<float>(position), static_cast<size_t>(model_.config().dim)};
 }
 
-void Runner::run(std::span<const RunPart> parts, bool greedy) {
+void Runner::run(std::span<const RunPart> parts) {
   check(parts);
   int64_t rows = 0;
   int64_t outputs = 0;
@@ -275,7 +289,8 @@ void Runner::run(std::span<const RunPart> parts, bool greedy) {
     outputs += part.outputs;
   }
   if (rows == 0) return;
-  last_ = &plan(rows, std::max<int64_t>(outputs, 1), greedy);
+  last_wants_ = wants_of(parts);
+  last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
   fill_slots(parts);
   last_->run();
   for (const RunPart& part : parts) {
@@ -296,21 +311,25 @@ std::span<const float> Runner::logits(int32_t i) const {
   return {last_->root(0).row<float>(i), static_cast<size_t>(model_.config().vocab)};
 }
 
+int32_t Runner::best(int32_t i) const {
+  return last_wants_ == Wants::kBest ? *last_->root(0).row<int32_t>(i) : argmax(logits(i));
+}
+
 std::span<const float> Runner::also(int64_t i) const {
   return {last_->root(1).row<float>(i), static_cast<size_t>(last_->root(1).cols)};
 }
 
-Plan& Runner::plan(int64_t rows, int64_t outputs, bool greedy) {
+Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
   rows = bucket(rows);
   outputs = std::min(rows, bucket(outputs));
-  auto& slot = plans_[{rows, outputs, greedy}];
+  auto& slot = plans_[{rows, outputs, wants}];
   if (!slot) {
     const PlanOptions options{.rows = rows,
                               .outputs = outputs,
                               .target = model_.target(),
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
-    std::vector<Value> roots = {model_.entry().root(greedy ? "best" : "logits")};
+    std::vector<Value> roots = {model_.entry().root(wants == Wants::kBest ? "best" : "logits")};
     if (!also_.empty()) roots.push_back(model_.entry().root(also_));
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::move(roots),

@@ -31,11 +31,16 @@ struct RunnerOptions {
   std::string also = {};
 };
 
+/// Of an output: all its logits, or the most probable token alone, for which a head is searched
+/// and no logits are written where nothing else in the run wants them.
+enum class Wants : uint8_t { kLogits, kBest };
+
 /// What one sequence adds to a run.
 struct RunPart {
   int32_t sequence = 0;
-  std::span<const int32_t> ids;          ///< follow what the sequence holds
-  int32_t outputs = 1;                   ///< the logits after the last so many of them are wanted
+  std::span<const int32_t> ids;  ///< follow what the sequence holds
+  int32_t outputs = 1;           ///< what comes after the last so many of them is wanted
+  Wants wants = Wants::kLogits;
   std::span<const float> features = {};  ///< of each id, RunnerOptions::features of them
 };
 
@@ -111,22 +116,22 @@ class Runner {
   /// Of the last hear(): [positions, dim], row by row, which the encoder gave.
   std::span<const float> heard(int64_t position) const;
 
-  /// Runs the parts, each of another sequence, in one go; `greedy`: only the most probable token is
-  /// found, logits are not written. Throws kInput for an id outside of the vocabulary or a sequence
-  /// that has heard nothing, where the decoder attends to an encoder, kLimit
-  /// naming both numbers if tokens do not fit a context, a run or the caches; then no sequence has
-  /// moved.
-  void run(std::span<const RunPart> parts, bool greedy = false);
-  /// Of output `i` of the last run, counted over its parts: logits (vocab), valid until the next
-  /// run, or (greedy) the most probable token.
+  /// Runs the parts, each of another sequence, in one go. Throws kInput for an id outside of the
+  /// vocabulary or a sequence that has heard nothing, where the decoder attends to an encoder,
+  /// kLimit naming both numbers if tokens do not fit a context, a run or the caches; then no
+  /// sequence has moved.
+  void run(std::span<const RunPart> parts);
+  /// Of output `i` of the last run, counted over its parts, whose part wants logits: these (vocab),
+  /// valid until the next run.
   std::span<const float> logits(int32_t i) const;
-  int32_t best(int32_t i) const { return *last_->root(0).row<int32_t>(i); }
+  /// Of any output: the most probable token. May be called from several threads.
+  int32_t best(int32_t i) const;
 
   /// Row `i` of the root RunnerOptions::also, valid until the next run.
   std::span<const float> also(int64_t i) const;
 
   /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed.
-  Plan& plan(int64_t rows, int64_t outputs = 1, bool greedy = false);
+  Plan& plan(int64_t rows, int64_t outputs = 1, Wants wants = Wants::kLogits);
 
  private:
   struct Sequence {
@@ -155,9 +160,10 @@ class Runner {
   std::vector<int32_t> sources_;  ///< Slots::sources
   std::unique_ptr<SlotBlock> source_slots_;
   std::unique_ptr<Plan> source_plan_;
-  std::map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Plan>> plans_;
+  std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
+  Wants last_wants_ = Wants::kLogits;
 };
 
 }  // namespace veery

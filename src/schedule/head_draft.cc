@@ -65,9 +65,9 @@ void HeadDraft::read(Slot& slot, size_t kept) {
   const auto most = static_cast<size_t>(runner_.most_rows());
   for (size_t begin = 0; begin < count; begin += most) {
     const size_t rows = std::min(most, count - begin);
-    const RunPart part{slot.sequence, std::span(slot.ids).subspan(begin, rows), 0,
+    const RunPart part{slot.sequence, std::span(slot.ids).subspan(begin, rows), 0, Wants::kBest,
                        std::span(slot.hidden).subspan(begin * dim, rows * dim)};
-    runner_.run({&part, 1}, true);
+    runner_.run({&part, 1});
   }
   slot.read += static_cast<int32_t>(count);
   slot.ids.erase(slot.ids.begin(), slot.ids.begin() + static_cast<ptrdiff_t>(count));
@@ -89,11 +89,11 @@ bool HeadDraft::begin(std::span<DraftRequest> requests) {
     if (request.most <= 0) continue;
     if (slot->ids.size() > room) read(*slot, 1);
     room -= slot->ids.size();
-    parts_.push_back({slot->sequence, slot->ids, 1, slot->hidden});
+    parts_.push_back({slot->sequence, slot->ids, 1, Wants::kBest, slot->hidden});
     drafting_.push_back({&request, slot});
   }
   if (parts_.empty()) return false;
-  runner_.run(parts_, true);
+  runner_.run(parts_);
   for (const Drafting& d : drafting_) {
     d.slot->read += static_cast<int32_t>(d.slot->ids.size());
     d.slot->ids.clear();
@@ -119,8 +119,9 @@ bool HeadDraft::extend() {
   if (drafting_.empty()) return false;
   parts_.clear();
   for (const Drafting& d : drafting_)
-    parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1, d.slot->drafted});
-  runner_.run(parts_, true);
+    parts_.push_back(
+        {d.slot->sequence, std::span(d.request->draft).last(1), 1, Wants::kBest, d.slot->drafted});
+  runner_.run(parts_);
   take_drafts();
   return true;
 }

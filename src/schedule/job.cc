@@ -101,7 +101,8 @@ void Job::set_draft(std::span<const int32_t> ids, DraftSource source) {
 
 RunPart Job::part(int32_t most) const {
   if (drafted_ > 0)
-    return {sequence, std::span(tokens_).last(static_cast<size_t>(drafted_) + 1), drafted_ + 1};
+    return {sequence, std::span(tokens_).last(static_cast<size_t>(drafted_) + 1), drafted_ + 1,
+            wants()};
   if (trying()) {
     const std::span<const int32_t> ids = choices_->next(std::min(most, kScoredRows));
     return {sequence, ids, static_cast<int32_t>(ids.size())};
@@ -110,7 +111,7 @@ RunPart Job::part(int32_t most) const {
   const bool scored = wants_prompt_scores() && run < std::ssize(request().prompt);
   const int32_t count = std::min({rest, most, scored ? kScoredRows : most});
   const auto ids = std::span(tokens_).subspan(static_cast<size_t>(run), static_cast<size_t>(count));
-  return {sequence, ids, scored ? count : count == rest ? 1 : 0};
+  return {sequence, ids, scored ? count : count == rest ? 1 : 0, wants()};
 }
 
 void Job::score_prompt(const Runner& runner, int32_t first_output, const RunPart& part) {
@@ -131,7 +132,7 @@ void Job::score_choices(const Runner& runner, int32_t first_output, const RunPar
   choices_->advance(part.ids.size());
 }
 
-void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part, bool greedy) {
+void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part) {
   chosen_.clear();
   if (choices_) return score_choices(runner, first_output, part);
   const bool tests = drafted_ > 0;
@@ -143,7 +144,7 @@ void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part
     const auto next =
         static_cast<size_t>(run) + part.ids.size() - static_cast<size_t>(part.outputs - output - 1);
     ScoredToken chosen;
-    if (greedy) {
+    if (part.wants == Wants::kBest) {
       chosen.token.id = runner.best(first_output + output);
     } else {
       const std::span<const float> logits = runner.logits(first_output + output);

@@ -48,15 +48,16 @@ class Job {
   double grammar_rate() const { return grammar_rate_.value(); }
   /// Tokens that the next part tests.
   void set_draft(std::span<const int32_t> ids, DraftSource source);
-  /// Whether only the most probable token of its outputs is wanted.
-  bool greedy() const {
-    return sampler_.greedy() && request().logprobs < 0 && !request().grammar && !choices_;
+  /// What it takes to choose its tokens.
+  Wants wants() const {
+    const bool best = sampler_.greedy() && request().logprobs < 0 && !request().grammar;
+    return best && !choices_ ? Wants::kBest : Wants::kLogits;
   }
 
   /// After a run of `part`: takes its tokens from the logits, or is told them: one, and one more
   /// for each of the draft that was right. Does not touch the ticket, so jobs may do it side by
   /// side.
-  void choose(const Runner& runner, int32_t first_output, const RunPart& part, bool greedy);
+  void choose(const Runner& runner, int32_t first_output, const RunPart& part);
   /// Of the tokens of a part that was run, the first so many are of the answer.
   int32_t accepted(const RunPart& part) const;
   /// So many more were run; the draft is over.

@@ -71,7 +71,7 @@ bool ModelDraft::read(const DraftRequest& request, Slot& slot, int32_t& room) {
   if (part.empty() || std::ranges::any_of(part, unknown)) return false;
   const bool all = part.size() == rest.size();
   room -= static_cast<int32_t>(part.size());
-  parts_.push_back({slot.sequence, part, all ? 1 : 0});
+  parts_.push_back({slot.sequence, part, all ? 1 : 0, Wants::kBest});
   slot.ids.insert(slot.ids.end(), part.begin(), part.end());
   return all;
 }
@@ -90,7 +90,7 @@ void ModelDraft::begin(std::span<DraftRequest> requests) {
     if (read(request, slot, room)) drafting_.push_back({&request, &slot});
   }
   if (parts_.empty()) return;
-  runner_.run(parts_, true);
+  runner_.run(parts_);
   for (size_t i = 0; i < drafting_.size(); ++i)
     drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
 }
@@ -102,10 +102,10 @@ bool ModelDraft::extend() {
   if (drafting_.empty()) return false;
   parts_.clear();
   for (const Drafting& d : drafting_) {
-    parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1});
+    parts_.push_back({d.slot->sequence, std::span(d.request->draft).last(1), 1, Wants::kBest});
     d.slot->ids.push_back(d.request->draft.back());
   }
-  runner_.run(parts_, true);
+  runner_.run(parts_);
   for (size_t i = 0; i < drafting_.size(); ++i)
     drafting_[i].request->draft.push_back(runner_.best(static_cast<int32_t>(i)));
   return true;

@@ -431,9 +431,8 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
 }
 
 void Scheduler::run_parts() {
-  const bool greedy = std::ranges::all_of(in_step_, [](const Job* job) { return job->greedy(); });
   const double start = seconds_now();
-  runner_.run(parts_, greedy);
+  runner_.run(parts_);
   first_outputs_.clear();
   int32_t outputs = 0, rows = 0;
   for (const RunPart& part : parts_) {
@@ -443,7 +442,7 @@ void Scheduler::run_parts() {
   }
   model_.pool().parallel_for(std::ssize(parts_), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i], greedy);
+      if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i]);
   });
   bool prompts = false;
   int64_t first_row = 0;

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "engine/chat.h"
-#include "engine/session.h"
+#include "engine/sequence_reader.h"
 #include "file/output/pending_file.h"
 #include "sample/sampler.h"
 #include "verify/parts.h"
@@ -98,9 +98,9 @@ Difference compare_set(Model& model, const ReferenceSet& set, size_t most, IdEdi
     if (i > 0 && run > most) break;
     comparison.begin(i, text);
     const std::vector<int32_t> ids = edited(text, edit, bos);
-    Session session(model, std::ssize(ids));
+    SequenceReader reader(model, std::ssize(ids));
     auto row = text.rows.begin();
-    session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+    reader.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
       while (row != text.rows.end() && row->position + shift < position) ++row;
       if (row != text.rows.end() && row->position + shift == position) comparison.add(*row, logits);
     });
@@ -135,17 +135,17 @@ Json recorded_position(int32_t position, std::span<const float> logits) {
 
 // The last `shown` positions of a text, and how it goes on.
 Json recorded(Model& model, std::span<const int32_t> ids, int64_t shown, size_t steps) {
-  Session session(model, std::ssize(ids) + static_cast<int64_t>(steps));
+  SequenceReader reader(model, std::ssize(ids) + static_cast<int64_t>(steps));
   Json positions = Json::array();
-  session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+  reader.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
     if (position >= std::ssize(ids) - shown)
       positions.push_back(recorded_position(position, logits));
   });
   Json greedy = Json::array();
   for (size_t i = 0; i < steps; ++i) {
-    const int32_t best = argmax(session.logits());
+    const int32_t best = argmax(reader.logits());
     greedy.push_back(best);
-    if (i + 1 < steps) session.feed({&best, 1});
+    if (i + 1 < steps) reader.feed({&best, 1});
   }
   return {{"input_ids", ids}, {"positions", std::move(positions)}, {"greedy", std::move(greedy)}};
 }
@@ -174,15 +174,15 @@ std::string other_greedy(Model& model, const ReferenceSet& set) {
     const ReferenceText& text = set.texts[i];
     const auto length = std::ssize(text.ids) + std::ssize(text.greedy);
     if (length > model.options().context || changes_divisors(model, text)) continue;
-    Session session(model, length);
-    session.feed(text.ids);
+    SequenceReader reader(model, length);
+    reader.feed(text.ids);
     for (size_t k = 0; k < text.greedy.size() && left > 0; ++k, --left) {
       const int32_t expected = text.greedy[k];
-      const int32_t found = argmax(session.logits());
-      const auto logit = [&](int32_t id) { return session.logits()[static_cast<size_t>(id)]; };
+      const int32_t found = argmax(reader.logits());
+      const auto logit = [&](int32_t id) { return reader.logits()[static_cast<size_t>(id)]; };
       if (expected >= model.config().vocab || logit(found) - logit(expected) > kNearTie)
         return fmt::format("text {}, token {}: id {}, not {}", i, k, found, expected);
-      session.feed({&expected, 1});
+      reader.feed({&expected, 1});
     }
   }
   return {};

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "engine/chat.h"
-#include "engine/session.h"
+#include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 #include "verify/parts.h"
 
@@ -34,8 +34,8 @@ using Rows = std::vector<std::vector<float>>;
 
 Rows whole(Model& model, std::span<const int32_t> ids) {
   Rows rows;
-  Session session(model, std::ssize(ids));
-  session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+  SequenceReader reader(model, std::ssize(ids));
+  reader.feed_all(ids, [&](int32_t, std::span<const float> logits) {
     rows.emplace_back(logits.begin(), logits.end());
   });
   return rows;
@@ -45,12 +45,12 @@ Rows whole(Model& model, std::span<const int32_t> ids) {
 // or -1.
 int64_t first_difference(Model& model, std::span<const int32_t> ids, const Rows& rows,
                          size_t size) {
-  Session session(model, std::ssize(ids));
+  SequenceReader reader(model, std::ssize(ids));
   for (size_t begin = 0; begin < ids.size(); begin += size) {
     const size_t count = std::min(size, ids.size() - begin);
-    session.feed(ids.subspan(begin, count));
+    reader.feed(ids.subspan(begin, count));
     const size_t last = begin + count - 1;
-    if (!std::ranges::equal(session.logits(), rows[last])) return static_cast<int64_t>(last);
+    if (!std::ranges::equal(reader.logits(), rows[last])) return static_cast<int64_t>(last);
   }
   return -1;
 }
@@ -93,9 +93,9 @@ void check_one_answer(Model& model, std::span<const int32_t> ids, const Rows& ro
 void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows, Report& report) {
   if (ids.size() < 4) return;
   const auto last_after = [&](std::span<const int32_t> changed) {
-    Session session(model, std::ssize(changed));
-    session.feed(changed);
-    return std::ranges::equal(session.logits(), rows.back());
+    SequenceReader reader(model, std::ssize(changed));
+    reader.feed(changed);
+    return std::ranges::equal(reader.logits(), rows.back());
   };
   std::vector<int32_t> other = ids;
   other[1] = other[1] == 0 ? 1 : other[1] - 1;
@@ -123,8 +123,8 @@ void check_english(Model& model, std::span<const int32_t> ids, Report& report) {
   if (model.tokenizer().size() == 0 || ids.size() < 8)
     return report.skip("plain English", "there is no tokenizer");
   double sum = 0;
-  Session session(model, std::ssize(ids));
-  session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+  SequenceReader reader(model, std::ssize(ids));
+  reader.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
     const auto next = static_cast<size_t>(position) + 1;
     if (next < ids.size()) sum += log_sum_exp(logits) - logits[static_cast<size_t>(ids[next])];
   });

@@ -8,10 +8,10 @@
 
 #include "engine/embed.h"
 #include "engine/inspect/inspect.h"
-#include "engine/session.h"
 #include "engine/speech/transcribe.h"
 #include "schedule/generate.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
@@ -226,7 +226,7 @@ TEST_F(CApi, LabelsAreAsProbableAsTheirTokens) {
     const size_t shared = ids.size();
     for (const char* c = labels[i]; *c != 0; ++c) ids.push_back(*c);
     double expected = 0;
-    Session(reference).feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+    test::Session(reference).feed_all(ids, [&](int32_t position, std::span<const float> logits) {
       const auto next = static_cast<size_t>(position) + 1;
       if (next >= shared && next < ids.size())
         expected += logits[static_cast<size_t>(ids[next])] - log_sum_exp(logits);

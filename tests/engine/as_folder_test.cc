@@ -9,12 +9,12 @@
 
 #include "convert/as_gguf.h"
 #include "convert/quantize.h"
-#include "engine/session.h"
 #include "file/folder/folder.h"
 #include "import/folder/described.h"
 #include "import/open_model.h"
 #include "support/file_size_limit.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
@@ -80,7 +80,7 @@ void convert(const std::string& in, const std::string& out, const FolderOptions&
 // Logits of all positions, in exact arithmetic.
 std::vector<float> logits_of(const std::string& path, std::span<const int32_t> ids) {
   Model model(path, {.threads = 1, .exact = true});
-  Session session(model);
+  test::Session session(model);
   std::vector<float> all;
   session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
     all.insert(all.end(), logits.begin(), logits.end());

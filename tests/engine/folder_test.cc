@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "convert/as_gguf.h"
 #include "convert/quantize.h"
-#include "engine/session.h"
 #include "file/folder/row_sources.h"
 #include "file/gguf/gguf.h"
 #include "import/open_model.h"
 #include "import/read_config.h"
 #include "model/arch/registry.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 
 namespace veery {
@@ -154,7 +154,7 @@ TEST_P(TinyFolder, ExactLogitsAndGreedyTokensAreTransformers) {
     const auto expected = prompt["greedy"].get<std::vector<int32_t>>();
     Model model(folder_of(GetParam()), options_for(true));
     // Which divisors longrope takes depends on how long the text becomes.
-    Session session(model, std::ssize(ids) + std::ssize(expected));
+    test::Session session(model, std::ssize(ids) + std::ssize(expected));
     const auto bests = prompt["best"].get<std::vector<int32_t>>();
     const size_t shown = prompt["logits"].size();
     session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
@@ -176,11 +176,11 @@ TEST_P(TinyFolder, OneTokenAtATimeGivesTheBitsOfAPrompt) {
   for (const bool exact : {false, true}) {
     Model model(folder_of(GetParam()), options_for(exact));
     std::vector<std::vector<float>> rows;
-    Session whole(model);
+    test::Session whole(model);
     whole.feed_all(ids, [&](int32_t, std::span<const float> logits) {
       rows.emplace_back(logits.begin(), logits.end());
     });
-    Session single(model);
+    test::Session single(model);
     for (size_t i = 0; i < ids.size(); ++i) {
       single.feed({&ids[i], 1});
       EXPECT_TRUE(std::ranges::equal(single.logits(), rows[i])) << i;
@@ -208,7 +208,7 @@ void write_as_gguf(const std::string& folder, const std::string& path) {
 std::vector<float> exact_logits(const std::string& path, std::span<const int32_t> ids,
                                 int64_t positions) {
   Model model(path, options_for(true));
-  Session session(model, positions);
+  test::Session session(model, positions);
   session.feed(ids);
   return {session.logits().begin(), session.logits().end()};
 }
@@ -359,7 +359,7 @@ TEST(FolderModel, EachSequenceHasTheDivisorsOfItsLength) {
   Model model(folder_of("phi3-longrope"), options_for(true));
   const auto ids = prompts_of("phi3-longrope")[1]["ids"].get<std::vector<int32_t>>();
   const auto alone = [&](int64_t positions) {
-    Session session(model, positions);
+    test::Session session(model, positions);
     session.feed(ids);
     return std::vector<float>(session.logits().begin(), session.logits().end());
   };

@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "engine/session.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
+#include "support/session.h"
 
 namespace veery {
 namespace {
@@ -22,7 +22,7 @@ TEST_P(GpuModels, LogitsHaveTheBitsOfTheCpu) {
     options.context = 256;
     if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
     Model model(path, options);
-    Session session(model);
+    test::Session session(model);
     std::vector<std::vector<float>> rows;
     session.feed_all(
         std::span(ids).first(chunk == 1 ? 1 : ids.size()),

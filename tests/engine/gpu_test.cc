@@ -9,12 +9,12 @@
 
 #include "base/random.h"
 #include "engine/runner.h"
-#include "engine/session.h"
 #include "file/gguf/gguf.h"
 #include "kernels/cuda/machine.h"
 #include "support/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
+#include "support/session.h"
 #include "support/vocabularies.h"
 
 namespace veery {
@@ -119,7 +119,7 @@ LoadOptions options_for(bool gpu, int32_t chunk) {
 using Rows = std::vector<std::vector<float>>;
 Rows all_logits(const std::string& path, const LoadOptions& options, std::span<const int32_t> ids) {
   Model model(path, options);
-  Session session(model);
+  test::Session session(model);
   Rows rows;
   session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
     rows.emplace_back(logits.begin(), logits.end());
@@ -197,7 +197,7 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
     const auto last = [&](bool gpu) {
       if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
       Model of(model.path(), options);
-      Session session(of);
+      test::Session session(of);
       session.feed(std::span(ids).first(266));
       Rows rows;
       rows.emplace_back(session.logits().begin(), session.logits().end());
@@ -245,7 +245,7 @@ TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
     const SmallModel model(type, /*tied=*/true);
     const auto tokens = [&](bool gpu) {
       Model of(model.path(), options_for(gpu, 64));
-      Session session(of);
+      test::Session session(of);
       session.feed(some_ids(3));
       std::vector<int32_t> made(3);
       session.decode_greedy(7, made);

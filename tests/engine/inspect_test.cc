@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "engine/session.h"
 #include "support/models.h"
+#include "support/session.h"
 
 namespace veery {
 namespace {
@@ -116,7 +116,7 @@ TEST_P(Inspect, TheLastLayersLensIsWhatASessionPredicts) {
   const int32_t last = model.config().layers - 1;
   const Inspection found =
       Inspector(model).run(text.ids, {.what = {.lens = true}, .layers = {last}, .top = 2});
-  Session session(model, text.rows());
+  test::Session session(model, text.rows());
   session.feed_all(text.ids, [&](int32_t position, std::span<const float> logits) {
     const LensToken& first = found.layers[0].lens[static_cast<size_t>(2 * position)];
     const auto best = std::ranges::max_element(logits);

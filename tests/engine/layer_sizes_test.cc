@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "convert/as_gguf.h"
-#include "engine/session.h"
 #include "file/folder/row_sources.h"
 #include "import/read_config.h"
 #include "support/models.h"
+#include "support/session.h"
 
 namespace veery {
 namespace {
@@ -27,10 +27,10 @@ TEST(LayerSizes, RowsThatAreLeftOutChangeNoBit) {
       const Json recorded = test::read_fixture(fmt::format("tiny/{}/reference.json", name));
       const auto ids = recorded["prompts"][0]["ids"].get<std::vector<int32_t>>();
       std::vector<std::vector<float>> rows;
-      Session all(model);
+      test::Session all(model);
       all.feed_all(ids, [&](int32_t, auto logits) { rows.push_back(copy_of(logits)); });
       for (const int32_t chunk : {1, 4, 13, 32}) {
-        Session session(model);
+        test::Session session(model);
         session.set_chunk(chunk);
         session.feed(ids);
         EXPECT_EQ(copy_of(session.logits()), rows.back()) << chunk;

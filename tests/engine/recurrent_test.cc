@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/runner.h"
-#include "engine/session.h"
 #include "support/models.h"
+#include "support/session.h"
 
 namespace veery {
 namespace {
@@ -33,7 +33,7 @@ Ids random_ids(size_t count, uint64_t seed) {
 Logits copy(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
 
 Logits after(Model& model, std::span<const int32_t> ids, int32_t chunk = 0) {
-  Session session(model);
+  test::Session session(model);
   if (chunk > 0) session.set_chunk(chunk);
   session.feed(ids);
   return copy(session.logits());
@@ -113,7 +113,7 @@ TEST_P(Recurrent, WhatRunsBesideDoesNotMatter) {
 TEST_P(Recurrent, SnapshotsAreWhereASequenceCanGoBackTo) {
   Model model(folder_of(GetParam()), {.threads = 1});
   const Ids ids = random_ids(60, 2);
-  Session session(model);
+  test::Session session(model);
   session.feed(std::span(ids).first(20));
   session.save();
   session.feed(std::span(ids).subspan(20, 15));
@@ -172,7 +172,7 @@ TEST_P(Recurrent, MemoryForSnapshotsIsSharedOut) {
 TEST_P(Recurrent, AnyUseGivesWhatAFreshSequenceGives) {
   Model model(folder_of(GetParam()), {.threads = 1});
   Runner runner(model, {.sequences = 3, .snapshots = 4, .snapshot_every = 16});
-  Session fresh(model);
+  test::Session fresh(model);
   struct Known {
     int32_t sequence;
     Ids ids;

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "engine/runner.h"
-#include "engine/session.h"
 #include "sample/sampler.h"
 #include "support/models.h"
+#include "support/session.h"
 
 namespace veery {
 namespace {
@@ -32,7 +32,7 @@ class ManySequences : public ::testing::TestWithParam<const char*> {
                                     static_cast<size_t>(5 + 11 * (i % 7)));
   }
   Logits alone(std::span<const int32_t> ids) const {
-    Session session(*model_);
+    test::Session session(*model_);
     session.feed(ids);
     return copy(session.logits());
   }
@@ -99,9 +99,22 @@ TEST_P(ManySequences, TheMostProbableTokenIsThatOfTheLogits) {
   runner.run(parts);
   std::vector<int32_t> expected;
   for (int i = 0; i < 3; ++i) expected.push_back(argmax(runner.logits(i)));
+  const auto again = [&] {
+    for (int i = 0; i < 3; ++i) runner.rewind(i, 0);
+    runner.run(parts);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(runner.best(i), expected[static_cast<size_t>(i)]);
+  };
+  for (RunPart& part : parts) part.wants = Wants::kBest;
+  again();
+  // Beside one that wants logits, and as the only one that has an output at all.
+  parts[1].wants = Wants::kLogits;
+  again();
+  EXPECT_EQ(copy(runner.logits(1)), alone(prompt(1)));
   for (int i = 0; i < 3; ++i) runner.rewind(i, 0);
-  runner.run(parts, true);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(runner.best(i), expected[static_cast<size_t>(i)]);
+  parts[1].outputs = 0;
+  parts[2].outputs = 0;
+  runner.run(parts);
+  EXPECT_EQ(runner.best(0), expected[0]);
 }
 
 // The fork point lies in the middle of a page, past the window of local layers; afterwards both

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/session.h"
 #include "support/file_size_limit.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 
 namespace veery {
@@ -46,7 +46,7 @@ void goes_on_alike(const std::string& path, const LoadOptions& options, size_t c
   const std::string file = folder.file("session"), again = folder.file("again");
   const Ids ids = random_ids(count, 1), more = random_ids(5, 2), other = random_ids(7, 3);
   Model model(path, options);
-  Session session(model);
+  test::Session session(model);
   const size_t middle = count / 2;
   session.feed(std::span(ids).first(middle));
   session.save();
@@ -59,7 +59,7 @@ void goes_on_alike(const std::string& path, const LoadOptions& options, size_t c
   const Logits expected_other(session.logits().begin(), session.logits().end());
 
   Model fresh(path, options);
-  Session loaded(fresh);
+  test::Session loaded(fresh);
   loaded.feed(other);  // what was there is gone
   EXPECT_EQ(loaded.read(file), ids);
   EXPECT_EQ(loaded.position(), std::ssize(ids));
@@ -131,7 +131,7 @@ TEST(SequenceFile, EveryTypeOfCache) {
 class DamagedSequenceFile : public ::testing::Test {
  protected:
   DamagedSequenceFile() {
-    Session session(model_);
+    test::Session session(model_);
     session.feed(ids_);
     session.save();
     session.write(ids_, path_);
@@ -141,7 +141,7 @@ class DamagedSequenceFile : public ::testing::Test {
   // What loading these bytes is refused with; the sequence is as good as new then.
   std::pair<ErrorKind, std::string> refused(std::string bytes) {
     folder_.write("bad", bytes);
-    Session session(model_);
+    test::Session session(model_);
     session.feed(random_ids(3, 9));
     try {
       session.read(folder_.file("bad"));
@@ -219,7 +219,7 @@ TEST_F(DamagedSequenceFile, NumbersThatCannotBe) {
 TEST_F(DamagedSequenceFile, OfAnotherModelOrOtherCaches) {
   const auto refused_by = [&](const std::string& name, const LoadOptions& options) {
     Model other(tiny(name), options);
-    Session session(other);
+    test::Session session(other);
     try {
       session.read(path_);
     } catch (const Error& error) {
@@ -243,7 +243,7 @@ TEST_F(DamagedSequenceFile, OfAnotherModelOrOtherCaches) {
 }
 
 TEST_F(DamagedSequenceFile, AFullDiskLeavesWhatWasThere) {
-  Session session(model_);
+  test::Session session(model_);
   session.feed(ids_);
   {
     const test::FileSizeLimit limit(static_cast<rlim_t>(bytes_.size() / 2));

@@ -2,7 +2,7 @@
 // weights, so ThreadSanitizer and AddressSanitizer see it in the tests of every preset.
 #include <gtest/gtest.h>
 
-#include "engine/session.h"
+#include "support/session.h"
 #include "support/tiny_model.h"
 
 namespace veery {
@@ -18,7 +18,7 @@ struct Result {
 
 Result result_of(const std::string& path, int threads, int32_t chunk) {
   Model model(path, {.threads = threads});
-  Session session(model);
+  test::Session session(model);
   session.set_chunk(chunk);
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 37; ++i) ids.push_back(i * 7 % 256);

@@ -159,8 +159,9 @@ void expect_drafts(const std::string& path, const std::string& fixture, bool exa
     ids.push_back(expected["next"].get<int32_t>());
     for (int32_t begin = 0; begin < count; begin += 16) {
       const auto rows = static_cast<size_t>(std::min(16, count - begin));
-      const RunPart part{sequence, std::span(ids).subspan(static_cast<size_t>(begin), rows)};
-      runner.run({&part, 1}, true);
+      const RunPart part{sequence, std::span(ids).subspan(static_cast<size_t>(begin), rows), 1,
+                         Wants::kBest};
+      runner.run({&part, 1});
       std::vector<float> hidden;
       for (size_t i = 0; i < rows; ++i) {
         const auto row = runner.also(static_cast<int64_t>(i));

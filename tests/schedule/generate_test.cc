@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "engine/session.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 
@@ -41,7 +41,7 @@ class Generate : public ::testing::Test {
 
 TEST_F(Generate, ChainDecodeEqualsStepByStep) {
   const Generation chain = run(greedy(40));
-  Session session(model_);
+  test::Session session(model_);
   session.feed(prompt_);
   std::vector<int32_t> ids;
   while (ids.size() < 40) {

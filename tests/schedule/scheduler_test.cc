@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/session.h"
 #include "sample/sampler.h"
 #include "schedule/generate.h"
 #include "support/models.h"
+#include "support/session.h"
 
 namespace veery {
 namespace {
@@ -115,7 +115,7 @@ TEST_P(Schedule, ScoresDoNotChangeWhatIsChosen) {
     scores.insert(scores.end(), piece.scores.begin(), piece.scores.end());
   EXPECT_EQ(ticket->result().ids, expected);
   ASSERT_EQ(scores.size(), expected.size());
-  Session session(model_);
+  test::Session session(model_);
   std::vector<ScoredToken> all;
   Ids ids = request.prompt;
   ids.insert(ids.end(), expected.begin(), expected.end() - 1);
@@ -162,7 +162,7 @@ TEST_P(Schedule, ChoicesAreScoredAsTexts) {
       Ids ids = prompts[p];
       ids.insert(ids.end(), choices[c].begin(), choices[c].end());
       double sum = 0;
-      Session session(model_);
+      test::Session session(model_);
       session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
         const auto next = static_cast<size_t>(position) + 1;
         if (next < prompts[p].size() || next >= ids.size()) return;
@@ -295,7 +295,7 @@ TEST_F(Scheduling, UsesOfTheModelRunBetweenSteps) {
   for (int i = 0; i < 5; ++i)
     scheduler.alone([&](Model& model) {
       EXPECT_EQ(&model, &model_);
-      Session(model).feed(prompt);
+      test::Session(model).feed(prompt);
       ++uses;
     });
   EXPECT_THROW(scheduler.alone([](Model&) { throw Error(ErrorKind::kInput, "no"); }), Error);

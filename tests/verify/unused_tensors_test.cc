@@ -8,11 +8,11 @@
 #include "base/json.h"
 #include "convert/as_folder.h"
 #include "convert/as_gguf.h"
-#include "engine/session.h"
 #include "file/folder/safetensors.h"
 #include "file/gguf/gguf.h"
 #include "import/open_model.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 #include "verify/verify.h"
@@ -111,7 +111,7 @@ TEST(UnusedTensors, LayersThatPredictFurtherTokensAreLeftOut) {
                        .get<std::vector<int32_t>>();
   const auto logits = [&](const std::string& path) {
     Model model(path, {.threads = 1});
-    Session session(model);
+    test::Session session(model);
     session.feed(ids);
     return std::vector<float>(session.logits().begin(), session.logits().end());
   };

@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "base/error.h"
-#include "engine/session.h"
 #include "file/folder/safetensors.h"
 #include "support/models.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
 #include "verify/diagnose.h"
@@ -226,7 +226,7 @@ TEST(VerifyReference, WhatIsRecordedIsMatchedAndOnlyByThatModel) {
 std::vector<ReferenceSet> recorded(const TinyModel& tiny, std::vector<int32_t> run,
                                    std::vector<int32_t> ids) {
   Model model(tiny.path(), {.threads = 1, .exact = true});
-  Session session(model);
+  test::Session session(model);
   ReferenceText text{ids, {}, {}};
   const auto shift = static_cast<int32_t>(std::ssize(run) - std::ssize(ids));
   session.feed_all(run, [&](int32_t position, std::span<const float> logits) {
@@ -257,7 +257,7 @@ TEST(VerifyReference, NumbersAreFoundWhereNoTableHasThem) {
   const TinyModel tiny;
   Model model(tiny.path(), {.threads = 1, .exact = true});
   Model other(model, [](ModelFile&, TransformerConfig& c) { c.attention_scale = 0.1234F; });
-  Session session(other);
+  test::Session session(other);
   const std::vector<int32_t> ids{9, 200, 3, 77, 31, 6};
   ReferenceText text{ids, {}, {}};
   session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {

@@ -146,9 +146,11 @@ class Bench {
   void decode(int32_t batch) {
     std::vector<int32_t> next(tokens_.begin(), tokens_.begin() + batch);
     std::vector<RunPart> parts;
-    for (int32_t i = 0; i < batch; ++i) parts.push_back({i, {&next[static_cast<size_t>(i)], 1}, 1});
+    const Wants wants = settings_.logits ? Wants::kLogits : Wants::kBest;
+    for (int32_t i = 0; i < batch; ++i)
+      parts.push_back({i, {&next[static_cast<size_t>(i)], 1}, 1, wants});
     for (int32_t step = 0; step < settings_.tokens; ++step) {
-      runner_.run(parts, !settings_.logits);
+      runner_.run(parts);
       for (int32_t i = 0; i < batch; ++i)
         next[static_cast<size_t>(i)] =
             settings_.logits ? tokens_[static_cast<size_t>(step + i)] : runner_.best(i);

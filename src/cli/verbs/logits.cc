@@ -6,7 +6,7 @@
 #include "cli/parts/cli.h"
 #include "cli/parts/output.h"
 #include "engine/chat.h"
-#include "engine/session.h"
+#include "engine/sequence_reader.h"
 #include "sample/sampler.h"
 
 namespace veery::cli {
@@ -125,15 +125,15 @@ void logits_verb(std::vector<std::string> arguments) {
     tell_lost(lost, "the text");
   }
   if (ids.empty()) throw Error(ErrorKind::kInput, "the text has no tokens");
-  Session session(model, std::ssize(ids));
+  SequenceReader reader(model, std::ssize(ids));
   std::vector<Position> positions;
   if (all) {
-    session.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
+    reader.feed_all(ids, [&](int32_t position, std::span<const float> logits) {
       positions.push_back(describe(ids, position, logits, top));
     });
   } else {
-    session.feed(ids);
-    positions.push_back(describe(ids, session.position() - 1, session.logits(), top));
+    reader.feed(ids);
+    positions.push_back(describe(ids, reader.position() - 1, reader.logits(), top));
   }
   if (flags.json) {
     standard_output().json(to_json(positions));

@@ -54,14 +54,14 @@ Json json(const Perplexity& result) {
 
 void measure(const Flags& flags, const std::string& text) {
   Model model = flags.common.load();
-  Session session(model);
+  SequenceReader reader(model);
   LostBytes lost;
   const auto ids = encode_prompt(model.tokenizer(), text, &lost);
   tell_lost(lost, "the text");
   Progress bar("scoring");
   const int32_t window = flags.common.context;
   const Perplexity result =
-      perplexity(model, session, ids, window, [&](const Perplexity& so_far, size_t windows) {
+      perplexity(model, reader, ids, window, [&](const Perplexity& so_far, size_t windows) {
         bar.show(static_cast<double>(so_far.window_means.size()), static_cast<double>(windows),
                  fmt::format("perplexity {:.4f}", so_far.perplexity));
       });

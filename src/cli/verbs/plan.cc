@@ -8,7 +8,7 @@
 #include "cli/parts/progress.h"
 #include "dtype/fp8.h"
 #include "engine/embed.h"
-#include "engine/session.h"
+#include "engine/sequence_reader.h"
 
 namespace veery::cli {
 namespace {
@@ -244,10 +244,10 @@ void show(Plan& plan, const RunSize& size, Model& model, const ModelArguments& f
 }
 
 void show_decoder(Model& model, const ModelArguments& flags, const Settings& settings) {
-  Session session(model);
-  session.feed(any_tokens(model, static_cast<size_t>(settings.depth)));
-  Plan& plan = session.plan(settings.rows);
-  if (settings.profile) session.feed(any_tokens(model, static_cast<size_t>(settings.rows)));
+  SequenceReader reader(model);
+  reader.feed(any_tokens(model, static_cast<size_t>(settings.depth)));
+  Plan& plan = reader.plan(settings.rows);
+  if (settings.profile) reader.feed(any_tokens(model, static_cast<size_t>(settings.rows)));
   show(plan, {.rows = settings.rows, .outputs = 1, .context = settings.depth + settings.rows},
        model, flags, settings);
 }

@@ -1,0 +1,77 @@
+// session.h: one sequence with all that its runner can do, for tests of caches and bits.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/sequence_file.h"
+#include "engine/sequence_reader.h"
+
+namespace veery::test {
+
+class Session : public SequenceReader {
+ public:
+  using SequenceReader::SequenceReader;
+
+  size_t cache_bytes() const { return runner_.cache_bytes(); }
+  void save() { runner_.save(sequence_); }
+  int32_t nearest(int32_t position) const { return runner_.nearest(sequence_, position); }
+  bool can_rewind(int32_t position) const { return runner_.can_rewind(sequence_, position); }
+  void rewind(int32_t position) { runner_.rewind(sequence_, position); }
+
+  /// Splits prompts into runs of at most this many tokens, 1 to LoadOptions::chunk.
+  void set_chunk(int32_t chunk) {
+    VEERY_CHECK(chunk >= 1 && chunk <= model_.options().chunk);
+    chunk_ = chunk;
+  }
+
+  /// Chain decode: feeds `token` and then each most probable next one, out.size() times, without
+  /// the logits ever being written. Returns how many were made: fewer where the context ends or
+  /// `stop` says so after a token.
+  size_t decode_greedy(int32_t token, std::span<int32_t> out,
+                       const std::function<bool(int32_t)>& stop = {}) {
+    check({&token, 1});
+    size_t made = 0;
+    while (made < out.size() && position() < context()) {
+      const RunPart run = {sequence_, {&token, 1}, 1, Wants::kBest};
+      runner_.run({&run, 1});
+      token = runner_.best(0);
+      out[made++] = token;
+      if (stop && stop(token)) break;
+    }
+    return made;
+  }
+
+  /// Writes the tokens that were fed, `ids`, and what the caches hold of them to a file. Throws
+  /// kInput if there are not as many, and as write_sequence() does.
+  void write(std::span<const int32_t> ids, const std::string& path) {
+    if (std::ssize(ids) != position())
+      throw Error(ErrorKind::kInput, "{} tokens are to be saved, the sequence has {}", ids.size(),
+                  position());
+    write_sequence(runner_, sequence_, {{ids.begin(), ids.end()}, position(), {}}, path);
+  }
+
+  /// Becomes what such a file holds and returns its tokens; there are no logits. Throws as
+  /// SequenceFile does; then it is empty.
+  std::vector<int32_t> read(const std::string& path) {
+    SequenceFile file(runner_, path);
+    if (file.saved().positions != std::ssize(file.saved().ids))
+      throw Error(ErrorKind::kInput, "{}: the caches hold {} of {} tokens, expected all", path,
+                  file.saved().positions, file.saved().ids.size());
+    runner_.close(sequence_);
+    logits_ = {};
+    int32_t sequence = -1;
+    try {
+      sequence = file.load();
+    } catch (...) {
+      sequence_ = runner_.open();
+      throw;
+    }
+    sequence_ = sequence >= 0 ? sequence : runner_.open();
+    return file.saved().ids;
+  }
+};
+
+}  // namespace veery::test
