@@ -160,17 +160,17 @@ enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded };
 /// Where the arrays of a row lie, in bytes from its beginning. In codes the columns 4 t to 4 t + 3
 /// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours.
 struct FormPlaces {
-  int64_t codes = 0, scale = 0, sum = 0;      ///< per 256: sum int32 of each 16, shifted
-  int64_t shift = 0;                          ///< per 256: int32 [cols / 32]
-  int64_t moment = 0;                         ///< per 32: f32, scale times sum and the same of rest
-  int64_t rest = 0, finer = 0, rest_sum = 0;  ///< per 32: codes, scale (0: none), sum
-  int64_t outliers = 0;                       ///< per 32: int32 count, then blocks in order
-  int64_t bytes = 0;
+  int32_t codes = 0, scale = 0, sum = 0;      ///< per 256: sum int32 of each 16, shifted
+  int32_t shift = 0;                          ///< per 256: int32 [cols / 32]
+  int32_t moment = 0;                         ///< per 32: f32, scale times sum and the same of rest
+  int32_t rest = 0, finer = 0, rest_sum = 0;  ///< per 32: codes, scale (0: none), sum
+  int32_t outliers = 0;                       ///< per 32: int32 count, then blocks in order
+  int32_t bytes = 0;
 };
-VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int64_t cols) {
+VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   FormPlaces p;
-  int64_t at = 0;
-  const int64_t blocks = cols / 32;
+  int32_t at = 0;
+  const int32_t blocks = cols / 32;
   if (kind == FormKind::kFloat || kind == FormKind::kRounded) {
     p.bytes = (cols * 4 + 63) / 64 * 64;
     return p;

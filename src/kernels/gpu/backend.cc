@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/pack.h"
+#include "kernels/gpu/walk/make_walk.h"
 
 namespace veery::gpu {
 namespace {
@@ -32,6 +33,7 @@ class SlotPlaces {
     take(tables_, 2 * tables);
     take(pages_, entries);
     take(extended_, static_cast<size_t>(use.slots->sequences));
+    take(zeros_, 4);
   }
   size_t bytes() const { return words_ * 4; }
 
@@ -41,6 +43,8 @@ class SlotPlaces {
             at + output_rows_, at + span_of_, reinterpret_cast<const RunSpan*>(at + spans_),
             at + tables_,      at + pages_,   at + extended_};
   }
+  /// 16 bytes that are 0 when a run begins.
+  std::byte* zeros(std::byte* base) const { return base + 4 * zeros_; }
   void fill(const Slots& slots, std::byte* base) const {
     auto* at = reinterpret_cast<int32_t*>(base);
     const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
@@ -61,13 +65,14 @@ class SlotPlaces {
     }
     for (int i = 0; i < slots.sequences; ++i)
       at[extended_ + static_cast<size_t>(i)] = slots.extended != nullptr && slots.extended[i] != 0;
+    std::fill_n(at + zeros_, 4, 0);
   }
 
  private:
   TableUse use_;
   size_t words_ = 0;
   size_t counts_ = 0, tokens_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0, spans_ = 0,
-         tables_ = 0, pages_ = 0, extended_ = 0;
+         tables_ = 0, pages_ = 0, extended_ = 0, zeros_ = 0;
 };
 
 class GpuExecutable : public Executable {
@@ -89,6 +94,7 @@ class GpuExecutable : public Executable {
     }
     for (const Step& step : steps)
       find_row(step.op, step.dispatch, {})->record(step.dispatch, recorder);
+    if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {
       const auto most = static_cast<size_t>(recorder.most(result.rows) * result.stride);
@@ -109,6 +115,21 @@ class GpuExecutable : public Executable {
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
+  // One kernel in place of all launches, where it can do what they do.
+  void walk(Machine& machine, Recorder& recorder) const {
+    std::byte* zeros = places_.zeros(slots_.data());
+    const auto rows =
+        make_walk(recorder.launches, machine.processors(), reinterpret_cast<uint64_t*>(zeros + 8));
+    if (!rows) return;
+    Memory& table = recorder.memory.emplace_back(machine.allocate(rows->size() * sizeof(WalkRow)));
+    machine.upload(table.data(), rows->data(), table.size());
+    recorder.launches.clear();
+    recorder.add(
+        KernelId::walk, walk_size(machine.processors()),
+        WalkArguments{reinterpret_cast<const WalkRow*>(table.data()),
+                      static_cast<int32_t>(rows->size()), reinterpret_cast<uint32_t*>(zeros)});
+  }
+
   SlotPlaces places_;
   Memory slots_;
   std::vector<Memory> memory_;

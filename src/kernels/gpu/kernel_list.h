@@ -79,4 +79,5 @@
   VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
   VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                               \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                 \
+  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))

@@ -4,6 +4,7 @@
 #include "kernels/gpu/kernel_list.h"
 #include "kernels/gpu/linear_row.h"
 #include "kernels/gpu/linear_tiles.h"
+#include "kernels/gpu/walk/walk.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
 #define VEERY_GPU_GLOBAL(name, arguments, threads, function)              \

@@ -62,9 +62,9 @@ VEERY_GPU float any_element(const Weight& w, int64_t row, int k) {
   }
 }
 
-VEERY_GPU void embed(const EmbedArguments& a) {
+VEERY_GPU void embed(const EmbedArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int64_t row = a.ids[r];
   for (int k = thread(); k < a.out.cols; k += threads())
@@ -72,9 +72,9 @@ VEERY_GPU void embed(const EmbedArguments& a) {
 }
 
 /// A warp a part of a row.
-VEERY_GPU void rms_norm(const RmsNormArguments& a) {
+VEERY_GPU void rms_norm(const RmsNormArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   const auto write = [&](int part, float inverse, int first, int step) {
@@ -95,9 +95,9 @@ VEERY_GPU void rms_norm(const RmsNormArguments& a) {
 }
 
 /// A warp finds the moments of a part of a row, which is in shared memory behind those.
-VEERY_GPU void layer_norm(const LayerNormArguments& a) {
+VEERY_GPU void layer_norm(const LayerNormArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   auto* moments = reinterpret_cast<Two<float>*>(shared_memory());
@@ -132,19 +132,19 @@ VEERY_GPU float formula(const ElementwiseArguments& a, float x, float y) {
   }
   return 0;
 }
-VEERY_GPU void elementwise(const ElementwiseArguments& a) {
+VEERY_GPU void elementwise(const ElementwiseArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_y();
+  const int64_t r = block.y;
   if (r >= a.run.count(a.out.rows)) return;
-  for (int k = block_x() * threads() + thread(); k < a.out.cols; k += blocks_x() * threads()) {
+  for (int k = block.x * threads() + thread(); k < a.out.cols; k += block.blocks_x * threads()) {
     const float y = a.b ? a.b.row(a.b.rows == 1 ? 0 : r)[k / a.part] : 0.0F;
     a.out.row(r)[k] = formula(a, a.a.row(r)[k], y);
   }
 }
 
-VEERY_GPU void select_rows(const SelectRowsArguments& a) {
+VEERY_GPU void select_rows(const SelectRowsArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
 }
@@ -160,9 +160,9 @@ VEERY_GPU uint64_t block_largest(uint64_t key, uint64_t* shared) {
   for (int i = 0; i < warps(); ++i) key = shared[i] > key ? shared[i] : key;
   return key;
 }
-VEERY_GPU void argmax(const ArgmaxArguments& a) {
+VEERY_GPU void argmax(const ArgmaxArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   uint64_t best = 0;
   for (int k = thread(); k < a.x.cols; k += threads()) {
@@ -173,9 +173,9 @@ VEERY_GPU void argmax(const ArgmaxArguments& a) {
   if (thread() == 0) reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(best);
 }
 
-VEERY_GPU void best(const BestArguments& a) {
+VEERY_GPU void best(const BestArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x() * threads() + thread();
+  const int64_t r = block.x * threads() + thread();
   if (r < a.run.count(a.out.rows))
     reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
 }
@@ -207,9 +207,9 @@ VEERY_GPU SinCos sin_cos(double x) {
   const double second = (quadrant & 1) != 0 ? s : c;
   return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
 }
-VEERY_GPU void angles(const AnglesArguments& a) {
+VEERY_GPU void angles(const AnglesArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;
   const double* frequency =
@@ -240,9 +240,9 @@ VEERY_GPU float rotated(const Element& x, int k, const float* angles, const Rota
   const float b = x(how.begin + (how.interleaved ? 2 * pair + 1 : pair + how.half));
   return second ? a * sin + b * cos : a * cos - b * sin;
 }
-VEERY_GPU void rope(const RopeArguments& a) {
+VEERY_GPU void rope(const RopeArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const Rotation how = {a.begin, a.half, a.interleaved != 0, a.sign};
   for (int c = thread(); c < a.out.cols; c += threads()) {
@@ -271,9 +271,9 @@ VEERY_GPU void put(uint8_t* page, int64_t at, float v, int bytes) {
     reinterpret_cast<uint16_t*>(page)[at] = bytes == 2 ? float_to_bf16(v) : float_to_half(v);
 }
 
-VEERY_GPU void cache_write(const CacheWriteArguments& a) {
+VEERY_GPU void cache_write(const CacheWriteArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.x.rows)) return;
   const int64_t position = a.run.positions[r];
   uint8_t* page = page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
@@ -287,9 +287,9 @@ VEERY_GPU void cache_write(const CacheWriteArguments& a) {
 }
 
 /// Queries and keys: a warp a head.
-VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
+VEERY_GPU void qkv_rope(const QkvRopeArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.qkv.rows)) return;
   const int n = a.head_dim;
   const Rotation how = {0, a.half, a.interleaved != 0, 1};
@@ -297,7 +297,7 @@ VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
   const int sequence = a.run.spans[a.run.span_of[r]].sequence;
   uint8_t* keys = page_of(a.keys, a.run, sequence, position);
   uint8_t* values = page_of(a.values, a.run, sequence, position);
-  for (int head = warp() + block_y() * warps(); head < a.heads + 2 * a.kv_heads;
+  for (int head = warp() + block.y * warps(); head < a.heads + 2 * a.kv_heads;
        head += warps() * a.parts) {
     const float* x = a.qkv.row(r) + int64_t{head} * n;
     const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
