@@ -4,9 +4,13 @@
 
 #include "base/error.h"
 #include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/conv1d.h"
 #include "kernels/gpu/experts.h"
 #include "kernels/gpu/linear_row.h"
 #include "kernels/gpu/linear_tiles.h"
+#include "kernels/gpu/row_ops.h"
+#include "kernels/gpu/scan.h"
+#include "kernels/gpu/slstm.h"
 
 namespace veery::gpu {
 namespace {

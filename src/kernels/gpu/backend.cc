@@ -75,8 +75,9 @@ class GpuExecutable : public Executable {
   GpuExecutable(Machine& machine, std::span<const Step> steps, std::span<const Operand> results,
                 const TableUse& use)
       : places_(use), slots_(machine.allocate(places_.bytes())) {
-    Recorder recorder{machine, places_.run(slots_.data()), *use.slots, use.rows, use.outputs,
-                      use.rows};
+    Recorder recorder{machine,     places_.run(slots_.data()),
+                      *use.slots,  use.rows,
+                      use.outputs, std::min<int64_t>(use.rows, use.slots->sequences)};
     size_t parts = 0;
     int64_t positions = 0;
     for (int i = 0; i < use.groups * use.slots->sequences; ++i)

@@ -31,6 +31,31 @@
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
   X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
 
+#define VEERY_GPU_SCAN(X, name, kind)                                      \
+  X(scan_##name##_4, ScanArguments, ScanPlan::kThreads, (scan<4, kind>))   \
+  X(scan_##name##_16, ScanArguments, ScanPlan::kThreads, (scan<16, kind>)) \
+  X(scan_##name##_32, ScanArguments, ScanPlan::kThreads, (scan<32, kind>)) \
+  X(scan_##name##_64, ScanArguments, ScanPlan::kThreads, (scan<64, kind>)) \
+  X(scan_##name##_128, ScanArguments, ScanPlan::kThreads, (scan<128, kind>))
+#define VEERY_GPU_RECURRENCES(X)                 \
+  VEERY_GPU_SCAN(X, plain, ScanKind::kPlain)     \
+  VEERY_GPU_SCAN(X, delta, ScanKind::kDelta)     \
+  VEERY_GPU_SCAN(X, general, ScanKind::kGeneral) \
+  VEERY_GPU_SCAN(X, outer, ScanKind::kOuter)     \
+  X(conv1d, Conv1dArguments, 128, (conv1d))      \
+  X(slstm, SlstmArguments, 512, (slstm))         \
+  X(linear_heads, LinearHeadsArguments, 256, (linear_heads))
+
+#define VEERY_GPU_ROW_OPS(X)                              \
+  X(l2_norm, L2NormArguments, 32, (l2_norm))              \
+  X(concat, ConcatArguments, 256, (concat))               \
+  X(sum_to, SumToArguments, 64, (sum_to))                 \
+  X(shift, ShiftArguments, 256, (shift))                  \
+  X(pool, PoolArguments, 128, (pool))                     \
+  X(split_heads, SplitHeadsArguments, 256, (split_heads)) \
+  X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
+  X(join_heads, JoinHeadsArguments, 256, (join_heads))
+
 #define VEERY_GPU_KERNELS(X)                                          \
   X(embed, EmbedArguments, 256, (embed))                              \
   X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
@@ -79,4 +104,6 @@
   VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
   VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                               \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                 \
+  VEERY_GPU_RECURRENCES(X)                                            \
+  VEERY_GPU_ROW_OPS(X)

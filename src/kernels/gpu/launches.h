@@ -57,6 +57,28 @@ bool takes_moe(const Dispatch& d, const KernelChoice& choice);
 size_t moe_work(const Dispatch& d, const RunExtent& run);
 void record_moe(const Dispatch& d, Recorder& to);
 
+// The rows of launch_recurrence.cc.
+bool takes_scan(const Dispatch& d, const KernelChoice& choice);
+void record_scan(const Dispatch& d, Recorder& to);
+bool takes_conv1d(const Dispatch& d, const KernelChoice& choice);
+void record_conv1d(const Dispatch& d, Recorder& to);
+bool takes_slstm(const Dispatch& d, const KernelChoice& choice);
+void record_slstm(const Dispatch& d, Recorder& to);
+bool takes_linear_heads(const Dispatch& d, const KernelChoice& choice);
+void record_linear_heads(const Dispatch& d, Recorder& to);
+
+// The rows of launch_heads.cc.
+bool takes_head_linear(const Dispatch& d, const KernelChoice& choice);
+size_t head_linear_work(const Dispatch& d, const RunExtent& run);
+void record_head_linear(const Dispatch& d, Recorder& to);
+bool takes_rows(const Dispatch& d, const KernelChoice& choice);
+void record_l2_norm(const Dispatch& d, Recorder& to);
+void record_concat(const Dispatch& d, Recorder& to);
+bool takes_sum_to(const Dispatch& d, const KernelChoice& choice);
+void record_sum_to(const Dispatch& d, Recorder& to);
+void record_shift(const Dispatch& d, Recorder& to);
+void record_pool(const Dispatch& d, Recorder& to);
+
 // The rows of launch_linear.cc.
 bool takes_linear(const Dispatch& d, const KernelChoice& choice);
 size_t linear_work(const Dispatch& d, const RunExtent& run);
