@@ -3,7 +3,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/gpu/attend_f64.h"
 #include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/attend_wide.h"
 #include "kernels/gpu/conv1d.h"
 #include "kernels/gpu/experts.h"
 #include "kernels/gpu/linear_row.h"

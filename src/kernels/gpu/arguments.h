@@ -24,7 +24,7 @@ struct RunSpan {
 /// What varies between runs (veery::Slots).
 struct Run {
   const int32_t* counts;  ///< rows, outputs, spans, sequences
-  const int32_t *tokens, *positions, *output_rows, *span_of;
+  const int32_t *tokens, *types, *positions, *output_rows, *span_of;
   const RunSpan* spans;
   const int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
   const int32_t* pages;
@@ -336,6 +336,9 @@ struct AnglesArguments {
   double magnitude;
   const int32_t* positions;
   Matrix out;
+  /// Instead of the magnitude: one for each time that position + shift is beyond a context.
+  const double* magnitudes;
+  double shift, context;
 };
 
 /// Keys or values of a layer.
@@ -356,14 +359,15 @@ struct CacheWriteArguments {
   Run run;
   Matrix x;
   Cache cache;
-  int32_t keys, bytes;  ///< bytes of an element: 4: f32, 2: bf16, 1: f16
+  int32_t keys, bytes;  ///< bytes of an element: 4: f32, 2: bf16, 1: f16; or kQ8Bytes
 };
+inline constexpr int kQ8Bytes = 34;  ///< of 32 elements of q8_0
 
 struct QkvRopeArguments {
   Run run;
   Matrix qkv, angles, out;
   Cache keys, values;
-  int32_t bytes;  ///< as in CacheWriteArguments
+  int32_t bytes, value_bytes;  ///< as in CacheWriteArguments
   int32_t heads, kv_heads, head_dim, half, interleaved;
   const float *query_norm, *key_norm;
   float eps;

@@ -10,6 +10,7 @@
 #include "kernels/gpu/kernel_list.h"
 #include "kernels/gpu/recurrence_arguments.h"
 #include "kernels/gpu/row_arguments.h"
+#include "kernels/gpu/wide_arguments.h"
 
 namespace veery::gpu {
 

@@ -46,6 +46,17 @@
   X(slstm, SlstmArguments, 512, (slstm))         \
   X(linear_heads, LinearHeadsArguments, 256, (linear_heads))
 
+#define VEERY_GPU_WIDE(X, name, dims, flush, heads)                            \
+  X(wide_blocks_##name, WideArguments, 128, (wide_blocks<dims, flush, heads>)) \
+  X(wide_merge_##name, WideArguments, 128, (wide_merge<dims, flush, heads>))   \
+  X(wide_rows_##name, WideArguments, 128, (wide_rows<dims, flush, heads>))
+#define VEERY_GPU_WIDE_ATTENTION(X)          \
+  VEERY_GPU_WIDE(X, 256, 2, false, 4)        \
+  VEERY_GPU_WIDE(X, flushed_256, 2, true, 4) \
+  VEERY_GPU_WIDE(X, 512, 4, false, 4)        \
+  VEERY_GPU_WIDE(X, flushed_512, 4, true, 4) \
+  VEERY_GPU_WIDE(X, latent, 4, false, 8)     \
+  X(attend_f64, WideArguments, 128, (attend_f64))
 #define VEERY_GPU_ROW_OPS(X)                              \
   X(l2_norm, L2NormArguments, 32, (l2_norm))              \
   X(concat, ConcatArguments, 256, (concat))               \
@@ -106,4 +117,5 @@
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                               \
   VEERY_GPU_ATTEND_TILES(X, f16, F16)                                 \
   VEERY_GPU_RECURRENCES(X)                                            \
+  VEERY_GPU_WIDE_ATTENTION(X)                                         \
   VEERY_GPU_ROW_OPS(X)

@@ -1,5 +1,7 @@
 // All kernels, as CUDA has them (kernel_list.h).
+#include "kernels/gpu/attend_f64.h"
 #include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/attend_wide.h"
 #include "kernels/gpu/conv1d.h"
 #include "kernels/gpu/experts.h"
 #include "kernels/gpu/kernel_list.h"

@@ -12,8 +12,11 @@ struct Recorder {
   Run run;
   const Slots& slots;            ///< the host's, whose addresses operands have
   int64_t rows, outputs, spans;  ///< at most
-  std::byte* parts = nullptr;    ///< attention: of all rows of the table, one after the other
-  std::vector<Memory> memory{};  ///< that launches refer to
+  bool exact = false;
+  const int32_t* types = nullptr;  ///< TableUse::types
+  int64_t positions = 0;           ///< of a sequence, at most
+  std::byte* parts = nullptr;      ///< attention: of all rows of the table, one after the other
+  std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
 
   int64_t most(int64_t code) const {
@@ -48,6 +51,11 @@ const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& c
 /// the longest sequence.
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions);
 
+inline constexpr int kSplitRows = 4;  ///< up to so many rows, positions are spread over blocks
+
+Cache cache_of(const Operand& o);
+/// Blocks of 128 positions that a sequence may have in the pages of a group.
+int32_t most_blocks(const Recorder& to, int16_t group);
 Activate activate_of(const ActivateAttr& attr);
 
 // The rows of launch_experts.cc.
@@ -66,6 +74,10 @@ bool takes_slstm(const Dispatch& d, const KernelChoice& choice);
 void record_slstm(const Dispatch& d, Recorder& to);
 bool takes_linear_heads(const Dispatch& d, const KernelChoice& choice);
 void record_linear_heads(const Dispatch& d, Recorder& to);
+
+// The rows of launch_wide.cc.
+bool takes_wide(const Dispatch& d, const KernelChoice& choice);
+void record_wide(const Dispatch& d, Recorder& to);
 
 // The rows of launch_heads.cc.
 bool takes_head_linear(const Dispatch& d, const KernelChoice& choice);

@@ -215,10 +215,14 @@ VEERY_GPU void angles(const AnglesArguments& a) {
   const double* frequency =
       a.extended != nullptr && a.run.extended[sequence] != 0 ? a.extended : a.usual;
   const double position = a.positions[r];
+  const double magnitude =
+      a.magnitudes == nullptr
+          ? a.magnitude
+          : a.magnitudes[static_cast<int64_t>((position + a.shift) / a.context)];
   for (int i = thread(); i < a.out.cols / 2; i += threads()) {
     const SinCos at = sin_cos(position * frequency[i]);
-    a.out.row(r)[2 * i] = static_cast<float>(at.cos * a.magnitude);
-    a.out.row(r)[2 * i + 1] = static_cast<float>(at.sin * a.magnitude);
+    a.out.row(r)[2 * i] = static_cast<float>(at.cos * magnitude);
+    a.out.row(r)[2 * i + 1] = static_cast<float>(at.sin * magnitude);
   }
 }
 
@@ -271,6 +275,39 @@ VEERY_GPU void put(uint8_t* page, int64_t at, float v, int bytes) {
     reinterpret_cast<uint16_t*>(page)[at] = bytes == 2 ? float_to_bf16(v) : float_to_half(v);
 }
 
+/// A tile of a cache of q8_0: 32 dimensions of 16 positions (kernels/common/pages.h).
+struct Q8Place {
+  uint16_t* scale;
+  int8_t* code;
+};
+VEERY_GPU Q8Place q8_place(const Cache& cache, uint8_t* page, int head, int64_t position, int i,
+                           bool keys) {
+  constexpr int kTile = 16 * kQ8Bytes;
+  const int64_t in = position % 256;
+  uint8_t* tile = page + ((int64_t{head} * 16 + in / 16) * (cache.head_dim / 32) + i / 32) * kTile;
+  const auto place = static_cast<int>(in % 16);
+  return {
+      reinterpret_cast<uint16_t*>(tile) + place,
+      reinterpret_cast<int8_t*>(tile + 32) + (keys ? i % 32 * 16 + place : place * 32 + i % 32)};
+}
+/// Of 32 elements, those of the lanes of a warp. What is not finite makes the scale NaN.
+VEERY_GPU void put_q8(const Q8Place& at, float v) {
+  const bool poisoned = ballot(!(v - v == 0)) != 0;
+  const float most = warp_largest(magnitude(v)) / 127;
+  const uint16_t stored = poisoned ? uint16_t{0x7e00} : float_to_half(most);
+  const float scale = half_to_float(stored);
+  const float q = smallest(127.0F, largest(-127.0F, v / scale));
+  *at.code = static_cast<int8_t>(scale > 0 ? round_to_int(q) : 0);
+  if (lane() == 0) *at.scale = stored;
+}
+/// Element i of a head, in all lanes of a warp or those that there are.
+VEERY_GPU void put_element(const Cache& cache, uint8_t* page, bool keys, int head, int64_t position,
+                           int i, float v, int bytes) {
+  if (bytes == kQ8Bytes) return put_q8(q8_place(cache, page, head, position, i, keys), v);
+  put(page, keys ? key_place(cache, head, position, i) : value_place(cache, head, position, i), v,
+      bytes);
+}
+
 VEERY_GPU void cache_write(const CacheWriteArguments& a) {
   wait_for_inputs();
   const int64_t r = block_x();
@@ -279,10 +316,7 @@ VEERY_GPU void cache_write(const CacheWriteArguments& a) {
   uint8_t* page = page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
   for (int c = thread(); c < a.x.cols; c += threads()) {
     const int head = c / a.cache.head_dim, i = c % a.cache.head_dim;
-    put(page,
-        a.keys != 0 ? key_place(a.cache, head, position, i)
-                    : value_place(a.cache, head, position, i),
-        a.x.row(r)[c], a.bytes);
+    put_element(a.cache, page, a.keys != 0, head, position, i, a.x.row(r)[c], a.bytes);
   }
 }
 
@@ -303,7 +337,7 @@ VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
     const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
     if (head >= a.heads + a.kv_heads) {
       for (int i = lane(); i < n; i += kWarp)
-        put(values, value_place(a.values, kv, position, i), x[i], a.bytes);
+        put_element(a.values, values, false, kv, position, i, x[i], a.value_bytes);
       continue;
     }
     const float* norm = kv < 0 ? a.query_norm : a.key_norm;
@@ -314,7 +348,7 @@ VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
       if (kv < 0)
         a.out.row(r)[head * n + i] = y;
       else
-        put(keys, key_place(a.keys, kv, position, i), y, a.bytes);
+        put_element(a.keys, keys, true, kv, position, i, y, a.bytes);
     }
   }
 }
