@@ -31,12 +31,12 @@
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
   X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
 
-#define VEERY_GPU_SCAN(X, name, kind)                                      \
-  X(scan_##name##_4, ScanArguments, ScanPlan::kThreads, (scan<4, kind>))   \
-  X(scan_##name##_16, ScanArguments, ScanPlan::kThreads, (scan<16, kind>)) \
-  X(scan_##name##_32, ScanArguments, ScanPlan::kThreads, (scan<32, kind>)) \
-  X(scan_##name##_64, ScanArguments, ScanPlan::kThreads, (scan<64, kind>)) \
-  X(scan_##name##_128, ScanArguments, ScanPlan::kThreads, (scan<128, kind>))
+#define VEERY_GPU_SCAN(X, name, kind)                                                  \
+  X(scan_##name##_4, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<4, kind>))   \
+  X(scan_##name##_16, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<16, kind>)) \
+  X(scan_##name##_32, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<32, kind>)) \
+  X(scan_##name##_64, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<64, kind>)) \
+  X(scan_##name##_128, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<128, kind>))
 #define VEERY_GPU_RECURRENCES(X)                 \
   VEERY_GPU_SCAN(X, plain, ScanKind::kPlain)     \
   VEERY_GPU_SCAN(X, delta, ScanKind::kDelta)     \
@@ -58,6 +58,8 @@
   VEERY_GPU_WIDE(X, latent, 4, false, 8)     \
   X(attend_f64, WideArguments, 128, (attend_f64))
 #define VEERY_GPU_ROW_OPS(X)                              \
+  X(linear_one, LinearOneArguments, 64, (linear_one))     \
+  X(embed_rows, EmbedRowsArguments, 256, (embed_rows))    \
   X(l2_norm, L2NormArguments, 32, (l2_norm))              \
   X(concat, ConcatArguments, 256, (concat))               \
   X(sum_to, SumToArguments, 64, (sum_to))                 \
@@ -89,9 +91,13 @@
   VEERY_GPU_ROW(X, k8m, kK8M)                                         \
   VEERY_GPU_ROW(X, k8, kK8)                                           \
   VEERY_GPU_ROW(X, k8m16, kK8M16)                                     \
+  VEERY_GPU_ROW(X, book, kBook)                                       \
+  VEERY_GPU_ROW(X, q4mw, kQ4MW)                                       \
+  VEERY_GPU_ROW(X, q8mw, kQ8MW)                                       \
   VEERY_GPU_FLOAT(X, f32, kF32)                                       \
   VEERY_GPU_FLOAT(X, f16, kF16)                                       \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
+  VEERY_GPU_FLOAT(X, f8, kF8)                                         \
   X(route, RouteArguments, 32, (route))                               \
   X(pick_experts, PairArguments, 256, (pick_experts))                 \
   X(count_experts, PairArguments, 256, (count_experts))               \
@@ -105,9 +111,13 @@
   VEERY_GPU_EXPERTS(X, k8m, kK8M)                                     \
   VEERY_GPU_EXPERTS(X, k8, kK8)                                       \
   VEERY_GPU_EXPERTS(X, k8m16, kK8M16)                                 \
+  VEERY_GPU_EXPERTS(X, book, kBook)                                   \
+  VEERY_GPU_EXPERTS(X, q4mw, kQ4MW)                                   \
+  VEERY_GPU_EXPERTS(X, q8mw, kQ8MW)                                   \
   X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
   X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
   VEERY_GPU_ATTEND(X, bf16, BF16, 1)                                  \
   VEERY_GPU_ATTEND(X, bf16, BF16, 2)                                  \
   VEERY_GPU_ATTEND(X, f16, F16, 1)                                    \

@@ -96,7 +96,7 @@ bool takes_head_linear(const Dispatch& d, const KernelChoice& choice) {
   const Operand& w = d.in[HeadLinearIn::kWeight];
   return is_matrix(d.in[HeadLinearIn::kX]) && w.layout == Layout::kPanels &&
          w.stack == d.as<HeadsAttr>().heads && format_of(w.dtype) && is_matrix(d.out()) &&
-         !(choice.exact && w.dtype != DType::kF32 && w.dtype != DType::kF16);
+         (!choice.exact || is_exact(*format_of(w.dtype)));
 }
 size_t head_linear_work(const Dispatch& d, const RunExtent& run) {
   const int64_t rows = d.in[HeadLinearIn::kX].rows;
@@ -129,6 +129,34 @@ void record_head_linear(const Dispatch& d, Recorder& to) {
 
 bool takes_rows(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out());
+}
+bool takes_linear_one(const Dispatch& d, const KernelChoice&) {
+  const auto& attr = d.as<LinearAttr>();
+  const Operand& w = d.in[LinearIn::kWeight];
+  return is_matrix(d.in[LinearIn::kX]) && !d.in[LinearIn::kNorm] && attr.weights == 1 &&
+         attr.gate == Activation::kNone && is_matrix(w) && w.rows == 1 &&
+         absent_or_matrix(d.in[LinearIn::kBias]) && absent_or_matrix(d.in[LinearIn::kResidual]) &&
+         is_matrix(d.out());
+}
+void record_linear_one(const Dispatch& d, Recorder& to) {
+  constexpr int kThreads = 64;
+  const int64_t rows = to.most(d.out().rows);
+  to.add(KernelId::linear_one,
+         {.blocks_x = static_cast<int>((rows + kThreads - 1) / kThreads), .threads = kThreads},
+         LinearOneArguments{to.run, to.matrix(d.in[LinearIn::kX]),
+                            d.in[LinearIn::kWeight].row<float>(0),
+                            d.in[LinearIn::kBias].row<float>(0), d.as<LinearAttr>().scale,
+                            to.matrix(d.in[LinearIn::kResidual]), to.matrix(d.out())});
+}
+bool takes_embed_rows(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[EmbedIn::kIds], DType::kI32) && is_matrix(d.in[EmbedIn::kWeight]) &&
+         is_matrix(d.out());
+}
+void record_embed_rows(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::embed_rows,
+         {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = 256},
+         EmbedRowsArguments{to.run, to.ids(d.in[EmbedIn::kIds]), to.matrix(d.in[EmbedIn::kWeight]),
+                            to.matrix(d.out()), d.as<ScaleAttr>().factor});
 }
 void record_l2_norm(const Dispatch& d, Recorder& to) {
   to.add(KernelId::l2_norm,

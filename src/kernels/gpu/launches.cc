@@ -320,6 +320,8 @@ const LaunchRow kRows[] = {
     {op::kHeadLinear, takes_head_linear, "head_linear", head_linear_work, record_head_linear},
     {op::kL2Norm, takes_rows, "l2_norm", nullptr, record_l2_norm},
     {op::kConcat, takes_rows, "concat", nullptr, record_concat},
+    {op::kLinear, takes_linear_one, "linear_one", nullptr, record_linear_one},
+    {op::kEmbed, takes_embed_rows, "embed_rows", nullptr, record_embed_rows},
     {op::kSumTo, takes_sum_to, "sum_to", nullptr, record_sum_to},
     {op::kShift, takes_rows, "shift", nullptr, record_shift},
     {op::kPool, takes_rows, "pool", nullptr, record_pool},

@@ -32,6 +32,21 @@ struct SumToArguments {
   Matrix x, out;
 };
 
+/// A weight that is one row of f32, and its single output.
+struct LinearOneArguments {
+  Run run;
+  Matrix x;
+  const float *weight, *bias;
+  float scale;
+  Matrix residual, out;
+};
+struct EmbedRowsArguments {
+  Run run;
+  const int32_t* ids;
+  Matrix weight, out;
+  float factor;
+};
+
 /// Heads of rows as rows of their own, [rows x heads][in], and products back among what is left of
 /// the heads.
 struct SplitHeadsArguments {

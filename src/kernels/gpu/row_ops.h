@@ -95,6 +95,26 @@ VEERY_GPU void sum_to(const SumToArguments& a) {
   }
 }
 
+/// The only output of a weight of one row: a thread a row of x, each product and each sum rounded
+/// (kernels/reference/linear.cc).
+VEERY_GPU void linear_one(const LinearOneArguments& a) {
+  wait_for_inputs();
+  const int64_t r = int64_t{block_x()} * threads() + thread();
+  if (r >= a.run.count(a.out.rows)) return;
+  float y = 0;
+  VEERY_UNROLL(8)
+  for (int i = 0; i < a.x.cols; ++i) y = y + a.x.row(r)[i] * a.weight[i];
+  y = (y + (a.bias != nullptr ? a.bias[0] : 0.0F)) * a.scale;
+  a.out.row(r)[0] = a.residual ? y + a.residual.row(r)[0] : y;
+}
+VEERY_GPU void embed_rows(const EmbedRowsArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_x();
+  if (r >= a.run.count(a.out.rows)) return;
+  for (int k = thread(); k < a.out.cols; k += threads())
+    a.out.row(r)[k] = a.weight.row(a.ids[r])[k] * a.factor;
+}
+
 // Products of heads (launch_heads.cc)
 
 VEERY_GPU void split_heads(const SplitHeadsArguments& a) {

@@ -14,6 +14,9 @@ VEERY_GPU float element(const Weight& w, int64_t row, int k) {
   if constexpr (is_float(kFormat)) {
     const uint8_t* at = panel + (int64_t{k / f.block} * 16 + n) * 16;
     if constexpr (kFormat == kF32) return reinterpret_cast<const float*>(at)[k % f.block];
+    if constexpr (kFormat == kF8)
+      return reinterpret_cast<const float*>(panel + int64_t{w.cols} * 16)[k / 32 * 16 + n] *
+             e4m3_to_float(at[k % f.block]);
     const uint16_t bits = reinterpret_cast<const uint16_t*>(at)[k % f.block];
     return kFormat == kF16 ? half_to_float(bits) : bf16_to_float(bits);
   } else {
@@ -26,15 +29,18 @@ VEERY_GPU float element(const Weight& w, int64_t row, int k) {
     } else {
       const uint8_t byte = unit[in / 32 * p.tile + l * 8 + high * 4 + in % 4];
       code = half != 0 ? byte >> 4 : byte & 15;
-      if constexpr (kFormat == kQ4) code -= 8;
+      if constexpr (kFormat == kBook) code = book_value(code);
     }
+    code -= f.less;
     const auto half_at = [&](int place) {
       return half_to_float(reinterpret_cast<const uint16_t*>(unit + place)[2 * g + high]);
     };
     const float d =
-        kFormat == kK8 ? reinterpret_cast<const float*>(unit + p.d)[2 * g + high] : half_at(p.d);
+        f.wide ? reinterpret_cast<const float*>(unit + p.d)[2 * g + high] : half_at(p.d);
     if constexpr (f.block == 32) {
       const float y = d * static_cast<float>(code);
+      if constexpr (f.minima && f.wide)
+        return y + reinterpret_cast<const float*>(unit + p.m)[2 * g + high];
       return f.minima ? y + half_at(p.m) : y;
     } else {
       constexpr int kEach = 256 / f.sub;
@@ -56,8 +62,12 @@ VEERY_GPU float any_element(const Weight& w, int64_t row, int k) {
     case kK8M: return element<kK8M>(w, row, k);
     case kK8: return element<kK8>(w, row, k);
     case kK8M16: return element<kK8M16>(w, row, k);
+    case kBook: return element<kBook>(w, row, k);
+    case kQ4MW: return element<kQ4MW>(w, row, k);
+    case kQ8MW: return element<kQ8MW>(w, row, k);
     case kF32: return element<kF32>(w, row, k);
     case kF16: return element<kF16>(w, row, k);
+    case kF8: return element<kF8>(w, row, k);
     default: return element<kBF16>(w, row, k);
   }
 }
