@@ -129,7 +129,9 @@ TEST_P(GpuEncoders, NumbersHaveTheBitsOfTheCpu) {
       return rows;
     }
     Reranker ranker(folder, options_for(gpu), {.raw = true});
-    for (const PairScore& one : ranker.score("when does it rain", texts))
+    // Decoders are asked in many words.
+    const size_t count = GetParam().starts_with("qwen3") ? 1 : texts.size();
+    for (const PairScore& one : ranker.score("when does it rain", std::span(texts).first(count)))
       rows.push_back({one.score});
     return rows;
   };
