@@ -29,11 +29,11 @@ struct KeptBlocks {
 enum class ScanKind : int32_t { kPlain, kDelta, kGeneral, kOuter };
 
 /// A block of threads has 32 columns of a head of a span. 4 warps of it have the state in
-/// registers, 4 threads a column, each of them every fourth key: the four chains of the CPU. 4
+/// registers, 4 threads a column, each of them every fourth key: the four chains of the CPU. 3
 /// warps bring what the next positions need to shared memory, and one finds what all columns share.
 struct ScanPlan {
   static constexpr int kColumns = 32;
-  static constexpr int kWalkers = 128, kLoaders = 128, kThreads = kWalkers + kLoaders + 32;
+  static constexpr int kWalkers = 128, kLoaders = 96, kThreads = kWalkers + kLoaders + 32;
   static constexpr int kBuffers = 3;
   enum { kAlpha, kGate, kDivisor, kBonus, kScalars };  ///< of a position
 
