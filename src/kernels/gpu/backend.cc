@@ -12,6 +12,10 @@ namespace {
 // Phases of such kernels are launches.
 void never(const Dispatch&, const Slots&, const Worker&) {}
 
+int64_t most_sequences(const TableUse& use) {
+  return std::max<int64_t>({1, use.sequences, use.slots->sequences});
+}
+
 // The slots of a run as one block of memory, the same on both sides.
 class SlotPlaces {
  public:
@@ -26,22 +30,30 @@ class SlotPlaces {
     };
     take(counts_, 4);
     take(tokens_, rows);
+    take(types_, rows);
     take(positions_, rows);
     take(output_rows_, rows);
     take(span_of_, rows);
     take(spans_, 4 * rows);
     take(tables_, 2 * tables);
     take(pages_, entries);
-    take(extended_, static_cast<size_t>(use.slots->sequences));
+    take(extended_, static_cast<size_t>(most_sequences(use)));
     take(zeros_, 4);
   }
   size_t bytes() const { return words_ * 4; }
 
   Run run(std::byte* base) const {
     const auto* at = reinterpret_cast<const int32_t*>(base);
-    return {at + counts_,      at + tokens_,  at + positions_,
-            at + output_rows_, at + span_of_, reinterpret_cast<const RunSpan*>(at + spans_),
-            at + tables_,      at + pages_,   at + extended_};
+    return {at + counts_,
+            at + tokens_,
+            at + types_,
+            at + positions_,
+            at + output_rows_,
+            at + span_of_,
+            reinterpret_cast<const RunSpan*>(at + spans_),
+            at + tables_,
+            at + pages_,
+            at + extended_};
   }
   /// 16 bytes that are 0 when a run begins.
   std::byte* zeros(std::byte* base) const { return base + 4 * zeros_; }
@@ -50,6 +62,7 @@ class SlotPlaces {
     const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
     std::copy_n(counts, 4, at + counts_);
     std::copy_n(slots.tokens, slots.rows, at + tokens_);
+    if (use_.types != nullptr) std::copy_n(use_.types, slots.rows, at + types_);
     std::copy_n(slots.positions, slots.rows, at + positions_);
     std::copy_n(slots.output_rows, slots.outputs, at + output_rows_);
     std::copy_n(slots.span_of, slots.rows, at + span_of_);
@@ -71,8 +84,8 @@ class SlotPlaces {
  private:
   TableUse use_;
   size_t words_ = 0;
-  size_t counts_ = 0, tokens_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0, spans_ = 0,
-         tables_ = 0, pages_ = 0, extended_ = 0, zeros_ = 0;
+  size_t counts_ = 0, tokens_ = 0, types_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0,
+         spans_ = 0, tables_ = 0, pages_ = 0, extended_ = 0, zeros_ = 0;
 };
 
 class GpuExecutable : public Executable {
@@ -80,12 +93,15 @@ class GpuExecutable : public Executable {
   GpuExecutable(Machine& machine, std::span<const Step> steps, std::span<const Operand> results,
                 const TableUse& use)
       : places_(use), slots_(machine.allocate(places_.bytes())) {
-    Recorder recorder{machine, places_.run(slots_.data()), *use.slots, use.rows, use.outputs,
-                      use.rows};
+    Recorder recorder{machine,     places_.run(slots_.data()),
+                      *use.slots,  use.rows,
+                      use.outputs, std::min(use.rows, most_sequences(use)),
+                      use.exact,   use.types};
     size_t parts = 0;
     int64_t positions = 0;
     for (int i = 0; i < use.groups * use.slots->sequences; ++i)
       positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
+    recorder.positions = std::max(positions, use.rows);
     for (const Step& step : steps)
       parts = std::max(parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions));
     if (parts > 0) {
@@ -93,7 +109,7 @@ class GpuExecutable : public Executable {
       recorder.parts = recorder.memory.back().data();
     }
     for (const Step& step : steps)
-      find_row(step.op, step.dispatch, {})->record(step.dispatch, recorder);
+      find_row(step.op, step.dispatch, {.exact = use.exact})->record(step.dispatch, recorder);
     if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {

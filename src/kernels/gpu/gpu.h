@@ -8,7 +8,10 @@
 #include "kernels/gpu/arguments.h"
 #include "kernels/gpu/emulator.h"
 #include "kernels/gpu/kernel_list.h"
+#include "kernels/gpu/recurrence_arguments.h"
+#include "kernels/gpu/row_arguments.h"
 #include "kernels/gpu/walk/places.h"
+#include "kernels/gpu/wide_arguments.h"
 
 namespace veery::gpu {
 

@@ -99,7 +99,7 @@ struct RowSteps {
     }
   }
   static VEERY_GPU float scale_at(const uint8_t* unit, int at, bool low) {
-    if constexpr (kFormat == kK8) return load<float>(unit + kPlaces.d + 4 * at);
+    if constexpr (kInfo.wide) return load<float>(unit + kPlaces.d + 4 * at);
     return half_to_float(load<uint16_t>(unit + (low ? kPlaces.m : kPlaces.d) + 2 * at));
   }
   // Of x, for sub-blocks 2 t and 2 t + 1.
@@ -172,7 +172,8 @@ struct RowSteps {
     VEERY_UNROLL(2)
     for (int term = 0; term < kTerms; ++term) {
       scales[term] = x(term).floats(kRest ? places.finer : places.scale)[b];
-      less[term] = kFormat == kQ4 ? 8 * x(term).ints(kRest ? places.rest_sum : places.sum)[b] : 0;
+      less[term] =
+          kInfo.less != 0 ? kInfo.less * x(term).ints(kRest ? places.rest_sum : places.sum)[b] : 0;
       moments[term] = kInfo.minima && !kRest ? x(term).floats(places.moment)[b] : 0.0F;
     }
     if constexpr (!kRest) arrive();
@@ -197,7 +198,7 @@ struct RowSteps {
       to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less[term])};
     }
     if constexpr (kInfo.minima && !kRest) {
-      const Two<float> m = load_halves(unit + kPlaces.m);
+      const Two<float> m = load_minima<kFormat>(unit);
       Step* minima = steps.low + t * 16 * kTerms;
       VEERY_UNROLL(2)
       for (int term = 0; term < kTerms; ++term) {

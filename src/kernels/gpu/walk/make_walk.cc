@@ -46,6 +46,7 @@ class WalkMaker {
   bool multiply(LinearArguments a) {
     const Format format = a.weight[0].format;
     const FormatInfo f = format_info(format);
+    if (format > kK8M16) return false;  // walk_linear() knows no other
     if (x_.form.data != a.form.data || x_.form.cols != a.form.cols) return false;
     WalkRow row{.kind = WalkKind::kLinear};
     WalkLinear& to = row.linear;
