@@ -274,7 +274,7 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
 /// Threads of all blocks that are to have room on a processor: its registers are shared out so.
 VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
   const TilePlan plan = tile_plan(format, small);
-  return (plan.groups == 4 ? 4 : format == kQ4 ? 2 : 3) * plan.threads;
+  return (plan.groups == 4 ? 4 : format == kQ4 || format == kBook ? 2 : 3) * plan.threads;
 }
 
 struct Form {

@@ -73,6 +73,8 @@ class WideAttention {
  public:
   using Number = Element<typename NumbersOf<kFlush>::T>;
   using T = typename NumbersOf<kFlush>::T;
+  /// Values within keys, which are f32 whatever their type is.
+  static constexpr bool kLatent = kHeads > 4;
 
   VEERY_GPU WideAttention(const WideArguments& arguments, int64_t row, int part)
       : a_(arguments), row_(row) {
@@ -145,7 +147,7 @@ class WideAttention {
   // first.
   template <bool kPairs, typename Key>
   VEERY_GPU void score_chain(int first, int count, const Key& key, float (&s)[kHeads]) const {
-    VEERY_UNROLL(4)
+    VEERY_UNROLL(2)
     for (int i = first; i < first + count; i += 4) {
       float k[4];
       VEERY_UNROLL(4)
@@ -164,33 +166,24 @@ class WideAttention {
     }
   }
   VEERY_GPU void score(int64_t position, float (&s)[kHeads]) const {
-    if (a_.key_rows) {
-      const float* key = a_.key_rows.row(first_row_ + position) + kv_ * a_.key_dim;
-      return score_chain<false>(
-          0, a_.key_dim, [&](int i) { return key[i]; }, s);
-    }
+    if constexpr (!kLatent && !kFlush)
+      if (a_.key_rows) {
+        const float* key = a_.key_rows.row(first_row_ + position) + kv_ * a_.key_dim;
+        return score_chain<false>(
+            0, a_.key_dim, [&](int i) { return key[i]; }, s);
+      }
     uint8_t* at = page(a_.keys, position);
     with_type(a_.key_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
-      if constexpr (kType == Stored::kQ8) {
+      const auto key = [&](int i) { return cached(a_.keys, at, kType, kv_, position, i, true); };
+      if constexpr (kType == Stored::kQ8 && !kLatent)
         score_q8(at, position, s);
-      } else {
-        const int64_t first = key_place(a_.keys, kv_, position, 0);
-        const auto key = [&](int i) { return element_at<kType>(at, first + int64_t{i} * 16); };
-        if (kType == Stored::kBF16 && a_.key_pairs != 0)
-          score_chain<true>(0, a_.key_dim, key, s);
-        else
-          score_chain<false>(0, a_.key_dim, key, s);
-      }
+      else
+        score_chain<kFlush && kType == Stored::kBF16>(0, a_.key_dim, key, s);
     });
   }
-  // A chain over each 32 codes and one over these sums times their scale. Latent attention takes
-  // keys as f32.
+  // A chain over each 32 codes and one over these sums times their scale.
   VEERY_GPU void score_q8(uint8_t* page, int64_t position, float (&s)[kHeads]) const {
-    if (a_.shared != 0)
-      return score_chain<false>(
-          0, a_.key_dim,
-          [&](int i) { return cached(a_.keys, page, Stored::kQ8, kv_, position, i, true); }, s);
     for (int b = 0; b < a_.key_dim; b += 32) {
       const Q8Place at = q8_place(a_.keys, page, kv_, position, b, true);
       float sum[kHeads] = {};
@@ -255,31 +248,23 @@ class WideAttention {
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) states[h].values[i] = 0;
-    if (a_.key_rows) {
-      const float* first = a_.value_rows.row(first_row_ + begin) + kv_ * a_.value_dim;
-      return add_range<false>(low, high, states,
-                              [&](int p, int c) { return first[p * a_.value_rows.stride + c]; });
-    }
-    const Cache& cache = a_.shared != 0 ? a_.keys : a_.values;
-    uint8_t* at = page(cache, begin);
-    with_type(a_.shared != 0 ? a_.key_type : a_.value_type, [&](auto as) {
-      constexpr Stored kType = decltype(as)::type;
-      if (a_.shared != 0)
-        return add_range<false>(low, high, states, [&](int p, int c) {
-          return cached(cache, at, kType, kv_, begin + p, c, true);
-        });
-      if constexpr (kType == Stored::kQ8) {
-        add_q8(at, begin, low, high, states);
-      } else {
-        const int64_t first = value_place(cache, kv_, begin, 0);
-        const auto value = [&](int p, int c) {
-          return element_at<kType>(at, first + int64_t{p} * a_.value_dim + c);
-        };
-        if (kType == Stored::kBF16 && a_.value_pairs != 0)
-          add_range<true>(low, high, states, value);
-        else
-          add_range<false>(low, high, states, value);
+    if constexpr (!kLatent && !kFlush)
+      if (a_.key_rows) {
+        const float* first = a_.value_rows.row(first_row_ + begin) + kv_ * a_.value_dim;
+        return add_range<false>(low, high, states,
+                                [&](int p, int c) { return first[p * a_.value_rows.stride + c]; });
       }
+    const Cache& cache = kLatent ? a_.keys : a_.values;
+    uint8_t* at = page(cache, begin);
+    with_type(kLatent ? a_.key_type : a_.value_type, [&](auto as) {
+      constexpr Stored kType = decltype(as)::type;
+      const auto value = [&](int p, int c) {
+        return cached(cache, at, kType, kv_, begin + p, c, kLatent);
+      };
+      if constexpr (kType == Stored::kQ8 && !kLatent)
+        add_q8(at, begin, low, high, states);
+      else
+        add_range<kFlush && kType == Stored::kBF16>(low, high, states, value);
     });
   }
   template <typename Value>
@@ -301,21 +286,20 @@ class WideAttention {
     int p = low;
     if constexpr (kPairs) {
       if (p % 2 != 0) add(p++, states, value);
-      VEERY_UNROLL(8)
+      VEERY_UNROLL(2)
       for (; p + 1 <= high; p += 2) {
         add(p + 1, states, value);
         add(p, states, value);
       }
       if (p <= high) add(p, states, value);
     } else {
-      VEERY_UNROLL(16)
+      VEERY_UNROLL(4)
       for (; p <= high; ++p) add(p, states, value);
     }
   }
   // The weight is multiplied by the scale of the position first.
   VEERY_GPU void add_q8(uint8_t* page, int64_t begin, int low, int high,
                         State<kDims> (&states)[kHeads]) const {
-    VEERY_UNROLL(4)
     for (int p = low; p <= high; ++p) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
       const int c = thread() + i * kBlock;
