@@ -68,8 +68,10 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
   options.exact = given.exact != 0;
   const std::string device = given.device == nullptr ? "cpu" : given.device;
   if (!is_device(device))
-    throw Error(ErrorKind::kInput,
-                "veery_load_options: device is '{}', expected cpu, cuda, cuda:N or auto", device);
+    throw Error(
+        ErrorKind::kInput,
+        "veery_load_options: device is '{}', expected cpu, cuda, cuda:N, cuda:N,walk or auto",
+        device);
   std::string why;
   options.backend = find_backend(device, why);
   std::optional<Makes> makes;

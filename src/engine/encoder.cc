@@ -29,11 +29,7 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 
 }  // namespace
 
-Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {
-  if (model.backend() != nullptr)
-    throw Error(ErrorKind::kUnsupported, "{}: embeddings and scores are computed on the CPU only",
-                model.path());
-}
+Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {}
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;
@@ -94,7 +90,8 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
                               .fuse = model_.options().fuse};
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool()}, options);
+        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend()},
+        options);
   }
   return *slot;
 }

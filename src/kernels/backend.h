@@ -19,9 +19,12 @@ struct Step {
 
 /// What a table is made ready for.
 struct TableUse {
-  const Slots* slots = nullptr;   ///< its page tables have the sizes that all runs have
-  int groups = 0;                 ///< of page tables
-  int64_t rows = 1, outputs = 1;  ///< at most, of a run
+  const Slots* slots = nullptr;    ///< its page tables have the sizes that all runs have
+  int groups = 0;                  ///< of page tables
+  int64_t rows = 1, outputs = 1;   ///< at most, of a run
+  int64_t sequences = 0;           ///< at most; 0: as many as there are page tables for
+  bool exact = false;              ///< KernelChoice::exact
+  const int32_t* types = nullptr;  ///< [rows] of tokens, where they have types
 };
 
 /// A table on its device.

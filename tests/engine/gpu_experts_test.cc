@@ -3,6 +3,9 @@
 
 #include <cmath>
 
+#include "dtype/affine.h"
+#include "dtype/fp8.h"
+#include "dtype/half.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
@@ -91,6 +94,28 @@ struct Case {
   bool biases = false, residual = false;
 };
 
+// Numbers as a file has them; MLX's groups and fp8, which nothing here encodes, are made up.
+void store(DType type, std::span<const float> values, Random& random, std::span<std::byte> to) {
+  if (!is_affine(type) && !is_fp8(type)) return encode(type, values, to);
+  for (std::byte& byte : to) byte = static_cast<std::byte>(random.next() & 0x77);
+  const auto block = static_cast<size_t>(info(type).bytes);
+  for (size_t at = 0; at < to.size(); at += block) {
+    const float scale = 0.001F * static_cast<float>(1 + random.next() % 30), bias = -2 * scale;
+    std::byte* const first = to.data() + at;
+    if (type == DType::kMXFP8) {
+      *first = static_cast<std::byte>(118 + random.next() % 5);
+    } else if (is_fp8(type) || affine_format(type).scale == DType::kF32) {
+      std::memcpy(first, &scale, 4);
+      if (!is_fp8(type)) std::memcpy(first + 4, &bias, 4);
+    } else {
+      const bool half = affine_format(type).scale == DType::kF16;
+      const uint16_t pair[] = {half ? f32_to_f16(scale) : f32_to_bf16(scale),
+                               half ? f32_to_f16(bias) : f32_to_bf16(bias)};
+      std::memcpy(first, pair, 4);
+    }
+  }
+}
+
 // Weights as files have them, for both sides.
 struct Weights {
   std::vector<std::byte> stored, cpu, gpu;
@@ -101,7 +126,7 @@ struct Weights {
     std::vector<float> values(static_cast<size_t>(stack * height * cols));
     for (float& v : values) v = random.normal() / std::sqrt(static_cast<float>(cols));
     stored.resize(byte_size(type, std::ssize(values)));
-    encode(type, values, stored);
+    store(type, values, random, stored);
     const auto row = static_cast<int64_t>(byte_size(type, cols));
     of_cpu = {stored.data(), row, stack * height, int32_t(cols), type, Layout::kRowMajor};
     cpu.resize(static_cast<size_t>(stack) * packed_bytes(type, height, cols) + 64);
@@ -171,10 +196,53 @@ TEST(GpuExperts, MixturesHaveTheBitsOfTheCpu) {
       {"gated input", DType::kBF16, {.experts = 6, .used = 1, .gate_input = true}, false, true},
       {"gelu", DType::kF32, {.experts = 3, .used = 3, .activation = Activation::kGelu}, true},
       {"alone", DType::kF16, {.experts = 1, .used = 1}},
+      {"mxfp4", DType::kMXFP4, {.experts = 5, .used = 2, .limit = 7, .alpha = 1.702F}, true},
+      {"4 bits of MLX", affine_type({4, 32, DType::kBF16}), {.experts = 5, .used = 2}},
+      {"6 bits of MLX", affine_type({6, 32, DType::kF32}), {.experts = 3, .used = 2}},
+      {"fp8", DType::kFP8_32, {.experts = 4, .used = 2}},
   };
   // Pairs one by one, in small and in large groups.
   for (const Case& c : cases)
     for (const int64_t rows : {1, 9, 30, 70}) expect_same_mixture(c, rows);
+}
+
+// Rows one by one, in small and in large tiles, and gathered.
+TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  Random random(4);
+  constexpr int64_t kIn = 256, kOut = 150;
+  for (const DType type :
+       {DType::kMXFP4, affine_type({2, 64, DType::kF16}), affine_type({4, 128, DType::kBF16}),
+        affine_type({5, 64, DType::kF32}), affine_type({8, 32, DType::kF16}), DType::kMXFP8,
+        DType::kFP8_32, DType::kFP8_128}) {
+    const Weights weight(*backend, type, 1, kOut, kIn, random);
+    for (const int64_t rows : {1, 3, 70}) {
+      Matrix x = test::random_matrix(rows, kIn, random);
+      for (int64_t r = 0; r < rows; ++r) x[r][40] = 30;  // an outlier of its block
+      Dispatch d;
+      d.in[LinearIn::kX] = x.operand;
+      d.in[LinearIn::kWeight] = weight.of_cpu;
+      d.attr = LinearAttr{};
+      Matrix expected(rows, kOut), found(rows, kOut);
+      test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+                test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+      d.in[LinearIn::kWeight] = weight.of_gpu;
+      d.out() = found.operand;
+      run_on_gpu(*backend, op::kLinear, d, found, rows);
+      test::expect_same_bits(expected, found, std::string(info(type).name).c_str());
+    }
+    Matrix ids = test::indices({3, 149, 17, 18});
+    Dispatch d;
+    d.in[EmbedIn::kIds] = ids.operand;
+    d.in[EmbedIn::kWeight] = weight.of_gpu;
+    d.attr = ScaleAttr{0.5F};
+    Matrix expected(4, kIn), found(4, kIn);
+    test::run(op::kEmbed, {ids.operand, weight.of_cpu}, expected.operand, d.attr,
+              test::plain_slots(4), {supported_targets().front(), 1});
+    d.out() = found.operand;
+    run_on_gpu(*backend, op::kEmbed, d, found, 4);
+    test::expect_same_bits(expected, found, std::string(info(type).name).c_str());
+  }
 }
 
 }  // namespace

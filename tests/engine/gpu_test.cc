@@ -108,11 +108,16 @@ class SmallModel {
   std::vector<TensorView> tensors_;
 };
 
-LoadOptions options_for(bool gpu, int32_t chunk) {
+// On a GPU: whether steps of one sequence are walked by one kernel, or are many launches.
+enum class On { kCpu, kWalk, kLaunches };
+std::shared_ptr<Backend> backend_for(On on) {
+  return on == On::kCpu ? nullptr : gpu::make_backend(gpu::make_emulator(on == On::kWalk));
+}
+LoadOptions options_for(On on, int32_t chunk) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+  options.backend = backend_for(on);
   return options;
 }
 
@@ -146,30 +151,34 @@ TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   const SmallModel model(GetParam());
   // One row, few rows, small and large tiles of rows.
   const auto ids = some_ids(37);
-  const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
+  const Rows expected = all_logits(model.path(), options_for(On::kCpu, 64), ids);
   for (const auto& [chunk, count] :
        {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10), std::pair(64, 37)})
-    EXPECT_EQ(all_logits(model.path(), options_for(true, chunk), std::span(ids).first(count)),
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk), std::span(ids).first(count)),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
+  EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, 1), std::span(ids).first(2)),
+            Rows(expected.begin(), expected.begin() + 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                          ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
-                                           DType::kIQ4_XS, DType::kF32, DType::kF16, DType::kBF16),
+                                           DType::kIQ4_XS, DType::kMXFP4, DType::kF32, DType::kF16,
+                                           DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
 // Rows of so many columns that a product takes several rounds, the last of them short (RowPlan).
 TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   for (const auto& [type, hidden] :
-       {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_K, 8448)}) {
+       {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304), std::pair(DType::kQ4_K, 8448),
+        std::pair(DType::kQ6_K, 8448)}) {
     if (test::kSanitized && type != DType::kQ8_0) continue;
     const SmallModel model(type, false, hidden);
     const auto ids = some_ids(2);
-    EXPECT_EQ(all_logits(model.path(), options_for(true, 1), ids),
-              all_logits(model.path(), options_for(false, 1), ids))
-        << info(type).name;
+    const Rows expected = all_logits(model.path(), options_for(On::kCpu, 1), ids);
+    for (const On on : {On::kWalk, On::kLaunches})
+      EXPECT_EQ(all_logits(model.path(), options_for(on, 1), ids), expected) << info(type).name;
   }
 }
 
@@ -178,24 +187,24 @@ TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   if (!is_tested(GetParam())) return;
   const SmallModel model(GetParam(), false, 256, 5);
   const auto ids = some_ids(31);
-  const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
+  const Rows expected = all_logits(model.path(), options_for(On::kCpu, 64), ids);
   for (const auto& [chunk, count] :
        {std::pair(1, 2), std::pair(3, 3), std::pair(64, 24), std::pair(64, 31)})
-    EXPECT_EQ(all_logits(model.path(), options_for(true, chunk), std::span(ids).first(count)),
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk), std::span(ids).first(count)),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
 }
 
 // Positions in several blocks of 128, in the cache and in one run.
 TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
-  const SmallModel model(DType::kF32);
+  const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(270);
   for (const DType cache : {DType::kBF16, DType::kF16, DType::kF32}) {
     if (test::kSanitized && cache != DType::kBF16) continue;
-    LoadOptions options = options_for(false, 266);
+    LoadOptions options = options_for(On::kCpu, 266);
     options.cache_keys = options.cache_values = cache;
-    const auto last = [&](bool gpu) {
-      if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+    const auto last = [&](On on) {
+      options.backend = backend_for(on);
       Model of(model.path(), options);
       test::Session session(of);
       session.feed(std::span(ids).first(266));
@@ -205,8 +214,9 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
       rows.emplace_back(session.logits().begin(), session.logits().end());
       return rows;
     };
-    const Rows expected = last(false);
-    EXPECT_EQ(last(true), expected) << info(cache).name;
+    const Rows expected = last(On::kCpu);
+    EXPECT_EQ(last(On::kWalk), expected) << info(cache).name;
+    EXPECT_EQ(last(On::kLaunches), expected) << info(cache).name;
   }
 }
 
@@ -214,8 +224,8 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
 TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   const SmallModel model(DType::kF32);
   const auto ids = some_ids(40);
-  const auto logits = [&](bool gpu) {
-    Model of(model.path(), options_for(gpu, 64));
+  const auto logits = [&](On on) {
+    Model of(model.path(), options_for(on, 64));
     Runner runner(of, {.sequences = 3});
     const int32_t first = runner.open(), second = runner.open();
     Rows rows;
@@ -237,21 +247,23 @@ TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
          {second, all.first(1), 1}});
     return rows;
   };
-  EXPECT_EQ(logits(true), logits(false));
+  EXPECT_EQ(logits(On::kWalk), logits(On::kCpu));
 }
 
 TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
   for (const DType type : {DType::kQ8_0, DType::kF32}) {
     const SmallModel model(type, /*tied=*/true);
-    const auto tokens = [&](bool gpu) {
-      Model of(model.path(), options_for(gpu, 64));
+    const auto tokens = [&](On on) {
+      Model of(model.path(), options_for(on, 64));
       test::Session session(of);
       session.feed(some_ids(3));
       std::vector<int32_t> made(3);
       session.decode_greedy(7, made);
       return made;
     };
-    EXPECT_EQ(tokens(true), tokens(false)) << info(type).name;
+    const auto expected = tokens(On::kCpu);
+    EXPECT_EQ(tokens(On::kWalk), expected) << info(type).name;
+    EXPECT_EQ(tokens(On::kLaunches), expected) << info(type).name;
   }
 }
 
@@ -259,8 +271,8 @@ TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
 TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(6);
-  const Rows expected = all_logits(model.path(), options_for(false, 64), ids);
-  LoadOptions options = options_for(false, 3);
+  const Rows expected = all_logits(model.path(), options_for(On::kCpu, 64), ids);
+  LoadOptions options = options_for(On::kCpu, 3);
   const cuda::Driver& driver = cuda::fake_driver();
   options.backend = gpu::make_backend(cuda::make_machine(driver, {}, 0));
   EXPECT_EQ(all_logits(model.path(), options, ids), expected);
@@ -273,11 +285,25 @@ TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   EXPECT_EQ(state.used, 0U);
 }
 
+TEST(Cuda, StepsOfOneSequenceAreOneLaunchOfAWalk) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(3);
+  const auto launches = [&](cuda::Steps steps) {
+    LoadOptions options = options_for(On::kCpu, 1);
+    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0, steps));
+    EXPECT_EQ(all_logits(model.path(), options, ids),
+              all_logits(model.path(), options_for(On::kCpu, 1), ids));
+    return cuda::fake_state().launches;
+  };
+  EXPECT_EQ(launches(cuda::Steps::kWalk), 3);
+  EXPECT_GT(launches(cuda::Steps::kGraph), 20);
+}
+
 TEST(Cuda, FaultsOfTheDriverAreErrors) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(6);
   const auto message = [&](const auto& change) {
-    LoadOptions options = options_for(false, 3);
+    LoadOptions options = options_for(On::kCpu, 3);
     const cuda::Driver& driver = cuda::fake_driver();
     change(cuda::fake_state());
     try {
@@ -290,6 +316,9 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
   };
   EXPECT_EQ(message([](cuda::FakeState& state) { state.major = 7; }),
             "cuda:0: fake has compute capability 7.x, expected 8.0 or more");
+  const cuda::Driver& older = cuda::fake_driver();
+  cuda::fake_state().major = 8;
+  EXPECT_THROW(cuda::make_machine(older, {}, 0, cuda::Steps::kWalk), Error);
   EXPECT_EQ(message([](cuda::FakeState& state) { state.fail_run = 1; }),
             "cuda: starting a run: a fault");
   const std::string full = message([](cuda::FakeState& state) { state.memory = 400'000; });
@@ -300,20 +329,17 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
 
 TEST(GpuRefusals, NameOpAndOperands) {
   const SmallModel model(DType::kQ8_0);
-  LoadOptions options = options_for(true, 64);
-  options.cache_values = DType::kF32;
-  const auto message = [&] {
-    try {
-      all_logits(model.path(), options, some_ids(2));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("nothing was refused");
-  };
-  EXPECT_NE(message().find("qkv_rope: no kernel on emulator"), std::string::npos) << message();
-  options = options_for(true, 64);
+  LoadOptions options = options_for(On::kWalk, 64);
   options.exact = true;
-  EXPECT_NE(message().find("with --exact"), std::string::npos) << message();
+  try {
+    all_logits(model.path(), options, some_ids(2));
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("linear: no kernel on emulator for"), std::string::npos) << message;
+    EXPECT_NE(message.find("q8_0"), std::string::npos) << message;
+    EXPECT_NE(message.find("with --exact"), std::string::npos) << message;
+  }
 }
 
 }  // namespace

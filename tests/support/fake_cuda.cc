@@ -72,9 +72,12 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
   if (config->count == 1 && config->attributes->id == kProgrammaticOrder) ++state.early;
   std::array<std::byte, gpu::Launch::kMostBytes> copied;
   std::memcpy(copied.data(), arguments[0], copied.size());
-  const gpu::LaunchSize size{static_cast<int>(config->grid_x), static_cast<int>(config->grid_y),
-                             static_cast<int>(config->grid_z), static_cast<int>(config->block_x),
-                             config->shared};
+  const gpu::LaunchSize size{static_cast<int>(config->grid_x),
+                             static_cast<int>(config->grid_y),
+                             static_cast<int>(config->grid_z),
+                             static_cast<int>(config->block_x),
+                             config->shared,
+                             config->count == 1 && config->attributes->id == kCooperativeLaunch};
   recorded->nodes.push_back([kernel = function->kernel, copied, size] {
     ++state.launches;
     alignas(16) std::array<std::byte, gpu::Launch::kMostBytes> own = copied;
@@ -120,7 +123,11 @@ Driver make_driver() {
     return std::strncpy(name, "fake", static_cast<size_t>(size)), kOk;
   };
   d.device_attribute = [](int* value, int which, int) {
-    return *value = which == kMajor ? state.major : 2, kOk;
+    *value = which == kMajor         ? state.major
+             : which == kMostShared  ? 227 << 10
+             : which == kCooperative ? 1
+                                     : 2;
+    return kOk;
   };
   d.context_retain = [](Context*, int) { return kOk; };
   d.context_release = [](int) { return kOk; };

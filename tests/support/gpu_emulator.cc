@@ -54,41 +54,45 @@ struct Copy {
 struct Asked {
   std::vector<Copy> pieces;
   int lanes = 0;
+  int arrivals = kWarpThreads;  // of lanes, that a turn wants
 };
 constexpr int kGarbage = 0xa5;
 /// Of one thread: the last group is the one that copies are still added to.
 using CopyGroups = std::deque<std::vector<Copy>>;
 
-// The fibres of one block after another; made once a launch.
-class Block {
+// The fibres of one block after another, or of all blocks where these wait for each other; made
+// once a launch.
+class Blocks {
  public:
-  Block(void (*kernel)(const void*), const void* arguments, const LaunchSize& size)
+  Blocks(void (*kernel)(const void*), const void* arguments, const LaunchSize& size)
       : kernel_(kernel),
         arguments_(arguments),
         size_(size),
-        fibres_(static_cast<size_t>(size.threads)),
-        warps_(static_cast<size_t>((size.threads + kWarpThreads - 1) / kWarpThreads)),
-        shared_(size.shared / sizeof(Aligned) + 1),
-        exchanged_(static_cast<size_t>(size.threads)) {
+        count_(size.cooperative ? size.blocks_x : 1),
+        shared_words_(size.shared / sizeof(Aligned) + 1),
+        fibres_(static_cast<size_t>(count_ * size.threads)),
+        warps_(fibres_.size() / kWarpThreads + 1),
+        blocks_(static_cast<size_t>(count_)),
+        shared_(shared_words_ * blocks_.size()),
+        exchanged_(fibres_.size()) {
+    VEERY_CHECK(count_ == 1 || size.threads % kWarpThreads == 0);
     for (size_t i = 0; i < fibres_.size(); ++i) {
       fibres_[i].stack = stack_of(i);
       ::getcontext(&fibres_[i].context);
     }
   }
 
+  int count() const { return count_; }
   void run(int x, int y, int z) {
-    place_ = {.threads = size_.threads,
-              .x = x,
-              .y = y,
-              .z = z,
-              .blocks_x = size_.blocks_x,
-              .shared = shared_[0].bytes};
-    left_ = size_.threads;
+    first_ = x;
+    place_ = {.threads = size_.threads, .y = y, .z = z, .blocks_x = size_.blocks_x};
+    left_ = fibres();
     stuck_ = unmade_ = false;
     turns_ = 0;
     copies_.assign(fibres_.size(), CopyGroups(1));
     asked_.clear();
     for (Fibre& fibre : fibres_) start(fibre);
+    current_ = 0;
     switch_to(nullptr, 0);
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
     for (const auto& [gate, asked] : asked_) unmade_ |= asked.lanes > 0;
@@ -106,12 +110,16 @@ class Block {
       while (barrier.passed == passed && !stuck_) give_way();
     }
   }
-  void wait_for_block() { wait(block_, size_.threads); }
+  void wait_for_grid() { wait(grid_, fibres()); }
+  void wait_for_block() { wait(blocks_[static_cast<size_t>(block())], size_.threads); }
   void wait_for_warp() {
-    const int warp = place_.thread / kWarpThreads;
-    wait(warps_[static_cast<size_t>(warp)],
-         std::min(kWarpThreads, size_.threads - warp * kWarpThreads));
+    const int warp = current_ / kWarpThreads;
+    wait(warps_[static_cast<size_t>(warp)], std::min(kWarpThreads, fibres() - warp * kWarpThreads));
   }
+  void wait_for_flag(const int32_t* flag, int32_t least) {
+    while (*static_cast<const volatile int32_t*>(flag) < least && !stuck_) give_way();
+  }
+  void progress() { turns_ = 0; }
   void begin_copy(uint8_t* to, const uint8_t* from) {
     std::memset(to, kGarbage, 16);
     own_copies().back().push_back({to, from});
@@ -122,13 +130,17 @@ class Block {
     for (; groups.size() > static_cast<size_t>(left) + 1; groups.pop_front())
       for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
   }
-  void make_gate(Gate* gate) { *gate = 0, asked_[gate] = {}; }
+  void make_gate(Gate* gate, int arrivals) {
+    *gate = 0;
+    asked_[gate] = {{}, 0, arrivals};
+  }
   void ask_piece(Gate* gate, const Copy& piece) {
     Asked& asked = asked_.at(gate);
-    VEERY_CHECK(asked.lanes < kWarpThreads && (piece.bytes | reinterpret_cast<uintptr_t>(piece.to) |
-                                               reinterpret_cast<uintptr_t>(piece.from)) %
-                                                      16 ==
-                                                  0);
+    VEERY_CHECK(asked.lanes < asked.arrivals &&
+                (piece.bytes | reinterpret_cast<uintptr_t>(piece.to) |
+                 reinterpret_cast<uintptr_t>(piece.from)) %
+                        16 ==
+                    0);
     if (piece.bytes > 0) std::memset(piece.to, kGarbage, piece.bytes);
     asked.pieces.push_back(piece);
     ++asked.lanes;
@@ -138,18 +150,20 @@ class Block {
     const auto passed = [&] { return *gate % 2 != static_cast<uint64_t>(turn % 2); };
     while (!passed() && !stuck_) {
       Asked& asked = asked_.at(gate);
-      if (asked.lanes < kWarpThreads) {
+      if (asked.lanes < asked.arrivals) {
         give_way();
         continue;
       }
       for (const Copy& piece : asked.pieces)
         if (piece.bytes > 0) std::memcpy(piece.to, piece.from, piece.bytes);
-      asked = {};
+      asked = {{}, 0, asked.arrivals};
       ++*gate;
     }
   }
   Place& place() { return place_; }
-  uint8_t* exchanged(int thread) { return exchanged_[static_cast<size_t>(thread)].bytes; }
+  uint8_t* exchanged(int thread) {
+    return exchanged_[static_cast<size_t>(block() * size_.threads + thread)].bytes;
+  }
 
  private:
   struct alignas(64) Aligned {
@@ -159,7 +173,16 @@ class Block {
     uint8_t bytes[32];
   };
 
-  CopyGroups& own_copies() { return copies_[static_cast<size_t>(place_.thread)]; }
+  int fibres() const { return static_cast<int>(fibres_.size()); }
+  int block() const { return current_ / size_.threads; }
+  // Which fibre runs from here on.
+  void set_current(int fibre) {
+    current_ = fibre;
+    place_.thread = fibre % size_.threads;
+    place_.x = first_ + block();
+    place_.shared = shared_[static_cast<size_t>(block()) * shared_words_].bytes;
+  }
+  CopyGroups& own_copies() { return copies_[static_cast<size_t>(current_)]; }
   void start(Fibre& fibre) {
     fibre.context.uc_stack.ss_sp = fibre.stack;
     fibre.context.uc_stack.ss_size = kStack;
@@ -175,11 +198,11 @@ class Block {
 
   // The next thread that has something left to do; the caller's context is kept in `from`.
   void give_way() {
-    if (++turns_ > 4 * size_.threads) stuck_ = true;
-    const int from = place_.thread;
+    if (++turns_ > 4 * fibres()) stuck_ = true;
+    const int from = current_;
     int to = from;
     do {
-      to = (to + 1) % size_.threads;
+      to = (to + 1) % fibres();
     } while (fibres_[static_cast<size_t>(to)].done);
     if (to != from) switch_to(&fibres_[static_cast<size_t>(from)], to);
   }
@@ -189,11 +212,11 @@ class Block {
   void finish() {
     turns_ = 0;
     unmade_ = unmade_ || has_unmade_copies();
-    fibres_[static_cast<size_t>(place_.thread)].done = true;
+    fibres_[static_cast<size_t>(current_)].done = true;
     if (--left_ > 0) {
-      int to = place_.thread;
+      int to = current_;
       do {
-        to = (to + 1) % size_.threads;
+        to = (to + 1) % fibres();
       } while (fibres_[static_cast<size_t>(to)].done);
       leave_for(to);
     }
@@ -203,8 +226,8 @@ class Block {
   // The first time a fibre is entered by setcontext(), later by a jump, which asks nothing of the
   // system. AddressSanitizer wants to know of each change of stacks. -1: back to run().
   void switch_to(Fibre* from, int to) {
-    const int own = place_.thread;
-    place_.thread = to;
+    const int own = current_;
+    set_current(to);
 #if defined(__SANITIZE_ADDRESS__)
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, fibre(to).stack, kStack);
@@ -215,10 +238,10 @@ class Block {
 #else
     if (_setjmp(from != nullptr ? from->jump : main_jump_) == 0) enter_fibre(to);
 #endif
-    place_.thread = own;
+    set_current(own);
   }
   void leave_for(int to) {
-    if (to >= 0) place_.thread = to;
+    if (to >= 0) set_current(to);
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(nullptr, to < 0 ? main_stack_ : fibre(to).stack,
                                    to < 0 ? main_size_ : kStack);
@@ -237,9 +260,11 @@ class Block {
   void (*kernel_)(const void*);
   const void* arguments_;
   LaunchSize size_;
+  int count_;  // blocks whose fibres there are at once
+  size_t shared_words_;
   std::vector<Fibre> fibres_;
-  std::vector<Barrier> warps_;
-  Barrier block_;
+  std::vector<Barrier> warps_, blocks_;
+  Barrier grid_;
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
   std::vector<CopyGroups> copies_;
@@ -251,13 +276,14 @@ class Block {
   size_t main_size_ = 0;
   bool entered_ = false;
   int left_ = 0, turns_ = 0;
+  int first_ = 0, current_ = 0;  // the first of the blocks, the fibre that runs
   bool stuck_ = false, unmade_ = false;
 };
 
-thread_local Block* running = nullptr;
+thread_local Blocks* running = nullptr;
 
-void Block::enter() {
-  Block& block = *running;
+void Blocks::enter() {
+  Blocks& block = *running;
 #if defined(__SANITIZE_ADDRESS__)
   const void* bottom = nullptr;
   size_t size = 0;
@@ -274,22 +300,25 @@ void Block::enter() {
 Place& place() { return running->place(); }
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
+void wait_for_grid() { running->wait_for_grid(); }
+void wait_for_flag(const int32_t* flag, int32_t least) { running->wait_for_flag(flag, least); }
+void progress() { running->progress(); }
 uint8_t* exchanged(int thread) { return running->exchanged(thread); }
 void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
 void end_group() { running->end_group(); }
 void wait_for_groups(int left) { running->wait_for_groups(left); }
-void make_gate(Gate* gate) { running->make_gate(gate); }
+void make_gate(Gate* gate, int arrivals) { running->make_gate(gate, arrivals); }
 void ask_piece(Gate* gate, uint8_t* to, const uint8_t* from, size_t bytes) {
   running->ask_piece(gate, {to, from, bytes});
 }
 void wait_for_pieces(Gate* gate, int turn) { running->wait_for_pieces(gate, turn); }
 
 void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {
-  Block block(kernel, arguments, size);
-  running = &block;
+  Blocks blocks(kernel, arguments, size);
+  running = &blocks;
   for (int z = 0; z < size.blocks_z; ++z)
     for (int y = 0; y < size.blocks_y; ++y)
-      for (int x = 0; x < size.blocks_x; ++x) block.run(x, y, z);
+      for (int x = 0; x < size.blocks_x; x += blocks.count()) blocks.run(x, y, z);
   running = nullptr;
 }
 

@@ -3,10 +3,17 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/gpu/attend_f64.h"
 #include "kernels/gpu/attend_tiles.h"
+#include "kernels/gpu/attend_wide.h"
+#include "kernels/gpu/conv1d.h"
 #include "kernels/gpu/experts.h"
 #include "kernels/gpu/linear_row.h"
 #include "kernels/gpu/linear_tiles.h"
+#include "kernels/gpu/row_ops.h"
+#include "kernels/gpu/scan.h"
+#include "kernels/gpu/slstm.h"
+#include "kernels/gpu/walk/walk.h"
 
 namespace veery::gpu {
 namespace {
@@ -48,7 +55,9 @@ class Emulator : public Machine {
  public:
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
+  explicit Emulator(bool cooperative) : cooperative_(cooperative) {}
   int processors() const override { return 2; }
+  bool cooperative() const override { return cooperative_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {
     auto* data = static_cast<std::byte*>(std::aligned_alloc(256, (size + 255) / 256 * 256));
@@ -69,6 +78,9 @@ class Emulator : public Machine {
                                     const Transfers& transfers) override {
     return std::make_unique<EmulatedRecording>(std::move(launches), transfers);
   }
+
+ private:
+  bool cooperative_;
 };
 
 }  // namespace
@@ -78,6 +90,8 @@ void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
   emulated::run(kFunctions[static_cast<size_t>(kernel)], arguments, size);
 }
 
-std::unique_ptr<Machine> make_emulator() { return std::make_unique<Emulator>(); }
+std::unique_ptr<Machine> make_emulator(bool cooperative) {
+  return std::make_unique<Emulator>(cooperative);
+}
 
 }  // namespace veery::gpu

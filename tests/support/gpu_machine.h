@@ -6,7 +6,8 @@
 
 namespace veery::gpu {
 
-std::unique_ptr<Machine> make_emulator();
+/// `cooperative`: steps of one sequence are walked by one kernel.
+std::unique_ptr<Machine> make_emulator(bool cooperative = true);
 /// Runs one kernel on the emulator.
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments);
 

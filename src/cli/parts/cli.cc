@@ -67,10 +67,13 @@ void ModelArguments::add_device(Arguments& app) {
          "--device",
          [this](const std::string& text) {
            if (!is_device(text))
-             throw Misuse("--device", fmt::format("'{}' is none of auto, cpu, cuda, cuda:N", text));
+             throw Misuse(
+                 "--device",
+                 fmt::format("'{}' is none of auto, cpu, cuda, cuda:N, cuda:N,walk", text));
            device = text;
          },
-         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU),\n"
+         "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU; with\n"
+         "\",walk\" behind steps of one sequence are one kernel),\n"
          "or auto: a GPU where there is one [cpu]")
       .type_name("DEVICE");
 }

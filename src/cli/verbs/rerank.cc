@@ -38,6 +38,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
            "The head's own numbers, also where the model's files want their sigmoid; of a\n"
            "decoder the logit of yes less that of no");
   flags.common.add_threads(app);
+  flags.common.add_device(app);
   flags.common.add_exact(app);
   flags.common.add_json(app,
                         "Print one JSON object: scores, ranking (best first), tokens, truncated");

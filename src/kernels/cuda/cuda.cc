@@ -58,7 +58,7 @@ class CudaRecording : public gpu::Recording {
 
 class CudaMachine : public gpu::Machine {
  public:
-  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index)
+  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index, Steps steps)
       : driver_(driver), index_(index) {
     driver.check(driver.device_get(&device_, index), "finding the GPU");
     int major = 0;
@@ -70,6 +70,17 @@ class CudaMachine : public gpu::Machine {
                   "cuda:{}: {} has compute capability {}.x, expected 8.0 or more", index, title(),
                   major);
     early_launch_ = major >= 9;
+    int may = 0;
+    driver.check(driver.device_attribute(&may, kCooperative, device_),
+                 "asking whether the GPU's blocks can wait for each other");
+    driver.check(driver.device_attribute(&most_shared_, kMostShared, device_),
+                 "asking for the GPU's shared memory");
+    cooperative_ = steps == Steps::kWalk;
+    if (cooperative_ && (major < 9 || may == 0 || most_shared_ < gpu::WalkPlaces::kBytes))
+      throw Error(ErrorKind::kUnsupported,
+                  "cuda:{},walk: {} has compute capability {}.x and {} bytes of shared memory a "
+                  "block, expected 9.0 and {}",
+                  index, title(), major, most_shared_, gpu::WalkPlaces::kBytes);
     driver.check(driver.context_retain(&context_, device_), "starting to use the GPU");
     make_current();
     try {
@@ -92,6 +103,7 @@ class CudaMachine : public gpu::Machine {
   }
   std::string_view name() const override { return "cuda"; }
   int processors() const override { return processors_; }
+  bool cooperative() const override { return cooperative_; }
 
   Memory allocate(size_t size) override {
     make_current();
@@ -141,9 +153,10 @@ class CudaMachine : public gpu::Machine {
   // Puts a launch into the stream. It may begin before the one before it has ended
   // (wait_for_inputs() in compat.h).
   void launch(const Launch& launch, bool early) {
-    LaunchAttribute order{};
-    order.id = kProgrammaticOrder;
-    order.value.allowed = 1;
+    LaunchAttribute how{};
+    how.id = launch.size.cooperative ? kCooperativeLaunch : kProgrammaticOrder;
+    how.value.allowed = 1;
+    const bool is = launch.size.cooperative || (early && early_launch_);
     const auto number = [](int n) { return static_cast<unsigned>(n); };
     const LaunchConfig config{number(launch.size.blocks_x),
                               number(launch.size.blocks_y),
@@ -153,8 +166,8 @@ class CudaMachine : public gpu::Machine {
                               1,
                               static_cast<unsigned>(launch.size.shared),
                               stream_,
-                              &order,
-                              early && early_launch_ ? 1U : 0U};
+                              &how,
+                              is ? 1U : 0U};
     // The driver only reads them.
     void* arguments = const_cast<std::byte*>(launch.arguments.data());  // NOLINT
     const Function function = functions_[static_cast<size_t>(launch.kernel)];
@@ -172,14 +185,13 @@ class CudaMachine : public gpu::Machine {
     return name;
   }
   void load(std::span<const std::byte> image) {
-    constexpr int kMostShared = 200 << 10;
     driver_.check(driver_.stream_create(&stream_, kNonBlocking), "making a stream");
     driver_.check(driver_.module_load(&module_, image.data()), "loading the kernels");
     for (int i = 0; i < static_cast<int>(KernelId::kCount); ++i) {
       const std::string symbol = fmt::format("veery_{}", gpu::name(static_cast<KernelId>(i)));
       Function function = nullptr;
       driver_.check(driver_.module_function(&function, module_, symbol.c_str()), symbol.c_str());
-      driver_.function_set(function, kMaxShared, kMostShared);  // some have less; a launch says so
+      driver_.check(driver_.function_set(function, kMaxShared, most_shared_), symbol.c_str());
       functions_.push_back(function);
     }
   }
@@ -191,8 +203,8 @@ class CudaMachine : public gpu::Machine {
   }
 
   const Driver& driver_;
-  int index_, device_ = 0, processors_ = 0;
-  bool early_launch_ = false;
+  int index_, device_ = 0, processors_ = 0, most_shared_ = 0;
+  bool early_launch_ = false, cooperative_ = false;
   Context context_ = nullptr;
   Module module_ = nullptr;
   Stream stream_ = nullptr;
@@ -249,8 +261,8 @@ void CudaRecording::run(std::span<const size_t> bytes) {
 }  // namespace
 
 std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
-                                           int index) {
-  return std::make_unique<CudaMachine>(driver, image, index);
+                                           int index, Steps steps) {
+  return std::make_unique<CudaMachine>(driver, image, index, steps);
 }
 
 }  // namespace veery::cuda
@@ -264,7 +276,7 @@ std::string cuda_refusal() {
   return why;
 }
 
-std::shared_ptr<Backend> make_cuda_backend(int index) {
+std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps) {
   if (const std::string why = cuda_refusal(); !why.empty())
     throw Error(ErrorKind::kUnsupported, "--device cuda: {}", why);
   std::string why;
@@ -274,7 +286,7 @@ std::shared_ptr<Backend> make_cuda_backend(int index) {
   if (index < 0 || index >= count)
     throw Error(ErrorKind::kInput, "--device cuda:{}: there are {} GPUs, counted from 0", index,
                 count);
-  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index));
+  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index, steps));
 }
 
 }  // namespace veery

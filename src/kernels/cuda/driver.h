@@ -37,11 +37,13 @@ struct LaunchConfig {  ///< CUlaunchConfig
   unsigned count;
 };
 
-inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;  ///< CUdevice_attribute
-inline constexpr int kMaxShared = 8;                                   ///< CUfunction_attribute
-inline constexpr int kProgrammaticOrder = 6;                           ///< CUlaunchAttributeID
-inline constexpr unsigned kNonBlocking = 1;                            ///< CUstream_flags
-inline constexpr int kCaptureThreadLocal = 1;                          ///< CUstreamCaptureMode
+// CUdevice_attribute
+inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kCooperative = 95,
+                     kMostShared = 97;
+inline constexpr int kMaxShared = 8;                                  ///< CUfunction_attribute
+inline constexpr int kCooperativeLaunch = 2, kProgrammaticOrder = 6;  ///< CUlaunchAttributeID
+inline constexpr unsigned kNonBlocking = 1;                           ///< CUstream_flags
+inline constexpr int kCaptureThreadLocal = 1;                         ///< CUstreamCaptureMode
 
 /// X(name of ours, name in the library, parameters)
 #define VEERY_CUDA_FUNCTIONS(X)                                                              \

@@ -9,29 +9,38 @@
 namespace veery {
 namespace {
 
-// N of "cuda:N", 0 of "cuda".
-std::optional<int> gpu_of(std::string_view name) {
-  if (name == "cuda") return 0;
+struct Gpu {
+  int index;
+  cuda::Steps steps;
+};
+// "cuda" or "cuda:N", and how steps of one sequence are run.
+std::optional<Gpu> gpu_of(std::string_view name) {
+  constexpr std::string_view kWalk = ",walk";
+  Gpu gpu{0, cuda::Steps::kGraph};
+  if (name.ends_with(kWalk)) gpu.steps = cuda::Steps::kWalk, name.remove_suffix(kWalk.size());
+  if (name == "cuda") return gpu;
   if (!name.starts_with("cuda:")) return {};
   name.remove_prefix(5);
-  int index = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-  if (error != std::errc() || end != name.data() + name.size() || index < 0) return {};
-  return index;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), gpu.index);
+  if (error != std::errc() || end != name.data() + name.size() || gpu.index < 0) return {};
+  return gpu;
 }
 
 }  // namespace
 
-bool is_device(std::string_view name) { return name == "auto" || name == "cpu" || gpu_of(name); }
+bool is_device(std::string_view name) {
+  return name == "auto" || name == "cpu" || gpu_of(name).has_value();
+}
 
 std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why) {
   if (name == "cpu") return nullptr;
   if (name == "auto") {
     why = cuda_refusal();
-    return why.empty() ? make_cuda_backend(0) : nullptr;
+    return why.empty() ? make_cuda_backend(0, cuda::Steps::kGraph) : nullptr;
   }
-  if (const auto index = gpu_of(name)) return make_cuda_backend(*index);
-  throw Error(ErrorKind::kInput, "device '{}' is none of auto, cpu, cuda, cuda:N", name);
+  if (const auto gpu = gpu_of(name)) return make_cuda_backend(gpu->index, gpu->steps);
+  throw Error(ErrorKind::kInput, "device '{}' is none of auto, cpu, cuda, cuda:N, cuda:N,walk",
+              name);
 }
 
 }  // namespace veery

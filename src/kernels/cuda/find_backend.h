@@ -8,7 +8,7 @@
 
 namespace veery {
 
-/// "auto", "cpu", "cuda" or "cuda:N".
+/// "auto", "cpu", "cuda" or "cuda:N", the latter two also with ",walk" behind (cuda::Steps).
 bool is_device(std::string_view name);
 /// The backend of a device; nullptr: the CPU. "auto" is the first GPU, or the CPU, and `why` then
 /// says the reason. Throws as make_cuda_backend().

@@ -24,7 +24,7 @@ struct RunSpan {
 /// What varies between runs (veery::Slots).
 struct Run {
   const int32_t* counts;  ///< rows, outputs, spans, sequences
-  const int32_t *tokens, *positions, *output_rows, *span_of;
+  const int32_t *tokens, *types, *positions, *output_rows, *span_of;
   const RunSpan* spans;
   const int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
   const int32_t* pages;
@@ -49,11 +49,13 @@ struct Run {
 /// 256 for those with "K", of the 16 rows:
 ///   codes    for each 32 columns the a of multiply_tile(), lane after lane: 16 bytes, or 8 where a
 ///            code has 4 bits, the low halves being those of a0 and a1, the high ones of a2 and a3
-///   d        f16 [8][2]: rows g and g + 8 together; kK8 f32
+///   d        f16 [8][2]: rows g and g + 8 together; FormatInfo::wide: f32
 ///   m        the same, where there are minima
 ///   scales   K: [8][2][8 or 16] int8
 ///   minima   K, where there are minima: the same, unsigned
-/// kQ4 stands for codes from which 8 is taken. Floats: [cols / 4 or 8][16 rows][4 or 8 columns].
+/// kQ4 stands for codes from which 8 is taken, kQ8MW for bytes to which 128 is added; kBook for
+/// those of the book of MXFP4. Floats: [cols / 4, 8 or 16][16 rows][4, 8 or 16 columns]; behind
+/// those of kF8 f32 [cols / 32][16 rows].
 enum Format : int32_t {
   kQ8,     ///< 8 bits a code
   kQ8M,    ///< with minima
@@ -63,26 +65,36 @@ enum Format : int32_t {
   kK8M,    ///< the same with 8 bits
   kK8,     ///< scales for 16
   kK8M16,  ///< scales and minima for 16
+  kBook,   ///< 4 bits of a code book
+  kQ4MW,   ///< 4 bits, with minima; as MLX has them
+  kQ8MW,   ///< 8 bits, with minima
   kF32,
   kF16,
   kBF16,
+  kF8,  ///< e4m3 times a scale, rounded to f32
 };
 
 struct FormatInfo {
   int bits, block, sub;  ///< sub: columns a scale
   bool minima;
+  int less = 0;       ///< what is taken from a code
+  bool wide = false;  ///< scales, and minima of blocks of 32, are f32
 };
 VEERY_GPU_HOST constexpr FormatInfo format_info(Format format) {
   switch (format) {
     case kQ8: return {8, 32, 32, false};
     case kQ8M: return {8, 32, 32, true};
-    case kQ4: return {4, 32, 32, false};
+    case kQ4: return {4, 32, 32, false, 8};
     case kQ4M: return {4, 32, 32, true};
     case kK4M: return {4, 256, 32, true};
     case kK8M: return {8, 256, 32, true};
-    case kK8: return {8, 256, 16, false};
+    case kK8: return {8, 256, 16, false, 0, true};
     case kK8M16: return {8, 256, 16, true};
+    case kBook: return {4, 32, 32, false, 0, true};
+    case kQ4MW: return {4, 32, 32, true, 0, true};
+    case kQ8MW: return {8, 32, 32, true, -128, true};
     case kF32: return {32, 4, 0, false};
+    case kF8: return {8, 16, 0, false};
     default: return {16, 8, 0, false};
   }
 }
@@ -96,9 +108,9 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
   if (is_float(format)) return {0, 0, 0, 0, 0, 256};
   const int tile = f.bits * 64;
   const int d = tile * (f.block / 32);
-  const int wide = format == kK8 ? 64 : 32;
-  const int m = d + wide;
-  const int scales = m + (f.minima ? 32 : 0);
+  const int each_d = f.wide ? 64 : 32;
+  const int m = d + each_d;
+  const int scales = m + (f.minima ? each_d : 0);
   const int each = f.block == 256 ? 16 * 256 / f.sub : 0;
   return {tile, d, m, scales, scales + each, scales + each * (f.minima ? 2 : 1)};
 }
@@ -160,17 +172,17 @@ enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded };
 /// Where the arrays of a row lie, in bytes from its beginning. In codes the columns 4 t to 4 t + 3
 /// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours.
 struct FormPlaces {
-  int64_t codes = 0, scale = 0, sum = 0;      ///< per 256: sum int32 of each 16, shifted
-  int64_t shift = 0;                          ///< per 256: int32 [cols / 32]
-  int64_t moment = 0;                         ///< per 32: f32, scale times sum and the same of rest
-  int64_t rest = 0, finer = 0, rest_sum = 0;  ///< per 32: codes, scale (0: none), sum
-  int64_t outliers = 0;                       ///< per 32: int32 count, then blocks in order
-  int64_t bytes = 0;
+  int32_t codes = 0, scale = 0, sum = 0;      ///< per 256: sum int32 of each 16, shifted
+  int32_t shift = 0;                          ///< per 256: int32 [cols / 32]
+  int32_t moment = 0;                         ///< per 32: f32, scale times sum and the same of rest
+  int32_t rest = 0, finer = 0, rest_sum = 0;  ///< per 32: codes, scale (0: none), sum
+  int32_t outliers = 0;                       ///< per 32: int32 count, then blocks in order
+  int32_t bytes = 0;
 };
-VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int64_t cols) {
+VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   FormPlaces p;
-  int64_t at = 0;
-  const int64_t blocks = cols / 32;
+  int32_t at = 0;
+  const int32_t blocks = cols / 32;
   if (kind == FormKind::kFloat || kind == FormKind::kRounded) {
     p.bytes = (cols * 4 + 63) / 64 * 64;
     return p;
@@ -248,9 +260,9 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
   p.each = f.block == 32 ? 4 : 1;
   p.weight_bytes = p.each * unit_places(format).bytes;
   // No more than the format looks at.
-  p.form_bytes = f.block == 32 ? (f.minima        ? places.slab
-                                  : format == kQ4 ? places.moment
-                                                  : places.sum)
+  p.form_bytes = f.block == 32 ? (f.minima      ? places.slab
+                                  : f.less != 0 ? places.moment
+                                                : places.sum)
                  : !f.minima   ? places.sums
                  : f.sub == 32 ? places.sums16
                                : places.slab;
@@ -262,7 +274,7 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
 /// Threads of all blocks that are to have room on a processor: its registers are shared out so.
 VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
   const TilePlan plan = tile_plan(format, small);
-  return (plan.groups == 4 ? 4 : format == kQ4 ? 2 : 3) * plan.threads;
+  return (plan.groups == 4 ? 4 : format == kQ4 || format == kBook ? 2 : 3) * plan.threads;
 }
 
 struct Form {
@@ -336,6 +348,9 @@ struct AnglesArguments {
   double magnitude;
   const int32_t* positions;
   Matrix out;
+  /// Instead of the magnitude: one for each time that position + shift is beyond a context.
+  const double* magnitudes;
+  double shift, context;
 };
 
 /// Keys or values of a layer.
@@ -356,14 +371,15 @@ struct CacheWriteArguments {
   Run run;
   Matrix x;
   Cache cache;
-  int32_t keys, bytes;  ///< bytes of an element: 4: f32, 2: bf16, 1: f16
+  int32_t keys, bytes;  ///< bytes of an element: 4: f32, 2: bf16, 1: f16; or kQ8Bytes
 };
+inline constexpr int kQ8Bytes = 34;  ///< of 32 elements of q8_0
 
 struct QkvRopeArguments {
   Run run;
   Matrix qkv, angles, out;
   Cache keys, values;
-  int32_t bytes;  ///< as in CacheWriteArguments
+  int32_t bytes, value_bytes;  ///< as in CacheWriteArguments
   int32_t heads, kv_heads, head_dim, half, interleaved;
   const float *query_norm, *key_norm;
   float eps;

@@ -90,12 +90,12 @@ VEERY_GPU bool ends_segment(int64_t b) {
 }
 
 /// Some queries of one row that share keys and values. kStaged: these come to shared memory by bulk
-/// copies.
-template <typename T, int kDims, bool kStaged>
+/// copies. kSets: of 128 threads, which share the queries; more than one with kStaged or without.
+template <typename T, int kDims, bool kStaged, int kSets = 1>
 class Attention {
  public:
-  VEERY_GPU Attention(const AttendArguments& arguments, int64_t row, int part)
-      : a_(arguments), row_(row) {
+  VEERY_GPU Attention(const AttendArguments& arguments, int64_t row, int part, Gate* gate = nullptr)
+      : a_(arguments), row_(row), gate_(gate) {
     const int group = a_.heads / a_.kv_heads;
     const int parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = part / parts;
@@ -111,6 +111,7 @@ class Attention {
                : position_ >= a_.window ? position_ - a_.window + 1
                                         : 0;
     places_ = stage_places(a_.key_dim, a_.value_dim, sizeof(T));
+    if (gate == nullptr) gate_ = reinterpret_cast<Gate*>(shared_memory() + places_.gate);
     queries_ = reinterpret_cast<float*>(shared_memory() + (kStaged ? places_.bytes : 0));
     weights_ = queries_ + kMostHeads * a_.key_dim;
     found_ = weights_ + kMostHeads * kBlock;
@@ -130,8 +131,13 @@ class Attention {
     sync_block();
   }
 
+  /// Of the queries a thread computes number head_of(0), head_of(1), ..
+  static constexpr int kOwnHeads = kMostHeads / kSets;
+  static VEERY_GPU int head_of(int k) { return kSets == 1 ? k : k * kSets + thread() / kBlock; }
+  static VEERY_GPU int own() { return kSets == 1 ? thread() : thread() % kBlock; }
+
   VEERY_GPU void make_stage() {
-    if (kStaged && thread() == 0) make_gate(gate());
+    if (kStaged && thread() == 0) make_gate(gate_);
     sync_block();
   }
   /// Asks for the keys and values of a block, up to what the row sees.
@@ -151,7 +157,7 @@ class Attention {
       const uint8_t* from;
       int bytes;
     };
-    ask_pieces(gate(), 2 * groups, [&](int i) {
+    ask_pieces(gate_, 2 * groups, [&](int i) {
       const int g = i < groups ? i : i - groups;
       if (i < groups)
         return Piece{shared_memory() + g * places_.key_group, keys + g * key_bytes, key_bytes};
@@ -161,8 +167,11 @@ class Attention {
   }
 
   /// The states of one block of positions.
-  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kMostHeads]) {
-    if (kStaged) wait_for_pieces(gate(), turn_++);
+  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kOwnHeads]) {
+    attend(block, states, turn_);
+  }
+  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kOwnHeads], int& turn) {
+    if (kStaged) wait_for_pieces(gate_, turn++);
     score(block);
     sync_block();
     weigh(block, states);
@@ -179,7 +188,7 @@ class Attention {
     float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
+      const int c = own() + i * kBlock;
       const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
       if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
     }
@@ -189,12 +198,11 @@ class Attention {
   VEERY_GPU const T* page(const Cache& cache, int64_t block) const {
     return reinterpret_cast<const T*>(page_of(cache, a_.run, sequence_, block * kBlock));
   }
-  VEERY_GPU Gate* gate() const { return reinterpret_cast<Gate*>(shared_memory() + places_.gate); }
   VEERY_GPU const T* key_of(int64_t block) const {
     if (kStaged)
-      return reinterpret_cast<const T*>(shared_memory() + thread() / 16 * places_.key_group) +
-             thread() % 16;
-    return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + thread(), 0);
+      return reinterpret_cast<const T*>(shared_memory() + own() / 16 * places_.key_group) +
+             own() % 16;
+    return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(), 0);
   }
   VEERY_GPU const T* values_of(int64_t block) const {
     if (kStaged) return reinterpret_cast<const T*>(shared_memory() + places_.values);
@@ -206,8 +214,8 @@ class Attention {
 
   // A thread a position: one chain over the dimensions for each query.
   VEERY_GPU void score(int64_t block) {
-    const int64_t position = block * kBlock + thread();
-    float s[kMostHeads] = {};
+    const int64_t position = block * kBlock + own();
+    float s[kOwnHeads] = {};
     if (sees(position)) {
       const T* key = key_of(block);
       VEERY_UNROLL(32)
@@ -215,22 +223,24 @@ class Attention {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
         const float k = Element<T>::load(key[i * 16]);
         VEERY_UNROLL(4)
-        for (int h = 0; h < kMostHeads; ++h)
-          if (h < heads_) s[h] = Element<T>::multiply_add(queries_[h * a_.key_dim + i], k, s[h]);
+        for (int q = 0; q < kOwnHeads; ++q)
+          if (head_of(q) < heads_)
+            s[q] = Element<T>::multiply_add(queries_[head_of(q) * a_.key_dim + i], k, s[q]);
       }
     }
     VEERY_UNROLL(4)
-    for (int h = 0; h < kMostHeads; ++h) {
+    for (int q = 0; q < kOwnHeads; ++q) {
+      const int h = head_of(q);
       if (h >= heads_) continue;
-      float x = s[h];
+      float x = s[q];
       if (a_.softcap > 0)
         x = Element<T>::multiply(a_.softcap, hyperbolic_tangent(Element<T>::divide(x, a_.softcap)));
-      weights_[h * kBlock + thread()] = sees(position) ? x : kNothing;
+      weights_[h * kBlock + own()] = sees(position) ? x : kNothing;
     }
   }
 
   // A warp a query: its largest score, weights and their sum.
-  VEERY_GPU void weigh(int64_t block, State<kDims> (&states)[kMostHeads]) {
+  VEERY_GPU void weigh(int64_t block, State<kDims> (&states)[kOwnHeads]) {
     const int h = warp();
     if (h < heads_) {
       float* scores = weights_ + h * kBlock;
@@ -254,31 +264,33 @@ class Attention {
     }
     sync_block();
     VEERY_UNROLL(4)
-    for (int k = 0; k < kMostHeads; ++k)
-      if (k < heads_) states[k].most = found_[2 * k], states[k].sum = found_[2 * k + 1];
+    for (int q = 0; q < kOwnHeads; ++q) {
+      const int of = head_of(q);
+      if (of < heads_) states[q].most = found_[2 * of], states[q].sum = found_[2 * of + 1];
+    }
   }
 
   // A thread some dimensions: chains over the positions.
-  VEERY_GPU void add_values(int64_t block, State<kDims> (&states)[kMostHeads]) {
+  VEERY_GPU void add_values(int64_t block, State<kDims> (&states)[kOwnHeads]) {
     const int64_t begin = block * kBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
     const int high =
         static_cast<int>(position_ - begin < kBlock - 1 ? position_ - begin : kBlock - 1);
     VEERY_UNROLL(4)
-    for (int h = 0; h < kMostHeads; ++h) VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) states[h].values[i] = 0;
+    for (int q = 0; q < kOwnHeads; ++q) VEERY_UNROLL(4)
+    for (int i = 0; i < kDims; ++i) states[q].values[i] = 0;
     const T* values = values_of(block);
     const auto add = [&](int p) {
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
-        const int c = thread() + i * kBlock;
+        const int c = own() + i * kBlock;
         const float v =
             c < a_.value_dim ? Element<T>::load(values[int64_t{p} * a_.value_dim + c]) : 0.0F;
         VEERY_UNROLL(4)
-        for (int h = 0; h < kMostHeads; ++h)
-          if (h < heads_)
-            states[h].values[i] =
-                Element<T>::multiply_add(weights_[h * kBlock + p], v, states[h].values[i]);
+        for (int q = 0; q < kOwnHeads; ++q)
+          if (head_of(q) < heads_)
+            states[q].values[i] =
+                Element<T>::multiply_add(weights_[head_of(q) * kBlock + p], v, states[q].values[i]);
       }
     };
     if constexpr (Element<T>::kPairs) {
@@ -301,54 +313,63 @@ class Attention {
   int kv_, head_, heads_, sequence_;
   float *queries_, *weights_, *found_;
   StagePlaces places_;
+  Gate* gate_;
   int turn_ = 0;
 };
 
 /// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
-template <typename T, int kDims, bool kStaged>
-VEERY_GPU void attend_some_blocks(const AttendArguments& a) {
-  const int64_t row = block_z();
-  if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, kStaged> of(a, row, block_y());
-  const int64_t first = of.first_block() + block_x();
-  if (first > of.last_block()) return;
-  of.make_stage();
+template <typename T, int kDims, bool kStaged, int kSets>
+VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, kStaged, kSets>& of,
+                                  const BlockAt& at, int& turn) {
+  const int64_t first = of.first_block() + at.x;
   of.ask(first);
   of.load_queries();
-  State<kDims> states[kMostHeads];
-  for (int64_t block = first; block <= of.last_block(); block += blocks_x()) {
-    of.attend(block, states);
-    if (block + blocks_x() <= of.last_block()) of.ask(block + blocks_x());
+  constexpr int kOwnHeads = kMostHeads / kSets;
+  State<kDims> states[kOwnHeads];
+  for (int64_t block = first; block <= of.last_block(); block += at.blocks_x) {
+    of.attend(block, states, turn);
+    if (block + at.blocks_x <= of.last_block()) of.ask(block + at.blocks_x);
     VEERY_UNROLL(4)
-    for (int h = 0; h < kMostHeads; ++h) {
+    for (int q = 0; q < kOwnHeads; ++q) {
+      const int h = of.head_of(q);
       if (h >= of.heads()) continue;
-      float* part =
-          a.parts + ((row * a.heads + of.head() + h) * a.blocks + block - of.first_block()) *
-                        (kPartHeader + a.value_dim);
-      if (thread() == 0) part[0] = states[h].most, part[1] = states[h].sum;
+      float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks + block -
+                               of.first_block()) *
+                                  (kPartHeader + a.value_dim);
+      if (of.own() == 0) part[0] = states[q].most, part[1] = states[q].sum;
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
-        const int c = thread() + i * kBlock;
-        if (c < a.value_dim) part[kPartHeader + c] = states[h].values[i];
+        const int c = of.own() + i * kBlock;
+        if (c < a.value_dim) part[kPartHeader + c] = states[q].values[i];
       }
     }
   }
+}
+template <typename T, int kDims, bool kStaged>
+VEERY_GPU void attend_own_blocks(const AttendArguments& a) {
+  const BlockAt at = own_block();
+  if (at.z >= a.run.count(a.out.rows)) return;
+  Attention<T, kDims, kStaged> of(a, at.z, at.y);
+  if (of.first_block() + at.x > of.last_block()) return;
+  of.make_stage();
+  int turn = 0;
+  attend_some_blocks(a, of, at, turn);
 }
 template <typename T, int kDims>
 VEERY_GPU void attend_blocks(const AttendArguments& a) {
   wait_for_inputs();
   if (a.staged != 0)
-    attend_some_blocks<T, kDims, true>(a);
+    attend_own_blocks<T, kDims, true>(a);
   else
-    attend_some_blocks<T, kDims, false>(a);
+    attend_own_blocks<T, kDims, false>(a);
 }
 template <typename T, int kDims>
-VEERY_GPU void attend_merge(const AttendArguments& a) {
+VEERY_GPU void attend_merge(const AttendArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t row = block_z();
+  const int64_t row = block.z;
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, false> of(a, row, block_y());
-  const int h = block_x();
+  Attention<T, kDims, false> of(a, row, block.y);
+  const int h = block.x;
   if (h >= of.heads()) return;
   State<kDims> whole, segment, part;
   const float* at =

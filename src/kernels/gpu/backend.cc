@@ -4,12 +4,17 @@
 #include "base/error.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/pack.h"
+#include "kernels/gpu/walk/make_walk.h"
 
 namespace veery::gpu {
 namespace {
 
 // Phases of such kernels are launches.
 void never(const Dispatch&, const Slots&, const Worker&) {}
+
+int64_t most_sequences(const TableUse& use) {
+  return std::max<int64_t>({1, use.sequences, use.slots->sequences});
+}
 
 // The slots of a run as one block of memory, the same on both sides.
 class SlotPlaces {
@@ -25,27 +30,39 @@ class SlotPlaces {
     };
     take(counts_, 4);
     take(tokens_, rows);
+    take(types_, rows);
     take(positions_, rows);
     take(output_rows_, rows);
     take(span_of_, rows);
     take(spans_, 4 * rows);
     take(tables_, 2 * tables);
     take(pages_, entries);
-    take(extended_, static_cast<size_t>(use.slots->sequences));
+    take(extended_, static_cast<size_t>(most_sequences(use)));
+    take(zeros_, 4);
   }
   size_t bytes() const { return words_ * 4; }
 
   Run run(std::byte* base) const {
     const auto* at = reinterpret_cast<const int32_t*>(base);
-    return {at + counts_,      at + tokens_,  at + positions_,
-            at + output_rows_, at + span_of_, reinterpret_cast<const RunSpan*>(at + spans_),
-            at + tables_,      at + pages_,   at + extended_};
+    return {at + counts_,
+            at + tokens_,
+            at + types_,
+            at + positions_,
+            at + output_rows_,
+            at + span_of_,
+            reinterpret_cast<const RunSpan*>(at + spans_),
+            at + tables_,
+            at + pages_,
+            at + extended_};
   }
+  /// 16 bytes that are 0 when a run begins.
+  std::byte* zeros(std::byte* base) const { return base + 4 * zeros_; }
   void fill(const Slots& slots, std::byte* base) const {
     auto* at = reinterpret_cast<int32_t*>(base);
     const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
     std::copy_n(counts, 4, at + counts_);
     std::copy_n(slots.tokens, slots.rows, at + tokens_);
+    if (use_.types != nullptr) std::copy_n(use_.types, slots.rows, at + types_);
     std::copy_n(slots.positions, slots.rows, at + positions_);
     std::copy_n(slots.output_rows, slots.outputs, at + output_rows_);
     std::copy_n(slots.span_of, slots.rows, at + span_of_);
@@ -61,13 +78,14 @@ class SlotPlaces {
     }
     for (int i = 0; i < slots.sequences; ++i)
       at[extended_ + static_cast<size_t>(i)] = slots.extended != nullptr && slots.extended[i] != 0;
+    std::fill_n(at + zeros_, 4, 0);
   }
 
  private:
   TableUse use_;
   size_t words_ = 0;
-  size_t counts_ = 0, tokens_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0, spans_ = 0,
-         tables_ = 0, pages_ = 0, extended_ = 0;
+  size_t counts_ = 0, tokens_ = 0, types_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0,
+         spans_ = 0, tables_ = 0, pages_ = 0, extended_ = 0, zeros_ = 0;
 };
 
 class GpuExecutable : public Executable {
@@ -75,12 +93,15 @@ class GpuExecutable : public Executable {
   GpuExecutable(Machine& machine, std::span<const Step> steps, std::span<const Operand> results,
                 const TableUse& use)
       : places_(use), slots_(machine.allocate(places_.bytes())) {
-    Recorder recorder{machine, places_.run(slots_.data()), *use.slots, use.rows, use.outputs,
-                      use.rows};
+    Recorder recorder{machine,     places_.run(slots_.data()),
+                      *use.slots,  use.rows,
+                      use.outputs, std::min(use.rows, most_sequences(use)),
+                      use.exact,   use.types};
     size_t parts = 0;
     int64_t positions = 0;
     for (int i = 0; i < use.groups * use.slots->sequences; ++i)
       positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
+    recorder.positions = std::max(positions, use.rows);
     for (const Step& step : steps)
       parts = std::max(parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions));
     if (parts > 0) {
@@ -88,7 +109,8 @@ class GpuExecutable : public Executable {
       recorder.parts = recorder.memory.back().data();
     }
     for (const Step& step : steps)
-      find_row(step.op, step.dispatch, {})->record(step.dispatch, recorder);
+      find_row(step.op, step.dispatch, {.exact = use.exact})->record(step.dispatch, recorder);
+    if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {
       const auto most = static_cast<size_t>(recorder.most(result.rows) * result.stride);
@@ -109,6 +131,21 @@ class GpuExecutable : public Executable {
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
+  // One kernel in place of all launches, where it can do what they do.
+  void walk(Machine& machine, Recorder& recorder) const {
+    std::byte* zeros = places_.zeros(slots_.data());
+    const auto rows =
+        make_walk(recorder.launches, machine.processors(), reinterpret_cast<uint64_t*>(zeros + 8));
+    if (!rows) return;
+    Memory& table = recorder.memory.emplace_back(machine.allocate(rows->size() * sizeof(WalkRow)));
+    machine.upload(table.data(), rows->data(), table.size());
+    recorder.launches.clear();
+    recorder.add(
+        KernelId::walk, walk_size(machine.processors()),
+        WalkArguments{reinterpret_cast<const WalkRow*>(table.data()),
+                      static_cast<int32_t>(rows->size()), reinterpret_cast<uint32_t*>(zeros)});
+  }
+
   SlotPlaces places_;
   Memory slots_;
   std::vector<Memory> memory_;

@@ -33,6 +33,26 @@ VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
 VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
 VEERY_GPU void sync_block() { __syncthreads(); }
 VEERY_GPU void sync_warp() { __syncwarp(); }
+/// Until all blocks of a cooperative launch have come, after which all see what any has written.
+/// `counter`: in the device's memory, 0 when the launch begins; `come`: what it is then, one for
+/// each block and barrier.
+VEERY_GPU void sync_grid(uint32_t* counter, uint32_t come) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+    uint32_t now;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+    } while (now < come);
+  }
+  __syncthreads();
+}
+/// What was written before is there for copies that are begun from here on.
+VEERY_GPU void fence_copies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async;" ::: "memory");
+#endif
+}
 /// Memory of the block, 16-byte aligned, as large as its launch says.
 VEERY_GPU uint8_t* shared_memory() {
   extern __shared__ __align__(16) uint8_t memory[];
@@ -108,13 +128,15 @@ VEERY_GPU void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
-/// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp.
+/// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
+/// by one ask_piece() where it is made for one arrival.
 using Gate = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-VEERY_GPU void make_gate(Gate* gate) {
-  asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(shared_address(gate)) : "memory");
+VEERY_GPU void make_gate(Gate* gate, int arrivals = kWarp) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(gate)), "r"(arrivals)
+               : "memory");
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
@@ -147,6 +169,21 @@ VEERY_GPU void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
+/// The same of one thread and one piece.
+VEERY_GPU void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
+  const uint32_t at = shared_address(gate);
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %3;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2], %3, [%0];" ::
+          "r"(at),
+      "r"(shared_address(shared)), "l"(from), "r"(bytes)
+      : "memory");
+#else
+  for (int offset = 0; offset < bytes; offset += 16) begin_copy(shared + offset, from + offset);
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+#endif
+}
 /// Until the pieces of turn `turn`, counted from 0, are there.
 VEERY_GPU void wait_for_pieces(Gate* gate, int turn) {
   const uint32_t at = shared_address(gate);
@@ -163,6 +200,30 @@ VEERY_GPU void wait_for_pieces(Gate* gate, int turn) {
       "r"(turn & 1)
       : "memory");
 #endif
+}
+/// Flags and counters in the block's memory. What the thread, and those that it has met at a
+/// barrier, wrote before it sets a flag or arrives is seen by who finds that out.
+VEERY_GPU void wait_for_flag(const int32_t* flag, int32_t least) {
+  int32_t now;
+  do {
+    asm volatile("ld.acquire.cta.shared.s32 %0, [%1];"
+                 : "=r"(now)
+                 : "r"(shared_address(flag))
+                 : "memory");
+  } while (now < least);
+}
+VEERY_GPU void set_flag(int32_t* flag, int32_t value) {
+  asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(shared_address(flag)), "r"(value)
+               : "memory");
+}
+/// How many had arrived before.
+VEERY_GPU int32_t arrive_at(int32_t* counter) {
+  int32_t before;
+  asm volatile("atom.acq_rel.cta.shared.add.s32 %0, [%1], 1;"
+               : "=r"(before)
+               : "r"(shared_address(counter))
+               : "memory");
+  return before;
 }
 /// c += a b of a warp: a [16][32] int8, b [32][8] int8. With g = lane / 4 and t = lane % 4 a lane
 /// has rows g (a0, a2) and g + 8 (a1, a3) of a, in a0 and a1 the columns 4 t to 4 t + 3 and in a2
@@ -260,6 +321,12 @@ VEERY_GPU float fma_flushed(float a, float b, float c) {
 }
 VEERY_GPU float mul_flushed(float a, float b) { return flush(flush(a) * flush(b)); }
 #endif
+
+/// Which block of a launch: that of the thread, or one whose work it does in its place.
+struct BlockAt {
+  int x, y, z, blocks_x;
+};
+VEERY_GPU BlockAt own_block() { return {block_x(), block_y(), block_z(), blocks_x()}; }
 
 VEERY_GPU int lane() { return thread() % kWarp; }
 VEERY_GPU int warp() { return thread() / kWarp; }

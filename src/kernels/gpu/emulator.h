@@ -1,5 +1,6 @@
 // emulator.h: a GPU in plain C++: the threads of a block are fibres that change places at barriers,
-// so that kernels are tested where there is no GPU. Blocks run one after the other.
+// so that kernels are tested where there is no GPU. Blocks run one after the other, or together
+// where they wait for each other.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace veery::gpu {
 struct LaunchSize {
   int blocks_x = 1, blocks_y = 1, blocks_z = 1;
   int threads = 32;
-  size_t shared = 0;  ///< bytes
+  size_t shared = 0;         ///< bytes
+  bool cooperative = false;  ///< all blocks run at once and may wait for each other; one dimension
 };
 
 namespace emulated {
@@ -27,6 +29,11 @@ struct Place {
 Place& place();
 void wait_for_block();
 void wait_for_warp();
+void wait_for_grid();
+/// Until *flag >= least.
+void wait_for_flag(const int32_t* flag, int32_t least);
+/// What other threads wait for may have changed.
+void progress();
 /// 32 bytes of each thread of the block that others read.
 uint8_t* exchanged(int thread);
 /// Copies are made as late as they may be: when their thread waits for their group. Until then
@@ -36,7 +43,7 @@ void end_group();
 void wait_for_groups(int left);
 /// Pieces that a gate is for are copied when it is first waited for after all lanes have asked.
 using Gate = uint64_t;
-void make_gate(Gate* gate);
+void make_gate(Gate* gate, int arrivals);
 void ask_piece(Gate* gate, uint8_t* to, const uint8_t* from, size_t bytes);
 void wait_for_pieces(Gate* gate, int turn);
 
@@ -53,6 +60,13 @@ inline int block_z() { return emulated::place().z; }
 inline int blocks_x() { return emulated::place().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
+inline void sync_grid(uint32_t*, uint32_t) { emulated::wait_for_grid(); }
+inline void wait_for_flag(const int32_t* flag, int32_t least) {
+  emulated::wait_for_flag(flag, least);
+}
+inline void set_flag(int32_t* flag, int32_t value) { *flag = value, emulated::progress(); }
+inline int32_t arrive_at(int32_t* counter) { return emulated::progress(), (*counter)++; }
+inline void fence_copies() {}
 inline uint8_t* shared_memory() { return emulated::place().shared; }
 inline void begin_copy(uint8_t* shared, const uint8_t* from) { emulated::begin_copy(shared, from); }
 inline void end_group() { emulated::end_group(); }
@@ -62,7 +76,10 @@ void wait_for_groups() {
 }
 
 using emulated::Gate;
-inline void make_gate(Gate* gate) { emulated::make_gate(gate); }
+inline void make_gate(Gate* gate, int arrivals = 32) { emulated::make_gate(gate, arrivals); }
+inline void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
+  emulated::ask_piece(gate, shared, from, static_cast<size_t>(bytes));
+}
 template <typename PieceAt>
 void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
   const int lane = thread() % 32;

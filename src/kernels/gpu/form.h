@@ -112,19 +112,27 @@ VEERY_GPU void write_some_blocks(const FormRow& to, int b, int blocks, float (&v
                                  float* largest_of) {
   float most[kBlocks];
   int q[kBlocks], sum[kBlocks];
-  VEERY_UNROLL(4)
+  Scale scales[kBlocks];
+  VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e) most[e] = magnitude(v[e]);
   VEERY_UNROLL(5)
-  for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(4)
+  for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e) most[e] = largest(most[e], shuffle_xor(most[e], mask));
-  VEERY_UNROLL(4)
-  for (int e = 0; e < kBlocks; ++e) q[e] = sum[e] = round_to_int(v[e] * scale_for(most[e]).inverse);
+  // A lane divides for one of the blocks.
+  float own = most[0];
+  VEERY_UNROLL(8)
+  for (int e = 1; e < kBlocks; ++e) own = lane() % kBlocks == e ? most[e] : own;
+  const Scale of = scale_for(own);
+  VEERY_UNROLL(8)
+  for (int e = 0; e < kBlocks; ++e) scales[e] = {shuffle(of.scale, e), shuffle(of.inverse, e)};
+  VEERY_UNROLL(8)
+  for (int e = 0; e < kBlocks; ++e) q[e] = sum[e] = round_to_int(v[e] * scales[e].inverse);
   VEERY_UNROLL(5)
-  for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(4)
+  for (int mask = 16; mask > 0; mask /= 2) VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e) sum[e] += shuffle_xor(sum[e], mask);
-  VEERY_UNROLL(4)
+  VEERY_UNROLL(8)
   for (int e = 0; e < kBlocks; ++e, b += warps()) {
-    const float scale = scale_for(most[e]).scale;
+    const float scale = scales[e].scale;
     v[e] = fma(-scale, static_cast<float>(q[e]), v[e]);
     if (b >= blocks) continue;
     to.codes()[code_place(32 * b + lane())] = static_cast<int8_t>(q[e]);
@@ -170,17 +178,24 @@ VEERY_GPU void write_rest(const FormRow& to, int b, float v) {
   moment = moment + finer * static_cast<float>(sum);
 }
 
-// A row in blocks of 32; `second`: where what the codes leave over goes as a row of its own, or
-// nullptr.
+// A row in blocks of 32, of which a warp takes kBlocks at a time and has the next on their way;
+// `second`: where what the codes leave over goes as a row of its own, or nullptr.
+template <int kBlocks = 4>
 VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const FormRow* second,
                            float* largest_of) {
   const int blocks = cols / 32;
-  constexpr int kBlocks = 4;
+  float next[kBlocks];
+  const auto read = [&](int b) {
+    VEERY_UNROLL(8)
+    for (int e = 0; e < kBlocks; ++e)
+      next[e] = b + e * warps() < blocks ? row.at(32 * (b + e * warps()) + lane()) : 0.0F;
+  };
+  read(warp());
   for (int b = warp(); b < blocks; b += kBlocks * warps()) {
     float v[kBlocks];
-    VEERY_UNROLL(4)
-    for (int e = 0; e < kBlocks; ++e)
-      v[e] = b + e * warps() < blocks ? row.at(32 * (b + e * warps()) + lane()) : 0.0F;
+    VEERY_UNROLL(8)
+    for (int e = 0; e < kBlocks; ++e) v[e] = next[e];
+    read(b + kBlocks * warps());
     write_some_blocks(to, b, blocks, v, largest_of);
     if (second != nullptr) write_some_blocks(*second, b, blocks, v, largest_of);
   }
@@ -282,10 +297,19 @@ struct RowBlock {
 // Part `part` of `parts` of the blocks of a row.
 VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const FormRow* second,
                             int part, int parts) {
-  for (int b = warp() + part * warps(); b < cols / 256; b += parts * warps()) {
+  float next[2][4];
+  const auto read = [&](int b) {
+    if (b >= cols / 256) return;
+    four_of(row, 256 * b + 4 * lane(), next[0]);
+    four_of(row, 256 * b + 128 + 4 * lane(), next[1]);
+  };
+  int b = warp() + part * warps();
+  read(b);
+  for (; b < cols / 256; b += parts * warps()) {
     float v[2][4];
-    four_of(row, 256 * b + 4 * lane(), v[0]);
-    four_of(row, 256 * b + 128 + 4 * lane(), v[1]);
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) v[0][i] = next[0][i], v[1][i] = next[1][i];
+    read(b + parts * warps());
     write_block_256(RowBlock{to, b}, v);
     if (second != nullptr) write_block_256(RowBlock{*second, b}, v);
   }

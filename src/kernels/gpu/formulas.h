@@ -95,6 +95,17 @@ VEERY_GPU float activated(float x, const Activate& a) {
   }
 }
 
+/// An e4m3.
+VEERY_GPU float e4m3_to_float(uint32_t x) {
+  return float_of(static_cast<int32_t>((x & 0x80U) << 24 | (x & 0x7fU) << 20)) * 0x1p120F;
+}
+/// Twice what a code of MXFP4 stands for.
+VEERY_GPU int book_value(int code) {
+  const int low = code & 7;
+  const int value = low < 5 ? low : 4 << (low - 4) / 2 | (low == 5 ? 2 : low == 7 ? 4 : 0);
+  return (code & 8) != 0 ? -value : value;
+}
+
 /// Orders floats as the search for the largest does, the lower index before the higher; NaN never
 /// counts.
 VEERY_GPU uint64_t key_of(float value, int32_t index) {

@@ -8,6 +8,10 @@
 #include "kernels/gpu/arguments.h"
 #include "kernels/gpu/emulator.h"
 #include "kernels/gpu/kernel_list.h"
+#include "kernels/gpu/recurrence_arguments.h"
+#include "kernels/gpu/row_arguments.h"
+#include "kernels/gpu/walk/places.h"
+#include "kernels/gpu/wide_arguments.h"
 
 namespace veery::gpu {
 
@@ -65,6 +69,8 @@ class Machine : public Device {
  public:
   virtual std::string_view name() const = 0;  ///< "cuda"
   virtual int processors() const = 0;         ///< that run blocks side by side
+  /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
+  virtual bool cooperative() const = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
                                             const Transfers& transfers) = 0;
 };

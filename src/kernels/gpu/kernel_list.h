@@ -31,6 +31,44 @@
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
   X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
 
+#define VEERY_GPU_SCAN(X, name, kind)                                                  \
+  X(scan_##name##_4, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<4, kind>))   \
+  X(scan_##name##_16, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<16, kind>)) \
+  X(scan_##name##_32, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<32, kind>)) \
+  X(scan_##name##_64, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<64, kind>)) \
+  X(scan_##name##_128, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<128, kind>))
+#define VEERY_GPU_RECURRENCES(X)                 \
+  VEERY_GPU_SCAN(X, plain, ScanKind::kPlain)     \
+  VEERY_GPU_SCAN(X, delta, ScanKind::kDelta)     \
+  VEERY_GPU_SCAN(X, general, ScanKind::kGeneral) \
+  VEERY_GPU_SCAN(X, outer, ScanKind::kOuter)     \
+  X(conv1d, Conv1dArguments, 128, (conv1d))      \
+  X(slstm, SlstmArguments, 512, (slstm))         \
+  X(linear_heads, LinearHeadsArguments, 256, (linear_heads))
+
+#define VEERY_GPU_WIDE(X, name, dims, flush, heads)                            \
+  X(wide_blocks_##name, WideArguments, 128, (wide_blocks<dims, flush, heads>)) \
+  X(wide_merge_##name, WideArguments, 128, (wide_merge<dims, flush, heads>))   \
+  X(wide_rows_##name, WideArguments, 128, (wide_rows<dims, flush, heads>))
+#define VEERY_GPU_WIDE_ATTENTION(X)          \
+  VEERY_GPU_WIDE(X, 256, 2, false, 4)        \
+  VEERY_GPU_WIDE(X, flushed_256, 2, true, 4) \
+  VEERY_GPU_WIDE(X, 512, 4, false, 4)        \
+  VEERY_GPU_WIDE(X, flushed_512, 4, true, 4) \
+  VEERY_GPU_WIDE(X, latent, 4, false, 8)     \
+  X(attend_f64, WideArguments, 128, (attend_f64))
+#define VEERY_GPU_ROW_OPS(X)                              \
+  X(linear_one, LinearOneArguments, 64, (linear_one))     \
+  X(embed_rows, EmbedRowsArguments, 256, (embed_rows))    \
+  X(l2_norm, L2NormArguments, 32, (l2_norm))              \
+  X(concat, ConcatArguments, 256, (concat))               \
+  X(sum_to, SumToArguments, 64, (sum_to))                 \
+  X(shift, ShiftArguments, 256, (shift))                  \
+  X(pool, PoolArguments, 128, (pool))                     \
+  X(split_heads, SplitHeadsArguments, 256, (split_heads)) \
+  X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
+  X(join_heads, JoinHeadsArguments, 256, (join_heads))
+
 #define VEERY_GPU_KERNELS(X)                                          \
   X(embed, EmbedArguments, 256, (embed))                              \
   X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
@@ -53,9 +91,13 @@
   VEERY_GPU_ROW(X, k8m, kK8M)                                         \
   VEERY_GPU_ROW(X, k8, kK8)                                           \
   VEERY_GPU_ROW(X, k8m16, kK8M16)                                     \
+  VEERY_GPU_ROW(X, book, kBook)                                       \
+  VEERY_GPU_ROW(X, q4mw, kQ4MW)                                       \
+  VEERY_GPU_ROW(X, q8mw, kQ8MW)                                       \
   VEERY_GPU_FLOAT(X, f32, kF32)                                       \
   VEERY_GPU_FLOAT(X, f16, kF16)                                       \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
+  VEERY_GPU_FLOAT(X, f8, kF8)                                         \
   X(route, RouteArguments, 32, (route))                               \
   X(pick_experts, PairArguments, 256, (pick_experts))                 \
   X(count_experts, PairArguments, 256, (count_experts))               \
@@ -69,9 +111,13 @@
   VEERY_GPU_EXPERTS(X, k8m, kK8M)                                     \
   VEERY_GPU_EXPERTS(X, k8, kK8)                                       \
   VEERY_GPU_EXPERTS(X, k8m16, kK8M16)                                 \
+  VEERY_GPU_EXPERTS(X, book, kBook)                                   \
+  VEERY_GPU_EXPERTS(X, q4mw, kQ4MW)                                   \
+  VEERY_GPU_EXPERTS(X, q8mw, kQ8MW)                                   \
   X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
   X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
   VEERY_GPU_ATTEND(X, bf16, BF16, 1)                                  \
   VEERY_GPU_ATTEND(X, bf16, BF16, 2)                                  \
   VEERY_GPU_ATTEND(X, f16, F16, 1)                                    \
@@ -79,4 +125,8 @@
   VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
   VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                               \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                 \
+  VEERY_GPU_RECURRENCES(X)                                            \
+  VEERY_GPU_WIDE_ATTENTION(X)                                         \
+  VEERY_GPU_ROW_OPS(X)                                                \
+  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))

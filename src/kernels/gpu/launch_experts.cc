@@ -172,7 +172,7 @@ bool takes_moe(const Dispatch& d, const KernelChoice& choice) {
         !absent_or_matrix(d.in[i + MoeIn::kGateBias - MoeIn::kGate]))
       return false;
     // In f32 only what is f32 or f16.
-    if (choice.exact && w.dtype != DType::kF32 && w.dtype != DType::kF16) return false;
+    if (choice.exact && !is_exact(*format_of(w.dtype))) return false;
   }
   return is_matrix(d.in[MoeIn::kX]) && is_matrix(d.in[MoeIn::kGates]) &&
          absent_or_matrix(d.in[MoeIn::kResidual]) && is_matrix(d.out()) &&

@@ -227,7 +227,7 @@ bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
         !absent_or_matrix(d.in[LinearIn::kBias + i]))
       return false;
     // In f32 only what is f32 or f16.
-    if (choice.exact && w.dtype != DType::kF32 && w.dtype != DType::kF16) return false;
+    if (choice.exact && !is_exact(*format_of(w.dtype))) return false;
     if (is_float(*format_of(w.dtype)) != is_float(format_at(d, 0)) &&
         attr.precision == Precision::kHigh)
       return false;

@@ -11,7 +11,6 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kSplitRows = 4;    // up to so many rows, blocks of positions are spread over blocks
 constexpr int kMostBlocks = 64;  // of threads, of a row and its key head
 
 Weight weight_of(const Operand& o) {
@@ -116,7 +115,12 @@ bool takes_angles(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RopeAnglesIn::kPositions], DType::kI32) &&
          absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) &&
          absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out()) &&
-         d.as<AnglesAttr>().temperature == 0;
+         (d.as<AnglesAttr>().temperature == 0 || d.as<AnglesAttr>().temperature_shift >= 0);
+}
+const double* uploaded(const std::vector<double>& all, Recorder& to) {
+  Memory& memory = to.memory.emplace_back(to.machine.allocate(all.size() * sizeof(double)));
+  to.machine.upload(memory.data(), all.data(), memory.size());
+  return reinterpret_cast<const double*>(memory.data());
 }
 const double* frequencies(const AnglesAttr& attr, const Operand& divisors, int half, Recorder& to) {
   std::vector<float> given(static_cast<size_t>(half));
@@ -124,9 +128,18 @@ const double* frequencies(const AnglesAttr& attr, const Operand& divisors, int h
   const RopeFrequencies of(attr, divisors ? given.data() : nullptr);
   std::vector<double> all(given.size());
   for (int i = 0; i < half; ++i) all[static_cast<size_t>(i)] = of(i);
-  Memory& memory = to.memory.emplace_back(to.machine.allocate(all.size() * sizeof(double)));
-  to.machine.upload(memory.data(), all.data(), memory.size());
-  return reinterpret_cast<const double*>(memory.data());
+  return uploaded(all, to);
+}
+// Of each context that a sequence may reach: where windows forget, it may be longer than its pages.
+const double* magnitudes(const AnglesAttr& attr, Recorder& to) {
+  constexpr int64_t kLongest = int64_t{1} << 24;
+  const RopeFrequencies of(attr);
+  const double last =
+      static_cast<double>(std::max(to.positions, kLongest)) + attr.temperature_shift;
+  std::vector<double> all;
+  for (double context = 0; context * attr.original_context <= last; ++context)
+    all.push_back(of.magnitude(context * attr.original_context - attr.temperature_shift));
+  return uploaded(all, to);
 }
 void record_angles(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AnglesAttr>();
@@ -138,6 +151,10 @@ void record_angles(const Dispatch& d, Recorder& to) {
   a.magnitude = RopeFrequencies(attr).magnitude(0);
   a.positions = to.ids(d.in[RopeAnglesIn::kPositions]);
   a.out = to.matrix(d.out());
+  if (attr.temperature != 0) {
+    a.magnitudes = magnitudes(attr, to);
+    a.shift = attr.temperature_shift, a.context = attr.original_context;
+  }
   to.add(KernelId::angles, size_of(to.most(d.out().rows), 64), a);
 }
 
@@ -157,16 +174,13 @@ bool is_gpu_cache(const Operand& o) {
   return in_pages(o) &&
          (o.dtype == DType::kF32 || o.dtype == DType::kF16 || o.dtype == DType::kBF16);
 }
+// CacheWriteArguments::bytes.
 int32_t put_bytes(const Operand& o) {
+  if (o.dtype == DType::kQ8_0) return kQ8Bytes;
   return o.dtype == DType::kF32 ? 4 : o.dtype == DType::kBF16 ? 2 : 1;
 }
-Cache cache_of(const Operand& o) {
-  return {reinterpret_cast<uint8_t*>(o.data), o.stride, o.group, static_cast<int32_t>(o.rows),
-          static_cast<int32_t>(o.cols / o.rows)};
-}
-
 bool takes_write(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[CacheWriteIn::kX]) && is_gpu_cache(d.in[CacheWriteIn::kState]);
+  return is_matrix(d.in[CacheWriteIn::kX]) && is_cache(d.in[CacheWriteIn::kState]);
 }
 void record_write(const Dispatch& d, Recorder& to) {
   const Operand& cache = d.in[CacheWriteIn::kState];
@@ -176,10 +190,8 @@ void record_write(const Dispatch& d, Recorder& to) {
 }
 
 bool takes_qkv(const Dispatch& d, const KernelChoice&) {
-  const Operand& keys = d.in[QkvRopeIn::kKeys];
   return is_matrix(d.in[QkvRopeIn::kQkv]) && is_matrix(d.in[QkvRopeIn::kAngles]) &&
-         is_gpu_cache(keys) && is_gpu_cache(d.in[QkvRopeIn::kValues]) &&
-         keys.dtype == d.in[QkvRopeIn::kValues].dtype &&
+         is_cache(d.in[QkvRopeIn::kKeys]) && is_cache(d.in[QkvRopeIn::kValues]) &&
          absent_or_matrix(d.in[QkvRopeIn::kQueryNorm]) &&
          absent_or_matrix(d.in[QkvRopeIn::kKeyNorm]) && is_matrix(d.out());
 }
@@ -190,6 +202,7 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.keys = cache_of(d.in[QkvRopeIn::kKeys]);
   a.values = cache_of(d.in[QkvRopeIn::kValues]);
   a.bytes = put_bytes(d.in[QkvRopeIn::kKeys]);
+  a.value_bytes = put_bytes(d.in[QkvRopeIn::kValues]);
   a.heads = attr.heads, a.kv_heads = attr.kv_heads, a.head_dim = attr.head_dim;
   a.half = attr.dims / 2, a.interleaved = attr.interleaved ? 1 : 0, a.eps = attr.eps;
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
@@ -243,8 +256,7 @@ void record_attend(const Dispatch& d, Recorder& to) {
                     cache_of(d.in[AttendIn::kV])};
   a.sinks = d.in[AttendIn::kSinks].row<float>(0);
   a.parts = reinterpret_cast<float*>(to.parts);
-  const PageTable& table = to.slots.table(keys.group, 0);
-  a.blocks = static_cast<int32_t>(blocks_of(int64_t{table.count} * kPagePositions));
+  a.blocks = most_blocks(to, keys.group);
   a.heads = attr.heads, a.kv_heads = attr.kv_heads;
   a.key_dim = d.in[AttendIn::kQ].cols / attr.heads, a.value_dim = value_dim(d);
   a.scale = attr.scale, a.softcap = attr.softcap;
@@ -298,8 +310,21 @@ const LaunchRow kRows[] = {
     {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write},
     {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv},
     {op::kAttend, takes_attend, "attend", nullptr, record_attend},
+    {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide},
     {op::kRoute, takes_route, "route", nullptr, record_route},
     {op::kMoe, takes_moe, "moe", moe_work, record_moe},
+    {op::kScan, takes_scan, "scan", nullptr, record_scan},
+    {op::kConv1d, takes_conv1d, "conv1d", nullptr, record_conv1d},
+    {op::kSlstm, takes_slstm, "slstm", nullptr, record_slstm},
+    {op::kLinearHeads, takes_linear_heads, "linear_heads", nullptr, record_linear_heads},
+    {op::kHeadLinear, takes_head_linear, "head_linear", head_linear_work, record_head_linear},
+    {op::kL2Norm, takes_rows, "l2_norm", nullptr, record_l2_norm},
+    {op::kConcat, takes_rows, "concat", nullptr, record_concat},
+    {op::kLinear, takes_linear_one, "linear_one", nullptr, record_linear_one},
+    {op::kEmbed, takes_embed_rows, "embed_rows", nullptr, record_embed_rows},
+    {op::kSumTo, takes_sum_to, "sum_to", nullptr, record_sum_to},
+    {op::kShift, takes_rows, "shift", nullptr, record_shift},
+    {op::kPool, takes_rows, "pool", nullptr, record_pool},
     {op::kLinear, takes_linear, "linear", linear_work, record_linear},
     {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax},
 };
@@ -315,6 +340,7 @@ const int32_t* Recorder::ids(const Operand& o) const {
   return at == slots.tokens        ? run.tokens
          : at == slots.positions   ? run.positions
          : at == slots.output_rows ? run.output_rows
+         : at == types             ? run.types
                                    : at;
 }
 

@@ -12,8 +12,11 @@ struct Recorder {
   Run run;
   const Slots& slots;            ///< the host's, whose addresses operands have
   int64_t rows, outputs, spans;  ///< at most
-  std::byte* parts = nullptr;    ///< attention: of all rows of the table, one after the other
-  std::vector<Memory> memory{};  ///< that launches refer to
+  bool exact = false;
+  const int32_t* types = nullptr;  ///< TableUse::types
+  int64_t positions = 0;           ///< of a sequence, at most
+  std::byte* parts = nullptr;      ///< attention: of all rows of the table, one after the other
+  std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
 
   int64_t most(int64_t code) const {
@@ -48,6 +51,11 @@ const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& c
 /// the longest sequence.
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions);
 
+inline constexpr int kSplitRows = 4;  ///< up to so many rows, positions are spread over blocks
+
+Cache cache_of(const Operand& o);
+/// Blocks of 128 positions that a sequence may have in the pages of a group.
+int32_t most_blocks(const Recorder& to, int16_t group);
 Activate activate_of(const ActivateAttr& attr);
 
 // The rows of launch_experts.cc.
@@ -56,6 +64,36 @@ void record_route(const Dispatch& d, Recorder& to);
 bool takes_moe(const Dispatch& d, const KernelChoice& choice);
 size_t moe_work(const Dispatch& d, const RunExtent& run);
 void record_moe(const Dispatch& d, Recorder& to);
+
+// The rows of launch_recurrence.cc.
+bool takes_scan(const Dispatch& d, const KernelChoice& choice);
+void record_scan(const Dispatch& d, Recorder& to);
+bool takes_conv1d(const Dispatch& d, const KernelChoice& choice);
+void record_conv1d(const Dispatch& d, Recorder& to);
+bool takes_slstm(const Dispatch& d, const KernelChoice& choice);
+void record_slstm(const Dispatch& d, Recorder& to);
+bool takes_linear_heads(const Dispatch& d, const KernelChoice& choice);
+void record_linear_heads(const Dispatch& d, Recorder& to);
+
+// The rows of launch_wide.cc.
+bool takes_wide(const Dispatch& d, const KernelChoice& choice);
+void record_wide(const Dispatch& d, Recorder& to);
+
+// The rows of launch_heads.cc.
+bool takes_head_linear(const Dispatch& d, const KernelChoice& choice);
+size_t head_linear_work(const Dispatch& d, const RunExtent& run);
+void record_head_linear(const Dispatch& d, Recorder& to);
+bool takes_rows(const Dispatch& d, const KernelChoice& choice);
+bool takes_linear_one(const Dispatch& d, const KernelChoice& choice);
+void record_linear_one(const Dispatch& d, Recorder& to);
+bool takes_embed_rows(const Dispatch& d, const KernelChoice& choice);
+void record_embed_rows(const Dispatch& d, Recorder& to);
+void record_l2_norm(const Dispatch& d, Recorder& to);
+void record_concat(const Dispatch& d, Recorder& to);
+bool takes_sum_to(const Dispatch& d, const KernelChoice& choice);
+void record_sum_to(const Dispatch& d, Recorder& to);
+void record_shift(const Dispatch& d, Recorder& to);
+void record_pool(const Dispatch& d, Recorder& to);
 
 // The rows of launch_linear.cc.
 bool takes_linear(const Dispatch& d, const KernelChoice& choice);

@@ -40,6 +40,42 @@ VEERY_GPU PanelOf find_panel(const LinearArguments& a, int panel) {
   return {i, panel};
 }
 
+/// Codes of MXFP4: 0 to 7 stand for 0, 1, 2, 3, 4, 6, 8 and 12, 8 to 15 for the negative ones. The
+/// halves of the bytes of v as bytes of their own.
+VEERY_GPU uint32_t book_bytes(uint32_t halves) {
+#if defined(__CUDACC__)
+  const uint32_t at = halves & 0x7777U;
+  const uint32_t above = __byte_perm(0x03020100U, 0x0c080604U, at);
+  const uint32_t below = __byte_perm(0xfdfeff00U, 0xf4f8fafcU, at);
+  const uint32_t is_below = __byte_perm(0xff00U, 0, halves >> 3 & 0x1111U);
+  return (above & ~is_below) | (below & is_below);
+#else
+  constexpr int8_t kValues[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  uint32_t bytes = 0;
+  for (int i = 0; i < 4; ++i)
+    bytes |= uint32_t{static_cast<uint8_t>(kValues[halves >> 4 * i & 15U])} << 8 * i;
+  return bytes;
+#endif
+}
+/// Bytes 0 and 2, or 1 and 3, of two words.
+VEERY_GPU uint32_t every_second(uint32_t x, uint32_t y, bool odd) {
+#if defined(__CUDACC__)
+  return __byte_perm(x, y, odd ? 0x7531 : 0x6420);
+#else
+  const int shift = odd ? 8 : 0;
+  const auto two = [&](uint32_t w) {
+    return (w >> shift & 0xffU) | (w >> (16 + shift) & 0xffU) << 8;
+  };
+  return two(x) | two(y) << 16;
+#endif
+}
+VEERY_GPU void look_up(const Two<uint32_t>& v, uint32_t (&a)[4]) {
+  const uint32_t x0 = book_bytes(v.x), x1 = book_bytes(v.x >> 16);
+  const uint32_t y0 = book_bytes(v.y), y1 = book_bytes(v.y >> 16);
+  a[0] = every_second(x0, x1, false), a[2] = every_second(x0, x1, true);
+  a[1] = every_second(y0, y1, false), a[3] = every_second(y0, y1, true);
+}
+
 /// The a of a tile of 16 rows and 32 columns.
 template <Format kFormat>
 VEERY_GPU void load_tile(const uint8_t* tile, uint32_t (&a)[4]) {
@@ -48,6 +84,7 @@ VEERY_GPU void load_tile(const uint8_t* tile, uint32_t (&a)[4]) {
     a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
   } else {
     const auto v = load<Two<uint32_t>>(tile + lane() * 8);
+    if constexpr (kFormat == kBook) return look_up(v, a);
     a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
     a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
   }
@@ -60,8 +97,15 @@ VEERY_GPU Two<float> load_halves(const uint8_t* at) {
 template <Format kFormat>
 VEERY_GPU Two<float> load_scales(const uint8_t* unit) {
   constexpr UnitPlaces p = unit_places(kFormat);
-  if constexpr (kFormat == kK8) return load<Two<float>>(unit + p.d + lane() / 4 * 8);
+  if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.d + lane() / 4 * 8);
   return load_halves(unit + p.d);
+}
+/// The same of minima.
+template <Format kFormat>
+VEERY_GPU Two<float> load_minima(const uint8_t* unit) {
+  constexpr UnitPlaces p = unit_places(kFormat);
+  if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.m + lane() / 4 * 8);
+  return load_halves(unit + p.m);
 }
 
 /// A row of x in its form; FormPlaces are the same for all rows.
@@ -155,7 +199,7 @@ class TileProduct {
       load_tile<kFormat>(unit(m, b), tile);
       const Two<float> d = load_scales<kFormat>(unit(m, b));
       Two<float> least = {0, 0};
-      if constexpr (kInfo.minima) least = load_halves(unit(m, b) + kPlaces.m);
+      if constexpr (kInfo.minima) least = load_minima<kFormat>(unit(m, b));
       VEERY_UNROLL(4)
       for (int n = 0; n < kGroups; ++n) {
         int32_t c[4] = {0, 0, 0, 0};
@@ -166,7 +210,7 @@ class TileProduct {
           const float scale = of.floats(rest ? places_.finer : places_.scale)[b];
           if (rest && !(scale > 0)) continue;
           const int32_t less =
-              kFormat == kQ4 ? 8 * of.ints(rest ? places_.rest_sum : places_.sum)[b] : 0;
+              kInfo.less != 0 ? kInfo.less * of.ints(rest ? places_.rest_sum : places_.sum)[b] : 0;
           sum[m][n][e] = fma(d.x * scale, static_cast<float>(c[e] - less), sum[m][n][e]);
           sum[m][n][2 + e] =
               fma(d.y * scale, static_cast<float>(c[2 + e] - less), sum[m][n][2 + e]);
@@ -294,18 +338,19 @@ VEERY_GPU void linear_tile(const LinearArguments& a) {
   }
 }
 
-/// Columns k to k + 3 or 7 of floats, of which `left` are there.
+/// Columns k to k + 3, 7 or 15 of floats, of which `left` are there. `scale`: of kF8.
 template <Format kFormat, int kRows>
 VEERY_GPU void multiply_word(const Four<uint32_t>& words, int k, int left,
-                             const float* const (&x)[kRows], float (&y)[kRows]) {
+                             const float* const (&x)[kRows], float (&y)[kRows], float scale = 1) {
   const uint32_t word[4] = {words.x, words.y, words.z, words.w};
-  VEERY_UNROLL(8)
+  VEERY_UNROLL(16)
   for (int step = 0; step < format_info(kFormat).block; ++step) {
     const int e = kFormat == kBF16 ? step ^ 1 : step;  // the odd one of a pair first
     if (e >= left) continue;
-    const uint32_t own = word[kFormat == kF32 ? e : e / 2];
+    const uint32_t own = word[kFormat == kF32 ? e : kFormat == kF8 ? e / 4 : e / 2];
     const auto bits = static_cast<uint16_t>(e % 2 != 0 ? own >> 16 : own & 0xffffU);
     const float w = kFormat == kF32    ? float_of(static_cast<int32_t>(own))
+                    : kFormat == kF8   ? scale * e4m3_to_float(own >> e % 4 * 8 & 0xffU)
                     : kFormat == kBF16 ? bf16_to_float(bits)
                                        : half_to_float(bits);
     VEERY_UNROLL(4)
@@ -320,6 +365,12 @@ VEERY_GPU void multiply_floats(const uint8_t* panel, int cols, const float* cons
                                float (&y)[kRows]) {
   constexpr int kEach = format_info(kFormat).block, kAhead = kRows == 1 ? 16 : 8;
   const uint8_t* at = panel + lane() % 16 * 16;
+  // Of columns k to k + 15.
+  const auto scale = [&](int k) {
+    if constexpr (kFormat != kF8) return 1.0F;
+    const auto* scales = reinterpret_cast<const float*>(panel + int64_t{cols} * 16);
+    return scales[k / 32 * 16 + lane() % 16];
+  };
   int k = 0;
   for (; k + kAhead * kEach <= cols; k += kAhead * kEach, at += kAhead * 256) {
     Four<uint32_t> words[kAhead];
@@ -327,10 +378,10 @@ VEERY_GPU void multiply_floats(const uint8_t* panel, int cols, const float* cons
     for (int i = 0; i < kAhead; ++i) words[i] = load<Four<uint32_t>>(at + i * 256);
     VEERY_UNROLL(16)
     for (int i = 0; i < kAhead; ++i)
-      multiply_word<kFormat, kRows>(words[i], k + i * kEach, kEach, x, y);
+      multiply_word<kFormat, kRows>(words[i], k + i * kEach, kEach, x, y, scale(k + i * kEach));
   }
   for (; k < cols; k += kEach, at += 256)
-    multiply_word<kFormat, kRows>(load<Four<uint32_t>>(at), k, cols - k, x, y);
+    multiply_word<kFormat, kRows>(load<Four<uint32_t>>(at), k, cols - k, x, y, scale(k));
 }
 template <Format kFormat, int kRows>
 VEERY_GPU void linear_float(const LinearArguments& a) {

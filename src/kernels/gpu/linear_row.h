@@ -8,6 +8,207 @@ namespace veery::gpu {
 /// One step of a chain: sum = fma(factor, value, sum).
 using Step = Two<float>;
 
+/// Where the steps of a block begin: [16 rows][terms], and those of its minima.
+struct StepsAt {
+  Step *sum, *low;
+};
+
+/// One row of x (or the two of its terms) times 16 outputs: the steps of their chains, by a warp.
+/// `arrive`: returns when the units are there; what is wanted of x is asked for before. Places:
+/// FormPlaces, or a reference to them.
+template <Format kFormat, int kTerms, typename Places = FormPlaces>
+struct RowSteps {
+  static constexpr FormatInfo kInfo = format_info(kFormat);
+  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+
+  const uint8_t* data;
+  int64_t stride;  ///< of the terms
+  Places places;
+
+  VEERY_GPU RowAt x(int term) const { return {data + term * stride}; }
+  /// Blocks whose codes leave something over.
+  VEERY_GPU int outliers() const {
+    return kInfo.block == 32 && kTerms == 1 ? x(0).ints(places.outliers)[0] : 0;
+  }
+
+  /// Blocks of 32, up to four.
+  template <typename Arrive>
+  VEERY_GPU void some_blocks(const uint8_t* units, int unit, int left, const Arrive& arrive,
+                             const StepsAt& to) const {
+    const int last = left - 1, own = lane() / 8;
+    const Two<uint32_t> b = codes_of(places.codes, unit + (own < last ? own : last));
+    four_blocks<false>(
+        b, [&](int j) { return units + j * kPlaces.bytes; }, [&](int j) { return unit + j; }, left,
+        arrive, to);
+  }
+  /// What outliers `first` to first + left - 1 left over.
+  VEERY_GPU void outliers(const uint8_t* panel, int first, int left, const StepsAt& to) const {
+    const int32_t* list = x(0).ints(places.outliers) + 1 + first;
+    const int last = left - 1, own = lane() / 8;
+    const Two<uint32_t> b = codes_of(places.rest, list[own < last ? own : last]);
+    four_blocks<true>(
+        b, [&](int j) { return panel + int64_t{list[j]} * kPlaces.bytes; },
+        [&](int j) { return list[j]; }, left, [] {}, to);
+  }
+
+  // A block of 256: sub-block s has column s of b for itself, so a lane has sub-blocks 2 t and 2 t
+  // + 1 of rows g and g + 8.
+  template <typename Arrive>
+  VEERY_GPU void super_block(const uint8_t* unit, int u, const Arrive& arrive,
+                             const StepsAt& steps) const {
+    constexpr int kHalves = 32 / kInfo.sub;
+    const int g = lane() / 4, t = lane() % 4;
+    // All that is wanted of x is on its way before the weights are waited for.
+    Two<uint32_t> own[kTerms];
+    PartsOfRow parts[kTerms];
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      own[term] = load<Two<uint32_t>>(x(term).at + places.codes + u * 256 + g * 32 + 8 * t);
+      parts[term] = parts_of(x(term), u);
+    }
+    arrive();
+    int32_t c[kTerms][kHalves][4] = {}, odd[kTerms][kHalves][4] = {};
+    VEERY_UNROLL(8)
+    for (int s = 0; s < 8; ++s) {
+      uint32_t tile[4];
+      load_tile<kFormat>(unit + s * kPlaces.tile, tile);
+      VEERY_UNROLL(2)
+      for (int term = 0; term < kTerms; ++term) {
+        const uint32_t b0 = g == s ? own[term].x : 0U, b1 = g == s ? own[term].y : 0U;
+        auto& to = s % 2 == 0 ? c[term] : odd[term];  // two chains, as each product takes long
+        if constexpr (kHalves == 1) {
+          multiply_tile(to[0], tile, b0, b1);
+        } else {
+          multiply_half_tile(to[0], tile[0], tile[1], b0);
+          multiply_half_tile(to[1], tile[2], tile[3], b1);
+        }
+      }
+    }
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) c[term][h][i] += odd[term][h][i];
+      const int32_t sum = sub_blocks(unit, parts[term], c[term]);
+      // Lane t has row g + 8 (t % 2): 0 and 1 the sum, 2 and 3 that of minima.
+      const bool low = t >= 2;
+      if (low && !kInfo.minima) continue;
+      const float d = scale_at(unit, 2 * g + t % 2, low) * parts[term].scale;
+      (low ? steps.low : steps.sum)[(g + 8 * (t % 2)) * kTerms + term] = {d,
+                                                                          static_cast<float>(sum)};
+    }
+  }
+  static VEERY_GPU float scale_at(const uint8_t* unit, int at, bool low) {
+    if constexpr (kInfo.wide) return load<float>(unit + kPlaces.d + 4 * at);
+    return half_to_float(load<uint16_t>(unit + (low ? kPlaces.m : kPlaces.d) + 2 * at));
+  }
+  // Of x, for sub-blocks 2 t and 2 t + 1.
+  struct PartsOfRow {
+    Two<int32_t> shift;
+    Four<int32_t> sums;
+    float scale;
+  };
+  VEERY_GPU PartsOfRow parts_of(const RowAt& own, int u) const {
+    const int t = lane() % 4;
+    PartsOfRow p{load<Two<int32_t>>(own.ints(places.shift) + u * 8 + 2 * t),
+                 {0, 0, 0, 0},
+                 own.floats(places.scale)[u]};
+    if constexpr (kInfo.minima) p.sums = load<Four<int32_t>>(own.ints(places.sum) + u * 16 + 4 * t);
+    return p;
+  }
+  // The whole numbers of a block of 256, added up over its sub-blocks.
+  VEERY_GPU int32_t sub_blocks(const uint8_t* unit, const PartsOfRow& own,
+                               const int32_t (&c)[32 / kInfo.sub][4]) const {
+    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
+    const int g = lane() / 4, t = lane() % 4;
+    const auto* scales = reinterpret_cast<const int8_t*>(unit + kPlaces.scales);
+    const uint8_t* lows = unit + kPlaces.minima;
+    int32_t sum[2] = {0, 0}, low[2] = {0, 0};
+    VEERY_UNROLL(2)
+    for (int e = 0; e < 2; ++e) {
+      const int s = 2 * t + e;
+      const int shift = e == 0 ? own.shift.x : own.shift.y;
+      const int32_t sums[2] = {e == 0 ? own.sums.x : own.sums.z, e == 0 ? own.sums.y : own.sums.w};
+      VEERY_UNROLL(2)
+      for (int row = 0; row < 2; ++row) VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        const int at = (2 * g + row) * kEach + s * kHalves + h;
+        sum[row] += scales[at] * c[h][2 * row + e] * (1 << shift);
+        if constexpr (kInfo.minima)
+          low[row] += lows[at] * (kHalves == 2 ? sums[h] : sums[0] + sums[1]);
+      }
+    }
+    // Each lane gets the one that it is asked for by super_block().
+    const bool odd = t % 2 != 0, high = t >= 2;
+    int32_t first = high ? low[0] : sum[0], second = high ? low[1] : sum[1];
+    if constexpr (kInfo.minima) {
+      first += shuffle_xor(high ? sum[0] : low[0], 2);
+      second += shuffle_xor(high ? sum[1] : low[1], 2);
+      return (odd ? second : first) + shuffle_xor(odd ? first : second, 1);
+    } else {
+      const int32_t half = (odd ? sum[1] : sum[0]) + shuffle_xor(odd ? sum[0] : sum[1], 1);
+      return half + shuffle_xor(half, 2);
+    }
+  }
+
+ private:
+  // b of the lane's column, which is for one of four blocks and one term.
+  VEERY_GPU Two<uint32_t> codes_of(int64_t place, int block) const {
+    if (lane() / 4 % 2 >= kTerms) return {0, 0};
+    return load<Two<uint32_t>>(x(lane() / 4 % 2).at + place + block * 32 + lane() % 4 * 8);
+  }
+
+  // Up to four blocks: block j has columns 2 j (and 2 j + 1, the second term) of b for itself, so
+  // lane t of a row gets block t. kRest: what outliers left over.
+  template <bool kRest, typename UnitAt, typename NumberOf, typename Arrive>
+  VEERY_GPU void four_blocks(const Two<uint32_t>& own, const UnitAt& unit_at,
+                             const NumberOf& number_of, int left, const Arrive& arrive,
+                             const StepsAt& steps) const {
+    const int g = lane() / 4, t = lane() % 4;
+    // All that is wanted of x is on its way before the weights are waited for.
+    const int b = number_of(t < left ? t : left - 1);
+    float scales[kTerms], moments[kTerms];
+    int32_t less[kTerms];
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      scales[term] = x(term).floats(kRest ? places.finer : places.scale)[b];
+      less[term] =
+          kInfo.less != 0 ? kInfo.less * x(term).ints(kRest ? places.rest_sum : places.sum)[b] : 0;
+      moments[term] = kInfo.minima && !kRest ? x(term).floats(places.moment)[b] : 0.0F;
+    }
+    if constexpr (!kRest) arrive();
+    int32_t c[4] = {0, 0, 0, 0};
+    sync_warp();  // which tensor cores want together
+    VEERY_UNROLL(4)
+    for (int j = 0; j < 4; ++j) {
+      if (j >= left) continue;
+      uint32_t tile[4];
+      load_tile<kFormat>(unit_at(j), tile);
+      const bool is = g / 2 == j;
+      multiply_tile(c, tile, is ? own.x : 0U, is ? own.y : 0U);
+    }
+    if (t >= left) return;
+    const uint8_t* unit = unit_at(t);
+    const Two<float> d = load_scales<kFormat>(unit);
+    Step* to = steps.sum + t * 16 * kTerms;
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) {
+      const float scale = scales[term];
+      to[g * kTerms + term] = {d.x * scale, static_cast<float>(c[term] - less[term])};
+      to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less[term])};
+    }
+    if constexpr (kInfo.minima && !kRest) {
+      const Two<float> m = load_minima<kFormat>(unit);
+      Step* minima = steps.low + t * 16 * kTerms;
+      VEERY_UNROLL(2)
+      for (int term = 0; term < kTerms; ++term) {
+        minima[g * kTerms + term] = {m.x, moments[term]};
+        minima[(g + 8) * kTerms + term] = {m.y, moments[term]};
+      }
+    }
+  }
+};
+
 /// One row of x (or the two of its terms), 16 outputs a block of threads at a time. Each of 8 warps
 /// has a ring of items on their way from the weights, over rounds and panels, and finds the steps
 /// of the chains; the other warps go through the chains of the round before, a lane each. kParts: 2
@@ -22,7 +223,8 @@ class RowProduct {
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
       : a_(arguments),
-        places_(form_places(arguments.form.kind, arguments.form.cols)),
+        x_{arguments.form.data, arguments.form.stride,
+           form_places(arguments.form.kind, arguments.form.cols)},
         units_(arguments.form.cols / kInfo.block),
         items_((units_ + kPlan.each - 1) / kPlan.each),
         panels_(panels_of(arguments)) {}
@@ -33,7 +235,7 @@ class RowProduct {
     if (finds()) begin();
     wait_for_inputs();
     if (a_.run.count(a_.rows) == 0) return wait_for_groups<0>();
-    if (kInfo.block == 32 && kTerms == 1) outliers_ = x(0).ints(places_.outliers)[0];
+    outliers_ = x_.outliers();
     if (finds())
       find_all();
     else
@@ -116,7 +318,9 @@ class RowProduct {
         for (int first = 0; first < outliers_; first += kUnits) {
           const int count = at_most(outliers_ - first, kUnits);
           for (int i = warp(); i / kParts * 4 < count; i += RowPlan::kWarps)
-            find_rest(panel_data(of, i % kParts), i % kParts, first, count, i / kParts * 4, buffer);
+            x_.outliers(panel_data(of, i % kParts), first + i / kParts * 4,
+                        at_most(count - i / kParts * 4, 4),
+                        steps_at(buffer, i % kParts, i / kParts * 4));
           sync_block();
           buffer ^= 1;
         }
@@ -124,187 +328,24 @@ class RowProduct {
     }
     sync_block();
   }
+  VEERY_GPU StepsAt steps_at(int buffer, int part, int place) const {
+    constexpr int kEach = 16 * kTerms;
+    return {steps(buffer, false, part) + place * kEach, steps(buffer, true, part) + place * kEach};
+  }
   VEERY_GPU void find_item(int part, int unit, int place, int buffer, int used) {
-    if constexpr (kInfo.block == 32) {
-      const int left = at_most(units_ - unit, 4);
-      const int mine = unit + at_most(lane() / 8, left - 1);
-      const Two<uint32_t> b = codes_of(places_.codes, mine);
-      four_blocks<false>(
-          b, [&](int j) { return slot(used) + j * kPlaces.bytes; }, [&](int j) { return unit + j; },
-          left, place, part, buffer);
-    } else {
-      super_block(slot(used), unit, place, part, buffer);
-    }
+    const StepsAt to = steps_at(buffer, part, place);
+    if constexpr (kInfo.block == 32)
+      x_.some_blocks(slot(used), unit, at_most(units_ - unit, 4), arrive, to);
+    else
+      x_.super_block(slot(used), unit, arrive, to);
     sync_warp();
     ask(used);
-  }
-  VEERY_GPU void find_rest(const uint8_t* panel, int part, int first, int count, int place,
-                           int buffer) {
-    const int32_t* list = x(0).ints(places_.outliers) + 1 + first + place;
-    const int left = at_most(count - place, 4);
-    const Two<uint32_t> b = codes_of(places_.rest, list[at_most(lane() / 8, left - 1)]);
-    four_blocks<true>(
-        b, [&](int j) { return panel + int64_t{list[j]} * kPlaces.bytes; },
-        [&](int j) { return list[j]; }, left, place, part, buffer);
   }
   /// Until the item that was asked for first is there for the whole warp.
   static VEERY_GPU void arrive() {
     wait_for_groups<kPlan.stages - 1>();
     sync_warp();
   }
-  /// b of the lane's column, which is for one of four blocks and one term.
-  VEERY_GPU Two<uint32_t> codes_of(int64_t place, int block) const {
-    if (lane() / 4 % 2 >= kTerms) return {0, 0};
-    return load<Two<uint32_t>>(x(lane() / 4 % 2).at + place + block * 32 + lane() % 4 * 8);
-  }
-
-  // Up to four blocks: block j has columns 2 j (and 2 j + 1, the second term) of b for itself, so
-  // lane t of a row gets block t. kRest: what outliers left over.
-  template <bool kRest, typename UnitAt, typename BlockAt>
-  VEERY_GPU void four_blocks(const Two<uint32_t>& own, const UnitAt& unit_at,
-                             const BlockAt& block_at, int left, int place, int part, int buffer) {
-    const int g = lane() / 4, t = lane() % 4;
-    // All that is wanted of x is on its way before the weights are waited for.
-    const int b = block_at(t < left ? t : left - 1);
-    float scales[kTerms], moments[kTerms];
-    int32_t less[kTerms];
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      scales[term] = x(term).floats(kRest ? places_.finer : places_.scale)[b];
-      less[term] = kFormat == kQ4 ? 8 * x(term).ints(kRest ? places_.rest_sum : places_.sum)[b] : 0;
-      moments[term] = kInfo.minima && !kRest ? x(term).floats(places_.moment)[b] : 0.0F;
-    }
-    if constexpr (!kRest) arrive();
-    int32_t c[4] = {0, 0, 0, 0};
-    sync_warp();  // which tensor cores want together
-    VEERY_UNROLL(4)
-    for (int j = 0; j < 4; ++j) {
-      if (j >= left) continue;
-      uint32_t tile[4];
-      load_tile<kFormat>(unit_at(j), tile);
-      const bool is = g / 2 == j;
-      multiply_tile(c, tile, is ? own.x : 0U, is ? own.y : 0U);
-    }
-    if (t >= left) return;
-    const uint8_t* unit = unit_at(t);
-    const Two<float> d = load_scales<kFormat>(unit);
-    Step* to = steps(buffer, false, part) + (place + t) * 16 * kTerms;
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      const float scale = scales[term];
-      to[g * kTerms + term] = {d.x * scale, static_cast<float>(c[term] - less[term])};
-      to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less[term])};
-    }
-    if constexpr (kInfo.minima && !kRest) {
-      const Two<float> m = load_halves(unit + kPlaces.m);
-      Step* minima = steps(buffer, true, part) + (place + t) * 16 * kTerms;
-      VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        minima[g * kTerms + term] = {m.x, moments[term]};
-        minima[(g + 8) * kTerms + term] = {m.y, moments[term]};
-      }
-    }
-  }
-
-  // A block of 256: sub-block s has column s of b for itself, so a lane has sub-blocks 2 t and 2 t
-  // + 1 of rows g and g + 8.
-  VEERY_GPU void super_block(const uint8_t* unit, int u, int place, int part, int buffer) {
-    constexpr int kHalves = 32 / kInfo.sub;
-    const int g = lane() / 4, t = lane() % 4;
-    // All that is wanted of x is on its way before the weights are waited for.
-    Two<uint32_t> own[kTerms];
-    PartsOfRow parts[kTerms];
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      own[term] = load<Two<uint32_t>>(x(term).at + places_.codes + u * 256 + g * 32 + 8 * t);
-      parts[term] = parts_of(x(term), u);
-    }
-    arrive();
-    int32_t c[kTerms][kHalves][4] = {}, odd[kTerms][kHalves][4] = {};
-    VEERY_UNROLL(8)
-    for (int s = 0; s < 8; ++s) {
-      uint32_t tile[4];
-      load_tile<kFormat>(unit + s * kPlaces.tile, tile);
-      VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        const uint32_t b0 = g == s ? own[term].x : 0U, b1 = g == s ? own[term].y : 0U;
-        auto& to = s % 2 == 0 ? c[term] : odd[term];  // two chains, as each product takes long
-        if constexpr (kHalves == 1) {
-          multiply_tile(to[0], tile, b0, b1);
-        } else {
-          multiply_half_tile(to[0], tile[0], tile[1], b0);
-          multiply_half_tile(to[1], tile[2], tile[3], b1);
-        }
-      }
-    }
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      VEERY_UNROLL(2)
-      for (int h = 0; h < kHalves; ++h) VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) c[term][h][i] += odd[term][h][i];
-      const int32_t sum = sub_blocks(unit, parts[term], c[term]);
-      // Lane t has row g + 8 (t % 2): 0 and 1 the sum, 2 and 3 that of minima.
-      const bool low = t >= 2;
-      if (low && !kInfo.minima) continue;
-      const float d = scale_at(unit, 2 * g + t % 2, low) * parts[term].scale;
-      steps(buffer, low, part)[(place * 16 + g + 8 * (t % 2)) * kTerms + term] = {
-          d, static_cast<float>(sum)};
-    }
-  }
-  static VEERY_GPU float scale_at(const uint8_t* unit, int at, bool low) {
-    if constexpr (kFormat == kK8) return load<float>(unit + kPlaces.d + 4 * at);
-    return half_to_float(load<uint16_t>(unit + (low ? kPlaces.m : kPlaces.d) + 2 * at));
-  }
-  // Of x, for sub-blocks 2 t and 2 t + 1.
-  struct PartsOfRow {
-    Two<int32_t> shift;
-    Four<int32_t> sums;
-    float scale;
-  };
-  VEERY_GPU PartsOfRow parts_of(const RowAt& own, int u) const {
-    const int t = lane() % 4;
-    PartsOfRow p{load<Two<int32_t>>(own.ints(places_.shift) + u * 8 + 2 * t),
-                 {0, 0, 0, 0},
-                 own.floats(places_.scale)[u]};
-    if constexpr (kInfo.minima)
-      p.sums = load<Four<int32_t>>(own.ints(places_.sum) + u * 16 + 4 * t);
-    return p;
-  }
-  // The whole numbers of a block of 256, added up over its sub-blocks.
-  VEERY_GPU int32_t sub_blocks(const uint8_t* unit, const PartsOfRow& own,
-                               const int32_t (&c)[32 / kInfo.sub][4]) const {
-    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
-    const int g = lane() / 4, t = lane() % 4;
-    const auto* scales = reinterpret_cast<const int8_t*>(unit + kPlaces.scales);
-    const uint8_t* lows = unit + kPlaces.minima;
-    int32_t sum[2] = {0, 0}, low[2] = {0, 0};
-    VEERY_UNROLL(2)
-    for (int e = 0; e < 2; ++e) {
-      const int s = 2 * t + e;
-      const int shift = e == 0 ? own.shift.x : own.shift.y;
-      const int32_t sums[2] = {e == 0 ? own.sums.x : own.sums.z, e == 0 ? own.sums.y : own.sums.w};
-      VEERY_UNROLL(2)
-      for (int row = 0; row < 2; ++row) VEERY_UNROLL(2)
-      for (int h = 0; h < kHalves; ++h) {
-        const int at = (2 * g + row) * kEach + s * kHalves + h;
-        sum[row] += scales[at] * c[h][2 * row + e] * (1 << shift);
-        if constexpr (kInfo.minima)
-          low[row] += lows[at] * (kHalves == 2 ? sums[h] : sums[0] + sums[1]);
-      }
-    }
-    // Each lane gets the one that it is asked for by super_block().
-    const bool odd = t % 2 != 0, high = t >= 2;
-    int32_t first = high ? low[0] : sum[0], second = high ? low[1] : sum[1];
-    if constexpr (kInfo.minima) {
-      first += shuffle_xor(high ? sum[0] : low[0], 2);
-      second += shuffle_xor(high ? sum[1] : low[1], 2);
-      return (odd ? second : first) + shuffle_xor(odd ? first : second, 1);
-    } else {
-      const int32_t half = (odd ? sum[1] : sum[0]) + shuffle_xor(odd ? sum[0] : sum[1], 1);
-      return half + shuffle_xor(half, 2);
-    }
-  }
-
   // Chains
 
   VEERY_GPU float* results(int panel) const {
@@ -371,10 +412,8 @@ class RowProduct {
     best_ = key > best_ ? key : best_;
   }
 
-  VEERY_GPU RowAt x(int term) const { return {a_.form.data + term * a_.form.stride}; }
-
   const LinearArguments& a_;
-  FormPlaces places_;
+  RowSteps<kFormat, kTerms> x_;
   int units_, items_, panels_, outliers_ = 0;
   Cursor next_ = {0, 0, 0};
   uint64_t best_ = 0;

@@ -10,10 +10,12 @@ namespace veery::gpu {
 // A whole number below 2^22 that is added to these bits is a float once the float of them is taken
 // off.
 inline constexpr int32_t kWholeBits = 0x4b400000;
-/// kWholeBits less 8 times a sum: codes of 4 bits count from 8. Rows that are not there have any
-/// sum, so it wraps.
+/// kWholeBits less FormatInfo::less times a sum. Rows that are not there have any sum, so it wraps.
+template <Format kFormat>
 VEERY_GPU int32_t bits_less(int32_t sum) {
-  return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) - 8U * static_cast<uint32_t>(sum));
+  constexpr auto kLess = static_cast<uint32_t>(format_info(kFormat).less);
+  return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) -
+                              kLess * static_cast<uint32_t>(sum));
 }
 VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
 
@@ -139,7 +141,7 @@ class ManyProduct {
       const auto factors = [&](int n) {
         const uint8_t* at = form + n * kPlan.form_bytes + b * 32 + t * 8;
         Factors f{load<Two<float>>(at + kForm.scale), {0, 0}, {0, 0}};
-        if constexpr (kFormat == kQ4) f.sum = load<Two<int32_t>>(at + kForm.sum);
+        if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + kForm.sum);
         if constexpr (kInfo.minima) f.moment = load<Two<float>>(at + kForm.moment);
         return f;
       };
@@ -162,12 +164,13 @@ class ManyProduct {
       load_tile<kFormat>(unit, tile);
       const Two<float> d = load_scales<kFormat>(unit);
       Two<float> least = {0, 0};
-      if constexpr (kInfo.minima && !kRest) least = load_halves(unit + kPlaces.m);
+      if constexpr (kInfo.minima && !kRest) least = load_minima<kFormat>(unit);
       VEERY_UNROLL(4)
       for (int n = 0; n < kN; ++n) {
         const Factors& f = factors[n];
         int32_t c[4];
-        multiply_tile_from(c, tile, codes[n].x, codes[n].y, bits_less(f.sum.x), bits_less(f.sum.y));
+        multiply_tile_from(c, tile, codes[n].x, codes[n].y, bits_less<kFormat>(f.sum.x),
+                           bits_less<kFormat>(f.sum.y));
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) {
           const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
@@ -206,7 +209,7 @@ class ManyProduct {
     const auto factors = [&](int n) {
       const uint8_t* at = group(n) + b * 32 + t * 8;
       Factors f{load<Two<float>>(at + places.finer), {0, 0}, {0, 0}};
-      if constexpr (kFormat == kQ4) f.sum = load<Two<int32_t>>(at + places.rest_sum);
+      if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + places.rest_sum);
       return f;
     };
     sync_warp();

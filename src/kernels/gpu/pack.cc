@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "dtype/affine.h"
 #include "dtype/code_books.h"
 #include "dtype/decode.h"
+#include "dtype/fp8.h"
 
 namespace veery::gpu {
 namespace {
@@ -13,8 +15,8 @@ namespace {
 // A block of any type taken apart: codes, and what they are multiplied by.
 struct Parts {
   int8_t codes[256];
-  uint16_t d = 0, m = 0;  // f16 bits
-  float wide = 0;         // kK8: d
+  uint16_t d = 0, m = 0;       // f16 bits
+  float wide = 0, wide_m = 0;  // FormatInfo::wide
   uint8_t scales[16], minima[16];
 };
 
@@ -47,6 +49,12 @@ void take(const BlockIQ4_NL& b, Parts& to) {
   const CodeBook book = code_book(DType::kIQ4_NL);
   for (int i = 0; i < 32; ++i) to.codes[i] = book.values[codes[i]];
   to.d = b.d;
+}
+void take(const BlockMXFP4& b, Parts& to) {
+  uint8_t codes[32];
+  unpack_nibbles(b.qs, codes);
+  for (int i = 0; i < 32; ++i) to.codes[i] = static_cast<int8_t>(codes[i]);
+  to.wide = half_e8m0_to_f32(b.e);
 }
 template <typename Block>
 void with_minima(const Block& b, Parts& to) {
@@ -108,11 +116,14 @@ void put(Format format, const Parts& parts, int n, std::byte* unit) {
       tile[l * 8 + high * 4 + k % 4] |= static_cast<std::byte>(half != 0 ? code << 4 : code);
   }
   const int at = 2 * g + high;
-  if (format == kK8)
+  if (f.wide)
     std::memcpy(unit + p.d + 4 * at, &parts.wide, 4);
   else
     std::memcpy(unit + p.d + 2 * at, &parts.d, 2);
-  if (f.minima) std::memcpy(unit + p.m + 2 * at, &parts.m, 2);
+  if (f.minima && f.wide)
+    std::memcpy(unit + p.m + 4 * at, &parts.wide_m, 4);
+  else if (f.minima)
+    std::memcpy(unit + p.m + 2 * at, &parts.m, 2);
   if (f.block == 32) return;
   const int each = 256 / f.sub;
   std::memcpy(unit + p.scales + at * each, parts.scales, static_cast<size_t>(each));
@@ -132,6 +143,44 @@ void pack_blocks(Format format, const std::byte* row, int64_t cols, int n, std::
   }
 }
 
+// MLX's groups as blocks of 32 with the same scale and minimum.
+void pack_groups(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
+  const AffineFormat format = affine_format(type);
+  const Format to = *format_of(type);
+  const auto* at = reinterpret_cast<const uint8_t*>(row);
+  for (int64_t k = 0; k < cols; k += format.group, at += format.bytes()) {
+    uint8_t codes[128];
+    unpack_codes(format.bits, at + format.codes_at(), format.group, codes);
+    Parts parts;
+    parts.wide = affine_scale(format.scale, at);
+    parts.wide_m = affine_scale(format.scale, at + format.scale_bytes());
+    for (int b = 0; b < format.group; b += 32) {
+      for (int i = 0; i < 32; ++i)
+        parts.codes[i] = static_cast<int8_t>(codes[b + i] + format_info(to).less);
+      put(to, parts, n, panel + (k + b) / 32 * unit_places(to).bytes);
+    }
+  }
+}
+
+// Blocks of e4m3: codes, and behind all of them a scale for 32 columns.
+template <typename Block>
+void pack_fp8(const std::byte* row, int64_t cols, int n, std::byte* panel) {
+  constexpr auto kElements = static_cast<int64_t>(sizeof(Block::qs));
+  for (int64_t b = 0; b < cols / kElements; ++b) {
+    Block block;
+    std::memcpy(&block, row + b * static_cast<int64_t>(sizeof block), sizeof block);
+    float d = 0;
+    if constexpr (requires { block.e; })
+      d = e8m0_to_f32(block.e);
+    else
+      d = block.d;
+    for (int64_t i = 0; i < kElements; i += 16)
+      std::memcpy(panel + ((b * kElements + i) / 16 * 16 + n) * 16, block.qs + i, 16);
+    for (int64_t i = 0; i < kElements; i += 32)
+      std::memcpy(panel + cols * 16 + ((b * kElements + i) / 32 * 16 + n) * 4, &d, 4);
+  }
+}
+
 void pack_floats(Format format, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const FormatInfo f = format_info(format);
   const int64_t size = f.bits / 8;
@@ -145,6 +194,10 @@ void pack_floats(Format format, const std::byte* row, int64_t cols, int n, std::
 // Row n of a panel.
 void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const Format format = *format_of(type);
+  if (is_affine(type)) return pack_groups(type, row, cols, n, panel);
+  if (type == DType::kMXFP8) return pack_fp8<BlockMXFP8>(row, cols, n, panel);
+  if (type == DType::kFP8_32) return pack_fp8<BlockFP8<32>>(row, cols, n, panel);
+  if (type == DType::kFP8_128) return pack_fp8<BlockFP8<128>>(row, cols, n, panel);
   if (is_float(format)) return pack_floats(format, row, cols, n, panel);
   const auto plain = [&]<typename Block>(const Block&) {
     pack_blocks<Block>(format, row, cols, n, panel, [](const Block& b, Parts& to) { take(b, to); });
@@ -160,6 +213,7 @@ void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* 
     case DType::kQ5_1: return plain(BlockQ5_1());
     case DType::kQ8_0: return plain(BlockQ8_0());
     case DType::kIQ4_NL: return plain(BlockIQ4_NL());
+    case DType::kMXFP4: return plain(BlockMXFP4());
     case DType::kQ2_K: return plain(BlockQ2_K());
     case DType::kQ3_K: return plain(BlockQ3_K());
     case DType::kQ4_K: return plain(BlockQ4_K());
@@ -183,10 +237,15 @@ void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* 
 }  // namespace
 
 std::optional<Format> format_of(DType type) {
+  if (is_affine(type)) return affine_format(type).bits <= 4 ? kQ4MW : kQ8MW;
   switch (type) {
     case DType::kF32: return kF32;
     case DType::kF16: return kF16;
     case DType::kBF16: return kBF16;
+    case DType::kMXFP8:
+    case DType::kFP8_32:
+    case DType::kFP8_128: return kF8;
+    case DType::kMXFP4: return kBook;
     case DType::kQ8_0:
     case DType::kQ5_0:
     case DType::kIQ4_NL: return kQ8;
@@ -221,6 +280,7 @@ FormKind form_of(Format format) {
 
 int64_t panel_bytes(Format format, int64_t cols) {
   const int64_t block = format_info(format).block;
+  if (format == kF8) return (cols + 15) / 16 * 256 + (cols + 31) / 32 * 64;
   return (cols + block - 1) / block * unit_places(format).bytes;
 }
 

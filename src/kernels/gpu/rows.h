@@ -14,6 +14,9 @@ VEERY_GPU float element(const Weight& w, int64_t row, int k) {
   if constexpr (is_float(kFormat)) {
     const uint8_t* at = panel + (int64_t{k / f.block} * 16 + n) * 16;
     if constexpr (kFormat == kF32) return reinterpret_cast<const float*>(at)[k % f.block];
+    if constexpr (kFormat == kF8)
+      return reinterpret_cast<const float*>(panel + int64_t{w.cols} * 16)[k / 32 * 16 + n] *
+             e4m3_to_float(at[k % f.block]);
     const uint16_t bits = reinterpret_cast<const uint16_t*>(at)[k % f.block];
     return kFormat == kF16 ? half_to_float(bits) : bf16_to_float(bits);
   } else {
@@ -26,15 +29,18 @@ VEERY_GPU float element(const Weight& w, int64_t row, int k) {
     } else {
       const uint8_t byte = unit[in / 32 * p.tile + l * 8 + high * 4 + in % 4];
       code = half != 0 ? byte >> 4 : byte & 15;
-      if constexpr (kFormat == kQ4) code -= 8;
+      if constexpr (kFormat == kBook) code = book_value(code);
     }
+    code -= f.less;
     const auto half_at = [&](int place) {
       return half_to_float(reinterpret_cast<const uint16_t*>(unit + place)[2 * g + high]);
     };
     const float d =
-        kFormat == kK8 ? reinterpret_cast<const float*>(unit + p.d)[2 * g + high] : half_at(p.d);
+        f.wide ? reinterpret_cast<const float*>(unit + p.d)[2 * g + high] : half_at(p.d);
     if constexpr (f.block == 32) {
       const float y = d * static_cast<float>(code);
+      if constexpr (f.minima && f.wide)
+        return y + reinterpret_cast<const float*>(unit + p.m)[2 * g + high];
       return f.minima ? y + half_at(p.m) : y;
     } else {
       constexpr int kEach = 256 / f.sub;
@@ -56,15 +62,19 @@ VEERY_GPU float any_element(const Weight& w, int64_t row, int k) {
     case kK8M: return element<kK8M>(w, row, k);
     case kK8: return element<kK8>(w, row, k);
     case kK8M16: return element<kK8M16>(w, row, k);
+    case kBook: return element<kBook>(w, row, k);
+    case kQ4MW: return element<kQ4MW>(w, row, k);
+    case kQ8MW: return element<kQ8MW>(w, row, k);
     case kF32: return element<kF32>(w, row, k);
     case kF16: return element<kF16>(w, row, k);
+    case kF8: return element<kF8>(w, row, k);
     default: return element<kBF16>(w, row, k);
   }
 }
 
-VEERY_GPU void embed(const EmbedArguments& a) {
+VEERY_GPU void embed(const EmbedArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int64_t row = a.ids[r];
   for (int k = thread(); k < a.out.cols; k += threads())
@@ -72,9 +82,9 @@ VEERY_GPU void embed(const EmbedArguments& a) {
 }
 
 /// A warp a part of a row.
-VEERY_GPU void rms_norm(const RmsNormArguments& a) {
+VEERY_GPU void rms_norm(const RmsNormArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   const auto write = [&](int part, float inverse, int first, int step) {
@@ -95,9 +105,9 @@ VEERY_GPU void rms_norm(const RmsNormArguments& a) {
 }
 
 /// A warp finds the moments of a part of a row, which is in shared memory behind those.
-VEERY_GPU void layer_norm(const LayerNormArguments& a) {
+VEERY_GPU void layer_norm(const LayerNormArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   auto* moments = reinterpret_cast<Two<float>*>(shared_memory());
@@ -132,19 +142,19 @@ VEERY_GPU float formula(const ElementwiseArguments& a, float x, float y) {
   }
   return 0;
 }
-VEERY_GPU void elementwise(const ElementwiseArguments& a) {
+VEERY_GPU void elementwise(const ElementwiseArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_y();
+  const int64_t r = block.y;
   if (r >= a.run.count(a.out.rows)) return;
-  for (int k = block_x() * threads() + thread(); k < a.out.cols; k += blocks_x() * threads()) {
+  for (int k = block.x * threads() + thread(); k < a.out.cols; k += block.blocks_x * threads()) {
     const float y = a.b ? a.b.row(a.b.rows == 1 ? 0 : r)[k / a.part] : 0.0F;
     a.out.row(r)[k] = formula(a, a.a.row(r)[k], y);
   }
 }
 
-VEERY_GPU void select_rows(const SelectRowsArguments& a) {
+VEERY_GPU void select_rows(const SelectRowsArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
 }
@@ -160,9 +170,9 @@ VEERY_GPU uint64_t block_largest(uint64_t key, uint64_t* shared) {
   for (int i = 0; i < warps(); ++i) key = shared[i] > key ? shared[i] : key;
   return key;
 }
-VEERY_GPU void argmax(const ArgmaxArguments& a) {
+VEERY_GPU void argmax(const ArgmaxArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   uint64_t best = 0;
   for (int k = thread(); k < a.x.cols; k += threads()) {
@@ -173,9 +183,9 @@ VEERY_GPU void argmax(const ArgmaxArguments& a) {
   if (thread() == 0) reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(best);
 }
 
-VEERY_GPU void best(const BestArguments& a) {
+VEERY_GPU void best(const BestArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x() * threads() + thread();
+  const int64_t r = block.x * threads() + thread();
   if (r < a.run.count(a.out.rows))
     reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
 }
@@ -207,18 +217,22 @@ VEERY_GPU SinCos sin_cos(double x) {
   const double second = (quadrant & 1) != 0 ? s : c;
   return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
 }
-VEERY_GPU void angles(const AnglesArguments& a) {
+VEERY_GPU void angles(const AnglesArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;
   const double* frequency =
       a.extended != nullptr && a.run.extended[sequence] != 0 ? a.extended : a.usual;
   const double position = a.positions[r];
+  const double magnitude =
+      a.magnitudes == nullptr
+          ? a.magnitude
+          : a.magnitudes[static_cast<int64_t>((position + a.shift) / a.context)];
   for (int i = thread(); i < a.out.cols / 2; i += threads()) {
     const SinCos at = sin_cos(position * frequency[i]);
-    a.out.row(r)[2 * i] = static_cast<float>(at.cos * a.magnitude);
-    a.out.row(r)[2 * i + 1] = static_cast<float>(at.sin * a.magnitude);
+    a.out.row(r)[2 * i] = static_cast<float>(at.cos * magnitude);
+    a.out.row(r)[2 * i + 1] = static_cast<float>(at.sin * magnitude);
   }
 }
 
@@ -240,9 +254,9 @@ VEERY_GPU float rotated(const Element& x, int k, const float* angles, const Rota
   const float b = x(how.begin + (how.interleaved ? 2 * pair + 1 : pair + how.half));
   return second ? a * sin + b * cos : a * cos - b * sin;
 }
-VEERY_GPU void rope(const RopeArguments& a) {
+VEERY_GPU void rope(const RopeArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.out.rows)) return;
   const Rotation how = {a.begin, a.half, a.interleaved != 0, a.sign};
   for (int c = thread(); c < a.out.cols; c += threads()) {
@@ -271,25 +285,55 @@ VEERY_GPU void put(uint8_t* page, int64_t at, float v, int bytes) {
     reinterpret_cast<uint16_t*>(page)[at] = bytes == 2 ? float_to_bf16(v) : float_to_half(v);
 }
 
-VEERY_GPU void cache_write(const CacheWriteArguments& a) {
+/// A tile of a cache of q8_0: 32 dimensions of 16 positions (kernels/common/pages.h).
+struct Q8Place {
+  uint16_t* scale;
+  int8_t* code;
+};
+VEERY_GPU Q8Place q8_place(const Cache& cache, uint8_t* page, int head, int64_t position, int i,
+                           bool keys) {
+  constexpr int kTile = 16 * kQ8Bytes;
+  const int64_t in = position % 256;
+  uint8_t* tile = page + ((int64_t{head} * 16 + in / 16) * (cache.head_dim / 32) + i / 32) * kTile;
+  const auto place = static_cast<int>(in % 16);
+  return {
+      reinterpret_cast<uint16_t*>(tile) + place,
+      reinterpret_cast<int8_t*>(tile + 32) + (keys ? i % 32 * 16 + place : place * 32 + i % 32)};
+}
+/// Of 32 elements, those of the lanes of a warp. What is not finite makes the scale NaN.
+VEERY_GPU void put_q8(const Q8Place& at, float v) {
+  const bool poisoned = ballot(!(v - v == 0)) != 0;
+  const float most = warp_largest(magnitude(v)) / 127;
+  const uint16_t stored = poisoned ? uint16_t{0x7e00} : float_to_half(most);
+  const float scale = half_to_float(stored);
+  const float q = smallest(127.0F, largest(-127.0F, v / scale));
+  *at.code = static_cast<int8_t>(scale > 0 ? round_to_int(q) : 0);
+  if (lane() == 0) *at.scale = stored;
+}
+/// Element i of a head, in all lanes of a warp or those that there are.
+VEERY_GPU void put_element(const Cache& cache, uint8_t* page, bool keys, int head, int64_t position,
+                           int i, float v, int bytes) {
+  if (bytes == kQ8Bytes) return put_q8(q8_place(cache, page, head, position, i, keys), v);
+  put(page, keys ? key_place(cache, head, position, i) : value_place(cache, head, position, i), v,
+      bytes);
+}
+
+VEERY_GPU void cache_write(const CacheWriteArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.x.rows)) return;
   const int64_t position = a.run.positions[r];
   uint8_t* page = page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
   for (int c = thread(); c < a.x.cols; c += threads()) {
     const int head = c / a.cache.head_dim, i = c % a.cache.head_dim;
-    put(page,
-        a.keys != 0 ? key_place(a.cache, head, position, i)
-                    : value_place(a.cache, head, position, i),
-        a.x.row(r)[c], a.bytes);
+    put_element(a.cache, page, a.keys != 0, head, position, i, a.x.row(r)[c], a.bytes);
   }
 }
 
 /// Queries and keys: a warp a head.
-VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
+VEERY_GPU void qkv_rope(const QkvRopeArguments& a, const BlockAt& block = own_block()) {
   wait_for_inputs();
-  const int64_t r = block_x();
+  const int64_t r = block.x;
   if (r >= a.run.count(a.qkv.rows)) return;
   const int n = a.head_dim;
   const Rotation how = {0, a.half, a.interleaved != 0, 1};
@@ -297,13 +341,13 @@ VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
   const int sequence = a.run.spans[a.run.span_of[r]].sequence;
   uint8_t* keys = page_of(a.keys, a.run, sequence, position);
   uint8_t* values = page_of(a.values, a.run, sequence, position);
-  for (int head = warp() + block_y() * warps(); head < a.heads + 2 * a.kv_heads;
+  for (int head = warp() + block.y * warps(); head < a.heads + 2 * a.kv_heads;
        head += warps() * a.parts) {
     const float* x = a.qkv.row(r) + int64_t{head} * n;
     const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
     if (head >= a.heads + a.kv_heads) {
       for (int i = lane(); i < n; i += kWarp)
-        put(values, value_place(a.values, kv, position, i), x[i], a.bytes);
+        put_element(a.values, values, false, kv, position, i, x[i], a.value_bytes);
       continue;
     }
     const float* norm = kv < 0 ? a.query_norm : a.key_norm;
@@ -314,7 +358,7 @@ VEERY_GPU void qkv_rope(const QkvRopeArguments& a) {
       if (kv < 0)
         a.out.row(r)[head * n + i] = y;
       else
-        put(keys, key_place(a.keys, kv, position, i), y, a.bytes);
+        put_element(a.keys, keys, true, kv, position, i, y, a.bytes);
     }
   }
 }

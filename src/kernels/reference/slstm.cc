@@ -77,7 +77,8 @@ class HeadCells {
       const double m = static_cast<float>(begins ? input : std::max(input, kept));
       const double write = std::min(1.0, std::exp(input - m));
       const double keep = begins ? 0 : std::min(1.0, std::exp(kept - m));
-      state(kC, i) = static_cast<float>(keep * state(kC, i) + write * std::tanh(gate(2, i)));
+      state(kC, i) =
+          static_cast<float>(keep * state(kC, i) + write * std::tanh(double{gate(2, i)}));
       state(kN, i) = static_cast<float>(keep * state(kN, i) + write);
       state(kM, i) = static_cast<float>(m);
       const double ratio = static_cast<double>(state(kC, i)) / state(kN, i);

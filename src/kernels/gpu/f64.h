@@ -1,0 +1,25 @@
+// f64.h: functions in double precision, as the C library has them. Their last bit is not the same
+// everywhere; what is rounded to f32 hardly shows it.
+#pragma once
+#include "kernels/gpu/compat.h"
+#if !defined(__CUDACC__)
+#include <cmath>
+#endif
+
+namespace veery::gpu {
+
+#if defined(__CUDACC__)
+VEERY_GPU double exp_f64(double x) { return ::exp(x); }
+VEERY_GPU double tanh_f64(double x) { return ::tanh(x); }
+VEERY_GPU double log1p_f64(double x) { return ::log1p(x); }
+VEERY_GPU double log_f64(double x) { return ::log(x); }
+VEERY_GPU double square_root_f64(double x) { return __dsqrt_rn(x); }
+#else
+VEERY_GPU double exp_f64(double x) { return std::exp(x); }
+VEERY_GPU double tanh_f64(double x) { return std::tanh(x); }
+VEERY_GPU double log1p_f64(double x) { return std::log1p(x); }
+VEERY_GPU double log_f64(double x) { return std::log(x); }
+VEERY_GPU double square_root_f64(double x) { return std::sqrt(x); }
+#endif
+
+}  // namespace veery::gpu

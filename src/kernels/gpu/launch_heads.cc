@@ -1,0 +1,195 @@
+// Products of a matrix a head: mixtures of experts in which each row chooses all experts, one for
+// each of its heads.
+#include <algorithm>
+
+#include "kernels/common/table.h"
+#include "kernels/gpu/launches.h"
+#include "kernels/gpu/pack.h"
+#include "kernels/gpu/row_arguments.h"
+
+namespace veery::gpu {
+namespace {
+
+constexpr int kFewPairs = 8, kManyPairs = 32;  // of a group
+constexpr int kMostAlone = 256;                // pairs that are multiplied one by one
+constexpr int kPanelWarps = 4;
+
+// Sizes, and where things lie in the work of an op.
+struct Heads {
+  const Dispatch& d;
+  int32_t heads = d.as<HeadsAttr>().heads;
+  int32_t in = d.in[HeadLinearIn::kWeight].cols;
+  int32_t made = static_cast<int32_t>(d.in[HeadLinearIn::kWeight].rows / heads);
+  Format format = *format_of(d.in[HeadLinearIn::kWeight].dtype);
+  int64_t rows, pairs;
+  bool many, alone;
+  size_t group, order, expert, gate, x, forms, products, bytes = 64;
+
+  Heads(const Dispatch& dispatch, int64_t row_count)
+      : d(dispatch),
+        rows(row_count),
+        pairs(rows * heads),
+        many(rows >= kManyPairs / 2),
+        alone(pairs <= kMostAlone && !is_float(format)) {
+    const auto take = [&](size_t& place, int64_t size) {
+      place = bytes;
+      bytes += aligned(static_cast<size_t>(size));
+    };
+    take(group, groups() * int64_t{sizeof(PairGroup)});
+    take(order, pairs * 4);
+    take(expert, pairs * 4);
+    take(gate, pairs * 4);
+    take(x, pairs * in * 4);
+    take(forms, pairs * form_bytes());
+    take(products, pairs * made * 4);
+  }
+  int most() const { return many ? kManyPairs : kFewPairs; }
+  int64_t groups() const { return heads * ((rows + most() - 1) / most()); }
+  int64_t form_bytes() const { return form_places(form_of(format), in).bytes; }
+  template <typename T>
+  T* at(size_t place) const {
+    return reinterpret_cast<T*>(d.work + place);
+  }
+  Pairs made_pairs() const {
+    return {at<int32_t>(0),      at<PairGroup>(group), nullptr, at<int32_t>(order),
+            at<int32_t>(expert), at<float>(gate),      most()};
+  }
+  KernelId kernel() const {
+    constexpr int kWays = 3;  // experts_row, experts, experts_many, each with its gated one
+    if (is_float(format))
+      return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
+    const int way = alone ? 0 : many ? 2 : 1;
+    return static_cast<KernelId>(static_cast<int>(KernelId::experts_row_q8) +
+                                 2 * (kWays * (format - kQ8) + way));
+  }
+};
+
+void record_products(const Heads& h, const Form& form, Recorder& to) {
+  const Operand& w = h.d.in[HeadLinearIn::kWeight];
+  ExpertArguments a{to.run, h.made_pairs(), form};
+  a.weight[0] = {reinterpret_cast<const uint8_t*>(w.data), w.stride, h.made, w.cols, h.format};
+  a.rows = h.d.in[HeadLinearIn::kX].rows;
+  a.used = h.heads, a.rows_each = 1;
+  a.out = h.at<float>(h.products);
+  const int panels = (h.made + 15) / 16;
+  if (h.alone) {
+    const RowPlan plan = row_plan(h.format, 1, 1);
+    to.add(h.kernel(),
+           {.blocks_x = (panels + RowPlan::kWarps - 1) / RowPlan::kWarps,
+            .blocks_y = static_cast<int>(h.pairs),
+            .threads = plan.threads,
+            .shared = static_cast<size_t>(plan.bytes)},
+           a);
+    return;
+  }
+  const int each = kPanelWarps * (is_float(h.format) ? 2 : 1);
+  to.add(h.kernel(),
+         {.blocks_x = (panels + each - 1) / each,
+          .blocks_y = static_cast<int>(h.groups()),
+          .threads = kPanelWarps * kWarp},
+         a);
+}
+
+}  // namespace
+
+bool takes_head_linear(const Dispatch& d, const KernelChoice& choice) {
+  const Operand& w = d.in[HeadLinearIn::kWeight];
+  return is_matrix(d.in[HeadLinearIn::kX]) && w.layout == Layout::kPanels &&
+         w.stack == d.as<HeadsAttr>().heads && format_of(w.dtype) && is_matrix(d.out()) &&
+         (!choice.exact || is_exact(*format_of(w.dtype)));
+}
+size_t head_linear_work(const Dispatch& d, const RunExtent& run) {
+  const int64_t rows = d.in[HeadLinearIn::kX].rows;
+  return Heads(d, rows < 0 ? run.rows : rows).bytes;
+}
+void record_head_linear(const Dispatch& d, Recorder& to) {
+  const Matrix x = to.matrix(d.in[HeadLinearIn::kX]);
+  const Heads h(d, to.most(x.rows));
+  const int blocks = static_cast<int>(h.rows);
+  to.add(KernelId::split_heads, {.blocks_x = blocks, .threads = 256},
+         SplitHeadsArguments{to.run, x, h.at<float>(h.x), h.heads, h.in});
+  to.add(KernelId::head_pairs, {.blocks_x = h.heads, .threads = 128},
+         HeadPairsArguments{to.run, h.made_pairs(), x.rows, h.heads});
+  const Form form = {h.at<uint8_t>(h.forms), h.form_bytes(), form_of(h.format), h.in, 0};
+  PrepareArguments prepare{
+      to.run, {h.at<float>(h.x), h.in, Run::times(x.rows, h.heads), h.in}, {}, form, nullptr};
+  prepare.parts = 1;
+  to.add(KernelId::prepare,
+         {.blocks_x = static_cast<int>(h.pairs),
+          .threads = 128,
+          .shared = static_cast<size_t>((h.in / 32 + 3) / 4 * 4 + 4) * sizeof(float)},
+         prepare);
+  record_products(h, form, to);
+  to.add(KernelId::join_heads, {.blocks_x = blocks, .threads = 256},
+         JoinHeadsArguments{to.run, x, to.matrix(d.out()), h.at<float>(h.products), h.heads, h.in,
+                            h.made});
+}
+
+// Ops on rows
+
+bool takes_rows(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[0]) && absent_or_matrix(d.in[1]) && is_matrix(d.out());
+}
+bool takes_linear_one(const Dispatch& d, const KernelChoice&) {
+  const auto& attr = d.as<LinearAttr>();
+  const Operand& w = d.in[LinearIn::kWeight];
+  return is_matrix(d.in[LinearIn::kX]) && !d.in[LinearIn::kNorm] && attr.weights == 1 &&
+         attr.gate == Activation::kNone && is_matrix(w) && w.rows == 1 &&
+         absent_or_matrix(d.in[LinearIn::kBias]) && absent_or_matrix(d.in[LinearIn::kResidual]) &&
+         is_matrix(d.out());
+}
+void record_linear_one(const Dispatch& d, Recorder& to) {
+  constexpr int kThreads = 64;
+  const int64_t rows = to.most(d.out().rows);
+  to.add(KernelId::linear_one,
+         {.blocks_x = static_cast<int>((rows + kThreads - 1) / kThreads), .threads = kThreads},
+         LinearOneArguments{to.run, to.matrix(d.in[LinearIn::kX]),
+                            d.in[LinearIn::kWeight].row<float>(0),
+                            d.in[LinearIn::kBias].row<float>(0), d.as<LinearAttr>().scale,
+                            to.matrix(d.in[LinearIn::kResidual]), to.matrix(d.out())});
+}
+bool takes_embed_rows(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[EmbedIn::kIds], DType::kI32) && is_matrix(d.in[EmbedIn::kWeight]) &&
+         is_matrix(d.out());
+}
+void record_embed_rows(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::embed_rows,
+         {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = 256},
+         EmbedRowsArguments{to.run, to.ids(d.in[EmbedIn::kIds]), to.matrix(d.in[EmbedIn::kWeight]),
+                            to.matrix(d.out()), d.as<ScaleAttr>().factor});
+}
+void record_l2_norm(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::l2_norm,
+         {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = kWarp, .shared = 4096},
+         L2NormArguments{to.run, to.matrix(d.in[UnaryIn::kX]), to.matrix(d.out()),
+                         d.as<NormAttr>().eps});
+}
+void record_concat(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::concat, {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = 256},
+         ConcatArguments{to.run, to.matrix(d.in[BinaryIn::kA]), to.matrix(d.in[BinaryIn::kB]),
+                         to.matrix(d.out())});
+}
+// Not over rows, as gradients are.
+bool takes_sum_to(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[BinaryIn::kA]) && is_matrix(d.out()) &&
+         d.in[BinaryIn::kA].rows == d.out().rows;
+}
+void record_sum_to(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::sum_to, {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = 64},
+         SumToArguments{to.run, to.matrix(d.in[BinaryIn::kA]), to.matrix(d.out())});
+}
+void record_shift(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::shift, {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = 256},
+         ShiftArguments{to.run, to.matrix(d.in[UnaryIn::kX]), to.matrix(d.out()),
+                        d.as<ShiftAttr>().by});
+}
+void record_pool(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::pool,
+         {.blocks_x = (d.out().cols + 127) / 128,
+          .blocks_y = static_cast<int>(to.most(d.out().rows)),
+          .threads = 128},
+         PoolArguments{to.run, to.matrix(d.in[UnaryIn::kX]), to.matrix(d.out()),
+                       static_cast<int32_t>(d.as<PoolAttr>().kind)});
+}
+
+}  // namespace veery::gpu

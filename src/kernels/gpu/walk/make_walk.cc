@@ -1,0 +1,169 @@
+#include "kernels/gpu/walk/make_walk.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace veery::gpu {
+namespace {
+
+template <typename A>
+A arguments_of(const Launch& launch) {
+  A arguments;
+  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
+  return arguments;
+}
+
+bool within(KernelId kernel, KernelId first, KernelId last) {
+  return kernel >= first && kernel <= last;
+}
+// linear_row, with weights that are not floats.
+bool is_product(KernelId kernel) { return name(kernel).starts_with("linear_row_"); }
+
+class WalkMaker {
+ public:
+  WalkMaker(int blocks, uint64_t* best) : blocks_(blocks), best_(best) {}
+
+  bool add(const Launch& launch) {
+    if (launch.size.blocks_z != 1) return false;
+    if (launch.kernel == KernelId::prepare) return prepare(arguments_of<PrepareArguments>(launch));
+    if (is_product(launch.kernel)) return multiply(arguments_of<LinearArguments>(launch));
+    if (within(launch.kernel, KernelId::attend_blocks_bf16_1, KernelId::attend_rows_f32_2))
+      return attend(launch);
+    return other(launch);
+  }
+  std::vector<WalkRow> take() && { return std::move(rows_); }
+
+ private:
+  // What a product's row wants of x comes with the launch before it.
+  bool prepare(const PrepareArguments& a) {
+    const FormPlaces places = form_places(a.form.kind, a.form.cols);
+    const int terms = a.form.two_terms != 0 ? 2 : 1;
+    if (a.form.kind != FormKind::kPer32 && a.form.kind != FormKind::kPer256) return false;
+    if (places.bytes * terms > WalkPlaces::kForm) return false;
+    x_ = a;
+    return true;
+  }
+  bool multiply(LinearArguments a) {
+    const Format format = a.weight[0].format;
+    const FormatInfo f = format_info(format);
+    if (format > kK8M16) return false;  // walk_linear() knows no other
+    if (x_.form.data != a.form.data || x_.form.cols != a.form.cols) return false;
+    WalkRow row{.kind = WalkKind::kLinear};
+    WalkLinear& to = row.linear;
+    to = {};
+    if (a.best != nullptr) a.best = best_;
+    to.product = a;
+    to.places = form_places(a.form.kind, a.form.cols);
+    to.x = x_.x.data;
+    to.norm = x_.norm;
+    const int floats = (a.form.cols / 32 + 3) / 4 * 4 + 4 + a.form.cols;
+    constexpr int kRoom =
+        (WalkPlaces::kWork - WalkPlaces::kSteps) / static_cast<int>(sizeof(float));
+    to.staged = to.norm.weight != nullptr && floats <= kRoom ? 1 : 0;
+    to.parts = a.gated != 0 ? 2 : 1;
+    const int terms = a.form.two_terms != 0 ? 2 : 1;
+    if (to.parts == 2 && terms == 2) return false;
+    for (int i = 0; i < (a.gated != 0 ? 1 : a.weights); ++i)
+      to.panels += (a.weight[i].rows + 15) / 16;
+    to.first = static_cast<int32_t>(panels_ % blocks_);
+    panels_ += to.panels;
+    to.each = walk_each(format);
+    to.unit_bytes = unit_places(format).bytes;
+    to.units = a.form.cols / f.block;
+    to.chunks = (to.units + to.each - 1) / to.each;
+    const int of_segment = walk_chunks(format, terms, to.parts);
+    to.segments = (to.chunks + of_segment - 1) / of_segment;
+    to.prepares = 1;
+    if (WalkRow* before = sibling(to)) {
+      before->waits = 0;
+      to.prepares = before->linear.product.form.kind == a.form.kind ? 0 : 1;
+    }
+    return push(row);
+  }
+  // The row before, where it is a product of the same x that this one does not depend on.
+  WalkRow* sibling(const WalkLinear& own) {
+    if (rows_.empty() || rows_.back().kind != WalkKind::kLinear) return nullptr;
+    const WalkLinear& before = rows_.back().linear;
+    const bool is = before.x == own.x && before.norm.weight == own.norm.weight &&
+                    before.product.form.two_terms == own.product.form.two_terms &&
+                    before.product.best == nullptr && !before.product.residual &&
+                    !own.product.residual && before.product.out.data != own.x;
+    return is ? &rows_.back() : nullptr;
+  }
+
+  bool attend(const Launch& launch) {
+    const int at =
+        static_cast<int>(launch.kernel) - static_cast<int>(KernelId::attend_blocks_bf16_1);
+    const int kernel = at % 3, type = at / 3 / 2, wide = at / 3 % 2;
+    if (kernel == 2 || launch.size.shared > WalkPlaces::kWork) return false;
+    WalkRow row = row_of(launch, kernel == 0 ? WalkKind::kAttend : WalkKind::kMerge);
+    row.type = type + 3 * wide;
+    row.attend = arguments_of<AttendArguments>(launch);
+    return push(row);
+  }
+
+  template <typename A>
+  bool other(const Launch& launch, WalkKind kind, A WalkRow::*member) {
+    WalkRow row = row_of(launch, kind);
+    row.*member = arguments_of<A>(launch);
+    return push(row);
+  }
+  bool other(const Launch& launch) {
+    if (launch.size.shared > WalkPlaces::kWork) return false;
+    switch (launch.kernel) {
+      case KernelId::embed: return other(launch, WalkKind::kEmbed, &WalkRow::embed);
+      case KernelId::rms_norm: return other(launch, WalkKind::kRmsNorm, &WalkRow::rms_norm);
+      case KernelId::layer_norm: return other(launch, WalkKind::kLayerNorm, &WalkRow::layer_norm);
+      case KernelId::elementwise:
+        return other(launch, WalkKind::kElementwise, &WalkRow::elementwise);
+      case KernelId::select_rows:
+        return other(launch, WalkKind::kSelectRows, &WalkRow::select_rows);
+      case KernelId::argmax: return other(launch, WalkKind::kArgmax, &WalkRow::argmax);
+      case KernelId::angles: return other(launch, WalkKind::kAngles, &WalkRow::angles);
+      case KernelId::rope: return other(launch, WalkKind::kRope, &WalkRow::rope);
+      case KernelId::cache_write:
+        return other(launch, WalkKind::kCacheWrite, &WalkRow::cache_write);
+      case KernelId::qkv_rope: return other(launch, WalkKind::kQkvRope, &WalkRow::qkv_rope);
+      case KernelId::best: {
+        WalkRow row = row_of(launch, WalkKind::kBest);
+        row.best = arguments_of<BestArguments>(launch);
+        row.best.best = best_;
+        return push(row);
+      }
+      default: return false;
+    }
+  }
+  static WalkRow row_of(const Launch& launch, WalkKind kind) {
+    return {.kind = kind, .x = launch.size.blocks_x, .y = launch.size.blocks_y, .waits = 1};
+  }
+  bool push(WalkRow row) {
+    row.waits = 1;
+    rows_.push_back(row);
+    return true;
+  }
+
+  int blocks_;
+  uint64_t* best_;
+  int64_t panels_ = 0;
+  PrepareArguments x_{};
+  std::vector<WalkRow> rows_;
+};
+
+}  // namespace
+
+std::optional<std::vector<WalkRow>> make_walk(const std::vector<Launch>& launches, int blocks,
+                                              uint64_t* best) {
+  WalkMaker maker(blocks, best);
+  for (const Launch& launch : launches)
+    if (!maker.add(launch)) return std::nullopt;
+  return std::move(maker).take();
+}
+
+LaunchSize walk_size(int blocks) {
+  return {.blocks_x = blocks,
+          .threads = WalkPlaces::kThreads,
+          .shared = WalkPlaces::kBytes,
+          .cooperative = true};
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,19 @@
+// make_walk.h: the launches of a step of one sequence as one table, which one kernel goes through.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/walk/places.h"
+
+namespace veery::gpu {
+
+/// The table of launches that have one row each, for `blocks` blocks of threads. `best`: in the
+/// device's memory, 0 when a run begins, for keys of the largest. Nothing where there is a launch
+/// that a walk cannot carry out, or that wants more shared memory than it has.
+std::optional<std::vector<WalkRow>> make_walk(const std::vector<Launch>& launches, int blocks,
+                                              uint64_t* best);
+/// How a walk is launched.
+LaunchSize walk_size(int blocks);
+
+}  // namespace veery::gpu

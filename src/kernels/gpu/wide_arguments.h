@@ -1,0 +1,28 @@
+// wide_arguments.h: what the kernels of attend_wide.h and attend_f64.h are given.
+#pragma once
+#include "kernels/gpu/arguments.h"
+
+namespace veery::gpu {
+
+/// How keys or values are stored.
+enum class Stored : int32_t { kF32, kF16, kBF16, kQ8 };
+
+struct WideArguments {
+  Run run;
+  Matrix q, out;
+  Cache keys, values;
+  Matrix key_rows, value_rows;  ///< of this run, where there is no cache
+  Stored key_type, value_type;
+  const float* sinks;
+  const float* slopes;  ///< ALiBi: one a head; or nullptr
+  float* parts;         ///< as in AttendArguments
+  int32_t blocks;       ///< of a row in `parts`
+  int32_t heads, kv_heads, key_dim, value_dim;
+  float scale, softcap;
+  int32_t mask;  ///< veery::Mask
+  int32_t window, chunked;
+  int32_t shared;                  ///< values are the first dimensions of keys
+  int32_t key_pairs, value_pairs;  ///< rounded to bf16 and multiplied in pairs
+};
+
+}  // namespace veery::gpu

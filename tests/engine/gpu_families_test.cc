@@ -1,0 +1,143 @@
+// Every family of models on the emulator of GPUs: the logits of the CPU, bit for bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/random.h"
+#include "engine/embed.h"
+#include "engine/runner.h"
+#include "support/gpu_machine.h"
+#include "support/models.h"
+#include "support/sanitized.h"
+#include "support/session.h"
+
+namespace veery {
+namespace {
+
+const std::string kRecurrent[] = {"qwen35", "qwen3next", "mamba2",         "lfm2",
+                                  "xlstm",  "xlstm-lm",  "kimi-linear",    "bamba",
+                                  "jamba",  "rwkv7",     "nemotron-h-moe", "falcon-h1"};
+bool is_recurrent(const std::string& name) {
+  return std::ranges::find(kRecurrent, name) != std::end(kRecurrent);
+}
+
+using Ids = std::vector<int32_t>;
+using Rows = std::vector<std::vector<float>>;
+
+std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
+
+Ids random_ids(size_t count, uint64_t seed) {
+  Random random(seed);
+  Ids ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.next() % 61);
+  return ids;
+}
+
+LoadOptions options_for(bool gpu) {
+  LoadOptions options;
+  options.threads = 1;
+  options.chunk = 64;
+  if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
+  return options;
+}
+
+// A prompt, and steps behind it: logits of each row.
+Rows logits_of(const std::string& folder, const LoadOptions& options, const Ids& ids) {
+  Model model(folder, options);
+  test::Session session(model);
+  Rows rows;
+  const auto keep = [&](int32_t, std::span<const float> logits) {
+    rows.emplace_back(logits.begin(), logits.end());
+  };
+  const auto steps = std::min<size_t>(2, ids.size() - 1);
+  session.feed_all(std::span(ids).first(ids.size() - steps), keep);
+  for (size_t i = ids.size() - steps; i < ids.size(); ++i)
+    session.feed_all(std::span(ids).subspan(i, 1), keep);
+  return rows;
+}
+
+class GpuFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuFamilies, LogitsHaveTheBitsOfTheCpu) {
+  if (test::kSanitized && !is_recurrent(GetParam())) return;
+  const std::string folder = folder_of(GetParam());
+  const Ids ids = random_ids(9, 3);
+  EXPECT_EQ(logits_of(folder, options_for(true), ids), logits_of(folder, options_for(false), ids));
+}
+
+std::vector<std::string> folders_of(const char* kind) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(test::fixture_path(kind)))
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
+  std::string name = at.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
+
+// What sequences keep, through runs of several, forks, snapshots and going back.
+class GpuRecurrent : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
+  const auto logits = [&](bool gpu) {
+    Model model(folder_of(GetParam()), options_for(gpu));
+    Runner runner(model, {.sequences = 3, .snapshots = 3, .snapshot_every = 6});
+    const Ids ids = random_ids(40, 5);
+    const std::span all(ids);
+    Rows rows;
+    const auto run = [&](std::initializer_list<RunPart> parts) {
+      runner.run(parts);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const auto row = runner.logits(static_cast<int32_t>(i));
+        rows.emplace_back(row.begin(), row.end());
+      }
+    };
+    const int32_t first = runner.open(), second = runner.open();
+    run({{first, all.first(9), 1}, {second, all.subspan(20, 1), 1}});
+    runner.save(first);
+    run({{first, all.subspan(9, 5), 1}, {second, all.subspan(21, 4), 1}});
+    const int32_t third = runner.fork(first, 9);
+    run({{third, all.subspan(30, 2), 1}, {first, all.subspan(14, 1), 1}});
+    runner.rewind(first, 9);
+    run({{first, all.subspan(16, 2), 1},
+         {second, all.subspan(25, 1), 1},
+         {third, all.subspan(32, 1), 1}});
+    return rows;
+  };
+  EXPECT_EQ(logits(true), logits(false));
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuRecurrent, ::testing::ValuesIn(kRecurrent), test_name);
+
+// Embeddings, and scores of rankers.
+class GpuEncoders : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuEncoders, NumbersHaveTheBitsOfTheCpu) {
+  const std::string folder = test::fixture_path("encoders/" + GetParam());
+  const std::vector<std::string> texts = {"The thrush sings at night.", "rain",
+                                          "Rain is expected by noon, and wind from the west."};
+  const auto numbers = [&](bool gpu) {
+    Rows rows;
+    if (GetParam().find("rerank") == std::string::npos) {
+      for (const TextEmbedding& one : Embedder(folder, options_for(gpu)).embed(texts))
+        rows.push_back(one.values);
+      return rows;
+    }
+    Reranker ranker(folder, options_for(gpu), {.raw = true});
+    // Decoders are asked in many words.
+    const size_t count = GetParam().starts_with("qwen3") ? 1 : texts.size();
+    for (const PairScore& one : ranker.score("when does it rain", std::span(texts).first(count)))
+      rows.push_back({one.score});
+    return rows;
+  };
+  EXPECT_EQ(numbers(true), numbers(false));
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuEncoders, ::testing::ValuesIn(folders_of("encoders")), test_name);
+
+}  // namespace
+}  // namespace veery
