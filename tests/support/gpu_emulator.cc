@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/gpu/emulator.h"
+#include "kernels/gpu/dialect/emulator.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "kernels/gpu/launches.h"
+#include "kernels/gpu/make_walk.h"
 #include "kernels/gpu/pack.h"
-#include "kernels/gpu/walk/make_walk.h"
 
 namespace veery::gpu {
 namespace {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/gpu/arguments.h"
-#include "kernels/gpu/emulator.h"
+#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/emulator.h"
+#include "kernels/gpu/dialect/recurrence_arguments.h"
+#include "kernels/gpu/dialect/row_arguments.h"
+#include "kernels/gpu/dialect/walk_places.h"
+#include "kernels/gpu/dialect/wide_arguments.h"
 #include "kernels/gpu/kernel_list.h"
-#include "kernels/gpu/recurrence_arguments.h"
-#include "kernels/gpu/row_arguments.h"
-#include "kernels/gpu/walk/places.h"
-#include "kernels/gpu/wide_arguments.h"
 
 namespace veery::gpu {
 

@@ -1,16 +1,16 @@
 // All kernels, as CUDA has them (kernel_list.h).
-#include "kernels/gpu/attend_f64.h"
-#include "kernels/gpu/attend_tiles.h"
-#include "kernels/gpu/attend_wide.h"
-#include "kernels/gpu/conv1d.h"
-#include "kernels/gpu/experts.h"
+#include "kernels/gpu/functions/attend_f64.h"
+#include "kernels/gpu/functions/attend_tiles.h"
+#include "kernels/gpu/functions/attend_wide.h"
+#include "kernels/gpu/functions/conv1d.h"
+#include "kernels/gpu/functions/experts.h"
 #include "kernels/gpu/kernel_list.h"
-#include "kernels/gpu/linear_row.h"
-#include "kernels/gpu/linear_tiles.h"
-#include "kernels/gpu/row_ops.h"
-#include "kernels/gpu/scan.h"
-#include "kernels/gpu/slstm.h"
-#include "kernels/gpu/walk/walk.h"
+#include "kernels/gpu/functions/linear_row.h"
+#include "kernels/gpu/functions/linear_tiles.h"
+#include "kernels/gpu/functions/row_ops.h"
+#include "kernels/gpu/functions/scan.h"
+#include "kernels/gpu/functions/slstm.h"
+#include "kernels/gpu/functions/walk.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
 #define VEERY_GPU_GLOBAL(name, arguments, threads, function)               \

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
+#include "kernels/gpu/dialect/row_arguments.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/pack.h"
-#include "kernels/gpu/row_arguments.h"
 
 namespace veery::gpu {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
+#include "kernels/gpu/dialect/recurrence_arguments.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/recurrence_arguments.h"
 
 namespace veery::gpu {
 namespace {

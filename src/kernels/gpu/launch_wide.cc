@@ -3,9 +3,9 @@
 
 #include "kernels/common/formulas.h"
 #include "kernels/common/table.h"
-#include "kernels/gpu/attend_places.h"
+#include "kernels/gpu/dialect/attend_places.h"
+#include "kernels/gpu/dialect/wide_arguments.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/wide_arguments.h"
 
 namespace veery::gpu {
 namespace {

@@ -1,7 +1,7 @@
 // arguments.h: what the kernels for GPUs are given: plain structs with addresses in the device's
 // memory, one a launch.
 #pragma once
-#include "kernels/gpu/compat.h"
+#include "kernels/gpu/dialect/compat.h"
 
 namespace veery::gpu {
 

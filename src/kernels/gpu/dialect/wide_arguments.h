@@ -1,6 +1,6 @@
 // wide_arguments.h: what the kernels of attend_wide.h and attend_f64.h are given.
 #pragma once
-#include "kernels/gpu/arguments.h"
+#include "kernels/gpu/dialect/arguments.h"
 
 namespace veery::gpu {
 

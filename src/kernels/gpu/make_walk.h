@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/gpu/dialect/walk_places.h"
 #include "kernels/gpu/gpu.h"
-#include "kernels/gpu/walk/places.h"
 
 namespace veery::gpu {
 

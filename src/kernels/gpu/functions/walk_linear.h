@@ -1,8 +1,8 @@
 // walk_linear.h: products of a walk. Each warp has a ring of items on their way from the weights,
 // which runs on over rows and what they wait for.
 #pragma once
-#include "kernels/gpu/linear_row.h"
-#include "kernels/gpu/walk/places.h"
+#include "kernels/gpu/dialect/walk_places.h"
+#include "kernels/gpu/functions/linear_row.h"
 
 namespace veery::gpu {
 

@@ -1,7 +1,7 @@
 // linear_row.h: products of one row of x, where the weights' way to the processors is what takes
 // the time.
 #pragma once
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/functions/linear.h"
 
 namespace veery::gpu {
 

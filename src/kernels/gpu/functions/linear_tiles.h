@@ -2,8 +2,8 @@
 // 8 rows, whose slabs come by asynchronous copies while those before them are multiplied. The bits
 // are those of linear.h.
 #pragma once
-#include "kernels/gpu/form_tiles.h"
-#include "kernels/gpu/linear.h"
+#include "kernels/gpu/functions/form_tiles.h"
+#include "kernels/gpu/functions/linear.h"
 
 namespace veery::gpu {
 

@@ -1,8 +1,8 @@
-// places.h: what one cooperative kernel that carries out a whole step is given, and what it has in
-// shared memory.
+// walk_places.h: what one cooperative kernel that carries out a whole step is given, and what it
+// has in shared memory.
 #pragma once
-#include "kernels/gpu/arguments.h"
-#include "kernels/gpu/attend_places.h"
+#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/attend_places.h"
 
 namespace veery::gpu {
 

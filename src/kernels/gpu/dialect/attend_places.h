@@ -1,6 +1,6 @@
 // attend_places.h: how attention is shared out, for its kernels and for what launches them.
 #pragma once
-#include "kernels/gpu/compat.h"
+#include "kernels/gpu/dialect/compat.h"
 
 namespace veery::gpu {
 

@@ -2,8 +2,8 @@
 // wide heads, values within keys (latent attention), caches of q8_0 and of two types, keys and
 // values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
-#include "kernels/gpu/attend.h"
-#include "kernels/gpu/wide_arguments.h"
+#include "kernels/gpu/dialect/wide_arguments.h"
+#include "kernels/gpu/functions/attend.h"
 
 namespace veery::gpu {
 

@@ -1,4 +1,4 @@
-#include "kernels/gpu/walk/make_walk.h"
+#include "kernels/gpu/make_walk.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,8 +2,8 @@
 // with its own scores, largest score and weighted values, merged into segments and these into the
 // row, in order.
 #pragma once
-#include "kernels/gpu/attend_places.h"
-#include "kernels/gpu/rows.h"
+#include "kernels/gpu/dialect/attend_places.h"
+#include "kernels/gpu/functions/rows.h"
 
 namespace veery::gpu {
 

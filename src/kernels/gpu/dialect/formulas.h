@@ -1,7 +1,7 @@
 // formulas.h: elementwise functions with the bits of kernels/cpu/simd/simd-inl.h, operation by
 // operation, on scalars; formulas and sources are there.
 #pragma once
-#include "kernels/gpu/arguments.h"
+#include "kernels/gpu/dialect/arguments.h"
 
 namespace veery::gpu {
 

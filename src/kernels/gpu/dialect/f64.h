@@ -1,7 +1,7 @@
 // f64.h: functions in double precision, as the C library has them. Their last bit is not the same
 // everywhere; what is rounded to f32 hardly shows it.
 #pragma once
-#include "kernels/gpu/compat.h"
+#include "kernels/gpu/dialect/compat.h"
 #if !defined(__CUDACC__)
 #include <cmath>
 #endif

@@ -1,7 +1,7 @@
 // linear.h: products with quantised weights, with the bits of kernels/cpu: integer sums of blocks
 // by tensor cores, then one chain of fma over the blocks in order.
 #pragma once
-#include "kernels/gpu/form.h"
+#include "kernels/gpu/functions/form.h"
 
 namespace veery::gpu {
 

@@ -1,8 +1,8 @@
 // attend_f64.h: attention of heads that are no multiple of 16 wide, in the order of
 // kernels/reference/attend.cc: positions one after the other, in f64.
 #pragma once
-#include "kernels/gpu/attend_wide.h"
-#include "kernels/gpu/f64.h"
+#include "kernels/gpu/dialect/f64.h"
+#include "kernels/gpu/functions/attend_wide.h"
 
 namespace veery::gpu {
 

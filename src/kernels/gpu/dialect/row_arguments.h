@@ -1,6 +1,6 @@
 // row_arguments.h: what the kernels of row_ops.h are given.
 #pragma once
-#include "kernels/gpu/arguments.h"
+#include "kernels/gpu/dialect/arguments.h"
 
 namespace veery::gpu {
 

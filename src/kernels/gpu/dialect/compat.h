@@ -16,7 +16,7 @@
 #define VEERY_GPU inline
 #define VEERY_GPU_HOST inline
 #define VEERY_UNROLL(n)
-#include "kernels/gpu/emulator.h"
+#include "kernels/gpu/dialect/emulator.h"
 #endif
 
 namespace veery::gpu {

@@ -2,8 +2,8 @@
 // threads, one a processor, go through a table of rows together and wait for each other behind
 // each.
 #pragma once
-#include "kernels/gpu/attend.h"
-#include "kernels/gpu/walk/walk_linear.h"
+#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/walk_linear.h"
 
 namespace veery::gpu {
 
