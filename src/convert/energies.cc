@@ -72,7 +72,8 @@ double energy_of(std::span<const float> row, std::span<const float> input, size_
     const size_t end = std::min(begin + run, row.size());
     size_t i = begin;
     for (; i + kLanes <= end; i += kLanes) {
-      __builtin_prefetch(row.data() + i + 4 * row.size());  // short runs end before it is foreseen
+      __builtin_prefetch(row.data() + i +
+                         4 * row.size());  // runs too short for the hardware prefetcher
       for (size_t lane = 0; lane < kLanes; ++lane)
         sums[lane] += row[i + lane] * row[i + lane] * input[i + lane];
     }

@@ -451,6 +451,7 @@ constexpr FieldRow kFields[] = {
      },
      "ssm.time_step_ceiling", [](const Config& c) { return number(c.recurrent.most_step); }},
     {"chunks", same<&Config::chunked>},
+    {"a projection of an encoder's rows", same<&Config::projected>},
     {"the temperature of layers without RoPE",
      [](const Config& a, const Config& b) {
        return a.unrotated_period == b.unrotated_period &&

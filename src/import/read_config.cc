@@ -302,11 +302,9 @@ void read_state_sizes(const Keys& keys, RecurrentConfig& r) {
   r.value_size = static_cast<int32_t>(values / r.heads);
 }
 
-// Recurrent layers as llama.cpp's converters describe them, xLSTM's under keys of our own. Value
-// heads lie beside one another where a key head is repeated for them as a whole (Qwen 3.5).
-void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
+// Which layers are recurrent, and which feed forward only. No mixer: none of them is recurrent.
+void read_recurrent_layers(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
   RecurrentConfig& r = c.recurrent;
-  if (r.mixer == Mixer::kNone) return;
   if (r.mixer == Mixer::kDelta) {
     r.layers = layer_flags(c, file.metadata, ".attention.recurrent_layers")
                    .value_or(recurrent_pattern(keys, c.layers));
@@ -321,10 +319,15 @@ void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& 
   } else if (c.positions != Positions::kNone && !find_architecture(c.architecture).joint_mixers) {
     r.mixer = Mixer::kNone;  // the same number of key heads for each layer
   }
-  if (r.mixer == Mixer::kNone || (!r.layers.empty() && std::ranges::count(r.layers, true) == 0)) {
-    r.mixer = Mixer::kNone;
-    return;
-  }
+  if (!r.layers.empty() && std::ranges::count(r.layers, true) == 0) r.mixer = Mixer::kNone;
+}
+
+// Recurrent layers as llama.cpp's converters describe them, xLSTM's under keys of our own. Value
+// heads lie beside one another where a key head is repeated for them as a whole (Qwen 3.5).
+void read_recurrent(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
+  RecurrentConfig& r = c.recurrent;
+  if (r.mixer != Mixer::kNone) read_recurrent_layers(keys, file, c);
+  if (r.mixer == Mixer::kNone) return;
   const auto size = [&](const char* key) { return static_cast<int32_t>(keys.size(key)); };
   if (r.mixer == Mixer::kRwkv7) {
     r.key_size = r.value_size = size("wkv.head_size");

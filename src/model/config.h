@@ -170,6 +170,7 @@ struct TransformerConfig {
   bool rope_interleaved = false;
   /// kCausal: a decoder; kFull: an encoder, whose local layers see `window` positions to each side.
   Mask mask = Mask::kCausal;
+  int64_t projected = 0;    ///< columns of an encoder's rows where they are not dim: a projection
   int32_t token_types = 0;  ///< rows of the table of token types; 0: there is none
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none

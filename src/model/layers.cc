@@ -121,6 +121,10 @@ Array norm(Trace& t, const TransformerConfig& c, const std::string& name, Array 
   return norm_parts(t, c, name, x, x.shape().cols(), 1);
 }
 
+Mask mask_of(const TransformerConfig& c, int32_t window) {
+  return c.mask == Mask::kCausal ? Mask::kCausal : window > 0 ? Mask::kSymmetric : Mask::kFull;
+}
+
 Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
                 int32_t window) {
   const int64_t q_dim = int64_t{c.heads} * c.head_dim;
@@ -145,9 +149,7 @@ Array attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles
                             .chunked = c.chunked,
                             .softcap = c.attention_softcap,
                             .alibi = c.alibi,
-                            .mask = c.mask == Mask::kCausal ? Mask::kCausal
-                                    : window > 0            ? Mask::kSymmetric
-                                                            : Mask::kFull},
+                            .mask = mask_of(c, window)},
                            t.has_weight("attn_sinks") ? t.vector("attn_sinks", c.heads) : Array{});
   if (!t.has_weight("attn_gate")) return t.name("attn.out", out);
   const int64_t gates = c.gated_heads ? c.heads : q_dim;

@@ -31,6 +31,9 @@ struct Angles {
   std::vector<LayerAngles> layers;  ///< where each layer has its own
 };
 
+/// That of a layer whose window is `window`, 0: none.
+Mask mask_of(const TransformerConfig& c, int32_t window);
+
 /// Attention of one layer on the normalised input `h` (rows, dim): projections attn_q, attn_k,
 /// attn_v, norms of heads where the model has them, RoPE, cache, attention; without the output
 /// projection. `window` 0: none.

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/linear.h"
-#include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/panels/split_panels.h"
 #include "kernels/cpu/search/search.h"
 #include "kernels/linear_oracle.h"
 

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "dtype/blocks.h"
-#include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/panels/split_panels.h"
 #include "kernels/linear_problem.h"
 
 namespace veery {

@@ -3,6 +3,7 @@
 // every op must have.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -57,9 +58,9 @@ std::string rule_of(bool there, std::string_view why_not) {
 
 std::string table() {
   std::ostringstream out;
-  out << "| op | group | inputs (`?`: may be absent) | outputs | cost | decomposition | effect | "
-         "vjp "
-         "| jvp |\n|---|---|---|---|---|---|---|---|---|\n";
+  out << "| op | group | inputs (`?`: may be absent) | outputs | cost | reference | decomposition "
+         "| "
+         "effect | vjp | jvp |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Op op : all_ops()) {
     const DiffDef* rule = find_rule(op);
     out << "| `" << op->name << "` | " << group_name(op->group) << " | " << names(op->inputs)
@@ -116,6 +117,11 @@ TEST(Coverage, ThePageIsTheTable) {
     std::ofstream(path) << page;
     return;
   }
+  std::istringstream lines(table());
+  std::string line;
+  std::getline(lines, line);
+  const auto columns = std::ranges::count(line, '|');
+  while (std::getline(lines, line)) EXPECT_EQ(std::ranges::count(line, '|'), columns) << line;
   EXPECT_EQ(page.substr(from, end - from), table())
       << "docs/ops.md is not up to date: VEERY_WRITE_DOCS=1 plan_test --gtest_filter='Coverage.*'";
 }

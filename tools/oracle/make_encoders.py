@@ -39,6 +39,10 @@ GEMMA = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers
                   "num_key_value_heads": 1, "head_dim": 16, "query_pre_attn_scalar": 20, "sliding_window": 10,
                   "use_bidirectional_attention": True,
                   "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]}
+GEMMA2 = COMMON | {"hidden_size": 40, "intermediate_size": 56, "num_hidden_layers": 4, "num_attention_heads": 4,
+                   "num_key_value_heads": 2, "head_dim": 12, "global_head_dim": 20, "num_global_key_value_heads": 1,
+                   "sliding_window": 6, "hidden_size_per_layer_input": 10, "embedding_dim": 30,
+                   "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}
 QWEN = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
                  "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True}
 BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "global_attn_every_n_layers": 2}
@@ -59,6 +63,7 @@ ENCODERS = {
     "qwen3-reranker-label": ("Qwen3", "ForSequenceClassification", QWEN | {"max_position_embeddings": 1024}, "chat",
                              None, ()),
     "jinabert-mean": ("JinaBert", "Model", JINA, "wordpiece", "mean_tokens", ()),
+    "embeddinggemma2": ("EmbeddingGemma2Text", "Model", GEMMA2, "bytes", "mean_tokens", ()),
 }
 # The form in which the card of Qwen3-Reranker asks a decoder.
 ASKED = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct '
@@ -111,11 +116,12 @@ def tokenizer_of(kind):
 
 def fill(model, generator, embedding=1.0):
     """Every tensor is far enough from its usual start to show in what comes out."""
+    scalars = [(n, v) for n, v in model.named_buffers() if n.endswith("layer_scalar")]
     with torch.no_grad():
-        for name, value in model.named_parameters():
+        for name, value in [*model.named_parameters(), *scalars]:
             noise = torch.randn(value.shape, generator=generator)
             if value.dim() < 2:
-                usual = 1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0
+                usual = 1.0 if ("norm" in name.lower() and name.endswith("weight")) or "scalar" in name else 0.0
                 if model.config.model_type == "gemma3_text":
                     usual = 0.0
                 value.copy_(usual + 0.2 * noise)
@@ -182,7 +188,8 @@ def make(folder, name, seed):
     generator = torch.Generator().manual_seed(seed)
     fill(model, generator, 0.1 if kind == "chat" else 1.0)
     tokenizer = tokenizer_of(kind)
-    layers, width, hiddens = [], config.hidden_size, []
+    first_width = getattr(config, "embedding_dim", config.hidden_size)
+    layers, width, hiddens = [], first_width, []
     for out in dense:
         layers.append((torch.randn(out, width, generator=generator) / width**0.5).bfloat16().float())
         width = out
@@ -213,7 +220,7 @@ def make(folder, name, seed):
     os.chmod(folder / "model.safetensors", 0o644)
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     if pooling:
-        write_modules(folder, config.hidden_size, pooling, layers)
+        write_modules(folder, first_width, pooling, layers)
     elif name in IDENTITY:
         path = folder / "config.json"
         write_json(path, json.loads(path.read_text()) | IDENTITY[name])

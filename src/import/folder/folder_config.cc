@@ -277,8 +277,8 @@ void refuse_others(const JsonFields& fields, const FolderType& type, const Trans
                 fields.where(), narrow, c.dim);
 }
 
-// What encoders have otherwise. Their windows are given as a whole; a layer sees half of it to each
-// side.
+// What encoders have otherwise. Their windows are given as a whole, half of which a layer sees to
+// each side; only those of EmbeddingGemma 2 are what it sees to each side.
 void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderType& type,
                   TransformerConfig& c) {
   // A text says whether images or all of the input see both sides.
@@ -290,7 +290,10 @@ void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderT
                 printable(fields.text_or(kBoth, "")));
   if (!is_text && fields.flag_or(kBoth, false)) c.mask = Mask::kFull;
   if (c.mask == Mask::kCausal) return;
-  c.window /= 2;
+  if (type.architecture == "embedding-gemma2")
+    c.projected = fields.size("embedding_dim");
+  else
+    c.window /= 2;
   c.token_types = static_cast<int32_t>(rows_of(file, "token_types.weight"));
   if (const int64_t rows = rows_of(file, "position_embd.weight"); rows > 0)
     c.context = static_cast<int32_t>(rows);

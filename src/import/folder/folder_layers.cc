@@ -62,7 +62,9 @@ void read_global_layers(const JsonFields& fields, const ModelFile& file, const T
     layer.head_dim = !fields.given("global_head_dim") && rows >= c.heads
                          ? rows / c.heads
                          : fields.size("global_head_dim");
-    if (fields.flag_or("attention_k_eq_v", false) && fields.has("num_global_key_value_heads"))
+    const bool own_heads =
+        fields.flag_or("attention_k_eq_v", false) || c.architecture == "embedding-gemma2";
+    if (own_heads && fields.has("num_global_key_value_heads"))
       layer.kv_heads = fields.size("num_global_key_value_heads");
   }
 }

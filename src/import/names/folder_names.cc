@@ -43,7 +43,8 @@ std::string_view look_up_ours(std::span<const StyledRow> table, unsigned style,
 }
 
 std::span<const NameRow> norms_of(std::string_view architecture) {
-  constexpr std::string_view kBehind[] = {"gemma2", "gemma3", "gemma4", "olmo2", "exaone4"};
+  constexpr std::string_view kBehind[] = {"gemma2",           "gemma3", "gemma4",
+                                          "embedding-gemma2", "olmo2",  "exaone4"};
   if (architecture == "afmoe") return kMixtureNorms;
   if (std::ranges::find(kBehind, architecture) != std::end(kBehind)) return kSandwichNorms;
   return kPlainNorms;

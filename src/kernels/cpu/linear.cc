@@ -25,7 +25,7 @@ namespace {
 
 void multiply(const Dispatch& d, const Product& p, std::byte* base, std::byte* scratch, Best* best,
               const Worker& worker) {
-  const Finish finish = {d, p, best};
+  const Epilogue finish = epilogue(d, best);
   for (int i = 0; i < p.outputs(); ++i) {
     const Share panels = p.share_of(i, worker);
     if (panels.begin < panels.end) multiply_panels(p, base, scratch, i, panels, finish);
@@ -58,7 +58,7 @@ void many_rows(const Dispatch& d, const Slots& slots, const Worker& worker) {
     Best* best = start_best(d.work, p.outer_rows(), worker.index);
     multiply(d, p, d.work + p.best_bytes(true, worker), worker.scratch, best, worker);
   } else {
-    multiply_shared(p, d.work, worker, Finish{d, p, nullptr});
+    multiply_shared(p, d.work, worker, epilogue(d, nullptr));
   }
 }
 

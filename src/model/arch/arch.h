@@ -83,6 +83,7 @@ void complete_gemma_embedding_gguf(TransformerConfig& c, const Metadata& metadat
 
 Array gemma4(Trace& t, const TransformerConfig& c);
 void complete_gemma4(TransformerConfig& c);
+void complete_embedding_gemma2(TransformerConfig& c);
 void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array phi3(Trace& t, const TransformerConfig& c);

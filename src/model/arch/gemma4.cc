@@ -1,6 +1,7 @@
 // gemma4.cc: Gemma 4, text (Gemma Team, 2026), as transformers computes it: norms around each part,
 // scores that are not scaled, values with a norm, layers that read keys of an earlier one, a vector
-// a token and layer from a table of its own, experts beside the dense part.
+// a token and layer from a table of its own, experts beside the dense part. EmbeddingGemma 2, an
+// encoder of such layers, has no table; its rows go through a projection in the end.
 #include <cmath>
 #include <vector>
 
@@ -19,19 +20,20 @@ class Gemma4 {
     check_borrowing(c, c.architecture);  // windows may have changed since it was read
   }
 
-  // What the layers are told of each token: its row of a table, and a projection of its embedding,
-  // layer after layer: [rows, layers * layer_input].
+  // What the layers are told of each token: its row of a table (where there is one), and a
+  // projection of its embedding, layer after layer: [rows, layers * layer_input].
   void find_inputs(Array embedding) {
     const int64_t n = c_.layer_input, all = c_.layers * n;
     if (n == 0) return;
     const auto root = [](int64_t x) { return std::sqrt(static_cast<float>(x)); };
-    const Array table = t_.weight("per_layer_token_embd", {c_.layer_input_rows, all});
-    const Array own = embed(t_.tokens(), table, root(n));
     const Array projected =
         scale(project(t_, "per_layer_model_proj", embedding, all), 1 / root(c_.dim));
     const Array context =
         rms_norm(projected, t_.vector("per_layer_proj_norm", n), c_.norm_eps, c_.layers);
-    inputs_ = scale(context + own, std::sqrt(0.5F));
+    inputs_ = context;
+    if (!t_.has_weight("per_layer_token_embd")) return;
+    const Array table = t_.weight("per_layer_token_embd", {c_.layer_input_rows, all});
+    inputs_ = scale(context + embed(t_.tokens(), table, root(n)), std::sqrt(0.5F));
   }
 
   Array layer(Array x, const Angles& angles, int32_t i) {
@@ -89,7 +91,8 @@ class Gemma4 {
                            {.heads = c_.heads,
                             .kv_heads = c_.kv_heads_of(i),
                             .scale = c_.attention_scale,
-                            .window = local ? c_.window : 0});
+                            .window = local ? c_.window : 0,
+                            .mask = mask_of(c_, local ? c_.window : 0)});
     return project(t_, "attn_output", t_.name("attn.out", y), c_.dim);
   }
 
@@ -126,15 +129,21 @@ class Gemma4 {
 
 Array gemma4(Trace& t, const TransformerConfig& c) {
   Gemma4 model(t, c);
-  return decoder(
+  const Array y = decoder(
       t, c, [&](Array x, const Angles& angles, int32_t i) { return model.layer(x, angles, i); },
       [&](Array embedding) { model.find_inputs(embedding); });
+  return c.projected > 0 ? project(t, "embedding_proj", y, c.projected) : y;
 }
 
 void complete_gemma4(TransformerConfig& c) {
   complete_gemma(c);
   c.attention_scale = 1;
   c.experts.route.normalise = true;
+}
+
+void complete_embedding_gemma2(TransformerConfig& c) {
+  complete_gemma4(c);
+  c.mask = Mask::kFull;
 }
 
 void complete_gemma4_gguf(TransformerConfig& c, const Metadata& metadata) {

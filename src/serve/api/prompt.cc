@@ -138,11 +138,10 @@ RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
           AnswerParser(model.answer_format(), {.tools = chat.tools, .prompt = text})};
 }
 
-GenerateOptions read_options(const Fields& fields, const Model& model) {
+namespace {
+
+void read_sampling(const Fields& fields, const Model& model, SamplerOptions& sampling) {
   constexpr double kMost = 1e9;
-  GenerateOptions options;
-  SamplerOptions& sampling = options.sampling;
-  sampling = recommended_sampling(model.file().metadata);
   const auto number = [&](const char* name, double low, double high, float& value) {
     if (const auto given = fields.number(name, low, high)) value = static_cast<float>(*given);
   };
@@ -181,6 +180,28 @@ GenerateOptions read_options(const Fields& fields, const Model& model) {
   std::random_device device;
   sampling.seed =
       seed && *seed != -1 ? static_cast<uint64_t>(*seed) : (uint64_t{device()} << 32) + device();
+}
+
+void read_bias(const Fields& fields, const Model& model, SamplerOptions& sampling) {
+  const Json* bias = fields.object("logit_bias");
+  if (bias == nullptr) return;
+  for (const auto& [key, value] : bias->items()) {
+    char* end = nullptr;
+    const long id = std::strtol(key.c_str(), &end, 10);
+    if (key.empty() || *end != 0 || id < 0 || id >= model.config().vocab || !value.is_number() ||
+        !(std::abs(value.number()) <= 1e6))
+      fields.fail("logit_bias",
+                  fmt::format("numbers by token ids from 0 to {}", model.config().vocab - 1));
+    sampling.bias.push_back({static_cast<int32_t>(id), static_cast<float>(value.number())});
+  }
+}
+
+}  // namespace
+
+GenerateOptions read_options(const Fields& fields, const Model& model) {
+  GenerateOptions options;
+  options.sampling = recommended_sampling(model.file().metadata);
+  read_sampling(fields, model, options.sampling);
   for (const char* name :
        {"max_completion_tokens", "max_output_tokens", "max_tokens", "n_predict", "num_predict"})
     if (const auto most = fields.integer(name, -2, INT64_MAX / 2)) {
@@ -192,17 +213,7 @@ GenerateOptions read_options(const Fields& fields, const Model& model) {
     if (stop.empty()) fields.fail("stop", "texts that are not empty");
   if (options.stops.size() > 64) fields.fail("stop", "64 texts at most");
   options.ignore_eos = fields.flag("ignore_eos").value_or(false);
-  if (const Json* bias = fields.object("logit_bias")) {
-    for (const auto& [key, value] : bias->items()) {
-      char* end = nullptr;
-      const long id = std::strtol(key.c_str(), &end, 10);
-      if (key.empty() || *end != 0 || id < 0 || id >= model.config().vocab || !value.is_number() ||
-          !(std::abs(value.number()) <= 1e6))
-        fields.fail("logit_bias",
-                    fmt::format("numbers by token ids from 0 to {}", model.config().vocab - 1));
-      sampling.bias.push_back({static_cast<int32_t>(id), static_cast<float>(value.number())});
-    }
-  }
+  read_bias(fields, model, options.sampling);
   return options;
 }
 

@@ -460,11 +460,11 @@ void AnswerParser::end_call(bool complete) {
 
 // What was taken for a call becomes text again.
 void AnswerParser::give_back() {
-  const bool quiet = mode_ == Mode::kMaybe || (is_blank(raw_) && called_);
+  const bool never_began = mode_ == Mode::kMaybe || (is_blank(raw_) && called_);
   std::string text = std::exchange(raw_, {});
   enter(origin_);
   fresh_ = called_;
-  if (!quiet) writer_.broken();
+  if (!never_began) writer_.broken();
   if (called_ && is_blank(text)) return;
   fresh_ = false;
   take_text(text);

@@ -1,5 +1,6 @@
-// blocks-inl.h: panels of blocks of 32 columns that share a scale, maybe with a minimum.
-// Contract: linear.h. Two files share it, so that each compiles in seconds.
+// blocks-inl.h: products of panels of blocks of 32 columns with a scale, or one for each half,
+// maybe with a minimum. Contract: linear.h. Several files share it, so that each compiles in
+// seconds.
 #if defined(VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
 #undef VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
@@ -7,66 +8,162 @@
 #define VEERY_KERNELS_CPU_CODEC_BLOCKS_INL_H
 #endif
 
-#include "kernels/cpu/codec/panel_types-inl.h"
+#include "kernels/cpu/codec/places-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 namespace {
 
+// How the bytes of a type are multiplied. kScales, dot(), start_of() the residual of an outlier
+// block and Starts: what the sums of products with block b start from, for row r and scale `part`,
+// once reach(b) was called.
+
 // Bytes that stand for byte - kOffset; kAbove127: they need dot4_wide.
 template <int kOffset, bool kAbove127>
 struct Code {
+  static constexpr int kScales = 1;
+
   static HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) {
     return kAbove127 ? dot4_wide(acc, u, x) : dot4(acc, u, x);
   }
-  // What the sum of the products with block `at` of `all` starts from.
-  static HWY_INLINE I32 start(const ActivationGroup& g, int64_t at, int64_t all) {
-    constexpr int kArray = kOffset == 8 ? 0 : kOffset == 16 ? 1 : 2;
-    if constexpr (kUndo == 0) return zero_int();
-    const I32 times = set(g.start[kArray * all + at]);
-    return kUndo > 0 ? sub(zero_int(), times) : times;
+  static HWY_INLINE I32 start_of(const OutlierBlock& outlier, int) {
+    return set(kUndo * outlier.sum);
   }
-  static HWY_INLINE I32 start(int32_t sum) { return set(kUndo * sum); }
+
+  class Starts {
+   public:
+    HWY_INLINE Starts(const ActivationGroup& g, int64_t blocks, int rows)
+        : start_(g.start), blocks_(blocks), rows_(rows) {}
+    HWY_INLINE void reach(int64_t) {}
+    HWY_INLINE I32 at(int64_t b, int, int r) const {
+      constexpr int kArray = kOffset == 8 ? 0 : kOffset == 16 ? 1 : 2;
+      if constexpr (kUndo == 0) return zero_int();
+      const I32 times = set(start_[kArray * blocks_ * rows_ + b * rows_ + r]);
+      return kUndo > 0 ? sub(zero_int(), times) : times;
+    }
+
+   private:
+    const int32_t* start_;
+    int64_t blocks_;
+    int rows_;
+  };
 
  private:
   // Times the sum of x that dot() lacks.
   static constexpr int kUndo = (kAbove127 && kWideIsSigned ? 128 : 0) - kOffset;
   static_assert(kUndo == 0 || kUndo == 128 || kUndo == -kOffset);
 };
+
+// Signed bytes, a scale for each half.
+struct SignedHalves {
+  static constexpr int kScales = 2;
+
+  static HWY_INLINE I32 dot(I32 acc, I32 v, I32 x) { return dot4_signed(acc, v, x); }
+  static HWY_INLINE I32 start_of(const OutlierBlock&, int) { return zero_int(); }
+
+  struct Starts {
+    HWY_INLINE Starts(const ActivationGroup&, int64_t, int) {}
+    HWY_INLINE void reach(int64_t) {}
+    HWY_INLINE I32 at(int64_t, int, int) const { return zero_int(); }
+  };
+};
+
+// The same as bytes that stand for byte - kOffset, for full groups: what dot4_signed does to the
+// signs of each row costs as much as the product.
+template <int kOffset>
+struct OffsetHalves {
+  static constexpr int kScales = 2;
+
+  static HWY_INLINE I32 dot(I32 acc, I32 u, I32 x) { return dot4(acc, u, x); }
+  static HWY_INLINE I32 start_of(const OutlierBlock& outlier, int part) {
+    int32_t sum = 0;
+    for (int i = 0; i < 16; ++i) sum += outlier.residual[16 * part + i];
+    return set(-kOffset * sum);
+  }
+
+  // The sums of the halves of some blocks at a time, times -kOffset.
+  class Starts {
+   public:
+    HWY_INLINE Starts(const ActivationGroup& g, int64_t blocks, int)
+        : quads_(g.quads), blocks_(blocks) {}
+    HWY_INLINE void reach(int64_t b) {
+      if (b < end_) return;
+      first_ = b;
+      end_ = b + kBlocks < blocks_ ? b + kBlocks : blocks_;
+      fill(quads_ + b * 32 * kRows, end_ - b);
+    }
+    HWY_INLINE I32 at(int64_t b, int part, int r) const {
+      return set(of_[((b - first_) * 2 + part) * kRows + r]);
+    }
+
+   private:
+    static constexpr int64_t kBlocks = 32;
+    static constexpr int kRows = kGroupRows;
+
+    void fill(const int8_t* quads, int64_t blocks) {
+      for (int64_t h = 0; h < 2 * blocks; ++h, quads += 16 * kRows)
+        store_int(sums_[h], dot4(dot4(zero_int(), every_byte(1), load_int(quads)), every_byte(1),
+                                 load_int(quads + 64)));
+      store_int(sums_[2 * blocks], zero_int());
+      for (int64_t h = 0; h < 2 * blocks; ++h) {  // lane r has quads 0 and 2 of row r, r + 8 others
+        const I32 sum = add(load_int(sums_[h]), load_int(sums_[h] + kRows));
+        store_int(of_ + h * kRows, mul(sum, set(int32_t{-kOffset})));
+      }
+    }
+
+    const int8_t* quads_;
+    int64_t blocks_, first_ = 0, end_ = -1;
+    alignas(64) int32_t sums_[2 * kBlocks + 1][16];
+    alignas(64) int32_t of_[2 * kBlocks * kRows + 16];
+  };
+};
+
 template <typename T>
 constexpr bool kAbove127 = [] {
   if constexpr (requires { T::kWide; }) return T::kWide;
   return T::kOffset == 128;
 }();
 template <typename T>
-using CodeOf = Code<T::kOffset, kAbove127<T>>;
+struct CodesOf {
+  using Type = Code<T::kOffset, kAbove127<T>>;
+};
+template <>
+struct CodesOf<PanelSignedNVFP4> {
+  using Type = SignedHalves;
+};
+template <>
+struct CodesOf<PanelNVFP4> {
+  using Type = OffsetHalves<PanelNVFP4::kOffset>;
+};
+template <typename T>
+using CodeOf = typename CodesOf<T>::Type;
 
 // Adds the residuals of the outlier blocks of row r to the D of P panels. vector(p, b, j) is vector
-// j of block b as bytes.
+// j of block b as bytes, scale(p, b, part) one of its scales.
 template <typename C, int P, typename Vector, typename Scale>
 HWY_INLINE void add_residual(F32 (&d)[P], const ActivationGroup& g, int rows, int r, Vector vector,
                              Scale scale) {
+  constexpr int kVectors = 8 / C::kScales;
   for (int32_t e = 0; e < g.extra[r]; ++e) {
     const OutlierBlock& outlier = g.outliers[e * rows + r];
-    I32 c[P][2];  // two chains: they are short, and the order of integer sums is free
-    for (int p = 0; p < P; ++p) {
-      c[p][0] = C::start(outlier.sum);
-      c[p][1] = zero_int();
-    }
-    unroll<8>([&](auto j) {
-      const I32 x = quad(outlier.residual + 4 * j());
+    unroll<C::kScales>([&](auto part) {
+      I32 c[P][2];  // two chains: they are short, and the order of integer sums is free
+      for (int p = 0; p < P; ++p) {
+        c[p][0] = C::start_of(outlier, part());
+        c[p][1] = zero_int();
+      }
+      unroll<kVectors>([&](auto i) {
+        constexpr std::integral_constant<int, part() * kVectors + i()> j;
+        const I32 x = quad(outlier.residual + 4 * j());
+        for (int p = 0; p < P; ++p)
+          c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, outlier.block, j), x);
+      });
       for (int p = 0; p < P; ++p)
-        c[p][j() % 2] = C::dot(c[p][j() % 2], vector(p, outlier.block, j), x);
+        d[p] = fma(mul(scale(p, outlier.block, part()), set(outlier.scale)),
+                   to_float(add(c[p][0], c[p][1])), d[p]);
     });
-    for (int p = 0; p < P; ++p)
-      d[p] = fma(mul(scale(p, outlier.block), set(outlier.scale)), to_float(add(c[p][0], c[p][1])),
-                 d[p]);
   }
-}
-
-HWY_INLINE const uint8_t* bytes_of(const std::byte* p) {
-  return reinterpret_cast<const uint8_t*>(p);
 }
 
 // Vector j of 8.
@@ -77,63 +174,22 @@ HWY_INLINE I32 vector_of(const auto& w, auto j) {
   T::template vectors<j() % 4>(w, low, high);
   return j() < 4 ? low : high;
 }
-// Adds the products of 32 columns with kRows rows, or as many as told where kRows is 0, to c.
-template <typename T, int kRows, int kMost>
-HWY_INLINE void add_products(const auto& w, const int8_t* q, int told, I32 (&c)[kMost]) {
+// Adds the products of 32 columns with kRows rows, or as many as told where kRows is 0, to c, which
+// has a sum for each scale.
+template <typename T, int kRows, int kScales, int kMost>
+HWY_INLINE void add_products(const auto& w, const int8_t* q, int told, I32 (&c)[kScales][kMost]) {
   const int rows = kRows != 0 ? kRows : told;
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;
     T::template vectors<j()>(w, low, high);
     for (int r = 0; r < rows; ++r) {
-      c[r] = CodeOf<T>::dot(c[r], low, quad(q + (j() * rows + r) * 4));
-      c[r] = CodeOf<T>::dot(c[r], high, quad(q + ((j() + 4) * rows + r) * 4));
+      c[0][r] = CodeOf<T>::dot(c[0][r], low, quad(q + (j() * rows + r) * 4));
+      I32& second = c[kScales - 1][r];
+      second = CodeOf<T>::dot(second, high, quad(q + ((j() + 4) * rows + r) * 4));
     }
   });
 }
-
-// Where blocks and what belongs to them lie in the panels of T, as AffinePlaces says of groups.
-template <typename T>
-struct BlockPlaces {
-  static constexpr bool kBias = T::kMin != 0;
-  static constexpr int blocks = 1, unit = panel_format(T::kType).unit;
-  using Panel = const uint8_t*;
-
-  static HWY_INLINE Panel next(Panel w) { return w + unit; }
-  static HWY_INLINE Panel block(Panel w, int) { return w; }
-  static HWY_INLINE void fetch(Panel w, int64_t ahead) { prefetch(w, ahead, unit); }
-  static HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) {
-    return panel + block * unit;
-  }
-  static HWY_INLINE F32 scale(const uint8_t* panel, int64_t block) {
-    return scale_of<T>(panel + block * unit);
-  }
-  static HWY_INLINE F32 bias(const uint8_t* panel, int64_t block) {
-    return load_f16(panel + block * unit + T::kMin);
-  }
-};
-
-// The same of panels in three parts, of which the first two are fetched, or all.
-template <bool kAll>
-struct SplitPlaces {
-  static constexpr bool kBias = false;
-  static constexpr int blocks = 1;
-  using Panel = SplitParts;
-
-  static HWY_INLINE Panel codes(const Panel& panel, int64_t block) {
-    return block_of(panel, block);
-  }
-  static HWY_INLINE Panel next(const Panel& w) { return codes(w, 1); }
-  static HWY_INLINE Panel block(const Panel& w, int) { return w; }
-  static HWY_INLINE void fetch(const Panel& w, int64_t ahead) {
-    prefetch(w.upper, ahead, SplitPanels::kUpper);
-    prefetch(w.middle, ahead, SplitPanels::kMiddle);
-    if constexpr (kAll) prefetch(w.lower, ahead, SplitPanels::kLower);
-  }
-  static HWY_INLINE F32 scale(const Panel& panel, int64_t block) {
-    return load_f16(codes(panel, block).upper + SplitPanels::kScale);
-  }
-};
 
 HWY_INLINE bool has_outliers(const ActivationGroup& g, int rows) {
   int32_t blocks = 0;
@@ -146,7 +202,7 @@ template <typename T, typename Places>
 HWY_NOINLINE void add_residuals(const Places& at, const typename Places::Panel& panel,
                                 const ActivationGroup& g, int rows, float* y) {
   const auto vector = [&](int, int64_t b, auto j) { return vector_of<T>(at.codes(panel, b), j); };
-  const auto scale = [&](int, int64_t b) { return at.scale(panel, b); };
+  const auto scale = [&](int, int64_t b, int part) { return at.scale(panel, b, part); };
   for (int r = 0; r < rows; ++r) {
     F32 sum[1] = {load(y + 16 * r)};
     add_residual<CodeOf<T>>(sum, g, rows, r, vector, scale);
@@ -167,6 +223,7 @@ struct Direct {
 template <typename T, int kRows, typename Places>
 HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& in) {
   constexpr bool kMin = Places::kBias;
+  constexpr int kScales = Places::kScales;
   constexpr int kMost = kRows != 0 ? kRows : kGroupRows;
   const int rows = kRows != 0 ? kRows : in.rows;
   const ActivationGroup& g = in.g;
@@ -175,17 +232,22 @@ HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& i
   F32 d[kMost];
   F32 m[kMost];
   for (int r = 0; r < rows; ++r) d[r] = m[r] = zero();
+  typename CodeOf<T>::Starts starts(g, blocks, rows);
   for (int64_t b = 0; b < blocks; w = at.next(w)) {
     if (in.ahead.bytes != 0) at.fetch(w, in.ahead.bytes);
-    const F32 scale = at.scale(w, 0);
+    F32 scale[kScales];
+    for (int part = 0; part < kScales; ++part) scale[part] = at.scale(w, 0, part);
     F32 bias = zero();
     if constexpr (kMin) bias = at.bias(w, 0);
     for (int i = 0; i < at.blocks; ++i, ++b) {
-      I32 c[kMost];
-      for (int r = 0; r < rows; ++r) c[r] = CodeOf<T>::start(g, b * rows + r, blocks * rows);
+      starts.reach(b);
+      I32 c[kScales][kMost];
+      for (int part = 0; part < kScales; ++part)
+        for (int r = 0; r < rows; ++r) c[part][r] = starts.at(b, part, r);
       add_products<T, kRows>(at.block(w, i), g.quads + b * 32 * rows, rows, c);
       for (int r = 0; r < rows; ++r) {
-        d[r] = fma(mul(scale, set(g.scale[b * rows + r])), to_float(c[r]), d[r]);
+        for (int part = 0; part < kScales; ++part)
+          d[r] = fma(mul(scale[part], set(g.scale[b * rows + r])), to_float(c[part][r]), d[r]);
         if (kMin) m[r] = fma(bias, set(g.moment[b * rows + r]), m[r]);
       }
     }
@@ -196,28 +258,35 @@ HWY_INLINE void direct(const Places& at, const Direct<typename Places::Panel>& i
     for (int r = 0; r < rows; ++r) store(in.y + 16 * r, add(load(in.y + 16 * r), m[r]));
 }
 
-// Expanded: for each block 8 vectors of bytes, d as 16 f32, m as 16 f32 where there is one.
-template <bool kMin>
-constexpr int kExpanded = kMin ? 640 : 576;
+// Expanded: for each block 8 vectors of bytes, its scales as 16 f32 each, m as 16 f32 where there
+// is one.
+constexpr int kExpandedScales = 512;
+template <int kScales>
+constexpr int kExpandedMin = kExpandedScales + 64 * kScales;
+template <int kScales, bool kMin>
+constexpr int kExpanded = kExpandedMin<kScales> + (kMin ? 64 : 0);
 
-template <bool kMin>
+template <int kScales, bool kMin>
 int64_t expanded_bytes(int64_t cols) {
-  return cols / 32 * kExpanded<kMin>;
+  return cols / 32 * kExpanded<kScales, kMin>;
 }
 
 template <typename T, typename Places>
-HWY_INLINE void expand(const Places& at, const std::byte* panel, int64_t cols,
+HWY_INLINE void expand(const Places& at, typename Places::Panel w, int64_t cols,
                        std::byte* expanded) {
   constexpr bool kMin = Places::kBias;
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+  constexpr int kScales = Places::kScales;
   auto* out = reinterpret_cast<uint8_t*>(expanded);
   for (int64_t k = 0; k < cols; k += 32 * at.blocks, w = at.next(w)) {
-    const F32 scale = at.scale(w, 0);
-    const F32 bias = kMin ? at.bias(w, 0) : zero();
-    for (int i = 0; i < at.blocks; ++i, out += kExpanded<kMin>) {
+    F32 scale[kScales];
+    for (int part = 0; part < kScales; ++part) scale[part] = at.scale(w, 0, part);
+    F32 bias = zero();
+    if constexpr (kMin) bias = at.bias(w, 0);
+    for (int i = 0; i < at.blocks; ++i, out += kExpanded<kScales, kMin>) {
       unroll<8>([&](auto j) { store_int(out + 64 * j(), vector_of<T>(at.block(w, i), j)); });
-      store(reinterpret_cast<float*>(out + 512), scale);
-      if (kMin) store(reinterpret_cast<float*>(out + 576), bias);
+      for (int part = 0; part < kScales; ++part)
+        store(reinterpret_cast<float*>(out + kExpandedScales + 64 * part), scale[part]);
+      if (kMin) store(reinterpret_cast<float*>(out + kExpandedMin<kScales>), bias);
     }
   }
 }
@@ -232,7 +301,8 @@ HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup&
   for (int64_t b = 0; b < blocks; ++b) {
     F32 min[P];
     for (int p = 0; p < P; ++p)
-      min[p] = load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<true> + 576));
+      min[p] =
+          load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<1, true> + kExpandedMin<1>));
     for (int r = 0; r < R; ++r) {
       const F32 x = set(g.moment[b * R + r]);
       for (int p = 0; p < P; ++p) m[p][r] = fma(min[p], x, m[p][r]);
@@ -242,30 +312,37 @@ HWY_INLINE void moments(const uint8_t* const (&panel)[P], const ActivationGroup&
     for (int r = 0; r < R; ++r) store(y + (p * R + r) * 16, m[p][r]);
 }
 
-// D += the blocks [part.begin, part.end) of P panels.
+// D += the blocks [share.begin, share.end) of P panels.
 template <typename C, bool kMin, int P, int R>
 HWY_INLINE void add_blocks(const uint8_t* const (&panel)[P], const ActivationGroup& g,
-                           int64_t blocks, Share part, F32 (&d)[P][R]) {
-  constexpr int kUnit = kExpanded<kMin>;
-  for (int64_t b = part.begin; b < part.end; ++b) {
-    I32 c[P][R];
-    for (int r = 0; r < R; ++r) {
-      const I32 start = C::start(g, b * R + r, blocks * R);
-      for (int p = 0; p < P; ++p) c[p][r] = start;
-    }
-    const int8_t* q = g.quads + b * 32 * R;
-    unroll<8>([&](auto j) {
-      I32 v[P];
-      for (int p = 0; p < P; ++p) v[p] = load_int(panel[p] + b * kUnit + 64 * j());
+                           int64_t blocks, Share share, F32 (&d)[P][R]) {
+  constexpr int kUnit = kExpanded<C::kScales, kMin>;
+  constexpr int kVectors = 8 / C::kScales;
+  typename C::Starts starts(g, blocks, R);
+  for (int64_t b = share.begin; b < share.end; ++b) {
+    starts.reach(b);
+    for (int part = 0; part < C::kScales; ++part) {
+      I32 c[P][R];
       for (int r = 0; r < R; ++r) {
-        const I32 x = quad(q + (j() * R + r) * 4);
-        for (int p = 0; p < P; ++p) c[p][r] = C::dot(c[p][r], v[p], x);
+        const I32 start = starts.at(b, part, r);
+        for (int p = 0; p < P; ++p) c[p][r] = start;
       }
-    });
-    for (int p = 0; p < P; ++p) {
-      const F32 scale = load(reinterpret_cast<const float*>(panel[p] + b * kUnit + 512));
-      for (int r = 0; r < R; ++r)
-        d[p][r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), d[p][r]);
+      const int8_t* q = g.quads + (b * 8 + part * kVectors) * 4 * R;
+      unroll<kVectors>([&](auto j) {
+        I32 v[P];
+        for (int p = 0; p < P; ++p)
+          v[p] = load_int(panel[p] + b * kUnit + 64 * (part * kVectors + j()));
+        for (int r = 0; r < R; ++r) {
+          const I32 x = quad(q + (j() * R + r) * 4);
+          for (int p = 0; p < P; ++p) c[p][r] = C::dot(c[p][r], v[p], x);
+        }
+      });
+      for (int p = 0; p < P; ++p) {
+        const F32 scale = load(
+            reinterpret_cast<const float*>(panel[p] + b * kUnit + kExpandedScales) + 16 * part);
+        for (int r = 0; r < R; ++r)
+          d[p][r] = fma(mul(scale, set(g.scale[b * R + r])), to_float(c[p][r]), d[p][r]);
+      }
     }
   }
 }
@@ -285,11 +362,12 @@ HWY_INLINE void multiply(const uint8_t* const (&panel)[P], const ActivationGroup
     return;
   }
   if constexpr (kMin) moments<P, R>(panel, g, blocks, y);
+  constexpr int kUnit = kExpanded<C::kScales, kMin>;
   const auto vector = [&](int p, int64_t b, auto j) {
-    return load_int(panel[p] + b * kExpanded<kMin> + 64 * j());
+    return load_int(panel[p] + b * kUnit + 64 * j());
   };
-  const auto scale = [&](int p, int64_t b) {
-    return load(reinterpret_cast<const float*>(panel[p] + b * kExpanded<kMin> + 512));
+  const auto scale = [&](int p, int64_t b, int of) {
+    return load(reinterpret_cast<const float*>(panel[p] + b * kUnit + kExpandedScales) + 16 * of);
   };
   for (int r = 0; r < R; ++r) {
     F32 sum[P];
@@ -318,7 +396,7 @@ template <typename C, bool kMin>
 constexpr PanelKernels tiles() {
   PanelKernels k;
   k.activations = Activations::kPer32;
-  k.expanded_bytes = expanded_bytes<kMin>;
+  k.expanded_bytes = expanded_bytes<C::kScales, kMin>;
   k.tile = tile<C, kMin>;
   if (kPairs) k.pair = tile_pair<C, kMin>;
   k.most_columns = 1024;  // two panels and a group of rows stay in a first level cache of 48 KiB

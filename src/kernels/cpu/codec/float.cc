@@ -6,6 +6,7 @@
 //
 #include "dtype/fp8.h"
 #include "kernels/cpu/codec/float-inl.h"
+#include "kernels/cpu/codec/places-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -50,8 +51,8 @@ struct PanelFP8 : PanelE4M3 {
 int64_t f32_bytes(int64_t cols) { return cols * 64; }
 
 template <typename T>
-void expand_floats(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+void expand_floats(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  const uint8_t* w = bytes_of(*panel);
   auto* out = reinterpret_cast<float*>(expanded);
   for (int64_t b = 0; b < cols / T::kBlock; ++b, w += T::kUnit) {
     const F32 scale = T::scale(w);
@@ -72,28 +73,54 @@ HWY_INLINE void store_values(I32 codes, int offset, F32 scale, F32 shift, float*
   });
 }
 
-template <typename T>
-void expand_blocks(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
+// The codes pass through memory, so that what follows is compiled once and not for each vector.
+
+// Blocks of 32.
+template <typename T, typename Places>
+HWY_INLINE void expand_panel(const Places& at, typename Places::Panel w, int64_t cols,
+                             std::byte* expanded) {
+  constexpr int kVectors = 8 / Places::kScales;
   auto* out = reinterpret_cast<float*>(expanded);
-  for (int64_t b = 0; b < cols / 32; ++b) {
-    const F32 scale = scale_of<T>(w);
-    const F32 shift = T::kMin != 0 ? load_f16(w + T::kMin) : zero();
-    alignas(64) int32_t codes[8][16];
-    unroll<4>([&](auto j) {
-      I32 low;
-      I32 high;
-      T::template vectors<j()>(w, low, high);
-      store_int(codes[j()], low);
-      store_int(codes[j() + 4], high);
-    });
-    for (int j = 0; j < 8; ++j, out += 64)
-      store_values<T::kMin != 0>(load_int(codes[j]), T::kOffset, scale, shift, out);
-    w += panel_format(T::kType).unit;
+  for (int64_t k = 0; k < cols; k += 32 * at.blocks, w = at.next(w)) {
+    F32 bias = zero();
+    if constexpr (Places::kBias) bias = at.bias(w, 0);
+    for (int i = 0; i < at.blocks; ++i) {
+      alignas(64) int32_t codes[8][16];
+      unroll<4>([&](auto j) {
+        I32 low;
+        I32 high;
+        T::template vectors<j()>(at.block(w, i), low, high);
+        store_int(codes[j()], low);
+        store_int(codes[j() + 4], high);
+      });
+      for (int part = 0; part < Places::kScales; ++part) {
+        const F32 scale = at.scale(w, 0, part);
+        for (int j = part * kVectors; j < (part + 1) * kVectors; ++j, out += 64)
+          store_values<Places::kBias>(load_int(codes[j]), T::kOffset, scale, bias, out);
+      }
+    }
   }
 }
+template <typename T>
+void expand_blocks(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  expand_panel<T>(BlockPlaces<T>(), bytes_of(*panel), cols, expanded);
+}
+void expand_split(const std::byte* const* parts, int64_t cols, std::byte* expanded) {
+  using Places = SplitPlaces<3>;
+  expand_panel<PanelSplitQ8_0>(Places(), Places::open(parts), cols, expanded);
+}
+template <typename T>
+HWY_NOINLINE void expand_groups(const AffineFormat& format, const uint8_t* panel, int64_t cols,
+                                std::byte* expanded) {
+  expand_panel<T>(AffinePlaces(format), panel, cols, expanded);
+}
+template <DType kType>
+void expand_affine(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  constexpr AffineFormat kFormat = affine_format(kType);
+  expand_groups<PanelAffine<kFormat.bits>>(kFormat, bytes_of(*panel), cols, expanded);
+}
 
-// The codes pass through memory, so that what follows is compiled once and not for each vector.
+// Blocks of 256.
 template <typename T>
 HWY_INLINE void expand_super(const T& type, const std::byte* panel, int64_t cols,
                              std::byte* expanded) {
@@ -130,50 +157,9 @@ HWY_INLINE void expand_super(const T& type, const std::byte* panel, int64_t cols
   }
 }
 
-void expand_halves(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
-  auto* out = reinterpret_cast<float*>(expanded);
-  for (int64_t b = 0; b < cols / 32; ++b, w += PanelNVFP4::kUnit)
-    for (int j = 0; j < 8; ++j, out += 64) {
-      const I32 v = PanelNVFP4::vector(w, j);
-      const F32 scale = PanelNVFP4::scale(w, j / 4);
-      unroll<4>(
-          [&](auto i) { store(out + 16 * i(), mul(scale, to_float(signed_byte_of<i()>(v)))); });
-    }
-}
-
 template <typename T>
-HWY_NOINLINE void expand_groups(const AffineFormat& format, const std::byte* panel, int64_t cols,
-                                std::byte* expanded) {
-  const AffinePlaces at(format);
-  const auto* w = reinterpret_cast<const uint8_t*>(panel);
-  auto* out = reinterpret_cast<float*>(expanded);
-  for (int64_t k = 0; k < cols; k += format.group, w += at.unit) {
-    const F32 scale = at.scale(w, 0);
-    const F32 bias = at.bias(w, 0);
-    for (int i = 0; i < at.blocks; ++i) {
-      alignas(64) int32_t codes[8][16];
-      unroll<4>([&](auto j) {
-        I32 low;
-        I32 high;
-        T::template vectors<j()>(w + i * T::kBytes, low, high);
-        store_int(codes[j()], low);
-        store_int(codes[j() + 4], high);
-      });
-      for (int j = 0; j < 8; ++j, out += 64)
-        store_values<true>(load_int(codes[j]), 0, scale, bias, out);
-    }
-  }
-}
-template <DType kType>
-void expand_affine(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  constexpr AffineFormat kFormat = affine_format(kType);
-  expand_groups<PanelAffine<kFormat.bits>>(kFormat, panel, cols, expanded);
-}
-
-template <typename T>
-void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  expand_super(T(), panel, cols, expanded);
+void expand_one(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  expand_super(T(), *panel, cols, expanded);
 }
 // Types that differ in their code book only share the code.
 template <typename T>
@@ -182,8 +168,8 @@ HWY_NOINLINE void expand_shared(const Book& book, const std::byte* panel, int64_
   expand_super(with_book<T>(book), panel, cols, expanded);
 }
 template <typename T, DType kType>
-void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  expand_shared<T>(kBook<kType>, panel, cols, expanded);
+void expand_coded(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  expand_shared<T>(kBook<kType>, *panel, cols, expanded);
 }
 
 constexpr PanelKernels expanding(ExpandFn expand) {
@@ -246,7 +232,13 @@ constexpr PanelKernels kExactKernels[24] = {
     expanding(expand_coded<PanelCodes3<16>, DType::kIQ1_M>),
     expanding(expand_coded<PanelCodes2, DType::kTQ1_0>),
     expanding(expand_coded<PanelCodes2, DType::kTQ2_0>),
-    expanding(expand_halves)};
+    expanding(expand_blocks<PanelNVFP4>)};
+extern const PanelKernels kExactSplit;
+constexpr PanelKernels kExactSplit = [] {
+  PanelKernels k = expanding(expand_split);
+  k.parts = kMostParts;
+  return k;
+}();
 
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
@@ -265,6 +257,10 @@ const PanelKernels* float_kernels(Target target, DType type) {
     case DType::kFP8_128: return table + 4;
     default: return nullptr;
   }
+}
+
+const PanelKernels* exact_split_kernels(Target target) {
+  return &VEERY_FOR_F32_TARGET(target, kExactSplit);
 }
 
 const PanelKernels* exact_kernels(Target target, DType type) {

@@ -15,7 +15,7 @@ HWY_NOINLINE void direct_shared(const AffineFormat& format, const Direct<const u
   direct<T, kRows>(AffinePlaces(format), in);
 }
 template <typename T>
-HWY_NOINLINE void expand_shared(const AffineFormat& format, const std::byte* panel, int64_t cols,
+HWY_NOINLINE void expand_shared(const AffineFormat& format, const uint8_t* panel, int64_t cols,
                                 std::byte* expanded) {
   expand<T>(AffinePlaces(format), panel, cols, expanded);
 }
@@ -29,8 +29,8 @@ void direct_of(const std::byte* const* panel, const ActivationGroup& g, int64_t 
                                                    {bytes_of(*panel), g, cols, ahead, y, R});
 }
 template <DType kType>
-void expand_of(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  expand_shared<AffineOf<kType>>(affine_format(kType), panel, cols, expanded);
+void expand_of(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  expand_shared<AffineOf<kType>>(affine_format(kType), bytes_of(*panel), cols, expanded);
 }
 
 template <int kIndex>

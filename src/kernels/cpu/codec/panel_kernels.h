@@ -10,11 +10,12 @@ struct Ahead {
   int64_t bytes = 0;  ///< from where a panel is read; 0: nothing is fetched
   int64_t skip = 0;   ///< from the end of a panel to the one that is read in its place next
 };
-/// y[panel][8][16]: the w rows of `group` times some panels.
+/// y[panel][8][16]: the w rows of `group` times some panels. `panels`: the parts of each, one panel
+/// after the other.
 using DirectFn = void (*)(const std::byte* const* panels, const ActivationGroup& group,
                           int64_t cols, Ahead ahead, float* y);
-/// Writes a packed panel in the form that the tile functions take.
-using ExpandFn = void (*)(const std::byte* panel, int64_t cols, std::byte* expanded);
+/// Writes a packed panel, given by its parts, in the form that the tile functions take.
+using ExpandFn = void (*)(const std::byte* const* panel, int64_t cols, std::byte* expanded);
 /// y[8][16] of a full group and an expanded panel.
 using TileFn = void (*)(const std::byte* expanded, const ActivationGroup& group, int64_t cols,
                         float* y);
@@ -25,14 +26,11 @@ using PairFn = void (*)(const std::byte* first, const std::byte* second,
 
 struct PanelKernels {
   Activations activations = Activations::kFloat;
+  int parts = 1;                 ///< of a packed panel
   bool direct_expanded = false;  ///< the direct functions take expanded panels, not packed ones
   /// For 1, 2 and 4 panels; groups of 1, 2, 4 and 8 rows. Null where it does not pay; all have
   /// those for a panel and up to 4 rows.
   DirectFn direct[3][4] = {};
-  /// The same for the parts of one panel of kSplitFormat. Null: it has to be joined first.
-  DirectFn direct_parts[4] = {};
-  /// Two rows, and of such a panel the first two parts: a matrix with an eighth of the values.
-  DirectFn direct_two_parts = nullptr;
   ExpandFn expand = nullptr;  ///< null: the packed form serves as expanded
   int64_t (*expanded_bytes)(int64_t cols) = nullptr;
   TileFn tile = nullptr;
@@ -48,17 +46,21 @@ struct AffineTable {
   const PanelKernels& at(DType type) const { return of[affine_index(type)]; }
 };
 
+/// What the panels of a weight, in WeightFormat::panels `format`, are multiplied by.
+const PanelKernels* panel_kernels(Target target, DType type, uint8_t format, bool exact);
+
 // Null where the family does not know the type.
-const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32 with one scale
+const PanelKernels* block_kernels(Target target, DType type);     ///< blocks of 32
 const PanelKernels* group_kernels(Target target, DType type);     ///< MLX's groups of codes
 const PanelKernels* super_16_kernels(Target target, DType type);  ///< Q2_K, Q3_K, Q6_K
 const PanelKernels* super_32_kernels(Target target, DType type);  ///< Q4_K, Q5_K
-const PanelKernels* halves_kernels(Target target, DType type);    ///< NVFP4
 /// Q8_K; IQ4_XS, IQ3_XXS, IQ3_S, IQ2_XXS, IQ1_S, TQ1_0, TQ2_0
 const PanelKernels* codes_32_kernels(Target target, DType type);
 const PanelKernels* codes_16_kernels(Target target, DType type);  ///< IQ2_XS, IQ2_S, IQ1_M
 const PanelKernels* float_kernels(Target target, DType type);     ///< F32, F16, MXFP8, FP8
-const PanelKernels* exact_kernels(Target target, DType type);     ///< all types, f32 rows
 const PanelKernels* bf16_kernels(Target target, bool exact);
+/// All types, f32 rows.
+const PanelKernels* exact_kernels(Target target, DType type);
+const PanelKernels* exact_split_kernels(Target target);
 
 }  // namespace veery

@@ -83,6 +83,7 @@ HWY_INLINE I32 move_bits(I32 v, int mask) {
 }
 
 // Blocks of 32. vectors<J>: vectors J and J + 4 as unsigned bytes; the value is byte - kOffset.
+// kScales: how many scales there are, for as many parts of the block; 1 where it is not said.
 
 template <int J>
 HWY_INLINE void nibbles(const uint8_t* w, I32& low, I32& high) {
@@ -174,19 +175,25 @@ struct PanelMXFP4 {
                   as_float(shl(set(int32_t{0x00200000}), bit_and(e, set(int32_t{1})))));
   }
 };
-/// Signed values; a scale for each half.
-struct PanelNVFP4 {
-  static constexpr int kUnit = panel_format(DType::kNVFP4).unit;
-  static HWY_INLINE I32 vector(const uint8_t* w, int j) {
-    const I32 v = load_int(w + 64 * (j % 4));
-    return lookup(load_int(kBook<DType::kNVFP4, 0>.table),
-                  bit_and(j < 4 ? v : shr16<4>(v), every_byte(15)));
+/// A scale for each half.
+template <int kAbove>
+struct PanelHalves {
+  static constexpr DType kType = DType::kNVFP4;
+  static constexpr int kScale = 256, kMin = 0, kOffset = kAbove, kScales = 2;
+  template <int J>
+  static HWY_INLINE void vectors(const uint8_t* w, I32& low, I32& high) {
+    const I32 table = load_int(kBook<kType, kOffset>.table);
+    nibbles<J>(w, low, high);
+    low = lookup(table, low);
+    high = lookup(table, high);
   }
   /// half_e4m3_to_f32; 0x7F is not special here.
   static HWY_INLINE F32 scale(const uint8_t* w, int half) {
-    return mul(as_float(shl<20>(load_u8(w + 256 + 16 * half))), set(kHalfE4M3));
+    return mul(as_float(shl<20>(load_u8(w + kScale + 16 * half))), set(kHalfE4M3));
   }
 };
+using PanelNVFP4 = PanelHalves<16>;
+using PanelSignedNVFP4 = PanelHalves<0>;  ///< signed bytes
 /// 32 columns of a group of codes.
 template <int kCodeBits>
 struct PanelAffine {
@@ -219,92 +226,6 @@ struct PanelAffine {
     high = bit_or(high, move_bits<4 * (J % 2) + 2, kTo>(v, 3));
   }
 };
-/// Codes in three parts.
-struct SplitParts {
-  const uint8_t* upper;
-  const uint8_t* middle;
-  const uint8_t* lower;
-};
-/// Of which the first two are looked at.
-struct PanelSplitQ5 {
-  static constexpr int kOffset = 16;
-  template <int J>
-  static HWY_INLINE void vectors(const SplitParts& w, I32& low, I32& high) {
-    nibbles<J>(w.upper, low, high);
-    const I32 fifth = load_int(w.middle);
-    low = bit_or(shl16<1>(low), move_bits<J, 0>(fifth, 1));
-    high = bit_or(shl16<1>(high), move_bits<J + 4, 0>(fifth, 1));
-  }
-};
-/// And all of them.
-struct PanelSplitQ8_0 {
-  static constexpr int kOffset = 128;
-  template <int J>
-  static HWY_INLINE void vectors(const SplitParts& w, I32& low, I32& high) {
-    I32 low_bits;
-    I32 high_bits;
-    PanelSplitQ5::vectors<J>(w, low, high);
-    PanelAffine<SplitPanels::kLowerBits>::vectors<J>(w.lower, low_bits, high_bits);
-    low = bit_or(shl16<SplitPanels::kLowerBits>(low), low_bits);
-    high = bit_or(shl16<SplitPanels::kLowerBits>(high), high_bits);
-  }
-};
-/// Where they lie.
-HWY_INLINE SplitParts parts_of(const std::byte* weight, const SplitPanels& at, int64_t panel) {
-  const auto* w = reinterpret_cast<const uint8_t*>(weight);
-  return {w + at.upper(panel), w + at.middle(panel), w + at.lower(panel)};
-}
-HWY_INLINE SplitParts block_of(const SplitParts& panel, int64_t block) {
-  return {panel.upper + block * SplitPanels::kUpper, panel.middle + block * SplitPanels::kMiddle,
-          panel.lower + block * SplitPanels::kLower};
-}
-/// 16 scales or biases of groups.
-HWY_INLINE F32 load_affine(const uint8_t* at, DType type) {
-  if (type == DType::kF16) return load_f16(at);
-  return type == DType::kBF16 ? load_bf16(at) : load(reinterpret_cast<const float*>(at));
-}
-/// Where blocks of 32 and what belongs to them lie in the panels of groups.
-struct AffinePlaces {
-  static constexpr bool kBias = true;
-  explicit AffinePlaces(const AffineFormat& f)
-      : blocks(f.group / 32),
-        bytes(64 * f.bits),
-        bias_at(kLanes * f.scale_bytes()),
-        unit(kLanes * f.bytes()),
-        type(f.scale) {}
-
-  using Panel = const uint8_t*;
-  HWY_INLINE Panel next(Panel w) const { return w + unit; }
-  HWY_INLINE Panel block(Panel w, int i) const { return w + i * bytes; }
-  HWY_INLINE void fetch(Panel w, int64_t ahead) const { prefetch(w, ahead, unit); }
-  HWY_INLINE const uint8_t* codes(const uint8_t* panel, int64_t block) const {
-    return panel + block / blocks * unit + block % blocks * bytes;
-  }
-  HWY_INLINE F32 scale(const uint8_t* panel, int64_t block) const {
-    return load_affine(scales(panel, block), type);
-  }
-  HWY_INLINE F32 bias(const uint8_t* panel, int64_t block) const {
-    return load_affine(scales(panel, block) + bias_at, type);
-  }
-
-  int blocks, bytes, bias_at, unit;  ///< of a unit: blocks of 32 and bytes; bytes of a block
-  DType type;
-
- private:
-  HWY_INLINE const uint8_t* scales(const uint8_t* panel, int64_t block) const {
-    return panel + block / blocks * unit + blocks * bytes;
-  }
-};
-
-/// The scales of a block of 32.
-template <typename T>
-HWY_INLINE F32 scale_of(const uint8_t* w) {
-  if constexpr (requires { T::scale(w); })
-    return T::scale(w);
-  else
-    return load_f16(w + T::kScale);
-}
-
 // Blocks of 256. strips<J>: vector J of the four strips of half h as unsigned bytes. kSub: elements
 // a scale; kOffset as above; kDmin 0: no minimum.
 

@@ -262,8 +262,8 @@ void direct_one(const std::byte* const* panel, const ActivationGroup& g, int64_t
   direct<T, kCompiledRows<R>>(T(), {*panel, g, cols, ahead, y, R});
 }
 template <typename T>
-void expand_one(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  expand(T(), panel, cols, expanded);
+void expand_one(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  expand(T(), *panel, cols, expanded);
 }
 
 // Types that differ in their code book only share the code.
@@ -282,8 +282,8 @@ void direct_coded(const std::byte* const* panel, const ActivationGroup& g, int64
   direct_shared<T, kCompiledRows<R>>(kBook<kType>, {*panel, g, cols, ahead, y, R});
 }
 template <typename T, DType kType>
-void expand_coded(const std::byte* panel, int64_t cols, std::byte* expanded) {
-  expand_shared<T>(kBook<kType>, panel, cols, expanded);
+void expand_coded(const std::byte* const* panel, int64_t cols, std::byte* expanded) {
+  expand_shared<T>(kBook<kType>, *panel, cols, expanded);
 }
 
 template <typename T>

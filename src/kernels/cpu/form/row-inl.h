@@ -220,8 +220,8 @@ HWY_INLINE void quantise_per32(const Row* rows, int count, int64_t cols, const A
   with_width(w, [&](auto of) { quantise_per32<of()>(rows, count, cols, g); });
 }
 
-/// One scale for 256 values, and for each 32 of them how often it is doubled: quiet parts of a row
-/// keep up to three bits more, and all sums stay integers.
+/// One scale for 256 values, and for each 32 of them how often it is doubled: small values of a
+/// row keep up to three bits more, and all sums stay integers.
 inline constexpr int kMostShift = 3;
 
 // Of one row: its part of 256 columns, without the quads.

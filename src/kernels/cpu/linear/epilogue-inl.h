@@ -1,5 +1,4 @@
-// epilogue-inl.h: what follows the product of a panel with some rows: bias, gate, residual,
-// and the store or the search for the largest.
+// epilogue-inl.h: applies an epilogue (epilogue.h) to the products of a panel with some rows.
 #if defined(VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_EPILOGUE_INL_H
@@ -10,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/linear/product.h"
+#include "kernels/cpu/linear/epilogue.h"
 #include "kernels/cpu/simd/activate-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,9 +19,8 @@ namespace {
 
 // What follows the product of one panel with rows [row, row + count).
 struct Finish {
-  const Dispatch& d;
+  const Epilogue& e;
   const Product& p;
-  Best* best;  // of this worker; null: outputs are stored
 
   static constexpr int kMostRows = 16;
 
@@ -46,19 +44,22 @@ struct Finish {
   // Brings near what a panel, and the one that is multiplied with it, will read and write: rows
   // lie far apart, and the tail of a product waits for all of them.
   HWY_INLINE void fetch(int i, int64_t panel, int64_t row, int count) const {
-    if (best != nullptr) return;
+    if (e.best != nullptr) return;
     if (p.two_terms) row /= 2, count /= 2;
     const int64_t column = p.weights[i].column + panel * kLanes;
+    const bool reads = e.added && e.added.data != e.out.data;
     for (int r = 0; r < count; ++r) {
-      const float* out = d.out().row<float>(row + r) + column;
+      const float* out = e.out.row(row + r) + column;
       __builtin_prefetch(out, 1, 3);
       if (!p.gated) __builtin_prefetch(out + kLanes, 1, 3);
-      if (!d.in[LinearIn::kResidual]) continue;
-      const float* residual = d.in[LinearIn::kResidual].row<float>(row + r) + column;
-      __builtin_prefetch(residual, 0, 3);
-      if (!p.gated) __builtin_prefetch(residual + kLanes, 0, 3);
+      if (!reads) continue;
+      const float* added = e.added.row(row + r) + column;
+      __builtin_prefetch(added, 0, 3);
+      if (!p.gated) __builtin_prefetch(added + kLanes, 0, 3);
     }
   }
+
+ private:
   static void keep_best(F32 v, int64_t n, int lanes, Best& best) {
     float value[kLanes];
     store(value, v);
@@ -73,45 +74,62 @@ struct Finish {
               bits(select(better, as_float(load_int(index)), as_float(load_int(best.index)))));
   }
 
- private:
   static constexpr int kAtOnce = 4;  // chains of activations side by side
 
   template <int kRows>
   HWY_INLINE void finish_rows(int i, int64_t panel, int64_t row, const float* y,
                               const float* up) const {
-    const auto& attr = d.as<LinearAttr>();
     const int64_t n = panel * kLanes;
     const int lanes = static_cast<int>(std::min<int64_t>(kLanes, p.weights[i].rows - n));
     const int64_t column = p.weights[i].column + n;
     F32 v[kRows];
-    load_rows(y, i, n, lanes, v);
-    activate(v, attr.gate);
+    load_rows(y, i, n, row, lanes, v);
     if (p.gated) {
       F32 other[kRows];
-      load_rows(up, 1, n, lanes, other);
-      unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], other[r()]); });
+      load_rows(up, 1, n, row, lanes, other);
+      apply_gate(v, other);
+    } else {
+      activate(v, e.gate);
     }
-    if (attr.scale != 1) unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], set(attr.scale)); });
-    if (const Operand& residual = d.in[LinearIn::kResidual])
+    if (e.scale != 1) unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], set(e.scale)); });
+    if (e.added)
       unroll<kRows>([&](auto r) {
-        v[r()] = add(v[r()], load_first(residual.row<float>(row + r()) + column, lanes));
+        const F32 to = load_first(e.added.row(row + r()) + column, lanes);
+        v[r()] = e.factor != nullptr ? fma(set(e.factor[row + r()]), v[r()], to) : add(v[r()], to);
       });
     unroll<kRows>([&](auto r) {
-      if (best != nullptr)
-        keep_best(v[r()], n, lanes, best[row + r()]);
+      if (e.best != nullptr)
+        keep_best(v[r()], n, lanes, e.best[row + r()]);
       else
-        store_first(d.out().row<float>(row + r()) + column, v[r()], lanes);
+        store_first(e.out.row(row + r()) + column, v[r()], lanes);
     });
   }
-  // With their bias.
+  // With what comes before the activation.
   template <int kRows>
-  HWY_INLINE void load_rows(const float* y, int weight, int64_t n, int lanes,
+  HWY_INLINE void load_rows(const float* y, int weight, int64_t n, int64_t row, int lanes,
                             F32 (&v)[kRows]) const {
     unroll<kRows>([&](auto r) { v[r()] = load(y + r() * kLanes); });
-    if (const Operand& bias = d.in[LinearIn::kBias + weight]) {
-      const F32 b = load_first(bias.row<float>(0) + n, lanes);
+    if (const float* bias = e.bias[static_cast<size_t>(weight)]) {
+      const F32 b = load_first(bias + n, lanes);
       unroll<kRows>([&](auto r) { v[r()] = add(v[r()], b); });
     }
+    if (e.input_factor != nullptr)
+      unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], set(e.input_factor[row + r()])); });
+  }
+  template <int kRows>
+  HWY_INLINE void apply_gate(F32 (&v)[kRows], const F32 (&up)[kRows]) const {
+    if (e.limit > 0) {
+      unroll<kRows>([&](auto r) { v[r()] = limited_gate(v[r()], up[r()]); });
+      return;
+    }
+    activate(v, e.gate);
+    unroll<kRows>([&](auto r) { v[r()] = mul(v[r()], up[r()]); });
+  }
+  HWY_INLINE F32 limited_gate(F32 g, F32 u) const {
+    g = min(g, set(e.limit));
+    u = max(min(u, set(e.limit)), set(-e.limit));
+    const F32 part = add(set(1.0F), exp(neg(mul(set(e.alpha), g))));
+    return mul(div(g, part), add(u, set(1.0F)));
   }
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/common/intern.h"
 #include "kernels/cpu/linear/head_linear.h"
 #include "kernels/cpu/linear/multiply-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 
 #ifndef VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
 #define VEERY_KERNELS_CPU_HEAD_LINEAR_PROBLEM
@@ -47,21 +48,6 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace heads;  // NOLINT(google-build-using-namespace)
 
-struct Store {
-  const Problem& h;
-  int64_t head;
-
-  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
-    for (int r = 0; r < count; ++r) __builtin_prefetch(h.y(row + r, head) + panel * kLanes, 1, 3);
-  }
-  void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
-    const int64_t n = panel * kLanes;
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, h.out - n));
-    for (int r = 0; r < count; ++r)
-      store_first(h.y(row + r, head) + n, load(y + r * kLanes), lanes);
-  }
-};
-
 void prepare_head(const Problem& h, const Product& p, int64_t head, std::byte* base) {
   for (int64_t g = 0; g < p.groups(); ++g) {
     Row rows[kGroupRows];
@@ -79,8 +65,10 @@ void multiply_heads(const Dispatch& d, const Slots& slots, const Worker& worker)
   for (int64_t head = heads.begin; head < heads.end; ++head) {
     const Product p = h.of(head, kTarget, kExact);
     prepare_head(h, p, head, worker.scratch);
+    Epilogue finish;
+    finish.out = {h.y(0, head), d.out().stride / int64_t{sizeof(float)}};
     multiply_panels(p, worker.scratch, worker.scratch + p.activation_bytes(), 0,
-                    Share{0, p.weights[0].panels()}, Store{h, head});
+                    Share{0, p.weights[0].panels()}, finish);
     for (int64_t r = 0; r < h.rows; ++r)
       std::copy(h.x(r, head) + h.in, h.x(r, head) + h.from, h.y(r, head) + h.out);
   }

@@ -1,4 +1,5 @@
-// multiply-inl.h: panels times rows in prepared groups: which functions of a type take them.
+// multiply-inl.h: panels times rows in prepared groups (rows-inl.h), and what follows
+// (multiply.cc).
 #if defined(VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
 #undef VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
@@ -6,246 +7,23 @@
 #define VEERY_KERNELS_CPU_LINEAR_MULTIPLY_INL_H
 #endif
 
-#include <algorithm>
-#include <bit>
-
-#include "kernels/cpu/linear/join_panel-inl.h"
-#include "kernels/cpu/linear/rows-inl.h"
+#include "kernels/cpu/linear/epilogue.h"
+#include "kernels/cpu/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
 namespace HWY_NAMESPACE {
 
-namespace {
-
-// A panel as packed, and expanded where that is needed.
-struct Panel {
-  int weight;
-  const std::byte* packed;  ///< null: there are only the parts of a split one
-  const std::byte* expanded;
-  const std::byte* parts[3] = {};
-};
-
-// The joined and expanded forms go to `free`, which moves on.
-Panel use_panel(const Product& p, int i, int64_t panel, std::byte*& free) {
-  const Weight& w = p.weights[i];
-  Panel out = {i, w.data + panel * w.stride, nullptr};
-  if (p.takes_parts(i)) {
-    const SplitPanels at(w.rows, p.cols);
-    return {i,
-            nullptr,
-            nullptr,
-            {w.data + at.upper(panel), w.data + at.middle(panel), w.data + at.lower(panel)}};
-  }
-  if (w.split) {
-    join_panel(w, p.cols, panel, p.ahead, free);
-    out.packed = free;
-    free += round_up(w.stride, 64);
-  }
-  out.expanded = out.packed;
-  if (p.expands(i)) {
-    out.expanded = free;
-    w.kernels->expand(out.packed, p.cols, free);
-    free += round_up(w.kernels->expanded_bytes(p.cols), 64);
-  }
-  return out;
-}
-
-ActivationGroup form_of(const Product& p, std::byte* base, const Panel& panel, int64_t group) {
-  const Activations form = p.weights[panel.weight].kernels->activations;
-  return activation_group(form, p.group(base, static_cast<int>(form), group), p.cols,
-                          group_width(p.group_rows(group)));
-}
-
-// The one that takes most of `count` panels at once; more only where their functions are the same.
-struct Chosen {
-  DirectFn fn;
-  int panels;
-};
-HWY_INLINE Chosen choose_direct(const Product& p, const Panel* panels, int count, int width) {
-  const auto fn = [&](int i, int log) {
-    return p.weights[panels[i].weight].kernels->direct[log][width];
-  };
-  for (int log = 2; log > 0; --log) {
-    const DirectFn first = fn(0, log);
-    if (count < 1 << log || first == nullptr) continue;
-    int same = 1;
-    while (same < 1 << log && fn(same, log) == first) ++same;
-    if (same == 1 << log) return {first, same};
-  }
-  return {fn(0, 0), 1};
-}
-
-// y[count][8][16] of panels, of one weight or alternately of the two of a gate, and a group of
-// rows, after the last part.
-void multiply_group(const Product& p, std::byte* base, int64_t group, const Panel* panels,
-                    int count, Share part, float* y) {
-  const auto kernels = [&](int i) -> const PanelKernels& {
-    return *p.weights[panels[i].weight].kernels;
-  };
-  const int w = group_width(p.group_rows(group));
-  if (w == kGroupRows && !p.packed && count == 2 && kernels(0).pair != nullptr &&
-      kernels(0).pair == kernels(1).pair) {
-    kernels(0).pair(panels[0].expanded, panels[1].expanded, form_of(p, base, panels[0], group),
-                    p.cols, part, y);
-    return;
-  }
-  if (part.end != p.cols) return;
-  const int width = std::countr_zero(static_cast<unsigned>(w));
-  for (int i = 0; i < count;) {
-    const PanelKernels& k = kernels(i);
-    const ActivationGroup g = form_of(p, base, panels[i], group);
-    float* out = y + i * kGroupRows * kLanes;
-    if (panels[i].packed == nullptr) {
-      k.direct_parts[width](panels[i].parts, g, p.cols, {group == 0 ? p.ahead : 0, 0}, out);
-      ++i;
-      continue;
-    }
-    if (w == kGroupRows && !(p.packed && k.direct[0][3] != nullptr)) {
-      k.tile(panels[i].expanded, g, p.cols, out);
-      ++i;
-      continue;
-    }
-    const Chosen chosen = choose_direct(p, panels + i, count - i, width);
-    const std::byte* data[kMostPanels];
-    for (int n = 0; n < chosen.panels; ++n)
-      data[n] = k.direct_expanded ? panels[i + n].expanded : panels[i + n].packed;
-    const int64_t between = chosen.panels / (p.gated ? 2 : 1) - 1;
-    const Ahead ahead = {p.ahead,
-                         std::max<int64_t>(between, 0) * p.weights[panels[i].weight].stride};
-    const bool fetches = group == 0 && !p.weights[panels[i].weight].split;  // join_panel() does
-    chosen.fn(data, g, p.cols, fetches ? ahead : Ahead(), out);
-    i += chosen.panels;
-  }
-}
-
-// Part `index` of `count` of the packed panels that follow, into the second level cache.
-HWY_INLINE void fetch_next(const Product& p, int i, Share panels, int64_t index, int64_t count) {
-  for (int k = i; k < (p.gated ? 2 : i + 1); ++k) {
-    const Weight& w = p.weights[k];
-    if (w.split) continue;  // join_panel() does
-    const int64_t bytes = (panels.end - panels.begin) * w.stride;
-    const std::byte* from = w.data + panels.begin * w.stride;
-    for (int64_t at = bytes * index / count / 64 * 64; at < bytes * (index + 1) / count; at += 64)
-      __builtin_prefetch(from + at, 0, 2);
-  }
-}
-
-// Panels that are multiplied at once, `count` of output i from `panel` on (gated: as many of each
-// weight).
-struct PanelSet {
-  int i = 0;
-  int64_t panel = -1;
-  int count = 0;
-  Panel all[kMostPanels];
-};
-void open_panels(const Product& p, std::byte* scratch, int i, int64_t panel, int64_t end,
-                 PanelSet& set) {
-  const int weights = p.gated ? 2 : 1;
-  if (set.i == i && set.panel == panel) return;
-  set.i = i;
-  set.panel = panel;
-  set.count = static_cast<int>(std::min(p.step(i), end - panel));
-  std::byte* free = scratch + kMostGroups * kPairBytes;
-  for (int n = 0; n < set.count * weights; ++n)
-    set.all[n] = use_panel(p, p.gated ? n % 2 : i, panel + n / weights, free);
-}
-
-// The groups [groups.begin, groups.end) of rows times panels, columns in parts that stay in the
-// first level cache. Meanwhile `next` panels are fetched, a part of them for each of `of` groups.
-template <typename Finish>
-void multiply_set(const Product& p, std::byte* base, std::byte* scratch, const PanelSet& set,
-                  Share groups, Share next, int64_t of, const Finish& finish) {
-  constexpr int kSecond = kGroupRows * kLanes;
-  const int weights = p.gated ? 2 : 1;
-  const int count = set.count * weights;
-  auto* sums = reinterpret_cast<float*>(scratch);
-  const int64_t columns = p.part_columns(set.i);
-  const int64_t stride = columns < p.cols ? 2 * kSecond : 0;  // one group's sums are done at once
-  for (Share part = {0, count == 2 ? columns : p.cols}; part.begin < p.cols;
-       part = {part.end, std::min(p.cols, part.end + columns)}) {
-    for (int64_t group = groups.begin; group < groups.end; ++group) {
-      const int64_t row = group * p.group_size;
-      const int rows = p.group_rows(group);
-      float* y = sums + (group - groups.begin) * stride;
-      if (part.begin == 0 && !p.packed) fetch_next(p, set.i, next, group % of, of);
-      if (part.end == p.cols) finish.fetch(set.i, set.panel, row, rows);
-      multiply_group(p, base, group, set.all, count, part, y);
-      if (part.end < p.cols) continue;
-      for (int n = 0; n < set.count; ++n, y += weights * kSecond)
-        finish(set.i, set.panel + n, row, rows, y, y + kSecond);
-    }
-  }
-}
-
-// Panels of output i, some at a time, with rows in blocks that stay in the second level cache.
-// finish(i, panel, row, count, y, up) takes y[count][16], and where gated those of the second
-// weight; finish.fetch(i, panel, row, count) comes before the product.
-template <typename Finish>
+/// All rows, which lie prepared at `base`, times some panels of output i, a few at a time, the rows
+/// in blocks that stay in the second level cache. `scratch` has Product::expanded_bytes().
 void multiply_panels(const Product& p, std::byte* base, std::byte* scratch, int i, Share panels,
-                     const Finish& finish) {
-  const int64_t step = p.step(i);
-  PanelSet set;
-  for (int64_t block = 0; block < p.groups(); block += p.block_groups) {
-    const Share groups = {block, std::min(p.groups(), block + p.block_groups)};
-    for (int64_t panel = panels.begin; panel < panels.end; panel += step) {
-      open_panels(p, scratch, i, panel, panels.end, set);
-      multiply_set(p, base, scratch, set, groups,
-                   {panel + step, std::min(panel + 2 * step, panels.end)}, p.block_groups, finish);
-    }
-  }
-}
+                     const Epilogue& epilogue);
 
-// The same in items that workers take: panels with a slice of a block, short enough that nobody
-// waits long for the last.
-constexpr int64_t kSliceGroups = 16;
-struct Items {
-  const Product& p;
-  int i;
-  Share panels;
-
-  int64_t steps() const { return (panels.end - panels.begin + p.step(i) - 1) / p.step(i); }
-  int64_t slices() const { return (p.block_groups + kSliceGroups - 1) / kSliceGroups; }
-  int64_t blocks() const { return (p.groups() + p.block_groups - 1) / p.block_groups; }
-  int64_t count() const { return blocks() * steps() * slices(); }
-
-  template <typename Finish>
-  void multiply(int64_t item, std::byte* base, std::byte* scratch, PanelSet& set,
-                const Finish& finish) const {
-    const int64_t slice = item % slices() * kSliceGroups;
-    const int64_t panel = panels.begin + item / slices() % steps() * p.step(i);
-    const int64_t block = item / slices() / steps() * p.block_groups;
-    const int64_t end = std::min(p.groups(), block + p.block_groups);
-    const Share groups = {block + slice, std::min(end, block + slice + kSliceGroups)};
-    if (groups.begin >= groups.end) return;
-    open_panels(p, scratch, i, panel, panels.end, set);
-    multiply_set(p, base, scratch, set, groups,
-                 {panel + p.step(i), std::min(panel + 2 * p.step(i), panels.end)}, p.block_groups,
-                 finish);
-  }
-};
-
-// All rows times all panels, the worker's own share first.
-template <typename Finish>
+/// All rows times all panels of all outputs, by all workers: each begins with its own share, then
+/// takes what others have not begun.
 void multiply_shared(const Product& p, std::byte* base, const Worker& worker,
-                     const Finish& finish) {
-  PanelSet set;
-  const auto items_of = [&](int owner, int i) {
-    return Items{p, i, p.share_of(i, {owner, worker.count})};
-  };
-  const auto count = [&](int owner) {
-    int64_t sum = 0;
-    for (int i = 0; i < p.outputs(); ++i) sum += items_of(owner, i).count();
-    return sum;
-  };
-  take_items(worker, count, [&](int owner, int64_t item) {
-    int i = 0;
-    for (int64_t n; item >= (n = items_of(owner, i).count()); ++i) item -= n;
-    items_of(owner, i).multiply(item, base, worker.scratch, set, finish);
-  });
-}
+                     const Epilogue& epilogue);
 
-}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace veery
 HWY_AFTER_NAMESPACE();

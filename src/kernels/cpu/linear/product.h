@@ -4,7 +4,7 @@
 #include <array>
 
 #include "kernels/cpu/codec/panel_kernels.h"
-#include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/panels/panel_parts.h"
 
 namespace veery {
 
@@ -14,13 +14,17 @@ struct LinearPhases {
 
 struct Weight {
   const PanelKernels* kernels;
-  const std::byte* data;
-  int64_t stride;  ///< bytes a panel
+  std::array<PanelPart, kMostParts> parts;  ///< PanelKernels::parts of them
+  int64_t stride;                           ///< bytes a panel
   int64_t rows;
   int64_t column;  ///< of the output, where its rows begin
-  bool split;      ///< in kSplitFormat
 
   int64_t panels() const { return (rows + kLanes - 1) / kLanes; }
+  /// Where part `k` of a panel begins.
+  const std::byte* part(int k, int64_t panel) const {
+    const PanelPart& of = parts[static_cast<size_t>(k)];
+    return of.data + panel * of.stride;
+  }
 };
 
 /// For a row the largest output of each lane, over the panels of one worker.
@@ -86,8 +90,7 @@ struct Product {
     int64_t sum = 0;
     for (int i = 0; i < count; ++i) {
       const PanelKernels& k = *weights[i].kernels;
-      const int64_t bytes = (k.expand != nullptr ? round_up(k.expanded_bytes(cols), 64) : 0) +
-                            (weights[i].split ? round_up(weights[i].stride, 64) : 0);
+      const int64_t bytes = k.expand != nullptr ? round_up(k.expanded_bytes(cols), 64) : 0;
       most = std::max(most, bytes);
       sum += bytes;
     }
@@ -106,19 +109,12 @@ struct Product {
     const int64_t parts = (cols + k.most_columns - 1) / k.most_columns;
     return std::min(cols, round_up((cols + parts - 1) / parts, 32));
   }
-  /// Whether the panels of weight i are multiplied in their parts, all groups of them.
-  bool takes_parts(int i) const {
-    const DirectFn* direct = weights[i].kernels->direct_parts;
-    return weights[i].split && packed && direct[0] != nullptr &&
-           (group_size <= kSmallGroupRows || direct[3] != nullptr);
-  }
   /// Most panels that are multiplied with a group of rows at once, for output i.
   int panels_at_once(int i) const {
     const auto has_four = [](const PanelKernels& k) {
       return k.direct[2][0] != nullptr && !k.direct_expanded;
     };
-    return packed && !weights[i].split && has_four(*weights[i].kernels) &&
-                   (!gated || has_four(*weights[1].kernels))
+    return packed && has_four(*weights[i].kernels) && (!gated || has_four(*weights[1].kernels))
                ? kMostPanels
                : 2;
   }
@@ -152,19 +148,6 @@ struct Product {
   }
 };
 
-inline const PanelKernels* panel_kernels(Target target, DType type, bool exact) {
-  if (exact) return exact_kernels(target, type);
-  if (type == DType::kBF16) return bf16_kernels(target, exact);
-  if (const PanelKernels* k = block_kernels(target, type)) return k;
-  if (const PanelKernels* k = group_kernels(target, type)) return k;
-  if (const PanelKernels* k = super_16_kernels(target, type)) return k;
-  if (const PanelKernels* k = super_32_kernels(target, type)) return k;
-  if (const PanelKernels* k = codes_32_kernels(target, type)) return k;
-  if (const PanelKernels* k = codes_16_kernels(target, type)) return k;
-  if (const PanelKernels* k = halves_kernels(target, type)) return k;
-  return float_kernels(target, type);
-}
-
 /// Chooses groups and blocks for the rows of `p`, whose weights are set.
 inline void set_groups(Product& p) {
   constexpr int64_t kActivationBytes = 512 << 10;  // half of a second level cache
@@ -186,11 +169,11 @@ inline void set_groups(Product& p) {
 /// Adds a weight (in panels) beside those that `p` has.
 inline void add_weight(Product& p, const Operand& w, Target target, bool exact) {
   Weight& weight = p.weights[static_cast<size_t>(p.count++)];
-  weight = {
-      panel_kernels(target, w.dtype, exact), w.data, w.stride, w.rows, 0, w.format == kSplitFormat};
+  weight = {panel_kernels(target, w.dtype, w.format, exact), panel_parts(w), w.stride, w.rows, 0};
   p.wants[static_cast<size_t>(weight.kernels->activations)] = true;
 }
 
+/// That of a linear.
 inline Product product(const Dispatch& d, int64_t rows, Target target, bool exact) {
   const auto& attr = d.as<LinearAttr>();
   Product p;

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "kernels/common/intern.h"
-#include "kernels/cpu/linear/epilogue-inl.h"
 #include "kernels/cpu/linear/multiply-inl.h"
+#include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/moe/moe.h"
 #include "kernels/cpu/moe/moe_problem.h"
 
@@ -78,48 +78,34 @@ void gather(const Problem& m, const Product& p, const std::byte* x, const int32_
   }
 }
 
-HWY_INLINE F32 gated_vector(const MoeAttr& attr, F32 g, F32 u) {
-  if (attr.limit > 0) {
-    g = min(g, set(attr.limit));
-    u = max(min(u, set(attr.limit)), set(-attr.limit));
-    const F32 part = add(set(1.0F), exp(neg(mul(set(attr.alpha), g))));
-    return mul(div(g, part), add(u, set(1.0F)));
-  }
-  return mul(activated(g, attr.activation), u);
-}
-
-HWY_INLINE F32 bias_of(const Operand& bias, int64_t first, int lanes) {
-  return bias ? load_first(bias.row<float>(0) + first, lanes) : zero();
+const float* bias_of(const Operand& biases, int64_t expert, int64_t size) {
+  return biases ? biases.row<float>(0) + expert * size : nullptr;
 }
 
 // What follows the products with gate and up: h of the chosen rows from `first` on.
-struct UpFinish {
-  const Problem& m;
-  const Lists& lists;
-  int64_t expert, first;
+Epilogue after_up(const Problem& m, const Lists& lists, int64_t expert, int64_t first) {
+  Epilogue e;
+  e.out = {m.h_row(first), m.h_stride()};
+  e.bias = {bias_of(m.d.in[MoeIn::kGateBias], expert, m.hidden),
+            bias_of(m.d.in[MoeIn::kUpBias], expert, m.hidden)};
+  if (m.attr.gate_input) e.input_factor = lists.gate + first;
+  e.gate = m.attr.activation;
+  e.limit = m.attr.limit;
+  e.alpha = m.attr.alpha;
+  return e;
+}
 
-  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
-    for (int r = 0; r < count; ++r)
-      __builtin_prefetch(m.h_row(first + row + r) + panel * kLanes, 1, 3);
-  }
-  void operator()(int, int64_t panel, int64_t row, int count, const float* g,
-                  const float* u) const {
-    const int64_t n = panel * kLanes;
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.hidden - n));
-    const F32 gate_bias = bias_of(m.d.in[MoeIn::kGateBias], expert * m.hidden + n, lanes);
-    const F32 up_bias = bias_of(m.d.in[MoeIn::kUpBias], expert * m.hidden + n, lanes);
-    for (int r = 0; r < count; ++r) {
-      const int64_t at = first + row + r;
-      F32 gate = add(load(g + r * kLanes), gate_bias);
-      F32 up = add(load(u + r * kLanes), up_bias);
-      if (m.attr.gate_input) {
-        gate = mul(gate, set(lists.gate[at]));
-        up = mul(up, set(lists.gate[at]));
-      }
-      store(m.h_row(at) + n, gated_vector(m.attr, gate, up));
-    }
-  }
-};
+// What follows the product with down: it is added to the rows, as much as the gate says.
+Epilogue after_down(const Problem& m, const Lists& lists, int64_t expert) {
+  const int64_t first = lists.begin[expert];
+  Epilogue e;
+  e.out = epilogue_rows(m.d.out());
+  e.out.order = lists.row + first;
+  e.added = e.out;
+  e.bias = {bias_of(m.d.in[MoeIn::kDownBias], expert, m.d.out().cols)};
+  if (!m.attr.gate_input) e.factor = lists.gate + first;
+  return e;
+}
 
 // Gate and up of the panels that fall to a worker, by the work that they are.
 void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::byte* scratch,
@@ -133,7 +119,7 @@ void multiply_up(const Problem& m, const Lists& lists, const std::byte* x, std::
       const Product p = m.up_of(e, std::min(end - first, m.block_rows));
       gather(m, p, x, lists.row + first, scratch);
       multiply_panels(p, scratch, scratch + p.activation_bytes(), 0, panels,
-                      UpFinish{m, lists, e, first});
+                      after_up(m, lists, e, first));
     }
   }
 }
@@ -155,33 +141,6 @@ void prepare_h(const Problem& m, const Lists& lists, std::byte* base, int64_t fr
   }
 }
 
-// What follows the product with down: it counts as much as the gate says.
-struct DownFinish {
-  const Problem& m;
-  const Lists& lists;
-  int64_t expert;
-
-  HWY_INLINE void fetch(int, int64_t panel, int64_t row, int count) const {
-    const int32_t* rows = lists.row + lists.begin[expert] + row;
-    for (int r = 0; r < count; ++r) {
-      const float* out = m.d.out().row<float>(rows[r]) + panel * kLanes;
-      __builtin_prefetch(out, 1, 3);
-      __builtin_prefetch(out + kLanes, 1, 3);
-    }
-  }
-  void operator()(int, int64_t panel, int64_t row, int count, const float* y, const float*) const {
-    const int64_t n = panel * kLanes;
-    const int lanes = static_cast<int>(std::min<int64_t>(kLanes, m.d.out().cols - n));
-    const F32 bias = bias_of(m.d.in[MoeIn::kDownBias], expert * m.d.out().cols + n, lanes);
-    for (int r = 0; r < count; ++r) {
-      const int64_t at = lists.begin[expert] + row + r;
-      float* out = m.d.out().row<float>(lists.row[at]) + n;
-      const F32 gate = set(m.attr.gate_input ? 1.0F : lists.gate[at]);
-      store_first(out, fma(gate, add(load(y + r * kLanes), bias), load_first(out, lanes)), lanes);
-    }
-  }
-};
-
 // All of the columns that fall to a worker.
 void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte* scratch,
                    const Worker& worker) {
@@ -194,7 +153,7 @@ void multiply_down(const Problem& m, const Lists& lists, std::byte* h, std::byte
   for (int64_t e = 0; e < m.attr.experts; ++e)
     if (lists.count(e) > 0)
       multiply_panels(m.down_of(e, lists.count(e)), m.h_group(h, lists, e), scratch, 0, panels,
-                      DownFinish{m, lists, e});
+                      after_down(m, lists, e));
   if (!m.d.in[MoeIn::kResidual]) return;
   for (int64_t r = 0; r < m.rows; ++r) {
     float* out = m.d.out().row<float>(r);

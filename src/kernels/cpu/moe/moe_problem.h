@@ -89,7 +89,8 @@ struct Problem {
 
  private:
   Product of(Product p, int64_t expert, int64_t count, int input) const {
-    for (int i = 0; i < p.count; ++i) p.weights[i].data = d.in[input + i].of_stack(expert).data;
+    for (int i = 0; i < p.count; ++i)
+      p.weights[i].parts = panel_parts(d.in[input + i].of_stack(expert));
     p.rows = count;
     set_groups(p);
     return p;

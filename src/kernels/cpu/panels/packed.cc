@@ -6,6 +6,7 @@
 #include "kernels/cpu/panels/packed_codes.h"
 #include "kernels/cpu/panels/packed_groups.h"
 #include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/panels/split_panels.h"
 #include "kernels/kernels.h"
 
 namespace veery {

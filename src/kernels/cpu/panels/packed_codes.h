@@ -35,7 +35,7 @@ void decode_coded_row(DType type, const uint8_t* panel, int lane, int64_t cols, 
 void pack_nvfp4_panel(const std::byte* source, const PanelPlace& place, uint8_t* out);
 void decode_nvfp4_row(const uint8_t* panel, int lane, int64_t cols, float* out);
 
-/// The same for Q8_0 in WeightFormat::panels kSplitFormat.
+/// The same for Q8_0 in WeightFormat::panels kSplitFormat (split_panels.h).
 void pack_split_panels(const std::byte* source, int64_t rows, int64_t cols, std::byte* target,
                        int64_t first, int64_t last);
 void decode_split_row(const Operand& weight, int64_t row, float* out);

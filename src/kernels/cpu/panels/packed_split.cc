@@ -1,7 +1,7 @@
-// Q8_0 panels in three parts (kernels/cpu/panels/panels.h): packing, and one row of them.
+// Q8_0 panels in three parts: packing, and one row of them.
 #include "dtype/decode.h"
 #include "kernels/cpu/panels/packed_codes.h"
-#include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/panels/split_panels.h"
 #include "kernels/kernels.h"
 
 namespace veery {

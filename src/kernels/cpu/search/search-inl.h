@@ -18,6 +18,7 @@
 #include <cstdlib>
 
 #include "kernels/cpu/codec/panel_types-inl.h"
+#include "kernels/cpu/codec/split.h"
 #include "kernels/cpu/linear/epilogue-inl.h"
 #include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/search/search_memory.h"
@@ -123,26 +124,31 @@ inline ActivationGroup searched_row(const Product& p, const Worker& worker) {
   return activation_group(kForm, p.group(worker.scratch, static_cast<int>(kForm), 0), p.cols, 2);
 }
 
-/// The products of a panel as a whole, into the largest ones that finish.best has.
+/// A panel of SplitPanels.
+struct SplitPanel {
+  const std::byte* parts[kMostParts];
+
+  SplitPanel(const Weight& w, int64_t panel)
+      : parts{w.part(0, panel), w.part(1, panel), w.part(2, panel)} {}
+  void fetch(const Weight& w, int k) const {
+    prefetch(reinterpret_cast<const uint8_t*>(parts[k]), 0,
+             static_cast<int>(w.parts[static_cast<size_t>(k)].stride));
+  }
+};
+
+/// The products of a panel as a whole, into the largest ones that the epilogue has.
 void multiply_whole(const Finish& finish, const ActivationGroup& row, int64_t panel) {
   const Weight& w = finish.p.weights[0];
-  const SplitPanels at(w.rows, finish.p.cols);
-  const std::byte* parts[] = {w.data + at.upper(panel), w.data + at.middle(panel),
-                              w.data + at.lower(panel)};
   float y[2 * kLanes];
-  w.kernels->direct_parts[1](parts, row, finish.p.cols, {finish.p.ahead, 0}, y);
+  w.kernels->direct[0][1](SplitPanel(w, panel).parts, row, finish.p.cols, {finish.p.ahead, 0}, y);
   finish(0, panel, 0, 2, y, y);
 }
 
 /// The search of one worker, of its share of the panels.
 class Search {
  public:
-  Search(const Finish& finish, const Worker& worker, const SearchMemory& s)
-      : finish_(finish),
-        worker_(worker),
-        s_(s),
-        row_(searched_row(finish.p, worker)),
-        threshold_(*s.run) {
+  Search(const Dispatch& d, const Product& p, const Worker& worker, const SearchMemory& s)
+      : d_(d), p_(p), worker_(worker), s_(s), row_(searched_row(p, worker)), threshold_(*s.run) {
     sum_row(row_, blocks_, s);
   }
 
@@ -150,11 +156,11 @@ class Search {
   void scan() {
     const Share panels = p_.share_of(0, worker_);
     for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
-      const SplitParts parts = parts_of(p_.weights[0].data, at_, panel);
-      const Spread spread = spread_of(parts.upper, blocks_, s_);
+      const std::byte* upper = upper_.data + panel * upper_.stride;
+      const Spread spread = spread_of(reinterpret_cast<const uint8_t*>(upper), blocks_, s_);
       if (s_.run->together)
         refine({panel, spread}, {p_.ahead, 0});
-      else if (is_candidate(panel, parts.upper, spread))
+      else if (is_candidate(panel, upper, spread))
         defer({panel, spread});
     }
     for (; taken_ != put_; ++taken_) refine(deferred_[taken_ % kDeferred], {});
@@ -170,10 +176,9 @@ class Search {
 
   bool could_be_largest(float bound) const { return !(bound * scale_ < threshold_.value()); }
 
-  bool is_candidate(int64_t panel, const uint8_t* upper, const Spread& spread) {
+  bool is_candidate(int64_t panel, const std::byte* upper, const Spread& spread) {
     float y[2 * kLanes];
-    const auto* packed = reinterpret_cast<const std::byte*>(upper);
-    multiply_upper_(&packed, row_, p_.cols, {p_.ahead, 0}, y);
+    multiply_upper_(&upper, row_, p_.cols, {p_.ahead, 0}, y);
     s_.bounds[panel] = bound_of<kAfterUpper>(estimate_of<kAfterUpper>(y, spread), spread);
     return could_be_largest(s_.bounds[panel]);
   }
@@ -181,18 +186,15 @@ class Search {
   // Until the middle part has come from memory; but at first any output is worth the wait.
   void defer(const Candidate& candidate) {
     if (!(threshold_.value() > -HUGE_VALF)) return refine(candidate, {});
-    prefetch(parts_of(p_.weights[0].data, at_, candidate.panel).middle, 0,
-             static_cast<int>(at_.middle_bytes()));
+    SplitPanel(p_.weights[0], candidate.panel).fetch(p_.weights[0], 1);
     if (put_ - taken_ == kDeferred) refine(deferred_[taken_++ % kDeferred], {});
     deferred_[put_++ % kDeferred] = candidate;
   }
 
   // Estimates the outputs with the middle part.
   void refine(const Candidate& candidate, Ahead ahead) {
-    const std::byte* w = p_.weights[0].data;
-    const std::byte* parts[] = {w + at_.upper(candidate.panel), w + at_.middle(candidate.panel)};
     float y[2 * kLanes];
-    p_.weights[0].kernels->direct_two_parts(parts, row_, p_.cols, ahead, y);
+    multiply_two_parts_(SplitPanel(p_.weights[0], candidate.panel).parts, row_, p_.cols, ahead, y);
     const F32 estimate = estimate_of<kAfterMiddle>(y, candidate.spread);
     if (could_be_largest(bound_of<kAfterUpper>(estimate, candidate.spread))) ++counts_.candidates;
     s_.bounds[candidate.panel] = bound_of<kAfterMiddle>(estimate, candidate.spread);
@@ -203,20 +205,21 @@ class Search {
   void raise_threshold(int64_t panel) {
     Best best;
     start_best(reinterpret_cast<std::byte*>(&best), 1, 0);
-    multiply_whole({finish_.d, p_, &best}, row_, panel);
+    multiply_whole({epilogue(d_, &best), p_}, row_, panel);
     threshold_.raise(largest_of(best));
   }
 
-  const Finish& finish_;
+  const Dispatch& d_;
+  const Product& p_;
   const Worker& worker_;
   const SearchMemory& s_;
-  const Product& p_ = finish_.p;
-  const SplitPanels at_{p_.weights[0].rows, p_.cols};
+  const PanelPart upper_ = p_.weights[0].parts[0];
   const int64_t blocks_ = p_.cols / 32;
-  const float scale_ = finish_.d.as<LinearAttr>().scale;
+  const float scale_ = d_.as<LinearAttr>().scale;
   const ActivationGroup row_;
   // The upper part is a matrix of Q4_0.
   const DirectFn multiply_upper_ = block_kernels(kTarget, DType::kQ4_0)->direct[0][1];
+  const DirectFn multiply_two_parts_ = split_kernels(kTarget).two_rows_five_bits;
   Threshold threshold_;
   Candidate deferred_[kDeferred];
   int64_t put_ = 0, taken_ = 0;
@@ -226,9 +229,8 @@ class Search {
 /// Multiplies the panels whose bounds reach the threshold. Workers take turns.
 void multiply_candidates(const Finish& finish, const Worker& worker, const SearchMemory& s) {
   const Product& p = finish.p;
-  const SplitPanels at(p.weights[0].rows, p.cols);
   const ActivationGroup row = searched_row(p, worker);
-  const float scale = finish.d.as<LinearAttr>().scale;
+  const float scale = finish.e.scale;
   const int64_t panels = p.weights[0].panels();
   float least = Threshold(*s.run).value();
   const auto next_after = [&](int64_t panel) {
@@ -241,13 +243,11 @@ void multiply_candidates(const Finish& finish, const Worker& worker, const Searc
   for (; panel < panels; ++multiplied) {
     const int64_t next = next_after(panel);
     if (next < panels) {
-      const SplitParts parts = parts_of(p.weights[0].data, at, next);
-      prefetch(parts.upper, 0, static_cast<int>(at.upper_bytes()));
-      prefetch(parts.middle, 0, static_cast<int>(at.middle_bytes()));
-      prefetch(parts.lower, 0, static_cast<int>(at.lower_bytes()));
+      const SplitPanel parts(p.weights[0], next);
+      for (int k = 0; k < kMostParts; ++k) parts.fetch(p.weights[0], k);
     }
     multiply_whole(finish, row, panel);
-    least = std::max(least, largest_of(*finish.best));
+    least = std::max(least, largest_of(*finish.e.best));
     panel = next;
   }
   s.counts[worker.index].multiplied = multiplied;

@@ -38,8 +38,8 @@ void scan_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const SearchMemory memory(d, p, worker);
   if (!memory.run->searches) return kLinearPhases[0].few_argmax[0](d, slots, worker);
   prepare_few(d, p, worker);
-  const Finish finish = {d, p, start_best(d.work, 1, worker.index)};
-  Search(finish, worker, memory).scan();
+  start_best(d.work, 1, worker.index);
+  Search(d, p, worker, memory).scan();
 }
 
 void verify_panels(const Dispatch& d, const Slots& slots, const Worker& worker) {
@@ -47,7 +47,8 @@ void verify_panels(const Dispatch& d, const Slots& slots, const Worker& worker) 
   const SearchMemory memory(d, p, worker);
   if (!memory.run->searches) return;
   Best* best = reinterpret_cast<Best*>(d.work) + worker.index;
-  multiply_candidates(Finish{d, p, best}, worker, memory);
+  const Epilogue finish = epilogue(d, best);
+  multiply_candidates({finish, p}, worker, memory);
 }
 
 // Whether the next runs shall search, and how. Pauses double.

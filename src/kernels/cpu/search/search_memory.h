@@ -1,7 +1,7 @@
 // search_memory.h: what a search keeps while it runs, and where.
 #pragma once
 #include "kernels/cpu/linear/product.h"
-#include "kernels/cpu/panels/panels.h"
+#include "kernels/cpu/panels/split_panels.h"
 #include "kernels/cpu/search/search.h"
 
 namespace veery {

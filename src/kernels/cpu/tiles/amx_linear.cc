@@ -17,7 +17,6 @@
 #if HWY_TARGET == HWY_AVX3_DL
 
 #include "kernels/cpu/linear/epilogue-inl.h"
-#include "kernels/cpu/linear/join_panel-inl.h"
 #include "kernels/cpu/linear/rows-inl.h"
 #include "kernels/cpu/tiles/amx_multiply-inl.h"
 
@@ -32,24 +31,26 @@ namespace {
 constexpr int64_t kFewestRows = 12;        // below, integer dot products are faster
 constexpr int64_t kRowsInCache = 1 << 20;  // half of a second level cache
 
+using Packed = const std::byte* const*;  ///< a panel, by its parts
+
 /// How the panels of one type are multiplied with groups of rows. Chunks are of up to 256 columns.
 template <class Tiles>
 struct TileKernels {
   Activations activations;
-  void (*expand)(const std::byte* packed, int64_t k, int64_t width, std::byte* out);
+  void (*expand)(Packed packed, int64_t k, int64_t width, std::byte* out);
   /// Takes columns [k, k + width) of `count` groups, at most two, into their chains d[group][16].
   void (*multiply)(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
                    int64_t width, const std::byte* expanded, float* const* d);
   /// Before complete() of a panel; `whole` is shared by its groups. Null: there is nothing to do.
-  void (*begin)(const std::byte* packed, int64_t cols, std::byte* whole);
+  void (*begin)(Packed packed, int64_t cols, std::byte* whole);
   /// From the chains of all columns to y. Null: they are y.
-  void (*complete)(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
-                   int64_t cols, std::byte* whole, float* d);
+  void (*complete)(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
+                   std::byte* whole, float* d);
 };
 
-template <typename T>
-void expand_block_chunk(const std::byte* packed, int64_t k, int64_t width, std::byte* out) {
-  expand_blocks<T>(packed + k / 32 * panel_format(T::kType).unit, width / 32, out);
+template <typename T, typename Places>
+void expand_block_chunk(Packed packed, int64_t k, int64_t width, std::byte* out) {
+  expand_blocks<T>(Places(), Places::open(packed), k / 32, width / 32, out);
 }
 template <class Tiles>
 void multiply_blocks(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
@@ -64,7 +65,7 @@ void multiply_blocks(TileWorker<Tiles>& w, const TileGroup* groups, int count, i
 inline bool* is_expanded(std::byte* whole, int64_t blocks) {
   return reinterpret_cast<bool*>(whole + blocks * kTileUnit);
 }
-inline void begin_blocks(const std::byte*, int64_t cols, std::byte* whole) {
+inline void begin_blocks(Packed, int64_t cols, std::byte* whole) {
   std::fill_n(is_expanded(whole, cols / 32), cols / 32, false);
 }
 // Adds the residuals of outlier blocks. expand(b, out) writes the unit of a block.
@@ -93,53 +94,53 @@ HWY_INLINE void add_minima(const TileGroup& group, int64_t blocks, Min min_of, f
   }
   for (int r = 0; r < kTileRows; ++r) store(d + r * kLanes, add(load(d + r * kLanes), m[r]));
 }
-template <class Tiles, typename T>
-void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
-                     int64_t cols, std::byte* whole, float* d) {
-  constexpr int kUnit = panel_format(T::kType).unit;
+template <class Tiles, typename T, typename Places>
+void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
+                     std::byte* whole, float* d) {
+  const auto panel = Places::open(packed);
   const auto expand = [&](int64_t b, std::byte* out) {
-    expand_blocks<T>(packed + b * kUnit, 1, out);
+    expand_blocks<T>(Places(), panel, b, 1, out);
   };
   add_residual(w, group, cols / 32, whole, expand, d);
-  if constexpr (T::kMin != 0)
+  if constexpr (Places::kBias)
     add_minima(
-        group, cols / 32, [&](int64_t b) { return load_f16(packed + b * kUnit + T::kMin); }, d);
+        group, cols / 32, [&](int64_t b) { return Places::bias(panel, b); }, d);
 }
 
 // Groups of codes: wrappers around what is compiled once for all groups and scales.
 template <DType kType>
 using AffineOf = PanelAffine<affine_format(kType).bits>;
 template <DType kType>
-void expand_affine_chunk(const std::byte* packed, int64_t k, int64_t width, std::byte* out) {
-  expand_affine<AffineOf<kType>>(affine_format(kType), packed, k / 32, width / 32, out);
+void expand_affine_chunk(Packed packed, int64_t k, int64_t width, std::byte* out) {
+  expand_affine<AffineOf<kType>>(affine_format(kType), bytes_of(*packed), k / 32, width / 32, out);
 }
 template <class Tiles>
 struct AffinePanel {
   AffineFormat format;
-  void (*expand)(const AffineFormat& format, const std::byte* packed, int64_t first, int64_t blocks,
+  void (*expand)(const AffineFormat& format, const uint8_t* panel, int64_t first, int64_t blocks,
                  std::byte* out);
-  const std::byte* packed;
+  const uint8_t* panel;
 
   HWY_NOINLINE void complete(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks,
                              std::byte* whole, float* d) const {
     const AffinePlaces at(format);
-    const auto* panel = reinterpret_cast<const uint8_t*>(packed);
-    const auto one = [&](int64_t b, std::byte* out) { expand(format, packed, b, 1, out); };
+    const auto one = [&](int64_t b, std::byte* out) { expand(format, panel, b, 1, out); };
     add_residual(w, group, blocks, whole, one, d);
     add_minima(
         group, blocks, [&](int64_t b) { return at.bias(panel, b); }, d);
   }
 };
 template <class Tiles, DType kType>
-void complete_affine(TileWorker<Tiles>& w, const TileGroup& group, const std::byte* packed,
-                     int64_t cols, std::byte* whole, float* d) {
-  const AffinePanel<Tiles> panel = {affine_format(kType), expand_affine<AffineOf<kType>>, packed};
+void complete_affine(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
+                     std::byte* whole, float* d) {
+  const AffinePanel<Tiles> panel = {affine_format(kType), expand_affine<AffineOf<kType>>,
+                                    bytes_of(*packed)};
   panel.complete(w, group, cols / 32, whole, d);
 }
 
 template <typename T, DType kType>
-void expand_super_chunk(const std::byte* packed, int64_t k, int64_t, std::byte* out) {
-  expand_super<T, kType>(packed + k / 256 * panel_format(T::kType).unit, out);
+void expand_super_chunk(Packed packed, int64_t k, int64_t, std::byte* out) {
+  expand_super<T, kType>(*packed + k / 256 * panel_format(T::kType).unit, out);
 }
 template <class Tiles, Split kSplit>
 void multiply_super(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k, int64_t,
@@ -158,7 +159,7 @@ void multiply_super(TileWorker<Tiles>& w, const TileGroup* groups, int count, in
 }
 // M, on tiles as well.
 template <class Tiles>
-void complete_super(TileWorker<Tiles>& w, const TileGroup& group, const std::byte*, int64_t cols,
+void complete_super(TileWorker<Tiles>& w, const TileGroup& group, Packed, int64_t cols,
                     std::byte* whole, float* d) {
   alignas(64) float m[kTileFloats] = {};
   chain(w, group.sums, group.scale, whole, cols / 256, m);
@@ -166,10 +167,10 @@ void complete_super(TileWorker<Tiles>& w, const TileGroup& group, const std::byt
     store(d + r * kLanes, sub(load(d + r * kLanes), load(m + r * kLanes)));
 }
 
-template <class Tiles, typename T>
-constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32, expand_block_chunk<T>,
+template <class Tiles, typename T, typename Places = BlockPlaces<T>>
+constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32, expand_block_chunk<T, Places>,
                                           multiply_blocks<Tiles>, begin_blocks,
-                                          complete_blocks<Tiles, T>};
+                                          complete_blocks<Tiles, T, Places>};
 template <class Tiles>
 struct AffineTiles {
   TileKernels<Tiles> of[kAffineTypes];
@@ -197,7 +198,8 @@ constexpr TileKernels<Tiles> kOfSuper = super_kernels<Tiles, T, kType>();
 
 // Null where a type is not multiplied on tiles.
 template <class Tiles>
-constexpr const TileKernels<Tiles>* tile_kernels(DType type) {
+constexpr const TileKernels<Tiles>* tile_kernels(DType type, uint8_t format = 0) {
+  if (format == kSplitFormat) return &kOfBlocks<Tiles, PanelSplitQ8_0, SplitPlaces<3>>;
   switch (type) {
     case DType::kQ4_0: return &kOfBlocks<Tiles, PanelQ4_0>;
     case DType::kQ4_1: return &kOfBlocks<Tiles, PanelQ4_1>;
@@ -262,8 +264,7 @@ struct TileRows {
 template <class Tiles>
 struct TilePanel {
   const TileKernels<Tiles>* kernels;
-  const std::byte* packed;
-  int weight;
+  const std::byte* packed[kMostParts];
   int64_t index;
 };
 
@@ -332,18 +333,14 @@ class TileBlock {
 // Panels of output i; with a gate panels of both weights alternate.
 template <class Tiles>
 void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
-                    int output, Share share, const Finish& finish) {
+                    int output, Share share, const Operand* weights, const Finish& finish) {
   const Product& p = rows.p;
-  const auto panel_of = [&](int weight, int64_t index, int place) {
+  const auto panel_of = [&](int weight, int64_t index) {
     const Weight& w = p.weights[weight];
-    const std::byte* packed = w.data + index * w.stride;
-    if (w.split) {
-      std::byte* joined = memory.joined + place * w.stride;
-      join_panel(w, p.cols, index, p.ahead, joined);
-      packed = joined;
-    }
-    const DType type = finish.d.in[LinearIn::kWeight + weight].dtype;
-    return TilePanel<Tiles>{tile_kernels<Tiles>(type), packed, weight, index};
+    const Operand& of = weights[weight];
+    TilePanel<Tiles> panel = {tile_kernels<Tiles>(of.dtype, of.format), {}, index};
+    for (int k = 0; k < w.kernels->parts; ++k) panel.packed[k] = w.part(k, index);
+    return panel;
   };
   for (int64_t first = 0; first < rows.groups(); first += kBlockGroups) {
     const int64_t groups = std::min(kBlockGroups, rows.groups() - first);
@@ -354,8 +351,7 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
       TilePanel<Tiles> panels[kBatchPanels];
       int count = 0;
       for (int64_t i = panel; i < std::min(share.end, panel + step); ++i) {
-        for (int n = 0; n < each; ++n, ++count)
-          panels[count] = panel_of(n == 0 ? output : 1, i, count);
+        for (int n = 0; n < each; ++n, ++count) panels[count] = panel_of(n == 0 ? output : 1, i);
       }
       block.multiply(panels, count);
       for (int i = 0; i < count; i += each)
@@ -399,12 +395,14 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   const BatchMemory memory(worker.scratch, p.cols);
-  const Finish finish = {d, p, best};
+  const Epilogue finish = epilogue(d, best);
+  const Operand* weights = &d.in[LinearIn::kWeight];
   TileWorker<Tiles> tiles;
   tiles.tiles.configure(kConfig);
   for (int i = 0; i < p.outputs(); ++i) {
     const Share panels = p.share_of(i, worker);
-    if (panels.begin < panels.end) multiply_share(tiles, rows, memory, i, panels, finish);
+    if (panels.begin < panels.end)
+      multiply_share(tiles, rows, memory, i, panels, weights, {finish, p});
   }
   tiles.tiles.release();
 }
@@ -457,7 +455,7 @@ const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& cho
                                                  : nullptr;
 }
 int64_t amx_scratch_bytes(const Product& p) {
-  return std::max(row_scratch_bytes(p) + p.residual_bytes(kTileRows), BatchMemory::bytes(p));
+  return std::max(row_scratch_bytes(p) + p.residual_bytes(kTileRows), BatchMemory::bytes(p.cols));
 }
 
 #else

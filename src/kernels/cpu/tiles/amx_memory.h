@@ -44,23 +44,16 @@ struct BatchMemory {
   std::byte* chunks;  ///< [2][kChunkBytes]
   std::byte* whole;   ///< see TileKernels
   float* chains;      ///< [kBatchPanels][kBlockGroups][16][16]
-  std::byte* joined;  ///< [kBatchPanels], panels of weights that are split
 
   BatchMemory(std::byte* scratch, int64_t cols)
-      : chunks(scratch), whole(scratch + 2 * kChunkBytes), joined(scratch + fixed_bytes(cols)) {
+      : chunks(scratch), whole(scratch + 2 * kChunkBytes) {
     chains = reinterpret_cast<float*>(whole + whole_bytes(cols));
   }
   static int64_t whole_bytes(int64_t cols) {
     return cols / 32 * kTileUnit + round_up(cols / 32, 64);
   }
-  static int64_t fixed_bytes(int64_t cols) {
+  static int64_t bytes(int64_t cols) {
     return 2 * kChunkBytes + whole_bytes(cols) + kBatchPanels * kBlockGroups * kTileFloats * 4;
-  }
-  static int64_t bytes(const Product& p) {
-    int64_t joined = 0;
-    for (int i = 0; i < p.count; ++i)
-      if (p.weights[i].split) joined = kBatchPanels * p.weights[i].stride;
-    return fixed_bytes(p.cols) + joined;
   }
   float* chain(int panel, int64_t group) const {
     return chains + (panel * kBlockGroups + group) * kTileFloats;

@@ -9,7 +9,7 @@
 #include <bit>
 #include <type_traits>
 
-#include "kernels/cpu/codec/panel_types-inl.h"
+#include "kernels/cpu/codec/places-inl.h"
 #include "kernels/cpu/tiles/amx_memory.h"
 #include "kernels/cpu/tiles/amx_rows-inl.h"
 
@@ -70,9 +70,9 @@ HWY_INLINE void put_codes(I32 v, std::byte* out) {
   }
 }
 
-/// `blocks` blocks of 32: of each a tile and d.
+// The tile of a block of 32.
 template <typename T>
-HWY_INLINE void expand_codes(const uint8_t* w, std::byte* out) {
+HWY_INLINE void expand_codes(const auto& w, std::byte* out) {
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;
@@ -81,27 +81,20 @@ HWY_INLINE void expand_codes(const uint8_t* w, std::byte* out) {
     put_codes<T>(high, out + 128 * (j() + 4));
   });
 }
-template <typename T>
-void expand_blocks(const std::byte* packed, int64_t blocks, std::byte* out) {
-  const auto* w = reinterpret_cast<const uint8_t*>(packed);
-  for (int64_t b = 0; b < blocks; ++b) {
-    expand_codes<T>(w, out);
-    store(reinterpret_cast<float*>(out + kTileBytes), scale_of<T>(w));
-    w += panel_format(T::kType).unit;
-    out += kTileUnit;
-  }
-}
-
-/// The same of groups of codes: blocks [first, first + blocks) of a panel.
-template <typename T>
-HWY_NOINLINE void expand_affine(const AffineFormat& format, const std::byte* packed, int64_t first,
-                                int64_t blocks, std::byte* out) {
-  const AffinePlaces at(format);
-  const auto* panel = reinterpret_cast<const uint8_t*>(packed);
+/// Blocks [first, first + blocks) of a panel: of each a tile and d.
+template <typename T, typename Places>
+HWY_INLINE void expand_blocks(const Places& at, const typename Places::Panel& panel, int64_t first,
+                              int64_t blocks, std::byte* out) {
   for (int64_t b = first; b < first + blocks; ++b, out += kTileUnit) {
     expand_codes<T>(at.codes(panel, b), out);
     store(reinterpret_cast<float*>(out + kTileBytes), at.scale(panel, b));
   }
+}
+/// The same of groups of codes.
+template <typename T>
+HWY_NOINLINE void expand_affine(const AffineFormat& format, const uint8_t* panel, int64_t first,
+                                int64_t blocks, std::byte* out) {
+  expand_blocks<T>(AffinePlaces(format), panel, first, blocks, out);
 }
 
 // Weights times their integer scales are integers w of up to 13 bits. A sum of 256 products with
@@ -207,9 +200,9 @@ void expand_super(const std::byte* packed, std::byte* out) {
 /// The minima of all blocks of 256: of each a tile, pair p both times the minimum of columns 16 p
 /// to 16 p + 15, and dmin.
 template <typename T>
-void expand_mins(const std::byte* packed, int64_t cols, std::byte* out) {
+void expand_mins(const std::byte* const* packed, int64_t cols, std::byte* out) {
   constexpr int kParts = 32 / T::kSub;
-  const auto* w = reinterpret_cast<const uint8_t*>(packed);
+  const auto* w = bytes_of(*packed);
   for (int64_t b = 0; b < cols / 256; ++b) {
     const auto put = [&](int p, I32 min) {
       const I32 both = pack_bf16(to_float(min), to_float(min));
