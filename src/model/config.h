@@ -164,13 +164,14 @@ struct TransformerConfig {
   /// the same window, and the width of their feed-forward parts; 0: that of the others.
   int32_t borrowing_layers = 0;
   int64_t borrowing_hidden = 0;
-  /// Columns of what each layer is told of a token, 0: nothing; rows of the table for it.
+  /// Columns of what each layer is told of a token, 0: nothing; rows of the table for it, 0: there
+  /// is none.
   int64_t layer_input = 0, layer_input_rows = 0;
   /// Which elements form a pair: depends on architecture and container.
   bool rope_interleaved = false;
   /// kCausal: a decoder; kFull: an encoder, whose local layers see `window` positions to each side.
   Mask mask = Mask::kCausal;
-  int64_t projected = 0;    ///< columns of an encoder's rows where they are not dim: a projection
+  int64_t projected = 0;  ///< columns of an encoder's rows behind a last projection; 0: it has none
   int32_t token_types = 0;  ///< rows of the table of token types; 0: there is none
   int32_t window = 0;       ///< positions that a local layer sees; 0: there are no local layers
   std::vector<bool> local;  ///< of each layer: has the window; empty: none

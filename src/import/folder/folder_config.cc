@@ -290,10 +290,12 @@ void read_encoder(const JsonFields& fields, const ModelFile& file, const FolderT
                 printable(fields.text_or(kBoth, "")));
   if (!is_text && fields.flag_or(kBoth, false)) c.mask = Mask::kFull;
   if (c.mask == Mask::kCausal) return;
-  if (type.architecture == "embedding-gemma2")
+  if (type.architecture == "embedding-gemma2") {
     c.projected = fields.size("embedding_dim");
-  else
+    c.layer_input_rows = 0;
+  } else {
     c.window /= 2;
+  }
   c.token_types = static_cast<int32_t>(rows_of(file, "token_types.weight"));
   if (const int64_t rows = rows_of(file, "position_embd.weight"); rows > 0)
     c.context = static_cast<int32_t>(rows);

@@ -11,6 +11,11 @@
 namespace veery {
 namespace {
 
+// Of the rows that are pooled.
+int64_t row_columns(const TransformerConfig& config) {
+  return config.projected > 0 ? config.projected : config.dim;
+}
+
 struct PoolingName {
   PoolingKind kind;
   std::string_view name;
@@ -38,7 +43,7 @@ const PoolingName& row_of(PoolingKind kind) {
 
 // The layers behind the pooled row, as tensors of the file.
 void add_dense(ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
-  int64_t width = config.dim;
+  int64_t width = row_columns(config);
   for (const SentenceDense& layer : setup.files.dense) {
     const std::string name = fmt::format("dense.{}", setup.embedding.dense.size());
     if (layer.in != width)
@@ -141,9 +146,10 @@ SentenceSetup read_sentence_setup(ModelFile& file, const TransformerConfig& conf
                 file.path, printable(files.transformer));
   if (!files.include_prompt)
     throw Error(ErrorKind::kUnsupported, "{}: include_prompt is false, expected true", file.path);
-  if (files.pooled_width > 0 && files.pooled_width != config.dim)
+  const int64_t columns = row_columns(config);
+  if (files.pooled_width > 0 && files.pooled_width != columns)
     throw Error(ErrorKind::kFormat, "{}: rows of {} columns are pooled, the model gives {}",
-                file.path, files.pooled_width, config.dim);
+                file.path, files.pooled_width, columns);
   setup.embedding.pooling = pooling_of(files.pooling);
   setup.embedding.normalize = files.normalize;
   add_dense(file, config, setup);

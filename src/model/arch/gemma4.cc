@@ -26,14 +26,15 @@ class Gemma4 {
     const int64_t n = c_.layer_input, all = c_.layers * n;
     if (n == 0) return;
     const auto root = [](int64_t x) { return std::sqrt(static_cast<float>(x)); };
+    Array own;
+    if (c_.layer_input_rows > 0)
+      own = embed(t_.tokens(), t_.weight("per_layer_token_embd", {c_.layer_input_rows, all}),
+                  root(n));
     const Array projected =
         scale(project(t_, "per_layer_model_proj", embedding, all), 1 / root(c_.dim));
     const Array context =
         rms_norm(projected, t_.vector("per_layer_proj_norm", n), c_.norm_eps, c_.layers);
-    inputs_ = context;
-    if (!t_.has_weight("per_layer_token_embd")) return;
-    const Array table = t_.weight("per_layer_token_embd", {c_.layer_input_rows, all});
-    inputs_ = scale(context + embed(t_.tokens(), table, root(n)), std::sqrt(0.5F));
+    inputs_ = own ? scale(context + own, std::sqrt(0.5F)) : context;
   }
 
   Array layer(Array x, const Angles& angles, int32_t i) {
