@@ -65,8 +65,8 @@ TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
   for (const char* name : {"xlstm", "xlstm-lm"}) {
     Model usual(folder_of(name), {.threads = 1, .context = 128});
     Model model(folder_of(name), {.threads = 1, .context = kTokens + 1});
-    Session session(model);
-    EXPECT_EQ(session.cache_bytes(), Session(usual).cache_bytes());
+    test::Session session(model);
+    EXPECT_EQ(session.cache_bytes(), test::Session(usual).cache_bytes());
     Random random(4);
     int32_t id = 1;
     for (int32_t i = 0; i < kTokens; ++i) {
@@ -83,7 +83,7 @@ TEST(EndlessAnswer, StaysFiniteInMemoryOfOneSize) {
 
 TEST(EndlessAnswer, IsForModelsWithoutAttention) {
   Model model(folder_of("mamba2"), {.threads = 1, .context = 5000});
-  EXPECT_EQ(Session(model).context(), 5000);
+  EXPECT_EQ(test::Session(model).context(), 5000);
   for (const char* name : {"qwen35", "falcon-h1"})
     EXPECT_THROW(Model(folder_of(name), {.threads = 1, .context = 500'000}), Error) << name;
 }
