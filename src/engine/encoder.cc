@@ -29,7 +29,10 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 
 }  // namespace
 
-Encoder::Encoder(Model& model, std::string root) : model_(model), root_(std::move(root)) {}
+Encoder::Encoder(Model& model, std::string root)
+    : model_(model),
+      root_(std::move(root)),
+      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr) {}
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;
@@ -90,7 +93,8 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
                               .fuse = model_.options().fuse};
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend()},
+        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend(),
+                &workspace_},
         options);
   }
   return *slot;

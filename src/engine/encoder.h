@@ -40,6 +40,7 @@ class Encoder {
   std::string root_;
   std::unique_ptr<SlotBlock> slots_;
   std::vector<uint8_t> extended_;  ///< Slots::extended
+  Workspace workspace_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
   const Plan* last_ = nullptr;
 };

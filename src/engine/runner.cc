@@ -82,7 +82,8 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       slots_(static_cast<int32_t>(bucket(most_rows_)), options.features),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
-      sources_(sequences_.size(), model.config().source.positions) {
+      sources_(sequences_.size(), model.config().source.positions),
+      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr) {
   slots_.slots.tables = pages_.tables();
   slots_.slots.sequences = options.sequences;
   slots_.slots.extended = extended_.data();
@@ -333,7 +334,8 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
     if (!also_.empty()) roots.push_back(model_.entry().root(also_));
     slot = std::make_unique<Plan>(
         model_.entry().graph, std::move(roots),
-        Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend()}, options);
+        Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_},
+        options);
   }
   return *slot;
 }

@@ -159,7 +159,8 @@ class Runner {
   std::vector<Pages::Range> ranges_;
   std::vector<int32_t> sources_;  ///< Slots::sources
   std::unique_ptr<SlotBlock> source_slots_;
-  std::unique_ptr<Plan> source_plan_;
+  std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: heard() holds between runs
+  Workspace workspace_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;

@@ -34,17 +34,28 @@ class Emitter {
         if (in && needed_[index(id)]) at(used_, in) = true;
   }
 
-  Emitted run(Memory& arena) {
+  Emitted run(Workspace& workspace) {
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (needed_[index(id)]) describe(id);
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (needed_[index(id)] && !is_leaf(graph_[id]) && !is_view(graph_[id])) choose(id);
     lifetimes();
     const Placement placement = place(lifetimes_);
-    arena = binding_.backend != nullptr ? binding_.backend->device().allocate(placement.bytes)
-                                        : Memory(placement.bytes, true);
-    bind(arena.data(), placement);
-    return finish(placement.bytes);
+    // A line between workers: neighbours must not share one.
+    const size_t stride = aligned(scratch_) + kAlignment;
+    const auto workers =
+        static_cast<size_t>(binding_.backend != nullptr ? 0 : binding_.pool->size());
+    const size_t arena_bytes = aligned(placement.bytes);
+    std::byte* arena = workspace.block(arena_bytes + stride * workers);
+    Memory constants = write_constants();
+    bind(arena, placement);
+    Emitted result = finish();
+    result.constants = std::move(constants);
+    result.arena = arena;
+    result.arena_bytes = placement.bytes;
+    if (workers > 0) result.scratch = arena + arena_bytes;
+    result.scratch_stride = stride;
+    return result;
   }
 
  private:
@@ -117,6 +128,7 @@ class Emitter {
     Operand& operand = at(values_, value) = matrix(graph_.type(value));
     if (operand.cols > 1)
       operand.stride = static_cast<int64_t>(aligned(static_cast<size_t>(operand.stride)));
+    if (graph_[value].op == op::kConstant) return;
     at(place_, value) = static_cast<int>(lifetimes_.size());
     lifetimes_.push_back({0, 0, static_cast<size_t>(operand.stride * most_rows(operand.rows))});
   }
@@ -165,16 +177,12 @@ class Emitter {
 
   void lifetimes() {
     const int end = static_cast<int>(steps_.size());
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      // A constant has no step of its own: it is written when the plan is made and stays.
-      const bool constant = graph_[id].op == op::kConstant;
-      for (int lifetime : place_[index(id)]) {
-        if (lifetime < 0) continue;
-        Lifetime& life = lifetimes_[static_cast<size_t>(lifetime)];
-        life.first = constant ? 0 : step_[index(id)];
-        life.last = constant ? end : life.first;
-      }
-    }
+    for (NodeId id = 0; id < graph_.size(); ++id)
+      for (int lifetime : place_[index(id)])
+        if (lifetime >= 0) {
+          Lifetime& life = lifetimes_[static_cast<size_t>(lifetime)];
+          life.first = life.last = step_[index(id)];
+        }
     for (const Step& step : steps_)
       for (Value in : graph_[step.node].in)
         if (in) extend(in, step_[index(step.node)]);
@@ -190,13 +198,37 @@ class Emitter {
           at(values_, {id, i}).data = base + placement.offsets[static_cast<size_t>(lifetime)];
       if (is_view(node))
         at(values_, id).data = at(values_, aliased(node)).data + node.as<ColumnsAttr>().begin * 4;
-      if (node.op == op::kConstant) fill_constant(node, at(values_, id));
     }
     for (Step& step : steps_) {
       fill_operands(graph_[step.node], step.node, step.dispatch);
       if (step.work >= 0)
         step.dispatch.work = base + placement.offsets[static_cast<size_t>(step.work)];
     }
+  }
+
+  // Constants are written once, so they lie apart from what runs write.
+  Memory write_constants() {
+    size_t bytes = 0;
+    const auto constant = [&](NodeId id) {
+      return needed_[index(id)] && graph_[id].op == op::kConstant;
+    };
+    const auto bytes_of = [](const Operand& value) {
+      return aligned(static_cast<size_t>(value.rows * value.stride));
+    };
+    for (NodeId id = 0; id < graph_.size(); ++id)
+      if (constant(id)) bytes += bytes_of(at(values_, id));
+    if (bytes == 0) return {};
+    Memory memory = binding_.backend != nullptr ? binding_.backend->device().allocate(bytes)
+                                                : Memory(bytes);
+    std::byte* next = memory.data();
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (!constant(id)) continue;
+      Operand& value = at(values_, id);
+      value.data = next;
+      next += bytes_of(value);
+      fill_constant(graph_[id], value);
+    }
+    return memory;
   }
 
   void fill_constant(const Node& node, const Operand& value) const {
@@ -218,7 +250,7 @@ class Emitter {
     return text.empty() ? node.name : text;
   }
 
-  Emitted finish(size_t arena_bytes) {
+  Emitted finish() {
     Emitted result;
     for (Step& step : steps_) {
       for (size_t phase = 0; phase < step.kernel.phases.size(); ++phase) {
@@ -233,8 +265,6 @@ class Emitter {
       }
     }
     for (Value root : roots_) result.roots.push_back(at(values_, root));
-    result.arena_bytes = arena_bytes;
-    result.scratch_bytes = aligned(scratch_);
     return result;
   }
 
@@ -255,8 +285,8 @@ class Emitter {
 }  // namespace
 
 Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
-             const PlanOptions& options, Memory& arena) {
-  return Emitter(graph, roots, binding, options).run(arena);
+             const PlanOptions& options, Workspace& workspace) {
+  return Emitter(graph, roots, binding, options).run(workspace);
 }
 
 }  // namespace veery

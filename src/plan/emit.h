@@ -11,13 +11,15 @@ struct Emitted {
   std::vector<Label> labels;
   std::vector<Op> ops;  ///< of each row
   std::vector<Operand> roots;
+  Memory constants;            ///< written already
+  std::byte* arena = nullptr;  ///< where all other values lie, in the workspace
   size_t arena_bytes = 0;
-  size_t scratch_bytes = 0;  ///< of each worker
+  std::byte* scratch = nullptr;  ///< of the first worker, in the workspace; nullptr on a device
+  size_t scratch_stride = 0;     ///< from one worker to the next
 };
 
-/// Chooses kernels and places memory for what `roots` need. `arena` becomes the memory that the
-/// operands point into.
+/// Chooses kernels and places what `roots` need in `workspace`.
 Emitted emit(const Graph& graph, const std::vector<Value>& roots, const Binding& binding,
-             const PlanOptions& options, Memory& arena);
+             const PlanOptions& options, Workspace& workspace);
 
 }  // namespace veery

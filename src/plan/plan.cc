@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <cstring>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "plan/emit.h"
@@ -11,19 +13,28 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
            const PlanOptions& options)
     : options_(options), binding_(binding) {
   graph_ = options.fuse ? fuse(graph, roots) : graph;
-  Emitted emitted = emit(graph_, roots, binding, options, arena_);
+  Emitted emitted = emit(graph_, roots, binding, options, workspace());
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);
   roots_ = std::move(emitted.roots);
+  constants_ = std::move(emitted.constants);
+  arena_ = emitted.arena;
+  arena_bytes_ = emitted.arena_bytes;
+  scratch_ = emitted.scratch;
+  scratch_stride_ = emitted.scratch_stride;
   if (binding.backend != nullptr) {
     lower(emitted.ops);
     return;
   }
-  // A line between workers: neighbours must not share one.
-  scratch_stride_ = emitted.scratch_bytes + kAlignment;
-  scratch_ = Memory(scratch_stride_ * static_cast<size_t>(binding.pool->size()), true);
   taken_ =
       std::vector<std::atomic<int32_t>>(table_.size() * static_cast<size_t>(binding.pool->size()));
+}
+
+Workspace& Plan::workspace() {
+  if (binding_.workspace != nullptr) return *binding_.workspace;
+  own_ = std::make_unique<Workspace>(
+      binding_.backend != nullptr ? &binding_.backend->device() : nullptr);
+  return *own_;
 }
 
 void Plan::lower(const std::vector<Op>& ops) {
@@ -40,12 +51,16 @@ void Plan::lower(const std::vector<Op>& ops) {
 }
 
 void Plan::start_run() noexcept {
+#ifndef NDEBUG
+  // Another plan may have left anything there: what is read before it is written shows as NaN.
+  std::memset(arena_, 0xff, arena_bytes_);
+#endif
   for (std::atomic<int32_t>& count : taken_) count.store(0, std::memory_order_relaxed);
 }
 
 Worker Plan::worker(int index) noexcept {
   return {index, binding_.pool->size(),
-          scratch_.data() + scratch_stride_ * static_cast<size_t>(index), taken_.data()};
+          scratch_ + scratch_stride_ * static_cast<size_t>(index), taken_.data()};
 }
 
 void Plan::run() {

@@ -2,6 +2,7 @@
 // dispatches.
 #pragma once
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "plan/params.h"
 #include "plan/slots.h"
 #include "plan/states.h"
+#include "plan/workspace.h"
 
 namespace veery {
 
@@ -43,6 +45,7 @@ struct Binding {
   SlotBlock* slots = nullptr;
   ThreadPool* pool = nullptr;
   Backend* backend = nullptr;  ///< nullptr: the CPU. Else that of params and states
+  Workspace* workspace = nullptr;  ///< of the backend's device; nullptr: the plan has its own
 };
 
 class Plan {
@@ -61,26 +64,32 @@ class Plan {
   /// Of the CPU only.
   void run_profiled(std::vector<double>& seconds);
 
-  /// Where root `i` was written, in the host's memory.
+  /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
+  /// the same workspace.
   const Operand& root(size_t i) const { return roots_[i]; }
 
   const std::vector<Dispatch>& table() const { return table_; }
   const std::vector<Label>& labels() const { return labels_; }
   const Graph& graph() const { return graph_; }
   const PlanOptions& options() const { return options_; }
-  size_t arena_bytes() const { return arena_.size(); }
-  const std::byte* arena() const { return arena_.data(); }
+  /// The part of the workspace where values lie, scratch memory of workers apart.
+  size_t arena_bytes() const { return arena_bytes_; }
+  const std::byte* arena() const { return arena_; }
 
  private:
   void lower(const std::vector<Op>& ops);
+  Workspace& workspace();
   void start_run() noexcept;
   Worker worker(int index) noexcept;  // for the first row of the table
 
   Graph graph_;
   PlanOptions options_;
   Binding binding_;
-  Memory arena_;
-  Memory scratch_;
+  Memory constants_;
+  std::unique_ptr<Workspace> own_;  ///< where the binding has none
+  std::byte* arena_ = nullptr;
+  size_t arena_bytes_ = 0;
+  std::byte* scratch_ = nullptr;
   size_t scratch_stride_ = 0;
   std::vector<std::atomic<int32_t>> taken_;  // [row of the table][worker], see Worker
   std::vector<Dispatch> table_;
