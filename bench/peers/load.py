@@ -10,8 +10,9 @@ script through OpenAI's chat completions with `stream`. Measured, in turns:
   tokens/s        of all streams together; each asks again at once when its answer has ended
   first token     milliseconds from sending a request to its first text (median, 95th percentile)
   between tokens  milliseconds between two texts of one answer (median, 95th percentile)
-  long prompt     the longest pause of running streams while a prompt of 2,000 words is read
-  prefix          first token of a prompt of 2,000 words, and of the same words with another question
+  long prompt     the longest pause of running streams while a prompt of about 2,000 tokens is read
+  prefix          first token of such a prompt, and of the same words with another question
+  idle            what connections that say nothing add to the memory, and the speed of streams beside them
 
 README.md says what is compared and why it is fair. Needs Python 3.11 and nothing else.
 """
@@ -38,6 +39,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORDS = """river winter letter garden music engine harbour copper silver window teacher market forest bridge
     island captain paper thunder village mountain lantern orchard meadow pepper granite valley compass violin
     anchor blanket candle diamond feather glacier hammer jungle kettle ladder mirror needle ocean pocket""".split()
+
+LONG = 1950  # words of a long prompt: about 2,000 tokens with the template
 
 
 @dataclass
@@ -192,7 +195,7 @@ async def long_prompt(server, streams):
     answers = [asyncio.create_task(ask(server.port, question(1000 + i), 400, i)) for i in range(streams - 1)]
     await asyncio.sleep(1.5)
     begun = time.perf_counter()
-    late = await ask(server.port, words(1200, 7) + "\nWhat are these words?", 8, 1)
+    late = await ask(server.port, words(LONG, 7) + "\nWhat are these words?", 8, 1)
     ended = time.perf_counter()
     pauses = []
     for one in await asyncio.gather(*answers):
@@ -200,27 +203,33 @@ async def long_prompt(server, streams):
     return {
         "long prompt: longest pause of others, ms": max(pauses, default=float("nan")),
         "long prompt: its first token, ms": late.first_ms(),
+        "long prompt: its tokens": late.prompt,
     }
 
 
 async def prefix(server):
-    text = words(1200, 11)
+    text = words(LONG, 11)
     fresh = await ask(server.port, text + "\nWhich word is first?", 4, 1)
     again = await ask(server.port, text + "\nWhich word is last?", 4, 1)
     return {
         "prefix: first token, fresh, ms": fresh.first_ms(),
         "prefix: first token, seen before, ms": again.first_ms(),
+        "prefix: times faster": fresh.first_ms() / again.first_ms(),
         "prefix: tokens reused": again.cached,
     }
 
 
 async def idle_connections(server, count, streams, seconds, tokens):
-    """Throughput again, with `count` open connections that say nothing."""
+    """What `count` open connections that say nothing take, and throughput beside them."""
+    before = server.resident_mib()
     opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
+    await healthy(server.port)  # it has accepted them all
+    added = server.resident_mib() - before
     found = await throughput(server, streams, seconds, tokens)
     for _, writer in opened:
         writer.close()
-    return {f"idle {count}: {name}": found[name] for name in ("tokens/s", "between tokens, p95 ms", "resident MiB")}
+    kept = ("tokens/s", "between tokens, p95 ms")
+    return {f"idle {count}: {name}": found[name] for name in kept} | {f"idle {count}: MiB that they add": added}
 
 
 def commands(options, streams):

@@ -154,8 +154,9 @@ TEST(OwnBackend, GivesWhatTheSchedulerGives) {
   EXPECT_EQ(backend.generate("once upon", {.max_tokens = 9}).text, expected);
   int pieces = 0;
   const BackendAnswer cut = backend.generate("once upon", {.max_tokens = 9},
-                                             [&](std::string_view) { return ++pieces < 2; });
+                                             [&](std::string_view) { return ++pieces < 1; });
   EXPECT_EQ(cut.finish_reason, "cancelled");
+  EXPECT_EQ(pieces, 1);
 }
 
 }  // namespace

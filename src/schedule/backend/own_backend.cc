@@ -38,7 +38,7 @@ BackendAnswer OwnBackend::answer(std::vector<int32_t> prompt, const BackendOptio
   bool cancelled = false;
   const Generation result =
       veery::generate(scheduler_, std::move(request), [&](std::string_view text) {
-        cancelled = on_piece && !text.empty() && !on_piece(text);
+        if (!cancelled && on_piece && !text.empty()) cancelled = !on_piece(text);
         return !cancelled;
       });
   return {
