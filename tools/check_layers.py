@@ -2,9 +2,10 @@
 """Checks the structure of the sources: layers, folders and sizes.
 
 Fails if a file includes a header of a higher layer or of a folder that src/LAYERS does not list, if folders include each
-other in a circle, if a file has more than 600 lines, or if a folder has more than 26 files.
+other in a circle, if a file has more than 600 lines, a function more than 60, or a folder more than 26 files. The
+sizes are held in the tests as well.
 
-usage: check_layers.py [SRC]    SRC/LAYERS lists the layers, lowest first, one a line; # starts a comment.
+usage: check_layers.py [SRC [TESTS]]    SRC/LAYERS lists the layers, lowest first, one a line; # starts a comment.
 """
 import collections
 import pathlib
@@ -15,6 +16,12 @@ INCLUDE = re.compile(r'\s*#\s*include\s+"([^"/]+)((?:/[^"/]+)*)/[^"/]+"')
 SOURCES = {".h", ".cc", ".cu", ".cuh", ".mm", ".metal"}
 MOST_LINES = 600
 MOST_FILES = 26
+MOST_FUNCTION = 60
+# What is no code, and what has braces: comments, strings, characters.
+NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+SCOPE = re.compile(r"^(?:inline\s+)?(?:namespace|class|struct|union|extern)\b|^template\s*<[^{]*>\s*(?:class|struct)\b")
+ROWS = re.compile(r"=$|\breturn$|(?<!\bconst)(?<!\bmutable)(?<!\bnoexcept)(?<!\belse)(?<!\bdo)(?<!\btry)(?<=\w)$")
+CONTROL = re.compile(r"^(?:if|for|while|switch|do|else|try|catch|return)\b")
 
 
 def read_ranks(path):
@@ -72,6 +79,43 @@ def circles(root):
                 yield f"{where}: {folder} includes {used}, which comes back to {folder}: a circle"
 
 
+def functions(text):
+    """(name, first line, lines) of each function that stands in a namespace or a class; rows of tables do not count."""
+    code = NO_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda found: re.sub(r"[^\n]", " ", found[0]), code, flags=re.M)
+    open_blocks, begin, line, rows = [], 0, 1, 0  # blocks: (kind, text before it, its first line)
+    for place, char in enumerate(code):
+        line += char == "\n"
+        if char == "{":
+            head = code[begin:place].strip()
+            head = re.sub(r"^(?:(?:public|private|protected)\s*:\s*)+", "", head)
+            inside = open_blocks[-1][0] if open_blocks else "scope"
+            if inside == "scope" and SCOPE.match(head):
+                kind = "scope"
+            elif inside == "scope" and ")" in head and not head.endswith("=") and not CONTROL.match(head):
+                kind, rows = "function", 0
+            elif ROWS.search(head):
+                kind = "table"
+            else:
+                kind = "block"
+            open_blocks.append((kind, head, line - head.count("\n")))
+        elif char == "}" and open_blocks:
+            kind, head, first = open_blocks.pop()
+            if kind == "function":
+                name = re.search(r"([\w:~]+)\s*\(", head)
+                yield name[1] if name else head[:40], first, line - first + 1 - rows
+            elif kind == "table":
+                rows += line - first
+        if char in "{};":
+            begin = place + 1
+
+
+def long_functions(path):
+    for name, first, lines in functions(path.read_text(errors="replace")):
+        if lines > MOST_FUNCTION:
+            yield f"{path}:{first}: {name} has {lines} lines, at most {MOST_FUNCTION} are allowed: divide it"
+
+
 def sizes(root):
     files = collections.Counter(path.parent for path in sources(root))
     yield from (f"{folder}: has {count} files, at most {MOST_FILES} are allowed: divide it"
@@ -80,11 +124,14 @@ def sizes(root):
         lines = len(path.read_text(errors="replace").splitlines())
         if lines > MOST_LINES:
             yield f"{path}: has {lines} lines, at most {MOST_LINES} are allowed: divide it"
+        yield from long_functions(path)
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "src")
-    found = [*layer_violations(root, read_ranks(root / "LAYERS")), *circles(root), *sizes(root)]
+    root, *tests = [pathlib.Path(name) for name in sys.argv[1:] or ["src"]]
+    found = [*layer_violations(root, read_ranks(root / "LAYERS")), *circles(root)]
+    for tree in (root, *tests):
+        found += sizes(tree)
     print("\n".join(found) if found else "layers: no violation")
     return bool(found)
 

@@ -126,10 +126,7 @@ class Veery:
 
     def describe(self, settings):
         must_be_file(self.binary, "build the release preset, or name it with --veery")
-        try:
-            version = run([self.binary, "--version"], settings).output.strip()
-        except Failure:
-            version = "unknown"
+        version = run([self.binary, "--version"], settings).output.strip()
         return {"version": version, "extra flags": " ".join(self.flags)}
 
     def bench(self, model, settings):

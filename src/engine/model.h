@@ -1,4 +1,4 @@
-// model.h: a loaded model: weights, tokenizer, template, and the plans made from its definition.
+// model.h: a loaded model: weights, tokenizer, template, and the graph made of its definition.
 #pragma once
 #include <functional>
 #include <map>
@@ -20,7 +20,7 @@ namespace veery {
 
 struct LoadOptions {
   int threads = 0;  ///< 0: the cores this process may use
-  /// Positions of a session; 0: the model's, where caches are kept at most 4096.
+  /// Positions of a sequence; 0: the model's, where caches are kept at most 4096.
   int32_t context = 0;
   bool clip_context = false;  ///< a longer one than the model was trained for becomes that
   int32_t chunk = 256;        ///< most tokens of one run of a prompt
@@ -40,8 +40,8 @@ struct LoadOptions {
   std::function<void(const std::string& what)> warn;
 };
 
-/// Immutable after loading, except that plans are made when first needed. Sessions refer to it and
-/// run one at a time.
+/// Immutable after loading. Runners and encoders refer to it; plans of several of them run one at a
+/// time, as they share its threads.
 class Model {
  public:
   /// Throws kNotFound, kIo, kFormat or kUnsupported; kInput if options.context exceeds what the
@@ -113,7 +113,7 @@ ModelSummary summarize(const ModelFile& file);
 /// more than it was trained for, unless what it keeps of a sequence has a fixed size.
 int32_t run_context(const TransformerConfig& config, const LoadOptions& options);
 
-/// Bytes of the caches of one session of `context` positions.
+/// Bytes of the caches of one sequence of `context` positions.
 size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values);
 
 /// Bytes of the states of fixed size that the recurrent layers of one sequence have.

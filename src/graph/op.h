@@ -142,7 +142,6 @@ struct OpDef {
   Value (*decompose)(Graph&, const Node&) = nullptr;
 
   constexpr int input_count() const { return count(inputs); }
-  constexpr int output_count() const { return count(outputs); }
   constexpr bool is_optional(int input) const {
     return inputs[static_cast<size_t>(input)].ends_with('?');
   }

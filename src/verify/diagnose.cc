@@ -53,7 +53,10 @@ class Search {
       });
       return compare(changed, sets_, kMostIds, edit);
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kBug) throw;
+      // A change that does not fit the file refutes the hypothesis; anything else is no answer.
+      if (error.kind() == ErrorKind::kBug || error.kind() == ErrorKind::kIo ||
+          error.kind() == ErrorKind::kNotFound)
+        throw;
       return std::nullopt;
     }
   }

@@ -306,7 +306,14 @@ TEST_F(CApi, InspectionsAreThoseOfTheEngineAlsoBesideAnswers) {
   ASSERT_EQ(lens.size(), 3U);
   EXPECT_EQ(lens[0].id, of.lens[12].id);
   EXPECT_FLOAT_EQ(lens[0].logprob, std::log(of.lens[12].probability));
+}
 
+TEST_F(CApi, InspectionsOfWhatIsNotThereAreRefused) {
+  const c::Model model = load();
+  const Ids ids = {256, 104, 105};
+  veery_inspect_options options{};
+  ASSERT_EQ(veery_inspect_options_init(&options, sizeof options), VEERY_OK);
+  const c::Inspection found = model.inspect(ids, &options);
   veery_inspection* none = nullptr;
   const auto refused = [&](const std::string& part) {
     expect_failure(veery_inspect(model.get(), ids.data(), ids.size(), &options, &none),
@@ -321,7 +328,8 @@ TEST_F(CApi, InspectionsAreThoseOfTheEngineAlsoBesideAnswers) {
   refused("layers is null");
   options.size = 1;
   refused("veery_inspect_options: its size is 1");
-  expect_failure(veery_inspection_get_layer(found.get(), 1, nullptr), VEERY_ERROR_INPUT, "layer 1");
+  expect_failure(veery_inspection_get_layer(found.get(), 99, nullptr), VEERY_ERROR_INPUT,
+                 "layer 99");
   veery_values values{};
   expect_failure(veery_inspection_get_values(found.get(), 0, VEERY_INSPECT_LENS, &values),
                  VEERY_ERROR_INPUT, "part is 16");

@@ -110,8 +110,7 @@ Result run_graph(GraphExec graph, Stream) {
   return kOk;
 }
 
-Driver make_driver() {
-  Driver d;
+void add_device(Driver& d) {
   d.init = [](unsigned) { return kOk; };
   d.error_text = [](Result result, const char** text) {
     *text = result == kOutOfMemory ? "out of memory" : "a fault";
@@ -136,6 +135,9 @@ Driver make_driver() {
   d.memory_info = [](size_t* left, size_t* all) {
     return *all = state.memory, *left = state.memory - state.used, kOk;
   };
+}
+
+void add_memory(Driver& d) {
   d.memory_allocate = allocate;
   d.memory_free = release;
   d.memory_set = [](Pointer at, unsigned char value, size_t size) {
@@ -155,6 +157,12 @@ Driver make_driver() {
   d.download_async = [](void* to, Pointer from, size_t size, Stream) {
     return copy(to, host(from), size, from);
   };
+}
+
+Driver make_driver() {
+  Driver d;
+  add_device(d);
+  add_memory(d);
   d.module_load = [](Module*, const void*) { return kOk; };
   d.module_unload = [](Module) { return kOk; };
   d.module_function = find_function;

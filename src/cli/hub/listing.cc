@@ -136,6 +136,7 @@ HubModel list_model(Transfer& transfer, const std::string& endpoint,
         throw Error(ErrorKind::kLimit, "more than {} files", kMostFiles);
     }
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     throw Error(ErrorKind::kFormat, "{}: is no description of a model: {}", url, error.what());
   }
   if (!is_hex(model.commit, 40))

@@ -39,6 +39,7 @@ History open_history(bool quiet) {
   try {
     if (auto path = History::default_path()) return History(std::move(*path));
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     why = error.what();
   }
   if (!quiet) write_error(fmt::format("veery: what is typed is not kept: {}\n", why));

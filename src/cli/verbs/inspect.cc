@@ -96,6 +96,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   try {
     flags.options.what = parse_inspect_what(names);
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInput) throw;
     throw Misuse("--what", error.what());
   }
   for (const std::string& name : names)

@@ -249,7 +249,11 @@ void serve_verb(std::vector<std::string> arguments) {
   serve::HttpServer server({.host = flags.host,
                             .port = static_cast<uint16_t>(flags.port),
                             .body_bytes = static_cast<size_t>(flags.body) * 1000000,
-                            .tls = flags.tls},
+                            .tls = flags.tls,
+                            .warn =
+                                [](const std::string& what) {
+                                  write_error(fmt::format("veery: a request: {}\n", what));
+                                }},
                            [&](const serve::HttpRequest& request, serve::Reply& reply) {
                              service.handle(request, reply);
                            });

@@ -39,8 +39,9 @@ std::string path_of(const std::string& input) {
   try {
     const std::string named = find_named_model(input, model_places());
     return named.empty() ? input : named;
-  } catch (const Error&) {
-    return input;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
+    return input;  // whoever reads it says what is wrong
   }
 }
 

@@ -1,5 +1,5 @@
-// entry.h: the graphs that can be made of a model: what gives the next token, what gives embeddings
-// of texts, what scores pairs of texts.
+// entry.h: the graphs that can be made of a model: for the next token, drafts, transcripts,
+// embeddings, scores of pairs of texts, inspection.
 #pragma once
 #include <map>
 #include <optional>
@@ -15,7 +15,7 @@ namespace veery {
 
 /// One graph of a model, and the values that can be asked for by name.
 struct Entry {
-  std::string name;  ///< "decode", "embed" or "score"
+  std::string name;  ///< "decode", "draft", "transcribe", "embed", "score" or "inspect"
   Graph graph;
   std::map<std::string, Value> roots;
 

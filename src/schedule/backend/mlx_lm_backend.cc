@@ -42,7 +42,8 @@ Json MlxLmBackend::receive(std::chrono::seconds patience) {
   Json reply;
   try {
     reply = parse_json(line, options_.python, kMostDepth);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
     reply = nullptr;
   }
   if (!reply.is_object()) {

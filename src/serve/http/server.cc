@@ -187,8 +187,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
         connection->stream.expires_after(seconds(kFarewellSeconds));
         co_await connection->stream.close();
       }
-    } catch (const std::exception&) {
-      // Whatever it was, this connection ends and the others go on.
+    } catch (const boost::system::system_error&) {
+      // The connection broke.
+    } catch (const std::exception& error) {
+      warn(error);  // this connection ends and the others go on
     }
     error_code ignored;
     connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
@@ -228,6 +230,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     const bool more = co_await answer(connection, parser.release());
     connection.busy = false;
     co_return more;
+  }
+
+  void warn(const std::exception& error) const {
+    if (options_.warn) options_.warn(error.what());
   }
 
   // What cannot be read gets the status that says so, and the connection ends.
@@ -298,8 +304,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     const bool posted = workers_.post([self, request, exchange] {
       try {
         self->handler_(*request, *exchange);
-      } catch (const std::exception&) {
-        // The answer stays incomplete, which closes the connection.
+      } catch (const std::exception& error) {
+        self->warn(error);  // the answer stays incomplete, which closes the connection
       }
       exchange->returned();
     });

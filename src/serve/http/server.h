@@ -2,6 +2,7 @@
 // threads.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,8 @@ struct HttpOptions {
   double read_seconds = 30;   ///< from the first byte of a request to its last header, and its body
   double write_seconds = 60;  ///< that a client may leave a piece unread
   TlsFiles tls;               ///< HTTPS where they are given
+  /// Told of what no answer could tell: an error of this program that ended a connection.
+  std::function<void(const std::string& what)> warn;
 };
 
 /// Not thread-safe but for stop().

@@ -56,7 +56,6 @@ class AddedTokens {
   AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& texts);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
-  bool any_normalized() const { return !normalized_.empty(); }
 
   /// Calls `visit(token or nullptr, part)` for all of `text` in order. `special`: special tokens
   /// are found, else their text is only stepped over.

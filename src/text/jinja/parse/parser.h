@@ -49,7 +49,6 @@ class Parser {
   // Statements.
   Body body(std::initializer_list<std::string_view> ends);
   Body inner_body(std::initializer_list<std::string_view> ends);
-  void end_block(std::string_view name);
   std::unique_ptr<Stmt> statement();
   std::unique_ptr<Stmt> if_statement();
   std::unique_ptr<Stmt> for_statement();
