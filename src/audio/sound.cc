@@ -109,7 +109,7 @@ Sound::~Sound() = default;
 int Sound::rate() const { return state_->info.samplerate; }
 int Sound::channels() const { return state_->info.channels; }
 const std::string& Sound::damage() const { return state_->damage; }
-int64_t Sound::promised() const {
+int64_t Sound::declared() const {
   const auto frames = static_cast<double>(state_->info.frames) * state_->ratio();
   return frames > 0 && frames < 1e15 ? static_cast<int64_t>(frames) : 0;
 }

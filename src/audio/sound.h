@@ -31,7 +31,7 @@ class Sound {
   int rate() const;
   int channels() const;
   /// As the file says, before it was read: samples at kSoundRate; 0: it does not say.
-  int64_t promised() const;
+  int64_t declared() const;
   /// What is wrong with the end of a file that was read as far as it goes; empty: nothing.
   const std::string& damage() const;
 

@@ -100,8 +100,9 @@ class Conversion {
   size_t bytes() const { return static_cast<size_t>(rows_of(view())) * row_bytes(); }
 
   /// Writes all rows as the tensors from `index` on.
-  template <typename Told>
-  void write(SafetensorsWriter& writer, size_t index, ThreadPool& pool, const Told& told) const {
+  template <typename OnBytes>
+  void write(SafetensorsWriter& writer, size_t index, ThreadPool& pool,
+             const OnBytes& on_bytes) const {
     const int64_t rows = rows_of(view());
     const int64_t piece =
         round_up_rows(std::max<int64_t>(1, kPieceElements / view().columns()), tensor_.together);
@@ -120,7 +121,7 @@ class Conversion {
       });
       for (size_t i = 0; i < stored_.size(); ++i)
         writer.write(index + i, static_cast<size_t>(first) * row_[i], parts[i]);
-      told(static_cast<size_t>(count) * row_bytes());
+      on_bytes(static_cast<size_t>(count) * row_bytes());
     }
   }
 

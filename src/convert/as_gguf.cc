@@ -212,7 +212,7 @@ void add_sentence_keys(ModelFile& file, const TransformerConfig& c, Metadata& me
 }
 
 // The rows of the head that say yes and no, as llama.cpp has Qwen3-Reranker.
-void write_judge(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
+void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadata) {
   if (c.mask != Mask::kCausal || !makes_scores(file, c) || file.find("cls.output.weight")) return;
   const std::vector<std::string_view>* tokens = metadata.texts("tokenizer.ggml.tokens");
   const SentenceConfig files = read_sentence_folder(file.path);
@@ -262,7 +262,7 @@ ModelFile open_as_gguf(const std::string& meant) {
   for (const auto& [key, value] : file.metadata.all())
     if (metadata.find(key) == nullptr) metadata.set(key, value);
   add_gguf_tokenizer(path, c.vocab, metadata, c.source.layers == 0);
-  write_judge(file, c, metadata);
+  write_yes_no(file, c, metadata);
   file.metadata = std::move(metadata);
   file.container = Container::kGguf;
   file.config = nullptr;

@@ -109,7 +109,7 @@ constexpr KeyRow kKeys[] = {
        const bool sized = find_architecture(c.architecture).layer_sizes;
        return sized && c.window > 0 ? flags(c.local) : KeyValue();
      }},
-    {"attention.shared_kv_layers", [](const Config& c) { return if_sized(c, c.borrowing_layers); }},
+    {"attention.shared_kv_layers", [](const Config& c) { return if_sized(c, c.shared_kv_layers); }},
     {"embedding_length_per_layer_input",
      [](const Config& c) { return if_sized(c, c.layer_input); }},
     {"attention.key_length_mla",
@@ -356,7 +356,7 @@ constexpr FieldRow kFields[] = {
        return true;
      }},
     {"values that are keys", same<&Config::values_are_keys>},
-    {"what layers are told of tokens", same<&Config::layer_input>},
+    {"input of layers by token", same<&Config::layer_input>},
     {"the scale of scores", same<&Config::attention_scale>, "attention.scale",
      [](const Config& c) { return number(c.attention_scale); }},
     {"the scale of the embedding", same<&Config::embedding_scale>, "embedding_scale",

@@ -169,11 +169,11 @@ Metadata unsplit(const Metadata& from) {
 
 }  // namespace
 
-Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
+Metadata quantized_metadata(const ModelFile& file, const QuantMix& mix,
                             const ImportanceMatrix* importance,
                             const std::string& importance_file) {
   Metadata metadata = unsplit(file.metadata);
-  metadata.set("general.file_type", mixture.file_type);
+  metadata.set("general.file_type", mix.file_type);
   metadata.set("general.quantization_version", kQuantizationVersion);
   if (importance == nullptr) return metadata;
   metadata.set("quantize.imatrix.file", importance_file);
@@ -190,9 +190,9 @@ Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> pla
   const auto most =
       std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; });
   Metadata metadata = unsplit(file.metadata);
-  const Mixture* mixture = most == elements.end() ? nullptr : find_mixture(most->first);
-  if (metadata.find("general.file_type") == nullptr && mixture != nullptr)
-    metadata.set("general.file_type", mixture->file_type);
+  const QuantMix* mix = most == elements.end() ? nullptr : find_quant_mix(most->first);
+  if (metadata.find("general.file_type") == nullptr && mix != nullptr)
+    metadata.set("general.file_type", mix->file_type);
   metadata.set("general.quantization_version", kQuantizationVersion);
   return metadata;
 }

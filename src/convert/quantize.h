@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/thread_pool.h"
-#include "convert/mixture.h"
+#include "convert/quant_mix.h"
 #include "file/gguf/imatrix.h"
 #include "file/output/output_path.h"
 
@@ -14,13 +14,13 @@ namespace veery {
 
 /// What the file will say of itself: the metadata of `file` with general.file_type and where the
 /// importances came from, without the numbers of a split file.
-Metadata quantized_metadata(const ModelFile& file, const Mixture& mixture,
+Metadata quantized_metadata(const ModelFile& file, const QuantMix& mix,
                             const ImportanceMatrix* importance, const std::string& importance_file);
 
 /// Bytes of a tensor after `plan`.
 size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan);
 
-/// The same for tensors that change their types without a mixture: general.file_type as it was,
+/// The same for tensors that change their types without a mix: general.file_type as it was,
 /// else that of most elements.
 Metadata retyped_metadata(const ModelFile& file, std::span<const TensorPlan> plans);
 

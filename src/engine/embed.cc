@@ -157,7 +157,7 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
                         [setup = setup_](ModelFile& file, const TransformerConfig& transformer) {
                           *setup = read_sentence_setup(file, transformer);
                           const bool decoder = transformer.mask == Mask::kCausal;
-                          if (decoder && !setup->judged && makes_scores(file, transformer))
+                          if (decoder && !setup->yes_no && makes_scores(file, transformer))
                             throw Error(ErrorKind::kUnsupported,
                                         "{}: a {} model with a head for scores: how query and "
                                         "document stand is known of Qwen3-Reranker only",
@@ -167,12 +167,12 @@ Reranker::Reranker(const std::string& path, const LoadOptions& load, const Reran
       encoder_(model_, "score"),
       columns_(find_columns(model_.entry().graph.shape(model_.entry().root("score")).cols())) {
   set_instruction(options.instruction);
-  if (setup_->judged) form_ = make_form();
+  if (setup_->yes_no) form_ = make_form();
   options_.max_tokens = most_tokens(options.max_tokens, setup_->files, model_);
 }
 
 void Reranker::set_instruction(std::string instruction) {
-  if (!instruction.empty() && !setup_->judged)
+  if (!instruction.empty() && !setup_->yes_no)
     throw Error(ErrorKind::kInput, "{}: a cross-encoder has no place for an instruction",
                 model_.path());
   options_.instruction = std::move(instruction);
@@ -195,7 +195,7 @@ Reranker::Columns Reranker::find_columns(int64_t labels) const {
                   model_.path(), ids.yes, ids.no, labels);
     return ids;
   }
-  if (setup_->judged && labels == 2) {
+  if (setup_->yes_no && labels == 2) {
     const bool swapped = files.labels.size() == 2 && files.labels[1] == "yes";
     return swapped ? Columns{1, 0} : Columns{0, 1};
   }
@@ -205,7 +205,7 @@ Reranker::Columns Reranker::find_columns(int64_t labels) const {
   return {0, -1};
 }
 
-Reranker::Form Reranker::make_form() const {
+Reranker::PromptForm Reranker::make_form() const {
   for (const char* word : {"<|im_start|>", "<|im_end|>"}) token(word);
   const EncodeOptions plain{.add_special = false};
   return {model_.tokenizer().encode(kSystem, plain), model_.tokenizer().encode(kAnswer, plain)};
@@ -213,7 +213,7 @@ Reranker::Form Reranker::make_form() const {
 
 Encoding Reranker::encode(std::string_view query, std::string_view document) const {
   const auto most = static_cast<size_t>(options_.max_tokens);
-  if (!setup_->judged) return model_.tokenizer().encode_pair(query, document, {.max_tokens = most});
+  if (!setup_->yes_no) return model_.tokenizer().encode_pair(query, document, {.max_tokens = most});
   const size_t around = form_.before.size() + form_.after.size();
   if (most <= around)
     throw Error(ErrorKind::kInput,

@@ -65,8 +65,8 @@ class Embedder {
 struct RerankOptions {
   int32_t max_tokens = 0;  ///< of query and document together; 0: what the model takes
   bool raw = false;        ///< the model's own numbers, whatever its files say is made of them
-  /// What a decoder is told to judge by; empty: retrieval, as the card of Qwen3-Reranker has it.
-  /// Cross-encoders are told nothing.
+  /// The instruction in the prompt of a decoder; empty: retrieval, as the card of Qwen3-Reranker
+  /// has it. Cross-encoders take none.
   std::string instruction;
 };
 
@@ -96,12 +96,12 @@ class Reranker {
     int64_t yes, no;  ///< no -1: there is none
   };
   /// What stands around query and document where a decoder is asked.
-  struct Form {
+  struct PromptForm {
     std::vector<int32_t> before, after;
   };
   Columns find_columns(int64_t labels) const;
   int64_t token(const char* word) const;
-  Form make_form() const;
+  PromptForm make_form() const;
   Encoding encode(std::string_view query, std::string_view document) const;
 
   RerankOptions options_;
@@ -109,7 +109,7 @@ class Reranker {
   Model model_;
   Encoder encoder_;
   Columns columns_;
-  Form form_;
+  PromptForm form_;
 };
 
 }  // namespace veery

@@ -91,11 +91,11 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
                               .target = model_.target(),
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
-    slot = std::make_unique<Plan>(
-        model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend(),
-                &workspace_},
-        options);
+    slot =
+        std::make_unique<Plan>(model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
+                               Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(),
+                                       model_.backend(), &workspace_},
+                               options);
   }
   return *slot;
 }

@@ -177,13 +177,13 @@ void take_two(const Keys& keys, const char* key, const TransformerConfig& c,
 // What differs between layers with a window and without, and what layers have that read the keys
 // of others. The former are known already.
 void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
-  const int64_t borrowing = keys.size_or_zero("attention.shared_kv_layers");
-  if (borrowing >= c.layers)
+  const int64_t shared = keys.size_or_zero("attention.shared_kv_layers");
+  if (shared >= c.layers)
     throw Error(ErrorKind::kFormat, "metadata: {} is {}, expected less than {}, {}",
-                keys.name("attention.shared_kv_layers"), borrowing, keys.name("block_count"),
+                keys.name("attention.shared_kv_layers"), shared, keys.name("block_count"),
                 c.layers);
-  c.borrowing_layers = static_cast<int32_t>(borrowing);
-  check_borrowing(c, "metadata");
+  c.shared_kv_layers = static_cast<int32_t>(shared);
+  check_shared_kv(c, "metadata");
   c.layer_input = keys.size_or_zero("embedding_length_per_layer_input");
   find_layer_input_rows(file, c);
   int64_t kv = c.kv_heads, local_kv = 0;
@@ -194,8 +194,8 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
   for (const int32_t heads : {c.kv_heads, c.local_kv_heads})
     if (heads > 0) check_key_heads(keys, c, heads);
   take_two(
-      keys, "feed_forward_length", c, [&](int32_t i) { return c.borrows(i); }, c.hidden,
-      c.borrowing_hidden);
+      keys, "feed_forward_length", c, [&](int32_t i) { return c.shares_kv(i); }, c.hidden,
+      c.shared_kv_hidden);
   const int64_t local = keys.size_or("attention.key_length_swa", c.head_dim);
   if (const int64_t value = keys.size_or("attention.value_length_swa", local); value != local)
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, as {}",
@@ -205,7 +205,7 @@ void read_layer_sizes(const Keys& keys, const ModelFile& file, TransformerConfig
     throw Error(ErrorKind::kUnsupported, "metadata: {} is {}, expected {}, a whole head",
                 keys.name("rope.dimension_count_swa"), dims, local);
   c.local_head_dim = local == c.head_dim ? 0 : static_cast<int32_t>(local);
-  for (int32_t layer = 0; layer < c.layers - c.borrowing_layers; ++layer)
+  for (int32_t layer = 0; layer < c.layers - c.shared_kv_layers; ++layer)
     if (!c.is_local(layer))
       c.values_are_keys = !file.find(fmt::format("blk.{}.attn_v.weight", layer)) &&
                           !file.find(fmt::format("blk.{}.attn_qkv.weight", layer));

@@ -28,7 +28,7 @@ bool is_known_extra(std::string_view name) {
 // Keys and values of layers that read those of another one: files have them all the same.
 bool is_unread(const TransformerConfig& config, std::string_view name, int64_t layer) {
   constexpr std::string_view kParts[] = {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"};
-  return layer >= 0 && layer < config.layers && config.borrows(static_cast<int32_t>(layer)) &&
+  return layer >= 0 && layer < config.layers && config.shares_kv(static_cast<int32_t>(layer)) &&
          std::ranges::any_of(kParts, [&](auto part) { return name.ends_with(part); });
 }
 

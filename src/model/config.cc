@@ -55,19 +55,19 @@ ActivateAttr TransformerConfig::activation_of(int32_t layer) const {
 }
 
 int32_t TransformerConfig::keys_of(int32_t layer) const {
-  if (!borrows(layer)) return layer;
-  int32_t from = layers - borrowing_layers - 1;
+  if (!shares_kv(layer)) return layer;
+  int32_t from = layers - shared_kv_layers - 1;
   while (from >= 0 && is_local(from) != is_local(layer)) --from;
   return from;
 }
 
-void check_borrowing(const TransformerConfig& c, const std::string& where) {
+void check_shared_kv(const TransformerConfig& c, const std::string& where) {
   for (int32_t layer = 0; layer < c.layers; ++layer)
     if (c.keys_of(layer) < 0)
       throw Error(ErrorKind::kFormat,
                   "{}: layer {} is one of {} without keys of their own, but none of the {} before "
                   "them {}",
-                  where, layer, c.borrowing_layers, c.layers - c.borrowing_layers,
+                  where, layer, c.shared_kv_layers, c.layers - c.shared_kv_layers,
                   c.is_local(layer) ? "has a window" : "sees everything");
 }
 

@@ -162,10 +162,10 @@ struct TransformerConfig {
   bool values_are_keys = false;
   /// The last layers, which attend to the keys and values of the last layer before them that has
   /// the same window, and the width of their feed-forward parts; 0: that of the others.
-  int32_t borrowing_layers = 0;
-  int64_t borrowing_hidden = 0;
-  /// Columns of what each layer is told of a token, 0: nothing; rows of the table for it, 0: there
-  /// is none.
+  int32_t shared_kv_layers = 0;
+  int64_t shared_kv_hidden = 0;
+  /// Columns of the input that each layer has of a token, 0: none; rows of the table for it, 0:
+  /// there is none.
   int64_t layer_input = 0, layer_input_rows = 0;
   /// Which elements form a pair: depends on architecture and container.
   bool rope_interleaved = false;
@@ -216,9 +216,9 @@ struct TransformerConfig {
     return is_local(layer) && local_kv_heads > 0 ? local_kv_heads : kv_heads;
   }
   /// Whether it has no keys and values of its own.
-  bool borrows(int32_t layer) const { return layer >= layers - borrowing_layers; }
+  bool shares_kv(int32_t layer) const { return layer >= layers - shared_kv_layers; }
   int64_t hidden_of(int32_t layer) const {
-    return borrows(layer) && borrowing_hidden > 0 ? borrowing_hidden : hidden;
+    return shares_kv(layer) && shared_kv_hidden > 0 ? shared_kv_hidden : hidden;
   }
   /// The layer whose keys and values `layer` attends to; -1: there is none.
   int32_t keys_of(int32_t layer) const;
@@ -249,7 +249,7 @@ struct ExpertKeys {
 void check_experts(const ExpertConfig& experts, const ExpertKeys& keys);
 
 /// Throws kFormat, naming `where` and the layer, if a layer that has no keys of its own finds none.
-void check_borrowing(const TransformerConfig& c, const std::string& where);
+void check_shared_kv(const TransformerConfig& c, const std::string& where);
 
 /// Throws kFormat or kUnsupported, naming `where`, if the numbers of an encoder of sound and of its
 /// decoder do not fit together.

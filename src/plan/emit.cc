@@ -218,8 +218,8 @@ class Emitter {
     for (NodeId id = 0; id < graph_.size(); ++id)
       if (constant(id)) bytes += bytes_of(at(values_, id));
     if (bytes == 0) return {};
-    Memory memory = binding_.backend != nullptr ? binding_.backend->device().allocate(bytes)
-                                                : Memory(bytes);
+    Memory memory =
+        binding_.backend != nullptr ? binding_.backend->device().allocate(bytes) : Memory(bytes);
     std::byte* next = memory.data();
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!constant(id)) continue;

@@ -32,8 +32,8 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
 
 Workspace& Plan::workspace() {
   if (binding_.workspace != nullptr) return *binding_.workspace;
-  own_ = std::make_unique<Workspace>(
-      binding_.backend != nullptr ? &binding_.backend->device() : nullptr);
+  own_ = std::make_unique<Workspace>(binding_.backend != nullptr ? &binding_.backend->device()
+                                                                 : nullptr);
   return *own_;
 }
 
@@ -59,8 +59,8 @@ void Plan::start_run() noexcept {
 }
 
 Worker Plan::worker(int index) noexcept {
-  return {index, binding_.pool->size(),
-          scratch_ + scratch_stride_ * static_cast<size_t>(index), taken_.data()};
+  return {index, binding_.pool->size(), scratch_ + scratch_stride_ * static_cast<size_t>(index),
+          taken_.data()};
 }
 
 void Plan::run() {

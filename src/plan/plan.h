@@ -44,7 +44,7 @@ struct Binding {
   const StateStore* states = nullptr;  ///< nullptr: a graph without caches
   SlotBlock* slots = nullptr;
   ThreadPool* pool = nullptr;
-  Backend* backend = nullptr;  ///< nullptr: the CPU. Else that of params and states
+  Backend* backend = nullptr;      ///< nullptr: the CPU. Else that of params and states
   Workspace* workspace = nullptr;  ///< of the backend's device; nullptr: the plan has its own
 };
 

@@ -104,7 +104,7 @@ bool wants_part(const TransformerConfig& config, int32_t layer, std::string_view
   const bool value = part.starts_with("attn_v.");
   if (value && config.values_are_keys && !config.is_local(layer)) return false;
   const bool key = part.starts_with("attn_k.") || part.starts_with("attn_k_norm.");
-  return !config.borrows(layer) || !(key || value);
+  return !config.shares_kv(layer) || !(key || value);
 }
 
 // Parts that the definition takes where they are: biases and norms.

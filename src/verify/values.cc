@@ -110,13 +110,13 @@ struct Findings {
 
 void judge_rows(const TensorView& tensor, std::vector<float> rms, Findings& findings) {
   if (std::ssize(rms) < kRowsForMedian) return;
-  const auto loudest = std::ranges::max_element(rms) - rms.begin();
-  const float most = rms[static_cast<size_t>(loudest)];
+  const auto largest = std::ranges::max_element(rms) - rms.begin();
+  const float most = rms[static_cast<size_t>(largest)];
   const auto middle = rms.begin() + std::ssize(rms) / 2;
   std::nth_element(rms.begin(), middle, rms.end());
   if (*middle > 0 && most > kLoudRow * *middle)
     findings.sizes.push_back(fmt::format("{}: row {} is {:.3g} times louder than the median row",
-                                         tensor.name, loudest, double{most} / *middle));
+                                         tensor.name, largest, double{most} / *middle));
 }
 
 void judge(const TensorView& tensor, TensorSums sums, Findings& findings) {

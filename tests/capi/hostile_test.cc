@@ -159,8 +159,8 @@ void call_inspections(Hostile& h, const Ids& ids, Statuses& count) {
   veery_inspection* inspection = nullptr;
   count(veery_inspect(h.model(), ids.data(), ids.size(), &inspect, &inspection));
   veery_values values{};
-  count(
-      veery_inspection_get_values(inspection, static_cast<size_t>(h.number()), h.number(), &values));
+  count(veery_inspection_get_values(inspection, static_cast<size_t>(h.number()), h.number(),
+                                    &values));
   veery_inspection_free(inspection);
 }
 

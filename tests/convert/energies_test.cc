@@ -225,11 +225,11 @@ std::vector<float> read(const std::string& path, const std::string& name) {
   return values;
 }
 
-void quantize(const ModelFile& file, std::string_view mixture, const std::string& path,
+void quantize(const ModelFile& file, std::string_view mix, const std::string& path,
               const ImportanceMatrix* importance = nullptr) {
   ThreadPool pool(2);
-  write_quantized(file, plan_types(file, find_mixture(mixture), {.pure = true}), file.metadata,
-                  path, pool, {.importance = importance, .requantize = true});
+  write_quantized(file, plan_types(file, find_quant_mix(mix), {.pure = true}), file.metadata, path,
+                  pool, {.importance = importance, .requantize = true});
 }
 
 TEST(Energies, ColumnsThatMeetMuchAreQuantisedBetter) {

@@ -53,9 +53,9 @@ class Shapes {
   }
   std::vector<float>& values(size_t tensor) { return values_[tensor]; }
 
-  std::string type(const std::string& name, std::string_view mixture,
-                   const MixtureOptions& options = {}) const {
-    const auto plans = plan_types(file, find_mixture(mixture), options);
+  std::string type(const std::string& name, std::string_view mix,
+                   const QuantMixOptions& options = {}) const {
+    const auto plans = plan_types(file, find_quant_mix(mix), options);
     for (size_t i = 0; i < plans.size(); ++i)
       if (file.tensors[i].name == name) return std::string(info(plans[i].type).name);
     return "absent";
@@ -68,7 +68,7 @@ class Shapes {
   std::deque<std::vector<float>> values_;
 };
 
-TEST(Mixture, MatricesGetTheTypeAndNormsKeepTheirs) {
+TEST(QuantMix, MatricesGetTheTypeAndNormsKeepTheirs) {
   const Shapes model(2);
   EXPECT_EQ(model.type("blk.0.attn_q.weight", "q4_0"), "q4_0");
   EXPECT_EQ(model.type("blk.0.attn_norm.weight", "q4_0"), "f32");
@@ -76,7 +76,7 @@ TEST(Mixture, MatricesGetTheTypeAndNormsKeepTheirs) {
   EXPECT_EQ(model.type("blk.1.ffn_up.weight", "F16"), "f16");
 }
 
-TEST(Mixture, MediumRaisesTheFirstAndLastEighthAndEveryThirdBetween) {
+TEST(QuantMix, MediumRaisesTheFirstAndLastEighthAndEveryThirdBetween) {
   const Shapes model(16);
   for (const int layer : {0, 1, 4, 7, 10, 13, 14, 15})
     EXPECT_EQ(model.type(fmt::format("blk.{}.ffn_down.weight", layer), "Q4_K_M"), "q6_K") << layer;
@@ -91,7 +91,7 @@ TEST(Mixture, MediumRaisesTheFirstAndLastEighthAndEveryThirdBetween) {
   EXPECT_EQ(model.type("blk.9.attn_output.weight", "Q2_K"), "q3_K");
 }
 
-TEST(Mixture, TheHeadIsTheEmbeddingWhereThereIsNoOther) {
+TEST(QuantMix, TheHeadIsTheEmbeddingWhereThereIsNoOther) {
   Shapes model(2);
   EXPECT_EQ(model.type("token_embd.weight", "Q4_K_M"), "q6_K");
   EXPECT_EQ(model.type("token_embd.weight", "IQ2_XS"), "q5_K");
@@ -102,7 +102,7 @@ TEST(Mixture, TheHeadIsTheEmbeddingWhereThereIsNoOther) {
   EXPECT_EQ(model.type("output.weight", "Q4_K_M"), "q6_K");
 }
 
-TEST(Mixture, SharedKeyHeadsAndExpertsRaiseValues) {
+TEST(QuantMix, SharedKeyHeadsAndExpertsRaiseValues) {
   EXPECT_EQ(Shapes(2, 512, 2).type("blk.0.attn_v.weight", "Q2_K"), "q4_K");
   EXPECT_EQ(Shapes(2, 512, 4).type("blk.0.attn_v.weight", "Q2_K"), "q3_K");
   const Shapes experts(2, 512, 4, 8);
@@ -114,29 +114,29 @@ TEST(Mixture, SharedKeyHeadsAndExpertsRaiseValues) {
   EXPECT_EQ(experts.type("blk.0.attn_q.weight", "MXFP4_MOE"), "q8_0");
 }
 
-TEST(Mixture, AnImportanceMatrixChangesWhatIsRaised) {
+TEST(QuantMix, AnImportanceMatrixChangesWhatIsRaised) {
   const Shapes model(8);
-  const MixtureOptions informed = {.importance = true};
+  const QuantMixOptions informed = {.importance = true};
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "IQ4_XS"), "q5_K");
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "IQ4_XS", informed), "iq4_xs");
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "Q4_0", informed), "q4_1");
 }
 
-TEST(Mixture, RowsThatDoNotFitGetBlocksThatDo) {
+TEST(QuantMix, RowsThatDoNotFitGetBlocksThatDo) {
   const Shapes narrow(2, 96);
   EXPECT_EQ(narrow.type("blk.0.attn_q.weight", "Q4_K_M"), "q5_0");
   EXPECT_EQ(narrow.type("blk.0.attn_q.weight", "Q6_K"), "q8_0");
   EXPECT_EQ(narrow.type("blk.0.attn_q.weight", "IQ2_XS"), "iq4_nl");
   EXPECT_EQ(narrow.type("token_embd.weight", "Q4_K_M"), "q8_0");
   EXPECT_EQ(Shapes(2, 40).type("blk.0.attn_q.weight", "Q4_0"), "f16");
-  const auto plans = plan_types(narrow.file, find_mixture("Q4_K_S"), {.pure = true});
+  const auto plans = plan_types(narrow.file, find_quant_mix("Q4_K_S"), {.pure = true});
   EXPECT_EQ(plans[3].wanted, DType::kQ4_K);
 }
 
-TEST(Mixture, RulesComeFirstAndPureRaisesNothing) {
+TEST(QuantMix, RulesComeFirstAndPureRaisesNothing) {
   const Shapes model(8);
   EXPECT_EQ(model.type("blk.0.ffn_down.weight", "Q4_K_M", {.pure = true}), "q4_K");
-  MixtureOptions options;
+  QuantMixOptions options;
   options.rules = {{"blk\\.[01]\\.ffn_(up|gate)", DType::kQ8_0}, {"ffn_", DType::kQ2_K}};
   options.embedding = DType::kQ5_1;
   EXPECT_EQ(model.type("blk.1.ffn_up.weight", "Q4_K_M", options), "q8_0");
@@ -144,7 +144,7 @@ TEST(Mixture, RulesComeFirstAndPureRaisesNothing) {
   EXPECT_EQ(model.type("token_embd.weight", "Q4_K_M", options), "q5_1");
   options.rules = {{"(", DType::kQ8_0}};
   EXPECT_THROW(model.type("token_embd.weight", "Q4_K_M", options), Error);
-  EXPECT_THROW(find_mixture("Q9"), Error);
+  EXPECT_THROW(find_quant_mix("Q9"), Error);
 }
 
 std::string bytes_of(const std::string& path) {
@@ -152,10 +152,10 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void write(const Shapes& model, std::string_view mixture, const std::string& path, int threads,
+void write(const Shapes& model, std::string_view mix, const std::string& path, int threads,
            const QuantizeOptions& options = {}) {
   ThreadPool pool(threads);
-  const Mixture& chosen = find_mixture(mixture);
+  const QuantMix& chosen = find_quant_mix(mix);
   const auto plans = plan_types(model.file, chosen, {.importance = options.importance != nullptr});
   write_quantized(model.file, plans,
                   quantized_metadata(model.file, chosen, options.importance, "i.gguf"), path, pool,
@@ -208,11 +208,11 @@ TEST(Quantize, EachExpertHasItsOwnImportances) {
 TEST(Quantize, WhatCannotBeEncodedIsNamedAndLeavesNoFile) {
   const test::TemporaryFolder folder;
   const std::pair<std::string_view, float> cases[] = {{"Q4_0", std::nanf("")}, {"F16", 70000.0F}};
-  for (const auto& [mixture, value] : cases) {
+  for (const auto& [mix, value] : cases) {
     Shapes model(2);
     model.values(5)[700] = value;
     try {
-      write(model, mixture, folder.file("m.gguf"), 2);
+      write(model, mix, folder.file("m.gguf"), 2);
       FAIL();
     } catch (const Error& error) {
       const std::string what = error.what();
@@ -228,7 +228,7 @@ TEST(Quantize, QuantisedTensorsAreQuantisedAgainOnlyWhenAsked) {
   write(Shapes(2), "Q8_0", folder.file("m.gguf"), 2);
   ModelFile again = open_gguf(folder.file("m.gguf"));
   ThreadPool pool(2);
-  const auto plans = plan_types(again, find_mixture("Q4_0"), {});
+  const auto plans = plan_types(again, find_quant_mix("Q4_0"), {});
   QuantizeOptions options;
   EXPECT_THROW(write_quantized(again, plans, again.metadata, folder.file("n.gguf"), pool, options),
                Error);

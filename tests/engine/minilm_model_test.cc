@@ -70,10 +70,10 @@ TEST(MiniLM, EightBitsKeepThem) {
   const std::string path = ::testing::TempDir() + "minilm-q8_0.gguf";
   {
     const ModelFile file = open_as_gguf(folder());
-    const Mixture& mixture = find_mixture("Q8_0");
+    const QuantMix& mix = find_quant_mix("Q8_0");
     ThreadPool pool(1);
-    write_quantized(file, plan_types(file, mixture, {}),
-                    quantized_metadata(file, mixture, nullptr, ""), path, pool, {});
+    write_quantized(file, plan_types(file, mix, {}), quantized_metadata(file, mix, nullptr, ""),
+                    path, pool, {});
   }
   const Nearness eight = nearness(path, {});
   std::filesystem::remove(path);

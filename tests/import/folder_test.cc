@@ -364,8 +364,8 @@ TEST(FolderConfig, WhatIsWrongIsNamed) {
       {"key heads of a layer",
        gemma4 + R"("per_layer_config":{"5":{"num_key_value_heads":4}})",
        {"6 heads do not divide among 4 key heads of layer 5"}},
-      {"all borrow", gemma4 + R"("num_kv_shared_layers":6)", {"num_kv_shared_layers is 6"}},
-      {"none to borrow from",
+      {"all share", gemma4 + R"("num_kv_shared_layers":6)", {"num_kv_shared_layers is 6"}},
+      {"none to share with",
        gemma4 + R"("num_kv_shared_layers":2)",
        {"layer 5 is one of 2 without keys", "none of the 4", "sees everything"}},
   };

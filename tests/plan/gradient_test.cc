@@ -75,8 +75,8 @@ TransformerConfig tiny(const std::string& architecture) {
     c.local_head_dim = 4;
     c.local_kv_heads = 3;
     c.local_rope = {.dims = 4, .theta = 50};
-    c.borrowing_layers = 2;
-    c.borrowing_hidden = 28;
+    c.shared_kv_layers = 2;
+    c.shared_kv_hidden = 28;
     c.layer_input = 5;
     c.layer_input_rows = c.vocab;
   }

@@ -42,12 +42,10 @@ class Shared : public ::testing::Test {
     return {graph_, graph_.leaf(op::kConstant, "constant", {1, kCols}, ScaleAttr{value})};
   }
   std::unique_ptr<Plan> plan(const Array& root) {
-    return std::make_unique<Plan>(graph_, std::vector<Value>{root.value()},
-                                  Binding{.params = &params_,
-                                          .slots = &slots_,
-                                          .pool = &pool_,
-                                          .workspace = &workspace_},
-                                  PlanOptions{.rows = kRows, .fuse = false});
+    return std::make_unique<Plan>(
+        graph_, std::vector<Value>{root.value()},
+        Binding{.params = &params_, .slots = &slots_, .pool = &pool_, .workspace = &workspace_},
+        PlanOptions{.rows = kRows, .fuse = false});
   }
   static void expect(Plan& plan, float factor) {
     plan.run();

@@ -72,9 +72,9 @@ std::string summary_of(const PlannedSizes& sizes) {
 
 }  // namespace
 
-std::vector<std::string> mixture_names() {
+std::vector<std::string> quant_mix_names() {
   std::vector<std::string> names;
-  for (const Mixture& mixture : mixtures()) names.emplace_back(mixture.name);
+  for (const QuantMix& mix : quant_mixes()) names.emplace_back(mix.name);
   return names;
 }
 

@@ -15,8 +15,8 @@ struct ReportOptions {
   std::vector<std::string> replaced = {};  ///< files that had the names of outputs
 };
 
-/// Names of the types and mixtures that models can be written in.
-std::vector<std::string> mixture_names();
+/// Names of the types and mixes that models can be written in.
+std::vector<std::string> quant_mix_names();
 
 /// For the report of a verb: what was replaced, a line a file.
 void report_replaced(const std::vector<std::string>& paths);

@@ -108,7 +108,7 @@ void convert_verb(std::vector<std::string> arguments) {
       .choices({"gguf", "hf", "mlx"});
   app.option("--type", type, "gguf: the type of the matrices, as of 'veery quantize' (as it is)")
       .type_name("TYPE")
-      .choices(mixture_names());
+      .choices(quant_mix_names());
   app.option("--split-size,--split-max-size", split_size,
              "gguf: the most data that a file holds; without it there is one file")
       .type_name("SIZE");
@@ -120,7 +120,7 @@ void convert_verb(std::vector<std::string> arguments) {
   request.common.add_json(app, "Print one JSON object: kind, bytes, seconds, tensors");
   app.read(std::move(arguments));
   const ConvertOutput& output = find_output(to, request.out);
-  if (!type.empty()) request.type = &find_mixture(type);
+  if (!type.empty()) request.type = &find_quant_mix(type);
   check_flags(app, output);
   if (!split_size.empty()) request.split_bytes = parse_size("--split-size", split_size);
   output.write(request);

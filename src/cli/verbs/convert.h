@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/parts/cli.h"
 #include "cli/parts/output_flags.h"
-#include "convert/mixture.h"
+#include "convert/quant_mix.h"
 
 namespace veery::cli {
 
@@ -19,8 +19,8 @@ struct FolderFlags {
 
 struct ConvertRequest {
   std::string in, out;
-  uint64_t split_bytes = 0;       ///< of a part; 0: one file
-  const Mixture* type = nullptr;  ///< of the matrices; null: each keeps its own
+  uint64_t split_bytes = 0;        ///< of a part; 0: one file
+  const QuantMix* type = nullptr;  ///< of the matrices; null: each keeps its own
   bool requantize = false;
   bool dry = false;
   OutputFlags output;

@@ -42,8 +42,8 @@ struct Flags {
 
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   std::string types;
-  for (const Mixture& mixture : mixtures())
-    types += fmt::format("\n  {:10} {}", mixture.name, mixture.summary);
+  for (const QuantMix& mix : quant_mixes())
+    types += fmt::format("\n  {:10} {}", mix.name, mix.summary);
   Arguments app("quantize", "Writes a model as GGUF with smaller weights. TYPE is one of" + types,
                 "  veery quantize model-f16.gguf model-q4.gguf Q4_K_M --imatrix imatrix.gguf\n"
                 "  veery quantize model-f16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_K'");
@@ -51,7 +51,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("OUT", flags.out, "The file to write; may be left out with --dry-run")
       .type_name("")
       .required();
-  app.option("TYPE", flags.type, "The type or mixture").type_name("").choices(mixture_names());
+  app.option("TYPE", flags.type, "The type or mix").type_name("").choices(quant_mix_names());
   app.option("--imatrix", flags.imatrix, "Importance of columns (GGUF or .dat)").type_name("FILE");
   app.option("--tensor-type", flags.rules,
              "A type for tensors whose names match; the first match counts")
@@ -73,7 +73,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
 
 // Returns the files that were replaced.
 std::vector<std::string> write(const Flags& flags, const ModelFile& file,
-                               const std::vector<TensorPlan>& plans, const Mixture& mixture,
+                               const std::vector<TensorPlan>& plans, const QuantMix& mix,
                                const ImportanceMatrix* importance) {
   std::vector<std::string> replaced;
   ThreadPool pool(flags.common.threads);
@@ -84,8 +84,8 @@ std::vector<std::string> write(const Flags& flags, const ModelFile& file,
   options.existing = flags.output_flags.existing();
   options.replaced = &replaced;
   options.progress = writing.progress();
-  write_quantized(file, plans, quantized_metadata(file, mixture, importance, flags.imatrix),
-                  flags.out, pool, options);
+  write_quantized(file, plans, quantized_metadata(file, mix, importance, flags.imatrix), flags.out,
+                  pool, options);
   return replaced;
 }
 
@@ -94,7 +94,7 @@ std::vector<std::string> write(const Flags& flags, const ModelFile& file,
 void quantize_verb(std::vector<std::string> arguments) {
   Flags flags;
   read_flags(flags, std::move(arguments));
-  MixtureOptions options;
+  QuantMixOptions options;
   options.pure = flags.pure;
   options.importance = !flags.imatrix.empty();
   options.rules = parse_rules(flags.rules);
@@ -102,15 +102,14 @@ void quantize_verb(std::vector<std::string> arguments) {
   if (!flags.embedding.empty())
     options.embedding = parse_type(flags.embedding, "--token-embedding-type");
   const double start = seconds_now();
-  const Mixture& mixture = find_mixture(flags.type);
+  const QuantMix& mix = find_quant_mix(flags.type);
   if (!flags.dry) flags.output_flags.check(flags.out, {flags.in, flags.imatrix});
   std::optional<ImportanceMatrix> importance;
   if (options.importance) importance = read_imatrix(flags.imatrix);
   const ModelFile file = open_as_gguf(flags.in);
-  const std::vector<TensorPlan> plans = plan_types(file, mixture, options);
+  const std::vector<TensorPlan> plans = plan_types(file, mix, options);
   std::vector<std::string> replaced;
-  if (!flags.dry)
-    replaced = write(flags, file, plans, mixture, importance ? &*importance : nullptr);
+  if (!flags.dry) replaced = write(flags, file, plans, mix, importance ? &*importance : nullptr);
   report_written(file, plans,
                  {.seconds = seconds_now() - start,
                   .dry = flags.dry,

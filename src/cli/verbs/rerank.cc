@@ -31,7 +31,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
       .type_name("N")
       .whole_number(1, 1 << 24);
   app.option("--instruction", flags.options.instruction,
-             "What a decoder (Qwen3-Reranker) is told to judge by\n"
+             "Instruction for a decoder (Qwen3-Reranker)\n"
              "[Given a web search query, retrieve relevant passages that answer the query]")
       .type_name("TEXT");
   app.flag("--raw", flags.options.raw,

@@ -142,8 +142,8 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
             {"head_dim", config.head_dim},
             {"local_kv_heads", config.local_kv_heads},
             {"local_head_dim", config.local_head_dim},
-            {"borrowing_layers", config.borrowing_layers},
-            {"borrowing_hidden", config.borrowing_hidden},
+            {"shared_kv_layers", config.shared_kv_layers},
+            {"shared_kv_hidden", config.shared_kv_hidden},
             {"encoder_layers", config.source.layers},
             {"encoder_heads", config.source.heads},
             {"encoder_hidden", config.source.hidden},
@@ -245,9 +245,9 @@ void print_config(const Json& config) {
   if (number("local_head_dim") > 0 || number("local_kv_heads") > 0)
     row("", fmt::format("with a window heads of {}, {} for keys and values",
                         local("local_head_dim", "head_dim"), local("local_kv_heads", "kv_heads")));
-  if (number("borrowing_layers") > 0)
+  if (number("shared_kv_layers") > 0)
     row("", fmt::format("the last {} layers read keys of others, feed-forward {}",
-                        number("borrowing_layers"), local("borrowing_hidden", "hidden")));
+                        number("shared_kv_layers"), local("shared_kv_hidden", "hidden")));
   if (number("encoder_layers") > 0)
     row("encoder",
         fmt::format("of sound: {} layers, feed-forward {}, {} heads, {} positions of "

@@ -341,10 +341,10 @@ void write_layer_sizes(Writer& w) {
       each[std::to_string(layer)] = {{"head_dim", c.head_dim}, {"num_key_value_heads", c.kv_heads}};
   w.out["per_layer_config"] = std::move(each);
   w.out["attention_k_eq_v"] = c.values_are_keys;
-  w.out["num_kv_shared_layers"] = c.borrowing_layers;
-  w.out["use_double_wide_mlp"] = c.borrowing_hidden > 0;
-  if (c.borrowing_hidden > 0 && c.borrowing_hidden != 2 * c.hidden)
-    w.refuse(fmt::format("feed-forward parts of {} beside {}", c.borrowing_hidden, c.hidden));
+  w.out["num_kv_shared_layers"] = c.shared_kv_layers;
+  w.out["use_double_wide_mlp"] = c.shared_kv_hidden > 0;
+  if (c.shared_kv_hidden > 0 && c.shared_kv_hidden != 2 * c.hidden)
+    w.refuse(fmt::format("feed-forward parts of {} beside {}", c.shared_kv_hidden, c.hidden));
   w.out["hidden_size_per_layer_input"] = c.layer_input;
   w.out["vocab_size_per_layer_input"] = c.layer_input_rows;
   w.out["enable_moe_block"] = e.count > 0;

@@ -106,7 +106,7 @@ std::string Transcriber::text_of(std::span<const int32_t> tokens) const {
 MelSpectrogram Transcriber::listen(Sound& sound) {
   const SourceConfig& source = model_.config().source;
   MelSpectrogram mel(static_cast<int>(source.bands), model_.pool());
-  mel.expect(std::max(sound.promised(), int64_t{2} * source.positions * kMelStep));
+  mel.expect(std::max(sound.declared(), int64_t{2} * source.positions * kMelStep));
   std::vector<float> samples;
   while (sound.read(samples)) {
     mel.push(samples);

@@ -16,7 +16,7 @@ Outputs route(const OpContext& c) {
                 attr.groups_used * (experts / attr.groups) >= attr.used,
             "the groups of experts must be equal and hold those that are used");
   c.require(attr.group_best >= 1 && attr.group_best <= experts / attr.groups,
-            "a group is judged by more experts than it has");
+            "a group is scored by more experts than it has");
   return scores;
 }
 

@@ -94,14 +94,13 @@ HeadSizes common(const JsonFields& fields, const TransformerConfig& c, bool loca
 
 void read_layer_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c) {
   if (c.window > 0) c.local.back() = false;  // whatever layer_types says, as transformers does
-  const int64_t borrowing = fields.size_or_zero("num_kv_shared_layers");
-  if (borrowing >= c.layers)
+  const int64_t shared = fields.size_or_zero("num_kv_shared_layers");
+  if (shared >= c.layers)
     throw Error(ErrorKind::kFormat, "{}: num_kv_shared_layers is {}, expected less than {}, all",
-                fields.where(), borrowing, c.layers);
-  c.borrowing_layers = static_cast<int32_t>(borrowing);
-  check_borrowing(c, fields.where());
-  if (borrowing > 0 && fields.flag_or("use_double_wide_mlp", false))
-    c.borrowing_hidden = 2 * c.hidden;
+                fields.where(), shared, c.layers);
+  c.shared_kv_layers = static_cast<int32_t>(shared);
+  check_shared_kv(c, fields.where());
+  if (shared > 0 && fields.flag_or("use_double_wide_mlp", false)) c.shared_kv_hidden = 2 * c.hidden;
   c.layer_input = fields.size_or_zero("hidden_size_per_layer_input");
   find_layer_input_rows(file, c);
   c.values_are_keys = fields.flag_or("attention_k_eq_v", false);

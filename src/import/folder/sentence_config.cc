@@ -66,17 +66,17 @@ void add_dense(ModelFile& file, const TransformerConfig& config, SentenceSetup& 
 constexpr const char* kHead = "cls.output.weight";
 
 // The form in which a decoder is asked is known of Qwen3-Reranker only.
-void read_judge(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
-  setup.judged = config.architecture == "qwen3" && !setup.files.given;
-  setup.judged |= config.architecture == "qwen3" && setup.files.is_ranker;
+void read_yes_no(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
+  setup.yes_no = config.architecture == "qwen3" && !setup.files.given;
+  setup.yes_no |= config.architecture == "qwen3" && setup.files.is_ranker;
   setup.score.pooling = Pooling::kLast;
-  setup.score.logits = setup.judged && file.find(kHead) == nullptr;
+  setup.score.logits = setup.yes_no && file.find(kHead) == nullptr;
   setup.sigmoid = true;
 }
 
 // What transformers' classes with a head for scores do.
 void read_head(const ModelFile& file, const TransformerConfig& config, SentenceSetup& setup) {
-  if (config.mask == Mask::kCausal) read_judge(file, config, setup);
+  if (config.mask == Mask::kCausal) read_yes_no(file, config, setup);
   const bool modern = config.architecture == "modern-bert";
   setup.score.activation = modern ? Activation::kGeluErf : Activation::kTanh;
   // llama.cpp takes the mean where the file says nothing.
@@ -91,7 +91,7 @@ void read_head(const ModelFile& file, const TransformerConfig& config, SentenceS
     throw Error(ErrorKind::kUnsupported, "{}: classifier_pooling is '{}', expected cls or mean",
                 fields.where(), printable(pooling));
   const ScoreLabels labels = parse_score_config(*file.config, fields.where());
-  if (!setup.judged || labels.labels == 1) setup.sigmoid = labels.sigmoid;
+  if (!setup.yes_no || labels.labels == 1) setup.sigmoid = labels.sigmoid;
 }
 
 // Whether a line of a folder's README.md begins so.

@@ -23,7 +23,7 @@ struct SentenceSetup {
   bool sigmoid = false;  ///< scores are sigmoids of what the head gives
   /// A decoder that is asked in the form of Qwen3-Reranker whether the document answers the query:
   /// its head gives a score, or two, of "yes" and "no".
-  bool judged = false;
+  bool yes_no = false;
 };
 
 /// Adds the tensors of dense layers to `file` under the names of EmbeddingConfig. Where the files

@@ -17,10 +17,10 @@ class Gemma4 {
  public:
   Gemma4(Trace& t, const TransformerConfig& c)
       : t_(t), c_(c), kept_(static_cast<size_t>(c.layers)) {
-    check_borrowing(c, c.architecture);  // windows may have changed since it was read
+    check_shared_kv(c, c.architecture);  // windows may have changed since it was read
   }
 
-  // What the layers are told of each token: its row of a table (where there is one), and a
+  // Input of the layers for each token: its row of a table (where there is one), and a
   // projection of its embedding, layer after layer: [rows, layers * layer_input].
   void find_inputs(Array embedding) {
     const int64_t n = c_.layer_input, all = c_.layers * n;
@@ -38,10 +38,10 @@ class Gemma4 {
   }
 
   Array layer(Array x, const Angles& angles, int32_t i) {
-    if (c_.borrows(i)) x = leave_other_rows(x, i);
+    if (c_.shares_kv(i)) x = leave_other_rows(x, i);
     x = x + norm(t_, c_, "post_attention_norm", attention(norm(t_, c_, "attn_norm", x), angles, i));
     x = x + norm(t_, c_, "post_ffw_norm", both_feed_forwards(x));
-    if (inputs_) x = x + told(x, i);
+    if (inputs_) x = x + layer_input(x, i);
     return t_.has_weight("layer_output_scale") ? x * t_.vector("layer_output_scale", 1) : x;
   }
 
@@ -82,7 +82,7 @@ class Gemma4 {
     const bool local = c_.is_local(i);
     LayerAngles turns = local ? angles.local : angles.global;
     const Array q = project(t_, "attn_q", h, int64_t{c_.heads} * c_.head_dim_of(i));
-    if (!c_.borrows(i))
+    if (!c_.shares_kv(i))
       kept_[static_cast<size_t>(i)] = keep(h, turns, i);
     else
       turns.query = t_.select_outputs(turns.query);
@@ -111,8 +111,8 @@ class Gemma4 {
     return norm(t_, c_, "post_ffw_norm_1", dense) + norm(t_, c_, "post_ffw_norm_2", y);
   }
 
-  // What the layer makes of what it is told of the token.
-  Array told(Array x, int32_t i) {
+  // What the layer makes of its own input for the token.
+  Array layer_input(Array x, int32_t i) {
     const int64_t n = c_.layer_input;
     const Array gate = activate(project(t_, "inp_gate", x, n), c_.activation);
     const Array y = gate * columns(inputs_, (i - first_input_) * n, n);

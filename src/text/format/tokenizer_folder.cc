@@ -118,14 +118,14 @@ std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
 
 // Adds BOS and EOS where the files around say so; a SentencePiece model does not know.
 void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
-  Metadata wishes = roles.ids;
-  if (!wishes.find("tokenizer.ggml.add_bos_token"))
-    wishes.set("tokenizer.ggml.add_bos_token", false);
-  if (!wishes.find("tokenizer.ggml.add_eos_token"))
-    wishes.set("tokenizer.ggml.add_eos_token", false);
+  Metadata settings = roles.ids;
+  if (!settings.find("tokenizer.ggml.add_bos_token"))
+    settings.set("tokenizer.ggml.add_bos_token", false);
+  if (!settings.find("tokenizer.ggml.add_eos_token"))
+    settings.set("tokenizer.ggml.add_eos_token", false);
   pipeline.post = special_around(
-      wishes, wishes.integer("tokenizer.ggml.bos_token_id").value_or(bos),
-      wishes.integer("tokenizer.ggml.eos_token_id").value_or(eos), PairForm::kSeparated);
+      settings, settings.integer("tokenizer.ggml.bos_token_id").value_or(bos),
+      settings.integer("tokenizer.ggml.eos_token_id").value_or(eos), PairForm::kSeparated);
 }
 
 std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view text) {

@@ -1,4 +1,4 @@
-// mixture.h: which type each tensor of a model gets when it is quantised.
+// quant_mix.h: which type each tensor of a model gets when it is quantised.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace veery {
 
-/// A mixture of types by the name that people know ("Q4_K_M"), or one type for all ("F16").
-struct Mixture {
+/// A mix of types by the name that people know ("Q4_K_M"), or one type for all ("F16").
+struct QuantMix {
   std::string_view name;
   DType type;         ///< of what no rule raises
   int64_t file_type;  ///< general.file_type
   std::string_view summary;
 };
-const std::vector<Mixture>& mixtures();
-/// Case is ignored; Q3_K, Q4_K and Q5_K are their M mixtures. Throws kInput naming those there are.
-const Mixture& find_mixture(std::string_view name);
+const std::vector<QuantMix>& quant_mixes();
+/// Case is ignored; Q3_K, Q4_K and Q5_K are their M mixes. Throws kInput naming those there are.
+const QuantMix& find_quant_mix(std::string_view name);
 
-/// The first mixture that is made of `type`; nullptr: there is none.
-const Mixture* find_mixture(DType type);
+/// The first mix that is made of `type`; nullptr: there is none.
+const QuantMix* find_quant_mix(DType type);
 
 /// A type for the tensors whose names a regular expression (PCRE) finds a match in.
 struct TensorRule {
@@ -29,7 +29,7 @@ struct TensorRule {
   DType type;
 };
 
-struct MixtureOptions {
+struct QuantMixOptions {
   bool pure = false;        ///< no tensor is raised
   bool importance = false;  ///< there is an importance matrix
   std::optional<DType> output, embedding;
@@ -47,9 +47,9 @@ struct TensorPlan {
 /// never quantised and have 16 bits, as readers of GGUF expect.
 std::vector<TensorPlan> keep_types(const ModelFile& file);
 
-/// The same for a mixture: tensors that are never quantised are as above. Throws kFormat naming a
+/// The same for a mix: tensors that are never quantised are as above. Throws kFormat naming a
 /// pattern that is none, kUnsupported for types that floats are not encoded to.
-std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture,
-                                   const MixtureOptions& options);
+std::vector<TensorPlan> plan_types(const ModelFile& file, const QuantMix& mix,
+                                   const QuantMixOptions& options);
 
 }  // namespace veery

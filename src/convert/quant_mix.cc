@@ -1,4 +1,4 @@
-#include "convert/mixture.h"
+#include "convert/quant_mix.h"
 
 #include <algorithm>
 #include <charconv>
@@ -51,7 +51,7 @@ constexpr std::string_view kKept[] = {"_norm.weight",         "ffn_gate_inp", "p
                                       "attn_rel_b",           "altup",        "laurel",
                                       "per_layer_model_proj", ".patch_embd"};
 
-const std::vector<Mixture> kMixtures = {
+const std::vector<QuantMix> kQuantMixes = {
     {"F32", kF32, 0, "32 bits"},
     {"F16", kF16, 1, "16 bits, IEEE half"},
     {"BF16", kBF16, 32, "16 bits, the range of f32"},
@@ -90,19 +90,19 @@ const std::vector<Mixture> kMixtures = {
 };
 
 struct Rule {
-  std::string_view mixtures;  // names between spaces
+  std::string_view mixes;  // names between spaces
   Part part;
   uint32_t conditions;
   DType type;
 };
-// What the mixtures that people know raise or lower; the first row that fits counts.
+// What the mixes that people know raise or lower; the first row that fits counts.
 constexpr std::string_view kLow = " IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M ";
 constexpr std::string_view kLowest = " IQ1_S IQ1_M IQ2_XXS IQ2_XS ";
 constexpr std::string_view kIq2Large = " IQ2_S IQ2_M ";
 constexpr std::string_view kOutputOfEight =
     " Q2_K IQ3_XS IQ3_XXS Q3_K_S Q3_K_M IQ4_NL Q4_K_S Q4_K_M IQ3_S IQ3_M IQ4_XS ";
 constexpr std::string_view kFourBits = " IQ4_NL IQ4_XS ";
-constexpr std::string_view kAnyOther = "";  // every mixture that no row above has for this part
+constexpr std::string_view kAnyOther = "";  // every mix that no row above has for this part
 
 constexpr Rule kRules[] = {
     {" MXFP4_MOE ", Part::kHead, 0, kQ8_0},
@@ -267,13 +267,13 @@ uint32_t conditions_of(const TensorView& tensor, const Facts& facts, int64_t ord
   return found;
 }
 
-DType mixed_type(const Mixture& mixture, Part part, uint32_t conditions) {
-  const std::string name = fmt::format(" {} ", mixture.name);
+DType mixed_type(const QuantMix& mix, Part part, uint32_t conditions) {
+  const std::string name = fmt::format(" {} ", mix.name);
   const auto row = std::ranges::find_if(kRules, [&](const Rule& rule) {
     return rule.part == part && (rule.conditions & ~conditions) == 0 &&
-           (rule.mixtures.empty() || rule.mixtures.find(name) != std::string_view::npos);
+           (rule.mixes.empty() || rule.mixes.find(name) != std::string_view::npos);
   });
-  return row == std::end(kRules) ? mixture.type : row->type;
+  return row == std::end(kRules) ? mix.type : row->type;
 }
 
 DType kept_type(const TensorView& tensor) {
@@ -296,23 +296,23 @@ std::string upper(std::string_view text) {
 
 }  // namespace
 
-const std::vector<Mixture>& mixtures() { return kMixtures; }
+const std::vector<QuantMix>& quant_mixes() { return kQuantMixes; }
 
-const Mixture& find_mixture(std::string_view name) {
+const QuantMix& find_quant_mix(std::string_view name) {
   std::string wanted = upper(name);
   if (wanted == "Q3_K" || wanted == "Q4_K" || wanted == "Q5_K") wanted += "_M";
-  const auto row = std::ranges::find(kMixtures, wanted, &Mixture::name);
-  if (row != kMixtures.end()) return *row;
+  const auto row = std::ranges::find(kQuantMixes, wanted, &QuantMix::name);
+  if (row != kQuantMixes.end()) return *row;
   std::string known;
-  for (const Mixture& mixture : kMixtures)
-    known += (known.empty() ? "" : ", ") + std::string(mixture.name);
+  for (const QuantMix& mix : kQuantMixes)
+    known += (known.empty() ? "" : ", ") + std::string(mix.name);
   throw Error(ErrorKind::kInput, "'{}' is no type to quantise to; there are {}", printable(name),
               known);
 }
 
-const Mixture* find_mixture(DType type) {
-  const auto row = std::ranges::find(kMixtures, type, &Mixture::type);
-  return row == kMixtures.end() ? nullptr : &*row;
+const QuantMix* find_quant_mix(DType type) {
+  const auto row = std::ranges::find(kQuantMixes, type, &QuantMix::type);
+  return row == kQuantMixes.end() ? nullptr : &*row;
 }
 
 std::vector<TensorPlan> keep_types(const ModelFile& file) {
@@ -322,8 +322,8 @@ std::vector<TensorPlan> keep_types(const ModelFile& file) {
   return plans;
 }
 
-std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture,
-                                   const MixtureOptions& options) {
+std::vector<TensorPlan> plan_types(const ModelFile& file, const QuantMix& mix,
+                                   const QuantMixOptions& options) {
   std::vector<Regex> patterns;
   for (const TensorRule& rule : options.rules) patterns.emplace_back(rule.pattern);
   RegexScratch scratch;
@@ -351,17 +351,17 @@ std::vector<TensorPlan> plan_types(const ModelFile& file, const Mixture& mixture
     while (rule < patterns.size() && !matches(rule)) ++rule;
     const bool head = tensor.name == "output.weight";
     const bool embedding = tensor.name.ends_with("token_embd.weight");
-    DType type = mixture.type;
+    DType type = mix.type;
     if (rule < patterns.size())
       type = options.rules[rule].type;
     else if (embedding && options.embedding)
       type = *options.embedding;
     else if ((head || part == Part::kHead) && options.output)
       type = *options.output;
-    else if (info(mixture.type).quantized && !options.pure)
-      type = part == Part::kHead && !fits(tensor, mixture.type)
+    else if (info(mix.type).quantized && !options.pure)
+      type = part == Part::kHead && !fits(tensor, mix.type)
                  ? kQ8_0
-                 : mixed_type(mixture, part_for_rules(part), conditions);
+                 : mixed_type(mix, part_for_rules(part), conditions);
     if (!info(type).encodable)
       throw Error(ErrorKind::kUnsupported, "{}: {} is not a type that floats are encoded to",
                   printable(tensor.name), info(type).name);
