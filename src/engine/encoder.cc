@@ -56,19 +56,20 @@ void Encoder::run(std::span<const TokenSequence> sequences) {
 
 // Plans point into the slots: where these have to grow, plans are made again.
 void Encoder::fill_slots(std::span<const TokenSequence> sequences, int64_t rows) {
-  if (!slots_ || static_cast<int64_t>(slots_->tokens.size()) < rows) {
+  if (!slots_ || slots_->rows() < rows) {
     plans_.clear();
     slots_ = std::make_unique<SlotBlock>(static_cast<int32_t>(bucket(rows)));
   }
   slots_->clear();
   Slots& slots = slots_->slots;
+  const std::span<int32_t> types = slots_->slot("types");
   extended_.assign(sequences.size(), model_.config().long_context);
   for (const TokenSequence& sequence : sequences) {
     const auto first = static_cast<size_t>(slots.rows);
     const auto count = static_cast<int32_t>(sequence.ids.size());
     std::ranges::copy(sequence.ids, slots_->tokens.begin() + first);
-    std::fill_n(slots_->types.begin() + first, count, 0);
-    std::ranges::copy(sequence.types, slots_->types.begin() + first);
+    std::fill_n(types.begin() + first, count, 0);
+    std::ranges::copy(sequence.types, types.begin() + first);
     slots_->add_span(slots.span_count, count, 0);
   }
   slots.sequences = slots.span_count;

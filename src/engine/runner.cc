@@ -79,7 +79,7 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       also_(options.also),
       states_(model.entry().graph, state_options(model, options), model.backend()),
       pages_(states_),
-      slots_(static_cast<int32_t>(bucket(most_rows_)), options.features),
+      slots_(static_cast<int32_t>(bucket(most_rows_))),
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
       sources_(sequences_.size(), model.config().source.positions),
@@ -221,7 +221,9 @@ void Runner::fill_slots(std::span<const RunPart> parts) {
   for (const RunPart& part : parts) {
     if (part.ids.empty()) continue;
     std::copy(part.ids.begin(), part.ids.end(), slots_.tokens.begin() + slots.rows);
-    std::ranges::copy(part.features, slots_.features.begin() + slots.rows * features_);
+    if (features_ > 0)
+      std::ranges::copy(part.features,
+                        slots_.input("features", features_).begin() + slots.rows * features_);
     slots_.add_span(part.sequence, static_cast<int32_t>(part.ids.size()),
                     sequences_[static_cast<size_t>(part.sequence)].position);
     for (int32_t i = part.outputs; i > 0; --i)
@@ -245,7 +247,7 @@ Plan& Runner::source_plan() {
     throw Error(ErrorKind::kUnsupported, "{}: what is heard is computed on the CPU only",
                 model_.path());
   const SourceConfig& source = model_.config().source;
-  source_slots_ = std::make_unique<SlotBlock>(source.positions, 2 * source.bands);
+  source_slots_ = std::make_unique<SlotBlock>(source.positions);
   source_slots_->slots.tables = pages_.tables();
   source_slots_->slots.sequences = slots_.slots.sequences;
   std::vector<Value> roots = model_.entry().roots_of("source.");
@@ -263,11 +265,12 @@ Plan& Runner::source_plan() {
 void Runner::hear(int32_t sequence, std::span<const float> features) {
   check(sequence);
   Plan& plan = source_plan();
-  if (features.size() != source_slots_->features.size())
+  const std::span<float> input = source_slots_->input("features", 2 * model_.config().source.bands);
+  if (features.size() != input.size())
     throw Error(ErrorKind::kInput, "{} features are heard, the model takes {}", features.size(),
-                source_slots_->features.size());
+                input.size());
   pages_.prepare_source(sequence);
-  std::ranges::copy(features, source_slots_->features.begin());
+  std::ranges::copy(features, input.begin());
   source_slots_->clear();
   source_slots_->add_span(sequence, model_.config().source.positions, 0);
   plan.run();

@@ -97,7 +97,6 @@ struct Slots {
   const Span* spans = nullptr;           ///< [span_count] in the order of rows
   const int32_t* span_of = nullptr;      ///< [rows] index of its span
   const int32_t* output_rows = nullptr;  ///< [outputs] ascending
-  const int32_t* targets = nullptr;      ///< [outputs] training
   const PageTable* tables = nullptr;     ///< [group][sequences]
   /// [sequences] positions that all rows see (Mask::kPrefix); nullptr: none
   const int32_t* prefixes = nullptr;

@@ -96,15 +96,11 @@ class Emitter {
       at(values_, id) = binding_.states->at(node.name);
     } else if (node.op == op::kSlot) {
       Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
-      value.data = reinterpret_cast<std::byte*>(binding_.slots->find(node.name));
-      if (value.data == nullptr)
-        throw Error(ErrorKind::kBug, "plan: there is no slot {}", node.name);
+      value.data = reinterpret_cast<std::byte*>(binding_.slots->slot(node.name).data());
     } else if (node.op == op::kInput) {
       Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
-      value.data = reinterpret_cast<std::byte*>(binding_.slots->find_input(node.name, value.cols));
-      if (value.data == nullptr)
-        throw Error(ErrorKind::kBug, "plan: there is no input {} of {} columns", node.name,
-                    value.cols);
+      value.data =
+          reinterpret_cast<std::byte*>(binding_.slots->input(node.name, value.cols).data());
     } else if (node.op->alias >= 0) {
       at(values_, id) = at(values_, aliased(node));
       if (is_view(node)) at(values_, id).cols = static_cast<int32_t>(node.shape().cols());

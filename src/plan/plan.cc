@@ -45,7 +45,7 @@ void Plan::lower(const std::vector<Op>& ops) {
   executable_ = binding_.backend->lower(
       steps, roots_,
       {&binding_.slots->slots, groups, options_.rows, options_.outputs,
-       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->types.data()});
+       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->slot("types").data()});
   for (size_t i = 0; i < roots_.size(); ++i)                          // read only
     roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
 }

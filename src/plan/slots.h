@@ -1,50 +1,58 @@
 // slots.h: the block of values that vary between runs; it stays in place, so plans may point into
 // it.
 #pragma once
+#include <map>
 #include <numeric>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/dispatch.h"
 
 namespace veery {
 
+/// What every run has is there from the start; what else a graph names is made when a plan of it
+/// is.
 class SlotBlock {
  public:
-  /// For runs of at most `rows` tokens, each with `columns` features.
-  explicit SlotBlock(int32_t rows, int64_t columns = 0)
-      : features(size(rows) * static_cast<size_t>(columns)),
-        tokens(size(rows)),
-        types(size(rows)),
+  /// For runs of at most `rows` tokens.
+  explicit SlotBlock(int32_t rows)
+      : tokens(size(rows)),
         positions(size(rows)),
         output_rows(size(rows)),
-        targets(size(rows)),
         spans_(size(rows)),
         span_of_(size(rows)) {
     slots.tokens = tokens.data();
     slots.positions = positions.data();
     slots.output_rows = output_rows.data();
-    slots.targets = targets.data();
     slots.spans = spans_.data();
     slots.span_of = span_of_.data();
   }
   SlotBlock(const SlotBlock&) = delete;
   SlotBlock& operator=(const SlotBlock&) = delete;
 
-  /// The array that a slot node is bound to, by its name; nullptr: no such slot.
-  int32_t* find(std::string_view name) {
-    return name == "tokens"        ? tokens.data()
-           : name == "types"       ? types.data()
-           : name == "positions"   ? positions.data()
-           : name == "output_rows" ? output_rows.data()
-           : name == "targets"     ? targets.data()
-                                   : nullptr;
+  int32_t rows() const { return static_cast<int32_t>(tokens.size()); }
+
+  /// [rows] of a slot by its name, zeros at first.
+  std::span<int32_t> slot(std::string_view name) {
+    if (name == "tokens") return tokens;
+    if (name == "positions") return positions;
+    if (name == "output_rows") return output_rows;
+    const auto found = slots_.try_emplace(std::string(name), tokens.size()).first;
+    return found->second;
   }
 
-  /// The matrix of `columns` columns that an input node is bound to; nullptr: no such input.
-  float* find_input(std::string_view name, int64_t columns) {
-    const bool fits = features.size() == tokens.size() * static_cast<size_t>(columns);
-    return name == "features" && fits ? features.data() : nullptr;
+  /// [rows][columns] of an input by its name, zeros at first. Throws kBug where it is there with
+  /// another number of columns.
+  std::span<float> input(std::string_view name, int64_t columns) {
+    const size_t count = tokens.size() * static_cast<size_t>(columns);
+    const auto found = inputs_.try_emplace(std::string(name), count).first;
+    if (found->second.size() != count)
+      throw Error(ErrorKind::kBug, "slots: the input {} of {} columns has {} values of {} rows",
+                  name, columns, found->second.size(), tokens.size());
+    return found->second;
   }
 
   /// Begins a run without rows.
@@ -59,14 +67,16 @@ class SlotBlock {
   }
 
   Slots slots;
-  std::vector<float> features;  ///< [rows][columns]
-  std::vector<int32_t> tokens, types, positions, output_rows, targets;
+  std::vector<int32_t> tokens, positions, output_rows;
 
  private:
   static size_t size(int32_t rows) { return static_cast<size_t>(rows); }
 
   std::vector<Span> spans_;
   std::vector<int32_t> span_of_;
+  // Plans point into the arrays, which stay where they are.
+  std::map<std::string, std::vector<int32_t>, std::less<>> slots_;
+  std::map<std::string, std::vector<float>, std::less<>> inputs_;
 };
 
 }  // namespace veery

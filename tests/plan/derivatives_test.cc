@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 
@@ -21,8 +23,7 @@ class Scene {
   explicit Scene(int first = 3, int second = 4)
       : slots(first + second), pool(2), total(first + second) {
     for (int i = 0; i < total; ++i) slots.tokens[static_cast<size_t>(i)] = i * 3 % 5;
-    slots.output_rows.assign({1, 2, 6});
-    slots.output_rows.resize(static_cast<size_t>(total));
+    std::ranges::copy(std::array{1, 2, 6}, slots.output_rows.begin());
     slots.add_span(0, first, 0);
     slots.add_span(1, second, 0);
     slots.slots.outputs = 3;

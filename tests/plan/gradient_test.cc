@@ -105,7 +105,7 @@ class Trained {
     grads = gradient(loss, weights);
     for (int i = 0; i < kTokens; ++i) {
       slots.tokens[static_cast<size_t>(i)] = static_cast<int32_t>(random.next() % 23);
-      slots.targets[static_cast<size_t>(i)] =
+      slots.slot("targets")[static_cast<size_t>(i)] =
           i == 3 ? -1 : static_cast<int32_t>(random.next() % 23);
     }
     slots.add_span(0, kTokens, 0);

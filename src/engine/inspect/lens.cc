@@ -62,7 +62,7 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
 Lens::Lens(Model& model, const Entry& entry, Value last)
     : model_(model),
       part_(part_between(entry.graph, last, entry.root("logits"))),
-      slots_(kRows, model.config().dim) {
+      slots_(kRows) {
   const PlanOptions options{.rows = kRows,
                             .outputs = 1,
                             .target = model.target(),
@@ -76,10 +76,11 @@ Lens::Lens(Model& model, const Entry& entry, Value last)
 std::vector<LensToken> Lens::look(const Operand& hidden, int64_t rows, int32_t top) {
   const int64_t dim = model_.config().dim;
   std::vector<LensToken> all(static_cast<size_t>(rows * top));
+  const std::span<float> features = slots_.input("features", dim);
   for (int64_t first = 0; first < rows; first += kRows) {
     const int64_t count = std::min(kRows, rows - first);
     for (int64_t r = 0; r < count; ++r)
-      std::copy_n(hidden.row<float>(first + r), dim, slots_.features.begin() + r * dim);
+      std::copy_n(hidden.row<float>(first + r), dim, features.begin() + r * dim);
     slots_.clear();
     slots_.add_span(0, static_cast<int32_t>(count), static_cast<int32_t>(first));
     plan_->run();
