@@ -7,7 +7,7 @@
 namespace veery {
 namespace {
 
-constexpr const char* kNames[] = {"", "rows", "outputs", "sequences", "frames", "source"};
+constexpr const char* kNames[] = {"", "rows", "outputs", "sequences"};
 
 }  // namespace
 

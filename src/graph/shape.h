@@ -15,8 +15,6 @@ enum class Symbol : uint8_t {
   kRows,       ///< one row a token of the run
   kOutputs,    ///< one row a token whose output is wanted
   kSequences,  ///< one row a sequence of the run
-  kFrames,     ///< frames of audio
-  kSource,     ///< positions of an encoder's output that a decoder attends to
 };
 
 /// One dimension: a size, or a symbol.
