@@ -1,0 +1,112 @@
+#include "device/memory_pool.h"
+
+#include <algorithm>
+#include <new>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+constexpr size_t kSmall = 256, kLarge = size_t{2} << 20;
+
+size_t block_size(size_t size) {
+  const size_t unit = size < kLarge / 2 ? kSmall : kLarge;
+  return std::max(size, size_t{1}) <= SIZE_MAX - unit
+             ? (std::max(size, size_t{1}) + unit - 1) / unit * unit
+             : SIZE_MAX / kSmall * kSmall;
+}
+
+}  // namespace
+
+MemoryPool::MemoryPool(MemorySource source) : source_(std::move(source)) {}
+
+MemoryPool::~MemoryPool() { clear_cache(); }
+
+std::byte* MemoryPool::take(size_t size) {
+  const size_t wanted = block_size(size);
+  const std::lock_guard lock(mutex_);
+  std::byte* data = nullptr;
+  size_t bytes = wanted;
+  if (const auto kept = kept_.lower_bound(wanted);
+      kept != kept_.end() && kept->first - wanted <= wanted / 4) {
+    std::tie(bytes, data) = *kept;
+    memory_.cached -= bytes;
+    kept_.erase(kept);
+  } else if (memory_.active <= limit_ && wanted <= limit_ - memory_.active) {
+    shrink(limit_ - memory_.active - wanted);
+    data = source_.allocate(wanted);
+    if (data == nullptr && memory_.cached > 0) {
+      shrink(0);
+      data = source_.allocate(wanted);
+    }
+  }
+  if (data == nullptr)
+    throw Error(ErrorKind::kLimit,
+                "{}: {} bytes of memory are wanted, {} are in use{}, {} are free on the device",
+                source_.name, wanted, memory_.active,
+                limit_ == SIZE_MAX ? "" : fmt::format(" of {} that are allowed", limit_),
+                source_.free_bytes());
+  sizes_[data] = bytes;
+  memory_.active += bytes;
+  memory_.peak = std::max(memory_.peak, memory_.active);
+  return data;
+}
+
+void MemoryPool::give(std::byte* data) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto block = sizes_.find(data);
+  if (block == sizes_.end()) return;
+  const size_t bytes = block->second;
+  sizes_.erase(block);
+  memory_.active -= bytes;
+  if (bytes > cache_limit_) return source_.release(data);
+  shrink(cache_limit_ - bytes);
+  try {
+    kept_.emplace(bytes, data);
+    memory_.cached += bytes;
+  } catch (const std::bad_alloc&) {
+    source_.release(data);
+  }
+}
+
+DeviceMemory MemoryPool::memory() const {
+  const std::lock_guard lock(mutex_);
+  return memory_;
+}
+
+void MemoryPool::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  memory_.peak = memory_.active;
+}
+
+void MemoryPool::set_limit(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_ = bytes;
+  shrink(bytes - std::min(bytes, memory_.active));
+}
+
+void MemoryPool::set_cache_limit(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  cache_limit_ = bytes;
+  shrink(bytes);
+}
+
+void MemoryPool::clear_cache() {
+  const std::lock_guard lock(mutex_);
+  shrink(0);
+}
+
+// The largest go first: they are the least likely to fit what comes next.
+void MemoryPool::shrink(size_t most_cached) {
+  while (memory_.cached > most_cached) {
+    const auto largest = std::prev(kept_.end());
+    source_.release(largest->second);
+    memory_.cached -= largest->first;
+    kept_.erase(largest);
+  }
+}
+
+}  // namespace veery

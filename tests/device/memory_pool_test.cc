@@ -1,0 +1,160 @@
+// A device's memory: limits, counters, and that released blocks are used again.
+#include "device/memory_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+/// A device of so many bytes whose memory is the host's.
+struct FakeDevice {
+  explicit FakeDevice(size_t bytes) : left(bytes) {}
+  ~FakeDevice() { EXPECT_TRUE(blocks.empty()) << "blocks were not released"; }
+
+  MemorySource source() {
+    return {.allocate = [this](size_t size) -> std::byte* {
+              if (size > left) return nullptr;
+              left -= size;
+              ++allocations;
+              auto* data = static_cast<std::byte*>(std::malloc(8));
+              blocks[data] = size;
+              return data;
+            },
+            .release =
+                [this](std::byte* data) {
+                  left += blocks.at(data);
+                  blocks.erase(data);
+                  std::free(data);
+                },
+            .free_bytes = [this] { return left; },
+            .name = "fake:0"};
+  }
+
+  size_t left;
+  int allocations = 0;
+  std::map<std::byte*, size_t> blocks;
+};
+
+std::string refusal(MemoryPool& pool, size_t size) {
+  try {
+    pool.give(pool.take(size));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kLimit);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MemoryPool, CountsWhatIsInUseAndTheMostThatWas) {
+  FakeDevice device(100 * kMiB);
+  MemoryPool pool(device.source());
+  std::byte* small = pool.take(1);
+  std::byte* large = pool.take(3 * kMiB);
+  EXPECT_EQ(pool.memory().active, 256 + 4 * kMiB);
+  pool.give(large);
+  EXPECT_EQ(pool.memory().active, 256U);
+  EXPECT_EQ(pool.memory().peak, 256 + 4 * kMiB);
+  EXPECT_EQ(pool.memory().cached, 0U);
+  pool.reset_peak();
+  EXPECT_EQ(pool.memory().peak, 256U);
+  pool.give(small);
+  EXPECT_EQ(device.left, 100 * kMiB);
+}
+
+TEST(MemoryPool, KeepsWhatIsReleasedUpToItsLimitAndTakesItAgain) {
+  FakeDevice device(100 * kMiB);
+  MemoryPool pool(device.source());
+  pool.set_cache_limit(20 * kMiB);
+  std::byte* block = pool.take(10 * kMiB);
+  pool.give(block);
+  EXPECT_EQ(pool.memory().cached, 10 * kMiB);
+  EXPECT_EQ(pool.take(9 * kMiB), block) << "a quarter more than is wanted may be taken";
+  EXPECT_EQ(device.allocations, 1);
+  EXPECT_EQ(pool.memory().active, 10 * kMiB);
+  pool.give(block);
+  std::byte* smaller = pool.take(2 * kMiB);
+  EXPECT_NE(smaller, block) << "five times as much as is wanted may not";
+  pool.give(smaller);
+  pool.give(pool.take(18 * kMiB));
+  EXPECT_LE(pool.memory().cached, 20 * kMiB);
+  pool.set_cache_limit(1 * kMiB);
+  EXPECT_EQ(pool.memory().cached, 0U);
+  pool.give(pool.take(2 * kMiB));
+  EXPECT_EQ(device.left, 100 * kMiB);
+}
+
+TEST(MemoryPool, GivesKeptMemoryBackBeforeItRefuses) {
+  FakeDevice device(20 * kMiB);
+  MemoryPool pool(device.source());
+  pool.set_cache_limit(20 * kMiB);
+  pool.give(pool.take(12 * kMiB));
+  EXPECT_EQ(device.left, 8 * kMiB);
+  pool.give(pool.take(18 * kMiB));
+  EXPECT_EQ(refusal(pool, 22 * kMiB),
+            fmt::format("fake:0: {} bytes of memory are wanted, 0 are in use, {} are free on the "
+                        "device",
+                        22 * kMiB, 20 * kMiB));
+}
+
+TEST(MemoryPool, TakesNoMoreThanItsLimit) {
+  FakeDevice device(100 * kMiB);
+  MemoryPool pool(device.source());
+  pool.set_cache_limit(SIZE_MAX);
+  pool.set_limit(10 * kMiB);
+  std::byte* block = pool.take(6 * kMiB);
+  EXPECT_NE(refusal(pool, 6 * kMiB).find(fmt::format("of {} that are allowed", 10 * kMiB)),
+            std::string::npos);
+  pool.give(pool.take(4 * kMiB));
+  EXPECT_EQ(pool.memory().cached, 4 * kMiB);
+  std::byte* other = pool.take(2 * kMiB);
+  EXPECT_LE(pool.memory().active + pool.memory().cached, 10 * kMiB);
+  pool.set_limit(1);
+  EXPECT_FALSE(refusal(pool, 1).empty());
+  pool.give(block);
+  pool.give(other);
+  EXPECT_FALSE(refusal(pool, SIZE_MAX).empty());
+}
+
+TEST(MemoryPool, ThreadsNeverGetTheSameBlock) {
+  FakeDevice device(10'000 * kMiB);
+  MemoryPool pool(device.source());
+  pool.set_cache_limit(64 * kMiB);
+  std::mutex mutex;
+  std::set<std::byte*> held;
+  const auto work = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 2000; ++i) {
+      std::byte* block = pool.take(random() % (8 * kMiB));
+      {
+        const std::lock_guard lock(mutex);
+        ASSERT_TRUE(held.insert(block).second);
+      }
+      {
+        const std::lock_guard lock(mutex);
+        held.erase(block);
+      }
+      pool.give(block);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 4; ++seed) threads.emplace_back(work, seed);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool.memory().active, 0U);
+  EXPECT_LE(pool.memory().cached, 64 * kMiB);
+}
+
+}  // namespace
+}  // namespace veery
