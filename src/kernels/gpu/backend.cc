@@ -209,14 +209,16 @@ class GpuBackend : public Backend {
 
 std::string_view name(KernelId kernel) {
 #define VEERY_GPU_NAME(name, arguments, threads, function) #name,
-  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(VEERY_GPU_NAME)};
+  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(VEERY_GPU_NAME)
+                                                    VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME)};
 #undef VEERY_GPU_NAME
   return kNames[static_cast<size_t>(kernel)];
 }
 
 int most_threads(KernelId kernel) {
 #define VEERY_GPU_THREADS(name, arguments, threads, function) threads,
-  static constexpr int kThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)};
+  static constexpr int kThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)
+                                         VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_THREADS)};
 #undef VEERY_GPU_THREADS
   return kThreads[static_cast<size_t>(kernel)];
 }

@@ -204,7 +204,7 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.bytes = put_bytes(d.in[QkvRopeIn::kKeys]);
   a.value_bytes = put_bytes(d.in[QkvRopeIn::kValues]);
   a.heads = attr.heads, a.kv_heads = attr.kv_heads, a.head_dim = attr.head_dim;
-  a.half = attr.dims / 2, a.interleaved = attr.interleaved ? 1 : 0, a.eps = attr.eps;
+  a.pairs = attr.dims / 2, a.interleaved = attr.interleaved ? 1 : 0, a.eps = attr.eps;
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
