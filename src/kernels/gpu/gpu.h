@@ -73,7 +73,10 @@ class Recording {
 class Machine : public Device {
  public:
   virtual std::string_view name() const = 0;  ///< "cuda"
-  virtual int processors() const = 0;         ///< that run blocks side by side
+  virtual bool has(KernelId kernel) const { return kernel < KernelId::kUsual; }
+  /// Whether kernels may bring rows to a block's memory, of which there is much (kOneKind).
+  virtual bool stages() const { return true; }
+  virtual int processors() const = 0;  ///< that run blocks side by side
   /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
   virtual bool cooperative() const = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
