@@ -81,7 +81,7 @@ typedef struct veery_load_options {
   int32_t queue;        /* requests that may wait */
   int32_t kept;         /* sequences kept for prompts that begin alike, at most */
   uint64_t cache_bytes; /* memory of all caches of a text model together, at most */
-  const char* device;   /* "cpu", "cuda", "cuda:1", "auto"; null: "cpu" */
+  const char* device;   /* "cpu", "cuda", "cuda:1", "metal", "auto"; null: "cpu" */
 } veery_load_options;
 
 typedef struct veery_model_info {

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "capi/handles.h"
 #include "engine/chat.h"
-#include "kernels/cuda/find_backend.h"
+#include "kernels/devices/find_backend.h"
 
 namespace veery::capi {
 namespace {
@@ -68,10 +68,8 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
   options.exact = given.exact != 0;
   const std::string device = given.device == nullptr ? "cpu" : given.device;
   if (!is_device(device))
-    throw Error(
-        ErrorKind::kInput,
-        "veery_load_options: device is '{}', expected cpu, cuda, cuda:N, cuda:N,walk or auto",
-        device);
+    throw Error(ErrorKind::kInput, "veery_load_options: device is '{}', expected one of {}", device,
+                kDevices);
   std::string why;
   options.backend = find_backend(device, why);
   std::optional<Makes> makes;

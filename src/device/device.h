@@ -16,6 +16,12 @@ class Device : public MemoryOwner {
   virtual void upload(std::byte* to, const void* host, size_t size) = 0;
   virtual void download(void* host, const std::byte* from, size_t size) = 0;
   virtual void copy(std::byte* to, const std::byte* from, size_t size) = 0;
+  /// Where the host finds what lies at `data`, in memory that both share and while nothing runs;
+  /// nullptr: it cannot.
+  virtual std::byte* host(std::byte* data) const {
+    static_cast<void>(data);
+    return nullptr;
+  }
 };
 
 }  // namespace veery

@@ -34,15 +34,14 @@ std::vector<std::byte> floats_of(const TensorView& tensor, const Shape& shape) {
   return floats;
 }
 
-// A matrix as the backend's kernels read it.
-std::vector<std::byte> packed(const ModelFile& file, const TensorView& tensor,
-                              const Operand& operand, ThreadPool& pool, const Backend& backend) {
-  std::vector<std::byte> bytes(backend.weight_bytes(operand));
+// A matrix as the backend's kernels read it, to where the host finds it.
+void pack(const ModelFile& file, const TensorView& tensor, const Operand& operand, ThreadPool& pool,
+          const Backend& backend, std::span<std::byte> bytes) {
   const size_t row = byte_size(tensor.dtype, operand.cols);
   const int64_t height = operand.rows / operand.stack, pieces = (height + kGrain - 1) / kGrain;
   const size_t matrix = bytes.size() / static_cast<size_t>(operand.stack);
   // Piece `index` of those of all matrices of a stack.
-  const auto pack = [&](int64_t index) {
+  const auto pack_piece = [&](int64_t index) {
     const int64_t before = index / pieces * height;  // rows of other matrices
     const int64_t first = index % pieces * kGrain, last = std::min(first + kGrain, height);
     const size_t begin = static_cast<size_t>(before + first) * row;
@@ -61,9 +60,8 @@ std::vector<std::byte> packed(const ModelFile& file, const TensorView& tensor,
     backend.pack(operand, made.data(), first, last, to);
   };
   pool.parallel_for(operand.stack * pieces, 1, [&](int64_t from, int64_t to) {
-    for (int64_t index = from; index < to; ++index) pack(index);
+    for (int64_t index = from; index < to; ++index) pack_piece(index);
   });
-  return bytes;
 }
 
 }  // namespace
@@ -81,22 +79,34 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
                     .rows = shape.rows().size,
                     .cols = static_cast<int32_t>(shape.cols()),
                     .layout = Layout::kRowMajor};
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> floats;
+    size_t size = 0;
     if (is_matrix(node)) {
       WeightUse use = use_of(graph, node.name);
       use.dtype = tensor.dtype, use.rows = operand.rows, use.cols = operand.cols;
       if (shape.rank > 2) use.stack = shape[0].size;
       operand = backend.weight(use);
-      bytes = packed(file, tensor, operand, pool, backend);
+      size = backend.weight_bytes(operand);
     } else {
-      bytes = floats_of(tensor, shape);
+      floats = floats_of(tensor, shape);
+      size = floats.size();
     }
-    Memory& memory = memory_.emplace_back(backend.device().allocate(bytes.size()));
-    backend.device().upload(memory.data(), bytes.data(), bytes.size());
+    Device& device = backend.device();
+    Memory& memory = memory_.emplace_back(device.allocate(size));
+    std::byte* const shared = device.host(memory.data());
+    if (!floats.empty() || size == 0) {
+      device.upload(memory.data(), floats.data(), size);
+    } else if (shared != nullptr) {  // no copy
+      pack(file, tensor, operand, pool, backend, {shared, size});
+    } else {
+      std::vector<std::byte> bytes(size);
+      pack(file, tensor, operand, pool, backend, bytes);
+      device.upload(memory.data(), bytes.data(), size);
+    }
     file.release(tensor);
     operand.data = memory.data();
     operands_.emplace(node.name, operand);
-    bytes_ += bytes.size();
+    bytes_ += size;
     done += tensor.bytes();
     if (progress) progress(done, total);
   }

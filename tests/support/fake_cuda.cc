@@ -88,7 +88,7 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
 
 Result find_function(Function* function, Module, const char* symbol) {
   static std::map<std::string, std::unique_ptr<Function_>> all;
-  for (int i = 0; i < static_cast<int>(gpu::KernelId::kCount); ++i) {
+  for (int i = 0; i < static_cast<int>(gpu::KernelId::kUsual); ++i) {
     const auto kernel = static_cast<gpu::KernelId>(i);
     if (std::string("veery_") + std::string(gpu::name(kernel)) != symbol) continue;
     auto& own = all[symbol];

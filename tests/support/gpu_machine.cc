@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/gpu/functions/angles.h"
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_tiles.h"
 #include "kernels/gpu/functions/attend_wide.h"

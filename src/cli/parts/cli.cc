@@ -11,7 +11,7 @@
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "engine/model.h"
-#include "kernels/cuda/find_backend.h"
+#include "kernels/devices/find_backend.h"
 
 namespace veery::cli {
 
@@ -67,13 +67,11 @@ void ModelArguments::add_device(Arguments& app) {
          "--device",
          [this](const std::string& text) {
            if (!is_device(text))
-             throw Misuse(
-                 "--device",
-                 fmt::format("'{}' is none of auto, cpu, cuda, cuda:N, cuda:N,walk", text));
+             throw Misuse("--device", fmt::format("'{}' is none of {}", text, kDevices));
            device = text;
          },
          "Where the model runs: cpu, cuda (or cuda:1, ..: that GPU; with\n"
-         "\",walk\" behind steps of one sequence are one kernel),\n"
+         "\",walk\" behind steps of one sequence are one kernel), metal,\n"
          "or auto: a GPU where there is one [cpu]")
       .type_name("DEVICE");
 }

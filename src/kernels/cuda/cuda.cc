@@ -187,7 +187,7 @@ class CudaMachine : public gpu::Machine {
   void load(std::span<const std::byte> image) {
     driver_.check(driver_.stream_create(&stream_, kNonBlocking), "making a stream");
     driver_.check(driver_.module_load(&module_, image.data()), "loading the kernels");
-    for (int i = 0; i < static_cast<int>(KernelId::kCount); ++i) {
+    for (int i = 0; i < static_cast<int>(KernelId::kUsual); ++i) {
       const std::string symbol = fmt::format("veery_{}", gpu::name(static_cast<KernelId>(i)));
       Function function = nullptr;
       driver_.check(driver_.module_function(&function, module_, symbol.c_str()), symbol.c_str());

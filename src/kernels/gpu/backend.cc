@@ -109,7 +109,8 @@ class GpuExecutable : public Executable {
       recorder.parts = recorder.memory.back().data();
     }
     for (const Step& step : steps)
-      find_row(step.op, step.dispatch, {.exact = use.exact})->record(step.dispatch, recorder);
+      find_row(step.op, step.dispatch, {.exact = use.exact}, machine)
+          ->record(step.dispatch, recorder);
     if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {
@@ -119,11 +120,13 @@ class GpuExecutable : public Executable {
     results_.assign(results.begin(), results.end());
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
+    before_ = std::move(recorder.before);
     recording_ = machine.record(std::move(recorder.launches), transfers);
   }
 
   void run(const Slots& slots) override {
     places_.fill(slots, recording_->input());
+    for (const auto& prepare : before_) prepare(slots);
     for (size_t i = 0; i < results_.size(); ++i)
       sizes_[i] = static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
     recording_->run(sizes_);
@@ -149,6 +152,7 @@ class GpuExecutable : public Executable {
   SlotPlaces places_;
   Memory slots_;
   std::vector<Memory> memory_;
+  std::vector<std::function<void(const Slots&)>> before_;
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
   std::unique_ptr<Recording> recording_;
@@ -182,7 +186,7 @@ class GpuBackend : public Backend {
   }
 
   Kernel choose(Op op, const Dispatch& dispatch, const KernelChoice& choice) const override {
-    const LaunchRow* row = find_row(op, dispatch, choice);
+    const LaunchRow* row = find_row(op, dispatch, choice, *machine_);
     if (row == nullptr) {
       std::string operands;
       for (const Operand& o : dispatch.in)
@@ -209,14 +213,16 @@ class GpuBackend : public Backend {
 
 std::string_view name(KernelId kernel) {
 #define VEERY_GPU_NAME(name, arguments, threads, function) #name,
-  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(VEERY_GPU_NAME)};
+  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(VEERY_GPU_NAME)
+                                                    VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME)};
 #undef VEERY_GPU_NAME
   return kNames[static_cast<size_t>(kernel)];
 }
 
 int most_threads(KernelId kernel) {
 #define VEERY_GPU_THREADS(name, arguments, threads, function) threads,
-  static constexpr int kThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)};
+  static constexpr int kThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)
+                                         VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_THREADS)};
 #undef VEERY_GPU_THREADS
   return kThreads[static_cast<size_t>(kernel)];
 }

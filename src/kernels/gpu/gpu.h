@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/gpu/dialect/angles_arguments.h"
 #include "kernels/gpu/dialect/arguments.h"
 #include "kernels/gpu/dialect/emulator.h"
 #include "kernels/gpu/dialect/recurrence_arguments.h"
@@ -16,8 +17,12 @@
 namespace veery::gpu {
 
 #define VEERY_GPU_ENUMERATE(name, arguments, threads, function) name,
-/// The kernels, in the order of kernel_list.h.
-enum class KernelId : int { VEERY_GPU_KERNELS(VEERY_GPU_ENUMERATE) kCount };
+/// The kernels, in the order of kernel_list.h: those that CUDA and the emulator have, then others.
+enum class KernelId : int {
+  VEERY_GPU_KERNELS(VEERY_GPU_ENUMERATE) kUsual,
+  kLastUsual = kUsual - 1,
+  VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_ENUMERATE) kCount
+};
 #undef VEERY_GPU_ENUMERATE
 std::string_view name(KernelId kernel);
 /// The most threads that a block of it may have.
@@ -68,7 +73,10 @@ class Recording {
 class Machine : public Device {
  public:
   virtual std::string_view name() const = 0;  ///< "cuda"
-  virtual int processors() const = 0;         ///< that run blocks side by side
+  virtual bool has(KernelId kernel) const { return kernel < KernelId::kUsual; }
+  /// Whether kernels may bring rows to a block's memory, of which there is much (kOneKind).
+  virtual bool stages() const { return true; }
+  virtual int processors() const = 0;  ///< that run blocks side by side
   /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
   virtual bool cooperative() const = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,

@@ -1,4 +1,5 @@
 // All kernels, as CUDA has them (kernel_list.h).
+#include "kernels/gpu/functions/angles.h"
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_tiles.h"
 #include "kernels/gpu/functions/attend_wide.h"

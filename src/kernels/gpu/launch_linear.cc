@@ -20,6 +20,12 @@ KernelId kernel_of(Format format, Way way) {
   return static_cast<KernelId>(first + kWays * (format - kQ8) + way);
 }
 
+// Of one row, without tensor cores.
+KernelId dots_of(Format format, bool gated) {
+  const int first = static_cast<int>(KernelId::linear_dots_q8);
+  return static_cast<KernelId>(first + 2 * (format - kQ8) + (gated ? 1 : 0));
+}
+
 Format format_at(const Dispatch& d, int i) { return *format_of(d.in[LinearIn::kWeight + i].dtype); }
 bool is_gated(const Dispatch& d) {
   const auto& attr = d.as<LinearAttr>();
@@ -32,19 +38,20 @@ bool has_two_terms(const Dispatch& d) {
 // Rows of x, or their terms, as the products of quantised weights count them; whether these take
 // groups of rows (TilePlaces).
 int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
-bool in_tiles(FormKind kind, int64_t rows) {
-  return rows > 1 && (kind == FormKind::kPer32 || kind == FormKind::kPer256);
+bool in_tiles(FormKind kind, int64_t rows, bool tiles) {
+  return tiles && rows > 1 && (kind == FormKind::kPer32 || kind == FormKind::kPer256);
 }
 // Of a row, or of a group.
-int64_t form_stride(FormKind kind, int64_t rows, int64_t cols) {
-  return in_tiles(kind, rows) ? tile_places(kind, cols).bytes : form_places(kind, cols).bytes;
+int64_t form_stride(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
+  return in_tiles(kind, rows, tiles) ? tile_places(kind, cols).bytes
+                                     : form_places(kind, cols).bytes;
 }
 
 // Where the forms of x lie in the work of a product.
 struct Work {
   size_t best, forms[4] = {}, bytes;
 };
-Work work_of(const Dispatch& d, int64_t rows) {
+Work work_of(const Dispatch& d, int64_t rows, bool tiles) {
   Work work{0, {}, 0};
   work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
   const int64_t lines = lines_of(d, rows);
@@ -54,8 +61,9 @@ Work work_of(const Dispatch& d, int64_t rows) {
     const auto at = static_cast<size_t>(kind);
     if (std::exchange(made[at], true)) continue;
     work.forms[at] = work.bytes;
-    const int64_t count = in_tiles(kind, rows) ? (lines + 7) / 8 : lines;
-    work.bytes += static_cast<size_t>(count * form_stride(kind, rows, d.in[LinearIn::kX].cols));
+    const int64_t count = in_tiles(kind, rows, tiles) ? (lines + 7) / 8 : lines;
+    work.bytes +=
+        static_cast<size_t>(count * form_stride(kind, rows, d.in[LinearIn::kX].cols, tiles));
   }
   return work;
 }
@@ -65,12 +73,14 @@ struct Product {
   Recorder& to;
   int64_t rows;  // at most
   Work work;
-  bool argmax;
+  bool argmax;  // only the largest is wanted
+  bool tiles;   // many rows in tiles, one row through rings of copies
+  Matrix out;   // of all outputs
 
   Form form(FormKind kind) const {
     const int32_t cols = d.in[LinearIn::kX].cols;
     return {reinterpret_cast<uint8_t*>(d.work) + work.forms[static_cast<size_t>(kind)],
-            form_stride(kind, rows, cols), kind, cols, has_two_terms(d) ? 1 : 0};
+            form_stride(kind, rows, cols, tiles), kind, cols, has_two_terms(d) ? 1 : 0};
   }
   uint64_t* best() const {
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
@@ -83,7 +93,7 @@ struct Product {
                          Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best()};
     const int64_t lines = lines_of(d, rows);
     own.parts = 1;
-    if (in_tiles(kind, rows)) {
+    if (in_tiles(kind, rows, tiles)) {
       const int32_t largest = kind == FormKind::kPer32 ? cols / 32 * 8 : 0;
       const int64_t groups = (lines + 7) / 8;
       // Columns of few groups are shared out; blocks of 32 want the mean of their row.
@@ -95,7 +105,7 @@ struct Product {
                             .shared = static_cast<size_t>(8 + largest) * sizeof(float)};
       return to.add(KernelId::prepare_tiles, size, own);
     }
-    const bool staged = norm && cols <= kMostStaged;
+    const bool staged = to.machine.stages() && norm && cols <= kMostStaged;
     own.staged = staged ? 1 : 0;
     own.weights = staged && 2 * cols <= kMostStaged &&
                           reinterpret_cast<uintptr_t>(norm.row<float>(0)) % 16 == 0 && cols % 4 == 0
@@ -139,7 +149,7 @@ struct Product {
     a.gate = activate_of(attr.gate);
     a.scale = attr.scale;
     a.residual = to.matrix(d.in[LinearIn::kResidual]);
-    if (!argmax) a.out = to.matrix(d.out());
+    a.out = out;
     a.best = best();
     launch(a, format, a.gated != 0 ? most : panels, most);
   }
@@ -156,7 +166,7 @@ struct Product {
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
-    } else if (rows == 1 && !(gated && terms == 2)) {
+    } else if (tiles && rows == 1 && !(gated && terms == 2)) {
       const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * kRowBlocks);
       const RowPlan plan = row_plan(format, terms, gated ? 2 : 1);
       to.add(kernel_of(format, gated        ? kRowGated
@@ -166,9 +176,11 @@ struct Product {
               .threads = plan.threads,
               .shared = static_cast<size_t>(plan.bytes)},
              a);
-    } else if (!in_tiles(a.form.kind, rows)) {
-      to.add(kernel_of(format, gated ? kFewGated : kFew),
+    } else if (!in_tiles(a.form.kind, rows, tiles)) {
+      const bool dots = rows * terms == 1 && to.machine.has(dots_of(format, gated));
+      to.add(dots ? dots_of(format, gated) : kernel_of(format, gated ? kFewGated : kFew),
              {.blocks_x = static_cast<int>((most + kTileWarps - 1) / kTileWarps),
+              .blocks_y = static_cast<int>((rows * terms + 7) / 8),
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
@@ -195,9 +207,8 @@ struct Product {
   }
 };
 
-void record(const Dispatch& d, Recorder& to, bool argmax) {
-  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  const Product product{d, to, rows, work_of(d, rows), argmax};
+void record(const Product& product) {
+  const Dispatch& d = product.d;
   const int weights = d.as<LinearAttr>().weights;
   std::array<bool, 4> made{};
   for (int first = 0; first < weights;) {
@@ -209,9 +220,10 @@ void record(const Dispatch& d, Recorder& to, bool argmax) {
     product.multiply(first, count);
     first += count;
   }
-  if (argmax)
-    to.add(KernelId::best, {.blocks_x = static_cast<int>((rows + 63) / 64), .threads = 64},
-           BestArguments{to.run, product.best(), to.matrix(d.out())});
+}
+int64_t most_rows(const Dispatch& d, const RunExtent& run) {
+  const int64_t rows = d.in[LinearIn::kX].rows;
+  return rows < 0 ? run.rows : rows;
 }
 
 }  // namespace
@@ -235,10 +247,45 @@ bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
   return !is_gated(d) || (format_at(d, 0) == format_at(d, 1));
 }
 size_t linear_work(const Dispatch& d, const RunExtent& run) {
-  const int64_t rows = d.in[LinearIn::kX].rows;
-  return work_of(d, rows < 0 ? run.rows : rows).bytes;
+  return work_of(d, most_rows(d, run), true).bytes;
 }
-void record_linear(const Dispatch& d, Recorder& to) { record(d, to, false); }
-void record_linear_argmax(const Dispatch& d, Recorder& to) { record(d, to, true); }
+void record_linear(const Dispatch& d, Recorder& to) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  record({d, to, rows, work_of(d, rows, true), false, true, to.matrix(d.out())});
+}
+void record_linear_argmax(const Dispatch& d, Recorder& to) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  const Product product{d, to, rows, work_of(d, rows, true), true, true, {}};
+  record(product);
+  to.add(KernelId::best, {.blocks_x = static_cast<int>((rows + 63) / 64), .threads = 64},
+         BestArguments{to.run, product.best(), to.matrix(d.out())});
+}
+
+size_t few_work(const Dispatch& d, const RunExtent& run) {
+  return work_of(d, most_rows(d, run), false).bytes;
+}
+void record_few(const Dispatch& d, Recorder& to) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  record({d, to, rows, work_of(d, rows, false), false, false, to.matrix(d.out())});
+}
+bool takes_few_argmax(const Dispatch& d, const KernelChoice& choice) {
+  return takes_linear(d, choice) && d.as<LinearAttr>().weights == 1;
+}
+// All outputs, then the largest of each row: they lie behind the forms.
+size_t few_argmax_work(const Dispatch& d, const RunExtent& run) {
+  const int64_t rows = most_rows(d, run);
+  return aligned(work_of(d, rows, false).bytes) +
+         static_cast<size_t>(rows * d.in[LinearIn::kWeight].rows) * sizeof(float);
+}
+void record_few_argmax(const Dispatch& d, Recorder& to) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  const Work work = work_of(d, rows, false);
+  const auto outputs = static_cast<int32_t>(d.in[LinearIn::kWeight].rows);
+  const Matrix all{reinterpret_cast<float*>(d.work + aligned(work.bytes)), outputs,
+                   d.in[LinearIn::kX].rows, outputs};
+  record({d, to, rows, work, false, false, all});
+  to.add(KernelId::argmax, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
+         ArgmaxArguments{to.run, all, to.matrix(d.out())});
+}
 
 }  // namespace veery::gpu

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/common/rope_angles.h"
 #include "kernels/common/table.h"
 #include "kernels/gpu/dialect/attend_places.h"
 #include "kernels/gpu/pack.h"
@@ -63,7 +62,7 @@ bool takes_norm(const Dispatch& d, const KernelChoice&) {
 }
 void record_norm(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<NormAttr>();
-  const bool staged = attr.groups == 1 && d.out().cols <= kMostStaged;
+  const bool staged = to.machine.stages() && attr.groups == 1 && d.out().cols <= kMostStaged;
   const size_t shared = 16 + (staged ? static_cast<size_t>(d.out().cols) * sizeof(float) : 0);
   to.add(KernelId::rms_norm, size_of(to.most(d.out().rows), 256, shared),
          RmsNormArguments{to.run,
@@ -82,7 +81,7 @@ bool takes_layer_norm(const Dispatch& d, const KernelChoice&) {
 void record_layer_norm(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<NormAttr>();
   const int32_t cols = d.out().cols;
-  const bool staged = cols + 2 * attr.groups <= kMostStaged;
+  const bool staged = to.machine.stages() && cols + 2 * attr.groups <= kMostStaged;
   const int32_t floats = 2 * attr.groups + (staged ? cols : 0);
   to.add(KernelId::layer_norm,
          size_of(to.most(d.out().rows), 256, static_cast<size_t>(floats) * sizeof(float)),
@@ -110,53 +109,6 @@ void record_elements(const Dispatch& d, Recorder& to) {
 }
 
 // Positions
-
-bool takes_angles(const Dispatch& d, const KernelChoice&) {
-  return is_matrix(d.in[RopeAnglesIn::kPositions], DType::kI32) &&
-         absent_or_matrix(d.in[RopeAnglesIn::kDivisors]) &&
-         absent_or_matrix(d.in[RopeAnglesIn::kExtended]) && is_matrix(d.out()) &&
-         (d.as<AnglesAttr>().temperature == 0 || d.as<AnglesAttr>().temperature_shift >= 0);
-}
-const double* uploaded(const std::vector<double>& all, Recorder& to) {
-  Memory& memory = to.memory.emplace_back(to.machine.allocate(all.size() * sizeof(double)));
-  to.machine.upload(memory.data(), all.data(), memory.size());
-  return reinterpret_cast<const double*>(memory.data());
-}
-const double* frequencies(const AnglesAttr& attr, const Operand& divisors, int half, Recorder& to) {
-  std::vector<float> given(static_cast<size_t>(half));
-  if (divisors) to.machine.download(given.data(), divisors.data, given.size() * sizeof(float));
-  const RopeFrequencies of(attr, divisors ? given.data() : nullptr);
-  std::vector<double> all(given.size());
-  for (int i = 0; i < half; ++i) all[static_cast<size_t>(i)] = of(i);
-  return uploaded(all, to);
-}
-// Of each context that a sequence may reach: where windows forget, it may be longer than its pages.
-const double* magnitudes(const AnglesAttr& attr, Recorder& to) {
-  constexpr int64_t kLongest = int64_t{1} << 24;
-  const RopeFrequencies of(attr);
-  const double last =
-      static_cast<double>(std::max(to.positions, kLongest)) + attr.temperature_shift;
-  std::vector<double> all;
-  for (double context = 0; context * attr.original_context <= last; ++context)
-    all.push_back(of.magnitude(context * attr.original_context - attr.temperature_shift));
-  return uploaded(all, to);
-}
-void record_angles(const Dispatch& d, Recorder& to) {
-  const auto& attr = d.as<AnglesAttr>();
-  const int half = d.out().cols / 2;
-  AnglesArguments a{to.run};
-  a.usual = frequencies(attr, d.in[RopeAnglesIn::kDivisors], half, to);
-  if (d.in[RopeAnglesIn::kExtended])
-    a.extended = frequencies(attr, d.in[RopeAnglesIn::kExtended], half, to);
-  a.magnitude = RopeFrequencies(attr).magnitude(0);
-  a.positions = to.ids(d.in[RopeAnglesIn::kPositions]);
-  a.out = to.matrix(d.out());
-  if (attr.temperature != 0) {
-    a.magnitudes = magnitudes(attr, to);
-    a.shift = attr.temperature_shift, a.context = attr.original_context;
-  }
-  to.add(KernelId::angles, size_of(to.most(d.out().rows), 64), a);
-}
 
 bool takes_rope(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[RopeIn::kX]) && is_matrix(d.in[RopeIn::kAngles]) && is_matrix(d.out());
@@ -204,7 +156,7 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.bytes = put_bytes(d.in[QkvRopeIn::kKeys]);
   a.value_bytes = put_bytes(d.in[QkvRopeIn::kValues]);
   a.heads = attr.heads, a.kv_heads = attr.kv_heads, a.head_dim = attr.head_dim;
-  a.half = attr.dims / 2, a.interleaved = attr.interleaved ? 1 : 0, a.eps = attr.eps;
+  a.pairs = attr.dims / 2, a.interleaved = attr.interleaved ? 1 : 0, a.eps = attr.eps;
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
@@ -234,8 +186,8 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
   const int each = attend_tile_rows(a.heads, a.kv_heads);
   const int parts = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
   const int64_t tiles = (rows + each - 1) / each;
-  if (type == kF32 || a.key_dim > kMostTileDims || a.value_dim > kMostTileDims ||
-      2 * tiles * parts < to.machine.processors())
+  if (!to.machine.has(KernelId::attend_tiles_bf16_2) || type == kF32 || a.key_dim > kMostTileDims ||
+      a.value_dim > kMostTileDims || 2 * tiles * parts < to.machine.processors())
     return;
   a.tile_rows = each;
   constexpr KernelId kKernels[2][2] = {
@@ -284,7 +236,7 @@ void record_attend(const Dispatch& d, Recorder& to) {
   const bool many = size.blocks_z > kSplitRows;
   if (many) record_tiles(a, type, size.blocks_z, to);
   // Blocks of threads that find nothing left to do should be many at a time.
-  a.staged = places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
+  a.staged = to.machine.stages() && places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
   if (many) return to.add(kernels[2], size, a);
   size.blocks_x = std::min(a.blocks, kMostBlocks);
@@ -295,38 +247,52 @@ void record_attend(const Dispatch& d, Recorder& to) {
 }
 
 const LaunchRow kRows[] = {
-    {op::kEmbed, takes_embed, "embed", nullptr, record_embed},
-    {op::kSelectRows, takes_select, "select_rows", nullptr, record_select},
-    {op::kArgmax, takes_argmax, "argmax", nullptr, record_argmax},
-    {op::kRmsNorm, takes_norm, "rms_norm", nullptr, record_norm},
-    {op::kLayerNorm, takes_layer_norm, "layer_norm", nullptr, record_layer_norm},
-    {op::kAdd, takes_elements, "add", nullptr, record_elements<Elementwise::kAdd>},
-    {op::kMul, takes_elements, "mul", nullptr, record_elements<Elementwise::kMul>},
-    {op::kScale, takes_elements, "scale", nullptr, record_elements<Elementwise::kScale>},
-    {op::kActivate, takes_elements, "activate", nullptr, record_elements<Elementwise::kActivate>},
-    {op::kSoftcap, takes_elements, "softcap", nullptr, record_elements<Elementwise::kSoftcap>},
-    {op::kRopeAngles, takes_angles, "rope_angles", nullptr, record_angles},
-    {op::kRope, takes_rope, "rope", nullptr, record_rope},
-    {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write},
-    {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv},
-    {op::kAttend, takes_attend, "attend", nullptr, record_attend},
-    {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide},
-    {op::kRoute, takes_route, "route", nullptr, record_route},
-    {op::kMoe, takes_moe, "moe", moe_work, record_moe},
-    {op::kScan, takes_scan, "scan", nullptr, record_scan},
-    {op::kConv1d, takes_conv1d, "conv1d", nullptr, record_conv1d},
-    {op::kSlstm, takes_slstm, "slstm", nullptr, record_slstm},
-    {op::kLinearHeads, takes_linear_heads, "linear_heads", nullptr, record_linear_heads},
-    {op::kHeadLinear, takes_head_linear, "head_linear", head_linear_work, record_head_linear},
-    {op::kL2Norm, takes_rows, "l2_norm", nullptr, record_l2_norm},
-    {op::kConcat, takes_rows, "concat", nullptr, record_concat},
-    {op::kLinear, takes_linear_one, "linear_one", nullptr, record_linear_one},
-    {op::kEmbed, takes_embed_rows, "embed_rows", nullptr, record_embed_rows},
-    {op::kSumTo, takes_sum_to, "sum_to", nullptr, record_sum_to},
-    {op::kShift, takes_rows, "shift", nullptr, record_shift},
-    {op::kPool, takes_rows, "pool", nullptr, record_pool},
-    {op::kLinear, takes_linear, "linear", linear_work, record_linear},
-    {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax},
+    {op::kEmbed, takes_embed, "embed", nullptr, record_embed, KernelId::embed},
+    {op::kSelectRows, takes_select, "select_rows", nullptr, record_select, KernelId::select_rows},
+    {op::kArgmax, takes_argmax, "argmax", nullptr, record_argmax, KernelId::argmax},
+    {op::kRmsNorm, takes_norm, "rms_norm", nullptr, record_norm, KernelId::rms_norm},
+    {op::kLayerNorm, takes_layer_norm, "layer_norm", nullptr, record_layer_norm,
+     KernelId::layer_norm},
+    {op::kAdd, takes_elements, "add", nullptr, record_elements<Elementwise::kAdd>,
+     KernelId::elementwise},
+    {op::kMul, takes_elements, "mul", nullptr, record_elements<Elementwise::kMul>,
+     KernelId::elementwise},
+    {op::kScale, takes_elements, "scale", nullptr, record_elements<Elementwise::kScale>,
+     KernelId::elementwise},
+    {op::kActivate, takes_elements, "activate", nullptr, record_elements<Elementwise::kActivate>,
+     KernelId::elementwise},
+    {op::kSoftcap, takes_elements, "softcap", nullptr, record_elements<Elementwise::kSoftcap>,
+     KernelId::elementwise},
+    {op::kRopeAngles, takes_angles, "rope_angles", nullptr, record_angles, KernelId::angles},
+    {op::kRopeAngles, takes_angles, "host_angles", nullptr, record_host_angles,
+     KernelId::elementwise},
+    {op::kRope, takes_rope, "rope", nullptr, record_rope, KernelId::rope},
+    {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write, KernelId::cache_write},
+    {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv, KernelId::qkv_rope},
+    {op::kAttend, takes_attend, "attend", nullptr, record_attend, KernelId::attend_rows_bf16_1},
+    {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide, KernelId::wide_rows_256},
+    {op::kRoute, takes_route, "route", nullptr, record_route, KernelId::route},
+    {op::kMoe, takes_moe, "moe", moe_work, record_moe, KernelId::experts_q8},
+    {op::kScan, takes_scan, "scan", nullptr, record_scan, KernelId::scan_plain_4},
+    {op::kConv1d, takes_conv1d, "conv1d", nullptr, record_conv1d, KernelId::conv1d},
+    {op::kSlstm, takes_slstm, "slstm", nullptr, record_slstm, KernelId::slstm},
+    {op::kLinearHeads, takes_linear_heads, "linear_heads", nullptr, record_linear_heads,
+     KernelId::linear_heads},
+    {op::kHeadLinear, takes_head_linear, "head_linear", head_linear_work, record_head_linear,
+     KernelId::head_pairs},
+    {op::kL2Norm, takes_rows, "l2_norm", nullptr, record_l2_norm, KernelId::l2_norm},
+    {op::kConcat, takes_rows, "concat", nullptr, record_concat, KernelId::concat},
+    {op::kLinear, takes_linear_one, "linear_one", nullptr, record_linear_one, KernelId::linear_one},
+    {op::kEmbed, takes_embed_rows, "embed_rows", nullptr, record_embed_rows, KernelId::embed_rows},
+    {op::kSumTo, takes_sum_to, "sum_to", nullptr, record_sum_to, KernelId::sum_to},
+    {op::kShift, takes_rows, "shift", nullptr, record_shift, KernelId::shift},
+    {op::kPool, takes_rows, "pool", nullptr, record_pool, KernelId::pool},
+    {op::kLinear, takes_linear, "linear", linear_work, record_linear, KernelId::linear_tiles_q8},
+    {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax,
+     KernelId::best},
+    {op::kLinear, takes_linear, "linear_few", few_work, record_few, KernelId::linear_few_q8},
+    {op::kLinearArgmax, takes_few_argmax, "few_argmax", few_argmax_work, record_few_argmax,
+     KernelId::argmax},
 };
 
 }  // namespace
@@ -344,9 +310,11 @@ const int32_t* Recorder::ids(const Operand& o) const {
                                    : at;
 }
 
-const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice) {
-  const auto* const row = std::ranges::find_if(
-      kRows, [&](const LaunchRow& r) { return r.op == op && r.accepts(dispatch, choice); });
+const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
+                          const Machine& machine) {
+  const auto* const row = std::ranges::find_if(kRows, [&](const LaunchRow& r) {
+    return r.op == op && machine.has(r.needs) && r.accepts(dispatch, choice);
+  });
   return row == std::end(kRows) ? nullptr : row;
 }
 

@@ -1,5 +1,6 @@
 // launches.h: from a row of a table to launches of kernels.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "kernels/gpu/gpu.h"
@@ -18,6 +19,7 @@ struct Recorder {
   std::byte* parts = nullptr;      ///< attention: of all rows of the table, one after the other
   std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
+  std::vector<std::function<void(const Slots&)>> before{};  ///< what the host does before a run
 
   int64_t most(int64_t code) const {
     return code >= 0 ? code : code == kTokenRows ? rows : code == kOutputRows ? outputs : spans;
@@ -43,9 +45,11 @@ struct LaunchRow {
   std::string_view name;
   size_t (*work)(const Dispatch&, const RunExtent&);
   void (*record)(const Dispatch&, Recorder&);
+  KernelId needs;  ///< a machine has this one and all others that are launched, or none of them
 };
-/// nullptr if there is none for these operands.
-const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice);
+/// nullptr if the machine has none for these operands.
+const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
+                          const Machine& machine);
 
 /// Bytes of Recorder::parts that attention wants for so many rows; 0 for other ops. `positions`: of
 /// the longest sequence.
@@ -57,6 +61,11 @@ Cache cache_of(const Operand& o);
 /// Blocks of 128 positions that a sequence may have in the pages of a group.
 int32_t most_blocks(const Recorder& to, int16_t group);
 Activate activate_of(const ActivateAttr& attr);
+
+// The rows of launch_angles.cc.
+bool takes_angles(const Dispatch& d, const KernelChoice& choice);
+void record_angles(const Dispatch& d, Recorder& to);
+void record_host_angles(const Dispatch& d, Recorder& to);
 
 // The rows of launch_experts.cc.
 bool takes_route(const Dispatch& d, const KernelChoice& choice);
@@ -100,5 +109,11 @@ bool takes_linear(const Dispatch& d, const KernelChoice& choice);
 size_t linear_work(const Dispatch& d, const RunExtent& run);
 void record_linear(const Dispatch& d, Recorder& to);
 void record_linear_argmax(const Dispatch& d, Recorder& to);
+// Without tiles, rings of copies and wide atomics.
+size_t few_work(const Dispatch& d, const RunExtent& run);
+void record_few(const Dispatch& d, Recorder& to);
+bool takes_few_argmax(const Dispatch& d, const KernelChoice& choice);
+size_t few_argmax_work(const Dispatch& d, const RunExtent& run);
+void record_few_argmax(const Dispatch& d, Recorder& to);
 
 }  // namespace veery::gpu

@@ -7,12 +7,12 @@ namespace veery::gpu {
 
 /// Rows of f32 or i32. `rows` as Operand::rows has them.
 struct Matrix {
-  float* data;
+  VEERY_DEVICE float* data;
   int64_t stride;  ///< elements
   int64_t rows;
   int32_t cols;
 
-  VEERY_GPU float* row(int64_t r) const { return data + r * stride; }
+  VEERY_GPU VEERY_DEVICE float* row(int64_t r) const { return data + r * stride; }
   explicit VEERY_GPU_HOST operator bool() const { return data != nullptr; }
 };
 
@@ -23,12 +23,12 @@ struct RunSpan {
 
 /// What varies between runs (veery::Slots).
 struct Run {
-  const int32_t* counts;  ///< rows, outputs, spans, sequences
-  const int32_t *tokens, *types, *positions, *output_rows, *span_of;
-  const RunSpan* spans;
-  const int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
-  const int32_t* pages;
-  const int32_t* extended;  ///< [sequence]
+  const VEERY_DEVICE int32_t* counts;  ///< rows, outputs, spans, sequences
+  const VEERY_DEVICE int32_t *tokens, *types, *positions, *output_rows, *span_of;
+  const VEERY_DEVICE RunSpan* spans;
+  const VEERY_DEVICE int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
+  const VEERY_DEVICE int32_t* pages;
+  const VEERY_DEVICE int32_t* extended;  ///< [sequence]
 
   VEERY_GPU int64_t count(int64_t code) const {
     if (code >= 0) return code;
@@ -119,7 +119,7 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
 /// 4 blocks of 32 columns or one of 256. A round is the items between two barriers of the block:
 /// its steps are added up while those of the next are found. kWarps find them, the others add up.
 struct RowPlan {
-  static constexpr int kWarps = 8;
+  VEERY_STATIC int kWarps = 8;
   int each, items;         ///< units of an item; items of a round, of each part
   int stages, item_bytes;  ///< items that are on their way to each warp
   int chains;              ///< of 16 lanes each, minima apart
@@ -158,7 +158,7 @@ struct TilePlan {
 };
 
 struct Weight {
-  const uint8_t* data;
+  const VEERY_DEVICE uint8_t* data;
   int64_t panel;  ///< bytes
   int32_t rows, cols;
   Format format;
@@ -278,7 +278,7 @@ VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
 }
 
 struct Form {
-  uint8_t* data;
+  VEERY_DEVICE uint8_t* data;
   int64_t stride;  ///< bytes, of a row
   FormKind kind;
   int32_t cols;
@@ -287,7 +287,7 @@ struct Form {
 
 /// rms_norm of a row inside of another op.
 struct Norm {
-  const float* weight;  ///< nullptr: none
+  const VEERY_DEVICE float* weight;  ///< nullptr: none
   float eps;
 };
 
@@ -299,7 +299,7 @@ struct Activate {
 
 struct EmbedArguments {
   Run run;
-  const int32_t* ids;
+  const VEERY_DEVICE int32_t* ids;
   Weight weight;
   Matrix out;
   float factor;
@@ -315,7 +315,7 @@ struct RmsNormArguments {
 struct LayerNormArguments {
   Run run;
   Matrix x, out;
-  const float *weight, *bias;  ///< bias: or nullptr
+  const VEERY_DEVICE float *weight, *bias;  ///< bias: or nullptr
   float eps;
   int32_t groups, whole;  ///< whole: the weight has an element a column, not one of a group
   int32_t staged;
@@ -334,7 +334,7 @@ struct ElementwiseArguments {
 struct SelectRowsArguments {
   Run run;
   Matrix x, out;
-  const int32_t* rows;
+  const VEERY_DEVICE int32_t* rows;
 };
 
 struct ArgmaxArguments {
@@ -342,20 +342,9 @@ struct ArgmaxArguments {
   Matrix x, out;  ///< out: i32
 };
 
-struct AnglesArguments {
-  Run run;
-  const double *usual, *extended;  ///< radians a position; extended may be nullptr
-  double magnitude;
-  const int32_t* positions;
-  Matrix out;
-  /// Instead of the magnitude: one for each time that position + shift is beyond a context.
-  const double* magnitudes;
-  double shift, context;
-};
-
 /// Keys or values of a layer.
 struct Cache {
-  uint8_t* data;
+  VEERY_DEVICE uint8_t* data;
   int64_t page;  ///< bytes
   int32_t group, kv_heads, head_dim;
 };
@@ -363,7 +352,7 @@ struct Cache {
 struct RopeArguments {
   Run run;
   Matrix x, angles, out;
-  int32_t head_dim, half, begin, interleaved;
+  int32_t head_dim, pairs, begin, interleaved;
   float sign;
 };
 
@@ -373,15 +362,15 @@ struct CacheWriteArguments {
   Cache cache;
   int32_t keys, bytes;  ///< bytes of an element: 4: f32, 2: bf16, 1: f16; or kQ8Bytes
 };
-inline constexpr int kQ8Bytes = 34;  ///< of 32 elements of q8_0
+VEERY_CONSTANT int kQ8Bytes = 34;  ///< of 32 elements of q8_0
 
 struct QkvRopeArguments {
   Run run;
   Matrix qkv, angles, out;
   Cache keys, values;
   int32_t bytes, value_bytes;  ///< as in CacheWriteArguments
-  int32_t heads, kv_heads, head_dim, half, interleaved;
-  const float *query_norm, *key_norm;
+  int32_t heads, kv_heads, head_dim, pairs, interleaved;
+  const VEERY_DEVICE float *query_norm, *key_norm;
   float eps;
   int32_t parts;  ///< blocks of threads of a row
 };
@@ -391,8 +380,8 @@ struct PrepareArguments {
   Matrix x;
   Norm norm;
   Form form;
-  uint64_t* best;   ///< LinearArguments::best, to be cleared; or nullptr
-  int32_t staged;   ///< a row that is normalised has room in shared memory
+  VEERY_DEVICE uint64_t* best;  ///< LinearArguments::best, to be cleared; or nullptr
+  int32_t staged;               ///< a row that is normalised has room in shared memory
   int32_t weights;  ///< and so have the norm's weights, which are multiples of 16 bytes apart
   int32_t parts;    ///< blocks of threads of a row
 };
@@ -400,30 +389,30 @@ struct PrepareArguments {
 /// Some weights of one format side by side, or one with its gate. One product: what follows is
 /// added in the order of docs/numerics.md.
 struct LinearArguments {
-  static constexpr int kWeights = 3;
+  VEERY_STATIC int kWeights = 3;
   Run run;
   Form form;
   int64_t rows;  ///< of x, as Matrix::rows
   Weight weight[kWeights];
-  const float* bias[kWeights];
+  const VEERY_DEVICE float* bias[kWeights];
   int32_t column[kWeights];  ///< of the output
   int32_t weights, gated;
   Activate gate;
   float scale;
   Matrix residual, out;
-  uint64_t* best;  ///< [rows]: keys of the largest, nothing is stored; or nullptr
+  VEERY_DEVICE uint64_t* best;  ///< [rows]: keys of the largest, nothing is stored; or nullptr
 };
 
 struct BestArguments {
   Run run;
-  const uint64_t* best;
+  const VEERY_DEVICE uint64_t* best;
   Matrix out;
 };
 
 struct RouteArguments {
   Run run;
   Matrix scores, out;
-  const float* bias;  ///< or nullptr
+  const VEERY_DEVICE float* bias;  ///< or nullptr
   int32_t used, sigmoid, normalise, groups, groups_used, group_best;
   float scale, jitter;
 };
@@ -433,12 +422,12 @@ struct alignas(16) PairGroup {
   int32_t expert, first, count, unused;
 };
 struct Pairs {
-  int32_t* groups;  ///< their number
-  PairGroup* group;
-  int32_t* count;  ///< pairs of each expert
-  int32_t* order;  ///< pairs by expert
-  int32_t* expert;
-  float* gate;
+  VEERY_DEVICE int32_t* groups;  ///< their number
+  VEERY_DEVICE PairGroup* group;
+  VEERY_DEVICE int32_t* count;  ///< pairs of each expert
+  VEERY_DEVICE int32_t* order;  ///< pairs by expert
+  VEERY_DEVICE int32_t* expert;
+  VEERY_DEVICE float* gate;
   int32_t most;  ///< pairs of a group
 };
 
@@ -455,19 +444,19 @@ struct ExpertArguments {
   Pairs pairs;
   Form form;
   Weight weight[2];  ///< of expert 0
-  const float* bias[2];
+  const VEERY_DEVICE float* bias[2];
   int64_t rows;  ///< of x, as Matrix::rows
   int32_t used, gated, gate_input;
   int32_t rows_each;  ///< pairs that share a row of the form
   float limit, alpha;
-  Activate activation;  ///< of gate
-  float* out;           ///< [pairs][rows of the weight]
+  Activate activation;      ///< of gate
+  VEERY_DEVICE float* out;  ///< [pairs][rows of the weight]
 };
 
 struct AddExpertsArguments {
   Run run;
   Pairs pairs;
-  const float* products;  ///< [pairs][columns of out]
+  const VEERY_DEVICE float* products;  ///< [pairs][columns of out]
   Matrix residual, out;
   int32_t used, gate_input;
 };
@@ -476,9 +465,9 @@ struct AttendArguments {
   Run run;
   Matrix q, out;
   Cache keys, values;
-  const float* sinks;
-  float* parts;    ///< [row][head][block of 128][16 + value_dim]
-  int32_t blocks;  ///< of a row in `parts`
+  const VEERY_DEVICE float* sinks;
+  VEERY_DEVICE float* parts;  ///< [row][head][block of 128][16 + value_dim]
+  int32_t blocks;             ///< of a row in `parts`
   int32_t heads, kv_heads, key_dim, value_dim;
   float scale, softcap;
   int32_t window, chunked;

@@ -4,11 +4,11 @@
 
 namespace veery::gpu {
 
-inline constexpr int kBlock = 128;         ///< positions; threads of a block of attend.h
-inline constexpr int kMostHeads = 4;       ///< queries of a row that share a block of threads
-inline constexpr int kMostTileDims = 128;  ///< of keys and values, attend_tiles()
-inline constexpr int kTileQueries = 64;    ///< of a block of threads: rows times heads
-inline constexpr int kWarpQueries = 8;
+VEERY_CONSTANT int kBlock = 128;         ///< positions; threads of a block of attend.h
+VEERY_CONSTANT int kMostHeads = 4;       ///< queries of a row that share a block of threads
+VEERY_CONSTANT int kMostTileDims = 128;  ///< of keys and values, attend_tiles()
+VEERY_CONSTANT int kTileQueries = 64;    ///< of a block of threads: rows times heads
+VEERY_CONSTANT int kWarpQueries = 8;
 
 VEERY_GPU_HOST constexpr int shared_heads(int heads, int kv_heads) {
   const int group = heads / kv_heads;
@@ -39,7 +39,7 @@ VEERY_GPU_HOST constexpr AttendPlaces attend_places(int key_dim, int value_dim) 
 struct StagePlaces {
   int key_group, values, gate, bytes;
 };
-inline constexpr int kMostStage = 140 << 10;
+VEERY_CONSTANT int kMostStage = 140 << 10;
 VEERY_GPU_HOST constexpr StagePlaces stage_places(int key_dim, int value_dim, int element) {
   StagePlaces p{};
   p.key_group = key_dim * 16 * element + 32;

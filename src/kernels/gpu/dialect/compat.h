@@ -1,18 +1,37 @@
 // compat.h: the dialect that kernels for GPUs are written in: plain C++ on scalars, and the few
-// things below. nvcc compiles it for CUDA; any C++ compiler for the emulator, where a thread of a
-// block is a fibre.
+// things below. nvcc compiles it for CUDA, Apple's compiler for Metal (compat_metal.h); any C++
+// compiler for the emulator, where a thread of a block is a fibre.
 #pragma once
-#include <cstdint>
-#include <cstring>
 
 // Of every function that kernels call. Products and sums are rounded one by one (nvcc -fmad=false),
 // divisions and square roots to nearest even; fma is written out.
+#if defined(__METAL_VERSION__)
+#include "kernels/gpu/dialect/compat_metal.h"
+#else
+#include <cstdint>
+#include <cstring>
+
+// Which memory a pointer or a reference is for, and constants that are in none: Metal's types say.
+#define VEERY_DEVICE
+#define VEERY_SHARED
+#define VEERY_THREAD
+#define VEERY_CONSTANT inline constexpr
+#define VEERY_STATIC static constexpr
+// What a thread is told only as an argument of its kernel goes on to what it calls there: the last
+// parameter, the last argument, a member and how that is set. In kernels that take the place of
+// others: for which block of threads.
+#define VEERY_HERE
+#define VEERY_GO
+#define VEERY_HERE_MEMBER
+#define VEERY_HERE_KEPT
+#define VEERY_HERE_OR_OWN , const BlockAt& here = own_block()
+#endif
 #if defined(__CUDACC__)
 #define VEERY_GPU __device__ __forceinline__
 #define VEERY_GPU_HOST __host__ __device__ __forceinline__
 #define VEERY_GPU_PRAGMA(text) _Pragma(#text)
 #define VEERY_UNROLL(n) VEERY_GPU_PRAGMA(unroll n)
-#else
+#elif !defined(__METAL_VERSION__)
 #define VEERY_GPU inline
 #define VEERY_GPU_HOST inline
 #define VEERY_UNROLL(n)
@@ -21,7 +40,7 @@
 
 namespace veery::gpu {
 
-inline constexpr int kWarp = 32;
+VEERY_CONSTANT int kWarp = 32;
 
 #if defined(__CUDACC__)
 
@@ -295,7 +314,7 @@ VEERY_GPU void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uin
       : "r"(a0), "r"(a1), "r"(b0));
 }
 
-#else
+#elif !defined(__METAL_VERSION__)
 
 VEERY_GPU float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VEERY_GPU double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -322,6 +341,7 @@ VEERY_GPU float fma_flushed(float a, float b, float c) {
 VEERY_GPU float mul_flushed(float a, float b) { return flush(flush(a) * flush(b)); }
 #endif
 
+#if !defined(__METAL_VERSION__)
 /// Which block of a launch: that of the thread, or one whose work it does in its place.
 struct BlockAt {
   int x, y, z, blocks_x;
@@ -331,6 +351,7 @@ VEERY_GPU BlockAt own_block() { return {block_x(), block_y(), block_z(), blocks_
 VEERY_GPU int lane() { return thread() % kWarp; }
 VEERY_GPU int warp() { return thread() / kWarp; }
 VEERY_GPU int warps() { return threads() / kWarp; }
+#endif
 
 template <typename T>
 struct alignas(sizeof(T) * 2) Two {
@@ -340,10 +361,40 @@ template <typename T>
 struct alignas(sizeof(T) * 4) Four {
   T x, y, z, w;
 };
+#if defined(__METAL_VERSION__)
+// Two or four numbers are loaded as a vector.
+template <typename V>
+struct Loaded;
+template <typename T>
+struct Loaded<Two<T>> {
+  static VEERY_GPU Two<T> from(const VEERY_DEVICE void* at) {
+    const vec<T, 2> v = *static_cast<const VEERY_DEVICE vec<T, 2>*>(at);
+    return {v.x, v.y};
+  }
+};
+template <typename T>
+struct Loaded<Four<T>> {
+  static VEERY_GPU Four<T> from(const VEERY_DEVICE void* at) {
+    const vec<T, 4> v = *static_cast<const VEERY_DEVICE vec<T, 4>*>(at);
+    return {v.x, v.y, v.z, v.w};
+  }
+};
+template <typename V>
+VEERY_GPU V load(const VEERY_DEVICE void* at) {
+  return Loaded<V>::from(at);
+}
+#else
 template <typename V>
 VEERY_GPU V load(const void* at) {
   return *static_cast<const V*>(at);
 }
+/// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
+inline constexpr bool kOneKind = true;
+/// `shared` if there is such a copy, else where x is.
+VEERY_GPU const float* nearer(const float* shared, const float* x) {
+  return shared != nullptr ? shared : x;
+}
+#endif
 
 VEERY_GPU float bf16_to_float(uint16_t bits) {
   return float_of(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16));

@@ -74,7 +74,7 @@ VEERY_GPU float hyperbolic_tangent(float x) {
 }
 
 /// The kinds of veery::Activation, in its order.
-VEERY_GPU float activated(float x, const Activate& a) {
+VEERY_GPU float activated(float x, const VEERY_THREAD Activate& a) {
   switch (a.kind) {
     case 1: return silu(x);
     case 2: return gelu(x);

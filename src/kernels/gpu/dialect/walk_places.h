@@ -1,6 +1,7 @@
 // walk_places.h: what one cooperative kernel that carries out a whole step is given, and what it
 // has in shared memory.
 #pragma once
+#include "kernels/gpu/dialect/angles_arguments.h"
 #include "kernels/gpu/dialect/arguments.h"
 #include "kernels/gpu/dialect/attend_places.h"
 

@@ -7,8 +7,8 @@
 
 namespace veery::gpu {
 
-inline constexpr int kPartHeader = 16;
-inline constexpr float kNothing = -3e38F;
+VEERY_CONSTANT int kPartHeader = 16;
+VEERY_CONSTANT float kNothing = -3e38F;
 
 /// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
 /// the odd one comes first, and subnormal numbers count as 0.
@@ -23,21 +23,24 @@ struct F16 {
 template <>
 struct Element<BF16> {
   static VEERY_GPU float load(BF16 x) { return bf16_to_float(x.bits); }
+  static VEERY_GPU float at(const VEERY_DEVICE BF16* x) { return bf16_to_float(x->bits); }
   static VEERY_GPU float rounded(float x) { return bf16_to_float(float_to_bf16(flush(x))); }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma_flushed(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return mul_flushed(a, b); }
   static VEERY_GPU float divide(float a, float b) { return flush(flush(a) / b); }
-  static constexpr bool kPairs = true;
+  VEERY_STATIC bool kPairs = true;
 };
 template <typename T>
 struct Element {
   static VEERY_GPU float load(F16 x) { return half_to_float(x.bits); }
   static VEERY_GPU float load(float x) { return x; }
+  static VEERY_GPU float at(const VEERY_DEVICE F16* x) { return half_to_float(x->bits); }
+  static VEERY_GPU float at(const VEERY_DEVICE float* x) { return *x; }
   static VEERY_GPU float rounded(float x) { return x; }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return a * b; }
   static VEERY_GPU float divide(float a, float b) { return a / b; }
-  static constexpr bool kPairs = false;
+  VEERY_STATIC bool kPairs = false;
 };
 
 /// How two sets of scores are brought to one largest: kept * keep + added * add.
@@ -65,7 +68,7 @@ struct State {
 
   VEERY_GPU void clear() { *this = {}; }
   template <typename T>
-  VEERY_GPU void merge_in(const State& other) {
+  VEERY_GPU void merge_in(const VEERY_THREAD State& other) {
     const Merger m = merge<T>(most, sum, other.most, other.sum);
     most = m.most;
     sum = m.sum;
@@ -94,8 +97,9 @@ VEERY_GPU bool ends_segment(int64_t b) {
 template <typename T, int kDims, bool kStaged, int kSets = 1>
 class Attention {
  public:
-  VEERY_GPU Attention(const AttendArguments& arguments, int64_t row, int part, Gate* gate = nullptr)
-      : a_(arguments), row_(row), gate_(gate) {
+  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
+                      VEERY_SHARED Gate* gate VEERY_HERE)
+      : VEERY_HERE_KEPT a_(arguments), row_(row), gate_(gate) {
     const int group = a_.heads / a_.kv_heads;
     const int parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = part / parts;
@@ -111,12 +115,14 @@ class Attention {
                : position_ >= a_.window ? position_ - a_.window + 1
                                         : 0;
     places_ = stage_places(a_.key_dim, a_.value_dim, sizeof(T));
-    if (gate == nullptr) gate_ = reinterpret_cast<Gate*>(shared_memory() + places_.gate);
-    queries_ = reinterpret_cast<float*>(shared_memory() + (kStaged ? places_.bytes : 0));
+    if (gate == nullptr)
+      gate_ = reinterpret_cast<VEERY_SHARED Gate*>(shared_memory() + places_.gate);
+    queries_ =
+        reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
     weights_ = queries_ + kMostHeads * a_.key_dim;
     found_ = weights_ + kMostHeads * kBlock;
   }
-  static VEERY_GPU int parts(const AttendArguments& a) {
+  static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
     return a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
   }
   VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
@@ -125,36 +131,71 @@ class Attention {
   VEERY_GPU int head() const { return head_; }
 
   VEERY_GPU void load_queries() {
-    const float* q = a_.q.row(row_) + head_ * a_.key_dim;
+    const VEERY_DEVICE float* q = a_.q.row(row_) + head_ * a_.key_dim;
     for (int i = thread(); i < heads_ * a_.key_dim; i += threads())
       queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], a_.scale));
     sync_block();
   }
 
   /// Of the queries a thread computes number head_of(0), head_of(1), ..
-  static constexpr int kOwnHeads = kMostHeads / kSets;
-  static VEERY_GPU int head_of(int k) { return kSets == 1 ? k : k * kSets + thread() / kBlock; }
-  static VEERY_GPU int own() { return kSets == 1 ? thread() : thread() % kBlock; }
+  VEERY_STATIC int kOwnHeads = kMostHeads / kSets;
+  VEERY_GPU int head_of(int k) const { return kSets == 1 ? k : k * kSets + thread() / kBlock; }
+  VEERY_GPU int own() const { return kSets == 1 ? thread() : thread() % kBlock; }
 
   VEERY_GPU void make_stage() {
-    if (kStaged && thread() == 0) make_gate(gate_);
+    if constexpr (kStaged)
+      if (thread() == 0) make_gate(gate_);
     sync_block();
   }
   /// Asks for the keys and values of a block, up to what the row sees.
   VEERY_GPU void ask(int64_t block) {
-    if (!kStaged || warp() != 0) return;
+    if constexpr (kStaged)
+      if (warp() == 0) ask_pieces_of(block);
+  }
+
+  /// The states of one block of positions.
+  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads]) {
+    attend(block, states, turn_);
+  }
+  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads],
+                        VEERY_THREAD int& turn) {
+    if constexpr (kStaged) wait_for_pieces(gate_, turn++);
+    score(block);
+    sync_block();
+    weigh(block, states);
+    sync_block();
+    add_values(block, states);
+    sync_block();
+  }
+
+  /// A sink merges last, as a score without a value.
+  VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
+    Merger m = {state.most, state.sum, 1, 0};
+    const bool sink = a_.sinks != nullptr;
+    if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
+    VEERY_DEVICE float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kDims; ++i) {
+      const int c = own() + i * kBlock;
+      const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
+      if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
+    }
+  }
+
+ private:
+  VEERY_GPU void ask_pieces_of(int64_t block) {
     constexpr int kGroup = 16;  // positions
     const int64_t left = position_ - block * kBlock;
     const int groups = static_cast<int>(left < kBlock ? left : kBlock - 1) / kGroup + 1;
-    const auto* keys = reinterpret_cast<const uint8_t*>(page(a_.keys, block) +
-                                                        key_place(a_.keys, kv_, block * kBlock, 0));
-    const auto* values = reinterpret_cast<const uint8_t*>(
+    const auto* keys = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
+        page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock, 0));
+    const auto* values = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
         page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0));
     const int key_bytes = a_.key_dim * kGroup * static_cast<int>(sizeof(T));
     const int value_bytes = a_.value_dim * kGroup * static_cast<int>(sizeof(T));
     struct Piece {
-      uint8_t* to;
-      const uint8_t* from;
+      VEERY_SHARED uint8_t* to;
+      const VEERY_DEVICE uint8_t* from;
       int bytes;
     };
     ask_pieces(gate_, 2 * groups, [&](int i) {
@@ -166,47 +207,23 @@ class Attention {
     });
   }
 
-  /// The states of one block of positions.
-  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kOwnHeads]) {
-    attend(block, states, turn_);
+  VEERY_GPU const VEERY_DEVICE T* page(const VEERY_THREAD Cache& cache, int64_t block) const {
+    return reinterpret_cast<const VEERY_DEVICE T*>(
+        page_of(cache, a_.run, sequence_, block * kBlock));
   }
-  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kOwnHeads], int& turn) {
-    if (kStaged) wait_for_pieces(gate_, turn++);
-    score(block);
-    sync_block();
-    weigh(block, states);
-    sync_block();
-    add_values(block, states);
-    sync_block();
-  }
-
-  /// A sink merges last, as a score without a value.
-  VEERY_GPU void finish(int h, const State<kDims>& state) {
-    Merger m = {state.most, state.sum, 1, 0};
-    const bool sink = a_.sinks != nullptr;
-    if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
-    float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
-    VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) {
-      const int c = own() + i * kBlock;
-      const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
-      if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
-    }
-  }
-
- private:
-  VEERY_GPU const T* page(const Cache& cache, int64_t block) const {
-    return reinterpret_cast<const T*>(page_of(cache, a_.run, sequence_, block * kBlock));
-  }
-  VEERY_GPU const T* key_of(int64_t block) const {
-    if (kStaged)
-      return reinterpret_cast<const T*>(shared_memory() + own() / 16 * places_.key_group) +
+  VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block) const {
+    if constexpr (kStaged)
+      return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
+                                                     own() / 16 * places_.key_group) +
              own() % 16;
-    return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(), 0);
+    else
+      return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(), 0);
   }
-  VEERY_GPU const T* values_of(int64_t block) const {
-    if (kStaged) return reinterpret_cast<const T*>(shared_memory() + places_.values);
-    return page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0);
+  VEERY_GPU const VEERY_DEVICE T* values_of(int64_t block) const {
+    if constexpr (kStaged)
+      return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() + places_.values);
+    else
+      return page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0);
   }
   VEERY_GPU bool sees(int64_t position) const {
     return position >= first_ && position <= position_;
@@ -217,11 +234,11 @@ class Attention {
     const int64_t position = block * kBlock + own();
     float s[kOwnHeads] = {};
     if (sees(position)) {
-      const T* key = key_of(block);
+      const VEERY_DEVICE T* key = key_of(block);
       VEERY_UNROLL(32)
       for (int step = 0; step < a_.key_dim; ++step) {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
-        const float k = Element<T>::load(key[i * 16]);
+        const float k = Element<T>::at(key + i * 16);
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
           if (head_of(q) < heads_)
@@ -240,10 +257,10 @@ class Attention {
   }
 
   // A warp a query: its largest score, weights and their sum.
-  VEERY_GPU void weigh(int64_t block, State<kDims> (&states)[kOwnHeads]) {
+  VEERY_GPU void weigh(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads]) {
     const int h = warp();
     if (h < heads_) {
-      float* scores = weights_ + h * kBlock;
+      VEERY_SHARED float* scores = weights_ + h * kBlock;
       float most = kNothing;
       for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
       most = warp_largest(most);
@@ -271,7 +288,7 @@ class Attention {
   }
 
   // A thread some dimensions: chains over the positions.
-  VEERY_GPU void add_values(int64_t block, State<kDims> (&states)[kOwnHeads]) {
+  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads]) {
     const int64_t begin = block * kBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
     const int high =
@@ -279,13 +296,13 @@ class Attention {
     VEERY_UNROLL(4)
     for (int q = 0; q < kOwnHeads; ++q) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) states[q].values[i] = 0;
-    const T* values = values_of(block);
+    const VEERY_DEVICE T* values = values_of(block);
     const auto add = [&](int p) {
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
         const int c = own() + i * kBlock;
         const float v =
-            c < a_.value_dim ? Element<T>::load(values[int64_t{p} * a_.value_dim + c]) : 0.0F;
+            c < a_.value_dim ? Element<T>::at(values + int64_t{p} * a_.value_dim + c) : 0.0F;
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
           if (head_of(q) < heads_)
@@ -308,19 +325,21 @@ class Attention {
     }
   }
 
-  const AttendArguments& a_;
+  VEERY_HERE_MEMBER
+  const VEERY_THREAD AttendArguments& a_;
   int64_t row_, position_, first_;
   int kv_, head_, heads_, sequence_;
-  float *queries_, *weights_, *found_;
+  VEERY_SHARED float *queries_, *weights_, *found_;
   StagePlaces places_;
-  Gate* gate_;
+  VEERY_SHARED Gate* gate_;
   int turn_ = 0;
 };
 
 /// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
 template <typename T, int kDims, bool kStaged, int kSets>
-VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, kStaged, kSets>& of,
-                                  const BlockAt& at, int& turn) {
+VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
+                                  VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
+                                  const VEERY_THREAD BlockAt& at, VEERY_THREAD int& turn) {
   const int64_t first = of.first_block() + at.x;
   of.ask(first);
   of.load_queries();
@@ -333,9 +352,9 @@ VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, 
     for (int q = 0; q < kOwnHeads; ++q) {
       const int h = of.head_of(q);
       if (h >= of.heads()) continue;
-      float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks + block -
-                               of.first_block()) *
-                                  (kPartHeader + a.value_dim);
+      VEERY_DEVICE float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks +
+                                            block - of.first_block()) *
+                                               (kPartHeader + a.value_dim);
       if (of.own() == 0) part[0] = states[q].most, part[1] = states[q].sum;
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
@@ -346,33 +365,32 @@ VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, 
   }
 }
 template <typename T, int kDims, bool kStaged>
-VEERY_GPU void attend_own_blocks(const AttendArguments& a) {
+VEERY_GPU void attend_own_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   const BlockAt at = own_block();
   if (at.z >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, kStaged> of(a, at.z, at.y);
+  Attention<T, kDims, kStaged> of(a, at.z, at.y, nullptr VEERY_GO);
   if (of.first_block() + at.x > of.last_block()) return;
   of.make_stage();
   int turn = 0;
   attend_some_blocks(a, of, at, turn);
 }
 template <typename T, int kDims>
-VEERY_GPU void attend_blocks(const AttendArguments& a) {
+VEERY_GPU void attend_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   wait_for_inputs();
-  if (a.staged != 0)
-    attend_own_blocks<T, kDims, true>(a);
-  else
-    attend_own_blocks<T, kDims, false>(a);
+  if constexpr (kOneKind)
+    if (a.staged != 0) return attend_own_blocks<T, kDims, true>(a VEERY_GO);
+  attend_own_blocks<T, kDims, false>(a VEERY_GO);
 }
 template <typename T, int kDims>
-VEERY_GPU void attend_merge(const AttendArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t row = block.z;
+  const int64_t row = here.z;
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, false> of(a, row, block.y);
-  const int h = block.x;
+  Attention<T, kDims, false> of(a, row, here.y, nullptr VEERY_GO);
+  const int h = here.x;
   if (h >= of.heads()) return;
   State<kDims> whole, segment, part;
-  const float* at =
+  const VEERY_DEVICE float* at =
       a.parts + (row * a.heads + of.head() + h) * a.blocks * (kPartHeader + a.value_dim);
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b, at += kPartHeader + a.value_dim) {
     part.most = at[0];
@@ -393,8 +411,8 @@ VEERY_GPU void attend_merge(const AttendArguments& a, const BlockAt& block = own
 
 /// A row and its queries of one key head.
 template <typename T, int kDims, bool kStaged>
-VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
-  Attention<T, kDims, kStaged> of(a, row, block_y());
+VEERY_GPU void attend_row(const VEERY_THREAD AttendArguments& a, int64_t row VEERY_HERE) {
+  Attention<T, kDims, kStaged> of(a, row, block_y(), nullptr VEERY_GO);
   of.make_stage();
   of.ask(of.first_block());
   of.load_queries();
@@ -415,6 +433,34 @@ VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
   VEERY_UNROLL(4)
   for (int h = 0; h < kMostHeads; ++h)
     if (h < of.heads()) of.finish(h, whole[h]);
+}
+
+/// Whether the rows [first, last] are of one sequence, one position after the other. For a warp.
+VEERY_GPU bool follow_each_other(const VEERY_THREAD AttendArguments& a, int64_t first,
+                                 int64_t last) {
+  const int64_t begin = a.run.token_row(a.q.rows, first);
+  bool same = true;
+  for (int64_t r = first + lane(); r <= last; r += kWarp) {
+    const int64_t token = a.run.token_row(a.q.rows, r);
+    same = same && a.run.span_of[token] == a.run.span_of[begin] &&
+           a.run.positions[token] == a.run.positions[begin] + static_cast<int32_t>(r - first);
+  }
+  return ballot(!same) == 0;
+}
+/// Many rows: a block of threads a row and its queries of one key head.
+template <typename T, int kDims>
+VEERY_GPU void attend_rows(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
+  wait_for_inputs();
+  const int64_t row = block_z(), rows = a.run.count(a.out.rows);
+  if (row >= rows) return;
+  if (a.tile_rows > 0) {
+    const int64_t first = row / a.tile_rows * a.tile_rows;
+    const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
+    if (follow_each_other(a, first, end - 1)) return;
+  }
+  if constexpr (kOneKind)
+    if (a.staged != 0) return attend_row<T, kDims, true>(a, row VEERY_GO);
+  attend_row<T, kDims, false>(a, row VEERY_GO);
 }
 
 }  // namespace veery::gpu

@@ -5,18 +5,6 @@
 
 namespace veery::gpu {
 
-/// Whether the rows [first, last] are of one sequence, one position after the other. For a warp.
-VEERY_GPU bool follow_each_other(const AttendArguments& a, int64_t first, int64_t last) {
-  const int64_t begin = a.run.token_row(a.q.rows, first);
-  bool same = true;
-  for (int64_t r = first + lane(); r <= last; r += kWarp) {
-    const int64_t token = a.run.token_row(a.q.rows, r);
-    same = same && a.run.span_of[token] == a.run.span_of[begin] &&
-           a.run.positions[token] == a.run.positions[begin] + static_cast<int32_t>(r - first);
-  }
-  return ballot(!same) == 0;
-}
-
 /// Four elements of the cache, or two.
 template <typename T>
 VEERY_GPU void unpack(uint32_t word, float& low, float& high) {
@@ -362,23 +350,6 @@ VEERY_GPU void attend_tiles(const AttendArguments& a) {
   const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
   if (!follow_each_other(a, first, end - 1)) return;
   TileAttention<T, kDims>(a, first, end - 1, block_x()).run();
-}
-
-/// Many rows: a block of threads a row and its queries of one key head.
-template <typename T, int kDims>
-VEERY_GPU void attend_rows(const AttendArguments& a) {
-  wait_for_inputs();
-  const int64_t row = block_z(), rows = a.run.count(a.out.rows);
-  if (row >= rows) return;
-  if (a.tile_rows > 0) {
-    const int64_t first = row / a.tile_rows * a.tile_rows;
-    const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
-    if (follow_each_other(a, first, end - 1)) return;
-  }
-  if (a.staged != 0)
-    attend_row<T, kDims, true>(a, row);
-  else
-    attend_row<T, kDims, false>(a, row);
 }
 
 }  // namespace veery::gpu

@@ -6,7 +6,7 @@ namespace veery::gpu {
 
 /// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp: chain i of 64 has the elements i, i +
 /// 64, ... All lanes get it.
-VEERY_GPU float inverse_rms(const float* x, int n, float eps) {
+VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
   float a = 0, b = 0;
   int i = lane();
   VEERY_UNROLL(16)
@@ -22,8 +22,8 @@ VEERY_GPU float inverse_rms(const float* x, int n, float eps) {
 }
 
 /// Mean, and 1 / sqrt(variance + eps), of n elements, in the same chains.
-VEERY_GPU Two<float> moments_of(const float* x, int n, float eps) {
-  const auto total = [&](const auto& term) {
+VEERY_GPU Two<float> moments_of(const VEERY_DEVICE float* x, int n, float eps) {
+  const auto total = [&](const VEERY_THREAD auto& term) {
     float a = 0, b = 0;
     int i = lane();
     VEERY_UNROLL(16)
@@ -44,31 +44,32 @@ VEERY_GPU Two<float> moments_of(const float* x, int n, float eps) {
 
 /// A row, normalised where there is a norm.
 struct Row {
-  const float* x;
-  const float* weight;  ///< or nullptr
+  const VEERY_DEVICE float* x;
+  const VEERY_DEVICE float* weight;  ///< or nullptr
   float inverse;
 
   VEERY_GPU float at(int k) const { return weight == nullptr ? x[k] : x[k] * inverse * weight[k]; }
 };
 
 /// The weights of a norm on their way to shared memory, before the row is there.
-VEERY_GPU void ask_weights(const Norm& norm, int n, float* shared) {
+VEERY_GPU void ask_weights(const VEERY_THREAD Norm& norm, int n,
+                           VEERY_SHARED float* shared VEERY_HERE) {
   for (int i = 4 * thread(); i < n; i += 4 * threads())
-    begin_copy(reinterpret_cast<uint8_t*>(shared + i),
-               reinterpret_cast<const uint8_t*>(norm.weight + i));
+    begin_copy(reinterpret_cast<VEERY_SHARED uint8_t*>(shared + i),
+               reinterpret_cast<const VEERY_DEVICE uint8_t*>(norm.weight + i));
   end_group();
 }
 /// The row of a block's threads. With a norm `shared` has 4 floats and, if `staged`, n more, where
 /// the row then is: a chain of loads takes long from farther away. `weights`: where ask_weights()
 /// put them, or nullptr.
-VEERY_GPU Row row_of(const float* x, const Norm& norm, int n, bool staged, float* shared,
-                     const float* weights = nullptr) {
+VEERY_GPU Row row_of(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm, int n, bool staged,
+                     VEERY_SHARED float* shared, const VEERY_SHARED float* weights VEERY_HERE) {
   if (norm.weight == nullptr) return {x, nullptr, 1};
   if (staged) {
     VEERY_UNROLL(4)
     for (int i = thread(); i < n; i += threads()) shared[4 + i] = x[i];
     sync_block();
-    x = shared + 4;
+    x = nearer(shared + 4, x);
   }
   if (warp() == 0) {
     const float inverse = inverse_rms(x, n, norm.eps);
@@ -76,7 +77,7 @@ VEERY_GPU Row row_of(const float* x, const Norm& norm, int n, bool staged, float
   }
   if (weights != nullptr) wait_for_groups<0>();
   sync_block();
-  return {x, weights != nullptr ? weights : norm.weight, *shared};
+  return {x, nearer(weights, norm.weight), *shared};
 }
 
 // Where column k of a row's codes lies.
@@ -84,15 +85,23 @@ VEERY_GPU int code_place(int k) { return k / 32 * 32 + k % 16 / 4 * 8 + k % 32 /
 
 /// One row in its form.
 struct FormRow {
-  uint8_t* at;
+  VEERY_DEVICE uint8_t* at;
   FormPlaces places;
 
-  VEERY_GPU int8_t* codes() const { return reinterpret_cast<int8_t*>(at + places.codes); }
-  VEERY_GPU int8_t* rest() const { return reinterpret_cast<int8_t*>(at + places.rest); }
-  VEERY_GPU float* floats(int64_t place) const { return reinterpret_cast<float*>(at + place); }
-  VEERY_GPU int32_t* ints(int64_t place) const { return reinterpret_cast<int32_t*>(at + place); }
+  VEERY_GPU VEERY_DEVICE int8_t* codes() const {
+    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.codes);
+  }
+  VEERY_GPU VEERY_DEVICE int8_t* rest() const {
+    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.rest);
+  }
+  VEERY_GPU VEERY_DEVICE float* floats(int64_t place) const {
+    return reinterpret_cast<VEERY_DEVICE float*>(at + place);
+  }
+  VEERY_GPU VEERY_DEVICE int32_t* ints(int64_t place) const {
+    return reinterpret_cast<VEERY_DEVICE int32_t*>(at + place);
+  }
 };
-VEERY_GPU FormRow form_row(const Form& form, int64_t r) {
+VEERY_GPU FormRow form_row(const VEERY_THREAD Form& form, int64_t r) {
   return {form.data + r * form.stride, form_places(form.kind, form.cols)};
 }
 
@@ -108,8 +117,9 @@ VEERY_GPU Scale scale_for(float most) {
 // a warp alone waits for each of its sums. v becomes what the codes leave over; the largest
 // magnitudes go to `largest_of`, in shared memory.
 template <int kBlocks>
-VEERY_GPU void write_some_blocks(const FormRow& to, int b, int blocks, float (&v)[kBlocks],
-                                 float* largest_of) {
+VEERY_GPU void write_some_blocks(const VEERY_THREAD FormRow& to, int b, int blocks,
+                                 VEERY_THREAD float (&v)[kBlocks],
+                                 VEERY_SHARED float* largest_of VEERY_HERE) {
   float most[kBlocks];
   int q[kBlocks], sum[kBlocks];
   Scale scales[kBlocks];
@@ -146,8 +156,9 @@ VEERY_GPU void write_some_blocks(const FormRow& to, int b, int blocks, float (&v
 }
 
 // The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one.
-VEERY_GPU void find_outliers(const FormRow& to, int blocks, const float* most) {
-  int32_t* list = to.ints(to.places.outliers);
+VEERY_GPU void find_outliers(const VEERY_THREAD FormRow& to, int blocks,
+                             const VEERY_SHARED float* most) {
+  VEERY_DEVICE int32_t* list = to.ints(to.places.outliers);
   float all = 0;
   VEERY_UNROLL(16)
   for (int b = 0; b < blocks; ++b) all = all + most[b];
@@ -164,7 +175,7 @@ VEERY_GPU void find_outliers(const FormRow& to, int blocks, const float* most) {
   }
   if (lane() == 0) list[0] = found < limit ? found : limit;
 }
-VEERY_GPU void write_rest(const FormRow& to, int b, float v) {
+VEERY_GPU void write_rest(const VEERY_THREAD FormRow& to, int b, float v) {
   const float scale = to.floats(to.places.scale)[b];
   const int q = to.codes()[code_place(32 * b + lane())];
   const int r = round_to_int(fma(-scale, static_cast<float>(q), v) * (254.0F / scale));
@@ -174,15 +185,16 @@ VEERY_GPU void write_rest(const FormRow& to, int b, float v) {
   const float finer = scale / 254.0F;
   to.floats(to.places.finer)[b] = finer;
   to.ints(to.places.rest_sum)[b] = sum;
-  float& moment = to.floats(to.places.moment)[b];
+  VEERY_DEVICE float& moment = to.floats(to.places.moment)[b];
   moment = moment + finer * static_cast<float>(sum);
 }
 
 // A row in blocks of 32, of which a warp takes kBlocks at a time and has the next on their way;
 // `second`: where what the codes leave over goes as a row of its own, or nullptr.
 template <int kBlocks = 4>
-VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const FormRow* second,
-                           float* largest_of) {
+VEERY_GPU void write_per32(const VEERY_THREAD Row& row, int cols, const VEERY_THREAD FormRow& to,
+                           const VEERY_THREAD FormRow* second,
+                           VEERY_SHARED float* largest_of VEERY_HERE) {
   const int blocks = cols / 32;
   float next[kBlocks];
   const auto read = [&](int b) {
@@ -196,8 +208,8 @@ VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const Fo
     VEERY_UNROLL(8)
     for (int e = 0; e < kBlocks; ++e) v[e] = next[e];
     read(b + kBlocks * warps());
-    write_some_blocks(to, b, blocks, v, largest_of);
-    if (second != nullptr) write_some_blocks(*second, b, blocks, v, largest_of);
+    write_some_blocks(to, b, blocks, v, largest_of VEERY_GO);
+    if (second != nullptr) write_some_blocks(*second, b, blocks, v, largest_of VEERY_GO);
   }
   if (second != nullptr) {
     if (thread() == 0) to.ints(to.places.outliers)[0] = second->ints(to.places.outliers)[0] = 0;
@@ -206,15 +218,15 @@ VEERY_GPU void write_per32(const Row& row, int cols, const FormRow& to, const Fo
   sync_block();
   if (warp() == 0) find_outliers(to, blocks, largest_of);
   sync_block();
-  const int32_t* list = to.ints(to.places.outliers);
+  const VEERY_DEVICE int32_t* list = to.ints(to.places.outliers);
   for (int e = warp(); e < list[0]; e += warps())
     write_rest(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
 }
 
 // Columns k to k + 3.
-VEERY_GPU void four_of(const Row& row, int k, float (&v)[4]) {
-  const bool aligned = reinterpret_cast<uintptr_t>(row.x) % 16 == 0 &&
-                       reinterpret_cast<uintptr_t>(row.weight) % 16 == 0;
+VEERY_GPU void four_of(const VEERY_THREAD Row& row, int k, VEERY_THREAD float (&v)[4]) {
+  const bool aligned = reinterpret_cast<uint64_t>(row.x) % 16 == 0 &&
+                       reinterpret_cast<uint64_t>(row.weight) % 16 == 0;
   if (!aligned) {
     for (int i = 0; i < 4; ++i) v[i] = row.at(k + i);
     return;
@@ -228,12 +240,12 @@ VEERY_GPU void four_of(const Row& row, int k, float (&v)[4]) {
 }
 
 // The largest magnitude of four numbers and those of the lanes whose numbers differ in `masks`.
-VEERY_GPU float largest_of_four(const float (&v)[4]) {
+VEERY_GPU float largest_of_four(const VEERY_THREAD float (&v)[4]) {
   return largest(largest(magnitude(v[0]), magnitude(v[1])),
                  largest(magnitude(v[2]), magnitude(v[3])));
 }
 template <typename T, typename Join>
-VEERY_GPU T over_8_lanes(T x, const Join& join) {
+VEERY_GPU T over_8_lanes(T x, const VEERY_THREAD Join& join) {
   VEERY_UNROLL(3)
   for (int mask = 1; mask < 8; mask *= 2) x = join(x, shuffle_xor(x, mask));
   return x;
@@ -243,16 +255,16 @@ VEERY_GPU float largest_over_8(float x) {
 }
 
 // Columns 4 l to 4 l + 3 of 32 as codes, which lie next to each other.
-VEERY_GPU void put_codes(uint8_t* codes, int l, const int (&q)[4]) {
+VEERY_GPU void put_codes(VEERY_DEVICE uint8_t* codes, int l, const VEERY_THREAD int (&q)[4]) {
   const auto byte = [](int x) { return static_cast<uint32_t>(x) & 0xffU; };
-  *reinterpret_cast<uint32_t*>(codes + code_place(4 * l)) =
+  *reinterpret_cast<VEERY_DEVICE uint32_t*>(codes + code_place(4 * l)) =
       byte(q[0]) | byte(q[1]) << 8 | byte(q[2]) << 16 | byte(q[3]) << 24;
 }
 
 // A block of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
 // leave over. `to` says where things go.
 template <typename To>
-VEERY_GPU void write_block_256(const To& to, float (&v)[2][4]) {
+VEERY_GPU void write_block_256(const VEERY_THREAD To& to, VEERY_THREAD float (&v)[2][4]) {
   const float most[2] = {largest_over_8(largest_of_four(v[0])),
                          largest_over_8(largest_of_four(v[1]))};
   float all = largest(most[0], most[1]);
@@ -284,19 +296,21 @@ VEERY_GPU void write_block_256(const To& to, float (&v)[2][4]) {
   }
 }
 struct RowBlock {
-  const FormRow& to;
+  const VEERY_THREAD FormRow& to;
   int b;
 
   VEERY_GPU void put_scale(float scale) const { to.floats(to.places.scale)[b] = scale; }
-  VEERY_GPU uint8_t* codes(int s) const { return to.at + to.places.codes + 256 * b + 32 * s; }
+  VEERY_GPU VEERY_DEVICE uint8_t* codes(int s) const {
+    return to.at + to.places.codes + 256 * b + 32 * s;
+  }
   VEERY_GPU void put_sum16(int i, int sum) const { to.ints(to.places.sum)[16 * b + i] = sum; }
   VEERY_GPU void put_part(int s, int shift, int) const {
     to.ints(to.places.shift)[8 * b + s] = shift;
   }
 };
 // Part `part` of `parts` of the blocks of a row.
-VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const FormRow* second,
-                            int part, int parts) {
+VEERY_GPU void write_per256(const VEERY_THREAD Row& row, int cols, const VEERY_THREAD FormRow& to,
+                            const VEERY_THREAD FormRow* second, int part, int parts VEERY_HERE) {
   float next[2][4];
   const auto read = [&](int b) {
     if (b >= cols / 256) return;
@@ -315,7 +329,8 @@ VEERY_GPU void write_per256(const Row& row, int cols, const FormRow& to, const F
   }
 }
 
-VEERY_GPU void write_floats(const Row& row, int cols, bool rounded, float* to) {
+VEERY_GPU void write_floats(const VEERY_THREAD Row& row, int cols, bool rounded,
+                            VEERY_DEVICE float* to VEERY_HERE) {
   for (int k = thread(); k < cols; k += threads()) {
     const float v = row.at(k);
     // bf16 knows no subnormal numbers.
@@ -324,26 +339,26 @@ VEERY_GPU void write_floats(const Row& row, int cols, bool rounded, float* to) {
 }
 
 /// A row of x in its form, by the threads of a block, or of some: PrepareArguments::parts.
-VEERY_GPU void prepare(const PrepareArguments& a) {
+VEERY_GPU void prepare(const VEERY_THREAD PrepareArguments& a VEERY_HERE) {
   const int cols = a.form.cols;
-  auto* largest_of = reinterpret_cast<float*>(shared_memory());
-  float* own = largest_of + (cols / 32 + 3) / 4 * 4;  // row_of()
-  float* weights = a.weights != 0 ? own + 4 + cols : nullptr;
-  if (weights != nullptr) ask_weights(a.norm, cols, weights);
+  auto* largest_of = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+  VEERY_SHARED float* own = largest_of + (cols / 32 + 3) / 4 * 4;  // row_of()
+  VEERY_SHARED float* weights = a.weights != 0 ? own + 4 + cols : nullptr;
+  if (weights != nullptr) ask_weights(a.norm, cols, weights VEERY_GO);
   wait_for_inputs();
   const int64_t r = block_x() / a.parts;
   const int part = static_cast<int>(block_x() % a.parts);
   if (r >= a.run.count(a.x.rows)) return wait_for_groups<0>();
   if (a.best != nullptr && thread() == 0 && part == 0) a.best[r] = 0;
-  const Row row = row_of(a.x.row(r), a.norm, cols, a.staged != 0, own, weights);
+  const Row row = row_of(a.x.row(r), a.norm, cols, a.staged != 0, own, weights VEERY_GO);
   const FormRow to = form_row(a.form, a.form.two_terms != 0 ? 2 * r : r);
   const FormRow after = form_row(a.form, 2 * r + 1);
-  const FormRow* second = a.form.two_terms != 0 ? &after : nullptr;
+  const VEERY_THREAD FormRow* second = a.form.two_terms != 0 ? &after : nullptr;
   switch (a.form.kind) {
-    case FormKind::kPer32: return write_per32(row, cols, to, second, largest_of);
-    case FormKind::kPer256: return write_per256(row, cols, to, second, part, a.parts);
-    case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0));
-    case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0));
+    case FormKind::kPer32: return write_per32(row, cols, to, second, largest_of VEERY_GO);
+    case FormKind::kPer256: return write_per256(row, cols, to, second, part, a.parts VEERY_GO);
+    case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0) VEERY_GO);
+    case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0) VEERY_GO);
   }
 }
 

@@ -7,8 +7,8 @@ namespace veery::gpu {
 
 /// What follows a product: output n of weight `i` for row r of x. `up`: of the second weight, where
 /// it is gated.
-VEERY_GPU uint64_t finish_output(const LinearArguments& a, int64_t r, int i, int n, float y,
-                                 float up) {
+VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n,
+                                 float y, float up) {
   if (a.bias[i] != nullptr) y = y + a.bias[i][n];
   y = activated(y, a.gate);
   if (a.gated != 0) {
@@ -27,13 +27,13 @@ VEERY_GPU uint64_t finish_output(const LinearArguments& a, int64_t r, int i, int
 struct PanelOf {
   int weight, panel;
 };
-VEERY_GPU int panels_of(const Weight& w) { return (w.rows + 15) / 16; }
-VEERY_GPU int panels_of(const LinearArguments& a) {
+VEERY_GPU int panels_of(const VEERY_THREAD Weight& w) { return (w.rows + 15) / 16; }
+VEERY_GPU int panels_of(const VEERY_THREAD LinearArguments& a) {
   int all = panels_of(a.weight[0]);
   for (int i = 1; i < a.weights && a.gated == 0; ++i) all += panels_of(a.weight[i]);
   return all;
 }
-VEERY_GPU PanelOf find_panel(const LinearArguments& a, int panel) {
+VEERY_GPU PanelOf find_panel(const VEERY_THREAD LinearArguments& a, int panel) {
   int i = 0;
   while (i + 1 < a.weights && a.gated == 0 && panel >= panels_of(a.weight[i]))
     panel -= panels_of(a.weight[i++]);
@@ -69,7 +69,7 @@ VEERY_GPU uint32_t every_second(uint32_t x, uint32_t y, bool odd) {
   return two(x) | two(y) << 16;
 #endif
 }
-VEERY_GPU void look_up(const Two<uint32_t>& v, uint32_t (&a)[4]) {
+VEERY_GPU void look_up(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD uint32_t (&a)[4]) {
   const uint32_t x0 = book_bytes(v.x), x1 = book_bytes(v.x >> 16);
   const uint32_t y0 = book_bytes(v.y), y1 = book_bytes(v.y >> 16);
   a[0] = every_second(x0, x1, false), a[2] = every_second(x0, x1, true);
@@ -78,7 +78,7 @@ VEERY_GPU void look_up(const Two<uint32_t>& v, uint32_t (&a)[4]) {
 
 /// The a of a tile of 16 rows and 32 columns.
 template <Format kFormat>
-VEERY_GPU void load_tile(const uint8_t* tile, uint32_t (&a)[4]) {
+VEERY_GPU void load_tile(const VEERY_DEVICE uint8_t* tile, VEERY_THREAD uint32_t (&a)[4]) {
   if constexpr (format_info(kFormat).bits == 8) {
     const auto v = load<Four<uint32_t>>(tile + lane() * 16);
     a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
@@ -90,19 +90,19 @@ VEERY_GPU void load_tile(const uint8_t* tile, uint32_t (&a)[4]) {
   }
 }
 /// d or m of rows g and g + 8.
-VEERY_GPU Two<float> load_halves(const uint8_t* at) {
+VEERY_GPU Two<float> load_halves(const VEERY_DEVICE uint8_t* at) {
   const auto both = load<Two<uint16_t>>(at + lane() / 4 * 4);
   return {half_to_float(both.x), half_to_float(both.y)};
 }
 template <Format kFormat>
-VEERY_GPU Two<float> load_scales(const uint8_t* unit) {
+VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit) {
   constexpr UnitPlaces p = unit_places(kFormat);
   if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.d + lane() / 4 * 8);
   return load_halves(unit + p.d);
 }
 /// The same of minima.
 template <Format kFormat>
-VEERY_GPU Two<float> load_minima(const uint8_t* unit) {
+VEERY_GPU Two<float> load_minima(const VEERY_DEVICE uint8_t* unit) {
   constexpr UnitPlaces p = unit_places(kFormat);
   if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.m + lane() / 4 * 8);
   return load_halves(unit + p.m);
@@ -110,13 +110,13 @@ VEERY_GPU Two<float> load_minima(const uint8_t* unit) {
 
 /// A row of x in its form; FormPlaces are the same for all rows.
 struct RowAt {
-  const uint8_t* at;
+  const VEERY_DEVICE uint8_t* at;
 
-  VEERY_GPU const float* floats(int64_t place) const {
-    return reinterpret_cast<const float*>(at + place);
+  VEERY_GPU const VEERY_DEVICE float* floats(int64_t place) const {
+    return reinterpret_cast<const VEERY_DEVICE float*>(at + place);
   }
-  VEERY_GPU const int32_t* ints(int64_t place) const {
-    return reinterpret_cast<const int32_t*>(at + place);
+  VEERY_GPU const VEERY_DEVICE int32_t* ints(int64_t place) const {
+    return reinterpret_cast<const VEERY_DEVICE int32_t*>(at + place);
   }
 };
 
@@ -125,13 +125,14 @@ struct RowAt {
 template <Format kFormat, int kPanels, int kGroups>
 class TileProduct {
  public:
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+  VEERY_STATIC FormatInfo kInfo = format_info(kFormat);
+  VEERY_STATIC UnitPlaces kPlaces = unit_places(kFormat);
 
   /// row_of(r): which row of the form row r of the 8 kGroups is; those that there are not are
   /// computed as another one, and not stored.
   template <typename RowOf>
-  VEERY_GPU TileProduct(const Form& form, const Weight& weight, int panel, const RowOf& row_of)
+  VEERY_GPU TileProduct(const VEERY_THREAD Form& form, const VEERY_THREAD Weight& weight, int panel,
+                        const VEERY_THREAD RowOf& row_of)
       : w_(weight),
         panel_(panel),
         units_(weight.cols / kInfo.block),
@@ -168,7 +169,7 @@ class TileProduct {
   float sum[kPanels][kGroups][4] = {};
 
  private:
-  VEERY_GPU const uint8_t* unit(int m, int u) const {
+  VEERY_GPU const VEERY_DEVICE uint8_t* unit(int m, int u) const {
     const int last = panels_of(w_) - 1;
     const int p = panel_ + m < last ? panel_ + m : last;  // beyond the last: not stored
     return w_.data + p * w_.panel + int64_t{u} * kPlaces.bytes;
@@ -248,8 +249,9 @@ class TileProduct {
       for (int m = 0; m < kPanels; ++m) {
         uint32_t tile[4];
         load_tile<kFormat>(unit(m, u) + s * kPlaces.tile, tile);
-        const auto* scales = reinterpret_cast<const int8_t*>(unit(m, u) + kPlaces.scales);
-        const uint8_t* minima = unit(m, u) + kPlaces.minima;
+        const auto* scales =
+            reinterpret_cast<const VEERY_DEVICE int8_t*>(unit(m, u) + kPlaces.scales);
+        const VEERY_DEVICE uint8_t* minima = unit(m, u) + kPlaces.minima;
         VEERY_UNROLL(4)
         for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(2)
         for (int h = 0; h < kHalves; ++h) {
@@ -289,14 +291,14 @@ class TileProduct {
   }
 
   float low[kInfo.minima ? kPanels : 1][kInfo.minima ? kGroups : 1][4] = {};
-  const Weight& w_;
+  const VEERY_THREAD Weight& w_;
   int panel_, units_;
   FormPlaces places_;
   RowAt codes_[kGroups], own_[kGroups][2];  ///< rows lane / 4, and 2 t and 2 t + 1, of each 8
 };
 
 template <Format kFormat, int kPanels, int kGroups, bool kGated>
-VEERY_GPU void linear_tile(const LinearArguments& a) {
+VEERY_GPU void linear_tile(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int terms = a.form.two_terms != 0 ? 2 : 1;
   const int rows = static_cast<int>(a.run.count(a.rows)) * terms;
@@ -309,7 +311,7 @@ VEERY_GPU void linear_tile(const LinearArguments& a) {
   const auto row_of = [&](int r) { return row + r < rows ? row + r : rows - 1; };
   Product product(a.form, a.weight[i], panel, row_of);
   product.multiply();
-  const auto store = [&](const Product& up) {
+  const auto store = [&](const VEERY_THREAD Product& up) {
     const int g = lane() / 4, t = lane() % 4;
     VEERY_UNROLL(4)
     for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
@@ -340,8 +342,9 @@ VEERY_GPU void linear_tile(const LinearArguments& a) {
 
 /// Columns k to k + 3, 7 or 15 of floats, of which `left` are there. `scale`: of kF8.
 template <Format kFormat, int kRows>
-VEERY_GPU void multiply_word(const Four<uint32_t>& words, int k, int left,
-                             const float* const (&x)[kRows], float (&y)[kRows], float scale = 1) {
+VEERY_GPU void multiply_word(const VEERY_THREAD Four<uint32_t>& words, int k, int left,
+                             const VEERY_DEVICE float* const VEERY_THREAD (&x)[kRows],
+                             VEERY_THREAD float (&y)[kRows], float scale = 1) {
   const uint32_t word[4] = {words.x, words.y, words.z, words.w};
   VEERY_UNROLL(16)
   for (int step = 0; step < format_info(kFormat).block; ++step) {
@@ -361,14 +364,15 @@ VEERY_GPU void multiply_word(const Four<uint32_t>& words, int k, int left,
 /// Weights of floats: a lane an output, one chain over the columns; kRows rows of x at a time. Many
 /// loads are on their way together, as each takes longer than what is computed with it.
 template <Format kFormat, int kRows>
-VEERY_GPU void multiply_floats(const uint8_t* panel, int cols, const float* const (&x)[kRows],
-                               float (&y)[kRows]) {
+VEERY_GPU void multiply_floats(const VEERY_DEVICE uint8_t* panel, int cols,
+                               const VEERY_DEVICE float* const VEERY_THREAD (&x)[kRows],
+                               VEERY_THREAD float (&y)[kRows]) {
   constexpr int kEach = format_info(kFormat).block, kAhead = kRows == 1 ? 16 : 8;
-  const uint8_t* at = panel + lane() % 16 * 16;
+  const VEERY_DEVICE uint8_t* at = panel + lane() % 16 * 16;
   // Of columns k to k + 15.
   const auto scale = [&](int k) {
     if constexpr (kFormat != kF8) return 1.0F;
-    const auto* scales = reinterpret_cast<const float*>(panel + int64_t{cols} * 16);
+    const auto* scales = reinterpret_cast<const VEERY_DEVICE float*>(panel + int64_t{cols} * 16);
     return scales[k / 32 * 16 + lane() % 16];
   };
   int k = 0;
@@ -384,14 +388,14 @@ VEERY_GPU void multiply_floats(const uint8_t* panel, int cols, const float* cons
     multiply_word<kFormat, kRows>(load<Four<uint32_t>>(at), k, cols - k, x, y, scale(k));
 }
 template <Format kFormat, int kRows>
-VEERY_GPU void linear_float(const LinearArguments& a) {
+VEERY_GPU void linear_float(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t rows = a.run.count(a.rows);
   const int64_t row = int64_t{block_y()} * kRows;
   const int i = block_z();
   const int panel = (block_x() * warps() + warp()) * 2 + lane() / 16;
   if (row >= rows || panel >= panels_of(a.weight[i])) return;
-  const float* x[kRows];
+  const VEERY_DEVICE float* x[kRows];
   for (int r = 0; r < kRows; ++r)
     x[r] = form_row(a.form, row + r < rows ? row + r : rows - 1).floats(0);
   float y[kRows] = {}, up[kRows] = {};

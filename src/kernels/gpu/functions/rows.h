@@ -6,53 +6,56 @@ namespace veery::gpu {
 
 // Element (row, k) of a weight as decode.h has it: (d scale) q, then less (dmin min) or plus m.
 template <Format kFormat>
-VEERY_GPU float element(const Weight& w, int64_t row, int k) {
+VEERY_GPU float element(const VEERY_THREAD Weight& w, int64_t row, int k) {
   constexpr FormatInfo f = format_info(kFormat);
   constexpr UnitPlaces p = unit_places(kFormat);
-  const uint8_t* panel = w.data + row / 16 * w.panel;
+  const VEERY_DEVICE uint8_t* panel = w.data + row / 16 * w.panel;
   const int n = static_cast<int>(row % 16), g = n % 8, high = n / 8;
   if constexpr (is_float(kFormat)) {
-    const uint8_t* at = panel + (int64_t{k / f.block} * 16 + n) * 16;
-    if constexpr (kFormat == kF32) return reinterpret_cast<const float*>(at)[k % f.block];
+    const VEERY_DEVICE uint8_t* at = panel + (int64_t{k / f.block} * 16 + n) * 16;
+    if constexpr (kFormat == kF32)
+      return reinterpret_cast<const VEERY_DEVICE float*>(at)[k % f.block];
     if constexpr (kFormat == kF8)
-      return reinterpret_cast<const float*>(panel + int64_t{w.cols} * 16)[k / 32 * 16 + n] *
+      return reinterpret_cast<const VEERY_DEVICE float*>(panel +
+                                                         int64_t{w.cols} * 16)[k / 32 * 16 + n] *
              e4m3_to_float(at[k % f.block]);
-    const uint16_t bits = reinterpret_cast<const uint16_t*>(at)[k % f.block];
+    const uint16_t bits = reinterpret_cast<const VEERY_DEVICE uint16_t*>(at)[k % f.block];
     return kFormat == kF16 ? half_to_float(bits) : bf16_to_float(bits);
   } else {
-    const uint8_t* unit = panel + int64_t{k / f.block} * p.bytes;
-    const int in = k % f.block, l = 4 * g + in % 16 / 4, half = in % 32 / 16;
+    const VEERY_DEVICE uint8_t* unit = panel + int64_t{k / f.block} * p.bytes;
+    const int in = k % f.block, l = 4 * g + in % 16 / 4, upper = in % 32 / 16;
     int code;
     if constexpr (f.bits == 8) {
-      const uint8_t byte = unit[in / 32 * p.tile + l * 16 + (2 * half + high) * 4 + in % 4];
+      const uint8_t byte = unit[in / 32 * p.tile + l * 16 + (2 * upper + high) * 4 + in % 4];
       code = static_cast<int8_t>(byte);
     } else {
       const uint8_t byte = unit[in / 32 * p.tile + l * 8 + high * 4 + in % 4];
-      code = half != 0 ? byte >> 4 : byte & 15;
+      code = upper != 0 ? byte >> 4 : byte & 15;
       if constexpr (kFormat == kBook) code = book_value(code);
     }
     code -= f.less;
     const auto half_at = [&](int place) {
-      return half_to_float(reinterpret_cast<const uint16_t*>(unit + place)[2 * g + high]);
+      return half_to_float(
+          reinterpret_cast<const VEERY_DEVICE uint16_t*>(unit + place)[2 * g + high]);
     };
-    const float d =
-        f.wide ? reinterpret_cast<const float*>(unit + p.d)[2 * g + high] : half_at(p.d);
+    const float d = f.wide ? reinterpret_cast<const VEERY_DEVICE float*>(unit + p.d)[2 * g + high]
+                           : half_at(p.d);
     if constexpr (f.block == 32) {
       const float y = d * static_cast<float>(code);
       if constexpr (f.minima && f.wide)
-        return y + reinterpret_cast<const float*>(unit + p.m)[2 * g + high];
+        return y + reinterpret_cast<const VEERY_DEVICE float*>(unit + p.m)[2 * g + high];
       return f.minima ? y + half_at(p.m) : y;
     } else {
       constexpr int kEach = 256 / f.sub;
       const int at = (2 * g + high) * kEach + in / f.sub;
-      const int scale = reinterpret_cast<const int8_t*>(unit + p.scales)[at];
+      const int scale = reinterpret_cast<const VEERY_DEVICE int8_t*>(unit + p.scales)[at];
       const float y = d * static_cast<float>(scale) * static_cast<float>(code);
       return f.minima ? y - half_at(p.m) * static_cast<float>(unit[p.minima + at]) : y;
     }
   }
 }
 
-VEERY_GPU float any_element(const Weight& w, int64_t row, int k) {
+VEERY_GPU float any_element(const VEERY_THREAD Weight& w, int64_t row, int k) {
   switch (w.format) {
     case kQ8: return element<kQ8>(w, row, k);
     case kQ8M: return element<kQ8M>(w, row, k);
@@ -72,9 +75,9 @@ VEERY_GPU float any_element(const Weight& w, int64_t row, int k) {
   }
 }
 
-VEERY_GPU void embed(const EmbedArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void embed(const VEERY_THREAD EmbedArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int64_t row = a.ids[r];
   for (int k = thread(); k < a.out.cols; k += threads())
@@ -82,9 +85,9 @@ VEERY_GPU void embed(const EmbedArguments& a, const BlockAt& block = own_block()
 }
 
 /// A warp a part of a row.
-VEERY_GPU void rms_norm(const RmsNormArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void rms_norm(const VEERY_THREAD RmsNormArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
   const auto write = [&](int part, float inverse, int first, int step) {
@@ -97,7 +100,8 @@ VEERY_GPU void rms_norm(const RmsNormArguments& a, const BlockAt& block = own_bl
   };
   if (a.groups == 1) {
     const Row row =
-        row_of(a.x.row(r), a.norm, n, a.staged != 0, reinterpret_cast<float*>(shared_memory()));
+        row_of(a.x.row(r), a.norm, n, a.staged != 0,
+               reinterpret_cast<VEERY_SHARED float*>(shared_memory()), nullptr VEERY_GO);
     return write(0, row.inverse, thread(), threads());
   }
   for (int part = warp(); part < a.groups; part += warps())
@@ -105,34 +109,34 @@ VEERY_GPU void rms_norm(const RmsNormArguments& a, const BlockAt& block = own_bl
 }
 
 /// A warp finds the moments of a part of a row, which is in shared memory behind those.
-VEERY_GPU void layer_norm(const LayerNormArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.out.rows)) return;
   const int n = a.out.cols / a.groups;
-  auto* moments = reinterpret_cast<Two<float>*>(shared_memory());
-  const float* x = a.x.row(r);
+  auto* moments = reinterpret_cast<VEERY_SHARED Two<float>*>(shared_memory());
+  const VEERY_DEVICE float* x = a.x.row(r);
   if (a.staged != 0) {
-    auto* own = reinterpret_cast<float*>(moments + a.groups);
+    auto* own = reinterpret_cast<VEERY_SHARED float*>(moments + a.groups);
     VEERY_UNROLL(4)
     for (int i = thread(); i < a.out.cols; i += threads()) own[i] = x[i];
-    x = own;
+    x = nearer(own, x);
     sync_block();
   }
   for (int part = warp(); part < a.groups; part += warps()) {
     const Two<float> of = moments_of(x + int64_t{part} * n, n, a.eps);
-    if (lane() == 0) moments[part] = of;
+    if (lane() == 0) moments[part].x = of.x, moments[part].y = of.y;
   }
   sync_block();
   for (int i = thread(); i < a.out.cols; i += threads()) {
-    const Two<float> of = moments[i / n];
+    const Two<float> of = {moments[i / n].x, moments[i / n].y};
     const int at = a.whole != 0 ? i : i % n;
     const float y = (x[i] - of.x) * of.y * a.weight[at];
     a.out.row(r)[i] = a.bias != nullptr ? y + a.bias[at] : y;
   }
 }
 
-VEERY_GPU float formula(const ElementwiseArguments& a, float x, float y) {
+VEERY_GPU float formula(const VEERY_THREAD ElementwiseArguments& a, float x, float y) {
   switch (a.op) {
     case Elementwise::kAdd: return x + y;
     case Elementwise::kMul: return x * y;
@@ -142,25 +146,25 @@ VEERY_GPU float formula(const ElementwiseArguments& a, float x, float y) {
   }
   return 0;
 }
-VEERY_GPU void elementwise(const ElementwiseArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void elementwise(const VEERY_THREAD ElementwiseArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.y;
+  const int64_t r = here.y;
   if (r >= a.run.count(a.out.rows)) return;
-  for (int k = block.x * threads() + thread(); k < a.out.cols; k += block.blocks_x * threads()) {
+  for (int k = here.x * threads() + thread(); k < a.out.cols; k += here.blocks_x * threads()) {
     const float y = a.b ? a.b.row(a.b.rows == 1 ? 0 : r)[k / a.part] : 0.0F;
     a.out.row(r)[k] = formula(a, a.a.row(r)[k], y);
   }
 }
 
-VEERY_GPU void select_rows(const SelectRowsArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void select_rows(const VEERY_THREAD SelectRowsArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.out.rows)) return;
   for (int k = thread(); k < a.out.cols; k += threads()) a.out.row(r)[k] = a.x.row(a.rows[r])[k];
 }
 
 /// The largest of all threads of a block; `shared` has a key for each warp.
-VEERY_GPU uint64_t block_largest(uint64_t key, uint64_t* shared) {
+VEERY_GPU uint64_t block_largest(uint64_t key, VEERY_SHARED uint64_t* shared VEERY_HERE) {
   for (int mask = 16; mask > 0; mask /= 2) {
     const uint64_t other = shuffle_xor(key, mask);
     key = other > key ? other : key;
@@ -170,138 +174,97 @@ VEERY_GPU uint64_t block_largest(uint64_t key, uint64_t* shared) {
   for (int i = 0; i < warps(); ++i) key = shared[i] > key ? shared[i] : key;
   return key;
 }
-VEERY_GPU void argmax(const ArgmaxArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void argmax(const VEERY_THREAD ArgmaxArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.out.rows)) return;
   uint64_t best = 0;
   for (int k = thread(); k < a.x.cols; k += threads()) {
     const uint64_t key = key_of(a.x.row(r)[k], k);
     best = key > best ? key : best;
   }
-  best = block_largest(best, reinterpret_cast<uint64_t*>(shared_memory()));
-  if (thread() == 0) reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(best);
+  best = block_largest(best, reinterpret_cast<VEERY_SHARED uint64_t*>(shared_memory()) VEERY_GO);
+  if (thread() == 0) reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(r))[0] = index_of(best);
 }
 
-VEERY_GPU void best(const BestArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void best(const VEERY_THREAD BestArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x * threads() + thread();
+  const int64_t r = here.x * threads() + thread();
   if (r < a.run.count(a.out.rows))
-    reinterpret_cast<int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
-}
-
-struct SinCos {
-  double sin, cos;
-};
-// As kernels/cpu/rows/rope.cc.
-VEERY_GPU SinCos sin_cos(double x) {
-  constexpr double kRound = 6755399441055744.0;
-  const double shifted = x * 0.63661977236758134308 + kRound;
-  const double n = shifted - kRound;
-  const int64_t quadrant = bits_of(shifted);
-  double r = fma(n, -1.57079632679489655800, x);
-  r = fma(n, -6.12323399573676603587e-17, r);
-  const double z = r * r;
-  double s = fma(z, -1.0 / 39916800, 1.0 / 362880);
-  s = fma(z, s, -1.0 / 5040);
-  s = fma(z, s, 1.0 / 120);
-  s = fma(z, s, -1.0 / 6);
-  s = fma(z * r, s, r);
-  double c = fma(z, 1.0 / 479001600, -1.0 / 3628800);
-  c = fma(z, c, 1.0 / 40320);
-  c = fma(z, c, -1.0 / 720);
-  c = fma(z, c, 1.0 / 24);
-  c = fma(z, c, -0.5);
-  c = fma(z, c, 1.0);
-  const double first = (quadrant & 1) != 0 ? c : s;
-  const double second = (quadrant & 1) != 0 ? s : c;
-  return {(quadrant & 2) != 0 ? -first : first, ((quadrant + 1) & 2) != 0 ? -second : second};
-}
-VEERY_GPU void angles(const AnglesArguments& a, const BlockAt& block = own_block()) {
-  wait_for_inputs();
-  const int64_t r = block.x;
-  if (r >= a.run.count(a.out.rows)) return;
-  const int32_t sequence = a.run.spans[a.run.span_of[r]].sequence;
-  const double* frequency =
-      a.extended != nullptr && a.run.extended[sequence] != 0 ? a.extended : a.usual;
-  const double position = a.positions[r];
-  const double magnitude =
-      a.magnitudes == nullptr
-          ? a.magnitude
-          : a.magnitudes[static_cast<int64_t>((position + a.shift) / a.context)];
-  for (int i = thread(); i < a.out.cols / 2; i += threads()) {
-    const SinCos at = sin_cos(position * frequency[i]);
-    a.out.row(r)[2 * i] = static_cast<float>(at.cos * magnitude);
-    a.out.row(r)[2 * i + 1] = static_cast<float>(at.sin * magnitude);
-  }
+    reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
 }
 
 struct Rotation {
-  int begin, half;
+  int begin, pairs;
   bool interleaved;
   float sign;
 };
 /// Element k of a rotated head, whose elements x(k) are.
 template <typename Element>
-VEERY_GPU float rotated(const Element& x, int k, const float* angles, const Rotation& how) {
+VEERY_GPU float rotated(const VEERY_THREAD Element& x, int k, const VEERY_DEVICE float* angles,
+                        const VEERY_THREAD Rotation& how) {
   const int in = k - how.begin;
-  if (in < 0 || in >= 2 * how.half) return x(k);
-  const int pair = how.interleaved ? in / 2 : in % how.half;
-  const bool second = how.interleaved ? in % 2 != 0 : in >= how.half;
+  if (in < 0 || in >= 2 * how.pairs) return x(k);
+  const int pair = how.interleaved ? in / 2 : in % how.pairs;
+  const bool second = how.interleaved ? in % 2 != 0 : in >= how.pairs;
   const float cos = angles[2 * pair];
   const float sin = angles[2 * pair + 1] * how.sign;
   const float a = x(how.begin + (how.interleaved ? 2 * pair : pair));
-  const float b = x(how.begin + (how.interleaved ? 2 * pair + 1 : pair + how.half));
+  const float b = x(how.begin + (how.interleaved ? 2 * pair + 1 : pair + how.pairs));
   return second ? a * sin + b * cos : a * cos - b * sin;
 }
-VEERY_GPU void rope(const RopeArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void rope(const VEERY_THREAD RopeArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.out.rows)) return;
-  const Rotation how = {a.begin, a.half, a.interleaved != 0, a.sign};
+  const Rotation how = {a.begin, a.pairs, a.interleaved != 0, a.sign};
   for (int c = thread(); c < a.out.cols; c += threads()) {
-    const float* head = a.x.row(r) + c / a.head_dim * a.head_dim;
+    const VEERY_DEVICE float* head = a.x.row(r) + c / a.head_dim * a.head_dim;
     a.out.row(r)[c] = rotated([&](int k) { return head[k]; }, c % a.head_dim, a.angles.row(r), how);
   }
 }
 
 /// Where position `position` of the sequence of row `r` is: its page.
-VEERY_GPU uint8_t* page_of(const Cache& cache, const Run& run, int sequence, int64_t position) {
-  const int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
+VEERY_GPU VEERY_DEVICE uint8_t* page_of(const VEERY_THREAD Cache& cache,
+                                        const VEERY_THREAD Run& run, int sequence,
+                                        int64_t position) {
+  const VEERY_DEVICE int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
   return cache.data + run.pages[table[0] + position / 256 % table[1]] * cache.page;
 }
-VEERY_GPU int64_t key_place(const Cache& cache, int head, int64_t position, int i) {
+VEERY_GPU int64_t key_place(const VEERY_THREAD Cache& cache, int head, int64_t position, int i) {
   const int64_t in = position % 256;
   return ((head * 16 + in / 16) * cache.head_dim + i) * 16 + in % 16;
 }
-VEERY_GPU int64_t value_place(const Cache& cache, int head, int64_t position, int i) {
+VEERY_GPU int64_t value_place(const VEERY_THREAD Cache& cache, int head, int64_t position, int i) {
   return (head * 256 + position % 256) * cache.head_dim + i;
 }
 /// bytes: 4: f32, 2: bf16, 1: f16.
-VEERY_GPU void put(uint8_t* page, int64_t at, float v, int bytes) {
+VEERY_GPU void put(VEERY_DEVICE uint8_t* page, int64_t at, float v, int bytes) {
   if (bytes == 4)
-    reinterpret_cast<float*>(page)[at] = v;
+    reinterpret_cast<VEERY_DEVICE float*>(page)[at] = v;
   else
-    reinterpret_cast<uint16_t*>(page)[at] = bytes == 2 ? float_to_bf16(v) : float_to_half(v);
+    reinterpret_cast<VEERY_DEVICE uint16_t*>(page)[at] =
+        bytes == 2 ? float_to_bf16(v) : float_to_half(v);
 }
 
 /// A tile of a cache of q8_0: 32 dimensions of 16 positions (kernels/common/pages.h).
 struct Q8Place {
-  uint16_t* scale;
-  int8_t* code;
+  VEERY_DEVICE uint16_t* scale;
+  VEERY_DEVICE int8_t* code;
 };
-VEERY_GPU Q8Place q8_place(const Cache& cache, uint8_t* page, int head, int64_t position, int i,
-                           bool keys) {
+VEERY_GPU Q8Place q8_place(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page, int head,
+                           int64_t position, int i, bool keys) {
   constexpr int kTile = 16 * kQ8Bytes;
   const int64_t in = position % 256;
-  uint8_t* tile = page + ((int64_t{head} * 16 + in / 16) * (cache.head_dim / 32) + i / 32) * kTile;
+  VEERY_DEVICE uint8_t* tile =
+      page + ((int64_t{head} * 16 + in / 16) * (cache.head_dim / 32) + i / 32) * kTile;
   const auto place = static_cast<int>(in % 16);
-  return {
-      reinterpret_cast<uint16_t*>(tile) + place,
-      reinterpret_cast<int8_t*>(tile + 32) + (keys ? i % 32 * 16 + place : place * 32 + i % 32)};
+  return {reinterpret_cast<VEERY_DEVICE uint16_t*>(tile) + place,
+          reinterpret_cast<VEERY_DEVICE int8_t*>(tile + 32) +
+              (keys ? i % 32 * 16 + place : place * 32 + i % 32)};
 }
 /// Of 32 elements, those of the lanes of a warp. What is not finite makes the scale NaN.
-VEERY_GPU void put_q8(const Q8Place& at, float v) {
+VEERY_GPU void put_q8(const VEERY_THREAD Q8Place& at, float v) {
   const bool poisoned = ballot(!(v - v == 0)) != 0;
   const float most = warp_largest(magnitude(v)) / 127;
   const uint16_t stored = poisoned ? uint16_t{0x7e00} : float_to_half(most);
@@ -311,19 +274,20 @@ VEERY_GPU void put_q8(const Q8Place& at, float v) {
   if (lane() == 0) *at.scale = stored;
 }
 /// Element i of a head, in all lanes of a warp or those that there are.
-VEERY_GPU void put_element(const Cache& cache, uint8_t* page, bool keys, int head, int64_t position,
-                           int i, float v, int bytes) {
+VEERY_GPU void put_element(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page, bool keys,
+                           int head, int64_t position, int i, float v, int bytes) {
   if (bytes == kQ8Bytes) return put_q8(q8_place(cache, page, head, position, i, keys), v);
   put(page, keys ? key_place(cache, head, position, i) : value_place(cache, head, position, i), v,
       bytes);
 }
 
-VEERY_GPU void cache_write(const CacheWriteArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.x.rows)) return;
   const int64_t position = a.run.positions[r];
-  uint8_t* page = page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
+  VEERY_DEVICE uint8_t* page =
+      page_of(a.cache, a.run, a.run.spans[a.run.span_of[r]].sequence, position);
   for (int c = thread(); c < a.x.cols; c += threads()) {
     const int head = c / a.cache.head_dim, i = c % a.cache.head_dim;
     put_element(a.cache, page, a.keys != 0, head, position, i, a.x.row(r)[c], a.bytes);
@@ -331,26 +295,26 @@ VEERY_GPU void cache_write(const CacheWriteArguments& a, const BlockAt& block = 
 }
 
 /// Queries and keys: a warp a head.
-VEERY_GPU void qkv_rope(const QkvRopeArguments& a, const BlockAt& block = own_block()) {
+VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
-  const int64_t r = block.x;
+  const int64_t r = here.x;
   if (r >= a.run.count(a.qkv.rows)) return;
   const int n = a.head_dim;
-  const Rotation how = {0, a.half, a.interleaved != 0, 1};
+  const Rotation how = {0, a.pairs, a.interleaved != 0, 1};
   const int64_t position = a.run.positions[r];
   const int sequence = a.run.spans[a.run.span_of[r]].sequence;
-  uint8_t* keys = page_of(a.keys, a.run, sequence, position);
-  uint8_t* values = page_of(a.values, a.run, sequence, position);
-  for (int head = warp() + block.y * warps(); head < a.heads + 2 * a.kv_heads;
+  VEERY_DEVICE uint8_t* keys = page_of(a.keys, a.run, sequence, position);
+  VEERY_DEVICE uint8_t* values = page_of(a.values, a.run, sequence, position);
+  for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
        head += warps() * a.parts) {
-    const float* x = a.qkv.row(r) + int64_t{head} * n;
+    const VEERY_DEVICE float* x = a.qkv.row(r) + int64_t{head} * n;
     const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
     if (head >= a.heads + a.kv_heads) {
       for (int i = lane(); i < n; i += kWarp)
         put_element(a.values, values, false, kv, position, i, x[i], a.value_bytes);
       continue;
     }
-    const float* norm = kv < 0 ? a.query_norm : a.key_norm;
+    const VEERY_DEVICE float* norm = kv < 0 ? a.query_norm : a.key_norm;
     const float inverse = norm != nullptr ? inverse_rms(x, n, a.eps) : 1.0F;
     const Row row = {x, norm, inverse};
     for (int i = lane(); i < n; i += kWarp) {

@@ -2,6 +2,7 @@
 // threads, one a processor, go through a table of rows together and wait for each other behind
 // each.
 #pragma once
+#include "kernels/gpu/functions/angles.h"
 #include "kernels/gpu/functions/attend.h"
 #include "kernels/gpu/functions/walk_linear.h"
 

@@ -332,7 +332,7 @@ VEERY_GPU void prepare_walk(const WalkLinear& r) {
   const Form& form = r.product.form;
   auto* largest_of = reinterpret_cast<float*>(shared_memory() + WalkPlaces::kSteps);
   float* own = largest_of + (form.cols / 32 + 3) / 4 * 4;
-  const Row row = row_of(r.x, r.norm, form.cols, r.staged != 0, own);
+  const Row row = row_of(r.x, r.norm, form.cols, r.staged != 0, own, nullptr);
   const FormRow to = {shared_memory(), r.places},
                 after = {shared_memory() + r.places.bytes, r.places};
   const FormRow* second = form.two_terms != 0 ? &after : nullptr;

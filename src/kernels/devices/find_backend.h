@@ -8,10 +8,13 @@
 
 namespace veery {
 
-/// "auto", "cpu", "cuda" or "cuda:N", the latter two also with ",walk" behind (cuda::Steps).
+/// What is_device() knows.
+inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N, cuda:N,walk, metal";
+
+/// One of kDevices; "cuda" may have ",walk" behind too (cuda::Steps).
 bool is_device(std::string_view name);
 /// The backend of a device; nullptr: the CPU. "auto" is the first GPU, or the CPU, and `why` then
-/// says the reason. Throws as make_cuda_backend().
+/// says the reason. Throws as make_cuda_backend() and make_metal_backend().
 std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why);
 
 }  // namespace veery

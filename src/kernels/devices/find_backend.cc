@@ -1,10 +1,11 @@
-#include "kernels/cuda/find_backend.h"
+#include "kernels/devices/find_backend.h"
 
 #include <charconv>
 #include <optional>
 
 #include "base/error.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/metal/metal.h"
 
 namespace veery {
 namespace {
@@ -29,18 +30,25 @@ std::optional<Gpu> gpu_of(std::string_view name) {
 }  // namespace
 
 bool is_device(std::string_view name) {
-  return name == "auto" || name == "cpu" || gpu_of(name).has_value();
+  return name == "auto" || name == "cpu" || name == "metal" || gpu_of(name).has_value();
 }
 
 std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why) {
   if (name == "cpu") return nullptr;
   if (name == "auto") {
     why = cuda_refusal();
-    return why.empty() ? make_cuda_backend(0, cuda::Steps::kGraph) : nullptr;
+    if (why.empty()) return make_cuda_backend(0, cuda::Steps::kGraph);
+    const std::string others = metal_refusal();
+    if (!others.empty()) {
+      why += ", " + others;
+      return nullptr;
+    }
+    why.clear();
+    return make_metal_backend();
   }
   if (const auto gpu = gpu_of(name)) return make_cuda_backend(gpu->index, gpu->steps);
-  throw Error(ErrorKind::kInput, "device '{}' is none of auto, cpu, cuda, cuda:N, cuda:N,walk",
-              name);
+  if (name == "metal") return make_metal_backend();
+  throw Error(ErrorKind::kInput, "device '{}' is none of {}", name, kDevices);
 }
 
 }  // namespace veery

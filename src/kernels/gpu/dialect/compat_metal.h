@@ -1,0 +1,150 @@
+// compat_metal.h: the dialect in Metal's shading language, version 4 (Metal Shading Language
+// Specification). Pointers and references say which memory they are for; there is no double, no
+// wide atomic and no copy that goes on by itself. compat.h says what each function does.
+#pragma once
+#include <metal_stdlib>
+
+using namespace metal;
+
+// Nothing is fused or reordered, divisions and square roots are rounded to nearest even.
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+
+#define VEERY_GPU inline __attribute__((always_inline))
+#define VEERY_GPU_HOST VEERY_GPU
+#define VEERY_GPU_PRAGMA(text) _Pragma(#text)
+#define VEERY_UNROLL(n) VEERY_GPU_PRAGMA(unroll n)
+
+#define VEERY_DEVICE device
+#define VEERY_SHARED threadgroup
+#if !defined(VEERY_THREAD)  // a word of its own elsewhere (tests/support/metal_stdlib)
+#define VEERY_THREAD thread
+#endif
+#define VEERY_CONSTANT constant constexpr
+#define VEERY_STATIC static constant constexpr
+#define VEERY_HERE , const VEERY_THREAD BlockAt& here
+#define VEERY_GO , here
+#define VEERY_HERE_MEMBER const VEERY_THREAD BlockAt& here;
+#define VEERY_HERE_KEPT here(here),
+#define VEERY_HERE_OR_OWN VEERY_HERE
+
+#if !defined(INT32_MIN)
+#define INT32_MIN (-2147483647 - 1)
+#endif
+
+namespace veery::gpu {
+
+/// Where a thread is: the arguments of its kernel say.
+struct BlockAt {
+  int x, y, z, blocks_x;
+  int own, count;                ///< which thread of a block, and how many it has
+  VEERY_SHARED uint8_t* memory;  ///< of the block
+};
+// `thread` is a word of the language unless a parenthesis follows.
+#define thread() (here.own)
+#define threads() (here.count)
+#define block_x() (here.x)
+#define block_y() (here.y)
+#define block_z() (here.z)
+#define blocks_x() (here.blocks_x)
+#define own_block() (here)
+#define shared_memory() (here.memory)
+#define warp() (here.own / kWarp)
+#define warps() (here.count / kWarp)
+
+VEERY_GPU int lane() { return __metal_get_thread_index_in_simdgroup(ushort()); }
+VEERY_GPU void sync_block() {
+  threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+}
+VEERY_GPU void sync_warp() {
+  simdgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+}
+
+template <typename T>
+VEERY_GPU T shuffle(T value, int from) {
+  return simd_shuffle(value, static_cast<ushort>(from));
+}
+VEERY_GPU uint64_t shuffle(uint64_t value, int from) {
+  const uint32_t low = shuffle(static_cast<uint32_t>(value), from);
+  return static_cast<uint64_t>(shuffle(static_cast<uint32_t>(value >> 32), from)) << 32 | low;
+}
+template <typename T>
+VEERY_GPU T shuffle_xor(T value, int mask) {
+  return shuffle(value, lane() ^ mask);
+}
+VEERY_GPU uint32_t ballot(bool predicate) { return simd_or(predicate ? 1U << lane() : 0U); }
+VEERY_GPU int bit_count(uint32_t bits) { return static_cast<int>(popcount(bits)); }
+
+VEERY_GPU float fma(float a, float b, float c) { return metal::fma(a, b, c); }
+VEERY_GPU float square_root(float x) { return precise::sqrt(x); }
+VEERY_GPU int round_to_int(float x) { return static_cast<int>(rint(x)); }
+VEERY_GPU float float_of(int32_t bits) { return as_type<float>(bits); }
+VEERY_GPU int32_t bits_of(float x) { return as_type<int32_t>(x); }
+VEERY_GPU float half_to_float(uint16_t bits) { return static_cast<float>(as_type<half>(bits)); }
+VEERY_GPU uint16_t float_to_half(float x) { return as_type<uint16_t>(static_cast<half>(x)); }
+
+/// Launches follow each other.
+VEERY_GPU void wait_for_inputs() {}
+/// No product is told to look for the largest number here (LinearArguments::best).
+VEERY_GPU void keep_largest(VEERY_DEVICE uint64_t*, uint64_t) {}
+
+// What is brought to a block's memory elsewhere stays where it is here: a pointer is to one kind of
+// memory, and that of a block is small. So launches ask for no such copy.
+VEERY_CONSTANT bool kOneKind = false;
+VEERY_GPU const VEERY_DEVICE float* nearer(const VEERY_SHARED float*, const VEERY_DEVICE float* x) {
+  return x;
+}
+VEERY_GPU void begin_copy(VEERY_SHARED uint8_t* shared, const VEERY_DEVICE uint8_t* from) {
+  for (int i = 0; i < 16; ++i) shared[i] = from[i];
+}
+VEERY_GPU void end_group() {}
+template <int kLeft>
+VEERY_GPU void wait_for_groups() {}
+// Nor are pieces asked for (kStaged).
+using Gate = uint64_t;
+void make_gate(VEERY_SHARED Gate* gate);
+void wait_for_pieces(VEERY_SHARED Gate* gate, int turn);
+
+/// sum + a b, of the four bytes of each.
+VEERY_GPU int32_t add_products(int32_t sum, uint32_t a, uint32_t b) {
+  const char4 x = as_type<char4>(a), y = as_type<char4>(b);
+  sum += x.x * y.x;
+  sum += x.y * y.y;
+  sum += x.z * y.z;
+  return sum + x.w * y.w;
+}
+// Tensor cores elsewhere: here lanes hand each other what they have of a and b. The four lanes of a
+// row of a have its 16 bytes, or 32, and those of a column of b as many.
+VEERY_GPU void multiply_tile(VEERY_THREAD int32_t (&c)[4], const VEERY_THREAD uint32_t (&a)[4],
+                             uint32_t b0, uint32_t b1) {
+  const int g = lane() / 4, t = lane() % 4;
+  VEERY_UNROLL(4)
+  for (int k = 0; k < 4; ++k) {
+    const int from = 4 * g + k;
+    const uint32_t low = shuffle(a[0], from), high = shuffle(a[2], from);
+    const uint32_t low_8 = shuffle(a[1], from), high_8 = shuffle(a[3], from);
+    VEERY_UNROLL(2)
+    for (int e = 0; e < 2; ++e) {
+      const int column = 4 * (2 * t + e) + k;
+      const uint32_t x = shuffle(b0, column), y = shuffle(b1, column);
+      c[e] = add_products(add_products(c[e], low, x), high, y);
+      c[2 + e] = add_products(add_products(c[2 + e], low_8, x), high_8, y);
+    }
+  }
+}
+VEERY_GPU void multiply_half_tile(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uint32_t a1,
+                                  uint32_t b0) {
+  const int g = lane() / 4, t = lane() % 4;
+  VEERY_UNROLL(4)
+  for (int k = 0; k < 4; ++k) {
+    const uint32_t low = shuffle(a0, 4 * g + k), low_8 = shuffle(a1, 4 * g + k);
+    VEERY_UNROLL(2)
+    for (int e = 0; e < 2; ++e) {
+      const uint32_t x = shuffle(b0, 4 * (2 * t + e) + k);
+      c[e] = add_products(c[e], low, x);
+      c[2 + e] = add_products(c[2 + e], low_8, x);
+    }
+  }
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,35 @@
+// The kernels of Metal, in its shading language (kernel_list.h): all but those that want double,
+// copies that go on by themselves or the products of tensor cores.
+#include "kernels/gpu/dialect/compat.h"
+#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/linear_dots.h"
+#include "kernels/gpu/kernel_list.h"
+
+namespace veery::gpu {
+
+#if !defined(VEERY_EMULATED)  // tests/support/metal_kernels.cc
+template <typename A>
+VEERY_GPU A copied(constant A& a) {
+  return a;
+}
+#define VEERY_MEMORY [[threadgroup(0)]]
+#endif
+
+}  // namespace veery::gpu
+
+#define VEERY_GPU_IN(...) __VA_ARGS__
+#define VEERY_GPU_KERNEL(name, arguments, threads, function)                              \
+  [[kernel, max_total_threads_per_threadgroup(threads)]] void veery_##name(               \
+      constant veery::gpu::arguments& a [[buffer(0)]],                                    \
+      threadgroup uint8_t* memory VEERY_MEMORY,                                     \
+      uint thread_index [[thread_index_in_threadgroup]],                                  \
+      uint3 block [[threadgroup_position_in_grid]],                                       \
+      uint3 size [[threads_per_threadgroup]], uint3 blocks [[threadgroups_per_grid]]) {   \
+    using namespace veery::gpu;                                                           \
+    const veery::gpu::arguments own = copied(a);                                          \
+    const BlockAt here = {static_cast<int>(block.x),  static_cast<int>(block.y),          \
+                          static_cast<int>(block.z),  static_cast<int>(blocks.x),         \
+                          static_cast<int>(thread_index), static_cast<int>(size.x), memory}; \
+    VEERY_GPU_IN function(own, here);                                                     \
+  }
+VEERY_GPU_METAL_KERNELS(VEERY_GPU_KERNEL)

@@ -1,0 +1,243 @@
+// Small models on a fake of Metal, whose shaders the emulator runs: the bits of the CPU.
+#include "kernels/metal/metal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/runner.h"
+#include "kernels/devices/find_backend.h"
+#include "kernels/metal/machine.h"
+#include "support/fake_metal.h"
+#include "support/models.h"
+#include "support/sanitized.h"
+#include "support/small_model.h"
+
+namespace veery {
+namespace {
+
+using test::all_logits;
+using test::Rows;
+using test::SmallModel;
+using test::some_ids;
+
+std::shared_ptr<Backend> backend_on(metal::FakeGpu& gpu) {
+  return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+}
+LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk) {
+  LoadOptions options;
+  options.threads = 1;
+  options.chunk = chunk;
+  options.backend = std::move(backend);
+  return options;
+}
+// What is said where something cannot be done.
+template <typename Do>
+std::string message_of(const Do& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing failed";
+}
+
+class Metal : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Metal, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
+  if (test::kSanitized && GetParam() != DType::kQ4_0 && GetParam() != DType::kQ4_K) return;
+  const SmallModel model(GetParam());
+  const auto ids = some_ids(11);
+  const Rows expected = all_logits(model.path(), options_for(nullptr, 64), ids);
+  metal::FakeGpu gpu;
+  for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(3, 3), std::pair(64, 11)})
+    EXPECT_EQ(all_logits(model.path(), options_for(backend_on(gpu), chunk),
+                         std::span(ids).first(static_cast<size_t>(count))),
+              Rows(expected.begin(), expected.begin() + count))
+        << chunk;
+  EXPECT_EQ(gpu.faults, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, Metal,
+                         ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1,
+                                           DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
+                                           DType::kMXFP4, DType::kF32, DType::kF16, DType::kBF16),
+                         [](const auto& of) { return std::string(veery::info(of.param).name); });
+
+// Positions in several blocks of 128, in the cache and in one run.
+TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
+  const SmallModel model(DType::kF32);
+  const auto ids = some_ids(140);
+  metal::FakeGpu gpu;
+  for (const DType cache : {DType::kBF16, DType::kF16, DType::kF32}) {
+    if (test::kSanitized && cache != DType::kBF16) continue;
+    const auto last = [&](std::shared_ptr<Backend> backend) {
+      LoadOptions options = options_for(std::move(backend), 138);
+      options.cache_keys = options.cache_values = cache;
+      Model of(model.path(), options);
+      test::Session session(of);
+      session.feed(std::span(ids).first(138));
+      Rows rows;
+      rows.emplace_back(session.logits().begin(), session.logits().end());
+      session.feed(std::span(ids).subspan(138, 1));
+      rows.emplace_back(session.logits().begin(), session.logits().end());
+      return rows;
+    };
+    EXPECT_EQ(last(backend_on(gpu)), last(nullptr)) << info(cache).name;
+  }
+  EXPECT_EQ(gpu.faults, "");
+}
+
+// Prompts and steps of several sequences in one run, and one that goes on where another was.
+TEST(MetalSequences, GiveTheBitsOfTheCpuTogether) {
+  const SmallModel model(DType::kF32);
+  const auto ids = some_ids(40);
+  metal::FakeGpu gpu;
+  const auto logits = [&](std::shared_ptr<Backend> backend) {
+    Model of(model.path(), options_for(std::move(backend), 64));
+    Runner runner(of, {.sequences = 3});
+    const int32_t first = runner.open(), second = runner.open();
+    const std::span all(ids);
+    Rows rows;
+    const auto run = [&](std::initializer_list<RunPart> parts) {
+      runner.run(parts);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const auto row = runner.logits(static_cast<int32_t>(i));
+        rows.emplace_back(row.begin(), row.end());
+      }
+    };
+    run({{first, all.first(9), 1}});
+    run({{first, all.subspan(9, 1), 1}, {second, all.subspan(20, 7), 1}});
+    const int32_t third = runner.fork(first, 6);
+    run({{third, all.subspan(30, 3), 1}, {first, all.subspan(10, 1), 1}});
+    return rows;
+  };
+  EXPECT_EQ(logits(backend_on(gpu)), logits(nullptr));
+  EXPECT_EQ(gpu.faults, "");
+}
+
+TEST(MetalDecode, ChoosesTheTokensOfTheCpu) {
+  for (const DType type : {DType::kQ8_0, DType::kF32}) {
+    const SmallModel model(type, /*tied=*/true);
+    metal::FakeGpu gpu;
+    const auto tokens = [&](std::shared_ptr<Backend> backend) {
+      Model of(model.path(), options_for(std::move(backend), 64));
+      test::Session session(of);
+      session.feed(some_ids(3));
+      std::vector<int32_t> made(3);
+      session.decode_greedy(7, made);
+      return made;
+    };
+    EXPECT_EQ(tokens(backend_on(gpu)), tokens(nullptr)) << info(type).name;
+    EXPECT_EQ(gpu.commands.back(), "veery_argmax");
+  }
+}
+
+// The host's side
+
+// A row of the table is some commands, each behind all before it; what is made is given back.
+TEST(MetalHost, APlanIsOneBufferOfCommands) {
+  const SmallModel model(DType::kQ8_0);
+  metal::FakeGpu gpu;
+  {
+    LoadOptions options = options_for(backend_on(gpu), 3);
+    EXPECT_EQ(gpu.functions, std::vector<std::string>{"veery_elementwise"});  // it was measured
+    const int measured = gpu.runs;
+    EXPECT_EQ(options.backend->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
+    all_logits(model.path(), options, some_ids(6));
+    EXPECT_EQ(gpu.runs, measured + 2);
+    EXPECT_EQ(gpu.commands[0], "veery_elementwise");  // the angles that the host has found
+    EXPECT_EQ(gpu.commands[1], "veery_embed");
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_prepare"), 5);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_linear_few_q8"), 4);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_linear_few_gated_q8"), 1);
+    EXPECT_EQ(std::ranges::count(gpu.commands, "veery_attend_blocks_bf16_1"), 1);
+  }
+  EXPECT_EQ(gpu.faults, "");
+  EXPECT_EQ(gpu.buffers, 0);
+  EXPECT_EQ(gpu.encoded, 0);
+  EXPECT_EQ(gpu.used, 0U);
+}
+
+TEST(MetalHost, FaultsAreErrors) {
+  const SmallModel model(DType::kQ8_0);
+  const auto message = [&](const auto& change) {
+    metal::FakeGpu gpu;
+    change(gpu);
+    const std::string text =
+        message_of([&] { all_logits(model.path(), options_for(backend_on(gpu), 3), some_ids(6)); });
+    EXPECT_EQ(gpu.used, 0U) << text;
+    EXPECT_EQ(gpu.encoded, 0) << text;
+    return text;
+  };
+  EXPECT_EQ(message([](metal::FakeGpu& gpu) { gpu.fail_run = 7; }),
+            "metal: a run: the GPU was reset");
+  EXPECT_EQ(message([](metal::FakeGpu& gpu) { gpu.width = 64; }),
+            "metal: Fake has simdgroups of 64 threads, expected 32");
+  const std::string small = message([](metal::FakeGpu& gpu) { gpu.limits.block_memory = 1024; });
+  EXPECT_NE(small.find("bytes a threadgroup, Fake has"), std::string::npos) << small;
+  const std::string full = message([](metal::FakeGpu& gpu) { gpu.limits.memory = 400'000; });
+  EXPECT_NE(full.find("bytes of memory are wanted"), std::string::npos) << full;
+  const std::string piece = message([](metal::FakeGpu& gpu) { gpu.limits.buffer = 40'000; });
+  EXPECT_NE(piece.find("40000 at most in one piece"), std::string::npos) << piece;
+}
+
+TEST(MetalHost, TextThatIncludesOtherFilesIsRefused) {
+  metal::FakeGpu gpu;
+  EXPECT_EQ(metal::kShaders.find("#include \""), std::string_view::npos);
+  EXPECT_THROW(metal::make_machine(metal::make_fake(gpu), "#include \"kernels/gpu/x.h\"", 1),
+               Error);
+}
+
+TEST(MetalRefusals, NameWhatThereIsNotHere) {
+#if !defined(__APPLE__)
+  std::string why;
+  EXPECT_EQ(message_of([&] { find_backend("metal", why); }),
+            "--device metal: there is no Metal but on macOS");
+#endif
+  EXPECT_TRUE(is_device("metal"));
+  EXPECT_FALSE(is_device("metal:1"));
+  metal::FakeGpu gpu;
+  const SmallModel experts(DType::kQ8_0, false, 256, 5);
+  const auto ids = some_ids(2);
+  const std::string message =
+      message_of([&] { all_logits(experts.path(), options_for(backend_on(gpu), 64), ids); });
+  EXPECT_NE(message.find(": no kernel on metal for"), std::string::npos) << message;
+}
+
+// Every family: the logits of the CPU, or an op that is refused by its name.
+TEST(MetalFamilies, HaveTheBitsOfTheCpuOrAreRefused) {
+  size_t all = 0;
+  std::map<std::string, int> refused;  // by op
+  for (const auto& entry : std::filesystem::directory_iterator(test::fixture_path("tiny"))) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || (test::kSanitized && name != "gemma3")) continue;
+    ++all;
+    metal::FakeGpu gpu;
+    const auto ids = [] {
+      auto some = some_ids(6);
+      for (int32_t& id : some) id %= 61;
+      return some;
+    }();
+    try {
+      const Rows own = all_logits(entry.path(), options_for(backend_on(gpu), 4), ids);
+      EXPECT_EQ(own, all_logits(entry.path(), options_for(nullptr, 64), ids)) << name;
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      const size_t end = what.find(": no kernel on metal");
+      EXPECT_NE(end, std::string::npos) << name << ": " << what;
+      ++refused[what.substr(0, end)];
+    }
+    EXPECT_EQ(gpu.faults, "") << name;
+  }
+  for (const auto& [op, count] : refused) {
+    all -= static_cast<size_t>(count);
+    RecordProperty(op, count);
+  }
+  // Most of these checkpoints have heads that are no multiple of 16 wide, which want double.
+  EXPECT_GE(all, test::kSanitized ? 0U : 9U);
+}
+
+}  // namespace
+}  // namespace veery

@@ -1,0 +1,26 @@
+// fake_metal.h: a GPU of Apple's in the host's memory, whose shaders the emulator runs: what is
+// asked of it is checked and noted.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/metal/driver.h"
+
+namespace veery::metal {
+
+struct FakeGpu {
+  Limits limits{"Fake", size_t{1} << 30, size_t{1} << 29, 32 << 10, 1024};
+  int width = 32;
+  size_t used = 0;
+  int buffers = 0, encoded = 0;        ///< that exist
+  int runs = 0;                        ///< of commands, measuring among them
+  int fail_run = -1;                   ///< this run fails
+  std::vector<std::string> functions;  ///< those that pipelines were asked for
+  std::vector<std::string> commands;   ///< functions of what was encoded last, in order
+  std::string faults;                  ///< what a GPU would not have done, a line each
+};
+/// Its state outlives the driver.
+std::unique_ptr<Driver> make_fake(FakeGpu& gpu);
+
+}  // namespace veery::metal

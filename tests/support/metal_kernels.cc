@@ -1,0 +1,47 @@
+// The text of the shaders of Metal as C++, on the emulator.
+#include "support/metal_kernels.h"
+
+#include "metal_stdlib"
+
+// Names of its own: the same ones are those of the kernels that the emulator runs for CUDA.
+#define VEERY_EMULATED
+#define VEERY_MEMORY
+namespace veery_metal::gpu {
+template <typename A>
+A copied(constant A& a) {
+  A own;
+  std::memcpy(&own, (const void*)&a, sizeof own);  // NOLINT(google-readability-casting)
+  return own;
+}
+}  // namespace veery_metal::gpu
+#define __METAL_VERSION__ 400
+#define veery veery_metal
+#include VEERY_METAL_SOURCE
+#undef veery
+#undef thread
+#undef threads
+
+namespace veery::metal {
+namespace {
+
+using gpu::emulated::place;
+
+uint number(int n) { return static_cast<uint>(n); }
+// NOLINTBEGIN(google-readability-casting): only such casts change the kind of memory
+#define VEERY_METAL_SHADER(name, arguments, most, function)                                   \
+  {"veery_" #name,                                                                            \
+   [](const void* a) {                                                                        \
+     const gpu::emulated::Place& at = place();                                                \
+     veery_##name(*(constant veery_metal::gpu::arguments*)a, (threadgroup uint8_t*)at.shared, \
+                  number(at.thread), {number(at.x), number(at.y), number(at.z)},              \
+                  {number(at.threads), 1, 1}, {number(at.blocks_x), 1, 1});                   \
+   },                                                                                         \
+   sizeof(veery_metal::gpu::arguments), most},
+// NOLINTEND(google-readability-casting)
+constexpr Shader kShaders[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_SHADER)};
+
+}  // namespace
+
+std::span<const Shader> shaders() { return kShaders; }
+
+}  // namespace veery::metal

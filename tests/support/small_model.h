@@ -1,0 +1,123 @@
+// small_model.h: a model of one layer with weights of any type, and its logits.
+#pragma once
+#include <unistd.h>
+
+#include <cmath>
+#include <deque>
+#include <filesystem>
+
+#include "base/random.h"
+#include "engine/model.h"
+#include "file/gguf/gguf.h"
+#include "support/session.h"
+#include "support/vocabularies.h"
+
+namespace veery::test {
+
+inline constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 4, kKvHeads = 2,
+                         kHeadDim = 48;
+
+// A llama of one layer with weights of one type, and rows of x with outliers.
+class SmallModel {
+ public:
+  explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden, int64_t experts = 0)
+      : type_(type) {
+    static int count = 0;
+    path_ = std::filesystem::temp_directory_path() /
+            fmt::format("veery-gpu-{}-{}.gguf", getpid(), count++);
+    VocabularyBuilder vocabulary;
+    vocabulary.add_bytes_of_alphabet();
+    for (const char* token : {"<s>", "</s>", "<|user|>"}) vocabulary.add(token, 3);
+    Metadata metadata = vocabulary.file("gpt2").metadata;
+    metadata.set("general.architecture", "llama");
+    for (const auto& [key, value] : std::initializer_list<std::pair<const char*, int64_t>>{
+             {"block_count", 1},
+             {"context_length", 512},
+             {"embedding_length", kDim},
+             {"feed_forward_length", hidden},
+             {"attention.head_count", kHeads},
+             {"attention.head_count_kv", kKvHeads},
+             {"attention.key_length", kHeadDim},
+             {"attention.value_length", kHeadDim}})
+      metadata.set(std::string("llama.") + key, static_cast<uint64_t>(value));
+    if (experts > 0) {
+      metadata.set("llama.expert_count", static_cast<uint64_t>(experts));
+      metadata.set("llama.expert_used_count", uint64_t{3});
+    }
+    metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-5);
+    metadata.set("llama.rope.dimension_count", uint64_t{kHeadDim});
+    add("token_embd.weight", {kVocabulary, kDim});
+    if (!tied) add("output.weight", {kVocabulary, kDim});
+    add("output_norm.weight", {kDim});
+    add("blk.0.attn_norm.weight", {kDim});
+    add("blk.0.ffn_norm.weight", {kDim});
+    add("blk.0.attn_q.weight", {kHeads * kHeadDim, kDim});
+    add("blk.0.attn_k.weight", {kKvHeads * kHeadDim, kDim});
+    add("blk.0.attn_v.weight", {kKvHeads * kHeadDim, kDim});
+    add("blk.0.attn_q.bias", {kHeads * kHeadDim});
+    add("blk.0.attn_k.bias", {kKvHeads * kHeadDim});
+    add("blk.0.attn_v.bias", {kKvHeads * kHeadDim});
+    add("blk.0.attn_output.weight", {kDim, kHeads * kHeadDim}, true);
+    if (experts > 0) {
+      add("blk.0.ffn_gate_inp.weight", {experts, kDim});
+      add("blk.0.ffn_gate_exps.weight", {experts, hidden, kDim});
+      add("blk.0.ffn_up_exps.weight", {experts, hidden, kDim});
+      add("blk.0.ffn_down_exps.weight", {experts, kDim, hidden});
+    } else {
+      add("blk.0.ffn_gate.weight", {hidden, kDim});
+      add("blk.0.ffn_up.weight", {hidden, kDim});
+      add("blk.0.ffn_down.weight", {kDim, hidden});
+    }
+    write_gguf(path_, metadata, tensors_);
+  }
+  SmallModel(const SmallModel&) = delete;
+  SmallModel& operator=(const SmallModel&) = delete;
+  ~SmallModel() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  // Single rows have a few large values, which make outliers of the blocks they are in.
+  void add(std::string name, std::vector<int64_t> shape, bool narrow = false) {
+    int64_t count = 1;
+    for (int64_t size : shape) count *= size;
+    std::vector<float> values(static_cast<size_t>(count));
+    const bool vector = shape.size() == 1;
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = vector ? (i % 97 == 5 ? 9.0F : 0.7F + 0.1F * random_.normal())
+                         : random_.normal() / std::sqrt(static_cast<float>(shape.back()));
+    // Heads are no multiple of 256 wide.
+    const DType type = vector                             ? DType::kF32
+                       : narrow && info(type_).block > 32 ? DType::kQ8_0
+                                                          : type_;
+    std::vector<std::byte>& bytes = bytes_.emplace_back(byte_size(type, count));
+    encode(type, values, bytes);
+    tensors_.push_back(
+        {.name = std::move(name), .dtype = type, .shape = std::move(shape), .data = bytes});
+  }
+
+  DType type_;
+  std::string path_;
+  Random random_{7};
+  std::deque<std::vector<std::byte>> bytes_;
+  std::vector<TensorView> tensors_;
+};
+
+using Rows = std::vector<std::vector<float>>;
+inline Rows all_logits(const std::string& path, const LoadOptions& options,
+                       std::span<const int32_t> ids) {
+  Model model(path, options);
+  Session session(model);
+  Rows rows;
+  session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+    rows.emplace_back(logits.begin(), logits.end());
+  });
+  return rows;
+}
+
+inline std::vector<int32_t> some_ids(size_t count) {
+  std::vector<int32_t> ids(count);
+  for (size_t i = 0; i < count; ++i) ids[i] = static_cast<int32_t>((i * 37 + 11) % 250);
+  return ids;
+}
+
+}  // namespace veery::test
