@@ -60,9 +60,7 @@ GraphPart part_between(const Graph& graph, Value from, Value to) {
 }
 
 Lens::Lens(Model& model, const Entry& entry, Value last)
-    : model_(model),
-      part_(part_between(entry.graph, last, entry.root("logits"))),
-      slots_(kRows) {
+    : model_(model), part_(part_between(entry.graph, last, entry.root("logits"))), slots_(kRows) {
   const PlanOptions options{.rows = kRows,
                             .outputs = 1,
                             .target = model.target(),

@@ -271,6 +271,12 @@ class TileProduct {
         }
       }
     }
+    add_super_block(u, all, lows);
+  }
+
+  // One step of the chains over blocks.
+  VEERY_GPU void add_super_block(int u, const VEERY_THREAD int32_t (&all)[kPanels][kGroups][4],
+                                 const VEERY_THREAD int32_t (&lows)[kPanels][kGroups][4]) {
     VEERY_UNROLL(4)
     for (int m = 0; m < kPanels; ++m) {
       const Two<float> d = load_scales<kFormat>(unit(m, u));
