@@ -3,6 +3,7 @@
 #include <string>
 
 #include "device/memory.h"
+#include "device/memory_pool.h"
 
 namespace veery {
 
@@ -13,6 +14,8 @@ class Device : public MemoryOwner {
   virtual std::string description() const = 0;  ///< "NVIDIA H200 (cuda:0), 139.8 GiB"
   /// Zeroed, 256-byte aligned. Throws kLimit with the sizes wanted and free if there is not enough.
   virtual Memory allocate(size_t size) = 0;
+  /// What allocate() takes from; nullptr: the system's memory, which the host has too.
+  virtual MemoryPool* pool() { return nullptr; }
   virtual void upload(std::byte* to, const void* host, size_t size) = 0;
   virtual void download(void* host, const std::byte* from, size_t size) = 0;
   virtual void copy(std::byte* to, const std::byte* from, size_t size) = 0;

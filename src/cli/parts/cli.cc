@@ -74,6 +74,10 @@ void ModelArguments::add_device(Arguments& app) {
          "\",walk\" behind steps of one sequence are one kernel), metal,\n"
          "or auto: a GPU where there is one [cpu]")
       .type_name("DEVICE");
+  app.option("--device-memory", device_memory,
+             "Megabytes of the GPU's memory that may be in use, at most [all]")
+      .type_name("MB")
+      .whole_number(1, int64_t{1} << 40);
 }
 
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
@@ -91,6 +95,13 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
   std::string why;
   options.backend = find_backend(device, why);
   if (!why.empty()) write_error(fmt::format("veery: --device auto: the CPU: {}\n", why));
+  if (device_memory > 0) {
+    MemoryPool* pool = options.backend ? options.backend->device().pool() : nullptr;
+    if (pool == nullptr)
+      throw Misuse("--device-memory",
+                   fmt::format("the device {} has no memory of its own", device));
+    pool->set_limit(static_cast<size_t>(device_memory) * 1'000'000);
+  }
   if (options.backend) options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
@@ -169,6 +180,15 @@ std::string read_standard_input(const FileKind& kind) {
 
 std::string read_file(const std::string& path, const FileKind& kind) {
   return path == "-" ? read_standard_input(kind) : read_text(path, kind);
+}
+
+Json device_memory(const Model& model) {
+  MemoryPool* pool = model.backend() != nullptr ? model.backend()->device().pool() : nullptr;
+  if (pool == nullptr) return nullptr;
+  const DeviceMemory memory = pool->memory();
+  return {{"active_bytes", memory.active},
+          {"peak_bytes", memory.peak},
+          {"cached_bytes", memory.cached}};
 }
 
 size_t peak_memory() {

@@ -65,6 +65,7 @@ struct ModelArguments {
   bool exact = false;
   std::optional<DType> cache_keys, cache_values;
   std::string device = "cpu";
+  int64_t device_memory = 0;  ///< MB; 0: all that the device has
   bool json = false;
 
   void add_path(Arguments& app, bool required = true);
@@ -116,6 +117,9 @@ std::string read_standard_input(const FileKind& kind = kTextFile);
 
 /// Highest resident set of this process so far, in bytes.
 size_t peak_memory();
+/// {"active_bytes", "peak_bytes", "cached_bytes"} of the device that a model is on; null: it has no
+/// memory of its own.
+Json device_memory(const Model& model);
 
 /// "1.5 GB", "312.4 MB": powers of ten.
 std::string human_bytes(double bytes);

@@ -118,22 +118,25 @@ Prompt read_prompt(const Flags& flags) {
 }
 
 Json to_json(const Generation& result, const std::vector<int32_t>& prompt, const Model& model) {
-  return {{"text", result.text},
-          {"ids", result.ids},
-          {"prompt_ids", prompt},
-          {"finish_reason", name(result.finish)},
-          {"timings",
-           {{"load_s", model.load_seconds()},
-            {"prompt_tokens", result.prompt_tokens},
-            {"prompt_s", result.prompt_seconds},
-            {"prompt_tokens_per_second", result.prompt_rate()},
-            {"reused_tokens", result.reused_tokens},
-            {"decode_tokens", result.ids.size()},
-            {"drafted_tokens", result.drafted_tokens},
-            {"accepted_tokens", result.accepted_tokens},
-            {"decode_s", result.decode_seconds},
-            {"decode_tokens_per_second", result.decode_rate()},
-            {"peak_memory_bytes", peak_memory()}}}};
+  Json json = {{"text", result.text},
+               {"ids", result.ids},
+               {"prompt_ids", prompt},
+               {"finish_reason", name(result.finish)},
+               {"timings",
+                {{"load_s", model.load_seconds()},
+                 {"prompt_tokens", result.prompt_tokens},
+                 {"prompt_s", result.prompt_seconds},
+                 {"prompt_tokens_per_second", result.prompt_rate()},
+                 {"reused_tokens", result.reused_tokens},
+                 {"decode_tokens", result.ids.size()},
+                 {"drafted_tokens", result.drafted_tokens},
+                 {"accepted_tokens", result.accepted_tokens},
+                 {"decode_s", result.decode_seconds},
+                 {"decode_tokens_per_second", result.decode_rate()},
+                 {"peak_memory_bytes", peak_memory()}}}};
+  if (Json memory = device_memory(model); !memory.is_null())
+    json["timings"]["device_memory"] = std::move(memory);
+  return json;
 }
 
 /// Where the first one stands in the text of the user, if it is there and not in the template's.

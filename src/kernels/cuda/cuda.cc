@@ -59,7 +59,7 @@ class CudaRecording : public gpu::Recording {
 class CudaMachine : public gpu::Machine {
  public:
   CudaMachine(const Driver& driver, std::span<const std::byte> image, int index, Steps steps)
-      : driver_(driver), index_(index) {
+      : driver_(driver), index_(index), name_(fmt::format("cuda:{}", index)), pool_(source()) {
     driver.check(driver.device_get(&device_, index), "finding the GPU");
     int major = 0;
     driver.check(driver.device_attribute(&major, kMajor, device_), "asking for the GPU's version");
@@ -107,22 +107,16 @@ class CudaMachine : public gpu::Machine {
 
   Memory allocate(size_t size) override {
     make_current();
-    const size_t bytes = std::max<size_t>(size, 256);
-    Pointer at = 0;
-    if (driver_.memory_allocate(&at, bytes) != 0) {
-      size_t left = 0, all = 0;
-      driver_.memory_info(&left, &all);
-      throw Error(ErrorKind::kLimit, "cuda:{}: {} bytes of memory are wanted, {} of {} are free",
-                  index_, bytes, left, all);
-    }
-    Memory memory(reinterpret_cast<std::byte*>(at), size, *this);
-    driver_.check(driver_.memory_set(at, 0, bytes), "clearing memory");
+    Memory memory(pool_.take(size), size, *this);
+    if (size > 0)
+      driver_.check(driver_.memory_set(address(memory.data()), 0, size), "clearing memory");
     return memory;
   }
   void release(std::byte* data) noexcept override {
     driver_.context_set(context_);
-    driver_.memory_free(address(data));
+    pool_.give(data);
   }
+  MemoryPool* pool() override { return &pool_; }
   void upload(std::byte* to, const void* host, size_t size) override {
     if (size == 0) return;
     make_current();
@@ -184,6 +178,22 @@ class CudaMachine : public gpu::Machine {
     driver_.device_name(name, sizeof name - 1, device_);
     return name;
   }
+  MemorySource source() {
+    return {.allocate =
+                [this](size_t size) {
+                  Pointer at = 0;
+                  const bool done = driver_.memory_allocate(&at, size) == 0;
+                  return done ? reinterpret_cast<std::byte*>(at) : nullptr;
+                },
+            .release = [this](std::byte* data) { driver_.memory_free(address(data)); },
+            .free_bytes =
+                [this] {
+                  size_t left = 0, all = 0;
+                  driver_.memory_info(&left, &all);
+                  return left;
+                },
+            .name = name_};
+  }
   void load(std::span<const std::byte> image) {
     driver_.check(driver_.stream_create(&stream_, kNonBlocking), "making a stream");
     driver_.check(driver_.module_load(&module_, image.data()), "loading the kernels");
@@ -197,6 +207,7 @@ class CudaMachine : public gpu::Machine {
   }
   void close() noexcept {
     driver_.context_set(context_);
+    pool_.clear_cache();
     if (module_ != nullptr) driver_.module_unload(module_);
     if (stream_ != nullptr) driver_.stream_destroy(stream_);
     driver_.context_release(device_);
@@ -204,6 +215,8 @@ class CudaMachine : public gpu::Machine {
 
   const Driver& driver_;
   int index_, device_ = 0, processors_ = 0, most_shared_ = 0;
+  std::string name_;
+  MemoryPool pool_;
   bool early_launch_ = false, cooperative_ = false;
   Context context_ = nullptr;
   Module module_ = nullptr;

@@ -133,6 +133,29 @@ void health(Context& context, const HttpRequest&, Reply& reply) {
   throw ApiError(503, "the models are loading");
 }
 
+// Of the devices that have memory of their own.
+void add_device_memory(const std::vector<Models::View>& views, std::string& text) {
+  std::string lines;
+  for (const Models::View& view : views) {
+    Backend* backend = view.model ? view.model->model().backend() : nullptr;
+    MemoryPool* pool = backend != nullptr ? backend->device().pool() : nullptr;
+    if (pool == nullptr) continue;
+    const DeviceMemory memory = pool->memory();
+    const auto line = [&](const char* state, size_t bytes) {
+      lines += fmt::format("veery_device_memory_bytes{{model=\"{}\",state=\"{}\"}} {}\n",
+                           label_of(view.card->id), state, bytes);
+    };
+    line("active", memory.active);
+    line("peak", memory.peak);
+    line("cached", memory.cached);
+  }
+  if (!lines.empty())
+    text +=
+        "# HELP veery_device_memory_bytes Memory of the device that the model is on.\n"
+        "# TYPE veery_device_memory_bytes gauge\n" +
+        lines;
+}
+
 void metrics(Context& context, const HttpRequest&, Reply& reply) {
   const std::vector<Models::View> views = context.models.all();
   std::string text;
@@ -185,6 +208,7 @@ void metrics(Context& context, const HttpRequest&, Reply& reply) {
             [](View view) { return view.bytes; });
   of_models("model_loads_total", "counter", "How often the model was loaded.",
             [](View view) { return view.loads; });
+  add_device_memory(views, text);
   text += fmt::format(
       "# HELP veery_http_requests_total HTTP requests.\n# TYPE veery_http_requests_total counter\n"
       "veery_http_requests_total {}\n# HELP veery_http_errors_total Those answered by an error.\n"

@@ -221,6 +221,38 @@ TEST(Cuda, FaultsOfTheDriverAreErrors) {
   EXPECT_EQ(cuda::fake_state().graphs, 0);
 }
 
+// Out of memory at load and where more is needed later leaves the process and the machine as they
+// were; what is in use is counted.
+TEST(Cuda, MemoryIsCountedAndItsLimitHolds) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(6);
+  LoadOptions options = options_for(On::kCpu, 6);
+  options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+  MemoryPool& pool = *options.backend->device().pool();
+  {
+    Model of(model.path(), options);
+    const size_t weights = pool.memory().active;
+    EXPECT_GT(weights, 1000U);
+    test::Session session(of);
+    const size_t loaded = pool.memory().active;
+    EXPECT_GT(loaded, weights) << "caches";
+    pool.set_limit(loaded);
+    EXPECT_THROW(session.feed(ids), Error) << "a plan needs memory";
+    pool.set_limit(SIZE_MAX);
+    session.feed(ids);
+    EXPECT_GT(pool.memory().active, loaded);
+    EXPECT_EQ(pool.memory().active, pool.memory().peak);
+    EXPECT_EQ(cuda::fake_state().used, pool.memory().active);
+  }
+  EXPECT_EQ(pool.memory().active, 0U);
+  pool.set_limit(1000);
+  EXPECT_THROW(Model(model.path(), options), Error);
+  EXPECT_EQ(pool.memory().active, 0U);
+  pool.set_limit(SIZE_MAX);
+  EXPECT_EQ(all_logits(model.path(), options, ids),
+            all_logits(model.path(), options_for(On::kCpu, 64), ids));
+}
+
 TEST(GpuRefusals, NameOpAndOperands) {
   const SmallModel model(DType::kQ8_0);
   LoadOptions options = options_for(On::kWalk, 64);
