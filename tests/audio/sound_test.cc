@@ -65,7 +65,7 @@ std::vector<float> tone(double hertz, int rate, double seconds) {
 TEST(Sound, AtItsOwnRateIsWhatTheFileHolds) {
   const std::vector<float> samples = {0, 0.5F, -0.25F, 0.125F, -1};
   Sound sound(wav({}, samples), "x");
-  EXPECT_EQ(sound.promised(), 5);
+  EXPECT_EQ(sound.declared(), 5);
   EXPECT_EQ(read_all(sound), samples);
   EXPECT_EQ(sound.damage(), "");
 }
