@@ -77,6 +77,11 @@ DeviceMemory MemoryPool::memory() const {
   return memory_;
 }
 
+size_t MemoryPool::available() const {
+  const std::lock_guard lock(mutex_);
+  return std::min(limit_ - std::min(limit_, memory_.active), source_.free_bytes() + memory_.cached);
+}
+
 void MemoryPool::reset_peak() {
   const std::lock_guard lock(mutex_);
   memory_.peak = memory_.active;

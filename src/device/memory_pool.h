@@ -41,6 +41,9 @@ class MemoryPool {
   void give(std::byte* data) noexcept;
 
   DeviceMemory memory() const;
+  /// Bytes that can be taken beside what is in use, as far as the device knows.
+  size_t available() const;
+  std::string_view name() const { return source_.name; }
   void reset_peak();
   /// The most that is in use and kept together. Less than is in use: nothing more can be taken.
   void set_limit(size_t bytes);

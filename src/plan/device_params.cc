@@ -1,6 +1,8 @@
 // Weights in the memory of a device.
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "plan/params.h"
 
@@ -32,6 +34,36 @@ std::vector<std::byte> floats_of(const TensorView& tensor, const Shape& shape) {
   decode(tensor.dtype, whole.data,
          {reinterpret_cast<float*>(floats.data()), floats.size() / sizeof(float)});
   return floats;
+}
+
+/// A parameter as it will lie on a device, all but its address.
+struct Stored {
+  Operand operand;
+  size_t size = 0;
+  bool packed = false;  ///< by the backend; else f32
+};
+
+Stored stored_as(const TensorView& tensor, const Graph& graph, const Node& node,
+                 const Backend& backend) {
+  const Shape& shape = node.shape();
+  Operand operand{.stride = shape.cols() * int64_t{sizeof(float)},
+                  .rows = shape.rows().size,
+                  .cols = static_cast<int32_t>(shape.cols()),
+                  .layout = Layout::kRowMajor};
+  if (!is_matrix(node)) return {operand, static_cast<size_t>(operand.rows * operand.stride), false};
+  WeightUse use = use_of(graph, node.name);
+  use.dtype = tensor.dtype, use.rows = operand.rows, use.cols = operand.cols;
+  if (shape.rank > 2) use.stack = shape[0].size;
+  operand = backend.weight(use);
+  return {operand, backend.weight_bytes(operand), true};
+}
+
+// Known before the first tensor is read: loading a large model takes minutes.
+void check_room(size_t bytes, Device& device) {
+  const MemoryPool* pool = device.pool();
+  if (pool != nullptr && bytes > pool->available())
+    throw Error(ErrorKind::kLimit, "{}: the weights take {} bytes, {} can be had", pool->name(),
+                bytes, pool->available());
 }
 
 // A matrix as the backend's kernels read it, to where the host finds it.
@@ -68,44 +100,36 @@ void pack(const ModelFile& file, const TensorView& tensor, const Operand& operan
 
 void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& pool, Backend& backend,
                       const Progress& progress) {
-  size_t total = 0, done = 0;
-  for (const Node& node : graph.nodes())
-    if (node.op == op::kParam) total += file.at(node.name).bytes();
+  std::vector<std::pair<const Node*, Stored>> wanted;
+  size_t total = 0, done = 0, bytes_wanted = 0;
+  std::set<std::string_view> seen;
   for (const Node& node : graph.nodes()) {
-    if (node.op != op::kParam || operands_.contains(node.name)) continue;
-    const TensorView& tensor = checked_tensor(file, node);
-    const Shape& shape = node.shape();
-    Operand operand{.stride = shape.cols() * int64_t{sizeof(float)},
-                    .rows = shape.rows().size,
-                    .cols = static_cast<int32_t>(shape.cols()),
-                    .layout = Layout::kRowMajor};
-    std::vector<std::byte> floats;
-    size_t size = 0;
-    if (is_matrix(node)) {
-      WeightUse use = use_of(graph, node.name);
-      use.dtype = tensor.dtype, use.rows = operand.rows, use.cols = operand.cols;
-      if (shape.rank > 2) use.stack = shape[0].size;
-      operand = backend.weight(use);
-      size = backend.weight_bytes(operand);
-    } else {
-      floats = floats_of(tensor, shape);
-      size = floats.size();
-    }
-    Device& device = backend.device();
+    if (node.op != op::kParam) continue;
+    total += file.at(node.name).bytes();
+    if (operands_.contains(node.name) || !seen.insert(node.name).second) continue;
+    wanted.emplace_back(&node, stored_as(checked_tensor(file, node), graph, node, backend));
+    bytes_wanted += wanted.back().second.size;
+  }
+  Device& device = backend.device();
+  check_room(bytes_wanted, device);
+  for (auto& [node, stored] : wanted) {
+    const TensorView& tensor = checked_tensor(file, *node);
+    const size_t size = stored.size;
     Memory& memory = memory_.emplace_back(device.allocate(size));
     std::byte* const shared = device.host(memory.data());
-    if (!floats.empty() || size == 0) {
+    if (!stored.packed) {
+      const std::vector<std::byte> floats = floats_of(tensor, node->shape());
       device.upload(memory.data(), floats.data(), size);
     } else if (shared != nullptr) {  // no copy
-      pack(file, tensor, operand, pool, backend, {shared, size});
+      pack(file, tensor, stored.operand, pool, backend, {shared, size});
     } else {
       std::vector<std::byte> bytes(size);
-      pack(file, tensor, operand, pool, backend, bytes);
+      pack(file, tensor, stored.operand, pool, backend, bytes);
       device.upload(memory.data(), bytes.data(), size);
     }
     file.release(tensor);
-    operand.data = memory.data();
-    operands_.emplace(node.name, operand);
+    stored.operand.data = memory.data();
+    operands_.emplace(node->name, stored.operand);
     bytes_ += size;
     done += tensor.bytes();
     if (progress) progress(done, total);
