@@ -6,6 +6,7 @@ usage: cli_transcribe_test.py VEERY [unittest arguments]
 """
 import json
 import re
+import shutil
 import struct
 import unittest
 
@@ -70,6 +71,31 @@ class TranscribeTest(CliTest):
         for wrong in (["--beams", 0], ["--temperatures", "1,x"], ["--temperatures", "3"], ["--to", "doc"], ["second.wav"]):
             self.error("transcribe", WHISPER, sound, *wrong, status=2)
         self.error("transcribe", WHISPER, status=2)
+
+    def test_words(self):
+        sound = self.sound("noise.wav", noise(1.5))
+        segments = json.loads(self.transcribe(sound, "--json", "--word-timestamps").stdout)["segments"]
+        words = [word for segment in segments for word in segment["words"]]
+        self.assertGreater(len(words), 0)
+        self.assertIn("".join(word["word"] for word in segments[0]["words"]).split()[0], segments[0]["text"])
+        for word in words:
+            self.assertLessEqual(word["start"], word["end"])
+            self.assertTrue(0 <= word["probability"] <= 1)
+        vtt = self.transcribe(sound, "--to", "vtt", "--highlight-words").stdout.decode(errors="replace")
+        self.assertGreaterEqual(vtt.count("<u>"), len(words))
+        self.error("transcribe", WHISPER, sound, "--highlight-words", "--to", "txt", status=2)
+        other = self.copy_without_heads()
+        self.assertIn("alignment_heads", self.error("transcribe", other, sound, "--word-timestamps"))
+        self.veery("transcribe", other, sound, "-t", 1)
+
+    def copy_without_heads(self):
+        other = self.folder / "other"
+        shutil.copytree(WHISPER, other)
+        path = other / "generation_config.json"
+        config = json.loads(path.read_text())
+        del config["alignment_heads"]
+        path.write_text(json.dumps(config))
+        return other
 
     def test_without_speech(self):
         for name, samples in (("none", []), ("one", [900]), ("silence", [0] * 40000)):

@@ -56,5 +56,35 @@ TEST(TranscribeModel, BeamsFindWhatIsAsProbableOrMore) {
   }
 }
 
+// Those of OpenAI's code with the same weights in float32 (tools/oracle/whisper_words.py).
+TEST(TranscribeModel, WordsAreWhereOpenAiFindsThem) {
+  const std::string path = test::model_path("whisper-tiny.en");
+  VEERY_NEEDS_MODEL(path);
+  const Json known = test::read_fixture("whisper/words.json");
+  for (const bool exact : {false, true}) {
+    Transcriber transcriber(path, {.exact = exact});
+    for (const auto& [clip, expected] : known.items()) {
+      Sound sound(test::fixture_path("whisper/" + clip));
+      const Transcript found = transcriber.transcribe(sound, {.words = true});
+      ASSERT_EQ(found.segments.size(), expected["segments"].size()) << clip;
+      for (size_t i = 0; i < found.segments.size(); ++i) {
+        const Json& segment = expected["segments"][i];
+        const std::vector<SpokenWord>& words = found.segments[i].words;
+        ASSERT_EQ(words.size(), segment["words"].size()) << clip;
+        for (size_t w = 0; w < words.size(); ++w) {
+          const Json& word = segment["words"][w];
+          EXPECT_EQ(words[w].text, word[0].get<std::string>());
+          EXPECT_NEAR(words[w].start, word[1].get<double>(), 0.021) << clip << words[w].text;
+          EXPECT_NEAR(words[w].end, word[2].get<double>(), 0.021) << clip << words[w].text;
+          EXPECT_NEAR(words[w].probability, word[3].get<double>(), exact ? 0.001 : 0.02)
+              << clip << words[w].text;
+        }
+        EXPECT_NEAR(found.segments[i].start, segment["start"].get<double>(), 0.021) << clip;
+        EXPECT_NEAR(found.segments[i].end, segment["end"].get<double>(), 0.021) << clip;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace veery

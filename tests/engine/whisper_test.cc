@@ -174,6 +174,8 @@ TEST(Whisper, AFileOfWhisperCppIsTheSame) {
     if (bin) {
       const SpeechKeys keys = read_speech_keys(model.file(), model.config());
       const SpeechTokens t = find_speech_tokens(model.tokenizer(), keys, model.config());
+      EXPECT_EQ(keys.alignment_heads.size(), 4U);  // of the second of two layers
+      EXPECT_EQ(keys.alignment_heads[0], std::pair(1, 0));
       EXPECT_EQ(t.first_time, model.config().vocab - 38);
       EXPECT_EQ(t.languages.size(), 2U);
       EXPECT_EQ(model.tokenizer().decode({33, 34}), "AB");

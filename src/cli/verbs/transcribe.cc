@@ -27,6 +27,7 @@ struct Flags {
   double most_compression = 2.4, least_log_prob = -1, most_no_speech = 0.6;
   int64_t seed = 0;
   bool no_times = false, no_carry = false, quiet = false;
+  bool highlight = false;
 };
 
 std::vector<float> parse_temperatures(const std::string& text) {
@@ -99,6 +100,9 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("-p,--prompt", flags.options.prompt, "What was said before: names, spelling")
       .type_name("TEXT");
   app.flag("--no-timestamps", flags.no_times, "A window is one piece, without times in it");
+  app.flag("--word-timestamps", flags.options.words, "When each word was said, as json has it");
+  app.flag("--highlight-words", flags.highlight,
+           "A cue for each word, underlined, in srt and vtt; includes --word-timestamps");
   app.flag("--no-carry", flags.no_carry, "Do not show the model what it wrote before");
   add_decoding(app, flags);
   app.flag("-q,--quiet", flags.quiet, "Say nothing on standard error but failures");
@@ -138,6 +142,10 @@ void settle(Flags& flags) {
   options.times = !flags.no_times;
   options.carry = !flags.no_carry;
   flags.form = form_of(flags);
+  if (!flags.highlight) return;
+  if (flags.form != TranscriptForm::kSrt && flags.form != TranscriptForm::kVtt)
+    throw Misuse("--highlight-words", "goes with --to srt or vtt");
+  options.words = true;
 }
 
 std::unique_ptr<Sound> open_sound(const std::string& path) {
@@ -148,20 +156,20 @@ std::unique_ptr<Sound> open_sound(const std::string& path) {
 // To standard output as it comes, or to a file that appears when it is whole.
 class Writer {
  public:
-  explicit Writer(const Flags& flags) : form_(flags.form) {
+  explicit Writer(const Flags& flags) : writer_(flags.form, flags.highlight) {
     if (!flags.output.empty())
       file_ = std::make_unique<PendingFile>(
           flags.output, OutputRules{flags.output_flags.existing(),
                                     {flags.common.path, flags.sound == "-" ? "" : flags.sound},
                                     nullptr});
-    write(transcript_head(form_));
+    write(writer_.head());
   }
   void segment(const TranscribedSegment& segment) {
-    write(transcript_part(form_, segment, count_++));
+    write(writer_.part(segment));
     if (!file_) standard_output().flush();
   }
   void finish(const Transcript& transcript) {
-    write(transcript_tail(form_, transcript));
+    write(writer_.tail(transcript));
     if (file_) file_->commit();
   }
 
@@ -174,9 +182,8 @@ class Writer {
       standard_output().foreign(text);
   }
 
-  TranscriptForm form_;
+  TranscriptWriter writer_;
   std::unique_ptr<PendingFile> file_;
-  size_t count_ = 0;
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ struct Transcriber::Progress {
   int64_t seek = 0;
   std::vector<int32_t> said;  ///< the prompt of the user, and all tokens so far
   size_t forgotten = 0;       ///< how many of them are no prompt any more
+  double last_end = 0;        ///< of the last word, in seconds
 
   int64_t length() const { return std::min(window, frames - seek); }
 };
@@ -75,7 +76,8 @@ Transcriber::Transcriber(const std::string& path, LoadOptions load, int32_t gues
       tokens_(found_tokens(model_, *keys_)),
       rules_(tokens_, *keys_),
       runner_(model_, {.sequences = 2 * guesses + 1, .snapshots = 0}),
-      decoder_(runner_, tokens_, rules_) {}
+      decoder_(runner_, tokens_, rules_),
+      aligner_(runner_, tokens_, *keys_) {}
 
 void Transcriber::check() const {
   for (const int32_t count : {options_.beams, options_.best_of})
@@ -87,6 +89,7 @@ void Transcriber::check() const {
   for (const float temperature : options_.temperatures)
     if (!(temperature >= 0 && temperature <= 2))
       throw Error(ErrorKind::kInput, "a temperature is {}, expected 0 to 2", temperature);
+  if (options_.words) aligner_.require_heads();
   if (tokens_.multilingual) return;
   if (options_.translate)
     throw Error(ErrorKind::kUnsupported, "{}: the model knows English alone and cannot translate",
@@ -134,6 +137,11 @@ void Transcriber::choose_language(const MelSpectrogram& mel, Transcript& transcr
   transcript.language = std::ranges::find(tokens_.languages, language_, &SpeechLanguage::id)->code;
 }
 
+std::vector<int32_t> Transcriber::start_tokens() const {
+  if (!tokens_.multilingual) return {tokens_.start};
+  return {tokens_.start, language_, options_.translate ? tokens_.translate : tokens_.transcribe};
+}
+
 std::vector<int32_t> Transcriber::prompt_of(const Progress& progress) const {
   std::vector<int32_t> prompt;
   const auto before = std::span(progress.said).subspan(progress.forgotten);
@@ -143,11 +151,8 @@ std::vector<int32_t> Transcriber::prompt_of(const Progress& progress) const {
     const auto last = before.last(std::min(before.size(), most));
     prompt.insert(prompt.end(), last.begin(), last.end());
   }
-  prompt.push_back(tokens_.start);
-  if (tokens_.multilingual) {
-    prompt.push_back(language_);
-    prompt.push_back(options_.translate ? tokens_.translate : tokens_.transcribe);
-  }
+  const std::vector<int32_t> start = start_tokens();
+  prompt.insert(prompt.end(), start.begin(), start.end());
   if (!options_.times) prompt.push_back(tokens_.no_times);
   return prompt;
 }
@@ -184,28 +189,28 @@ bool Transcriber::is_silent(const Progress& progress) const {
 }
 
 // Cuts what is said where two times stand side by side and moves on: to the last time, where the
-// window ends within a piece, else behind the window.
-void Transcriber::add_segments(Progress& progress, const WindowText& said,
-                               TranscribedSegment common) {
+// window ends within a piece (`goes_on`), else behind the window.
+std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const WindowText& said,
+                                                 TranscribedSegment common, bool& goes_on) const {
   const std::span<const int32_t> tokens(said.tokens);
   const auto is_time = [&](size_t i) { return tokens_.is_time(tokens[i]); };
   const double offset = seconds_of(progress.seek);
   const auto seconds = [&](int32_t id) {
     return seconds_of(progress.seek + 2 * int64_t{id - tokens_.first_time});
   };
+  std::vector<TranscribedSegment> segments;
   const auto add = [&](double start, double end, std::span<const int32_t> part) {
     common.start = start, common.end = end;
     common.tokens.assign(part.begin(), part.end());
     common.text = text_of(part);
-    if (start >= end || common.text.find_first_not_of(' ') == std::string::npos) return;
-    progress.transcript.segments.push_back(common);
-    if (progress.events.segment) progress.events.segment(common);
+    segments.push_back(common);
   };
   std::vector<size_t> cuts;
   for (size_t i = 1; i < tokens.size(); ++i)
     if (is_time(i - 1) && is_time(i)) cuts.push_back(i);
   const size_t count = tokens.size();
   const bool ends_with_one = count >= 2 && !is_time(count - 2) && is_time(count - 1);
+  goes_on = !ends_with_one;
   int64_t moved = progress.length();
   if (cuts.empty()) {
     double end = seconds_of(progress.seek + moved);
@@ -226,6 +231,66 @@ void Transcriber::add_segments(Progress& progress, const WindowText& said,
       moved = heard;
   }
   progress.seek += moved;
+  return segments;
+}
+
+// Gives the segments of the window that begins at frame `begin` their words, and moves to the end
+// of the last one, where the window ends within a piece.
+void Transcriber::add_words(Progress& progress, std::vector<TranscribedSegment>& segments,
+                            int64_t begin, bool goes_on) {
+  std::vector<int32_t> text;
+  std::vector<size_t> counts;
+  for (const TranscribedSegment& segment : segments) {
+    const size_t before = text.size();
+    for (const int32_t id : segment.tokens)
+      if (id < tokens_.end) text.push_back(id);
+    counts.push_back(text.size() - before);
+  }
+  const int64_t frames = std::min(progress.window, progress.frames - begin);
+  std::vector<SpokenWord> words = aligner_.align(decoder_.heard(), start_tokens(), text, frames / 2,
+                                                 has_no_spaces(progress.transcript.language));
+  const WordLengths lengths = word_lengths(words);
+  shorten_at_sentences(words, lengths);
+  merge_punctuation(words);
+  const auto from_beginning = [&](double seconds) {
+    return std::round((seconds_of(begin) + seconds) * 100) / 100;
+  };
+  size_t next = 0;
+  double last_end = progress.last_end;
+  std::optional<double> last;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    TranscribedSegment& segment = segments[i];
+    for (size_t taken = 0; next < words.size() && taken < counts[i]; ++next) {
+      taken += words[next].tokens.size();
+      SpokenWord& word = segment.words.emplace_back(std::move(words[next]));
+      word.start = from_beginning(word.start);
+      word.end = from_beginning(word.end);
+    }
+    if (segment.words.empty()) continue;
+    fit_segment(segment.words, lengths, last_end, segment.start, segment.end);
+    last_end = segment.end;
+    last = segment.words.back().end;
+  }
+  if (!last) return;
+  if (goes_on && *last > seconds_of(begin))
+    progress.seek = std::llround(*last * kMelFramesPerSecond);
+  progress.last_end = *last;
+}
+
+void Transcriber::take_window(Progress& progress, const WindowText& said,
+                              const TranscribedSegment& common) {
+  const int64_t begin = progress.seek;
+  bool goes_on = false;
+  std::vector<TranscribedSegment> segments = cut(progress, said, common, goes_on);
+  if (options_.words) add_words(progress, segments, begin, goes_on);
+  for (TranscribedSegment& segment : segments) {
+    if (segment.start >= segment.end || segment.text.find_first_not_of(' ') == std::string::npos)
+      continue;
+    progress.said.insert(progress.said.end(), segment.tokens.begin(), segment.tokens.end());
+    if (progress.events.segment) progress.events.segment(segment);
+    progress.transcript.segments.push_back(std::move(segment));
+  }
+  if (!options_.carry || common.temperature > 0.5F) progress.forgotten = progress.said.size();
 }
 
 Transcript Transcriber::transcribe(Sound& sound, const TranscribeOptions& options,
@@ -237,6 +302,7 @@ Transcript Transcriber::transcribe(Sound& sound, const TranscribeOptions& option
   const MelSpectrogram mel = listen(sound);
   Transcript transcript;
   transcript.damage = sound.damage();
+  transcript.has_words = options.words;
   transcript.seconds = static_cast<double>(mel.samples()) / kSoundRate;
   Progress progress{.mel = mel,
                     .transcript = transcript,
@@ -266,13 +332,7 @@ Transcript Transcriber::transcribe(Sound& sound, const TranscribeOptions& option
       progress.seek += progress.length();
       continue;
     }
-    const size_t before = transcript.segments.size();
-    add_segments(progress, said, common);
-    for (size_t i = before; i < transcript.segments.size(); ++i) {
-      const std::vector<int32_t>& tokens = transcript.segments[i].tokens;
-      progress.said.insert(progress.said.end(), tokens.begin(), tokens.end());
-    }
-    if (!options_.carry || common.temperature > 0.5F) progress.forgotten = progress.said.size();
+    take_window(progress, said, common);
   }
   return transcript;
 }

@@ -11,6 +11,7 @@
 #include "engine/model.h"
 #include "engine/speech/speech_tokens.h"
 #include "engine/speech/window_decoder.h"
+#include "engine/speech/word_aligner.h"
 
 namespace veery {
 
@@ -19,6 +20,7 @@ struct TranscribeOptions {
   std::string language;    ///< "en" or "english"; empty: the one that is most probable
   bool translate = false;  ///< into English
   bool times = true;       ///< the model says when; else a window is one piece
+  bool words = false;      ///< when each word was said
   std::string prompt;      ///< what was said before: names, spelling
   bool carry = true;       ///< what a window said is the prompt of the next one
   /// Tried one after the other until what is said is plausible.
@@ -37,12 +39,14 @@ struct TranscribedSegment {
   std::vector<int32_t> tokens;  ///< times included
   float temperature = 0, compression = 0, no_speech = 0;
   double mean_log_prob = 0;
+  std::vector<SpokenWord> words;  ///< with TranscribeOptions::words
 };
 
 struct Transcript {
   std::string language;  ///< "en"
   float language_probability = 1;
-  double seconds = 0;  ///< of the sound
+  double seconds = 0;      ///< of the sound
+  bool has_words = false;  ///< TranscribeOptions::words
   std::vector<TranscribedSegment> segments;
   std::string damage;  ///< Sound::damage()
 
@@ -61,8 +65,9 @@ class Transcriber {
   /// `guesses`: as many beams or guesses as a transcript may ask for. Throws as Model does.
   Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5);
 
-  /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, or a language
-  /// or a task that the model does not have. What an event throws ends it and is passed on.
+  /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, a language or a
+  /// task that the model does not have, or what times of words lack. What an event throws ends it
+  /// and is passed on.
   Transcript transcribe(Sound& sound, const TranscribeOptions& options = {},
                         const TranscribeEvents& events = {});
 
@@ -74,10 +79,15 @@ class Transcriber {
   void check() const;
   MelSpectrogram listen(Sound& sound);
   void choose_language(const MelSpectrogram& mel, Transcript& transcript);
+  std::vector<int32_t> start_tokens() const;
   std::vector<int32_t> prompt_of(const Progress& progress) const;
   bool is_silent(const Progress& progress) const;
   WindowText decode_window(const Progress& progress, float& temperature, float& compression);
-  void add_segments(Progress& progress, const WindowText& said, TranscribedSegment common);
+  std::vector<TranscribedSegment> cut(Progress& progress, const WindowText& said,
+                                      TranscribedSegment common, bool& goes_on) const;
+  void add_words(Progress& progress, std::vector<TranscribedSegment>& segments, int64_t begin,
+                 bool goes_on);
+  void take_window(Progress& progress, const WindowText& said, const TranscribedSegment& common);
   std::string text_of(std::span<const int32_t> tokens) const;
 
   std::shared_ptr<SpeechKeys> keys_;
@@ -87,6 +97,7 @@ class Transcriber {
   SpeechRules rules_;
   Runner runner_;
   WindowDecoder decoder_;
+  WordAligner aligner_;
   TranscribeOptions options_;  ///< of the transcript in the making
   int32_t language_ = -1;      ///< the id of its token
 };

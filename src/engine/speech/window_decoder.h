@@ -38,6 +38,8 @@ class WindowDecoder {
 
   /// Hears a window; what is decoded from then on is said there.
   void hear(std::span<const float> features);
+  /// The sequence that has heard it.
+  int32_t heard() const { return heard_; }
 
   /// What follows `prompt`, which ends with <|startoftranscript|> and what belongs to it.
   WindowText decode(std::span<const int32_t> prompt, const WindowOptions& options);
