@@ -77,7 +77,7 @@ class TranscribeTest(CliTest):
         segments = json.loads(self.transcribe(sound, "--json", "--word-timestamps").stdout)["segments"]
         words = [word for segment in segments for word in segment["words"]]
         self.assertGreater(len(words), 0)
-        self.assertIn("".join(word["word"] for word in segments[0]["words"]).split()[0], segments[0]["text"])
+        self.assertEqual("".join(word["word"] for word in words), "".join(segment["text"] for segment in segments))
         for word in words:
             self.assertLessEqual(word["start"], word["end"])
             self.assertTrue(0 <= word["probability"] <= 1)
@@ -96,6 +96,21 @@ class TranscribeTest(CliTest):
         del config["alignment_heads"]
         path.write_text(json.dumps(config))
         return other
+
+    def test_batches_and_voice(self):
+        sound = self.sound("noise.wav", noise(4.5))
+        one = self.transcribe(sound, "--json", "--batch", 1).stdout
+        self.assertGreater(len(json.loads(one)["segments"]), 2)
+        for batch in (2, 3, 8):
+            self.assertEqual(self.transcribe(sound, "--json", "--batch", batch).stdout, one)
+        drawn = ["--json", "--temperatures", "0.7", "--best-of", 2, "--word-timestamps"]
+        self.assertEqual(self.transcribe(sound, *drawn, "--batch", 3).stdout, self.transcribe(sound, *drawn, "--batch", 1).stdout)
+        self.assertEqual(json.loads(self.transcribe(sound, "--json", "--vad").stdout)["segments"], [])
+        self.assertEqual(json.loads(self.transcribe(sound, "--json", "--vad").stdout)["duration"], 4.5)
+        every = self.transcribe(sound, "--json", "--vad", "--vad-threshold", 0, "--vad-min-speech", 0, "--vad-pad", 5)
+        self.assertEqual(every.stdout, self.transcribe(sound, "--json").stdout)
+        for wrong in (["--batch", 0], ["--vad-threshold", -1], ["--vad-pad", "x"]):
+            self.error("transcribe", WHISPER, sound, *wrong, status=2)
 
     def test_without_speech(self):
         for name, samples in (("none", []), ("one", [900]), ("silence", [0] * 40000)):

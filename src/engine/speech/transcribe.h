@@ -8,9 +8,11 @@
 
 #include "audio/log_mel.h"
 #include "audio/sound.h"
+#include "audio/voice_activity.h"
 #include "engine/model.h"
 #include "engine/speech/speech_tokens.h"
 #include "engine/speech/window_decoder.h"
+#include "engine/speech/window_plan.h"
 #include "engine/speech/word_aligner.h"
 
 namespace veery {
@@ -30,6 +32,11 @@ struct TranscribeOptions {
   float least_log_prob = -1;       ///< less, a token on average, is no good guess
   float most_no_speech = 0.6F;     ///< more, and a bad guess besides, is silence
   uint64_t seed = 0;
+  std::optional<VoiceOptions> voice;  ///< only where somebody speaks is listened to
+  /// 0: window after window, each beginning where the last whole piece of the one before it ends.
+  /// Else windows of their own (quiet_windows()), so many of which are decoded together, whose
+  /// prompt is `prompt`: what they say does not depend on their number.
+  int32_t batch = 0;
 };
 
 /// A piece of a transcript; times in seconds.
@@ -62,8 +69,9 @@ struct TranscribeEvents {
 /// Not for several threads at once.
 class Transcriber {
  public:
-  /// `guesses`: as many beams or guesses as a transcript may ask for. Throws as Model does.
-  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5);
+  /// `guesses`: as many beams or guesses as a transcript may ask for, `batch`: as many windows
+  /// together. Throws as Model does.
+  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5, int32_t batch = 1);
 
   /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, a language or a
   /// task that the model does not have, or what times of words lack. What an event throws ends it
@@ -76,22 +84,30 @@ class Transcriber {
  private:
   struct Progress;
 
+  struct Window;
+
   void check() const;
+  void check_voice() const;
   MelSpectrogram listen(Sound& sound);
+  int64_t keep_speech(MelSpectrogram& mel, int64_t frames, KeptClock& clock) const;
   void choose_language(const MelSpectrogram& mel, Transcript& transcript);
   std::vector<int32_t> start_tokens() const;
   std::vector<int32_t> prompt_of(const Progress& progress) const;
-  bool is_silent(const Progress& progress) const;
-  WindowText decode_window(const Progress& progress, float& temperature, float& compression);
-  std::vector<TranscribedSegment> cut(Progress& progress, const WindowText& said,
-                                      TranscribedSegment common, bool& goes_on) const;
-  void add_words(Progress& progress, std::vector<TranscribedSegment>& segments, int64_t begin,
-                 bool goes_on);
-  void take_window(Progress& progress, const WindowText& said, const TranscribedSegment& common);
+  bool is_silent(const MelSpectrogram& mel, FrameRange range) const;
+  bool is_plausible(const Window& window) const;
+  bool is_unspoken(const Window& window) const;
+  void decode(std::span<Window> windows);
+  std::vector<TranscribedSegment> cut(Progress& progress, const Window& window,
+                                      bool& goes_on) const;
+  void add_words(Progress& progress, std::vector<TranscribedSegment>& segments,
+                 const Window& window, bool goes_on);
+  void take_window(Progress& progress, const Window& window);
+  void follow_windows(Progress& progress);
+  void decode_batches(Progress& progress);
   std::string text_of(std::span<const int32_t> tokens) const;
 
   std::shared_ptr<SpeechKeys> keys_;
-  int32_t guesses_;
+  int32_t guesses_, batch_;
   Model model_;
   SpeechTokens tokens_;
   SpeechRules rules_;
