@@ -282,12 +282,20 @@ typedef struct veery_transcribe_options {
   int32_t times;        /* 0: a window is one segment */
   int32_t beams;
   uint64_t seed;
+  int32_t words; /* not 0: when each word was said */
 } veery_transcribe_options;
 
 typedef struct veery_segment {
   double start, end; /* seconds */
   const char* text;
 } veery_segment;
+
+typedef struct veery_word {
+  double start, end; /* seconds */
+  double probability;
+  const char* text; /* with the space before it, if there is one */
+  size_t segment;   /* that it is of, from 0 */
+} veery_word;
 
 VEERY_API veery_status veery_transcribe_options_init(veery_transcribe_options* options,
                                                      size_t size);
@@ -302,6 +310,10 @@ VEERY_API const char* veery_transcript_language(const veery_transcript* transcri
 VEERY_API size_t veery_transcript_count(const veery_transcript* transcript);
 VEERY_API veery_status veery_transcript_segment(const veery_transcript* transcript, size_t index,
                                                 veery_segment* segment);
+/* Of all segments together; 0 where they were not asked for. */
+VEERY_API size_t veery_transcript_word_count(const veery_transcript* transcript);
+VEERY_API veery_status veery_transcript_word(const veery_transcript* transcript, size_t index,
+                                             veery_word* word);
 
 /* ---- where the time goes ---- */
 

@@ -127,9 +127,27 @@ void MelSpectrogram::finish(int64_t least_frames) {
   VEERY_CHECK(frames_ >= wanted);
   frames_ = wanted;
   values_.resize(static_cast<size_t>(frames_ * bands_));
+  find_largest();
+  held_ = {};
+}
+
+void MelSpectrogram::find_largest() {
   largest_ = kLeast;
   for (const float value : values_) largest_ = std::max(largest_, value);
-  held_ = {};
+}
+
+void MelSpectrogram::keep(std::span<const FrameRange> ranges, int64_t least_frames) {
+  int64_t kept = 0;
+  for (const FrameRange& range : ranges) {
+    VEERY_CHECK(kept <= range.first && range.first <= range.end && range.end <= frames_);
+    std::copy(values_.begin() + range.first * bands_, values_.begin() + range.end * bands_,
+              values_.begin() + kept * bands_);
+    kept += range.end - range.first;
+  }
+  values_.resize(static_cast<size_t>(kept * bands_));
+  frames_ = std::max(kept, least_frames);
+  values_.resize(static_cast<size_t>(frames_ * bands_), kLeast);
+  find_largest();
 }
 
 // All frames whose samples are there.

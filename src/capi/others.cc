@@ -6,8 +6,13 @@ using namespace veery;
 using namespace veery::capi;
 
 struct veery_transcript {
+  struct Word {
+    size_t segment;
+    const SpokenWord* word;
+  };
   Transcript transcript;
   std::string text;
+  std::vector<Word> words;
 };
 
 struct veery_profile {
@@ -92,6 +97,7 @@ static veery_transcribe_options default_transcribe_options() {
   result.times = options.times ? 1 : 0;
   result.beams = options.beams;
   result.seed = options.seed;
+  result.words = options.words ? 1 : 0;
   return result;
 }
 
@@ -120,10 +126,14 @@ veery_status veery_transcribe(veery_model* model, const char* path,
     wanted.times = given.times != 0;
     wanted.beams = given.beams;
     wanted.seed = given.seed;
+    wanted.words = given.words != 0;
     Sound sound(required_text(path, "path"));
     auto made = std::make_unique<veery_transcript>();
     made->transcript = loaded.transcribe(sound, wanted);
     made->text = made->transcript.text();
+    const auto& segments = made->transcript.segments;
+    for (size_t i = 0; i < segments.size(); ++i)
+      for (const SpokenWord& word : segments[i].words) made->words.push_back({i, &word});
     *transcript = made.release();
     return VEERY_OK;
   });
@@ -151,6 +161,23 @@ veery_status veery_transcript_segment(const veery_transcript* transcript, size_t
       throw Error(ErrorKind::kInput, "segment {} is not there, found {}", index, segments.size());
     const TranscribedSegment& found = segments[index];
     required(segment, "segment") = {found.start, found.end, found.text.c_str()};
+    return VEERY_OK;
+  });
+}
+
+size_t veery_transcript_word_count(const veery_transcript* transcript) {
+  return transcript == nullptr ? 0 : transcript->words.size();
+}
+
+veery_status veery_transcript_word(const veery_transcript* transcript, size_t index,
+                                   veery_word* word) {
+  return guarded([&] {
+    const auto& words = required(transcript, "transcript").words;
+    if (index >= words.size())
+      throw Error(ErrorKind::kInput, "word {} is not there, found {}", index, words.size());
+    const SpokenWord& found = *words[index].word;
+    required(word, "word") = {found.start, found.end, found.probability, found.text.c_str(),
+                              words[index].segment};
     return VEERY_OK;
   });
 }

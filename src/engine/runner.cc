@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/reference/cache_element.h"
 #include "sample/sampler.h"
 
 namespace veery {
@@ -35,6 +36,7 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .context = model.options().context,
           .rows = most_rows(model, options),
           .sequences = options.sequences,
+          .sources = options.sources,
           .positions = options.positions,
           .kept = options.kept,
           .snapshots = options.snapshots};
@@ -281,15 +283,31 @@ std::span<const float> Runner::heard(int64_t position) const {
   return {source_plan_->root(0).row<float>(position), static_cast<size_t>(model_.config().dim)};
 }
 
+// The pages that the parts write.
+void Runner::prepare(std::span<const RunPart> parts) {
+  for (const RunPart& part : parts) {
+    const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
+    pages_.prepare(part.sequence, position, position + static_cast<int32_t>(part.ids.size()));
+  }
+}
+
+// They are written: the sequences move on.
+void Runner::finish(std::span<const RunPart> parts) {
+  for (const RunPart& part : parts) {
+    Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
+    sequence.position += static_cast<int32_t>(part.ids.size());
+    if (snapshot_every_ > 0 && sequence.position - sequence.saved >= snapshot_every_)
+      save(part.sequence);
+  }
+}
+
 void Runner::run(std::span<const RunPart> parts) {
   check(parts);
+  prepare(parts);
   int64_t rows = 0;
   int64_t outputs = 0;
   for (const RunPart& part : parts) {
-    const auto count = static_cast<int32_t>(part.ids.size());
-    const int32_t position = sequences_[static_cast<size_t>(part.sequence)].position;
-    pages_.prepare(part.sequence, position, position + count);
-    rows += count;
+    rows += std::ssize(part.ids);
     outputs += part.outputs;
   }
   if (rows == 0) return;
@@ -297,12 +315,51 @@ void Runner::run(std::span<const RunPart> parts) {
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
   fill_slots(parts);
   last_->run();
-  for (const RunPart& part : parts) {
-    Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
-    sequence.position += static_cast<int32_t>(part.ids.size());
-    if (snapshot_every_ > 0 && sequence.position - sequence.saved >= snapshot_every_)
-      save(part.sequence);
+  finish(parts);
+}
+
+void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
+                      std::span<const std::string> roots) {
+  const RunPart part{sequence, ids, static_cast<int32_t>(ids.size())};
+  const std::span parts(&part, 1);
+  VEERY_CHECK(!ids.empty());
+  check(parts);
+  prepare(parts);
+  const int64_t rows = bucket(part.outputs);
+  auto& slot = plans_with_[{rows, {roots.begin(), roots.end()}}];
+  if (!slot) {
+    std::vector<Value> values = {model_.entry().root("logits")};
+    for (const std::string& root : roots) values.push_back(model_.entry().root(root));
+    slot = make_plan(rows, rows, std::move(values));
   }
+  last_wants_ = Wants::kLogits;
+  last_ = slot.get();
+  fill_slots(parts);
+  last_->run();
+  finish(parts);
+}
+
+std::span<const float> Runner::values(size_t root, int64_t i) const {
+  const Operand& value = last_->root(root + 1);
+  return {value.row<float>(i), static_cast<size_t>(value.cols)};
+}
+
+std::vector<float> Runner::source_values(int32_t sequence, const std::string& state,
+                                         int64_t positions) const {
+  check(sequence);
+  VEERY_CHECK(sequences_[static_cast<size_t>(sequence)].heard && positions <= sources_.front());
+  const Operand& cache = states_.at(state);
+  const int64_t heads = cache.rows, size = cache.cols / heads;
+  std::vector<float> values(static_cast<size_t>(positions * cache.cols));
+  model_.pool().parallel_for(positions, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      for (int64_t head = 0; head < heads; ++head) {
+        const CachedHead from{cache, page_of(cache, slots_.slots, sequence, p), head, p};
+        float* const to = values.data() + p * cache.cols + head * size;
+        for (int64_t i = 0; i < size; ++i) to[i] = read_cached(from, i);
+      }
+  });
+  return values;
 }
 
 void Runner::save(int32_t sequence) {
@@ -328,19 +385,23 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
   outputs = std::min(rows, bucket(outputs));
   auto& slot = plans_[{rows, outputs, wants}];
   if (!slot) {
-    const PlanOptions options{.rows = rows,
-                              .outputs = outputs,
-                              .target = model_.target(),
-                              .exact = model_.options().exact,
-                              .fuse = model_.options().fuse};
     std::vector<Value> roots = {model_.entry().root(wants == Wants::kBest ? "best" : "logits")};
     if (!also_.empty()) roots.push_back(model_.entry().root(also_));
-    slot = std::make_unique<Plan>(
-        model_.entry().graph, std::move(roots),
-        Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_},
-        options);
+    slot = make_plan(rows, outputs, std::move(roots));
   }
   return *slot;
+}
+
+std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots) {
+  const PlanOptions options{.rows = rows,
+                            .outputs = outputs,
+                            .target = model_.target(),
+                            .exact = model_.options().exact,
+                            .fuse = model_.options().fuse};
+  return std::make_unique<Plan>(
+      model_.entry().graph, std::move(roots),
+      Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_},
+      options);
 }
 
 }  // namespace veery

@@ -17,6 +17,7 @@ namespace veery {
 
 struct RunnerOptions {
   int32_t sequences = 1;  ///< most at a time
+  int32_t sources = 0;    ///< StateOptions::sources
   /// Positions that the caches of all sequences together have memory for; 0: each may fill its
   /// context.
   int32_t positions = 0;
@@ -121,6 +122,10 @@ class Runner {
   /// kLimit naming both numbers if tokens do not fit a context, a run or the caches; then no
   /// sequence has moved.
   void run(std::span<const RunPart> parts);
+  /// The same of one sequence, whose tokens are all outputs, which also computes other roots of
+  /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
+  void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
+  std::span<const float> values(size_t root, int64_t i) const;
   /// Of output `i` of the last run, counted over its parts, whose part wants logits: these (vocab),
   /// valid until the next run.
   std::span<const float> logits(int32_t i) const;
@@ -132,6 +137,10 @@ class Runner {
 
   /// The plan for runs of up to `rows` tokens and `outputs` outputs, made when first needed.
   Plan& plan(int64_t rows, int64_t outputs = 1, Wants wants = Wants::kLogits);
+  /// What an encoder wrote for a sequence under the name of a state of the graph
+  /// ("blk.0.cross_attn.k_source"), as f32: [positions][columns].
+  std::vector<float> source_values(int32_t sequence, const std::string& state,
+                                   int64_t positions) const;
 
  private:
   struct Sequence {
@@ -144,7 +153,10 @@ class Runner {
 
   void check(int32_t sequence) const;
   void check(std::span<const RunPart> parts);
+  void prepare(std::span<const RunPart> parts);
+  void finish(std::span<const RunPart> parts);
   void fill_slots(std::span<const RunPart> parts);
+  std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots);
   Plan& source_plan();
 
   Model& model_;
@@ -162,6 +174,8 @@ class Runner {
   std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: heard() holds between runs
   Workspace workspace_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
+  /// Of run_with().
+  std::map<std::pair<int64_t, std::vector<std::string>>, std::unique_ptr<Plan>> plans_with_;
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
   Wants last_wants_ = Wants::kLogits;

@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "base/printable.h"
 #include "file/folder/row_sources.h"
+#include "import/alignment_heads.h"
 #include "import/folder/speech_keys.h"
 #include "import/names/whisper_names.h"
 #include "text/common/byte_alphabet.h"
@@ -104,6 +105,12 @@ void set_sizes(const Sizes& s, int64_t hidden, int64_t source_hidden, Metadata& 
   metadata.set(kSuppressKey, std::vector<int64_t>{-1});
   metadata.set(kSuppressFirstKey, std::vector<int64_t>{-1});
   metadata.set(kFirstTimeKey, int64_t{50});
+  constexpr int32_t kMultilingualVocab = 51865;
+  metadata.set(kAlignmentKey,
+               usual_alignment_heads({.layers = s.layers,
+                                      .heads = s.heads,
+                                      .bands = s.bands,
+                                      .multilingual = s.vocab >= kMultilingualVocab}));
 }
 
 // The special tokens, which files leave out: languages fill what is between.

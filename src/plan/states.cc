@@ -106,8 +106,9 @@ void StateStore::size_groups() {
   snapshots_ = static_cast<int32_t>(
       std::min(affordable, static_cast<size_t>(std::max(options_.snapshots, 0))));
   for (Group& group : groups_) {
-    const int64_t pages =
-        int64_t{group.ring} * options_.sequences + int64_t{group.saved} * snapshots_;
+    const bool shared = group.source > 0 && options_.sources > 0;
+    const int32_t owners = shared ? options_.sources : options_.sequences;
+    const int64_t pages = int64_t{group.ring} * owners + int64_t{group.saved} * snapshots_;
     if (pages > INT32_MAX)
       throw Error(ErrorKind::kLimit, "cache: {} sequences of {} positions are too many",
                   options_.sequences, options_.context);

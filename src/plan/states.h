@@ -18,6 +18,8 @@ struct StateOptions {
   int32_t context = 4096;      ///< positions of one sequence
   int32_t rows = 512;     ///< the most rows of a run: a ring must hold the window of each of them
   int32_t sequences = 1;  ///< page tables
+  /// Sequences that an encoder writes for at a time, while others share what it wrote; 0: all.
+  int32_t sources = 0;
   int32_t positions = 0;  ///< of all sequences together; 0: each may be full at the same time
   int32_t kept = 1;       ///< blocks of the last so many positions are kept, 1 or more
   /// Snapshots that there is memory for, of all sequences together. Where one is large, fewer: what

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "audio/sound.h"
 #include "base/mapped_file.h"
 
 namespace veery {
@@ -52,6 +53,30 @@ TEST(LogMel, IsThatOfTransformers) {
       worst = std::max<double>(worst, std::abs(found[i] - expected[i]));
     EXPECT_LT(worst, 5e-5) << bands;
   }
+}
+
+// Speech of espeak-ng, every 16th frame.
+TEST(LogMel, OfSpeechIsThatOfTransformers) {
+  const MappedFile file(VEERY_SOURCE_DIR "/tests/fixtures/whisper/speech_mel.f32");
+  const auto* expected = reinterpret_cast<const float*>(file.bytes().data());
+  size_t compared = 0;
+  for (const char* clip : {"tone.flac", "cost.flac"}) {
+    Sound speech(std::string(VEERY_SOURCE_DIR "/tests/fixtures/whisper/") + clip);
+    std::vector<float> samples;
+    while (speech.read(samples)) {
+    }
+    const int64_t frames = std::ssize(samples) / kMelStep;
+    for (const int bands : {80, 128}) {
+      const std::vector<float> found = features(bands, samples, 5000, frames);
+      double worst = 0;
+      for (int64_t t = 0; t < frames; t += 16)
+        for (int64_t i = 0; i < bands; ++i)
+          worst = std::max<double>(
+              worst, std::abs(found[static_cast<size_t>(t * bands + i)] - expected[compared++]));
+      EXPECT_LT(worst, 5e-5) << clip << " " << bands;
+    }
+  }
+  EXPECT_EQ(compared * sizeof(float), file.bytes().size());
 }
 
 TEST(LogMel, DoesNotDependOnThePieces) {

@@ -476,6 +476,26 @@ TEST_F(CApi, SoundIsTranscribedAsByTheEngine) {
   EXPECT_EQ(veery_transcript_text(handle), expected.text());
   EXPECT_EQ(veery_transcript_language(handle), expected.language);
   EXPECT_EQ(veery_transcript_count(handle), expected.segments.size());
+  EXPECT_EQ(veery_transcript_word_count(handle), 0U);
+  wanted.words = 1;
+  veery_transcript* timed = nullptr;
+  ASSERT_EQ(veery_transcribe(model.get(), clip.c_str(), &wanted, &timed), VEERY_OK);
+  const c::Owned<veery_transcript, veery_transcript_free> owned_too(timed);
+  Sound again(clip);
+  const Transcript words = transcriber.transcribe(again, {.words = true, .seed = 1});
+  size_t next = 0;
+  veery_word word;
+  for (size_t i = 0; i < words.segments.size(); ++i)
+    for (const SpokenWord& one : words.segments[i].words) {
+      ASSERT_EQ(veery_transcript_word(timed, next++, &word), VEERY_OK);
+      EXPECT_EQ(word.text, one.text);
+      EXPECT_EQ(word.start, one.start);
+      EXPECT_EQ(word.end, one.end);
+      EXPECT_EQ(word.segment, i);
+    }
+  EXPECT_GT(next, 0U);
+  EXPECT_EQ(veery_transcript_word_count(timed), next);
+  expect_failure(veery_transcript_word(timed, next, &word), VEERY_ERROR_INPUT, "word");
   expect_failure(veery_transcribe(model.get(), "/no/a.wav", nullptr, &handle),
                  VEERY_ERROR_NOT_FOUND, "/no/a.wav");
 }

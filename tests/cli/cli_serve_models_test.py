@@ -96,6 +96,13 @@ class OtherModels(CliTest):
             self.assertEqual([s["text"] for s in verbose["segments"]], [s["text"] for s in known["segments"]])
             self.assertEqual((verbose["task"], verbose["duration"]), ("transcribe", known["duration"]))
             self.assertIn(verbose["language"], ("english", "german"))
+            self.assertNotIn("words", verbose)
+            words = json.loads(send(("response_format", "verbose_json"), ("timestamp_granularities[]", "word"))[2])
+            self.assertNotIn("segments", words)
+            timed = json.loads(self.veery("transcribe", WHISPER, path, "--json", "--word-timestamps", *options).stdout)
+            self.assertEqual([[w["word"], w["start"], w["end"]] for w in words["words"]],
+                             [[w["word"].strip(" \n"), w["start"], w["end"]] for s in timed["segments"] for w in s["words"]])
+            self.assertGreater(len(words["words"]), 0)
             for name in ("srt", "vtt"):
                 expected = self.veery("transcribe", WHISPER, path, "--to", name, *options).stdout
                 self.assertEqual(send(("response_format", name))[2], expected)
@@ -106,7 +113,8 @@ class OtherModels(CliTest):
             self.assertEqual((english["task"], english["language"]), ("translate", "german"))
             for fields, more, part in [
                 ([("response_format", "xml")], {}, "response_format"), ([("language", "klingon")], {}, "klingon"),
-                ([("temperature", "hot")], {}, "temperature"), ([("timestamp_granularities[]", "word")], {}, "words"),
+                ([("temperature", "hot")], {}, "temperature"), ([("timestamp_granularities[]", "word")], {}, "verbose_json"),
+                ([("timestamp_granularities[]", "letter")], {}, "letter"),
                 ([], {"files": []}, "file is missing"), ([], {"files": [("file", "a.wav", b"RIFF")]}, "a.wav"),
                 ([("stream", "true"), ("response_format", "srt")], {}, "stream"),
             ]:  # fmt: skip

@@ -6,6 +6,7 @@ usage: cli_transcribe_test.py VEERY [unittest arguments]
 """
 import json
 import re
+import shutil
 import struct
 import unittest
 
@@ -70,6 +71,46 @@ class TranscribeTest(CliTest):
         for wrong in (["--beams", 0], ["--temperatures", "1,x"], ["--temperatures", "3"], ["--to", "doc"], ["second.wav"]):
             self.error("transcribe", WHISPER, sound, *wrong, status=2)
         self.error("transcribe", WHISPER, status=2)
+
+    def test_words(self):
+        sound = self.sound("noise.wav", noise(1.5))
+        segments = json.loads(self.transcribe(sound, "--json", "--word-timestamps").stdout)["segments"]
+        words = [word for segment in segments for word in segment["words"]]
+        self.assertGreater(len(words), 0)
+        self.assertEqual("".join(word["word"] for word in words), "".join(segment["text"] for segment in segments))
+        for word in words:
+            self.assertLessEqual(word["start"], word["end"])
+            self.assertTrue(0 <= word["probability"] <= 1)
+        vtt = self.transcribe(sound, "--to", "vtt", "--highlight-words").stdout.decode(errors="replace")
+        self.assertGreaterEqual(vtt.count("<u>"), len(words))
+        self.error("transcribe", WHISPER, sound, "--highlight-words", "--to", "txt", status=2)
+        other = self.copy_without_heads()
+        self.assertIn("alignment_heads", self.error("transcribe", other, sound, "--word-timestamps"))
+        self.veery("transcribe", other, sound, "-t", 1)
+
+    def copy_without_heads(self):
+        other = self.folder / "other"
+        shutil.copytree(WHISPER, other)
+        path = other / "generation_config.json"
+        config = json.loads(path.read_text())
+        del config["alignment_heads"]
+        path.write_text(json.dumps(config))
+        return other
+
+    def test_batches_and_voice(self):
+        sound = self.sound("noise.wav", noise(4.5))
+        one = self.transcribe(sound, "--json", "--batch", 1).stdout
+        self.assertGreater(len(json.loads(one)["segments"]), 2)
+        for batch in (2, 3, 8):
+            self.assertEqual(self.transcribe(sound, "--json", "--batch", batch).stdout, one)
+        drawn = ["--json", "--temperatures", "0.7", "--best-of", 2, "--word-timestamps"]
+        self.assertEqual(self.transcribe(sound, *drawn, "--batch", 3).stdout, self.transcribe(sound, *drawn, "--batch", 1).stdout)
+        self.assertEqual(json.loads(self.transcribe(sound, "--json", "--vad").stdout)["segments"], [])
+        self.assertEqual(json.loads(self.transcribe(sound, "--json", "--vad").stdout)["duration"], 4.5)
+        every = self.transcribe(sound, "--json", "--vad", "--vad-threshold", 0, "--vad-min-speech", 0, "--vad-pad", 5)
+        self.assertEqual(every.stdout, self.transcribe(sound, "--json").stdout)
+        for wrong in (["--batch", 0], ["--vad-threshold", -1], ["--vad-pad", "x"]):
+            self.error("transcribe", WHISPER, sound, *wrong, status=2)
 
     def test_without_speech(self):
         for name, samples in (("none", []), ("one", [900]), ("silence", [0] * 40000)):

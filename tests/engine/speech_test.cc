@@ -132,21 +132,44 @@ TEST(Compression, OfWhatRepeatsItselfIsHigh) {
   EXPECT_GT(compression_ratio(again), 2.4);
 }
 
+std::string part(TranscriptForm form, const TranscribedSegment& segment, bool highlight = false) {
+  return TranscriptWriter(form, highlight).part(segment);
+}
+
 TEST(Subtitles, HaveTheirForms) {
   const TranscribedSegment segment{.start = 3661.5, .end = 3662.0416, .text = " a --> b\tc"};
-  EXPECT_EQ(transcript_part(TranscriptForm::kText, segment, 0), "a --> b c\n");
-  EXPECT_EQ(transcript_part(TranscriptForm::kSrt, segment, 4),
-            "5\n01:01:01,500 --> 01:01:02,042\na -> b c\n\n");
-  EXPECT_EQ(transcript_part(TranscriptForm::kVtt, segment, 4),
-            "01:01:01.500 --> 01:01:02.042\na -> b c\n\n");
-  EXPECT_EQ(transcript_part(TranscriptForm::kTsv, segment, 4), "3661500\t3662042\ta --> b c\n");
+  EXPECT_EQ(part(TranscriptForm::kText, segment), "a --> b c\n");
+  TranscriptWriter srt(TranscriptForm::kSrt);
+  EXPECT_EQ(srt.part(segment), "1\n01:01:01,500 --> 01:01:02,042\na -> b c\n\n");
+  EXPECT_EQ(srt.part(segment).substr(0, 2), "2\n");
+  EXPECT_EQ(part(TranscriptForm::kVtt, segment), "01:01:01.500 --> 01:01:02.042\na -> b c\n\n");
+  EXPECT_EQ(part(TranscriptForm::kTsv, segment), "3661500\t3662042\ta --> b c\n");
   EXPECT_EQ(time_text(62.25, false, '.'), "01:02.250");
   const Transcript transcript{.language = "en", .seconds = 1.5, .segments = {segment}};
-  const Json json = parse_json(transcript_tail(TranscriptForm::kJson, transcript), "x");
+  const Json json = parse_json(TranscriptWriter(TranscriptForm::kJson).tail(transcript), "x");
   EXPECT_EQ(json["text"].get<std::string>(), segment.text);
   EXPECT_EQ(json["segments"][0]["start"].get<double>(), 3661.5);
+  EXPECT_FALSE(json["segments"][0].contains("words"));
   EXPECT_EQ(transcript_form("srt"), TranscriptForm::kSrt);
   EXPECT_EQ(transcript_form("doc"), std::nullopt);
+}
+
+TEST(Subtitles, HaveWords) {
+  TranscribedSegment segment{.start = 1, .end = 2.5, .text = " Go on"};
+  segment.words = {{.text = " Go", .tokens = {1}, .start = 1, .end = 1.5, .probability = 0.5F},
+                   {.text = " on", .tokens = {2}, .start = 2, .end = 2.5, .probability = 0.75F}};
+  EXPECT_EQ(part(TranscriptForm::kVtt, segment), "00:01.000 --> 00:02.500\nGo on\n\n");
+  EXPECT_EQ(part(TranscriptForm::kVtt, segment, true),
+            "00:01.000 --> 00:01.500\n<u>Go</u> on\n\n00:01.500 --> 00:02.000\nGo on\n\n"
+            "00:02.000 --> 00:02.500\nGo <u>on</u>\n\n");
+  TranscriptWriter srt(TranscriptForm::kSrt, true);
+  EXPECT_EQ(srt.part(segment).substr(0, 2), "1\n");
+  EXPECT_EQ(srt.part(segment).substr(0, 2), "4\n");
+  const Transcript transcript{
+      .language = "en", .seconds = 3, .has_words = true, .segments = {segment}};
+  const Json json = parse_json(TranscriptWriter(TranscriptForm::kJson).tail(transcript), "x");
+  EXPECT_EQ(json["segments"][0]["words"][1],
+            (Json{{"word", " on"}, {"start", 2.0}, {"end", 2.5}, {"probability", 0.75}}));
 }
 
 }  // namespace

@@ -172,8 +172,10 @@ TEST(Whisper, AFileOfWhisperCppIsTheSame) {
     runner.hear(sequence, features_of(model));
     logits[bin ? 1 : 0] = logits_of(runner, sequence, tokens, tokens.size());
     if (bin) {
-      const SpeechKeys keys = read_speech_keys(model.file(), model.config());
+      const SpeechKeys keys = read_speech_keys(open_model(folder.file("a.bin")), model.config());
       const SpeechTokens t = find_speech_tokens(model.tokenizer(), keys, model.config());
+      ASSERT_EQ(keys.alignment_heads.size(), 4U);  // of the second of two layers
+      EXPECT_EQ(keys.alignment_heads[0], std::pair(1, 0));
       EXPECT_EQ(t.first_time, model.config().vocab - 38);
       EXPECT_EQ(t.languages.size(), 2U);
       EXPECT_EQ(model.tokenizer().decode({33, 34}), "AB");

@@ -1,12 +1,14 @@
-"""Log-mel features of transformers for tests/audio: whisper_mel.py OUT
+"""Log-mel features of transformers for tests/audio: whisper_mel.py OUT [SPEECH CLIP...]
 
 The sound is made by a formula that the test has too: noise of a linear congruential generator under a slow swell, and
 two tones, one second, then half a second of silence. OUT: f32, 150 frames of 80 bands, then 150 frames of 128.
+SPEECH: f32, of each clip every 16th frame from the first on, of 80 bands, then of 128.
 """
 
 import sys
 
 import numpy as np
+import soundfile
 from transformers import WhisperFeatureExtractor
 
 
@@ -21,10 +23,21 @@ def sound():
     return np.array(samples, np.float32)
 
 
-with open(sys.argv[1], "wb") as out:
-    for bands in (80, 128):
-        extractor = WhisperFeatureExtractor(feature_size=bands)
-        features = extractor(sound(), sampling_rate=16000, padding="longest", return_tensors="np")
-        frames = features.input_features[0].T
-        assert frames.shape == (150, bands)
-        out.write(np.ascontiguousarray(frames, np.float32).tobytes())
+def features(samples, bands):
+    extractor = WhisperFeatureExtractor(feature_size=bands)
+    made = extractor(samples, sampling_rate=16000, padding="longest", truncation=False, return_tensors="np")
+    frames = made.input_features[0].T[: len(samples) // 160]
+    assert frames.shape == (len(samples) // 160, bands)
+    return frames
+
+
+def write(path, frames):
+    with open(path, "wb") as out:
+        for part in frames:
+            out.write(np.ascontiguousarray(part, np.float32).tobytes())
+
+
+write(sys.argv[1], [features(sound(), bands) for bands in (80, 128)])
+if len(sys.argv) > 2:
+    clips = [soundfile.read(clip, dtype="float32")[0] for clip in sys.argv[3:]]
+    write(sys.argv[2], [features(clip, bands)[::16] for clip in clips for bands in (80, 128)])

@@ -26,7 +26,10 @@ struct Flags {
   std::string sound, output, form_name, temperatures;
   double most_compression = 2.4, least_log_prob = -1, most_no_speech = 0.6;
   int64_t seed = 0;
+  VoiceOptions voice;
+  bool vad = false;
   bool no_times = false, no_carry = false, quiet = false;
+  bool highlight = false;
 };
 
 std::vector<float> parse_temperatures(const std::string& text) {
@@ -77,6 +80,28 @@ void add_decoding(Arguments& app, Flags& flags) {
       .show_default();
 }
 
+void add_voice(Arguments& app, Flags& flags) {
+  VoiceOptions& voice = flags.voice;
+  app.flag("--vad", flags.vad, "Listen only where somebody speaks (voice activity detection)");
+  app.option("--vad-threshold", voice.threshold,
+             "Mean log likelihood ratio of speech to noise above which a frame is speech")
+      .type_name("X")
+      .real_number(0, 1000)
+      .show_default();
+  app.option("--vad-min-speech", voice.least_speech, "Less speech than this is a noise")
+      .type_name("SECONDS")
+      .real_number(0, 1000)
+      .show_default();
+  app.option("--vad-min-silence", voice.least_silence, "Shorter pauses are listened to")
+      .type_name("SECONDS")
+      .real_number(0, 1000)
+      .show_default();
+  app.option("--vad-pad", voice.pad, "Kept in front of speech and behind it")
+      .type_name("SECONDS")
+      .real_number(0, 1000)
+      .show_default();
+}
+
 void read_flags(Flags& flags, std::vector<std::string> arguments) {
   Arguments app("transcribe",
                 "Writes down what is said in a sound file, and when; needs a Whisper model.",
@@ -99,8 +124,16 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("-p,--prompt", flags.options.prompt, "What was said before: names, spelling")
       .type_name("TEXT");
   app.flag("--no-timestamps", flags.no_times, "A window is one piece, without times in it");
+  app.flag("--word-timestamps", flags.options.words, "When each word was said, as json has it");
+  app.flag("--highlight-words", flags.highlight,
+           "A cue for each word, underlined, in srt and vtt; includes --word-timestamps");
   app.flag("--no-carry", flags.no_carry, "Do not show the model what it wrote before");
+  app.option("--batch", flags.options.batch,
+             "Decode so many windows together, which then know nothing of each other")
+      .type_name("N")
+      .whole_number(1, 64);
   add_decoding(app, flags);
+  add_voice(app, flags);
   app.flag("-q,--quiet", flags.quiet, "Say nothing on standard error but failures");
   flags.common.add_threads(app);
   flags.common.add_exact(app);
@@ -137,7 +170,12 @@ void settle(Flags& flags) {
   options.seed = static_cast<uint64_t>(flags.seed);
   options.times = !flags.no_times;
   options.carry = !flags.no_carry;
+  if (flags.vad) options.voice = flags.voice;
   flags.form = form_of(flags);
+  if (!flags.highlight) return;
+  if (flags.form != TranscriptForm::kSrt && flags.form != TranscriptForm::kVtt)
+    throw Misuse("--highlight-words", "goes with --to srt or vtt");
+  options.words = true;
 }
 
 std::unique_ptr<Sound> open_sound(const std::string& path) {
@@ -148,20 +186,20 @@ std::unique_ptr<Sound> open_sound(const std::string& path) {
 // To standard output as it comes, or to a file that appears when it is whole.
 class Writer {
  public:
-  explicit Writer(const Flags& flags) : form_(flags.form) {
+  explicit Writer(const Flags& flags) : writer_(flags.form, flags.highlight) {
     if (!flags.output.empty())
       file_ = std::make_unique<PendingFile>(
           flags.output, OutputRules{flags.output_flags.existing(),
                                     {flags.common.path, flags.sound == "-" ? "" : flags.sound},
                                     nullptr});
-    write(transcript_head(form_));
+    write(writer_.head());
   }
   void segment(const TranscribedSegment& segment) {
-    write(transcript_part(form_, segment, count_++));
+    write(writer_.part(segment));
     if (!file_) standard_output().flush();
   }
   void finish(const Transcript& transcript) {
-    write(transcript_tail(form_, transcript));
+    write(writer_.tail(transcript));
     if (file_) file_->commit();
   }
 
@@ -174,9 +212,8 @@ class Writer {
       standard_output().foreign(text);
   }
 
-  TranscriptForm form_;
+  TranscriptWriter writer_;
   std::unique_ptr<PendingFile> file_;
-  size_t count_ = 0;
 };
 
 }  // namespace
@@ -190,9 +227,9 @@ void transcribe_verb(std::vector<std::string> arguments) {
                              {flags.common.path, flags.sound == "-" ? "" : flags.sound});
   const std::unique_ptr<Sound> sound = open_sound(flags.sound);
   Progress loading("loading");
-  Transcriber transcriber(
-      flags.common.path, flags.common.load_options(loading, {}),
-      static_cast<int32_t>(std::max(flags.options.beams, flags.options.best_of)));
+  Transcriber transcriber(flags.common.path, flags.common.load_options(loading, {}),
+                          std::max(flags.options.beams, flags.options.best_of),
+                          std::max(flags.options.batch, 1));
   loading.clear();
   Writer writer(flags);
   Progress bar("transcribing");

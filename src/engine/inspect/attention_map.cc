@@ -12,14 +12,14 @@ namespace {
 
 constexpr int64_t kRowsAtATime = 16;
 
-// Dimension by dimension, so that scores of neighbours are made side by side: [size][rows].
+// Dimension by dimension, so that scores of neighbours are made side by side: [size][keys].
 std::vector<float> turned_keys(const AttentionValues& v, int64_t key_head, ThreadPool& pool) {
-  const int64_t rows = v.slots.rows, size = v.k.cols / v.attr.kv_heads;
-  std::vector<float> keys(static_cast<size_t>(rows * size));
-  pool.parallel_for(rows, 64, [&](int64_t begin, int64_t end) {
+  const int64_t count = v.keys, size = v.k.cols / v.attr.kv_heads;
+  std::vector<float> keys(static_cast<size_t>(count * size));
+  pool.parallel_for(count, 64, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const float* key = v.k.row<float>(p) + key_head * size;
-      for (int64_t i = 0; i < size; ++i) keys[static_cast<size_t>(i * rows + p)] = key[i];
+      for (int64_t i = 0; i < size; ++i) keys[static_cast<size_t>(i * count + p)] = key[i];
     }
   });
   return keys;
@@ -39,13 +39,13 @@ void normalise(std::span<float> scores, const float* sink) {
 
 void query_row(const AttentionValues& v, int64_t head, int64_t r, const float* keys, float* out) {
   const AttendAttr& attr = v.attr;
-  const int64_t rows = v.slots.rows, size = v.q.cols / attr.heads;
+  const int64_t count = v.keys, size = v.q.cols / attr.heads;
   const PositionRange seen = visible(attr, v.slots, v.slots.span(r), r);
-  std::fill_n(out, rows, 0.0F);
+  std::fill_n(out, count, 0.0F);
   if (seen.last < seen.first) return;
   const float* q = v.q.row<float>(r) + head * size;
   for (int64_t i = 0; i < size; ++i) {
-    const float* key = keys + i * rows;
+    const float* key = keys + i * count;
     const float factor = q[i];
     for (int64_t p = seen.first; p <= seen.last; ++p) out[p] += factor * key[p];
   }
@@ -70,9 +70,9 @@ void attention_maps(const AttentionValues& v, std::span<const int32_t> heads, Th
   for (const int64_t head : heads) {
     if (head / group != of) keys = turned_keys(v, of = head / group, pool);
     pool.parallel_for(rows, kRowsAtATime, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) query_row(v, head, r, keys.data(), out + r * rows);
+      for (int64_t r = begin; r < end; ++r) query_row(v, head, r, keys.data(), out + r * v.keys);
     });
-    out += rows * rows;
+    out += rows * v.keys;
   }
 }
 

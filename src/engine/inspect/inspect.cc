@@ -252,8 +252,8 @@ Inspection Inspector::run(std::span<const int32_t> ids, const InspectOptions& op
                   out = root(of.out);
     if (nodes.attends && what.attention) {
       result.attention.resize(result.heads.size() * ids.size() * ids.size());
-      attention_maps({nodes.attend, query, key, sinks, block.slots}, result.heads, model_.pool(),
-                     result.attention.data());
+      attention_maps({nodes.attend, query, key, sinks, block.slots, rows}, result.heads,
+                     model_.pool(), result.attention.data());
     }
     if (nodes.attends && what.queries)
       result.queries = gather(query, rows, result.heads, result.head_size);

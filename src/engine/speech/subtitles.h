@@ -18,10 +18,25 @@ std::optional<TranscriptForm> transcript_form(std::string_view name);
 /// "01:02:03.456", or "02:03.456" below an hour where hours may be left out.
 std::string time_text(double seconds, bool hours, char point);
 
-/// What stands before all segments, one segment (`index` from 0), and what stands behind; of JSON
-/// all is behind.
-std::string transcript_head(TranscriptForm form);
-std::string transcript_part(TranscriptForm form, const TranscribedSegment& segment, size_t index);
-std::string transcript_tail(TranscriptForm form, const Transcript& transcript);
+/// Writes a transcript in one form, piece by piece; of JSON all stands in tail().
+class TranscriptWriter {
+ public:
+  /// `highlight`: of srt and vtt, a cue for each word, in which it is underlined (`<u>`), and for
+  /// what is between words; segments without words are one cue.
+  explicit TranscriptWriter(TranscriptForm form, bool highlight = false)
+      : form_(form), highlight_(highlight) {}
+
+  std::string head() const;
+  std::string part(const TranscribedSegment& segment);
+  std::string tail(const Transcript& transcript) const;
+
+ private:
+  std::string cue(double start, double end, std::string_view text);
+  std::string word_cues(const TranscribedSegment& segment);
+
+  TranscriptForm form_;
+  bool highlight_;
+  size_t cues_ = 0;
+};
 
 }  // namespace veery

@@ -8,9 +8,12 @@
 
 #include "audio/log_mel.h"
 #include "audio/sound.h"
+#include "audio/voice_activity.h"
 #include "engine/model.h"
 #include "engine/speech/speech_tokens.h"
 #include "engine/speech/window_decoder.h"
+#include "engine/speech/window_plan.h"
+#include "engine/speech/word_aligner.h"
 
 namespace veery {
 
@@ -19,6 +22,7 @@ struct TranscribeOptions {
   std::string language;    ///< "en" or "english"; empty: the one that is most probable
   bool translate = false;  ///< into English
   bool times = true;       ///< the model says when; else a window is one piece
+  bool words = false;      ///< when each word was said
   std::string prompt;      ///< what was said before: names, spelling
   bool carry = true;       ///< what a window said is the prompt of the next one
   /// Tried one after the other until what is said is plausible.
@@ -28,6 +32,11 @@ struct TranscribeOptions {
   float least_log_prob = -1;       ///< less, a token on average, is no good guess
   float most_no_speech = 0.6F;     ///< more, and a bad guess besides, is silence
   uint64_t seed = 0;
+  std::optional<VoiceOptions> voice;  ///< only where somebody speaks is listened to
+  /// 0: window after window, each beginning where the last whole piece of the one before it ends.
+  /// Else windows of their own (quiet_windows()), so many of which are decoded together, whose
+  /// prompt is `prompt`: what they say does not depend on their number.
+  int32_t batch = 0;
 };
 
 /// A piece of a transcript; times in seconds.
@@ -37,12 +46,14 @@ struct TranscribedSegment {
   std::vector<int32_t> tokens;  ///< times included
   float temperature = 0, compression = 0, no_speech = 0;
   double mean_log_prob = 0;
+  std::vector<SpokenWord> words;  ///< with TranscribeOptions::words
 };
 
 struct Transcript {
   std::string language;  ///< "en"
   float language_probability = 1;
-  double seconds = 0;  ///< of the sound
+  double seconds = 0;      ///< of the sound
+  bool has_words = false;  ///< TranscribeOptions::words
   std::vector<TranscribedSegment> segments;
   std::string damage;  ///< Sound::damage()
 
@@ -58,11 +69,13 @@ struct TranscribeEvents {
 /// Not for several threads at once.
 class Transcriber {
  public:
-  /// `guesses`: as many beams or guesses as a transcript may ask for. Throws as Model does.
-  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5);
+  /// `guesses`: as many beams or guesses as a transcript may ask for, `batch`: as many windows
+  /// together. Throws as Model does.
+  Transcriber(const std::string& path, LoadOptions load, int32_t guesses = 5, int32_t batch = 1);
 
-  /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, or a language
-  /// or a task that the model does not have. What an event throws ends it and is passed on.
+  /// Throws as Sound does, and kInput or kUnsupported naming a number out of range, a language or a
+  /// task that the model does not have, or what times of words lack. What an event throws ends it
+  /// and is passed on.
   Transcript transcribe(Sound& sound, const TranscribeOptions& options = {},
                         const TranscribeEvents& events = {});
 
@@ -71,22 +84,36 @@ class Transcriber {
  private:
   struct Progress;
 
+  struct Window;
+
   void check() const;
+  void check_voice() const;
   MelSpectrogram listen(Sound& sound);
+  int64_t keep_speech(MelSpectrogram& mel, int64_t frames, KeptClock& clock) const;
   void choose_language(const MelSpectrogram& mel, Transcript& transcript);
+  std::vector<int32_t> start_tokens() const;
   std::vector<int32_t> prompt_of(const Progress& progress) const;
-  bool is_silent(const Progress& progress) const;
-  WindowText decode_window(const Progress& progress, float& temperature, float& compression);
-  void add_segments(Progress& progress, const WindowText& said, TranscribedSegment common);
+  bool is_silent(const MelSpectrogram& mel, FrameRange range) const;
+  bool is_plausible(const Window& window) const;
+  bool is_unspoken(const Window& window) const;
+  void decode(std::span<Window> windows);
+  std::vector<TranscribedSegment> cut(Progress& progress, const Window& window,
+                                      bool& goes_on) const;
+  void add_words(Progress& progress, std::vector<TranscribedSegment>& segments,
+                 const Window& window, bool goes_on);
+  void take_window(Progress& progress, const Window& window);
+  void follow_windows(Progress& progress);
+  void decode_batches(Progress& progress);
   std::string text_of(std::span<const int32_t> tokens) const;
 
   std::shared_ptr<SpeechKeys> keys_;
-  int32_t guesses_;
+  int32_t guesses_, batch_;
   Model model_;
   SpeechTokens tokens_;
   SpeechRules rules_;
   Runner runner_;
   WindowDecoder decoder_;
+  WordAligner aligner_;
   TranscribeOptions options_;  ///< of the transcript in the making
   int32_t language_ = -1;      ///< the id of its token
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -33,6 +34,10 @@ int32_t draw(std::span<const float> logits, float temperature, Random& random) {
   return best(logits);
 }
 
+bool is_beam_search(const WindowOptions& options) {
+  return options.temperature == 0 && options.beams > 1;
+}
+
 // Of sequences of different length the one whose tokens are the most probable on average.
 double rank(const WindowText& text) {
   return text.log_prob / static_cast<double>(std::max<size_t>(text.tokens.size(), 1));
@@ -40,17 +45,28 @@ double rank(const WindowText& text) {
 
 }  // namespace
 
-WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules)
-    : runner_(runner), tokens_(tokens), rules_(rules), random_(0), heard_(runner.open()) {}
-
-void WindowDecoder::hear(std::span<const float> features) {
-  runner_.rewind(heard_, 0);
-  runner_.hear(heard_, features);
+WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
+                             int32_t windows)
+    : runner_(runner), tokens_(tokens), rules_(rules) {
+  for (int32_t i = 0; i < windows; ++i) heard_.push_back(runner.open());
 }
 
-void WindowDecoder::close_all() {
-  for (const int32_t sequence : open_) runner_.close(sequence);
-  open_.clear();
+void WindowDecoder::hear(size_t window, std::span<const float> features) {
+  while (!open_.empty()) close(open_.back());  // of a decode() that did not come to its end
+  runner_.rewind(heard_[window], 0);
+  runner_.hear(heard_[window], features);
+}
+
+int32_t WindowDecoder::fork(Search& search, int32_t sequence) {
+  const int32_t copy = runner_.fork(sequence, runner_.position(sequence));
+  open_.push_back(copy);
+  search.forks.push_back(copy);
+  return copy;
+}
+
+void WindowDecoder::close(int32_t sequence) {
+  std::erase(open_, sequence);
+  runner_.close(sequence);
 }
 
 std::vector<float> WindowDecoder::logits_of(int32_t output, std::span<const int32_t> said) const {
@@ -61,11 +77,12 @@ std::vector<float> WindowDecoder::logits_of(int32_t output, std::span<const int3
 }
 
 // Runs the prompt; the logits of what follows it.
-std::vector<float> WindowDecoder::start(std::span<const int32_t> prompt, float& no_speech) {
-  const auto from = std::ranges::find(prompt, tokens_.start);
-  VEERY_CHECK(from != prompt.end());
-  runner_.rewind(heard_, 0);
-  const RunPart part{heard_, prompt, static_cast<int32_t>(prompt.end() - from)};
+std::vector<float> WindowDecoder::start(const WindowTask& task, float& no_speech) {
+  const auto from = std::ranges::find(task.prompt, tokens_.start);
+  VEERY_CHECK(from != task.prompt.end());
+  const int32_t sequence = heard_[task.window];
+  runner_.rewind(sequence, 0);
+  const RunPart part{sequence, task.prompt, static_cast<int32_t>(task.prompt.end() - from)};
   runner_.run(std::span(&part, 1));
   no_speech = 0;
   if (tokens_.no_speech >= 0) {
@@ -77,8 +94,9 @@ std::vector<float> WindowDecoder::start(std::span<const int32_t> prompt, float& 
 }
 
 std::vector<float> WindowDecoder::languages() {
-  runner_.rewind(heard_, 0);
-  const RunPart part{heard_, std::span(&tokens_.start, 1), 1};
+  const int32_t sequence = heard_.front();
+  runner_.rewind(sequence, 0);
+  const RunPart part{sequence, std::span(&tokens_.start, 1), 1};
   runner_.run(std::span(&part, 1));
   const std::span<const float> logits = runner_.logits(0);
   std::vector<float> found;
@@ -101,8 +119,9 @@ void WindowDecoder::append(Path& path, int32_t token, double log_prob) const {
   if (!path.ended) path.text.tokens.push_back(token);
 }
 
-void WindowDecoder::take(Path& path, std::span<const float> logits, float temperature) {
-  const int32_t token = temperature > 0 ? draw(logits, temperature, random_) : best(logits);
+void WindowDecoder::take(Search& search, Path& path, std::span<const float> logits,
+                         float temperature) {
+  const int32_t token = temperature > 0 ? draw(logits, temperature, *search.random) : best(logits);
   append(path, token, logits[static_cast<size_t>(token)] - log_sum(logits));
 }
 
@@ -114,44 +133,10 @@ void WindowDecoder::run(std::span<Path* const> paths) {
   runner_.run(parts);
 }
 
-WindowText WindowDecoder::decode(std::span<const int32_t> prompt, const WindowOptions& options) {
-  close_all();
-  times_ = options.times;
-  Path path;
-  std::vector<float> first = start(prompt, path.text.no_speech);
-  path.sequence = heard_;
-  if (options.temperature == 0 && options.beams > 1)
-    return search(std::move(path), std::move(first), options);
-  std::vector<Path> paths(static_cast<size_t>(options.temperature > 0 ? options.best_of : 1), path);
-  for (size_t i = 1; i < paths.size(); ++i) {
-    paths[i].sequence = runner_.fork(heard_, runner_.position(heard_));
-    open_.push_back(paths[i].sequence);
-  }
-  return follow(std::move(paths), std::move(first), options);
-}
-
-// Each path for itself, all of them in one run.
-WindowText WindowDecoder::follow(std::vector<Path> paths, std::vector<float> first,
-                                 const WindowOptions& options) {
-  for (Path& path : paths) take(path, first, options.temperature);
-  for (;;) {
-    std::vector<Path*> active;
-    for (Path& path : paths)
-      if (!path.ended && !full(path, options)) active.push_back(&path);
-    if (active.empty()) break;
-    run(active);
-    for (size_t i = 0; i < active.size(); ++i)
-      take(*active[i], logits_of(static_cast<int32_t>(i), active[i]->text.tokens),
-           options.temperature);
-  }
-  close_all();
-  return std::ranges::max_element(paths, {}, [](const Path& path) { return rank(path.text); })
-      ->text;
-}
-
 // Of each path the most probable tokens, the best of all paths first.
-std::vector<WindowDecoder::Choice> WindowDecoder::best_choices(
-    std::span<const Path> paths, std::span<const std::vector<float>> logits, size_t count) const {
+std::vector<WindowDecoder::Choice> WindowDecoder::best_choices(std::span<const Path> paths,
+                                                               const Logits& logits,
+                                                               size_t count) const {
   std::vector<Choice> choices;
   for (size_t i = 0; i < paths.size(); ++i) {
     const std::vector<float>& own = logits[i];
@@ -173,44 +158,101 @@ std::vector<WindowDecoder::Choice> WindowDecoder::best_choices(
   return choices;
 }
 
-// Beam search: the most probable continuations of all paths together go on. It ends when as many
-// have ended as there are beams.
-WindowText WindowDecoder::search(Path path, std::vector<float> first,
-                                 const WindowOptions& options) {
+// A step of a beam search: the most probable continuations of all paths together go on. It is over
+// when as many have ended as there are beams.
+void WindowDecoder::grow(Search& search, const Logits& logits, const WindowOptions& options) {
   const auto beams = static_cast<size_t>(options.beams);
-  std::vector<Path> paths = {std::move(path)}, ended;
-  std::vector<std::vector<float>> logits = {std::move(first)};
-  while (ended.size() < beams && !paths.empty() && !full(paths[0], options)) {
-    std::vector<Path> next;
-    for (const Choice& choice : best_choices(paths, logits, beams + 1)) {
-      if (next.size() == beams) break;
-      Path grown = paths[choice.path];
-      append(grown, choice.token, choice.log_prob);
-      if (grown.ended) {
-        if (ended.size() < beams) ended.push_back(std::move(grown));
-        continue;
-      }
-      grown.sequence = runner_.fork(grown.sequence, runner_.position(grown.sequence));
-      next.push_back(std::move(grown));
+  const std::vector<int32_t> before = std::exchange(search.forks, {});
+  std::vector<Path> next;
+  for (const Choice& choice : best_choices(search.paths, logits, beams + 1)) {
+    if (next.size() == beams) break;
+    Path grown = search.paths[choice.path];
+    append(grown, choice.token, choice.log_prob);
+    if (grown.ended) {
+      if (search.ended.size() < beams) search.ended.push_back(std::move(grown));
+      continue;
     }
-    close_all();
-    for (const Path& one : next) open_.push_back(one.sequence);
-    paths = std::move(next);
+    grown.sequence = fork(search, grown.sequence);
+    next.push_back(std::move(grown));
+  }
+  for (const int32_t sequence : before) close(sequence);
+  search.paths = std::move(next);
+  search.over = search.ended.size() >= beams || search.paths.empty();
+}
+
+WindowDecoder::Search WindowDecoder::begin(const WindowTask& task, const WindowOptions& options) {
+  Search search{.random = task.random};
+  Path path{.sequence = heard_[task.window]};
+  Logits first = {start(task, path.text.no_speech)};
+  if (is_beam_search(options)) {
+    search.over = full(path, options);
+    search.paths = {std::move(path)};
+    if (!search.over) grow(search, first, options);
+    return search;
+  }
+  search.paths.assign(static_cast<size_t>(options.temperature > 0 ? options.best_of : 1), path);
+  for (size_t i = 1; i < search.paths.size(); ++i)
+    search.paths[i].sequence = fork(search, path.sequence);
+  for (Path& one : search.paths) take(search, one, first[0], options.temperature);
+  return search;
+}
+
+// The paths that go on.
+std::vector<WindowDecoder::Path*> WindowDecoder::active(Search& search,
+                                                        const WindowOptions& options) const {
+  std::vector<Path*> found;
+  if (search.over) return found;
+  for (Path& path : search.paths)
+    if (is_beam_search(options) || (!path.ended && !full(path, options))) found.push_back(&path);
+  return found;
+}
+
+std::vector<WindowText> WindowDecoder::decode(std::span<const WindowTask> tasks,
+                                              const WindowOptions& options) {
+  times_ = options.times;
+  std::vector<Search> searches;
+  searches.reserve(tasks.size());
+  for (const WindowTask& task : tasks) searches.push_back(begin(task, options));
+  for (;;) {
     std::vector<Path*> all;
-    for (Path& one : paths) all.push_back(&one);
+    std::vector<size_t> counts;
+    for (Search& search : searches) {
+      const std::vector<Path*> own = active(search, options);
+      all.insert(all.end(), own.begin(), own.end());
+      counts.push_back(own.size());
+    }
     if (all.empty()) break;
     run(all);
-    for (size_t i = 0; i < paths.size(); ++i) {
-      logits.resize(paths.size());
-      logits[i] = logits_of(static_cast<int32_t>(i), paths[i].text.tokens);
+    for (size_t i = 0, output = 0; i < searches.size(); ++i) {
+      Logits logits;
+      for (size_t k = 0; k < counts[i]; ++k, ++output) {
+        logits.push_back(logits_of(static_cast<int32_t>(output), all[output]->text.tokens));
+        if (is_beam_search(options)) continue;
+        take(searches[i], *all[output], logits.back(), options.temperature);
+        logits.clear();
+      }
+      if (logits.empty()) continue;
+      searches[i].over = full(searches[i].paths[0], options);
+      if (!searches[i].over) grow(searches[i], logits, options);
     }
   }
-  close_all();
-  std::ranges::stable_sort(paths, std::greater(),
-                           [](const Path& one) { return one.text.log_prob; });
-  for (Path& one : paths)
-    if (ended.size() < beams) ended.push_back(std::move(one));
-  return std::ranges::max_element(ended, {}, [](const Path& one) { return rank(one.text); })->text;
+  std::vector<WindowText> texts;
+  for (Search& search : searches) texts.push_back(finish(search, options));
+  return texts;
+}
+
+// The best path. Of a beam search those that have not ended count where too few have.
+WindowText WindowDecoder::finish(Search& search, const WindowOptions& options) {
+  for (const int32_t sequence : search.forks) close(sequence);
+  std::vector<Path>& paths = search.ended;
+  const bool beams = is_beam_search(options);
+  if (beams)
+    std::ranges::stable_sort(search.paths, std::greater(),
+                             [](const Path& one) { return one.text.log_prob; });
+  const size_t most = beams ? static_cast<size_t>(options.beams) : SIZE_MAX;
+  for (Path& one : search.paths)
+    if (paths.size() < most) paths.push_back(std::move(one));
+  return std::ranges::max_element(paths, {}, [](const Path& one) { return rank(one.text); })->text;
 }
 
 }  // namespace veery

@@ -1,4 +1,4 @@
-// window_decoder.h: what is said in one window of sound, as tokens.
+// window_decoder.h: what is said in windows of sound, as tokens.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -27,22 +27,31 @@ struct WindowText {
   double mean_log_prob() const { return log_prob / static_cast<double>(tokens.size() + 1); }
 };
 
+/// One of the windows that are decoded together.
+struct WindowTask {
+  size_t window = 0;                ///< hear() was given it
+  std::span<const int32_t> prompt;  ///< ends with <|startoftranscript|> and what belongs to it
+  Random* random = nullptr;         ///< what is drawn at temperatures above 0
+};
+
 /// Not for several threads at once. Runner, tokens and rules must outlive it.
 class WindowDecoder {
  public:
-  /// The runner must have room for 2 * max(beams, best_of) + 1 sequences.
-  WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules);
+  /// The runner must have room for sequences(windows, max(beams, best_of)).
+  WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
+                int32_t windows = 1);
+  static int32_t sequences(int32_t windows, int32_t guesses) { return windows * (2 * guesses + 1); }
 
-  /// What is drawn from now on depends on `seed` alone.
-  void restart(uint64_t seed) { random_ = Random(seed); }
+  /// Hears a window in place of what it was; what is decoded of it from then on is said there.
+  void hear(size_t window, std::span<const float> features);
+  /// The sequence that has heard it.
+  int32_t heard(size_t window) const { return heard_[window]; }
 
-  /// Hears a window; what is decoded from then on is said there.
-  void hear(std::span<const float> features);
+  /// What follows the prompt of each window, a token of all of them in one run. What one gives does
+  /// not depend on the others.
+  std::vector<WindowText> decode(std::span<const WindowTask> tasks, const WindowOptions& options);
 
-  /// What follows `prompt`, which ends with <|startoftranscript|> and what belongs to it.
-  WindowText decode(std::span<const int32_t> prompt, const WindowOptions& options);
-
-  /// The probability of each language of the tokens.
+  /// The probability of each language of the tokens, in the first window.
   std::vector<float> languages();
 
  private:
@@ -56,27 +65,36 @@ class WindowDecoder {
     int32_t token;
     double log_prob, total;
   };
+  /// The paths of one window, and of a beam search those that have ended.
+  struct Search {
+    Random* random = nullptr;
+    std::vector<Path> paths, ended;
+    std::vector<int32_t> forks;  ///< sequences, to be closed when others are made
+    bool over = false;           ///< of a beam search: no path goes on
+  };
+  using Logits = std::vector<std::vector<float>>;
 
-  std::vector<float> start(std::span<const int32_t> prompt, float& no_speech);
+  Search begin(const WindowTask& task, const WindowOptions& options);
+  std::vector<float> start(const WindowTask& task, float& no_speech);
   std::vector<float> logits_of(int32_t output, std::span<const int32_t> said) const;
-  void take(Path& path, std::span<const float> logits, float temperature);
+  std::vector<Path*> active(Search& search, const WindowOptions& options) const;
+  void take(Search& search, Path& path, std::span<const float> logits, float temperature);
   void append(Path& path, int32_t token, double log_prob) const;
-  WindowText follow(std::vector<Path> paths, std::vector<float> first,
-                    const WindowOptions& options);
-  WindowText search(Path path, std::vector<float> first, const WindowOptions& options);
-  std::vector<Choice> best_choices(std::span<const Path> paths,
-                                   std::span<const std::vector<float>> logits, size_t count) const;
+  void grow(Search& search, const Logits& logits, const WindowOptions& options);
+  std::vector<Choice> best_choices(std::span<const Path> paths, const Logits& logits,
+                                   size_t count) const;
+  WindowText finish(Search& search, const WindowOptions& options);
   void run(std::span<Path* const> paths);
   bool full(const Path& path, const WindowOptions& options) const;
-  void close_all();
+  int32_t fork(Search& search, int32_t sequence);
+  void close(int32_t sequence);
 
   Runner& runner_;
   const SpeechTokens& tokens_;
   const SpeechRules& rules_;
-  Random random_;
   bool times_ = true;
-  int32_t heard_;
-  std::vector<int32_t> open_;  ///< sequences beside that which hears
+  std::vector<int32_t> heard_;
+  std::vector<int32_t> open_;  ///< sequences beside those that hear
 };
 
 }  // namespace veery

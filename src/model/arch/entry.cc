@@ -84,7 +84,12 @@ Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config) {
       find_architecture(config.architecture).encoder(traced.trace(), config);
   roots["hidden"] = written[0];
   for (size_t i = 1; i < written.size(); ++i) roots[fmt::format("source.{}", i - 1)] = written[i];
-  return traced.finish(roots);
+  Entry entry = traced.finish(roots);
+  for (int32_t i = 0; i < config.layers; ++i) {
+    const std::string query = fmt::format("blk.{}.cross_attn.q", i);
+    entry.roots[query] = traced.trace().named().at(query);
+  }
+  return entry;
 }
 
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {

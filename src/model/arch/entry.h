@@ -66,8 +66,9 @@ bool has_draft_head(const ModelFile& file, const TransformerConfig& config);
 /// front of it. Throws kUnsupported where has_draft_head() is false.
 Entry draft_entry(const ModelFile& file, const TransformerConfig& config);
 
-/// "transcribe": those of "decode", "hidden" [rows, dim], what the encoder gives, and "source.0" to
-/// "source.N", which write it for the decoder. Throws kUnsupported for a model without an encoder
+/// "transcribe": those of "decode", "hidden" [rows, dim], what the encoder gives, "source.0" to
+/// "source.N", which write it for the decoder, and "blk.0.cross_attn.q" to that of the last layer
+/// [rows, dim], the queries that attend to it. Throws kUnsupported for a model without an encoder
 /// of sound.
 Entry transcribe_entry(const ModelFile& file, const TransformerConfig& config);
 

@@ -24,6 +24,7 @@ struct AudioRequest {
   TranscribeOptions options;
   AudioForm form = AudioForm::kJson;
   bool stream = false;
+  bool segments = false;  ///< asked for by name
 };
 
 // Thrown by an event when nobody waits for the answer any more.
@@ -59,6 +60,18 @@ void read_temperature(const Fields& fields, TranscribeOptions& options) {
   options.temperatures.insert(options.temperatures.begin(), static_cast<float>(*first));
 }
 
+void read_granularity(const FormPart& part, AudioRequest& request) {
+  if (part.body == "word")
+    request.options.words = true;
+  else if (part.body == "segment")
+    request.segments = true;
+  else
+    throw ApiError(400,
+                   fmt::format("timestamp_granularities has '{}', expected segment or word",
+                               printable(part.body)),
+                   part.name);
+}
+
 AudioRequest read_request(Context& context, const HttpRequest& http, bool translate) {
   AudioRequest request;
   Json body = Json::object();
@@ -67,13 +80,8 @@ AudioRequest read_request(Context& context, const HttpRequest& http, bool transl
   for (const FormPart& part : parts) {
     if (part.name == "file") {
       file = &part;
-    } else if (part.name.starts_with("timestamp_granularities")) {
-      if (part.body != "segment")
-        throw ApiError(400,
-                       fmt::format("timestamp_granularities has '{}', expected segment: words have "
-                                   "no times of their own",
-                                   printable(part.body)),
-                       part.name);
+    } else if (part.name == "timestamp_granularities" || part.name == "timestamp_granularities[]") {
+      read_granularity(part, request);
     } else {
       body[part.name] = field_json(part.name, part.body);
     }
@@ -87,6 +95,11 @@ AudioRequest read_request(Context& context, const HttpRequest& http, bool transl
   request.sound = std::string(file->body);
   request.file_name = file->file_name.empty() ? "file" : file->file_name;
   request.form = form_of(fields);
+  if (request.options.words && request.form != AudioForm::kVerbose)
+    throw ApiError(400,
+                   "timestamp_granularities has word, which goes with response_format "
+                   "verbose_json alone",
+                   "timestamp_granularities");
   request.stream = fields.flag("stream").value_or(false);
   if (request.stream && request.form != AudioForm::kJson && request.form != AudioForm::kText)
     throw ApiError(400, "stream is true, which goes with response_format json or text alone",
@@ -109,7 +122,7 @@ Json audio_usage(const Transcript& transcript) {
   return {{"type", "duration"}, {"seconds", static_cast<int64_t>(std::ceil(transcript.seconds))}};
 }
 
-Json verbose_json(const AudioRequest& request, const Transcript& transcript) {
+Json segments_json(const Transcript& transcript) {
   Json segments = Json::array();
   for (size_t i = 0; i < transcript.segments.size(); ++i) {
     const TranscribedSegment& s = transcript.segments[i];
@@ -124,12 +137,28 @@ Json verbose_json(const AudioRequest& request, const Transcript& transcript) {
                         {"compression_ratio", s.compression},
                         {"no_speech_prob", s.no_speech}});
   }
-  return {{"task", request.options.translate ? "translate" : "transcribe"},
-          {"language", language_name(transcript.language)},
-          {"duration", transcript.seconds},
-          {"text", without_edges(transcript.text())},
-          {"segments", std::move(segments)},
-          {"usage", audio_usage(transcript)}};
+  return segments;
+}
+
+Json words_json(const Transcript& transcript) {
+  Json words = Json::array();
+  for (const TranscribedSegment& segment : transcript.segments)
+    for (const SpokenWord& word : segment.words)
+      words.push_back(
+          {{"word", without_edges(word.text)}, {"start", word.start}, {"end", word.end}});
+  return words;
+}
+
+// Segments where they are asked for, or nothing is.
+Json verbose_json(const AudioRequest& request, const Transcript& transcript) {
+  Json json = {{"task", request.options.translate ? "translate" : "transcribe"},
+               {"language", language_name(transcript.language)},
+               {"duration", transcript.seconds},
+               {"text", without_edges(transcript.text())},
+               {"usage", audio_usage(transcript)}};
+  if (request.options.words) json["words"] = words_json(transcript);
+  if (request.segments || !request.options.words) json["segments"] = segments_json(transcript);
+  return json;
 }
 
 void send(const AudioRequest& request, const Transcript& transcript, Reply& reply) {
@@ -142,9 +171,9 @@ void send(const AudioRequest& request, const Transcript& transcript, Reply& repl
   if (request.form == AudioForm::kText)
     return reply.send(200, "text/plain; charset=utf-8", without_edges(transcript.text()) + "\n");
   const auto form = request.form == AudioForm::kSrt ? TranscriptForm::kSrt : TranscriptForm::kVtt;
-  std::string text = transcript_head(form);
-  for (size_t i = 0; i < transcript.segments.size(); ++i)
-    text += transcript_part(form, transcript.segments[i], i);
+  TranscriptWriter writer(form);
+  std::string text = writer.head();
+  for (const TranscribedSegment& segment : transcript.segments) text += writer.part(segment);
   reply.send(200, form == TranscriptForm::kSrt ? "application/x-subrip" : "text/vtt", text);
 }
 
