@@ -279,7 +279,7 @@ std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const Windo
     if (is_time(i - 1) && is_time(i)) cuts.push_back(i);
   const size_t count = tokens.size();
   const bool ends_with_one = count >= 2 && !is_time(count - 2) && is_time(count - 1);
-  goes_on = !ends_with_one && !window.whole;
+  goes_on = options_.times && !ends_with_one && !window.whole;
   int64_t moved = window.length();
   if (cuts.empty()) {
     double end = seconds_of(window.range.end);
@@ -351,10 +351,16 @@ void Transcriber::add_words(Progress& progress, std::vector<TranscribedSegment>&
 void Transcriber::take_window(Progress& progress, const Window& window) {
   bool goes_on = false;
   std::vector<TranscribedSegment> segments = cut(progress, window, goes_on);
+  std::erase_if(segments, [](const TranscribedSegment& segment) {
+    return segment.text.find_first_not_of(' ') == std::string::npos;
+  });
+  // What lasts by the model's own times stays, however short its words are.
+  std::vector<bool> lasts;
+  for (const TranscribedSegment& segment : segments) lasts.push_back(segment.start < segment.end);
   if (options_.words) add_words(progress, segments, window, goes_on);
-  for (TranscribedSegment& segment : segments) {
-    if (segment.start >= segment.end || segment.text.find_first_not_of(' ') == std::string::npos)
-      continue;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    TranscribedSegment& segment = segments[i];
+    if (!lasts[i] && segment.start >= segment.end) continue;
     progress.said.insert(progress.said.end(), segment.tokens.begin(), segment.tokens.end());
     const auto set = [&](auto& timed) {
       const TimeRange range = progress.clock.whole(TimeRange{timed.start, timed.end});
