@@ -283,6 +283,7 @@ typedef struct veery_transcribe_options {
   int32_t beams;
   uint64_t seed;
   int32_t words; /* not 0: when each word was said */
+  int32_t vad;   /* not 0: listens only where somebody speaks */
 } veery_transcribe_options;
 
 typedef struct veery_segment {

@@ -127,6 +127,7 @@ veery_status veery_transcribe(veery_model* model, const char* path,
     wanted.beams = given.beams;
     wanted.seed = given.seed;
     wanted.words = given.words != 0;
+    if (given.vad != 0) wanted.voice = VoiceOptions{};
     Sound sound(required_text(path, "path"));
     auto made = std::make_unique<veery_transcript>();
     made->transcript = loaded.transcribe(sound, wanted);

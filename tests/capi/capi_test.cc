@@ -496,6 +496,14 @@ TEST_F(CApi, SoundIsTranscribedAsByTheEngine) {
   EXPECT_GT(next, 0U);
   EXPECT_EQ(veery_transcript_word_count(timed), next);
   expect_failure(veery_transcript_word(timed, next, &word), VEERY_ERROR_INPUT, "word");
+  wanted.vad = 1;
+  veery_transcript* spoken = nullptr;
+  ASSERT_EQ(veery_transcribe(model.get(), clip.c_str(), &wanted, &spoken), VEERY_OK);
+  const c::Owned<veery_transcript, veery_transcript_free> owned_last(spoken);
+  Sound once_more(clip);
+  EXPECT_EQ(veery_transcript_text(spoken),
+            transcriber.transcribe(once_more, {.words = true, .seed = 1, .voice = VoiceOptions{}})
+                .text());
   expect_failure(veery_transcribe(model.get(), "/no/a.wav", nullptr, &handle),
                  VEERY_ERROR_NOT_FOUND, "/no/a.wav");
 }

@@ -103,6 +103,8 @@ class OtherModels(CliTest):
             self.assertEqual([[w["word"], w["start"], w["end"]] for w in words["words"]],
                              [[w["word"].strip(" \n"), w["start"], w["end"]] for s in timed["segments"] for w in s["words"]])
             self.assertGreater(len(words["words"]), 0)
+            spoken = json.loads(send(("response_format", "verbose_json"), ("chunking_strategy", "auto"))[2])
+            self.assertEqual((spoken["segments"], spoken["duration"]), ([], known["duration"]))  # noise
             for name in ("srt", "vtt"):
                 expected = self.veery("transcribe", WHISPER, path, "--to", name, *options).stdout
                 self.assertEqual(send(("response_format", name))[2], expected)
@@ -114,7 +116,7 @@ class OtherModels(CliTest):
             for fields, more, part in [
                 ([("response_format", "xml")], {}, "response_format"), ([("language", "klingon")], {}, "klingon"),
                 ([("temperature", "hot")], {}, "temperature"), ([("timestamp_granularities[]", "word")], {}, "verbose_json"),
-                ([("timestamp_granularities[]", "letter")], {}, "letter"),
+                ([("timestamp_granularities[]", "letter")], {}, "letter"), ([("chunking_strategy", "server_vad")], {}, "auto"),
                 ([], {"files": []}, "file is missing"), ([], {"files": [("file", "a.wav", b"RIFF")]}, "a.wav"),
                 ([("stream", "true"), ("response_format", "srt")], {}, "stream"),
             ]:  # fmt: skip

@@ -8,19 +8,27 @@ namespace {
 
 TEST(KeptClock, GoesBackToTheWholeSound) {
   const std::vector<FrameRange> kept = {{500, 700}, {1000, 1100}, {3000, 3050}};
-  const KeptClock clock(kept);
-  EXPECT_DOUBLE_EQ(clock.start_of(0), 5);
-  EXPECT_DOUBLE_EQ(clock.end_of(0), 5);
-  EXPECT_DOUBLE_EQ(clock.start_of(1.5), 6.5);
-  EXPECT_DOUBLE_EQ(clock.end_of(1.5), 6.5);
-  EXPECT_DOUBLE_EQ(clock.start_of(2), 10);
-  EXPECT_DOUBLE_EQ(clock.end_of(2), 7);
-  EXPECT_DOUBLE_EQ(clock.end_of(3), 11);
-  EXPECT_DOUBLE_EQ(clock.start_of(3.25), 30.25);
-  EXPECT_DOUBLE_EQ(clock.end_of(3.5), 30.5);
+  const KeptClock clock(kept, 0.2);
+  const auto expect = [&](double start, double end, double whole_start, double whole_end) {
+    const TimeRange found = clock.whole(TimeRange{start, end});
+    EXPECT_NEAR(found.start, whole_start, 1e-9) << start;
+    EXPECT_NEAR(found.end, whole_end, 1e-9) << end;
+  };
+  EXPECT_DOUBLE_EQ(clock.whole(0), 5);
+  EXPECT_DOUBLE_EQ(clock.whole(2.25), 10.25);
+  expect(0, 1.5, 5, 6.5);
+  expect(1, 2, 6, 7);           // ends with its stretch
+  expect(2, 3, 10, 11);         // is all of the next one
+  expect(1, 2.5, 6, 10.5);      // goes on behind what is missing
+  expect(1, 2.15, 6, 7);        // ends in the edge of the next stretch
+  expect(1.85, 2.5, 10, 10.5);  // begins in the edge of the one before
+  expect(1.85, 2.1, 6.85, 7);   // in both, mostly in the first
+  expect(1.95, 2.1, 10, 10.1);
+  expect(1.9, 3.1, 10, 11);  // all of the one between
+  expect(3.25, 3.5, 30.25, 30.5);
   const KeptClock all;
-  EXPECT_EQ(all.start_of(12.25), 12.25);
-  EXPECT_EQ(all.end_of(12.25), 12.25);
+  EXPECT_EQ(all.whole(12.25), 12.25);
+  EXPECT_EQ(all.whole(TimeRange{3, 12.25}).end, 12.25);
 }
 
 // Loud, but for half a second from each of `quiet` on.

@@ -68,7 +68,7 @@ struct Transcriber::Progress {
   double last_end = 0;             ///< of the last word, in seconds
 
   void report(int64_t frame) const {
-    if (events.progress) events.progress(clock.start_of(seconds_of(frame)), transcript.seconds);
+    if (events.progress) events.progress(clock.whole(seconds_of(frame)), transcript.seconds);
   }
 };
 
@@ -160,7 +160,8 @@ int64_t Transcriber::keep_speech(MelSpectrogram& mel, int64_t frames, KeptClock&
   if (!options_.voice) return frames;
   const std::vector<FrameRange> kept = find_speech(mel, frames, *options_.voice);
   mel.keep(kept, int64_t{2} * model_.config().source.positions);
-  clock = KeptClock(kept);
+  constexpr double kExact = 0.5;  // times that a model gives are no better than that
+  clock = KeptClock(kept, options_.voice->pad + kExact);
   int64_t left = 0;
   for (const FrameRange& range : kept) left += range.end - range.first;
   return left;
@@ -278,7 +279,7 @@ std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const Windo
     if (is_time(i - 1) && is_time(i)) cuts.push_back(i);
   const size_t count = tokens.size();
   const bool ends_with_one = count >= 2 && !is_time(count - 2) && is_time(count - 1);
-  goes_on = !ends_with_one && !window.whole;
+  goes_on = options_.times && !ends_with_one && !window.whole;
   int64_t moved = window.length();
   if (cuts.empty()) {
     double end = seconds_of(window.range.end);
@@ -350,17 +351,23 @@ void Transcriber::add_words(Progress& progress, std::vector<TranscribedSegment>&
 void Transcriber::take_window(Progress& progress, const Window& window) {
   bool goes_on = false;
   std::vector<TranscribedSegment> segments = cut(progress, window, goes_on);
+  std::erase_if(segments, [](const TranscribedSegment& segment) {
+    return segment.text.find_first_not_of(' ') == std::string::npos;
+  });
+  // What lasts by the model's own times stays, however short its words are.
+  std::vector<bool> lasts;
+  for (const TranscribedSegment& segment : segments) lasts.push_back(segment.start < segment.end);
   if (options_.words) add_words(progress, segments, window, goes_on);
-  for (TranscribedSegment& segment : segments) {
-    if (segment.start >= segment.end || segment.text.find_first_not_of(' ') == std::string::npos)
-      continue;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    TranscribedSegment& segment = segments[i];
+    if (!lasts[i] && segment.start >= segment.end) continue;
     progress.said.insert(progress.said.end(), segment.tokens.begin(), segment.tokens.end());
-    segment.start = progress.clock.start_of(segment.start);
-    segment.end = progress.clock.end_of(segment.end);
-    for (SpokenWord& word : segment.words) {
-      word.start = progress.clock.start_of(word.start);
-      word.end = std::max(progress.clock.end_of(word.end), word.start);
-    }
+    const auto set = [&](auto& timed) {
+      const TimeRange range = progress.clock.whole(TimeRange{timed.start, timed.end});
+      timed.start = range.start, timed.end = range.end;
+    };
+    set(segment);
+    for (SpokenWord& word : segment.words) set(word);
     if (progress.events.segment) progress.events.segment(segment);
     progress.transcript.segments.push_back(std::move(segment));
   }

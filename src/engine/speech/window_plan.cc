@@ -31,24 +31,37 @@ int64_t quietest(const MelSpectrogram& mel, FrameRange range, int64_t longest) {
 
 }  // namespace
 
-KeptClock::KeptClock(std::span<const FrameRange> kept) {
+KeptClock::KeptClock(std::span<const FrameRange> kept, double edge) : edge_(edge) {
   double so_far = 0;
   for (const FrameRange& range : kept) {
-    stretches_.push_back({so_far, static_cast<double>(range.first) / kMelFramesPerSecond});
-    so_far += static_cast<double>(range.end - range.first) / kMelFramesPerSecond;
+    const double length = static_cast<double>(range.end - range.first) / kMelFramesPerSecond;
+    stretches_.push_back({so_far, static_cast<double>(range.first) / kMelFramesPerSecond, length});
+    so_far += length;
   }
 }
 
-double KeptClock::start_of(double seconds) const {
+const KeptClock::Stretch& KeptClock::stretch_at(double seconds) const {
   const auto behind = std::ranges::upper_bound(stretches_, seconds, {}, &Stretch::kept);
-  if (behind == stretches_.begin()) return seconds;
-  return seconds - (behind - 1)->kept + (behind - 1)->whole;
+  return behind == stretches_.begin() ? *behind : *(behind - 1);
 }
 
-double KeptClock::end_of(double seconds) const {
-  const auto behind = std::ranges::lower_bound(stretches_, seconds, {}, &Stretch::kept);
-  if (behind == stretches_.begin()) return start_of(seconds);
-  return seconds - (behind - 1)->kept + (behind - 1)->whole;
+double KeptClock::whole(double seconds) const {
+  if (stretches_.empty()) return seconds;
+  const Stretch& at = stretch_at(seconds);
+  return seconds - at.kept + at.whole;
+}
+
+TimeRange KeptClock::whole(TimeRange said) const {
+  constexpr double kRounding = 1e-6;
+  if (stretches_.empty()) return said;
+  const Stretch* first = &stretch_at(said.start);
+  const Stretch* last = &stretch_at(std::max(said.end - kRounding, said.start));
+  const double before = first->kept_end() - said.start, behind = said.end - last->kept;
+  // Where both are in edges, the longer part counts.
+  const bool leaves = first != last && before <= edge_ && (before <= behind || behind > edge_);
+  if (leaves) said.start = (++first)->kept;
+  if (first != last && behind <= edge_) said.end = (--last)->kept_end();
+  return {said.start - first->kept + first->whole, said.end - last->kept + last->whole};
 }
 
 std::vector<FrameRange> quiet_windows(const MelSpectrogram& mel, int64_t frames, int64_t longest) {

@@ -6,23 +6,35 @@
 
 namespace veery {
 
+/// Seconds.
+struct TimeRange {
+  double start = 0, end = 0;
+};
+
 /// The clock of a sound of which only some stretches were kept, one behind the other.
 class KeptClock {
  public:
   /// Nothing is missing.
   KeptClock() = default;
-  explicit KeptClock(std::span<const FrameRange> kept);
+  /// `edge`: seconds at the beginning and at the end of each in which nothing begins or ends.
+  KeptClock(std::span<const FrameRange> kept, double edge);
 
-  /// Where in the whole sound it is what is `seconds` from the beginning in what was kept. Where
-  /// two stretches meet that is where the second one begins, or where the first one ends.
-  double start_of(double seconds) const;
-  double end_of(double seconds) const;
+  /// Where in the whole sound it is what is `seconds` from the beginning in what was kept.
+  double whole(double seconds) const;
+  /// The same of something that was said: what goes over the end of a stretch by no more than an
+  /// edge lies in the other one alone.
+  TimeRange whole(TimeRange said) const;
 
  private:
   struct Stretch {
-    double kept, whole;  ///< where it begins
+    double kept, whole, length;  ///< where it begins, and how long it is
+
+    double kept_end() const { return kept + length; }
   };
+  const Stretch& stretch_at(double seconds) const;
+
   std::vector<Stretch> stretches_;
+  double edge_ = 0;
 };
 
 /// Windows of at most `longest` frames that cover the first `frames`: each ends at the quietest

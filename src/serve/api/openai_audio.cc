@@ -72,6 +72,13 @@ void read_granularity(const FormPart& part, AudioRequest& request) {
                    part.name);
 }
 
+void read_chunking(const Fields& fields, TranscribeOptions& options) {
+  const auto strategy = fields.text("chunking_strategy");
+  if (!strategy) return;
+  if (*strategy != "auto") fields.fail("chunking_strategy", "auto");
+  options.voice = VoiceOptions{};
+}
+
 AudioRequest read_request(Context& context, const HttpRequest& http, bool translate) {
   AudioRequest request;
   Json body = Json::object();
@@ -108,6 +115,7 @@ AudioRequest read_request(Context& context, const HttpRequest& http, bool transl
   request.options.prompt = fields.text("prompt").value_or("");
   request.options.language = fields.text("language").value_or("");
   read_temperature(fields, request.options);
+  read_chunking(fields, request.options);
   return request;
 }
 
