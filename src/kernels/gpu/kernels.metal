@@ -2,6 +2,7 @@
 // copies that go on by themselves or the products of tensor cores.
 #include "kernels/gpu/dialect/compat.h"
 #include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/experts.h"
 #include "kernels/gpu/functions/linear_dots.h"
 #include "kernels/gpu/kernel_list.h"
 

@@ -388,6 +388,11 @@ template <typename V>
 VEERY_GPU V load(const void* at) {
   return *static_cast<const V*>(at);
 }
+/// f64, of which Metal has only sums, products and quotients; constants are given by their bits.
+using Float64 = double;
+VEERY_GPU Float64 to_f64(int x) { return x; }
+VEERY_GPU Float64 to_f64(float x) { return x; }
+VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
 /// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
 inline constexpr bool kOneKind = true;
 /// `shared` if there is such a copy, else where x is.

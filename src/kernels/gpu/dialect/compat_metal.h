@@ -148,3 +148,5 @@ VEERY_GPU void multiply_half_tile(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uin
 }
 
 }  // namespace veery::gpu
+
+#include "kernels/gpu/dialect/soft_f64.h"
