@@ -233,7 +233,8 @@ VEERY_GPU void group_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
   for (int i = thread(); i < groups; i += threads()) {
     const int left = all - i * most;
     VEERY_DEVICE PairGroup& to = a.pairs.group[group + i];
-    to.expert = expert, to.first = begin + i * most, to.count = left < most ? left : most;
+    to.expert = expert, to.first = begin + i * most, to.count = left < most ? left : most,
+    to.unused = 0;
   }
   int at = begin;
   for (int w = 0; w < warp(); ++w) at += count[w];
@@ -277,13 +278,18 @@ VEERY_GPU Weight of_expert(const VEERY_THREAD ExpertArguments& a, int i, int exp
   return w;
 }
 
+VEERY_GPU PairGroup group_at(const VEERY_THREAD Pairs& pairs, int i) {
+  const auto words = load<Four<int32_t>>(pairs.group + i);
+  return {words.x, words.y, words.z, words.w};
+}
+
 /// A block of threads has a group, a warp of it one panel; up to 8 kGroups pairs a group.
 template <Format kFormat, int kGroups, bool kGated>
 VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int panel = block_x() * warps() + warp();
   if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
-  const VEERY_DEVICE PairGroup& group = a.pairs.group[block_y()];
+  const PairGroup group = group_at(a.pairs, block_y());
   const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
   const auto row_of = [&](int r) {
     return order[r < group.count ? r : group.count - 1] / a.rows_each;
@@ -319,7 +325,7 @@ VEERY_GPU void experts_float(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
   constexpr int kRows = 4;
   const int panel = (block_x() * warps() + warp()) * 2 + lane() / 16;
   if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
-  const VEERY_DEVICE PairGroup& group = a.pairs.group[block_y()];
+  const PairGroup group = group_at(a.pairs, block_y());
   const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
   const int output = panel * 16 + lane() % 16;
   for (int first = 0; first < group.count; first += kRows) {
