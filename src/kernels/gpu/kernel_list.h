@@ -50,12 +50,14 @@
   X(wide_blocks_##name, WideArguments, 128, (wide_blocks<dims, flush, heads>)) \
   X(wide_merge_##name, WideArguments, 128, (wide_merge<dims, flush, heads>))   \
   X(wide_rows_##name, WideArguments, 128, (wide_rows<dims, flush, heads>))
-#define VEERY_GPU_WIDE_ATTENTION(X)          \
+#define VEERY_GPU_EVEN_ATTENTION(X)          \
   VEERY_GPU_WIDE(X, 256, 2, false, 4)        \
   VEERY_GPU_WIDE(X, flushed_256, 2, true, 4) \
   VEERY_GPU_WIDE(X, 512, 4, false, 4)        \
   VEERY_GPU_WIDE(X, flushed_512, 4, true, 4) \
-  VEERY_GPU_WIDE(X, latent, 4, false, 8)     \
+  VEERY_GPU_WIDE(X, latent, 4, false, 8)
+#define VEERY_GPU_WIDE_ATTENTION(X) \
+  VEERY_GPU_EVEN_ATTENTION(X)       \
   X(attend_f64, WideArguments, 128, (attend_f64))
 #define VEERY_GPU_ROW_OPS(X)                              \
   X(linear_one, LinearOneArguments, 64, (linear_one))     \
@@ -209,4 +211,5 @@
   X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
   X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
+  VEERY_GPU_EVEN_ATTENTION(X)                                         \
   VEERY_GPU_METAL_OWN_KERNELS(X)

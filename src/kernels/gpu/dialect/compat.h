@@ -378,15 +378,28 @@ struct Loaded<Four<T>> {
     const vec<T, 4> v = *static_cast<const VEERY_DEVICE vec<T, 4>*>(at);
     return {v.x, v.y, v.z, v.w};
   }
+  static VEERY_GPU Four<T> from_shared(const VEERY_SHARED void* at) {
+    const vec<T, 4> v = *static_cast<const VEERY_SHARED vec<T, 4>*>(at);
+    return {v.x, v.y, v.z, v.w};
+  }
 };
 template <typename V>
 VEERY_GPU V load(const VEERY_DEVICE void* at) {
   return Loaded<V>::from(at);
 }
+template <typename V>
+VEERY_GPU V load_shared(const VEERY_SHARED void* at) {
+  return Loaded<V>::from_shared(at);
+}
 #else
 template <typename V>
 VEERY_GPU V load(const void* at) {
   return *static_cast<const V*>(at);
+}
+/// The same from a block's memory.
+template <typename V>
+VEERY_GPU V load_shared(const void* at) {
+  return load<V>(at);
 }
 /// f64, of which Metal has only sums, products and quotients; constants are given by their bits.
 using Float64 = double;
