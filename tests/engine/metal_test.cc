@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
+#include <regex>
 
 #include "engine/runner.h"
 #include "kernels/devices/find_backend.h"
@@ -261,6 +262,17 @@ TEST(MetalHost, TextThatIncludesOtherFilesIsRefused) {
   EXPECT_EQ(metal::kShaders.find("#include \""), std::string_view::npos);
   EXPECT_THROW(metal::make_machine(metal::make_fake(gpu), "#include \"kernels/gpu/x.h\"", 1),
                Error);
+}
+
+// A word of the language, which C++ does not know; tests/support/metal_shim knows the others.
+TEST(MetalText, HasThreadForMemoryOnly) {
+  const std::regex comment("//[^\n]*"), word("\\bthread\\b(?!\\()");
+  const std::string text = std::regex_replace(std::string(metal::kShaders), comment, std::string());
+  const std::sregex_iterator found(text.begin(), text.end(), word);
+  ASSERT_NE(found, std::sregex_iterator());
+  EXPECT_EQ(std::distance(found, std::sregex_iterator()), 1);
+  EXPECT_EQ(text.substr(static_cast<size_t>(found->position()) - 21, 27),
+            "#define VEERY_THREAD thread");
 }
 
 TEST(MetalRefusals, NameWhatThereIsNotHere) {

@@ -408,10 +408,8 @@ VEERY_GPU Float64 to_f64(float x) { return x; }
 VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
 /// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
 inline constexpr bool kOneKind = true;
-/// `shared` if there is such a copy, else where x is.
-VEERY_GPU const float* nearer(const float* shared, const float* x) {
-  return shared != nullptr ? shared : x;
-}
+/// Where what lies at x is read from once it was copied.
+VEERY_GPU const float* brought(const float* shared, const float*) { return shared; }
 #endif
 
 VEERY_GPU float bf16_to_float(uint16_t bits) {
