@@ -1,6 +1,8 @@
 // The text of the shaders of Metal as C++, on the emulator.
 #include "support/metal_kernels.h"
 
+#include <bit>
+
 #include "metal_stdlib"
 
 // Names of its own: the same ones are those of the kernels that the emulator runs for CUDA.
@@ -43,5 +45,18 @@ constexpr Shader kShaders[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_SHADER)};
 }  // namespace
 
 std::span<const Shader> shaders() { return kShaders; }
+
+using Soft = veery_metal::gpu::Float64;
+double soft_sum(double a, double b) {
+  return std::bit_cast<double>(std::bit_cast<Soft>(a) + std::bit_cast<Soft>(b));
+}
+double soft_product(double a, double b) {
+  return std::bit_cast<double>(std::bit_cast<Soft>(a) * std::bit_cast<Soft>(b));
+}
+double soft_quotient(double a, double b) {
+  return std::bit_cast<double>(std::bit_cast<Soft>(a) / std::bit_cast<Soft>(b));
+}
+double soft_from(float x) { return std::bit_cast<double>(veery_metal::gpu::to_f64(x)); }
+float soft_to(double x) { return veery_metal::gpu::to_f32(std::bit_cast<Soft>(x)); }
 
 }  // namespace veery::metal

@@ -14,4 +14,11 @@ struct Shader {
 };
 std::span<const Shader> shaders();
 
+/// f64 as the shaders have it (soft_f64.h).
+double soft_sum(double a, double b);
+double soft_product(double a, double b);
+double soft_quotient(double a, double b);
+double soft_from(float x);
+float soft_to(double x);
+
 }  // namespace veery::metal

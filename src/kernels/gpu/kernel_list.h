@@ -50,12 +50,14 @@
   X(wide_blocks_##name, WideArguments, 128, (wide_blocks<dims, flush, heads>)) \
   X(wide_merge_##name, WideArguments, 128, (wide_merge<dims, flush, heads>))   \
   X(wide_rows_##name, WideArguments, 128, (wide_rows<dims, flush, heads>))
-#define VEERY_GPU_WIDE_ATTENTION(X)          \
+#define VEERY_GPU_EVEN_ATTENTION(X)          \
   VEERY_GPU_WIDE(X, 256, 2, false, 4)        \
   VEERY_GPU_WIDE(X, flushed_256, 2, true, 4) \
   VEERY_GPU_WIDE(X, 512, 4, false, 4)        \
   VEERY_GPU_WIDE(X, flushed_512, 4, true, 4) \
-  VEERY_GPU_WIDE(X, latent, 4, false, 8)     \
+  VEERY_GPU_WIDE(X, latent, 4, false, 8)
+#define VEERY_GPU_WIDE_ATTENTION(X) \
+  VEERY_GPU_EVEN_ATTENTION(X)       \
   X(attend_f64, WideArguments, 128, (attend_f64))
 #define VEERY_GPU_ROW_OPS(X)                              \
   X(linear_one, LinearOneArguments, 64, (linear_one))     \
@@ -152,36 +154,62 @@
 #define VEERY_GPU_FEW(X, name, format)                                           \
   X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>)) \
   X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>))
-#define VEERY_GPU_METAL_KERNELS(X)                         \
-  X(embed, EmbedArguments, 256, (embed))                   \
-  X(rms_norm, RmsNormArguments, 256, (rms_norm))           \
-  X(layer_norm, LayerNormArguments, 256, (layer_norm))     \
-  X(elementwise, ElementwiseArguments, 256, (elementwise)) \
-  X(select_rows, SelectRowsArguments, 256, (select_rows))  \
-  X(argmax, ArgmaxArguments, 256, (argmax))                \
-  X(rope, RopeArguments, 256, (rope))                      \
-  X(cache_write, CacheWriteArguments, 256, (cache_write))  \
-  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))           \
-  X(prepare, PrepareArguments, 1024, (prepare))            \
-  VEERY_GPU_FEW(X, q8, kQ8)                                \
-  VEERY_GPU_FEW(X, q8m, kQ8M)                              \
-  VEERY_GPU_FEW(X, q4, kQ4)                                \
-  VEERY_GPU_FEW(X, q4m, kQ4M)                              \
-  VEERY_GPU_FEW(X, k4m, kK4M)                              \
-  VEERY_GPU_FEW(X, k8m, kK8M)                              \
-  VEERY_GPU_FEW(X, k8, kK8)                                \
-  VEERY_GPU_FEW(X, k8m16, kK8M16)                          \
-  VEERY_GPU_FEW(X, book, kBook)                            \
-  VEERY_GPU_FEW(X, q4mw, kQ4MW)                            \
-  VEERY_GPU_FEW(X, q8mw, kQ8MW)                            \
-  VEERY_GPU_FLOAT(X, f32, kF32)                            \
-  VEERY_GPU_FLOAT(X, f16, kF16)                            \
-  VEERY_GPU_FLOAT(X, bf16, kBF16)                          \
-  VEERY_GPU_FLOAT(X, f8, kF8)                              \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                       \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                       \
-  VEERY_GPU_ATTEND(X, f16, F16, 1)                         \
-  VEERY_GPU_ATTEND(X, f16, F16, 2)                         \
-  VEERY_GPU_ATTEND(X, f32, float, 1)                       \
-  VEERY_GPU_ATTEND(X, f32, float, 2)                       \
+#define VEERY_GPU_GROUPED_EXPERTS(X, name, format)                          \
+  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))      \
+  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
+  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
+  X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
+#define VEERY_GPU_METAL_KERNELS(X)                                    \
+  X(embed, EmbedArguments, 256, (embed))                              \
+  X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
+  X(layer_norm, LayerNormArguments, 256, (layer_norm))                \
+  X(elementwise, ElementwiseArguments, 256, (elementwise))            \
+  X(select_rows, SelectRowsArguments, 256, (select_rows))             \
+  X(argmax, ArgmaxArguments, 256, (argmax))                           \
+  X(rope, RopeArguments, 256, (rope))                                 \
+  X(cache_write, CacheWriteArguments, 256, (cache_write))             \
+  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                      \
+  X(prepare, PrepareArguments, 1024, (prepare))                       \
+  VEERY_GPU_FEW(X, q8, kQ8)                                           \
+  VEERY_GPU_FEW(X, q8m, kQ8M)                                         \
+  VEERY_GPU_FEW(X, q4, kQ4)                                           \
+  VEERY_GPU_FEW(X, q4m, kQ4M)                                         \
+  VEERY_GPU_FEW(X, k4m, kK4M)                                         \
+  VEERY_GPU_FEW(X, k8m, kK8M)                                         \
+  VEERY_GPU_FEW(X, k8, kK8)                                           \
+  VEERY_GPU_FEW(X, k8m16, kK8M16)                                     \
+  VEERY_GPU_FEW(X, book, kBook)                                       \
+  VEERY_GPU_FEW(X, q4mw, kQ4MW)                                       \
+  VEERY_GPU_FEW(X, q8mw, kQ8MW)                                       \
+  VEERY_GPU_FLOAT(X, f32, kF32)                                       \
+  VEERY_GPU_FLOAT(X, f16, kF16)                                       \
+  VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
+  VEERY_GPU_FLOAT(X, f8, kF8)                                         \
+  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                                  \
+  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                                  \
+  VEERY_GPU_ATTEND(X, f16, F16, 1)                                    \
+  VEERY_GPU_ATTEND(X, f16, F16, 2)                                    \
+  VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
+  VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
+  X(route, RouteArguments, 32, (route))                               \
+  X(pick_experts, PairArguments, 256, (pick_experts))                 \
+  X(count_experts, PairArguments, 256, (count_experts))               \
+  X(group_experts, PairArguments, 256, (group_experts))               \
+  X(add_experts, AddExpertsArguments, 256, (add_experts))             \
+  VEERY_GPU_GROUPED_EXPERTS(X, q8, kQ8)                               \
+  VEERY_GPU_GROUPED_EXPERTS(X, q8m, kQ8M)                             \
+  VEERY_GPU_GROUPED_EXPERTS(X, q4, kQ4)                               \
+  VEERY_GPU_GROUPED_EXPERTS(X, q4m, kQ4M)                             \
+  VEERY_GPU_GROUPED_EXPERTS(X, k4m, kK4M)                             \
+  VEERY_GPU_GROUPED_EXPERTS(X, k8m, kK8M)                             \
+  VEERY_GPU_GROUPED_EXPERTS(X, k8, kK8)                               \
+  VEERY_GPU_GROUPED_EXPERTS(X, k8m16, kK8M16)                         \
+  VEERY_GPU_GROUPED_EXPERTS(X, book, kBook)                           \
+  VEERY_GPU_GROUPED_EXPERTS(X, q4mw, kQ4MW)                           \
+  VEERY_GPU_GROUPED_EXPERTS(X, q8mw, kQ8MW)                           \
+  X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
+  X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
+  X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
+  VEERY_GPU_EVEN_ATTENTION(X)                                         \
   VEERY_GPU_METAL_OWN_KERNELS(X)

@@ -1,7 +1,8 @@
 // The kernels of Metal, in its shading language (kernel_list.h): all but those that want double,
 // copies that go on by themselves or the products of tensor cores.
 #include "kernels/gpu/dialect/compat.h"
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attend_wide.h"
+#include "kernels/gpu/functions/experts.h"
 #include "kernels/gpu/functions/linear_dots.h"
 #include "kernels/gpu/kernel_list.h"
 

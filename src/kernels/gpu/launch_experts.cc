@@ -25,7 +25,7 @@ struct Mixture {
   const Dispatch& d;
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows, pairs, hidden, outputs, most_groups;
-  bool many, alone;
+  bool many, alone;  // alone: without groups
   size_t groups = 0, group, count, order, expert, gate, x, h, h_forms, products, bytes;
 
   Mixture(const Dispatch& dispatch, int64_t row_count)
@@ -184,7 +184,8 @@ size_t moe_work(const Dispatch& d, const RunExtent& run) {
 }
 void record_moe(const Dispatch& d, Recorder& to) {
   const Matrix x = to.matrix(d.in[MoeIn::kX]);
-  const Mixture m(d, to.most(x.rows));
+  Mixture m(d, to.most(x.rows));
+  m.alone = m.alone && to.machine.has(KernelId::experts_row_q8);
   record_pairs(m, to);
   const Form forms = m.form(MoeIn::kGate, m.x);
   record_form(x, forms, m.rows, to);

@@ -64,15 +64,6 @@ WideArguments arguments_of(const Dispatch& d, Recorder& to) {
   return a;
 }
 
-void record_f64(const Dispatch& d, Recorder& to) {
-  to.add(KernelId::attend_f64,
-         {.blocks_x = d.as<AttendAttr>().heads,
-          .blocks_y = static_cast<int>(to.most(d.out().rows)),
-          .threads = kBlock,
-          .shared = 3 * kBlock * sizeof(double) + sizeof(float) * static_cast<size_t>(key_dim(d))},
-         arguments_of(d, to));
-}
-
 // In the order of kernel_list.h: for few rows, what merges these, and for many rows.
 enum Part { kBlocks, kMerge, kRows, kParts };
 KernelId kernel_of(Part part, bool shared, bool wide, bool flush) {
@@ -91,7 +82,7 @@ int32_t most_blocks(const Recorder& to, int16_t group) {
   return static_cast<int32_t>((positions + kBlock - 1) / kBlock + 1);
 }
 
-bool takes_wide(const Dispatch& d, const KernelChoice&) {
+bool takes_uneven(const Dispatch& d, const KernelChoice&) {
   const auto& attr = d.as<AttendAttr>();
   const Operand &k = d.in[AttendIn::kK], &v = d.in[AttendIn::kV];
   const bool cached = is_cache(k) && is_cache(v);
@@ -102,8 +93,18 @@ bool takes_wide(const Dispatch& d, const KernelChoice&) {
           attr.mask == Mask::kSymmetric) &&
          key_dim(d) <= kMostKeyDims && value_dim(d) <= kMostValueDims;
 }
+void record_uneven(const Dispatch& d, Recorder& to) {
+  to.add(KernelId::attend_f64,
+         {.blocks_x = d.as<AttendAttr>().heads,
+          .blocks_y = static_cast<int>(to.most(d.out().rows)),
+          .threads = kBlock,
+          .shared = 3 * kBlock * sizeof(double) + sizeof(float) * static_cast<size_t>(key_dim(d))},
+         arguments_of(d, to));
+}
+bool takes_wide(const Dispatch& d, const KernelChoice& choice) {
+  return takes_uneven(d, choice) && !is_uneven(d);
+}
 void record_wide(const Dispatch& d, Recorder& to) {
-  if (is_uneven(d)) return record_f64(d, to);
   const auto& attr = d.as<AttendAttr>();
   WideArguments a = arguments_of(d, to);
   const bool flush = rounds(d, to.exact);

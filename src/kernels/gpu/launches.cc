@@ -271,6 +271,7 @@ const LaunchRow kRows[] = {
     {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv, KernelId::qkv_rope},
     {op::kAttend, takes_attend, "attend", nullptr, record_attend, KernelId::attend_rows_bf16_1},
     {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide, KernelId::wide_rows_256},
+    {op::kAttend, takes_uneven, "attend_f64", nullptr, record_uneven, KernelId::attend_f64},
     {op::kRoute, takes_route, "route", nullptr, record_route, KernelId::route},
     {op::kMoe, takes_moe, "moe", moe_work, record_moe, KernelId::experts_q8},
     {op::kScan, takes_scan, "scan", nullptr, record_scan, KernelId::scan_plain_4},

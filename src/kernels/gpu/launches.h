@@ -87,6 +87,8 @@ void record_linear_heads(const Dispatch& d, Recorder& to);
 // The rows of launch_wide.cc.
 bool takes_wide(const Dispatch& d, const KernelChoice& choice);
 void record_wide(const Dispatch& d, Recorder& to);
+bool takes_uneven(const Dispatch& d, const KernelChoice& choice);  ///< heads of any width
+void record_uneven(const Dispatch& d, Recorder& to);
 
 // The rows of launch_heads.cc.
 bool takes_head_linear(const Dispatch& d, const KernelChoice& choice);

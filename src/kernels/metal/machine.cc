@@ -20,6 +20,7 @@ constexpr KernelId kKernels[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_KERNEL)};
 
 constexpr size_t kArguments = 512;  // apart from those of the next launch
 static_assert(Launch::kMostBytes <= kArguments);
+constexpr size_t kMostCommands = 16384;  // of an indirect command buffer
 
 class MetalMachine;
 
@@ -178,6 +179,10 @@ class MetalMachine : public gpu::Machine {
 MetalRecording::MetalRecording(MetalMachine& machine, const std::vector<Launch>& launches,
                                const Transfers& transfers)
     : machine_(machine), arguments_(machine.allocate(kArguments * launches.size())) {
+  if (launches.size() > kMostCommands)
+    throw Error(ErrorKind::kUnsupported,
+                "metal: a plan of {} launches, an indirect command buffer has up to {}",
+                launches.size(), kMostCommands);
   std::vector<Command> commands;
   std::byte* to = machine.host(arguments_.data());
   for (const Launch& launch : launches) {

@@ -4,6 +4,9 @@
 
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
+#include "support/fake_metal.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
 
@@ -14,18 +17,17 @@ using test::Batch;
 using test::Matrix;
 
 // One op on the emulator, whose memory is that of the host.
-void run_on_gpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                Slots slots, bool exact = false) {
-  static const auto backend = gpu::make_backend(gpu::make_emulator());
+void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Operand& out,
+            const Attr& attr, Slots slots, bool exact) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
   d.out() = out;
   d.attr = attr;
-  backend->choose(op, d, {.exact = exact});
+  backend.choose(op, d, {.exact = exact});
   const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
   slots.tokens = slots.output_rows = numbers.data();
   const Step step{op, d};
-  const auto table = backend->lower(
+  const auto table = backend.lower(
       {&step, 1}, {},
       {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows, .exact = exact});
   table->run(slots);
@@ -35,7 +37,16 @@ using RunOp = void (*)(Op, const std::vector<Operand>&, const Operand&, const At
                        bool exact);
 void gpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
              const Slots& slots, bool exact) {
-  run_on_gpu(op, in, out, attr, slots, exact);
+  static const auto backend = gpu::make_backend(gpu::make_emulator());
+  run_on(*backend, op, in, out, attr, slots, exact);
+}
+void metal_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+               const Slots& slots, bool exact) {
+  metal::FakeGpu gpu;
+  const auto backend =
+      gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+  run_on(*backend, op, in, out, attr, slots, exact);
+  EXPECT_EQ(gpu.faults, "");
 }
 void cpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
              const Slots& slots, bool exact) {
@@ -151,7 +162,7 @@ class Scene {
     }
     sinks_ = test::random_matrix(1, s.attr.heads, random_, 3);
   }
-  void expect_same(const std::vector<Span>& parts) {
+  void expect_same(const std::vector<Span>& parts, RunOp own = gpu_run) {
     Batch rows = batch_.empty();
     for (const Span& part : parts) rows.add(part.sequence, part.position, part.rows);
     const int64_t count = rows.slots().rows;
@@ -165,7 +176,7 @@ class Scene {
           s_.attr, rows.slots(), s_.exact);
       return y;
     };
-    test::expect_same_bits(out(cpu_run), out(gpu_run), s_.name);
+    test::expect_same_bits(out(cpu_run), out(own), s_.name);
   }
 
  private:
@@ -186,8 +197,22 @@ TEST(GpuAttend, EverySettingHasTheBitsOfTheCpu) {
   }
 }
 
+TEST(MetalAttend, EverySettingHasTheBitsOfTheCpuOrIsRefused) {
+  for (const Setting& s : kSettings) {
+    if (test::kSanitized && s.n > 100) continue;
+    Scene scene(s);
+    const std::vector<Span> few = {{0, 0, 1, 299}, {1, 0, 2, 128}};
+    if (s.n % 16 != 0) {
+      EXPECT_THROW(scene.expect_same(few, metal_run), Error) << s.name;  // wants double
+      continue;
+    }
+    scene.expect_same(few, metal_run);
+    scene.expect_same({{2, 0, 4, 150}, {0, 0, 1, 0}}, metal_run);
+  }
+}
+
 // Keys and values of the run itself, spans of any length.
-TEST(GpuAttend, RowsOfTheRunHaveTheBitsOfTheCpu) {
+void expect_same_of_rows(RunOp own) {
   const Setting settings[] = {
       {"full", {.heads = 4, .kv_heads = 4, .scale = 0.2F, .mask = Mask::kFull}, 32},
       {"uneven",
@@ -234,9 +259,11 @@ TEST(GpuAttend, RowsOfTheRunHaveTheBitsOfTheCpu) {
           s.attr, batch.slots(), false);
       return y;
     };
-    test::expect_same_bits(out(cpu_run), out(gpu_run), s.name);
+    test::expect_same_bits(out(cpu_run), out(own), s.name);
   }
 }
+TEST(GpuAttend, RowsOfTheRunHaveTheBitsOfTheCpu) { expect_same_of_rows(gpu_run); }
+TEST(MetalAttend, RowsOfTheRunHaveTheBitsOfTheCpu) { expect_same_of_rows(metal_run); }
 
 // What is written is what the CPU writes: q8_0 too, and of numbers that are not finite.
 TEST(GpuCache, HoldsTheBytesOfTheCpu) {
@@ -257,6 +284,7 @@ TEST(GpuCache, HoldsTheBytesOfTheCpu) {
                                       cache.operand.data + cache.operand.stride);
       };
       EXPECT_EQ(bytes(gpu_run), bytes(cpu_run)) << info(type).name << keys;
+      EXPECT_EQ(bytes(metal_run), bytes(cpu_run)) << info(type).name << keys;
     }
   }
 }

@@ -4,12 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <filesystem>
+#include <regex>
 
 #include "engine/runner.h"
 #include "kernels/devices/find_backend.h"
 #include "kernels/metal/machine.h"
 #include "support/fake_metal.h"
+#include "support/metal_kernels.h"
 #include "support/models.h"
 #include "support/sanitized.h"
 #include "support/small_model.h"
@@ -64,6 +68,23 @@ INSTANTIATE_TEST_SUITE_P(Weights, Metal,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
                                            DType::kMXFP4, DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
+
+// Groups of few pairs of a row and an expert, and of many.
+TEST_P(Metal, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
+  if (test::kSanitized || GetParam() == DType::kQ4_0 || GetParam() == DType::kQ5_1 ||
+      GetParam() == DType::kQ5_K || GetParam() == DType::kQ2_K || GetParam() == DType::kF16)
+    return;  // others are multiplied in the same way
+  const SmallModel model(GetParam(), false, 256, 5);
+  const auto ids = some_ids(28);
+  const Rows expected = all_logits(model.path(), options_for(nullptr, 64), ids);
+  metal::FakeGpu gpu;
+  for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(64, 28)})
+    EXPECT_EQ(all_logits(model.path(), options_for(backend_on(gpu), chunk),
+                         std::span(ids).first(static_cast<size_t>(count))),
+              Rows(expected.begin(), expected.begin() + count))
+        << chunk;
+  EXPECT_EQ(gpu.faults, "");
+}
 
 // Positions in several blocks of 128, in the cache and in one run.
 TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
@@ -134,6 +155,59 @@ TEST(MetalDecode, ChoosesTheTokensOfTheCpu) {
   }
 }
 
+// f64 in whole numbers, against that of the processor.
+TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
+  Random random(5);
+  const auto same = [](auto own, auto expected) {
+    return std::isnan(expected) ? std::isnan(own)
+                                : own == expected && std::signbit(own) == std::signbit(expected);
+  };
+  const double edges[] = {0.0,
+                          -0.0,
+                          1.0,
+                          -1.0,
+                          1 + 0x1p-52,
+                          0x1p-1022,
+                          0x1.fffffffffffffp1023,
+                          INFINITY,
+                          -INFINITY,
+                          NAN,
+                          0x1.fffffep127,
+                          0x1.ffffffp127,
+                          0x1p-149,
+                          0x1.8p-149,
+                          0x1p-150,
+                          3.0,
+                          0x1p-126,
+                          0x1.fffffffp-127};
+  const auto wide = [&] { return uint64_t{random.next()} << 32 | random.next(); };
+  const auto any = [&] {
+    const uint64_t bits = wide();
+    switch (bits % 4) {
+      case 0: return edges[bits / 4 % std::size(edges)];
+      case 1: return std::bit_cast<double>(wide());
+      case 2: return 1.0 + static_cast<double>(bits / 4 % 8) * 0x1p-52;  // near each other
+      default:
+        return std::ldexp(static_cast<double>(wide()), -64 - static_cast<int>(bits / 4 % 90));
+    }
+  };
+  const auto normal = [](double x) { return x == 0 || !(std::abs(x) < 0x1p-1022) ? x : 0 * x; };
+  for (int i = 0; i < 400'000; ++i) {
+    const double a = normal(any()), b = normal(any());
+    ASSERT_TRUE(same(metal::soft_sum(a, b), normal(a + b))) << a << ' ' << b;
+    ASSERT_TRUE(same(metal::soft_sum(a, -b), normal(a - b))) << a << ' ' << b;
+    // Results just below the smallest normal number may be rounded up to it only with all bits.
+    const auto expected = [&](double own, double result) {
+      return std::abs(result) == 0x1p-1022 || same(own, normal(result));
+    };
+    ASSERT_TRUE(expected(metal::soft_product(a, b), a * b)) << a << ' ' << b;
+    ASSERT_TRUE(expected(metal::soft_quotient(a, b), a / b)) << a << ' ' << b;
+    ASSERT_TRUE(same(metal::soft_to(a), static_cast<float>(a))) << a;
+    const auto x = std::bit_cast<float>(static_cast<uint32_t>(wide()));
+    ASSERT_TRUE(same(metal::soft_from(x), static_cast<double>(x))) << x;
+  }
+}
+
 // The host's side
 
 // A row of the table is some commands, each behind all before it; what is made is given back.
@@ -190,6 +264,17 @@ TEST(MetalHost, TextThatIncludesOtherFilesIsRefused) {
                Error);
 }
 
+// A word of the language, which C++ does not know; tests/support/metal_shim knows the others.
+TEST(MetalText, HasThreadForMemoryOnly) {
+  const std::regex comment("//[^\n]*"), word("\\bthread\\b(?!\\()");
+  const std::string text = std::regex_replace(std::string(metal::kShaders), comment, std::string());
+  const std::sregex_iterator found(text.begin(), text.end(), word);
+  ASSERT_NE(found, std::sregex_iterator());
+  EXPECT_EQ(std::distance(found, std::sregex_iterator()), 1);
+  EXPECT_EQ(text.substr(static_cast<size_t>(found->position()) - 21, 27),
+            "#define VEERY_THREAD thread");
+}
+
 TEST(MetalRefusals, NameWhatThereIsNotHere) {
 #if !defined(__APPLE__)
   std::string why;
@@ -199,11 +284,10 @@ TEST(MetalRefusals, NameWhatThereIsNotHere) {
   EXPECT_TRUE(is_device("metal"));
   EXPECT_FALSE(is_device("metal:1"));
   metal::FakeGpu gpu;
-  const SmallModel experts(DType::kQ8_0, false, 256, 5);
-  const auto ids = some_ids(2);
-  const std::string message =
-      message_of([&] { all_logits(experts.path(), options_for(backend_on(gpu), 64), ids); });
-  EXPECT_NE(message.find(": no kernel on metal for"), std::string::npos) << message;
+  const std::string message = message_of([&] {
+    all_logits(test::fixture_path("tiny/lfm2"), options_for(backend_on(gpu), 64), some_ids(2));
+  });
+  EXPECT_EQ(message.substr(0, message.find(" for")), "conv1d: no kernel on metal") << message;
 }
 
 // Every family: the logits of the CPU, or an op that is refused by its name.

@@ -21,6 +21,10 @@ struct RunSpan {
   int32_t sequence, first_row, rows, position;
 };
 
+VEERY_GPU RunSpan span_at(const VEERY_DEVICE RunSpan* at) {
+  return {at->sequence, at->first_row, at->rows, at->position};
+}
+
 /// What varies between runs (veery::Slots).
 struct Run {
   const VEERY_DEVICE int32_t* counts;  ///< rows, outputs, spans, sequences

@@ -378,22 +378,38 @@ struct Loaded<Four<T>> {
     const vec<T, 4> v = *static_cast<const VEERY_DEVICE vec<T, 4>*>(at);
     return {v.x, v.y, v.z, v.w};
   }
+  static VEERY_GPU Four<T> from_shared(const VEERY_SHARED void* at) {
+    const vec<T, 4> v = *static_cast<const VEERY_SHARED vec<T, 4>*>(at);
+    return {v.x, v.y, v.z, v.w};
+  }
 };
 template <typename V>
 VEERY_GPU V load(const VEERY_DEVICE void* at) {
   return Loaded<V>::from(at);
+}
+template <typename V>
+VEERY_GPU V load_shared(const VEERY_SHARED void* at) {
+  return Loaded<V>::from_shared(at);
 }
 #else
 template <typename V>
 VEERY_GPU V load(const void* at) {
   return *static_cast<const V*>(at);
 }
+/// The same from a block's memory.
+template <typename V>
+VEERY_GPU V load_shared(const void* at) {
+  return load<V>(at);
+}
+/// f64, of which Metal has only sums, products and quotients; constants are given by their bits.
+using Float64 = double;
+VEERY_GPU Float64 to_f64(int x) { return x; }
+VEERY_GPU Float64 to_f64(float x) { return x; }
+VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
 /// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
 inline constexpr bool kOneKind = true;
-/// `shared` if there is such a copy, else where x is.
-VEERY_GPU const float* nearer(const float* shared, const float* x) {
-  return shared != nullptr ? shared : x;
-}
+/// Where what lies at x is read from once it was copied.
+VEERY_GPU const float* brought(const float* shared, const float*) { return shared; }
 #endif
 
 VEERY_GPU float bf16_to_float(uint16_t bits) {

@@ -91,7 +91,8 @@ VEERY_GPU void keep_largest(VEERY_DEVICE uint64_t*, uint64_t) {}
 // What is brought to a block's memory elsewhere stays where it is here: a pointer is to one kind of
 // memory, and that of a block is small. So launches ask for no such copy.
 VEERY_CONSTANT bool kOneKind = false;
-VEERY_GPU const VEERY_DEVICE float* nearer(const VEERY_SHARED float*, const VEERY_DEVICE float* x) {
+VEERY_GPU const VEERY_DEVICE float* brought(const VEERY_SHARED float*,
+                                            const VEERY_DEVICE float* x) {
   return x;
 }
 VEERY_GPU void begin_copy(VEERY_SHARED uint8_t* shared, const VEERY_DEVICE uint8_t* from) {
@@ -148,3 +149,5 @@ VEERY_GPU void multiply_half_tile(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uin
 }
 
 }  // namespace veery::gpu
+
+#include "kernels/gpu/dialect/soft_f64.h"

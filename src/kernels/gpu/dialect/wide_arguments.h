@@ -13,10 +13,10 @@ struct WideArguments {
   Cache keys, values;
   Matrix key_rows, value_rows;  ///< of this run, where there is no cache
   Stored key_type, value_type;
-  const float* sinks;
-  const float* slopes;  ///< ALiBi: one a head; or nullptr
-  float* parts;         ///< as in AttendArguments
-  int32_t blocks;       ///< of a row in `parts`
+  const VEERY_DEVICE float* sinks;
+  const VEERY_DEVICE float* slopes;  ///< ALiBi: one a head; or nullptr
+  VEERY_DEVICE float* parts;         ///< as in AttendArguments
+  int32_t blocks;                    ///< of a row in `parts`
   int32_t heads, kv_heads, key_dim, value_dim;
   float scale, softcap;
   int32_t mask;  ///< veery::Mask

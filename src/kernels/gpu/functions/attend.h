@@ -137,10 +137,10 @@ class Attention {
     sync_block();
   }
 
-  /// Of the queries a thread computes number head_of(0), head_of(1), ..
+  /// Of the queries a thread computes number head_of(0, ..), head_of(1, ..)
   VEERY_STATIC int kOwnHeads = kMostHeads / kSets;
-  VEERY_GPU int head_of(int k) const { return kSets == 1 ? k : k * kSets + thread() / kBlock; }
-  VEERY_GPU int own() const { return kSets == 1 ? thread() : thread() % kBlock; }
+  static VEERY_GPU int head_of(int k, int t) { return kSets == 1 ? k : k * kSets + t / kBlock; }
+  static VEERY_GPU int own(int t) { return kSets == 1 ? t : t % kBlock; }
 
   VEERY_GPU void make_stage() {
     if constexpr (kStaged)
@@ -176,7 +176,7 @@ class Attention {
     VEERY_DEVICE float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
-      const int c = own() + i * kBlock;
+      const int c = own(thread()) + i * kBlock;
       const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
       if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
     }
@@ -214,10 +214,10 @@ class Attention {
   VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block) const {
     if constexpr (kStaged)
       return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
-                                                     own() / 16 * places_.key_group) +
-             own() % 16;
+                                                     own(thread()) / 16 * places_.key_group) +
+             own(thread()) % 16;
     else
-      return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(), 0);
+      return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(thread()), 0);
   }
   VEERY_GPU const VEERY_DEVICE T* values_of(int64_t block) const {
     if constexpr (kStaged)
@@ -231,7 +231,7 @@ class Attention {
 
   // A thread a position: one chain over the dimensions for each query.
   VEERY_GPU void score(int64_t block) {
-    const int64_t position = block * kBlock + own();
+    const int64_t position = block * kBlock + own(thread());
     float s[kOwnHeads] = {};
     if (sees(position)) {
       const VEERY_DEVICE T* key = key_of(block);
@@ -241,18 +241,19 @@ class Attention {
         const float k = Element<T>::at(key + i * 16);
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
-          if (head_of(q) < heads_)
-            s[q] = Element<T>::multiply_add(queries_[head_of(q) * a_.key_dim + i], k, s[q]);
+          if (head_of(q, thread()) < heads_)
+            s[q] =
+                Element<T>::multiply_add(queries_[head_of(q, thread()) * a_.key_dim + i], k, s[q]);
       }
     }
     VEERY_UNROLL(4)
     for (int q = 0; q < kOwnHeads; ++q) {
-      const int h = head_of(q);
+      const int h = head_of(q, thread());
       if (h >= heads_) continue;
       float x = s[q];
       if (a_.softcap > 0)
         x = Element<T>::multiply(a_.softcap, hyperbolic_tangent(Element<T>::divide(x, a_.softcap)));
-      weights_[h * kBlock + own()] = sees(position) ? x : kNothing;
+      weights_[h * kBlock + own(thread())] = sees(position) ? x : kNothing;
     }
   }
 
@@ -282,7 +283,7 @@ class Attention {
     sync_block();
     VEERY_UNROLL(4)
     for (int q = 0; q < kOwnHeads; ++q) {
-      const int of = head_of(q);
+      const int of = head_of(q, thread());
       if (of < heads_) states[q].most = found_[2 * of], states[q].sum = found_[2 * of + 1];
     }
   }
@@ -300,14 +301,14 @@ class Attention {
     const auto add = [&](int p) {
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
-        const int c = own() + i * kBlock;
+        const int c = own(thread()) + i * kBlock;
         const float v =
             c < a_.value_dim ? Element<T>::at(values + int64_t{p} * a_.value_dim + c) : 0.0F;
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
-          if (head_of(q) < heads_)
-            states[q].values[i] =
-                Element<T>::multiply_add(weights_[head_of(q) * kBlock + p], v, states[q].values[i]);
+          if (head_of(q, thread()) < heads_)
+            states[q].values[i] = Element<T>::multiply_add(
+                weights_[head_of(q, thread()) * kBlock + p], v, states[q].values[i]);
       }
     };
     if constexpr (Element<T>::kPairs) {
@@ -339,7 +340,8 @@ class Attention {
 template <typename T, int kDims, bool kStaged, int kSets>
 VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
                                   VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
-                                  const VEERY_THREAD BlockAt& at, VEERY_THREAD int& turn) {
+                                  const VEERY_THREAD BlockAt& at,
+                                  VEERY_THREAD int& turn VEERY_HERE) {
   const int64_t first = of.first_block() + at.x;
   of.ask(first);
   of.load_queries();
@@ -350,15 +352,15 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
     if (block + at.blocks_x <= of.last_block()) of.ask(block + at.blocks_x);
     VEERY_UNROLL(4)
     for (int q = 0; q < kOwnHeads; ++q) {
-      const int h = of.head_of(q);
+      const int h = of.head_of(q, thread());
       if (h >= of.heads()) continue;
       VEERY_DEVICE float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks +
                                             block - of.first_block()) *
                                                (kPartHeader + a.value_dim);
-      if (of.own() == 0) part[0] = states[q].most, part[1] = states[q].sum;
+      if (of.own(thread()) == 0) part[0] = states[q].most, part[1] = states[q].sum;
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
-        const int c = of.own() + i * kBlock;
+        const int c = of.own(thread()) + i * kBlock;
         if (c < a.value_dim) part[kPartHeader + c] = states[q].values[i];
       }
     }
@@ -372,7 +374,7 @@ VEERY_GPU void attend_own_blocks(const VEERY_THREAD AttendArguments& a VEERY_HER
   if (of.first_block() + at.x > of.last_block()) return;
   of.make_stage();
   int turn = 0;
-  attend_some_blocks(a, of, at, turn);
+  attend_some_blocks(a, of, at, turn VEERY_GO);
 }
 template <typename T, int kDims>
 VEERY_GPU void attend_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {

@@ -11,7 +11,8 @@ namespace veery::gpu {
 struct Sight {
   int64_t first, last;
 };
-VEERY_GPU Sight sight_of(const WideArguments& a, const RunSpan& span, int64_t position) {
+VEERY_GPU Sight sight_of(const VEERY_THREAD WideArguments& a, const VEERY_THREAD RunSpan& span,
+                         int64_t position) {
   enum { kCausal, kFull, kSymmetric };
   const int64_t end = int64_t{span.position} + span.rows, window = a.window;
   if (a.mask == kFull) return {0, end - 1};
@@ -23,14 +24,14 @@ VEERY_GPU Sight sight_of(const WideArguments& a, const RunSpan& span, int64_t po
 }
 
 template <Stored kType>
-VEERY_GPU float element_at(const uint8_t* page, int64_t at) {
-  if constexpr (kType == Stored::kF32) return reinterpret_cast<const float*>(page)[at];
-  const uint16_t bits = reinterpret_cast<const uint16_t*>(page)[at];
+VEERY_GPU float element_at(const VEERY_DEVICE uint8_t* page, int64_t at) {
+  if constexpr (kType == Stored::kF32) return reinterpret_cast<const VEERY_DEVICE float*>(page)[at];
+  const uint16_t bits = reinterpret_cast<const VEERY_DEVICE uint16_t*>(page)[at];
   return kType == Stored::kF16 ? half_to_float(bits) : bf16_to_float(bits);
 }
 /// Element i of a head at a position, as f32.
-VEERY_GPU float cached(const Cache& cache, uint8_t* page, Stored type, int head, int64_t position,
-                       int i, bool keys) {
+VEERY_GPU float cached(const VEERY_THREAD Cache& cache, VEERY_DEVICE uint8_t* page, Stored type,
+                       int head, int64_t position, int i, bool keys) {
   if (type == Stored::kQ8) {
     const Q8Place at = q8_place(cache, page, head, position, i, keys);
     return half_to_float(*at.scale) * static_cast<float>(*at.code);
@@ -44,10 +45,10 @@ VEERY_GPU float cached(const Cache& cache, uint8_t* page, Stored type, int head,
 
 template <Stored kType>
 struct StoredAs {
-  static constexpr Stored type = kType;
+  VEERY_STATIC Stored type = kType;
 };
 template <typename Do>
-VEERY_GPU void with_type(Stored type, const Do& f) {
+VEERY_GPU void with_type(Stored type, const VEERY_THREAD Do& f) {
   switch (type) {
     case Stored::kF32: return f(StoredAs<Stored::kF32>{});
     case Stored::kF16: return f(StoredAs<Stored::kF16>{});
@@ -74,17 +75,18 @@ class WideAttention {
   using Number = Element<typename NumbersOf<kFlush>::T>;
   using T = typename NumbersOf<kFlush>::T;
   /// Values within keys, which are f32 whatever their type is.
-  static constexpr bool kLatent = kHeads > 4;
+  VEERY_STATIC bool kLatent = kHeads > 4;
 
-  VEERY_GPU WideAttention(const WideArguments& arguments, int64_t row, int part)
-      : a_(arguments), row_(row) {
+  VEERY_GPU WideAttention(const VEERY_THREAD WideArguments& arguments, int64_t row,
+                          int part VEERY_HERE)
+      : VEERY_HERE_KEPT a_(arguments), row_(row) {
     const int group = a_.heads / a_.kv_heads, parts = (group + kHeads - 1) / kHeads;
     kv_ = part / parts;
     head_ = kv_ * group + part % parts * kHeads;
     const int left = group - part % parts * kHeads;
     heads_ = left < kHeads ? left : kHeads;
     const int64_t token = a_.run.token_row(a_.out.rows, row);
-    const RunSpan span = a_.run.spans[a_.run.span_of[token]];
+    const RunSpan span = span_at(a_.run.spans + a_.run.span_of[token]);
     sequence_ = span.sequence;
     first_row_ = span.first_row;
     const int64_t from = a_.key_rows ? span.position : 0;
@@ -92,7 +94,7 @@ class WideAttention {
     first_ = seen.first > from ? seen.first - from : 0;
     last_ = seen.last - from;
     own_ = a_.run.positions[token] - from;
-    queries_ = reinterpret_cast<float*>(shared_memory());
+    queries_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     weights_ = queries_ + kHeads * padded();
     found_ = weights_ + kHeads * kBlock;
   }
@@ -102,7 +104,7 @@ class WideAttention {
   VEERY_GPU int head() const { return head_; }
 
   VEERY_GPU void load_queries() {
-    const float* q = a_.q.row(row_) + head_ * a_.key_dim;
+    const VEERY_DEVICE float* q = a_.q.row(row_) + head_ * a_.key_dim;
     for (int i = thread(); i < kHeads * padded(); i += threads()) {
       const int h = i / padded(), k = i % padded();
       float x = 0;
@@ -112,7 +114,7 @@ class WideAttention {
     sync_block();
   }
   /// The states of one block of positions.
-  VEERY_GPU void attend(int64_t block, State<kDims> (&states)[kHeads]) {
+  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     float s[kHeads] = {};
     if (sees(block * kBlock + thread())) score(block * kBlock + thread(), s);
     store_scores(block, s);
@@ -123,11 +125,11 @@ class WideAttention {
     sync_block();
   }
   /// A sink merges last, as a score without a value.
-  VEERY_GPU void finish(int h, const State<kDims>& state) {
+  VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
     Merger m = {state.most, state.sum, 1, 0};
     const bool sink = a_.sinks != nullptr;
     if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
-    float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
+    VEERY_DEVICE float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
       const int c = thread() + i * kBlock;
@@ -139,14 +141,15 @@ class WideAttention {
  private:
   VEERY_GPU int padded() const { return (a_.key_dim + 3) / 4 * 4; }
   VEERY_GPU bool sees(int64_t position) const { return position >= first_ && position <= last_; }
-  VEERY_GPU uint8_t* page(const Cache& cache, int64_t position) const {
+  VEERY_GPU VEERY_DEVICE uint8_t* page(const VEERY_THREAD Cache& cache, int64_t position) const {
     return page_of(cache, a_.run, sequence_, position);
   }
 
   // Dimensions [first, first + count) of all queries times key(i). kPairs: the odd one of two
   // first.
   template <bool kPairs, typename Key>
-  VEERY_GPU void score_chain(int first, int count, const Key& key, float (&s)[kHeads]) const {
+  VEERY_GPU void score_chain(int first, int count, const VEERY_THREAD Key& key,
+                             VEERY_THREAD float (&s)[kHeads]) const {
     VEERY_UNROLL(2)
     for (int i = first; i < first + count; i += 4) {
       float k[4];
@@ -155,7 +158,7 @@ class WideAttention {
       VEERY_UNROLL(8)
       for (int h = 0; h < kHeads; ++h) {
         if (h >= heads_) continue;
-        const auto four = gpu::load<Four<float>>(queries_ + h * padded() + i);
+        const auto four = load_shared<Four<float>>(queries_ + h * padded() + i);
         const float q[4] = {four.x, four.y, four.z, four.w};
         VEERY_UNROLL(4)
         for (int e = 0; e < 4; ++e) {
@@ -165,14 +168,14 @@ class WideAttention {
       }
     }
   }
-  VEERY_GPU void score(int64_t position, float (&s)[kHeads]) const {
+  VEERY_GPU void score(int64_t position, VEERY_THREAD float (&s)[kHeads]) const {
     if constexpr (!kLatent && !kFlush)
       if (a_.key_rows) {
-        const float* key = a_.key_rows.row(first_row_ + position) + kv_ * a_.key_dim;
+        const VEERY_DEVICE float* key = a_.key_rows.row(first_row_ + position) + kv_ * a_.key_dim;
         return score_chain<false>(
             0, a_.key_dim, [&](int i) { return key[i]; }, s);
       }
-    uint8_t* at = page(a_.keys, position);
+    VEERY_DEVICE uint8_t* at = page(a_.keys, position);
     with_type(a_.key_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
       const auto key = [&](int i) { return cached(a_.keys, at, kType, kv_, position, i, true); };
@@ -183,7 +186,8 @@ class WideAttention {
     });
   }
   // A chain over each 32 codes and one over these sums times their scale.
-  VEERY_GPU void score_q8(uint8_t* page, int64_t position, float (&s)[kHeads]) const {
+  VEERY_GPU void score_q8(VEERY_DEVICE uint8_t* page, int64_t position,
+                          VEERY_THREAD float (&s)[kHeads]) const {
     for (int b = 0; b < a_.key_dim; b += 32) {
       const Q8Place at = q8_place(a_.keys, page, kv_, position, b, true);
       float sum[kHeads] = {};
@@ -196,7 +200,7 @@ class WideAttention {
     }
   }
 
-  VEERY_GPU void store_scores(int64_t block, const float (&s)[kHeads]) {
+  VEERY_GPU void store_scores(int64_t block, const VEERY_THREAD float (&s)[kHeads]) {
     const int64_t position = block * kBlock + thread();
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) {
@@ -213,9 +217,9 @@ class WideAttention {
   }
 
   // A warp some queries: largest scores, weights and their sums.
-  VEERY_GPU void weigh(int64_t block, State<kDims> (&states)[kHeads]) {
+  VEERY_GPU void weigh(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     for (int h = warp(); h < heads_; h += warps()) {
-      float* scores = weights_ + h * kBlock;
+      VEERY_SHARED float* scores = weights_ + h * kBlock;
       float most = kNothing;
       for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
       most = warp_largest(most);
@@ -241,7 +245,7 @@ class WideAttention {
   }
 
   // A thread some dimensions: chains over the positions [low, high] of the block.
-  VEERY_GPU void add_values(int64_t block, State<kDims> (&states)[kHeads]) {
+  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kHeads]) {
     const int64_t begin = block * kBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
     const int high = static_cast<int>(last_ - begin < kBlock - 1 ? last_ - begin : kBlock - 1);
@@ -250,12 +254,13 @@ class WideAttention {
     for (int i = 0; i < kDims; ++i) states[h].values[i] = 0;
     if constexpr (!kLatent && !kFlush)
       if (a_.key_rows) {
-        const float* first = a_.value_rows.row(first_row_ + begin) + kv_ * a_.value_dim;
+        const VEERY_DEVICE float* first =
+            a_.value_rows.row(first_row_ + begin) + kv_ * a_.value_dim;
         return add_range<false>(low, high, states,
                                 [&](int p, int c) { return first[p * a_.value_rows.stride + c]; });
       }
-    const Cache& cache = kLatent ? a_.keys : a_.values;
-    uint8_t* at = page(cache, begin);
+    const VEERY_THREAD Cache& cache = kLatent ? a_.keys : a_.values;
+    VEERY_DEVICE uint8_t* at = page(cache, begin);
     with_type(kLatent ? a_.key_type : a_.value_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
       const auto value = [&](int p, int c) {
@@ -268,7 +273,8 @@ class WideAttention {
     });
   }
   template <typename Value>
-  VEERY_GPU void add(int p, State<kDims> (&states)[kHeads], const Value& value) const {
+  VEERY_GPU void add(int p, VEERY_THREAD State<kDims> (&states)[kHeads],
+                     const VEERY_THREAD Value& value) const {
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
       const int c = thread() + i * kBlock;
@@ -281,8 +287,8 @@ class WideAttention {
     }
   }
   template <bool kPairs, typename Value>
-  VEERY_GPU void add_range(int low, int high, State<kDims> (&states)[kHeads],
-                           const Value& value) const {
+  VEERY_GPU void add_range(int low, int high, VEERY_THREAD State<kDims> (&states)[kHeads],
+                           const VEERY_THREAD Value& value) const {
     int p = low;
     if constexpr (kPairs) {
       if (p % 2 != 0) add(p++, states, value);
@@ -298,8 +304,8 @@ class WideAttention {
     }
   }
   // The weight is multiplied by the scale of the position first.
-  VEERY_GPU void add_q8(uint8_t* page, int64_t begin, int low, int high,
-                        State<kDims> (&states)[kHeads]) const {
+  VEERY_GPU void add_q8(VEERY_DEVICE uint8_t* page, int64_t begin, int low, int high,
+                        VEERY_THREAD State<kDims> (&states)[kHeads]) const {
     for (int p = low; p <= high; ++p) VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
       const int c = thread() + i * kBlock;
@@ -314,19 +320,20 @@ class WideAttention {
     }
   }
 
-  const WideArguments& a_;
+  VEERY_HERE_MEMBER
+  const VEERY_THREAD WideArguments& a_;
   int64_t row_, first_, last_, own_;
   int kv_, head_, heads_, sequence_, first_row_;
-  float *queries_, *weights_, *found_;
+  VEERY_SHARED float *queries_, *weights_, *found_;
 };
 
 /// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
 template <int kDims, bool kFlush, int kHeads>
-VEERY_GPU void wide_blocks(const WideArguments& a) {
+VEERY_GPU void wide_blocks(const VEERY_THREAD WideArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y());
+  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_GO);
   const int64_t first = of.first_block() + block_x();
   if (first > of.last_block()) return;
   of.load_queries();
@@ -336,7 +343,7 @@ VEERY_GPU void wide_blocks(const WideArguments& a) {
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) {
       if (h >= of.heads()) continue;
-      float* part =
+      VEERY_DEVICE float* part =
           a.parts + ((row * a.heads + of.head() + h) * a.blocks + block - of.first_block()) *
                         (kPartHeader + a.value_dim);
       if (thread() == 0) part[0] = states[h].most, part[1] = states[h].sum;
@@ -349,16 +356,16 @@ VEERY_GPU void wide_blocks(const WideArguments& a) {
   }
 }
 template <int kDims, bool kFlush, int kHeads>
-VEERY_GPU void wide_merge(const WideArguments& a) {
+VEERY_GPU void wide_merge(const VEERY_THREAD WideArguments& a VEERY_HERE) {
   using T = typename NumbersOf<kFlush>::T;
   wait_for_inputs();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y());
+  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_GO);
   const int h = block_x();
   if (h >= of.heads()) return;
   State<kDims> whole, segment, part;
-  const float* at =
+  const VEERY_DEVICE float* at =
       a.parts + (row * a.heads + of.head() + h) * a.blocks * (kPartHeader + a.value_dim);
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b, at += kPartHeader + a.value_dim) {
     part.most = at[0];
@@ -378,12 +385,12 @@ VEERY_GPU void wide_merge(const WideArguments& a) {
 }
 /// Many rows, or rows of the run: a block of threads a row and some of its queries.
 template <int kDims, bool kFlush, int kHeads>
-VEERY_GPU void wide_rows(const WideArguments& a) {
+VEERY_GPU void wide_rows(const VEERY_THREAD WideArguments& a VEERY_HERE) {
   using T = typename NumbersOf<kFlush>::T;
   wait_for_inputs();
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y());
+  WideAttention<kDims, kFlush, kHeads> of(a, row, block_y() VEERY_GO);
   of.load_queries();
   State<kDims> whole[kHeads], segment[kHeads], part[kHeads];
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b) {

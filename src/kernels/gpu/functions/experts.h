@@ -1,7 +1,7 @@
 // experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
 // the experts that its gates choose: pair r used + i has the i-th of them, in their order.
 #pragma once
-#include "kernels/gpu/functions/linear_row.h"
+#include "kernels/gpu/functions/linear.h"
 
 namespace veery::gpu {
 
@@ -10,20 +10,21 @@ VEERY_GPU float exp_rounded(float x) {
   if (!(x == x)) return x;
   const float in = x > 89.0F ? 89.0F : x < -104.0F ? -104.0F : x;
   const int n = round_to_int(in * 1.44269504F);
-  const double r = (in - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
-  double p = 1.0 / 39916800;
-  p = p * r + 1.0 / 3628800;
-  p = p * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
-  return static_cast<float>(p * double_of(static_cast<int64_t>(n + 1023) << 52));
+  const Float64 r = (to_f64(in) - to_f64(n) * double_of(0x3fe62e42fee00000)) -
+                    to_f64(n) * double_of(0x3dea39ef35793c76);  // ln 2 in two parts
+  Float64 p = double_of(0x3e5ae64567f544e4);                    // 1 / 11!, and so on
+  p = p * r + double_of(0x3e927e4fb7789f5c);
+  p = p * r + double_of(0x3ec71de3a556c734);
+  p = p * r + double_of(0x3efa01a01a01a01a);
+  p = p * r + double_of(0x3f2a01a01a01a01a);
+  p = p * r + double_of(0x3f56c16c16c16c17);
+  p = p * r + double_of(0x3f81111111111111);
+  p = p * r + double_of(0x3fa5555555555555);
+  p = p * r + double_of(0x3fc5555555555555);
+  p = p * r + double_of(0x3fe0000000000000);
+  p = p * r + double_of(0x3ff0000000000000);
+  p = p * r + double_of(0x3ff0000000000000);
+  return to_f32(p * double_of(static_cast<int64_t>(n + 1023) << 52));
 }
 
 // The choice of experts
@@ -31,7 +32,7 @@ VEERY_GPU float exp_rounded(float x) {
 VEERY_GPU float never() { return float_of(static_cast<int32_t>(0xff800000U)); }
 
 /// The lowest index among the largest of n numbers; all lanes get it.
-VEERY_GPU int best_of(const float* x, int n) {
+VEERY_GPU int best_of(const VEERY_SHARED float* x, int n) {
   uint64_t best = key_of(never(), 0);
   for (int i = lane(); i < n; i += kWarp) {
     const uint64_t own = key_of(x[i], i);
@@ -45,7 +46,8 @@ VEERY_GPU int best_of(const float* x, int n) {
 }
 
 /// What a row's experts are worth: softmax or sigmoid of its scores.
-VEERY_GPU void find_worth(const RouteArguments& a, const float* scores, float* worth, float* one) {
+VEERY_GPU void find_worth(const VEERY_THREAD RouteArguments& a, const VEERY_SHARED float* scores,
+                          VEERY_SHARED float* worth, VEERY_SHARED float* one) {
   const int n = a.scores.cols;
   if (a.sigmoid != 0) {
     for (int e = lane(); e < n; e += kWarp) worth[e] = 1.0F / (1.0F + exp_rounded(-scores[e]));
@@ -55,10 +57,10 @@ VEERY_GPU void find_worth(const RouteArguments& a, const float* scores, float* w
   for (int e = lane(); e < n; e += kWarp) worth[e] = exp_rounded(scores[e] - most);
   sync_warp();
   if (lane() == 0) {
-    double sum = 0;
+    Float64 sum = to_f64(0);
     VEERY_UNROLL(8)
-    for (int e = 0; e < n; ++e) sum = sum + worth[e];
-    *one = static_cast<float>(1.0 / sum);
+    for (int e = 0; e < n; ++e) sum = sum + to_f64(worth[e]);
+    *one = to_f32(to_f64(1) / sum);
   }
   sync_warp();
   for (int e = lane(); e < n; e += kWarp) worth[e] = worth[e] * *one;
@@ -66,7 +68,8 @@ VEERY_GPU void find_worth(const RouteArguments& a, const float* scores, float* w
 }
 
 /// Experts of all but the best groups become impossible: a lane a group. `of_group`: room for them.
-VEERY_GPU void keep_best_groups(const RouteArguments& a, float* merit, float* of_group) {
+VEERY_GPU void keep_best_groups(const VEERY_THREAD RouteArguments& a, VEERY_SHARED float* merit,
+                                VEERY_SHARED float* of_group) {
   const int size = a.scores.cols / a.groups;
   for (int g = lane(); g < a.groups; g += kWarp) {
     float sum = 0, last = float_of(0x7f800000);
@@ -101,7 +104,8 @@ VEERY_GPU void keep_best_groups(const RouteArguments& a, float* merit, float* of
 }
 
 /// RouteAttr::jitter: one lane, as such models have few experts. `left`: room for all.
-VEERY_GPU void route_near(const RouteArguments& a, const float* scores, float* left, float* gates) {
+VEERY_GPU void route_near(const VEERY_THREAD RouteArguments& a, const VEERY_SHARED float* scores,
+                          VEERY_SHARED float* left, VEERY_DEVICE float* gates) {
   const int n = a.scores.cols;
   for (int e = lane(); e < n; e += kWarp) left[e] = scores[e], gates[e] = 0;
   sync_warp();
@@ -110,13 +114,13 @@ VEERY_GPU void route_near(const RouteArguments& a, const float* scores, float* l
     sync_warp();
     if (lane() == 0) {
       const float most = left[best];
-      double sum = 0;
+      Float64 sum = to_f64(0);
       for (int e = 0; e < n; ++e) {
         const float scale = magnitude(left[e]) < most ? most : magnitude(left[e]);
         const bool far = (most - left[e]) / scale > 2 * a.jitter;
-        if (left[e] != never() && !far) sum = sum + exp_rounded(left[e] - most);
+        if (left[e] != never() && !far) sum = sum + to_f64(exp_rounded(left[e] - most));
       }
-      gates[best] = static_cast<float>(1.0 / sum);
+      gates[best] = to_f32(to_f64(1) / sum);
       left[best] = never();
     }
     sync_warp();
@@ -124,14 +128,14 @@ VEERY_GPU void route_near(const RouteArguments& a, const float* scores, float* l
 }
 
 /// A warp a row. Shared memory: 4 numbers an expert, and one.
-VEERY_GPU void route(const RouteArguments& a) {
+VEERY_GPU void route(const VEERY_THREAD RouteArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.scores.rows)) return;
   const int n = a.scores.cols;
-  auto* worth = reinterpret_cast<float*>(shared_memory());
-  float *merit = worth + n, *own = merit + n, *of_group = own + n, *one = of_group + n;
-  float* gates = a.out.row(r);
+  auto* worth = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+  VEERY_SHARED float *merit = worth + n, *own = merit + n, *of_group = own + n, *one = of_group + n;
+  VEERY_DEVICE float* gates = a.out.row(r);
   for (int e = lane(); e < n; e += kWarp) own[e] = a.scores.row(r)[e];
   sync_warp();
   if (a.jitter > 0) return route_near(a, own, worth, gates);
@@ -157,8 +161,8 @@ VEERY_GPU void route(const RouteArguments& a) {
 // Pairs, and groups of those that have one expert
 
 /// The pairs of a row, by a warp. Where fewer are chosen, others have expert 0 and gate 0.
-VEERY_GPU void pick_row(const PairArguments& a, int64_t r) {
-  const float* gates = a.gates.row(r);
+VEERY_GPU void pick_row(const VEERY_THREAD PairArguments& a, int64_t r) {
+  const VEERY_DEVICE float* gates = a.gates.row(r);
   const int64_t first = r * a.used;
   int found = 0;
   for (int base = 0; base < a.experts && found < a.used; base += kWarp) {
@@ -172,7 +176,7 @@ VEERY_GPU void pick_row(const PairArguments& a, int64_t r) {
   for (int i = found + lane(); i < a.used; i += kWarp)
     a.pairs.expert[first + i] = 0, a.pairs.gate[first + i] = 0;
 }
-VEERY_GPU void pick_experts(const PairArguments& a) {
+VEERY_GPU void pick_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = int64_t{block_x()} * warps() + warp();
   if (r < a.run.count(a.gates.rows)) pick_row(a, r);
@@ -182,13 +186,14 @@ VEERY_GPU void pick_experts(const PairArguments& a) {
 struct PairShare {
   int begin, end;
 };
-VEERY_GPU PairShare share_of(int pairs) {
+VEERY_GPU PairShare share_of(int pairs VEERY_HERE) {
   const int each = (pairs + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
   const int begin = warp() * each;
   return {begin, begin + each < pairs ? begin + each : pairs};
 }
 /// How many pairs of this warp have an expert.
-VEERY_GPU int count_pairs(const Pairs& pairs, const PairShare& share, int expert) {
+VEERY_GPU int count_pairs(const VEERY_THREAD Pairs& pairs, const VEERY_THREAD PairShare& share,
+                          int expert) {
   int own = 0;
   VEERY_UNROLL(8)
   for (int i = share.begin + lane(); i < share.end; i += kWarp)
@@ -197,11 +202,11 @@ VEERY_GPU int count_pairs(const Pairs& pairs, const PairShare& share, int expert
 }
 
 /// A block of threads an expert. Shared memory: a number a warp.
-VEERY_GPU void count_experts(const PairArguments& a) {
+VEERY_GPU void count_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
   wait_for_inputs();
-  auto* count = reinterpret_cast<int32_t*>(shared_memory());
+  auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
   const int pairs = static_cast<int>(a.run.count(a.gates.rows)) * a.used;
-  const int own = count_pairs(a.pairs, share_of(pairs), block_x());
+  const int own = count_pairs(a.pairs, share_of(pairs VEERY_GO), block_x());
   if (lane() == 0) count[warp()] = own;
   sync_block();
   if (thread() != 0) return;
@@ -211,11 +216,11 @@ VEERY_GPU void count_experts(const PairArguments& a) {
 }
 
 /// The same, after count_experts(): groups, and pairs in their order.
-VEERY_GPU void group_experts(const PairArguments& a) {
+VEERY_GPU void group_experts(const VEERY_THREAD PairArguments& a VEERY_HERE) {
   wait_for_inputs();
-  auto* count = reinterpret_cast<int32_t*>(shared_memory());
+  auto* count = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
   const int expert = block_x(), most = a.pairs.most;
-  const PairShare share = share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used);
+  const PairShare share = share_of(static_cast<int>(a.run.count(a.gates.rows)) * a.used VEERY_GO);
   const int own = count_pairs(a.pairs, share, expert);
   if (lane() == 0) count[warp()] = own;
   int begin = 0, group = 0;
@@ -227,7 +232,9 @@ VEERY_GPU void group_experts(const PairArguments& a) {
   if (expert == a.experts - 1 && thread() == 0) *a.pairs.groups = group + groups;
   for (int i = thread(); i < groups; i += threads()) {
     const int left = all - i * most;
-    a.pairs.group[group + i] = {expert, begin + i * most, left < most ? left : most, 0};
+    VEERY_DEVICE PairGroup& to = a.pairs.group[group + i];
+    to.expert = expert, to.first = begin + i * most, to.count = left < most ? left : most,
+    to.unused = 0;
   }
   int at = begin;
   for (int w = 0; w < warp(); ++w) at += count[w];
@@ -243,8 +250,8 @@ VEERY_GPU void group_experts(const PairArguments& a) {
 // Products
 
 /// h of gate and up, or what is counted of the product with down.
-VEERY_GPU void store_pair(const ExpertArguments& a, int expert, int pair, int n, float y,
-                          float up) {
+VEERY_GPU void store_pair(const VEERY_THREAD ExpertArguments& a, int expert, int pair, int n,
+                          float y, float up) {
   const int64_t at = int64_t{expert} * a.weight[0].rows + n;
   y = y + (a.bias[0] != nullptr ? a.bias[0][at] : 0.0F);
   if (a.gated == 0) {
@@ -265,20 +272,25 @@ VEERY_GPU void store_pair(const ExpertArguments& a, int expert, int pair, int n,
 }
 
 /// Weight `i` of an expert.
-VEERY_GPU Weight of_expert(const ExpertArguments& a, int i, int expert) {
+VEERY_GPU Weight of_expert(const VEERY_THREAD ExpertArguments& a, int i, int expert) {
   Weight w = a.weight[i];
   w.data += int64_t{expert} * panels_of(w) * w.panel;
   return w;
 }
 
+VEERY_GPU PairGroup group_at(const VEERY_THREAD Pairs& pairs, int i) {
+  const auto words = load<Four<int32_t>>(pairs.group + i);
+  return {words.x, words.y, words.z, words.w};
+}
+
 /// A block of threads has a group, a warp of it one panel; up to 8 kGroups pairs a group.
 template <Format kFormat, int kGroups, bool kGated>
-VEERY_GPU void experts(const ExpertArguments& a) {
+VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int panel = block_x() * warps() + warp();
   if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
-  const PairGroup group = a.pairs.group[block_y()];
-  const int32_t* order = a.pairs.order + group.first;
+  const PairGroup group = group_at(a.pairs, block_y());
+  const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
   const auto row_of = [&](int r) {
     return order[r < group.count ? r : group.count - 1] / a.rows_each;
   };
@@ -286,7 +298,7 @@ VEERY_GPU void experts(const ExpertArguments& a) {
   const Weight weight = of_expert(a, 0, group.expert);
   Product product(a.form, weight, panel, row_of);
   product.multiply();
-  const auto store = [&](const Product& up) {
+  const auto store = [&](const VEERY_THREAD Product& up) {
     const int g = lane() / 4, t = lane() % 4;
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
@@ -306,49 +318,24 @@ VEERY_GPU void experts(const ExpertArguments& a) {
   }
 }
 
-/// The same of few pairs: each has some blocks of threads for itself, whose weights come by a ring
-/// (linear_row.h). Without limits, and gates count behind the products.
-template <Format kFormat, int kParts>
-VEERY_GPU void experts_row(const ExpertArguments& a) {
-  wait_for_inputs();
-  const int64_t pair = block_y();
-  if (pair >= a.run.count(a.rows) * a.used) return;
-  const int expert = a.pairs.expert[pair];
-  LinearArguments own{};
-  own.run = a.run;
-  own.form = a.form;
-  own.form.data += pair / a.rows_each * a.form.stride;
-  own.rows = 1;
-  for (int i = 0; i < kParts; ++i) {
-    own.weight[i] = of_expert(a, i, expert);
-    if (a.bias[i] != nullptr) own.bias[i] = a.bias[i] + int64_t{expert} * a.weight[i].rows;
-  }
-  own.weights = kParts;
-  own.gated = kParts - 1;
-  own.gate = a.activation;
-  own.scale = 1;
-  own.out = {a.out + pair * a.weight[0].rows, a.weight[0].rows, 1, a.weight[0].rows};
-  RowProduct<kFormat, 1, kParts>(own).run();
-}
-
 /// The same of floats: a lane an output, 4 pairs at a time.
 template <Format kFormat>
-VEERY_GPU void experts_float(const ExpertArguments& a) {
+VEERY_GPU void experts_float(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
   wait_for_inputs();
   constexpr int kRows = 4;
   const int panel = (block_x() * warps() + warp()) * 2 + lane() / 16;
   if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
-  const PairGroup group = a.pairs.group[block_y()];
-  const int32_t* order = a.pairs.order + group.first;
+  const PairGroup group = group_at(a.pairs, block_y());
+  const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
   const int output = panel * 16 + lane() % 16;
   for (int first = 0; first < group.count; first += kRows) {
-    const float* x[kRows];
+    const VEERY_DEVICE float* x[kRows];
     for (int r = 0; r < kRows; ++r) {
       const int at = first + r < group.count ? first + r : group.count - 1;
       x[r] = form_row(a.form, order[at] / a.rows_each).floats(0);
     }
     float y[kRows] = {}, up[kRows] = {};
-    const auto multiply = [&](int i, float(&to)[kRows]) {
+    const auto multiply = [&](int i, VEERY_THREAD float(&to)[kRows]) {
       const Weight w = of_expert(a, i, group.expert);
       multiply_floats<kFormat>(w.data + panel * w.panel, a.form.cols, x, to);
     };
@@ -361,7 +348,7 @@ VEERY_GPU void experts_float(const ExpertArguments& a) {
 }
 
 /// What the chosen experts of a row make, in their order, and the residual.
-VEERY_GPU void add_experts(const AddExpertsArguments& a) {
+VEERY_GPU void add_experts(const VEERY_THREAD AddExpertsArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_y();
   if (r >= a.run.count(a.out.rows)) return;

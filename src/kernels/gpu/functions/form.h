@@ -69,7 +69,7 @@ VEERY_GPU Row row_of(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm,
     VEERY_UNROLL(4)
     for (int i = thread(); i < n; i += threads()) shared[4 + i] = x[i];
     sync_block();
-    x = nearer(shared + 4, x);
+    x = brought(shared + 4, x);
   }
   if (warp() == 0) {
     const float inverse = inverse_rms(x, n, norm.eps);
@@ -77,7 +77,7 @@ VEERY_GPU Row row_of(const VEERY_DEVICE float* x, const VEERY_THREAD Norm& norm,
   }
   if (weights != nullptr) wait_for_groups<0>();
   sync_block();
-  return {x, nearer(weights, norm.weight), *shared};
+  return {x, weights != nullptr ? brought(weights, norm.weight) : norm.weight, *shared};
 }
 
 // Where column k of a row's codes lies.

@@ -120,7 +120,7 @@ VEERY_GPU void layer_norm(const VEERY_THREAD LayerNormArguments& a VEERY_HERE_OR
     auto* own = reinterpret_cast<VEERY_SHARED float*>(moments + a.groups);
     VEERY_UNROLL(4)
     for (int i = thread(); i < a.out.cols; i += threads()) own[i] = x[i];
-    x = nearer(own, x);
+    x = brought(own, x);
     sync_block();
   }
   for (int part = warp(); part < a.groups; part += warps()) {

@@ -1,5 +1,5 @@
-// Foundation.h: the declarations of Apple's Foundation that metal_driver.mm uses, so that a compiler
-// without Apple's headers can check it; nothing of this runs.
+// Foundation.h: the declarations of Apple's Foundation that metal_driver.mm uses, so that a
+// compiler without Apple's headers can check it; nothing of this runs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ inline NSRange NSMakeRange(NSUInteger location, NSUInteger length) { return {loc
 @protocol NSObject
 @end
 __attribute__((objc_root_class))
-@interface NSObject <NSObject>
+@interface NSObject<NSObject>
 + (instancetype)alloc;
 - (instancetype)init;
 @end

@@ -1,5 +1,5 @@
-// Metal.h: the declarations of Apple's Metal that metal_driver.mm uses (Apple's documentation of the
-// framework), so that a compiler without Apple's headers can check it; nothing of this runs.
+// Metal.h: the declarations of Apple's Metal that metal_driver.mm uses (Apple's documentation of
+// the framework), so that a compiler without Apple's headers can check it; nothing of this runs.
 #pragma once
 #import <Foundation/Foundation.h>
 
@@ -116,9 +116,9 @@ enum MTLCommandBufferStatus : NSUInteger { MTLCommandBufferStatusError = 5 };
                                   options:(MTLPipelineOption)options
                                reflection:(MTLComputePipelineReflection* __autoreleasing*)reflection
                                     error:(NSError* __autoreleasing*)error;
-- (id<MTLIndirectCommandBuffer>)
-    newIndirectCommandBufferWithDescriptor:(MTLIndirectCommandBufferDescriptor*)descriptor
-                           maxCommandCount:(NSUInteger)maxCount
-                                   options:(MTLResourceOptions)options;
+- (id<MTLIndirectCommandBuffer>)newIndirectCommandBufferWithDescriptor:
+                                    (MTLIndirectCommandBufferDescriptor*)descriptor
+                                                       maxCommandCount:(NSUInteger)maxCount
+                                                               options:(MTLResourceOptions)options;
 @end
 extern "C" id<MTLDevice> MTLCreateSystemDefaultDevice() __attribute__((ns_returns_retained));
