@@ -62,5 +62,5 @@ def sections(folder):
         lines = []
         for path in sorted(folder.glob(f"{kind}-*.json")):
             lines += [*lines_of(json.loads(path.read_text())), ""]
-        found[marker] = lines
+        found[marker] = lines or ["Nothing is recorded yet."]
     return found
