@@ -57,6 +57,7 @@ class Emulator : public Machine {
   std::string_view name() const override { return "emulator"; }
   explicit Emulator(bool cooperative) : cooperative_(cooperative) {}
   int processors() const override { return 2; }
+  int most_shared() const override { return 227 << 10; }
   bool cooperative() const override { return cooperative_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {

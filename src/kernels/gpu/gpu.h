@@ -69,6 +69,7 @@ class Machine : public Device {
  public:
   virtual std::string_view name() const = 0;  ///< "cuda"
   virtual int processors() const = 0;         ///< that run blocks side by side
+  virtual int most_shared() const = 0;        ///< bytes of shared memory, of a block
   /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
   virtual bool cooperative() const = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,

@@ -5,27 +5,28 @@
 #define VEERY_GPU_TILES(X, name, format, small)                                   \
   X(name, LinearArguments, (veery::gpu::tile_threads(veery::gpu::format, small)), \
     (linear_tiles<format, small>))
-#define VEERY_GPU_ROW(X, name, format)                                                \
-  X(linear_row_##name, LinearArguments, 320, (linear_row<format, 1, 1>))              \
-  X(linear_row_two_terms_##name, LinearArguments, 320, (linear_row<format, 2, 1>))    \
-  X(linear_row_gated_##name, LinearArguments, 320, (linear_row<format, 1, 2>))        \
-  X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>))      \
-  X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>)) \
-  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                              \
+#define VEERY_GPU_ROW(X, name, format)                                                            \
+  X(linear_row_##name, LinearArguments, (veery::gpu::RowPlan::kThreads), (linear_row<format, 1>)) \
+  X(linear_row_two_terms_##name, LinearArguments, (veery::gpu::RowPlan::kThreads),                \
+    (linear_row<format, 2>))                                                                      \
+  X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>))                  \
+  X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>))             \
+  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                                          \
   VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
-#define VEERY_GPU_EXPERTS(X, name, format)                                    \
-  X(experts_row_##name, ExpertArguments, 320, (experts_row<format, 1>))       \
-  X(experts_row_gated_##name, ExpertArguments, 320, (experts_row<format, 2>)) \
-  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))        \
-  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>))   \
-  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>))   \
+#define VEERY_GPU_EXPERTS(X, name, format)                                      \
+  X(experts_row_##name, ExpertArguments, (veery::gpu::RowPlan::kThreads),       \
+    (experts_row<format, 1>))                                                   \
+  X(experts_row_gated_##name, ExpertArguments, (veery::gpu::RowPlan::kThreads), \
+    (experts_row<format, 2>))                                                   \
+  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))          \
+  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>))     \
+  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>))     \
   X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \
-  X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))   \
   X(attend_rows_##name##_##dims, AttendArguments, 128, (attend_rows<type, dims>))
 #define VEERY_GPU_ATTEND_TILES(X, name, type)                               \
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \

@@ -95,25 +95,25 @@ template <typename T, int kDims, bool kStaged, int kSets = 1>
 class Attention {
  public:
   VEERY_GPU Attention(const AttendArguments& arguments, int64_t row, int part, Gate* gate = nullptr)
-      : a_(arguments), row_(row), gate_(gate) {
-    const int group = a_.heads / a_.kv_heads;
+      : arguments_(&arguments), row_(row), gate_(gate) {
+    const int group = arguments_->heads / arguments_->kv_heads;
     const int parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = part / parts;
     head_ = kv_ * group + part % parts * kMostHeads;
     const int left = group - part % parts * kMostHeads;
     heads_ = left < kMostHeads ? left : kMostHeads;
-    const int64_t token = a_.run.token_row(a_.q.rows, row);
-    position_ = a_.run.positions[token];
-    sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
+    const int64_t token = arguments_->run.token_row(arguments_->q.rows, row);
+    position_ = arguments_->run.positions[token];
+    sequence_ = arguments_->run.spans[arguments_->run.span_of[token]].sequence;
     first_ = 0;
-    if (a_.window > 0)
-      first_ = a_.chunked != 0          ? position_ / a_.window * a_.window
-               : position_ >= a_.window ? position_ - a_.window + 1
-                                        : 0;
-    places_ = stage_places(a_.key_dim, a_.value_dim, sizeof(T));
+    if (arguments_->window > 0)
+      first_ = arguments_->chunked != 0 ? position_ / arguments_->window * arguments_->window
+               : position_ >= arguments_->window ? position_ - arguments_->window + 1
+                                                 : 0;
+    places_ = stage_places(arguments_->key_dim, arguments_->value_dim, sizeof(T));
     if (gate == nullptr) gate_ = reinterpret_cast<Gate*>(shared_memory() + places_.gate);
     queries_ = reinterpret_cast<float*>(shared_memory() + (kStaged ? places_.bytes : 0));
-    weights_ = queries_ + kMostHeads * a_.key_dim;
+    weights_ = queries_ + kMostHeads * arguments_->key_dim;
     found_ = weights_ + kMostHeads * kBlock;
   }
   static VEERY_GPU int parts(const AttendArguments& a) {
@@ -123,11 +123,17 @@ class Attention {
   VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
   VEERY_GPU int heads() const { return heads_; }
   VEERY_GPU int head() const { return head_; }
+  VEERY_GPU int key_head() const { return kv_; }
 
+  /// Looks for the pages of a block before it is asked for.
+  VEERY_GPU void find_pages(int64_t block) {
+    key_page_ = page(arguments_->keys, block), value_page_ = page(arguments_->values, block);
+    found_block_ = block;
+  }
   VEERY_GPU void load_queries() {
-    const float* q = a_.q.row(row_) + head_ * a_.key_dim;
-    for (int i = thread(); i < heads_ * a_.key_dim; i += threads())
-      queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], a_.scale));
+    const float* q = arguments_->q.row(row_) + head_ * arguments_->key_dim;
+    for (int i = thread(); i < heads_ * arguments_->key_dim; i += threads())
+      queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], arguments_->scale));
     sync_block();
   }
 
@@ -146,12 +152,13 @@ class Attention {
     constexpr int kGroup = 16;  // positions
     const int64_t left = position_ - block * kBlock;
     const int groups = static_cast<int>(left < kBlock ? left : kBlock - 1) / kGroup + 1;
-    const auto* keys = reinterpret_cast<const uint8_t*>(page(a_.keys, block) +
-                                                        key_place(a_.keys, kv_, block * kBlock, 0));
+    if (block != found_block_) find_pages(block);
+    const auto* keys = reinterpret_cast<const uint8_t*>(
+        key_page_ + key_place(arguments_->keys, kv_, block * kBlock, 0));
     const auto* values = reinterpret_cast<const uint8_t*>(
-        page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0));
-    const int key_bytes = a_.key_dim * kGroup * static_cast<int>(sizeof(T));
-    const int value_bytes = a_.value_dim * kGroup * static_cast<int>(sizeof(T));
+        value_page_ + value_place(arguments_->values, kv_, block * kBlock, 0));
+    const int key_bytes = arguments_->key_dim * kGroup * static_cast<int>(sizeof(T));
+    const int value_bytes = arguments_->value_dim * kGroup * static_cast<int>(sizeof(T));
     struct Piece {
       uint8_t* to;
       const uint8_t* from;
@@ -180,33 +187,47 @@ class Attention {
     sync_block();
   }
 
+  /// Whether this block of threads is the last of `blocks` to come.
+  VEERY_GPU bool is_last(uint32_t* come, uint32_t blocks) {
+    auto* last = reinterpret_cast<int32_t*>(found_ + 2 * kMostHeads);
+    sync_block();
+    if (thread() == 0) {
+      *last = arrive_on_device(come) + 1 == blocks ? 1 : 0;
+      if (*last != 0) *come = 0;  // for the next run
+    }
+    sync_block();
+    return *last != 0;
+  }
+
   /// A sink merges last, as a score without a value.
   VEERY_GPU void finish(int h, const State<kDims>& state) {
     Merger m = {state.most, state.sum, 1, 0};
-    const bool sink = a_.sinks != nullptr;
-    if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
-    float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
+    const bool sink = arguments_->sinks != nullptr;
+    if (sink) m = merge<T>(state.most, state.sum, arguments_->sinks[head_ + h], 1);
+    float* out = arguments_->out.row(row_) + (head_ + h) * arguments_->value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
       const int c = own() + i * kBlock;
       const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
-      if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
+      if (c < arguments_->value_dim) out[c] = Element<T>::divide(v, m.sum);
     }
   }
 
  private:
   VEERY_GPU const T* page(const Cache& cache, int64_t block) const {
-    return reinterpret_cast<const T*>(page_of(cache, a_.run, sequence_, block * kBlock));
+    return reinterpret_cast<const T*>(page_of(cache, arguments_->run, sequence_, block * kBlock));
   }
   VEERY_GPU const T* key_of(int64_t block) const {
     if (kStaged)
       return reinterpret_cast<const T*>(shared_memory() + own() / 16 * places_.key_group) +
              own() % 16;
-    return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(), 0);
+    return page(arguments_->keys, block) +
+           key_place(arguments_->keys, kv_, block * kBlock + own(), 0);
   }
   VEERY_GPU const T* values_of(int64_t block) const {
     if (kStaged) return reinterpret_cast<const T*>(shared_memory() + places_.values);
-    return page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0);
+    return page(arguments_->values, block) +
+           value_place(arguments_->values, kv_, block * kBlock, 0);
   }
   VEERY_GPU bool sees(int64_t position) const {
     return position >= first_ && position <= position_;
@@ -219,13 +240,14 @@ class Attention {
     if (sees(position)) {
       const T* key = key_of(block);
       VEERY_UNROLL(32)
-      for (int step = 0; step < a_.key_dim; ++step) {
+      for (int step = 0; step < arguments_->key_dim; ++step) {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
         const float k = Element<T>::load(key[i * 16]);
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
           if (head_of(q) < heads_)
-            s[q] = Element<T>::multiply_add(queries_[head_of(q) * a_.key_dim + i], k, s[q]);
+            s[q] =
+                Element<T>::multiply_add(queries_[head_of(q) * arguments_->key_dim + i], k, s[q]);
       }
     }
     VEERY_UNROLL(4)
@@ -233,8 +255,9 @@ class Attention {
       const int h = head_of(q);
       if (h >= heads_) continue;
       float x = s[q];
-      if (a_.softcap > 0)
-        x = Element<T>::multiply(a_.softcap, hyperbolic_tangent(Element<T>::divide(x, a_.softcap)));
+      if (arguments_->softcap > 0)
+        x = Element<T>::multiply(arguments_->softcap,
+                                 hyperbolic_tangent(Element<T>::divide(x, arguments_->softcap)));
       weights_[h * kBlock + own()] = sees(position) ? x : kNothing;
     }
   }
@@ -284,8 +307,9 @@ class Attention {
       VEERY_UNROLL(4)
       for (int i = 0; i < kDims; ++i) {
         const int c = own() + i * kBlock;
-        const float v =
-            c < a_.value_dim ? Element<T>::load(values[int64_t{p} * a_.value_dim + c]) : 0.0F;
+        const float v = c < arguments_->value_dim
+                            ? Element<T>::load(values[int64_t{p} * arguments_->value_dim + c])
+                            : 0.0F;
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
           if (head_of(q) < heads_)
@@ -308,20 +332,58 @@ class Attention {
     }
   }
 
-  const AttendArguments& a_;
+  const AttendArguments* arguments_;
   int64_t row_, position_, first_;
   int kv_, head_, heads_, sequence_;
   float *queries_, *weights_, *found_;
   StagePlaces places_;
   Gate* gate_;
+  int64_t found_block_ = -1;
+  const T *key_page_ = nullptr, *value_page_ = nullptr;
   int turn_ = 0;
 };
 
-/// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
+/// All blocks of positions of a row, by the block of threads that is the last to have written its
+/// states.
+template <typename T, int kDims, bool kStaged, int kSets>
+VEERY_GPU void attend_merge(const AttendArguments& a, Attention<T, kDims, kStaged, kSets>& of,
+                            int64_t row) {
+  constexpr int kOwnHeads = kMostHeads / kSets;
+  State<kDims> whole[kOwnHeads], segment[kOwnHeads];
+  const int size = kPartHeader + a.value_dim;
+  const float* parts = a.parts + (row * a.heads + of.head()) * a.blocks * size;
+  VEERY_UNROLL(1)
+  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, parts += size) {
+    const bool end = b == of.last_block() || ends_segment(b);
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kOwnHeads; ++q) {
+      const int h = of.head_of(q);
+      if (h >= of.heads()) continue;
+      const float* at = parts + int64_t{h} * a.blocks * size;
+      State<kDims> part;
+      part.most = at[0];
+      part.sum = at[1];
+      VEERY_UNROLL(4)
+      for (int i = 0; i < kDims; ++i) {
+        const int c = of.own() + i * kBlock;
+        part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
+      }
+      segment[q].template merge_in<T>(part);
+      if (!end) continue;
+      whole[q].template merge_in<T>(segment[q]);
+      segment[q].clear();
+    }
+  }
+  VEERY_UNROLL(4)
+  for (int q = 0; q < kOwnHeads; ++q)
+    if (of.head_of(q) < of.heads()) of.finish(of.head_of(q), whole[q]);
+}
+
+/// Few rows: a block of threads a block of positions; the last merges their states.
 template <typename T, int kDims, bool kStaged, int kSets>
 VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, kStaged, kSets>& of,
                                   const BlockAt& at, int& turn) {
-  const int64_t first = of.first_block() + at.x;
+  const int64_t first = of.first_block() + at.x, all = of.last_block() - of.first_block() + 1;
   of.ask(first);
   of.load_queries();
   constexpr int kOwnHeads = kMostHeads / kSets;
@@ -333,6 +395,13 @@ VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, 
     for (int q = 0; q < kOwnHeads; ++q) {
       const int h = of.head_of(q);
       if (h >= of.heads()) continue;
+      if (all == 1) {
+        State<kDims> whole, segment;
+        segment.template merge_in<T>(states[q]);
+        whole.template merge_in<T>(segment);
+        of.finish(h, whole);
+        continue;
+      }
       float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks + block -
                                of.first_block()) *
                                   (kPartHeader + a.value_dim);
@@ -344,6 +413,10 @@ VEERY_GPU void attend_some_blocks(const AttendArguments& a, Attention<T, kDims, 
       }
     }
   }
+  if (all == 1) return;
+  const auto blocks = static_cast<uint32_t>(all < at.blocks_x ? all : at.blocks_x);
+  if (of.is_last(a.come + at.z * of.parts(a) + at.y, blocks))
+    attend_merge<T, kDims, kStaged, kSets>(a, of, at.z);
 }
 template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_own_blocks(const AttendArguments& a) {
@@ -363,34 +436,6 @@ VEERY_GPU void attend_blocks(const AttendArguments& a) {
   else
     attend_own_blocks<T, kDims, false>(a);
 }
-template <typename T, int kDims>
-VEERY_GPU void attend_merge(const AttendArguments& a, const BlockAt& block = own_block()) {
-  wait_for_inputs();
-  const int64_t row = block.z;
-  if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, false> of(a, row, block.y);
-  const int h = block.x;
-  if (h >= of.heads()) return;
-  State<kDims> whole, segment, part;
-  const float* at =
-      a.parts + (row * a.heads + of.head() + h) * a.blocks * (kPartHeader + a.value_dim);
-  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, at += kPartHeader + a.value_dim) {
-    part.most = at[0];
-    part.sum = at[1];
-    VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
-      part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
-    }
-    segment.template merge_in<T>(part);
-    if (b == of.last_block() || ends_segment(b)) {
-      whole.template merge_in<T>(segment);
-      segment.clear();
-    }
-  }
-  of.finish(h, whole);
-}
-
 /// A row and its queries of one key head.
 template <typename T, int kDims, bool kStaged>
 VEERY_GPU void attend_row(const AttendArguments& a, int64_t row) {
