@@ -84,7 +84,8 @@ void add_voice(Arguments& app, Flags& flags) {
   VoiceOptions& voice = flags.voice;
   app.flag("--vad", flags.vad, "Listen only where somebody speaks (voice activity detection)");
   app.option("--vad-threshold", voice.threshold,
-             "Mean log likelihood ratio of speech to noise above which a frame is speech")
+             "Mean log likelihood ratio of speech to noise from which a frame is\n"
+             "speech")
       .type_name("X")
       .real_number(0, 1000)
       .show_default();
