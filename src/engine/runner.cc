@@ -392,7 +392,19 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
   return *slot;
 }
 
+// Runs write what they are given; what a graph wants beyond that would stay zeros.
+void Runner::check_inputs(const std::vector<Value>& roots) const {
+  const Graph& graph = model_.entry().graph;
+  const std::vector<bool> needed = needed_for(graph, roots);
+  for (NodeId id = 0; id < graph.size(); ++id)
+    if (needed[static_cast<size_t>(id)] && graph[id].op == op::kInput &&
+        (graph[id].name != "features" || graph[id].shape().cols() != features_))
+      throw Error(ErrorKind::kBug, "runner: there is no input {} of {} columns", graph[id].name,
+                  graph[id].shape().cols());
+}
+
 std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots) {
+  check_inputs(roots);
   const PlanOptions options{.rows = rows,
                             .outputs = outputs,
                             .target = model_.target(),

@@ -156,6 +156,7 @@ class Runner {
   void prepare(std::span<const RunPart> parts);
   void finish(std::span<const RunPart> parts);
   void fill_slots(std::span<const RunPart> parts);
+  void check_inputs(const std::vector<Value>& roots) const;
   std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots);
   Plan& source_plan();
 

@@ -75,7 +75,7 @@ void ModelArguments::add_device(Arguments& app) {
          "or auto: a GPU where there is one [cpu]")
       .type_name("DEVICE");
   app.option("--device-memory", device_memory,
-             "Megabytes of the GPU's memory that may be in use, at most [all]")
+             "Megabytes of the GPU's memory that a model and its caches may take [all]")
       .type_name("MB")
       .whole_number(1, int64_t{1} << 40);
 }

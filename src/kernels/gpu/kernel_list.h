@@ -5,24 +5,28 @@
 #define VEERY_GPU_TILES(X, name, format, small)                                   \
   X(name, LinearArguments, (veery::gpu::tile_threads(veery::gpu::format, small)), \
     (linear_tiles<format, small>))
-#define VEERY_GPU_ROW(X, name, format)                                                \
-  X(linear_row_##name, LinearArguments, 320, (linear_row<format, 1, 1>))              \
-  X(linear_row_two_terms_##name, LinearArguments, 320, (linear_row<format, 2, 1>))    \
-  X(linear_row_gated_##name, LinearArguments, 320, (linear_row<format, 1, 2>))        \
-  X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>))      \
-  X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>)) \
-  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                              \
+#define VEERY_GPU_FEW(X, name, format)                                           \
+  X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>)) \
+  X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>))
+#define VEERY_GPU_ROW(X, name, format)                                             \
+  X(linear_row_##name, LinearArguments, 320, (linear_row<format, 1, 1>))           \
+  X(linear_row_two_terms_##name, LinearArguments, 320, (linear_row<format, 2, 1>)) \
+  X(linear_row_gated_##name, LinearArguments, 320, (linear_row<format, 1, 2>))     \
+  VEERY_GPU_FEW(X, name, format)                                                   \
+  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                           \
   VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
+#define VEERY_GPU_GROUPED_EXPERTS(X, name, format)                          \
+  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))      \
+  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
+  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
+  X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
 #define VEERY_GPU_EXPERTS(X, name, format)                                    \
   X(experts_row_##name, ExpertArguments, 320, (experts_row<format, 1>))       \
   X(experts_row_gated_##name, ExpertArguments, 320, (experts_row<format, 2>)) \
-  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))        \
-  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>))   \
-  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>))   \
-  X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
+  VEERY_GPU_GROUPED_EXPERTS(X, name, format)
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \
   X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))   \
@@ -56,9 +60,6 @@
   VEERY_GPU_WIDE(X, 512, 4, false, 4)        \
   VEERY_GPU_WIDE(X, flushed_512, 4, true, 4) \
   VEERY_GPU_WIDE(X, latent, 4, false, 8)
-#define VEERY_GPU_WIDE_ATTENTION(X) \
-  VEERY_GPU_EVEN_ATTENTION(X)       \
-  X(attend_f64, WideArguments, 128, (attend_f64))
 #define VEERY_GPU_ROW_OPS(X)                              \
   X(linear_one, LinearOneArguments, 64, (linear_one))     \
   X(embed_rows, EmbedRowsArguments, 256, (embed_rows))    \
@@ -71,31 +72,32 @@
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
   X(join_heads, JoinHeadsArguments, 256, (join_heads))
 
-#define VEERY_GPU_KERNELS(X)                                          \
+// F for each format of integers, in the order of Format.
+#define VEERY_GPU_CODED(F, X) \
+  F(X, q8, kQ8)               \
+  F(X, q8m, kQ8M)             \
+  F(X, q4, kQ4)               \
+  F(X, q4m, kQ4M)             \
+  F(X, k4m, kK4M)             \
+  F(X, k8m, kK8M)             \
+  F(X, k8, kK8)               \
+  F(X, k8m16, kK8M16)         \
+  F(X, book, kBook)           \
+  F(X, q4mw, kQ4MW)           \
+  F(X, q8mw, kQ8MW)
+
+// What CUDA and Metal have.
+#define VEERY_GPU_COMMON(X)                                           \
   X(embed, EmbedArguments, 256, (embed))                              \
   X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
   X(layer_norm, LayerNormArguments, 256, (layer_norm))                \
   X(elementwise, ElementwiseArguments, 256, (elementwise))            \
   X(select_rows, SelectRowsArguments, 256, (select_rows))             \
   X(argmax, ArgmaxArguments, 256, (argmax))                           \
-  X(best, BestArguments, 64, (best))                                  \
-  X(angles, AnglesArguments, 64, (angles))                            \
   X(rope, RopeArguments, 256, (rope))                                 \
   X(cache_write, CacheWriteArguments, 256, (cache_write))             \
   X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                      \
   X(prepare, PrepareArguments, 1024, (prepare))                       \
-  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))           \
-  VEERY_GPU_ROW(X, q8, kQ8)                                           \
-  VEERY_GPU_ROW(X, q8m, kQ8M)                                         \
-  VEERY_GPU_ROW(X, q4, kQ4)                                           \
-  VEERY_GPU_ROW(X, q4m, kQ4M)                                         \
-  VEERY_GPU_ROW(X, k4m, kK4M)                                         \
-  VEERY_GPU_ROW(X, k8m, kK8M)                                         \
-  VEERY_GPU_ROW(X, k8, kK8)                                           \
-  VEERY_GPU_ROW(X, k8m16, kK8M16)                                     \
-  VEERY_GPU_ROW(X, book, kBook)                                       \
-  VEERY_GPU_ROW(X, q4mw, kQ4MW)                                       \
-  VEERY_GPU_ROW(X, q8mw, kQ8MW)                                       \
   VEERY_GPU_FLOAT(X, f32, kF32)                                       \
   VEERY_GPU_FLOAT(X, f16, kF16)                                       \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
@@ -105,17 +107,6 @@
   X(count_experts, PairArguments, 256, (count_experts))               \
   X(group_experts, PairArguments, 256, (group_experts))               \
   X(add_experts, AddExpertsArguments, 256, (add_experts))             \
-  VEERY_GPU_EXPERTS(X, q8, kQ8)                                       \
-  VEERY_GPU_EXPERTS(X, q8m, kQ8M)                                     \
-  VEERY_GPU_EXPERTS(X, q4, kQ4)                                       \
-  VEERY_GPU_EXPERTS(X, q4m, kQ4M)                                     \
-  VEERY_GPU_EXPERTS(X, k4m, kK4M)                                     \
-  VEERY_GPU_EXPERTS(X, k8m, kK8M)                                     \
-  VEERY_GPU_EXPERTS(X, k8, kK8)                                       \
-  VEERY_GPU_EXPERTS(X, k8m16, kK8M16)                                 \
-  VEERY_GPU_EXPERTS(X, book, kBook)                                   \
-  VEERY_GPU_EXPERTS(X, q4mw, kQ4MW)                                   \
-  VEERY_GPU_EXPERTS(X, q8mw, kQ8MW)                                   \
   X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
   X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
@@ -126,90 +117,30 @@
   VEERY_GPU_ATTEND(X, f16, F16, 2)                                    \
   VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
   VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
-  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                               \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                 \
-  VEERY_GPU_RECURRENCES(X)                                            \
-  VEERY_GPU_WIDE_ATTENTION(X)                                         \
-  VEERY_GPU_ROW_OPS(X)                                                \
+  VEERY_GPU_EVEN_ATTENTION(X)
+#define VEERY_GPU_KERNELS(X)                                \
+  VEERY_GPU_COMMON(X)                                       \
+  X(best, BestArguments, 64, (best))                        \
+  X(angles, AnglesArguments, 64, (angles))                  \
+  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles)) \
+  VEERY_GPU_CODED(VEERY_GPU_ROW, X)                         \
+  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                     \
+  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)                       \
+  X(attend_f64, WideArguments, 128, (attend_f64))           \
+  VEERY_GPU_RECURRENCES(X)                                  \
+  VEERY_GPU_ROW_OPS(X)                                      \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))
 
 // Those of Metal alone.
 #define VEERY_GPU_DOTS(X, name, format)                                     \
   X(linear_dots_##name, LinearArguments, 128, (linear_dots<format, false>)) \
   X(linear_dots_gated_##name, LinearArguments, 128, (linear_dots<format, true>))
-#define VEERY_GPU_METAL_OWN_KERNELS(X) \
-  VEERY_GPU_DOTS(X, q8, kQ8)           \
-  VEERY_GPU_DOTS(X, q8m, kQ8M)         \
-  VEERY_GPU_DOTS(X, q4, kQ4)           \
-  VEERY_GPU_DOTS(X, q4m, kQ4M)         \
-  VEERY_GPU_DOTS(X, k4m, kK4M)         \
-  VEERY_GPU_DOTS(X, k8m, kK8M)         \
-  VEERY_GPU_DOTS(X, k8, kK8)           \
-  VEERY_GPU_DOTS(X, k8m16, kK8M16)     \
-  VEERY_GPU_DOTS(X, book, kBook)       \
-  VEERY_GPU_DOTS(X, q4mw, kQ4MW)       \
-  VEERY_GPU_DOTS(X, q8mw, kQ8MW)
+#define VEERY_GPU_METAL_OWN_KERNELS(X) VEERY_GPU_CODED(VEERY_GPU_DOTS, X)
 
 // What Metal has (kernels.metal): in any order.
-#define VEERY_GPU_FEW(X, name, format)                                           \
-  X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>)) \
-  X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>))
-#define VEERY_GPU_GROUPED_EXPERTS(X, name, format)                          \
-  X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))      \
-  X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
-  X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
-  X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
-#define VEERY_GPU_METAL_KERNELS(X)                                    \
-  X(embed, EmbedArguments, 256, (embed))                              \
-  X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
-  X(layer_norm, LayerNormArguments, 256, (layer_norm))                \
-  X(elementwise, ElementwiseArguments, 256, (elementwise))            \
-  X(select_rows, SelectRowsArguments, 256, (select_rows))             \
-  X(argmax, ArgmaxArguments, 256, (argmax))                           \
-  X(rope, RopeArguments, 256, (rope))                                 \
-  X(cache_write, CacheWriteArguments, 256, (cache_write))             \
-  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                      \
-  X(prepare, PrepareArguments, 1024, (prepare))                       \
-  VEERY_GPU_FEW(X, q8, kQ8)                                           \
-  VEERY_GPU_FEW(X, q8m, kQ8M)                                         \
-  VEERY_GPU_FEW(X, q4, kQ4)                                           \
-  VEERY_GPU_FEW(X, q4m, kQ4M)                                         \
-  VEERY_GPU_FEW(X, k4m, kK4M)                                         \
-  VEERY_GPU_FEW(X, k8m, kK8M)                                         \
-  VEERY_GPU_FEW(X, k8, kK8)                                           \
-  VEERY_GPU_FEW(X, k8m16, kK8M16)                                     \
-  VEERY_GPU_FEW(X, book, kBook)                                       \
-  VEERY_GPU_FEW(X, q4mw, kQ4MW)                                       \
-  VEERY_GPU_FEW(X, q8mw, kQ8MW)                                       \
-  VEERY_GPU_FLOAT(X, f32, kF32)                                       \
-  VEERY_GPU_FLOAT(X, f16, kF16)                                       \
-  VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
-  VEERY_GPU_FLOAT(X, f8, kF8)                                         \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                                  \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                                  \
-  VEERY_GPU_ATTEND(X, f16, F16, 1)                                    \
-  VEERY_GPU_ATTEND(X, f16, F16, 2)                                    \
-  VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
-  VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
-  X(route, RouteArguments, 32, (route))                               \
-  X(pick_experts, PairArguments, 256, (pick_experts))                 \
-  X(count_experts, PairArguments, 256, (count_experts))               \
-  X(group_experts, PairArguments, 256, (group_experts))               \
-  X(add_experts, AddExpertsArguments, 256, (add_experts))             \
-  VEERY_GPU_GROUPED_EXPERTS(X, q8, kQ8)                               \
-  VEERY_GPU_GROUPED_EXPERTS(X, q8m, kQ8M)                             \
-  VEERY_GPU_GROUPED_EXPERTS(X, q4, kQ4)                               \
-  VEERY_GPU_GROUPED_EXPERTS(X, q4m, kQ4M)                             \
-  VEERY_GPU_GROUPED_EXPERTS(X, k4m, kK4M)                             \
-  VEERY_GPU_GROUPED_EXPERTS(X, k8m, kK8M)                             \
-  VEERY_GPU_GROUPED_EXPERTS(X, k8, kK8)                               \
-  VEERY_GPU_GROUPED_EXPERTS(X, k8m16, kK8M16)                         \
-  VEERY_GPU_GROUPED_EXPERTS(X, book, kBook)                           \
-  VEERY_GPU_GROUPED_EXPERTS(X, q4mw, kQ4MW)                           \
-  VEERY_GPU_GROUPED_EXPERTS(X, q8mw, kQ8MW)                           \
-  X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
-  X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
-  X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
-  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
-  VEERY_GPU_EVEN_ATTENTION(X)                                         \
+#define VEERY_GPU_METAL_KERNELS(X)              \
+  VEERY_GPU_COMMON(X)                           \
+  VEERY_GPU_CODED(VEERY_GPU_FEW, X)             \
+  VEERY_GPU_CODED(VEERY_GPU_GROUPED_EXPERTS, X) \
   VEERY_GPU_METAL_OWN_KERNELS(X)
