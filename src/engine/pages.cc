@@ -147,7 +147,8 @@ void Pages::prepare_source(int32_t sequence) {
     if (group.info.source == 0) continue;
     const int32_t want = wanted(group, held(group, sequence), {0, group.info.ring});
     if (static_cast<size_t>(want) > group.free.size())
-      throw Error(ErrorKind::kLimit, "{} free pages are left for what is heard, {} are needed",
+      throw Error(ErrorKind::kLimit,
+                  "{} free pages are left for the output of the encoder, {} are needed",
                   group.free.size(), want);
   }
   for (size_t i = 0; i < groups_.size(); ++i)
@@ -379,9 +380,9 @@ std::vector<Pages::Place> Pages::make(int32_t sequence, int32_t position, bool s
   }
   for (Group& group : groups_) {
     const auto pages = held(group, sequence);
-    const bool heard = group.info.source > 0 && source;
-    const Entries entries = heard ? Entries{0, group.info.ring} : needed_at(group.info, position);
-    group.first[static_cast<size_t>(sequence)] = heard ? 0 : entries.first;
+    const bool encoded = group.info.source > 0 && source;
+    const Entries entries = encoded ? Entries{0, group.info.ring} : needed_at(group.info, position);
+    group.first[static_cast<size_t>(sequence)] = encoded ? 0 : entries.first;
     for (int32_t e = 0; e < entries.count; ++e) {
       int32_t& page = pages[static_cast<size_t>(entries.first + e) % pages.size()];
       VEERY_CHECK(page < 0);

@@ -116,7 +116,7 @@ int32_t Runner::fork(int32_t sequence, int32_t positions) {
   const int32_t copy = open();
   pages_.share(sequence, copy, positions);
   sequences_[static_cast<size_t>(copy)].position = positions;
-  sequences_[static_cast<size_t>(copy)].heard = sequences_[static_cast<size_t>(sequence)].heard;
+  sequences_[static_cast<size_t>(copy)].encoded = sequences_[static_cast<size_t>(sequence)].encoded;
   extended_[static_cast<size_t>(copy)] = extended_[static_cast<size_t>(sequence)];
   return copy;
 }
@@ -132,20 +132,21 @@ int32_t Runner::open_saved(const SavedShape& shape, std::vector<Pages::Place>& p
   const int32_t sequence = open();
   const auto index = static_cast<size_t>(sequence);
   try {
-    places = pages_.make(sequence, shape.position, shape.heard);
+    places = pages_.make(sequence, shape.position, shape.encoded);
   } catch (...) {
     sequences_[index] = {};
     throw;
   }
   sequences_[index].position = shape.position;
   sequences_[index].saved = shape.position;
-  sequences_[index].heard = shape.heard;
+  sequences_[index].encoded = shape.encoded;
   extended_[index] = shape.extended ? 1 : 0;
   return sequence;
 }
 
 SavedShape Runner::shape(int32_t sequence) const {
-  return {position(sequence), extended(sequence), sequences_[static_cast<size_t>(sequence)].heard};
+  return {position(sequence), extended(sequence),
+          sequences_[static_cast<size_t>(sequence)].encoded};
 }
 
 bool Runner::fits_saved(int32_t positions) {
@@ -200,8 +201,9 @@ void Runner::check(std::span<const RunPart> parts) {
     if (end > context_)
       throw Error(ErrorKind::kLimit, "the prompt needs {} tokens of context, there are {}", end,
                   context_);
-    if (sources_.front() > 0 && !sequences_[static_cast<size_t>(part.sequence)].heard)
-      throw Error(ErrorKind::kInput, "sequence {} has heard nothing", part.sequence);
+    if (sources_.front() > 0 && !sequences_[static_cast<size_t>(part.sequence)].encoded)
+      throw Error(ErrorKind::kInput, "sequence {} has no output of an encoder to attend to",
+                  part.sequence);
     if (part.outputs < 0 || static_cast<size_t>(part.outputs) > part.ids.size())
       throw Error(ErrorKind::kInput, "{} outputs are asked for, the part has {} tokens",
                   part.outputs, part.ids.size());
@@ -242,11 +244,12 @@ bool Runner::fits(std::span<const RunPart> parts) {
   return pages_.fit(ranges_);
 }
 
-// Made when it is first needed: a run is as long as what is heard.
+// Made when it is first needed: a run is as long as the encoder's input.
 Plan& Runner::source_plan() {
   if (source_plan_) return *source_plan_;
   if (model_.backend() != nullptr)
-    throw Error(ErrorKind::kUnsupported, "{}: what is heard is computed on the CPU only",
+    throw Error(ErrorKind::kUnsupported,
+                "{}: an encoder that a decoder attends to is computed on the CPU only",
                 model_.path());
   const SourceConfig& source = model_.config().source;
   source_slots_ = std::make_unique<SlotBlock>(source.positions);
@@ -264,22 +267,22 @@ Plan& Runner::source_plan() {
   return *source_plan_;
 }
 
-void Runner::hear(int32_t sequence, std::span<const float> features) {
+void Runner::encode(int32_t sequence, std::span<const float> features) {
   check(sequence);
   Plan& plan = source_plan();
   const std::span<float> input = source_slots_->input("features", 2 * model_.config().source.bands);
   if (features.size() != input.size())
-    throw Error(ErrorKind::kInput, "{} features are heard, the model takes {}", features.size(),
+    throw Error(ErrorKind::kInput, "the encoder is given {} features, it takes {}", features.size(),
                 input.size());
   pages_.prepare_source(sequence);
   std::ranges::copy(features, input.begin());
   source_slots_->clear();
   source_slots_->add_span(sequence, model_.config().source.positions, 0);
   plan.run();
-  sequences_[static_cast<size_t>(sequence)].heard = true;
+  sequences_[static_cast<size_t>(sequence)].encoded = true;
 }
 
-std::span<const float> Runner::heard(int64_t position) const {
+std::span<const float> Runner::encoded(int64_t position) const {
   return {source_plan_->root(0).row<float>(position), static_cast<size_t>(model_.config().dim)};
 }
 
@@ -347,7 +350,7 @@ std::span<const float> Runner::values(size_t root, int64_t i) const {
 std::vector<float> Runner::source_values(int32_t sequence, const std::string& state,
                                          int64_t positions) const {
   check(sequence);
-  VEERY_CHECK(sequences_[static_cast<size_t>(sequence)].heard && positions <= sources_.front());
+  VEERY_CHECK(sequences_[static_cast<size_t>(sequence)].encoded && positions <= sources_.front());
   const Operand& cache = states_.at(state);
   const int64_t heads = cache.rows, size = cache.cols / heads;
   std::vector<float> values(static_cast<size_t>(positions * cache.cols));

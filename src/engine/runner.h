@@ -49,7 +49,7 @@ struct RunPart {
 struct SavedShape {
   int32_t position = 0;
   bool extended = false;  ///< Runner::extended()
-  bool heard = false;     ///< what an encoder wrote is there
+  bool encoded = false;   ///< what an encoder wrote is there
 };
 
 /// Throws kInput, naming the id, if one is outside of the vocabulary.
@@ -110,17 +110,17 @@ class Runner {
   /// Whether the caches have memory for these parts now.
   bool fits(std::span<const RunPart> parts);
 
-  /// Lets the encoder of the model hear `features` [positions, two frames of bands] and keeps for
+  /// Runs the encoder of the model on `features` [positions, two frames of bands] and keeps for
   /// the sequence what the decoder attends to from then on. Throws kInput where there are not as
   /// many as the model takes.
-  void hear(int32_t sequence, std::span<const float> features);
-  /// Of the last hear(): [positions, dim], row by row, which the encoder gave.
-  std::span<const float> heard(int64_t position) const;
+  void encode(int32_t sequence, std::span<const float> features);
+  /// Of the last encode(): [positions, dim], row by row, which the encoder gave.
+  std::span<const float> encoded(int64_t position) const;
 
   /// Runs the parts, each of another sequence, in one go. Throws kInput for an id outside of the
-  /// vocabulary or a sequence that has heard nothing, where the decoder attends to an encoder,
-  /// kLimit naming both numbers if tokens do not fit a context, a run or the caches; then no
-  /// sequence has moved.
+  /// vocabulary or a sequence without the output of an encoder, where the decoder attends to an
+  /// encoder, kLimit naming both numbers if tokens do not fit a context, a run or the caches; then
+  /// no sequence has moved.
   void run(std::span<const RunPart> parts);
   /// The same of one sequence, whose tokens are all outputs, which also computes other roots of
   /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
@@ -145,7 +145,7 @@ class Runner {
  private:
   struct Sequence {
     bool open = false;
-    bool heard = false;  ///< something, where the decoder attends to an encoder
+    bool encoded = false;  ///< something, where the decoder attends to an encoder
     int32_t position = 0;
     int32_t saved = 0;  ///< the last position with a snapshot
     uint64_t run = 0;   ///< the last one that was checked with it
@@ -172,7 +172,7 @@ class Runner {
   std::vector<Pages::Range> ranges_;
   std::vector<int32_t> sources_;  ///< Slots::sources
   std::unique_ptr<SlotBlock> source_slots_;
-  std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: heard() holds between runs
+  std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: encoded() holds between runs
   Workspace workspace_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
   /// Of run_with().

@@ -95,7 +95,7 @@ uint64_t file_bytes(Runner& runner, const SequenceFileHeader& header,
                    padded(uint64_t{header.snapshots} * sizeof(int32_t)) + padded(header.note);
   if (header.positions > 0)
     bytes += pages.bytes_of_places(static_cast<int32_t>(header.positions),
-                                   (header.flags & kSequenceHeard) != 0);
+                                   (header.flags & kSequenceEncoded) != 0);
   for (const int32_t position : snapshots) bytes += pages.bytes_of_snapshot(position);
   return bytes + sizeof(uint64_t);
 }
@@ -103,8 +103,8 @@ uint64_t file_bytes(Runner& runner, const SequenceFileHeader& header,
 SequenceFileHeader header_of(Runner& runner, const SavedShape& shape, const SavedSequence& saved) {
   SequenceFileHeader header{.magic = kSequenceMagic, .version = kSequenceVersion};
   const LoadOptions& options = runner.model().options();
-  header.flags = (shape.extended ? kSequenceExtended : 0U) | (shape.heard ? kSequenceHeard : 0U) |
-                 (options.exact ? kSequenceExact : 0U);
+  header.flags = (shape.extended ? kSequenceExtended : 0U) |
+                 (shape.encoded ? kSequenceEncoded : 0U) | (options.exact ? kSequenceExact : 0U);
   header.model = model_fingerprint(runner);
   set_name(header.keys, *options.cache_keys);
   set_name(header.values, *options.cache_values);
@@ -212,10 +212,10 @@ void SequenceFile::check(const SequenceFileHeader& header) const {
   if (header.tokens > static_cast<uint32_t>(runner_.context()))
     throw Error(ErrorKind::kLimit, "{}: has {} tokens, the context holds {}", shown_, header.tokens,
                 runner_.context());
-  const bool hears = runner_.model().config().source.layers > 0;
-  if (header.positions > 0 && hears != ((header.flags & kSequenceHeard) != 0))
-    throw Error(ErrorKind::kFormat, "{}: {} what an encoder heard", shown_,
-                hears ? "lacks" : "has");
+  const bool attends = runner_.model().config().source.layers > 0;
+  if (header.positions > 0 && attends != ((header.flags & kSequenceEncoded) != 0))
+    throw Error(ErrorKind::kFormat, "{}: {} the output of an encoder", shown_,
+                attends ? "lacks" : "has");
   check_size(path_, header.note, kSequenceNote);
 }
 
@@ -298,7 +298,7 @@ int32_t SequenceFile::load() {
   std::vector<Pages::Place> places;
   const int32_t sequence = runner_.open_saved({.position = saved_.positions,
                                                .extended = (header_.flags & kSequenceExtended) != 0,
-                                               .heard = (header_.flags & kSequenceHeard) != 0},
+                                               .encoded = (header_.flags & kSequenceEncoded) != 0},
                                               places);
   try {
     read_pages(places);

@@ -31,7 +31,7 @@ struct SequenceFileHeader {
 static_assert(sizeof(SequenceFileHeader) == 64);
 inline constexpr std::array<char, 8> kSequenceMagic = {'v', 'e', 'e', 'r', 'y', 's', 'e', 'q'};
 inline constexpr uint32_t kSequenceVersion = 1;
-enum SequenceFlags : uint32_t { kSequenceExtended = 1, kSequenceHeard = 2, kSequenceExact = 4 };
+enum SequenceFlags : uint32_t { kSequenceExtended = 1, kSequenceEncoded = 2, kSequenceExact = 4 };
 inline constexpr FileKind kSequenceNote{"what is noted beside a sequence", 16 * kMB};
 
 /// Of what the numbers in caches depend on: configuration, names, types and shapes of the weights,

@@ -20,8 +20,8 @@ SequenceReader::SequenceReader(Model& model, int64_t positions)
       chunk_(model.options().chunk) {
   const SourceConfig& source = model.config().source;
   if (source.layers > 0)
-    runner_.hear(sequence_,
-                 std::vector<float>(static_cast<size_t>(2 * source.positions * source.bands)));
+    runner_.encode(sequence_,
+                   std::vector<float>(static_cast<size_t>(2 * source.positions * source.bands)));
 }
 
 void SequenceReader::check(std::span<const int32_t> ids) const {

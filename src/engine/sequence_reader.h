@@ -9,7 +9,7 @@ namespace veery {
 
 /// For what looks at a model rather than answers with it: perplexity, `verify`, `logits`, profiles
 /// of a plan. A Runner of its own with one sequence. Answers are made by a Scheduler. Not
-/// thread-safe. The model must outlive it. Where its decoder attends to an encoder, that hears
+/// thread-safe. The model must outlive it. Where its decoder attends to an encoder, that is given
 /// nothing but zeros.
 class SequenceReader {
  public:

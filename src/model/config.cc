@@ -79,7 +79,7 @@ void check_source(const TransformerConfig& c, const std::string& where) {
   if (int64_t{c.heads} * c.head_dim != c.dim || c.kv_heads != c.heads)
     throw Error(ErrorKind::kFormat, "{}: {} heads of {} of the decoder for a width of {}", where,
                 c.heads, c.head_dim, c.dim);
-  // A minute and a half; none of the published models hears more than half a minute at a time.
+  // A minute and a half; none of the published models takes more than half a minute at a time.
   constexpr int32_t kMostPositions = 4500, kMostBands = 512;
   if (s.positions > kMostPositions || s.bands > kMostBands)
     throw Error(ErrorKind::kUnsupported,

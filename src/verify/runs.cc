@@ -119,7 +119,7 @@ void check_sensitivity(Model& model, std::vector<int32_t> ids, const Rows& rows,
 
 void check_english(Model& model, std::span<const int32_t> ids, Report& report) {
   if (model.config().source.layers > 0)
-    return report.skip("plain English", "the model writes what it hears");
+    return report.skip("plain English", "the model transcribes speech");
   if (model.tokenizer().size() == 0 || ids.size() < 8)
     return report.skip("plain English", "there is no tokenizer");
   double sum = 0;

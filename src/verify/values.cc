@@ -15,7 +15,7 @@ namespace {
 
 // Sizes that no trained weight has. Root mean squares of matrices are mostly 0.005 to 1.
 constexpr double kLargest = 1e3, kSmallest = 1e-8;
-constexpr double kLoudRow = 1e3;  // times the median row
+constexpr double kLargestRow = 1e3;  // times the median row
 constexpr int64_t kRowsForMedian = 16;
 constexpr int64_t kPiece = int64_t{1} << 18;  // elements
 
@@ -114,8 +114,8 @@ void judge_rows(const TensorView& tensor, std::vector<float> rms, Findings& find
   const float most = rms[static_cast<size_t>(largest)];
   const auto middle = rms.begin() + std::ssize(rms) / 2;
   std::nth_element(rms.begin(), middle, rms.end());
-  if (*middle > 0 && most > kLoudRow * *middle)
-    findings.sizes.push_back(fmt::format("{}: row {} is {:.3g} times louder than the median row",
+  if (*middle > 0 && most > kLargestRow * *middle)
+    findings.sizes.push_back(fmt::format("{}: row {} is {:.3g} times as large as the median row",
                                          tensor.name, largest, double{most} / *middle));
 }
 

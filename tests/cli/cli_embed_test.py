@@ -40,6 +40,27 @@ def read_npy(path):
     return [list(values[i * columns : (i + 1) * columns]) for i in range(rows)]
 
 
+def rewrite_tensors(folder, change):
+    """Gives `change` each tensor's name, shape and bytes: shape and bytes to keep, or None for none."""
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header, kept = {}, b""
+    for name, entry in json.loads(data[8 : 8 + length]).items():
+        if name == "__metadata__":
+            header[name] = entry
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        new = change(name, entry["shape"], data[begin:end])
+        if new is None:
+            continue
+        shape, values = new
+        header[name] = entry | {"shape": shape, "data_offsets": [len(kept), len(kept) + len(values)]}
+        kept += values
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + kept)
+
+
 class Embed(CliTest):
     def lines(self, texts, name="texts.jsonl"):
         return self.write(name, "".join(json.dumps(text) + "\n" for text in texts))
@@ -277,6 +298,29 @@ class Embed(CliTest):
         self.assertIn("LogitScore", self.error("rerank", score(right, more), "-q", "x", "--jsonl", path))
         bert = score(right, source=ENCODERS / "bert-mean")
         self.assertIn("cls.output.weight", self.error("rerank", bert, "-q", "x", "--jsonl", path))
+
+    def test_folders_without_a_pooler_give_the_same(self):
+        def without_pooler(name, shape, values):
+            return None if "pooler" in name else (shape, values)
+
+        for name in ("bert-mean", "xlmr-cls"):
+            with self.subTest(name):
+                path = self.lines(TEXTS)
+                folder = self.changed(lambda folder: rewrite_tensors(folder, without_pooler), ENCODERS / name)
+                size = (ENCODERS / name / "model.safetensors").stat().st_size
+                self.assertLess((folder / "model.safetensors").stat().st_size, size)
+                expected = self.embed("--jsonl", path, model=ENCODERS / name)
+                self.assertEqual(self.embed("--jsonl", path, model=folder), expected)
+
+    def test_tokens_without_a_row_of_the_embedding_are_refused(self):
+        def change(folder):
+            config = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 100}))
+            rewrite_tensors(folder, lambda name, shape, values: ([100, shape[1]], values[: 200 * shape[1]])
+                            if name.endswith("word_embeddings.weight") else (shape, values))  # fmt: skip
+
+        message = self.error("embed", self.changed(change), "-p", "zz zebra quux 99")
+        self.assertRegex(message, "token id 1[0-9]+ is outside of the vocabulary of 100")
 
     def test_token_types_outside_of_the_table_are_refused(self):
         def change(folder):

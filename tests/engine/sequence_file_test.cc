@@ -212,8 +212,8 @@ TEST_F(DamagedSequenceFile, NumbersThatCannotBe) {
   bytes[sizeof(header)] = 61;
   expect(refused(bytes), ErrorKind::kFormat, "bad: has token 61, the vocabulary has 61");
   header = header_;
-  header.flags |= kSequenceHeard;
-  expect(refused(header), ErrorKind::kFormat, "has what an encoder heard");
+  header.flags |= kSequenceEncoded;
+  expect(refused(header), ErrorKind::kFormat, "has the output of an encoder");
 }
 
 TEST_F(DamagedSequenceFile, OfAnotherModelOrOtherCaches) {

@@ -84,10 +84,10 @@ TEST(Whisper, EncoderAndDecoderAreThoseOfTransformers) {
     Model model(folder_of(name), speech());
     Runner runner(model);
     const int32_t sequence = runner.open();
-    runner.hear(sequence, features_of(model));
+    runner.encode(sequence, features_of(model));
     std::vector<float> hidden;
     for (int64_t r = 0; r < model.config().source.positions; ++r) {
-      const auto row = runner.heard(r);
+      const auto row = runner.encoded(r);
       hidden.insert(hidden.end(), row.begin(), row.end());
     }
     EXPECT_LT(relative_error(hidden, reference["hidden"].get<std::vector<double>>()), 2e-4) << name;
@@ -105,7 +105,7 @@ TEST(Whisper, AnAnswerDoesNotDependOnPiecesOrThreads) {
       Model model(folder_of(name), speech(threads));
       Runner runner(model);
       const int32_t sequence = runner.open();
-      runner.hear(sequence, features_of(model));
+      runner.encode(sequence, features_of(model));
       for (const size_t piece : {size_t{1}, size_t{5}, tokens.size()}) {
         runner.rewind(sequence, 0);
         const std::vector<float> logits = logits_of(runner, sequence, tokens, piece);
@@ -122,20 +122,20 @@ TEST(Whisper, WhatIsHeardStaysWithForksAndIsLetGoAtTheEnd) {
   const auto tokens = reference_of("b")["tokens"].get<std::vector<int32_t>>();
   const int32_t one = runner.open(), other = runner.open();
   std::vector<float> sound = features_of(model);
-  runner.hear(one, sound);
+  runner.encode(one, sound);
   const std::vector<float> expected = logits_of(runner, one, tokens, 4);
   runner.rewind(one, 0);
   const int32_t fork = runner.fork(one, 0);
   for (float& x : sound) x = 0.5F - x;
-  runner.hear(other, sound);
+  runner.encode(other, sound);
   EXPECT_NE(logits_of(runner, other, tokens, 4), expected);
-  runner.hear(one, sound);
+  runner.encode(one, sound);
   EXPECT_EQ(logits_of(runner, fork, tokens, 4), expected);
   EXPECT_NE(logits_of(runner, one, tokens, 4), expected);
   for (int i = 0; i < 5; ++i) {
     runner.close(fork);
     EXPECT_EQ(runner.open(), fork);
-    runner.hear(fork, sound);
+    runner.encode(fork, sound);
   }
 }
 
@@ -145,7 +145,7 @@ TEST(Whisper, WhatHasHeardNothingSaysNothing) {
   const int32_t id = 5;
   const RunPart part{runner.open(), std::span(&id, 1), 1};
   EXPECT_THROW(runner.run(std::span(&part, 1)), Error);
-  EXPECT_THROW(runner.hear(part.sequence, std::vector<float>(7)), Error);
+  EXPECT_THROW(runner.encode(part.sequence, std::vector<float>(7)), Error);
   EXPECT_THROW(Model(folder_of("b")), Error);  // it answers no texts
 }
 
@@ -169,7 +169,7 @@ TEST(Whisper, AFileOfWhisperCppIsTheSame) {
     Model model(bin ? folder.file("a.bin") : folder_of("a"), speech());
     Runner runner(model);
     const int32_t sequence = runner.open();
-    runner.hear(sequence, features_of(model));
+    runner.encode(sequence, features_of(model));
     logits[bin ? 1 : 0] = logits_of(runner, sequence, tokens, tokens.size());
     if (bin) {
       const SpeechKeys keys = read_speech_keys(open_model(folder.file("a.bin")), model.config());
@@ -200,7 +200,7 @@ TEST(Whisper, AsGgufIsTheSame) {
       Model model(gguf ? path : folder_of(name), speech());
       Runner runner(model);
       const int32_t sequence = runner.open();
-      runner.hear(sequence, features_of(model));
+      runner.encode(sequence, features_of(model));
       logits[gguf ? 1 : 0] = logits_of(runner, sequence, tokens, tokens.size());
     }
     EXPECT_EQ(logits[0], logits[1]) << name;

@@ -158,7 +158,7 @@ TEST(Alignment, IsThatOfOpenAi) {
       static_cast<size_t>(2 * model.config().source.positions * model.config().source.bands));
   for (size_t i = 0; i < features.size(); ++i)
     features[i] = static_cast<float>(i * 7919 % 1000) / 500 - 1;
-  runner.hear(sequence, features);
+  runner.encode(sequence, features);
   WordAligner aligner(runner, tokens, keys);
   const auto text = known["text"].get<std::vector<int32_t>>();
   const auto starts = known["starts"].get<std::vector<int32_t>>();

@@ -134,7 +134,7 @@ std::vector<Defect> of_files() {
        "no empty weights",
        kFail,
        {"blk.0.attn_v.weight"}},
-      {"LoudRow",
+      {"LargeRow",
        [](Parts& p) {
          for (float& value : p.change("blk.0.ffn_up.weight").subspan(7 * 32, 32)) value *= 5000;
        },

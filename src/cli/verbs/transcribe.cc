@@ -119,7 +119,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.option("-o,--output", flags.output, "Write to FILE instead of standard output")
       .type_name("FILE");
   app.option("-l,--language", flags.options.language,
-             "What is spoken: en, english, de ... [what the model hears]")
+             "What is spoken: en, english, de ... [what the model takes it for]")
       .type_name("NAME");
   app.flag("--translate", flags.options.translate, "Write it in English");
   app.option("-p,--prompt", flags.options.prompt, "What was said before: names, spelling")

@@ -79,7 +79,7 @@ using InspectProgress = std::function<void(size_t, size_t)>;
 /// meanwhile. The model must outlive it.
 class Inspector {
  public:
-  /// Throws kUnsupported for a model on a GPU, and for one that attends to what it hears.
+  /// Throws kUnsupported for a model on a GPU, and for one that attends to an encoder.
   explicit Inspector(Model& model);
 
   /// Whether the model has a head, through which the lens looks.

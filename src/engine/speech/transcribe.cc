@@ -22,7 +22,7 @@ LoadOptions speech_load(LoadOptions load, std::shared_ptr<SpeechKeys> keys) {
     return entry;
   };
   load.chunk = std::max(load.chunk, kLongestPrompt);
-  // What is heard is read by every token that is said: half of the bytes of f32, and eight times
+  // The encoder's output is read by every token: half of the bytes of f32, and eight times
   // as exact as bf16.
   for (auto* type : {&load.cache_keys, &load.cache_values})
     if (!*type && !load.exact) *type = DType::kF16;
@@ -60,8 +60,8 @@ struct Transcriber::Progress {
   Transcript& transcript;
   const TranscribeEvents& events;
   const KeptClock& clock;
-  int64_t frames;   ///< of what is heard, without silence behind it
-  int64_t longest;  ///< frames that the model hears at a time
+  int64_t frames;   ///< of sound, without silence behind it
+  int64_t longest;  ///< frames that the model takes at a time
   int64_t seek = 0;
   std::vector<int32_t> said = {};  ///< the prompt of the user, and all tokens so far
   size_t forgotten = 0;            ///< how many of them are no prompt any more
@@ -72,15 +72,15 @@ struct Transcriber::Progress {
   }
 };
 
-// What is heard at a time, and what is said there.
+// What is encoded at a time, and what is said there.
 struct Transcriber::Window {
   FrameRange range;
-  size_t place = 0;  ///< of WindowDecoder::hear()
+  size_t place = 0;  ///< of WindowDecoder::encode()
   std::vector<int32_t> prompt = {};
   Random random = Random(0);
   WindowText said = {};
   float temperature = 0, compression = 0;
-  bool whole = false;  ///< nothing of it is heard again
+  bool whole = false;  ///< nothing of it is encoded again
 
   int64_t length() const { return range.end - range.first; }
 };
@@ -176,7 +176,7 @@ void Transcriber::choose_language(const MelSpectrogram& mel, Transcript& transcr
     const SourceConfig& source = model_.config().source;
     std::vector<float> features(static_cast<size_t>(2 * source.positions * source.bands));
     mel.window(0, int64_t{2} * source.positions, features);
-    decoder_.hear(0, features);
+    decoder_.encode(0, features);
     const std::vector<float> found = decoder_.languages();
     const auto best = std::ranges::max_element(found);
     language_ = tokens_.languages[static_cast<size_t>(best - found.begin())].id;
@@ -253,7 +253,7 @@ bool Transcriber::is_silent(const MelSpectrogram& mel, FrameRange range) const {
 }
 
 // Cuts what is said where two times stand side by side and moves on: to the last time, where the
-// window ends within a piece (`goes_on`), else behind the window. Of a window that is not heard
+// window ends within a piece (`goes_on`), else behind the window. Of a window that is not encoded
 // again what is behind the last time is a segment too.
 std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const Window& window,
                                                  bool& goes_on) const {
@@ -297,9 +297,9 @@ std::vector<TranscribedSegment> Transcriber::cut(Progress& progress, const Windo
     }
     if (window.whole && first < count)
       add(seconds(tokens[first]), seconds_of(window.range.end), tokens.subspan(first));
-    if (const int64_t heard = int64_t{2} * (tokens[first - 1] - tokens_.first_time);
-        goes_on && heard > 0)
-      moved = heard;
+    if (const int64_t whole = int64_t{2} * (tokens[first - 1] - tokens_.first_time);
+        goes_on && whole > 0)
+      moved = whole;
   }
   progress.seek = begin + moved;
   return segments;
@@ -318,7 +318,7 @@ void Transcriber::add_words(Progress& progress, std::vector<TranscribedSegment>&
     counts.push_back(text.size() - before);
   }
   std::vector<SpokenWord> words =
-      aligner_.align(decoder_.heard(window.place), start_tokens(), text, window.length() / 2,
+      aligner_.align(decoder_.encoded(window.place), start_tokens(), text, window.length() / 2,
                      has_no_spaces(progress.transcript.language));
   const WordLengths lengths = word_lengths(words);
   shorten_at_sentences(words, lengths);
@@ -386,7 +386,7 @@ void Transcriber::follow_windows(Progress& progress) {
     progress.seek = window.range.end;
     if (is_silent(progress.mel, window.range)) continue;
     progress.mel.window(window.range.first, progress.longest, features);
-    decoder_.hear(0, features);
+    decoder_.encode(0, features);
     window.prompt = prompt_of(progress);
     window.random = random;
     decode(std::span(&window, 1));
@@ -412,11 +412,11 @@ void Transcriber::decode_batches(Progress& progress) {
     progress.report(range.first);
     ++index;
     if (is_silent(progress.mel, range)) continue;
-    // Nothing is heard of the next window.
+    // Nothing of the next window is encoded yet.
     progress.mel.window(range.first, progress.longest, features);
     if (range.end < progress.frames)
       std::fill(features.begin() + (range.end - range.first) * source.bands, features.end(), 0.0F);
-    decoder_.hear(windows.size(), features);
+    decoder_.encode(windows.size(), features);
     windows.push_back({.range = range,
                        .place = windows.size(),
                        .prompt = prompt,

@@ -48,13 +48,13 @@ double rank(const WindowText& text) {
 WindowDecoder::WindowDecoder(Runner& runner, const SpeechTokens& tokens, const SpeechRules& rules,
                              int32_t windows)
     : runner_(runner), tokens_(tokens), rules_(rules) {
-  for (int32_t i = 0; i < windows; ++i) heard_.push_back(runner.open());
+  for (int32_t i = 0; i < windows; ++i) encoded_.push_back(runner.open());
 }
 
-void WindowDecoder::hear(size_t window, std::span<const float> features) {
+void WindowDecoder::encode(size_t window, std::span<const float> features) {
   while (!open_.empty()) close(open_.back());  // of a decode() that did not come to its end
-  runner_.rewind(heard_[window], 0);
-  runner_.hear(heard_[window], features);
+  runner_.rewind(encoded_[window], 0);
+  runner_.encode(encoded_[window], features);
 }
 
 int32_t WindowDecoder::fork(Search& search, int32_t sequence) {
@@ -80,7 +80,7 @@ std::vector<float> WindowDecoder::logits_of(int32_t output, std::span<const int3
 std::vector<float> WindowDecoder::start(const WindowTask& task, float& no_speech) {
   const auto from = std::ranges::find(task.prompt, tokens_.start);
   VEERY_CHECK(from != task.prompt.end());
-  const int32_t sequence = heard_[task.window];
+  const int32_t sequence = encoded_[task.window];
   runner_.rewind(sequence, 0);
   const RunPart part{sequence, task.prompt, static_cast<int32_t>(task.prompt.end() - from)};
   runner_.run(std::span(&part, 1));
@@ -94,7 +94,7 @@ std::vector<float> WindowDecoder::start(const WindowTask& task, float& no_speech
 }
 
 std::vector<float> WindowDecoder::languages() {
-  const int32_t sequence = heard_.front();
+  const int32_t sequence = encoded_.front();
   runner_.rewind(sequence, 0);
   const RunPart part{sequence, std::span(&tokens_.start, 1), 1};
   runner_.run(std::span(&part, 1));
@@ -182,7 +182,7 @@ void WindowDecoder::grow(Search& search, const Logits& logits, const WindowOptio
 
 WindowDecoder::Search WindowDecoder::begin(const WindowTask& task, const WindowOptions& options) {
   Search search{.random = task.random};
-  Path path{.sequence = heard_[task.window]};
+  Path path{.sequence = encoded_[task.window]};
   Logits first = {start(task, path.text.no_speech)};
   if (is_beam_search(options)) {
     search.over = full(path, options);

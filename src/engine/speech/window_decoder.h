@@ -29,7 +29,7 @@ struct WindowText {
 
 /// One of the windows that are decoded together.
 struct WindowTask {
-  size_t window = 0;                ///< hear() was given it
+  size_t window = 0;                ///< encode() was given it
   std::span<const int32_t> prompt;  ///< ends with <|startoftranscript|> and what belongs to it
   Random* random = nullptr;         ///< what is drawn at temperatures above 0
 };
@@ -42,10 +42,10 @@ class WindowDecoder {
                 int32_t windows = 1);
   static int32_t sequences(int32_t windows, int32_t guesses) { return windows * (2 * guesses + 1); }
 
-  /// Hears a window in place of what it was; what is decoded of it from then on is said there.
-  void hear(size_t window, std::span<const float> features);
-  /// The sequence that has heard it.
-  int32_t heard(size_t window) const { return heard_[window]; }
+  /// Encodes a window in place of what it was; what is decoded of it from then on is said there.
+  void encode(size_t window, std::span<const float> features);
+  /// The sequence that attends to it.
+  int32_t encoded(size_t window) const { return encoded_[window]; }
 
   /// What follows the prompt of each window, a token of all of them in one run. What one gives does
   /// not depend on the others.
@@ -93,8 +93,8 @@ class WindowDecoder {
   const SpeechTokens& tokens_;
   const SpeechRules& rules_;
   bool times_ = true;
-  std::vector<int32_t> heard_;
-  std::vector<int32_t> open_;  ///< sequences beside those that hear
+  std::vector<int32_t> encoded_;
+  std::vector<int32_t> open_;  ///< sequences beside those of windows
 };
 
 }  // namespace veery

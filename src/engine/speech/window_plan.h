@@ -1,4 +1,4 @@
-// window_plan.h: which parts of a sound are heard, and as which windows.
+// window_plan.h: which parts of a sound are encoded, and as which windows.
 #pragma once
 #include <vector>
 

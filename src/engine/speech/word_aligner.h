@@ -26,8 +26,8 @@ class WordAligner {
   /// sound.
   void require_heads() const;
 
-  /// What was said in the sound that a sequence has heard, of which the first `positions` of the
-  /// encoder are sound and not silence behind its end. `start`: <|startoftranscript|> and what
+  /// What was said in the sound that was encoded for a sequence, of which the first `positions` of
+  /// the encoder are sound and not silence behind its end. `start`: <|startoftranscript|> and what
   /// belongs to it; `text`: tokens of text alone. Times are from the beginning of the window. The
   /// sequence is rewound before and after.
   std::vector<SpokenWord> align(int32_t sequence, std::span<const int32_t> start,

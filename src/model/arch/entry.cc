@@ -100,7 +100,7 @@ Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
                 file.path, config.architecture);
   if (config.source.layers > 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: a {} model writes down what it hears (veery transcribe), it does not answer "
+                "{}: a {} model transcribes speech (veery transcribe), it does not answer "
                 "texts",
                 file.path, config.architecture);
   Traced traced(file, config, TraceMode::kServe, "decode");
@@ -170,7 +170,8 @@ Entry score_entry(const ModelFile& file, const TransformerConfig& config,
 Entry inspect_entry(const ModelFile& file, const TransformerConfig& config, bool logits) {
   if (config.source.layers > 0)
     throw Error(ErrorKind::kUnsupported,
-                "{}: the decoder of a {} model attends to what it hears, which cannot be inspected",
+                "{}: the decoder of a {} model attends to the output of an encoder, which cannot "
+                "be inspected",
                 file.path, config.architecture);
   const bool head = logits && config.mask == Mask::kCausal;
   Traced traced(file, config, head ? TraceMode::kTrain : TraceMode::kEncode, "inspect");
