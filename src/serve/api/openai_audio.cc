@@ -190,7 +190,7 @@ void answer(Context& context, const HttpRequest& http, Reply& reply, bool transl
   Sound sound(std::move(request.sound), printable(request.file_name));
   EventStream events(reply);
   std::string all;
-  const TranscribeEvents events{
+  const TranscribeEvents callbacks{
       .progress =
           [&](double, double) {
             if (reply.gone()) throw ClientGone();
@@ -205,7 +205,7 @@ void answer(Context& context, const HttpRequest& http, Reply& reply, bool transl
               throw ClientGone();
           }};
   try {
-    const Transcript transcript = request.model->transcribe(sound, request.options, events);
+    const Transcript transcript = request.model->transcribe(sound, request.options, callbacks);
     if (!request.stream) return send(request, transcript, reply);
     events.data(
         {{"type", "transcript.text.done"}, {"text", all}, {"usage", audio_usage(transcript)}});
