@@ -21,6 +21,9 @@ uint64_t key_of(std::span<const int32_t> ids) {
   return key;
 }
 
+// Each number of rows has a plan of its own, which takes time to make: few numbers are enough.
+bool is_tried(int32_t rows) { return rows <= 4 || (rows <= 8 && rows % 2 == 0) || rows % 4 == 0; }
+
 }  // namespace
 
 void DraftRate::tested(int32_t accepted, int32_t count) {
@@ -30,14 +33,21 @@ void DraftRate::tested(int32_t accepted, int32_t count) {
 
 void DraftRate::step() { value_ += kForgotten * (first_ - value_); }
 
+size_t LookupDraft::length_class() const {
+  return matched_ < 3 ? 0 : matched_ < 4 ? 1 : matched_ < 8 ? 2 : matched_ < 16 ? 3 : 4;
+}
+
 // The last tokens are learnt when it is known what follows them.
 void LookupDraft::learn(std::span<const int32_t> tokens) {
   const auto count = static_cast<int32_t>(tokens.size());
   for (; learnt_ < count; ++learnt_) {
-    if (expected_ >= 0) {
-      const double right = tokens[static_cast<size_t>(learnt_)] == expected_ ? 1 : 0;
-      rate_ += kNewest * (right - rate_);
-      expected_ = -1;
+    if (place_ >= 0) {
+      const bool right =
+          tokens[static_cast<size_t>(learnt_)] == tokens[static_cast<size_t>(place_)];
+      double& rate = rates_[length_class()];
+      rate += kNewest * ((right ? 1 : 0) - rate);
+      place_ = right ? place_ + 1 : -1;
+      matched_ = right ? std::min(matched_ + 1, kLongest) : 0;
     }
     for (size_t i = 0; i < kLengths.size(); ++i) {
       const int32_t begin = learnt_ - kLengths[i];
@@ -48,26 +58,31 @@ void LookupDraft::learn(std::span<const int32_t> tokens) {
   }
 }
 
-// Where what follows the longest known ending stands; -1: nowhere. Hashes may be equal by chance:
-// the guess is wrong then.
-int32_t LookupDraft::find(std::span<const int32_t> tokens) const {
-  for (size_t i = 0; i < kLengths.size(); ++i) {
-    const auto length = static_cast<size_t>(kLengths[i]);
-    if (tokens.size() < length) continue;
-    const auto found = next_[i].find(key_of(tokens.last(length)));
-    if (found != next_[i].end()) return found->second;
+// Where what follows the longest known ending stands. Hashes may be equal by chance: then fewer
+// tokens are the same than were looked up, and there is no such place.
+void LookupDraft::find(std::span<const int32_t> tokens) {
+  const auto size = static_cast<int32_t>(tokens.size());
+  for (size_t i = 0; i < kLengths.size() && place_ < 0; ++i) {
+    if (size < kLengths[i]) continue;
+    const auto found = next_[i].find(key_of(tokens.last(static_cast<size_t>(kLengths[i]))));
+    if (found == next_[i].end()) continue;
+    const auto known = tokens.first(static_cast<size_t>(found->second));
+    const auto ending = tokens.last(std::min<size_t>(kLongest, known.size()));
+    const auto [other, own] =
+        std::mismatch(known.rbegin(), known.rbegin() + std::ssize(ending), ending.rbegin());
+    matched_ = static_cast<int32_t>(own - ending.rbegin());
+    if (matched_ >= kLengths[i]) place_ = found->second;
   }
-  return -1;
+  if (place_ < 0) matched_ = 0;
 }
 
 std::span<const int32_t> LookupDraft::propose(std::span<const int32_t> tokens, int32_t most) {
   learn(tokens);
   draft_.clear();
-  const int32_t from = find(tokens);
-  if (from < 0) return {};
-  expected_ = tokens[static_cast<size_t>(from)];
+  if (place_ < 0) find(tokens);
+  if (place_ < 0) return {};
   for (int32_t i = 0; i < most; ++i) {
-    const auto at = static_cast<size_t>(from + i);
+    const auto at = static_cast<size_t>(place_ + i);
     draft_.push_back(at < tokens.size() ? tokens[at] : draft_[at - tokens.size()]);
   }
   return draft_;
@@ -98,6 +113,7 @@ int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) 
   for (int32_t length = 1; length <= std::min(most, kMostDrafted); ++length) {
     right *= rate;
     tokens += right;
+    if (!is_tried(rows + length)) continue;
     const double gain = tokens * alone / (seconds(rows + length) + length * each);
     if (gain > best_gain) best = length, best_gain = gain;
   }

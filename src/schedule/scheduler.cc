@@ -362,8 +362,9 @@ int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
   };
   const std::span<const int32_t> forced = cut(job.forced(most), job.grammar_rate());
   if (set_draft(job, forced, DraftSource::kGrammar)) return static_cast<int32_t>(forced.size());
+  const std::span<const int32_t> proposed = job.lookup().propose(job.tokens(), most);
   const double rate = job.lookup().rate();
-  const std::span<const int32_t> known = cut(job.lookup().propose(job.tokens(), most), rate);
+  const std::span<const int32_t> known = cut(proposed, rate);
   if (maker_ != nullptr && (known.empty() || rate < job.model_rate())) {
     const double each = maker_->seconds_each();
     const int32_t count =

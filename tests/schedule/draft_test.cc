@@ -65,6 +65,37 @@ TEST(LookupDraft, CountsHowOftenItIsRight) {
   EXPECT_LT(wrong.rate(), 0.05);
 }
 
+TEST(LookupDraft, IsSurerAfterLongMatches) {
+  LookupDraft draft;
+  Ids tokens;
+  const auto add = [&](std::span<const int32_t> ids) {
+    for (const int32_t id : ids) {
+      tokens.push_back(id);
+      draft.propose(tokens, 4);
+    }
+  };
+  const Ids quoted{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6};
+  add(quoted);
+  for (int32_t i = 0; i < 30; ++i) {
+    add(Ids{100 + i, 3, 1, 200 + i});  // what follows 3 1 is new after a short match
+    add(quoted);
+  }
+  add(Ids{99, 3, 1});
+  const double uncertain = draft.rate();
+  EXPECT_LT(uncertain, 0.5);
+  add(Ids{4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2});
+  EXPECT_GT(draft.rate(), 0.75) << "one in six is wrong: where the quotation ends";
+  EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{3, 8, 4}));
+}
+
+TEST(LookupDraft, KeepsToThePlaceThatItFollows) {
+  LookupDraft draft;
+  Ids tokens{1, 2, 3, 4, 5, 6, 7, 8, 20, 4, 5, 9, 9, 21, 1, 2};  // 4 5 goes on with 9 the last time
+  EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{3, 4, 5}));
+  tokens.insert(tokens.end(), {3, 4, 5});
+  EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{6, 7, 8}));
+}
+
 TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
   DraftLength cheap, dear;
   for (int i = 0; i < 10; ++i)
@@ -73,7 +104,8 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
       dear.measured(rows, rows);
     }
   EXPECT_EQ(cheap.best(0.99, 1, kMostDrafted), kMostDrafted);
-  EXPECT_EQ(cheap.best(0.99, 1, 4), 4);
+  EXPECT_EQ(cheap.best(0.99, 1, 5), 5);
+  EXPECT_EQ(cheap.best(0.99, 1, 6), 5) << "six rows and eight are tried, seven are not";
   EXPECT_LT(cheap.best(0.5, 1, kMostDrafted), kMostDrafted);
   EXPECT_GT(cheap.best(0.5, 1, kMostDrafted), 0);
   EXPECT_EQ(cheap.best(0, 1, kMostDrafted), 0);
