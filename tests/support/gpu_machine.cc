@@ -56,8 +56,10 @@ class Emulator : public Machine {
  public:
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
-  explicit Emulator(bool cooperative) : cooperative_(cooperative) {}
+  Emulator(bool cooperative, int most_shared)
+      : cooperative_(cooperative), most_shared_(most_shared) {}
   int processors() const override { return 2; }
+  int most_shared() const override { return most_shared_; }
   bool cooperative() const override { return cooperative_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {
@@ -82,6 +84,7 @@ class Emulator : public Machine {
 
  private:
   bool cooperative_;
+  int most_shared_;
 };
 
 }  // namespace
@@ -91,8 +94,8 @@ void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
   emulated::run(kFunctions[static_cast<size_t>(kernel)], arguments, size);
 }
 
-std::unique_ptr<Machine> make_emulator(bool cooperative) {
-  return std::make_unique<Emulator>(cooperative);
+std::unique_ptr<Machine> make_emulator(bool cooperative, int most_shared) {
+  return std::make_unique<Emulator>(cooperative, most_shared);
 }
 
 }  // namespace veery::gpu

@@ -6,8 +6,9 @@
 
 namespace veery::gpu {
 
-/// `cooperative`: steps of one sequence are walked by one kernel.
-std::unique_ptr<Machine> make_emulator(bool cooperative = true);
+/// `cooperative`: steps of one sequence are walked by one kernel. `most_shared`: bytes of shared
+/// memory that products of one row may have (Machine::most_shared()).
+std::unique_ptr<Machine> make_emulator(bool cooperative = true, int most_shared = 227 << 10);
 /// Runs one kernel on the emulator.
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments);
 

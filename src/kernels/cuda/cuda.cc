@@ -103,6 +103,7 @@ class CudaMachine : public gpu::Machine {
   }
   std::string_view name() const override { return "cuda"; }
   int processors() const override { return processors_; }
+  int most_shared() const override { return most_shared_; }
   bool cooperative() const override { return cooperative_; }
 
   Memory allocate(size_t size) override {

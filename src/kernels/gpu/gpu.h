@@ -76,7 +76,8 @@ class Machine : public Device {
   virtual bool has(KernelId kernel) const { return kernel < KernelId::kUsual; }
   /// Whether kernels may bring rows to a block's memory, of which there is much (kOneKind).
   virtual bool stages() const { return true; }
-  virtual int processors() const = 0;  ///< that run blocks side by side
+  virtual int processors() const = 0;   ///< that run blocks side by side
+  virtual int most_shared() const = 0;  ///< bytes of shared memory, of a block
   /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
   virtual bool cooperative() const = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,

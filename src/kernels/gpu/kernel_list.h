@@ -8,12 +8,12 @@
 #define VEERY_GPU_FEW(X, name, format)                                           \
   X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>)) \
   X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>))
-#define VEERY_GPU_ROW(X, name, format)                                             \
-  X(linear_row_##name, LinearArguments, 320, (linear_row<format, 1, 1>))           \
-  X(linear_row_two_terms_##name, LinearArguments, 320, (linear_row<format, 2, 1>)) \
-  X(linear_row_gated_##name, LinearArguments, 320, (linear_row<format, 1, 2>))     \
-  VEERY_GPU_FEW(X, name, format)                                                   \
-  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                           \
+#define VEERY_GPU_ROW(X, name, format)                                                            \
+  X(linear_row_##name, LinearArguments, (veery::gpu::RowPlan::kThreads), (linear_row<format, 1>)) \
+  X(linear_row_two_terms_##name, LinearArguments, (veery::gpu::RowPlan::kThreads),                \
+    (linear_row<format, 2>))                                                                      \
+  VEERY_GPU_FEW(X, name, format)                                                                  \
+  VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                                          \
   VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
@@ -23,13 +23,14 @@
   X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
   X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
   X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
-#define VEERY_GPU_EXPERTS(X, name, format)                                    \
-  X(experts_row_##name, ExpertArguments, 320, (experts_row<format, 1>))       \
-  X(experts_row_gated_##name, ExpertArguments, 320, (experts_row<format, 2>)) \
+#define VEERY_GPU_EXPERTS(X, name, format)                                      \
+  X(experts_row_##name, ExpertArguments, (veery::gpu::RowPlan::kThreads),       \
+    (experts_row<format, 1>))                                                   \
+  X(experts_row_gated_##name, ExpertArguments, (veery::gpu::RowPlan::kThreads), \
+    (experts_row<format, 2>))                                                   \
   VEERY_GPU_GROUPED_EXPERTS(X, name, format)
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \
-  X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))   \
   X(attend_rows_##name##_##dims, AttendArguments, 128, (attend_rows<type, dims>))
 #define VEERY_GPU_ATTEND_TILES(X, name, type)                               \
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
@@ -86,6 +87,15 @@
   F(X, q4mw, kQ4MW)           \
   F(X, q8mw, kQ8MW)
 
+// F for each type of the cache, with values of up to 128 and up to 256 dimensions.
+#define VEERY_GPU_CACHED(F, X) \
+  F(X, bf16, BF16, 1)          \
+  F(X, bf16, BF16, 2)          \
+  F(X, f16, F16, 1)            \
+  F(X, f16, F16, 2)            \
+  F(X, f32, float, 1)          \
+  F(X, f32, float, 2)
+
 // What CUDA and Metal have.
 #define VEERY_GPU_COMMON(X)                                           \
   X(embed, EmbedArguments, 256, (embed))                              \
@@ -111,12 +121,7 @@
   X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
   X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 1)                                  \
-  VEERY_GPU_ATTEND(X, bf16, BF16, 2)                                  \
-  VEERY_GPU_ATTEND(X, f16, F16, 1)                                    \
-  VEERY_GPU_ATTEND(X, f16, F16, 2)                                    \
-  VEERY_GPU_ATTEND(X, f32, float, 1)                                  \
-  VEERY_GPU_ATTEND(X, f32, float, 2)                                  \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                               \
   VEERY_GPU_EVEN_ATTENTION(X)
 #define VEERY_GPU_KERNELS(X)                                \
   VEERY_GPU_COMMON(X)                                       \
@@ -136,7 +141,11 @@
 #define VEERY_GPU_DOTS(X, name, format)                                     \
   X(linear_dots_##name, LinearArguments, 128, (linear_dots<format, false>)) \
   X(linear_dots_gated_##name, LinearArguments, 128, (linear_dots<format, true>))
-#define VEERY_GPU_METAL_OWN_KERNELS(X) VEERY_GPU_CODED(VEERY_GPU_DOTS, X)
+#define VEERY_GPU_MERGE(X, name, type, dims) \
+  X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))
+#define VEERY_GPU_METAL_OWN_KERNELS(X) \
+  VEERY_GPU_CODED(VEERY_GPU_DOTS, X)   \
+  VEERY_GPU_CACHED(VEERY_GPU_MERGE, X)
 
 // What Metal has (kernels.metal): in any order.
 #define VEERY_GPU_METAL_KERNELS(X)              \

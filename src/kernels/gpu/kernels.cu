@@ -1,23 +1,38 @@
 // All kernels, as CUDA has them (kernel_list.h).
+#include <type_traits>
+
 #include "kernels/gpu/functions/angles.h"
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_tiles.h"
 #include "kernels/gpu/functions/attend_wide.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
-#include "kernels/gpu/kernel_list.h"
 #include "kernels/gpu/functions/linear_row.h"
 #include "kernels/gpu/functions/linear_tiles.h"
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
 #include "kernels/gpu/functions/walk.h"
+#include "kernels/gpu/kernel_list.h"
 
 #define VEERY_GPU_IN(...) __VA_ARGS__
-#define VEERY_GPU_GLOBAL(name, arguments, threads, function)               \
-  extern "C" __global__ void __launch_bounds__(threads)                    \
-      veery_##name(const __grid_constant__ veery::gpu::arguments a) {      \
-    using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */ \
-    VEERY_GPU_IN function(a);                                              \
+// Blocks of threads that a processor is to have at least; 0: nvcc finds a number, and spares
+// registers, even if it has to spill, where one block has all of the shared memory.
+template <typename Arguments>
+constexpr int kLeastBlocks = 0;
+template <>
+constexpr int kLeastBlocks<veery::gpu::WalkArguments> = 1;
+template <typename Arguments>
+constexpr int least_blocks(int threads) {
+  if (threads != veery::gpu::RowPlan::kThreads) return kLeastBlocks<Arguments>;
+  return std::is_same_v<Arguments, veery::gpu::LinearArguments> ? 1 : 2;
+}
+
+#define VEERY_GPU_GLOBAL(name, arguments, threads, function)                                 \
+  extern "C" __global__ void __launch_bounds__(threads,                                      \
+                                               least_blocks<veery::gpu::arguments>(threads)) \
+      veery_##name(const __grid_constant__ veery::gpu::arguments a) {                        \
+    using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */                   \
+    VEERY_GPU_IN function(a);                                                                \
   }
 VEERY_GPU_KERNELS(VEERY_GPU_GLOBAL)

@@ -28,7 +28,7 @@ struct Mixture {
   bool many, alone;  // alone: without groups
   size_t groups = 0, group, count, order, expert, gate, x, h, h_forms, products, bytes;
 
-  Mixture(const Dispatch& dispatch, int64_t row_count)
+  Mixture(const Dispatch& dispatch, int64_t row_count, const Machine* machine = nullptr)
       : d(dispatch),
         rows(row_count),
         pairs(rows * attr.used),
@@ -37,6 +37,8 @@ struct Mixture {
         many(pairs >= int64_t{kManyPairs} / 2 * attr.experts),
         alone(pairs <= kMostAlone && !is_float(format(MoeIn::kGate)) &&
               !is_float(format(MoeIn::kDown)) && attr.limit == 0 && !attr.gate_input) {
+    for (const int i : {MoeIn::kGate, MoeIn::kDown})
+      alone = alone && machine != nullptr && fits_experts_row(*machine, format(i), d.in[i].cols);
     most_groups = std::min<int64_t>(pairs, attr.experts) + pairs / most();
     bytes = 64;
     const auto take = [&](size_t& place, int64_t size) {
@@ -107,14 +109,15 @@ void record_form(const Matrix& x, const Form& form, int64_t rows, Recorder& to) 
 }
 
 // Blocks of threads for each pair, which have as many panels each.
-void record_alone(const Mixture& m, const ExpertArguments& a, Recorder& to) {
-  const RowPlan plan = row_plan(a.weight[0].format, 1, a.gated != 0 ? 2 : 1);
+void record_alone(const Mixture& m, ExpertArguments a, Recorder& to) {
+  a.room = experts_room(to.machine);
+  const RowPlan plan = row_plan(a.weight[0].format, 1, a.form.cols, false, a.room);
   const int64_t panels = (a.weight[0].rows + 15) / 16, room = 2 * int64_t{to.machine.processors()};
   const int64_t each = (panels * m.pairs + room - 1) / room;
   to.add(kernel_of(a.weight[0].format, kRow, a.gated != 0),
          {.blocks_x = static_cast<int>((panels + each - 1) / each),
           .blocks_y = static_cast<int>(m.pairs),
-          .threads = plan.threads,
+          .threads = RowPlan::kThreads,
           .shared = static_cast<size_t>(plan.bytes)},
          a);
 }
@@ -184,8 +187,7 @@ size_t moe_work(const Dispatch& d, const RunExtent& run) {
 }
 void record_moe(const Dispatch& d, Recorder& to) {
   const Matrix x = to.matrix(d.in[MoeIn::kX]);
-  Mixture m(d, to.most(x.rows));
-  m.alone = m.alone && to.machine.has(KernelId::experts_row_q8);
+  const Mixture m(d, to.most(x.rows), &to.machine);
   record_pairs(m, to);
   const Form forms = m.form(MoeIn::kGate, m.x);
   record_form(x, forms, m.rows, to);

@@ -25,12 +25,13 @@ struct Heads {
   bool many, alone;
   size_t group, order, expert, gate, x, forms, products, bytes = 64;
 
-  Heads(const Dispatch& dispatch, int64_t row_count)
+  Heads(const Dispatch& dispatch, int64_t row_count, const Machine* machine = nullptr)
       : d(dispatch),
         rows(row_count),
         pairs(rows * heads),
         many(rows >= kManyPairs / 2),
-        alone(pairs <= kMostAlone && !is_float(format)) {
+        alone(pairs <= kMostAlone && !is_float(format) && machine != nullptr &&
+              fits_experts_row(*machine, format, in)) {
     const auto take = [&](size_t& place, int64_t size) {
       place = bytes;
       bytes += aligned(static_cast<size_t>(size));
@@ -73,11 +74,12 @@ void record_products(const Heads& h, const Form& form, Recorder& to) {
   a.out = h.at<float>(h.products);
   const int panels = (h.made + 15) / 16;
   if (h.alone) {
-    const RowPlan plan = row_plan(h.format, 1, 1);
+    a.room = experts_room(to.machine);
+    const RowPlan plan = row_plan(h.format, 1, h.in, false, a.room);
     to.add(h.kernel(),
            {.blocks_x = (panels + RowPlan::kWarps - 1) / RowPlan::kWarps,
             .blocks_y = static_cast<int>(h.pairs),
-            .threads = plan.threads,
+            .threads = RowPlan::kThreads,
             .shared = static_cast<size_t>(plan.bytes)},
            a);
     return;
@@ -104,7 +106,7 @@ size_t head_linear_work(const Dispatch& d, const RunExtent& run) {
 }
 void record_head_linear(const Dispatch& d, Recorder& to) {
   const Matrix x = to.matrix(d.in[HeadLinearIn::kX]);
-  const Heads h(d, to.most(x.rows));
+  const Heads h(d, to.most(x.rows), &to.machine);
   const int blocks = static_cast<int>(h.rows);
   to.add(KernelId::split_heads, {.blocks_x = blocks, .threads = 256},
          SplitHeadsArguments{to.run, x, h.at<float>(h.x), h.heads, h.in});

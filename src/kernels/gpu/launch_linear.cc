@@ -7,11 +7,10 @@
 namespace veery::gpu {
 namespace {
 
-constexpr int kRowBlocks = 2;  // of linear_row, of a processor
 constexpr int kTileWarps = 4;
 
 // The kernels of a format, in the order of kernel_list.h.
-enum Way { kRow, kRowTwoTerms, kRowGated, kFew, kFewGated, kTiles, kSmallTiles, kWays };
+enum Way { kRow, kRowTwoTerms, kFew, kFewGated, kTiles, kSmallTiles, kWays };
 KernelId kernel_of(Format format, Way way) {
   const int first = is_float(format) ? static_cast<int>(KernelId::linear_float_row_f32)
                                      : static_cast<int>(KernelId::linear_row_q8);
@@ -35,12 +34,12 @@ bool has_two_terms(const Dispatch& d) {
   return d.as<LinearAttr>().precision == Precision::kHigh && !is_float(format_at(d, 0));
 }
 
+bool is_row(FormKind kind) { return kind == FormKind::kPer32 || kind == FormKind::kPer256; }
+
 // Rows of x, or their terms, as the products of quantised weights count them; whether these take
 // groups of rows (TilePlaces).
 int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
-bool in_tiles(FormKind kind, int64_t rows, bool tiles) {
-  return tiles && rows > 1 && (kind == FormKind::kPer32 || kind == FormKind::kPer256);
-}
+bool in_tiles(FormKind kind, int64_t rows, bool tiles) { return tiles && rows > 1 && is_row(kind); }
 // Of a row, or of a group.
 int64_t form_stride(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
   return in_tiles(kind, rows, tiles) ? tile_places(kind, cols).bytes
@@ -73,9 +72,10 @@ struct Product {
   Recorder& to;
   int64_t rows;  // at most
   Work work;
-  bool argmax;  // only the largest is wanted
-  bool tiles;   // many rows in tiles, one row through rings of copies
-  Matrix out;   // of all outputs
+  bool argmax;                      // only the largest is wanted
+  bool tiles;                       // many rows in tiles, one row through rings of copies
+  Matrix out;                       // of all outputs
+  uint64_t* best_of_row = nullptr;  // argmax of one row: 0 whenever a run begins
 
   Form form(FormKind kind) const {
     const int32_t cols = d.in[LinearIn::kX].cols;
@@ -83,6 +83,7 @@ struct Product {
             form_stride(kind, rows, cols, tiles), kind, cols, has_two_terms(d) ? 1 : 0};
   }
   uint64_t* best() const {
+    if (best_of_row != nullptr) return best_of_row;
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
   }
 
@@ -90,7 +91,8 @@ struct Product {
     const Operand& norm = d.in[LinearIn::kNorm];
     const int32_t cols = d.in[LinearIn::kX].cols;
     PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]),
-                         Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind), best()};
+                         Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind),
+                         best_of_row != nullptr ? nullptr : best()};
     const int64_t lines = lines_of(d, rows);
     own.parts = 1;
     if (in_tiles(kind, rows, tiles)) {
@@ -124,11 +126,30 @@ struct Product {
            own);
   }
 
+  // Whether linear_row() has the product, which brings x to its form by itself.
+  bool in_rows(Format format) const {
+    const int terms = has_two_terms(d) ? 2 : 1;
+    return tiles && rows == 1 && is_row(form_of(format)) && !(is_gated(d) && terms == 2) &&
+           plan(format).stages >= RowPlan::kLeastStages;
+  }
+  RowPlan plan(Format format) const {
+    return row_plan(format, has_two_terms(d) ? 2 : 1, d.in[LinearIn::kX].cols,
+                    static_cast<bool>(d.in[LinearIn::kNorm]), room());
+  }
+  int room() const { return to.machine.most_shared(); }
+
   // The weights [first, first + count), which have one format.
   void multiply(int first, int count) const {
     const auto& attr = d.as<LinearAttr>();
     const Format format = format_at(d, first);
-    LinearArguments a{to.run, form(form_of(format)), d.in[LinearIn::kX].rows};
+    LinearArguments a{to.run, form(form_of(format))};
+    a.rows = d.in[LinearIn::kX].rows;
+    if (in_rows(format)) {
+      a.form.data = nullptr;
+      a.x = to.matrix(d.in[LinearIn::kX]).data;
+      a.norm = {d.in[LinearIn::kNorm].row<float>(0), attr.eps};
+      a.room = room();
+    }
     int64_t panels = 0, most = 0;
     int32_t column = 0;
     for (int i = 0; i < first; ++i)
@@ -166,15 +187,11 @@ struct Product {
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
-    } else if (tiles && rows == 1 && !(gated && terms == 2)) {
-      const auto blocks = std::min<int64_t>(panels, int64_t{to.machine.processors()} * kRowBlocks);
-      const RowPlan plan = row_plan(format, terms, gated ? 2 : 1);
-      to.add(kernel_of(format, gated        ? kRowGated
-                               : terms == 2 ? kRowTwoTerms
-                                            : kRow),
-             {.blocks_x = static_cast<int>(blocks),
-              .threads = plan.threads,
-              .shared = static_cast<size_t>(plan.bytes)},
+    } else if (in_rows(format)) {
+      to.add(kernel_of(format, terms == 2 ? kRowTwoTerms : kRow),
+             {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
+              .threads = RowPlan::kThreads,
+              .shared = static_cast<size_t>(plan(format).bytes)},
              a);
     } else if (!in_tiles(a.form.kind, rows, tiles)) {
       const bool dots = rows * terms == 1 && to.machine.has(dots_of(format, gated));
@@ -213,7 +230,8 @@ void record(const Product& product) {
   std::array<bool, 4> made{};
   for (int first = 0; first < weights;) {
     const Format format = format_at(d, first);
-    if (!std::exchange(made[static_cast<size_t>(form_of(format))], true))
+    if (!product.in_rows(format) &&
+        !std::exchange(made[static_cast<size_t>(form_of(format))], true))
       product.prepare(form_of(format));
     int count = 1;
     while (first + count < weights && format_at(d, first + count) == format) ++count;
@@ -255,7 +273,11 @@ void record_linear(const Dispatch& d, Recorder& to) {
 }
 void record_linear_argmax(const Dispatch& d, Recorder& to) {
   const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  const Product product{d, to, rows, work_of(d, rows, true), true, true, {}};
+  Product product{d, to, rows, work_of(d, rows, true), true, true, {}};
+  if (rows == 1) {
+    const Memory& best = to.memory.emplace_back(to.machine.allocate(sizeof(uint64_t)));
+    product.best_of_row = reinterpret_cast<uint64_t*>(best.data());
+  }
   record(product);
   to.add(KernelId::best, {.blocks_x = static_cast<int>((rows + 63) / 64), .threads = 64},
          BestArguments{to.run, product.best(), to.matrix(d.out())});

@@ -215,16 +215,9 @@ void record_attend(const Dispatch& d, Recorder& to) {
   a.window = attr.window, a.chunked = attr.chunked ? 1 : 0;
   const int type = keys.dtype == DType::kBF16 ? 0 : keys.dtype == DType::kF16 ? 1 : 2;
   const int wide = a.value_dim > 128 ? 1 : 0;
-  constexpr KernelId kKernels[3][2][3] = {
-      {{KernelId::attend_blocks_bf16_1, KernelId::attend_merge_bf16_1,
-        KernelId::attend_rows_bf16_1},
-       {KernelId::attend_blocks_bf16_2, KernelId::attend_merge_bf16_2,
-        KernelId::attend_rows_bf16_2}},
-      {{KernelId::attend_blocks_f16_1, KernelId::attend_merge_f16_1, KernelId::attend_rows_f16_1},
-       {KernelId::attend_blocks_f16_2, KernelId::attend_merge_f16_2, KernelId::attend_rows_f16_2}},
-      {{KernelId::attend_blocks_f32_1, KernelId::attend_merge_f32_1, KernelId::attend_rows_f32_1},
-       {KernelId::attend_blocks_f32_2, KernelId::attend_merge_f32_2, KernelId::attend_rows_f32_2}}};
-  const KernelId* kernels = kKernels[type][wide];
+  const auto kernel = [&](KernelId first, int each, int way) {
+    return static_cast<KernelId>(static_cast<int>(first) + each * (2 * type + wide) + way);
+  };
   constexpr int kHeads = kMostHeads;
   const int group = attr.heads / attr.kv_heads;
   const size_t shared = sizeof(float) * (kHeads * (static_cast<size_t>(a.key_dim) + 128) + 16);
@@ -238,12 +231,20 @@ void record_attend(const Dispatch& d, Recorder& to) {
   // Blocks of threads that find nothing left to do should be many at a time.
   a.staged = to.machine.stages() && places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
-  if (many) return to.add(kernels[2], size, a);
+  if (many) return to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 1), size, a);
   size.blocks_x = std::min(a.blocks, kMostBlocks);
-  to.add(kernels[0], size, a);
+  const KernelId merge = kernel(KernelId::attend_merge_bf16_1, 1, 0);
+  const bool merges = to.machine.has(merge);
+  if (!merges) {
+    const auto counters = static_cast<size_t>(size.blocks_y) * static_cast<size_t>(size.blocks_z);
+    const Memory& come = to.memory.emplace_back(to.machine.allocate(counters * sizeof(uint32_t)));
+    a.come = reinterpret_cast<uint32_t*>(come.data());
+  }
+  to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 0), size, a);
+  if (!merges) return;
   size.shared = shared;
   size.blocks_x = kHeads;
-  to.add(kernels[1], size, a);
+  to.add(merge, size, a);
 }
 
 const LaunchRow kRows[] = {

@@ -35,6 +35,18 @@ struct Recorder {
   }
 };
 
+/// Of experts_row(): two blocks of threads are to have room on a processor.
+inline int experts_room(const Machine& machine) {
+  constexpr int kHalf = 113 << 10;
+  return machine.most_shared() < kHalf ? machine.most_shared() : kHalf;
+}
+
+/// Whether the machine has that, and room for rows of so many columns.
+inline bool fits_experts_row(const Machine& machine, Format format, int cols) {
+  return machine.has(KernelId::experts_row_q8) &&
+         row_plan(format, 1, cols, false, experts_room(machine)).stages >= RowPlan::kLeastStages;
+}
+
 /// Columns of a row that shared memory has room for, beside all else.
 inline constexpr int kMostStaged = 32768;
 

@@ -25,7 +25,6 @@ class WalkMaker {
 
   bool add(const Launch& launch) {
     if (launch.size.blocks_z != 1) return false;
-    if (launch.kernel == KernelId::prepare) return prepare(arguments_of<PrepareArguments>(launch));
     if (is_product(launch.kernel)) return multiply(arguments_of<LinearArguments>(launch));
     if (within(launch.kernel, KernelId::attend_blocks_bf16_1, KernelId::attend_rows_f32_2))
       return attend(launch);
@@ -34,45 +33,32 @@ class WalkMaker {
   std::vector<WalkRow> take() && { return std::move(rows_); }
 
  private:
-  // What a product's row wants of x comes with the launch before it.
-  bool prepare(const PrepareArguments& a) {
-    const FormPlaces places = form_places(a.form.kind, a.form.cols);
-    const int terms = a.form.two_terms != 0 ? 2 : 1;
-    if (a.form.kind != FormKind::kPer32 && a.form.kind != FormKind::kPer256) return false;
-    if (places.bytes * terms > WalkPlaces::kForm) return false;
-    x_ = a;
-    return true;
-  }
   bool multiply(LinearArguments a) {
     const Format format = a.weight[0].format;
     const FormatInfo f = format_info(format);
     if (format > kK8M16) return false;  // walk_linear() knows no other
-    if (x_.form.data != a.form.data || x_.form.cols != a.form.cols) return false;
+    const int terms = a.form.two_terms != 0 ? 2 : 1;
+    const FormPlaces places = form_places(a.form.kind, a.form.cols);
+    if (a.x == nullptr || places.bytes * terms > WalkPlaces::kForm) return false;
     WalkRow row{.kind = WalkKind::kLinear};
     WalkLinear& to = row.linear;
     to = {};
     if (a.best != nullptr) a.best = best_;
     to.product = a;
-    to.places = form_places(a.form.kind, a.form.cols);
-    to.x = x_.x.data;
-    to.norm = x_.norm;
+    to.places = places;
     const int floats = (a.form.cols / 32 + 3) / 4 * 4 + 4 + a.form.cols;
-    constexpr int kRoom =
-        (WalkPlaces::kWork - WalkPlaces::kSteps) / static_cast<int>(sizeof(float));
-    to.staged = to.norm.weight != nullptr && floats <= kRoom ? 1 : 0;
+    constexpr int kRoom = (WalkPlaces::kWork - WalkPlaces::kForm) / static_cast<int>(sizeof(float));
+    to.staged = a.norm.weight != nullptr && floats <= kRoom ? 1 : 0;
     to.parts = a.gated != 0 ? 2 : 1;
-    const int terms = a.form.two_terms != 0 ? 2 : 1;
     if (to.parts == 2 && terms == 2) return false;
     for (int i = 0; i < (a.gated != 0 ? 1 : a.weights); ++i)
       to.panels += (a.weight[i].rows + 15) / 16;
     to.first = static_cast<int32_t>(panels_ % blocks_);
     panels_ += to.panels;
-    to.each = walk_each(format);
+    to.each = row_units(format);
     to.unit_bytes = unit_places(format).bytes;
     to.units = a.form.cols / f.block;
     to.chunks = (to.units + to.each - 1) / to.each;
-    const int of_segment = walk_chunks(format, terms, to.parts);
-    to.segments = (to.chunks + of_segment - 1) / of_segment;
     to.prepares = 1;
     if (WalkRow* before = sibling(to)) {
       before->waits = 0;
@@ -84,21 +70,31 @@ class WalkMaker {
   WalkRow* sibling(const WalkLinear& own) {
     if (rows_.empty() || rows_.back().kind != WalkKind::kLinear) return nullptr;
     const WalkLinear& before = rows_.back().linear;
-    const bool is = before.x == own.x && before.norm.weight == own.norm.weight &&
+    const bool is = before.product.x == own.product.x &&
+                    before.product.norm.weight == own.product.norm.weight &&
                     before.product.form.two_terms == own.product.form.two_terms &&
                     before.product.best == nullptr && !before.product.residual &&
-                    !own.product.residual && before.product.out.data != own.x;
+                    !own.product.residual && before.product.out.data != own.product.x;
     return is ? &rows_.back() : nullptr;
   }
 
   bool attend(const Launch& launch) {
     const int at =
         static_cast<int>(launch.kernel) - static_cast<int>(KernelId::attend_blocks_bf16_1);
-    const int kernel = at % 3, type = at / 3 / 2, wide = at / 3 % 2;
-    if (kernel == 2 || launch.size.shared > WalkPlaces::kWork) return false;
-    WalkRow row = row_of(launch, kernel == 0 ? WalkKind::kAttend : WalkKind::kMerge);
-    row.type = type + 3 * wide;
-    row.attend = arguments_of<AttendArguments>(launch);
+    const int kernel = at % 2, type = at / 2 / 2, wide = at / 2 % 2;
+    const auto a = arguments_of<AttendArguments>(launch);
+    if (kernel == 1 || wide != 0 || a.staged == 0 || launch.size.shared > WalkPlaces::kWork)
+      return false;
+    WalkRow row = row_of(launch, WalkKind::kAttend);
+    row.type = type;
+    row.attend = a;
+    if (!rows_.empty() && rows_.back().kind == WalkKind::kQkvRope) {
+      WalkRow& rope = rows_.back();
+      if (rope.qkv_rope.out.data == row.attend.q.data &&
+          rope.qkv_rope.keys.data == row.attend.keys.data &&
+          rope.qkv_rope.values.data == row.attend.values.data)
+        rope.type = 1, rope.waits = 0;
+    }
     return push(row);
   }
 
@@ -145,7 +141,6 @@ class WalkMaker {
   int blocks_;
   uint64_t* best_;
   int64_t panels_ = 0;
-  PrepareArguments x_{};
   std::vector<WalkRow> rows_;
 };
 

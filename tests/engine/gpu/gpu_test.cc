@@ -76,6 +76,20 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   }
 }
 
+// Where a block has no room for x and for items on their way, other kernels take over.
+TEST(GpuWide, RowsWithoutRoomHaveTheBitsOfTheCpu) {
+  for (const auto& [type, experts] :
+       {std::pair(DType::kQ8_0, 0), std::pair(DType::kQ4_K, 0), std::pair(DType::kQ8_0, 5)}) {
+    if (test::kSanitized && type != DType::kQ8_0) continue;
+    const SmallModel model(type, false, 256, experts);
+    const auto ids = some_ids(2);
+    LoadOptions options = options_for(On::kCpu, 1);
+    const Rows expected = all_logits(model.path(), options, ids);
+    options.backend = gpu::make_backend(gpu::make_emulator(true, 48 << 10));
+    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << experts;
+  }
+}
+
 // Pairs of a row and an expert one by one, in groups of few, and of many.
 TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   if (!is_tested(GetParam())) return;

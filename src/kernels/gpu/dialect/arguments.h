@@ -119,38 +119,6 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
   return {tile, d, m, scales, scales + each, scales + each * (f.minima ? 2 : 1)};
 }
 
-/// What linear_row() has in shared memory. An item is what a warp takes from the weights at a time:
-/// 4 blocks of 32 columns or one of 256. A round is the items between two barriers of the block:
-/// its steps are added up while those of the next are found. kWarps find them, the others add up.
-struct RowPlan {
-  VEERY_STATIC int kWarps = 8;
-  int each, items;         ///< units of an item; items of a round, of each part
-  int stages, item_bytes;  ///< items that are on their way to each warp
-  int chains;              ///< of 16 lanes each, minima apart
-  int chain_steps;         ///< [unit of the round][16 rows][terms], 8 bytes each
-  int steps, results, bytes;
-  int threads;
-};
-VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int parts) {
-  const FormatInfo f = format_info(format);
-  constexpr int kMostRing = 88 << 10;  // so that two blocks have room on a processor
-  constexpr int kMostStages = 5;
-  RowPlan p{};
-  p.each = f.block == 32 ? 4 : 1;
-  p.items = (f.block == 32 ? 16 : 32) / (terms * parts);
-  p.item_bytes = p.each * unit_places(format).bytes;
-  p.stages = kMostRing / (RowPlan::kWarps * p.item_bytes);
-  if (p.stages > kMostStages) p.stages = kMostStages;
-  const int sets = parts * (f.minima ? 2 : 1);
-  p.chains = sets * terms;
-  p.chain_steps = p.items * p.each * 16 * terms;
-  p.steps = RowPlan::kWarps * p.stages * p.item_bytes;
-  p.results = p.steps + 2 * sets * p.chain_steps * 8;
-  p.bytes = p.results + 2 * p.chains * 64;
-  p.threads = RowPlan::kWarps * 32 + (p.chains + 1) / 2 * 32;
-  return p;
-}
-
 /// What linear_tiles() does: a block of threads has panels of 16 outputs and groups of 8 rows of x,
 /// warps_m x warps_n warps share them. A slab is what the block takes at a time: 4 blocks of 32
 /// columns or one of 256, of which several are on their way.
@@ -193,12 +161,13 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   }
   at += cols;
   if (kind == FormKind::kPer32) {
+    const int32_t words = (4 * blocks + 15) / 16 * 16;
     p.rest = at, at += cols;
-    p.scale = at, at += 4 * blocks;
-    p.sum = at, at += 4 * blocks;
-    p.moment = at, at += 4 * blocks;
-    p.finer = at, at += 4 * blocks;
-    p.rest_sum = at, at += 4 * blocks;
+    p.scale = at, at += words;
+    p.sum = at, at += words;
+    p.moment = at, at += words;
+    p.finer = at, at += words;
+    p.rest_sum = at, at += words;
     p.outliers = at, at += 4 * (blocks / 4 + 2);
   } else {
     p.scale = at, at += (4 * (cols / 256) + 15) / 16 * 16;
@@ -248,6 +217,50 @@ VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
     p.outliers = at, at += 32 * p.list;
   }
   p.bytes = (at + 127) / 128 * 128;
+  return p;
+}
+
+/// What linear_row() has in shared memory: x in its form, what that is made with, and a ring for
+/// each of kWarps warps, of items: what a warp takes from a panel at a time. One warp more has the
+/// chores.
+struct RowPlan {
+  static constexpr int kWarps = 8;
+  static constexpr int kSlots = 8;  ///< panels (and gates) that are under way together
+  static constexpr int kLeastStages = 2;
+  int each, item_bytes;          ///< of an item: units, bytes
+  int largest, inverse, staged;  ///< RowSource; staged: -1 where there is no room
+  int late, done, gates, ring;
+  int stages;  ///< items that are on their way to each warp
+  int bytes;
+  static constexpr int kThreads = (kWarps + 1) * 32;
+};
+/// Units of an item.
+VEERY_GPU_HOST constexpr int row_units(Format format) {
+  constexpr int kItem = 4736;
+  const int units = kItem / unit_places(format).bytes;
+  return format_info(format).block == 32 ? units / 4 * 4 : units;
+}
+/// `room`: bytes of shared memory.
+VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bool normed,
+                                          int room) {
+  constexpr int kMostStages = 8, kLeastRing = 64 << 10;
+  const bool per32 = format_info(format).block == 32;
+  RowPlan p{};
+  p.each = row_units(format);
+  p.item_bytes = p.each * unit_places(format).bytes;
+  const FormPlaces places = form_places(per32 ? FormKind::kPer32 : FormKind::kPer256, cols);
+  int at = terms * places.bytes;
+  p.largest = at, at += per32 ? (cols / 8 + 15) / 16 * 16 : 0;
+  p.inverse = at, at += 16;
+  p.late = at, at += RowPlan::kSlots * kWarp * terms * 4;
+  p.done = at, at += RowPlan::kSlots * 4 + 16;
+  p.gates = at, at += RowPlan::kWarps * kMostStages * 8;
+  p.staged = normed && at + 4 * cols + kLeastRing <= room ? at : -1;
+  if (p.staged >= 0) at += 4 * cols;
+  p.ring = (at + 127) / 128 * 128;
+  p.stages = (room - p.ring) / (RowPlan::kWarps * p.item_bytes);
+  if (p.stages > kMostStages) p.stages = kMostStages;
+  p.bytes = p.ring + RowPlan::kWarps * p.stages * p.item_bytes;
   return p;
 }
 
@@ -395,7 +408,9 @@ struct PrepareArguments {
 struct LinearArguments {
   VEERY_STATIC int kWeights = 3;
   Run run;
-  Form form;
+  Form form;  ///< data: nullptr where linear_row() makes it of x and norm
+  const float* x;
+  Norm norm;
   int64_t rows;  ///< of x, as Matrix::rows
   Weight weight[kWeights];
   const VEERY_DEVICE float* bias[kWeights];
@@ -405,11 +420,12 @@ struct LinearArguments {
   float scale;
   Matrix residual, out;
   VEERY_DEVICE uint64_t* best;  ///< [rows]: keys of the largest, nothing is stored; or nullptr
+  int32_t room;                 ///< bytes of shared memory of linear_row()
 };
 
 struct BestArguments {
   Run run;
-  const VEERY_DEVICE uint64_t* best;
+  VEERY_DEVICE uint64_t* best;  ///< 0 again when it has been looked at
   Matrix out;
 };
 
@@ -453,6 +469,7 @@ struct ExpertArguments {
   int32_t used, gated, gate_input;
   int32_t rows_each;  ///< pairs that share a row of the form
   float limit, alpha;
+  int32_t room;             ///< LinearArguments::room
   Activate activation;      ///< of gate
   VEERY_DEVICE float* out;  ///< [pairs][rows of the weight]
 };
@@ -472,6 +489,8 @@ struct AttendArguments {
   const VEERY_DEVICE float* sinks;
   VEERY_DEVICE float* parts;  ///< [row][head][block of 128][16 + value_dim]
   int32_t blocks;             ///< of a row in `parts`
+  /// [row][queries that share keys], 0: how many blocks of threads have written; kHandsOver
+  VEERY_DEVICE uint32_t* come;
   int32_t heads, kv_heads, key_dim, value_dim;
   float scale, softcap;
   int32_t window, chunked;

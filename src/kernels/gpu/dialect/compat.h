@@ -28,11 +28,13 @@
 #endif
 #if defined(__CUDACC__)
 #define VEERY_GPU __device__ __forceinline__
+#define VEERY_GPU_APART __device__ __noinline__  // of large ones that are compiled by themselves
 #define VEERY_GPU_HOST __host__ __device__ __forceinline__
 #define VEERY_GPU_PRAGMA(text) _Pragma(#text)
 #define VEERY_UNROLL(n) VEERY_GPU_PRAGMA(unroll n)
 #elif !defined(__METAL_VERSION__)
 #define VEERY_GPU inline
+#define VEERY_GPU_APART inline
 #define VEERY_GPU_HOST inline
 #define VEERY_UNROLL(n)
 #include "kernels/gpu/dialect/emulator.h"
@@ -203,6 +205,26 @@ VEERY_GPU void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int b
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
+/// For ask_item().
+VEERY_GPU void make_item_gate(Gate* gate) {
+#if __CUDA_ARCH__ >= 900
+  make_gate(gate, 1);
+#else
+  make_gate(gate);
+#endif
+}
+/// The same of a warp and one piece.
+VEERY_GPU void ask_item(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x % kWarp == 0) ask_piece(gate, shared, from, bytes);
+#else
+  for (int offset = static_cast<int>(threadIdx.x) % kWarp * 16; offset < bytes;
+       offset += kWarp * 16)
+    begin_copy(shared + offset, from + offset);
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(gate))
+               : "memory");
+#endif
+}
 /// Until the pieces of turn `turn`, counted from 0, are there.
 VEERY_GPU void wait_for_pieces(Gate* gate, int turn) {
   const uint32_t at = shared_address(gate);
@@ -241,6 +263,16 @@ VEERY_GPU int32_t arrive_at(int32_t* counter) {
   asm volatile("atom.acq_rel.cta.shared.add.s32 %0, [%1], 1;"
                : "=r"(before)
                : "r"(shared_address(counter))
+               : "memory");
+  return before;
+}
+/// The same of blocks, in the device's memory: what they wrote before they arrived is seen by the
+/// last.
+VEERY_GPU uint32_t arrive_on_device(uint32_t* counter) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
                : "memory");
   return before;
 }
@@ -305,6 +337,15 @@ VEERY_GPU int signed_byte_of(uint32_t word, int i) {
   int y;
   asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "r"(0x8880 + 0x1111 * i));
   return y;
+}
+/// The lowest bytes of four words as one.
+VEERY_GPU uint32_t lowest_bytes(const uint32_t (&words)[4]) {
+  return __byte_perm(__byte_perm(words[0], words[1], 0x0040),
+                     __byte_perm(words[2], words[3], 0x0040), 0x5410);
+}
+/// sum and the four signed bytes of a word.
+VEERY_GPU int32_t add_signed_bytes(uint32_t word, int32_t sum) {
+  return __dp4a(static_cast<int>(word), 0x01010101, sum);
 }
 /// c += a b with half of the columns.
 VEERY_GPU void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
@@ -408,6 +449,8 @@ VEERY_GPU Float64 to_f64(float x) { return x; }
 VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
 /// Whether pointers to what lies in a block's memory and to what lies elsewhere are of one kind.
 inline constexpr bool kOneKind = true;
+/// Whether blocks of threads of a launch may read what others have written (arrive_on_device()).
+inline constexpr bool kHandsOver = true;
 /// Where what lies at x is read from once it was copied.
 VEERY_GPU const float* brought(const float* shared, const float*) { return shared; }
 #endif

@@ -105,6 +105,10 @@ VEERY_GPU void wait_for_groups() {}
 using Gate = uint64_t;
 void make_gate(VEERY_SHARED Gate* gate);
 void wait_for_pieces(VEERY_SHARED Gate* gate, int turn);
+// Atomics order nothing but themselves: what a block of threads wrote others see in the launches
+// behind it.
+VEERY_CONSTANT bool kHandsOver = false;
+uint32_t arrive_on_device(VEERY_DEVICE uint32_t* counter);
 
 /// sum + a b, of the four bytes of each.
 VEERY_GPU int32_t add_products(int32_t sum, uint32_t a, uint32_t b) {

@@ -66,6 +66,7 @@ inline void wait_for_flag(const int32_t* flag, int32_t least) {
 }
 inline void set_flag(int32_t* flag, int32_t value) { *flag = value, emulated::progress(); }
 inline int32_t arrive_at(int32_t* counter) { return emulated::progress(), (*counter)++; }
+inline uint32_t arrive_on_device(uint32_t* counter) { return (*counter)++; }
 inline void fence_copies() {}
 inline uint8_t* shared_memory() { return emulated::place().shared; }
 inline void begin_copy(uint8_t* shared, const uint8_t* from) { emulated::begin_copy(shared, from); }
@@ -79,6 +80,10 @@ using emulated::Gate;
 inline void make_gate(Gate* gate, int arrivals = 32) { emulated::make_gate(gate, arrivals); }
 inline void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
   emulated::ask_piece(gate, shared, from, static_cast<size_t>(bytes));
+}
+inline void make_item_gate(Gate* gate) { emulated::make_gate(gate, 1); }
+inline void ask_item(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
+  if (thread() % 32 == 0) emulated::ask_piece(gate, shared, from, static_cast<size_t>(bytes));
 }
 template <typename PieceAt>
 void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
@@ -190,6 +195,15 @@ inline void multiply_half_tile_into(int32_t (&c)[4], uint32_t a0, uint32_t a1, u
 }
 inline int byte_of(uint32_t word, int i) { return static_cast<uint8_t>(word >> 8 * i); }
 inline int signed_byte_of(uint32_t word, int i) { return static_cast<int8_t>(word >> 8 * i); }
+inline uint32_t lowest_bytes(const uint32_t (&words)[4]) {
+  uint32_t bytes = 0;
+  for (int i = 0; i < 4; ++i) bytes |= (words[i] & 0xffU) << 8 * i;
+  return bytes;
+}
+inline int32_t add_signed_bytes(uint32_t word, int32_t sum) {
+  for (int i = 0; i < 4; ++i) sum += static_cast<int8_t>(word >> 8 * i);
+  return sum;
+}
 inline void multiply_half_tile(int32_t (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   emulated::multiply(c, {a0, a1, 0, 0, b0, 0}, 16);
 }

@@ -99,27 +99,27 @@ class Attention {
  public:
   VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
                       VEERY_SHARED Gate* gate VEERY_HERE)
-      : VEERY_HERE_KEPT a_(arguments), row_(row), gate_(gate) {
-    const int group = a_.heads / a_.kv_heads;
+      : VEERY_HERE_KEPT a_(&arguments), row_(row), gate_(gate) {
+    const int group = a_->heads / a_->kv_heads;
     const int parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = part / parts;
     head_ = kv_ * group + part % parts * kMostHeads;
     const int left = group - part % parts * kMostHeads;
     heads_ = left < kMostHeads ? left : kMostHeads;
-    const int64_t token = a_.run.token_row(a_.q.rows, row);
-    position_ = a_.run.positions[token];
-    sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
+    const int64_t token = a_->run.token_row(a_->q.rows, row);
+    position_ = a_->run.positions[token];
+    sequence_ = a_->run.spans[a_->run.span_of[token]].sequence;
     first_ = 0;
-    if (a_.window > 0)
-      first_ = a_.chunked != 0          ? position_ / a_.window * a_.window
-               : position_ >= a_.window ? position_ - a_.window + 1
-                                        : 0;
-    places_ = stage_places(a_.key_dim, a_.value_dim, sizeof(T));
+    if (a_->window > 0)
+      first_ = a_->chunked != 0          ? position_ / a_->window * a_->window
+               : position_ >= a_->window ? position_ - a_->window + 1
+                                         : 0;
+    places_ = stage_places(a_->key_dim, a_->value_dim, sizeof(T));
     if (gate == nullptr)
       gate_ = reinterpret_cast<VEERY_SHARED Gate*>(shared_memory() + places_.gate);
     queries_ =
         reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
-    weights_ = queries_ + kMostHeads * a_.key_dim;
+    weights_ = queries_ + kMostHeads * a_->key_dim;
     found_ = weights_ + kMostHeads * kBlock;
   }
   static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
@@ -129,11 +129,17 @@ class Attention {
   VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
   VEERY_GPU int heads() const { return heads_; }
   VEERY_GPU int head() const { return head_; }
+  VEERY_GPU int key_head() const { return kv_; }
 
+  /// Looks for the pages of a block before it is asked for.
+  VEERY_GPU void find_pages(int64_t block) {
+    key_page_ = page(a_->keys, block), value_page_ = page(a_->values, block);
+    found_block_ = block;
+  }
   VEERY_GPU void load_queries() {
-    const VEERY_DEVICE float* q = a_.q.row(row_) + head_ * a_.key_dim;
-    for (int i = thread(); i < heads_ * a_.key_dim; i += threads())
-      queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], a_.scale));
+    const VEERY_DEVICE float* q = a_->q.row(row_) + head_ * a_->key_dim;
+    for (int i = thread(); i < heads_ * a_->key_dim; i += threads())
+      queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], a_->scale));
     sync_block();
   }
 
@@ -168,17 +174,29 @@ class Attention {
     sync_block();
   }
 
+  /// Whether this block of threads is the last of `blocks` to come.
+  VEERY_GPU bool is_last(VEERY_DEVICE uint32_t* come, uint32_t blocks) {
+    auto* last = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
+    sync_block();
+    if (thread() == 0) {
+      *last = arrive_on_device(come) + 1 == blocks ? 1 : 0;
+      if (*last != 0) *come = 0;  // for the next run
+    }
+    sync_block();
+    return *last != 0;
+  }
+
   /// A sink merges last, as a score without a value.
   VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
     Merger m = {state.most, state.sum, 1, 0};
-    const bool sink = a_.sinks != nullptr;
-    if (sink) m = merge<T>(state.most, state.sum, a_.sinks[head_ + h], 1);
-    VEERY_DEVICE float* out = a_.out.row(row_) + (head_ + h) * a_.value_dim;
+    const bool sink = a_->sinks != nullptr;
+    if (sink) m = merge<T>(state.most, state.sum, a_->sinks[head_ + h], 1);
+    VEERY_DEVICE float* out = a_->out.row(row_) + (head_ + h) * a_->value_dim;
     VEERY_UNROLL(4)
     for (int i = 0; i < kDims; ++i) {
       const int c = own(thread()) + i * kBlock;
       const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
-      if (c < a_.value_dim) out[c] = Element<T>::divide(v, m.sum);
+      if (c < a_->value_dim) out[c] = Element<T>::divide(v, m.sum);
     }
   }
 
@@ -187,12 +205,13 @@ class Attention {
     constexpr int kGroup = 16;  // positions
     const int64_t left = position_ - block * kBlock;
     const int groups = static_cast<int>(left < kBlock ? left : kBlock - 1) / kGroup + 1;
+    if (block != found_block_) find_pages(block);
     const auto* keys = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
-        page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock, 0));
+        key_page_ + key_place(a_->keys, kv_, block * kBlock, 0));
     const auto* values = reinterpret_cast<const VEERY_DEVICE uint8_t*>(
-        page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0));
-    const int key_bytes = a_.key_dim * kGroup * static_cast<int>(sizeof(T));
-    const int value_bytes = a_.value_dim * kGroup * static_cast<int>(sizeof(T));
+        value_page_ + value_place(a_->values, kv_, block * kBlock, 0));
+    const int key_bytes = a_->key_dim * kGroup * static_cast<int>(sizeof(T));
+    const int value_bytes = a_->value_dim * kGroup * static_cast<int>(sizeof(T));
     struct Piece {
       VEERY_SHARED uint8_t* to;
       const VEERY_DEVICE uint8_t* from;
@@ -209,7 +228,7 @@ class Attention {
 
   VEERY_GPU const VEERY_DEVICE T* page(const VEERY_THREAD Cache& cache, int64_t block) const {
     return reinterpret_cast<const VEERY_DEVICE T*>(
-        page_of(cache, a_.run, sequence_, block * kBlock));
+        page_of(cache, a_->run, sequence_, block * kBlock));
   }
   VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block) const {
     if constexpr (kStaged)
@@ -217,13 +236,13 @@ class Attention {
                                                      own(thread()) / 16 * places_.key_group) +
              own(thread()) % 16;
     else
-      return page(a_.keys, block) + key_place(a_.keys, kv_, block * kBlock + own(thread()), 0);
+      return page(a_->keys, block) + key_place(a_->keys, kv_, block * kBlock + own(thread()), 0);
   }
   VEERY_GPU const VEERY_DEVICE T* values_of(int64_t block) const {
     if constexpr (kStaged)
       return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() + places_.values);
     else
-      return page(a_.values, block) + value_place(a_.values, kv_, block * kBlock, 0);
+      return page(a_->values, block) + value_place(a_->values, kv_, block * kBlock, 0);
   }
   VEERY_GPU bool sees(int64_t position) const {
     return position >= first_ && position <= position_;
@@ -236,14 +255,14 @@ class Attention {
     if (sees(position)) {
       const VEERY_DEVICE T* key = key_of(block);
       VEERY_UNROLL(32)
-      for (int step = 0; step < a_.key_dim; ++step) {
+      for (int step = 0; step < a_->key_dim; ++step) {
         const int i = Element<T>::kPairs ? step ^ 1 : step;
         const float k = Element<T>::at(key + i * 16);
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
           if (head_of(q, thread()) < heads_)
             s[q] =
-                Element<T>::multiply_add(queries_[head_of(q, thread()) * a_.key_dim + i], k, s[q]);
+                Element<T>::multiply_add(queries_[head_of(q, thread()) * a_->key_dim + i], k, s[q]);
       }
     }
     VEERY_UNROLL(4)
@@ -251,8 +270,9 @@ class Attention {
       const int h = head_of(q, thread());
       if (h >= heads_) continue;
       float x = s[q];
-      if (a_.softcap > 0)
-        x = Element<T>::multiply(a_.softcap, hyperbolic_tangent(Element<T>::divide(x, a_.softcap)));
+      if (a_->softcap > 0)
+        x = Element<T>::multiply(a_->softcap,
+                                 hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
       weights_[h * kBlock + own(thread())] = sees(position) ? x : kNothing;
     }
   }
@@ -303,7 +323,7 @@ class Attention {
       for (int i = 0; i < kDims; ++i) {
         const int c = own(thread()) + i * kBlock;
         const float v =
-            c < a_.value_dim ? Element<T>::at(values + int64_t{p} * a_.value_dim + c) : 0.0F;
+            c < a_->value_dim ? Element<T>::at(values + int64_t{p} * a_->value_dim + c) : 0.0F;
         VEERY_UNROLL(4)
         for (int q = 0; q < kOwnHeads; ++q)
           if (head_of(q, thread()) < heads_)
@@ -327,22 +347,62 @@ class Attention {
   }
 
   VEERY_HERE_MEMBER
-  const VEERY_THREAD AttendArguments& a_;
+  const VEERY_THREAD AttendArguments* a_;
   int64_t row_, position_, first_;
   int kv_, head_, heads_, sequence_;
   VEERY_SHARED float *queries_, *weights_, *found_;
   StagePlaces places_;
   VEERY_SHARED Gate* gate_;
+  int64_t found_block_ = -1;
+  const VEERY_DEVICE T* key_page_ = nullptr;
+  const VEERY_DEVICE T* value_page_ = nullptr;
   int turn_ = 0;
 };
 
-/// Few rows: a block of threads a block of positions, whose states are merged by the next kernel.
+/// Puts the states of all blocks of positions of a row together, of its queries head_of(0) up to
+/// head_of(kHeads - 1).
+template <int kHeads, typename T, int kDims, bool kStaged, int kSets, typename HeadOf>
+VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
+                            VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of, int64_t row,
+                            const VEERY_THREAD HeadOf& head_of VEERY_HERE) {
+  State<kDims> whole[kHeads], segment[kHeads];
+  const int size = kPartHeader + a.value_dim;
+  const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head()) * a.blocks * size;
+  VEERY_UNROLL(1)
+  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, parts += size) {
+    const bool end = b == of.last_block() || ends_segment(b);
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kHeads; ++q) {
+      const int h = head_of(q);
+      if (h >= of.heads()) continue;
+      const VEERY_DEVICE float* at = parts + int64_t{h} * a.blocks * size;
+      State<kDims> part;
+      part.most = at[0];
+      part.sum = at[1];
+      VEERY_UNROLL(4)
+      for (int i = 0; i < kDims; ++i) {
+        const int c = of.own(thread()) + i * kBlock;
+        part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
+      }
+      segment[q].template merge_in<T>(part);
+      if (!end) continue;
+      whole[q].template merge_in<T>(segment[q]);
+      segment[q].clear();
+    }
+  }
+  VEERY_UNROLL(4)
+  for (int q = 0; q < kHeads; ++q)
+    if (head_of(q) < of.heads()) of.finish(head_of(q), whole[q]);
+}
+
+/// Few rows: a block of threads a block of positions. The last one merges the states of all, or
+/// another kernel does (kHandsOver).
 template <typename T, int kDims, bool kStaged, int kSets>
 VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
                                   VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
                                   const VEERY_THREAD BlockAt& at,
                                   VEERY_THREAD int& turn VEERY_HERE) {
-  const int64_t first = of.first_block() + at.x;
+  const int64_t first = of.first_block() + at.x, all = of.last_block() - of.first_block() + 1;
   of.ask(first);
   of.load_queries();
   constexpr int kOwnHeads = kMostHeads / kSets;
@@ -354,6 +414,13 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
     for (int q = 0; q < kOwnHeads; ++q) {
       const int h = of.head_of(q, thread());
       if (h >= of.heads()) continue;
+      if (all == 1) {
+        State<kDims> whole, segment;
+        segment.template merge_in<T>(states[q]);
+        whole.template merge_in<T>(segment);
+        of.finish(h, whole);
+        continue;
+      }
       VEERY_DEVICE float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks +
                                             block - of.first_block()) *
                                                (kPartHeader + a.value_dim);
@@ -364,6 +431,13 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
         if (c < a.value_dim) part[kPartHeader + c] = states[q].values[i];
       }
     }
+  }
+  if constexpr (kHandsOver) {
+    if (all == 1) return;
+    const auto blocks = static_cast<uint32_t>(all < at.blocks_x ? all : at.blocks_x);
+    if (!of.is_last(a.come + at.z * of.parts(a) + at.y, blocks)) return;
+    const int own = thread();
+    merge_blocks<kOwnHeads>(a, of, at.z, [&](int q) { return of.head_of(q, own); } VEERY_GO);
   }
 }
 template <typename T, int kDims, bool kStaged>
@@ -383,32 +457,15 @@ VEERY_GPU void attend_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
     if (a.staged != 0) return attend_own_blocks<T, kDims, true>(a VEERY_GO);
   attend_own_blocks<T, kDims, false>(a VEERY_GO);
 }
+/// What attend_blocks() left to do: a block of threads a query.
 template <typename T, int kDims>
-VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE_OR_OWN) {
-  wait_for_inputs();
-  const int64_t row = here.z;
+VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
+  const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, false> of(a, row, here.y, nullptr VEERY_GO);
-  const int h = here.x;
-  if (h >= of.heads()) return;
-  State<kDims> whole, segment, part;
-  const VEERY_DEVICE float* at =
-      a.parts + (row * a.heads + of.head() + h) * a.blocks * (kPartHeader + a.value_dim);
-  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, at += kPartHeader + a.value_dim) {
-    part.most = at[0];
-    part.sum = at[1];
-    VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) {
-      const int c = thread() + i * kBlock;
-      part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
-    }
-    segment.template merge_in<T>(part);
-    if (b == of.last_block() || ends_segment(b)) {
-      whole.template merge_in<T>(segment);
-      segment.clear();
-    }
-  }
-  of.finish(h, whole);
+  Attention<T, kDims, false> of(a, row, block_y(), nullptr VEERY_GO);
+  const int own = block_x();
+  if (own >= of.heads() || of.first_block() == of.last_block()) return;
+  merge_blocks<1>(a, of, row, [&](int) { return own; } VEERY_GO);
 }
 
 /// A row and its queries of one key head.

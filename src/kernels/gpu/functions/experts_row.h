@@ -27,7 +27,8 @@ VEERY_GPU void experts_row(const ExpertArguments& a) {
   own.gate = a.activation;
   own.scale = 1;
   own.out = {a.out + pair * a.weight[0].rows, a.weight[0].rows, 1, a.weight[0].rows};
-  RowProduct<kFormat, 1, kParts>(own).run();
+  own.room = a.room;
+  RowProduct<kFormat, 1>(own).run();
 }
 
 }  // namespace veery::gpu

@@ -2,143 +2,173 @@
 // the time.
 #pragma once
 #include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/row_form.h"
 
 namespace veery::gpu {
 
-/// One step of a chain: sum = fma(factor, value, sum).
-using Step = Two<float>;
-
-/// Where the steps of a block begin: [16 rows][terms], and those of its minima.
-struct StepsAt {
-  Step *sum, *low;
-};
-
-/// One row of x (or the two of its terms) times 16 outputs: the steps of their chains, by a warp.
-/// `arrive`: returns when the units are there; what is wanted of x is asked for before. Places:
-/// FormPlaces, or a reference to them.
-template <Format kFormat, int kTerms, typename Places = FormPlaces>
+/// What an item adds to the chains of a panel: sum = fma(factor, value, sum), unit after unit. Lane
+/// 4 g + t has row g + 8 (t % 2); those with t >= 2 its minima, where there are such, or the same
+/// as those without.
+template <Format kFormat, int kTerms>
 struct RowSteps {
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
+  static constexpr int kUnits = row_units(kFormat);
+  static_assert(kUnits >= 1);
 
-  const uint8_t* data;
-  int64_t stride;  ///< of the terms
-  Places places;
+  float factor[kUnits][kTerms], value[kUnits][kTerms];
 
-  VEERY_GPU RowAt x(int term) const { return {data + term * stride}; }
-  /// Blocks whose codes leave something over.
-  VEERY_GPU int outliers() const {
-    return kInfo.block == 32 && kTerms == 1 ? x(0).ints(places.outliers)[0] : 0;
+  static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
+  static VEERY_GPU bool low() { return kInfo.minima && lane() % 4 >= 2; }
+  /// d of the lane's row, or what its minimum is multiplied with.
+  static VEERY_GPU float own_scale(const uint8_t* unit) {
+    const int at = lane() / 4 * 2 + lane() % 2;
+    const uint8_t* from = unit + (low() ? kPlaces.m : kPlaces.d);
+    if constexpr (kInfo.wide) return load<float>(from + 4 * at);
+    return half_to_float(load<uint16_t>(from + 2 * at));
   }
 
-  /// Blocks of 32, up to four.
-  template <typename Arrive>
-  VEERY_GPU void some_blocks(const uint8_t* units, int unit, int left, const Arrive& arrive,
-                             const StepsAt& to) const {
-    const int last = left - 1, own = lane() / 8;
-    const Two<uint32_t> b = codes_of(places.codes, unit + (own < last ? own : last));
-    four_blocks<false>(
-        b, [&](int j) { return units + j * kPlaces.bytes; }, [&](int j) { return unit + j; }, left,
-        arrive, to);
+  /// Units from `unit` on of x, which lies in the block's memory. Of those that are not there
+  /// something is found that is not looked at.
+  VEERY_GPU void find(const FormRow& x, const uint8_t* units, int unit) {
+    if constexpr (kInfo.block == 32)
+      find_blocks(x, units, unit);
+    else
+      find_super_blocks(x, units, unit);
   }
-  /// What outliers `first` to first + left - 1 left over.
-  VEERY_GPU void outliers(const uint8_t* panel, int first, int left, const StepsAt& to) const {
-    const int32_t* list = x(0).ints(places.outliers) + 1 + first;
-    const int last = left - 1, own = lane() / 8;
-    const Two<uint32_t> b = codes_of(places.rest, list[own < last ? own : last]);
-    four_blocks<true>(
-        b, [&](int j) { return panel + int64_t{list[j]} * kPlaces.bytes; },
-        [&](int j) { return list[j]; }, left, [] {}, to);
+  VEERY_GPU void add(float (&sum)[kTerms], int left) const {
+    VEERY_UNROLL(16)
+    for (int j = 0; j < kUnits; ++j) VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term)
+      if (j < left) sum[term] = fma(factor[j][term], value[j][term], sum[term]);
   }
 
-  // A block of 256: sub-block s has column s of b for itself, so a lane has sub-blocks 2 t and 2 t
-  // + 1 of rows g and g + 8.
-  template <typename Arrive>
-  VEERY_GPU void super_block(const uint8_t* unit, int u, const Arrive& arrive,
-                             const StepsAt& steps) const {
-    constexpr int kHalves = 32 / kInfo.sub;
-    const int g = lane() / 4, t = lane() % 4;
-    // All that is wanted of x is on its way before the weights are waited for.
-    Two<uint32_t> own[kTerms];
-    PartsOfRow parts[kTerms];
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      own[term] = load<Two<uint32_t>>(x(term).at + places.codes + u * 256 + g * 32 + 8 * t);
-      parts[term] = parts_of(x(term), u);
+ private:
+  static VEERY_GPU const uint8_t* term_of(const FormRow& x, int term) {
+    return x.at + term * x.places.bytes;
+  }
+  // Four numbers of blocks of 32, from a multiple of four on.
+  template <typename T>
+  struct FourOf {
+    T v[4];
+    VEERY_GPU FourOf(const uint8_t* at, int block) {
+      const auto four = load<Four<T>>(at + 4 * block);
+      v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
     }
-    arrive();
-    int32_t c[kTerms][kHalves][4] = {}, odd[kTerms][kHalves][4] = {};
-    VEERY_UNROLL(8)
-    for (int s = 0; s < 8; ++s) {
-      uint32_t tile[4];
-      load_tile<kFormat>(unit + s * kPlaces.tile, tile);
+  };
+
+  // All columns of b are the block's codes, or every second one those of the second term.
+  VEERY_GPU void find_blocks(const FormRow& x, const uint8_t* units, int unit) {
+    const int t = lane() % 4;
+    const uint8_t* codes =
+        term_of(x, kTerms == 2 ? lane() / 4 % 2 : 0) + x.places.codes + unit * 32 + 8 * t;
+    VEERY_UNROLL(4)
+    for (int first = 0; first < kUnits; first += 4) {
+      int32_t c[4][4];
+      VEERY_UNROLL(4)
+      for (int j = 0; j < 4; ++j) {
+        uint32_t tile[4];
+        load_tile<kFormat>(units + (first + j) * kPlaces.bytes, tile);
+        const auto b = load<Two<uint32_t>>(codes + (first + j) * 32);
+        multiply_tile_from(c[j], tile, b.x, b.y, 0, 0);
+      }
+      float d[4];
+      VEERY_UNROLL(4)
+      for (int j = 0; j < 4; ++j) d[j] = own_scale(units + (first + j) * kPlaces.bytes);
       VEERY_UNROLL(2)
       for (int term = 0; term < kTerms; ++term) {
-        const uint32_t b0 = g == s ? own[term].x : 0U, b1 = g == s ? own[term].y : 0U;
-        auto& to = s % 2 == 0 ? c[term] : odd[term];  // two chains, as each product takes long
+        const uint8_t* own = term_of(x, term);
+        const FourOf<float> scale(own + x.places.scale, unit + first);
+        const FourOf<float> moment(own + (kInfo.minima ? x.places.moment : x.places.scale),
+                                   unit + first);
+        const FourOf<int32_t> sum(own + (kInfo.less != 0 ? x.places.sum : x.places.scale),
+                                  unit + first);
+        VEERY_UNROLL(4)
+        for (int j = 0; j < 4; ++j) {
+          int32_t all = t % 2 != 0 ? c[j][2 + term] : c[j][term];
+          if constexpr (kInfo.less != 0) all -= kInfo.less * sum.v[j];
+          const float usual = static_cast<float>(all);
+          factor[first + j][term] = low() ? d[j] : d[j] * scale.v[j];
+          value[first + j][term] = low() ? moment.v[j] : usual;
+        }
+      }
+    }
+  }
+
+  // Sub-block s has column s of b for itself, so a lane has sub-blocks 2 t and 2 t + 1 of rows g
+  // and g + 8.
+  VEERY_GPU void find_super_blocks(const FormRow& x, const uint8_t* units, int unit) {
+    constexpr int kHalves = 32 / kInfo.sub;
+    const int g = lane() / 4, t = lane() % 4;
+    Two<uint32_t> own[kUnits][kTerms];
+    int32_t c[kUnits][kTerms][kHalves][4] = {};
+    VEERY_UNROLL(2)
+    for (int u = 0; u < kUnits; ++u) VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term)
+      own[u][term] = load<Two<uint32_t>>(term_of(x, term) + x.places.codes + (unit + u) * 256 +
+                                         g * 32 + 8 * t);
+    VEERY_UNROLL(8)
+    for (int s = 0; s < 8; ++s) VEERY_UNROLL(2)
+    for (int u = 0; u < kUnits; ++u) {
+      uint32_t tile[4];
+      load_tile<kFormat>(units + u * kPlaces.bytes + s * kPlaces.tile, tile);
+      VEERY_UNROLL(2)
+      for (int term = 0; term < kTerms; ++term) {
+        const uint32_t b0 = g == s ? own[u][term].x : 0U, b1 = g == s ? own[u][term].y : 0U;
         if constexpr (kHalves == 1) {
-          multiply_tile(to[0], tile, b0, b1);
+          multiply_tile(c[u][term][0], tile, b0, b1);
         } else {
-          multiply_half_tile(to[0], tile[0], tile[1], b0);
-          multiply_half_tile(to[1], tile[2], tile[3], b1);
+          multiply_half_tile(c[u][term][0], tile[0], tile[1], b0);
+          multiply_half_tile(c[u][term][1], tile[2], tile[3], b1);
         }
       }
     }
     VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
+    for (int u = 0; u < kUnits; ++u) {
+      const uint8_t* own_unit = units + u * kPlaces.bytes;
+      const float d = own_scale(own_unit);
       VEERY_UNROLL(2)
-      for (int h = 0; h < kHalves; ++h) VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) c[term][h][i] += odd[term][h][i];
-      const int32_t sum = sub_blocks(unit, parts[term], c[term]);
-      // Lane t has row g + 8 (t % 2): 0 and 1 the sum, 2 and 3 that of minima.
-      const bool low = t >= 2;
-      if (low && !kInfo.minima) continue;
-      const float d = scale_at(unit, 2 * g + t % 2, low) * parts[term].scale;
-      (low ? steps.low : steps.sum)[(g + 8 * (t % 2)) * kTerms + term] = {d,
-                                                                          static_cast<float>(sum)};
-    }
-  }
-  static VEERY_GPU float scale_at(const uint8_t* unit, int at, bool low) {
-    if constexpr (kInfo.wide) return load<float>(unit + kPlaces.d + 4 * at);
-    return half_to_float(load<uint16_t>(unit + (low ? kPlaces.m : kPlaces.d) + 2 * at));
-  }
-  // Of x, for sub-blocks 2 t and 2 t + 1.
-  struct PartsOfRow {
-    Two<int32_t> shift;
-    Four<int32_t> sums;
-    float scale;
-  };
-  VEERY_GPU PartsOfRow parts_of(const RowAt& own, int u) const {
-    const int t = lane() % 4;
-    PartsOfRow p{load<Two<int32_t>>(own.ints(places.shift) + u * 8 + 2 * t),
-                 {0, 0, 0, 0},
-                 own.floats(places.scale)[u]};
-    if constexpr (kInfo.minima) p.sums = load<Four<int32_t>>(own.ints(places.sum) + u * 16 + 4 * t);
-    return p;
-  }
-  // The whole numbers of a block of 256, added up over its sub-blocks.
-  VEERY_GPU int32_t sub_blocks(const uint8_t* unit, const PartsOfRow& own,
-                               const int32_t (&c)[32 / kInfo.sub][4]) const {
-    constexpr int kHalves = 32 / kInfo.sub, kEach = 8 * kHalves;
-    const int g = lane() / 4, t = lane() % 4;
-    const auto* scales = reinterpret_cast<const int8_t*>(unit + kPlaces.scales);
-    const uint8_t* lows = unit + kPlaces.minima;
-    int32_t sum[2] = {0, 0}, low[2] = {0, 0};
-    VEERY_UNROLL(2)
-    for (int e = 0; e < 2; ++e) {
-      const int s = 2 * t + e;
-      const int shift = e == 0 ? own.shift.x : own.shift.y;
-      const int32_t sums[2] = {e == 0 ? own.sums.x : own.sums.z, e == 0 ? own.sums.y : own.sums.w};
-      VEERY_UNROLL(2)
-      for (int row = 0; row < 2; ++row) VEERY_UNROLL(2)
-      for (int h = 0; h < kHalves; ++h) {
-        const int at = (2 * g + row) * kEach + s * kHalves + h;
-        sum[row] += scales[at] * c[h][2 * row + e] * (1 << shift);
-        if constexpr (kInfo.minima)
-          low[row] += lows[at] * (kHalves == 2 ? sums[h] : sums[0] + sums[1]);
+      for (int term = 0; term < kTerms; ++term) {
+        const FormRow of = {const_cast<uint8_t*>(term_of(x, term)), x.places};  // NOLINT
+        factor[u][term] = d * of.floats(x.places.scale)[unit + u];
+        value[u][term] = static_cast<float>(sub_blocks(of, own_unit, unit + u, c[u][term]));
       }
     }
-    // Each lane gets the one that it is asked for by super_block().
+  }
+  // The bytes of sub-blocks 2 t and 2 t + 1 of a row: of each one, or two.
+  static VEERY_GPU uint32_t two_sub_blocks(const uint8_t* bytes, int row) {
+    const int t = lane() % 4, at = 2 * (lane() / 4) + row;
+    if constexpr (kInfo.sub == 16) return load<uint32_t>(bytes + at * 16 + 4 * t);
+    return load<uint16_t>(bytes + at * 8 + 2 * t);
+  }
+  // The whole numbers of a block of 256, added up over its sub-blocks.
+  static VEERY_GPU int32_t sub_blocks(const FormRow& x, const uint8_t* unit, int u,
+                                      const int32_t (&c)[32 / kInfo.sub][4]) {
+    constexpr int kHalves = 32 / kInfo.sub;
+    const int t = lane() % 4;
+    const auto shifts = load<Two<int32_t>>(x.ints(x.places.shift) + u * 8 + 2 * t);
+    Four<int32_t> sums = {};
+    if constexpr (kInfo.minima) sums = load<Four<int32_t>>(x.ints(x.places.sum) + u * 16 + 4 * t);
+    int32_t sum[2] = {0, 0}, low[2] = {0, 0};
+    VEERY_UNROLL(2)
+    for (int row = 0; row < 2; ++row) {
+      const uint32_t scales = two_sub_blocks(unit + kPlaces.scales, row);
+      const uint32_t minima = kInfo.minima ? two_sub_blocks(unit + kPlaces.minima, row) : 0;
+      VEERY_UNROLL(2)
+      for (int e = 0; e < 2; ++e) {
+        const int shift = e == 0 ? shifts.x : shifts.y;
+        const int32_t of[2] = {e == 0 ? sums.x : sums.z, e == 0 ? sums.y : sums.w};
+        int32_t part = 0;
+        VEERY_UNROLL(2)
+        for (int h = 0; h < kHalves; ++h) {
+          part += signed_byte_of(scales, e * kHalves + h) * c[h][2 * row + e];
+          if constexpr (kInfo.minima)
+            low[row] += byte_of(minima, e * kHalves + h) * (kHalves == 2 ? of[h] : of[0] + of[1]);
+        }
+        sum[row] += part * (1 << shift);
+      }
+    }
+    // Each lane gets the one that is asked for: of its row, the sum or that of the minima.
     const bool odd = t % 2 != 0, high = t >= 2;
     int32_t first = high ? low[0] : sum[0], second = high ? low[1] : sum[1];
     if constexpr (kInfo.minima) {
@@ -150,278 +180,287 @@ struct RowSteps {
       return half + shuffle_xor(half, 2);
     }
   }
+};
+
+/// The items of a block's panels in the order in which its warps take them: of RowPlan::kSlots
+/// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
+/// so that a chain rarely waits for the item before.
+struct RowItems {
+  static constexpr int kWarps = RowPlan::kWarps;
+  int slots = 0, chunks = 0;
+  int group = 0, width = 0, chunk = 0, slot = 0;  ///< the item; group: its first slot
+  int more_chunks = 0, more_slots = 0;            ///< to the warp's next one
+
+  /// Where there are no more than `item`: what is left of it is `chunk`.
+  VEERY_GPU void begin(int of_slots, int of_chunks, int item) {
+    slots = of_slots, chunks = of_chunks, group = 0;
+    enter(item);
+  }
+  VEERY_GPU bool ended() const { return group >= slots; }
+  VEERY_GPU void next() {
+    slot += more_slots, chunk += more_chunks;
+    if (slot >= width) slot -= width, ++chunk;
+    if (chunk < chunks) return;
+    const int item = (chunk - chunks) * width + slot;
+    group += width;
+    enter(item);
+  }
+  /// How many items of the slot there were before.
+  VEERY_GPU int turn() const { return group / RowPlan::kSlots * chunks + chunk; }
 
  private:
-  // b of the lane's column, which is for one of four blocks and one term.
-  VEERY_GPU Two<uint32_t> codes_of(int64_t place, int block) const {
-    if (lane() / 4 % 2 >= kTerms) return {0, 0};
-    return load<Two<uint32_t>>(x(lane() / 4 % 2).at + place + block * 32 + lane() % 4 * 8);
-  }
-
-  // Up to four blocks: block j has columns 2 j (and 2 j + 1, the second term) of b for itself, so
-  // lane t of a row gets block t. kRest: what outliers left over.
-  template <bool kRest, typename UnitAt, typename NumberOf, typename Arrive>
-  VEERY_GPU void four_blocks(const Two<uint32_t>& own, const UnitAt& unit_at,
-                             const NumberOf& number_of, int left, const Arrive& arrive,
-                             const StepsAt& steps) const {
-    const int g = lane() / 4, t = lane() % 4;
-    // All that is wanted of x is on its way before the weights are waited for.
-    const int b = number_of(t < left ? t : left - 1);
-    float scales[kTerms], moments[kTerms];
-    int32_t less[kTerms];
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      scales[term] = x(term).floats(kRest ? places.finer : places.scale)[b];
-      less[term] =
-          kInfo.less != 0 ? kInfo.less * x(term).ints(kRest ? places.rest_sum : places.sum)[b] : 0;
-      moments[term] = kInfo.minima && !kRest ? x(term).floats(places.moment)[b] : 0.0F;
+  VEERY_GPU void enter(int item) {
+    for (; group < slots; group += width, item -= width * chunks) {
+      width = slots - group < RowPlan::kSlots ? slots - group : RowPlan::kSlots;
+      if (item < width * chunks) break;
     }
-    if constexpr (!kRest) arrive();
-    int32_t c[4] = {0, 0, 0, 0};
-    sync_warp();  // which tensor cores want together
-    VEERY_UNROLL(4)
-    for (int j = 0; j < 4; ++j) {
-      if (j >= left) continue;
-      uint32_t tile[4];
-      load_tile<kFormat>(unit_at(j), tile);
-      const bool is = g / 2 == j;
-      multiply_tile(c, tile, is ? own.x : 0U, is ? own.y : 0U);
-    }
-    if (t >= left) return;
-    const uint8_t* unit = unit_at(t);
-    const Two<float> d = load_scales<kFormat>(unit);
-    Step* to = steps.sum + t * 16 * kTerms;
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term) {
-      const float scale = scales[term];
-      to[g * kTerms + term] = {d.x * scale, static_cast<float>(c[term] - less[term])};
-      to[(g + 8) * kTerms + term] = {d.y * scale, static_cast<float>(c[2 + term] - less[term])};
-    }
-    if constexpr (kInfo.minima && !kRest) {
-      const Two<float> m = load_minima<kFormat>(unit);
-      Step* minima = steps.low + t * 16 * kTerms;
-      VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        minima[g * kTerms + term] = {m.x, moments[term]};
-        minima[(g + 8) * kTerms + term] = {m.y, moments[term]};
-      }
-    }
+    if (group >= slots) return void(chunk = item);
+    chunk = item / width, slot = item - chunk * width;
+    more_chunks = kWarps / width, more_slots = kWarps - more_chunks * width;
   }
 };
 
-/// One row of x (or the two of its terms), 16 outputs a block of threads at a time. Each of 8 warps
-/// has a ring of items on their way from the weights, over rounds and panels, and finds the steps
-/// of the chains; the other warps go through the chains of the round before, a lane each. kParts: 2
-/// with a gate.
-template <Format kFormat, int kTerms, int kParts>
-class RowProduct {
+/// A product in the memory of a block: x in its form, sums on their way from item to item of a
+/// panel, and counters of those items.
+struct RowMemory {
+  FormRow x;
+  float* late;    ///< [slot][term][lane]
+  int32_t* done;  ///< [slot], items; behind them 1 when the outliers are known
+};
+
+/// The panels first, first + step, .. of a product, by warps 0 to kWarps - 1 of a block. Ring:
+/// where weights come from: wait() returns an item, next() when it is not looked at any more.
+template <Format kFormat, int kTerms, typename Ring>
+class RowPanels {
  public:
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr UnitPlaces kPlaces = unit_places(kFormat);
-  static constexpr RowPlan kPlan = row_plan(kFormat, kTerms, kParts);
-  static_assert(kPlan.stages >= 2);
+  using Steps = RowSteps<kFormat, kTerms>;
+  static constexpr FormatInfo kInfo = Steps::kInfo;
+  static constexpr UnitPlaces kPlaces = Steps::kPlaces;
+  static constexpr bool kRest = kInfo.block == 32 && kTerms == 1;
 
-  VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
+  VEERY_GPU RowPanels(const LinearArguments& arguments, const RowMemory& memory, int first,
+                      int step, int units)
       : a_(arguments),
-        x_{arguments.form.data, arguments.form.stride,
-           form_places(arguments.form.kind, arguments.form.cols)},
-        units_(arguments.form.cols / kInfo.block),
-        items_((units_ + kPlan.each - 1) / kPlan.each),
-        panels_(panels_of(arguments)) {}
+        m_(memory),
+        first_(first),
+        step_(step),
+        units_(units),
+        gated_(arguments.gated != 0) {}
 
-  VEERY_GPU void run() {
-    // Weights do not depend on what was launched before.
-    allow_next();
-    if (finds()) begin();
-    wait_for_inputs();
-    if (a_.run.count(a_.rows) == 0) return wait_for_groups<0>();
-    outliers_ = x_.outliers();
-    if (finds())
-      find_all();
-    else
-      add_all();
+  VEERY_GPU void run(Ring& ring, RowItems& at) {
+    if (kRest && kInfo.minima) wait_for_flag(m_.done + RowPlan::kSlots, 1);
+    for (; !at.ended(); at.next()) {
+      const uint8_t* units = ring.wait();
+      const int unit = at.chunk * Steps::kUnits, turn = at.turn();
+      Steps steps;
+      steps.find(m_.x, units, unit);
+      sync_warp();
+      ring.next();
+      int32_t* done = m_.done + at.slot;
+      float* late = m_.late + at.slot * kTerms * kWarp + lane();
+      wait_for_flag(done, turn);
+      float sum[kTerms] = {};
+      if (at.chunk > 0) {
+        VEERY_UNROLL(2)
+        for (int term = 0; term < kTerms; ++term) sum[term] = late[term * kWarp];
+      } else if (gated_ && at.slot % 2 == 0) {
+        wait_for_flag(done + 1, turn);  // the sum of the gate has been looked at
+      }
+      steps.add(sum, units_ - unit);
+      if (at.chunk + 1 == at.chunks) {
+        finish(at, sum);
+      } else {
+        VEERY_UNROLL(2)
+        for (int term = 0; term < kTerms; ++term) late[term * kWarp] = sum[term];
+        pass(done, turn + 1);
+      }
+    }
+    if (a_.best != nullptr && best_ != 0) keep_largest(a_.best, best_);
   }
 
  private:
-  static VEERY_GPU bool finds() { return warp() < RowPlan::kWarps; }
-  VEERY_GPU int rounds() const { return (items_ + kPlan.items - 1) / kPlan.items; }
-  /// Rounds of blocks that are outliers, for what their codes leave over.
-  VEERY_GPU int rest_rounds() const {
-    constexpr int kUnits = kPlan.items * kPlan.each;
-    return (outliers_ + kUnits - 1) / kUnits;
-  }
-  static VEERY_GPU int at_most(int a, int b) { return a < b ? a : b; }
-
-  // The ring
-
-  /// An item: number `index` of a round, whose parts take turns.
-  struct Cursor {
-    int panel, first, index;
-  };
-  VEERY_GPU void settle(Cursor& c) const {
-    while (c.panel < panels_ && c.index >= at_most(items_ - c.first, kPlan.items) * kParts) {
-      c.index = warp();
-      c.first += kPlan.items;
-      if (c.first >= items_) c.first = 0, c.panel += blocks_x();
-    }
-  }
-  VEERY_GPU uint8_t* slot(int i) const {
-    return shared_memory() + (warp() * kPlan.stages + i) * kPlan.item_bytes;
-  }
-  VEERY_GPU const uint8_t* panel_data(const PanelOf& of, int part) const {
-    const Weight& w = a_.weight[kParts == 2 ? part : of.weight];
-    return w.data + of.panel * w.panel;
-  }
-  VEERY_GPU void ask(int to) {
-    if (next_.panel < panels_) {
-      const int u = (next_.first + next_.index / kParts) * kPlan.each;
-      const uint8_t* from = panel_data(find_panel(a_, next_.panel), next_.index % kParts) +
-                            int64_t{u} * kPlaces.bytes;
-      const int bytes = at_most(units_ - u, kPlan.each) * kPlaces.bytes;
-      VEERY_UNROLL(9)
-      for (int at = lane() * 16; at < kPlan.item_bytes; at += kWarp * 16)
-        if (at < bytes) begin_copy(slot(to) + at, from + at);
-      next_.index += RowPlan::kWarps;
-      settle(next_);
-    }
-    end_group();
-  }
-  VEERY_GPU void begin() {
-    next_ = {block_x(), 0, warp()};
-    settle(next_);
-    for (int i = 0; i < kPlan.stages; ++i) ask(i);
-  }
-
-  // Steps
-
-  VEERY_GPU Step* steps(int buffer, bool low, int part) const {
-    constexpr int kSets = kParts * (kInfo.minima ? 2 : 1);
-    return reinterpret_cast<Step*>(shared_memory() + kPlan.steps) +
-           (buffer * kSets + (low ? kParts : 0) + part) * kPlan.chain_steps;
-  }
-  VEERY_GPU void find_all() {
-    int buffer = 0, used = 0;
-    for (int at = block_x(); at < panels_; at += blocks_x()) {
-      for (int first = 0; first < items_; first += kPlan.items) {
-        const int count = at_most(items_ - first, kPlan.items) * kParts;
-        for (int i = warp(); i < count; i += RowPlan::kWarps) {
-          find_item(i % kParts, (first + i / kParts) * kPlan.each, i / kParts * kPlan.each, buffer,
-                    used);
-          used = used + 1 == kPlan.stages ? 0 : used + 1;
-        }
-        sync_block();
-        buffer ^= 1;
-      }
-      if constexpr (kInfo.block == 32 && kTerms == 1) {
-        const PanelOf of = find_panel(a_, at);
-        constexpr int kUnits = kPlan.items * 4;
-        for (int first = 0; first < outliers_; first += kUnits) {
-          const int count = at_most(outliers_ - first, kUnits);
-          for (int i = warp(); i / kParts * 4 < count; i += RowPlan::kWarps)
-            x_.outliers(panel_data(of, i % kParts), first + i / kParts * 4,
-                        at_most(count - i / kParts * 4, 4),
-                        steps_at(buffer, i % kParts, i / kParts * 4));
-          sync_block();
-          buffer ^= 1;
-        }
-      }
-    }
-    sync_block();
-  }
-  VEERY_GPU StepsAt steps_at(int buffer, int part, int place) const {
-    constexpr int kEach = 16 * kTerms;
-    return {steps(buffer, false, part) + place * kEach, steps(buffer, true, part) + place * kEach};
-  }
-  VEERY_GPU void find_item(int part, int unit, int place, int buffer, int used) {
-    const StepsAt to = steps_at(buffer, part, place);
-    if constexpr (kInfo.block == 32)
-      x_.some_blocks(slot(used), unit, at_most(units_ - unit, 4), arrive, to);
-    else
-      x_.super_block(slot(used), unit, arrive, to);
+  static VEERY_GPU void pass(int32_t* done, int32_t turn) {
     sync_warp();
-    ask(used);
+    if (lane() == 0) set_flag(done, turn);
   }
-  /// Until the item that was asked for first is there for the whole warp.
-  static VEERY_GPU void arrive() {
-    wait_for_groups<kPlan.stages - 1>();
-    sync_warp();
-  }
-  // Chains
-
-  VEERY_GPU float* results(int panel) const {
-    return reinterpret_cast<float*>(shared_memory() + kPlan.results) +
-           panel % 2 * kPlan.chains * 16;
-  }
-  VEERY_GPU void add_all() {
-    const int number = thread() - RowPlan::kWarps * kWarp;
-    const int chain = number / 16, output = number % 16;  // chain: [low][part][term]
-    const int term = chain % kTerms, part = chain / kTerms % kParts;
-    const bool low = chain / (kTerms * kParts) == 1, used = chain < kPlan.chains;
-    int buffer = 0, panel = 0, last = -1;
-    for (int at = block_x(); at < panels_; at += blocks_x(), ++panel) {
-      float sum = 0;
-      const int usual = rounds(), all = usual + rest_rounds();
-      for (int r = 0; r < all; ++r) {
-        sync_block();
-        if (r == 0 && last >= 0) finish(last, panel - 1);
-        constexpr int kUnits = kPlan.items * kPlan.each;
-        const int count = r < usual ? at_most(units_ - r * kUnits, kUnits)
-                                    : at_most(outliers_ - (r - usual) * kUnits, kUnits);
-        if (used && !(low && r >= usual))
-          sum = fold(steps(buffer, low, part) + output * kTerms + term, count, sum);
-        buffer ^= 1;
-      }
-      if (used) results(panel)[number] = sum;
-      last = at;
-    }
-    sync_block();
-    if (last >= 0) finish(last, panel - 1);
-    if (a_.best != nullptr && best_ != 0) keep_largest(a_.best, best_);
-  }
-  static VEERY_GPU float fold(const Step* steps, int count, float sum) {
-    VEERY_UNROLL(16)
-    for (int i = 0; i < count; ++i) {
-      const Step step = steps[i * 16 * kTerms];
-      sum = fma(step.x, step.y, sum);
-    }
-    return sum;
-  }
-  // y of 16 outputs, by as many threads.
-  VEERY_GPU void finish(int at, int panel) {
-    const int output = thread() - RowPlan::kWarps * kWarp;
-    const PanelOf of = find_panel(a_, at);
-    const int n = of.panel * 16 + output;
-    if (output >= 16 || n >= a_.weight[of.weight].rows) return;
-    float y[kParts];
+  VEERY_GPU void finish(const RowItems& at, float (&sum)[kTerms]) {
+    const int own = at.group + at.slot, turn = at.turn() + 1;
+    const PanelOf of = find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
+    if constexpr (kRest) add_rest(a_.weight[gated_ ? own % 2 : of.weight], of.panel, sum[0]);
+    float y[kTerms];
     VEERY_UNROLL(2)
-    for (int part = 0; part < kParts; ++part) {
-      float sum[kTerms];
-      VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        const int chain = part * kTerms + term;
-        sum[term] = results(panel)[chain * 16 + output];
-        if constexpr (kInfo.minima) {
-          const float m = results(panel)[(kParts * kTerms + chain) * 16 + output];
-          sum[term] = kInfo.block == 32 ? sum[term] + m : sum[term] - m;
-        }
+    for (int term = 0; term < kTerms; ++term) {
+      y[term] = sum[term];
+      if constexpr (kInfo.minima) {
+        const float low = shuffle_xor(sum[term], 2);
+        y[term] = kInfo.block == 32 ? y[term] + low : y[term] - low;
       }
-      y[part] = kTerms == 2 ? sum[0] + sum[kTerms - 1] : sum[0];
     }
-    const uint64_t key =
-        finish_output(a_, 0, of.weight, n, y[0], kParts == 2 ? y[kParts - 1] : 0.0F);
+    const float product = kTerms == 2 ? y[0] + y[kTerms - 1] : y[0];
+    int32_t* done = m_.done + at.slot;
+    float* late = m_.late + at.slot * kWarp + lane();
+    float gate = product;
+    if (gated_) {
+      if (own % 2 == 0) {
+        *late = product;
+        return pass(done, turn);
+      }
+      wait_for_flag(done - 1, turn);
+      gate = *(late - kWarp);
+    }
+    pass(done, turn);
+    const int n = of.panel * 16 + Steps::row();
+    if (lane() % 4 >= 2 || n >= a_.weight[of.weight].rows) return;
+    const uint64_t key = finish_output(a_, 0, of.weight, n, gate, product);
     best_ = key > best_ ? key : best_;
+  }
+  /// What the codes of outliers leave over.
+  VEERY_GPU void add_rest(const Weight& w, int panel, float& sum) const {
+    wait_for_flag(m_.done + RowPlan::kSlots, 1);
+    const int32_t* list = m_.x.ints(m_.x.places.outliers);
+    const int count = *list++;
+    const uint8_t* units = w.data + panel * w.panel;
+    for (int first = 0; first < count; first += 4) {
+      int32_t block[4], c[4][4];
+      float d[4];
+      VEERY_UNROLL(4)
+      for (int j = 0; j < 4; ++j) {
+        block[j] = list[first + j < count ? first + j : count - 1];
+        const uint8_t* unit = units + int64_t{block[j]} * kPlaces.bytes;
+        uint32_t tile[4];
+        load_tile<kFormat>(unit, tile);
+        d[j] = Steps::own_scale(unit) * m_.x.floats(m_.x.places.finer)[block[j]];
+        const auto b = load<Two<uint32_t>>(m_.x.rest() + block[j] * 32 + lane() % 4 * 8);
+        multiply_tile_from(c[j], tile, b.x, b.y, 0, 0);
+      }
+      VEERY_UNROLL(4)
+      for (int j = 0; j < 4; ++j) {
+        int32_t all = lane() % 2 != 0 ? c[j][2] : c[j][0];
+        if constexpr (kInfo.less != 0)
+          all -= kInfo.less * m_.x.ints(m_.x.places.rest_sum)[block[j]];
+        if (first + j < count && !Steps::low()) sum = fma(d[j], static_cast<float>(all), sum);
+      }
+    }
   }
 
   const LinearArguments& a_;
-  RowSteps<kFormat, kTerms> x_;
-  int units_, items_, panels_, outliers_ = 0;
-  Cursor next_ = {0, 0, 0};
+  const RowMemory& m_;
+  int first_, step_, units_;
+  bool gated_;
   uint64_t best_ = 0;
 };
 
-template <Format kFormat, int kTerms, int kParts>
+/// A product that is a launch of its own: a block of threads has panels `blocks_x()` apart.
+template <Format kFormat, int kTerms>
+class RowProduct {
+ public:
+  static constexpr FormatInfo kInfo = format_info(kFormat);
+  static constexpr int kUnits = row_units(kFormat), kUnitBytes = unit_places(kFormat).bytes;
+  static constexpr bool kRest = kInfo.block == 32 && kTerms == 1;
+
+  VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
+      : a_(arguments),
+        plan_(row_plan(kFormat, kTerms, arguments.form.cols, arguments.norm.weight != nullptr,
+                       arguments.room)),
+        units_(arguments.form.cols / kInfo.block) {}
+
+  VEERY_GPU void run() {
+    allow_next();
+    begin();
+    const FormPlaces places = form_places(a_.form.kind, a_.form.cols);
+    const RowMemory memory = {{shared_memory(), places},
+                              reinterpret_cast<float*>(shared_memory() + plan_.late),
+                              reinterpret_cast<int32_t*>(shared_memory() + plan_.done)};
+    RowSource source = {a_.x, a_.norm, a_.form.cols, a_.form.kind, a_.form.two_terms, places};
+    source.form = shared_memory();
+    source.largest_of = reinterpret_cast<float*>(shared_memory() + plan_.largest);
+    source.inverse = reinterpret_cast<float*>(shared_memory() + plan_.inverse);
+    if (plan_.staged >= 0) source.staged = reinterpret_cast<float*>(shared_memory() + plan_.staged);
+    Row row = {};
+    if (a_.form.data != nullptr) {
+      wait_for_inputs();
+      const auto* from = reinterpret_cast<const Four<uint32_t>*>(a_.form.data);
+      for (int i = thread(); i < kTerms * places.bytes / 16; i += threads())
+        reinterpret_cast<Four<uint32_t>*>(shared_memory())[i] = from[i];
+      sync_block();
+    } else {
+      row = RowMaker<RowPlan::kWarps>(source).make([] { wait_for_inputs(); });
+    }
+    if (a_.run.count(a_.rows) == 0) return drain();
+    if (warp() < RowPlan::kWarps) {
+      RowPanels<kFormat, kTerms, RowProduct> panels(a_, memory, block_x(), blocks_x(), units_);
+      RowItems at;
+      at.begin(slots(), chunks(), warp());
+      panels.run(*this, at);
+    } else if (kRest) {
+      if (a_.form.data == nullptr) make_row_rest(source, row);
+      if (lane() == 0) set_flag(memory.done + RowPlan::kSlots, 1);
+    }
+  }
+
+  // The ring
+
+  VEERY_GPU const uint8_t* wait() {
+    wait_for_pieces(gate(slot_), turn_);
+    return item(slot_);
+  }
+  VEERY_GPU void next() {
+    ask(slot_);
+    if (++slot_ == plan_.stages) slot_ = 0, ++turn_;
+  }
+
+ private:
+  VEERY_GPU int slots() const {
+    const int panels = panels_of(a_);
+    return block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts() : 0;
+  }
+  VEERY_GPU int parts() const { return a_.gated != 0 ? 2 : 1; }
+  VEERY_GPU int chunks() const { return (units_ + kUnits - 1) / kUnits; }
+  VEERY_GPU Gate* gate(int i) const {
+    return reinterpret_cast<Gate*>(shared_memory() + plan_.gates) + warp() * plan_.stages + i;
+  }
+  VEERY_GPU uint8_t* item(int i) const {
+    return shared_memory() + plan_.ring + (warp() * plan_.stages + i) * plan_.item_bytes;
+  }
+  // Weights do not depend on what was launched before.
+  VEERY_GPU void begin() {
+    if (thread() < RowPlan::kWarps * plan_.stages)
+      make_item_gate(reinterpret_cast<Gate*>(shared_memory() + plan_.gates) + thread());
+    if (thread() <= RowPlan::kSlots)
+      reinterpret_cast<int32_t*>(shared_memory() + plan_.done)[thread()] = 0;
+    sync_block();
+    if (warp() >= RowPlan::kWarps) return;
+    asked_.begin(slots(), chunks(), warp());
+    for (int i = 0; i < plan_.stages; ++i) ask(i);
+  }
+  VEERY_GPU void ask(int to) {
+    if (asked_.ended()) return;
+    const int own = asked_.group + asked_.slot, unit = asked_.chunk * kUnits;
+    const PanelOf of = find_panel(a_, block_x() + (a_.gated != 0 ? own / 2 : own) * blocks_x());
+    const Weight& w = a_.weight[a_.gated != 0 ? own % 2 : of.weight];
+    const int count = units_ - unit < kUnits ? units_ - unit : kUnits;
+    ask_item(gate(to), item(to), w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes,
+             count * kUnitBytes);
+    asked_.next();
+  }
+  // No copy may be on its way when the block ends.
+  VEERY_GPU void drain() {
+    if (warp() >= RowPlan::kWarps) return;
+    RowItems at;
+    at.begin(slots(), chunks(), warp());
+    for (int i = 0; i < plan_.stages && !at.ended(); ++i, at.next()) wait_for_pieces(gate(i), 0);
+  }
+
+  const LinearArguments& a_;
+  RowPlan plan_;
+  int units_;
+  RowItems asked_ = {};
+  int slot_ = 0, turn_ = 0;
+};
+
+template <Format kFormat, int kTerms>
 VEERY_GPU void linear_row(const LinearArguments& a) {
-  RowProduct<kFormat, kTerms, kParts>(a).run();
+  RowProduct<kFormat, kTerms>(a).run();
 }
 
 }  // namespace veery::gpu

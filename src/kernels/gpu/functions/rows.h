@@ -190,8 +190,9 @@ VEERY_GPU void argmax(const VEERY_THREAD ArgmaxArguments& a VEERY_HERE_OR_OWN) {
 VEERY_GPU void best(const VEERY_THREAD BestArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
   const int64_t r = here.x * threads() + thread();
-  if (r < a.run.count(a.out.rows))
-    reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
+  if (r >= a.run.count(a.out.rows)) return;
+  reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(r))[0] = index_of(a.best[r]);
+  a.best[r] = 0;
 }
 
 struct Rotation {
@@ -294,37 +295,39 @@ VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteArguments& a VEERY_HERE_
   }
 }
 
-/// Queries and keys: a warp a head.
-VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN) {
-  wait_for_inputs();
-  const int64_t r = here.x;
-  if (r >= a.run.count(a.qkv.rows)) return;
+/// Head `head` of queries, then keys, then values of row r, by a warp.
+VEERY_GPU void qkv_rope_head(const VEERY_THREAD QkvRopeArguments& a, int64_t r, int head) {
   const int n = a.head_dim;
   const Rotation how = {0, a.pairs, a.interleaved != 0, 1};
   const int64_t position = a.run.positions[r];
   const int sequence = a.run.spans[a.run.span_of[r]].sequence;
-  VEERY_DEVICE uint8_t* keys = page_of(a.keys, a.run, sequence, position);
-  VEERY_DEVICE uint8_t* values = page_of(a.values, a.run, sequence, position);
-  for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
-       head += warps() * a.parts) {
-    const VEERY_DEVICE float* x = a.qkv.row(r) + int64_t{head} * n;
-    const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
-    if (head >= a.heads + a.kv_heads) {
-      for (int i = lane(); i < n; i += kWarp)
-        put_element(a.values, values, false, kv, position, i, x[i], a.value_bytes);
-      continue;
-    }
-    const VEERY_DEVICE float* norm = kv < 0 ? a.query_norm : a.key_norm;
-    const float inverse = norm != nullptr ? inverse_rms(x, n, a.eps) : 1.0F;
-    const Row row = {x, norm, inverse};
-    for (int i = lane(); i < n; i += kWarp) {
-      const float y = rotated([&](int k) { return row.at(k); }, i, a.angles.row(r), how);
-      if (kv < 0)
-        a.out.row(r)[head * n + i] = y;
-      else
-        put_element(a.keys, keys, true, kv, position, i, y, a.bytes);
-    }
+  const VEERY_DEVICE float* x = a.qkv.row(r) + int64_t{head} * n;
+  const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
+  if (head >= a.heads + a.kv_heads) {
+    VEERY_DEVICE uint8_t* values = page_of(a.values, a.run, sequence, position);
+    for (int i = lane(); i < n; i += kWarp)
+      put_element(a.values, values, false, kv, position, i, x[i], a.value_bytes);
+    return;
   }
+  VEERY_DEVICE uint8_t* keys = kv < 0 ? nullptr : page_of(a.keys, a.run, sequence, position);
+  const VEERY_DEVICE float* norm = kv < 0 ? a.query_norm : a.key_norm;
+  const float inverse = norm != nullptr ? inverse_rms(x, n, a.eps) : 1.0F;
+  const Row row = {x, norm, inverse};
+  for (int i = lane(); i < n; i += kWarp) {
+    const float y = rotated([&](int k) { return row.at(k); }, i, a.angles.row(r), how);
+    if (kv < 0)
+      a.out.row(r)[head * n + i] = y;
+    else
+      put_element(a.keys, keys, true, kv, position, i, y, a.bytes);
+  }
+}
+VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN) {
+  wait_for_inputs();
+  const int64_t r = here.x;
+  if (r >= a.run.count(a.qkv.rows)) return;
+  for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
+       head += warps() * a.parts)
+    qkv_rope_head(a, r, head);
 }
 
 }  // namespace veery::gpu

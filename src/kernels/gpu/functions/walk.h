@@ -8,37 +8,50 @@
 
 namespace veery::gpu {
 
-template <typename T, int kDims, bool kStaged>
-VEERY_GPU void walk_attend_blocks(const WalkRow& row, Gate* gate, int& turn) {
+/// Attention, and before it the row of the queries it wants, or nullptr: a block of threads finds
+/// these by itself, and what it is to see of keys and values. Others find them again, with the same
+/// bits. What does not depend on the rows before is looked for before these are waited for.
+template <typename T>
+VEERY_GPU_APART void walk_attend(WalkState& state, const WalkRow& row, const WalkRow* rope,
+                                 int& turn) {
+  using Own = Attention<T, 1, true, WalkPlaces::kThreads / kBlock>;
+  const int all = row.x * row.y;
+  // Blocks of positions that there are come first.
+  const auto attention = [&](int v) { return Own(row.attend, 0, v % row.y, state.attend_gate()); };
+  Own of = attention(block_x());
+  const auto is_there = [&](int v) {
+    return v < all && of.first_block() + v / row.y <= of.last_block();
+  };
+  if (is_there(block_x())) of.find_pages(of.first_block() + block_x() / row.y);
+  state.wait_for_rows();
+  if (rope != nullptr) {
+    const QkvRopeArguments& a = rope->qkv_rope;
+    for (int v = block_x(); is_there(v); v += blocks_x()) {
+      const Own own = attention(v);
+      const bool writes = (of.last_block() - of.first_block() - v / row.y) % row.x == 0;
+      for (int i = warp(); i < own.heads() + (writes ? 2 : 0); i += warps())
+        qkv_rope_head(a, 0,
+                      i < own.heads()    ? own.head() + i
+                      : i == own.heads() ? a.heads + own.key_head()
+                                         : a.heads + a.kv_heads + own.key_head());
+    }
+    fence_copies();
+    state.end_row(false);
+    state.wait_for_rows();
+  }
   fence_copies();
-  for (int v = block_x(); v < row.x * row.y; v += blocks_x()) {
-    // Blocks of positions that there are come first.
-    const BlockAt at = {v / row.y, v % row.y, 0, row.x};
-    Attention<T, kDims, kStaged, WalkPlaces::kThreads / kBlock> of(row.attend, 0, at.y, gate);
-    if (of.first_block() + at.x > of.last_block()) break;
-    attend_some_blocks(row.attend, of, at, turn);
+  for (int v = block_x(); is_there(v); v += blocks_x()) {
+    if (v != block_x()) of = attention(v);
+    attend_some_blocks(row.attend, of, {v / row.y, v % row.y, 0, row.x}, turn);
     sync_block();
   }
 }
-template <typename T, int kDims>
-VEERY_GPU void walk_attend(const WalkRow& row, Gate* gate, int& turn) {
-  if (row.kind == WalkKind::kMerge) {
-    for (int v = block_x(); v < row.x * row.y; v += blocks_x())
-      attend_merge<T, kDims>(row.attend, {v % row.x, v / row.x, 0, row.x});
-  } else if (row.attend.staged != 0) {
-    walk_attend_blocks<T, kDims, true>(row, gate, turn);
-  } else {
-    walk_attend_blocks<T, kDims, false>(row, gate, turn);
-  }
-}
-VEERY_GPU void walk_attention(const WalkRow& row, Gate* gate, int& turn) {
+VEERY_GPU void walk_attention(WalkState& state, const WalkRow& row, const WalkRow* rope,
+                              int& turn) {
   switch (row.type) {
-    case 0: return walk_attend<BF16, 1>(row, gate, turn);
-    case 1: return walk_attend<F16, 1>(row, gate, turn);
-    case 2: return walk_attend<float, 1>(row, gate, turn);
-    case 3: return walk_attend<BF16, 2>(row, gate, turn);
-    case 4: return walk_attend<F16, 2>(row, gate, turn);
-    default: return walk_attend<float, 2>(row, gate, turn);
+    case 0: return walk_attend<BF16>(state, row, rope, turn);
+    case 1: return walk_attend<F16>(state, row, rope, turn);
+    default: return walk_attend<float>(state, row, rope, turn);
   }
 }
 
@@ -64,19 +77,22 @@ VEERY_GPU void walk(const WalkArguments& a) {
   int turn = 0;
   while (state.current() < a.count) {
     const WalkRow& row = state.row(state.current());
-    const bool waits = row.waits != 0;
-    state.begin_row();
+    const bool joined = row.kind == WalkKind::kQkvRope && row.type != 0;
+    const bool waits = (joined ? state.row(state.current() + 1) : row).waits != 0;
     if (row.kind == WalkKind::kLinear) {
       walk_linear(state, row.linear);
-    } else if (row.kind == WalkKind::kAttend || row.kind == WalkKind::kMerge) {
-      walk_attention(row, state.attend_gate(), turn);
+    } else if (joined) {
+      walk_attention(state, state.row(state.current() + 1), &row, turn);
+    } else if (row.kind == WalkKind::kAttend) {
+      walk_attention(state, row, nullptr, turn);
     } else {
+      state.wait_for_rows();
       for (int v = block_x(); v < row.x * row.y; v += blocks_x()) {
         walk_rows(row, {v % row.x, v / row.x, 0, row.x});
         sync_block();
       }
     }
-    state.next_row(waits);
+    state.end_row(waits);
   }
 }
 
