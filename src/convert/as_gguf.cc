@@ -59,8 +59,9 @@ void in_order(ModelFile& file) {
 }
 
 // llama.cpp looks for a head of its own in files of these.
-constexpr std::string_view kOwnHead[] = {"phi2",     "gptneox",   "olmo2",    "qwen2moe", "gpt-oss",
-                                         "stablelm", "internlm2", "nemotron", "apertus",  "phimoe"};
+constexpr std::string_view kOwnHead[] = {"phi2",    "gptneox",  "olmo2",      "qwen2moe",
+                                         "gpt-oss", "stablelm", "internlm2",  "nemotron",
+                                         "apertus", "phimoe",   "bailingmoe2"};
 
 void write_head(ModelFile& file, const TransformerConfig& c) {
   if (!c.tied) return;
@@ -93,6 +94,7 @@ constexpr JointRow kJoint[] = {
     {"gpt2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"gptneox", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"phi3", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
+    {"bailingmoe2", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"falcon", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"bloom", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},
     {"mpt", "attn_qkv", {"attn_q", "attn_k", "attn_v"}},

@@ -174,7 +174,7 @@ class Rebuilt {
       for (const char* kind : {".weight", ".bias"})
         join(prefix, {"ffn_gate", "ffn_up"}, "ffn_gate_up", kind);
     join_shared(prefix);
-    if (!gpt2 && !neox && type_.type != "phi3") return;
+    if (!gpt2 && !neox && type_.type != "phi3" && type_.type != "bailing_moe") return;
     for (const char* kind : {".weight", ".bias"}) {
       TensorView* joint = join(prefix, {"attn_q", "attn_k", "attn_v"}, "attn_qkv", kind);
       if (joint != nullptr && neox) *joint = reordered_rows(*joint, by_head());

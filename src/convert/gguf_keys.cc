@@ -225,7 +225,11 @@ constexpr KeyRow kKeys[] = {
        return c.experts.route.groups > 1 ? size(c.experts.route.groups_used) : KeyValue();
      }},
     {"expert_shared_feed_forward_length",
-     [](const Config& c) { return positive(c.experts.shared_hidden); }},
+     [](const Config& c) {  // llama.cpp takes it for that of one in files of Ling 2.0
+       const ExpertConfig& e = c.experts;
+       const bool single = c.architecture == "bailingmoe2" && e.shared_hidden > 0;
+       return positive(single ? e.hidden : e.shared_hidden);
+     }},
     {"attention.recurrent_layers",
      [](const Config& c) {
        return has<Mixer::kDelta>(c) ? flags(c.recurrent.layers) : KeyValue();

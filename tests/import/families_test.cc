@@ -103,6 +103,20 @@ TEST(FamilyConfig, LettersOfNemotronAreNames) {
   EXPECT_EQ(names.experts.count, 0);  // none of its layers has some
 }
 
+TEST(FamilyConfig, LingTurnsThePartThatEitherKeySays) {
+  const std::string sizes = R"(,"head_dim":16,"num_experts":8,"num_experts_per_tok":2)"
+                            R"(,"n_group":4,"topk_group":2,"moe_intermediate_size":9)";
+  EXPECT_EQ(read("bailing_moe", sizes).rope.dims, 16);
+  EXPECT_EQ(read("bailing_moe", sizes + R"(,"partial_rotary_factor":0.5)").rope.dims, 8);
+  EXPECT_EQ(read("bailing_moe_v2", sizes + R"(,"rotary_dim":4)").rope.dims, 4);
+  const TransformerConfig c = read(
+      "bailing_moe", sizes + R"(,"num_shared_experts":2,"moe_shared_expert_intermediate_size":9)");
+  EXPECT_EQ(c.architecture, "bailingmoe2");
+  EXPECT_EQ(c.experts.shared_hidden, 18);
+  EXPECT_EQ(c.experts.route.group_best, 2);
+  EXPECT_TRUE(c.experts.route.sigmoid);
+}
+
 TEST(FamilyConfig, JambaCountsFromAnOffset) {
   const TransformerConfig c = read("jamba", R"(,"attn_layer_period":3,"attn_layer_offset":1)");
   EXPECT_EQ(c.recurrent.layers, (Flags{true, false, true, true, false, true}));
@@ -131,6 +145,8 @@ TEST(FamilyConfig, ErrorsNameTheKey) {
       {"cohere2_moe", R"(,"mlp_layer_types":["dense"])", "mlp_layer_types has 1 entries"},
       {"cohere2_moe", R"(,"expert_selection_fn":"relu")", "expert_selection_fn is 'relu'"},
       {"lfm3", R"(,"layer_types":["conv"])", "layer_types has 1 entries"},
+      {"bailing_moe", R"(,"norm_head":true)", "norm_head is true, expected false"},
+      {"bailing_moe", R"(,"architectures":["BailingMoeForCausalLM"])", "bailing_moe_v1"},
       {"rwkv7", R"(,"head_dim":7)", "head_dim is 7, expected a divisor of hidden_size, 36"},
       {"rwkv7", R"(,"head_dim":6,"attn":{"layers":[1]})", "attn is given"},
       {"rwkv7", R"(,"head_dim":6,"value_dim":[72])", "value_dim has 72"},

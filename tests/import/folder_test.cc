@@ -48,6 +48,10 @@ TEST(Names, TheTextPartOfEveryWrappingHasOurNames) {
             "blk.0.ssm_conv1d_q.weight");
   EXPECT_EQ(our_name("minimax-m2", "model.layers.1.block_sparse_moe.e_score_correction_bias"),
             "blk.1.exp_probs_b.bias");
+  EXPECT_EQ(our_name("bailingmoe2", "model.layers.1.mlp.gate.expert_bias"),
+            "blk.1.exp_probs_b.bias");
+  EXPECT_EQ(our_name("bailingmoe2", "model.layers.1.mlp.gate.gate_proj.weight"),  // mlx-lm
+            "blk.1.ffn_gate_inp.weight");
   EXPECT_EQ(our_name("llama", "language_model.lm_head.weight"), "output.weight");
   for (const char* name :
        {"vision_tower.layers.0.norm.weight", "model.layers.x.mlp.up_proj.weight", "model.layers.1",

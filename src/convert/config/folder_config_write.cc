@@ -38,7 +38,10 @@ constexpr KeyRow kKeys[] = {{"gpt2", "hidden_size", "n_embd"},
                             {"cohere", "rms_norm_eps", "layer_norm_eps"},
                             {"cohere2", "rms_norm_eps", "layer_norm_eps"},
                             {"starcoder2", "rms_norm_eps", "norm_epsilon"},
-                            {"nemotron", "rms_norm_eps", "norm_eps"}};
+                            {"nemotron", "rms_norm_eps", "norm_eps"},
+                            {"bailing_moe", "n_routed_experts", "num_experts"},
+                            {"bailing_moe", "n_shared_experts", "num_shared_experts"},
+                            {"bailing_moe", "scoring_func", "score_function"}};
 
 // Types whose configurations are made here; those of other folders are kept as they are.
 constexpr std::string_view kDescribed[] = {"llama",
@@ -72,6 +75,7 @@ constexpr std::string_view kDescribed[] = {"llama",
                                            "deepseek_v3",
                                            "olmoe",
                                            "dots1",
+                                           "bailing_moe",
                                            "glm4_moe",
                                            "glm4",
                                            "ernie4_5",
@@ -127,6 +131,11 @@ void write_biases(Writer& w) {
                     w.any_layer_has("attn_q.bias");
   if (w.is({"starcoder2", "ernie4_5"})) {
     w.out["use_bias"] = bias;
+    return;
+  }
+  if (w.is({"bailing_moe"})) {
+    w.out["use_qkv_bias"] = bias;
+    w.out["use_bias"] = w.has("blk.0.attn_output.bias");
     return;
   }
   if (w.is({"seed_oss"})) w.out["attention_out_bias"] = w.has("blk.0.attn_output.bias");
@@ -361,7 +370,7 @@ void write_experts(Writer& w) {
   const bool granite = w.type.type.starts_with("granitemoe");
   if (granite) write_granite_experts(w);
   if (e.count == 0) return;
-  if (w.is({"dots1", "glm4_moe"})) return write_grouped_experts(w);
+  if (w.is({"dots1", "glm4_moe", "bailing_moe"})) return write_grouped_experts(w);
   if (w.is({"llama4_text"})) return write_llama4_experts(w);
   const bool qwen = w.is({"qwen2_moe", "qwen3_moe"}), olmoe = w.is({"olmoe"});
   w.out[qwen || olmoe ? "num_experts" : "num_local_experts"] = e.count;
@@ -387,7 +396,9 @@ void write_experts(Writer& w) {
 void write_rest(Writer& w) {
   if (w.is({"gpt_neox"})) w.out["use_parallel_residual"] = w.c.parallel;
   const bool head_norms = w.has("blk.0.attn_q_norm.weight");
-  if (w.is({"cohere", "glm4_moe"})) w.out["use_qk_norm"] = head_norms;
+  if (w.is({"cohere", "glm4_moe", "bailing_moe"})) w.out["use_qk_norm"] = head_norms;
+  if (w.is({"bailing_moe"}))
+    w.out["moe_router_enable_expert_bias"] = w.any_layer_has("exp_probs_b.bias");
   if (w.is({"phi"})) w.out["qk_layernorm"] = head_norms;
   if (w.is({"gpt2"})) w.out["n_ctx"] = w.c.context;
   for (const KeyRow& row : kKeys) {

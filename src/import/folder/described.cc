@@ -54,6 +54,7 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"route_norm", "norm_topk_prob"},
     {"route_scale", "routed_scaling_factor"},
     {"score_func", "scoring_func"},
+    {"score_function", "scoring_func"},
     {"expert_selection_fn", "scoring_func"},
     {"moe_router_activation_func", "scoring_func"},
     {"num_expert_group", "n_group"},
@@ -267,6 +268,9 @@ void settle_lfm3(Json& config) {
   config["layer_types"] = std::move(names);
 }
 
+// Ling 2.0 says the width of one shared expert once more; the published model does not look at it.
+void settle_bailing(Json& config) { config.erase("moe_shared_expert_intermediate_size"); }
+
 // HunYuan says for each layer what is the same for all of them.
 void merge_layers(const ModelFile& file, Json& config) {
   for (const char* key : {"num_experts_per_tok", "moe_intermediate_size", "num_experts"}) {
@@ -314,14 +318,19 @@ const Json& text_config(const Json& config) {
 const FolderType* find_type(const ModelFile& file, std::string& found) {
   const Json& text = text_config(*file.config);
   const auto named = text.find("model_type");
+  const auto classes = text.find("architectures");
   if (named != text.end() && named->is_string()) {
     found = named->get<std::string>();
+    // Ling 1 has the name of Ling 2.0, which some programs give another one.
+    const Json first = Json::array({"BailingMoeForCausalLM"});
+    if (found == "bailing_moe" && classes != text.end() && *classes == first)
+      found = "bailing_moe_v1";
+    if (found == "bailing_moe_v2") found = "bailing_moe";
     // Jina's second BERT has no name of its own there.
     const auto positions = text.find("position_embedding_type");
     if (found == "bert" && positions != text.end() && *positions == "alibi") found = "jina_bert_v2";
     return find_folder_type(found);
   }
-  const auto classes = text.find("architectures");
   if (classes != text.end() && classes->is_array() && !classes->empty() &&
       classes->front().is_string()) {
     found = classes->front().get<std::string>();
@@ -346,6 +355,7 @@ Described described(const ModelFile& file) {
   if (type != nullptr && type->type == "lfm3") settle_lfm3(config);
   if (type != nullptr && type->type == "falcon_h1") settle_falcon_h1(config);
   if (type != nullptr && type->type == "cohere2_moe") settle_cohere_moe(file, config);
+  if (type != nullptr && type->type == "bailing_moe") settle_bailing(config);
   // Their layers are all of one kind, which has a name of its own.
   if (type != nullptr && (type->type == "deepseek_v32" || type->type == "glm_moe_dsa"))
     config.erase("layer_types");

@@ -252,7 +252,8 @@ struct RequiredRow {
   const char* key;
   bool value;
 };
-constexpr RequiredRow kRequired[] = {{"rwkv7", "norm_first", true},
+constexpr RequiredRow kRequired[] = {{"bailing_moe", "norm_head", false},
+                                     {"rwkv7", "norm_first", true},
                                      {"rwkv7", "norm_bias", true},
                                      {"xlstm", "add_out_norm", true},
                                      {"xlstm_lm", "add_post_blocks_norm", true},

@@ -112,6 +112,7 @@ constexpr StyleRow kStyles[] = {{"phi", kPhi},
                                 {"granitemoehybrid", kHybrid | kLlama},
                                 {"bamba", kBamba | kHybrid},
                                 {"jamba", kBamba | kHybrid},
+                                {"bailing_moe", kBailing},
                                 {"xlstm", kXlstm},
                                 {"lfm3", kLfm3},
                                 {"kimi_linear", kKimi | kKimiHf | kLlama},
@@ -154,6 +155,8 @@ constexpr MixtureNames kMixtureNames[] = {
     {"phimoe", "block_sparse_moe.", "gate", kMixtral, kApart, "", "switch_mlp."},
     {"hunyuan_v1_moe", "mlp.", "gate.wg", kProjections, kApart, "shared_mlp.", "switch_mlp."},
     {"dots1", "mlp.", "gate", kProjections, kApart, "shared_experts.", "experts."},
+    {"bailing_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp.",
+     "gate.expert_bias", "gate.expert_bias", "gate.gate_proj"},
     {"glm4_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"deepseek_v2", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"deepseek_v3", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
@@ -192,7 +195,8 @@ std::string mixture_name(const MixtureNames& names, FolderKind kind, std::string
   const bool mlx = kind == FolderKind::kMlx, kimi = names.type == "kimi_linear";
   const bool linear = names.form == ExpertForm::kLinear && !mlx;
   const std::string_view prefix = mlx && kimi ? "mlp." : names.prefix;
-  if (ours == "ffn_gate_inp") return fmt::format("{}{}", prefix, names.router);
+  if (ours == "ffn_gate_inp")
+    return fmt::format("{}{}", prefix, mlx ? names.mlx_router : names.router);
   if (ours == "ffn_gate_up_exps")
     return fmt::format("{}{}", prefix, linear ? "input_linear" : "experts.gate_up_proj");
   if (ours == "ffn_down_exps" && linear) return fmt::format("{}output_linear", prefix);

@@ -47,6 +47,7 @@ struct MixtureNames {
   /// What is added to scores where experts are chosen.
   std::string_view bias = "gate.e_score_correction_bias";
   std::string_view mlx_bias = bias;
+  std::string_view mlx_router = router;
 };
 /// nullptr if its layers are no mixtures.
 const MixtureNames* mixture_names(const FolderType& type);

@@ -27,7 +27,8 @@ enum Style : unsigned {
   kLfm3 = 262144,
   kKimi = 524288,
   kRwkv = 1048576,
-  kKimiHf = 2097152  // its names that MLX does not have
+  kKimiHf = 2097152,  // its names that MLX does not have
+  kBailing = 4194304
 };
 
 struct NameRow {
@@ -40,15 +41,15 @@ struct StyledRow {
 };
 inline constexpr StyledRow kTop[] = {
     {"embed_tokens", "token_embd", kLlama | kPhi | kStarcoder | kLfm | kBamba | kLfm3},
-    {"norm", "output_norm", kLlama | kStarcoder | kRwkv},
+    {"norm", "output_norm", kLlama | kStarcoder | kRwkv | kBailing},
     {"lm_head", "output",
      kLlama | kPhi | kStarcoder | kGpt2 | kExaone | kGptj | kLfm | kMamba | kBamba | kLfm3 |
-         kXlstm | kRwkv},
+         kXlstm | kRwkv | kBailing},
     {"wte", "token_embd", kGpt2 | kExaone | kGptj},
     {"wpe", "position_embd", kGpt2},
     {"ln_f", "output_norm", kGpt2 | kExaone | kGptj},
     {"embed_positions", "position_embd", kReadOnly},
-    {"word_embeddings", "token_embd", kReadOnly},
+    {"word_embeddings", "token_embd", kBailing},
     {"word_embeddings_layernorm", "token_embd_norm", kReadOnly},
     {"norm_f", "output_norm", kMamba},
     {"embed_in", "token_embd", kNeox},
@@ -88,7 +89,7 @@ inline constexpr StyledRow kLayer[] = {
     {"self_attn.key_layernorm", "attn_k_norm", kHunyuan},
     {"attention_layernorm", "attn_norm", kApertus},
     {"feedforward_layernorm", "ffn_norm", kApertus},
-    {"input_layernorm", "attn_norm", kLlama | kPhi | kStarcoder | kNeox | kBamba},
+    {"input_layernorm", "attn_norm", kLlama | kPhi | kStarcoder | kNeox | kBamba | kBailing},
     {"self_attn.q_proj", "attn_q", kLlama | kPhi | kStarcoder | kLfm | kBamba | kLfm3},
     {"self_attn.k_proj", "attn_k", kLlama | kPhi | kStarcoder | kLfm | kBamba | kLfm3},
     {"self_attn.v_proj", "attn_v", kLlama | kPhi | kStarcoder | kLfm | kBamba | kLfm3},
@@ -135,9 +136,9 @@ inline constexpr StyledRow kLayer[] = {
     {"feed_forward.gate_proj", "ffn_gate", kLlama4 | kBamba},
     {"feed_forward.up_proj", "ffn_up", kLlama4 | kBamba},
     {"feed_forward.down_proj", "ffn_down", kLlama4 | kBamba},
-    {"mlp.gate_proj", "ffn_gate", kLlama},
-    {"mlp.up_proj", "ffn_up", kLlama},
-    {"mlp.down_proj", "ffn_down", kLlama},
+    {"mlp.gate_proj", "ffn_gate", kLlama | kBailing},
+    {"mlp.up_proj", "ffn_up", kLlama | kBailing},
+    {"mlp.down_proj", "ffn_down", kLlama | kBailing},
     {"mlp.gate_up_proj", "ffn_gate_up", kLlama},
     {"ln_1", "attn_norm", kGpt2 | kExaone | kGptj},
     {"ln_2", "ffn_norm", kGpt2 | kExaone},
@@ -158,8 +159,10 @@ inline constexpr StyledRow kLayer[] = {
     {"feed_forward.w1", "ffn_gate", kIntern | kLfm | kLfm3},
     {"feed_forward.w3", "ffn_up", kIntern | kLfm | kLfm3},
     {"feed_forward.w2", "ffn_down", kIntern | kLfm | kLfm3},
-    {"attention.query_key_value", "attn_qkv", kNeox},
-    {"attention.dense", "attn_output", kNeox},
+    {"attention.query_key_value", "attn_qkv", kNeox | kBailing},
+    {"attention.dense", "attn_output", kNeox | kBailing},
+    {"attention.query_layernorm", "attn_q_norm", kBailing},
+    {"attention.key_layernorm", "attn_k_norm", kBailing},
     {"self_attn.dense", "attn_output", kPhi},
     {"attn.q_proj", "attn_q", kGptj},
     {"attn.k_proj", "attn_k", kGptj | kRwkv},
@@ -330,6 +333,7 @@ inline constexpr std::string_view kMixtures[] = {"mlp.", "block_sparse_moe.", "f
 inline constexpr NameRow kMixture[] = {{"gate", "ffn_gate_inp"},
                                        {"gate.wg", "ffn_gate_inp"},
                                        {"router.gate", "ffn_gate_inp"},
+                                       {"gate.gate_proj", "ffn_gate_inp"},
                                        {"shared_mlp.gate_proj", "ffn_gate_shexp"},
                                        {"shared_mlp.up_proj", "ffn_up_shexp"},
                                        {"shared_mlp.down_proj", "ffn_down_shexp"},
@@ -378,6 +382,7 @@ inline constexpr EndRow kEnds[] = {
     {"mlp.e_score_correction_bias", "mlp.exp_probs_b.bias", true},
     {"block_sparse_moe.e_score_correction_bias", "block_sparse_moe.exp_probs_b.bias", true},
     {"mlp.expert_bias", "mlp.exp_probs_b.bias", true},
+    {"mlp.gate.expert_bias", "mlp.exp_probs_b.bias", true},
     {"xlstm.learnable_skip", "xlstm.learnable_skip.weight", false},
     {"slstm_cell._recurrent_kernel_", "slstm_cell._recurrent_kernel_.weight", false},
     {"slstm_cell._bias_", "slstm_cell._recurrent_kernel_.bias", false},

@@ -134,6 +134,7 @@ const std::vector<Architecture>& architectures() {
        .positions = Positions::kNone,
        .mixer = Mixer::kMamba1},
       {"dots1", false, nothing, nothing_gguf, qwen},
+      {"bailingmoe2", false, nothing, nothing_gguf, qwen},
       {"glm4moe", false, nothing, nothing_gguf, qwen},
       {"gpt-oss", false, complete_gpt_oss, complete_gpt_oss_gguf, gpt_oss, Positions::kRope, 2},
       {"gemma", false, complete_gemma, complete_gemma_gguf, gemma},
