@@ -96,8 +96,14 @@ inline Array rope(Array x, Array angles, const RopeAttr& attr) {
 /// Softmax attention of q over k and v: caches, or the keys and values of this run. `sinks` [1,
 /// heads]: a score of each head that has no value, but takes its part of the softmax (Xiao et al.,
 /// arXiv:2309.17453).
-inline Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {}) {
-  return apply(op::kAttend, {q, k, v, sinks}, attr);
+/// `chosen`: what choose_positions() gives; attention looks at no others.
+inline Array attend(Array q, Array k, Array v, const AttendAttr& attr, Array sinks = {},
+                    Array chosen = {}) {
+  return apply(op::kAttend, {q, k, v, sinks, chosen}, attr);
+}
+/// The positions whose keys have the largest scores with the queries of a row.
+inline Array choose_positions(Array q, Array weights, Array k, const ChooseAttr& attr) {
+  return apply(op::kChoosePositions, {q, weights, k}, attr);
 }
 /// Writes x at the positions of this run; the result is the whole cache.
 inline Array cache_write(Array x, Array state) {

@@ -24,9 +24,8 @@ constexpr std::string_view kInConfig[] = {"rope_freqs.weight", "rope_factors_sho
 
 // Types of folders that cannot be written: experts or joint projections that no table here
 // describes.
-constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2",  "falcon",    "bloom",
-                                           "mpt",          "opt",        "falcon_h1", "xlstm_lm",
-                                           "deepseek_v32", "glm_moe_dsa"};
+constexpr std::string_view kUnwritten[] = {"ernie4_5_moe", "internlm2", "falcon",    "bloom",
+                                           "mpt",          "opt",       "falcon_h1", "xlstm_lm"};
 
 TensorView plain(const TensorView& tensor) {
   return info(tensor.dtype).block == 1 ? tensor : decoded(tensor);

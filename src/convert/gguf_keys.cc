@@ -117,6 +117,14 @@ constexpr KeyRow kKeys[] = {
     {"attention.value_length_mla", [](const Config& c) { return positive(c.latent.value); }},
     {"attention.kv_lora_rank", [](const Config& c) { return positive(c.latent.rank); }},
     {"attention.q_lora_rank", [](const Config& c) { return positive(c.latent.query_rank); }},
+    {"attention.indexer.head_count", [](const Config& c) { return positive(c.index.heads); }},
+    {"attention.indexer.key_length", [](const Config& c) { return positive(c.index.head_dim); }},
+    {"attention.indexer.top_k", [](const Config& c) { return positive(c.index.used); }},
+    {"attention.indexer.types",
+     [](const Config& c) {
+       const bool all = std::ranges::count(c.index.layers, false) == 0;
+       return all ? KeyValue() : flags(c.index.layers);
+     }},
     {"attention.layer_norm_rms_epsilon",
      [](const Config& c) { return c.norm == Norm::kRms ? number(c.norm_eps) : KeyValue(); }},
     {"attention.layer_norm_epsilon",
@@ -427,6 +435,7 @@ constexpr FieldRow kFields[] = {
               l.turned == m.turned && l.value == m.value &&
               near(l.yarn_magnitude, m.yarn_magnitude);
      }},
+    {"what chooses positions", same<&Config::index>},
     // No key of llama.cpp, which takes that of the other norms.
     {"the epsilon of compressed vectors",
      [](const Config& a, const Config& b) {

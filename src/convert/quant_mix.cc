@@ -49,7 +49,7 @@ constexpr std::string_view kKept[] = {"_norm.weight",         "ffn_gate_inp", "p
                                       "token_types",          "ssm_conv1d",   "shortconv.conv",
                                       "cell_conv1d",          ".heads_",      ".slstm_",
                                       "attn_rel_b",           "altup",        "laurel",
-                                      "per_layer_model_proj", ".patch_embd"};
+                                      "per_layer_model_proj", ".patch_embd",  "indexer.proj"};
 
 const std::vector<QuantMix> kQuantMixes = {
     {"F32", kF32, 0, "32 bits"},

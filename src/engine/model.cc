@@ -52,6 +52,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
   config_ = read_config(file_);
   options_.context = run_context(config_, options);
   config_.long_context = options_.context > config_.rope.original_context;
+  config_.sparse = config_.is_sparse_at(options_.context);
   options_.chunk = std::clamp(options.chunk, 1, options_.context);
   for (auto* type : {&options_.cache_keys, &options_.cache_values})
     if (!*type) *type = options.exact ? DType::kF32 : DType::kBF16;
@@ -181,11 +182,6 @@ int32_t run_context(const TransformerConfig& config, const LoadOptions& options)
     throw Error(ErrorKind::kInput, "context is {}, expected {} at most", options.context, kMaxSize);
   }
   if (options.context > config.context && options.clip_context) return config.context;
-  if (options.context > config.context && config.context == config.sparse_from)
-    throw Error(ErrorKind::kUnsupported,
-                "context is {}: the model's attention beyond {} positions is sparse, which is not "
-                "computed; expected {} at most",
-                options.context, config.sparse_from, config.context);
   if (options.context > config.context)
     throw Error(ErrorKind::kInput, "context is {}, the model was trained for {}", options.context,
                 config.context);
@@ -195,7 +191,9 @@ int32_t run_context(const TransformerConfig& config, const LoadOptions& options)
 
 size_t cache_bytes(const TransformerConfig& config, int32_t context, DType keys, DType values) {
   Graph graph;
-  trace_states(graph, config);
+  TransformerConfig used = config;
+  used.sparse = config.is_sparse_at(context);
+  trace_states(graph, used);
   return StateStore(graph, {.keys = keys,
                             .values = values,
                             .context = context,

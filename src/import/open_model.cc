@@ -117,15 +117,6 @@ std::string further_name(std::string_view architecture, std::string_view name, i
   return our_name(architecture, fmt::format("model.layers.{}.{}", layers, name));
 }
 
-// What chooses positions that attention looks at, where there are more than it chooses (DeepSeek
-// V3.2, GLM 5): contexts are no longer than that.
-void drop_indexers(ModelFile& file) {
-  std::erase_if(file.tensors, [](const TensorView& tensor) {
-    return named_layer(tensor.name) >= 0 &&
-           tensor.name.find(".self_attn.indexer.") != std::string::npos;
-  });
-}
-
 bool has_mixer(std::string_view architecture, Mixer mixer) {
   return find_architecture(architecture).mixer == mixer;
 }
@@ -312,6 +303,8 @@ constexpr FolderStep kFolderSteps[] = {{"gemma", add_one_to_norms},
                                        {"gemma3", add_one_to_norms},
                                        {"gemma4", drop_unread_values},
                                        {"deepseek2", split_latent},
+                                       {"deepseek32", split_latent},
+                                       {"glm-dsa", split_latent},
                                        {"mistral4", split_latent},
                                        {"granitemoe", split_shared},
                                        {"granite_swa", split_shared},
@@ -506,7 +499,6 @@ ModelFile open_model(const std::string& meant) {
   read_generation_config(path, file.metadata);
   if (architecture.empty()) return file;
   drop_further_layers(file);
-  if (architecture == "deepseek2") drop_indexers(file);
   rename(file, architecture);
   gather_experts(file, architecture);
   flatten_norms(file);

@@ -406,6 +406,18 @@ void read_experts(const Keys& keys, const ModelFile& file, TransformerConfig& c)
   }
 }
 
+// What chooses positions. Files of models in which all layers do say nothing of these.
+void read_index(const Keys& keys, const ModelFile& file, TransformerConfig& c) {
+  IndexConfig& index = c.index;
+  index.used = static_cast<int32_t>(keys.size_or_zero("attention.indexer.top_k"));
+  if (index.used == 0) return;
+  index.heads = static_cast<int32_t>(keys.size("attention.indexer.head_count"));
+  index.head_dim = static_cast<int32_t>(keys.size("attention.indexer.key_length"));
+  const std::vector<bool> all(static_cast<size_t>(c.layers), true);
+  index.layers = layer_flags(c, file.metadata, ".attention.indexer.types").value_or(all);
+  check_index(c, "metadata", keys.name("rope.dimension_count"));
+}
+
 // The layers with a window: a truth for each, a period, or what the architecture has.
 std::vector<bool> read_local(const TransformerConfig& c, const Metadata& metadata, int32_t usual) {
   if (auto flags = layer_flags(c, metadata, ".attention.sliding_window_pattern")) return *flags;
@@ -474,6 +486,7 @@ TransformerConfig read_config(const ModelFile& file) {
   read_layer_thetas(file.metadata, c);
   read_experts(keys, file, c);
   if (architecture.encoder != nullptr) read_source(keys, c);
+  if (c.latent.rank > 0) read_index(keys, file, c);
   c.recurrent.mixer = architecture.mixer;
   read_recurrent(keys, file, c);
   architecture.complete_gguf(c, file.metadata);

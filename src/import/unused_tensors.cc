@@ -25,8 +25,13 @@ bool is_known_extra(std::string_view name) {
          std::ranges::any_of(kOtherParts, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// Keys and values of layers that read those of another one: files have them all the same.
+// Keys and values of layers that read those of another one: files have them all the same. What
+// chooses positions, in layers that take those of another one, and where there are none to choose.
 bool is_unread(const TransformerConfig& config, std::string_view name, int64_t layer) {
+  const IndexConfig& index = config.index;
+  if (index.used > 0 && layer >= 0 && layer < config.layers &&
+      name.find(".indexer.") != std::string_view::npos)
+    return !config.sparse || !index.layers[static_cast<size_t>(layer)];
   constexpr std::string_view kParts[] = {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"};
   return layer >= 0 && layer < config.layers && config.shares_kv(static_cast<int32_t>(layer)) &&
          std::ranges::any_of(kParts, [&](auto part) { return name.ends_with(part); });
@@ -84,8 +89,10 @@ Graph trace_definition(const ModelFile& file, const TransformerConfig& config) {
   Trace trace(graph, decoder ? TraceMode::kServe : TraceMode::kEncode,
               [&](const std::string& weight) { return file.find(weight) != nullptr; });
   const Architecture& architecture = find_architecture(config.architecture);
-  architecture.define(trace, config);
-  if (architecture.encoder != nullptr) architecture.encoder(trace, config);
+  TransformerConfig whole = config;
+  whole.sparse = config.index.used > 0;
+  architecture.define(trace, whole);
+  if (architecture.encoder != nullptr) architecture.encoder(trace, whole);
   return graph;
 }
 

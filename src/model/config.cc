@@ -71,6 +71,19 @@ void check_shared_kv(const TransformerConfig& c, const std::string& where) {
                   c.is_local(layer) ? "has a window" : "sees everything");
 }
 
+void check_index(const TransformerConfig& c, const std::string& where, const std::string& turned) {
+  const IndexConfig& index = c.index;
+  if (c.latent.query_rank == 0)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: positions are chosen by queries that are not compressed", where);
+  if (c.latent.turned > index.head_dim)
+    throw Error(ErrorKind::kFormat, "{}: {} is {}, expected at most {}, what chooses positions",
+                where, turned, c.latent.turned, index.head_dim);
+  if (!index.layers[0])
+    throw Error(ErrorKind::kFormat,
+                "{}: layer 0 attends to what another one chose, but is the first", where);
+}
+
 void check_source(const TransformerConfig& c, const std::string& where) {
   const SourceConfig& s = c.source;
   if (c.dim % s.heads != 0)

@@ -66,6 +66,17 @@ struct LatentConfig {
   double yarn_magnitude = 1;  ///< of queries and of keys, as a whole
 };
 
+/// Sparse attention: what chooses the positions that a row attends to, where it sees more (the
+/// lightning indexer of DeepSeek-AI, DeepSeek-V3.2-Exp, 2025).
+struct IndexConfig {
+  int32_t used = 0;  ///< positions that are chosen; 0: attention looks at all
+  int32_t heads = 0, head_dim = 0;
+  bool interleaved = false;  ///< which elements RoPE pairs
+  /// Of each layer: chooses; the others attend to what the last one before them chose.
+  std::vector<bool> layers;
+  bool operator==(const IndexConfig&) const = default;
+};
+
 /// What recurrent layers are: gated DeltaNet (Yang et al., arXiv:2412.06464), Mamba (Gu and Dao,
 /// arXiv:2312.00752), Mamba-2 (Dao and Gu, arXiv:2405.21060), a gated convolution of few positions
 /// (Liquid AI's LFM2, arXiv:2511.23404), mLSTM (Beck et al., arXiv:2405.04517, as in
@@ -149,9 +160,6 @@ struct TransformerConfig {
   int32_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int32_t further_layers = 0;  ///< behind the others, for predicting further tokens (draft_entry())
   int32_t context = 0;         ///< the positions that the model was trained for
-  /// From so many positions on its attention looks at some only, which is not computed: no context
-  /// is longer. 0: it has no such attention.
-  int32_t sparse_from = 0;
   float norm_eps = 1e-5F;
   AnglesAttr rope;             ///< of layers that see everything
   AnglesAttr local_rope;       ///< of layers with a window
@@ -182,6 +190,7 @@ struct TransformerConfig {
   Multipliers multipliers;
   ExpertConfig experts;
   LatentConfig latent;
+  IndexConfig index;
   RecurrentConfig recurrent;
   SourceConfig source;
   bool tied = false;  ///< the output head is the embedding
@@ -207,7 +216,11 @@ struct TransformerConfig {
   /// Sequences may become longer than the context before it was extended: positions beyond it have
   /// a temperature.
   bool long_context = false;
+  /// Sequences may become longer than what attention looks at as a whole: positions are chosen.
+  bool sparse = false;
 
+  /// Whether that is so of sequences of `positions`.
+  bool is_sparse_at(int32_t length) const { return index.used > 0 && length > index.used; }
   ActivateAttr activation_of(int32_t layer) const;
   int32_t head_dim_of(int32_t layer) const {
     return is_local(layer) && local_head_dim > 0 ? local_head_dim : head_dim;
@@ -250,6 +263,10 @@ void check_experts(const ExpertConfig& experts, const ExpertKeys& keys);
 
 /// Throws kFormat, naming `where` and the layer, if a layer that has no keys of its own finds none.
 void check_shared_kv(const TransformerConfig& c, const std::string& where);
+
+/// Throws kFormat, naming `where`, if the first layer has no positions chosen, or RoPE turns more
+/// than a head (`turned`: what the file calls that part).
+void check_index(const TransformerConfig& c, const std::string& where, const std::string& turned);
 
 /// Throws kFormat or kUnsupported, naming `where`, if the numbers of an encoder of sound and of its
 /// decoder do not fit together.

@@ -252,7 +252,7 @@ bool qkv_rule(Rewriter& r, NodeId id) {
   const Value q = r.replace(r.in(id, AttendIn::kQ), op::kQkvRope, match->in, match->attr);
   const Inputs in =
       inputs({q, r.mapped(match->in[QkvRopeIn::kKeys]), r.mapped(match->in[QkvRopeIn::kValues]),
-              r.mapped(r.in(id, AttendIn::kSinks))});
+              r.mapped(r.in(id, AttendIn::kSinks)), r.mapped(r.in(id, AttendIn::kChosen))});
   r.set(id, r.add(op::kAttend, in, r.node(id).attr, r.node(id).name));
   return true;
 }

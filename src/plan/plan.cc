@@ -116,8 +116,8 @@ DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {
     if (o.layout == Layout::kBlocks) {  // read and written once
       result.state_bytes += 2 * size.sequences * static_cast<double>(o.rows * o.cols * 4);
     } else if (in_pages(o)) {
-      const double positions =
-          node.op == op::kAttend ? static_cast<double>(size.context) : rows_of(kTokenRows);
+      const bool reads_all = node.op == op::kAttend || node.op == op::kChoosePositions;
+      const double positions = reads_all ? static_cast<double>(size.context) : rows_of(kTokenRows);
       result.state_bytes += positions * static_cast<double>(byte_size(o.dtype, o.cols));
     } else if (in_panels(o) || o.rows > 1) {
       result.weight_bytes +=

@@ -26,9 +26,8 @@ namespace fs = std::filesystem;
 // All but those whose families have no form to write.
 std::vector<std::string> tiny_folders() {
   constexpr std::string_view kUnwritten[] = {
-      "ernie4_5moe", "internlm2",      "falcon",    "bloom",        "mpt",
-      "opt",         "falcon-h1",      "xlstm-lm",  "deepseek-v32", "glm5",
-      "granite-swa", "granitemoe-swa", "qwen35-mlx"};
+      "ernie4_5moe", "internlm2", "falcon",      "bloom",          "mpt",       "opt",
+      "falcon-h1",   "xlstm-lm",  "granite-swa", "granitemoe-swa", "qwen35-mlx"};
   const auto unwritten = [&](const std::string& name) {
     return std::ranges::any_of(kUnwritten, [&](auto begin) { return name.starts_with(begin); });
   };
@@ -229,6 +228,10 @@ const std::map<std::string, std::string>& refused_from_gguf() {
       {"cohere2moe-rms", "cohere2moe cannot be written as a folder"},
       {"exaone-moe", "exaone-moe cannot be written as a folder"},
       {"bamba", "granitemoehybrid cannot say that RoPE turns 4 of 8"},
+      {"deepseek-v32", "deepseek32 cannot be written as a folder"},
+      {"deepseek-v32-sparse", "deepseek32 cannot be written as a folder"},
+      {"glm5", "glm-dsa cannot be written as a folder"},
+      {"glm5-sparse", "glm-dsa cannot be written as a folder"},
       {"lfm3", "cannot be written as a folder"},
       {"minimax-m2", "minimax-m2 cannot be written as a folder"},
       {"mistral4", "mistral4 cannot be written as a folder"}};

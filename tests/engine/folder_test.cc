@@ -63,7 +63,9 @@ constexpr const char* kFolders[] = {"llama-llama3",
                                     "deepseek-v2-groups",
                                     "deepseek-v3",
                                     "deepseek-v32",
+                                    "deepseek-v32-sparse",
                                     "glm5",
+                                    "glm5-sparse",
                                     "llama4",
                                     "llama4-plain",
                                     "gpt-oss-mxfp4",
@@ -214,17 +216,64 @@ std::vector<float> exact_logits(const std::string& path, std::span<const int32_t
   return {session.logits().begin(), session.logits().end()};
 }
 
-TEST(SparseAttention, IsRefusedFromWhereItWouldBegin) {
+// Up to as many positions as are chosen nothing chooses them, and the logits are the same.
+TEST(SparseAttention, IsThereWhereSequencesMayBecomeLonger) {
   LoadOptions options = options_for(true);
   for (const char* name : {"deepseek-v32", "glm5"}) {
-    options.context = 96;
-    EXPECT_EQ(Model(folder_of(name), options).options().context, 96);
-    options.context = 97;
-    try {
-      const Model model(folder_of(name), options);
-      ADD_FAILURE() << name;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("beyond 96 positions"), std::string::npos);
+    const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
+    std::vector<std::vector<float>> logits;
+    for (const int context : {96, 97}) {
+      options.context = context;
+      Model model(folder_of(name), options);
+      const auto& nodes = model.entry().graph.nodes();
+      const bool chooses =
+          std::ranges::any_of(nodes, [](const Node& n) { return n.op == op::kChoosePositions; });
+      EXPECT_EQ(chooses, context == 97) << name;
+      test::Session session(model);
+      session.feed(ids);
+      logits.emplace_back(session.logits().begin(), session.logits().end());
+    }
+    EXPECT_EQ(logits[0], logits[1]) << name;
+  }
+}
+
+// Chunks, threads, types of the cache: what a row attends to is a matter of the row.
+TEST(SparseAttention, HasOneAnswerInAnyChunkOrTeam) {
+  const char* const name = "deepseek-v32-sparse";
+  const auto ids = prompts_of(name)[0]["ids"].get<std::vector<int32_t>>();
+  for (const DType cache : {DType::kF32, DType::kF16, DType::kBF16}) {
+    std::vector<std::vector<float>> first;
+    for (const int chunk : {64, 7, 1})
+      for (const int threads : {1, 3}) {
+        LoadOptions options{.threads = threads};
+        options.chunk = chunk;
+        options.cache_keys = options.cache_values = cache;
+        Model model(folder_of(name), options);
+        std::vector<std::vector<float>> rows;
+        test::Session session(model);
+        session.feed_all(ids, [&](int32_t, std::span<const float> logits) {
+          rows.emplace_back(logits.begin(), logits.end());
+        });
+        if (first.empty()) first = rows;
+        EXPECT_EQ(rows, first) << info(cache).name << " " << chunk << " " << threads;
+      }
+  }
+}
+
+// What a layer attends to shows in the logits: without its choice, with one position more.
+TEST(SparseAttention, CountsForTheLogits) {
+  for (const char* name : {"deepseek-v32-sparse", "glm5-sparse"}) {
+    const Json prompt = prompts_of(name)[0];
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    const Model model(folder_of(name), options_for(true));
+    for (const int32_t more : {1, 1000}) {
+      Model other(model, [&](ModelFile&, TransformerConfig& c) {
+        c.index.used += more;
+        c.sparse = c.is_sparse_at(128);
+      });
+      test::Session session(other);
+      session.feed(ids);
+      EXPECT_GT(relative_error(session.logits(), prompt["logits"].back()), 1e-3) << name << more;
     }
   }
 }

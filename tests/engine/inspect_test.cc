@@ -222,6 +222,18 @@ void expect_refused(Inspector& inspector, std::span<const int32_t> ids,
   }
 }
 
+// Where positions are chosen there would be a map of others. Everything else is there.
+TEST(Inspector, HasNoMapsOfSparseAttention) {
+  Model model(folder_of("deepseek-v32-sparse"), {.threads = 1});
+  Inspector inspector(model);
+  const std::vector<int32_t> ids(10, 5);
+  expect_refused(inspector, ids, {.what = {.attention = true}}, ErrorKind::kUnsupported,
+                 "attends to 9 chosen positions");
+  EXPECT_EQ(inspector.run(ids, {.what = {.hidden = true}}).layers.size(), 2U);
+  const auto map = inspector.run(std::span(ids).first(9), {.what = {.attention = true}});
+  EXPECT_EQ(map.layers[0].attention.size(), 3U * 9 * 9);
+}
+
 TEST(Inspector, SaysWhatCannotBeDone) {
   Model model(folder_of("llama-llama3"), {.threads = 1});
   Inspector inspector(model);

@@ -117,6 +117,19 @@ TEST(FamilyConfig, LingTurnsThePartThatEitherKeySays) {
   EXPECT_TRUE(c.experts.route.sigmoid);
 }
 
+TEST(FamilyConfig, LayersOfGlmAttendToWhatOthersChose) {
+  EXPECT_EQ(read("glm_moe_dsa", "").index.layers, Flags(6, true));
+  EXPECT_EQ(read("glm_moe_dsa", R"(,"index_topk_freq":2)").index.layers,
+            (Flags{true, true, false, true, false, true}));
+  EXPECT_EQ(read("glm_moe_dsa", R"(,"index_topk_freq":4,"index_skip_topk_offset":3)").index.layers,
+            (Flags{true, true, true, false, false, false}));
+  EXPECT_EQ(read("glm_moe_dsa", R"(,"index_topk_pattern":"FSSFSF")").index.layers,
+            (Flags{true, false, false, true, false, true}));
+  EXPECT_TRUE(read("glm_moe_dsa", "").index.interleaved);
+  EXPECT_FALSE(read("deepseek_v32", "").index.interleaved);
+  EXPECT_EQ(read("deepseek_v32", "").index.heads, 64);
+}
+
 TEST(FamilyConfig, JambaCountsFromAnOffset) {
   const TransformerConfig c = read("jamba", R"(,"attn_layer_period":3,"attn_layer_offset":1)");
   EXPECT_EQ(c.recurrent.layers, (Flags{true, false, true, true, false, true}));
@@ -146,6 +159,11 @@ TEST(FamilyConfig, ErrorsNameTheKey) {
       {"cohere2_moe", R"(,"expert_selection_fn":"relu")", "expert_selection_fn is 'relu'"},
       {"lfm3", R"(,"layer_types":["conv"])", "layer_types has 1 entries"},
       {"bailing_moe", R"(,"norm_head":true)", "norm_head is true, expected false"},
+      {"glm_moe_dsa", R"(,"index_topk_pattern":"SFFFFF")", "layer 0 attends to what another one"},
+      {"glm_moe_dsa", R"(,"index_topk_pattern":"FFXFFF")", "index_topk_pattern has"},
+      {"glm_moe_dsa", R"(,"indexer_types":["full"])", "indexer_types has 1 entries"},
+      {"glm_moe_dsa", R"(,"indexer_types":[1,2,3,4,5,6])", "indexer_types has 1, expected full"},
+      {"deepseek_v32", R"(,"index_head_dim":32)", "qk_rope_head_dim is 64, expected at most 32"},
       {"bailing_moe", R"(,"architectures":["BailingMoeForCausalLM"])", "bailing_moe_v1"},
       {"rwkv7", R"(,"head_dim":7)", "head_dim is 7, expected a divisor of hidden_size, 36"},
       {"rwkv7", R"(,"head_dim":6,"attn":{"layers":[1]})", "attn is given"},

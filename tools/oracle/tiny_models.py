@@ -173,7 +173,24 @@ MODELS = {
         intermediate_size=20, num_hidden_layers=2, num_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=32, norm_topk_prob=True, rope_parameters=rope(),
         tie_word_embeddings=True)),
-    # Within index_topk positions attention looks at all of them.
+    # Attention looks at as many positions as index_topk says, which are chosen, and at all of them
+    # where there are no more.
+    "deepseek-v32-sparse": ("DeepseekV32", "bfloat16", False, dict(
+        hidden_size=30, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=14,
+        kv_lora_rank=32, qk_nope_head_dim=7, qk_rope_head_dim=16, v_head_dim=9,
+        intermediate_size=34, moe_intermediate_size=13, n_routed_experts=8, n_group=4,
+        topk_group=2, num_experts_per_tok=3, n_shared_experts=1, first_k_dense_replace=1,
+        routed_scaling_factor=2.5, norm_topk_prob=True, num_hidden_layers=2, index_topk=9,
+        index_head_dim=32, index_n_heads=7,
+        rope_parameters=YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}, tie_word_embeddings=False)),
+    "glm5-sparse": ("GlmMoeDsa", "float32", False, dict(
+        hidden_size=26, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=14,
+        kv_lora_rank=24, qk_nope_head_dim=6, qk_rope_head_dim=8, v_head_dim=11,
+        intermediate_size=34, moe_intermediate_size=13, n_routed_experts=6, n_group=1,
+        topk_group=1, num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=1,
+        routed_scaling_factor=1.5, norm_topk_prob=True, num_hidden_layers=4, index_topk=11,
+        index_head_dim=12, index_n_heads=6, indexer_types=["full", "shared", "full", "shared"],
+        rope_parameters=rope(), tie_word_embeddings=False)),
     "deepseek-v32": ("DeepseekV32", "bfloat16", False, dict(
         hidden_size=30, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=14,
         kv_lora_rank=32, qk_nope_head_dim=7, qk_rope_head_dim=16, v_head_dim=9,

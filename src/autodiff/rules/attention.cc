@@ -12,7 +12,8 @@ void require_differentiable(const VjpContext& c) {
   }
   if (c.in(AttendIn::kSinks)) throw Error(ErrorKind::kUnsupported, "attend: no vjp with sinks");
   if (c.node().as<AttendAttr>().shared > 0)
-    throw Error(ErrorKind::kUnsupported, "attend: no vjp with values inside of keys");
+    throw Error(ErrorKind::kUnsupported,
+                "attend: no vjp with values inside of keys, nor with chosen positions");
 }
 
 Inputs attend_vjp(const VjpContext& c) {
@@ -27,6 +28,9 @@ constexpr DiffDef kRules[] = {
     {.op = op::kAttend,
      .vjp = attend_vjp,
      .no_jvp = "there is no kernel for tangents of attention"},
+    {.op = op::kChoosePositions,
+     .no_vjp = "positions are no numbers that change a little",
+     .no_jvp = "positions are no numbers that change a little"},
     {.op = op::kCacheWrite,
      .no_vjp = "caches are for serving; trace the model for training",
      .no_jvp = "caches are for serving; trace the model for training"},

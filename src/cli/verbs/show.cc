@@ -150,7 +150,7 @@ Json architecture_json(const ModelFile& file, const ModelArguments& flags) {
             {"encoder_positions", config.source.positions},
             {"encoder_bands", config.source.bands},
             {"vocabulary", config.vocab},
-            {"sparse_from", config.sparse_from},
+            {"sparse_from", config.index.used},
             {"further_layers", config.further_layers},
             {"draft_head", has_draft_head(file, config)},
             {"recurrent", recurrent_json(config)},
@@ -233,8 +233,7 @@ void print_config(const Json& config) {
                                  number("head_dim"), number("kv_heads")));
   if (!recurrent.is_null()) print_recurrent(recurrent);
   if (number("sparse_from") > 0)
-    row("not used",
-        fmt::format("what chooses positions where there are more than {}", number("sparse_from")));
+    row("sparse attention", fmt::format("to {} chosen positions", number("sparse_from")));
   if (config["draft_head"].get<bool>())
     row("drafts", "by a layer that predicts one token further");
   else if (number("further_layers") > 0)

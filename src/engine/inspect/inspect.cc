@@ -116,6 +116,8 @@ void Inspector::find_layers() {
       layer.attends = true;
       layer.key = node.in[AttendIn::kK];
       layer.sinks = node.in[AttendIn::kSinks];
+      if (const Value chosen = node.in[AttendIn::kChosen])
+        layer.most_seen = graph.shape(chosen).cols();
       layer.attend = node.as<AttendAttr>();
     }
     layers_.push_back(layer);
@@ -193,6 +195,11 @@ Inspector::Wanted Inspector::check(std::span<const int32_t> ids, const InspectOp
   Wanted wanted;
   for (const int32_t layer : chosen(options.layers, c.layers, "layer")) {
     const LayerNodes& nodes = layers_[static_cast<size_t>(layer)];
+    if (what.attention && std::ssize(ids) > nodes.most_seen)
+      throw Error(ErrorKind::kUnsupported,
+                  "{}: layer {} attends to {} chosen positions: there are no attention maps of {} "
+                  "tokens",
+                  model_.path(), layer, nodes.most_seen, ids.size());
     Wanted::Of of{.layer = layer};
     if (nodes.attends && (what.attention || what.queries)) of.query = wanted.roots.add(nodes.query);
     if (nodes.attends && (what.attention || what.keys)) of.key = wanted.roots.add(nodes.key);

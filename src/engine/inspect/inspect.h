@@ -2,6 +2,7 @@
 // hidden states, and what each layer would say next.
 #pragma once
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -107,6 +108,8 @@ class Inspector {
     Value query, key, sinks, out;
     AttendAttr attend;
     bool attends = false;
+    /// Of more positions attention looks at some only.
+    int64_t most_seen = std::numeric_limits<int64_t>::max();
   };
 
   void find_layers();

@@ -52,6 +52,14 @@ Outputs attend(const OpContext& c) {
   check(c, {AttendIn::kQ, AttendIn::kK, AttendIn::kV});
   if (c.has(AttendIn::kSinks))
     c.require(c.shape(AttendIn::kSinks) == Shape{1, attr.heads}, "there must be one sink a head");
+  if (c.has(AttendIn::kChosen)) {
+    const ValueType& chosen = c.type(AttendIn::kChosen);
+    c.require(chosen.dtype == DType::kI32 && chosen.shape.rows() == c.shape(AttendIn::kQ).rows(),
+              "positions are i32 and have the rows of q");
+    c.require(
+        attr.shared > 0 && attr.mask == Mask::kCausal && attr.window == 0 && attr.alibi == 0,
+        "positions are chosen of causal attention with values inside of keys, without window");
+  }
   const int64_t value =
       attr.shared > 0 ? attr.shared : c.shape(AttendIn::kV).cols() / attr.kv_heads;
   return Shape{c.shape(AttendIn::kQ).rows(), value * attr.heads};
@@ -64,10 +72,29 @@ Outputs attend_back(const OpContext& c) {
   return {ValueType{q}, ValueType{k}, ValueType{k}};
 }
 
+Outputs choose_positions(const OpContext& c) {
+  const auto& attr = c.attr<ChooseAttr>();
+  const Shape& q = c.shape(ChooseIn::kQ);
+  const Shape& weights = c.shape(ChooseIn::kWeights);
+  c.require(attr.heads >= 1 && attr.used >= 1, "there must be heads, and positions to choose");
+  c.require(q.cols() == c.shape(ChooseIn::kK).cols() * attr.heads,
+            "q must have heads of the size of a key");
+  c.require(weights.rows() == q.rows() && weights.cols() == attr.heads,
+            "there must be one weight a head");
+  return {{q.rows(), attr.used}, DType::kI32};
+}
+
+Cost choose_positions_cost(const OpContext& c, const Outputs&, const RunSize& size) {
+  return {.flops = 2 * size.elements(c.shape(ChooseIn::kQ)) * seen({}, size)};
+}
+
 Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size) {
   const Shape& q = c.shape(AttendIn::kQ);
   const auto columns = static_cast<double>(q.cols() + out.types[0].shape.cols());
-  return {.flops = 2 * size(q.rows()) * seen(c.attr<AttendAttr>(), size) * columns};
+  double positions = seen(c.attr<AttendAttr>(), size);
+  if (c.has(AttendIn::kChosen))
+    positions = std::min(positions, static_cast<double>(c.shape(AttendIn::kChosen).cols()));
+  return {.flops = 2 * size(q.rows()) * positions * columns};
 }
 
 // Five products of queries by positions: scores and dp again, dq, dk, dv.

@@ -26,11 +26,22 @@ struct AttendAttr {
   Mask mask = Mask::kCausal;
 };
 
+/// choose_positions: heads of index queries; `used`: positions that are chosen, at most; `scale`:
+/// of scores.
+struct ChooseAttr {
+  int32_t heads = 1;
+  int32_t used = 1;
+  float scale = 1;
+};
+
 struct CacheWriteIn {
   enum { kX, kState };
 };
 struct AttendIn {
-  enum { kQ, kK, kV, kSinks };
+  enum { kQ, kK, kV, kSinks, kChosen };
+};
+struct ChooseIn {
+  enum { kQ, kWeights, kK };
 };
 struct AttendBackIn {
   enum { kDy, kQ, kK, kV };
@@ -42,6 +53,8 @@ namespace detail {
 Outputs cache_write(const OpContext& c);
 Outputs attend(const OpContext& c);
 Outputs attend_back(const OpContext& c);
+Outputs choose_positions(const OpContext& c);
+Cost choose_positions_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 Cost attend_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 Cost attend_back_cost(const OpContext& c, const Outputs& out, const RunSize& size);
 
@@ -55,9 +68,11 @@ inline constexpr OpDef kCacheWrite{.name = "cache_write",
                                    .alias = CacheWriteIn::kState,
                                    .writes = 1U << CacheWriteIn::kState};
 /// q [rows or outputs, heads * head_dim], k and v: caches, or values of this run; sinks [1, heads]
-/// -> [rows, heads * size of a value]. With AttendAttr::shared v is k.
+/// -> [rows, heads * size of a value]. With AttendAttr::shared v is k. `chosen`: of what a row sees
+/// it attends to these positions only, as choose_positions gives them; for causal attention with
+/// AttendAttr::shared, without a window.
 inline constexpr OpDef kAttend{.name = "attend",
-                               .inputs = {"q", "k", "v", "sinks?"},
+                               .inputs = {"q", "k", "v", "sinks?", "chosen?"},
                                .infer = detail::attend,
                                .cost = detail::attend_cost};
 /// Of attention without a cache, sinks and shared values.
@@ -68,7 +83,17 @@ inline constexpr OpDef kAttendBack{.name = "attend_back",
                                    .infer = detail::attend_back,
                                    .cost = detail::attend_back_cost};
 
-inline constexpr Op kAttention[] = {kCacheWrite, kAttend, kAttendBack};
+/// The positions with the largest scores among those up to the row's own, of equal ones the lowest
+/// (the lightning indexer of DeepSeek-AI, DeepSeek-V3.2-Exp, 2025): q [rows, heads * n], weights
+/// [rows, heads], k a cache of one head of n, or rows of this run -> [rows, used] i32, ascending,
+/// -1 behind the last. The score of p is the sum over the heads of scale * weight * max(q k_p, 0).
+inline constexpr OpDef kChoosePositions{.name = "choose_positions",
+                                        .inputs = {"q", "weights", "k"},
+                                        .outputs = {"positions"},
+                                        .infer = detail::choose_positions,
+                                        .cost = detail::choose_positions_cost};
+
+inline constexpr Op kAttention[] = {kCacheWrite, kAttend, kAttendBack, kChoosePositions};
 
 }  // namespace op
 }  // namespace veery

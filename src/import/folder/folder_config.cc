@@ -13,6 +13,7 @@
 #include "import/folder/expert_config.h"
 #include "import/folder/folder_rope.h"
 #include "import/folder/folder_types.h"
+#include "import/folder/index_config.h"
 #include "import/folder/json_fields.h"
 #include "import/folder/recurrent_config.h"
 #include "import/folder/source_config.h"
@@ -407,9 +408,7 @@ TransformerConfig read_folder_config(const ModelFile& file) {
   if (c.positions == Positions::kRope) read_rope(fields, *type, c);
   architecture.complete(c);
   read_encoder(fields, file, *type, c);
-  // Up to as many positions the attention of DeepSeek V3.2 and GLM 5 looks at all of them.
-  c.sparse_from = static_cast<int32_t>(fields.size_or_zero("index_topk"));
-  if (c.sparse_from > 0) c.context = std::min(c.context, c.sparse_from);
+  read_index(fields, c);
   if (c.architecture == "jina-bert-v2") check_jina(fields, file);
   return c;
 }

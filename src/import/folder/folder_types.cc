@@ -22,7 +22,8 @@ constexpr const char* kDeepseek32 =
         "qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":256,"n_shared_experts":1,
         "num_experts_per_tok":8,"moe_intermediate_size":2048,"routed_scaling_factor":2.5,
         "n_group":8,"topk_group":4,"norm_topk_prob":true,"topk_method":"noaux_tc",
-        "scoring_func":"sigmoid","first_k_dense_replace":3,"index_topk":2048})";
+        "scoring_func":"sigmoid","first_k_dense_replace":3,"index_topk":2048,"index_n_heads":64,
+        "index_head_dim":128,"indexer_rope_interleave":false})";
 constexpr const char* kGlm5 =
     R"({"hidden_size":6144,"intermediate_size":12288,"num_hidden_layers":78,
         "num_attention_heads":64,"max_position_embeddings":202752,"rms_norm_eps":1e-5,
@@ -30,7 +31,8 @@ constexpr const char* kGlm5 =
         "qk_rope_head_dim":64,"v_head_dim":256,"n_routed_experts":256,"n_shared_experts":1,
         "num_experts_per_tok":8,"moe_intermediate_size":2048,"routed_scaling_factor":2.5,
         "n_group":1,"topk_group":1,"norm_topk_prob":true,"topk_method":"noaux_tc",
-        "scoring_func":"sigmoid","first_k_dense_replace":3,"index_topk":2048})";
+        "scoring_func":"sigmoid","first_k_dense_replace":3,"index_topk":2048,"index_n_heads":32,
+        "index_head_dim":128,"indexer_rope_interleave":true})";
 
 // GLM 4.7 Flash.
 constexpr const char* kGlm4Lite =
@@ -191,8 +193,8 @@ constexpr FolderType kTypes[] = {
          "qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":64,"n_shared_experts":2,
          "num_experts_per_tok":6,"moe_intermediate_size":1407})"},
     {"deepseek_v3", "DeepseekV3ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek3},
-    {"deepseek_v32", "DeepseekV32ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek32},
-    {"glm_moe_dsa", "GlmMoeDsaForCausalLM", "deepseek2", WindowRule::kNone, kGlm5},
+    {"deepseek_v32", "DeepseekV32ForCausalLM", "deepseek32", WindowRule::kNone, kDeepseek32},
+    {"glm_moe_dsa", "GlmMoeDsaForCausalLM", "glm-dsa", WindowRule::kNone, kGlm5},
     {"kimi_k2", "KimiK2ForCausalLM", "deepseek2", WindowRule::kNone, kDeepseek3},
     {"glm4_moe_lite", "Glm4MoeLiteForCausalLM", "deepseek2", WindowRule::kNone, kGlm4Lite},
     {"mistral4", "Mistral4ForCausalLM", "mistral4", WindowRule::kNone, kMistral4},

@@ -160,6 +160,8 @@ constexpr MixtureNames kMixtureNames[] = {
     {"glm4_moe", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"deepseek_v2", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"deepseek_v3", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"deepseek_v32", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
+    {"glm_moe_dsa", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"kimi_k2", "mlp.", "gate", kProjections, kApart, "shared_experts.", "switch_mlp."},
     {"gpt_oss", "mlp.", "router", kProjections, ExpertForm::kAlternating, "", "experts."},
     {"llama4_text", "feed_forward.", "router", kProjections, ExpertForm::kTransposed,

@@ -5,6 +5,7 @@
 namespace veery {
 
 KernelRows fast_attend();
+KernelRows fast_choose_positions();
 KernelRows fast_elementwise();
 KernelRows fast_argmax();
 KernelRows fast_rms_norm();

@@ -26,8 +26,8 @@ namespace {
 
 // In the order of preference, before the reference kernels.
 constexpr KernelRows (*kFamilies[])() = {
-    fast_attend,     fast_elementwise, fast_argmax, fast_rms_norm,
-    fast_layer_norm, fast_rope,        fast_scan,   fast_conv1d,
+    fast_attend, fast_elementwise, fast_argmax, fast_rms_norm,         fast_layer_norm,
+    fast_rope,   fast_scan,        fast_conv1d, fast_choose_positions,
 };
 
 // Kernels without integer dot products serve the targets with and without them.

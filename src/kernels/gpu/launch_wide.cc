@@ -88,7 +88,8 @@ bool takes_uneven(const Dispatch& d, const KernelChoice&) {
   const bool cached = is_cache(k) && is_cache(v);
   const bool rows = is_matrix(k) && is_matrix(v) && attr.shared == 0;
   return is_matrix(d.in[AttendIn::kQ]) && (cached || rows) &&
-         absent_or_matrix(d.in[AttendIn::kSinks]) && is_matrix(d.out()) &&
+         absent_or_matrix(d.in[AttendIn::kSinks]) && !d.in[AttendIn::kChosen] &&
+         is_matrix(d.out()) &&
          (attr.mask == Mask::kCausal || attr.mask == Mask::kFull ||
           attr.mask == Mask::kSymmetric) &&
          key_dim(d) <= kMostKeyDims && value_dim(d) <= kMostValueDims;

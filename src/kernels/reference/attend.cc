@@ -37,11 +37,27 @@ double score_of(const AttendAttr& attr, const float* q, const float* k, int64_t 
   return attr.softcap > 0 ? attr.softcap * std::tanh(score / attr.softcap) : score;
 }
 
+// The positions that a row attends to, of those that it sees; all of them without a list.
+struct Chosen {
+  const int32_t* positions = nullptr;
+  int64_t most = 0;
+};
+template <typename Visit>
+void each_position(const PositionRange& seen, const Chosen& chosen, const Visit& visit) {
+  if (chosen.positions == nullptr) {
+    for (int64_t p = seen.first; p <= seen.last; ++p) visit(p);
+    return;
+  }
+  for (int64_t i = 0; i < chosen.most && chosen.positions[i] >= 0; ++i)
+    if (chosen.positions[i] >= seen.first && chosen.positions[i] <= seen.last)
+      visit(chosen.positions[i]);
+}
+
 // Calls see(position, key, value) for each position that row r of the run sees, through `key` and a
 // value behind it as buffers.
 template <typename See>
-void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head, float* key,
-                 const See& see) {
+void each_cached(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& chosen,
+                 int64_t kv_head, float* key, const See& see) {
   const Operand& keys = d.in[AttendIn::kK];
   const Operand& values = d.in[AttendIn::kV];
   const Span& span = slots.span(r);
@@ -49,29 +65,31 @@ void each_cached(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_he
   const int64_t value_size = d.out().cols / d.as<AttendAttr>().heads;
   float* value = key + key_size;
   const PositionRange seen = visible(d.as<AttendAttr>(), slots, span, slots.positions[r]);
-  for (int64_t p = seen.first; p <= seen.last; ++p) {
+  each_position(seen, chosen, [&](int64_t p) {
     const CachedHead k{keys, page_of(keys, slots, span.sequence, p), kv_head, p};
     const CachedHead v{values, page_of(values, slots, span.sequence, p), kv_head, p};
     for (int64_t i = 0; i < key_size; ++i) key[i] = read_cached(k, i);
     for (int64_t i = 0; i < value_size; ++i) value[i] = read_cached(v, i);
     see(p, key, value);
-  }
+  });
 }
 
 // The same where keys and values are rows of this run.
 template <typename See>
-void each_row(const Dispatch& d, const Slots& slots, int64_t r, int64_t kv_head, const See& see) {
+void each_row(const Dispatch& d, const Slots& slots, int64_t r, const Chosen& chosen,
+              int64_t kv_head, const See& see) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
   const Operand& values = d.in[AttendIn::kV];
   const int64_t key = kv_head * (keys.cols / attr.kv_heads);
   const int64_t value = kv_head * (values.cols / attr.kv_heads);
   const Span& span = slots.span(r);
-  const PositionRange seen = visible(attr, slots, span, slots.positions[r]);
-  for (int64_t p = std::max<int64_t>(seen.first, span.position); p <= seen.last; ++p) {
+  PositionRange seen = visible(attr, slots, span, slots.positions[r]);
+  seen.first = std::max<int64_t>(seen.first, span.position);
+  each_position(seen, chosen, [&](int64_t p) {
     const int64_t row = span.first_row + p - span.position;
     see(p, keys.row<float>(row) + key, values.row<float>(row) + value);
-  }
+  });
 }
 
 template <bool kCached>
@@ -95,10 +113,13 @@ void attend(const Dispatch& d, const Slots& slots, const Worker& worker) {
       const auto distance = static_cast<double>(std::abs(position - slots.positions[r]));
       running.add(score_of(attr, q, k, n) - slope * distance, v, value_size);
     };
+    Chosen chosen;
+    if (const Operand& list = d.in[AttendIn::kChosen])
+      chosen = {list.row<int32_t>(out_row), list.cols};
     if constexpr (kCached)
-      each_cached(d, slots, r, kv_head, key, see);
+      each_cached(d, slots, r, chosen, kv_head, key, see);
     else
-      each_row(d, slots, r, kv_head, see);
+      each_row(d, slots, r, chosen, kv_head, see);
     if (d.in[AttendIn::kSinks])
       running.add(d.in[AttendIn::kSinks].row<float>(0)[h], nullptr, value_size);
     float* out = d.out().row<float>(out_row) + h * value_size;

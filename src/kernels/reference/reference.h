@@ -14,6 +14,7 @@ KernelRows reference_heads();  ///< head_linear, concat
 KernelRows reference_moe();    ///< route, moe
 KernelRows reference_rope();   ///< rope_angles, rope, cache_write, qkv_rope
 KernelRows reference_attend();
+KernelRows reference_choose_positions();
 KernelRows reference_recurrence();  ///< scan, conv1d
 KernelRows reference_recurrence_back();
 KernelRows reference_slstm();  ///< slstm, linear_heads

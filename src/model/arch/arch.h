@@ -66,6 +66,7 @@ void complete_minimax_gguf(TransformerConfig& c, const Metadata& metadata);
 Array deepseek(Trace& t, const TransformerConfig& c);
 void complete_deepseek(TransformerConfig& c);
 void complete_mistral4(TransformerConfig& c);
+void complete_glm_dsa_gguf(TransformerConfig& c, const Metadata& metadata);
 void complete_deepseek_gguf(TransformerConfig& c, const Metadata& metadata);
 
 Array gpt_oss(Trace& t, const TransformerConfig& c);

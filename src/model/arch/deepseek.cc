@@ -2,7 +2,8 @@
 // attention on compressed keys and values, experts chosen by groups. Kimi Linear (Kimi Team,
 // arXiv:2510.26692): every few layers such attention, without RoPE, recurrent layers between them.
 // Mistral 4 (Mistral AI, 2026): queries with a temperature, experts without a correction. GLM 4.7
-// Flash is DeepSeek V3 with other numbers.
+// Flash is DeepSeek V3 with other numbers. DeepSeek V3.2 (DeepSeek-V3.2-Exp, 2025) and GLM 5 (2026)
+// attend to positions that small heads beside those of attention choose.
 #include <cmath>
 #include <limits>
 
@@ -32,15 +33,19 @@ Array temperature(Trace& t, const TransformerConfig& c) {
   return columns(angles, 0, 1);
 }
 
-Array queries(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles) {
+// What queries are made of; empty: of the input.
+Array compressed_queries(Trace& t, const TransformerConfig& c, Array h) {
+  const int32_t rank = c.latent.query_rank;
+  if (rank == 0) return {};
+  return latent_norm(t, c, "attn_q_a_norm", project(t, "attn_q_a", h, rank));
+}
+
+Array queries(Trace& t, const TransformerConfig& c, Array h, Array compressed,
+              const LayerAngles& angles) {
   const LatentConfig& l = c.latent;
   const int64_t size = int64_t{c.heads} * (l.plain + l.turned);
   const Array q =
-      l.query_rank == 0
-          ? project(t, "attn_q", h, size)
-          : project(t, "attn_q_b",
-                    latent_norm(t, c, "attn_q_a_norm", project(t, "attn_q_a", h, l.query_rank)),
-                    size);
+      compressed ? project(t, "attn_q_b", compressed, size) : project(t, "attn_q", h, size);
   if (!angles.key) return q;
   return rope(
       q, angles.key,
@@ -59,18 +64,42 @@ Array latent(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& a
                  : shared);
 }
 
+// The positions that each row attends to: heads of their own score all of them by one key each.
+Array choose(Trace& t, const TransformerConfig& c, Array h, Array compressed,
+             const LayerAngles& angles) {
+  constexpr float kNormEps = 1e-6F;
+  const IndexConfig& x = c.index;
+  const RopeAttr turned{.dims = c.latent.turned, .interleaved = x.interleaved};
+  RopeAttr turned_heads = turned;
+  turned_heads.heads = x.heads;
+  const Array q = rope(project(t, "indexer.attn_q_b", compressed, int64_t{x.heads} * x.head_dim),
+                       angles.key, turned_heads);
+  const Array k = layer_norm(project(t, "indexer.attn_k", h, x.head_dim),
+                             t.vector("indexer.k_norm", x.head_dim),
+                             t.bias("indexer.k_norm", x.head_dim), kNormEps);
+  const Array keys = t.remember("index.k", rope(k, angles.key, turned), {.kv_heads = 1});
+  const double size = static_cast<double>(x.heads) * x.head_dim;
+  return choose_positions(
+      q, project(t, "indexer.proj", h, x.heads), keys,
+      {.heads = x.heads, .used = x.used, .scale = static_cast<float>(1 / std::sqrt(size))});
+}
+
 // Keys and values of a head are never made: attn_k_b takes queries into the space of what is kept,
-// and attn_v_b takes from there what attention gives.
+// and attn_v_b takes from there what attention gives. `chosen`: what the layers before this one
+// attend to, and then what this one does.
 Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const LayerAngles& angles,
-                       Array temperature) {
+                       Array temperature, Array& chosen) {
   const LatentConfig& l = c.latent;
-  Array q = head_linear(queries(t, c, h, angles), t.stack("attn_k_b", {c.heads, l.rank, l.plain}),
-                        c.heads);
+  const Array compressed = compressed_queries(t, c, h);
+  if (c.sparse && c.index.layers[static_cast<size_t>(t.layer())])
+    chosen = choose(t, c, h, compressed, angles);
+  Array q = head_linear(queries(t, c, h, compressed, angles),
+                        t.stack("attn_k_b", {c.heads, l.rank, l.plain}), c.heads);
   if (temperature) q = q * temperature;
   const Array kept = t.remember("attn.k", latent(t, c, h, angles), {.kv_heads = 1});
-  const Array y =
-      attend(t.name("attn.q", q), kept, kept,
-             {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank});
+  const Array y = attend(
+      t.name("attn.q", q), kept, kept,
+      {.heads = c.heads, .kv_heads = 1, .scale = c.attention_scale, .shared = l.rank}, {}, chosen);
   const Array out = head_linear(y, t.stack("attn_v_b", {c.heads, l.value, l.rank}), c.heads);
   return project(t, "attn_output", t.name("attn.out", out), c.dim);
 }
@@ -79,10 +108,11 @@ Array latent_attention(Trace& t, const TransformerConfig& c, Array h, const Laye
 
 Array deepseek(Trace& t, const TransformerConfig& c) {
   const Array factor = temperature(t, c);
+  Array chosen;
   return decoder(t, c, [&](Array x, const Angles& angles, int32_t layer) {
     const Array h = norm(t, c, "attn_norm", x);
     x = x + (c.is_recurrent(layer) ? recurrent_block(t, c, h)
-                                   : latent_attention(t, c, h, angles.global, factor));
+                                   : latent_attention(t, c, h, angles.global, factor, chosen));
     return x + feed_forward(t, c, norm(t, c, "ffn_norm", x));
   });
 }
@@ -94,6 +124,12 @@ void complete_deepseek(TransformerConfig& c) {
     throw Error(ErrorKind::kUnsupported, "{}: keys and values are not compressed", c.architecture);
   c.attention_scale = static_cast<float>(l.yarn_magnitude * l.yarn_magnitude /
                                          std::sqrt(static_cast<double>(l.plain + l.turned)));
+}
+
+// No key says so.
+void complete_glm_dsa_gguf(TransformerConfig& c, const Metadata& metadata) {
+  complete_deepseek_gguf(c, metadata);
+  c.index.interleaved = true;
 }
 
 // A group of experts is as good as its two best, whatever scores are.

@@ -84,6 +84,8 @@ const std::vector<Architecture>& architectures() {
        .positions = Positions::kNone,
        .mixer = Mixer::kXlstmBlocks},
       {"deepseek2", true, complete_deepseek, complete_deepseek_gguf, deepseek},
+      {"deepseek32", true, complete_deepseek, complete_deepseek_gguf, deepseek},
+      {"glm-dsa", true, complete_deepseek, complete_glm_dsa_gguf, deepseek},
       {"mistral4", true, complete_mistral4, complete_deepseek_gguf, deepseek},
       {"minimax-m2", false, complete_olmo2, complete_minimax_gguf, qwen},
       {"exaone-moe", false, complete_exaone4, nothing_gguf, qwen, Positions::kRope, 4},

@@ -15,6 +15,7 @@
 #include "kernels/common/float_kernels.h"
 #include "kernels/common/formulas.h"
 #include "kernels/cpu/attend/attend.h"
+#include "kernels/cpu/attend/gather_keys.h"
 #include "kernels/cpu/simd/flush_subnormals.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -110,6 +111,15 @@ HWY_INLINE Stored turned(const Stored& keys, int first, int end, int n, int v, f
   return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
 }
 
+// The chosen positions from place `begin` of their list on, up to place begin + `last`, as f32.
+HWY_INLINE Stored chosen_keys(const Problem& p, const RowTile& tile, int kv_head, int64_t begin,
+                              int last, float* buffer) {
+  const int32_t* places = p.d.in[AttendIn::kChosen].row<int32_t>(tile.row) + begin;
+  gather_keys(p.d.in[AttendIn::kK], p.slots, p.slots.spans[tile.span].sequence, kv_head, places,
+              last + 1, buffer);
+  return {reinterpret_cast<const std::byte*>(buffer), Form::kF32};
+}
+
 // A block of keys and values as the kernels take it.
 struct Block {
   Stored keys, values;
@@ -121,12 +131,14 @@ Block block_of(const Problem& p, const RowTile& tile, int kv_head, int64_t begin
   const int high = static_cast<int>(std::min<int64_t>(p.last_seen(tile) - begin, kBlock - 1));
   const int first = low / 16;
   const int end = high / 16 + 1;
-  Block block{stored_block(p, false, tile, kv_head, begin),
-              stored_block(p, true, tile, kv_head, begin),
+  const bool sparse = p.sparse(tile);
+  Block block{sparse ? chosen_keys(p, tile, kv_head, begin, high, b.keys)
+                     : stored_block(p, false, tile, kv_head, begin),
+              sparse ? Stored{} : stored_block(p, true, tile, kv_head, begin),
               {nullptr, 0, p.n, first, end},
               {nullptr, 0, p.v, low, high + 1}};
   if (p.attr.shared > 0) {
-    block.keys = as_floats(block.keys, first, end, p.n, b.keys);
+    if (!sparse) block.keys = as_floats(block.keys, first, end, p.n, b.keys);
     block.values = turned(block.keys, first, end, p.n, p.v, b.values);
   } else if (tile.count * p.group > kFewQueries) {
     block.keys = converted(block.keys, rows_of_tiles(first, end, p.n), b.keys);
@@ -314,8 +326,7 @@ void combine_segments(const Problem& p, const Worker& worker) {
   for (int64_t i = items.begin; i < items.end; ++i) {
     const int64_t r = i / p.attr.heads;
     const int64_t h = i % p.attr.heads;
-    const PositionRange seen =
-        visible(p.attr, p.slots, p.slots.span(p.token_row(r)), p.slots.positions[p.token_row(r)]);
+    const PositionRange seen = p.seen(p.tile(r), 0);
     clear(state, 1, p.v);
     for (Segment s = segment_of(seen.first); s.begin <= seen.last; s.next())
       merge_state(p.stored(r, h, s.index), p.v, state);

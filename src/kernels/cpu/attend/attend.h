@@ -84,6 +84,9 @@ struct Problem {
   int group = attr.heads / attr.kv_heads;
   int tile_rows = std::max(1, kTileQueries / group);
   int64_t positions = laid_out_positions(slots.rows, slots.span_count);
+  // Of so many positions and fewer a row attends to all that it sees.
+  int64_t used =
+      d.in[AttendIn::kChosen] ? d.in[AttendIn::kChosen].cols : std::numeric_limits<int64_t>::max();
 
   // The row of the run that row `r` of queries and output is.
   int64_t token_row(int64_t r) const { return slots.token_row(d.out().rows, r); }
@@ -96,12 +99,19 @@ struct Problem {
     const int span = slots.span_of[first];
     const int64_t most =
         std::min<int64_t>({slots.spans[span].end_row() - first, rows - r, tile_rows});
+    const int64_t position = slots.positions[first] - start(span);
+    const int64_t whole = position >= used ? 1 : std::min(most, used - position);
     int count = 1;
-    while (count < most && token_row(r + count) == first + count) ++count;
-    return {r, count, span, slots.positions[first] - start(span)};
+    while (count < whole && token_row(r + count) == first + count) ++count;
+    return {r, count, span, position};
   }
+  // Whether a tile is one row that attends to chosen positions. They stand side by side in the
+  // order of the list, and are meant wherever its positions are said: a list of all that a row
+  // sees would give the bits that it has without one.
+  bool sparse(const RowTile& t) const { return t.position >= used; }
   // What the row that is `i` rows behind the first of a tile sees.
   PositionRange seen(const RowTile& t, int64_t i) const {
+    if (sparse(t)) return {0, used - 1};
     const int64_t from = start(t.span);
     const PositionRange all = visible(attr, slots, slots.spans[t.span], from + t.position + i);
     return {std::max<int64_t>(all.first - from, 0), all.last - from};

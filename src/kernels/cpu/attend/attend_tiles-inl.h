@@ -125,7 +125,8 @@ HWY_INLINE void transpose_stage(Lanes* rows) {
   }
 }
 // out[c * out_stride + r] = x[r * stride + c] of 16 x 16 values.
-HWY_NOINLINE void transpose(const float* x, int64_t stride, float* out, int64_t out_stride) {
+[[maybe_unused]] HWY_NOINLINE void transpose(const float* x, int64_t stride, float* out,
+                                             int64_t out_stride) {
   Lanes rows[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) std::memcpy(&rows[i], x + i * stride, sizeof(Lanes));
