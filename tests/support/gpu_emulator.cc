@@ -49,8 +49,8 @@ struct Copy {
   const uint8_t* from;
   size_t bytes = 16;
 };
-// Of a gate: what was asked for since it was last passed, and by how many lanes. The gate itself
-// counts how often it was passed.
+// Of an mbarrier: what was asked for since it was last passed, and by how many lanes. The mbarrier
+// itself counts how often it was passed.
 struct Asked {
   std::vector<Copy> pieces;
   int lanes = 0;
@@ -95,7 +95,7 @@ class Blocks {
     current_ = 0;
     switch_to(nullptr, 0);
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
-    for (const auto& [gate, asked] : asked_) unmade_ |= asked.lanes > 0;
+    for (const auto& [mbarrier, asked] : asked_) unmade_ |= asked.lanes > 0;
     if (unmade_) throw Error(ErrorKind::kBug, "emulator: a thread ends before its copies are made");
   }
 
@@ -130,12 +130,12 @@ class Blocks {
     for (; groups.size() > static_cast<size_t>(left) + 1; groups.pop_front())
       for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
   }
-  void make_gate(Gate* gate, int arrivals) {
-    *gate = 0;
-    asked_[gate] = {{}, 0, arrivals};
+  void make_mbarrier(Mbarrier* mbarrier, int arrivals) {
+    *mbarrier = 0;
+    asked_[mbarrier] = {{}, 0, arrivals};
   }
-  void ask_piece(Gate* gate, const Copy& piece) {
-    Asked& asked = asked_.at(gate);
+  void ask_piece(Mbarrier* mbarrier, const Copy& piece) {
+    Asked& asked = asked_.at(mbarrier);
     VEERY_CHECK(asked.lanes < asked.arrivals &&
                 (piece.bytes | reinterpret_cast<uintptr_t>(piece.to) |
                  reinterpret_cast<uintptr_t>(piece.from)) %
@@ -146,10 +146,10 @@ class Blocks {
     ++asked.lanes;
     turns_ = 0;
   }
-  void wait_for_pieces(Gate* gate, int turn) {
-    const auto passed = [&] { return *gate % 2 != static_cast<uint64_t>(turn % 2); };
+  void wait_for_pieces(Mbarrier* mbarrier, int turn) {
+    const auto passed = [&] { return *mbarrier % 2 != static_cast<uint64_t>(turn % 2); };
     while (!passed() && !stuck_) {
-      Asked& asked = asked_.at(gate);
+      Asked& asked = asked_.at(mbarrier);
       if (asked.lanes < asked.arrivals) {
         give_way();
         continue;
@@ -157,7 +157,7 @@ class Blocks {
       for (const Copy& piece : asked.pieces)
         if (piece.bytes > 0) std::memcpy(piece.to, piece.from, piece.bytes);
       asked = {{}, 0, asked.arrivals};
-      ++*gate;
+      ++*mbarrier;
     }
   }
   Place& place() { return place_; }
@@ -271,7 +271,7 @@ class Blocks {
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
   std::vector<CopyGroups> copies_;
-  std::map<Gate*, Asked> asked_;
+  std::map<Mbarrier*, Asked> asked_;
   Place place_;
   ucontext_t main_{};
   jmp_buf main_jump_{};
@@ -310,11 +310,11 @@ uint8_t* exchanged(int thread) { return running->exchanged(thread); }
 void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
 void end_group() { running->end_group(); }
 void wait_for_groups(int left) { running->wait_for_groups(left); }
-void make_gate(Gate* gate, int arrivals) { running->make_gate(gate, arrivals); }
-void ask_piece(Gate* gate, uint8_t* to, const uint8_t* from, size_t bytes) {
-  running->ask_piece(gate, {to, from, bytes});
+void make_mbarrier(Mbarrier* mbarrier, int arrivals) { running->make_mbarrier(mbarrier, arrivals); }
+void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes) {
+  running->ask_piece(mbarrier, {to, from, bytes});
 }
-void wait_for_pieces(Gate* gate, int turn) { running->wait_for_pieces(gate, turn); }
+void wait_for_pieces(Mbarrier* mbarrier, int turn) { running->wait_for_pieces(mbarrier, turn); }
 
 void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {
   Blocks blocks(kernel, arguments, size);

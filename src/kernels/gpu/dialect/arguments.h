@@ -144,11 +144,12 @@ enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded };
 /// Where the arrays of a row lie, in bytes from its beginning. In codes the columns 4 t to 4 t + 3
 /// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours.
 struct FormPlaces {
-  int32_t codes = 0, scale = 0, sum = 0;      ///< per 256: sum int32 of each 16, shifted
-  int32_t shift = 0;                          ///< per 256: int32 [cols / 32]
-  int32_t moment = 0;                         ///< per 32: f32, scale times sum and the same of rest
-  int32_t rest = 0, finer = 0, rest_sum = 0;  ///< per 32: codes, scale (0: none), sum
-  int32_t outliers = 0;                       ///< per 32: int32 count, then blocks in order
+  int32_t codes = 0, scale = 0, sum = 0;  ///< per 256: sum int32 of each 16, shifted
+  int32_t shift = 0;                      ///< per 256: int32 [cols / 32]
+  int32_t moment = 0;                     ///< per 32: f32, scale times sum and the same of residual
+  int32_t residual = 0, residual_scale = 0,
+          residual_sum = 0;  ///< per 32: codes, scale (0: none), sum
+  int32_t outliers = 0;      ///< per 32: int32 count, then blocks in order
   int32_t bytes = 0;
 };
 VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
@@ -162,12 +163,12 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   at += cols;
   if (kind == FormKind::kPer32) {
     const int32_t words = (4 * blocks + 15) / 16 * 16;
-    p.rest = at, at += cols;
+    p.residual = at, at += cols;
     p.scale = at, at += words;
     p.sum = at, at += words;
     p.moment = at, at += words;
-    p.finer = at, at += words;
-    p.rest_sum = at, at += words;
+    p.residual_scale = at, at += words;
+    p.residual_sum = at, at += words;
     p.outliers = at, at += 4 * (blocks / 4 + 2);
   } else {
     p.scale = at, at += (4 * (cols / 256) + 15) / 16 * 16;
@@ -185,14 +186,14 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
 ///   kPer256 scale f32 [8 rows]; shift uint8 [2][8 rows][4 of 32 columns]; sums of 32 for minima:
 ///           f16 [8 rows][4][4], of parts 2 t and 2 t + 1 what 64 goes into, then what is left
 ///           over; sums of 16 [2][8 rows][4][4] likewise
-/// Behind the slabs, kPer32: rest, finer and rest_sum for each block of 32 as codes, scale and sum;
-/// and of each row the number of its outliers and these.
+/// Behind the slabs, kPer32: residual, residual_scale and residual_sum for each block of 32 as
+/// codes, scale and sum; and of each row the number of its outliers and these.
 struct TilePlaces {
   int bits = 2;                         ///< 2 to their power: blocks of 32 of a slab
   int scale = 0, sum = 0, moment = 0;   ///< kPer32, in a slab
   int shift = 0, sums = 0, sums16 = 0;  ///< kPer256, in a slab
   int slab = 0;                         ///< bytes
-  int64_t rest = 0, finer = 0, rest_sum = 0;
+  int64_t residual = 0, residual_scale = 0, residual_sum = 0;
   int64_t outliers = 0, list = 0;  ///< list: int32 a row
   int64_t bytes = 0;               ///< of a group
 };
@@ -211,9 +212,9 @@ VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
   int64_t at = (blocks + each - 1) / each * p.slab;
   if (kind == FormKind::kPer32) {
     p.list = blocks / 4 + 2;
-    p.rest = at, at += 256 * blocks;
-    p.finer = at, at += 32 * blocks;
-    p.rest_sum = at, at += 32 * blocks;
+    p.residual = at, at += 256 * blocks;
+    p.residual_scale = at, at += 32 * blocks;
+    p.residual_sum = at, at += 32 * blocks;
     p.outliers = at, at += 32 * p.list;
   }
   p.bytes = (at + 127) / 128 * 128;
@@ -225,11 +226,11 @@ VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
 /// chores.
 struct RowPlan {
   static constexpr int kWarps = 8;
-  static constexpr int kSlots = 8;  ///< panels (and gates) that are under way together
+  static constexpr int kSlots = 8;  ///< panels (and mbarriers) that are under way together
   static constexpr int kLeastStages = 2;
   int each, item_bytes;          ///< of an item: units, bytes
   int largest, inverse, staged;  ///< RowSource; staged: -1 where there is no room
-  int late, done, gates, ring;
+  int late, done, mbarriers, ring;
   int stages;  ///< items that are on their way to each warp
   int bytes;
   static constexpr int kThreads = (kWarps + 1) * 32;
@@ -254,7 +255,7 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   p.inverse = at, at += 16;
   p.late = at, at += RowPlan::kSlots * kWarp * terms * 4;
   p.done = at, at += RowPlan::kSlots * 4 + 16;
-  p.gates = at, at += RowPlan::kWarps * kMostStages * 8;
+  p.mbarriers = at, at += RowPlan::kWarps * kMostStages * 8;
   p.staged = normed && at + 4 * cols + kLeastRing <= room ? at : -1;
   if (p.staged >= 0) at += 4 * cols;
   p.ring = (at + 127) / 128 * 128;

@@ -20,7 +20,7 @@ VEERY_GPU_HOST constexpr int attend_tile_rows(int heads, int kv_heads) {
 }
 /// What attend_tiles() has in shared memory, in bytes.
 struct AttendPlaces {
-  int keys, values, weights, gates, bytes;
+  int keys, values, weights, mbarriers, bytes;
   int key_group;  ///< of 16 positions; 32 more than they take, for the banks
 };
 VEERY_GPU_HOST constexpr AttendPlaces attend_places(int key_dim, int value_dim) {
@@ -29,23 +29,23 @@ VEERY_GPU_HOST constexpr AttendPlaces attend_places(int key_dim, int value_dim) 
   p.keys = key_dim * kTileQueries * 4;
   p.values = p.keys + 8 * p.key_group;
   p.weights = p.values + kBlock * value_dim * 2;
-  p.gates = p.weights + kTileQueries / kWarpQueries * (kBlock * kWarpQueries * 4 + kBlock * 4);
-  p.bytes = p.gates + 16;
+  p.mbarriers = p.weights + kTileQueries / kWarpQueries * (kBlock * kWarpQueries * 4 + kBlock * 4);
+  p.bytes = p.mbarriers + 16;
   return p;
 }
 
 /// What attend_blocks() has in shared memory before all else: keys and values of a block of
 /// positions, in bytes.
 struct StagePlaces {
-  int key_group, values, gate, bytes;
+  int key_group, values, mbarrier, bytes;
 };
 VEERY_CONSTANT int kMostStage = 140 << 10;
 VEERY_GPU_HOST constexpr StagePlaces stage_places(int key_dim, int value_dim, int element) {
   StagePlaces p{};
   p.key_group = key_dim * 16 * element + 32;
   p.values = 8 * p.key_group;
-  p.gate = p.values + kBlock * value_dim * element;
-  p.bytes = p.gate + 16;
+  p.mbarrier = p.values + kBlock * value_dim * element;
+  p.bytes = p.mbarrier + 16;
   return p;
 }
 

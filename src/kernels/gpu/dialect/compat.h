@@ -151,12 +151,12 @@ VEERY_GPU void wait_for_groups() {
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
 /// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
 /// by one ask_piece() where it is made for one arrival.
-using Gate = uint64_t;
+using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
-VEERY_GPU void make_gate(Gate* gate, int arrivals = kWarp) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(gate)), "r"(arrivals)
+VEERY_GPU void make_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(mbarrier)), "r"(arrivals)
                : "memory");
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -165,8 +165,8 @@ VEERY_GPU void make_gate(Gate* gate, int arrivals = kWarp) {
 /// The warp begins to copy `count` pieces, up to 32, piece_at(i) being {to, from, bytes}: addresses
 /// and bytes are multiples of 16.
 template <typename PieceAt>
-VEERY_GPU void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
-  const uint32_t at = shared_address(gate);
+VEERY_GPU void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
+  const uint32_t at = shared_address(mbarrier);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #if __CUDA_ARCH__ >= 900
   if (lane < count) {
@@ -191,8 +191,8 @@ VEERY_GPU void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
 #endif
 }
 /// The same of one thread and one piece.
-VEERY_GPU void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
-  const uint32_t at = shared_address(gate);
+VEERY_GPU void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+  const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %3;\n"
@@ -206,28 +206,28 @@ VEERY_GPU void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int b
 #endif
 }
 /// For ask_item().
-VEERY_GPU void make_item_gate(Gate* gate) {
+VEERY_GPU void make_item_mbarrier(Mbarrier* mbarrier) {
 #if __CUDA_ARCH__ >= 900
-  make_gate(gate, 1);
+  make_mbarrier(mbarrier, 1);
 #else
-  make_gate(gate);
+  make_mbarrier(mbarrier);
 #endif
 }
 /// The same of a warp and one piece.
-VEERY_GPU void ask_item(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
+VEERY_GPU void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
 #if __CUDA_ARCH__ >= 900
-  if (threadIdx.x % kWarp == 0) ask_piece(gate, shared, from, bytes);
+  if (threadIdx.x % kWarp == 0) ask_piece(mbarrier, shared, from, bytes);
 #else
   for (int offset = static_cast<int>(threadIdx.x) % kWarp * 16; offset < bytes;
        offset += kWarp * 16)
     begin_copy(shared + offset, from + offset);
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(gate))
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(mbarrier))
                : "memory");
 #endif
 }
 /// Until the pieces of turn `turn`, counted from 0, are there.
-VEERY_GPU void wait_for_pieces(Gate* gate, int turn) {
-  const uint32_t at = shared_address(gate);
+VEERY_GPU void wait_for_pieces(Mbarrier* mbarrier, int turn) {
+  const uint32_t at = shared_address(mbarrier);
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "{\n.reg .pred p;\nL_%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@!p bra "

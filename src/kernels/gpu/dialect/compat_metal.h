@@ -102,9 +102,9 @@ VEERY_GPU void end_group() {}
 template <int kLeft>
 VEERY_GPU void wait_for_groups() {}
 // Nor are pieces asked for (kStaged).
-using Gate = uint64_t;
-void make_gate(VEERY_SHARED Gate* gate);
-void wait_for_pieces(VEERY_SHARED Gate* gate, int turn);
+using Mbarrier = uint64_t;
+void make_mbarrier(VEERY_SHARED Mbarrier* mbarrier);
+void wait_for_pieces(VEERY_SHARED Mbarrier* mbarrier, int turn);
 // Atomics order nothing but themselves: what a block of threads wrote others see in the launches
 // behind it.
 VEERY_CONSTANT bool kHandsOver = false;

@@ -41,11 +41,11 @@ uint8_t* exchanged(int thread);
 void begin_copy(uint8_t* to, const uint8_t* from);
 void end_group();
 void wait_for_groups(int left);
-/// Pieces that a gate is for are copied when it is first waited for after all lanes have asked.
-using Gate = uint64_t;
-void make_gate(Gate* gate, int arrivals);
-void ask_piece(Gate* gate, uint8_t* to, const uint8_t* from, size_t bytes);
-void wait_for_pieces(Gate* gate, int turn);
+/// Pieces that a mbarrier is for are copied when it is first waited for after all lanes have asked.
+using Mbarrier = uint64_t;
+void make_mbarrier(Mbarrier* mbarrier, int arrivals);
+void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
+void wait_for_pieces(Mbarrier* mbarrier, int turn);
 
 /// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
 void run(void (*kernel)(const void* arguments), const void* arguments, const LaunchSize& size);
@@ -76,23 +76,27 @@ void wait_for_groups() {
   emulated::wait_for_groups(kLeft);
 }
 
-using emulated::Gate;
-inline void make_gate(Gate* gate, int arrivals = 32) { emulated::make_gate(gate, arrivals); }
-inline void ask_piece(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
-  emulated::ask_piece(gate, shared, from, static_cast<size_t>(bytes));
+using emulated::Mbarrier;
+inline void make_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
+  emulated::make_mbarrier(mbarrier, arrivals);
 }
-inline void make_item_gate(Gate* gate) { emulated::make_gate(gate, 1); }
-inline void ask_item(Gate* gate, uint8_t* shared, const uint8_t* from, int bytes) {
-  if (thread() % 32 == 0) emulated::ask_piece(gate, shared, from, static_cast<size_t>(bytes));
+inline void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+  emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
+}
+inline void make_item_mbarrier(Mbarrier* mbarrier) { emulated::make_mbarrier(mbarrier, 1); }
+inline void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+  if (thread() % 32 == 0) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
 template <typename PieceAt>
-void ask_pieces(Gate* gate, int count, const PieceAt& piece_at) {
+void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   const int lane = thread() % 32;
-  if (lane >= count) return emulated::ask_piece(gate, nullptr, nullptr, 0);
+  if (lane >= count) return emulated::ask_piece(mbarrier, nullptr, nullptr, 0);
   const auto piece = piece_at(lane);
-  emulated::ask_piece(gate, piece.to, piece.from, static_cast<size_t>(piece.bytes));
+  emulated::ask_piece(mbarrier, piece.to, piece.from, static_cast<size_t>(piece.bytes));
 }
-inline void wait_for_pieces(Gate* gate, int turn) { emulated::wait_for_pieces(gate, turn); }
+inline void wait_for_pieces(Mbarrier* mbarrier, int turn) {
+  emulated::wait_for_pieces(mbarrier, turn);
+}
 
 template <typename T>
 T shuffle(T value, int from) {

@@ -3,94 +3,9 @@
 // row, in order.
 #pragma once
 #include "kernels/gpu/dialect/attend_places.h"
-#include "kernels/gpu/functions/rows.h"
+#include "kernels/gpu/functions/attend_states.h"
 
 namespace veery::gpu {
-
-VEERY_CONSTANT int kPartHeader = 16;
-VEERY_CONSTANT float kNothing = -3e38F;
-
-/// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
-/// the odd one comes first, and subnormal numbers count as 0.
-template <typename T>
-struct Element;
-struct BF16 {
-  uint16_t bits;
-};
-struct F16 {
-  uint16_t bits;
-};
-template <>
-struct Element<BF16> {
-  static VEERY_GPU float load(BF16 x) { return bf16_to_float(x.bits); }
-  static VEERY_GPU float at(const VEERY_DEVICE BF16* x) { return bf16_to_float(x->bits); }
-  static VEERY_GPU float rounded(float x) { return bf16_to_float(float_to_bf16(flush(x))); }
-  static VEERY_GPU float multiply_add(float a, float b, float c) { return fma_flushed(a, b, c); }
-  static VEERY_GPU float multiply(float a, float b) { return mul_flushed(a, b); }
-  static VEERY_GPU float divide(float a, float b) { return flush(flush(a) / b); }
-  VEERY_STATIC bool kPairs = true;
-};
-template <typename T>
-struct Element {
-  static VEERY_GPU float load(F16 x) { return half_to_float(x.bits); }
-  static VEERY_GPU float load(float x) { return x; }
-  static VEERY_GPU float at(const VEERY_DEVICE F16* x) { return half_to_float(x->bits); }
-  static VEERY_GPU float at(const VEERY_DEVICE float* x) { return *x; }
-  static VEERY_GPU float rounded(float x) { return x; }
-  static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
-  static VEERY_GPU float multiply(float a, float b) { return a * b; }
-  static VEERY_GPU float divide(float a, float b) { return a / b; }
-  VEERY_STATIC bool kPairs = false;
-};
-
-/// How two sets of scores are brought to one largest: kept * keep + added * add.
-struct Merger {
-  float most, sum, keep, add;
-};
-template <typename T>
-VEERY_GPU Merger merge(float most, float sum, float other, float other_sum) {
-  const bool grows = other > most;
-  if (grows && most == kNothing) return {other, other_sum, 0, 1};
-  const float low = grows ? most : other;
-  const float high = grows ? other : most;
-  const float shrink = exp_to_88(low - high);
-  const float keep = grows ? shrink : 1.0F;
-  const float add = grows ? 1.0F : shrink;
-  return {high, Element<T>::multiply_add(other_sum, add, Element<T>::multiply(sum, keep)), keep,
-          add};
-}
-
-/// Of one query: largest score, sum of weights, and this thread's dimensions of the values.
-template <int kDims>
-struct State {
-  float most = kNothing, sum = 0;
-  float values[kDims] = {};
-
-  VEERY_GPU void clear() { *this = {}; }
-  template <typename T>
-  VEERY_GPU void merge_in(const VEERY_THREAD State& other) {
-    const Merger m = merge<T>(most, sum, other.most, other.sum);
-    most = m.most;
-    sum = m.sum;
-    VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i)
-      values[i] =
-          Element<T>::multiply_add(other.values[i], m.add, Element<T>::multiply(values[i], m.keep));
-  }
-};
-
-/// Segments (attend.h of the CPU): 16 of one block, 16 of two, 16 of four ...; whether one ends
-/// behind block `b`.
-VEERY_GPU bool ends_segment(int64_t b) {
-  int64_t begin = 0;
-  for (int64_t length = 1, size = 0; size < 7; ++size, length *= 2) {
-    const int64_t end = begin + 16 * length;
-    if (b < end) return (b - begin + 1) % length == 0;
-    begin = end;
-  }
-  // The last 16 are of 128 blocks, the very last one has no end.
-  return b < begin + 15 * 128 && (b - begin + 1) % 128 == 0;
-}
 
 /// Some queries of one row that share keys and values. kStaged: these come to shared memory by bulk
 /// copies. kSets: of 128 threads, which share the queries; more than one with kStaged or without.
@@ -98,8 +13,8 @@ template <typename T, int kDims, bool kStaged, int kSets = 1>
 class Attention {
  public:
   VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
-                      VEERY_SHARED Gate* gate VEERY_HERE)
-      : VEERY_HERE_KEPT a_(&arguments), row_(row), gate_(gate) {
+                      VEERY_SHARED Mbarrier* mbarrier VEERY_HERE)
+      : VEERY_HERE_KEPT a_(&arguments), row_(row), mbarrier_(mbarrier) {
     const int group = a_->heads / a_->kv_heads;
     const int parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = part / parts;
@@ -115,8 +30,8 @@ class Attention {
                : position_ >= a_->window ? position_ - a_->window + 1
                                          : 0;
     places_ = stage_places(a_->key_dim, a_->value_dim, sizeof(T));
-    if (gate == nullptr)
-      gate_ = reinterpret_cast<VEERY_SHARED Gate*>(shared_memory() + places_.gate);
+    if (mbarrier == nullptr)
+      mbarrier_ = reinterpret_cast<VEERY_SHARED Mbarrier*>(shared_memory() + places_.mbarrier);
     queries_ =
         reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
     weights_ = queries_ + kMostHeads * a_->key_dim;
@@ -150,7 +65,7 @@ class Attention {
 
   VEERY_GPU void make_stage() {
     if constexpr (kStaged)
-      if (thread() == 0) make_gate(gate_);
+      if (thread() == 0) make_mbarrier(mbarrier_);
     sync_block();
   }
   /// Asks for the keys and values of a block, up to what the row sees.
@@ -165,7 +80,7 @@ class Attention {
   }
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads],
                         VEERY_THREAD int& turn) {
-    if constexpr (kStaged) wait_for_pieces(gate_, turn++);
+    if constexpr (kStaged) wait_for_pieces(mbarrier_, turn++);
     score(block);
     sync_block();
     weigh(block, states);
@@ -173,6 +88,9 @@ class Attention {
     add_values(block, states);
     sync_block();
   }
+
+  /// For merge_blocks(): kMostHeads * kBlock floats, once no weights are wanted.
+  VEERY_GPU VEERY_SHARED float* factors() const { return weights_; }
 
   /// Whether this block of threads is the last of `blocks` to come.
   VEERY_GPU bool is_last(VEERY_DEVICE uint32_t* come, uint32_t blocks) {
@@ -217,7 +135,7 @@ class Attention {
       const VEERY_DEVICE uint8_t* from;
       int bytes;
     };
-    ask_pieces(gate_, 2 * groups, [&](int i) {
+    ask_pieces(mbarrier_, 2 * groups, [&](int i) {
       const int g = i < groups ? i : i - groups;
       if (i < groups)
         return Piece{shared_memory() + g * places_.key_group, keys + g * key_bytes, key_bytes};
@@ -352,47 +270,73 @@ class Attention {
   int kv_, head_, heads_, sequence_;
   VEERY_SHARED float *queries_, *weights_, *found_;
   StagePlaces places_;
-  VEERY_SHARED Gate* gate_;
+  VEERY_SHARED Mbarrier* mbarrier_;
   int64_t found_block_ = -1;
   const VEERY_DEVICE T* key_page_ = nullptr;
   const VEERY_DEVICE T* value_page_ = nullptr;
   int turn_ = 0;
 };
 
-/// Puts the states of all blocks of positions of a row together, of its queries head_of(0) up to
-/// head_of(kHeads - 1).
+/// Puts the states of all blocks of positions of a row together, of `queries` of its queries from
+/// `from` on; a thread has dimensions of those that are head_of(0) up to head_of(kHeads - 1).
 template <int kHeads, typename T, int kDims, bool kStaged, int kSets, typename HeadOf>
 VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
                             VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of, int64_t row,
-                            const VEERY_THREAD HeadOf& head_of VEERY_HERE) {
-  State<kDims> whole[kHeads], segment[kHeads];
+                            int from, int queries, const VEERY_THREAD HeadOf& head_of VEERY_HERE) {
+  constexpr int kFactors = Chain<T>::kFactors, kAhead = 4;
   const int size = kPartHeader + a.value_dim;
   const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head()) * a.blocks * size;
-  VEERY_UNROLL(1)
-  for (int64_t b = of.first_block(); b <= of.last_block(); ++b, parts += size) {
-    const bool end = b == of.last_block() || ends_segment(b);
-    VEERY_UNROLL(4)
-    for (int q = 0; q < kHeads; ++q) {
-      const int h = head_of(q);
-      if (h >= of.heads()) continue;
-      const VEERY_DEVICE float* at = parts + int64_t{h} * a.blocks * size;
-      State<kDims> part;
-      part.most = at[0];
-      part.sum = at[1];
+  VEERY_SHARED float* factors = of.factors();
+  State<kDims> whole[kHeads], segment[kHeads];
+  Chain<T> chain;
+  for (int64_t begin = of.first_block(); begin <= of.last_block();
+       begin += kWarp, parts += kWarp * size) {
+    const int64_t left = of.last_block() - begin + 1;
+    const int count = left < kWarp ? static_cast<int>(left) : kWarp;
+    sync_block();
+    if (warp() < queries)
+      chain.find(parts + int64_t{from + warp()} * a.blocks * size, size, begin, count,
+                 of.last_block(), factors + warp() * kWarp * kFactors);
+    sync_block();
+    for (int first = 0; first < count; first += kAhead) {
+      float values[kAhead][kHeads][kDims];
       VEERY_UNROLL(4)
-      for (int i = 0; i < kDims; ++i) {
-        const int c = of.own(thread()) + i * kBlock;
-        part.values[i] = c < a.value_dim ? at[kPartHeader + c] : 0.0F;
+      for (int i = 0; i < kAhead; ++i) VEERY_UNROLL(4)
+      for (int q = 0; q < kHeads; ++q) VEERY_UNROLL(4)
+      for (int d = 0; d < kDims; ++d) {
+        const int c = of.own(thread()) + d * kBlock;
+        values[i][q][d] = first + i < count && head_of(q) < of.heads() && c < a.value_dim
+                              ? parts[int64_t{head_of(q)} * a.blocks * size + (first + i) * size +
+                                      kPartHeader + c]
+                              : 0.0F;
       }
-      segment[q].template merge_in<T>(part);
-      if (!end) continue;
-      whole[q].template merge_in<T>(segment[q]);
-      segment[q].clear();
+      VEERY_UNROLL(4)
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i >= count) break;
+        VEERY_UNROLL(4)
+        for (int q = 0; q < kHeads; ++q) {
+          if (head_of(q) >= of.heads()) continue;
+          const VEERY_SHARED float* by =
+              factors + ((head_of(q) - from) * kWarp + first + i) * kFactors;
+          segment[q].template add<T>(values[i][q], by[0], by[1]);
+          if (by[3] == Chain<T>::kNotYet) continue;
+          whole[q].template add<T>(segment[q].values, by[2], by[3]);
+          segment[q].clear();
+        }
+      }
     }
   }
+  sync_block();
+  if (warp() < queries && lane() == 0)
+    factors[2 * warp()] = chain.most(), factors[2 * warp() + 1] = chain.sum();
+  sync_block();
   VEERY_UNROLL(4)
-  for (int q = 0; q < kHeads; ++q)
-    if (head_of(q) < of.heads()) of.finish(head_of(q), whole[q]);
+  for (int q = 0; q < kHeads; ++q) {
+    if (head_of(q) >= of.heads()) continue;
+    whole[q].most = factors[2 * (head_of(q) - from)];
+    whole[q].sum = factors[2 * (head_of(q) - from) + 1];
+    of.finish(head_of(q), whole[q]);
+  }
 }
 
 /// Few rows: a block of threads a block of positions. The last one merges the states of all, or
@@ -437,7 +381,8 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
     const auto blocks = static_cast<uint32_t>(all < at.blocks_x ? all : at.blocks_x);
     if (!of.is_last(a.come + at.z * of.parts(a) + at.y, blocks)) return;
     const int own = thread();
-    merge_blocks<kOwnHeads>(a, of, at.z, [&](int q) { return of.head_of(q, own); } VEERY_GO);
+    merge_blocks<kOwnHeads>(a, of, at.z, 0, of.heads(),
+                            [&](int q) { return of.head_of(q, own); } VEERY_GO);
   }
 }
 template <typename T, int kDims, bool kStaged>
@@ -465,7 +410,7 @@ VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   Attention<T, kDims, false> of(a, row, block_y(), nullptr VEERY_GO);
   const int own = block_x();
   if (own >= of.heads() || of.first_block() == of.last_block()) return;
-  merge_blocks<1>(a, of, row, [&](int) { return own; } VEERY_GO);
+  merge_blocks<1>(a, of, row, own, 1, [&](int) { return own; } VEERY_GO);
 }
 
 /// A row and its queries of one key head.

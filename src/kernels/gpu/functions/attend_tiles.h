@@ -38,20 +38,20 @@ class TileAttention {
 
   VEERY_GPU void run() {
     const int64_t first = first_seen(begin_) / kBlock, last = end_ / kBlock;
-    if (thread() < 2) make_gate(gate(thread()));
+    if (thread() < 2) make_mbarrier(mbarrier(thread()));
     load_queries();
     sync_block();
     ask_keys(first);
     ask_values(first);
     for (int64_t block = first; block <= last; ++block) {
       const auto turn = static_cast<int>(block - first);
-      wait_for_pieces(gate(0), turn);
+      wait_for_pieces(mbarrier(0), turn);
       float scores[kWarpQueries][4] = {};
       score(scores);
       weigh(block, scores);
       sync_block();  // the keys are no longer looked at
       if (block < last) ask_keys(block + 1);
-      wait_for_pieces(gate(1), turn);
+      wait_for_pieces(mbarrier(1), turn);
       float part[kWarpQueries][kDims] = {};
       add_values(block, part);
       sync_block();
@@ -78,8 +78,8 @@ class TileAttention {
     return page_of(cache, a_.run, sequence_, block * kBlock);
   }
 
-  VEERY_GPU Gate* gate(int i) const {
-    return reinterpret_cast<Gate*>(shared_memory() + places_.gates) + i;
+  VEERY_GPU Mbarrier* mbarrier(int i) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + i;
   }
   struct Piece {
     uint8_t* to;
@@ -92,7 +92,7 @@ class TileAttention {
     const uint8_t* from = page(a_.keys, block) + 2 * key_place(a_.keys, kv_, block * kBlock, 0);
     uint8_t* to = shared_memory() + places_.keys;
     const int bytes = a_.key_dim * 32;
-    ask_pieces(gate(0), kBlock / 16, [&](int i) {
+    ask_pieces(mbarrier(0), kBlock / 16, [&](int i) {
       return Piece{to + i * places_.key_group, from + i * bytes, bytes};
     });
   }
@@ -102,7 +102,7 @@ class TileAttention {
         page(a_.values, block) + 2 * value_place(a_.values, kv_, block * kBlock, 0);
     uint8_t* to = shared_memory() + places_.values;
     const int bytes = 16 * a_.value_dim * 2;
-    ask_pieces(gate(1), kBlock / 16, [&](int i) {
+    ask_pieces(mbarrier(1), kBlock / 16, [&](int i) {
       return Piece{to + i * bytes, from + i * bytes, bytes};
     });
   }

@@ -91,8 +91,8 @@ struct FormRow {
   VEERY_GPU VEERY_DEVICE int8_t* codes() const {
     return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.codes);
   }
-  VEERY_GPU VEERY_DEVICE int8_t* rest() const {
-    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.rest);
+  VEERY_GPU VEERY_DEVICE int8_t* residual() const {
+    return reinterpret_cast<VEERY_DEVICE int8_t*>(at + places.residual);
   }
   VEERY_GPU VEERY_DEVICE float* floats(int64_t place) const {
     return reinterpret_cast<VEERY_DEVICE float*>(at + place);
@@ -151,7 +151,7 @@ VEERY_GPU void write_some_blocks(const VEERY_THREAD FormRow& to, int b, int bloc
     to.ints(to.places.sum)[b] = sum[e];
     to.floats(to.places.moment)[b] = scale * static_cast<float>(sum[e]);
     largest_of[b] = most[e];
-    to.floats(to.places.finer)[b] = 0;
+    to.floats(to.places.residual_scale)[b] = 0;
   }
 }
 
@@ -175,18 +175,18 @@ VEERY_GPU void find_outliers(const VEERY_THREAD FormRow& to, int blocks,
   }
   if (lane() == 0) list[0] = found < limit ? found : limit;
 }
-VEERY_GPU void write_rest(const VEERY_THREAD FormRow& to, int b, float v) {
+VEERY_GPU void write_residual(const VEERY_THREAD FormRow& to, int b, float v) {
   const float scale = to.floats(to.places.scale)[b];
   const int q = to.codes()[code_place(32 * b + lane())];
   const int r = round_to_int(fma(-scale, static_cast<float>(q), v) * (254.0F / scale));
-  to.rest()[code_place(32 * b + lane())] = static_cast<int8_t>(r);
+  to.residual()[code_place(32 * b + lane())] = static_cast<int8_t>(r);
   const int sum = warp_sum(r);
   if (lane() != 0) return;
-  const float finer = scale / 254.0F;
-  to.floats(to.places.finer)[b] = finer;
-  to.ints(to.places.rest_sum)[b] = sum;
+  const float residual_scale = scale / 254.0F;
+  to.floats(to.places.residual_scale)[b] = residual_scale;
+  to.ints(to.places.residual_sum)[b] = sum;
   VEERY_DEVICE float& moment = to.floats(to.places.moment)[b];
-  moment = moment + finer * static_cast<float>(sum);
+  moment = moment + residual_scale * static_cast<float>(sum);
 }
 
 // A row in blocks of 32, of which a warp takes kBlocks at a time and has the next on their way;
@@ -220,7 +220,7 @@ VEERY_GPU void write_per32(const VEERY_THREAD Row& row, int cols, const VEERY_TH
   sync_block();
   const VEERY_DEVICE int32_t* list = to.ints(to.places.outliers);
   for (int e = warp(); e < list[0]; e += warps())
-    write_rest(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
+    write_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
 }
 
 // Columns k to k + 3.

@@ -56,7 +56,7 @@ VEERY_GPU float tile_block_32(const FormGroup& to, int row, int b, bool is, floa
   to.in_slab<float>(to.places.scale, b, row) = scale.scale;
   to.in_slab<int32_t>(to.places.sum, b, row) = sum;
   to.in_slab<float>(to.places.moment, b, row) = scale.scale * static_cast<float>(sum);
-  to.behind<float>(to.places.finer, b, row) = 0;
+  to.behind<float>(to.places.residual_scale, b, row) = 0;
   return most;
 }
 
@@ -94,20 +94,20 @@ VEERY_GPU void list_outliers(int blocks, const float* most, int32_t* list) {
   }
   if (lane() == 0) list[0] = found < limit ? found : limit;
 }
-VEERY_GPU void tile_rest(const FormGroup& to, const TileRow& of, int b) {
+VEERY_GPU void tile_residual(const FormGroup& to, const TileRow& of, int b) {
   const float scale = to.in_slab<float>(to.places.scale, b, of.place);
   const int at = code_place(lane());
   const int q = static_cast<int8_t>(to.codes(b, of.place)[at]);
   const float v = of.row.at(32 * b + lane());
   const int r = round_to_int(fma(-scale, static_cast<float>(q), v) * (254.0F / scale));
-  to.at[to.places.rest + b * 256 + of.place * 32 + at] = static_cast<uint8_t>(r);
+  to.at[to.places.residual + b * 256 + of.place * 32 + at] = static_cast<uint8_t>(r);
   const int sum = warp_sum(r);
   if (lane() != 0) return;
-  const float finer = scale / 254.0F;
-  to.behind<float>(to.places.finer, b, of.place) = finer;
-  to.behind<int32_t>(to.places.rest_sum, b, of.place) = sum;
+  const float residual_scale = scale / 254.0F;
+  to.behind<float>(to.places.residual_scale, b, of.place) = residual_scale;
+  to.behind<int32_t>(to.places.residual_sum, b, of.place) = sum;
   float& moment = to.in_slab<float>(to.places.moment, b, of.place);
-  moment = moment + finer * static_cast<float>(sum);
+  moment = moment + residual_scale * static_cast<float>(sum);
 }
 
 // A sum of a part as two f16: what 64 goes into, and what is left over.
@@ -185,7 +185,7 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
   if (warp() < each) list_outliers(blocks, most, to.outliers(i));
   sync_block();
   for (int e = warp() / each; e < to.outliers(i)[0]; e += warps() / each)
-    tile_rest(to, of, to.outliers(i)[1 + e]);
+    tile_residual(to, of, to.outliers(i)[1 + e]);
 }
 
 }  // namespace veery::gpu

@@ -182,18 +182,18 @@ class TileProduct {
   }
   VEERY_GPU bool any_outlier(int b) const {
     bool any = false;
-    for (int n = 0; n < kGroups; ++n) any |= codes_[n].floats(places_.finer)[b] > 0;
+    for (int n = 0; n < kGroups; ++n) any |= codes_[n].floats(places_.residual_scale)[b] > 0;
     return ballot(any) != 0;
   }
 
-  VEERY_GPU void block(int b, bool rest) {
+  VEERY_GPU void block(int b, bool residual) {
     const int t = lane() % 4;
     sync_warp();
     Two<uint32_t> codes[kGroups];
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n)
-      codes[n] = load<Two<uint32_t>>(codes_[n].at + (rest ? places_.rest : places_.codes) + b * 32 +
-                                     8 * t);
+      codes[n] = load<Two<uint32_t>>(codes_[n].at + (residual ? places_.residual : places_.codes) +
+                                     b * 32 + 8 * t);
     VEERY_UNROLL(4)
     for (int m = 0; m < kPanels; ++m) {
       uint32_t tile[4];
@@ -208,15 +208,17 @@ class TileProduct {
         VEERY_UNROLL(2)
         for (int e = 0; e < 2; ++e) {
           const RowAt of = own_[n][e];
-          const float scale = of.floats(rest ? places_.finer : places_.scale)[b];
-          if (rest && !(scale > 0)) continue;
+          const float scale = of.floats(residual ? places_.residual_scale : places_.scale)[b];
+          if (residual && !(scale > 0)) continue;
           const int32_t less =
-              kInfo.less != 0 ? kInfo.less * of.ints(rest ? places_.rest_sum : places_.sum)[b] : 0;
+              kInfo.less != 0
+                  ? kInfo.less * of.ints(residual ? places_.residual_sum : places_.sum)[b]
+                  : 0;
           sum[m][n][e] = fma(d.x * scale, static_cast<float>(c[e] - less), sum[m][n][e]);
           sum[m][n][2 + e] =
               fma(d.y * scale, static_cast<float>(c[2 + e] - less), sum[m][n][2 + e]);
           if constexpr (kInfo.minima) {
-            if (rest) continue;
+            if (residual) continue;
             const float moment = of.floats(places_.moment)[b];
             low[m][n][e] = fma(least.x, moment, low[m][n][e]);
             low[m][n][2 + e] = fma(least.y, moment, low[m][n][2 + e]);

@@ -28,7 +28,7 @@ class DotProduct {
       VEERY_UNROLL(4)
       for (int b = 0; b < units_; ++b) block(b);
       const VEERY_DEVICE int32_t* list = x_.ints(places_.outliers);
-      for (int i = 0; i < list[0]; ++i) rest(list[1 + i]);
+      for (int i = 0; i < list[0]; ++i) residual(list[1 + i]);
       return kInfo.minima ? sum_ + low_ : sum_;
     } else {
       for (int u = 0; u < units_; ++u) super_block(u);
@@ -63,10 +63,10 @@ class DotProduct {
       low_ = fma(own(load_minima<kFormat>(unit(b))), x_.floats(places_.moment)[b], low_);
   }
   // What the codes of an outlier leave over.
-  VEERY_GPU void rest(int b) {
-    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.rest_sum)[b] : 0;
-    const int32_t c = block_sum(b, places_.rest) - less;
-    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.finer)[b],
+  VEERY_GPU void residual(int b) {
+    const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.residual_sum)[b] : 0;
+    const int32_t c = block_sum(b, places_.residual) - less;
+    sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.residual_scale)[b],
                static_cast<float>(c), sum_);
   }
 

@@ -236,7 +236,7 @@ class RowPanels {
   using Steps = RowSteps<kFormat, kTerms>;
   static constexpr FormatInfo kInfo = Steps::kInfo;
   static constexpr UnitPlaces kPlaces = Steps::kPlaces;
-  static constexpr bool kRest = kInfo.block == 32 && kTerms == 1;
+  static constexpr bool kResidual = kInfo.block == 32 && kTerms == 1;
 
   VEERY_GPU RowPanels(const LinearArguments& arguments, const RowMemory& memory, int first,
                       int step, int units)
@@ -248,7 +248,7 @@ class RowPanels {
         gated_(arguments.gated != 0) {}
 
   VEERY_GPU void run(Ring& ring, RowItems& at) {
-    if (kRest && kInfo.minima) wait_for_flag(m_.done + RowPlan::kSlots, 1);
+    if (kResidual && kInfo.minima) wait_for_flag(m_.done + RowPlan::kSlots, 1);
     for (; !at.ended(); at.next()) {
       const uint8_t* units = ring.wait();
       const int unit = at.chunk * Steps::kUnits, turn = at.turn();
@@ -286,7 +286,8 @@ class RowPanels {
   VEERY_GPU void finish(const RowItems& at, float (&sum)[kTerms]) {
     const int own = at.group + at.slot, turn = at.turn() + 1;
     const PanelOf of = find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
-    if constexpr (kRest) add_rest(a_.weight[gated_ ? own % 2 : of.weight], of.panel, sum[0]);
+    if constexpr (kResidual)
+      add_residual(a_.weight[gated_ ? own % 2 : of.weight], of.panel, sum[0]);
     float y[kTerms];
     VEERY_UNROLL(2)
     for (int term = 0; term < kTerms; ++term) {
@@ -315,7 +316,7 @@ class RowPanels {
     best_ = key > best_ ? key : best_;
   }
   /// What the codes of outliers leave over.
-  VEERY_GPU void add_rest(const Weight& w, int panel, float& sum) const {
+  VEERY_GPU void add_residual(const Weight& w, int panel, float& sum) const {
     wait_for_flag(m_.done + RowPlan::kSlots, 1);
     const int32_t* list = m_.x.ints(m_.x.places.outliers);
     const int count = *list++;
@@ -329,15 +330,15 @@ class RowPanels {
         const uint8_t* unit = units + int64_t{block[j]} * kPlaces.bytes;
         uint32_t tile[4];
         load_tile<kFormat>(unit, tile);
-        d[j] = Steps::own_scale(unit) * m_.x.floats(m_.x.places.finer)[block[j]];
-        const auto b = load<Two<uint32_t>>(m_.x.rest() + block[j] * 32 + lane() % 4 * 8);
+        d[j] = Steps::own_scale(unit) * m_.x.floats(m_.x.places.residual_scale)[block[j]];
+        const auto b = load<Two<uint32_t>>(m_.x.residual() + block[j] * 32 + lane() % 4 * 8);
         multiply_tile_from(c[j], tile, b.x, b.y, 0, 0);
       }
       VEERY_UNROLL(4)
       for (int j = 0; j < 4; ++j) {
         int32_t all = lane() % 2 != 0 ? c[j][2] : c[j][0];
         if constexpr (kInfo.less != 0)
-          all -= kInfo.less * m_.x.ints(m_.x.places.rest_sum)[block[j]];
+          all -= kInfo.less * m_.x.ints(m_.x.places.residual_sum)[block[j]];
         if (first + j < count && !Steps::low()) sum = fma(d[j], static_cast<float>(all), sum);
       }
     }
@@ -356,7 +357,7 @@ class RowProduct {
  public:
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr int kUnits = row_units(kFormat), kUnitBytes = unit_places(kFormat).bytes;
-  static constexpr bool kRest = kInfo.block == 32 && kTerms == 1;
+  static constexpr bool kResidual = kInfo.block == 32 && kTerms == 1;
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
       : a_(arguments),
@@ -392,8 +393,8 @@ class RowProduct {
       RowItems at;
       at.begin(slots(), chunks(), warp());
       panels.run(*this, at);
-    } else if (kRest) {
-      if (a_.form.data == nullptr) make_row_rest(source, row);
+    } else if (kResidual) {
+      if (a_.form.data == nullptr) make_row_residual(source, row);
       if (lane() == 0) set_flag(memory.done + RowPlan::kSlots, 1);
     }
   }
@@ -401,7 +402,7 @@ class RowProduct {
   // The ring
 
   VEERY_GPU const uint8_t* wait() {
-    wait_for_pieces(gate(slot_), turn_);
+    wait_for_pieces(mbarrier(slot_), turn_);
     return item(slot_);
   }
   VEERY_GPU void next() {
@@ -416,8 +417,9 @@ class RowProduct {
   }
   VEERY_GPU int parts() const { return a_.gated != 0 ? 2 : 1; }
   VEERY_GPU int chunks() const { return (units_ + kUnits - 1) / kUnits; }
-  VEERY_GPU Gate* gate(int i) const {
-    return reinterpret_cast<Gate*>(shared_memory() + plan_.gates) + warp() * plan_.stages + i;
+  VEERY_GPU Mbarrier* mbarrier(int i) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + plan_.mbarriers) + warp() * plan_.stages +
+           i;
   }
   VEERY_GPU uint8_t* item(int i) const {
     return shared_memory() + plan_.ring + (warp() * plan_.stages + i) * plan_.item_bytes;
@@ -425,7 +427,7 @@ class RowProduct {
   // Weights do not depend on what was launched before.
   VEERY_GPU void begin() {
     if (thread() < RowPlan::kWarps * plan_.stages)
-      make_item_gate(reinterpret_cast<Gate*>(shared_memory() + plan_.gates) + thread());
+      make_item_mbarrier(reinterpret_cast<Mbarrier*>(shared_memory() + plan_.mbarriers) + thread());
     if (thread() <= RowPlan::kSlots)
       reinterpret_cast<int32_t*>(shared_memory() + plan_.done)[thread()] = 0;
     sync_block();
@@ -439,7 +441,7 @@ class RowProduct {
     const PanelOf of = find_panel(a_, block_x() + (a_.gated != 0 ? own / 2 : own) * blocks_x());
     const Weight& w = a_.weight[a_.gated != 0 ? own % 2 : of.weight];
     const int count = units_ - unit < kUnits ? units_ - unit : kUnits;
-    ask_item(gate(to), item(to), w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes,
+    ask_item(mbarrier(to), item(to), w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes,
              count * kUnitBytes);
     asked_.next();
   }
@@ -448,7 +450,8 @@ class RowProduct {
     if (warp() >= RowPlan::kWarps) return;
     RowItems at;
     at.begin(slots(), chunks(), warp());
-    for (int i = 0; i < plan_.stages && !at.ended(); ++i, at.next()) wait_for_pieces(gate(i), 0);
+    for (int i = 0; i < plan_.stages && !at.ended(); ++i, at.next())
+      wait_for_pieces(mbarrier(i), 0);
   }
 
   const LinearArguments& a_;

@@ -40,7 +40,7 @@ class ManyProduct {
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
-    if (thread() < kPlan.stages) make_gate(gate(thread()));
+    if (thread() < kPlan.stages) make_mbarrier(gate(thread()));
     sync_block();
     choose_piece();
     for (int s = 0; s < kPlan.stages; ++s) ask(s, s);
@@ -59,7 +59,7 @@ class ManyProduct {
       ask(s + kPlan.stages, used);
       if (++used == kPlan.stages) used = 0, ++turn;
     }
-    if constexpr (kInfo.block == 32) add_rest();
+    if constexpr (kInfo.block == 32) add_residual();
     store();
   }
 
@@ -91,8 +91,8 @@ class ManyProduct {
 
   // Copies
 
-  VEERY_GPU Gate* gate(int stage) const {
-    return reinterpret_cast<Gate*>(shared_memory() + kPlan.stages * kPlan.stage_bytes) + stage;
+  VEERY_GPU Mbarrier* gate(int stage) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + kPlan.stages * kPlan.stage_bytes) + stage;
   }
   /// What a lane of the first warp asks for, of each slab: a panel's or a group's.
   VEERY_GPU void choose_piece() {
@@ -149,7 +149,7 @@ class ManyProduct {
                    codes, factors);
     }
   }
-  template <bool kRest, typename UnitAt, typename CodesAt, typename FactorsAt>
+  template <bool kResidual, typename UnitAt, typename CodesAt, typename FactorsAt>
   VEERY_GPU void block(const UnitAt& unit_at, const CodesAt& codes_at,
                        const FactorsAt& factors_at) {
     Two<uint32_t> codes[kN];
@@ -164,7 +164,7 @@ class ManyProduct {
       load_tile<kFormat>(unit, tile);
       const Two<float> d = load_scales<kFormat>(unit);
       Two<float> least = {0, 0};
-      if constexpr (kInfo.minima && !kRest) least = load_minima<kFormat>(unit);
+      if constexpr (kInfo.minima && !kResidual) least = load_minima<kFormat>(unit);
       VEERY_UNROLL(4)
       for (int n = 0; n < kN; ++n) {
         const Factors& f = factors[n];
@@ -174,9 +174,9 @@ class ManyProduct {
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) {
           const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
-          if (kRest && !(scale > 0)) continue;
+          if (kResidual && !(scale > 0)) continue;
           sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
-          if constexpr (kInfo.minima && !kRest)
+          if constexpr (kInfo.minima && !kResidual)
             low_[m][n][i] =
                 fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y, low_[m][n][i]);
         }
@@ -185,7 +185,7 @@ class ManyProduct {
   }
 
   // What outliers left over: the blocks that are outliers of any row of the tile, in order.
-  VEERY_GPU void add_rest() {
+  VEERY_GPU void add_residual() {
     const TilePlaces places = tile_places(kKind, a_.form.cols);
     auto* bits = reinterpret_cast<uint32_t*>(shared_memory());
     const int words = (units_ + 31) / 32;
@@ -205,11 +205,11 @@ class ManyProduct {
   VEERY_GPU void rest_of(const TilePlaces& places, int b) {
     const int t = lane() % 4;
     const auto group = [&](int n) { return group_data(warp_n() * kN + n); };
-    const auto codes = [&](int n) { return group(n) + places.rest + b * 256 + lane() * 8; };
+    const auto codes = [&](int n) { return group(n) + places.residual + b * 256 + lane() * 8; };
     const auto factors = [&](int n) {
       const uint8_t* at = group(n) + b * 32 + t * 8;
-      Factors f{load<Two<float>>(at + places.finer), {0, 0}, {0, 0}};
-      if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + places.rest_sum);
+      Factors f{load<Two<float>>(at + places.residual_scale), {0, 0}, {0, 0}};
+      if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + places.residual_sum);
       return f;
     };
     sync_warp();

@@ -224,13 +224,14 @@ class RowMaker {
 };
 
 /// The outliers of a row in blocks of 32 and what their codes leave over, by one warp.
-VEERY_GPU void make_row_rest(const RowSource& of, const Row& row) {
+VEERY_GPU void make_row_residual(const RowSource& of, const Row& row) {
   const FormRow to = of.row(0);
   find_outliers(to, of.cols / 32, of.largest_of);
   sync_warp();
   const int32_t* list = to.ints(to.places.outliers);
   VEERY_UNROLL(4)
-  for (int e = 0; e < list[0]; ++e) write_rest(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
+  for (int e = 0; e < list[0]; ++e)
+    write_residual(to, list[1 + e], row.at(32 * list[1 + e] + lane()));
   sync_warp();
 }
 

@@ -17,7 +17,9 @@ VEERY_GPU_APART void walk_attend(WalkState& state, const WalkRow& row, const Wal
   using Own = Attention<T, 1, true, WalkPlaces::kThreads / kBlock>;
   const int all = row.x * row.y;
   // Blocks of positions that there are come first.
-  const auto attention = [&](int v) { return Own(row.attend, 0, v % row.y, state.attend_gate()); };
+  const auto attention = [&](int v) {
+    return Own(row.attend, 0, v % row.y, state.attend_mbarrier());
+  };
   Own of = attention(block_x());
   const auto is_there = [&](int v) {
     return v < all && of.first_block() + v / row.y <= of.last_block();

@@ -13,12 +13,12 @@ class WalkState {
 
   VEERY_GPU explicit WalkState(const WalkArguments& arguments) : a_(arguments) {}
 
-  /// The first rows and gates; the rings are begun.
+  /// The first rows and mbarriers; the rings are begun.
   VEERY_GPU void begin() {
     for (int r = warp(); r <= Places::kRowsAhead && r < a_.count; r += warps()) load_row(r);
     wait_for_groups<0>();
-    if (thread() < Places::kWarps * Places::kSlots) make_item_gate(gates() + thread());
-    if (thread() == 0) make_gate(attend_gate());
+    if (thread() < Places::kWarps * Places::kSlots) make_item_mbarrier(mbarriers() + thread());
+    if (thread() == 0) make_mbarrier(attend_mbarrier());
     fence_copies();
     sync_block();
     begin_items(ahead_items_, row(0), warp());
@@ -30,8 +30,8 @@ class WalkState {
                                              r % 8 * WalkRow::kBytes);
   }
   VEERY_GPU int current() const { return row_; }
-  VEERY_GPU Gate* attend_gate() const {
-    return reinterpret_cast<Gate*>(shared_memory() + Places::kAttendGate);
+  VEERY_GPU Mbarrier* attend_mbarrier() const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendGate);
   }
 
   VEERY_GPU void end_row(bool waits) {
@@ -62,7 +62,7 @@ class WalkState {
     return start < r.panels ? ((r.panels - 1 - start) / blocks_x() + 1) * r.parts : 0;
   }
   VEERY_GPU const uint8_t* wait() const {
-    wait_for_pieces(gates() + warp() * Places::kSlots + used_ % Places::kSlots,
+    wait_for_pieces(mbarriers() + warp() * Places::kSlots + used_ % Places::kSlots,
                     used_ / Places::kSlots);
     return item_at(used_ % Places::kSlots);
   }
@@ -75,8 +75,8 @@ class WalkState {
   int item_ = 0;  ///< the first item of this warp in the row
 
  private:
-  VEERY_GPU Gate* gates() const {
-    return reinterpret_cast<Gate*>(shared_memory() + Places::kGates);
+  VEERY_GPU Mbarrier* mbarriers() const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kGates);
   }
   VEERY_GPU uint8_t* item_at(int slot) const {
     return shared_memory() + Places::kRing + (warp() * Places::kSlots + slot) * Places::kSlot;
@@ -110,7 +110,7 @@ class WalkState {
     const int unit = ahead_items_.chunk * r.each;
     const int count = r.units - unit < r.each ? r.units - unit : r.each;
     const int slot = asked_ % Places::kSlots;
-    ask_item(gates() + warp() * Places::kSlots + slot, item_at(slot),
+    ask_item(mbarriers() + warp() * Places::kSlots + slot, item_at(slot),
              w.data + of.panel * w.panel + int64_t{unit} * r.unit_bytes, count * r.unit_bytes);
     ahead_items_.next();
     ++asked_;
@@ -142,7 +142,7 @@ VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
   });
   if (form.kind != FormKind::kPer32 || form.two_terms != 0 || warp() != WalkPlaces::kWarps - 1)
     return;
-  make_row_rest(source, row);
+  make_row_residual(source, row);
   if (lane() == 0) set_flag(done + RowPlan::kSlots, 1);
 }
 /// The same x as that of the row before.
