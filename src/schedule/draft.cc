@@ -21,9 +21,6 @@ uint64_t key_of(std::span<const int32_t> ids) {
   return key;
 }
 
-// Each number of rows has a plan of its own, which takes time to make: few numbers are enough.
-bool is_tried(int32_t rows) { return rows <= 4 || (rows <= 8 && rows % 2 == 0) || rows % 4 == 0; }
-
 }  // namespace
 
 void DraftRate::tested(int32_t accepted, int32_t count) {
@@ -113,7 +110,6 @@ int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) 
   for (int32_t length = 1; length <= std::min(most, kMostDrafted); ++length) {
     right *= rate;
     tokens += right;
-    if (!is_tried(rows + length)) continue;
     const double gain = tokens * alone / (seconds(rows + length) + length * each);
     if (gain > best_gain) best = length, best_gain = gain;
   }

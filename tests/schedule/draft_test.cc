@@ -104,8 +104,7 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
       dear.measured(rows, rows);
     }
   EXPECT_EQ(cheap.best(0.99, 1, kMostDrafted), kMostDrafted);
-  EXPECT_EQ(cheap.best(0.99, 1, 5), 5);
-  EXPECT_EQ(cheap.best(0.99, 1, 6), 5) << "six rows and eight are tried, seven are not";
+  EXPECT_EQ(cheap.best(0.99, 1, 4), 4);
   EXPECT_LT(cheap.best(0.5, 1, kMostDrafted), kMostDrafted);
   EXPECT_GT(cheap.best(0.5, 1, kMostDrafted), 0);
   EXPECT_EQ(cheap.best(0, 1, kMostDrafted), 0);
