@@ -80,9 +80,9 @@ struct WalkPlaces {
   static constexpr int kRing = kWork;
   static constexpr int kRows = kRing + kWarps * kSlots * kSlot;
   static constexpr int kRowsAhead = 6;  ///< rows that are known beside the one that is carried out
-  static constexpr int kGates = kRows + 8 * WalkRow::kBytes;
-  static constexpr int kAttendGate = kGates + kWarps * kSlots * 8;
-  static constexpr int kLate = kAttendGate + 16;  ///< RowMemory
+  static constexpr int kMbarriers = kRows + 8 * WalkRow::kBytes;
+  static constexpr int kAttendMbarrier = kMbarriers + kWarps * kSlots * 8;
+  static constexpr int kLate = kAttendMbarrier + 16;  ///< RowMemory
   static constexpr int kDone = kLate + RowPlan::kSlots * kWarp * 2 * 4;
   static constexpr int kBytes = kDone + RowPlan::kSlots * 4 + 16;
 };

@@ -31,7 +31,7 @@ class WalkState {
   }
   VEERY_GPU int current() const { return row_; }
   VEERY_GPU Mbarrier* attend_mbarrier() const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendGate);
+    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendMbarrier);
   }
 
   VEERY_GPU void end_row(bool waits) {
@@ -76,7 +76,7 @@ class WalkState {
 
  private:
   VEERY_GPU Mbarrier* mbarriers() const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kGates);
+    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kMbarriers);
   }
   VEERY_GPU uint8_t* item_at(int slot) const {
     return shared_memory() + Places::kRing + (warp() * Places::kSlots + slot) * Places::kSlot;
