@@ -219,7 +219,7 @@ struct TransformerConfig {
   /// Sequences may become longer than what attention looks at as a whole: positions are chosen.
   bool sparse = false;
 
-  /// Whether that is so of sequences of `positions`.
+  /// Whether that is so of sequences of `length` positions.
   bool is_sparse_at(int32_t length) const { return index.used > 0 && length > index.used; }
   ActivateAttr activation_of(int32_t layer) const;
   int32_t head_dim_of(int32_t layer) const {
