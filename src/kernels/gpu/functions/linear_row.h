@@ -29,7 +29,7 @@ struct RowSteps {
   }
 
   /// Units from `unit` on of x, which lies in the block's memory. Of those that are not there
-  /// something is found that is not looked at.
+  /// something is found that is not looked at: what may be too large is unsigned, so that it wraps.
   VEERY_GPU void find(const FormRow& x, const uint8_t* units, int unit) {
     if constexpr (kInfo.block == 32)
       find_blocks(x, units, unit);
@@ -81,13 +81,13 @@ struct RowSteps {
         const FourOf<float> scale(own + x.places.scale, unit + first);
         const FourOf<float> moment(own + (kInfo.minima ? x.places.moment : x.places.scale),
                                    unit + first);
-        const FourOf<int32_t> sum(own + (kInfo.less != 0 ? x.places.sum : x.places.scale),
-                                  unit + first);
+        const FourOf<uint32_t> sum(own + (kInfo.less != 0 ? x.places.sum : x.places.scale),
+                                   unit + first);
         VEERY_UNROLL(4)
         for (int j = 0; j < 4; ++j) {
-          int32_t all = t % 2 != 0 ? c[j][2 + term] : c[j][term];
+          auto all = static_cast<uint32_t>(t % 2 != 0 ? c[j][2 + term] : c[j][term]);
           if constexpr (kInfo.less != 0) all -= kInfo.less * sum.v[j];
-          const float usual = static_cast<float>(all);
+          const float usual = static_cast<float>(static_cast<int32_t>(all));
           factor[first + j][term] = low() ? d[j] : d[j] * scale.v[j];
           value[first + j][term] = low() ? moment.v[j] : usual;
         }
@@ -147,17 +147,17 @@ struct RowSteps {
     constexpr int kHalves = 32 / kInfo.sub;
     const int t = lane() % 4;
     const auto shifts = load<Two<int32_t>>(x.ints(x.places.shift) + u * 8 + 2 * t);
-    Four<int32_t> sums = {};
-    if constexpr (kInfo.minima) sums = load<Four<int32_t>>(x.ints(x.places.sum) + u * 16 + 4 * t);
-    int32_t sum[2] = {0, 0}, low[2] = {0, 0};
+    Four<uint32_t> sums = {};
+    if constexpr (kInfo.minima) sums = load<Four<uint32_t>>(x.ints(x.places.sum) + u * 16 + 4 * t);
+    uint32_t sum[2] = {0, 0}, low[2] = {0, 0};
     VEERY_UNROLL(2)
     for (int row = 0; row < 2; ++row) {
       const uint32_t scales = two_sub_blocks(unit + kPlaces.scales, row);
       const uint32_t minima = kInfo.minima ? two_sub_blocks(unit + kPlaces.minima, row) : 0;
       VEERY_UNROLL(2)
       for (int e = 0; e < 2; ++e) {
-        const int shift = e == 0 ? shifts.x : shifts.y;
-        const int32_t of[2] = {e == 0 ? sums.x : sums.z, e == 0 ? sums.y : sums.w};
+        const int shift = (e == 0 ? shifts.x : shifts.y) & 31;
+        const uint32_t of[2] = {e == 0 ? sums.x : sums.z, e == 0 ? sums.y : sums.w};
         int32_t part = 0;
         VEERY_UNROLL(2)
         for (int h = 0; h < kHalves; ++h) {
@@ -165,19 +165,18 @@ struct RowSteps {
           if constexpr (kInfo.minima)
             low[row] += byte_of(minima, e * kHalves + h) * (kHalves == 2 ? of[h] : of[0] + of[1]);
         }
-        sum[row] += part * (1 << shift);
+        sum[row] += static_cast<uint32_t>(part) << shift;
       }
     }
     // Each lane gets the one that is asked for: of its row, the sum or that of the minima.
     const bool odd = t % 2 != 0, high = t >= 2;
-    int32_t first = high ? low[0] : sum[0], second = high ? low[1] : sum[1];
     if constexpr (kInfo.minima) {
-      first += shuffle_xor(high ? sum[0] : low[0], 2);
-      second += shuffle_xor(high ? sum[1] : low[1], 2);
-      return (odd ? second : first) + shuffle_xor(odd ? first : second, 1);
+      const uint32_t first = (high ? low[0] : sum[0]) + shuffle_xor(high ? sum[0] : low[0], 2);
+      const uint32_t second = (high ? low[1] : sum[1]) + shuffle_xor(high ? sum[1] : low[1], 2);
+      return static_cast<int32_t>((odd ? second : first) + shuffle_xor(odd ? first : second, 1));
     } else {
-      const int32_t half = (odd ? sum[1] : sum[0]) + shuffle_xor(odd ? sum[0] : sum[1], 1);
-      return half + shuffle_xor(half, 2);
+      const uint32_t half = (odd ? sum[1] : sum[0]) + shuffle_xor(odd ? sum[0] : sum[1], 1);
+      return static_cast<int32_t>(half + shuffle_xor(half, 2));
     }
   }
 };
