@@ -17,6 +17,7 @@
 #include "support/models.h"
 #include "support/session.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -327,7 +328,9 @@ class OlderDeepSeek {
           std::pair("value_length_mla", 0)})
       file_.metadata.set(fmt::format("deepseek2.attention.{}", key), int64_t{value});
   }
-  void write(const std::string& path) const { write_gguf(path, file_.metadata, file_.tensors); }
+  void write(const std::string& path) const {
+    test::write_gguf(path, file_.metadata, file_.tensors);
+  }
 
  private:
   void join(const LatentConfig& l, int32_t heads) {
@@ -396,7 +399,7 @@ TEST(FolderModel, ATensorAnExpertGivesTheSameBits) {
       }
     }
     write_as_gguf(folder_of(name), folder.file("newer.gguf"));
-    write_gguf(folder.file("older.gguf"), file.metadata, tensors);
+    test::write_gguf(folder.file("older.gguf"), file.metadata, tensors);
     EXPECT_EQ(exact_logits(folder.file("newer.gguf"), ids, 0),
               exact_logits(folder.file("older.gguf"), ids, 0))
         << name;
@@ -534,8 +537,8 @@ TEST(GgufKeys, OfOtherProgramsGiveTheSameBits) {
       tensor.data = tensor.read(buffers.emplace_back());
       tensor.source = nullptr;
     }
-    write_gguf(folder.file("ours.gguf"), file.metadata, file.tensors);
-    write_gguf(folder.file("theirs.gguf"), keys, file.tensors);
+    test::write_gguf(folder.file("ours.gguf"), file.metadata, file.tensors);
+    test::write_gguf(folder.file("theirs.gguf"), keys, file.tensors);
     EXPECT_EQ(exact_logits(folder.file("ours.gguf"), ids, 0),
               exact_logits(folder.file("theirs.gguf"), ids, 0))
         << row.architecture;

@@ -9,6 +9,7 @@
 #include "engine/model.h"
 #include "file/gguf/gguf.h"
 #include "support/tiny_model.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -133,7 +134,7 @@ TEST_P(BadModel, IsRefusedWithTheReason) {
   Parts parts{whole.metadata, whole.tensors, {}};
   GetParam().spoil(parts);
   const std::string path = tiny.path() + ".bad";
-  write_gguf(path, parts.metadata, parts.tensors);
+  test::write_gguf(path, parts.metadata, parts.tensors);
   try {
     Model model(path);
     ADD_FAILURE() << "it was accepted";

@@ -14,6 +14,7 @@
 #include "support/ggml_speech.h"
 #include "support/models.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -59,7 +60,7 @@ void write(const std::string& path, const ModelFile& file) {
     tensor.data = tensor.read(buffers.emplace_back());
     tensor.source = nullptr;
   }
-  write_gguf(path, file.metadata, tensors);
+  test::write_gguf(path, file.metadata, tensors);
 }
 
 // The logits of all tokens, fed `piece` at a time.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "file/folder/safetensors.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -30,7 +31,7 @@ void expect_error(const std::string& path, ErrorKind kind, const std::vector<std
 
 void write_weights(const TemporaryFolder& folder, const std::string& name) {
   const float value = 1;
-  write_safetensors(
+  test::write_safetensors(
       folder.file(name),
       std::vector<StoredTensor>{
           {"t", StoredType::kF32, {1}, std::as_bytes(std::span<const float>(&value, 1))}});

@@ -12,6 +12,7 @@
 #include "file/folder/row_sources.h"
 #include "file/folder/safetensors.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -25,7 +26,7 @@ void write_shard(const TemporaryFolder& folder, const std::string& name,
   for (const auto& [tensor, value] : values)
     tensors.push_back(
         {tensor, StoredType::kF32, {1}, std::as_bytes(std::span<const float>(&value, 1))});
-  write_safetensors(folder.file(name), tensors);
+  test::write_safetensors(folder.file(name), tensors);
 }
 
 float value_of(const ModelFile& file, const std::string& name) {
@@ -216,7 +217,7 @@ TEST(Fp8, ScalesApplyToTheirBlocks) {
         {"w.weight", StoredType::kF8_E4M3, {5, 6}, std::as_bytes(std::span(values))},
         {std::string("w.weight") + c.suffix, StoredType::kF32, c.scale_shape,
          std::as_bytes(std::span(scales))}};
-    write_safetensors(folder.file("model.safetensors"), tensors);
+    test::write_safetensors(folder.file("model.safetensors"), tensors);
     if (c.block_rows == 0) {
       expect_error(folder, ErrorKind::kFormat, {"w.weight", "does not fit the scales"});
       continue;
@@ -268,7 +269,7 @@ TEST(Fp8, TheTypeFollowsFromWidthAndScales) {
     const std::vector<StoredTensor> tensors{
         {"w.weight", StoredType::kF8_E4M3, {c.rows, c.cols}, std::as_bytes(std::span(values))},
         {"w.weight_scale", StoredType::kF32, c.scale_shape, std::as_bytes(std::span(scales))}};
-    write_safetensors(folder.file("model.safetensors"), tensors);
+    test::write_safetensors(folder.file("model.safetensors"), tensors);
     const ModelFile file = open_folder(folder.path());
     const TensorView& w = file.at("w.weight");
     EXPECT_EQ(w.dtype, c.expected) << info(w.dtype).name;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "file/gguf/gguf.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -31,7 +32,7 @@ void write_part(const std::string& path, int64_t number, int64_t count, int firs
                      {1},
                      std::as_bytes(std::span<const float>(&value, 1))});
   }
-  write_gguf(path, metadata, views);
+  test::write_gguf(path, metadata, views);
 }
 
 std::string part_name(int number) { return fmt::format("m-{:05}-of-00003.gguf", number + 1); }

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "gguf_bytes.h"
 #include "support/file_size_limit.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -176,7 +177,7 @@ TEST(GgufWrite, WhatIsWrittenIsReadAgain) {
     Sample s = make_sample();
     if (alignment != 0) s.metadata.set("general.alignment", alignment);
     const std::string path = folder.file("x.gguf");
-    write_gguf(path, s.metadata, s.tensors);
+    test::write_gguf(path, s.metadata, s.tensors);
     const ModelFile model = open_gguf(path);
     EXPECT_TRUE(model.metadata.all() == s.metadata.all());
     ASSERT_EQ(model.tensors.size(), s.tensors.size());
@@ -196,25 +197,24 @@ TEST(GgufWrite, OverwritingAMappedFileKeepsTheOldViews) {
   const Folder folder;
   const std::string path = folder.file("x.gguf");
   const Sample s = make_sample();
-  write_gguf(path, s.metadata, s.tensors);
+  test::write_gguf(path, s.metadata, s.tensors);
   const ModelFile before = open_gguf(path);
-  write_gguf(path, before.metadata, std::span(before.tensors).first(1));
+  test::write_gguf(path, before.metadata, std::span(before.tensors).first(1));
   EXPECT_TRUE(std::ranges::equal(before.tensors[3].data, s.tensors[3].data));
   EXPECT_EQ(open_gguf(path).tensors.size(), 1U);
 }
 
-TEST(GgufWrite, TensorsThatDoNotFitTheirShapeAreRefused) {
+TEST(GgufWrite, TensorsThatTheFormatCannotHoldAreRefused) {
   const Folder folder;
   const auto refused = [&](auto change) {
     Sample s = make_sample();
     change(s);
-    const Error error = error_of([&] { write_gguf(folder.file("x.gguf"), s.metadata, s.tensors); });
+    const Error error =
+        error_of([&] { test::write_gguf(folder.file("x.gguf"), s.metadata, s.tensors); });
     EXPECT_EQ(error.kind(), ErrorKind::kInput) << error.what();
     EXPECT_EQ(folder.entries(), 0U);
     return std::string(error.what());
   };
-  expect_contains(refused([](Sample& s) { s.tensors[0].data = s.tensors[0].data.first(8); }),
-                  "tensor 'z.first' has 8 bytes, expected 12");
   expect_contains(refused([](Sample& s) { s.tensors[1].shape = {512, 1}; }), "multiple of 256");
   expect_contains(refused([](Sample& s) { s.tensors[0].shape = {}; }), "0 dimensions");
   expect_contains(refused([](Sample& s) { s.tensors[0].shape = {3, 0}; }), "a dimension 0");
@@ -226,13 +226,13 @@ TEST(GgufWrite, TensorsThatDoNotFitTheirShapeAreRefused) {
 TEST(GgufWrite, FullDiskThrowsAndLeavesNothing) {
   const Folder folder;
   const Sample s = make_sample();
-  write_gguf(folder.file("old.gguf"), s.metadata, s.tensors);
+  test::write_gguf(folder.file("old.gguf"), s.metadata, s.tensors);
   const auto size = fs::file_size(folder.file("old.gguf"));
   for (const rlim_t room : {rlim_t{0}, rlim_t{10}, rlim_t{size / 2}, rlim_t{size - 1}}) {
     Error error(ErrorKind::kBug, "nothing was thrown");
     {
       const test::FileSizeLimit limit(room);
-      error = error_of([&] { write_gguf(folder.file("old.gguf"), s.metadata, s.tensors); });
+      error = error_of([&] { test::write_gguf(folder.file("old.gguf"), s.metadata, s.tensors); });
     }
     EXPECT_EQ(error.kind(), ErrorKind::kIo);
     expect_contains(error.what(), fmt::format("old.gguf: cannot be written after {} bytes", room));
@@ -245,7 +245,7 @@ TEST(GgufWrite, PlacesThatCannotBeWrittenThrow) {
   const Folder folder;
   const Sample s = make_sample();
   const auto error = [&](const std::string& path) {
-    return error_of([&] { write_gguf(path, s.metadata, s.tensors); });
+    return error_of([&] { test::write_gguf(path, s.metadata, s.tensors); });
   };
   EXPECT_EQ(error(folder.file("none/x.gguf")).kind(), ErrorKind::kIo);
   fs::create_directory(folder.file("folder"));

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "file/gguf/gguf.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -90,7 +91,7 @@ class GgufForm {
     metadata.set("general.type", std::string("imatrix"));
     metadata.set("imatrix.chunk_count", int64_t{3});
     metadata.set("imatrix.datasets", std::vector<std::string_view>{"a.txt"});
-    write_gguf(folder.file("i.gguf"), metadata, tensors_);
+    test::write_gguf(folder.file("i.gguf"), metadata, tensors_);
     return read_imatrix(folder.file("i.gguf"));
   }
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/foreign_file.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -242,7 +243,7 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
       {"odd \"name\"", StoredType::kF32, {2, 3}, std::as_bytes(std::span(weights))},
       {"none", StoredType::kI64, {0}, {}}};
   const std::string path = folder.file("a.safetensors");
-  write_safetensors(path, tensors, {{"format", "pt"}});
+  test::write_safetensors(path, tensors, {{"format", "pt"}});
   EXPECT_EQ(folder.entries(), 1U);
   const SafetensorsFile file = open_safetensors(path);
   EXPECT_EQ(file.metadata.at("format"), "pt");
@@ -259,25 +260,24 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   }
 }
 
-TEST(Safetensors, WhatDoesNotFitIsNotWritten) {
+TEST(Safetensors, WhatTheFormatCannotHoldIsNotWritten) {
   const test::TemporaryFolder folder;
   const std::vector<float> weights{1, 2, 3};
   const auto data = std::as_bytes(std::span(weights));
   const auto kind_of = [&](const std::vector<StoredTensor>& tensors) {
     try {
-      write_safetensors(folder.file("a.safetensors"), tensors);
+      test::write_safetensors(folder.file("a.safetensors"), tensors);
     } catch (const Error& error) {
       return error.kind();
     }
     return ErrorKind::kBug;
   };
-  EXPECT_EQ(kind_of({{"t", StoredType::kF32, {4}, data}}), ErrorKind::kInput);
   EXPECT_EQ(kind_of({{"t", StoredType::kF32, {-3}, data}}), ErrorKind::kInput);
   EXPECT_EQ(kind_of({{"", StoredType::kF32, {3}, data}}), ErrorKind::kInput);
   EXPECT_EQ(kind_of({{"t", StoredType::kF32, {3}, data}, {"t", StoredType::kF32, {3}, data}}),
             ErrorKind::kInput);
   EXPECT_EQ(folder.entries(), 0U);
-  EXPECT_THROW(write_safetensors(folder.file("no/a.safetensors"), {}), Error);
+  EXPECT_THROW(test::write_safetensors(folder.file("no/a.safetensors"), {}), Error);
 }
 
 }  // namespace

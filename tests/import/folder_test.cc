@@ -14,6 +14,7 @@
 #include "import/read_config.h"
 #include "model/config.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -436,7 +437,7 @@ void write_folder(const TemporaryFolder& folder, const std::string& config,
     tensors.push_back({name, StoredType::kF32, shape,
                        std::as_bytes(std::span(ones).first(static_cast<size_t>(count)))});
   }
-  write_safetensors(folder.file("model.safetensors"), tensors);
+  test::write_safetensors(folder.file("model.safetensors"), tensors);
 }
 
 TEST(OpenModel, JointProjectionsAreSeparated) {

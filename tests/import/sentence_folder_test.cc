@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "file/folder/safetensors.h"
 #include "support/temporary_folder.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -27,7 +28,7 @@ void write_dense(const TemporaryFolder& folder, std::vector<int64_t> shape) {
   const std::vector<StoredTensor> tensors{
       {"linear.weight", StoredType::kF32, std::move(shape), std::as_bytes(std::span(weight))},
       {"linear.bias", StoredType::kF32, {3}, std::as_bytes(std::span(bias))}};
-  write_safetensors(folder.file("2_Dense/model.safetensors"), tensors);
+  test::write_safetensors(folder.file("2_Dense/model.safetensors"), tensors);
 }
 
 void fill(const TemporaryFolder& folder) {

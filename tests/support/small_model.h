@@ -11,6 +11,7 @@
 #include "file/gguf/gguf.h"
 #include "support/session.h"
 #include "support/vocabularies.h"
+#include "support/write_model.h"
 
 namespace veery::test {
 

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "file/gguf/gguf.h"
 #include "support/vocabularies.h"
+#include "support/write_model.h"
 
 namespace veery::test {
 

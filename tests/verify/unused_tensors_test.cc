@@ -15,6 +15,7 @@
 #include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
+#include "support/write_model.h"
 #include "verify/verify.h"
 
 namespace veery {
@@ -44,7 +45,7 @@ class Checkpoint {
   }
   std::string write() const {
     folder_.write("config.json", dump_json(config));
-    write_safetensors(folder_.file("model.safetensors"), tensors);
+    test::write_safetensors(folder_.file("model.safetensors"), tensors);
     return folder_.path();
   }
 
@@ -146,7 +147,7 @@ class TinyGguf {
       file.tensors.push_back(file.at(from));
       file.tensors.back().name = to;
     }
-    write_gguf(folder_.file("model.gguf"), file.metadata, file.tensors);
+    test::write_gguf(folder_.file("model.gguf"), file.metadata, file.tensors);
     return folder_.file("model.gguf");
   }
 

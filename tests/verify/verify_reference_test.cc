@@ -11,6 +11,7 @@
 #include "support/session.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_model.h"
+#include "support/write_model.h"
 #include "verify/diagnose.h"
 #include "verify/reference.h"
 #include "verify/verify.h"
@@ -97,7 +98,7 @@ class Checkpoint {
   }
   void write(const TemporaryFolder& folder) const {
     folder.write("config.json", dump_json(config));
-    write_safetensors(folder.file("model.safetensors"), tensors, {{"format", "pt"}});
+    test::write_safetensors(folder.file("model.safetensors"), tensors, {{"format", "pt"}});
   }
 };
 
@@ -302,7 +303,7 @@ TEST(VerifyReference, SafetensorsAreRead) {
   const StoredTensor tensors[] = {
       {"a.input_ids", StoredType::kI64, {3}, std::as_bytes(std::span(ids))},
       {"a.logits", StoredType::kF32, {2, 2}, std::as_bytes(std::span(logits))}};
-  write_safetensors(folder.file("r.safetensors"), tensors);
+  test::write_safetensors(folder.file("r.safetensors"), tensors);
   const auto sets = read_reference(folder.file("r.safetensors"));
   const ReferenceText& text = sets.at(0).texts.at(0);
   EXPECT_EQ(text.ids, (std::vector<int32_t>{3, 4, 5}));

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "file/gguf/gguf.h"
 #include "support/tiny_model.h"
+#include "support/write_model.h"
 
 namespace veery {
 namespace {
@@ -235,7 +236,7 @@ TEST_P(Defective, IsNamed) {
   Parts parts{whole.metadata, whole.tensors, {}};
   GetParam().spoil(parts);
   const std::string path = tiny.path() + ".bad";
-  write_gguf(path, parts.metadata, parts.tensors);
+  test::write_gguf(path, parts.metadata, parts.tensors);
   const Report report = verify(path, {.threads = 1});
   std::filesystem::remove(path);
   const Check* check = find(report, GetParam().check);

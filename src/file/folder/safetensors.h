@@ -92,8 +92,4 @@ class SafetensorsWriter {
   size_t left_ = 0;  ///< bytes that are to come
 };
 
-/// The same with all data at hand: throws kInput also if a tensor's bytes do not fit its shape.
-void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
-
 }  // namespace veery

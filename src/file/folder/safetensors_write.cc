@@ -81,16 +81,4 @@ void SafetensorsWriter::commit() {
   file_.commit();
 }
 
-void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  for (const StoredTensor& tensor : tensors)
-    if (const size_t expected = checked_size(tensor); tensor.data.size() != expected)
-      throw Error(ErrorKind::kInput,
-                  "write safetensors: tensor '{}' has {} bytes, expected {} for its shape",
-                  tensor.name, tensor.data.size(), expected);
-  SafetensorsWriter writer(path, tensors, metadata);
-  for (size_t i = 0; i < tensors.size(); ++i) writer.write(i, 0, tensors[i].data);
-  writer.commit();
-}
-
 }  // namespace veery

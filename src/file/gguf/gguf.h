@@ -75,8 +75,4 @@ class SplitGgufWriter {
   size_t left_ = 0;  // bytes of the last writer that are to come
 };
 
-/// The same with all data at hand: throws kInput also if a tensor's bytes do not fit its shape.
-void write_gguf(const std::string& path, const Metadata& metadata,
-                std::span<const TensorView> tensors);
-
 }  // namespace veery

@@ -224,18 +224,4 @@ void GgufWriter::commit() {
   file_.commit();
 }
 
-void write_gguf(const std::string& path, const Metadata& metadata,
-                std::span<const TensorView> tensors) {
-  for (const TensorView& tensor : tensors) {
-    check(tensor);
-    if (tensor.data.size() != tensor.bytes())
-      throw Error(ErrorKind::kInput,
-                  "write GGUF: tensor '{}' has {} bytes, expected {} for its shape",
-                  printable(tensor.name), tensor.data.size(), tensor.bytes());
-  }
-  GgufWriter file(path, metadata, tensors);
-  for (const TensorView& tensor : tensors) file.write(tensor.data);
-  file.commit();
-}
-
 }  // namespace veery
