@@ -93,6 +93,8 @@ TEST(SentenceFolder, HostileFilesAreRefusedInOneLine) {
       {"1_Pooling/config.json",
        R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})", "2 poolings"},
       {"1_Pooling/config.json", R"({"pooling_mode_cls_token":7})", "true or false"},
+      {"1_Pooling/config.json", R"({"pooling_mode_attention":true})", "pooling_mode_attention"},
+      {"1_Pooling/config.json", R"({"pooling_mode_mean_tokens":false})", "0 poolings"},
       {"1_Pooling/config.json", R"({"word_embedding_dimension":1e300})",
        "word_embedding_dimension"},
       {"1_Pooling/config.json", R"({"embedding_dimension":5})", "takes 2 numbers"},
@@ -102,6 +104,7 @@ TEST(SentenceFolder, HostileFilesAreRefusedInOneLine) {
        R"({"in_features":2,"out_features":3,"activation_function":"torch.nn.ReLU"})", "ReLU"},
       {"2_Dense/model.safetensors", "x", "model.safetensors"},
       {"sentence_bert_config.json", R"({"max_seq_length":"long"})", "max_seq_length"},
+      {"sentence_bert_config.json", R"({"max_seq_length":0})", "max_seq_length is 0"},
       {"config_sentence_transformers.json", R"({"prompts":[]})", "prompts"},
       {"config_sentence_transformers.json", R"({"default_prompt_name":"x"})", "no prompt"},
       {"config_sentence_transformers.json", R"({"similarity_fn_name":"maxsim"})", "maxsim"}};

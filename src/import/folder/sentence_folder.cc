@@ -223,6 +223,23 @@ void parse_logit_score(const Json& json, const std::string& where, SentenceConfi
   config.no = fields.size_or_zero("false_token_id");
 }
 
+namespace {
+
+// What the flags of a Pooling that has no pooling_mode ask for: the mean where there are none.
+std::vector<PoolingKind> flagged_poolings(const Json& json, const JsonFields& fields) {
+  std::vector<PoolingKind> modes;
+  bool has_flags = false;
+  for (const auto& [key, value] : json.items()) {
+    if (!key.starts_with("pooling_mode_") || value.is_null()) continue;
+    has_flags = true;
+    if (fields.flag_or(key.c_str(), false))
+      modes.push_back(value_of(kPoolingFlags, key, fields.where() + ": a pooling that is true"));
+  }
+  return has_flags ? modes : std::vector{PoolingKind::kMean};
+}
+
+}  // namespace
+
 void parse_pooling(const Json& json, const std::string& where, SentenceConfig& config) {
   const JsonFields fields(checked_object(json, where), Json::object(), where);
   std::vector<PoolingKind> modes;
@@ -238,13 +255,10 @@ void parse_pooling(const Json& json, const std::string& where, SentenceConfig& c
     else
       add(*mode);
   } else {
-    for (const auto& [key, value] : kPoolingFlags)
-      if (fields.flag_or(std::string(key).c_str(), false)) modes.push_back(value);
-    if (modes.empty()) modes.push_back(PoolingKind::kMean);
+    modes = flagged_poolings(json, fields);
   }
   if (modes.size() != 1)
-    throw Error(ErrorKind::kUnsupported, "{}: has {} poolings beside each other, expected one",
-                where, modes.size());
+    throw Error(ErrorKind::kUnsupported, "{}: has {} poolings, expected one", where, modes.size());
   config.pooling = modes[0];
   const bool renamed = fields.has("embedding_dimension");
   config.pooled_width =
@@ -303,7 +317,7 @@ SentenceConfig read_sentence_folder(const std::string& folder) {
   if (path_exists(limits)) {
     const Json json = read_json_file(limits);
     const JsonFields fields(json, Json::object(), limits);
-    config.max_length = fields.size_or_zero("max_seq_length");
+    if (fields.has("max_seq_length")) config.max_length = fields.size("max_seq_length");
     config.lower_case = fields.flag_or("do_lower_case", false);
   }
   const std::string settings = folder + "/config_sentence_transformers.json";
