@@ -89,6 +89,18 @@ TEST(GgufTokenizer, SentencePieceBpeHasScoresByRank) {
                   "llama");
 }
 
+// The model names the unknown token; without its id in the file readers take BERT's, 100.
+TEST(GgufTokenizer, WordPiecesKeepTheirUnknownToken) {
+  const std::string model =
+      R"({"type":"WordPiece","unk_token":"<unk>","continuing_subword_prefix":"##",
+          "max_input_chars_per_word":100,"vocab":{"<unk>":0,"<s>":1,"<tool>":2,"a":3,"##b":4,
+          "ab":5,"b":6,"##a":7,"!":8}})";
+  expect_same_ids(file_of(model, R"("normalizer":{"type":"BertNormalizer","clean_text":true,
+                                    "handle_chinese_chars":true,"lowercase":true},
+                                    "pre_tokenizer":{"type":"BertPreTokenizer"},)"),
+                  "bert");
+}
+
 TEST(GgufTokenizer, WordsCutInAnUnknownWayAreRefusedWithThePattern) {
   std::string message;
   EXPECT_EQ(kind_of(byte_level("[aeiou]+"), message), ErrorKind::kUnsupported);

@@ -291,6 +291,9 @@ void add_word_pieces(const TokenModelText& model, const Preparation& p, Lists& l
                 "tokenizer.json: GGUF has no word for word pieces but those of BERT in lower case");
   metadata.set("tokenizer.ggml.model", std::string("bert"));
   metadata.set("tokenizer.ggml.pre", std::string("default"));
+  const auto unknown = std::ranges::find(lists.tokens, model.unknown);
+  if (!model.unknown.empty() && unknown != lists.tokens.end())
+    metadata.set("tokenizer.ggml.unknown_token_id", int64_t{unknown - lists.tokens.begin()});
   for (size_t i = 0; i < lists.tokens.size(); ++i) {
     std::string& token = lists.tokens[i];
     if (lists.types[i] != static_cast<int64_t>(TokenType::kNormal)) continue;
@@ -348,8 +351,9 @@ void add_roles(const Tokenizer& tokenizer, int64_t rows, Metadata& metadata, boo
       {"eot", special.eot == special.eos ? -1 : special.eot},
       {"eom", ends.empty() ? -1 : ends.front()}};
   for (const auto& [role, id] : roles)
-    if (id >= 0 && id < rows)
-      metadata.set(fmt::format("tokenizer.ggml.{}_token_id", role), int64_t{id});
+    if (const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role);
+        id >= 0 && id < rows && metadata.find(key) == nullptr)
+      metadata.set(key, int64_t{id});
 }
 
 // One token for each row of the embedding.
