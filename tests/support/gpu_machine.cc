@@ -25,6 +25,10 @@ namespace {
 using Function = void (*)(const void*);
 constexpr Function kFunctions[] = {VEERY_GPU_KERNELS(VEERY_GPU_FUNCTION)};
 #undef VEERY_GPU_FUNCTION
+// The most threads that a block of each may have.
+#define VEERY_GPU_THREADS(name, arguments, threads, function) threads,
+constexpr int kMostThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)};
+#undef VEERY_GPU_THREADS
 
 class EmulatedRecording : public Recording {
  public:
@@ -90,8 +94,9 @@ class Emulator : public Machine {
 }  // namespace
 
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
-  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= most_threads(kernel));
-  emulated::run(kFunctions[static_cast<size_t>(kernel)], arguments, size);
+  const auto index = static_cast<size_t>(kernel);
+  VEERY_CHECK(size.threads > 0 && size.threads % 32 == 0 && size.threads <= kMostThreads[index]);
+  emulated::run(kFunctions[index], arguments, size);
 }
 
 std::unique_ptr<Machine> make_emulator(bool cooperative, int most_shared) {

@@ -219,14 +219,6 @@ std::string_view name(KernelId kernel) {
   return kNames[static_cast<size_t>(kernel)];
 }
 
-int most_threads(KernelId kernel) {
-#define VEERY_GPU_THREADS(name, arguments, threads, function) threads,
-  static constexpr int kThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)
-                                         VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_THREADS)};
-#undef VEERY_GPU_THREADS
-  return kThreads[static_cast<size_t>(kernel)];
-}
-
 std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine) {
   return std::make_unique<GpuBackend>(std::move(machine));
 }

@@ -25,8 +25,6 @@ enum class KernelId : int {
 };
 #undef VEERY_GPU_ENUMERATE
 std::string_view name(KernelId kernel);
-/// The most threads that a block of it may have.
-int most_threads(KernelId kernel);
 
 /// One kernel, its arguments, its size.
 struct Launch {
