@@ -407,7 +407,7 @@ void Scheduler::step() {
   }
 }
 
-// To a position that it has settled. Layers may no longer have it after a choice, which is no
+// To a position that it has accepted. Layers may no longer have it after a choice, which is no
 // draft and as long as it likes: then the sequence begins anew.
 void Scheduler::go_back(Job& job, int32_t position) {
   if (runner_.can_rewind(job.sequence, position)) return runner_.rewind(job.sequence, position);
@@ -416,7 +416,7 @@ void Scheduler::go_back(Job& job, int32_t position) {
   begin(job);
 }
 
-// The hidden states of the `count` tokens that it has settled last, from `row` of the run on.
+// The hidden states of the `count` tokens that it has accepted last, from `row` of the run on.
 void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
   const std::span<const int32_t> tokens = job.tokens();
   if (!job.request().choices.empty() || std::ssize(tokens) <= job.run) return;

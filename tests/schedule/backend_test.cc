@@ -31,10 +31,10 @@ class Fake {
                          << body;
   }
   ~Fake() { std::remove(path_.c_str()); }
-  MlxLmOptions options(int patience = 60) const {
+  MlxLmOptions options(int timeout = 60) const {
     return {.script = path_,
-            .load_patience = std::chrono::seconds(60),
-            .token_patience = std::chrono::seconds(patience)};
+            .load_timeout = std::chrono::seconds(60),
+            .token_timeout = std::chrono::seconds(timeout)};
   }
 
  private:
@@ -100,9 +100,9 @@ TEST(MlxLmBackend, WhatItRefusesIsSaidAndItGoesOn) {
 }
 
 TEST(MlxLmBackend, ProgramsThatFailAreNamed) {
-  const auto fails = [](const std::string& body, int patience = 60) {
+  const auto fails = [](const std::string& body, int timeout = 60) {
     const Fake fake(body);
-    MlxLmBackend mlx_lm("anything", fake.options(patience));
+    MlxLmBackend mlx_lm("anything", fake.options(timeout));
     TextBackend& backend = mlx_lm;
     const std::string first = message_of([&] { backend.generate("a", {}); }, ErrorKind::kIo);
     EXPECT_NE(message_of([&] { backend.generate("a", {}); }, ErrorKind::kIo).find("has ended"),

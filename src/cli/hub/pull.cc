@@ -180,7 +180,7 @@ class Pull {
     }
   }
 
-  // Throws for what asking again does not mend.
+  // Throws for what another attempt does not fix.
   void refuse(const Transferred& found, const std::string& url, const std::string& partial,
               const HubFile& file) const {
     if (found.cut == Cut::kDisk)

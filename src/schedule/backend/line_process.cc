@@ -125,9 +125,9 @@ void LineProcess::write_line(const std::string& line) {
   }
 }
 
-std::string LineProcess::read_line(std::chrono::seconds patience) {
+std::string LineProcess::read_line(std::chrono::seconds timeout) {
   if (pid_ <= 0) throw Error(ErrorKind::kIo, "{}: has ended", printable(name_, 200));
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (true) {
     if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
       std::string line = buffer_.substr(0, end);
@@ -138,7 +138,7 @@ std::string LineProcess::read_line(std::chrono::seconds patience) {
       fail(fmt::format("a line is longer than {} bytes", kLongestLine));
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) fail(fmt::format("said nothing for {} seconds", patience.count()));
+    if (left.count() <= 0) fail(fmt::format("said nothing for {} seconds", timeout.count()));
     pollfd state{out_, POLLIN, 0};
     const int ready = ::poll(&state, 1, static_cast<int>(std::min<int64_t>(left.count(), 60000)));
     if (ready <= 0) continue;  // the time is looked at above

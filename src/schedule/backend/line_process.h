@@ -20,8 +20,8 @@ class LineProcess {
   /// With a line end. Throws kIo if the program has ended.
   void write_line(const std::string& line);
   /// The next line without its end. Throws kIo if the program ends first (with how, and the last
-  /// line of what it said), if a line is longer than 1 MiB, or after `patience`.
-  std::string read_line(std::chrono::seconds patience);
+  /// line of what it said), if a line is longer than 1 MiB, or after `timeout`.
+  std::string read_line(std::chrono::seconds timeout);
   bool running() const { return pid_ > 0; }
 
  private:

@@ -30,15 +30,15 @@ MlxLmBackend::MlxLmBackend(const std::string& model, const MlxLmOptions& options
     command.push_back(options.script);
   process_ = std::make_unique<LineProcess>(command);
   process_->write_line(dump_json(load_request(model)));
-  const Json reply = receive(options_.load_patience);
+  const Json reply = receive(options_.load_timeout);
   info_ = {text_of(reply, "model_type"), count_of(reply, "vocab_size"), count_of(reply, "layers"),
            count_of(reply, "hidden_size")};
 }
 
 MlxLmBackend::~MlxLmBackend() = default;
 
-Json MlxLmBackend::receive(std::chrono::seconds patience) {
-  const std::string line = process_->read_line(patience);
+Json MlxLmBackend::receive(std::chrono::seconds timeout) {
+  const std::string line = process_->read_line(timeout);
   Json reply;
   try {
     reply = parse_json(line, options_.python, kMostDepth);
@@ -80,7 +80,7 @@ BackendAnswer MlxLmBackend::answer(Json request, const BackendOptions& options,
   BackendAnswer answer;
   bool cancelled = false;
   while (true) {
-    const Json reply = receive(options_.token_patience);
+    const Json reply = receive(options_.token_timeout);
     if (reply.contains("done")) {
       answer.prompt_tokens = count_of(reply, "prompt_tokens");
       answer.tokens = count_of(reply, "tokens");

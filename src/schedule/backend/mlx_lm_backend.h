@@ -14,8 +14,8 @@ struct MlxLmOptions {
   std::string python = "python3";  ///< an interpreter that has mlx-lm
   /// A program to run in place of the one that veery brings (tests); empty: that one.
   std::string script;
-  std::chrono::seconds load_patience{600};   ///< for a model to be loaded
-  std::chrono::seconds token_patience{300};  ///< for the next piece of an answer
+  std::chrono::seconds load_timeout{600};   ///< for a model to be loaded
+  std::chrono::seconds token_timeout{300};  ///< for the next piece of an answer
 };
 
 class MlxLmBackend : public TextBackend {
@@ -34,7 +34,7 @@ class MlxLmBackend : public TextBackend {
                      const OnPiece& on_piece) override;
 
  private:
-  Json receive(std::chrono::seconds patience);
+  Json receive(std::chrono::seconds timeout);
   BackendAnswer answer(Json request, const BackendOptions& options, const OnPiece& on_piece);
 
   MlxLmOptions options_;

@@ -88,7 +88,7 @@ Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_al
 
 void Models::make_room(Lock& lock, const Entry& entry) {
   if (options_.memory == 0) return;
-  const double deadline = seconds_now() + options_.patience;
+  const double deadline = seconds_now() + options_.wait_timeout;
   while (used_bytes() + entry.card.bytes > options_.memory) {
     if (Entry* oldest = next_to_go()) {
       unload(lock, *oldest);

@@ -44,7 +44,7 @@ using KeepAlive = double;
 struct ModelsOptions {
   size_t memory = 0;  ///< bytes for all loaded models, weights and caches; 0: no limit
   KeepAlive keep_alive = -1;
-  double patience = 30;  ///< seconds that a request waits for others' models to be free
+  double wait_timeout = 30;  ///< seconds that a request waits for others' models to be free
 };
 
 /// Safe to use from several threads, but for add(), which comes first.
