@@ -20,7 +20,9 @@ bool processor_has_it() {
   unsigned d = 0;
   constexpr unsigned kBf16 = 1U << 22;
   constexpr unsigned kTile = 1U << 24;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (kBf16 | kTile)) == (kBf16 | kTile);
+  constexpr unsigned kInt8 = 1U << 25;
+  constexpr unsigned kAll = kBf16 | kTile | kInt8;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAll) == kAll;
 }
 
 // XCR0: the system saves the tile configuration and the tiles.
@@ -78,7 +80,7 @@ bool product_is_right() {
 }
 
 const char* find_refusal() {
-  if (!processor_has_it()) return "the processor has no AMX with bf16";
+  if (!processor_has_it()) return "the processor has no AMX with bf16 and int8";
   if (!system_keeps_it()) return "the system does not keep AMX state";
   if (!process_may_use_it()) return "the system refuses AMX to this process";
   if (!product_is_right()) return "AMX computes a wrong product";

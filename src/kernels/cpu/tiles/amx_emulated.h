@@ -33,10 +33,12 @@ class EmulatedTiles {
   }
   template <int kTile>
   void load(const void* p) {
-    zero<kTile>();
-    for (int r = 0; r < config_.rows[kTile]; ++r)
-      std::memcpy(tiles_[kTile][r], static_cast<const std::byte*>(p) + r * kTileRowBytes,
-                  config_.row_bytes[kTile]);
+    load_rows<kTile>(p, kTileRowBytes);
+  }
+  template <int kTile, int kRowBytes>
+  void load_bytes(const void* p) {
+    VEERY_CHECK(config_.rows[kTile] * kRowBytes <= kByteTile);
+    load_rows<kTile>(p, kRowBytes);
   }
   template <int kTile>
   void store(void* p) {
@@ -47,18 +49,43 @@ class EmulatedTiles {
   }
   template <int kC, int kA, int kB>
   void dot() {
+    check_product<kC, kA, kB>();
+    add_products(tiles_[kC], tiles_[kA], tiles_[kB], config_.rows[kC], config_.row_bytes[kC] / 4,
+                 config_.rows[kB]);
+  }
+  template <int kC, int kA, int kB, bool kUnsigned>
+  void dot_bytes() {
+    check_product<kC, kA, kB>();
+    for (int m = 0; m < config_.rows[kC]; ++m) {
+      auto* out = reinterpret_cast<int32_t*>(tiles_[kC][m]);
+      for (int p = 0; p < config_.row_bytes[kA]; ++p)
+        for (int n = 0; n < config_.row_bytes[kC] / 4; ++n) {
+          const auto right = static_cast<uint8_t>(tiles_[kB][p / 4][4 * n + p % 4]);
+          out[n] += static_cast<int8_t>(tiles_[kA][m][p]) *
+                    (kUnsigned ? int{right} : int{static_cast<int8_t>(right)});
+        }
+    }
+  }
+
+ private:
+  using Tile = std::byte[kTileRows][kTileRowBytes];
+
+  template <int kTile>
+  void load_rows(const void* p, int stride) {
+    zero<kTile>();
+    for (int r = 0; r < config_.rows[kTile]; ++r)
+      std::memcpy(tiles_[kTile][r], static_cast<const std::byte*>(p) + r * stride,
+                  config_.row_bytes[kTile]);
+  }
+  template <int kC, int kA, int kB>
+  void check_product() const {
     static_assert(kC != kA && kC != kB && kA != kB);
     check(kC), check(kA), check(kB);
     VEERY_CHECK(config_.row_bytes[kA] / 4 == config_.rows[kB] &&
                 config_.rows[kA] == config_.rows[kC] &&
                 config_.row_bytes[kB] == config_.row_bytes[kC] && config_.row_bytes[kC] % 4 == 0 &&
                 config_.row_bytes[kA] % 4 == 0);
-    add_products(tiles_[kC], tiles_[kA], tiles_[kB], config_.rows[kC], config_.row_bytes[kC] / 4,
-                 config_.rows[kB]);
   }
-
- private:
-  using Tile = std::byte[kTileRows][kTileRowBytes];
 
   void check(int tile) const { VEERY_CHECK(config_.rows[tile] > 0); }
 

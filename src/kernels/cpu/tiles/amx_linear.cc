@@ -33,7 +33,7 @@ constexpr int64_t kRowsInCache = 1 << 20;  // half of a second level cache
 
 using Packed = const std::byte* const*;  ///< a panel, by its parts
 
-/// How the panels of one type are multiplied with groups of rows. Chunks are of up to 256 columns.
+/// How the panels of one type are multiplied with groups of rows, a chunk of columns at a time.
 template <class Tiles>
 struct TileKernels {
   Activations activations;
@@ -52,47 +52,59 @@ template <typename T, typename Places>
 void expand_block_chunk(Packed packed, int64_t k, int64_t width, std::byte* out) {
   expand_blocks<T>(Places(), Places::open(packed), k / 32, width / 32, out);
 }
-template <class Tiles>
+template <class Tiles, bool kUnsigned>
 void multiply_blocks(TileWorker<Tiles>& w, const TileGroup* groups, int count, int64_t k,
                      int64_t width, const std::byte* expanded, float* const* d) {
   const int64_t b = k / 32;
-  for (int g = 0; g < count; ++g)
-    chain(w, groups[g].tiles + b * kTileBytes, groups[g].scale + b * kTileRows, expanded,
-          width / 32, d[g]);
+  for (int g = 0; g < count; ++g) {
+    const auto multiply = groups[g].half ? chain<Tiles, ByteTiles<kUnsigned, kTileRows / 2>>
+                                         : chain<Tiles, ByteTiles<kUnsigned, kTileRows>>;
+    multiply(w, groups[g].tiles + b * kByteTile, groups[g].scale + b * kTileRows, expanded,
+             width / 32, d[g]);
+  }
 }
 
 // `whole`: a unit for each block, expanded when it is first needed, and whether it has been.
 inline bool* is_expanded(std::byte* whole, int64_t blocks) {
-  return reinterpret_cast<bool*>(whole + blocks * kTileUnit);
+  return reinterpret_cast<bool*>(whole + blocks * kByteUnit);
 }
 inline void begin_blocks(Packed, int64_t cols, std::byte* whole) {
   std::fill_n(is_expanded(whole, cols / 32), cols / 32, false);
 }
 // Adds the residuals of outlier blocks. expand(b, out) writes the unit of a block.
-template <class Tiles, typename Expand>
+template <class Tiles, bool kUnsigned, typename Expand>
 void add_residual(TileWorker<Tiles>& w, const TileGroup& group, int64_t blocks, std::byte* whole,
                   Expand expand, float* d) {
   bool* const expanded = is_expanded(whole, blocks);
   const int32_t count = group.residual_block[blocks];
   for (int32_t e = 0; e < count; ++e) {
     const int32_t b = group.residual_block[e];
-    if (!expanded[b]) expand(b, whole + b * kTileUnit);
+    if (!expanded[b]) expand(b, whole + b * kByteUnit);
     expanded[b] = true;
   }
-  if (count > 0)
-    listed_chain(w, group.residual, group.residual_scale, whole, group.residual_block, count, d);
+  if (count == 0) return;
+  const auto add = group.half ? listed_chain<Tiles, ByteTiles<kUnsigned, kTileRows / 2>>
+                              : listed_chain<Tiles, ByteTiles<kUnsigned, kTileRows>>;
+  add(w, group.residual, group.residual_scale, whole, group.residual_block, count, d);
 }
-// Adds M. min(b): the minima of a block.
-template <typename Min>
-HWY_INLINE void add_minima(const TileGroup& group, int64_t blocks, Min min_of, float* d) {
-  F32 m[kTileRows];
-  for (int r = 0; r < kTileRows; ++r) m[r] = zero();
+// Adds M of kRows rows. min(b): the minima of a block.
+template <int kRows, typename Min>
+HWY_INLINE void add_minima_of(const TileGroup& group, int64_t blocks, Min min_of, float* d) {
+  F32 m[kRows];
+  for (int r = 0; r < kRows; ++r) m[r] = zero();
   for (int64_t b = 0; b < blocks; ++b) {
     const F32 min = min_of(b);
 #pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) m[r] = fma(min, set(group.moment[b * kTileRows + r]), m[r]);
+    for (int r = 0; r < kRows; ++r) m[r] = fma(min, set(group.moment[b * kTileRows + r]), m[r]);
   }
-  for (int r = 0; r < kTileRows; ++r) store(d + r * kLanes, add(load(d + r * kLanes), m[r]));
+  for (int r = 0; r < kRows; ++r) store(d + r * kLanes, add(load(d + r * kLanes), m[r]));
+}
+template <typename Min>
+HWY_INLINE void add_minima(const TileGroup& group, int64_t blocks, Min min_of, float* d) {
+  if (group.half)
+    add_minima_of<kTileRows / 2>(group, blocks, min_of, d);
+  else
+    add_minima_of<kTileRows>(group, blocks, min_of, d);
 }
 template <class Tiles, typename T, typename Places>
 void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
@@ -101,7 +113,7 @@ void complete_blocks(TileWorker<Tiles>& w, const TileGroup& group, Packed packed
   const auto expand = [&](int64_t b, std::byte* out) {
     expand_blocks<T>(Places(), panel, b, 1, out);
   };
-  add_residual(w, group, cols / 32, whole, expand, d);
+  add_residual<Tiles, T::kOffset == 0>(w, group, cols / 32, whole, expand, d);
   if constexpr (Places::kBias)
     add_minima(
         group, cols / 32, [&](int64_t b) { return Places::bias(panel, b); }, d);
@@ -125,7 +137,7 @@ struct AffinePanel {
                              std::byte* whole, float* d) const {
     const AffinePlaces at(format);
     const auto one = [&](int64_t b, std::byte* out) { expand(format, panel, b, 1, out); };
-    add_residual(w, group, blocks, whole, one, d);
+    add_residual<Tiles, true>(w, group, blocks, whole, one, d);
     add_minima(
         group, blocks, [&](int64_t b) { return at.bias(panel, b); }, d);
   }
@@ -162,14 +174,14 @@ template <class Tiles>
 void complete_super(TileWorker<Tiles>& w, const TileGroup& group, Packed, int64_t cols,
                     std::byte* whole, float* d) {
   alignas(64) float m[kTileFloats] = {};
-  chain(w, group.sums, group.scale, whole, cols / 256, m);
+  chain<Tiles, HalfTiles>(w, group.sums, group.scale, whole, cols / 256, m);
   for (int r = 0; r < kTileRows; ++r)
     store(d + r * kLanes, sub(load(d + r * kLanes), load(m + r * kLanes)));
 }
 
 template <class Tiles, typename T, typename Places = BlockPlaces<T>>
 constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32, expand_block_chunk<T, Places>,
-                                          multiply_blocks<Tiles>, begin_blocks,
+                                          multiply_blocks<Tiles, T::kOffset == 0>, begin_blocks,
                                           complete_blocks<Tiles, T, Places>};
 template <class Tiles>
 struct AffineTiles {
@@ -177,8 +189,9 @@ struct AffineTiles {
 };
 template <class Tiles, int... kIndex>
 constexpr AffineTiles<Tiles> affine_tiles(std::integer_sequence<int, kIndex...>) {
-  return {{{Activations::kPer32, expand_affine_chunk<affine_at(kIndex)>, multiply_blocks<Tiles>,
-            begin_blocks, complete_affine<Tiles, affine_at(kIndex)>}...}};
+  return {
+      {{Activations::kPer32, expand_affine_chunk<affine_at(kIndex)>, multiply_blocks<Tiles, true>,
+        begin_blocks, complete_affine<Tiles, affine_at(kIndex)>}...}};
 }
 template <class Tiles>
 constexpr AffineTiles<Tiles> kOfAffine =
@@ -256,7 +269,9 @@ struct TileRows {
     return base + before + group * TileLayout(kind, p.cols).bytes;
   }
   TileGroup group(Activations kind, int64_t index) const {
-    return tile_group(kind, at(kind, index), p.cols);
+    TileGroup group = tile_group(kind, at(kind, index), p.cols);
+    group.half = count(index) <= kTileRows / 2;
+    return group;
   }
 };
 
@@ -264,8 +279,23 @@ struct TileRows {
 template <class Tiles>
 struct TilePanel {
   const TileKernels<Tiles>* kernels;
+  const Weight* weight;
   const std::byte* packed[kMostParts];
   int64_t index;
+
+  /// What `between` panels later lies where columns k and on are, in steps of a block.
+  Following following(int64_t between, int64_t k, int64_t cols) const {
+    Following f;
+    if (index + between >= weight->panels()) return f;
+    const int block = kernels->activations == Activations::kPer256 ? 256 : 32;
+    f.parts = weight->kernels->parts;
+    for (int i = 0; i < f.parts; ++i) {
+      const int64_t stride = weight->parts[i].stride;
+      f.bytes[i] = stride * block / cols;
+      f.at[i] = weight->part(i, index + between) + f.bytes[i] * (k / block);
+    }
+    return f;
+  }
 };
 
 // One worker's panels of one output and groups [first, first + groups) of the rows.
@@ -276,8 +306,11 @@ class TileBlock {
             int64_t first, int64_t groups)
       : worker_(worker), rows_(rows), memory_(memory), first_(first), groups_(groups) {
     // Columns of which all rows of the block stay in the second level cache.
-    const int64_t strip = groups * kChunkCols / 32 * kTileBytes;
-    columns_ = std::max<int64_t>(1, kRowsInCache / strip) * kChunkCols;
+    const Activations kind = rows.p.wants[2] ? Activations::kPer256 : Activations::kPer32;
+    chunk_ = kind == Activations::kPer256 ? kSuperChunk : kBlockChunk;
+    const int64_t strip = groups * chunk_ / 32 * row_tile_bytes(kind);
+    columns_ = std::max<int64_t>(1, kRowsInCache / strip) * chunk_;
+    between_ = batch() / (rows.p.gated ? 2 : 1);
   }
   // Panels that are multiplied before their outputs are finished: a batch shares the way of the
   // rows to the cache.
@@ -298,8 +331,8 @@ class TileBlock {
   // Two panels share what is brought to the first level cache.
   void multiply_columns(const TilePanel<Tiles>* panels, int first, int count, int64_t k,
                         int64_t end) {
-    for (; k < end; k += kChunkCols) {
-      const int64_t width = std::min<int64_t>(kChunkCols, end - k);
+    for (; k < end; k += chunk_) {
+      const int64_t width = std::min(chunk_, end - k);
       for (int i = 0; i < count; ++i)
         panels[i].kernels->expand(panels[i].packed, k, width, chunk(i));
       for (int64_t g = 0; g < groups_; g += 2) {
@@ -309,6 +342,7 @@ class TileBlock {
           const TileGroup groups[2] = {rows_.group(kind, first_ + g),
                                        rows_.group(kind, first_ + g + both - 1)};
           float* const d[2] = {memory_.chain(first + i, g), memory_.chain(first + i, g + both - 1)};
+          worker_.following = g == 0 ? panels[i].following(between_, k, rows_.p.cols) : Following();
           panels[i].kernels->multiply(worker_, groups, both, k, width, chunk(i), d);
         }
       }
@@ -327,7 +361,8 @@ class TileBlock {
   TileWorker<Tiles>& worker_;
   const TileRows& rows_;
   const BatchMemory& memory_;
-  int64_t first_, groups_, columns_;
+  int64_t first_, groups_, chunk_, columns_;
+  int64_t between_;  // panels that are multiplied at once, of a weight
 };
 
 // Panels of output i; with a gate panels of both weights alternate.
@@ -338,7 +373,7 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
   const auto panel_of = [&](int weight, int64_t index) {
     const Weight& w = p.weights[weight];
     const Operand& of = weights[weight];
-    TilePanel<Tiles> panel = {tile_kernels<Tiles>(of.dtype, of.format), {}, index};
+    TilePanel<Tiles> panel = {tile_kernels<Tiles>(of.dtype, of.format), &w, {}, index};
     for (int k = 0; k < w.kernels->parts; ++k) panel.packed[k] = w.part(k, index);
     return panel;
   };
@@ -391,14 +426,12 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p =
       product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, slots, worker);
-  static constexpr TileConfig kConfig = full_tiles();
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   const BatchMemory memory(worker.scratch, p.cols);
   const Epilogue finish = epilogue(d, best);
   const Operand* weights = &d.in[LinearIn::kWeight];
   TileWorker<Tiles> tiles;
-  tiles.tiles.configure(kConfig);
   for (int i = 0; i < p.outputs(); ++i) {
     const Share panels = p.share_of(i, worker);
     if (panels.begin < panels.end)

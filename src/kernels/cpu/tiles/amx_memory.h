@@ -10,15 +10,20 @@ namespace veery {
 
 inline constexpr int kTileFloats = kTileRows * kLanes;
 
-/// A tile and a factor for each row of the panel; for blocks of 32 d, for minima dmin.
+/// The minima of a block of 256: a tile and dmin for each row of the panel.
 inline constexpr int kTileUnit = kTileBytes + 64;
+/// A block of 32: a tile of bytes and d.
+inline constexpr int kByteUnit = kByteTile + 64;
 /// A block of 256 in a chunk: up to 16 tiles and d.
 inline constexpr int kSuperTiles = 16;
 inline constexpr int kSuperUnit = kSuperTiles * kTileBytes + 64;
 
-/// Panels are expanded a chunk at a time.
-inline constexpr int kChunkCols = 256;
-inline constexpr int kChunkBytes = kSuperUnit > 8 * kTileUnit ? kSuperUnit : 8 * kTileUnit;
+/// Panels are expanded a chunk at a time: a block of 256, or as many blocks of 32 as leave room for
+/// the rows in a first level cache beside two panels.
+inline constexpr int kSuperChunk = 256;
+inline constexpr int kBlockChunk = 768;
+inline constexpr int kChunkBytes = kSuperUnit;
+static_assert(kBlockChunk / 32 * kByteUnit <= kChunkBytes);
 
 /// Most panels and groups of rows whose sums are kept at a time.
 inline constexpr int64_t kBatchPanels = 8;

@@ -1,4 +1,4 @@
-// amx_multiply-inl.h: products of groups of rows with panels, both in tiles of bf16.
+// amx_multiply-inl.h: products of groups of rows with panels, both in tiles.
 #if defined(VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
 #undef VEERY_KERNELS_CPU_AMX_MULTIPLY_INL_H
@@ -22,6 +22,20 @@ struct Pending {
   const float* sums;
 };
 
+/// The packed panel that follows, by its parts, of which each of `steps` fetches a share into the
+/// second level cache.
+struct Following {
+  const std::byte* at[kMostParts];
+  int64_t bytes[kMostParts];  // of a step
+  int parts = 0;              // 0: nothing is fetched
+
+  HWY_INLINE void fetch(int64_t step) const {
+    for (int i = 0; i < parts; ++i)
+      for (int64_t b = step * bytes[i]; b < (step + 1) * bytes[i]; b += 64)
+        __builtin_prefetch(at[i] + b, 0, 2);
+  }
+};
+
 /// What a worker keeps while it multiplies.
 template <class Tiles>
 struct TileWorker {
@@ -32,20 +46,65 @@ struct TileWorker {
   alignas(64) float chain_sums[4 * kTileFloats];
   alignas(64) float unused[kTileFloats] = {};  // takes what is computed in vain
 
+  const TileConfig* config = nullptr;
+  Following following;
+
   TileWorker() { pending = nothing(); }
   TileWorker(const TileWorker&) = delete;
+  /// The tiles have the sizes of `wanted` from now on.
+  HWY_INLINE void use(const TileConfig& wanted) {
+    if (config == &wanted) return;
+    config = &wanted;
+    tiles.configure(wanted);
+  }
   Pending nothing() { return {unused, {unused, unused}, {unused, unused}, sums[1]}; }
+};
+
+inline constexpr TileConfig kFullTiles = full_tiles();
+template <int kRows>
+inline constexpr TileConfig kByteTiles = byte_tiles(kRows);
+
+// What a chain multiplies. First: tiles of bf16, whose sums are f32.
+struct HalfTiles {
+  static constexpr int kRows = kTileRows, kRowTile = kTileBytes, kPanelTile = kTileBytes;
+  static constexpr const TileConfig& kConfig = kFullTiles;
+
+  template <int kSide, class Tiles>
+  static HWY_INLINE void multiply(Tiles& tiles, const std::byte* panel, const std::byte* rows) {
+    tiles.template load<kSide>(panel);
+    tiles.template load<2 + kSide>(rows);
+    tiles.template zero<4 + kSide>();
+    tiles.template dot<4 + kSide, 2 + kSide, kSide>();
+  }
+  static HWY_INLINE F32 sum(const float* at) { return load(at); }
+};
+// Tiles of bytes, whose sums are integers; those of panels from 0 on (kUnsigned) or signed. kCount
+// of the 16 rows, 8 or all, are multiplied.
+template <bool kUnsigned, int kCount>
+struct ByteTiles {
+  static constexpr int kRows = kCount, kRowTile = kByteTile, kPanelTile = kByteTile;
+  static constexpr const TileConfig& kConfig = kByteTiles<kCount>;
+
+  template <int kSide, class Tiles>
+  static HWY_INLINE void multiply(Tiles& tiles, const std::byte* panel, const std::byte* rows) {
+    tiles.template load_bytes<kSide, kTileRowBytes>(panel);
+    tiles.template load_bytes<2 + kSide, kByteRowBytes>(rows);
+    tiles.template zero<4 + kSide>();
+    tiles.template dot_bytes<4 + kSide, 2 + kSide, kSide, kUnsigned>();
+  }
+  static HWY_INLINE F32 sum(const float* at) { return to_float(load_int(at)); }
 };
 
 // Entries [0, n) in order: d[r] = fma(scale row_scale[r], sum of products, d[r]). Entry e is row
 // tile e and its 16 scales, and unit e (with kListed index[e]) of the panel. The products of an
 // entry are on their way while two earlier ones are added. Sums are of integers below 2^24.
-template <class Tiles, bool kListed>
+template <class Tiles, class Form, bool kListed>
 class Chain {
  public:
   HWY_INLINE Chain(Tiles& tiles, float* buffer, const std::byte* rows, const float* row_scale,
-                   const std::byte* panel, const int32_t* index)
+                   const std::byte* panel, const int32_t* index, const Following& following)
       : tiles_(tiles),
+        following_(following),
         buffer_(buffer),
         rows_(rows),
         row_scale_(row_scale),
@@ -53,8 +112,8 @@ class Chain {
         index_(index) {}
 
   HWY_INLINE void run(int64_t n, float* out) const {
-    F32 d[kTileRows];
-    unroll<kTileRows>([&](auto r) { d[r()] = load(out + r() * kLanes); });
+    F32 d[kRows];
+    unroll<kRows>([&](auto r) { d[r()] = load(out + r() * kLanes); });
     begin<0>(0);
     if (n > 1) begin<1>(1);
     int64_t e = 0;
@@ -66,31 +125,33 @@ class Chain {
     }
     if (e + 2 < n) begin<0>(e + 2);
     for (; e < n; ++e) add_entry(e, d);
-    unroll<kTileRows>([&](auto r) { store(out + r() * kLanes, d[r()]); });
+    unroll<kRows>([&](auto r) { store(out + r() * kLanes, d[r()]); });
   }
 
  private:
+  static constexpr int kRows = Form::kRows;
+
   HWY_INLINE const std::byte* unit(int64_t e) const {
-    return panel_ + (kListed ? int64_t{index_[e]} : e) * kTileUnit;
+    return panel_ + (kListed ? int64_t{index_[e]} : e) * (Form::kPanelTile + 64);
   }
   HWY_INLINE float* sums(int64_t e) const { return buffer_ + (e & 3) * kTileFloats; }
   template <int kSide>
   HWY_INLINE void begin(int64_t e) const {
-    tiles_.template load<kSide>(unit(e));
-    tiles_.template load<2 + kSide>(rows_ + e * kTileBytes);
-    tiles_.template zero<4 + kSide>();
-    tiles_.template dot<4 + kSide, 2 + kSide, kSide>();
+    following_.fetch(e);
+    Form::template multiply<kSide>(tiles_, unit(e), rows_ + e * Form::kRowTile);
     tiles_.template store<4 + kSide>(sums(e));
   }
-  HWY_INLINE void add_entry(int64_t e, F32 (&d)[kTileRows]) const {
-    const F32 scale = load(reinterpret_cast<const float*>(unit(e) + kTileBytes));
+  HWY_INLINE void add_entry(int64_t e, F32 (&d)[kRows]) const {
+    const F32 scale = load(reinterpret_cast<const float*>(unit(e) + Form::kPanelTile));
     const float* s = row_scale_ + e * kTileRows;
     const float* c = sums(e);
-    unroll<kTileRows>(
-        [&](auto r) { d[r()] = fma(mul(scale, set(s[r()])), load(c + r() * kLanes), d[r()]); });
+    unroll<kRows>([&](auto r) {
+      d[r()] = fma(mul(scale, set(s[r()])), Form::sum(c + r() * kLanes), d[r()]);
+    });
   }
 
   Tiles& tiles_;
+  const Following& following_;
   float* buffer_;
   const std::byte* rows_;
   const float* row_scale_;
@@ -98,15 +159,18 @@ class Chain {
   const int32_t* index_;
 };
 
-template <class Tiles>
+template <class Tiles, class Form>
 HWY_NOINLINE void chain(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
                         const std::byte* panel, int64_t n, float* d) {
-  Chain<Tiles, false>(w.tiles, w.chain_sums, rows, row_scale, panel, nullptr).run(n, d);
+  w.use(Form::kConfig);
+  Chain<Tiles, Form, false>(w.tiles, w.chain_sums, rows, row_scale, panel, nullptr, w.following)
+      .run(n, d);
 }
-template <class Tiles>
+template <class Tiles, class Form>
 HWY_NOINLINE void listed_chain(TileWorker<Tiles>& w, const std::byte* rows, const float* row_scale,
                                const std::byte* panel, const int32_t* index, int64_t n, float* d) {
-  Chain<Tiles, true>(w.tiles, w.chain_sums, rows, row_scale, panel, index).run(n, d);
+  w.use(Form::kConfig);
+  Chain<Tiles, Form, true>(w.tiles, w.chain_sums, rows, row_scale, panel, index, {}).run(n, d);
 }
 
 // Rows [kFirst, kFirst + kCount) of the 32 rows of two groups.
@@ -163,6 +227,7 @@ HWY_INLINE void super_step(Tiles& t, const std::byte* const (&rows)[2], const st
 template <class Tiles, Split kSplit, int kGroups>
 HWY_NOINLINE void super_block(TileWorker<Tiles>& w, const std::byte* first, const std::byte* second,
                               const std::byte* panel, const Pending& next) {
+  w.use(kFullTiles);
   Tiles& t = w.tiles;
   const std::byte* const rows[2] = {first, second};
   const Pending before = w.pending;  // in registers

@@ -1,4 +1,4 @@
-// amx_panels-inl.h: expands packed panels (panels.h) into tiles of bf16. AVX-512 only.
+// amx_panels-inl.h: expands packed panels (panels.h) into tiles, of bytes or bf16. AVX-512 only.
 #if defined(VEERY_KERNELS_CPU_AMX_PANELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef VEERY_KERNELS_CPU_AMX_PANELS_INL_H
 #undef VEERY_KERNELS_CPU_AMX_PANELS_INL_H
@@ -13,9 +13,9 @@
 #include "kernels/cpu/tiles/amx_memory.h"
 #include "kernels/cpu/tiles/amx_rows-inl.h"
 
-// A tile has 32 columns of the 16 rows of a panel: row p of the tile, lane n is a pair of columns
-// of row n of the panel. Four columns k to k + 3, which share a lane in the packed form, become two
-// pairs, (k, k + 2) and (k + 1, k + 3): one shift separates them.
+// A tile of bf16 has 32 columns of the 16 rows of a panel: row p of the tile, lane n is a pair of
+// columns of row n of the panel. Four columns k to k + 3, which share a lane in the packed form,
+// become two pairs, (k, k + 2) and (k + 1, k + 3): one shift separates them.
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -50,44 +50,29 @@ struct alignas(64) Bf16Table {
   }
 };
 
-template <typename T>
-constexpr int kBitsOf = [] {
-  if constexpr (requires { T::kBits; }) return T::kBits;
-  return T::kOffset == 128 ? 8 : 5;
-}();
-
-// Four columns of 16 rows, as bytes, to row 2 j of a tile and the next.
-template <typename T>
-HWY_INLINE void put_codes(I32 v, std::byte* out) {
-  if constexpr (kBitsOf<T> <= 6) {
-    static constexpr Bf16Table<kBitsOf<T> <= 5 ? 32 : 64> kValues(-T::kOffset, 1);
-    store_int(out, kValues(v));
-    store_int(out + 64, kValues(odd_bytes(v)));
-  } else {
-    const I32 offset = every_word(T::kOffset);
-    store_int(out, bf16_pairs(sub16(even_bytes(v), offset)));
-    store_int(out + 64, bf16_pairs(sub16(odd_bytes(v), offset)));
-  }
-}
-
-// The tile of a block of 32.
+// The tile of a block of 32: row j has columns 4 j to 4 j + 3 of the 16 rows, as the packed form.
 template <typename T>
 HWY_INLINE void expand_codes(const auto& w, std::byte* out) {
+  const auto put = [&](int j, I32 v) {
+    if constexpr (T::kOffset != 0)
+      v = {_mm512_sub_epi8(v.v, _mm512_set1_epi8(static_cast<char>(T::kOffset)))};
+    store_int(out + 64 * j, v);
+  };
   unroll<4>([&](auto j) {
     I32 low;
     I32 high;
     T::template vectors<j()>(w, low, high);
-    put_codes<T>(low, out + 128 * j());
-    put_codes<T>(high, out + 128 * (j() + 4));
+    put(j(), low);
+    put(j() + 4, high);
   });
 }
 /// Blocks [first, first + blocks) of a panel: of each a tile and d.
 template <typename T, typename Places>
 HWY_INLINE void expand_blocks(const Places& at, const typename Places::Panel& panel, int64_t first,
                               int64_t blocks, std::byte* out) {
-  for (int64_t b = first; b < first + blocks; ++b, out += kTileUnit) {
+  for (int64_t b = first; b < first + blocks; ++b, out += kByteUnit) {
     expand_codes<T>(at.codes(panel, b), out);
-    store(reinterpret_cast<float*>(out + kTileBytes), at.scale(panel, b));
+    store(reinterpret_cast<float*>(out + kByteTile), at.scale(panel, b));
   }
 }
 /// The same of groups of codes.

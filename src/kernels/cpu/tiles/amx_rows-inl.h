@@ -27,7 +27,7 @@ HWY_INLINE void store_bf16_row(std::byte* out, __m128i bytes, I32 shift) {
   const I32 values = {_mm512_cvtepi8_epi32(bytes)};
   store_u16(out, shr<16>(bits(to_float(shl(values, shift)))));
 }
-/// A row of a tile from 32 bytes.
+/// A row of a tile of bf16 from 32 bytes.
 HWY_INLINE void store_tile_row(std::byte* out, const int8_t* q, int32_t shift) {
   const __m128i order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
   for (int half = 0; half < 2; ++half) {
@@ -68,13 +68,13 @@ inline void merge_outliers(const RowScratch& scratch, int64_t blocks, std::byte*
       if (next[r] < scratch.outlier_count[r])
         block = std::min(block, scratch.outliers[r * limit + next[r]].block);
     if (block == INT32_MAX) break;
-    std::byte* tile = base + at.residual + int64_t{count} * kTileBytes;
-    std::memset(tile, 0, kTileBytes);
+    std::byte* tile = base + at.residual + int64_t{count} * kByteTile;
+    std::memset(tile, 0, kByteTile);
     std::memset(scale + count * kTileRows, 0, kTileRows * sizeof(float));
     for (int r = 0; r < kTileRows; ++r) {
       const OutlierBlock& outlier = scratch.outliers[r * limit + next[r]];
       if (next[r] >= scratch.outlier_count[r] || outlier.block != block) continue;
-      store_tile_row(tile + r * kTileRowBytes, outlier.residual, 0);
+      std::memcpy(tile + r * kByteRowBytes, outlier.residual, kByteRowBytes);
       scale[count * kTileRows + r] = outlier.scale;
       ++next[r];
     }
@@ -95,11 +95,11 @@ inline void rows_per32(const Row* rows, int count, int64_t cols, RowScratch& scr
     if (r < count) quantise_per32(rows + r, 1, cols, g, 1);
     scratch.outlier_count[r] = r < count ? g.extra[0] : 0;
     for (int64_t b = 0; b < blocks; ++b) {
-      std::byte* out = base + b * kTileBytes + r * kTileRowBytes;
+      std::byte* out = base + b * kByteTile + r * kByteRowBytes;
       if (r < count)
-        store_tile_row(out, g.quads + 32 * b, 0);
+        std::memcpy(out, g.quads + 32 * b, kByteRowBytes);
       else
-        std::memset(out, 0, kTileRowBytes);
+        std::memset(out, 0, kByteRowBytes);
       scale[b * kTileRows + r] = r < count ? g.scale[b] : 0;
       moment[b * kTileRows + r] = r < count ? g.moment[b] : 0;
     }

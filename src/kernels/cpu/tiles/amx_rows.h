@@ -5,11 +5,13 @@
 
 namespace veery {
 
-/// 16 rows in tiles of bf16. A tile has 32 columns of each row; in each four columns the middle two
-/// are exchanged, (0, 2, 1, 3), as in the tiles of weights (amx_panels-inl.h). What a tile holds is
-/// integers, exactly. Rows past the last are zeros.
+/// 16 rows in tiles that have 32 columns of each row: of kPer32 the bytes, of kPer256 bf16. In the
+/// latter, in each four columns the middle two are exchanged, (0, 2, 1, 3), as in the tiles of
+/// weights (amx_panels-inl.h), and what a tile holds is integers, exactly. Rows past the last are
+/// zeros.
 struct TileGroup {
   const std::byte* tiles = nullptr;  ///< [cols / 32] tiles: of kPer256 values * 2^shift
+  bool half = false;                 ///< there are 8 rows at most
   const float* scale = nullptr;      ///< [blocks][16]
   // kPer32:
   const float* moment = nullptr;  ///< [blocks][16] scale * float(sum)
@@ -23,6 +25,11 @@ struct TileGroup {
                                     ///< to 16 p + 15 as a multiple of 256 and what is left
 };
 
+/// Bytes of a tile of rows.
+constexpr int64_t row_tile_bytes(Activations kind) {
+  return kind == Activations::kPer32 ? kByteTile : kTileBytes;
+}
+
 /// Offsets of the arrays of a group.
 struct TileLayout {
   int64_t scale = 0, moment = 0, residual = 0, residual_scale = 0, residual_block = 0, sums = 0,
@@ -34,11 +41,11 @@ struct TileLayout {
       bytes += round_up(size, 64);
     };
     const int64_t blocks = cols / (kind == Activations::kPer32 ? 32 : 256);
-    bytes = cols / 32 * kTileBytes;
+    bytes = cols / 32 * row_tile_bytes(kind);
     take(scale, blocks * kTileRows * 4);
     if (kind == Activations::kPer32) {
       take(moment, blocks * kTileRows * 4);
-      take(residual, blocks * kTileBytes);
+      take(residual, blocks * kByteTile);
       take(residual_scale, blocks * kTileRows * 4);
       take(residual_block, (blocks + 1) * 4);
     } else {
