@@ -9,7 +9,8 @@ namespace veery {
 /// is two.
 double fma_loop(Target target, int64_t turns);   ///< f32
 double bf16_loop(Target target, int64_t turns);  ///< the same where bf16 has no instruction
-double dot4_loop(Target target, int64_t turns);  ///< int8
+/// int8: on tiles of 32 columns, as kernels take them, where `target` has them.
+double dot4_loop(Target target, int64_t turns);
 
 /// Reads `bytes` bytes from the start to the end, in vectors of `target`. The result depends on all
 /// of them.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/simd/bf16_dot.h"
+#include "kernels/cpu/tiles/amx.h"
 #include "kernels/limits.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -99,6 +100,7 @@ double bf16_loop(Target target, int64_t turns) {
 }
 
 double dot4_loop(Target target, int64_t turns) {
+  if (target == Target::kAmx) return tile_turns(turns);
   return VEERY_FOR_TARGET(target, dot4_turns)(turns);
 }
 
