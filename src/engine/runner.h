@@ -64,6 +64,7 @@ class Runner {
   Model& model() const { return model_; }
   int32_t context() const { return context_; }      ///< positions of one sequence
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
+  size_t plans() const { return plans_.size(); }    ///< made so far; each when it is first needed
   size_t cache_bytes() const { return states_.bytes(); }
   StateStore& states() { return states_; }
   Pages& pages() { return pages_; }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kNewest = 0.1;  // the share of the newest observation in an average
 constexpr double kForgotten = 0.01;
-constexpr double kRowsForNothing = 16;  // so many rows take twice as long as one, until measured
+constexpr double kRowsForNothing = 16;  // so many rows more take twice as long, until measured
 constexpr double kWorthIt = 1.03;       // gain from which drafts are tested
 constexpr uint64_t kPrime = 0x9E3779B97F4A7C15;
 
@@ -85,29 +85,43 @@ std::span<const int32_t> LookupDraft::propose(std::span<const int32_t> tokens, i
   return draft_;
 }
 
-// The first run of a number of rows may contain the making of its plan.
 void DraftLength::measured(int32_t rows, double seconds) {
   if (rows < 1 || rows >= kRows) return;
   Time& time = times_[static_cast<size_t>(rows)];
-  if (++time.count == 1) return;
-  time.seconds = time.count == 2 ? seconds : time.seconds + kNewest * (seconds - time.seconds);
+  time.seconds += std::max(kNewest, 1.0 / ++time.count) * (seconds - time.seconds);
+  most_measured_ = std::max(most_measured_, rows);
 }
 
-// Of what was not measured: the time of fewer rows, and a little for each row more.
+// The most rows up to `rows` that were measured; 0: none were.
+int32_t DraftLength::measured_up_to(int32_t rows) const {
+  rows = std::min(rows, kRows - 1);
+  while (rows > 0 && times_[static_cast<size_t>(rows)].count == 0) --rows;
+  return rows;
+}
+
+// Of what was not measured: on from the two numbers of rows below it, but no more than the next
+// above it, as kernels take several rows in the time of the most.
 double DraftLength::seconds(int32_t rows) const {
-  for (int32_t known = std::min(rows, kRows - 1); known >= 1; --known) {
-    const Time& time = times_[static_cast<size_t>(known)];
-    if (time.count >= 2) return time.seconds * (1 + (rows - known) / kRowsForNothing);
-  }
-  return 0;
+  const auto at = [&](int32_t measured) { return times_[static_cast<size_t>(measured)].seconds; };
+  const int32_t below = measured_up_to(rows);
+  if (below == 0 || below == rows) return at(below);
+  const int32_t before = measured_up_to(below - 1);
+  const double each = before > 0 ? std::max(0.0, (at(below) - at(before)) / (below - before))
+                                 : at(below) / kRowsForNothing;
+  const double on = at(below) + (rows - below) * each;
+  for (int32_t above = rows + 1; above <= most_measured_; ++above)
+    if (times_[static_cast<size_t>(above)].count > 0) return std::min(on, at(above));
+  return on;
 }
 
+// What was never measured is tried by doubling: a long draft that does not pay costs many steps.
 int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) const {
   const double alone = seconds(rows);
   if (alone <= 0) return 0;
   int32_t best = 0;
   double tokens = 1, right = 1, best_gain = kWorthIt;
-  for (int32_t length = 1; length <= std::min(most, kMostDrafted); ++length) {
+  most = std::min({most, kMostDrafted, 2 * most_measured_ + 2 - rows});
+  for (int32_t length = 1; length <= most; ++length) {
     right *= rate;
     tokens += right;
     const double gain = tokens * alone / (seconds(rows + length) + length * each);

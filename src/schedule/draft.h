@@ -61,7 +61,7 @@ class LookupDraft {
 /// How long drafts should be: by what steps took, and by how often drafts are right.
 class DraftLength {
  public:
-  /// A run of so many rows, one or more of each answer, took so long.
+  /// A run of so many rows, one or more of each answer, took so long; none that made a plan.
   void measured(int32_t rows, double seconds);
   /// Tokens, at most `most`, to be tested with one answer whose drafts are right at `rate` and take
   /// `each` seconds a token to make, beside `rows` rows of all answers without them.
@@ -75,8 +75,10 @@ class DraftLength {
     int32_t count = 0;
   };
   double seconds(int32_t rows) const;
+  int32_t measured_up_to(int32_t rows) const;
 
   std::array<Time, kRows> times_;
+  int32_t most_measured_ = 0;
 };
 
 struct DraftRequest {

@@ -433,7 +433,9 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
 
 void Scheduler::run_parts() {
   const double start = seconds_now();
+  const size_t plans = runner_.plans();
   runner_.run(parts_);
+  const bool planned = runner_.plans() > plans;
   first_outputs_.clear();
   int32_t outputs = 0, rows = 0;
   for (const RunPart& part : parts_) {
@@ -469,7 +471,7 @@ void Scheduler::run_parts() {
   const double seconds = seconds_now() - start;
   ++own_.steps;
   own_.busy_seconds += seconds;
-  if (!prompts) draft_length_.measured(rows, seconds);
+  if (!prompts && !planned) draft_length_.measured(rows, seconds);
   if (rows >= kRowsToMeasure) {
     const double row = seconds / rows;
     seconds_per_row_ = seconds_per_row_ <= 0 ? row : 0.8 * seconds_per_row_ + 0.2 * row;

@@ -114,6 +114,30 @@ TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {
   EXPECT_EQ(DraftLength().best(1, 1, kMostDrafted), 0) << "nothing is known yet";
 }
 
+// What is not measured is expected to go on as what is, and tried by doubling.
+TEST(DraftLength, TriesLongerDraftsStepByStep) {
+  DraftLength length;
+  length.measured(1, 1);
+  EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 3);
+  length.measured(4, 1.3);
+  EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 9);
+  length.measured(10, 9);
+  EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 7) << "8 rows by what 1 and 4 took: 1.7";
+  length.measured(8, 8);
+  EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 6);
+  length.measured(7, 8);
+  length.measured(5, 8);
+  EXPECT_EQ(length.best(0.99, 1, kMostDrafted), 3);
+}
+TEST(DraftLength, OneSlowRunIsForgotten) {
+  DraftLength length;
+  length.measured(1, 1);
+  length.measured(4, 9);
+  EXPECT_EQ(length.best(0.99, 1, 3), 0);
+  for (int i = 0; i < 30; ++i) length.measured(4, 1.2);
+  EXPECT_EQ(length.best(0.99, 1, 3), 3);
+}
+
 class Drafts : public ::testing::TestWithParam<const char*> {
  protected:
   static std::string path() { return test::fixture_path(GetParam()); }
