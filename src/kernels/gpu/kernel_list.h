@@ -15,6 +15,11 @@
   VEERY_GPU_FEW(X, name, format)                                                                  \
   VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                                          \
   VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)
+#define VEERY_GPU_BF16(X)                                                                      \
+  X(linear_row_bf16, LinearArguments, (veery::gpu::RowPlan::kThreads), (linear_row<kBF16, 1>)) \
+  VEERY_GPU_FEW(X, bf16, kBF16)                                                                \
+  VEERY_GPU_TILES(X, linear_tiles_bf16, kBF16, false)                                          \
+  VEERY_GPU_TILES(X, linear_small_tiles_bf16, kBF16, true)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
@@ -97,31 +102,29 @@
   F(X, f32, float, 2)
 
 // What CUDA and Metal have.
-#define VEERY_GPU_COMMON(X)                                           \
-  X(embed, EmbedArguments, 256, (embed))                              \
-  X(rms_norm, RmsNormArguments, 256, (rms_norm))                      \
-  X(layer_norm, LayerNormArguments, 256, (layer_norm))                \
-  X(elementwise, ElementwiseArguments, 256, (elementwise))            \
-  X(select_rows, SelectRowsArguments, 256, (select_rows))             \
-  X(argmax, ArgmaxArguments, 256, (argmax))                           \
-  X(rope, RopeArguments, 256, (rope))                                 \
-  X(cache_write, CacheWriteArguments, 256, (cache_write))             \
-  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                      \
-  X(prepare, PrepareArguments, 1024, (prepare))                       \
-  VEERY_GPU_FLOAT(X, f32, kF32)                                       \
-  VEERY_GPU_FLOAT(X, f16, kF16)                                       \
-  VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
-  VEERY_GPU_FLOAT(X, f8, kF8)                                         \
-  X(route, RouteArguments, 32, (route))                               \
-  X(pick_experts, PairArguments, 256, (pick_experts))                 \
-  X(count_experts, PairArguments, 256, (count_experts))               \
-  X(group_experts, PairArguments, 256, (group_experts))               \
-  X(add_experts, AddExpertsArguments, 256, (add_experts))             \
-  X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>))   \
-  X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>))   \
-  X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
-  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))     \
-  VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                               \
+#define VEERY_GPU_COMMON(X)                                         \
+  X(embed, EmbedArguments, 256, (embed))                            \
+  X(rms_norm, RmsNormArguments, 256, (rms_norm))                    \
+  X(layer_norm, LayerNormArguments, 256, (layer_norm))              \
+  X(elementwise, ElementwiseArguments, 256, (elementwise))          \
+  X(select_rows, SelectRowsArguments, 256, (select_rows))           \
+  X(argmax, ArgmaxArguments, 256, (argmax))                         \
+  X(rope, RopeArguments, 256, (rope))                               \
+  X(cache_write, CacheWriteArguments, 256, (cache_write))           \
+  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                    \
+  X(prepare, PrepareArguments, 1024, (prepare))                     \
+  VEERY_GPU_FLOAT(X, f32, kF32)                                     \
+  VEERY_GPU_FLOAT(X, f16, kF16)                                     \
+  VEERY_GPU_FLOAT(X, f8, kF8)                                       \
+  X(route, RouteArguments, 32, (route))                             \
+  X(pick_experts, PairArguments, 256, (pick_experts))               \
+  X(count_experts, PairArguments, 256, (count_experts))             \
+  X(group_experts, PairArguments, 256, (group_experts))             \
+  X(add_experts, AddExpertsArguments, 256, (add_experts))           \
+  X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>)) \
+  X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>)) \
+  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))   \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                             \
   VEERY_GPU_EVEN_ATTENTION(X)
 #define VEERY_GPU_KERNELS(X)                                \
   VEERY_GPU_COMMON(X)                                       \
@@ -129,7 +132,9 @@
   X(angles, AnglesArguments, 64, (angles))                  \
   X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles)) \
   VEERY_GPU_CODED(VEERY_GPU_ROW, X)                         \
+  VEERY_GPU_BF16(X)                                         \
   VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                     \
+  VEERY_GPU_EXPERTS(X, bf16, kBF16)                         \
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
   VEERY_GPU_ATTEND_TILES(X, f16, F16)                       \
   X(attend_f64, WideArguments, 128, (attend_f64))           \
@@ -143,8 +148,10 @@
   X(linear_dots_gated_##name, LinearArguments, 128, (linear_dots<format, true>))
 #define VEERY_GPU_MERGE(X, name, type, dims) \
   X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))
-#define VEERY_GPU_METAL_OWN_KERNELS(X) \
-  VEERY_GPU_CODED(VEERY_GPU_DOTS, X)   \
+#define VEERY_GPU_METAL_OWN_KERNELS(X)                                \
+  VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
+  X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  VEERY_GPU_CODED(VEERY_GPU_DOTS, X)                                  \
   VEERY_GPU_CACHED(VEERY_GPU_MERGE, X)
 
 // What Metal has (kernels.metal): in any order.

@@ -14,10 +14,13 @@ constexpr int kPanelWarps = 4;
 // The kernels of a format, in the order of kernel_list.h.
 enum Way { kRow, kFew, kMany, kWays };
 KernelId kernel_of(Format format, Way way, bool gated) {
-  if (is_float(format))
-    return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
   return static_cast<KernelId>(static_cast<int>(KernelId::experts_row_q8) +
                                2 * (kWays * (format - kQ8) + way) + (gated ? 1 : 0));
+}
+
+KernelId chain_of(Format format) {
+  if (format == kBF16) return KernelId::experts_float_bf16;
+  return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
 }
 
 // One mixture: its sizes, and where things lie in its work.
@@ -25,7 +28,7 @@ struct Mixture {
   const Dispatch& d;
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows, pairs, hidden, outputs, most_groups;
-  bool many, alone;  // alone: without groups
+  bool cores, many, alone;  // alone: without groups
   size_t groups = 0, group, count, order, expert, gate, x, h, h_forms, products, bytes;
 
   Mixture(const Dispatch& dispatch, int64_t row_count, const Machine* machine = nullptr)
@@ -34,9 +37,10 @@ struct Mixture {
         pairs(rows * attr.used),
         hidden(d.in[MoeIn::kDown].cols),
         outputs(d.out().cols),
+        cores(machine != nullptr && has_cores(*machine)),
         many(pairs >= int64_t{kManyPairs} / 2 * attr.experts),
-        alone(pairs <= kMostAlone && !is_float(format(MoeIn::kGate)) &&
-              !is_float(format(MoeIn::kDown)) && attr.limit == 0 && !attr.gate_input) {
+        alone(pairs <= kMostAlone && !chained(MoeIn::kGate) && !chained(MoeIn::kDown) &&
+              attr.limit == 0 && !attr.gate_input) {
     for (const int i : {MoeIn::kGate, MoeIn::kDown})
       alone = alone && machine != nullptr && fits_experts_row(*machine, format(i), d.in[i].cols);
     most_groups = std::min<int64_t>(pairs, attr.experts) + pairs / most();
@@ -57,8 +61,11 @@ struct Mixture {
   }
   int most() const { return many ? kManyPairs : kFewPairs; }
   Format format(int weight) const { return *format_of(d.in[weight].dtype); }
+  bool chained(int weight) const { return by_chain(format(weight), cores); }
+  FormKind kind(int weight) const { return form_of(format(weight), cores); }
+  // Without a machine: of the one where most are wanted.
   int64_t form_bytes(int weight) const {
-    return form_places(form_of(format(weight)), d.in[weight].cols).bytes;
+    return form_places(kind(weight), d.in[weight].cols).bytes;
   }
 
   template <typename T>
@@ -75,7 +82,7 @@ struct Mixture {
             most()};
   }
   Form form(int weight, size_t place) const {
-    return {at<uint8_t>(place), form_bytes(weight), form_of(format(weight)), d.in[weight].cols, 0};
+    return {at<uint8_t>(place), form_bytes(weight), kind(weight), d.in[weight].cols, 0};
   }
   Weight weight(int i) const {
     const Operand& w = d.in[i];
@@ -110,7 +117,7 @@ void record_form(const Matrix& x, const Form& form, int64_t rows, Recorder& to) 
 
 // Blocks of threads for each pair, which have as many panels each.
 void record_alone(const Mixture& m, ExpertArguments a, Recorder& to) {
-  a.room = experts_room(to.machine);
+  a.room = experts_room(to.machine, a.weight[0].format);
   const RowPlan plan = row_plan(a.weight[0].format, 1, a.form.cols, false, a.room);
   const int64_t panels = (a.weight[0].rows + 15) / 16, room = 2 * int64_t{to.machine.processors()};
   const int64_t each = (panels * m.pairs + room - 1) / room;
@@ -138,9 +145,11 @@ void record_product(const Mixture& m, int first, const Form& form, float* out, R
   if (gated) a.activation = activate_of(m.attr.activation);
   a.out = out;
   if (m.alone) return record_alone(m, a, to);
-  const int each = kPanelWarps * (is_float(a.weight[0].format) ? 2 : 1);
+  const bool chained = m.chained(first);
+  const int each = kPanelWarps * (chained ? 2 : 1);
   const int panels = (a.weight[0].rows + 15) / 16;
-  to.add(kernel_of(a.weight[0].format, m.many ? kMany : kFew, gated),
+  to.add(chained ? chain_of(a.weight[0].format)
+                 : kernel_of(a.weight[0].format, m.many ? kMany : kFew, gated),
          {.blocks_x = (panels + each - 1) / each,
           .blocks_y = static_cast<int>(m.most_groups),
           .threads = kPanelWarps * kWarp},

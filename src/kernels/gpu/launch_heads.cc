@@ -22,15 +22,16 @@ struct Heads {
   int32_t made = static_cast<int32_t>(d.in[HeadLinearIn::kWeight].rows / heads);
   Format format = *format_of(d.in[HeadLinearIn::kWeight].dtype);
   int64_t rows, pairs;
-  bool many, alone;
+  bool cores, many, alone;
   size_t group, order, expert, gate, x, forms, products, bytes = 64;
 
   Heads(const Dispatch& dispatch, int64_t row_count, const Machine* machine = nullptr)
       : d(dispatch),
         rows(row_count),
         pairs(rows * heads),
+        cores(machine != nullptr && has_cores(*machine)),
         many(rows >= kManyPairs / 2),
-        alone(pairs <= kMostAlone && !is_float(format) && machine != nullptr &&
+        alone(pairs <= kMostAlone && !chained() && machine != nullptr &&
               fits_experts_row(*machine, format, in)) {
     const auto take = [&](size_t& place, int64_t size) {
       place = bytes;
@@ -46,7 +47,9 @@ struct Heads {
   }
   int most() const { return many ? kManyPairs : kFewPairs; }
   int64_t groups() const { return heads * ((rows + most() - 1) / most()); }
-  int64_t form_bytes() const { return form_places(form_of(format), in).bytes; }
+  bool chained() const { return by_chain(format, cores); }
+  FormKind kind() const { return form_of(format, cores); }
+  int64_t form_bytes() const { return form_places(kind(), in).bytes; }
   template <typename T>
   T* at(size_t place) const {
     return reinterpret_cast<T*>(d.work + place);
@@ -57,7 +60,8 @@ struct Heads {
   }
   KernelId kernel() const {
     constexpr int kWays = 3;  // experts_row, experts, experts_many, each with its gated one
-    if (is_float(format))
+    if (chained() && format == kBF16) return KernelId::experts_float_bf16;
+    if (chained())
       return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
     const int way = alone ? 0 : many ? 2 : 1;
     return static_cast<KernelId>(static_cast<int>(KernelId::experts_row_q8) +
@@ -74,7 +78,7 @@ void record_products(const Heads& h, const Form& form, Recorder& to) {
   a.out = h.at<float>(h.products);
   const int panels = (h.made + 15) / 16;
   if (h.alone) {
-    a.room = experts_room(to.machine);
+    a.room = experts_room(to.machine, h.format);
     const RowPlan plan = row_plan(h.format, 1, h.in, false, a.room);
     to.add(h.kernel(),
            {.blocks_x = (panels + RowPlan::kWarps - 1) / RowPlan::kWarps,
@@ -84,7 +88,7 @@ void record_products(const Heads& h, const Form& form, Recorder& to) {
            a);
     return;
   }
-  const int each = kPanelWarps * (is_float(h.format) ? 2 : 1);
+  const int each = kPanelWarps * (h.chained() ? 2 : 1);
   to.add(h.kernel(),
          {.blocks_x = (panels + each - 1) / each,
           .blocks_y = static_cast<int>(h.groups()),
@@ -112,7 +116,7 @@ void record_head_linear(const Dispatch& d, Recorder& to) {
          SplitHeadsArguments{to.run, x, h.at<float>(h.x), h.heads, h.in});
   to.add(KernelId::head_pairs, {.blocks_x = h.heads, .threads = 128},
          HeadPairsArguments{to.run, h.made_pairs(), x.rows, h.heads});
-  const Form form = {h.at<uint8_t>(h.forms), h.form_bytes(), form_of(h.format), h.in, 0};
+  const Form form = {h.at<uint8_t>(h.forms), h.form_bytes(), h.kind(), h.in, 0};
   PrepareArguments prepare{
       to.run, {h.at<float>(h.x), h.in, Run::times(x.rows, h.heads), h.in}, {}, form, nullptr};
   prepare.parts = 1;

@@ -12,11 +12,19 @@ constexpr int kTileWarps = 4;
 // The kernels of a format, in the order of kernel_list.h.
 enum Way { kRow, kRowTwoTerms, kFew, kFewGated, kTiles, kSmallTiles, kWays };
 KernelId kernel_of(Format format, Way way) {
-  const int first = is_float(format) ? static_cast<int>(KernelId::linear_float_row_f32)
-                                     : static_cast<int>(KernelId::linear_row_q8);
-  if (is_float(format))
-    return static_cast<KernelId>(first + 2 * (format - kF32) + (way == kRow ? 0 : 1));
-  return static_cast<KernelId>(first + kWays * (format - kQ8) + way);
+  // Of two terms bf16 knows nothing.
+  if (format == kBF16)
+    return static_cast<KernelId>(static_cast<int>(KernelId::linear_row_bf16) +
+                                 (way == kRow ? 0 : way - 1));
+  return static_cast<KernelId>(static_cast<int>(KernelId::linear_row_q8) + kWays * (format - kQ8) +
+                               way);
+}
+// Chains of fma.
+KernelId chain_of(Format format, bool many) {
+  const int first = format == kBF16
+                        ? static_cast<int>(KernelId::linear_float_row_bf16)
+                        : static_cast<int>(KernelId::linear_float_row_f32) + 2 * (format - kF32);
+  return static_cast<KernelId>(first + (many ? 1 : 0));
 }
 
 // Of one row, without tensor cores.
@@ -31,38 +39,43 @@ bool is_gated(const Dispatch& d) {
   return attr.gate != Activation::kNone && attr.weights == 2;
 }
 bool has_two_terms(const Dispatch& d) {
-  return d.as<LinearAttr>().precision == Precision::kHigh && !is_float(format_at(d, 0));
+  return d.as<LinearAttr>().precision == Precision::kHigh && is_coded(format_at(d, 0));
 }
 
-bool is_row(FormKind kind) { return kind == FormKind::kPer32 || kind == FormKind::kPer256; }
+// Whether rows have a form that is made 16 columns or more at a time.
+bool is_row(FormKind kind, int64_t cols) {
+  return kind == FormKind::kPer32 || kind == FormKind::kPer256 ||
+         (kind == FormKind::kBF16 && cols % 16 == 0);
+}
 
 // Rows of x, or their terms, as the products of quantised weights count them; whether these take
 // groups of rows (TilePlaces).
 int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
-bool in_tiles(FormKind kind, int64_t rows, bool tiles) { return tiles && rows > 1 && is_row(kind); }
+bool in_tiles(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
+  return tiles && rows > 1 && is_row(kind, cols);
+}
 // Of a row, or of a group.
 int64_t form_stride(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
-  return in_tiles(kind, rows, tiles) ? tile_places(kind, cols).bytes
-                                     : form_places(kind, cols).bytes;
+  return in_tiles(kind, rows, cols, tiles) ? tile_places(kind, cols).bytes
+                                           : form_places(kind, cols).bytes;
 }
 
 // Where the forms of x lie in the work of a product.
 struct Work {
-  size_t best, forms[4] = {}, bytes;
+  size_t best, forms[5] = {}, bytes;
 };
 Work work_of(const Dispatch& d, int64_t rows, bool tiles) {
   Work work{0, {}, 0};
   work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
-  const int64_t lines = lines_of(d, rows);
-  std::array<bool, 4> made{};
+  const int64_t lines = lines_of(d, rows), cols = d.in[LinearIn::kX].cols;
+  std::array<bool, 5> made{};
   for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
-    const FormKind kind = form_of(format_at(d, i));
+    const FormKind kind = form_of(format_at(d, i), tiles);
     const auto at = static_cast<size_t>(kind);
     if (std::exchange(made[at], true)) continue;
     work.forms[at] = work.bytes;
-    const int64_t count = in_tiles(kind, rows, tiles) ? (lines + 7) / 8 : lines;
-    work.bytes +=
-        static_cast<size_t>(count * form_stride(kind, rows, d.in[LinearIn::kX].cols, tiles));
+    const int64_t count = in_tiles(kind, rows, cols, tiles) ? (lines + 7) / 8 : lines;
+    work.bytes += static_cast<size_t>(count * form_stride(kind, rows, cols, tiles));
   }
   return work;
 }
@@ -73,7 +86,8 @@ struct Product {
   int64_t rows;  // at most
   Work work;
   bool argmax;                      // only the largest is wanted
-  bool tiles;                       // many rows in tiles, one row through rings of copies
+  bool tiles;                       // many rows in tiles, one row through rings of copies; bf16
+                                    // by tensor cores
   Matrix out;                       // of all outputs
   uint64_t* best_of_row = nullptr;  // argmax of one row: 0 whenever a run begins
 
@@ -95,13 +109,14 @@ struct Product {
                          best_of_row != nullptr ? nullptr : best()};
     const int64_t lines = lines_of(d, rows);
     own.parts = 1;
-    if (in_tiles(kind, rows, tiles)) {
+    if (in_tiles(kind, rows, cols, tiles)) {
       const int32_t largest = kind == FormKind::kPer32 ? cols / 32 * 8 : 0;
       const int64_t groups = (lines + 7) / 8;
       // Columns of few groups are shared out; blocks of 32 want the mean of their row.
-      if (kind == FormKind::kPer256)
-        own.parts = static_cast<int32_t>(std::clamp<int64_t>(
-            to.machine.processors() / groups, 1, (cols / 256 + kTileWarps - 1) / kTileWarps));
+      if (kind != FormKind::kPer32)
+        own.parts = static_cast<int32_t>(
+            std::clamp<int64_t>(to.machine.processors() / groups, 1,
+                                ((cols + 255) / 256 + kTileWarps - 1) / kTileWarps));
       const LaunchSize size{.blocks_x = static_cast<int>(groups) * own.parts,
                             .threads = 1024,
                             .shared = static_cast<size_t>(8 + largest) * sizeof(float)};
@@ -129,8 +144,8 @@ struct Product {
   // Whether linear_row() has the product, which brings x to its form by itself.
   bool in_rows(Format format) const {
     const int terms = has_two_terms(d) ? 2 : 1;
-    return tiles && rows == 1 && is_row(form_of(format)) && !(is_gated(d) && terms == 2) &&
-           plan(format).stages >= RowPlan::kLeastStages;
+    return tiles && rows == 1 && is_row(form_of(format, tiles), d.in[LinearIn::kX].cols) &&
+           !(is_gated(d) && terms == 2) && plan(format).stages >= RowPlan::kLeastStages;
   }
   RowPlan plan(Format format) const {
     return row_plan(format, has_two_terms(d) ? 2 : 1, d.in[LinearIn::kX].cols,
@@ -142,13 +157,13 @@ struct Product {
   void multiply(int first, int count) const {
     const auto& attr = d.as<LinearAttr>();
     const Format format = format_at(d, first);
-    LinearArguments a{to.run, form(form_of(format))};
+    LinearArguments a{to.run, form(form_of(format, tiles))};
     a.rows = d.in[LinearIn::kX].rows;
+    a.room = room();
     if (in_rows(format)) {
       a.form.data = nullptr;
       a.x = to.matrix(d.in[LinearIn::kX]).data;
       a.norm = {d.in[LinearIn::kNorm].row<float>(0), attr.eps};
-      a.room = room();
     }
     int64_t panels = 0, most = 0;
     int32_t column = 0;
@@ -179,9 +194,9 @@ struct Product {
     const bool gated = a.gated != 0;
     const int weights = gated ? 1 : a.weights;
     const int terms = a.form.two_terms != 0 ? 2 : 1;
-    if (is_float(format)) {
+    if (by_chain(format, tiles)) {
       const int each = rows == 1 ? 1 : 4;
-      to.add(kernel_of(format, rows == 1 ? kRow : kFew),
+      to.add(chain_of(format, rows > 1),
              {.blocks_x = static_cast<int>((most + 2 * kTileWarps - 1) / (2 * kTileWarps)),
               .blocks_y = static_cast<int>((rows + each - 1) / each),
               .blocks_z = weights,
@@ -193,8 +208,9 @@ struct Product {
               .threads = RowPlan::kThreads,
               .shared = static_cast<size_t>(plan(format).bytes)},
              a);
-    } else if (!in_tiles(a.form.kind, rows, tiles)) {
-      const bool dots = rows * terms == 1 && to.machine.has(dots_of(format, gated));
+    } else if (!in_tiles(a.form.kind, rows, a.form.cols, tiles)) {
+      const bool dots =
+          is_coded(format) && rows * terms == 1 && to.machine.has(dots_of(format, gated));
       to.add(dots ? dots_of(format, gated) : kernel_of(format, gated ? kFewGated : kFew),
              {.blocks_x = static_cast<int>((most + kTileWarps - 1) / kTileWarps),
               .blocks_y = static_cast<int>((rows * terms + 7) / 8),
@@ -215,11 +231,15 @@ struct Product {
           .blocks_x = static_cast<int>((lines + 8 * plan.groups - 1) / (8 * plan.groups)),
           .blocks_y = static_cast<int>((panels + each - 1) / each),
           .threads = plan.threads,
-          .shared = static_cast<size_t>(plan.bytes)};
+          .shared = static_cast<size_t>(
+              format == kBF16 ? tile_stages(plan, room()) * (plan.stage_bytes + 16) : plan.bytes)};
     };
     const LaunchSize large = size_of(false);
+    const TilePlan plan = tile_plan(format, false);
+    const int each = format == kBF16 ? 1 : 2;
     const bool small = lines <= 8 * tile_plan(format, true).groups ||
-                       large.blocks_x * large.blocks_y < 2 * to.machine.processors();
+                       large.blocks_x * large.blocks_y < each * to.machine.processors() ||
+                       (format == kBF16 && tile_stages(plan, room()) < plan.least);
     to.add(kernel_of(format, small ? kSmallTiles : kTiles), small ? size_of(true) : large, a);
   }
 };
@@ -227,12 +247,12 @@ struct Product {
 void record(const Product& product) {
   const Dispatch& d = product.d;
   const int weights = d.as<LinearAttr>().weights;
-  std::array<bool, 4> made{};
+  std::array<bool, 5> made{};
   for (int first = 0; first < weights;) {
     const Format format = format_at(d, first);
-    if (!product.in_rows(format) &&
-        !std::exchange(made[static_cast<size_t>(form_of(format))], true))
-      product.prepare(form_of(format));
+    const FormKind kind = form_of(format, product.tiles);
+    if (!product.in_rows(format) && !std::exchange(made[static_cast<size_t>(kind)], true))
+      product.prepare(kind);
     int count = 1;
     while (first + count < weights && format_at(d, first + count) == format) ++count;
     product.multiply(first, count);
@@ -258,7 +278,7 @@ bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
       return false;
     // In f32 only what is f32 or f16.
     if (choice.exact && !is_exact(*format_of(w.dtype))) return false;
-    if (is_float(*format_of(w.dtype)) != is_float(format_at(d, 0)) &&
+    if (is_coded(*format_of(w.dtype)) != is_coded(format_at(d, 0)) &&
         attr.precision == Precision::kHigh)
       return false;
   }

@@ -35,16 +35,25 @@ struct Recorder {
   }
 };
 
-/// Of experts_row(): two blocks of threads are to have room on a processor.
-inline int experts_room(const Machine& machine) {
+/// Of experts_row(): two blocks of threads are to have room on a processor, where that is enough
+/// for what is on its way.
+inline int experts_room(const Machine& machine, Format format) {
   constexpr int kHalf = 113 << 10;
-  return machine.most_shared() < kHalf ? machine.most_shared() : kHalf;
+  return format == kBF16 || machine.most_shared() < kHalf ? machine.most_shared() : kHalf;
+}
+
+/// Whether there are tensor cores for floats.
+inline bool has_cores(const Machine& machine) { return machine.has(KernelId::linear_tiles_bf16); }
+/// Whether products are chains of fma there.
+inline bool by_chain(Format format, bool cores) {
+  return is_chained(format) || (format == kBF16 && !cores);
 }
 
 /// Whether the machine has that, and room for rows of so many columns.
 inline bool fits_experts_row(const Machine& machine, Format format, int cols) {
   return machine.has(KernelId::experts_row_q8) &&
-         row_plan(format, 1, cols, false, experts_room(machine)).stages >= RowPlan::kLeastStages;
+         row_plan(format, 1, cols, false, experts_room(machine, format)).stages >=
+             RowPlan::kLeastStages;
 }
 
 /// Columns of a row that shared memory has room for, beside all else.

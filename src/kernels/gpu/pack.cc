@@ -191,6 +191,14 @@ void pack_floats(Format format, const std::byte* row, int64_t cols, int n, std::
   }
 }
 
+void pack_bf16(const std::byte* row, int64_t cols, int n, std::byte* panel) {
+  for (int64_t k = 0; k < cols; k += 4) {
+    const int64_t count = std::min<int64_t>(4, cols - k);
+    std::memcpy(panel + k / 16 * 512 + (4 * (n % 8) + k % 16 / 4) * 16 + n / 8 * 8, row + k * 2,
+                static_cast<size_t>(count * 2));
+  }
+}
+
 // Row n of a panel.
 void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const Format format = *format_of(type);
@@ -198,7 +206,8 @@ void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* 
   if (type == DType::kMXFP8) return pack_fp8<BlockMXFP8>(row, cols, n, panel);
   if (type == DType::kFP8_32) return pack_fp8<BlockFP8<32>>(row, cols, n, panel);
   if (type == DType::kFP8_128) return pack_fp8<BlockFP8<128>>(row, cols, n, panel);
-  if (is_float(format)) return pack_floats(format, row, cols, n, panel);
+  if (format == kBF16) return pack_bf16(row, cols, n, panel);
+  if (is_chained(format)) return pack_floats(format, row, cols, n, panel);
   const auto plain = [&]<typename Block>(const Block&) {
     pack_blocks<Block>(format, row, cols, n, panel, [](const Block& b, Parts& to) { take(b, to); });
   };
@@ -272,10 +281,8 @@ std::optional<Format> format_of(DType type) {
   }
 }
 
-FormKind form_of(Format format) {
-  if (format == kBF16) return FormKind::kRounded;
-  if (is_float(format)) return FormKind::kFloat;
-  return format_info(format).block == 32 ? FormKind::kPer32 : FormKind::kPer256;
+FormKind form_of(Format format, bool cores) {
+  return format == kBF16 && !cores ? FormKind::kRounded : form_kind(format);
 }
 
 int64_t panel_bytes(Format format, int64_t cols) {

@@ -11,8 +11,8 @@ namespace veery::gpu {
 std::optional<Format> format_of(DType type);
 /// Whether products are those of --exact: x and the weights in f32, one column after the other.
 inline bool is_exact(Format format) { return format == kF32 || format == kF16 || format == kF8; }
-/// What activations are for its products.
-FormKind form_of(Format format);
+/// What activations are for its products. `cores`: there are tensor cores for floats.
+FormKind form_of(Format format, bool cores);
 
 /// Bytes of a panel of 16 rows.
 int64_t panel_bytes(Format format, int64_t cols);

@@ -1,4 +1,5 @@
-// Routing and mixtures of experts on the emulator of GPUs: the bits of the CPU, for each attribute.
+// Routing, mixtures of experts and products on the emulator of GPUs: the bits of the CPU, for each
+// attribute, and the order of docs/numerics.md for bf16.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
+#include "support/near_rows.h"
 
 namespace veery {
 namespace {
@@ -156,6 +158,30 @@ Matrix random_gates(int64_t rows, const MoeAttr& attr, Random& random) {
   return gates;
 }
 
+// Of bf16 rows have the numbers that each of them has alone, near those of the CPU.
+void expect_rows_alone(const Backend& backend, const Dispatch& d, const Matrix& expected,
+                       const Matrix& found, const char* what) {
+  const int64_t rows = found.operand.rows;
+  const int32_t cols = found.operand.cols;
+  for (int64_t r = 0; r < rows; ++r) {
+    Dispatch alone = d;
+    for (Operand& o : alone.in)
+      if (o && o.layout == Layout::kRowMajor && o.rows == rows && o.rows > 1)
+        o.data += r * o.stride, o.rows = 1;
+    Matrix one(1, cols);
+    alone.out() = one.operand;
+    run_on_gpu(backend, alone.attr.get<MoeAttr>() != nullptr ? op::kMoe : op::kLinear, alone, one,
+               1);
+    double apart = 0, length = 0;
+    for (int32_t i = 0; i < cols; ++i) {
+      EXPECT_EQ(one[0][i], found[r][i]) << what << " row " << r << " of " << rows << ", " << i;
+      apart += std::pow(found[r][i] - expected[r][i], 2);
+      length += std::pow(expected[r][i], 2);
+    }
+    EXPECT_LE(std::sqrt(apart), test::kNear * std::sqrt(length)) << what << " row " << r;
+  }
+}
+
 void expect_same_mixture(const Case& c, int64_t rows) {
   constexpr int64_t kIn = 64, kHidden = 96, kOut = 35;
   const auto backend = gpu::make_backend(gpu::make_emulator());
@@ -185,6 +211,7 @@ void expect_same_mixture(const Case& c, int64_t rows) {
   for (size_t i = 0; i < 3; ++i) d.in[MoeIn::kGate + i] = weights[i].of_gpu;
   d.out() = found.operand;
   run_on_gpu(*backend, op::kMoe, d, found, rows);
+  if (c.type == DType::kBF16) return expect_rows_alone(*backend, d, expected, found, c.name);
   test::expect_same_bits(expected, found, c.name);
 }
 
@@ -193,7 +220,9 @@ TEST(GpuExperts, MixturesHaveTheBitsOfTheCpu) {
       {"plain", DType::kQ8_0, {.experts = 5, .used = 2}},
       {"biases", DType::kQ4_0, {.experts = 7, .used = 3}, true, true},
       {"limits", DType::kQ4_1, {.experts = 4, .used = 2, .limit = 0.4F, .alpha = 1.702F}, true},
-      {"gated input", DType::kBF16, {.experts = 6, .used = 1, .gate_input = true}, false, true},
+      {"gated input", DType::kQ8_0, {.experts = 6, .used = 1, .gate_input = true}, false, true},
+      {"bf16", DType::kBF16, {.experts = 5, .used = 2}, true, true},
+      {"bf16, gated input", DType::kBF16, {.experts = 6, .used = 1, .gate_input = true}},
       {"gelu", DType::kF32, {.experts = 3, .used = 3, .activation = Activation::kGelu}, true},
       {"alone", DType::kF16, {.experts = 1, .used = 1}},
       {"mxfp4", DType::kMXFP4, {.experts = 5, .used = 2, .limit = 7, .alpha = 1.702F}, true},
@@ -204,6 +233,107 @@ TEST(GpuExperts, MixturesHaveTheBitsOfTheCpu) {
   // Pairs one by one, in small and in large groups.
   for (const Case& c : cases)
     for (const int64_t rows : {1, 9, 30, 70}) expect_same_mixture(c, rows);
+}
+
+// An output of bf16 as docs/numerics.md has it: pieces of 256 columns, steps of 16. Within a step
+// the emulator adds up in double, in the order in which lanes have the columns.
+float bf16_product(const float* x, const uint16_t* w, int64_t cols) {
+  float y = 0;
+  for (int64_t first = 0; first < cols; first += 256) {
+    float piece = 0;
+    for (int64_t k = first; k < std::min(cols, first + 256); k += 16) {
+      double step = piece;
+      for (const int64_t half : {0, 2})
+        for (int64_t four = 0; four < 16; four += 4)
+          for (int64_t at = k + four + half; at < k + four + half + 2; ++at)
+            if (at < cols) step += double{bf16_to_f32(f32_to_bf16(x[at]))} * bf16_to_f32(w[at]);
+      piece = static_cast<float>(step);
+    }
+    y += piece;
+  }
+  return y;
+}
+
+// One row, and rows in small and in large tiles; columns of which the last step, the last slab or
+// the last piece lacks some. The CPU adds up in another order: with n roundings each, an output is
+// off by n 2^-24 of the sum of its products' magnitudes on both sides.
+TEST(GpuLinear, Bf16HasAnOrderOfItsOwn) {
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  Random random(6);
+  constexpr int64_t kOut = 150;
+  for (const int64_t cols : {24, 256, 304, 1088}) {
+    const Weights weight(*backend, DType::kBF16, 1, kOut, cols, random);
+    const auto* stored = reinterpret_cast<const uint16_t*>(weight.stored.data());
+    for (const int64_t rows : {1, 3, 20, 140}) {
+      const Matrix x = test::random_matrix(rows, int32_t(cols), random);
+      const Matrix bias = test::random_matrix(1, kOut, random);
+      const Matrix residual = test::random_matrix(rows, kOut, random);
+      Dispatch d;
+      d.in[LinearIn::kX] = x.operand;
+      d.in[LinearIn::kWeight] = weight.of_cpu;
+      d.in[LinearIn::kBias] = bias.operand;
+      d.in[LinearIn::kResidual] = residual.operand;
+      // Of the head: bf16 has one term.
+      d.attr = LinearAttr{.precision = rows == 3 ? Precision::kHigh : Precision::kUsual};
+      Matrix of_cpu(rows, kOut), expected(rows, kOut), found(rows, kOut);
+      test::run(op::kLinear, {d.in.begin(), d.in.end()}, of_cpu.operand, d.attr,
+                test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+      d.in[LinearIn::kWeight] = weight.of_gpu;
+      d.out() = found.operand;
+      run_on_gpu(*backend, op::kLinear, d, found, rows);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t n = 0; n < kOut; ++n) {
+          const uint16_t* w = stored + n * cols;
+          expected[r][n] = bf16_product(x[r], w, cols) + bias[0][n] + residual[r][n];
+          double magnitudes = std::abs(bias[0][n]) + std::abs(residual[r][n]);
+          for (int64_t k = 0; k < cols; ++k)
+            magnitudes += std::abs(double{x[r][k]} * bf16_to_f32(w[k]));
+          ASSERT_NEAR(found[r][n], of_cpu[r][n], 2 * double(cols + 2) * 0x1p-24 * magnitudes);
+        }
+      test::expect_same_bits(expected, found, fmt::format("{} x {}", rows, cols).c_str());
+    }
+    Matrix ids = test::indices({3, 149, 17, 18});
+    Dispatch d;
+    d.in[EmbedIn::kIds] = ids.operand;
+    d.in[EmbedIn::kWeight] = weight.of_gpu;
+    d.attr = ScaleAttr{1};
+    Matrix found(4, int32_t(cols));
+    d.out() = found.operand;
+    run_on_gpu(*backend, op::kEmbed, d, found, 4);
+    for (int64_t k = 0; k < cols; ++k)
+      EXPECT_EQ(found[1][k], bf16_to_f32(stored[149 * cols + k])) << k;
+  }
+}
+
+// Normalised, joined, gated: what follows a product is the same for all weights.
+TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  Random random(7);
+  constexpr int64_t kIn = 336, kOut = 75;
+  std::vector<Weights> weights;
+  for (int i = 0; i < 3; ++i) weights.emplace_back(*backend, DType::kBF16, 1, kOut, kIn, random);
+  for (const int count : {2, 3})
+    for (const bool normed : {false, true})
+      for (const int64_t rows : {1, 3, 20, 140}) {
+        Matrix x = test::random_matrix(rows, kIn, random);
+        Matrix norm = test::random_matrix(1, kIn, random);
+        const int64_t made = count == 2 ? kOut : 3 * kOut;
+        Dispatch d;
+        d.in[LinearIn::kX] = x.operand;
+        if (normed) d.in[LinearIn::kNorm] = norm.operand;
+        for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[i].of_cpu;
+        LinearAttr attr{.weights = static_cast<uint8_t>(count), .eps = 1e-5F};
+        if (count == 2) attr.gate = Activation::kSilu;
+        d.attr = attr;
+        Matrix expected(rows, int32_t(made)), found(rows, int32_t(made));
+        test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+                  test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+        for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[i].of_gpu;
+        d.out() = found.operand;
+        run_on_gpu(*backend, op::kLinear, d, found, rows);
+        expect_rows_alone(*backend, d, expected, found,
+                          fmt::format("{} weights, norm {}", count, normed).c_str());
+      }
 }
 
 // Rows one by one, in small and in large tiles, and gathered.

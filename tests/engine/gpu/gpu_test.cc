@@ -1,4 +1,5 @@
-// Small models on the emulator of GPUs: the bits of the CPU, for each layout of weights.
+// Small models on the emulator of GPUs: the bits of the CPU, for each layout of weights but bf16,
+// whose order is one of its own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "kernels/cuda/machine.h"
 #include "support/fake_cuda.h"
 #include "support/gpu_machine.h"
+#include "support/near_rows.h"
 #include "support/sanitized.h"
 #include "support/session.h"
 #include "support/small_model.h"
@@ -32,6 +34,16 @@ LoadOptions options_for(On on, int32_t chunk) {
   return options;
 }
 
+// What is expected in any chunk: the logits of the CPU, or, of bf16, those of a prompt as a whole,
+// which are near.
+Rows expected_logits(const std::string& path, DType type, std::span<const int32_t> ids) {
+  const Rows of_cpu = all_logits(path, options_for(On::kCpu, 64), ids);
+  if (type != DType::kBF16) return of_cpu;
+  Rows own = all_logits(path, options_for(On::kLaunches, 64), ids);
+  EXPECT_LT(test::distance(own, of_cpu), test::kNear);
+  return own;
+}
+
 class Gpu : public ::testing::TestWithParam<DType> {};
 
 // With sanitizers one of each way to multiply.
@@ -45,7 +57,7 @@ TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   const SmallModel model(GetParam());
   // One row, few rows, small and large tiles of rows.
   const auto ids = some_ids(37);
-  const Rows expected = all_logits(model.path(), options_for(On::kCpu, 64), ids);
+  const Rows expected = expected_logits(model.path(), GetParam(), ids);
   for (const auto& [chunk, count] :
        {std::pair(1, 2), std::pair(3, 3), std::pair(64, 10), std::pair(64, 37)})
     EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk), std::span(ids).first(count)),
@@ -76,6 +88,40 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   }
 }
 
+// Of bf16 a round is a piece of 256 columns; prompts have the same bits, and tokens that are chosen
+// are those of the largest logits.
+TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {
+  for (const int experts : {0, 5}) {
+    const SmallModel model(DType::kBF16, /*tied=*/true, experts > 0 ? 336 : 2320, experts);
+    const auto ids = some_ids(80);
+    const Rows expected = expected_logits(model.path(), DType::kBF16, ids);
+    const auto first = [&](size_t count) {
+      return Rows(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(count));
+    };
+    // Two rows, and those of large tiles: more than 64.
+    for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(2, 2), std::pair(80, 80)})
+      EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk),
+                           std::span(ids).first(static_cast<size_t>(count))),
+                first(static_cast<size_t>(count)))
+          << chunk << " " << experts;
+    // Where a block has room for little.
+    LoadOptions options = options_for(On::kCpu, 2);
+    options.backend = gpu::make_backend(gpu::make_emulator(false, 48 << 10));
+    EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(3)), first(3)) << experts;
+
+    Model of(model.path(), options_for(On::kLaunches, 80));
+    test::Session session(of);
+    session.feed(std::span(ids).first(79));
+    std::vector<int32_t> made(2);
+    session.decode_greedy(ids[79], made);
+    std::vector<int32_t> all(ids);
+    all.push_back(made[0]);
+    const Rows rows = all_logits(model.path(), options_for(On::kLaunches, 64), all);
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(made[i], std::ranges::max_element(rows[79 + i]) - rows[79 + i].begin());
+  }
+}
+
 // Where a block has no room for x and for items on their way, other kernels take over.
 TEST(GpuWide, RowsWithoutRoomHaveTheBitsOfTheCpu) {
   for (const auto& [type, experts] :
@@ -95,7 +141,7 @@ TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   if (!is_tested(GetParam())) return;
   const SmallModel model(GetParam(), false, 256, 5);
   const auto ids = some_ids(31);
-  const Rows expected = all_logits(model.path(), options_for(On::kCpu, 64), ids);
+  const Rows expected = expected_logits(model.path(), GetParam(), ids);
   for (const auto& [chunk, count] :
        {std::pair(1, 2), std::pair(3, 3), std::pair(64, 24), std::pair(64, 31)})
     EXPECT_EQ(all_logits(model.path(), options_for(On::kWalk, chunk), std::span(ids).first(count)),

@@ -58,8 +58,10 @@ struct Run {
 ///   scales   K: [8][2][8 or 16] int8
 ///   minima   K, where there are minima: the same, unsigned
 /// kQ4 stands for codes from which 8 is taken, kQ8MW for bytes to which 128 is added; kBook for
-/// those of the book of MXFP4. Floats: [cols / 4, 8 or 16][16 rows][4, 8 or 16 columns]; behind
-/// those of kF8 f32 [cols / 32][16 rows].
+/// those of the book of MXFP4. Units of kBF16 are 16 columns: the a of multiply_bf16(), lane after
+/// lane: columns 4 t to 4 t + 3 of row g, then of row g + 8; what is missing of the last is 0.
+/// Other floats: [cols / 4, 8 or 16][16 rows][4, 8 or 16 columns]; behind those of kF8 f32 [cols /
+/// 32][16 rows].
 enum Format : int32_t {
   kQ8,     ///< 8 bits a code
   kQ8M,    ///< with minima
@@ -72,9 +74,9 @@ enum Format : int32_t {
   kBook,   ///< 4 bits of a code book
   kQ4MW,   ///< 4 bits, with minima; as MLX has them
   kQ8MW,   ///< 8 bits, with minima
+  kBF16,   ///< tensor cores multiply floats
   kF32,
   kF16,
-  kBF16,
   kF8,  ///< e4m3 times a scale, rounded to f32
 };
 
@@ -99,17 +101,24 @@ VEERY_GPU_HOST constexpr FormatInfo format_info(Format format) {
     case kQ8MW: return {8, 32, 32, true, -128, true};
     case kF32: return {32, 4, 0, false};
     case kF8: return {8, 16, 0, false};
+    case kBF16: return {16, 16, 0, false};
     default: return {16, 8, 0, false};
   }
 }
-VEERY_GPU_HOST constexpr bool is_float(Format format) { return format >= kF32; }
+/// Whole numbers with scales.
+VEERY_GPU_HOST constexpr bool is_coded(Format format) { return format < kBF16; }
+/// What is multiplied in chains of fma on every machine.
+VEERY_GPU_HOST constexpr bool is_chained(Format format) { return format > kBF16; }
+/// Columns of the pieces whose sums are added in order, for kBF16: docs/numerics.md.
+VEERY_CONSTANT int kPieceColumns = 256;
 /// Where the parts of a unit lie, in bytes.
 struct UnitPlaces {
   int tile, d, m, scales, minima, bytes;
 };
 VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
   const FormatInfo f = format_info(format);
-  if (is_float(format)) return {0, 0, 0, 0, 0, 256};
+  if (format == kBF16) return {0, 0, 0, 0, 0, 512};
+  if (is_chained(format)) return {0, 0, 0, 0, 0, 256};
   const int tile = f.bits * 64;
   const int d = tile * (f.block / 32);
   const int each_d = f.wide ? 64 : 32;
@@ -121,9 +130,11 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
 
 /// What linear_tiles() does: a block of threads has panels of 16 outputs and groups of 8 rows of x,
 /// warps_m x warps_n warps share them. A slab is what the block takes at a time: 4 blocks of 32
-/// columns or one of 256, of which several are on their way.
+/// columns or one of 256, or 64 columns of kBF16, of which several are on their way. One warp more
+/// asks for those of kBF16.
 struct TilePlan {
-  int panels, groups, warps_m, warps_n, stages;
+  int panels, groups, warps_m, warps_n;
+  int stages, least;             ///< kBF16: slabs on their way, at most and at least
   int each;                      ///< units of a slab
   int weight_bytes, form_bytes;  ///< of a panel's and of a group's slab
   int stage_bytes, bytes, threads;
@@ -138,8 +149,14 @@ struct Weight {
 
 /// A row of activations as the products take it. For blocks of 32: int8 codes and their scales, and
 /// of blocks that are outliers what the codes leave over (kernels/cpu/form/activations.h). For
-/// blocks of 256: a scale, and a shift for each 32.
-enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded };
+/// blocks of 256: a scale, and a shift for each 32. kBF16: bf16, as many as weights have of 16
+/// columns. kRounded: floats that were rounded to bf16.
+enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded, kBF16 };
+VEERY_GPU_HOST constexpr FormKind form_kind(Format format) {
+  if (format == kBF16) return FormKind::kBF16;
+  if (is_chained(format)) return FormKind::kFloat;
+  return format_info(format).block == 32 ? FormKind::kPer32 : FormKind::kPer256;
+}
 
 /// Where the arrays of a row lie, in bytes from its beginning. In codes the columns 4 t to 4 t + 3
 /// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours.
@@ -158,6 +175,10 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   const int32_t blocks = cols / 32;
   if (kind == FormKind::kFloat || kind == FormKind::kRounded) {
     p.bytes = (cols * 4 + 63) / 64 * 64;
+    return p;
+  }
+  if (kind == FormKind::kBF16) {
+    p.bytes = (cols * 2 + 63) / 64 * 64;
     return p;
   }
   at += cols;
@@ -179,8 +200,8 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   return p;
 }
 
-/// The form of many rows, for kPer32 and kPer256: groups of 8 rows, and of a group slab after slab,
-/// so that each of them is one piece of memory:
+/// The form of many rows, for kPer32, kPer256 and kBF16: groups of 8 rows, and of a group slab
+/// after slab, so that each of them is one piece of memory:
 ///   codes   for each 32 columns [8 rows][32], in the order that FormPlaces tells
 ///   kPer32  scale f32 [4 blocks][8 rows], sum int32 the same, moment f32 the same
 ///   kPer256 scale f32 [8 rows]; shift uint8 [2][8 rows][4 of 32 columns]; sums of 32 for minima:
@@ -188,6 +209,7 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
 ///           over; sums of 16 [2][8 rows][4][4] likewise
 /// Behind the slabs, kPer32: residual, residual_scale and residual_sum for each block of 32 as
 /// codes, scale and sum; and of each row the number of its outliers and these.
+/// kBF16: for each 16 columns [8 rows][16], and nothing else.
 struct TilePlaces {
   int bits = 2;                         ///< 2 to their power: blocks of 32 of a slab
   int scale = 0, sum = 0, moment = 0;   ///< kPer32, in a slab
@@ -199,6 +221,11 @@ struct TilePlaces {
 };
 VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
   TilePlaces p;
+  if (kind == FormKind::kBF16) {
+    p.slab = 64 * 8 * 2;
+    p.bytes = (cols + 63) / 64 * p.slab;
+    return p;
+  }
   const int64_t blocks = cols / 32;
   p.bits = kind == FormKind::kPer32 ? 2 : 3;
   const int each = 1 << p.bits;
@@ -237,6 +264,7 @@ struct RowPlan {
 };
 /// Units of an item.
 VEERY_GPU_HOST constexpr int row_units(Format format) {
+  if (format == kBF16) return kPieceColumns / 16;
   constexpr int kItem = 4736;
   const int units = kItem / unit_places(format).bytes;
   return format_info(format).block == 32 ? units / 4 * 4 : units;
@@ -249,7 +277,7 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   RowPlan p{};
   p.each = row_units(format);
   p.item_bytes = p.each * unit_places(format).bytes;
-  const FormPlaces places = form_places(per32 ? FormKind::kPer32 : FormKind::kPer256, cols);
+  const FormPlaces places = form_places(form_kind(format), cols);
   int at = terms * places.bytes;
   p.largest = at, at += per32 ? (cols / 8 + 15) / 16 * 16 : 0;
   p.inverse = at, at += 16;
@@ -265,16 +293,39 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   return p;
 }
 
+/// Of bf16: 128 outputs and 128 rows, or 64 and 64. Each output has two sums in registers, so a
+/// warp has 64 and 32 of them, or 32 and 32.
+VEERY_GPU_HOST constexpr TilePlan bf16_tile_plan(bool small) {
+  TilePlan p{};
+  p.panels = small ? 4 : 8;
+  p.groups = small ? 8 : 16;
+  p.warps_m = 2;
+  p.warps_n = small ? 2 : 4;
+  p.stages = 6, p.least = small ? 2 : 3;
+  p.each = 4;
+  p.weight_bytes = p.each * unit_places(kBF16).bytes;
+  p.form_bytes = tile_places(FormKind::kBF16, 64).slab;
+  p.stage_bytes = p.panels * p.weight_bytes + p.groups * p.form_bytes;
+  p.bytes = p.stages * (p.stage_bytes + 16);
+  p.threads = (p.warps_m * p.warps_n + 1) * 32;
+  return p;
+}
+/// Slabs that are on their way together, in `room` bytes.
+VEERY_GPU_HOST constexpr int tile_stages(TilePlan plan, int room) {
+  const int most = room / (plan.stage_bytes + 16);
+  return most < plan.stages ? most : plan.stages;
+}
 VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
+  if (format == kBF16) return bf16_tile_plan(small);
   const FormatInfo f = format_info(format);
-  const TilePlaces places = tile_places(f.block == 32 ? FormKind::kPer32 : FormKind::kPer256, 256);
+  const TilePlaces places = tile_places(form_kind(format), 256);
   const bool wide = !small && f.block == 32 && !f.minima;  // one chain for each output
   TilePlan p{};
   p.panels = wide ? 8 : 4;
   p.groups = small || (f.block == 256 && f.sub == 16) ? 4 : 8;  // of the latter two sums a part
   p.warps_m = wide ? 4 : 2;
   p.warps_n = 2;
-  p.stages = small ? 3 : 2;
+  p.stages = p.least = small ? 3 : 2;
   p.each = f.block == 32 ? 4 : 1;
   p.weight_bytes = p.each * unit_places(format).bytes;
   // No more than the format looks at.
@@ -292,6 +343,7 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
 /// Threads of all blocks that are to have room on a processor: its registers are shared out so.
 VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
   const TilePlan plan = tile_plan(format, small);
+  if (format == kBF16) return (small ? 2 : 1) * plan.threads;
   return (plan.groups == 4 ? 4 : format == kQ4 || format == kBook ? 2 : 3) * plan.threads;
 }
 
@@ -421,7 +473,7 @@ struct LinearArguments {
   float scale;
   Matrix residual, out;
   VEERY_DEVICE uint64_t* best;  ///< [rows]: keys of the largest, nothing is stored; or nullptr
-  int32_t room;                 ///< bytes of shared memory of linear_row()
+  int32_t room;  ///< bytes of shared memory of linear_row(), and of linear_tiles() of kBF16
 };
 
 struct BestArguments {

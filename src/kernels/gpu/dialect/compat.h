@@ -297,6 +297,14 @@ VEERY_GPU void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b
       : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0F));
 }
+/// c += a b of a warp, a and b being bf16 that lie as in multiply_halves(): of each element the sum
+/// of its 16 products and of what it was, in an order of the GPU's own.
+VEERY_GPU void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 /// The two lower bytes, unsigned, as f16.
 VEERY_GPU uint32_t bytes_to_halves(uint32_t bytes) {
   // 1024 + byte is the f16 with the bits 0x6400 + byte.

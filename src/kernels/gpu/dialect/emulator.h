@@ -148,19 +148,21 @@ inline void multiply(int32_t (&c)[4], const uint32_t (&words)[6], int columns) {
   sync_warp();
 }
 
-// Two f16 a word.
-inline void multiply_halves(float (&c)[4], const uint32_t (&words)[6]) {
+// Two f16 or bf16 a word: c and the products in the order of their columns, in double, which is
+// then rounded.
+template <typename ToFloat>
+void multiply_halves(float (&c)[4], const uint32_t (&words)[6], const ToFloat& to_float) {
   std::memcpy(exchanged(thread()), words, sizeof words);
   sync_warp();
   const uint8_t* first = exchanged(thread() / 32 * 32);
   const auto half_of = [&](int lane, int word, int half) {
     uint16_t bits;
     std::memcpy(&bits, first + lane * 32 + word * 4 + half * 2, 2);
-    return double{f16_to_f32(bits)};
+    return double{to_float(bits)};
   };
   const int g = thread() % 32 / 4, t = thread() % 4;
   for (int i = 0; i < 4; ++i) {
-    double sum = 0;
+    double sum = c[i];
     for (int k = 0; k < 16; ++k)
       sum += half_of(4 * g + k % 8 / 2, 2 * (k / 8) + i / 2, k % 2) *
              half_of(4 * (2 * t + i % 2) + k % 8 / 2, 4 + k / 8, k % 2);
@@ -172,7 +174,11 @@ inline void multiply_halves(float (&c)[4], const uint32_t (&words)[6]) {
 }  // namespace emulated
 
 inline void multiply_halves(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1});
+  c[0] = c[1] = c[2] = c[3] = 0;
+  emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, f16_to_f32);
+}
+inline void multiply_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulated::multiply_halves(c, {a[0], a[1], a[2], a[3], b0, b1}, bf16_to_f32);
 }
 inline uint32_t bytes_to_halves(uint32_t bytes) {
   return float_to_half(static_cast<float>(bytes & 0xffU)) |

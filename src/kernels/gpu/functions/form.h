@@ -338,6 +338,13 @@ VEERY_GPU void write_floats(const VEERY_THREAD Row& row, int cols, bool rounded,
   }
 }
 
+// As many as weights have, which are 0 beyond the last.
+VEERY_GPU void write_bf16(const VEERY_THREAD Row& row, int cols,
+                          VEERY_DEVICE uint16_t* to VEERY_HERE) {
+  for (int k = thread(); k < (cols + 15) / 16 * 16; k += threads())
+    to[k] = k < cols ? float_to_bf16(row.at(k)) : uint16_t{0};
+}
+
 /// A row of x in its form, by the threads of a block, or of some: PrepareArguments::parts.
 VEERY_GPU void prepare(const VEERY_THREAD PrepareArguments& a VEERY_HERE) {
   const int cols = a.form.cols;
@@ -359,6 +366,8 @@ VEERY_GPU void prepare(const VEERY_THREAD PrepareArguments& a VEERY_HERE) {
     case FormKind::kPer256: return write_per256(row, cols, to, second, part, a.parts VEERY_GO);
     case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0) VEERY_GO);
     case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0) VEERY_GO);
+    case FormKind::kBF16:
+      return write_bf16(row, cols, reinterpret_cast<VEERY_DEVICE uint16_t*>(to.at) VEERY_GO);
   }
 }
 

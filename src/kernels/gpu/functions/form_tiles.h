@@ -148,6 +148,20 @@ VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, in
   }
 }
 
+// Columns of a row, which are a multiple of 16, 128 at a time.
+VEERY_GPU void tile_row_bf16(const FormGroup& to, const TileRow& of, int cols, int part,
+                             int parts) {
+  VEERY_UNROLL(4)
+  for (int k = 128 * part + 4 * lane(); k < cols; k += 128 * parts) {
+    float v[4] = {0, 0, 0, 0};
+    if (of.row.x != nullptr) four_of(of.row, k, v);
+    *reinterpret_cast<Two<uint32_t>*>(to.at + int64_t{k / 16} * 256 + of.place * 32 +
+                                      k % 16 * 2) = {
+        float_to_bf16(v[0]) | uint32_t{float_to_bf16(v[1])} << 16,
+        float_to_bf16(v[2]) | uint32_t{float_to_bf16(v[3])} << 16};
+  }
+}
+
 /// A group of 8 rows of the form by the threads of a block: 8 rows of x, or 4 of two terms each.
 /// Shared memory: 8 floats, and kPer32 the largest magnitude of each block of each row.
 VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
@@ -171,9 +185,11 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
                        a.norm.weight != nullptr && is ? inverse[i] : 1.0F},
                       two_terms ? 2 * i : i};
   const FormGroup to = form_group(a.form, group);
-  if (a.form.kind == FormKind::kPer256) {
+  if (a.form.kind != FormKind::kPer32) {
     const int part = static_cast<int>(block_x() % a.parts) * (warps() / each) + warp() / each;
-    return tile_row_256(to, of, cols, part, a.parts * (warps() / each), two_terms);
+    const int parts = a.parts * (warps() / each);
+    if (a.form.kind == FormKind::kBF16) return tile_row_bf16(to, of, cols, part, parts);
+    return tile_row_256(to, of, cols, part, parts, two_terms);
   }
   float* most = inverse + 8 + i * blocks;
   tile_row_32(to, of, cols, warp() / each, warps() / each, two_terms, most);

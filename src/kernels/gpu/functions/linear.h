@@ -1,5 +1,7 @@
 // linear.h: products with quantised weights, with the bits of kernels/cpu: integer sums of blocks
-// by tensor cores, then one chain of fma over the blocks in order.
+// by tensor cores, then one chain of fma over the blocks in order. Those with bf16 have an order of
+// their own (docs/numerics.md): sums of pieces of 256 columns, found by tensor cores, 16 columns
+// after the other, and then added in order.
 #pragma once
 #include "kernels/gpu/functions/form.h"
 
@@ -82,6 +84,9 @@ VEERY_GPU void load_tile(const VEERY_DEVICE uint8_t* tile, VEERY_THREAD uint32_t
   if constexpr (format_info(kFormat).bits == 8) {
     const auto v = load<Four<uint32_t>>(tile + lane() * 16);
     a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+  } else if constexpr (kFormat == kBF16) {
+    const auto v = load<Four<uint32_t>>(tile + lane() * 16);
+    a[0] = v.x, a[2] = v.y, a[1] = v.z, a[3] = v.w;
   } else {
     const auto v = load<Two<uint32_t>>(tile + lane() * 8);
     if constexpr (kFormat == kBook) return look_up(v, a);
@@ -135,7 +140,7 @@ class TileProduct {
                         const VEERY_THREAD RowOf& row_of)
       : w_(weight),
         panel_(panel),
-        units_(weight.cols / kInfo.block),
+        units_((weight.cols + kInfo.block - 1) / kInfo.block),
         places_(form_places(form.kind, form.cols)) {
     const auto at = [&](int r) { return RowAt{form.data + int64_t{row_of(r)} * form.stride}; };
     VEERY_UNROLL(4)
@@ -147,7 +152,9 @@ class TileProduct {
   }
 
   VEERY_GPU void multiply() {
-    if constexpr (kInfo.block == 32) {
+    if constexpr (kFormat == kBF16) {
+      for (int u = 0; u < units_; u += kPieceColumns / 16) piece(u);
+    } else if constexpr (kInfo.block == 32) {
       for (int b = 0; b < units_; ++b) block(b, false);
       if (any_outliers())
         for (int b = 0; b < units_; ++b)
@@ -226,6 +233,38 @@ class TileProduct {
         }
       }
     }
+  }
+
+  // Units u to u + 15, as far as they are there.
+  VEERY_GPU void piece(int u) {
+    constexpr int kAhead = 4;
+    const int end = u + kPieceColumns / 16 < units_ ? u + kPieceColumns / 16 : units_;
+    float part[kPanels][kGroups][4] = {};
+    for (; u < end; u += kAhead) {
+      uint32_t tile[kAhead][kPanels][4];
+      Two<uint32_t> codes[kAhead][kGroups];
+      VEERY_UNROLL(4)
+      for (int j = 0; j < kAhead; ++j) {
+        const int at = u + j < end ? u + j : end - 1;
+        VEERY_UNROLL(4)
+        for (int m = 0; m < kPanels; ++m) load_tile<kFormat>(unit(m, at), tile[j][m]);
+        VEERY_UNROLL(4)
+        for (int n = 0; n < kGroups; ++n)
+          codes[j][n] = load<Two<uint32_t>>(codes_[n].at + at * 32 + lane() % 4 * 8);
+      }
+      VEERY_UNROLL(4)
+      for (int j = 0; j < kAhead; ++j) {
+        if (u + j >= end) continue;
+        VEERY_UNROLL(4)
+        for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
+        for (int n = 0; n < kGroups; ++n)
+          multiply_bf16(part[m][n], tile[j][m], codes[j][n].x, codes[j][n].y);
+      }
+    }
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kPanels; ++m) VEERY_UNROLL(4)
+    for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) sum[m][n][i] = sum[m][n][i] + part[m][n][i];
   }
 
   VEERY_GPU void super_block(int u) {
@@ -348,6 +387,8 @@ VEERY_GPU void linear_tile(const VEERY_THREAD LinearArguments& a VEERY_HERE) {
   }
 }
 
+/// Columns of 16 bytes of floats.
+VEERY_GPU constexpr int word_columns(Format format) { return 128 / format_info(format).bits; }
 /// Columns k to k + 3, 7 or 15 of floats, of which `left` are there. `scale`: of kF8.
 template <Format kFormat, int kRows>
 VEERY_GPU void multiply_word(const VEERY_THREAD Four<uint32_t>& words, int k, int left,
@@ -355,7 +396,7 @@ VEERY_GPU void multiply_word(const VEERY_THREAD Four<uint32_t>& words, int k, in
                              VEERY_THREAD float (&y)[kRows], float scale = 1) {
   const uint32_t word[4] = {words.x, words.y, words.z, words.w};
   VEERY_UNROLL(16)
-  for (int step = 0; step < format_info(kFormat).block; ++step) {
+  for (int step = 0; step < word_columns(kFormat); ++step) {
     const int e = kFormat == kBF16 ? step ^ 1 : step;  // the odd one of a pair first
     if (e >= left) continue;
     const uint32_t own = word[kFormat == kF32 ? e : kFormat == kF8 ? e / 4 : e / 2];
@@ -375,25 +416,36 @@ template <Format kFormat, int kRows>
 VEERY_GPU void multiply_floats(const VEERY_DEVICE uint8_t* panel, int cols,
                                const VEERY_DEVICE float* const VEERY_THREAD (&x)[kRows],
                                VEERY_THREAD float (&y)[kRows]) {
-  constexpr int kEach = format_info(kFormat).block, kAhead = kRows == 1 ? 16 : 8;
-  const VEERY_DEVICE uint8_t* at = panel + lane() % 16 * 16;
+  constexpr int kEach = word_columns(kFormat), kAhead = kRows == 1 ? 16 : 8;
+  const int n = lane() % 16;
+  // Of the lane's output, word i.
+  const auto word_at = [&](int i) {
+    if constexpr (kFormat != kBF16) {
+      return load<Four<uint32_t>>(panel + int64_t{i} * 256 + n * 16);
+    } else {
+      const VEERY_DEVICE uint8_t* at =
+          panel + int64_t{i / 2} * 512 + (4 * (n % 8) + 2 * (i % 2)) * 16 + n / 8 * 8;
+      const auto low = load<Two<uint32_t>>(at), high = load<Two<uint32_t>>(at + 16);
+      return Four<uint32_t>{low.x, low.y, high.x, high.y};
+    }
+  };
   // Of columns k to k + 15.
   const auto scale = [&](int k) {
     if constexpr (kFormat != kF8) return 1.0F;
     const auto* scales = reinterpret_cast<const VEERY_DEVICE float*>(panel + int64_t{cols} * 16);
-    return scales[k / 32 * 16 + lane() % 16];
+    return scales[k / 32 * 16 + n];
   };
   int k = 0;
-  for (; k + kAhead * kEach <= cols; k += kAhead * kEach, at += kAhead * 256) {
+  for (; k + kAhead * kEach <= cols; k += kAhead * kEach) {
     Four<uint32_t> words[kAhead];
     VEERY_UNROLL(16)
-    for (int i = 0; i < kAhead; ++i) words[i] = load<Four<uint32_t>>(at + i * 256);
+    for (int i = 0; i < kAhead; ++i) words[i] = word_at(k / kEach + i);
     VEERY_UNROLL(16)
     for (int i = 0; i < kAhead; ++i)
       multiply_word<kFormat, kRows>(words[i], k + i * kEach, kEach, x, y, scale(k + i * kEach));
   }
-  for (; k < cols; k += kEach, at += 256)
-    multiply_word<kFormat, kRows>(load<Four<uint32_t>>(at), k, cols - k, x, y, scale(k));
+  for (; k < cols; k += kEach)
+    multiply_word<kFormat, kRows>(word_at(k / kEach), k, cols - k, x, y, scale(k));
 }
 template <Format kFormat, int kRows>
 VEERY_GPU void linear_float(const VEERY_THREAD LinearArguments& a VEERY_HERE) {

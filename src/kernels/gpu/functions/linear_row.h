@@ -30,7 +30,7 @@ struct RowSteps {
 
   /// Units from `unit` on of x, which lies in the block's memory. Of those that are not there
   /// something is found that is not looked at: what may be too large is unsigned, so that it wraps.
-  VEERY_GPU void find(const FormRow& x, const uint8_t* units, int unit) {
+  VEERY_GPU void find(const FormRow& x, const uint8_t* units, int unit, int) {
     if constexpr (kInfo.block == 32)
       find_blocks(x, units, unit);
     else
@@ -181,6 +181,39 @@ struct RowSteps {
   }
 };
 
+/// Of bf16: an item is a piece. Lanes have outputs as there.
+template <>
+struct RowSteps<kBF16, 1> {
+  static constexpr FormatInfo kInfo = format_info(kBF16);
+  static constexpr UnitPlaces kPlaces = unit_places(kBF16);
+  static constexpr int kUnits = row_units(kBF16);
+  static_assert(kUnits == kPieceColumns / 16);
+
+  float value;
+
+  static VEERY_GPU int row() { return lane() / 4 + lane() % 2 * 8; }
+
+  /// All columns of b are x.
+  VEERY_GPU void find(const FormRow& x, const uint8_t* units, int unit, int left) {
+    const uint8_t* own = x.at + unit * 32 + lane() % 4 * 8;
+    float c[4] = {0, 0, 0, 0};
+    const auto add_unit = [&](int j) {
+      uint32_t tile[4];
+      load_tile<kBF16>(units + j * kPlaces.bytes, tile);
+      const auto b = load<Two<uint32_t>>(own + j * 32);
+      multiply_bf16(c, tile, b.x, b.y);
+    };
+    if (left >= kUnits) {
+      VEERY_UNROLL(16)
+      for (int j = 0; j < kUnits; ++j) add_unit(j);
+    } else {
+      for (int j = 0; j < left; ++j) add_unit(j);
+    }
+    value = lane() % 2 != 0 ? c[2] : c[0];
+  }
+  VEERY_GPU void add(float (&sum)[1], int) const { sum[0] = sum[0] + value; }
+};
+
 /// The items of a block's panels in the order in which its warps take them: of RowPlan::kSlots
 /// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
 /// so that a chain rarely waits for the item before.
@@ -252,7 +285,7 @@ class RowPanels {
       const uint8_t* units = ring.wait();
       const int unit = at.chunk * Steps::kUnits, turn = at.turn();
       Steps steps;
-      steps.find(m_.x, units, unit);
+      steps.find(m_.x, units, unit, units_ - unit);
       sync_warp();
       ring.next();
       int32_t* done = m_.done + at.slot;
@@ -362,7 +395,7 @@ class RowProduct {
       : a_(arguments),
         plan_(row_plan(kFormat, kTerms, arguments.form.cols, arguments.norm.weight != nullptr,
                        arguments.room)),
-        units_(arguments.form.cols / kInfo.block) {}
+        units_((arguments.form.cols + kInfo.block - 1) / kInfo.block) {}
 
   VEERY_GPU void run() {
     allow_next();

@@ -1,6 +1,9 @@
 // linear_tiles.h: products of many rows of x: a block of threads has some panels and some groups of
 // 8 rows, whose slabs come by asynchronous copies while those before them are multiplied. The bits
 // are those of linear.h.
+//
+// Of bf16 the slabs are asked for by a warp of its own, so that the others need not meet: each goes
+// on as soon as its next slab is there.
 #pragma once
 #include "kernels/gpu/functions/form_tiles.h"
 #include "kernels/gpu/functions/linear.h"
@@ -24,22 +27,33 @@ class ManyProduct {
  public:
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
-  static constexpr FormKind kKind = kInfo.block == 32 ? FormKind::kPer32 : FormKind::kPer256;
+  static constexpr FormKind kKind = form_kind(kFormat);
   static constexpr TilePlaces kForm = tile_places(kKind, 256);
   static constexpr int kM = kPlan.panels / kPlan.warps_m, kN = kPlan.groups / kPlan.warps_n;
   static constexpr int kPieces = kPlan.panels + kPlan.groups;  // of a slab
+  static constexpr int kWorkers = kPlan.warps_m * kPlan.warps_n;
+  static constexpr int kAsks = kFormat == kBF16 ? kWorkers : 0;  // the warp that asks for slabs
   static_assert(kPieces <= kWarp && kM % 2 == 0);
 
   VEERY_GPU explicit ManyProduct(const LinearArguments& arguments)
       : a_(arguments),
         rows_(static_cast<int>(a_.run.count(a_.rows)) * (a_.form.two_terms != 0 ? 2 : 1)),
-        units_(a_.form.cols / kInfo.block),
+        units_((a_.form.cols + kInfo.block - 1) / kInfo.block),
         slabs_((units_ + kPlan.each - 1) / kPlan.each),
         panels_(panels_of(a_)),
         first_group_(block_x() * kPlan.groups) {}
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
+    if constexpr (kFormat == kBF16) {
+      run_pieces();
+    } else {
+      run_coded();
+    }
+  }
+
+ private:
+  VEERY_GPU void run_coded() {
     if (thread() < kPlan.stages) make_mbarrier(gate(thread()));
     sync_block();
     choose_piece();
@@ -63,7 +77,10 @@ class ManyProduct {
     store();
   }
 
- private:
+  VEERY_GPU int stages() const {
+    if constexpr (kFormat == kBF16) return tile_stages(kPlan, a_.room);
+    return kPlan.stages;
+  }
   static VEERY_GPU int warp_m() { return warp() % kPlan.warps_m; }
   static VEERY_GPU int warp_n() { return warp() / kPlan.warps_m; }
 
@@ -92,9 +109,9 @@ class ManyProduct {
   // Copies
 
   VEERY_GPU Mbarrier* gate(int stage) const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + kPlan.stages * kPlan.stage_bytes) + stage;
+    return reinterpret_cast<Mbarrier*>(shared_memory() + stages() * kPlan.stage_bytes) + stage;
   }
-  /// What a lane of the first warp asks for, of each slab: a panel's or a group's.
+  /// What a lane of the warp that asks wants of each slab: a panel's or a group's.
   VEERY_GPU void choose_piece() {
     const bool is_panel = lane() < kPlan.panels;
     const int n = is_panel || lane() >= kPieces ? 0 : lane() - kPlan.panels;
@@ -108,20 +125,99 @@ class ManyProduct {
       left_ = slabs_ * kPlan.form_bytes;
     }
   }
-  /// By the first warp: slab s.
+  /// Slab s. Of bf16 no groups that are not there.
   VEERY_GPU void ask(int s, int stage) {
-    if (warp() != 0 || s >= slabs_) return;
+    if (warp() != kAsks || s >= slabs_) return;
     struct Piece {
       uint8_t* to;
       const uint8_t* from;
       int bytes;
     };
     const int most = lane() < kPlan.panels ? kPlan.weight_bytes : kPlan.form_bytes;
-    ask_pieces(gate(stage), kPieces, [&](int) {
+    const int count = kFormat == kBF16 ? kPlan.panels + groups() : kPieces;
+    ask_pieces(gate(stage), count, [&](int) {
       return Piece{shared_memory() + stage * kPlan.stage_bytes + place_, piece_,
                    left_ < most ? left_ : most};
     });
     piece_ += step_, left_ -= most;
+  }
+
+  // Pieces of bf16
+
+  /// Groups of the block that are there.
+  VEERY_GPU int groups() const {
+    const int left = (rows_ + 7) / 8 - first_group_;
+    return left < kPlan.groups ? left : kPlan.groups;
+  }
+  VEERY_GPU int32_t* looked_at(int stage) const {
+    return reinterpret_cast<int32_t*>(gate(stages())) + stage;
+  }
+  /// A warp asks for slabs, as soon as all others have looked at those whose place they take.
+  VEERY_GPU void run_pieces() {
+    const int most = stages();
+    if (thread() < most) make_mbarrier(gate(thread())), *looked_at(thread()) = 0;
+    sync_block();
+    if (warp() == kAsks) {
+      choose_piece();
+      for (int s = 0, stage = 0, turn = 0; s < slabs_; ++s) {
+        if (turn > 0) wait_for_flag(looked_at(stage), turn * kWorkers);
+        ask(s, stage);
+        if (++stage == most) stage = 0, ++turn;
+      }
+    } else {
+      const int here = groups() - warp_n() * kN;
+      for (int s = 0, stage = 0, turn = 0; s < slabs_; ++s) {
+        wait_for_pieces(gate(stage), turn);
+        add_slab(shared_memory() + stage * kPlan.stage_bytes, units_ - s * kPlan.each, here);
+        sync_warp();
+        if (lane() == 0) arrive_at(looked_at(stage));
+        if (++stage == most) stage = 0, ++turn;
+        if ((s + 1) % (kPieceColumns / 64) == 0 || s + 1 == slabs_) add_piece();
+      }
+    }
+    sync_block();  // nobody looks at the stages any more
+    store();
+  }
+  /// `left`: units that there are; `here`: groups of the warp. The usual ones are unrolled.
+  VEERY_GPU void add_slab(const uint8_t* stage, int left, int here) {
+    const uint8_t* weights = stage + warp_m() * kM * kPlan.weight_bytes;
+    const uint8_t* form =
+        stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.form_bytes;
+    if (here >= kN && left >= kPlan.each) {
+      VEERY_UNROLL(4)
+      for (int j = 0; j < kPlan.each; ++j) add_unit<kN>(weights, form, j, kN);
+    } else if (here == 1 && left >= kPlan.each) {
+      VEERY_UNROLL(4)
+      for (int j = 0; j < kPlan.each; ++j) add_unit<1>(weights, form, j, 1);
+    } else {
+      VEERY_UNROLL(1)
+      for (int j = 0; j < kPlan.each && j < left; ++j) add_unit<kN>(weights, form, j, here);
+    }
+  }
+  /// 16 columns: `here` groups, at most kMost.
+  template <int kMost>
+  VEERY_GPU void add_unit(const uint8_t* weights, const uint8_t* form, int j, int here) {
+    Two<uint32_t> b[kMost] = {};
+    VEERY_UNROLL(4)
+    for (int n = 0; n < kMost; ++n)
+      if (n < here) b[n] = load<Two<uint32_t>>(form + n * kPlan.form_bytes + j * 256 + lane() * 8);
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) {
+      uint32_t tile[4];
+      load_tile<kFormat>(weights + m * kPlan.weight_bytes + j * kPlaces.bytes, tile);
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kMost; ++n)
+        if (n < here) multiply_bf16(part_[m][n], tile, b[n].x, b[n].y);
+    }
+  }
+  VEERY_GPU void add_piece() {
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n) VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      sum_[m][n][i] = sum_[m][n][i] + part_[m][n][i];
+      part_[m][n][i] = 0;
+    }
   }
 
   // Blocks of 32
@@ -361,11 +457,20 @@ class ManyProduct {
   }
   // [row of x][panel of the block][16]; 4 left out after a row, for the banks.
   static constexpr int kStride = kPlan.panels * 16 + 4;
-  static_assert(kPlan.groups * 8 * kStride * 4 <= kPlan.bytes);
+  static_assert(kPlan.groups * 8 * kStride * 4 <= kPlan.least * kPlan.stage_bytes);
 
   /// By way of shared memory, so that a warp has outputs that are neighbours.
   VEERY_GPU void store() {
     auto* values = reinterpret_cast<float*>(shared_memory());
+    if (warp() < kWorkers) put_values(values);
+    sync_block();
+    if (warp() >= kWorkers) return;
+    if (a_.gated != 0)
+      finish<true>(values);
+    else
+      finish<false>(values);
+  }
+  VEERY_GPU void put_values(float* values) const {
     const int g = lane() / 4, t = lane() % 4;
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
@@ -373,17 +478,13 @@ class ManyProduct {
     for (int i = 0; i < 4; ++i)
       values[((warp_n() * kN + n) * 8 + 2 * t + i % 2) * kStride + (warp_m() * kM + m) * 16 + g +
              i / 2 * 8] = value(m, n, i);
-    sync_block();
-    if (a_.gated != 0)
-      finish<true>(values);
-    else
-      finish<false>(values);
   }
   template <bool kGated>
   VEERY_GPU void finish(const float* values) const {
     constexpr int kOwn = kGated ? kM / 2 : kM;  // panels of a warp that are not of the gate's pair
     constexpr int kOutputs = kOwn * kPlan.warps_m * 16;
-    static_assert(kPlan.threads % kOutputs == 0 && kOutputs % kWarp == 0);
+    constexpr int kThreads = kWorkers * kWarp;
+    static_assert(kThreads % kOutputs == 0 && kOutputs % kWarp == 0);
     const int at = thread() % kOutputs, own = at / 16;
     const int p = own / kOwn * kM + own % kOwn;
     const PanelOf of = panel_at(p);
@@ -391,7 +492,7 @@ class ManyProduct {
     const bool is_output = output < a_.weight[of.weight].rows;
     const int terms = a_.form.two_terms != 0 ? 2 : 1;
     const float* from = values + p * 16 + at % 16;
-    for (int r = thread() / kOutputs; r * terms < kPlan.groups * 8; r += kPlan.threads / kOutputs) {
+    for (int r = thread() / kOutputs; r * terms < kPlan.groups * 8; r += kThreads / kOutputs) {
       const int row = first_group_ * 8 / terms + r;
       if (row * terms >= rows_) break;
       float y = from[r * terms * kStride];
@@ -415,6 +516,7 @@ class ManyProduct {
   /// [panel][8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]
   float sum_[kM][kN][4] = {};
   float low_[kInfo.minima ? kM : 1][kInfo.minima ? kN : 1][4] = {};
+  float part_[kFormat == kBF16 ? kM : 1][kFormat == kBF16 ? kN : 1][4] = {};  ///< of a piece
 };
 
 template <Format kFormat, bool kSmall>

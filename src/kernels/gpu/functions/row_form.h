@@ -97,6 +97,17 @@ VEERY_GPU void form_per256(const FormRow& to, int b, Eight& v) {
   if (lane() == 0) to.floats(to.places.scale)[b] = scale;
 }
 
+/// 256 columns as bf16, of a row that has `cols` of them, a multiple of 16.
+VEERY_GPU void form_bf16(const FormRow& to, int b, int cols, const Eight& v) {
+  const int k = 256 * b + 8 * lane();
+  if (k >= cols) return;
+  uint32_t pairs[4];
+  VEERY_UNROLL(4)
+  for (int i = 0; i < 4; ++i)
+    pairs[i] = float_to_bf16(v[2 * i]) | uint32_t{float_to_bf16(v[2 * i + 1])} << 16;
+  *reinterpret_cast<Four<uint32_t>*>(to.at + 2 * k) = {pairs[0], pairs[1], pairs[2], pairs[3]};
+}
+
 /// A row that some warps of a block bring to its form: what it is made of, and the block's memory.
 struct RowSource {
   const float* x;
@@ -211,7 +222,9 @@ class RowMaker {
     if (of_.two_terms != 0) write(second_, group, v);
   }
   VEERY_GPU void write(const FormRow& to, int group, Eight& v) const {
-    if (of_.kind == FormKind::kPer32)
+    if (of_.kind == FormKind::kBF16)
+      form_bf16(to, group, of_.cols, v);
+    else if (of_.kind == FormKind::kPer32)
       form_per32(to, 8 * group, of_.cols / 32, v, of_.largest_of);
     else
       form_per256(to, group, v);

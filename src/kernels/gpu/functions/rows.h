@@ -11,7 +11,11 @@ VEERY_GPU float element(const VEERY_THREAD Weight& w, int64_t row, int k) {
   constexpr UnitPlaces p = unit_places(kFormat);
   const VEERY_DEVICE uint8_t* panel = w.data + row / 16 * w.panel;
   const int n = static_cast<int>(row % 16), g = n % 8, high = n / 8;
-  if constexpr (is_float(kFormat)) {
+  if constexpr (kFormat == kBF16) {
+    const VEERY_DEVICE uint8_t* unit = panel + int64_t{k / 16} * p.bytes;
+    return bf16_to_float(reinterpret_cast<const VEERY_DEVICE uint16_t*>(
+        unit + (4 * g + k % 16 / 4) * 16 + high * 8)[k % 4]);
+  } else if constexpr (is_chained(kFormat)) {
     const VEERY_DEVICE uint8_t* at = panel + (int64_t{k / f.block} * 16 + n) * 16;
     if constexpr (kFormat == kF32)
       return reinterpret_cast<const VEERY_DEVICE float*>(at)[k % f.block];
@@ -19,8 +23,7 @@ VEERY_GPU float element(const VEERY_THREAD Weight& w, int64_t row, int k) {
       return reinterpret_cast<const VEERY_DEVICE float*>(panel +
                                                          int64_t{w.cols} * 16)[k / 32 * 16 + n] *
              e4m3_to_float(at[k % f.block]);
-    const uint16_t bits = reinterpret_cast<const VEERY_DEVICE uint16_t*>(at)[k % f.block];
-    return kFormat == kF16 ? half_to_float(bits) : bf16_to_float(bits);
+    return half_to_float(reinterpret_cast<const VEERY_DEVICE uint16_t*>(at)[k % f.block]);
   } else {
     const VEERY_DEVICE uint8_t* unit = panel + int64_t{k / f.block} * p.bytes;
     const int in = k % f.block, l = 4 * g + in % 16 / 4, upper = in % 32 / 16;
