@@ -167,6 +167,9 @@ inline Array select_rows(Array x, Array rows) { return apply(op::kSelectRows, {x
 inline Array shift(Array x, int32_t by) { return apply(op::kShift, {x}, ShiftAttr{by}); }
 /// [rows, 1] i32: the lowest index of the largest of a row.
 inline Array argmax(Array x) { return apply(op::kArgmax, {x}); }
+/// The `count` largest of each row; their indices and the row's mass are the node's other outputs
+/// (TopKOut).
+inline Array top_k(Array x, int32_t count) { return apply(op::kTopK, {x}, TopKAttr{count}); }
 /// One row for each sequence of the run: [sequences, columns].
 inline Array pool(Array x, Pooling kind) { return apply(op::kPool, {x}, PoolAttr{kind}); }
 

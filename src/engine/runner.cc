@@ -42,16 +42,15 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .snapshots = options.snapshots};
 }
 
-// What the plan of a run has to give: logits if an output wants them. The product with the head is
+// What the plan of a run has to give: the most that an output wants. The product with the head is
 // one for all outputs, as it is its weights that take the time; the best token of the others is
-// then read from the logits, which costs less than a second product.
+// then read from the logits or the most probable tokens, which costs less than a second product.
 Wants wants_of(std::span<const RunPart> parts) {
-  bool outputs = false, logits = false;
-  for (const RunPart& part : parts) {
-    outputs = outputs || part.outputs > 0;
-    logits = logits || (part.outputs > 0 && part.wants == Wants::kLogits);
-  }
-  if (outputs || parts.empty()) return logits ? Wants::kLogits : Wants::kBest;
+  bool outputs = false;
+  Wants most = Wants::kBest;
+  for (const RunPart& part : parts)
+    if (part.outputs > 0) outputs = true, most = std::max(most, part.wants);
+  if (outputs || parts.empty()) return most;
   return parts.front().wants;  // nothing: what the sequence's next run will probably need
 }
 
@@ -315,6 +314,8 @@ void Runner::run(std::span<const RunPart> parts) {
   }
   if (rows == 0) return;
   last_wants_ = wants_of(parts);
+  if (last_wants_ == Wants::kTop && !has_top()) last_wants_ = Wants::kLogits;
+  fetched_ = false;
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
   fill_slots(parts);
   last_->run();
@@ -371,16 +372,56 @@ void Runner::save(int32_t sequence) {
   sequences_[static_cast<size_t>(sequence)].saved = at;
 }
 
+// Of a plan for Wants::kTop, whose root kAlso is left out where there is none.
+enum TopRoot : size_t { kValues, kIndices, kMass, kAlso };
+
+bool Runner::has_top() const {
+  return model_.backend() != nullptr && model_.backend()->has(op::kTopK) &&
+         model_.entry().roots.contains("top");
+}
+
 std::span<const float> Runner::logits(int32_t i) const {
-  return {last_->root(0).row<float>(i), static_cast<size_t>(model_.config().vocab)};
+  size_t root = 0;
+  if (last_wants_ == Wants::kTop) {
+    root = kAlso + (also_.empty() ? 0 : 1);
+    const std::lock_guard lock(fetch_);
+    if (!std::exchange(fetched_, true)) last_->fetch(root);
+  }
+  return {last_->root(root).row<float>(i), static_cast<size_t>(model_.config().vocab)};
+}
+
+std::optional<TopLogits> Runner::top(int32_t i) const {
+  if (last_wants_ != Wants::kTop) return {};
+  const Operand& values = last_->root(kValues);
+  const auto count = static_cast<size_t>(values.cols);
+  return TopLogits{{values.row<float>(i), count},
+                   {last_->root(kIndices).row<int32_t>(i), count},
+                   *last_->root(kMass).row<float>(i)};
 }
 
 int32_t Runner::best(int32_t i) const {
-  return last_wants_ == Wants::kBest ? *last_->root(0).row<int32_t>(i) : argmax(logits(i));
+  if (last_wants_ == Wants::kBest) return *last_->root(0).row<int32_t>(i);
+  if (last_wants_ == Wants::kTop && *last_->root(kIndices).row<int32_t>(i) >= 0)
+    return *last_->root(kIndices).row<int32_t>(i);
+  return argmax(logits(i));
+}
+
+Wants wants_of(const Sampler& sampler) {
+  if (sampler.greedy()) return Wants::kBest;
+  return sampler.takes_top() ? Wants::kTop : Wants::kLogits;
+}
+
+// From the most probable tokens, where those tell enough.
+int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history) {
+  if (sampler.greedy()) return runner.best(i);
+  if (const auto top = runner.top(i); top && sampler.takes_top())
+    if (const auto id = sampler.sample(*top)) return *id;
+  return sampler.sample(runner.logits(i), history);
 }
 
 std::span<const float> Runner::also(int64_t i) const {
-  return {last_->root(1).row<float>(i), static_cast<size_t>(last_->root(1).cols)};
+  const Operand& value = last_->root(last_wants_ == Wants::kTop ? size_t{kAlso} : 1);
+  return {value.row<float>(i), static_cast<size_t>(value.cols)};
 }
 
 Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
@@ -388,9 +429,20 @@ Plan& Runner::plan(int64_t rows, int64_t outputs, Wants wants) {
   outputs = std::min(rows, bucket(outputs));
   auto& slot = plans_[{rows, outputs, wants}];
   if (!slot) {
-    std::vector<Value> roots = {model_.entry().root(wants == Wants::kBest ? "best" : "logits")};
-    if (!also_.empty()) roots.push_back(model_.entry().root(also_));
-    slot = make_plan(rows, outputs, std::move(roots));
+    const Entry& entry = model_.entry();
+    std::vector<Value> roots = {entry.root(wants == Wants::kBest  ? "best"
+                                           : wants == Wants::kTop ? "top"
+                                                                  : "logits")};
+    size_t first_fetched = SIZE_MAX;
+    if (wants == Wants::kTop)
+      for (const uint8_t output : {TopKOut::kIndices, TopKOut::kMass})
+        roots.push_back({roots[0].node, output});
+    if (!also_.empty()) roots.push_back(entry.root(also_));
+    if (wants == Wants::kTop) {
+      first_fetched = roots.size();
+      roots.push_back(entry.root("logits"));
+    }
+    slot = make_plan(rows, outputs, std::move(roots), first_fetched);
   }
   return *slot;
 }
@@ -406,13 +458,15 @@ void Runner::check_inputs(const std::vector<Value>& roots) const {
                   graph[id].shape().cols());
 }
 
-std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots) {
+std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
+                                        size_t first_fetched) {
   check_inputs(roots);
   const PlanOptions options{.rows = rows,
                             .outputs = outputs,
                             .target = model_.target(),
                             .exact = model_.options().exact,
-                            .fuse = model_.options().fuse};
+                            .fuse = model_.options().fuse,
+                            .first_fetched = first_fetched};
   return std::make_unique<Plan>(
       model_.entry().graph, std::move(roots),
       Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_},

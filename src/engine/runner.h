@@ -2,6 +2,8 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -12,6 +14,7 @@
 #include "plan/plan.h"
 #include "plan/slots.h"
 #include "plan/states.h"
+#include "sample/sampler.h"
 
 namespace veery {
 
@@ -32,9 +35,10 @@ struct RunnerOptions {
   std::string also = {};
 };
 
-/// Of an output: all its logits, or the most probable token alone, for which a head is searched
-/// and no logits are written where nothing else in the run wants them.
-enum class Wants : uint8_t { kLogits, kBest };
+/// Of an output: the most probable token alone, for which a head is searched and no logits are
+/// written where nothing else in the run wants them; the most probable ones, where all logits stay
+/// on the model's device until somebody asks for them; or all logits.
+enum class Wants : uint8_t { kBest, kTop, kLogits };
 
 /// What one sequence adds to a run.
 struct RunPart {
@@ -127,9 +131,13 @@ class Runner {
   /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
   void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
   std::span<const float> values(size_t root, int64_t i) const;
-  /// Of output `i` of the last run, counted over its parts, whose part wants logits: these (vocab),
-  /// valid until the next run.
+  /// Of output `i` of the last run, counted over its parts, whose part wants logits or the most
+  /// probable tokens: all logits (vocab), valid until the next run. May be called from several
+  /// threads.
   std::span<const float> logits(int32_t i) const;
+  /// Of the same: the most probable tokens, valid until the next run. Nothing where all logits are
+  /// with the host.
+  std::optional<TopLogits> top(int32_t i) const;
   /// Of any output: the most probable token. May be called from several threads.
   int32_t best(int32_t i) const;
 
@@ -158,7 +166,9 @@ class Runner {
   void finish(std::span<const RunPart> parts);
   void fill_slots(std::span<const RunPart> parts);
   void check_inputs(const std::vector<Value>& roots) const;
-  std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots);
+  std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
+                                  size_t first_fetched = SIZE_MAX);
+  bool has_top() const;
   Plan& source_plan();
 
   Model& model_;
@@ -181,6 +191,13 @@ class Runner {
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
   Wants last_wants_ = Wants::kLogits;
+  mutable std::mutex fetch_;
+  mutable bool fetched_ = false;  ///< the logits of the last run, where they came on demand
 };
+
+/// What it takes to draw tokens.
+Wants wants_of(const Sampler& sampler);
+/// The token that comes after output `i` of the last run, whose part wanted that.
+int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history);
 
 }  // namespace veery

@@ -25,15 +25,18 @@ struct TableUse {
   int64_t sequences = 0;           ///< at most; 0: as many as there are page tables for
   bool exact = false;              ///< KernelChoice::exact
   const int32_t* types = nullptr;  ///< [rows] of tokens, where they have types
+  size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
 };
 
 /// A table on its device.
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// Runs it on the values of these slots; returns when all results are there. Throws kIo if the
-  /// device fails.
+  /// Runs it on the values of these slots; returns when all results are there, but for those that
+  /// fetch() brings. Throws kIo if the device fails.
   virtual void run(const Slots& slots) = 0;
+  /// Brings result `i` of the last run to the host. Throws kIo if the device fails.
+  virtual void fetch(size_t i) = 0;
   /// Where the host finds result `i` of those that lower() was asked for.
   virtual const std::byte* result(size_t i) const = 0;
 };
@@ -51,6 +54,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Device& device() = 0;
+  /// Whether there is any kernel for `op`.
+  virtual bool has(Op op) const = 0;
 
   /// The operand of a matrix, all but its address; throws kUnsupported naming the type if there is
   /// no layout for it.

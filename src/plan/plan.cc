@@ -45,7 +45,8 @@ void Plan::lower(const std::vector<Op>& ops) {
   executable_ = binding_.backend->lower(
       steps, roots_,
       {&binding_.slots->slots, groups, options_.rows, options_.outputs,
-       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->slot("types").data()});
+       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->slot("types").data(),
+       options_.first_fetched});
   for (size_t i = 0; i < roots_.size(); ++i)                          // read only
     roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
 }
@@ -76,6 +77,10 @@ void Plan::run() {
       barrier.wait();
     }
   });
+}
+
+void Plan::fetch(size_t i) {
+  if (executable_ != nullptr) executable_->fetch(i);
 }
 
 void Plan::run_profiled(std::vector<double>& seconds) {

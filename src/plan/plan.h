@@ -2,6 +2,7 @@
 // dispatches.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct PlanOptions {
   Target target = Target::kReference;
   bool exact = false;
   bool fuse = true;
+  /// Roots from this one on stay on a device until fetch().
+  size_t first_fetched = SIZE_MAX;
 };
 
 /// What a dispatch is called; parallel to the table, not touched by run().
@@ -67,6 +70,8 @@ class Plan {
   /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
   /// the same workspace.
   const Operand& root(size_t i) const { return roots_[i]; }
+  /// Brings root `i`, one of those that stay on a device, to where root() says.
+  void fetch(size_t i);
 
   const std::vector<Dispatch>& table() const { return table_; }
   const std::vector<Label>& labels() const { return labels_; }

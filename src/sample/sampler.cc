@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/common/softmax_mass.h"
 
 namespace veery {
 namespace {
@@ -18,41 +18,7 @@ void check_range(const char* name, float value, float low, float high) {
     throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", name, value, low, high);
 }
 
-constexpr size_t kLanes = 16;  // independent sums, so that the compiler can use vectors
-
-// What quick_exp takes; below it, and for NaN, exp gives a number that no sum notices.
-inline float clamp_exponent(float x) { return x > -87.0F ? x : -87.0F; }
-
-// exp(x) for -87 <= x <= 0 to a relative 4e-7, without a branch.
-inline float quick_exp(float x) {
-  constexpr float kRound = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
-  const float shifted = x * 1.44269504F + kRound;
-  const float n = shifted - kRound;
-  // x - n log 2, with log 2 in two parts so that the product with the first is exact. Within 0.35:
-  // six terms of the series are enough.
-  const float f = (x - n * 0.693359375F) + n * 2.12194440e-4F;
-  const float series =
-      1 + f * (1 + f * (1.0F / 2 + f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f / 720)))));
-  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127) << 23;
-  return series * std::bit_cast<float>(exponent);
-}
-
-// The sum of exp(logit - best). In steps a piece, so that each has a form that compilers make
-// vectors of.
-double relative_mass(std::span<const float> logits, float best) {
-  std::array<float, 1024> terms;
-  double sums[4] = {};
-  for (size_t begin = 0; begin < logits.size(); begin += terms.size()) {
-    const size_t count = std::min(terms.size(), logits.size() - begin);
-    const float* const from = logits.data() + begin;
-    for (size_t i = 0; i < count; ++i) terms[i] = clamp_exponent(from[i] - best);
-    for (size_t i = 0; i < count; ++i) terms[i] = quick_exp(terms[i]);
-    std::fill(terms.begin() + static_cast<ptrdiff_t>(count), terms.end(), 0.0F);
-    for (size_t i = 0; i < terms.size(); i += 4)
-      for (size_t lane = 0; lane < 4; ++lane) sums[lane] += terms[i + lane];
-  }
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
+constexpr size_t kLanes = 16;  // independent, so that the compiler can use vectors
 
 // The standard deviation of those that are finite.
 float deviation(std::span<const float> logits) {
@@ -89,7 +55,7 @@ int32_t argmax(std::span<const float> logits) {
 double log_sum_exp(std::span<const float> logits) {
   const float best = logits[static_cast<size_t>(argmax(logits))];
   if (std::isinf(best)) return best;
-  return best + std::log(relative_mass(logits, best));
+  return best + std::log(softmax_mass(logits, best));
 }
 
 double divergence(std::span<const float> reference, std::span<const float> logits) {
@@ -154,9 +120,45 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
     return draw();
   }
   select(logits, best);
+  return draw_selected();
+}
+
+int32_t Sampler::draw_selected() {
   if (options_.typical_p < 1) keep_typical();
   if (options_.xtc_probability > 0) exclude_top_choices();
   return draw();
+}
+
+bool Sampler::takes_top() const {
+  if (changes() || options_.mirostat != 0 || options_.top_n_sigma > 0) return false;
+  return options_.temperature > 0 && (limited() || options_.top_p < 1 || options_.min_p > 0);
+}
+
+std::optional<int32_t> Sampler::sample(const TopLogits& top) {
+  VEERY_CHECK(takes_top() && !top.values.empty());
+  const float best = top.values.front();
+  if (std::isinf(best)) return {};  // or there is no number: argmax() says so
+  candidates_.clear();
+  const float least = least_of(best);
+  size_t count = 0;
+  for (; count < top.values.size() && top.indices[count] >= 0; ++count) {
+    if (top.values[count] < least || top.values[count] == -kInfinity) break;
+    candidates_.push_back({top.values[count], top.indices[count]});
+  }
+  // Whether all that the cuts so far leave are known.
+  bool all = count < top.values.size();
+  if (limited() && candidates_.size() >= static_cast<size_t>(options_.top_k)) {
+    candidates_.resize(static_cast<size_t>(options_.top_k));
+    all = true;
+  }
+  if (options_.top_p < 1) {
+    if (!cut_to_mass(options_.top_p * double{top.mass}, best) && !all) return {};
+  } else {
+    if (!all) return {};
+    // As select() leaves them.
+    if (!limited()) std::ranges::sort(candidates_, {}, &Candidate::id);
+  }
+  return draw_selected();
 }
 
 std::span<const float> Sampler::changed(std::span<const float> logits,
@@ -226,10 +228,14 @@ void Sampler::penalize_repetitions(std::span<const int32_t> history) {
                              static_cast<float>(recent_[id] - options_.dry_allowed_length)));
 }
 
+float Sampler::least_of(float best) const {
+  return options_.min_p > 0 ? best + std::log(options_.min_p) : -kInfinity;
+}
+
 // Every filter keeps a run of the most probable tokens, and the mass that top-p compares with is
 // that of all tokens, so the cheap cuts can come first: the result is that of top-p, min-p, top-k.
 void Sampler::select(std::span<const float> logits, float best) {
-  float least = options_.min_p > 0 ? best + std::log(options_.min_p) : -kInfinity;
+  float least = least_of(best);
   if (options_.top_n_sigma > 0)
     least = std::max(least, best - options_.top_n_sigma * deviation(logits));
   candidates_.clear();
@@ -238,22 +244,23 @@ void Sampler::select(std::span<const float> logits, float best) {
     if (logits[i] >= least && logits[i] > -kInfinity)
       candidates_.push_back({logits[i], static_cast<int32_t>(i)});
 
-  const bool limited = options_.top_k > 0;
   const auto count = static_cast<size_t>(std::max(options_.top_k, 0));
-  if (limited && candidates_.size() > count) {
+  if (limited() && candidates_.size() > count) {
     std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(count),
                      candidates_.end(), before);
     candidates_.resize(count);
   }
   if (options_.top_p < 1) {
-    cut_to_mass(options_.top_p * relative_mass(logits, best), best);
-  } else if (limited) {
+    const auto mass = static_cast<float>(softmax_mass(logits, best));  // as top_k() has it
+    cut_to_mass(options_.top_p * double{mass}, best);
+  } else if (limited()) {
     std::sort(candidates_.begin(), candidates_.end(), before);
   }
 }
 
-// Sorts from the front in growing pieces until `mass` is reached: rarely more than the first.
-void Sampler::cut_to_mass(double mass, float best) {
+// Sorts from the front in growing pieces until `mass` is reached: rarely more than the first. False:
+// it is not.
+bool Sampler::cut_to_mass(double mass, float best) {
   double sum = 0;
   size_t sorted = 0;
   for (size_t piece = 128; sorted < candidates_.size(); piece *= 4) {
@@ -266,9 +273,10 @@ void Sampler::cut_to_mass(double mass, float best) {
       sum += std::exp(static_cast<double>(candidates_[sorted].logit) - best);
       if (sum < mass) continue;
       candidates_.resize(sorted + 1);
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 // Those whose surprise is nearest to the entropy of all, most probable first.
@@ -311,7 +319,7 @@ void Sampler::exclude_top_choices() {
 
 // Mirostat 2: what is less surprising than the bound; one at least.
 void Sampler::follow_surprise(std::span<const float> logits, float best) {
-  const double total = std::log2(relative_mass(logits, best));
+  const double total = std::log2(softmax_mass(logits, best));
   constexpr double kLog2e = 1.4426950408889634;
   candidates_.clear();
   candidates_.reserve(logits.size());

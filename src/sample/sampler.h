@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,13 @@ double log_sum_exp(std::span<const float> logits);
 /// token of the reference costs more under `logits`. 0 for equal ones.
 double divergence(std::span<const float> reference, std::span<const float> logits);
 
+/// The most probable tokens of a row of logits, as the op top_k has them.
+struct TopLogits {
+  std::span<const float> values;     ///< the largest first
+  std::span<const int32_t> indices;  ///< -1: the row has no more
+  float mass = 0;
+};
+
 /// Draws tokens. The same options and logits give the same tokens. Keeps its buffers: no allocation
 /// after the first token of a vocabulary.
 class Sampler {
@@ -71,6 +79,12 @@ class Sampler {
   /// The next token after `history` (prompt and answer, oldest first). Draws one random number,
   /// none if temperature is 0.
   int32_t sample(std::span<const float> logits, std::span<const int32_t> history);
+
+  /// Whether sample() of the most probable tokens may do.
+  bool takes_top() const;
+  /// The token that sample() draws from all logits; nothing, and nothing is drawn, where those that
+  /// the filters leave are more than are given.
+  std::optional<int32_t> sample(const TopLogits& top);
 
   /// Nothing but the largest logit matters: the model may choose tokens itself.
   bool greedy() const { return options_.temperature == 0 && !changes(); }
@@ -92,13 +106,16 @@ class Sampler {
   std::span<const float> changed(std::span<const float> logits, std::span<const int32_t> history);
   void penalize(std::span<const int32_t> history);
   void penalize_repetitions(std::span<const int32_t> history);
+  bool limited() const { return options_.top_k > 0; }
+  float least_of(float best) const;
   void select(std::span<const float> logits, float best);
-  void cut_to_mass(double mass, float best);
+  bool cut_to_mass(double mass, float best);
   void keep_typical();
   void exclude_top_choices();
   void follow_surprise(std::span<const float> logits, float best);
   float temperature();
   int32_t draw();
+  int32_t draw_selected();
 
   SamplerOptions options_;
   Random random_;

@@ -144,13 +144,14 @@ void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part
     const auto next =
         static_cast<size_t>(run) + part.ids.size() - static_cast<size_t>(part.outputs - output - 1);
     ScoredToken chosen;
-    if (part.wants == Wants::kBest) {
-      chosen.token.id = runner.best(first_output + output);
-    } else {
+    const std::span<const int32_t> history = std::span(tokens_).first(next);
+    if (part.wants == Wants::kLogits) {
       const std::span<const float> logits = runner.logits(first_output + output);
-      const int32_t id = draw(logits, std::span(tokens_).first(next));
+      const int32_t id = draw(logits, history);
       chosen.token.id = id;
       if (request().logprobs >= 0) chosen = score_token(logits, id, request().logprobs);
+    } else {
+      chosen.token.id = veery::draw(runner, first_output + output, sampler_, history);
     }
     const bool right = next < tokens_.size() && tokens_[next] == chosen.token.id;
     chosen_.push_back(std::move(chosen));

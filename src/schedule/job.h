@@ -50,8 +50,8 @@ class Job {
   void set_draft(std::span<const int32_t> ids, DraftSource source);
   /// What it takes to choose its tokens.
   Wants wants() const {
-    const bool best = sampler_.greedy() && request().logprobs < 0 && !request().grammar;
-    return best && !choices_ ? Wants::kBest : Wants::kLogits;
+    if (request().logprobs >= 0 || request().grammar || choices_) return Wants::kLogits;
+    return wants_of(sampler_);
   }
 
   /// After a run of `part`: takes its tokens from the logits, or is told them: one, and one more

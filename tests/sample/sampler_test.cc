@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/common/softmax_mass.h"
 
 namespace veery {
 namespace {
@@ -466,6 +468,66 @@ TEST(Sampler, RefusesOptionsOutOfRangeByName) {
             std::string::npos);
   EXPECT_NE(message([](auto& o) { o.dry_base = 0.5F; }).find("dry_base"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.mirostat = 1; }).find("mirostat"), std::string::npos);
+}
+
+/// The `count` largest, as the op top_k gives them.
+struct Largest {
+  std::vector<int32_t> indices;
+  std::vector<float> values;
+  TopLogits top;
+  Largest(const std::vector<float>& logits, size_t count) : indices(logits.size()) {
+    std::iota(indices.begin(), indices.end(), 0);
+    const auto at = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
+    std::ranges::stable_sort(indices, std::greater<>(), at);
+    indices.resize(std::min(count, indices.size()));
+    for (const int32_t id : indices) values.push_back(at(id));
+    top = {values, indices, static_cast<float>(softmax_mass(logits, values.front()))};
+  }
+};
+
+// The same tokens as from all logits, or none, and then nothing was drawn.
+TEST(Sampler, TheMostProbableTokensDoWhereFiltersLeaveFew) {
+  std::vector<SamplerOptions> all(6, plain());
+  all[0] = {};
+  all[1].top_k = 40;
+  all[2].min_p = 0.05F;
+  all[3].top_p = 0.9F;
+  all[4].top_p = 0.8F, all[4].typical_p = 0.7F, all[4].xtc_probability = 0.5F;
+  all[5].top_k = 20, all[5].dynatemp_range = 0.5F;
+  for (const SamplerOptions& options : all) {
+    Sampler sampler(options), other(options);
+    ASSERT_TRUE(sampler.takes_top());
+    int told = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      const auto logits = random_logits(900, seed, seed % 2 == 0 ? 3.0F : 1.0F);
+      const auto from_top = sampler.sample(Largest(logits, 128).top);
+      if (from_top) ++told;
+      EXPECT_EQ(from_top ? *from_top : sampler.sample(logits, {}), other.sample(logits, {}));
+    }
+    EXPECT_GE(told, 15);
+  }
+}
+
+TEST(Sampler, TheMostProbableTokensTellNothingWhereMoreAreLeft) {
+  const auto logits = random_logits(900, 3, 0.1F);
+  for (const float top_p : {0.9F, 1.0F}) {
+    SamplerOptions options = plain();
+    options.top_p = top_p;
+    options.min_p = top_p == 1 ? 0.1F : 0;
+    EXPECT_FALSE(Sampler(options).sample(Largest(logits, 128).top));
+  }
+  SamplerOptions options;
+  EXPECT_FALSE(Sampler(options).sample(Largest({1, kInf, 2}, 128).top));
+  for (const auto& change : std::initializer_list<void (*)(SamplerOptions&)>{
+           [](SamplerOptions& o) { o.temperature = 0; },
+           [](SamplerOptions& o) { o.repeat_penalty = 1.1F; },
+           [](SamplerOptions& o) { o.mirostat = 2; },
+           [](SamplerOptions& o) { o.top_n_sigma = 1; },
+           [](SamplerOptions& o) { o.top_k = 0, o.top_p = 1, o.min_p = 0; }}) {
+    SamplerOptions changed;
+    change(changed);
+    EXPECT_FALSE(Sampler(changed).takes_top());
+  }
 }
 
 }  // namespace

@@ -68,6 +68,9 @@ constexpr DiffDef kRules[] = {
     {.op = op::kArgmax,
      .no_vjp = "an index is a whole number",
      .no_jvp = "an index is a whole number"},
+    {.op = op::kTopK,
+     .no_vjp = "it serves the choice of tokens, which nothing is trained through",
+     .no_jvp = "it serves the choice of tokens, which nothing is trained through"},
     {op::kPool, pool_vjp, pool_jvp},
 };
 

@@ -163,13 +163,16 @@ class Bench {
     std::vector<std::vector<int32_t>> histories(static_cast<size_t>(batch));
     std::vector<RunPart> parts(static_cast<size_t>(batch));
     for (size_t i = 0; i < parts.size(); ++i) histories[i].push_back(tokens_[i]);
+    const Wants wants = wants_of(samplers[0]);
     for (int32_t step = 0; step < settings_.tokens; ++step) {
       for (size_t i = 0; i < parts.size(); ++i)
-        parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}, 1};
+        parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}, 1, wants};
       runner_.run(parts);
-      for (size_t i = 0; i < parts.size(); ++i)
-        histories[i].push_back(
-            samplers[i].sample(runner_.logits(static_cast<int32_t>(i)), histories[i]));
+      model_.pool().parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+          histories[i].push_back(
+              draw(runner_, static_cast<int32_t>(i), samplers[i], histories[i]));
+      });
     }
   }
 

@@ -19,6 +19,11 @@ struct PoolAttr {
   Pooling kind = Pooling::kMean;
 };
 
+/// top_k: how many of a row.
+struct TopKAttr {
+  int32_t count = 0;
+};
+
 /// shift: by how many rows, down where positive.
 struct ShiftAttr {
   int32_t by = 0;
@@ -38,6 +43,9 @@ struct SelectRowsBackIn {
 };
 struct PoolBackIn {
   enum { kDy, kX };
+};
+struct TopKOut {
+  enum { kValues, kIndices, kMass };
 };
 
 namespace op {
@@ -90,6 +98,13 @@ inline Outputs shift(const OpContext& c) {
 }
 inline Outputs argmax(const OpContext& c) {
   return {{c.shape(UnaryIn::kX).rows(), 1}, DType::kI32};
+}
+inline Outputs top_k(const OpContext& c) {
+  const auto& attr = c.attr<TopKAttr>();
+  const Shape& x = c.shape(UnaryIn::kX);
+  c.require(attr.count > 0, "at least one of a row must be asked for");
+  const Shape each{x.rows(), attr.count};
+  return {{each, DType::kF32}, {each, DType::kI32}, {Shape{x.rows(), 1}, DType::kF32}};
 }
 inline Outputs pool(const OpContext& c) {
   c.attr<PoolAttr>();
@@ -144,6 +159,14 @@ inline constexpr OpDef kShift{.name = "shift", .inputs = {"x"}, .infer = detail:
 /// [rows, n] -> [rows, 1] i32, the lowest index among equals.
 inline constexpr OpDef kArgmax{
     .name = "argmax", .inputs = {"x"}, .outputs = {"index"}, .infer = detail::argmax};
+/// [rows, n] -> the `count` largest of a row, the largest first and of equal ones the lowest index
+/// first [rows, count], their indices [rows, count] i32, and [rows, 1] the sum over the row of
+/// exp(x - largest), as softmax_mass() has it. NaN is none of them; where a row has fewer, minus
+/// infinity and -1 follow.
+inline constexpr OpDef kTopK{.name = "top_k",
+                             .inputs = {"x"},
+                             .outputs = {"values", "indices", "mass"},
+                             .infer = detail::top_k};
 /// One row for each sequence of the run: [rows, columns] -> [sequences, columns].
 inline constexpr OpDef kPool{
     .name = "pool", .inputs = {"x"}, .infer = detail::pool, .cost = detail::elements<1>};
@@ -156,7 +179,7 @@ inline constexpr OpDef kPoolBack{.name = "pool_back",
 
 inline constexpr Op kRowOps[] = {kEmbed,  kEmbedBack,  kColumns,        kColumnsBack,
                                  kConcat, kSelectRows, kSelectRowsBack, kShift,
-                                 kArgmax, kPool,       kPoolBack};
+                                 kArgmax, kTopK,       kPool,           kPoolBack};
 
 }  // namespace op
 }  // namespace veery

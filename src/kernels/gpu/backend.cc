@@ -92,7 +92,10 @@ class GpuExecutable : public Executable {
  public:
   GpuExecutable(Machine& machine, std::span<const Step> steps, std::span<const Operand> results,
                 const TableUse& use)
-      : places_(use), slots_(machine.allocate(places_.bytes())) {
+      : machine_(machine),
+        first_fetched_(use.first_fetched),
+        places_(use),
+        slots_(machine.allocate(places_.bytes())) {
     Recorder recorder{machine,     places_.run(slots_.data()),
                       *use.slots,  use.rows,
                       use.outputs, std::min(use.rows, most_sequences(use)),
@@ -128,12 +131,19 @@ class GpuExecutable : public Executable {
     places_.fill(slots, recording_->input());
     for (const auto& prepare : before_) prepare(slots);
     for (size_t i = 0; i < results_.size(); ++i)
-      sizes_[i] = static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
+      sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
     recording_->run(sizes_);
+    for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, slots);
+  }
+  void fetch(size_t i) override {
+    machine_.download(recording_->output(i), results_[i].data, sizes_[i]);
   }
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
+  size_t bytes_of(size_t i, const Slots& slots) const {
+    return static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
+  }
   // One kernel in place of all launches, where it can do what they do.
   void walk(Machine& machine, Recorder& recorder) const {
     std::byte* zeros = places_.zeros(slots_.data());
@@ -149,6 +159,8 @@ class GpuExecutable : public Executable {
                       static_cast<int32_t>(rows->size()), reinterpret_cast<uint32_t*>(zeros)});
   }
 
+  Machine& machine_;
+  size_t first_fetched_;
   SlotPlaces places_;
   Memory slots_;
   std::vector<Memory> memory_;
@@ -163,6 +175,7 @@ class GpuBackend : public Backend {
   explicit GpuBackend(std::unique_ptr<Machine> machine) : machine_(std::move(machine)) {}
 
   Device& device() override { return *machine_; }
+  bool has(Op op) const override { return has_row(op, *machine_); }
 
   Operand weight(const WeightUse& use) const override {
     const auto format = format_of(use.dtype);

@@ -198,4 +198,20 @@ void record_pool(const Dispatch& d, Recorder& to) {
                        static_cast<int32_t>(d.as<PoolAttr>().kind)});
 }
 
+bool takes_top_k(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.outputs[TopKOut::kValues]) &&
+         is_matrix(d.outputs[TopKOut::kIndices], DType::kI32) &&
+         is_matrix(d.outputs[TopKOut::kMass]) && d.as<TopKAttr>().count <= TopKPlaces::kThreads;
+}
+void record_top_k(const Dispatch& d, Recorder& to) {
+  const Operand& x = d.in[UnaryIn::kX];
+  const auto matrix = [&](int output) { return to.matrix(d.outputs[static_cast<size_t>(output)]); };
+  to.add(KernelId::top_k,
+         {.blocks_x = static_cast<int>(to.most(x.rows)),
+          .threads = TopKPlaces::kThreads,
+          .shared = static_cast<size_t>(TopKPlaces::bytes(x.cols))},
+         TopKArguments{to.run, to.matrix(x), matrix(TopKOut::kValues), matrix(TopKOut::kIndices),
+                       matrix(TopKOut::kMass), d.as<TopKAttr>().count});
+}
+
 }  // namespace veery::gpu

@@ -289,6 +289,7 @@ const LaunchRow kRows[] = {
     {op::kSumTo, takes_sum_to, "sum_to", nullptr, record_sum_to, KernelId::sum_to},
     {op::kShift, takes_rows, "shift", nullptr, record_shift, KernelId::shift},
     {op::kPool, takes_rows, "pool", nullptr, record_pool, KernelId::pool},
+    {op::kTopK, takes_top_k, "top_k", nullptr, record_top_k, KernelId::top_k},
     {op::kLinear, takes_linear, "linear", linear_work, record_linear, KernelId::linear_tiles_q8},
     {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax,
      KernelId::best},
@@ -318,6 +319,11 @@ const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& c
     return r.op == op && machine.has(r.needs) && r.accepts(dispatch, choice);
   });
   return row == std::end(kRows) ? nullptr : row;
+}
+
+bool has_row(Op op, const Machine& machine) {
+  return std::ranges::any_of(
+      kRows, [&](const LaunchRow& r) { return r.op == op && machine.has(r.needs); });
 }
 
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions) {

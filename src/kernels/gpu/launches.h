@@ -72,6 +72,9 @@ struct LaunchRow {
 const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
                           const Machine& machine);
 
+/// Whether there is one for any operands.
+bool has_row(Op op, const Machine& machine);
+
 /// Bytes of Recorder::parts that attention wants for so many rows; 0 for other ops. `positions`: of
 /// the longest sequence.
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions);
@@ -126,6 +129,8 @@ bool takes_sum_to(const Dispatch& d, const KernelChoice& choice);
 void record_sum_to(const Dispatch& d, Recorder& to);
 void record_shift(const Dispatch& d, Recorder& to);
 void record_pool(const Dispatch& d, Recorder& to);
+bool takes_top_k(const Dispatch& d, const KernelChoice& choice);
+void record_top_k(const Dispatch& d, Recorder& to);
 
 // The rows of launch_linear.cc.
 bool takes_linear(const Dispatch& d, const KernelChoice& choice);

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 
+#include "kernels/common/softmax_mass.h"
 #include "kernels/reference/reference.h"
 
 namespace veery {
@@ -54,6 +57,39 @@ void argmax(const Dispatch& d, const Slots& slots, const Worker& worker) {
     const float* x = d.in[UnaryIn::kX].row<float>(r);
     *d.out().row<int32_t>(r) =
         static_cast<int32_t>(std::max_element(x, x + d.in[UnaryIn::kX].cols) - x);
+  }
+}
+
+// Keeps those of the row so far, the largest first.
+void top_of_row(const float* x, int64_t n, std::span<float> values, std::span<int32_t> indices) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  size_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::isnan(x[i])) continue;
+    size_t at = count;
+    while (at > 0 && x[i] > values[at - 1]) --at;
+    if (at == values.size()) continue;
+    if (count < values.size()) ++count;
+    std::copy_backward(&values[at], &values[count - 1], values.data() + count);
+    std::copy_backward(&indices[at], &indices[count - 1], indices.data() + count);
+    values[at] = x[i];
+    indices[at] = static_cast<int32_t>(i);
+  }
+  std::ranges::fill(values.subspan(count), -kInfinity);
+  std::ranges::fill(indices.subspan(count), -1);
+}
+
+void top_k(const Dispatch& d, const Slots& slots, const Worker& worker) {
+  const Operand& x = d.in[UnaryIn::kX];
+  const auto count = static_cast<size_t>(d.as<TopKAttr>().count);
+  const Share rows = share(slots.count(x.rows), 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    float* values = d.outputs[TopKOut::kValues].row<float>(r);
+    int32_t* indices = d.outputs[TopKOut::kIndices].row<int32_t>(r);
+    top_of_row(x.row<float>(r), x.cols, {values, count}, {indices, count});
+    *d.outputs[TopKOut::kMass].row<float>(r) =
+        static_cast<float>(softmax_mass({x.row<float>(r), static_cast<size_t>(x.cols)},
+                                        indices[0] < 0 ? 0 : values[0]));
   }
 }
 
@@ -152,6 +188,12 @@ bool takes_argmax(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.out(), DType::kI32);
 }
 
+bool takes_top_k(const Dispatch& d, const KernelChoice&) {
+  return is_matrix(d.in[UnaryIn::kX]) && is_matrix(d.outputs[TopKOut::kValues]) &&
+         is_matrix(d.outputs[TopKOut::kIndices], DType::kI32) &&
+         is_matrix(d.outputs[TopKOut::kMass]);
+}
+
 constexpr Target kRef = Target::kReference;
 constexpr KernelRow kRows[] = {
     {op::kEmbed, kRef, takes_embed, {"embed", {embed}}},
@@ -163,6 +205,7 @@ constexpr KernelRow kRows[] = {
     {op::kPoolBack, kRef, takes_matrix, {"pool_back", {pool_back}}},
     {op::kShift, kRef, takes_matrix, {"shift", {shift}}},
     {op::kArgmax, kRef, takes_argmax, {"argmax", {argmax}}},
+    {op::kTopK, kRef, takes_top_k, {"top_k", {top_k}}},
 };
 
 }  // namespace

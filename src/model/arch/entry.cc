@@ -105,7 +105,8 @@ Entry decode_entry(const ModelFile& file, const TransformerConfig& config) {
                 file.path, config.architecture);
   Traced traced(file, config, TraceMode::kServe, "decode");
   std::map<std::string, Array> roots = {{"logits", traced.output()},
-                                        {"best", argmax(traced.output())}};
+                                        {"best", argmax(traced.output())},
+                                        {"top", top_k(traced.output(), kTopLogits)}};
   if (has_draft_head(file, config))
     roots["rows"] = norm(traced.trace(), config, "output_norm", traced.last_layer());
   return traced.finish(roots);

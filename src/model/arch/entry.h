@@ -52,7 +52,10 @@ struct ScoreConfig {
   bool logits = false;
 };
 
-/// "decode": roots "logits" [outputs, vocab] and "best" [outputs, 1]; with a draft head also "rows"
+/// Tokens of the root "top".
+inline constexpr int32_t kTopLogits = 128;
+/// "decode": roots "logits" [outputs, vocab], "best" [outputs, 1] and "top", the node whose outputs
+/// are the most probable tokens (op top_k); with a draft head also "rows"
 /// [rows, dim], the hidden states of all rows behind the last norm. Throws kUnsupported for an
 /// encoder.
 Entry decode_entry(const ModelFile& file, const TransformerConfig& config);

@@ -106,6 +106,20 @@ VEERY_GPU int book_value(int code) {
   return (code & 8) != 0 ? -value : value;
 }
 
+/// exp(x) for x <= 0 as kernels/common/softmax_mass.cc has it.
+VEERY_GPU float quick_exp(float x) {
+  const float clamped = x > -87.0F ? x : -87.0F;
+  const float shifted = clamped * 1.44269504F + 12582912.0F;
+  const float n = shifted - 12582912.0F;
+  const float f = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  const float series =
+      1.0F +
+      f * (1.0F +
+           f * (1.0F / 2 + f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f / 720.0F)))));
+  const uint32_t exponent = (static_cast<uint32_t>(bits_of(shifted)) + 127U) << 23;
+  return series * float_of(static_cast<int32_t>(exponent));
+}
+
 /// Orders floats as the search for the largest does, the lower index before the higher; NaN never
 /// counts.
 VEERY_GPU uint64_t key_of(float value, int32_t index) {

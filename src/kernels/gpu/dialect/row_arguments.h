@@ -21,6 +21,22 @@ struct ShiftArguments {
   int32_t by;
 };
 
+struct TopKArguments {
+  Run run;
+  Matrix x, values, indices, mass;  ///< indices: i32
+  int32_t count;
+};
+/// What lies where in the block's memory.
+struct TopKPlaces {
+  static constexpr int kThreads = 1024;
+  static constexpr int kMost = 2 * kThreads;  ///< of a row that are sorted
+  static constexpr int kPiece = 1024;         ///< of softmax_mass()
+  static constexpr int kKeys = 0, kCount = kMost * 8, kLargest = kCount + 16;
+  static constexpr int kSums = kLargest + 8 * kThreads / 32;  ///< a double each piece
+  static constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
+  static constexpr int bytes(int cols) { return kSums + 8 * pieces(cols); }
+};
+
 struct PoolArguments {
   Run run;
   Matrix x, out;

@@ -1,0 +1,97 @@
+// The largest numbers of rows on the emulator of GPUs: the bits of the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/gpu/gpu.h"
+#include "kernels/kernel_runner.h"
+#include "support/gpu_machine.h"
+
+namespace veery {
+namespace {
+
+using test::Matrix;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// What top_k gives, NaN and -2 where nothing was written.
+struct Top {
+  Matrix values, indices, mass;
+  Top(int64_t rows, int32_t count)
+      : values(rows, count), indices(rows, count, DType::kI32), mass(rows, 1) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::fill_n(values[r], count, std::nanf(""));
+      std::fill_n(indices.operand.row<int32_t>(r), count, -2);
+      mass[r][0] = std::nanf("");
+    }
+  }
+  Dispatch dispatch(const Matrix& x, int32_t count) const {
+    Dispatch d;
+    d.in[UnaryIn::kX] = x.operand;
+    d.attr = TopKAttr{count};
+    d.outputs = {values.operand, indices.operand, mass.operand};
+    return d;
+  }
+};
+
+void run_on_cpu(const Dispatch& d, int64_t rows) {
+  const Kernel kernel = choose_kernel(op::kTopK, d, {.target = supported_targets().front()});
+  const Worker worker{0, 1, nullptr, nullptr};
+  kernel.phases[0](d, test::plain_slots(static_cast<int32_t>(rows)), worker);
+}
+
+void expect_cpu_bits(const Matrix& x, int32_t count, const char* what) {
+  const int64_t rows = x.operand.rows;
+  Top expected(rows, count), found(rows, count);
+  run_on_cpu(expected.dispatch(x, count), rows);
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  const Dispatch d = found.dispatch(x, count);
+  backend->choose(op::kTopK, d, {});
+  test::Batch batch(1, kPagePositions);
+  batch.add(0, 0, static_cast<int32_t>(rows));
+  const std::vector<int32_t> numbers(static_cast<size_t>(rows));
+  Slots slots = batch.slots();
+  slots.tokens = slots.output_rows = numbers.data();
+  const Step step{op::kTopK, d};
+  backend->lower({&step, 1}, {}, {&slots, 1, rows, rows})->run(slots);
+  test::expect_same_bits(expected.values, found.values, what);
+  test::expect_same_bits(expected.mass, found.mass, what);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int32_t i = 0; i < count; ++i)
+      EXPECT_EQ(found.indices.operand.row<int32_t>(r)[i],
+                expected.indices.operand.row<int32_t>(r)[i])
+          << what << r << ' ' << i;
+}
+
+TEST(GpuTopK, HasTheBitsOfTheCpu) {
+  Random random(11);
+  for (const int32_t cols : {7, 1000, 5003})
+    for (const int32_t count : {1, 128}) {
+      const Matrix x = test::random_matrix(3, cols, random, 3);
+      expect_cpu_bits(x, count, "random");
+    }
+}
+
+// Numbers in order, all largest ones with one thread; equal ones, of which there are more than are
+// sorted; and what is no number.
+TEST(GpuTopK, TakesAnyRows) {
+  constexpr int32_t kCols = 4500;
+  Random random(5);
+  Matrix x = test::random_matrix(6, kCols, random, 2);
+  for (int32_t c = 0; c < kCols; ++c) {
+    x[0][c] = static_cast<float>(c) * 0.01F;
+    if (c % 1024 == 3) x[1][c] = 20 + static_cast<float>(c);
+    x[2][c] = static_cast<float>(c % 2);
+    x[3][c] = c % 2 == 0 ? 0.0F : -0.0F;
+    x[4][c] = std::nanf("");
+    if (c % 3 == 0) x[5][c] = c % 2 == 0 ? -kInfinity : std::nanf("");
+  }
+  expect_cpu_bits(x, 40, "any");
+  x[4][77] = kInfinity;
+  x[4][80] = 1;
+  expect_cpu_bits(x, 3, "infinite");
+}
+
+}  // namespace
+}  // namespace veery
