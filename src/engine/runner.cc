@@ -234,11 +234,12 @@ void Runner::fill_slots(std::span<const RunPart> parts) {
   }
 }
 
-bool Runner::fits(std::span<const RunPart> parts) {
+bool Runner::fits(std::span<const RunPart> parts, int32_t times) {
   ranges_.clear();
   for (const RunPart& part : parts) {
     const int32_t begin = position(part.sequence);
-    ranges_.push_back({part.sequence, begin, begin + static_cast<int32_t>(part.ids.size())});
+    ranges_.push_back(
+        {part.sequence, begin, begin + times * static_cast<int32_t>(part.ids.size())});
   }
   return pages_.fit(ranges_);
 }
@@ -295,12 +296,13 @@ void Runner::prepare(std::span<const RunPart> parts) {
 
 // They are written: the sequences move on.
 void Runner::finish(std::span<const RunPart> parts) {
-  for (const RunPart& part : parts) {
-    Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
-    sequence.position += static_cast<int32_t>(part.ids.size());
-    if (snapshot_every_ > 0 && sequence.position - sequence.saved >= snapshot_every_)
-      save(part.sequence);
-  }
+  for (const RunPart& part : parts) move_on(part.sequence, static_cast<int32_t>(part.ids.size()));
+}
+
+void Runner::move_on(int32_t sequence, int32_t tokens) {
+  Sequence& own = sequences_[static_cast<size_t>(sequence)];
+  own.position += tokens;
+  if (snapshot_every_ > 0 && own.position - own.saved >= snapshot_every_) save(sequence);
 }
 
 void Runner::run(std::span<const RunPart> parts) {
@@ -316,10 +318,41 @@ void Runner::run(std::span<const RunPart> parts) {
   last_wants_ = wants_of(parts);
   if (last_wants_ == Wants::kTop && !has_top()) last_wants_ = Wants::kLogits;
   fetched_ = false;
+  chained_ = {};
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
   fill_slots(parts);
   last_->run();
   finish(parts);
+}
+
+int32_t Runner::chain_steps(std::span<const RunPart> parts) {
+  const bool plain = std::ranges::all_of(parts, [](const RunPart& part) {
+    return part.ids.size() == 1 && part.outputs == 1 && part.wants == Wants::kBest;
+  });
+  if (!plain || parts.empty() || model_.backend() == nullptr || most_undone() != INT32_MAX)
+    return 0;
+  const auto rows = std::ssize(parts);
+  const int32_t steps = plan(rows, rows, Wants::kBest).chain_steps();
+  const bool fits = std::ranges::all_of(
+      parts, [&](const RunPart& part) { return position(part.sequence) + steps <= context_; });
+  return fits ? steps : 0;
+}
+
+void Runner::run_chain(std::span<const RunPart> parts) {
+  check(parts);
+  const int32_t steps = chain_steps(parts);
+  VEERY_CHECK(steps > 0);
+  for (const RunPart& part : parts) {
+    const int32_t begin = position(part.sequence);
+    pages_.prepare(part.sequence, begin, begin + steps);
+  }
+  const auto rows = std::ssize(parts);
+  last_wants_ = Wants::kBest;
+  last_ = &plan(rows, rows, last_wants_);
+  fill_slots(parts);
+  chains_.insert(last_);
+  chained_ = last_->run_chain();
+  for (const RunPart& part : parts) move_on(part.sequence, steps);
 }
 
 void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
@@ -337,6 +370,7 @@ void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
     slot = make_plan(rows, rows, std::move(values));
   }
   last_wants_ = Wants::kLogits;
+  chained_ = {};
   last_ = slot.get();
   fill_slots(parts);
   last_->run();
@@ -400,6 +434,11 @@ std::optional<TopLogits> Runner::top(int32_t i) const {
 }
 
 int32_t Runner::best(int32_t i) const {
+  if (!chained_.empty()) {
+    const auto parts = static_cast<size_t>(slots_.slots.rows), output = static_cast<size_t>(i);
+    const size_t steps = chained_.size() / parts;
+    return chained_[output % steps * parts + output / steps];
+  }
   if (last_wants_ == Wants::kBest) return *last_->root(0).row<int32_t>(i);
   if (last_wants_ == Wants::kTop && *last_->root(kIndices).row<int32_t>(i) >= 0)
     return *last_->root(kIndices).row<int32_t>(i);

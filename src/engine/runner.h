@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -68,7 +69,8 @@ class Runner {
   Model& model() const { return model_; }
   int32_t context() const { return context_; }      ///< positions of one sequence
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
-  size_t plans() const { return plans_.size(); }    ///< made so far; each when it is first needed
+  /// Plans and chains made so far; each when it is first needed.
+  size_t plans() const { return plans_.size() + chains_.size(); }
   size_t cache_bytes() const { return states_.bytes(); }
   StateStore& states() { return states_; }
   Pages& pages() { return pages_; }
@@ -112,8 +114,8 @@ class Runner {
   /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
   void rewind(int32_t sequence, int32_t position);
 
-  /// Whether the caches have memory for these parts now.
-  bool fits(std::span<const RunPart> parts);
+  /// Whether the caches have memory for these parts now, each run `times` times.
+  bool fits(std::span<const RunPart> parts, int32_t times = 1);
 
   /// Runs the encoder of the model on `features` [positions, two frames of bands] and keeps for
   /// the sequence what the decoder attends to from then on. Throws kInput where there are not as
@@ -127,7 +129,13 @@ class Runner {
   /// encoder, kLimit naming both numbers if tokens do not fit a context, a run or the caches; then
   /// no sequence has moved.
   void run(std::span<const RunPart> parts);
-  /// The same of one sequence, whose tokens are all outputs, which also computes other roots of
+  /// Tokens that run_chain() would make of each of these parts, which have one token each and want
+  /// what is most probable behind it; 0: it cannot.
+  int32_t chain_steps(std::span<const RunPart> parts);
+  /// Runs the parts and then, so many times in all and without coming back in between, what was
+  /// the most probable behind each. best() then has chain_steps() outputs of each part.
+  void run_chain(std::span<const RunPart> parts);
+  /// As run(), of one sequence, whose tokens are all outputs, which also computes other roots of
   /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
   void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
   std::span<const float> values(size_t root, int64_t i) const;
@@ -164,6 +172,7 @@ class Runner {
   void check(std::span<const RunPart> parts);
   void prepare(std::span<const RunPart> parts);
   void finish(std::span<const RunPart> parts);
+  void move_on(int32_t sequence, int32_t tokens);
   void fill_slots(std::span<const RunPart> parts);
   void check_inputs(const std::vector<Value>& roots) const;
   std::unique_ptr<Plan> make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
@@ -191,6 +200,8 @@ class Runner {
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
   Wants last_wants_ = Wants::kLogits;
+  std::set<const Plan*> chains_;      ///< plans that were chained
+  std::span<const int32_t> chained_;  ///< [step][part]; empty: the last run was no chain
   mutable std::mutex fetch_;
   mutable bool fetched_ = false;  ///< the logits of the last run, where they came on demand
 };

@@ -19,12 +19,12 @@ struct Step {
 
 /// What a table is made ready for.
 struct TableUse {
-  const Slots* slots = nullptr;    ///< its page tables have the sizes that all runs have
-  int groups = 0;                  ///< of page tables
-  int64_t rows = 1, outputs = 1;   ///< at most, of a run
-  int64_t sequences = 0;           ///< at most; 0: as many as there are page tables for
-  bool exact = false;              ///< KernelChoice::exact
-  const int32_t* types = nullptr;  ///< [rows] of tokens, where they have types
+  const Slots* slots = nullptr;     ///< its page tables have the sizes that all runs have
+  int groups = 0;                   ///< of page tables
+  int64_t rows = 1, outputs = 1;    ///< at most, of a run
+  int64_t sequences = 0;            ///< at most; 0: as many as there are page tables for
+  bool exact = false;               ///< KernelChoice::exact
+  const int32_t* types = nullptr;   ///< [rows] of tokens, where they have types
   size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
 };
 
@@ -37,6 +37,12 @@ class Executable {
   virtual void run(const Slots& slots) = 0;
   /// Brings result `i` of the last run to the host. Throws kIo if the device fails.
   virtual void fetch(size_t i) = 0;
+  /// Steps that a chain has; 0: this table cannot be chained.
+  virtual int chain_steps() const { return 0; }
+  /// Runs it so many times without coming back to the host, for slots of one row a sequence, and
+  /// gives what was chosen, [step][row]: the token of a row is what the only result said of that
+  /// row the time before, its position the next one. Throws kIo if the device fails.
+  virtual std::span<const int32_t> run_chain(const Slots&) { return {}; }
   /// Where the host finds result `i` of those that lower() was asked for.
   virtual const std::byte* result(size_t i) const = 0;
 };

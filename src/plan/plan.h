@@ -63,7 +63,10 @@ class Plan {
   /// Runs the table on the values in the binding's slots. Does not allocate, lock or look anything
   /// up. Throws kIo if a device fails.
   void run();
-  /// The same, adding the seconds that each row of the table took to `seconds` (one entry a row).
+  /// Executable::chain_steps(), run_chain().
+  int chain_steps() const { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
+  std::span<const int32_t> run_chain() { return executable_->run_chain(binding_.slots->slots); }
+  /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
   /// Of the CPU only.
   void run_profiled(std::vector<double>& seconds);
 

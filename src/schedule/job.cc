@@ -168,7 +168,7 @@ int32_t Job::accepted(const RunPart& part) const {
 void Job::settle(int32_t count) {
   model_rate_.step();
   grammar_rate_.step();
-  if (drafted_ > 0 && !chosen_.empty()) {
+  if (drafted_ > 0 && !chosen_.empty() && source_ != DraftSource::kChain) {
     const auto accepted = static_cast<int32_t>(chosen_.size()) - 1;
     result_.drafted_tokens += static_cast<size_t>(drafted_);
     result_.accepted_tokens += static_cast<size_t>(accepted);

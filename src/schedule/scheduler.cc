@@ -431,10 +431,42 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
                     hidden_);
 }
 
+// Steps that the model's device can take without coming back in between; 1: no more than that one.
+// What an answer does not want of them, those behind its end, has to be taken back.
+int32_t Scheduler::chain_steps() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!incoming_.empty() || !uses_.empty()) return 1;
+  }
+  const int32_t steps = waiting_.empty() ? runner_.chain_steps(parts_) : 0;
+  if (steps < 2 || seconds_per_step_ * steps > options_.longest_step) return 1;
+  const bool all = std::ranges::all_of(in_step_, [&](Job* job) {
+    return job->draft_room(runner_.context()) >= steps - 1 &&
+           runner_.can_go_back(job->sequence, steps);
+  });
+  return all && runner_.fits(parts_, steps) ? steps : 1;
+}
+
+// Makes of each part one that tests what was chosen.
+void Scheduler::run_chain(int32_t steps) {
+  runner_.run_chain(parts_);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    std::vector<int32_t> chosen;
+    for (int32_t step = 0; step + 1 < steps; ++step)
+      chosen.push_back(runner_.best(static_cast<int32_t>(i) * steps + step));
+    in_step_[i]->set_draft(chosen, DraftSource::kChain);
+    parts_[i] = in_step_[i]->part(1);
+  }
+}
+
 void Scheduler::run_parts() {
   const double start = seconds_now();
+  const int32_t steps = chain_steps();
   const size_t plans = runner_.plans();
-  runner_.run(parts_);
+  if (steps > 1)
+    run_chain(steps);
+  else
+    runner_.run(parts_);
   const bool planned = runner_.plans() > plans;
   first_outputs_.clear();
   int32_t outputs = 0, rows = 0;
@@ -469,10 +501,13 @@ void Scheduler::run_parts() {
   }
   std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });
   const double seconds = seconds_now() - start;
-  ++own_.steps;
+  own_.steps += steps;
   own_.busy_seconds += seconds;
-  if (!prompts && !planned) draft_length_.measured(rows, seconds);
-  if (rows >= kRowsToMeasure) {
+  if (!prompts && !planned) {
+    draft_length_.measured(rows / steps, seconds / steps);
+    seconds_per_step_ = seconds / steps;
+  }
+  if (rows >= kRowsToMeasure && steps == 1) {
     const double row = seconds / rows;
     seconds_per_row_ = seconds_per_row_ <= 0 ? row : 0.8 * seconds_per_row_ + 0.2 * row;
   }

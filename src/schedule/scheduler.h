@@ -29,7 +29,8 @@ struct SchedulerOptions {
   /// `cache_bytes`.
   int32_t positions = 0;
   size_t cache_bytes = size_t{4} << 30;
-  /// Seconds that a step may take in which answers go on beside a prompt.
+  /// Seconds that a step may take in which answers go on beside a prompt, and several steps that a
+  /// device takes at once.
   double longest_step = 0.1;
   /// Tokens of a draft, at most (draft.h): 0 to kMostDrafted. Drafts are as long as pays.
   int32_t draft_tokens = kMostDrafted;
@@ -101,6 +102,8 @@ class Scheduler {
   bool make_room();
   void go_back(Job& job, int32_t position);
   void check_choices(const GenerateRequest& request) const;
+  int32_t chain_steps();
+  void run_chain(int32_t steps);
   void run_parts();
   void show_head(const Job& job, int64_t row, int32_t count);
   void end(Job& job, std::exception_ptr error = {});
@@ -126,7 +129,7 @@ class Scheduler {
   std::vector<Job*> in_step_;
   std::vector<RunPart> parts_;
   std::vector<int32_t> first_outputs_;
-  double seconds_per_row_ = 0;
+  double seconds_per_row_ = 0, seconds_per_step_ = 0;
   DraftLength draft_length_;
   std::unique_ptr<HeadDraft> head_draft_;  // where there is no model for drafts
   std::unique_ptr<ModelDraft> model_draft_;

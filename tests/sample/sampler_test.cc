@@ -521,8 +521,7 @@ TEST(Sampler, TheMostProbableTokensTellNothingWhereMoreAreLeft) {
   for (const auto& change : std::initializer_list<void (*)(SamplerOptions&)>{
            [](SamplerOptions& o) { o.temperature = 0; },
            [](SamplerOptions& o) { o.repeat_penalty = 1.1F; },
-           [](SamplerOptions& o) { o.mirostat = 2; },
-           [](SamplerOptions& o) { o.top_n_sigma = 1; },
+           [](SamplerOptions& o) { o.mirostat = 2; }, [](SamplerOptions& o) { o.top_n_sigma = 1; },
            [](SamplerOptions& o) { o.top_k = 0, o.top_p = 1, o.min_p = 0; }}) {
     SamplerOptions changed;
     change(changed);

@@ -1,5 +1,5 @@
-// Answers on the emulator of GPUs, where tokens are chosen from the most probable ones: those of the
-// CPU, which has all logits.
+// Answers on the emulator of GPUs, where tokens are chosen from the most probable ones: those of
+// the CPU, which has all logits.
 #include <gtest/gtest.h>
 
 #include "kernels/gpu/gpu.h"
@@ -59,6 +59,21 @@ TEST(GpuAnswers, AreThoseOfTheCpu) {
   EXPECT_EQ(answers(model, true, all, 8), expected);
   EXPECT_EQ(answers(model, true, std::span(all).first(3), 1),
             Answers(expected.begin(), expected.begin() + 3));
+}
+
+// Greedy ones are made several tokens at a time, of which some are behind an answer's end.
+TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
+  const test::SmallModel model(DType::kQ8_0);
+  std::vector<GenerateRequest> all(3);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].prompt = {static_cast<int32_t>(20 + i), 9, 14};
+    all[i].options.max_tokens = 9 + 10 * static_cast<int64_t>(i);
+    all[i].options.ignore_eos = true;
+    all[i].options.sampling.temperature = 0;
+  }
+  const Answers expected = answers(model, false, all, 3);
+  EXPECT_EQ(answers(model, true, all, 3), expected);
+  EXPECT_EQ(answers(model, true, all, 1), expected);
 }
 
 // All logits are wanted of one request, so those beside it are chosen from all as well.

@@ -55,6 +55,16 @@ class SlotPlaces {
             at + pages_,
             at + extended_};
   }
+  AdvanceArguments advance(std::byte* base, const Matrix& best, int32_t* chosen) const {
+    auto* at = reinterpret_cast<int32_t*>(base);
+    return {run(base),
+            at + tokens_,
+            at + positions_,
+            reinterpret_cast<RunSpan*>(at + spans_),
+            reinterpret_cast<uint32_t*>(zeros(base)),
+            best,
+            chosen};
+  }
   /// 16 bytes that are 0 when a run begins.
   std::byte* zeros(std::byte* base) const { return base + 4 * zeros_; }
   void fill(const Slots& slots, std::byte* base) const {
@@ -124,6 +134,8 @@ class GpuExecutable : public Executable {
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
     before_ = std::move(recorder.before);
+    if (can_chain(use)) step_ = recorder.launches;
+    rows_ = use.rows;
     recording_ = machine.record(std::move(recorder.launches), transfers);
   }
 
@@ -135,12 +147,50 @@ class GpuExecutable : public Executable {
     recording_->run(sizes_);
     for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, slots);
   }
+  int chain_steps() const override { return step_.empty() ? 0 : kChainSteps; }
+  std::span<const int32_t> run_chain(const Slots& slots) override {
+    VEERY_CHECK(!step_.empty());
+    if (!chain_) record_chain();
+    places_.fill(slots, chain_->input());
+    const auto rows = static_cast<size_t>(slots.rows);
+    const size_t bytes = static_cast<size_t>(kChainSteps * rows_) * sizeof(int32_t);
+    chain_->run({&bytes, 1});
+    const auto* made = reinterpret_cast<const int32_t*>(chain_->output(0));
+    chosen_.clear();
+    for (int step = 0; step < kChainSteps; ++step, made += rows_)
+      chosen_.insert(chosen_.end(), made, made + rows);
+    return chosen_;
+  }
   void fetch(size_t i) override {
     machine_.download(recording_->output(i), results_[i].data, sizes_[i]);
   }
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
+  static constexpr int kChainSteps = 8;
+
+  // Few rows, of which one number is wanted, in whose launches the host has no part.
+  bool can_chain(const TableUse& use) const {
+    return before_.empty() && results_.size() == 1 && results_[0].dtype == DType::kI32 &&
+           results_[0].cols == 1 && results_[0].rows == kOutputRows && use.rows == use.outputs &&
+           machine_.has(KernelId::advance);
+  }
+  // The steps are recorded as one, with a launch behind each that makes its slots the next one's.
+  void record_chain() {
+    const size_t each = static_cast<size_t>(rows_) * sizeof(int32_t);
+    Memory& made = memory_.emplace_back(machine_.allocate(kChainSteps * each));
+    const Matrix best{reinterpret_cast<float*>(results_[0].data), results_[0].stride / 4,
+                      results_[0].rows, results_[0].cols};
+    std::vector<Launch> launches;
+    for (int step = 0; step < kChainSteps; ++step) {
+      launches.insert(launches.end(), step_.begin(), step_.end());
+      auto* chosen = reinterpret_cast<int32_t*>(made.data()) + step * rows_;
+      launches.push_back(Launch::of(KernelId::advance, {.threads = 64},
+                                    places_.advance(slots_.data(), best, chosen)));
+    }
+    chain_ = machine_.record(std::move(launches),
+                             {slots_.data(), places_.bytes(), {{made.data(), kChainSteps * each}}});
+  }
   size_t bytes_of(size_t i, const Slots& slots) const {
     return static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
   }
@@ -168,6 +218,11 @@ class GpuExecutable : public Executable {
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
   std::unique_ptr<Recording> recording_;
+  // Of a table that can be chained.
+  int64_t rows_ = 0;
+  std::vector<Launch> step_;
+  std::unique_ptr<Recording> chain_;
+  std::vector<int32_t> chosen_;
 };
 
 class GpuBackend : public Backend {

@@ -221,6 +221,69 @@ TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
   }
 }
 
+// Several steps at once are those steps, and what comes behind them finds all that they wrote.
+TEST(GpuDecode, AChainOfStepsIsThoseSteps) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(12);
+  const auto tokens = [&](On on, bool chained) {
+    Model of(model.path(), options_for(on, 16));
+    Runner runner(of, {.sequences = 3});
+    std::vector<std::vector<int32_t>> made;
+    std::vector<RunPart> parts;
+    for (const int count : {5, 1, 12}) {
+      parts.push_back(
+          {runner.open(), std::span(ids).first(static_cast<size_t>(count)), 1, Wants::kBest});
+      runner.run({&parts.back(), 1});
+      made.push_back({runner.best(0)});
+    }
+    const auto step = [&](int32_t times) {
+      for (size_t i = 0; i < parts.size(); ++i) parts[i].ids = std::span(made[i]).last(1);
+      EXPECT_EQ(runner.chain_steps(parts), on == On::kCpu ? 0 : 8);
+      if (times > 1)
+        runner.run_chain(parts);
+      else
+        runner.run(parts);
+      for (size_t i = 0; i < parts.size(); ++i)
+        for (int32_t t = 0; t < times; ++t)
+          made[i].push_back(runner.best(static_cast<int32_t>(i) * times + t));
+    };
+    for (int32_t at = 0; at < 18; at += chained && at != 8 && at != 17 ? 8 : 1)
+      step(chained && at != 8 && at != 17 ? 8 : 1);
+    return made;
+  };
+  const auto expected = tokens(On::kCpu, false);
+  EXPECT_EQ(tokens(On::kLaunches, true), expected);
+  EXPECT_EQ(tokens(On::kLaunches, false), expected);
+}
+
+// One sequence by the walk, and no further than the context.
+TEST(GpuDecode, AChainStaysWithinTheContext) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(9);
+  const auto tokens = [&](On on) {
+    LoadOptions options = options_for(on, 16);
+    options.context = 24;
+    Model of(model.path(), options);
+    Runner runner(of);
+    RunPart part{runner.open(), ids, 1, Wants::kBest};
+    runner.run({&part, 1});
+    std::vector<int32_t> made = {runner.best(0)};
+    while (runner.position(part.sequence) < options.context) {
+      part.ids = std::span(made).last(1);
+      const int32_t steps = std::max(runner.chain_steps({&part, 1}), 1);
+      if (steps > 1)
+        runner.run_chain({&part, 1});
+      else
+        runner.run({&part, 1});
+      for (int32_t t = 0; t < steps; ++t) made.push_back(runner.best(t));
+    }
+    return made;
+  };
+  const auto expected = tokens(On::kCpu);
+  EXPECT_EQ(tokens(On::kWalk), expected);
+  EXPECT_EQ(tokens(On::kLaunches), expected);
+}
+
 // The host's side of CUDA, on a driver that notes what is asked of it.
 TEST(Cuda, RunsPlansAsGraphsOfLaunches) {
   const SmallModel model(DType::kQ8_0);

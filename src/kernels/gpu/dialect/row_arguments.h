@@ -21,6 +21,16 @@ struct ShiftArguments {
   int32_t by;
 };
 
+/// Where the slots of a run lie, which the next step of a chain is to find changed.
+struct AdvanceArguments {
+  Run run;
+  int32_t *tokens, *positions;
+  RunSpan* spans;
+  uint32_t* zeros;  ///< four that are 0 when a step begins
+  Matrix best;      ///< i32: the token that comes after each row
+  int32_t* chosen;  ///< [rows of the run]: where this step's go
+};
+
 struct TopKArguments {
   Run run;
   Matrix x, values, indices, mass;  ///< indices: i32
@@ -33,8 +43,8 @@ struct TopKPlaces {
   static constexpr int kPiece = 1024;         ///< of softmax_mass()
   static constexpr int kKeys = 0, kCount = kMost * 8, kLargest = kCount + 16;
   static constexpr int kSums = kLargest + 8 * kThreads / 32;  ///< a double each piece
-  static constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
-  static constexpr int bytes(int cols) { return kSums + 8 * pieces(cols); }
+  static VEERY_GPU_HOST constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
+  static VEERY_GPU_HOST constexpr int bytes(int cols) { return kSums + 8 * pieces(cols); }
 };
 
 struct PoolArguments {
