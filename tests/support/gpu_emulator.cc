@@ -1,16 +1,12 @@
-#include <setjmp.h>
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "kernels/gpu/dialect/emulator.h"
+#include "support/switch_stack.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -18,9 +14,13 @@
 #endif
 
 namespace veery::gpu::emulated {
+
+constinit thread_local Place* here = nullptr;
+
 namespace {
 
 constexpr size_t kStack = size_t{128} << 10;
+[[maybe_unused]] constexpr size_t kFirstFrames = size_t{4} << 10;  // of enter() and finish()
 constexpr int kWarpThreads = 32;
 
 // How many have come to a barrier, and how often it was passed.
@@ -29,11 +29,25 @@ struct Barrier {
   uint64_t passed = 0;
 };
 
+struct Copy {
+  uint8_t* to;
+  const uint8_t* from;
+  size_t bytes = 16;
+};
+// Of one thread, those that are not made yet; `ends` of the groups among them.
+struct Copies {
+  std::vector<Copy> pieces;
+  std::vector<size_t> ends;
+};
+
 struct Fibre {
-  ucontext_t context{};
-  jmp_buf jump{};
   uint8_t* stack = nullptr;
-  bool entered = false, done = false;
+  void* left_at = nullptr;           // where it goes on
+  const Barrier* barrier = nullptr;  // goes on once this was passed oftener than `passed`
+  uint64_t passed = 0;
+  bool done = false;
+  Place place;
+  Copies copies;
 };
 
 // Stacks are kept: to clear new ones takes longer than what runs on them.
@@ -44,11 +58,6 @@ uint8_t* stack_of(size_t fibre) {
   return stacks[fibre].get();
 }
 
-struct Copy {
-  uint8_t* to;
-  const uint8_t* from;
-  size_t bytes = 16;
-};
 // Of an mbarrier: what was asked for since it was last passed, and by how many lanes. The mbarrier
 // itself counts how often it was passed.
 struct Asked {
@@ -57,8 +66,6 @@ struct Asked {
   int arrivals = kWarpThreads;  // of lanes, that a turn wants
 };
 constexpr int kGarbage = 0xa5;
-/// Of one thread: the last group is the one that copies are still added to.
-using CopyGroups = std::deque<std::vector<Copy>>;
 
 // The fibres of one block after another, or of all blocks where these wait for each other; made
 // once a launch.
@@ -76,24 +83,23 @@ class Blocks {
         shared_(shared_words_ * blocks_.size()),
         exchanged_(fibres_.size()) {
     VEERY_CHECK(count_ == 1 || size.threads % kWarpThreads == 0);
-    for (size_t i = 0; i < fibres_.size(); ++i) {
-      fibres_[i].stack = stack_of(i);
-      ::getcontext(&fibres_[i].context);
-    }
+    for (size_t i = 0; i < fibres_.size(); ++i) fibres_[i].stack = stack_of(i);
   }
 
   int count() const { return count_; }
   void run(int x, int y, int z) {
-    first_ = x;
-    place_ = {.threads = size_.threads, .y = y, .z = z, .blocks_x = size_.blocks_x};
     left_ = fibres();
     stuck_ = unmade_ = false;
     turns_ = 0;
-    copies_.assign(fibres_.size(), CopyGroups(1));
     asked_.clear();
-    for (Fibre& fibre : fibres_) start(fibre);
-    current_ = 0;
-    switch_to(nullptr, 0);
+    for (int i = 0; i < fibres(); ++i)
+      start(i, {.thread = i % size_.threads,
+                .threads = size_.threads,
+                .x = x + i / size_.threads,
+                .y = y,
+                .z = z,
+                .blocks_x = size_.blocks_x});
+    switch_to(&main_, 0);
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
     for (const auto& [mbarrier, asked] : asked_) unmade_ |= asked.lanes > 0;
     if (unmade_) throw Error(ErrorKind::kBug, "emulator: a thread ends before its copies are made");
@@ -105,10 +111,13 @@ class Blocks {
       barrier.arrived = 0;
       ++barrier.passed;
       turns_ = 0;
-    } else {
-      const uint64_t passed = barrier.passed;
-      while (barrier.passed == passed && !stuck_) give_way();
+      return;
     }
+    Fibre& own = fibre(current_);
+    own.barrier = &barrier;
+    own.passed = barrier.passed;
+    give_way();
+    own.barrier = nullptr;
   }
   void wait_for_grid() { wait(grid_, fibres()); }
   void wait_for_block() { wait(blocks_[static_cast<size_t>(block())], size_.threads); }
@@ -122,13 +131,18 @@ class Blocks {
   void progress() { turns_ = 0; }
   void begin_copy(uint8_t* to, const uint8_t* from) {
     std::memset(to, kGarbage, 16);
-    own_copies().back().push_back({to, from});
+    own_copies().pieces.push_back({to, from});
   }
-  void end_group() { own_copies().emplace_back(); }
+  void end_group() { own_copies().ends.push_back(own_copies().pieces.size()); }
   void wait_for_groups(int left) {
-    CopyGroups& groups = own_copies();
-    for (; groups.size() > static_cast<size_t>(left) + 1; groups.pop_front())
-      for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
+    auto& [pieces, ends] = own_copies();
+    if (ends.size() <= static_cast<size_t>(left)) return;
+    const auto groups = static_cast<ptrdiff_t>(ends.size()) - left;
+    const size_t made = ends[static_cast<size_t>(groups) - 1];
+    for (size_t i = 0; i < made; ++i) std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+    pieces.erase(pieces.begin(), pieces.begin() + static_cast<ptrdiff_t>(made));
+    ends.erase(ends.begin(), ends.begin() + groups);
+    for (size_t& end : ends) end -= made;
   }
   void make_mbarrier(Mbarrier* mbarrier, int arrivals) {
     *mbarrier = 0;
@@ -160,10 +174,6 @@ class Blocks {
       ++*mbarrier;
     }
   }
-  Place& place() { return place_; }
-  uint8_t* exchanged(int thread) {
-    return exchanged_[static_cast<size_t>(block() * size_.threads + thread)].bytes;
-  }
 
  private:
   struct alignas(64) Aligned {
@@ -175,88 +185,70 @@ class Blocks {
 
   int fibres() const { return static_cast<int>(fibres_.size()); }
   int block() const { return current_ / size_.threads; }
-  // Which fibre runs from here on.
-  void set_current(int fibre) {
-    current_ = fibre;
-    place_.thread = fibre % size_.threads;
-    place_.x = first_ + block();
-    place_.shared = shared_[static_cast<size_t>(block()) * shared_words_].bytes;
-  }
-  CopyGroups& own_copies() { return copies_[static_cast<size_t>(current_)]; }
-  void start(Fibre& fibre) {
-    fibre.context.uc_stack.ss_sp = fibre.stack;
-    fibre.context.uc_stack.ss_size = kStack;
-    fibre.context.uc_link = nullptr;
-    fibre.entered = fibre.done = false;
-    ::makecontext(&fibre.context, enter, 0);
+  Copies& own_copies() { return fibre(current_).copies; }
+  void start(int number, const Place& place) {
+    const auto block = static_cast<size_t>(number / size_.threads);
+    Fibre& own = fibre(number);
 #if defined(__SANITIZE_ADDRESS__)
-    // Of a stack whose size it knows swapcontext() would forget all marks, at each change: half of
-    // the time of a test, and no access beyond a variable would be found.
-    fibre.context.uc_stack.ss_size = 0;
-    // Frames that were left and not returned from have marks on the stack.
-    __asan_unpoison_memory_region(fibre.stack, kStack);
+    // What a stack begins with is never returned from, so that its marks stay.
+    __asan_unpoison_memory_region(own.stack + kStack - kFirstFrames, kFirstFrames);
 #endif
+    own.left_at = begin_stack(own.stack + kStack, enter);
+    own.barrier = nullptr;
+    own.done = false;
+    own.place = place;
+    own.place.shared = shared_[block * shared_words_].bytes;
+    own.place.exchanged = exchanged_[block * static_cast<size_t>(size_.threads)].bytes;
+    own.copies.pieces.clear();
+    own.copies.ends.clear();
   }
   static void enter();
 
-  // The next thread that has something left to do; the caller's context is kept in `from`.
+  bool may_run(const Fibre& of) const {
+    return !of.done && (stuck_ || of.barrier == nullptr || of.barrier->passed != of.passed);
+  }
+  // The next thread after the current one that has something left to do, itself the last of them.
+  int next() {
+    for (;;) {
+      int to = current_;
+      for (int i = 0; i < fibres(); ++i) {
+        if (++to == fibres()) to = 0;
+        if (may_run(fibre(to))) return to;
+      }
+      stuck_ = true;
+    }
+  }
   void give_way() {
     if (++turns_ > 4 * fibres()) stuck_ = true;
-    const int from = current_;
-    int to = from;
-    do {
-      to = (to + 1) % fibres();
-    } while (fibres_[static_cast<size_t>(to)].done);
-    if (to != from) switch_to(&fibres_[static_cast<size_t>(from)], to);
-  }
-  bool has_unmade_copies() {
-    return std::ranges::any_of(own_copies(), [](const auto& group) { return !group.empty(); });
+    const int to = next();
+    if (to != current_) switch_to(&fibre(current_).left_at, to);
   }
   void finish() {
     turns_ = 0;
-    unmade_ = unmade_ || has_unmade_copies();
-    fibres_[static_cast<size_t>(current_)].done = true;
-    if (--left_ > 0) {
-      int to = current_;
-      do {
-        to = (to + 1) % fibres();
-      } while (fibres_[static_cast<size_t>(to)].done);
-      leave_for(to);
-    }
-    leave_for(-1);
+    Fibre& own = fibre(current_);
+    unmade_ = unmade_ || !own.copies.pieces.empty();
+    own.done = true;
+    switch_to(nullptr, --left_ > 0 ? next() : -1);
   }
 
-  // The first time a fibre is entered by setcontext(), later by a jump, which asks nothing of the
-  // system. AddressSanitizer wants to know of each change of stacks. -1: back to run().
-  void switch_to(Fibre* from, int to) {
-    const int own = current_;
-    set_current(to);
-#if defined(__SANITIZE_ADDRESS__)
+  // To a thread, or to run() (-1). The caller goes on from `left_at`; without it it is over.
+  void switch_to(void** left_at, int to) {
+    void* unused = nullptr;
+    current_ = to;
+    here = to < 0 ? nullptr : &fibre(to).place;
+    void* goes_on = to < 0 ? main_ : fibre(to).left_at;
+#if defined(__SANITIZE_ADDRESS__)  // which wants to know of each change of stacks
     void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, fibre(to).stack, kStack);
-    ::swapcontext(from != nullptr ? &from->context : &main_, &fibre(to).context);
+    __sanitizer_start_switch_fiber(left_at != nullptr ? &fake : nullptr,
+                                   to < 0 ? main_stack_ : fibre(to).stack,
+                                   to < 0 ? main_size_ : kStack);
+    veery_switch_stack(left_at != nullptr ? left_at : &unused, goes_on);
     const void* bottom = nullptr;
     size_t size = 0;
     __sanitizer_finish_switch_fiber(fake, &bottom, &size);
 #else
-    if (_setjmp(from != nullptr ? from->jump : main_jump_) == 0) enter_fibre(to);
+    veery_switch_stack(left_at != nullptr ? left_at : &unused, goes_on);
 #endif
-    set_current(own);
-  }
-  void leave_for(int to) {
-    if (to >= 0) set_current(to);
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(nullptr, to < 0 ? main_stack_ : fibre(to).stack,
-                                   to < 0 ? main_size_ : kStack);
-    ::setcontext(to < 0 ? &main_ : &fibre(to).context);
-#else
-    if (to < 0) _longjmp(main_jump_, 1);
-    enter_fibre(to);
-#endif
-  }
-  void enter_fibre(int to) {
-    if (std::exchange(fibre(to).entered, true)) _longjmp(fibre(to).jump, 1);
-    ::setcontext(&fibre(to).context);
   }
   Fibre& fibre(int thread) { return fibres_[static_cast<size_t>(thread)]; }
 
@@ -270,16 +262,13 @@ class Blocks {
   Barrier grid_;
   std::vector<Aligned> shared_;
   std::vector<Exchanged> exchanged_;
-  std::vector<CopyGroups> copies_;
   std::map<Mbarrier*, Asked> asked_;
-  Place place_;
-  ucontext_t main_{};
-  jmp_buf main_jump_{};
+  void* main_ = nullptr;  // where run() goes on, and its stack
   const void* main_stack_ = nullptr;
   size_t main_size_ = 0;
   bool entered_ = false;
   int left_ = 0, turns_ = 0;
-  int first_ = 0, current_ = 0;  // the first of the blocks, the fibre that runs
+  int current_ = -1;  // the fibre that runs
   bool stuck_ = false, unmade_ = false;
 };
 
@@ -300,13 +289,11 @@ void Blocks::enter() {
 
 }  // namespace
 
-Place& place() { return running->place(); }
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
 void wait_for_grid() { running->wait_for_grid(); }
 void wait_for_flag(const int32_t* flag, int32_t least) { running->wait_for_flag(flag, least); }
 void progress() { running->progress(); }
-uint8_t* exchanged(int thread) { return running->exchanged(thread); }
 void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
 void end_group() { running->end_group(); }
 void wait_for_groups(int left) { running->wait_for_groups(left); }

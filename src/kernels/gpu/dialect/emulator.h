@@ -25,8 +25,10 @@ struct Place {
   int thread = 0, threads = 1;
   int x = 0, y = 0, z = 0, blocks_x = 1;
   uint8_t* shared = nullptr;
+  uint8_t* exchanged = nullptr;  ///< of the block
 };
-Place& place();
+extern constinit thread_local Place* here;
+inline Place& place() { return *here; }
 void wait_for_block();
 void wait_for_warp();
 void wait_for_grid();
@@ -35,7 +37,7 @@ void wait_for_flag(const int32_t* flag, int32_t least);
 /// What other threads wait for may have changed.
 void progress();
 /// 32 bytes of each thread of the block that others read.
-uint8_t* exchanged(int thread);
+inline uint8_t* exchanged(int thread) { return here->exchanged + thread * 32; }
 /// Copies are made as late as they may be: when their thread waits for their group. Until then
 /// there is nothing sensible where they go. run() throws kBug if a thread ends before one is made.
 void begin_copy(uint8_t* to, const uint8_t* from);
