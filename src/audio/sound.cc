@@ -106,8 +106,6 @@ Sound::Sound(std::string bytes, const std::string& name) : state_(std::make_uniq
 
 Sound::~Sound() = default;
 
-int Sound::rate() const { return state_->info.samplerate; }
-int Sound::channels() const { return state_->info.channels; }
 const std::string& Sound::damage() const { return state_->damage; }
 int64_t Sound::declared() const {
   const auto frames = static_cast<double>(state_->info.frames) * state_->ratio();

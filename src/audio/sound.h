@@ -27,9 +27,6 @@ class Sound {
   /// the time of a sample that is no number, kIo if the system does not read.
   bool read(std::vector<float>& samples);
 
-  /// Of the file itself.
-  int rate() const;
-  int channels() const;
   /// As the file says, before it was read: samples at kSoundRate; 0: it does not say.
   int64_t declared() const;
   /// What is wrong with the end of a file that was read as far as it goes; empty: nothing.

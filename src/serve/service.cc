@@ -112,8 +112,6 @@ bool is_address(std::string_view host) {
 
 }  // namespace
 
-std::span<const Route> routes() { return kRoutes; }
-
 bool same_secret(std::string_view given, std::string_view expected) {
   if (given.empty()) return false;
   unsigned differs = given.size() != expected.size();

@@ -196,7 +196,7 @@ class PublishedTokenizer : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(PublishedTokenizer, GivesTheRecordedIdsAndText) {
-  const auto tokenizer = load_tokenizer_json((folder_ / "tokenizer.json").string());
+  const auto tokenizer = load_tokenizer_folder(folder_.string());
   std::istringstream lines(
       contents(fs::path(VEERY_SOURCE_DIR) / "tests/fixtures/tokenizers/published.txt"));
   const std::string head = fmt::format("= {} {}", GetParam(), tokenizer->size());
@@ -232,7 +232,7 @@ TEST_P(PublishedTokenizer, WordsMetBeforeGiveTheSameIds) {
 }
 
 TEST_P(PublishedTokenizer, GivesTheRecordedPair) {
-  const auto tokenizer = load_tokenizer_json((folder_ / "tokenizer.json").string());
+  const auto tokenizer = load_tokenizer_folder(folder_.string());
   const Json all = fixture("pairs.json");  // by tools/oracle/pair_encodings.py
   const Encoding pair =
       tokenizer->encode_pair(all["pair"][0].get<std::string>(), all["pair"][1].get<std::string>());

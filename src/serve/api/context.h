@@ -67,6 +67,4 @@ void ollama_chat(Context& context, const HttpRequest& request, Reply& reply);
 void ollama_generate(Context& context, const HttpRequest& request, Reply& reply);
 void ollama_embed(Context& context, const HttpRequest& request, Reply& reply);
 
-std::span<const Route> routes();
-
 }  // namespace veery::serve

@@ -105,7 +105,6 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   }
 
   uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  int64_t connections() const { return count_; }
 
   void run(double grace) {
     grace_ = grace;
@@ -431,7 +430,6 @@ HttpServer::HttpServer(const HttpOptions& options, Handler handler)
 HttpServer::~HttpServer() = default;
 
 uint16_t HttpServer::port() const { return impl_->port(); }
-int64_t HttpServer::connections() const { return impl_->connections(); }
 void HttpServer::run(double grace) { impl_->run(grace); }
 void HttpServer::stop() { impl_->stop(); }
 

@@ -41,7 +41,6 @@ class HttpServer {
   /// No new connections; those that wait for a request are closed. Can be called by a signal
   /// handler's thread.
   void stop();
-  int64_t connections() const;
 
  private:
   class Impl;

@@ -103,16 +103,14 @@ void read_truncation_side(const fs::path& folder, Truncation& truncation) {
   truncation.keeps_end = *side == "left";
 }
 
-std::unique_ptr<Tokenizer> load_json(const fs::path& path, bool with_folder) {
+// encode() gives the ids that the library which defines the format (Hugging Face tokenizers) gives.
+std::unique_ptr<Tokenizer> load_json(const fs::path& path) {
   const MappedFile file(path.string(), kTokenizerFile);
   Pipeline pipeline = read_tokenizer_json(file, path.string());
   TokenRoles roles = roles_of(pipeline);
-  if (with_folder) {
-    read_roles(
-        path.parent_path(), [&](std::string_view text) { return find_token(pipeline, text); },
-        roles);
-    read_truncation_side(path.parent_path(), pipeline.truncation);
-  }
+  read_roles(
+      path.parent_path(), [&](std::string_view text) { return find_token(pipeline, text); }, roles);
+  read_truncation_side(path.parent_path(), pipeline.truncation);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
@@ -182,10 +180,6 @@ std::unique_ptr<Tokenizer> load_model(const fs::path& path) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path) {
-  return load_json(path, false);
-}
-
 std::vector<AddedToken> read_added_tokens(const std::string& folder) {
   const Json config =
       read_members(fs::path(folder) / "tokenizer_config.json", {"added_tokens_decoder"});
@@ -232,7 +226,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path) {
   const fs::path file = is_folder(path) ? find_tokenizer(path) : path;
   if (file.empty())
     throw Error(ErrorKind::kNotFound, "{}: no tokenizer.json or tokenizer.model is there", path);
-  return file.extension() == ".json" ? load_json(file, true) : load_model(file);
+  return file.extension() == ".json" ? load_json(file) : load_model(file);
 }
 
 ChatTemplates load_chat_templates(const std::string& folder) {
@@ -257,12 +251,6 @@ ChatTemplates load_chat_templates(const std::string& folder) {
   if (path_exists(jinja.string()))
     templates.standard = MappedFile(jinja.string(), kTemplateFile).text();
   return templates;
-}
-
-const std::string& ChatTemplates::find(std::string_view name) const {
-  const auto at = std::find_if(named.begin(), named.end(),
-                               [&](const auto& entry) { return entry.first == name; });
-  return at == named.end() ? standard : at->second;
 }
 
 }  // namespace veery

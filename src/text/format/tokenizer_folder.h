@@ -12,11 +12,6 @@
 
 namespace veery {
 
-/// From one `tokenizer.json`. encode() gives the ids that the library which defines the format
-/// (Hugging Face tokenizers) gives; special() has only what this file tells. Throws kFormat naming
-/// the place, kUnsupported naming a component that is not known.
-std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& path);
-
 /// The first of tokenizer.json, tokenizer.model (SentencePiece or tiktoken ranks) and its other
 /// names, *.tiktoken that is in `folder`; empty if none is.
 std::string find_tokenizer(const std::string& folder);
@@ -30,8 +25,8 @@ bool is_tokenizer_file(const std::string& path);
 
 /// From `path`, a file of a tokenizer or a folder: that of find_tokenizer() in it. Roles of special
 /// tokens are taken from tokenizer_config.json, special_tokens_map.json, generation_config.json and
-/// config.json beside it, where these are there. Throws kNotFound if there is no tokenizer, else as
-/// above.
+/// config.json beside it, where these are there. Throws kNotFound if there is no tokenizer, kFormat
+/// naming the place, kUnsupported naming a component that is not known.
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path);
 
 /// Templates of a folder: chat_template.jinja and chat_template.json before those of
@@ -39,9 +34,6 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const std::string& path);
 struct ChatTemplates {
   std::string standard;                                    ///< empty: there is none
   std::vector<std::pair<std::string, std::string>> named;  ///< "tool_use", "rag": name, source
-
-  /// The template of that name, else the standard one.
-  const std::string& find(std::string_view name) const;
 };
 ChatTemplates load_chat_templates(const std::string& folder);
 

@@ -112,13 +112,6 @@ std::shared_ptr<const Grammar> GrammarCompiler::json_schema(const Json& schema) 
   });
 }
 
-std::shared_ptr<const Grammar> GrammarCompiler::any_json() {
-  return guarded(impl_->mutex, "JSON", [&] {
-    return impl_->compiler(Impl::Tokens::kWithoutControls)
-        .CompileJSONSchema(R"({"type":"object"})", kAnyWhitespace);
-  });
-}
-
 std::shared_ptr<const Grammar> GrammarCompiler::regex(const std::string& pattern) {
   return guarded(impl_->mutex, "regex",
                  [&] { return impl_->compiler(Impl::Tokens::kText).CompileRegex(pattern); });
@@ -247,7 +240,6 @@ std::shared_ptr<const Grammar> GrammarCompiler::calls(const CallForm&,
 }
 GrammarCompiler::~GrammarCompiler() = default;
 std::shared_ptr<const Grammar> GrammarCompiler::json_schema(const Json&) { refuse(); }
-std::shared_ptr<const Grammar> GrammarCompiler::any_json() { refuse(); }
 std::shared_ptr<const Grammar> GrammarCompiler::regex(const std::string&) { refuse(); }
 std::shared_ptr<const Grammar> GrammarCompiler::ebnf(const std::string&) { refuse(); }
 GrammarState::GrammarState(std::shared_ptr<const Grammar>) { refuse(); }

@@ -34,7 +34,6 @@ class GrammarCompiler {
 
   /// Each throws kInput naming what is wrong, kUnsupported naming a keyword that cannot be kept.
   std::shared_ptr<const Grammar> json_schema(const Json& schema);
-  std::shared_ptr<const Grammar> any_json();
   std::shared_ptr<const Grammar> regex(const std::string& pattern);
   /// EBNF as llama.cpp's GBNF has it; the first rule is "root".
   std::shared_ptr<const Grammar> ebnf(const std::string& text);
