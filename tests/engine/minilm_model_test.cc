@@ -1,9 +1,10 @@
-// all-MiniLM-L6-v2, real weights, against what transformers makes of 500 texts in float32:
-// tools/oracle/record_minilm.py recorded it.
+// all-MiniLM-L6-v2, real weights, against what transformers makes of 500 different texts in
+// float32: tools/oracle/record_minilm.py recorded it.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "convert/as_gguf.h"
 #include "convert/quantize.h"
@@ -34,6 +35,7 @@ Nearness nearness(const std::string& path, const LoadOptions& load) {
     texts.push_back(text.get<std::string>());
   const std::string bytes = test::read_text(test::fixture_path("minilm/embeddings.f16"));
   EXPECT_EQ(texts.size(), 500U);
+  EXPECT_EQ(std::set(texts.begin(), texts.end()).size(), texts.size());
   EXPECT_EQ(bytes.size(), texts.size() * kColumns * 2);
   // Folders say how long texts may be, GGUF files do not.
   Embedder embedder(path, load, {.max_tokens = 256});

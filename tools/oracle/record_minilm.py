@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what all-MiniLM-L6-v2 makes of 500 texts, for tests/engine/minilm_model_test.cc.
+"""Records what all-MiniLM-L6-v2 makes of 500 different texts, for tests/engine/minilm_model_test.cc.
 
   python tools/oracle/record_minilm.py FOLDER tests/fixtures/minilm
 
@@ -26,11 +26,12 @@ CODE = ["for (int i = 0; i < n; ++i) sum += x[i];", "def f(a, b=3): return a**b"
 
 
 def texts_of(prose):
-    """Sentences, paragraphs, single words, numbers, other scripts, code, and all of them mixed."""
+    """Sentences, paragraphs, single words, numbers, other scripts, code, and all of them mixed; no text twice."""
     draw = random.Random(20261124)
     sentences = [one.strip() for one in prose.replace("\n", " ").split(". ") if one.strip()]
     words = prose.split()
     texts = ["", " ", "a", "."] + CODE + FOREIGN + sentences[:80]
+    texts = list(dict.fromkeys(texts))
     while len(texts) < COUNT:
         kind = draw.randrange(5)
         if kind == 0:
@@ -44,6 +45,8 @@ def texts_of(prose):
             texts.append(f"{draw.choice(words)} {draw.uniform(-1e4, 1e4):.{draw.randint(0, 4)}f} {draw.choice(CODE)}")
         else:
             texts.append(draw.choice(sentences).upper() if draw.random() < 0.5 else draw.choice(sentences)[::-1])
+        if texts[-1] in texts[:-1]:
+            texts.pop()
     return texts
 
 
