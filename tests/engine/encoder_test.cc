@@ -1,11 +1,13 @@
 // Encoders, embeddings and scores of small random checkpoints against what transformers computes
-// with them. tools/oracle/make_encoders.py makes the folders.
+// with them. tools/oracle/make_encoders.py makes the folders; those that it makes elsewhere, of
+// other seeds and sizes, are tested by $VEERY_ENCODERS and --gtest_filter='All/*'.
 #include "engine/encoder.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "convert/as_gguf.h"
@@ -27,11 +29,17 @@ constexpr const char* kRankers[] = {"bert-rerank", "xlmr-rerank", "modernbert-re
                                     "qwen3-reranker", "qwen3-reranker-label"};
 constexpr double kNear = 2e-4;
 
-std::string folder_of(const std::string& name) { return test::fixture_path("encoders/" + name); }
-
-Json cases_of(const std::string& name) {
-  return test::read_fixture("encoders/" + name + "/reference.json")["cases"];
+std::string folder_of(const std::string& name) {
+  const char* others = std::getenv("VEERY_ENCODERS");
+  return others == nullptr ? test::fixture_path("encoders/" + name) : others + ("/" + name);
 }
+
+Json reference_of(const std::string& name) {
+  const std::string path = folder_of(name) + "/reference.json";
+  return parse_json(test::read_text(path), path);
+}
+
+Json cases_of(const std::string& name) { return reference_of(name)["cases"]; }
 
 std::vector<std::string> texts_of(const Json& cases) {
   std::vector<std::string> texts;
@@ -277,7 +285,7 @@ TEST(Embedder, LateInteractionHasARowOfLengthOneForEachToken) {
 // Sums of the largest cosines (ColBERT) over the vectors of tokens.
 TEST(Embedder, LateInteractionScoresAreNumpys) {
   for (const std::string name : {"bert-mean", "modernbert-mean"}) {
-    const Json reference = test::read_fixture("encoders/" + name + "/reference.json");
+    const Json reference = reference_of(name);
     Embedder embedder(folder_of(name), exact(), {.pooling = PoolingKind::kNone});
     const auto all = embedder.embed(texts_of(reference["cases"]));
     const auto columns = static_cast<size_t>(embedder.columns());

@@ -2,7 +2,9 @@
 """Makes the encoders and cross-encoders of tests/fixtures/encoders: random weights in bf16, and what transformers computes
 with them in float32.
 
-  python tools/oracle/make_encoders.py tests/fixtures/encoders [NAME ...]
+  python tools/oracle/make_encoders.py tests/fixtures/encoders [NAME ...] [--seed N] [--sizes narrow|wide] [--f32]
+
+Other seeds, sizes (odd head sizes, windows and widths) and weights in float32 are for folders elsewhere.
 
 NAME/config.json, model.safetensors, tokenizer.json   as transformers writes them
 NAME/modules.json, 1_Pooling ...                      as sentence-transformers writes them; cross-encoders have none
@@ -10,10 +12,10 @@ NAME/reference.json                                   "cases": input_ids, token_
     "rows": {index: [first 8 numbers, last 8]} of some rows of the last hidden state, "embedding" of what modules.json
     says; of cross-encoders "query", "document", "logit" and "score" (what the folder says is made of the logit)
 """
+import argparse
 import json
 import os
 import pathlib
-import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 import jina_bert
@@ -45,6 +47,37 @@ GEMMA2 = COMMON | {"hidden_size": 40, "intermediate_size": 56, "num_hidden_layer
                    "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]}
 QWEN = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
                  "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True}
+# Other sizes of the same: heads, head size, layers and so on that are no multiples of 8 or of each other.
+WINDOW, FULL = "sliding_attention", "full_attention"
+SIZES = {"usual": {}, "narrow": {
+    "Bert": {"hidden_size": 50, "intermediate_size": 77, "num_hidden_layers": 2, "num_attention_heads": 5},
+    "JinaBert": {"hidden_size": 66, "intermediate_size": 51, "num_hidden_layers": 2, "num_attention_heads": 11},
+    "ModernBert": {"hidden_size": 70, "intermediate_size": 53, "num_hidden_layers": 5, "num_attention_heads": 7,
+        "local_attention": 4, "global_attn_every_n_layers": 2},
+    "XLMRoberta": {"hidden_size": 42, "intermediate_size": 61, "num_hidden_layers": 4, "num_attention_heads": 3},
+    "Gemma3Text": {"hidden_size": 45, "intermediate_size": 67, "num_hidden_layers": 3, "num_attention_heads": 5,
+        "num_key_value_heads": 5, "head_dim": 18, "query_pre_attn_scalar": 7, "sliding_window": 5,
+        "layer_types": [WINDOW, FULL, WINDOW]},
+    "EmbeddingGemma2Text": {"hidden_size": 55, "intermediate_size": 71, "num_hidden_layers": 5, "num_attention_heads": 5,
+        "num_key_value_heads": 5, "head_dim": 22, "global_head_dim": 14, "sliding_window": 9,
+        "hidden_size_per_layer_input": 7, "embedding_dim": 33,
+        "layer_types": [WINDOW, FULL, WINDOW, WINDOW, FULL]},
+    "Qwen3": {"hidden_size": 49, "intermediate_size": 81, "num_hidden_layers": 3, "num_attention_heads": 7,
+        "num_key_value_heads": 1, "head_dim": 18},
+}, "wide": {
+    "Bert": {"hidden_size": 156, "intermediate_size": 301, "num_hidden_layers": 1, "num_attention_heads": 13},
+    "JinaBert": {"hidden_size": 130, "intermediate_size": 173, "num_hidden_layers": 4, "num_attention_heads": 5},
+    "ModernBert": {"hidden_size": 132, "intermediate_size": 211, "num_hidden_layers": 6, "num_attention_heads": 3,
+        "local_attention": 16},
+    "XLMRoberta": {"hidden_size": 154, "intermediate_size": 203, "num_hidden_layers": 2, "num_attention_heads": 7},
+    "Gemma3Text": {"hidden_size": 126, "intermediate_size": 171, "num_attention_heads": 9, "num_key_value_heads": 3,
+        "head_dim": 14, "query_pre_attn_scalar": 33, "sliding_window": 31},
+    "EmbeddingGemma2Text": {"hidden_size": 91, "intermediate_size": 101, "num_attention_heads": 7, "num_key_value_heads": 7,
+        "head_dim": 10, "global_head_dim": 30, "sliding_window": 17, "hidden_size_per_layer_input": 21,
+        "embedding_dim": 65},
+    "Qwen3": {"hidden_size": 108, "intermediate_size": 191, "num_attention_heads": 9, "num_key_value_heads": 3,
+        "head_dim": 34},
+}}  # fmt: skip
 BIASES = {"attention_bias": True, "mlp_bias": True, "norm_bias": True, "global_attn_every_n_layers": 2}
 # name: class, configuration, tokenizer, pooling (None: a cross-encoder), widths of dense layers
 ENCODERS = {
@@ -114,7 +147,11 @@ def tokenizer_of(kind):
     return made
 
 
-def fill(model, generator, embedding=1.0):
+def rounded(tensor, dtype):
+    return tensor.to(dtype).float()
+
+
+def fill(model, generator, dtype, embedding=1.0):
     """Every tensor is far enough from its usual start to show in what comes out."""
     scalars = [(n, v) for n, v in model.named_buffers() if n.endswith("layer_scalar")]
     with torch.no_grad():
@@ -127,7 +164,7 @@ def fill(model, generator, embedding=1.0):
                 value.copy_(usual + 0.2 * noise)
             else:
                 value.copy_(noise * (embedding if "embed" in name else 1.5 / value.shape[-1] ** 0.5))
-            value.copy_(value.bfloat16().float())
+            value.copy_(rounded(value, dtype))
 
 
 def write_json(path, value):
@@ -135,7 +172,7 @@ def write_json(path, value):
     path.write_text(json.dumps(value, indent=1) + "\n")
 
 
-def write_modules(folder, width, pooling, dense):
+def write_modules(folder, width, pooling, dense, dtype):
     names = ["", "1_Pooling"] + [f"{i + 2}_Dense" for i in range(len(dense))] + [f"{len(dense) + 2}_Normalize"]
     kinds = ["Transformer", "Pooling"] + ["Dense"] * len(dense) + ["Normalize"]
     write_json(folder / "modules.json", [
@@ -148,7 +185,7 @@ def write_modules(folder, width, pooling, dense):
         write_json(place / "config.json", {
             "in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False,
             "activation_function": "torch.nn.modules.linear.Identity"})  # fmt: skip
-        safetensors.torch.save_file({"linear.weight": weight.bfloat16()}, place / "model.safetensors")
+        safetensors.torch.save_file({"linear.weight": weight.to(dtype)}, place / "model.safetensors")
 
 
 def numbers(tensor):
@@ -177,21 +214,21 @@ def late_interaction(rows):
     return [float((rows[1] @ other.T).max(axis=1).sum()) for other in rows]
 
 
-def make(folder, name, seed):
+def make(folder, name, seed, sizes, dtype):
     family, head, settings, kind, pooling, dense = ENCODERS[name]
     source = jina_bert if family == "JinaBert" else transformers
-    config = getattr(source, family + "Config")(**settings)
+    config = getattr(source, family + "Config")(**(settings | SIZES[sizes].get(family.removeprefix("Nomic"), {})))
     if pooling is None:
         config.num_labels = 1
     config._attn_implementation = "eager"
     model = getattr(source, family + head)(config).eval()
     generator = torch.Generator().manual_seed(seed)
-    fill(model, generator, 0.1 if kind == "chat" else 1.0)
+    fill(model, generator, dtype, 0.1 if kind == "chat" else 1.0)
     tokenizer = tokenizer_of(kind)
     first_width = getattr(config, "embedding_dim", config.hidden_size)
     layers, width, hiddens = [], first_width, []
     for out in dense:
-        layers.append((torch.randn(out, width, generator=generator) / width**0.5).bfloat16().float())
+        layers.append(rounded(torch.randn(out, width, generator=generator) / width**0.5, dtype))
         width = out
     cases = []
     typed = family in ("Bert", "NomicBert", "JinaBert")
@@ -215,12 +252,12 @@ def make(folder, name, seed):
             case = {"query": text[0], "document": text[1]} | case
             case |= {"logit": logit.item(), "score": score.item()}
         cases.append(case)
-    model.bfloat16().save_pretrained(folder)
+    model.to(dtype).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     os.chmod(folder / "model.safetensors", 0o644)
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     if pooling:
-        write_modules(folder, first_width, pooling, layers)
+        write_modules(folder, first_width, pooling, layers, dtype)
     elif name in IDENTITY:
         path = folder / "config.json"
         write_json(path, json.loads(path.read_text()) | IDENTITY[name])
@@ -232,9 +269,16 @@ def make(folder, name, seed):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1])
-    for name in sys.argv[2:] or ENCODERS:
-        make(root / name, name, 20261100 + list(ENCODERS).index(name))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all, if none is given")
+    parser.add_argument("--seed", type=int, default=20261100)
+    parser.add_argument("--sizes", choices=SIZES, default="usual")
+    parser.add_argument("--f32", action="store_true")
+    given = parser.parse_args()
+    for name in given.names or ENCODERS:
+        seed = given.seed + list(ENCODERS).index(name)
+        make(given.folder / name, name, seed, given.sizes, torch.float32 if given.f32 else torch.bfloat16)
 
 
 main()
