@@ -130,5 +130,59 @@ TEST(AmxTiles, GiveWhatTheEmulatedOnesGive) {
 #endif
 }
 
+template <bool kUnsigned, class Tiles>
+Block byte_product(Tiles tiles, int rows, const Block& a, const Block& b) {
+  Block c;
+  const TileConfig config = byte_tiles(rows);
+  tiles.configure(config);
+  tiles.template load_bytes<0, kTileRowBytes>(b.bytes);
+  tiles.template load_bytes<2, kByteRowBytes>(a.bytes);
+  tiles.template zero<4>();
+  for (int i = 0; i < 2; ++i) tiles.template dot_bytes<4, 2, 0, kUnsigned>();
+  tiles.template store<4>(c.bytes);
+  tiles.release();
+  return c;
+}
+
+// Row m and lane n of what 32 columns of `a` and of a panel `b` give twice.
+template <bool kUnsigned>
+int32_t byte_sum(const Block& a, const Block& b, int m, int n) {
+  int32_t sum = 0;
+  for (int k = 0; k < 32; ++k) {
+    const std::byte right = b.bytes[k / 4 * kTileRowBytes + 4 * n + k % 4];
+    sum += 2 * static_cast<int8_t>(a.bytes[m * kByteRowBytes + k]) *
+           (kUnsigned ? static_cast<uint8_t>(right) : static_cast<int8_t>(right));
+  }
+  return sum;
+}
+
+template <bool kUnsigned>
+void expect_byte_products(int rows) {
+  std::mt19937 rng(3);
+  Block a;
+  Block b;
+  for (std::byte& byte : a.bytes) byte = static_cast<std::byte>(rng());
+  for (std::byte& byte : b.bytes) byte = static_cast<std::byte>(rng());
+  const Block emulated = byte_product<kUnsigned>(EmulatedTiles(), rows, a, b);
+  for (int m = 0; m < kTileRows; ++m)
+    for (int n = 0; n < kTileRows; ++n) {
+      int32_t sum;
+      std::memcpy(&sum, emulated.bytes + m * kTileRowBytes + 4 * n, 4);
+      ASSERT_EQ(sum, m < rows ? byte_sum<kUnsigned>(a, b, m, n) : 0) << m << ' ' << n;
+    }
+#if defined(__x86_64__)
+  if (!amx_usable()) return;
+  const Block real = byte_product<kUnsigned>(AmxTiles(), rows, a, b);
+  EXPECT_EQ(std::memcmp(emulated.bytes, real.bytes, kTileBytes), 0);
+#endif
+}
+
+TEST(AmxTiles, MultiplyBytesWithSignAndWithout) {
+  for (const int rows : {8, 16}) {
+    expect_byte_products<false>(rows);
+    expect_byte_products<true>(rows);
+  }
+}
+
 }  // namespace
 }  // namespace veery

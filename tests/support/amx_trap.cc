@@ -140,15 +140,24 @@ float half_at(const Tile& tile, int row, int index) {
   return flush(bf16_to_f32(half));
 }
 
-// TDPBF16PS: chains of fma over even and over odd elements, their sum, and the sum with what is
-// there, each rounded to nearest even.
-void multiply(const Instruction& in) {
+struct Product {
+  Tile& c;
+  const Tile &a, &b;
+};
+Product product(const Instruction& in) {
   Tile& c = configured(in, in.left);
   const Tile& a = configured(in, in.right);
   const Tile& b = configured(in, in.third);
   in.require(&a != &b && &a != &c && &b != &c, "the same tile twice");
   in.require(a.rows == c.rows && b.row_bytes == c.row_bytes && a.row_bytes / 4 == b.rows,
              "shapes do not fit");
+  return {c, a, b};
+}
+
+// TDPBF16PS: chains of fma over even and over odd elements, their sum, and the sum with what is
+// there, each rounded to nearest even.
+void multiply(const Instruction& in) {
+  const auto [c, a, b] = product(in);
   for (int m = 0; m < c.rows; ++m)
     for (int n = 0; n < c.row_bytes / 4; ++n) {
       float sum[2] = {};
@@ -158,6 +167,23 @@ void multiply(const Instruction& in) {
       float total;
       std::memcpy(&total, c.data[m] + 4 * n, 4);
       total = flush(flush(total) + flush(sum[0] + sum[1]));
+      std::memcpy(c.data[m] + 4 * n, &total, 4);
+    }
+}
+
+// TDPBSSD and TDPBSUD: bytes of the second operand with sign, those of the third with it or
+// without.
+void multiply_bytes(const Instruction& in, bool third_signed) {
+  const auto [c, a, b] = product(in);
+  for (int m = 0; m < c.rows; ++m)
+    for (int n = 0; n < c.row_bytes / 4; ++n) {
+      int32_t total;
+      std::memcpy(&total, c.data[m] + 4 * n, 4);
+      for (int p = 0; p < a.row_bytes; ++p) {
+        const uint8_t right = b.data[p / 4][4 * n + p % 4];
+        total += static_cast<int8_t>(a.data[m][p]) *
+                 (third_signed ? int{static_cast<int8_t>(right)} : int{right});
+      }
       std::memcpy(c.data[m] + 4 * n, &total, 4);
     }
 }
@@ -177,6 +203,8 @@ void execute(int, siginfo_t*, void* context) {
     move(in, in.prefix == kF2);
   else if (in.is(0x5C, kF3) && on_registers)
     multiply(in);
+  else if ((in.is(0x5E, kF2) || in.is(0x5E, kF3)) && on_registers)
+    multiply_bytes(in, in.prefix == kF2);
   else
     in.fail("not known here");
   registers[REG_RIP] = reinterpret_cast<greg_t>(in.end);

@@ -4,6 +4,7 @@
 #include "kernels/cpu/simd/simd-inl.h"
 //
 #include <cstring>
+#include <utility>
 
 #include "kernels/cpu/simd/bf16_dot.h"
 #include "kernels/cpu/tiles/amx.h"
@@ -91,6 +92,43 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace veery {
+namespace {
+
+#if defined(__x86_64__)
+
+// Tile 0 of a panel, 1 of rows; six sums hide the latency of a product.
+constexpr int kSums = 6;
+constexpr TileConfig tiles_of_sums() {
+  TileConfig config = full_tiles();
+  config.rows[0] = kByteRowBytes / 4;
+  config.row_bytes[1] = kByteRowBytes;
+  return config;
+}
+template <int... kIndex>
+double multiply_tiles(int64_t turns, std::integer_sequence<int, kIndex...>) {
+  alignas(64) static constexpr std::byte kZeros[kTileBytes] = {};
+  static constexpr TileConfig kConfig = tiles_of_sums();
+  const AmxTiles tiles;
+  tiles.configure(kConfig);
+  tiles.load_bytes<0, kTileRowBytes>(kZeros);
+  tiles.load_bytes<1, kByteRowBytes>(kZeros);
+  (tiles.zero<2 + kIndex>(), ...);
+  for (int64_t turn = 0; turn < turns; ++turn) (tiles.dot_bytes<2 + kIndex, 1, 0, false>(), ...);
+  tiles.release();
+  return static_cast<double>(turns) * kSums * kTileRows * kTileRows * kByteRowBytes * 2;
+}
+
+double tile_turns(int64_t turns) {
+  return multiply_tiles(turns, std::make_integer_sequence<int, kSums>());
+}
+
+#else
+
+double tile_turns(int64_t) { return 0; }
+
+#endif
+
+}  // namespace
 
 double fma_loop(Target target, int64_t turns) { return VEERY_FOR_TARGET(target, fma_turns)(turns); }
 
@@ -100,7 +138,7 @@ double bf16_loop(Target target, int64_t turns) {
 }
 
 double dot4_loop(Target target, int64_t turns) {
-  if (target == Target::kAmx) return tile_turns(turns);
+  if (target == Target::kAmx && amx_usable()) return tile_turns(turns);
   return VEERY_FOR_TARGET(target, dot4_turns)(turns);
 }
 

@@ -1,7 +1,5 @@
 #include "kernels/cpu/tiles/amx.h"
 
-#include <utility>
-
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -89,28 +87,6 @@ const char* find_refusal() {
   return "";
 }
 
-// Tile 0 of a panel, 1 of rows; six sums hide the latency of a product.
-constexpr int kSums = 6;
-constexpr TileConfig tiles_of_sums() {
-  TileConfig config = full_tiles();
-  config.rows[0] = kByteRowBytes / 4;
-  config.row_bytes[1] = kByteRowBytes;
-  return config;
-}
-template <int... kIndex>
-double multiply_tiles(int64_t turns, std::integer_sequence<int, kIndex...>) {
-  alignas(64) static constexpr std::byte kZeros[kTileBytes] = {};
-  static constexpr TileConfig kConfig = tiles_of_sums();
-  const AmxTiles tiles;
-  tiles.configure(kConfig);
-  tiles.load_bytes<0, kTileRowBytes>(kZeros);
-  tiles.load_bytes<1, kByteRowBytes>(kZeros);
-  (tiles.zero<2 + kIndex>(), ...);
-  for (int64_t turn = 0; turn < turns; ++turn) (tiles.dot_bytes<2 + kIndex, 1, 0, false>(), ...);
-  tiles.release();
-  return static_cast<double>(turns) * kSums * kTileRows * kTileRows * kByteRowBytes * 2;
-}
-
 #else
 
 const char* find_refusal() { return "AMX is used on Linux on x86-64 only"; }
@@ -122,13 +98,6 @@ const char* find_refusal() { return "AMX is used on Linux on x86-64 only"; }
 const char* amx_refusal() {
   static const char* const refusal = find_refusal();
   return refusal;
-}
-
-double tile_turns([[maybe_unused]] int64_t turns) {
-#if defined(__x86_64__) && defined(__linux__)
-  if (amx_usable()) return multiply_tiles(turns, std::make_integer_sequence<int, kSums>());
-#endif
-  return 0;
 }
 
 bool amx_usable() { return *amx_refusal() == '\0'; }

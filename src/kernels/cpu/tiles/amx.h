@@ -109,10 +109,6 @@ class AmxTiles {
 /// out right. Asks the system for permission, once.
 bool amx_usable();
 
-/// Products of tiles of bytes in registers, `turns` times several: how many operations they were, a
-/// multiplication and an addition two. 0 where there are no tiles.
-double tile_turns(int64_t turns);
-
 /// Why not, for people; empty if it is.
 const char* amx_refusal();
 
