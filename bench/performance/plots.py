@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "bench" / "peers"))
 import ratio_plot  # noqa: E402
 from ratio_plot import FAINT, INK, text  # noqa: E402
+from tables import newest  # noqa: E402
 
 PARTS = {
     "q, k, v": "#2f7d5b",
@@ -146,8 +147,9 @@ def main(arguments):
     folder = Path(arguments[0]) if arguments else REPOSITORY / "docs" / "performance"
     peers = read(folder, "peers-*.json")
     if peers:
-        results = [row for report in peers for row in report["results"]]
-        together = {**peers[0], "results": sorted(results, key=lambda row: row["model_bytes"])}
+        results = [row for _, rows in newest(peers).values() for row in rows]
+        fullest = max(peers, key=lambda report: len(report["programs"]))
+        together = {**fullest, "results": sorted(results, key=lambda row: row["model_bytes"])}
         (folder / "ratios.svg").write_text(ratio_plot.draw(together))
     models = read(folder, "model-*.json")
     if models:
