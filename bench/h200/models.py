@@ -6,7 +6,7 @@ repeat, and the vocabulary is small.
 
 SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; the embedding is the output head as well), moe (the shape of Qwen3 30B A3B with the
 routing of Mixtral), or tiny and tiny-moe (1b and moe with two layers).
-TYPE: f32, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Needs Python 3.11, nothing else.
+TYPE: f32, bf16, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Needs Python 3.11, nothing else.
 """
 
 import random
@@ -22,8 +22,10 @@ MORE_TYPES = {
     "q4_1": (3, 32, 20, {0: 5e-3, 2: 3e-2}),
     "q5_0": (6, 32, 22, {0: 5e-3}),
     "q5_k": (13, 256, 176, {0: 2e-4, 2: 1.5e-3}),
+    "bf16": (30, 1, 2, None),
 }
 REPEATED = 1 << 18  # blocks
+REPEATED_BF16 = 1 << 23  # weights
 # Mixtures of experts (the shape of Qwen3 30B A3B): experts, chosen ones, their hidden size.
 EXPERTS = {"moe": (128, 8, 768), "tiny-moe": (128, 8, 768)}
 
@@ -59,6 +61,8 @@ def main():
         llama.TYPES["router"] = (0, 1, 4, None)
     numbers = random.Random(1)
     made = {}
+    # Sign, mantissa and the last bit of the exponent are random: magnitudes of 1/128 to 1/32.
+    upper_bytes = bytes(0xBC if byte & 1 else 0x3C for byte in range(256))
     plain = llama.blocks
 
     def blocks(of, count, _):
@@ -66,9 +70,14 @@ def main():
             return struct.pack("<f", 1.0) * count
         if of == "router":
             return struct.pack(f"<{count}f", *(numbers.gauss(0, 0.05) for _ in range(count)))
-        if of not in made:
-            made[of] = bytes(plain(of, REPEATED, numbers))
-        return (made[of] * (count // REPEATED + 1))[: count * llama.TYPES[of][2]]
+        repeated = REPEATED_BF16 if of == "bf16" else REPEATED
+        if of == "bf16" and of not in made:
+            data = bytearray(numbers.randbytes(2 * repeated))
+            data[1::2] = data[1::2].translate(upper_bytes)
+            made[of] = bytes(data)
+        elif of not in made:
+            made[of] = bytes(plain(of, repeated, numbers))
+        return (made[of] * (count // repeated + 1))[: count * llama.TYPES[of][2]]
 
     llama.blocks = blocks
     metadata, tensors = llama.metadata(numbers), llama.tensors(kind)

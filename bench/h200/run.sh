@@ -3,7 +3,7 @@
 #
 #   bench/h200/run.sh VEERY [FOLDER]
 #
-# VEERY: a program built with VEERY_CUDA. FOLDER: for the random models (13 GB with those of 8B) and what the
+# VEERY: a program built with VEERY_CUDA. FOLDER: for the random models (32 GB with those of 8B) and what the
 # programs print; default: a new one in /tmp. DEVICE (default cuda) and SMALL=1 (no 8B) may be set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -69,8 +69,10 @@ speed() { # MODEL: tokens a second of prompts and steps
 }
 speed "$(model 1b-q8_0 1b q8_0)"
 speed "$(model 1b-q4_k 1b q4_k q6_k)"
+speed "$(model 1b-bf16 1b bf16)"
 if [ -z "${SMALL:-}" ]; then
   speed "$(model 8b-q8_0 8b q8_0)"
   speed "$(model 8b-q4_k 8b q4_k q6_k)"
+  speed "$(model 8b-bf16 8b bf16)"
 fi
 exit $failed
