@@ -74,7 +74,9 @@ Work work_of(const Dispatch& d, int64_t rows, bool tiles) {
     const auto at = static_cast<size_t>(kind);
     if (std::exchange(made[at], true)) continue;
     work.forms[at] = work.bytes;
-    const int64_t count = in_tiles(kind, rows, cols, tiles) ? (lines + 7) / 8 : lines;
+    int64_t count = in_tiles(kind, rows, cols, tiles) ? (lines + 7) / 8 : lines;
+    if (in_tiles(kind, rows, cols, tiles) && kind == FormKind::kBF16)
+      count = (count + kGroupsTogether - 1) / kGroupsTogether * kGroupsTogether;
     work.bytes += static_cast<size_t>(count * form_stride(kind, rows, cols, tiles));
   }
   return work;

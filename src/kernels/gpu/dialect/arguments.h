@@ -111,6 +111,8 @@ VEERY_GPU_HOST constexpr bool is_coded(Format format) { return format < kBF16; }
 VEERY_GPU_HOST constexpr bool is_chained(Format format) { return format > kBF16; }
 /// Columns of the pieces whose sums are added in order, for kBF16: docs/numerics.md.
 VEERY_CONSTANT int kPieceColumns = 256;
+/// Groups of 8 rows of a form of kBF16 that lie together (TilePlaces).
+VEERY_CONSTANT int kGroupsTogether = 16;
 /// Where the parts of a unit lie, in bytes.
 struct UnitPlaces {
   int tile, d, m, scales, minima, bytes;
@@ -130,7 +132,7 @@ VEERY_GPU_HOST constexpr UnitPlaces unit_places(Format format) {
 
 /// What linear_tiles() does: a block of threads has panels of 16 outputs and groups of 8 rows of x,
 /// warps_m x warps_n warps share them. A slab is what the block takes at a time: 4 blocks of 32
-/// columns or one of 256, or 64 columns of kBF16, of which several are on their way. One warp more
+/// columns or one of 256, or 128 columns of kBF16, of which several are on their way. One warp more
 /// asks for those of kBF16.
 struct TilePlan {
   int panels, groups, warps_m, warps_n;
@@ -209,7 +211,8 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
 ///           over; sums of 16 [2][8 rows][4][4] likewise
 /// Behind the slabs, kPer32: residual, residual_scale and residual_sum for each block of 32 as
 /// codes, scale and sum; and of each row the number of its outliers and these.
-/// kBF16: for each 16 columns [8 rows][16], and nothing else.
+/// kBF16: 16 groups together, slab after slab of 128 columns, so that a slab of theirs is one
+/// piece: [16 groups][8][8 rows][16 columns], and nothing else. `bytes`: of a group still.
 struct TilePlaces {
   int bits = 2;                         ///< 2 to their power: blocks of 32 of a slab
   int scale = 0, sum = 0, moment = 0;   ///< kPer32, in a slab
@@ -222,8 +225,8 @@ struct TilePlaces {
 VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
   TilePlaces p;
   if (kind == FormKind::kBF16) {
-    p.slab = 64 * 8 * 2;
-    p.bytes = (cols + 63) / 64 * p.slab;
+    p.slab = 128 * 8 * 2;
+    p.bytes = (cols + 127) / 128 * p.slab;
     return p;
   }
   const int64_t blocks = cols / 32;
@@ -301,10 +304,10 @@ VEERY_GPU_HOST constexpr TilePlan bf16_tile_plan(bool small) {
   p.groups = small ? 8 : 16;
   p.warps_m = 2;
   p.warps_n = small ? 2 : 4;
-  p.stages = 6, p.least = small ? 2 : 3;
-  p.each = 4;
+  p.stages = 3, p.least = small ? 1 : 2;
+  p.each = 8;
   p.weight_bytes = p.each * unit_places(kBF16).bytes;
-  p.form_bytes = tile_places(FormKind::kBF16, 64).slab;
+  p.form_bytes = tile_places(FormKind::kBF16, 128).slab;
   p.stage_bytes = p.panels * p.weight_bytes + p.groups * p.form_bytes;
   p.bytes = p.stages * (p.stage_bytes + 16);
   p.threads = (p.warps_m * p.warps_n + 1) * 32;

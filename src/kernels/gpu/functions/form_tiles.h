@@ -29,6 +29,11 @@ struct FormGroup {
   }
 };
 VEERY_GPU FormGroup form_group(const Form& form, int64_t group) {
+  if (form.kind == FormKind::kBF16) {
+    const TilePlaces places = tile_places(form.kind, form.cols);
+    const int64_t in = group % kGroupsTogether;
+    return {form.data + (group - in) * form.stride + in * places.slab, places};
+  }
   return {form.data + group * form.stride, tile_places(form.kind, form.cols)};
 }
 
@@ -155,8 +160,8 @@ VEERY_GPU void tile_row_bf16(const FormGroup& to, const TileRow& of, int cols, i
   for (int k = 128 * part + 4 * lane(); k < cols; k += 128 * parts) {
     float v[4] = {0, 0, 0, 0};
     if (of.row.x != nullptr) four_of(of.row, k, v);
-    *reinterpret_cast<Two<uint32_t>*>(to.at + int64_t{k / 16} * 256 + of.place * 32 +
-                                      k % 16 * 2) = {
+    *reinterpret_cast<Two<uint32_t>*>(to.at + int64_t{k / 128} * kGroupsTogether * to.places.slab +
+                                      k % 128 / 16 * 256 + of.place * 32 + k % 16 * 2) = {
         float_to_bf16(v[0]) | uint32_t{float_to_bf16(v[1])} << 16,
         float_to_bf16(v[2]) | uint32_t{float_to_bf16(v[3])} << 16};
   }

@@ -115,7 +115,11 @@ class ManyProduct {
   VEERY_GPU void choose_piece() {
     const bool is_panel = lane() < kPlan.panels;
     const int n = is_panel || lane() >= kPieces ? 0 : lane() - kPlan.panels;
-    if (is_panel) {
+    if (kFormat == kBF16 && !is_panel) {
+      piece_ = form_group(a_.form, first_group_).at;
+      place_ = kPlan.panels * kPlan.weight_bytes, step_ = kGroupsTogether * kForm.slab;
+      left_ = slabs_ * groups() * kPlan.form_bytes;
+    } else if (is_panel) {
       piece_ = panel_data(panel_at(lane()));
       place_ = lane() * kPlan.weight_bytes, step_ = kPlan.weight_bytes;
       left_ = units_ * kPlaces.bytes;
@@ -125,7 +129,7 @@ class ManyProduct {
       left_ = slabs_ * kPlan.form_bytes;
     }
   }
-  /// Slab s. Of bf16 no groups that are not there.
+  /// Slab s. Of bf16 all groups that are there lie together.
   VEERY_GPU void ask(int s, int stage) {
     if (warp() != kAsks || s >= slabs_) return;
     struct Piece {
@@ -133,8 +137,10 @@ class ManyProduct {
       const uint8_t* from;
       int bytes;
     };
-    const int most = lane() < kPlan.panels ? kPlan.weight_bytes : kPlan.form_bytes;
-    const int count = kFormat == kBF16 ? kPlan.panels + groups() : kPieces;
+    const int most = lane() < kPlan.panels ? kPlan.weight_bytes
+                     : kFormat == kBF16    ? groups() * kPlan.form_bytes
+                                           : kPlan.form_bytes;
+    const int count = kFormat == kBF16 ? kPlan.panels + 1 : kPieces;
     ask_pieces(gate(stage), count, [&](int) {
       return Piece{shared_memory() + stage * kPlan.stage_bytes + place_, piece_,
                    left_ < most ? left_ : most};
@@ -172,7 +178,7 @@ class ManyProduct {
         sync_warp();
         if (lane() == 0) arrive_at(looked_at(stage));
         if (++stage == most) stage = 0, ++turn;
-        if ((s + 1) % (kPieceColumns / 64) == 0 || s + 1 == slabs_) add_piece();
+        if ((s + 1) % (kPieceColumns / 128) == 0 || s + 1 == slabs_) add_piece();
       }
     }
     sync_block();  // nobody looks at the stages any more
@@ -184,10 +190,10 @@ class ManyProduct {
     const uint8_t* form =
         stage + kPlan.panels * kPlan.weight_bytes + warp_n() * kN * kPlan.form_bytes;
     if (here >= kN && left >= kPlan.each) {
-      VEERY_UNROLL(4)
+      VEERY_UNROLL(8)
       for (int j = 0; j < kPlan.each; ++j) add_unit<kN>(weights, form, j, kN);
     } else if (here == 1 && left >= kPlan.each) {
-      VEERY_UNROLL(4)
+      VEERY_UNROLL(8)
       for (int j = 0; j < kPlan.each; ++j) add_unit<1>(weights, form, j, 1);
     } else {
       VEERY_UNROLL(1)
