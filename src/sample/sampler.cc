@@ -258,8 +258,8 @@ void Sampler::select(std::span<const float> logits, float best) {
   }
 }
 
-// Sorts from the front in growing pieces until `mass` is reached: rarely more than the first. False:
-// it is not.
+// Sorts from the front in growing pieces until `mass` is reached: rarely more than the first.
+// False: it is not.
 bool Sampler::cut_to_mass(double mass, float best) {
   double sum = 0;
   size_t sorted = 0;
