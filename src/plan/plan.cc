@@ -42,11 +42,11 @@ void Plan::lower(const std::vector<Op>& ops) {
   for (size_t i = 0; i < table_.size(); ++i) steps.push_back({ops[i], table_[i]});
   const auto groups =
       binding_.states == nullptr ? 0 : static_cast<int>(binding_.states->groups().size());
-  executable_ = binding_.backend->lower(
-      steps, roots_,
-      {&binding_.slots->slots, groups, options_.rows, options_.outputs,
-       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->slot("types").data(),
-       options_.first_fetched});
+  executable_ =
+      binding_.backend->lower(steps, roots_,
+                              {&binding_.slots->slots, groups, options_.rows, options_.outputs,
+                               groups == 0 ? options_.sequences : 0, options_.exact,
+                               binding_.slots->slot("types").data(), options_.first_fetched});
   for (size_t i = 0; i < roots_.size(); ++i)                          // read only
     roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
 }

@@ -170,8 +170,7 @@ class Bench {
       runner_.run(parts);
       model_.pool().parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-          histories[i].push_back(
-              draw(runner_, static_cast<int32_t>(i), samplers[i], histories[i]));
+          histories[i].push_back(draw(runner_, static_cast<int32_t>(i), samplers[i], histories[i]));
       });
     }
   }

@@ -87,9 +87,8 @@ void top_k(const Dispatch& d, const Slots& slots, const Worker& worker) {
     float* values = d.outputs[TopKOut::kValues].row<float>(r);
     int32_t* indices = d.outputs[TopKOut::kIndices].row<int32_t>(r);
     top_of_row(x.row<float>(r), x.cols, {values, count}, {indices, count});
-    *d.outputs[TopKOut::kMass].row<float>(r) =
-        static_cast<float>(softmax_mass({x.row<float>(r), static_cast<size_t>(x.cols)},
-                                        indices[0] < 0 ? 0 : values[0]));
+    *d.outputs[TopKOut::kMass].row<float>(r) = static_cast<float>(softmax_mass(
+        {x.row<float>(r), static_cast<size_t>(x.cols)}, indices[0] < 0 ? 0 : values[0]));
   }
 }
 

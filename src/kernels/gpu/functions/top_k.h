@@ -60,8 +60,8 @@ VEERY_GPU uint64_t largest_below(const TopKArguments& a, const float* x, uint64_
   return best;
 }
 
-/// A block a row. The `count` largest of the threads' own largest numbers are as many numbers of the
-/// row, so none that is smaller than all of those is wanted; few others are left to be sorted.
+/// A block a row. The `count` largest of the threads' own largest numbers are as many numbers of
+/// the row, so none that is smaller than all of those is wanted; few others are left to be sorted.
 VEERY_GPU void top_k(const TopKArguments& a) {
   wait_for_inputs();
   const int64_t r = block_x();
