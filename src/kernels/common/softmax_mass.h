@@ -18,7 +18,8 @@ inline float quick_exp(float x) {
   // six terms of the series are enough.
   const float f = (x - n * 0.693359375F) + n * 2.12194440e-4F;
   const float series =
-      1 + f * (1 + f * (1.0F / 2 + f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f / 720)))));
+      1 + f * (1 + f * (1.0F / 2 +
+                        f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f * (1.0F / 720))))));
   const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127) << 23;
   return series * std::bit_cast<float>(exponent);
 }

@@ -113,8 +113,9 @@ VEERY_GPU float quick_exp(float x) {
   const float n = shifted - 12582912.0F;
   const float f = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
   const float series =
-      1.0F + f * (1.0F + f * (1.0F / 2 +
-                              f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f / 720.0F)))));
+      1.0F +
+      f * (1.0F +
+           f * (1.0F / 2 + f * (1.0F / 6 + f * (1.0F / 24 + f * (1.0F / 120 + f * (1.0F / 720))))));
   const uint32_t exponent = (static_cast<uint32_t>(bits_of(shifted)) + 127U) << 23;
   return series * float_of(static_cast<int32_t>(exponent));
 }

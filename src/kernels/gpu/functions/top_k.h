@@ -27,22 +27,49 @@ VEERY_GPU double sum_of_chains(double sum) {
   return sum;
 }
 
+/// Elements k, k + step .. of a row, NaN behind its end: all are asked for before one is looked at.
+template <int kCount>
+VEERY_GPU void load_some(const float* x, int cols, int k, int step, float (&values)[kCount]) {
+  VEERY_UNROLL(16)
+  for (int i = 0; i < kCount; ++i)
+    values[i] = k + i * step < cols ? x[k + i * step] : float_of(0x7fc00000);
+}
+VEERY_CONSTANT int kLoaded = 16;  // together
+
+/// The largest element of those that a thread has, as a key.
+VEERY_GPU uint64_t own_largest(const float* x, int cols) {
+  float best = float_of(static_cast<int32_t>(0xff800000));
+  int at = -1;
+  for (int first = thread(); first < cols; first += kLoaded * threads()) {
+    float values[kLoaded];
+    load_some(x, cols, first, threads(), values);
+    VEERY_UNROLL(16)
+    for (int i = 0; i < kLoaded; ++i)
+      if (values[i] > best || (at < 0 && values[i] == values[i]))
+        best = values[i], at = first + i * threads();
+  }
+  return at < 0 ? 0 : key_of(best, at);
+}
+
 /// The sum over a piece of the row, by the 16 threads of half a warp. Whoever passes has its key
 /// put among `keys`, of which there may be more than have room.
 VEERY_GPU double sum_piece(const TopKArguments& a, const float* x, int piece, float largest,
                            uint64_t least, uint64_t* keys, int32_t* count) {
   double sum = 0;
-  const int first = piece * TopKPlaces::kPiece + lane() % 16;
-  VEERY_UNROLL(8)
-  for (int i = 0; i < TopKPlaces::kPiece; i += 16) {
-    const int k = first + i;
-    if (k >= a.x.cols) break;
-    const float value = x[k];
-    sum = sum + double{quick_exp(value - largest)};
-    const uint64_t key = key_of(value, k);
-    if (key < least || key == 0) continue;
-    const int32_t at = arrive_at(count);
-    if (at < TopKPlaces::kMost) keys[at] = key;
+  const int begin = piece * TopKPlaces::kPiece + lane() % 16;
+  for (int j = 0; j < TopKPlaces::kPiece; j += kLoaded * 16) {
+    float values[kLoaded];
+    load_some(x, a.x.cols, begin + j, 16, values);
+    VEERY_UNROLL(16)
+    for (int i = 0; i < kLoaded; ++i) {
+      const int k = begin + j + i * 16;
+      if (k >= a.x.cols) continue;
+      sum = sum + double{quick_exp(values[i] - largest)};
+      const uint64_t key = key_of(values[i], k);
+      if (key < least || key == 0) continue;
+      const int32_t at = arrive_at(count);
+      if (at < TopKPlaces::kMost) keys[at] = key;
+    }
   }
   return sum_of_chains(sum);
 }
@@ -74,15 +101,8 @@ VEERY_GPU void top_k(const TopKArguments& a) {
   const float* x = a.x.row(r);
 
   const uint64_t none = 0;
-  keys[thread()] = 0;
   if (thread() == 0) *count = 0;
-  uint64_t own = 0;
-  VEERY_UNROLL(8)
-  for (int k = thread(); k < a.x.cols; k += threads()) {
-    const uint64_t key = key_of(x[k], k);
-    own = key > own ? key : own;
-  }
-  keys[thread()] = own;
+  keys[thread()] = own_largest(x, a.x.cols);
   sort_keys(keys, P::kThreads);
   const uint64_t best = keys[0];
   const uint64_t least = a.count <= P::kThreads ? keys[a.count - 1] : none;
