@@ -104,6 +104,7 @@ class Scheduler {
   void check_choices(const GenerateRequest& request) const;
   int32_t chain_steps();
   void run_chain(int32_t steps);
+  void choose();
   void run_parts();
   void show_head(const Job& job, int64_t row, int32_t count);
   void end(Job& job, std::exception_ptr error = {});
