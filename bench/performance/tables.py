@@ -133,10 +133,15 @@ def page_tables(peers, models):
 
 
 def newest(peers):
-    """{model: (report, rows)}: of the reports that have it those with the most programs, of these the last; those without
-    a date are the oldest."""
+    """{model: (report, rows)}: of the reports that have it those of machines without AMX, for which llama.cpp is built
+    without it, of these those with the most programs, and the last; those without a date are the oldest."""
     found = {}
-    for report in sorted(peers, key=lambda report: (len(report["programs"]), report["machine"].get("date", ""))):
+
+    def weight(report):
+        machine = report["machine"]
+        return "amx" not in str(machine.get("features", "")), len(report["programs"]), machine.get("date", "")
+
+    for report in sorted(peers, key=weight):
         for name in dict.fromkeys(row["model"] for row in report["results"]):
             found[name] = (report, [row for row in report["results"] if row["model"] == name])
     return dict(sorted(found.items(), key=lambda item: item[1][1][0]["model_bytes"]))
