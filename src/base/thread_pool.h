@@ -37,15 +37,17 @@ class ThreadPool {
 
   /// Calls body(begin, end) over pieces of [0, count) of at most `grain` items. A worker takes
   /// those of its own share first (of a weight, what it will multiply: pages lie near the worker
-  /// that touches them first), then what others have left.
+  /// that touches them first), then what others have left. A single piece is the caller's: nobody
+  /// is woken for it.
   template <typename Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
     struct alignas(64) Part {
       std::atomic<int64_t> next;
       int64_t end;
     };
-    std::vector<Part> parts(static_cast<size_t>(size_));
     const int64_t pieces = (count + grain - 1) / grain;
+    if (pieces == 1) return body(0, count);
+    std::vector<Part> parts(static_cast<size_t>(size_));
     for (int i = 0; i < size_; ++i) {
       Part& part = parts[static_cast<size_t>(i)];
       part.next = pieces * i / size_ * grain;

@@ -138,6 +138,23 @@ TEST(ThreadPool, ParallelForCoversTheRangeAndRethrows) {
   pool.run([](int) {});  // and goes on
 }
 
+TEST(ThreadPool, ASinglePieceIsTheCallers) {
+  ThreadPool pool(3);
+  int calls = 0;
+  std::thread::id thread;
+  pool.parallel_for(5, 5, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 5);
+    thread = std::this_thread::get_id();
+    ++calls;
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(thread, std::this_thread::get_id());
+  EXPECT_THROW(pool.parallel_for(1, 1, [](int64_t, int64_t) { throw 1; }), int);
+  pool.parallel_for(0, 1, [&](int64_t, int64_t) { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(MappedFile, ReadsWhatIsThereAlsoAfterRelease) {
   const std::string path = testing::TempDir() + "veery-mapped-" + std::to_string(getpid());
   std::ofstream(path) << std::string(10000, 'x');

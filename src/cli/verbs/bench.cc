@@ -168,14 +168,10 @@ class Bench {
       for (size_t i = 0; i < parts.size(); ++i)
         parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}, 1, wants};
       runner_.run(parts);
-      const auto draw_some = [&](int64_t begin, int64_t end) {
+      model_.pool().parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
           histories[i].push_back(draw(runner_, static_cast<int32_t>(i), samplers[i], histories[i]));
-      };
-      if (batch == 1)
-        draw_some(0, 1);
-      else
-        model_.pool().parallel_for(batch, 1, draw_some);
+      });
     }
   }
 
