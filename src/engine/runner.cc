@@ -326,11 +326,11 @@ void Runner::run(std::span<const RunPart> parts) {
 }
 
 int32_t Runner::chain_steps(std::span<const RunPart> parts) {
+  if (parts.empty() || model_.backend() == nullptr || most_undone() != INT32_MAX) return 0;
   const bool plain = std::ranges::all_of(parts, [](const RunPart& part) {
     return part.ids.size() == 1 && part.outputs == 1 && part.wants == Wants::kBest;
   });
-  if (!plain || parts.empty() || model_.backend() == nullptr || most_undone() != INT32_MAX)
-    return 0;
+  if (!plain) return 0;
   const auto rows = std::ssize(parts);
   const int32_t steps = plan(rows, rows, Wants::kBest).chain_steps();
   const bool fits = std::ranges::all_of(

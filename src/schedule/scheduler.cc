@@ -434,12 +434,12 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
 // Steps that the model's device can take without coming back in between; 1: no more than that one.
 // What an answer does not want of them, those behind its end, has to be taken back.
 int32_t Scheduler::chain_steps() {
+  const int32_t steps = waiting_.empty() ? runner_.chain_steps(parts_) : 0;
+  if (steps < 2 || seconds_per_step_ * steps > options_.longest_step) return 1;
   {
     const std::lock_guard lock(mutex_);
     if (!incoming_.empty() || !uses_.empty()) return 1;
   }
-  const int32_t steps = waiting_.empty() ? runner_.chain_steps(parts_) : 0;
-  if (steps < 2 || seconds_per_step_ * steps > options_.longest_step) return 1;
   const bool all = std::ranges::all_of(in_step_, [&](Job* job) {
     return job->draft_room(runner_.context()) >= steps - 1 &&
            runner_.can_go_back(job->sequence, steps);
@@ -459,27 +459,25 @@ void Scheduler::run_chain(int32_t steps) {
   }
 }
 
-// Side by side, where that is not done sooner than the team is woken: a device's model leaves the
-// team asleep, and 16 workers took half a millisecond to come.
+// Side by side. A model on a device leaves the team asleep, of which 16 workers took half a
+// millisecond to come: a piece is then as many choices as take less.
 void Scheduler::choose() {
-  const auto choose_some = [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i]);
-  };
-  constexpr size_t kFew = 16;
-  const bool quick = std::ranges::all_of(parts_, [](const RunPart& part) {
-    return part.outputs == 0 || part.wants != Wants::kLogits;
-  });
-  const auto count = std::ssize(parts_);
-  if (count == 1 || (model_.backend() != nullptr && quick && parts_.size() <= kFew))
-    return choose_some(0, count);
-  model_.pool().parallel_for(count, 1, choose_some);
+  constexpr int64_t kQuick = 16;
+  const bool quick =
+      model_.backend() != nullptr && std::ranges::none_of(parts_, [](const RunPart& part) {
+        return part.outputs > 0 && part.wants == Wants::kLogits;
+      });
+  model_.pool().parallel_for(
+      std::ssize(parts_), quick ? kQuick : 1, [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+          if (parts_[i].outputs > 0) in_step_[i]->choose(runner_, first_outputs_[i], parts_[i]);
+      });
 }
 
 void Scheduler::run_parts() {
   const double start = seconds_now();
-  const int32_t steps = chain_steps();
   const size_t plans = runner_.plans();
+  const int32_t steps = chain_steps();
   if (steps > 1)
     run_chain(steps);
   else
@@ -516,6 +514,7 @@ void Scheduler::run_parts() {
   std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });
   const double seconds = seconds_now() - start;
   own_.steps += steps;
+  own_.chained_steps += steps > 1 ? steps : 0;
   own_.busy_seconds += seconds;
   if (!prompts && !planned) {
     draft_length_.measured(rows / steps, seconds / steps);

@@ -51,6 +51,7 @@ struct SchedulerCounts {
   int64_t requests = 0, finished = 0, cancelled = 0, preempted = 0, steps = 0;
   int64_t prompt_tokens = 0, reused_tokens = 0, made_tokens = 0;
   int64_t drafted_tokens = 0, accepted_tokens = 0;
+  int64_t chained_steps = 0;  ///< of the steps those that a device took several of at once
   double busy_seconds = 0;
 };
 

@@ -2,6 +2,8 @@
 // the CPU, which has all logits.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "kernels/gpu/gpu.h"
 #include "schedule/generate.h"
 #include "schedule/scheduler.h"
@@ -35,11 +37,13 @@ std::vector<GenerateRequest> requests() {
 using Answers = std::vector<std::vector<int32_t>>;
 
 Answers answers(const test::SmallModel& model, bool gpu, std::span<const GenerateRequest> requests,
-                int32_t slots) {
+                int32_t slots, int64_t* chained_steps = nullptr) {
   LoadOptions options{.threads = 1, .context = 64, .chunk = 16};
   if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
   Model loaded(model.path(), options);
-  Scheduler scheduler(loaded, {.slots = slots, .draft_tokens = slots == 1 ? kMostDrafted : 0});
+  // The emulator is slow: chains may take as long as they like.
+  Scheduler scheduler(
+      loaded, {.slots = slots, .longest_step = 1e9, .draft_tokens = slots == 1 ? kMostDrafted : 0});
   std::vector<std::shared_ptr<Ticket>> tickets;
   for (const GenerateRequest& request : requests) tickets.push_back(scheduler.submit(request));
   Answers all;
@@ -49,6 +53,9 @@ Answers answers(const test::SmallModel& model, bool gpu, std::span<const Generat
     }
     all.push_back(ticket->result().ids);
   }
+  // Counts are published behind the step that ends the last answer.
+  while (scheduler.counts().finished < std::ssize(requests)) std::this_thread::yield();
+  if (chained_steps != nullptr) *chained_steps = scheduler.counts().chained_steps;
   return all;
 }
 
@@ -72,8 +79,14 @@ TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
     all[i].options.sampling.temperature = 0;
   }
   const Answers expected = answers(model, false, all, 3);
-  EXPECT_EQ(answers(model, true, all, 3), expected);
-  EXPECT_EQ(answers(model, true, all, 1), expected);
+  int64_t chained = 0;
+  EXPECT_EQ(answers(model, true, all, 3, &chained), expected);
+  EXPECT_GE(chained, 8);
+  chained = 0;
+  EXPECT_EQ(answers(model, true, all, 1, &chained), expected);
+  EXPECT_GE(chained, 8);
+  EXPECT_EQ(answers(model, false, all, 3, &chained), expected);
+  EXPECT_EQ(chained, 0);  // the CPU has none
 }
 
 // All logits are wanted of one request, so those beside it are chosen from all as well.
