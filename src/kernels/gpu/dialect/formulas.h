@@ -106,7 +106,7 @@ VEERY_GPU int book_value(int code) {
   return (code & 8) != 0 ? -value : value;
 }
 
-/// exp(x) for x <= 0 as kernels/common/softmax_mass.cc has it.
+/// exp(x) for x <= 0 as kernels/common/softmax_mass.h has it.
 VEERY_GPU float quick_exp(float x) {
   const float clamped = x > -87.0F ? x : -87.0F;
   const float shifted = clamped * 1.44269504F + 12582912.0F;

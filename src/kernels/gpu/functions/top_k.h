@@ -100,12 +100,11 @@ VEERY_GPU void top_k(const TopKArguments& a) {
   auto* sums = reinterpret_cast<double*>(shared_memory() + P::kSums);
   const float* x = a.x.row(r);
 
-  const uint64_t none = 0;
   if (thread() == 0) *count = 0;
   keys[thread()] = own_largest(x, a.x.cols);
   sort_keys(keys, P::kThreads);
   const uint64_t best = keys[0];
-  const uint64_t least = a.count <= P::kThreads ? keys[a.count - 1] : none;
+  const uint64_t least = keys[a.count - 1];  // takes_top_k(): no more than there are threads
   sync_block();
 
   const float largest = best == 0 ? 0.0F : x[index_of(best)];
@@ -123,11 +122,11 @@ VEERY_GPU void top_k(const TopKArguments& a) {
     for (int i = found + thread(); i < room; i += threads()) keys[i] = 0;
     sort_keys(keys, room);
   }
-  uint64_t key = ~none;
+  uint64_t key = ~uint64_t{0};
   auto* indices = reinterpret_cast<int32_t*>(a.indices.row(r));
   for (int i = sorted ? thread() : 0; i < a.count; i += sorted ? threads() : 1) {
     // Many equal numbers: one after the other.
-    key = !sorted ? largest_below(a, x, key, largest_keys) : i < found ? keys[i] : none;
+    key = !sorted ? largest_below(a, x, key, largest_keys) : i < found ? keys[i] : 0;
     if (!sorted && thread() != 0) continue;
     indices[i] = key == 0 ? -1 : index_of(key);
     a.values.row(r)[i] = key == 0 ? float_of(static_cast<int32_t>(0xff800000)) : x[index_of(key)];
