@@ -183,8 +183,6 @@ void metrics(Context& context, const HttpRequest&, Reply& reply) {
   all("preemptions_total", "counter", "Answers that gave their memory back for a while.",
       [](Counts c) { return c.preempted; });
   all("steps_total", "counter", "Runs of the model.", [](Counts c) { return c.steps; });
-  all("chained_steps_total", "counter", "Of these, those that a device made several of at once.",
-      [](Counts c) { return c.chained_steps; });
   all("prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
       [](Counts c) { return c.prompt_tokens; });
   all("prompt_tokens_cached_total", "counter", "Tokens of prompts found in the caches.",
