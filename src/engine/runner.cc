@@ -12,7 +12,7 @@ namespace {
 
 // Plans are made for these numbers of rows; a run takes the smallest that holds it. Few rows have
 // kernels of their own.
-constexpr int64_t kBuckets[] = {1, 4, 16, 64, 256, 512, 1024, 2048};
+constexpr int64_t kBuckets[] = {1, 4, 8, 16, 32, 64, 256, 512, 1024, 2048};
 
 int64_t bucket(int64_t rows) {
   for (int64_t size : kBuckets)

@@ -116,7 +116,7 @@ class GpuExecutable : public Executable {
       positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
     recorder.positions = std::max(positions, use.rows);
     for (const Step& step : steps)
-      parts = std::max(parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions));
+      parts = std::max(parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions, machine));
     if (parts > 0) {
       recorder.memory.push_back(machine.allocate(parts));
       recorder.parts = recorder.memory.back().data();

@@ -5,6 +5,11 @@
 #define VEERY_GPU_TILES(X, name, format, small)                                   \
   X(name, LinearArguments, (veery::gpu::tile_threads(veery::gpu::format, small)), \
     (linear_tiles<format, small>))
+#define VEERY_GPU_GROUPS(X, name, format)                                           \
+  X(linear_group_##name, LinearArguments, (veery::gpu::GroupPlan::kThreads),         \
+    (linear_groups<format, false>))                                                  \
+  X(linear_groups_##name, LinearArguments, (veery::gpu::GroupPlan::kThreads),        \
+    (linear_groups<format, true>))
 #define VEERY_GPU_FEW(X, name, format)                                           \
   X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>)) \
   X(linear_few_gated_##name, LinearArguments, 128, (linear_tile<format, 1, 1, true>))
@@ -14,12 +19,14 @@
     (linear_row<format, 2>))                                                                      \
   VEERY_GPU_FEW(X, name, format)                                                                  \
   VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                                          \
-  VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)
+  VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)                                     \
+  VEERY_GPU_GROUPS(X, name, format)
 #define VEERY_GPU_BF16(X)                                                                      \
   X(linear_row_bf16, LinearArguments, (veery::gpu::RowPlan::kThreads), (linear_row<kBF16, 1>)) \
   VEERY_GPU_FEW(X, bf16, kBF16)                                                                \
   VEERY_GPU_TILES(X, linear_tiles_bf16, kBF16, false)                                          \
-  VEERY_GPU_TILES(X, linear_small_tiles_bf16, kBF16, true)
+  VEERY_GPU_TILES(X, linear_small_tiles_bf16, kBF16, true)                                     \
+  VEERY_GPU_GROUPS(X, bf16, kBF16)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
   X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))

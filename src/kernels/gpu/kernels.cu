@@ -7,6 +7,7 @@
 #include "kernels/gpu/functions/attend_wide.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
+#include "kernels/gpu/functions/linear_groups.h"
 #include "kernels/gpu/functions/linear_row.h"
 #include "kernels/gpu/functions/linear_tiles.h"
 #include "kernels/gpu/functions/row_ops.h"
@@ -25,6 +26,9 @@ template <>
 constexpr int kLeastBlocks<veery::gpu::WalkArguments> = 1;
 template <typename Arguments>
 constexpr int least_blocks(int threads) {
+  if (threads == veery::gpu::GroupPlan::kThreads &&
+      std::is_same_v<Arguments, veery::gpu::LinearArguments>)
+    return 1;
   if (threads != veery::gpu::RowPlan::kThreads) return kLeastBlocks<Arguments>;
   return std::is_same_v<Arguments, veery::gpu::LinearArguments> ? 1 : 2;
 }

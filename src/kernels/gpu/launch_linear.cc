@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
+#include "kernels/gpu/dialect/group_places.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/pack.h"
 
@@ -10,7 +11,7 @@ namespace {
 constexpr int kTileWarps = 4;
 
 // The kernels of a format, in the order of kernel_list.h.
-enum Way { kRow, kRowTwoTerms, kFew, kFewGated, kTiles, kSmallTiles, kWays };
+enum Way { kRow, kRowTwoTerms, kFew, kFewGated, kTiles, kSmallTiles, kGroup, kGroups, kWays };
 KernelId kernel_of(Format format, Way way) {
   // Of two terms bf16 knows nothing.
   if (format == kBF16)
@@ -109,33 +110,29 @@ struct Product {
     PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]),
                          Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind),
                          best_of_row != nullptr ? nullptr : best()};
-    const int64_t lines = lines_of(d, rows);
-    own.parts = 1;
-    if (in_tiles(kind, rows, cols, tiles)) {
-      const int32_t largest = kind == FormKind::kPer32 ? cols / 32 * 8 : 0;
-      const int64_t groups = (lines + 7) / 8;
-      // Columns of few groups are shared out; blocks of 32 want the mean of their row.
-      if (kind != FormKind::kPer32)
-        own.parts = static_cast<int32_t>(
-            std::clamp<int64_t>(to.machine.processors() / groups, 1,
-                                ((cols + 255) / 256 + kTileWarps - 1) / kTileWarps));
-      const LaunchSize size{.blocks_x = static_cast<int>(groups) * own.parts,
-                            .threads = 1024,
-                            .shared = static_cast<size_t>(8 + largest) * sizeof(float)};
-      return to.add(KernelId::prepare_tiles, size, own);
-    }
     const bool staged = to.machine.stages() && norm && cols <= kMostStaged;
     own.staged = staged ? 1 : 0;
     own.weights = staged && 2 * cols <= kMostStaged &&
                           reinterpret_cast<uintptr_t>(norm.row<float>(0)) % 16 == 0 && cols % 4 == 0
                       ? 1
                       : 0;
+    const auto floats =
+        static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (own.staged + own.weights) * cols);
+    if (in_tiles(kind, rows, cols, tiles)) {
+      // Each warp has 256 columns at a time; blocks of 32 want the mean of their row.
+      constexpr int kAll = 1024 / 32 * 256;
+      own.parts = kind == FormKind::kPer32 ? 1 : (cols + kAll - 1) / kAll;
+      const int64_t each = has_two_terms(d) ? 4 : 8;
+      return to.add(KernelId::prepare_tiles,
+                    {.blocks_x = static_cast<int>((rows + each - 1) / each * each) * own.parts,
+                     .threads = 1024,
+                     .shared = floats * sizeof(float)},
+                    own);
+    }
     // A block of 256 for a warp, where no norm wants the whole row.
     constexpr int kWarps = 4;
     const bool split = kind == FormKind::kPer256 && !norm;
     own.parts = split ? (cols / 256 + kWarps - 1) / kWarps : 1;
-    const auto floats =
-        static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (own.staged + own.weights) * cols);
     to.add(KernelId::prepare,
            {.blocks_x = static_cast<int>(rows) * own.parts,
             .threads = split ? kWarps * 32 : 1024,
@@ -219,9 +216,22 @@ struct Product {
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
-    } else {
+    } else if (!launch_groups(a, format, panels, rows * terms)) {
       launch_tiles(a, format, panels, rows * terms);
     }
+  }
+
+  // Up to two groups of rows, where a block has room for what that takes; whether it has.
+  bool launch_groups(const LinearArguments& a, Format format, int64_t panels, int64_t lines) const {
+    const bool many = lines > 8;
+    const GroupPlan plan = group_plan(format, many, a.form.cols, room());
+    if (lines > 8 * plan.groups || plan.stages < GroupPlan::kLeastStages) return false;
+    to.add(kernel_of(format, many ? kGroups : kGroup),
+           {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
+            .threads = GroupPlan::kThreads,
+            .shared = static_cast<size_t>(plan.bytes)},
+           a);
+    return true;
   }
 
   // Tiles that are small where large ones would leave processors without any.

@@ -160,8 +160,10 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
-  constexpr int kWarps = 8;  // a head each, where there are few rows
-  a.parts = size.blocks_x > kSplitRows ? 2 : (a.heads + 2 * a.kv_heads + kWarps - 1) / kWarps;
+  // A warp a head, as long as the processors have room for all.
+  constexpr int kWarps = 8, kBlocksEach = 8;
+  a.parts = std::min(std::max(to.machine.processors() * kBlocksEach / size.blocks_x, 2),
+                     (a.heads + 2 * a.kv_heads + kWarps - 1) / kWarps);
   size.blocks_y = a.parts;
   to.add(KernelId::qkv_rope, size, a);
 }
@@ -201,6 +203,17 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
          a);
 }
 
+// Blocks of threads that share the positions of a row's queries with one key head, as long as there
+// are few of these; 1: a block goes through all positions.
+int splits(const AttendAttr& attr, int64_t rows, const Machine& machine) {
+  constexpr int kBlocksEach = 4;
+  const int group = attr.heads / attr.kv_heads;
+  const int64_t own = rows * attr.kv_heads * ((group + kMostHeads - 1) / kMostHeads);
+  if (rows <= kSplitRows) return kMostBlocks;
+  return static_cast<int>(
+      std::clamp<int64_t>(kBlocksEach * machine.processors() / own, 1, kMostBlocks));
+}
+
 void record_attend(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
@@ -226,13 +239,13 @@ void record_attend(const Dispatch& d, Recorder& to) {
                   .threads = 128,
                   .shared = shared};
   const StagePlaces places = stage_places(a.key_dim, a.value_dim, type == 2 ? 4 : 2);
-  const bool many = size.blocks_z > kSplitRows;
-  if (many) record_tiles(a, type, size.blocks_z, to);
+  const int blocks = splits(attr, size.blocks_z, to.machine);
+  if (blocks == 1) record_tiles(a, type, size.blocks_z, to);
   // Blocks of threads that find nothing left to do should be many at a time.
   a.staged = to.machine.stages() && places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
-  if (many) return to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 1), size, a);
-  size.blocks_x = std::min(a.blocks, kMostBlocks);
+  if (blocks == 1) return to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 1), size, a);
+  size.blocks_x = std::min(a.blocks, blocks);
   const KernelId merge = kernel(KernelId::attend_merge_bf16_1, 1, 0);
   const bool merges = to.machine.has(merge);
   if (!merges) {
@@ -326,11 +339,12 @@ bool has_row(Op op, const Machine& machine) {
       kRows, [&](const LaunchRow& r) { return r.op == op && machine.has(r.needs); });
 }
 
-size_t part_bytes(const Step& step, int64_t rows, int64_t positions) {
-  if (step.op != op::kAttend || rows > kSplitRows) return 0;
+size_t part_bytes(const Step& step, int64_t rows, int64_t positions, const Machine& machine) {
+  if (step.op != op::kAttend) return 0;
+  const auto& attr = step.dispatch.as<AttendAttr>();
+  if (splits(attr, rows, machine) == 1) return 0;
   const auto each = static_cast<size_t>(16 + value_dim(step.dispatch));
-  return static_cast<size_t>(rows * step.dispatch.as<AttendAttr>().heads * blocks_of(positions)) *
-         each * sizeof(float);
+  return static_cast<size_t>(rows * attr.heads * blocks_of(positions)) * each * sizeof(float);
 }
 
 }  // namespace veery::gpu

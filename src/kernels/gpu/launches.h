@@ -77,7 +77,7 @@ bool has_row(Op op, const Machine& machine);
 
 /// Bytes of Recorder::parts that attention wants for so many rows; 0 for other ops. `positions`: of
 /// the longest sequence.
-size_t part_bytes(const Step& step, int64_t rows, int64_t positions);
+size_t part_bytes(const Step& step, int64_t rows, int64_t positions, const Machine& machine);
 
 inline constexpr int kSplitRows = 4;  ///< up to so many rows, positions are spread over blocks
 

@@ -4,41 +4,39 @@
 
 namespace veery::gpu {
 
-/// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp: chain i of 64 has the elements i, i +
-/// 64, ... All lanes get it.
-VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
+/// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32. Many loads
+/// are on their way together, as each takes longer than what is computed with it.
+template <typename Term>
+VEERY_GPU float sum_in_chains(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
+  constexpr int kAhead = 16;
   float a = 0, b = 0;
-  int i = lane();
-  VEERY_UNROLL(16)
-  for (; i + 32 < n; i += 64) {
-    a = fma(x[i], x[i], a);
-    b = fma(x[i + 32], x[i + 32], b);
+  for (int i = lane(); i < n; i += 64 * kAhead) {
+    float v[2 * kAhead];
+    VEERY_UNROLL(32)
+    for (int j = 0; j < 2 * kAhead; ++j) v[j] = i + 32 * j < n ? x[i + 32 * j] : 0.0F;
+    VEERY_UNROLL(16)
+    for (int j = 0; j < kAhead; ++j) {
+      if (i + 64 * j < n) a = term(v[2 * j], a);
+      if (i + 64 * j + 32 < n) b = term(v[2 * j + 1], b);
+    }
   }
-  if (i < n) a = fma(x[i], x[i], a);
   const float first = a + shuffle_xor(a, 16);
   const float second = b + shuffle_xor(b, 16);
-  const float total = shuffle(sum_of_16(first + second), 0);
+  return shuffle(sum_of_16(first + second), 0);
+}
+
+/// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp. All lanes get it.
+VEERY_GPU float inverse_rms(const VEERY_DEVICE float* x, int n, float eps) {
+  const float total = sum_in_chains(x, n, [](float v, float sum) { return fma(v, v, sum); });
   return 1.0F / square_root(total / static_cast<float>(n) + eps);
 }
 
 /// Mean, and 1 / sqrt(variance + eps), of n elements, in the same chains.
 VEERY_GPU Two<float> moments_of(const VEERY_DEVICE float* x, int n, float eps) {
-  const auto total = [&](const VEERY_THREAD auto& term) {
-    float a = 0, b = 0;
-    int i = lane();
-    VEERY_UNROLL(16)
-    for (; i + 32 < n; i += 64) {
-      a = term(x[i], a);
-      b = term(x[i + 32], b);
-    }
-    if (i < n) a = term(x[i], a);
-    const float first = a + shuffle_xor(a, 16);
-    const float second = b + shuffle_xor(b, 16);
-    return shuffle(sum_of_16(first + second), 0);
-  };
   const auto size = static_cast<float>(n);
-  const float mean = total([](float v, float sum) { return sum + v; }) / size;
-  const float squares = total([&](float v, float sum) { return fma(v - mean, v - mean, sum); });
+  const float mean = sum_in_chains(x, n, [](float v, float sum) { return sum + v; }) / size;
+  const float squares =
+      sum_in_chains(x, n, [&](float v, float sum) { return fma(v - mean, v - mean, sum); });
   return {mean, 1.0F / square_root(squares / size + eps)};
 }
 

@@ -167,46 +167,41 @@ VEERY_GPU void tile_row_bf16(const FormGroup& to, const TileRow& of, int cols, i
   }
 }
 
-/// A group of 8 rows of the form by the threads of a block: 8 rows of x, or 4 of two terms each.
-/// Shared memory: 8 floats, and kPer32 the largest magnitude of each block of each row.
+/// A row of x, or one that fills up a group, by the threads of a block, or of parts of them. Shared
+/// memory: the largest magnitudes of blocks, then what row_of() takes.
 VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
+  const int cols = a.form.cols, blocks = cols / 32;
+  auto* most = reinterpret_cast<float*>(shared_memory());
+  float* own = most + (blocks + 3) / 4 * 4;
+  float* weights = a.weights != 0 ? own + 4 + cols : nullptr;
+  if (weights != nullptr) ask_weights(a.norm, cols, weights);
   wait_for_inputs();
   const bool two_terms = a.form.two_terms != 0;
-  const int each = two_terms ? 4 : 8, cols = a.form.cols;
-  const int64_t group = block_x() / a.parts, first = group * each, rows = a.run.count(a.x.rows);
-  if (first >= rows) return;
-  if (a.best != nullptr && thread() < each && first + thread() < rows) a.best[first + thread()] = 0;
-  auto* inverse = reinterpret_cast<float*>(shared_memory());
-  if (a.norm.weight != nullptr) {
-    if (warp() < each && first + warp() < rows) {
-      const float own = inverse_rms(a.x.row(first + warp()), cols, a.norm.eps);
-      if (lane() == 0) inverse[warp()] = own;
-    }
-    sync_block();
-  }
-  const int i = warp() % each, blocks = cols / 32;
-  const bool is = first + i < rows;
-  const TileRow of = {{is ? a.x.row(first + i) : nullptr, a.norm.weight,
-                       a.norm.weight != nullptr && is ? inverse[i] : 1.0F},
-                      two_terms ? 2 * i : i};
-  const FormGroup to = form_group(a.form, group);
-  if (a.form.kind != FormKind::kPer32) {
-    const int part = static_cast<int>(block_x() % a.parts) * (warps() / each) + warp() / each;
-    const int parts = a.parts * (warps() / each);
-    if (a.form.kind == FormKind::kBF16) return tile_row_bf16(to, of, cols, part, parts);
-    return tile_row_256(to, of, cols, part, parts, two_terms);
-  }
-  float* most = inverse + 8 + i * blocks;
-  tile_row_32(to, of, cols, warp() / each, warps() / each, two_terms, most);
+  const int each = two_terms ? 4 : 8;  // rows of a group
+  const int64_t r = block_x() / a.parts, rows = a.run.count(a.x.rows);
+  const int part = static_cast<int>(block_x() % a.parts) * warps() + warp();
+  const int parts = a.parts * warps();
+  if (r / each * each >= rows) return wait_for_groups<0>();
+  const bool is = r < rows;
+  if (a.best != nullptr && is && thread() == 0 && part == 0) a.best[r] = 0;
+  TileRow of = {{}, static_cast<int>(r % each) * (two_terms ? 2 : 1)};
+  if (is)
+    of.row = row_of(a.x.row(r), a.norm, cols, a.staged != 0, own, weights);
+  else
+    wait_for_groups<0>();
+  const FormGroup to = form_group(a.form, r / each);
+  if (a.form.kind == FormKind::kBF16) return tile_row_bf16(to, of, cols, part, parts);
+  if (a.form.kind == FormKind::kPer256) return tile_row_256(to, of, cols, part, parts, two_terms);
+  tile_row_32(to, of, cols, part, parts, two_terms, most);
+  int32_t* list = to.outliers(of.place);
   if (two_terms) {
-    if (thread() < 8) to.outliers(thread())[0] = 0;
+    if (thread() < 2) to.outliers(of.place + thread())[0] = 0;
     return;
   }
   sync_block();
-  if (warp() < each) list_outliers(blocks, most, to.outliers(i));
+  if (warp() == 0) list_outliers(blocks, most, list);
   sync_block();
-  for (int e = warp() / each; e < to.outliers(i)[0]; e += warps() / each)
-    tile_residual(to, of, to.outliers(i)[1 + e]);
+  for (int e = warp(); e < list[0]; e += warps()) tile_residual(to, of, list[1 + e]);
 }
 
 }  // namespace veery::gpu

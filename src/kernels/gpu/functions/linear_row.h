@@ -1,7 +1,7 @@
 // linear_row.h: products of one row of x, where the weights' way to the processors is what takes
 // the time.
 #pragma once
-#include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/item_ring.h"
 #include "kernels/gpu/functions/row_form.h"
 
 namespace veery::gpu {
@@ -214,44 +214,6 @@ struct RowSteps<kBF16, 1> {
   VEERY_GPU void add(float (&sum)[1], int) const { sum[0] = sum[0] + value; }
 };
 
-/// The items of a block's panels in the order in which its warps take them: of RowPlan::kSlots
-/// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
-/// so that a chain rarely waits for the item before.
-struct RowItems {
-  static constexpr int kWarps = RowPlan::kWarps;
-  int slots = 0, chunks = 0;
-  int group = 0, width = 0, chunk = 0, slot = 0;  ///< the item; group: its first slot
-  int more_chunks = 0, more_slots = 0;            ///< to the warp's next one
-
-  /// Where there are no more than `item`: what is left of it is `chunk`.
-  VEERY_GPU void begin(int of_slots, int of_chunks, int item) {
-    slots = of_slots, chunks = of_chunks, group = 0;
-    enter(item);
-  }
-  VEERY_GPU bool ended() const { return group >= slots; }
-  VEERY_GPU void next() {
-    slot += more_slots, chunk += more_chunks;
-    if (slot >= width) slot -= width, ++chunk;
-    if (chunk < chunks) return;
-    const int item = (chunk - chunks) * width + slot;
-    group += width;
-    enter(item);
-  }
-  /// How many items of the slot there were before.
-  VEERY_GPU int turn() const { return group / RowPlan::kSlots * chunks + chunk; }
-
- private:
-  VEERY_GPU void enter(int item) {
-    for (; group < slots; group += width, item -= width * chunks) {
-      width = slots - group < RowPlan::kSlots ? slots - group : RowPlan::kSlots;
-      if (item < width * chunks) break;
-    }
-    if (group >= slots) return void(chunk = item);
-    chunk = item / width, slot = item - chunk * width;
-    more_chunks = kWarps / width, more_slots = kWarps - more_chunks * width;
-  }
-};
-
 /// A product in the memory of a block: x in its form, sums on their way from item to item of a
 /// panel, and counters of those items.
 struct RowMemory {
@@ -387,15 +349,14 @@ class RowPanels {
 template <Format kFormat, int kTerms>
 class RowProduct {
  public:
-  static constexpr FormatInfo kInfo = format_info(kFormat);
-  static constexpr int kUnits = row_units(kFormat), kUnitBytes = unit_places(kFormat).bytes;
-  static constexpr bool kResidual = kInfo.block == 32 && kTerms == 1;
+  using Ring = ItemRing<kFormat, row_units(kFormat)>;
+  static constexpr bool kResidual = format_info(kFormat).block == 32 && kTerms == 1;
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
       : a_(arguments),
         plan_(row_plan(kFormat, kTerms, arguments.form.cols, arguments.norm.weight != nullptr,
                        arguments.room)),
-        units_((arguments.form.cols + kInfo.block - 1) / kInfo.block) {}
+        ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages}, warp()) {}
 
   VEERY_GPU void run() {
     allow_next();
@@ -419,78 +380,29 @@ class RowProduct {
     } else {
       row = RowMaker<RowPlan::kWarps>(source).make([] { wait_for_inputs(); });
     }
-    if (a_.run.count(a_.rows) == 0) return drain();
     if (warp() < RowPlan::kWarps) {
-      RowPanels<kFormat, kTerms, RowProduct> panels(a_, memory, block_x(), blocks_x(), units_);
-      RowItems at;
-      at.begin(slots(), chunks(), warp());
-      panels.run(*this, at);
-    } else if (kResidual) {
+      if (a_.run.count(a_.rows) == 0) return ring_.drain();
+      RowPanels<kFormat, kTerms, Ring> panels(a_, memory, block_x(), blocks_x(), ring_.units());
+      RowItems at = ring_.first();
+      panels.run(ring_, at);
+    } else if (kResidual && a_.run.count(a_.rows) != 0) {
       if (a_.form.data == nullptr) make_row_residual(source, row);
       if (lane() == 0) set_flag(memory.done + RowPlan::kSlots, 1);
     }
   }
 
-  // The ring
-
-  VEERY_GPU const uint8_t* wait() {
-    wait_for_pieces(mbarrier(slot_), turn_);
-    return item(slot_);
-  }
-  VEERY_GPU void next() {
-    ask(slot_);
-    if (++slot_ == plan_.stages) slot_ = 0, ++turn_;
-  }
-
  private:
-  VEERY_GPU int slots() const {
-    const int panels = panels_of(a_);
-    return block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts() : 0;
-  }
-  VEERY_GPU int parts() const { return a_.gated != 0 ? 2 : 1; }
-  VEERY_GPU int chunks() const { return (units_ + kUnits - 1) / kUnits; }
-  VEERY_GPU Mbarrier* mbarrier(int i) const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + plan_.mbarriers) + warp() * plan_.stages +
-           i;
-  }
-  VEERY_GPU uint8_t* item(int i) const {
-    return shared_memory() + plan_.ring + (warp() * plan_.stages + i) * plan_.item_bytes;
-  }
-  // Weights do not depend on what was launched before.
   VEERY_GPU void begin() {
-    if (thread() < RowPlan::kWarps * plan_.stages)
-      make_item_mbarrier(reinterpret_cast<Mbarrier*>(shared_memory() + plan_.mbarriers) + thread());
+    ring_.make();
     if (thread() <= RowPlan::kSlots)
       reinterpret_cast<int32_t*>(shared_memory() + plan_.done)[thread()] = 0;
     sync_block();
-    if (warp() >= RowPlan::kWarps) return;
-    asked_.begin(slots(), chunks(), warp());
-    for (int i = 0; i < plan_.stages; ++i) ask(i);
-  }
-  VEERY_GPU void ask(int to) {
-    if (asked_.ended()) return;
-    const int own = asked_.group + asked_.slot, unit = asked_.chunk * kUnits;
-    const PanelOf of = find_panel(a_, block_x() + (a_.gated != 0 ? own / 2 : own) * blocks_x());
-    const Weight& w = a_.weight[a_.gated != 0 ? own % 2 : of.weight];
-    const int count = units_ - unit < kUnits ? units_ - unit : kUnits;
-    ask_item(mbarrier(to), item(to), w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes,
-             count * kUnitBytes);
-    asked_.next();
-  }
-  // No copy may be on its way when the block ends.
-  VEERY_GPU void drain() {
-    if (warp() >= RowPlan::kWarps) return;
-    RowItems at;
-    at.begin(slots(), chunks(), warp());
-    for (int i = 0; i < plan_.stages && !at.ended(); ++i, at.next())
-      wait_for_pieces(mbarrier(i), 0);
+    if (warp() < RowPlan::kWarps) ring_.begin();
   }
 
   const LinearArguments& a_;
   RowPlan plan_;
-  int units_;
-  RowItems asked_ = {};
-  int slot_ = 0, turn_ = 0;
+  Ring ring_;
 };
 
 template <Format kFormat, int kTerms>

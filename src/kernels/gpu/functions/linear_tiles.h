@@ -6,21 +6,9 @@
 // on as soon as its next slab is there.
 #pragma once
 #include "kernels/gpu/functions/form_tiles.h"
-#include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/tile_blocks.h"
 
 namespace veery::gpu {
-
-// A whole number below 2^22 that is added to these bits is a float once the float of them is taken
-// off.
-inline constexpr int32_t kWholeBits = 0x4b400000;
-/// kWholeBits less FormatInfo::less times a sum. Rows that are not there have any sum, so it wraps.
-template <Format kFormat>
-VEERY_GPU int32_t bits_less(int32_t sum) {
-  constexpr auto kLess = static_cast<uint32_t>(format_info(kFormat).less);
-  return static_cast<int32_t>(static_cast<uint32_t>(kWholeBits) -
-                              kLess * static_cast<uint32_t>(sum));
-}
-VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
 
 template <Format kFormat, TilePlan kPlan>
 class ManyProduct {
@@ -322,51 +310,26 @@ class ManyProduct {
 
   // Blocks of 256
 
-  static constexpr uint32_t kUsualShifts = 0x03030303;
-  static constexpr int kHalves = kInfo.block == 256 ? 32 / kInfo.sub : 1, kEach = 8 * kHalves;
-
   VEERY_GPU void super_block(const uint8_t* weights, const uint8_t* form) {
-    const int g = lane() / 4, t = lane() % 4;
+    using Block = SuperBlock<kFormat, kM, kN, kPlan.weight_bytes, kPlan.form_bytes>;
     int32_t all[kM][kN][4] = {};
-    VEERY_UNROLL(2)
-    for (int half = 0; half < 2; ++half) {
-      Two<uint32_t> shifts[kN];
-      bool usual = true;
-      VEERY_UNROLL(4)
-      for (int n = 0; n < kN; ++n) {
-        shifts[n] =
-            load<Two<uint32_t>>(form + n * kPlan.form_bytes + kForm.shift + half * 32 + t * 8);
-        usual = usual && shifts[n].x == kUsualShifts && shifts[n].y == kUsualShifts;
-      }
-      // Most often no part is much smaller than the others.
-      if (ballot(!usual) == 0)
-        half_block<false>(weights, form, half, shifts, all);
-      else
-        half_block<true>(weights, form, half, shifts, all);
-    }
+    Block::add_up(weights, form, kN, all);
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
       const uint8_t* unit = weights + m * kPlan.weight_bytes;
       const Two<float> d = load_scales<kFormat>(unit);
       Two<float> least = {0, 0};
-      uint32_t minima[kHalves][4];
+      typename Block::Minima minima;
       if constexpr (kInfo.minima) {
         least = load_halves(unit + kPlaces.m);
-        VEERY_UNROLL(2)
-        for (int h = 0; h < kHalves; ++h) {
-          const uint8_t* at = unit + kPlaces.minima + 2 * g * kEach + 8 * h + 2 * t;
-          minima[h][2] = bytes_to_halves(load<uint16_t>(at));
-          minima[h][3] = bytes_to_halves(load<uint16_t>(at + kEach));
-          minima[h][0] = halves_times_64(minima[h][2]);
-          minima[h][1] = halves_times_64(minima[h][3]);
-        }
+        minima.load(unit);
       }
       VEERY_UNROLL(4)
       for (int n = 0; n < kN; ++n) {
         const uint8_t* at = form + n * kPlan.form_bytes;
-        const auto scale = load<Two<float>>(at + kForm.scale + t * 8);
+        const auto scale = load<Two<float>>(at + kForm.scale + lane() % 4 * 8);
         float lows[4] = {0, 0, 0, 0};
-        if constexpr (kInfo.minima) add_minima(minima, at, lows);
+        if constexpr (kInfo.minima) minima.add_up(at, lows);
         VEERY_UNROLL(4)
         for (int i = 0; i < 4; ++i) {
           const float own = i % 2 == 0 ? scale.x : scale.y;
@@ -376,82 +339,6 @@ class ManyProduct {
             low_[m][n][i] = fma((i < 2 ? least.x : least.y) * own, lows[i], low_[m][n][i]);
         }
       }
-    }
-  }
-  // Of rows g and g + 8, 128 columns: words x and y, or x and y, z and w, of scales for 32; for 16
-  // one row each.
-  static VEERY_GPU void load_sub_scales(const uint8_t* unit, int half,
-                                        Four<uint32_t> (&to)[kHalves]) {
-    const uint8_t* at = unit + kPlaces.scales + lane() / 4 * 2 * kEach;
-    if constexpr (kHalves == 1) {
-      to[0].x = load<uint32_t>(at + 4 * half);
-      to[0].y = load<uint32_t>(at + 8 + 4 * half);
-    } else {
-      const auto low = load<Two<uint32_t>>(at + 8 * half);
-      const auto high = load<Two<uint32_t>>(at + 16 + 8 * half);
-      to[0].x = low.x, to[1].x = low.y, to[0].y = high.x, to[1].y = high.y;
-    }
-  }
-  static VEERY_GPU int scale_of(const Four<uint32_t> (&of)[kHalves], int s, int h, bool high) {
-    const int at = s * kHalves + h;  // of 4 kHalves
-    const Four<uint32_t>& words = of[at / 4];
-    return signed_byte_of(high ? words.y : words.x, at % 4);
-  }
-  template <bool kShifts>
-  VEERY_GPU void half_block(const uint8_t* weights, const uint8_t* form, int half,
-                            const Two<uint32_t> (&shifts)[kN], int32_t (&all)[kM][kN][4]) {
-    Four<uint32_t> scales[kM][kHalves];
-    VEERY_UNROLL(4)
-    for (int m = 0; m < kM; ++m) load_sub_scales(weights + m * kPlan.weight_bytes, half, scales[m]);
-    VEERY_UNROLL(4)
-    for (int s = 0; s < 4; ++s)
-      sub_block<kShifts>(weights, form, half * 4 + s, scales, shifts, all);
-  }
-  template <bool kShifts>
-  VEERY_GPU void sub_block(const uint8_t* weights, const uint8_t* form, int s,
-                           const Four<uint32_t> (&scales)[kM][kHalves],
-                           const Two<uint32_t> (&shifts)[kN], int32_t (&all)[kM][kN][4]) {
-    Two<uint32_t> codes[kN];
-    sync_warp();
-    VEERY_UNROLL(4)
-    for (int n = 0; n < kN; ++n)
-      codes[n] = load<Two<uint32_t>>(form + n * kPlan.form_bytes + s * 256 + lane() * 8);
-    VEERY_UNROLL(4)
-    for (int m = 0; m < kM; ++m) {
-      uint32_t tile[4];
-      load_tile<kFormat>(weights + m * kPlan.weight_bytes + s * kPlaces.tile, tile);
-      VEERY_UNROLL(2)
-      for (int h = 0; h < kHalves; ++h) {
-        constexpr int kUsual = kShifts ? 0 : 3;
-        const int low = scale_of(scales[m], s % 4, h, false) << kUsual;
-        const int high = scale_of(scales[m], s % 4, h, true) << kUsual;
-        VEERY_UNROLL(4)
-        for (int n = 0; n < kN; ++n) {
-          int32_t c[4];
-          if constexpr (kHalves == 1)
-            multiply_tile_from(c, tile, codes[n].x, codes[n].y, 0, 0);
-          else
-            multiply_half_tile_into(c, tile[2 * h], tile[2 * h + 1],
-                                    h == 0 ? codes[n].x : codes[n].y);
-          const int first = kShifts ? byte_of(shifts[n].x, s % 4) : 0;
-          const int second = kShifts ? byte_of(shifts[n].y, s % 4) : 0;
-          all[m][n][0] += c[0] * (low << first), all[m][n][1] += c[1] * (low << second);
-          all[m][n][2] += c[2] * (high << first), all[m][n][3] += c[3] * (high << second);
-        }
-      }
-    }
-  }
-  // Sums of minima times sums of codes: below 2^24, as a sum of 32 is at most 32 x 127 x 8.
-  static VEERY_GPU void add_minima(const uint32_t (&minima)[kHalves][4], const uint8_t* form,
-                                   float (&lows)[4]) {
-    VEERY_UNROLL(2)
-    for (int h = 0; h < kHalves; ++h) {
-      const auto sums = load<Two<uint32_t>>(
-          form + (kHalves == 1 ? kForm.sums : kForm.sums16 + 256 * h) + lane() * 8);
-      float part[4];
-      multiply_halves(part, minima[h], sums.x, sums.y);
-      VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) lows[i] = h == 0 ? part[i] : lows[i] + part[i];
     }
   }
 

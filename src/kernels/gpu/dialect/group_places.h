@@ -1,0 +1,61 @@
+// group_places.h: what linear_groups() has in shared memory.
+#pragma once
+#include "kernels/gpu/dialect/arguments.h"
+
+namespace veery::gpu {
+
+/// Products of one group of 8 rows of x, or of some: a ring of items for each of kWarps warps, as
+/// RowPlan has it, and one of chunks of x, the columns of an item, which all warps look at. Two
+/// warps more ask for these.
+struct GroupPlan {
+  static constexpr int kWarps = RowPlan::kWarps, kSlots = RowPlan::kSlots;
+  static constexpr int kThreads = (kWarps + 2) * 32;
+  static constexpr int kLeastStages = 2;
+  /// As many as warps: a warp may be so many chunks ahead of another, and is not to take the chunk
+  /// before its own in the ring for it.
+  static constexpr int kLeastChunks = kWarps;
+  int groups;                            ///< at most
+  int each, item_bytes;                  ///< of an item: units, bytes
+  int slabs, form_bytes;                 ///< of a chunk: slabs; of a slab of a group: bytes
+  int values;                            ///< that a lane has of a panel
+  int late, done, used, best, outliers;  ///< outliers: a bit a block of 32
+  int mbarriers, chunk_mbarriers;
+  int chunks_at, chunks, chunk_bytes;  ///< chunks: that are on their way together
+  int ring, stages;                    ///< stages: items that are on their way to each warp
+  int bytes;
+};
+
+/// Groups that are multiplied with an item.
+VEERY_GPU_HOST constexpr int most_groups(bool many) { return many ? 2 : 1; }
+/// `room`: bytes of shared memory. Fewer than kLeastStages: there is too little.
+VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols, int room) {
+  constexpr int kMostStages = 6, kUsualStages = 4, kMostChunks = 16;
+  const TilePlan tile = tile_plan(format, true);
+  GroupPlan p{};
+  p.groups = most_groups(many);
+  p.each = row_units(format);
+  p.item_bytes = p.each * unit_places(format).bytes;
+  p.slabs = p.each / tile.each;
+  p.form_bytes = tile.form_bytes;
+  p.chunk_bytes = p.slabs * p.groups * p.form_bytes;
+  p.values = 4 * p.groups * (format_info(format).minima ? 2 : 1);
+  int at = GroupPlan::kSlots * p.values * kWarp * 4;
+  p.done = at, at += GroupPlan::kSlots * 4 + 16;
+  p.used = at, at += GroupPlan::kWarps * 4;
+  p.best = at, at += GroupPlan::kWarps * 8 * p.groups * 8;
+  p.outliers = at, at += format_info(format).block == 32 ? (cols / 256 + 15) / 16 * 16 : 0;
+  p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 8;
+  p.chunk_mbarriers = at, at += kMostChunks * 8;
+  p.chunks_at = at = (at + 127) / 128 * 128;
+  const int item = GroupPlan::kWarps * p.item_bytes, left = room - at;
+  const auto least = [](int a, int b) { return a < b ? a : b; };
+  p.stages = least((left - GroupPlan::kLeastChunks * p.chunk_bytes) / item, kUsualStages);
+  if (p.stages < GroupPlan::kLeastStages) return p;
+  p.chunks = least((left - p.stages * item) / p.chunk_bytes, kMostChunks);
+  p.stages = least((left - p.chunks * p.chunk_bytes) / item, kMostStages);
+  p.ring = at + p.chunks * p.chunk_bytes;
+  p.bytes = p.ring + p.stages * item;
+  return p;
+}
+
+}  // namespace veery::gpu

@@ -1,0 +1,148 @@
+// item_ring.h: how the weights of a product come to a block of threads, where their way takes the
+// time: item by item to the warp that multiplies it.
+#pragma once
+#include "kernels/gpu/functions/linear.h"
+
+namespace veery::gpu {
+
+/// The items of a block's panels in the order in which its warps take them: of RowPlan::kSlots
+/// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
+/// so that a chain rarely waits for the item before.
+struct RowItems {
+  static constexpr int kWarps = RowPlan::kWarps;
+  int slots = 0, chunks = 0;
+  int group = 0, width = 0, chunk = 0, slot = 0;  ///< the item; group: its first slot
+  int more_chunks = 0, more_slots = 0;            ///< to the warp's next one
+
+  /// Where there are no more than `item`: what is left of it is `chunk`.
+  VEERY_GPU void begin(int of_slots, int of_chunks, int item) {
+    slots = of_slots, chunks = of_chunks, group = 0;
+    enter(item);
+  }
+  VEERY_GPU bool ended() const { return group >= slots; }
+  VEERY_GPU void next() {
+    slot += more_slots, chunk += more_chunks;
+    if (slot >= width) slot -= width, ++chunk;
+    if (chunk < chunks) return;
+    const int item = (chunk - chunks) * width + slot;
+    group += width;
+    enter(item);
+  }
+  /// How many items of the slot there were before.
+  VEERY_GPU int turn() const { return group / RowPlan::kSlots * chunks + chunk; }
+
+ private:
+  VEERY_GPU void enter(int item) {
+    for (; group < slots; group += width, item -= width * chunks) {
+      width = slots - group < RowPlan::kSlots ? slots - group : RowPlan::kSlots;
+      if (item < width * chunks) break;
+    }
+    if (group >= slots) return void(chunk = item);
+    chunk = item / width, slot = item - chunk * width;
+    more_chunks = kWarps / width, more_slots = kWarps - more_chunks * width;
+  }
+};
+
+/// Where the rings of a block's warps are in shared memory (RowPlan, GroupPlan).
+struct RingPlaces {
+  int mbarriers, items, item_bytes;
+  int stages;  ///< items on their way to each warp
+};
+
+/// The ring of warp `of`: items on their way from the weights of a product, of which the block has
+/// the panels `blocks_x()` apart. kAlone: one thread asks for them (make() is told so too), not the
+/// warp.
+template <Format kFormat, int kUnits, bool kAlone = false>
+class ItemRing {
+ public:
+  static constexpr int kUnitBytes = unit_places(kFormat).bytes;
+
+  VEERY_GPU ItemRing(const LinearArguments& arguments, const RingPlaces& places, int of)
+      : a_(arguments), places_(places), of_(of) {
+    constexpr int kOfUnit = format_info(kFormat).block;
+    units_ = (arguments.form.cols + kOfUnit - 1) / kOfUnit;
+  }
+
+  VEERY_GPU int units() const { return units_; }
+  /// Panels of the block, or gates and panels.
+  VEERY_GPU int slots() const {
+    const int panels = panels_of(a_);
+    return block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts() : 0;
+  }
+  VEERY_GPU int chunks() const { return (units_ + kUnits - 1) / kUnits; }
+  VEERY_GPU RowItems first() const {
+    RowItems at;
+    at.begin(slots(), chunks(), of_);
+    return at;
+  }
+  /// The panel of slot `own`, and its weight.
+  VEERY_GPU PanelOf panel_of(int own) const {
+    const PanelOf of = find_panel(a_, block_x() + (a_.gated != 0 ? own / 2 : own) * blocks_x());
+    return {a_.gated != 0 ? own % 2 : of.weight, of.panel};
+  }
+
+  /// By all threads, for all warps, with a barrier of the block before the first begins.
+  VEERY_GPU void make() const {
+    if (thread() >= RowItems::kWarps * places_.stages) return;
+    Mbarrier* own = reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + thread();
+    if constexpr (kAlone)
+      make_mbarrier(own, 1);
+    else
+      make_item_mbarrier(own);
+  }
+  /// Asks for the first items. Weights do not depend on what was launched before.
+  VEERY_GPU void begin() {
+    asked_ = first();
+    for (int i = 0; i < places_.stages && !asked_.ended(); ++i) ask(i);
+  }
+  VEERY_GPU bool has_more() const { return !asked_.ended(); }
+  VEERY_GPU const uint8_t* wait() const {
+    wait_for_pieces(mbarrier(slot_), turn_);
+    return item(slot_);
+  }
+  /// Asks for the next item, in the place of the last, which is not looked at any more.
+  VEERY_GPU void next() {
+    if (has_more()) ask(slot_);
+    pass_by();
+  }
+  /// Where another thread asks.
+  VEERY_GPU void pass_by() {
+    if (++slot_ == places_.stages) slot_ = 0, ++turn_;
+  }
+  /// No copy may be on its way when the block ends.
+  VEERY_GPU void drain() {
+    RowItems at = first();
+    for (int i = 0; i < places_.stages && !at.ended(); ++i, at.next())
+      wait_for_pieces(mbarrier(i), 0);
+  }
+
+ private:
+  VEERY_GPU int parts() const { return a_.gated != 0 ? 2 : 1; }
+  VEERY_GPU Mbarrier* mbarrier(int i) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + of_ * places_.stages +
+           i;
+  }
+  VEERY_GPU uint8_t* item(int i) const {
+    return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
+  }
+  VEERY_GPU void ask(int to) {
+    const PanelOf of = panel_of(asked_.group + asked_.slot);
+    const Weight& w = a_.weight[of.weight];
+    const int unit = asked_.chunk * kUnits;
+    const int count = units_ - unit < kUnits ? units_ - unit : kUnits;
+    const uint8_t* from = w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes;
+    if constexpr (kAlone)
+      ask_piece(mbarrier(to), item(to), from, count * kUnitBytes);
+    else
+      ask_item(mbarrier(to), item(to), from, count * kUnitBytes);
+    asked_.next();
+  }
+
+  const LinearArguments& a_;
+  RingPlaces places_;
+  int of_, units_;
+  RowItems asked_ = {};
+  int slot_ = 0, turn_ = 0;
+};
+
+}  // namespace veery::gpu
