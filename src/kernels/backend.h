@@ -28,6 +28,21 @@ struct TableUse {
   size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
 };
 
+/// Bytes in a device's memory.
+struct MemoryPiece {
+  const std::byte* data;
+  size_t size;
+};
+
+/// What a device does at best, all of it together, measured.
+struct DeviceLimits {
+  double memory = 0;  ///< bytes per second of a plain loop that reads weights
+  double f32 = 0;     ///< operations per second; a multiply-add is two
+  double bf16 = 0;    ///< the same, of products of bf16
+  double int8 = 0;    ///< the same, of products of int8
+  double launch = 0;  ///< seconds: no row of a table takes less
+};
+
 /// A table on its device.
 class Executable {
  public:
@@ -35,6 +50,10 @@ class Executable {
   /// Runs it on the values of these slots; returns when all results are there, but for those that
   /// fetch() brings. Throws kIo if the device fails.
   virtual void run(const Slots& slots) = 0;
+  /// As run(), but row after row, each begun when what is before it has ended; adds the seconds
+  /// that each row took on the device to `seconds` (one entry a row). Results stay where they are.
+  /// Throws kUnsupported where the device cannot time them.
+  virtual void run_profiled(const Slots& slots, std::vector<double>& seconds) = 0;
   /// Brings result `i` of the last run to the host. Throws kIo if the device fails.
   virtual void fetch(size_t i) = 0;
   /// Steps that a chain has; 0: this table cannot be chained.
@@ -81,6 +100,9 @@ class Backend {
   virtual std::unique_ptr<Executable> lower(std::span<const Step> steps,
                                             std::span<const Operand> results,
                                             const TableUse& use) = 0;
+
+  /// One measurement, of a few milliseconds. Throws kUnsupported as Executable::run_profiled().
+  virtual DeviceLimits limits(std::span<const MemoryPiece> weights) = 0;
 };
 
 }  // namespace veery

@@ -84,8 +84,9 @@ void Plan::fetch(size_t i) {
 }
 
 void Plan::run_profiled(std::vector<double>& seconds) {
-  seconds.resize(table_.size(), 0);
   const Slots& slots = binding_.slots->slots;
+  if (executable_ != nullptr) return executable_->run_profiled(slots, seconds);
+  seconds.resize(table_.size(), 0);
   SpinBarrier& barrier = binding_.pool->barrier();
   start_run();
   binding_.pool->run([&](int index) {

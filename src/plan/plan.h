@@ -67,7 +67,7 @@ class Plan {
   int chain_steps() const { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
   std::span<const int32_t> run_chain() { return executable_->run_chain(binding_.slots->slots); }
   /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
-  /// Of the CPU only.
+  /// On a device the host sees none of the results; throws kUnsupported where it cannot be timed.
   void run_profiled(std::vector<double>& seconds);
 
   /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has

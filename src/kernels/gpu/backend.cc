@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/launches.h"
+#include "kernels/gpu/limits.h"
 #include "kernels/gpu/make_walk.h"
 #include "kernels/gpu/pack.h"
 
@@ -121,9 +122,12 @@ class GpuExecutable : public Executable {
       recorder.memory.push_back(machine.allocate(parts));
       recorder.parts = recorder.memory.back().data();
     }
-    for (const Step& step : steps)
+    for (const Step& step : steps) {
       find_row(step.op, step.dispatch, {.exact = use.exact}, machine)
           ->record(step.dispatch, recorder);
+      ends_.push_back(recorder.launches.size());
+    }
+    launches_ = recorder.launches;
     if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {
@@ -146,6 +150,16 @@ class GpuExecutable : public Executable {
       sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
     recording_->run(sizes_);
     for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, slots);
+  }
+  void run_profiled(const Slots& slots, std::vector<double>& seconds) override {
+    if (!parts_)
+      parts_ = machine_.record_parts(launches_, {slots_.data(), places_.bytes(), {}}, ends_);
+    places_.fill(slots, parts_->input());
+    for (const auto& prepare : before_) prepare(slots);
+    parts_->run({});
+    const std::vector<double> of_rows = parts_->seconds();
+    seconds.resize(ends_.size(), 0);
+    for (size_t i = 0; i < ends_.size(); ++i) seconds[i] += of_rows[i];
   }
   int chain_steps() const override { return step_.empty() ? 0 : kChainSteps; }
   std::span<const int32_t> run_chain(const Slots& slots) override {
@@ -218,6 +232,10 @@ class GpuExecutable : public Executable {
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
   std::unique_ptr<Recording> recording_;
+  // One by one, each row of the table up to ends_.
+  std::vector<Launch> launches_;
+  std::vector<size_t> ends_;
+  std::unique_ptr<Recording> parts_;
   // Of a table that can be chained.
   int64_t rows_ = 0;
   std::vector<Launch> step_;
@@ -272,6 +290,9 @@ class GpuBackend : public Backend {
                                     const TableUse& use) override {
     return std::make_unique<GpuExecutable>(*machine_, steps, results, use);
   }
+  DeviceLimits limits(std::span<const MemoryPiece> weights) override {
+    return measure_limits(*machine_, weights);
+  }
 
  private:
   std::unique_ptr<Machine> machine_;
@@ -285,6 +306,12 @@ std::string_view name(KernelId kernel) {
                                                     VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME)};
 #undef VEERY_GPU_NAME
   return kNames[static_cast<size_t>(kernel)];
+}
+
+std::unique_ptr<Recording> Machine::record_parts(std::vector<Launch>, const Transfers&,
+                                                 std::span<const size_t>) {
+  throw Error(ErrorKind::kUnsupported, "{}: rows of a table cannot be timed one by one there",
+              name());
 }
 
 std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine) {

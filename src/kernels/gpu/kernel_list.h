@@ -80,6 +80,10 @@
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
   X(join_heads, JoinHeadsArguments, 256, (join_heads))
 
+#define VEERY_GPU_LIMITS(X)                            \
+  X(read_limit, ReadLimitArguments, 256, (read_limit)) \
+  X(math_limit, MathLimitArguments, 256, (math_limit))
+
 // F for each format of integers, in the order of Format.
 #define VEERY_GPU_CODED(F, X) \
   F(X, q8, kQ8)               \
@@ -142,6 +146,7 @@
   X(attend_f64, WideArguments, 128, (attend_f64))           \
   VEERY_GPU_RECURRENCES(X)                                  \
   VEERY_GPU_ROW_OPS(X)                                      \
+  VEERY_GPU_LIMITS(X)                                       \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))
 
 // Those of Metal alone.

@@ -7,6 +7,7 @@
 #include "kernels/gpu/functions/attend_wide.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
+#include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear_row.h"
 #include "kernels/gpu/functions/linear_tiles.h"
 #include "kernels/gpu/functions/row_ops.h"
