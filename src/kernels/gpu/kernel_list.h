@@ -96,7 +96,8 @@
   F(X, k8m16, kK8M16)         \
   F(X, book, kBook)           \
   F(X, q4mw, kQ4MW)           \
-  F(X, q8mw, kQ8MW)
+  F(X, q8mw, kQ8MW)           \
+  F(X, book2, kBook2)
 
 // F for each type of the cache, with values of up to 128 and up to 256 dimensions.
 #define VEERY_GPU_CACHED(F, X) \

@@ -264,6 +264,10 @@ class ManyProduct {
       const uint8_t* unit = unit_at(m);
       uint32_t tile[4];
       load_tile<kFormat>(unit, tile);
+      if constexpr (has_halves(kFormat)) {
+        add_halves<kResidual>(unit, tile, codes, factors, m);
+        continue;
+      }
       const Two<float> d = load_scales<kFormat>(unit);
       Two<float> least = {0, 0};
       if constexpr (kInfo.minima && !kResidual) least = load_minima<kFormat>(unit);
@@ -281,6 +285,27 @@ class ManyProduct {
           if constexpr (kInfo.minima && !kResidual)
             low_[m][n][i] =
                 fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y, low_[m][n][i]);
+        }
+      }
+    }
+  }
+
+  /// Of panel m of the warp, where each half of a block has a scale.
+  template <bool kResidual>
+  VEERY_GPU void add_halves(const uint8_t* unit, const uint32_t (&tile)[4],
+                            const Two<uint32_t> (&codes)[kN], const Factors (&factors)[kN], int m) {
+    VEERY_UNROLL(2)
+    for (int h = 0; h < 2; ++h) {
+      const Two<float> d = load_scales<kFormat>(unit, h);
+      VEERY_UNROLL(4)
+      for (int n = 0; n < kN; ++n) {
+        int32_t c[4] = {kWholeBits, kWholeBits, kWholeBits, kWholeBits};
+        multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes[n].x : codes[n].y);
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) {
+          const float scale = i % 2 == 0 ? factors[n].scale.x : factors[n].scale.y;
+          if (kResidual && !(scale > 0)) continue;
+          sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
         }
       }
     }
