@@ -7,6 +7,7 @@
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_tiles.h"
 #include "kernels/gpu/functions/attend_wide.h"
+#include "kernels/gpu/functions/choose_positions.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
 #include "kernels/gpu/functions/limits.h"

@@ -80,6 +80,9 @@
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
   X(join_heads, JoinHeadsArguments, 256, (join_heads))
 
+#define VEERY_GPU_CHOICE(X)                               \
+  X(choose_scores, ChooseArguments, 128, (choose_scores)) \
+  X(choose_positions, ChooseArguments, 1024, (choose_positions))
 #define VEERY_GPU_LIMITS(X)                            \
   X(read_limit, ReadLimitArguments, 256, (read_limit)) \
   X(math_limit, MathLimitArguments, 256, (math_limit))
@@ -148,6 +151,7 @@
   VEERY_GPU_RECURRENCES(X)                                  \
   VEERY_GPU_ROW_OPS(X)                                      \
   VEERY_GPU_LIMITS(X)                                       \
+  VEERY_GPU_CHOICE(X)                                       \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))
 
 // Those of Metal alone.
