@@ -11,7 +11,7 @@
 namespace veery {
 
 /// A row of a table and the op that it carries out. Addresses are in the device's memory, but for
-/// those of slots, which are the host's.
+/// those of slots and of TableUse::inputs, which are the host's.
 struct Step {
   Op op;
   Dispatch dispatch;
@@ -26,6 +26,7 @@ struct TableUse {
   bool exact = false;               ///< KernelChoice::exact
   const int32_t* types = nullptr;   ///< [rows] of tokens, where they have types
   size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
+  std::span<const Operand> inputs;  ///< f32 in the host's memory, which it writes before each run
 };
 
 /// Bytes in a device's memory.

@@ -261,6 +261,9 @@ class Emitter {
       }
     }
     for (Value root : roots_) result.roots.push_back(at(values_, root));
+    for (NodeId id = 0; id < graph_.size(); ++id)
+      if (needed_[index(id)] && graph_[id].op == op::kInput)
+        result.inputs.push_back(at(values_, id));
     return result;
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "engine/embed.h"
 #include "engine/runner.h"
@@ -109,12 +110,51 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
 }
 INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
 
+// The last layers on the GPU, the others and their caches on the CPU.
+class GpuLayers : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuLayers, LogitsDoNotDependOnWhereLayersAre) {
+  if (test::kSanitized && !is_recurrent(GetParam()) && GetParam() != "llama-linear") return;
+  const std::string folder = folder_of(GetParam());
+  const Ids ids = random_ids(GetParam().ends_with("-sparse") ? 20 : 6, 3);
+  const auto logits = [&](std::optional<int32_t> layers) {
+    LoadOptions options = options_for(layers.has_value());
+    options.backend_layers = layers;
+    return logits_of(folder, options, ids);
+  };
+  const Rows expected = logits({});
+  const int32_t layers = Model(folder, options_for(false)).config().layers;
+  int32_t refused = 0;
+  for (int32_t n = 0; n <= layers; ++n) {
+    try {
+      const Rows own = logits(n);
+      if (has_bf16(folder) && n > 0)
+        EXPECT_LT(test::distance(own, expected), test::kNear) << n;
+      else
+        EXPECT_EQ(own, expected) << n;
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find("both have to be on the same side"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  // Layers that take keys and values, or chosen positions, of others.
+  const std::string name = GetParam();
+  const bool shares = name == "gemma4" || name == "gemma4-published" || name.starts_with("glm5");
+  EXPECT_EQ(refused > 0, shares) << refused << " of " << layers;
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuLayers, ::testing::ValuesIn(folders_of("tiny")), test_name);
+
 // What sequences keep, through runs of several, forks, snapshots and going back.
 class GpuRecurrent : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
-  const auto logits = [&](bool gpu) {
-    Model model(folder_of(GetParam()), options_for(gpu));
+  const auto logits = [&](bool gpu, std::optional<int32_t> layers = {}) {
+    LoadOptions options = options_for(gpu);
+    options.backend_layers = layers;
+    Model model(folder_of(GetParam()), options);
     Runner runner(model, {.sequences = 3, .snapshots = 3, .snapshot_every = 6});
     const Ids ids = random_ids(40, 5);
     const std::span all(ids);
@@ -141,6 +181,7 @@ TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
   const Rows expected = logits(false), own = logits(true);
   if (!has_bf16(folder_of(GetParam()))) {
     EXPECT_EQ(own, expected);
+    EXPECT_EQ(logits(true, 1), expected) << "one layer on the GPU";
     return;
   }
   EXPECT_LT(test::distance(own, expected), test::kNear);
