@@ -65,6 +65,11 @@ WideArguments arguments_of(const Dispatch& d, Recorder& to) {
   return a;
 }
 
+// Of a block's memory: queries of all heads, four numbers at a time, and what heads count.
+int choice_floats(const Dispatch& d) {
+  return d.as<ChooseAttr>().heads * ((d.in[ChooseIn::kK].cols + 3) / 4 * 4 + 1);
+}
+
 // In the order of kernel_list.h: for few rows, what merges these, and for many rows.
 enum Part { kBlocks, kMerge, kRows, kParts };
 KernelId kernel_of(Part part, bool shared, bool wide, bool flush) {
@@ -129,10 +134,9 @@ void record_wide(const Dispatch& d, Recorder& to) {
 }
 
 bool takes_choice(const Dispatch& d, const KernelChoice&) {
-  const auto& attr = d.as<ChooseAttr>();
   const Operand& keys = d.in[ChooseIn::kK];
   return is_matrix(d.in[ChooseIn::kQ]) && is_matrix(d.in[ChooseIn::kWeights]) && is_cache(keys) &&
-         is_matrix(d.out(), DType::kI32) && attr.heads * (keys.cols + 1) <= kMostStaged;
+         is_matrix(d.out(), DType::kI32) && choice_floats(d) <= kMostStaged;
 }
 int64_t choice_rows(int64_t rows, int64_t positions) {
   constexpr int64_t kMostScores = 16 << 20;
@@ -159,7 +163,7 @@ void record_choice(const Dispatch& d, Recorder& to) {
            {.blocks_x = std::min(most_blocks(to, keys.group), kMostBlocks),
             .blocks_y = count,
             .threads = kBlock,
-            .shared = static_cast<size_t>(attr.heads * (keys.cols + 1)) * sizeof(float)},
+            .shared = static_cast<size_t>(choice_floats(d)) * sizeof(float)},
            a);
     to.add(
         KernelId::choose_positions,

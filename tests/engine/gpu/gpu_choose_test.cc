@@ -53,6 +53,7 @@ const Setting kSettings[] = {
     {"q8_0", DType::kQ8_0, 5, 64, 64},
     {"no multiple of 16", DType::kBF16, 6, 12, 11},
     {"no multiple of 16, few numbers", DType::kF32, 2, 20, 64, Numbers::kFew},
+    {"no multiple of 4", DType::kF32, 3, 10, 40},
     {"one", DType::kF32, 4, 16, 1},
 };
 

@@ -16,8 +16,11 @@ class PositionScores {
   VEERY_GPU PositionScores(const ChooseArguments& arguments, int64_t row, int sequence)
       : a_(arguments), sequence_(sequence) {
     queries_ = reinterpret_cast<float*>(shared_memory());
-    factors_ = queries_ + a_.heads * a_.dim;
-    for (int i = thread(); i < a_.heads * a_.dim; i += threads()) queries_[i] = a_.q.row(row)[i];
+    factors_ = queries_ + a_.heads * padded();
+    for (int i = thread(); i < a_.heads * padded(); i += threads()) {
+      const int h = i / padded(), k = i % padded();
+      queries_[i] = k < a_.dim ? a_.q.row(row)[h * a_.dim + k] : 0.0F;
+    }
     for (int h = thread(); h < a_.heads; h += threads())
       factors_[h] = a_.weights.row(row)[h] * a_.scale;
     sync_block();
@@ -49,25 +52,38 @@ class PositionScores {
         const Q8Place at = q8_place(a_.keys, page, 0, position, b, true);
         const float scale = half_to_float(*at.scale);
         float sum[kHeads] = {};
-        for (int i = 0; i < 32; ++i) add(first, b + i, static_cast<float>(at.code[i * 16]), sum);
+        for (int i = 0; i < 32; i += 4)
+          add(
+              first, b + i, [&](int e) { return static_cast<float>(at.code[(i + e) * 16]); }, sum);
         VEERY_UNROLL(8)
         for (int h = 0; h < kHeads; ++h) s[h] = b == 0 ? sum[h] * scale : fma(sum[h], scale, s[h]);
       }
     } else {
-      VEERY_UNROLL(4)
-      for (int i = 0; i < a_.dim; ++i)
-        add(first, i, cached(a_.keys, page, kType, 0, position, i, true), s);
+      VEERY_UNROLL(2)
+      for (int i = 0; i < a_.dim; i += 4)
+        add(
+            first, i,
+            [&](int e) {
+              return i + e < a_.dim ? cached(a_.keys, page, kType, 0, position, i + e, true) : 0.0F;
+            },
+            s);
     }
   }
-  // Dimension i of the heads from `first` on.
-  VEERY_GPU void add(int first, int i, float key, float (&s)[kHeads]) const {
+  // Dimensions i to i + 3 of the heads from `first` on.
+  template <typename Key>
+  VEERY_GPU void add(int first, int i, const Key& key_at, float (&s)[kHeads]) const {
+    const float key[4] = {key_at(0), key_at(1), key_at(2), key_at(3)};
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) {
       if (first + h >= a_.heads) continue;
-      const float q = queries_[(first + h) * a_.dim + i];
-      s[h] = a_.plain != 0 ? s[h] + q * key : fma(q, key, s[h]);
+      const auto four = load_shared<Four<float>>(queries_ + (first + h) * padded() + i);
+      const float q[4] = {four.x, four.y, four.z, four.w};
+      VEERY_UNROLL(4)
+      for (int e = 0; e < 4; ++e)
+        s[h] = a_.plain != 0 ? s[h] + q[e] * key[e] : fma(q[e], key[e], s[h]);
     }
   }
+  VEERY_GPU int padded() const { return (a_.dim + 3) / 4 * 4; }
 
   const ChooseArguments& a_;
   int sequence_;
