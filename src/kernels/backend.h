@@ -26,7 +26,7 @@ struct TableUse {
   bool exact = false;               ///< KernelChoice::exact
   const int32_t* types = nullptr;   ///< [rows] of tokens, where they have types
   size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
-  std::span<const Operand> inputs;  ///< f32 in the host's memory, which it writes before each run
+  std::span<const Operand> inputs;  ///< in the host's memory, which it writes before each run
 };
 
 /// Bytes in a device's memory.

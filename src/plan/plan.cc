@@ -34,9 +34,14 @@ void Plan::make_front(const Graph& graph, std::vector<Value>& roots) {
   binding.front = nullptr;
   PlanOptions options = options_;
   options.first_fetched = SIZE_MAX;
-  for (size_t i = 0; i < parts.inputs.size(); ++i)
+  for (size_t i = 0; i < parts.inputs.size(); ++i) {
+    const ValueType& type = parts.front.type(parts.crossing[i]);
+    const int64_t cols = type.shape.cols();
     crossing_.push_back(
-        binding_.slots->input(parts.inputs[i], parts.front.shape(parts.crossing[i]).cols()));
+        type.dtype == DType::kI32
+            ? reinterpret_cast<std::byte*>(binding_.slots->slot(parts.inputs[i], cols).data())
+            : reinterpret_cast<std::byte*>(binding_.slots->input(parts.inputs[i], cols).data()));
+  }
   front_ = std::make_unique<Plan>(parts.front, parts.crossing, binding, options);
   graph_ = std::move(parts.back);
   roots = std::move(parts.roots);
@@ -46,9 +51,9 @@ void Plan::run_front() {
   front_->run();
   for (size_t i = 0; i < crossing_.size(); ++i) {
     const Operand& from = front_->root(i);
-    const auto cols = static_cast<size_t>(from.cols);
+    const size_t row = static_cast<size_t>(from.cols) * sizeof(float);
     for (int64_t r = 0; r < binding_.slots->slots.count(from.rows); ++r)
-      std::copy_n(from.row<float>(r), cols, crossing_[i].data() + static_cast<size_t>(r) * cols);
+      std::memcpy(crossing_[i] + static_cast<size_t>(r) * row, from.row<std::byte>(r), row);
   }
 }
 

@@ -106,7 +106,7 @@ class Plan {
   PlanOptions options_;
   Binding binding_;
   std::unique_ptr<Plan> front_;
-  std::vector<std::span<float>> crossing_;  ///< inputs that the roots of the front become
+  std::vector<std::byte*> crossing_;  ///< where the roots of the front are inputs
   Memory constants_;
   std::unique_ptr<Workspace> own_;  ///< where the binding has none
   std::byte* arena_ = nullptr;

@@ -20,7 +20,7 @@ struct SplitGraph {
 
 /// What layers from `first` on go into is the back, all else that it takes the front. Throws
 /// kUnsupported, naming what it is, where a root is in the front, or where the back takes more from
-/// it than rows of numbers: a cache that it shares with a layer of the front, or chosen positions.
+/// it than rows of numbers: a cache that it shares with a layer of the front.
 SplitGraph split(const Graph& graph, const std::vector<Value>& roots, int32_t first);
 
 }  // namespace veery
