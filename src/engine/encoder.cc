@@ -32,7 +32,11 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 Encoder::Encoder(Model& model, std::string root)
     : model_(model),
       root_(std::move(root)),
-      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr) {}
+      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr) {
+  if (model.front_layers() > 0)
+    throw Error(ErrorKind::kUnsupported,
+                "{}: layers of an encoder are all on the CPU or all on the device", model.path());
+}
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;

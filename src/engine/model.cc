@@ -15,6 +15,7 @@
 #include "import/read_config.h"
 #include "import/unused_tensors.h"
 #include "model/arch/registry.h"
+#include "plan/split.h"
 #include "text/format/tokenizer_folder.h"
 #include "text/no_tokenizer.h"
 
@@ -71,10 +72,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
   warn_of_unused();
   file_.metadata.drop_arrays();
   file_.release_all();  // the vocabulary has been copied
-  if (options_.backend)
-    params_.load(file_, entry_.graph, pool_, *options_.backend, options.progress);
-  else
-    params_.load(file_, entry_.graph, pool_, options.progress);
+  find_front();
+  load_params(options.progress);
   file_.release_all();  // the system maps neighbours of what is read
   load_seconds_ = seconds_now() - start;
 }
@@ -105,15 +104,35 @@ Model::Model(const Model& base, const Change& change,
       kept.push_back(node.name);
   }
   params_.borrow(base.params_, kept);
-  if (options_.backend)
-    params_.load(file_, entry_.graph, pool_, *options_.backend);
-  else
-    params_.load(file_, entry_.graph, pool_);
+  front_params_.borrow(base.front_params_, kept);
+  find_front();
+  load_params({});
   load_seconds_ = seconds_now() - start;
 }
 
 void Model::define() {
   entry_ = options_.entry ? options_.entry(file_, config_) : decode_entry(file_, config_);
+}
+
+void Model::find_front() {
+  if (options_.backend_layers == 0) options_.backend.reset();
+  if (!options_.backend || !options_.backend_layers) return;
+  if (*options_.backend_layers < 0)
+    throw Error(ErrorKind::kInput, "{} layers are to be on the device, expected 0 or more",
+                *options_.backend_layers);
+  front_layers_ = std::max(config_.layers - *options_.backend_layers, 0);
+}
+
+// Weights of a model in two places: each has what its part of the graph names.
+void Model::load_params(const ParamStore::Progress& progress) {
+  if (!options_.backend) return params_.load(file_, entry_.graph, pool_, progress);
+  if (front_layers_ == 0)
+    return params_.load(file_, entry_.graph, pool_, *options_.backend, progress);
+  std::vector<Value> roots;
+  for (const auto& [name, value] : entry_.roots) roots.push_back(value);
+  const SplitGraph parts = split(entry_.graph, roots, front_layers_);
+  front_params_.load(file_, parts.front, pool_, progress);
+  params_.load(file_, parts.back, pool_, *options_.backend, progress);
 }
 
 void Model::warn_of_unused() const {

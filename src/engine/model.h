@@ -33,6 +33,9 @@ struct LoadOptions {
   std::optional<Target> target;       ///< absent: the best of this machine
   /// Where weights and caches are and plans run; absent: the CPU.
   std::shared_ptr<Backend> backend;
+  /// Layers that the backend has, the last ones, with the head; those before them are on the CPU,
+  /// with their caches. Absent, or as many as there are: all; 0: the CPU alone.
+  std::optional<int32_t> backend_layers;
   /// What is made of the model; absent: decode_entry().
   std::function<Entry(ModelFile&, const TransformerConfig&)> entry;
   ParamStore::Progress progress;
@@ -71,11 +74,17 @@ class Model {
   /// nullptr: the CPU.
   Backend* backend() const { return options_.backend.get(); }
   const ParamStore& params() const { return params_; }
+  /// The first layers that are on the CPU where all else has a backend, and what they have; 0:
+  /// none.
+  int32_t front_layers() const { return front_layers_; }
+  const ParamStore& front_params() const { return front_params_; }
   const Entry& entry() const { return entry_; }
   double load_seconds() const { return load_seconds_; }
 
  private:
   void define();
+  void find_front();
+  void load_params(const ParamStore::Progress& progress);
   void warn_of_unused() const;
 
   LoadOptions options_;
@@ -87,7 +96,8 @@ class Model {
   std::shared_ptr<const ChatTemplate> template_;
   AnswerFormat answer_format_;
   Entry entry_;
-  ParamStore params_;
+  int32_t front_layers_ = 0;
+  ParamStore params_, front_params_;
   double load_seconds_ = 0;
 };
 

@@ -39,7 +39,8 @@ StateOptions state_options(const Model& model, const RunnerOptions& options) {
           .sources = options.sources,
           .positions = options.positions,
           .kept = options.kept,
-          .snapshots = options.snapshots};
+          .snapshots = options.snapshots,
+          .front_layers = model.front_layers()};
 }
 
 // What the plan of a run has to give: the most that an output wants. The product with the head is
@@ -84,7 +85,8 @@ Runner::Runner(Model& model, const RunnerOptions& options)
       sequences_(static_cast<size_t>(options.sequences)),
       extended_(sequences_.size()),
       sources_(sequences_.size(), model.config().source.positions),
-      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr) {
+      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr),
+      front_{&model.front_params(), &front_workspace_, model.front_layers()} {
   slots_.slots.tables = pages_.tables();
   slots_.slots.sequences = options.sequences;
   slots_.slots.extended = extended_.data();
@@ -508,7 +510,8 @@ std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vect
                             .first_fetched = first_fetched};
   return std::make_unique<Plan>(
       model_.entry().graph, std::move(roots),
-      Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_},
+      Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_,
+              model_.front_layers() > 0 ? &front_ : nullptr},
       options);
 }
 

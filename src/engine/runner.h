@@ -193,7 +193,8 @@ class Runner {
   std::vector<int32_t> sources_;  ///< Slots::sources
   std::unique_ptr<SlotBlock> source_slots_;
   std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: encoded() holds between runs
-  Workspace workspace_;
+  Workspace workspace_, front_workspace_;
+  FrontBinding front_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
   /// Of run_with().
   std::map<std::pair<int64_t, std::vector<std::string>>, std::unique_ptr<Plan>> plans_with_;

@@ -11,7 +11,7 @@
 namespace veery {
 
 /// A row of a table and the op that it carries out. Addresses are in the device's memory, but for
-/// those of slots, which are the host's.
+/// those of slots and of TableUse::inputs, which are the host's.
 struct Step {
   Op op;
   Dispatch dispatch;
@@ -26,6 +26,22 @@ struct TableUse {
   bool exact = false;               ///< KernelChoice::exact
   const int32_t* types = nullptr;   ///< [rows] of tokens, where they have types
   size_t first_fetched = SIZE_MAX;  ///< results from this one on come to the host by fetch() only
+  std::span<const Operand> inputs;  ///< in the host's memory, which it writes before each run
+};
+
+/// Bytes in a device's memory.
+struct MemoryPiece {
+  const std::byte* data;
+  size_t size;
+};
+
+/// What a device does at best, all of it together, measured.
+struct DeviceLimits {
+  double memory = 0;  ///< bytes per second of a plain loop that reads weights
+  double f32 = 0;     ///< operations per second; a multiply-add is two
+  double bf16 = 0;    ///< the same, of products of bf16
+  double int8 = 0;    ///< the same, of products of int8
+  double launch = 0;  ///< seconds: no row of a table takes less
 };
 
 /// A table on its device.
@@ -35,6 +51,10 @@ class Executable {
   /// Runs it on the values of these slots; returns when all results are there, but for those that
   /// fetch() brings. Throws kIo if the device fails.
   virtual void run(const Slots& slots) = 0;
+  /// As run(), but row after row, each begun when what is before it has ended; adds the seconds
+  /// that each row took on the device to `seconds` (one entry a row). Results stay where they are.
+  /// Throws kUnsupported where the device cannot time them.
+  virtual void run_profiled(const Slots& slots, std::vector<double>& seconds) = 0;
   /// Brings result `i` of the last run to the host. Throws kIo if the device fails.
   virtual void fetch(size_t i) = 0;
   /// Steps that a chain has; 0: this table cannot be chained.
@@ -81,6 +101,9 @@ class Backend {
   virtual std::unique_ptr<Executable> lower(std::span<const Step> steps,
                                             std::span<const Operand> results,
                                             const TableUse& use) = 0;
+
+  /// One measurement, of a few milliseconds. Throws kUnsupported as Executable::run_profiled().
+  virtual DeviceLimits limits(std::span<const MemoryPiece> weights) = 0;
 };
 
 }  // namespace veery

@@ -9,6 +9,10 @@ namespace veery {
 namespace {
 
 bool is_view(const Node& node) { return node.op->is_view(); }
+// What the host writes before a run, but for the slots that every run has.
+bool is_input(const Node& node) {
+  return node.op == op::kInput || (node.op == op::kSlot && node.shape().cols() > 1);
+}
 bool is_leaf(const Node& node) { return node.op->group == OpGroup::kLeaf; }
 Value aliased(const Node& node) { return node.in[static_cast<size_t>(node.op->alias)]; }
 
@@ -96,7 +100,7 @@ class Emitter {
       at(values_, id) = binding_.states->at(node.name);
     } else if (node.op == op::kSlot) {
       Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
-      value.data = reinterpret_cast<std::byte*>(binding_.slots->slot(node.name).data());
+      value.data = reinterpret_cast<std::byte*>(binding_.slots->slot(node.name, value.cols).data());
     } else if (node.op == op::kInput) {
       Operand& value = at(values_, id) = matrix(node.outputs.types[0]);
       value.data =
@@ -261,6 +265,8 @@ class Emitter {
       }
     }
     for (Value root : roots_) result.roots.push_back(at(values_, root));
+    for (NodeId id = 0; id < graph_.size(); ++id)
+      if (needed_[index(id)] && is_input(graph_[id])) result.inputs.push_back(at(values_, id));
     return result;
   }
 

@@ -11,8 +11,9 @@ struct Emitted {
   std::vector<Label> labels;
   std::vector<Op> ops;  ///< of each row
   std::vector<Operand> roots;
-  Memory constants;            ///< written already
-  std::byte* arena = nullptr;  ///< where all other values lie, in the workspace
+  std::vector<Operand> inputs;  ///< that the table reads, where the slots have them
+  Memory constants;             ///< written already
+  std::byte* arena = nullptr;   ///< where all other values lie, in the workspace
   size_t arena_bytes = 0;
   std::byte* scratch = nullptr;  ///< of the first worker, in the workspace; nullptr on a device
   size_t scratch_stride = 0;     ///< from one worker to the next

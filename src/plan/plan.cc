@@ -1,19 +1,65 @@
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "plan/emit.h"
 #include "plan/fuse.h"
+#include "plan/split.h"
 
 namespace veery {
 
 Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
            const PlanOptions& options)
     : options_(options), binding_(binding) {
-  graph_ = options.fuse ? fuse(graph, roots) : graph;
-  Emitted emitted = emit(graph_, roots, binding, options, workspace());
+  if (binding.front == nullptr) {
+    graph_ = options.fuse ? fuse(graph, roots) : graph;
+  } else {
+    make_front(graph, roots);
+    if (options.fuse) graph_ = fuse(graph_, roots);
+  }
+  compile(roots);
+}
+
+// Layers of the front as a plan of the CPU, and the rest as the graph of this one.
+void Plan::make_front(const Graph& graph, std::vector<Value>& roots) {
+  const FrontBinding& front = *binding_.front;
+  SplitGraph parts = split(graph, roots, front.layers);
+  Binding binding = binding_;
+  binding.params = front.params;
+  binding.workspace = front.workspace;
+  binding.backend = nullptr;
+  binding.front = nullptr;
+  PlanOptions options = options_;
+  options.first_fetched = SIZE_MAX;
+  for (size_t i = 0; i < parts.inputs.size(); ++i) {
+    const ValueType& type = parts.front.type(parts.crossing[i]);
+    const int64_t cols = type.shape.cols();
+    crossing_.push_back(
+        type.dtype == DType::kI32
+            ? reinterpret_cast<std::byte*>(binding_.slots->slot(parts.inputs[i], cols).data())
+            : reinterpret_cast<std::byte*>(binding_.slots->input(parts.inputs[i], cols).data()));
+  }
+  front_ = std::make_unique<Plan>(parts.front, parts.crossing, binding, options);
+  graph_ = std::move(parts.back);
+  roots = std::move(parts.roots);
+}
+
+void Plan::run_front() {
+  front_->run();
+  for (size_t i = 0; i < crossing_.size(); ++i) {
+    const Operand& from = front_->root(i);
+    const size_t row = static_cast<size_t>(from.cols) * sizeof(float);
+    for (int64_t r = 0; r < binding_.slots->slots.count(from.rows); ++r)
+      std::memcpy(crossing_[i] + static_cast<size_t>(r) * row, from.row<std::byte>(r), row);
+  }
+}
+
+void Plan::compile(const std::vector<Value>& roots) {
+  const Binding& binding = binding_;
+  Emitted emitted = emit(graph_, roots, binding, options_, workspace());
   table_ = std::move(emitted.table);
   labels_ = std::move(emitted.labels);
   roots_ = std::move(emitted.roots);
@@ -23,7 +69,7 @@ Plan::Plan(const Graph& graph, std::vector<Value> roots, const Binding& binding,
   scratch_ = emitted.scratch;
   scratch_stride_ = emitted.scratch_stride;
   if (binding.backend != nullptr) {
-    lower(emitted.ops);
+    lower(emitted.ops, emitted.inputs);
     return;
   }
   taken_ =
@@ -37,16 +83,16 @@ Workspace& Plan::workspace() {
   return *own_;
 }
 
-void Plan::lower(const std::vector<Op>& ops) {
+void Plan::lower(const std::vector<Op>& ops, std::span<const Operand> inputs) {
   std::vector<Step> steps;
   for (size_t i = 0; i < table_.size(); ++i) steps.push_back({ops[i], table_[i]});
   const auto groups =
       binding_.states == nullptr ? 0 : static_cast<int>(binding_.states->groups().size());
-  executable_ =
-      binding_.backend->lower(steps, roots_,
-                              {&binding_.slots->slots, groups, options_.rows, options_.outputs,
-                               groups == 0 ? options_.sequences : 0, options_.exact,
-                               binding_.slots->slot("types").data(), options_.first_fetched});
+  executable_ = binding_.backend->lower(
+      steps, roots_,
+      {&binding_.slots->slots, groups, options_.rows, options_.outputs,
+       groups == 0 ? options_.sequences : 0, options_.exact, binding_.slots->slot("types").data(),
+       options_.first_fetched, inputs});
   for (size_t i = 0; i < roots_.size(); ++i)                          // read only
     roots_[i].data = const_cast<std::byte*>(executable_->result(i));  // NOLINT
 }
@@ -65,6 +111,7 @@ Worker Plan::worker(int index) noexcept {
 }
 
 void Plan::run() {
+  if (front_) run_front();
   const Slots& slots = binding_.slots->slots;
   if (executable_ != nullptr) return executable_->run(slots);
   SpinBarrier& barrier = binding_.pool->barrier();
@@ -84,8 +131,10 @@ void Plan::fetch(size_t i) {
 }
 
 void Plan::run_profiled(std::vector<double>& seconds) {
-  seconds.resize(table_.size(), 0);
+  if (front_) run_front();
   const Slots& slots = binding_.slots->slots;
+  if (executable_ != nullptr) return executable_->run_profiled(slots, seconds);
+  seconds.resize(table_.size(), 0);
   SpinBarrier& barrier = binding_.pool->barrier();
   start_run();
   binding_.pool->run([&](int index) {

@@ -41,14 +41,22 @@ struct Label {
   float weight_share = 1;  ///< of the bytes of its weights, what it reads at least
 };
 
+/// Where the first layers run, if that is another place than the backend: on the CPU.
+struct FrontBinding {
+  const ParamStore* params = nullptr;
+  Workspace* workspace = nullptr;  ///< of the host
+  int32_t layers = 0;              ///< how many
+};
+
 /// Where the values of one run go to and come from. All of it must outlive the plan.
 struct Binding {
   const ParamStore* params = nullptr;
   const StateStore* states = nullptr;  ///< nullptr: a graph without caches
   SlotBlock* slots = nullptr;
   ThreadPool* pool = nullptr;
-  Backend* backend = nullptr;      ///< nullptr: the CPU. Else that of params and states
-  Workspace* workspace = nullptr;  ///< of the backend's device; nullptr: the plan has its own
+  Backend* backend = nullptr;           ///< nullptr: the CPU. Else that of params and states
+  Workspace* workspace = nullptr;       ///< of the backend's device; nullptr: the plan has its own
+  const FrontBinding* front = nullptr;  ///< nullptr: all layers are in one place
 };
 
 class Plan {
@@ -60,14 +68,14 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Runs the table on the values in the binding's slots. Does not allocate, lock or look anything
-  /// up. Throws kIo if a device fails.
+  /// Runs the front, if there is one, then the table on the values in the binding's slots. Does not
+  /// allocate, lock or look anything up. Throws kIo if a device fails.
   void run();
   /// Executable::chain_steps(), run_chain().
   int chain_steps() const { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
   std::span<const int32_t> run_chain() { return executable_->run_chain(binding_.slots->slots); }
   /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
-  /// Of the CPU only.
+  /// On a device the host sees none of the results; throws kUnsupported where it cannot be timed.
   void run_profiled(std::vector<double>& seconds);
 
   /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
@@ -76,6 +84,7 @@ class Plan {
   /// Brings root `i`, one of those that stay on a device, to where root() says.
   void fetch(size_t i);
 
+  /// Of the backend, where first layers run elsewhere.
   const std::vector<Dispatch>& table() const { return table_; }
   const std::vector<Label>& labels() const { return labels_; }
   const Graph& graph() const { return graph_; }
@@ -85,7 +94,10 @@ class Plan {
   const std::byte* arena() const { return arena_; }
 
  private:
-  void lower(const std::vector<Op>& ops);
+  void compile(const std::vector<Value>& roots);
+  void make_front(const Graph& graph, std::vector<Value>& roots);
+  void run_front();
+  void lower(const std::vector<Op>& ops, std::span<const Operand> inputs);
   Workspace& workspace();
   void start_run() noexcept;
   Worker worker(int index) noexcept;  // for the first row of the table
@@ -93,6 +105,8 @@ class Plan {
   Graph graph_;
   PlanOptions options_;
   Binding binding_;
+  std::unique_ptr<Plan> front_;
+  std::vector<std::byte*> crossing_;  ///< where the roots of the front are inputs
   Memory constants_;
   std::unique_ptr<Workspace> own_;  ///< where the binding has none
   std::byte* arena_ = nullptr;

@@ -35,24 +35,18 @@ class SlotBlock {
 
   int32_t rows() const { return static_cast<int32_t>(tokens.size()); }
 
-  /// [rows] of a slot by its name, zeros at first.
-  std::span<int32_t> slot(std::string_view name) {
+  /// [rows][columns] of a slot by its name, zeros at first. Throws kBug where it is there with
+  /// another number of columns.
+  std::span<int32_t> slot(std::string_view name, int64_t columns = 1) {
     if (name == "tokens") return tokens;
     if (name == "positions") return positions;
     if (name == "output_rows") return output_rows;
-    const auto found = slots_.try_emplace(std::string(name), tokens.size()).first;
-    return found->second;
+    return of_columns(slots_, name, columns);
   }
 
-  /// [rows][columns] of an input by its name, zeros at first. Throws kBug where it is there with
-  /// another number of columns.
+  /// The same of an input.
   std::span<float> input(std::string_view name, int64_t columns) {
-    const size_t count = tokens.size() * static_cast<size_t>(columns);
-    const auto found = inputs_.try_emplace(std::string(name), count).first;
-    if (found->second.size() != count)
-      throw Error(ErrorKind::kBug, "slots: the input {} of {} columns has {} values of {} rows",
-                  name, columns, found->second.size(), tokens.size());
-    return found->second;
+    return of_columns(inputs_, name, columns);
   }
 
   /// Begins a run without rows.
@@ -71,12 +65,23 @@ class SlotBlock {
 
  private:
   static size_t size(int32_t rows) { return static_cast<size_t>(rows); }
+  template <typename T>
+  using ByName = std::map<std::string, std::vector<T>, std::less<>>;
+  template <typename T>
+  std::span<T> of_columns(ByName<T>& all, std::string_view name, int64_t columns) const {
+    const size_t count = tokens.size() * static_cast<size_t>(columns);
+    const auto found = all.try_emplace(std::string(name), count).first;
+    if (found->second.size() != count)
+      throw Error(ErrorKind::kBug, "slots: {} of {} columns has {} values of {} rows", name,
+                  columns, found->second.size(), tokens.size());
+    return found->second;
+  }
 
   std::vector<Span> spans_;
   std::vector<int32_t> span_of_;
   // Plans point into the arrays, which stay where they are.
-  std::map<std::string, std::vector<int32_t>, std::less<>> slots_;
-  std::map<std::string, std::vector<float>, std::less<>> inputs_;
+  ByName<int32_t> slots_;
+  ByName<float> inputs_;
 };
 
 }  // namespace veery

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/common/pages.h"
+#include "plan/split.h"
 
 namespace veery {
 namespace {
@@ -128,15 +129,22 @@ StateStore::StateStore(const Graph& graph, const StateOptions& options, Backend*
   for (const Node& node : graph.nodes())
     if (node.op == op::kState) describe(node);
   size_groups();
-  size_t total = 0;
+  size_t on_backend = 0, in_front = 0;
   std::map<std::string, size_t> places;
   for (const auto& [name, operand] : operands_) {
+    size_t& total = backend_of(name) == backend ? on_backend : in_front;
     places[name] = total;
     total += aligned(static_cast<size_t>(operand.stride) *
                      static_cast<size_t>(groups_[static_cast<size_t>(operand.group)].pages));
   }
-  memory_ = backend != nullptr ? backend->device().allocate(total) : Memory(total, true);
-  for (const auto& [name, offset] : places) operands_[name].data = memory_.data() + offset;
+  memory_ = backend != nullptr ? backend->device().allocate(on_backend) : Memory(on_backend, true);
+  if (in_front > 0) front_memory_ = Memory(in_front, true);
+  for (const auto& [name, offset] : places)
+    operands_[name].data = (backend_of(name) == backend ? memory_ : front_memory_).data() + offset;
+}
+
+Backend* StateStore::backend_of(const std::string& name) const {
+  return layer_of(name) < options_.front_layers && options_.front_layers > 0 ? nullptr : backend_;
 }
 
 const Operand& StateStore::at(const std::string& name) const {
@@ -151,8 +159,8 @@ void StateStore::copy_page(int group, int32_t from, int32_t to) {
     std::byte* const target = operand.data + to * operand.stride;
     const std::byte* const source = operand.data + from * operand.stride;
     const auto bytes = static_cast<size_t>(operand.stride);
-    if (backend_ != nullptr)
-      backend_->device().copy(target, source, bytes);
+    if (Backend* const backend = backend_of(name); backend != nullptr)
+      backend->device().copy(target, source, bytes);
     else
       std::memcpy(target, source, bytes);
   }
@@ -164,8 +172,8 @@ void StateStore::read_page(int group, int32_t page, int64_t positions,
     if (operand.group != group) continue;
     const auto bytes = static_cast<size_t>(operand.stride);
     const std::byte* const source = operand.data + page * operand.stride;
-    if (backend_ != nullptr)
-      backend_->device().download(out.data(), source, bytes);
+    if (Backend* const backend = backend_of(name); backend != nullptr)
+      backend->device().download(out.data(), source, bytes);
     else
       std::memcpy(out.data(), source, bytes);
     if (operand.layout != Layout::kBlocks) forget_positions(operand, positions, out.data());
@@ -178,8 +186,8 @@ void StateStore::write_page(int group, int32_t page, std::span<const std::byte> 
     if (operand.group != group) continue;
     const auto own = bytes.first(static_cast<size_t>(operand.stride));
     std::byte* const target = operand.data + page * operand.stride;
-    if (backend_ != nullptr)
-      backend_->device().upload(target, own.data(), own.size());
+    if (Backend* const backend = backend_of(name); backend != nullptr)
+      backend->device().upload(target, own.data(), own.size());
     else
       std::memcpy(target, own.data(), own.size());
     bytes = bytes.subspan(own.size());

@@ -25,6 +25,8 @@ struct StateOptions {
   /// Snapshots that there is memory for, of all sequences together. Where one is large, fewer: what
   /// fits in kSnapshotBytes, but no fewer than two.
   int32_t snapshots = 0;
+  /// With a backend: so many first layers have theirs in the host's memory.
+  int32_t front_layers = 0;
 };
 inline constexpr size_t kSnapshotBytes = size_t{512} << 20;
 
@@ -62,19 +64,21 @@ class StateStore {
   /// Snapshots that there is memory for; 0 too where none is ever needed.
   int32_t snapshots() const { return snapshots_; }
   /// Bytes that all pages together can take.
-  size_t bytes() const { return memory_.size(); }
+  size_t bytes() const { return memory_.size() + front_memory_.size(); }
 
  private:
   int find_group(const StateAttr& attr);
   void size_groups();
   void describe(const Node& node);
+  /// Whose memory a state is in; nullptr: the host's.
+  Backend* backend_of(const std::string& name) const;
 
   StateOptions options_;
   Backend* backend_ = nullptr;
   int32_t snapshots_ = 0;
   std::vector<Group> groups_;
   std::map<std::string, Operand> operands_;
-  Memory memory_;
+  Memory memory_, front_memory_;  ///< of the backend, of the host where there is one too
 };
 
 }  // namespace veery

@@ -40,7 +40,7 @@ NUMBERS = [
     ("bench", "-r", ["1"], ["0", "-1"]),
     ("bench", "-d", ["0"], ["-1"]),
     ("bench", "-b", ["1"], ["0", "513"]),
-    ("plan", "--rows", ["1"], ["0", "513"]),
+    ("plan", "--rows", ["1"], ["0", "2049"]),
     ("plan", "-d", ["0"], ["-1"]),
     ("plan", "-r", ["1"], ["0"]),
     ("show", "-c", ["32"], ["-1"]),
@@ -50,7 +50,7 @@ NO_NUMBERS = ["", " ", "x", "5x", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e4
 
 # Of llama.cpp, Ollama and mlx-lm: each is answered by what to type, or why it is not there.
 FOREIGN = [
-    "-ngl", "--n-gpu-layers", "--n_gpu_layers", "-cnv", "-no-cnv", "-hff", "--offline", "-b", "-ub", "-fa", "--flash-attn",
+    "--split-mode", "--main-gpu", "-cnv", "-no-cnv", "-hff", "--offline", "-b", "-ub", "-fa", "--flash-attn",
     "--mlock", "--no-mmap", "--jinja", "--color", "-i", "--max-kv-size", "--adapter-path", "--lora", "--backend-sampling",
     "--format", "--tfs", "--chat-template", "-r", "-e", "--no-display-prompt", "-mu", "--verbose", "-v",
     "--kv-bits", "--draft-p-min", "--host", "--rope-freq-base", "--num-beams", "--prompt-cache", "--keepalive",

@@ -45,6 +45,8 @@ class Misuse(CliTest):
             (["run", self.model, "-p", "x", "--stop", ""], "--stop"),
             (["run", self.model, "-p", "x", "extra"], "extra"),
             (["run", self.model, "-p", "x", "--device", "tpu"], "'tpu' is none of"),
+            (["plan", self.model, "--device", "tpu"], "'tpu' is none of"),
+            (["run", self.model, "-p", "x", "-ngl", "1"], "the device is cpu"),
             (["run", self.model, "-p", "x", "--device-memory", "5"], "the device cpu has no memory of its own"),
             (["logits", self.model], "--ids"),
             (["perplexity", self.model], "--file"),

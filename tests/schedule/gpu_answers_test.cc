@@ -8,6 +8,7 @@
 #include "schedule/generate.h"
 #include "schedule/scheduler.h"
 #include "support/gpu_machine.h"
+#include "support/models.h"
 #include "support/small_model.h"
 
 namespace veery {
@@ -36,11 +37,16 @@ std::vector<GenerateRequest> requests() {
 
 using Answers = std::vector<std::vector<int32_t>>;
 
-Answers answers(const test::SmallModel& model, bool gpu, std::span<const GenerateRequest> requests,
-                int32_t slots, int64_t* chained_steps = nullptr) {
+LoadOptions options_for(bool gpu) {
   LoadOptions options{.threads = 1, .context = 64, .chunk = 16};
   if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
-  Model loaded(model.path(), options);
+  return options;
+}
+
+Answers answers(const std::string& path, const LoadOptions& options,
+                std::span<const GenerateRequest> requests, int32_t slots,
+                int64_t* chained_steps = nullptr) {
+  Model loaded(path, options);
   // The emulator is slow: chains may take as long as they like.
   Scheduler scheduler(
       loaded, {.slots = slots, .longest_step = 1e9, .draft_tokens = slots == 1 ? kMostDrafted : 0});
@@ -57,6 +63,11 @@ Answers answers(const test::SmallModel& model, bool gpu, std::span<const Generat
   while (scheduler.counts().finished < std::ssize(requests)) std::this_thread::yield();
   if (chained_steps != nullptr) *chained_steps = scheduler.counts().chained_steps;
   return all;
+}
+
+Answers answers(const test::SmallModel& model, bool gpu, std::span<const GenerateRequest> requests,
+                int32_t slots, int64_t* chained_steps = nullptr) {
+  return answers(model.path(), options_for(gpu), requests, slots, chained_steps);
 }
 
 TEST(GpuAnswers, AreThoseOfTheCpu) {
@@ -87,6 +98,21 @@ TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
   EXPECT_GE(chained, 8);
   EXPECT_EQ(answers(model, false, all, 3, &chained), expected);
   EXPECT_EQ(chained, 0);  // the CPU has none
+}
+
+// The last layers on the GPU, which also finds the most probable tokens; prompts, steps, drafts.
+TEST(GpuAnswers, AreThoseOfTheCpuForAnyNumberOfLayers) {
+  const std::string folder = test::fixture_path("tiny/llama-linear");
+  const std::vector<GenerateRequest> all = requests();
+  const Answers expected = answers(folder, options_for(false), all, 8);
+  for (const int32_t layers : {0, 1, 2, 99}) {
+    LoadOptions options = options_for(true);
+    options.backend_layers = layers;
+    EXPECT_EQ(answers(folder, options, all, 8), expected) << layers;
+    EXPECT_EQ(answers(folder, options, std::span(all).first(2), 1),
+              Answers(expected.begin(), expected.begin() + 2))
+        << layers;
+  }
 }
 
 // All logits are wanted of one request, so those beside it are chosen from all as well.

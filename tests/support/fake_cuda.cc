@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "base/clock.h"
 #include "support/gpu_machine.h"
 
 namespace veery::cuda {
@@ -21,6 +22,9 @@ struct GraphExec_ {
   std::vector<std::function<void()>> nodes;
 };
 struct Stream_ {};
+struct Event_ {
+  double milliseconds = -1;  // when it was last recorded
+};
 
 namespace {
 
@@ -110,6 +114,24 @@ Result run_graph(GraphExec graph, Stream) {
   return kOk;
 }
 
+Result record_event(Event event, Stream, unsigned flags) {
+  if (recorded == nullptr || flags != kExternal) return kInvalid;
+  recorded->nodes.push_back(
+      [event] { event->milliseconds = state.ticks ? state.launches : 1e3 * seconds_now(); });
+  return kOk;
+}
+Result time_between(float* milliseconds, Event first, Event second) {
+  if (first->milliseconds < 0 || second->milliseconds < first->milliseconds) return kInvalid;
+  return *milliseconds = static_cast<float>(second->milliseconds - first->milliseconds), kOk;
+}
+
+void add_events(Driver& d) {
+  d.event_create = [](Event* event, unsigned) { return *event = new Event_, ++state.events, kOk; };
+  d.event_destroy = [](Event event) { return delete event, --state.events, kOk; };
+  d.event_record = record_event;
+  d.event_milliseconds = time_between;
+}
+
 void add_device(Driver& d) {
   d.init = [](unsigned) { return kOk; };
   d.error_text = [](Result result, const char** text) {
@@ -163,6 +185,7 @@ Driver make_driver() {
   Driver d;
   add_device(d);
   add_memory(d);
+  add_events(d);
   d.module_load = [](Module*, const void*) { return kOk; };
   d.module_unload = [](Module) { return kOk; };
   d.module_function = find_function;

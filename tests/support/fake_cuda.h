@@ -17,6 +17,9 @@ struct FakeState {
   int launches = 0;   ///< of kernels, in these runs
   int early = 0;      ///< recorded with leave to begin early
   int fail_run = -1;  ///< this run fails
+  int events = 0;     ///< that exist
+  /// The clock: a launch takes a millisecond, anything else no time; else that of the machine.
+  bool ticks = false;
 };
 FakeState& fake_state();
 /// A fresh one: the state is reset.

@@ -80,6 +80,14 @@ void ModelArguments::add_device(Arguments& app) {
       .whole_number(1, int64_t{1} << 40);
 }
 
+void ModelArguments::add_gpu_layers(Arguments& app) {
+  app.option("--gpu-layers", gpu_layers,
+             "Layers that are on the GPU (also -ngl), the last ones, with the head;\n"
+             "the others and their caches are on the CPU [all]")
+      .type_name("N")
+      .whole_number(0, 1 << 20);
+}
+
 void ModelArguments::add_json(Arguments& app, const std::string& what) {
   app.flag("--json", json, what);
 }
@@ -102,7 +110,11 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
                    fmt::format("the device {} has no memory of its own", device));
     pool->set_limit(static_cast<size_t>(device_memory) * 1'000'000);
   }
-  if (options.backend) options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);
+  if (gpu_layers > 0 && device == "cpu")
+    throw Misuse("--gpu-layers", "the device is cpu, expected --device cuda, metal or auto too");
+  if (gpu_layers >= 0) options.backend_layers = gpu_layers;
+  if (options.backend && gpu_layers != 0)
+    options.chunk = std::max(options.chunk, LoadOptions::kBackendChunk);
   options.progress = [&bar](size_t done, size_t all) {
     bar.show(static_cast<double>(done), static_cast<double>(all));
   };

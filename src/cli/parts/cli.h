@@ -66,6 +66,7 @@ struct ModelArguments {
   std::optional<DType> cache_keys, cache_values;
   std::string device = "cpu";
   int64_t device_memory = 0;  ///< MB; 0: all that the device has
+  int32_t gpu_layers = -1;    ///< LoadOptions::backend_layers; -1: absent
   bool json = false;
 
   void add_path(Arguments& app, bool required = true);
@@ -74,6 +75,8 @@ struct ModelArguments {
   void add_exact(Arguments& app);
   void add_cache_types(Arguments& app);
   void add_device(Arguments& app);
+  /// Where some layers may stay on the CPU: after add_device().
+  void add_gpu_layers(Arguments& app);
   void add_json(Arguments& app, const std::string& what);
   /// With a progress bar on standard error where that is a terminal.
   Model load() const;

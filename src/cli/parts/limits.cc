@@ -45,7 +45,7 @@ Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits)
   const Bound rates[] = {{"f32", limits.f32}, {"bf16", limits.bf16}, {"int8", limits.int8}};
   const auto& [name, rate] = rates[static_cast<size_t>(products)];
   const Bound bounds[] = {
-      {"barrier", limits.barrier},
+      {limits.what_least, limits.least},
       {"memory", ratio(cost.weight_bytes + cost.state_bytes, limits.memory)},
       {name, ratio(cost.flops, rate)},
   };
@@ -53,8 +53,8 @@ Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits)
                            [](const Bound& a, const Bound& b) { return a.seconds < b.seconds; });
 }
 
-LimitMeter::LimitMeter(ThreadPool& pool, Target target, const Plan& plan)
-    : pool_(pool), target_(target) {
+LimitMeter::LimitMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan)
+    : pool_(pool), target_(target), backend_(backend) {
   std::set<const std::byte*> seen;
   for (const Dispatch& dispatch : plan.table())
     for (const Operand& in : dispatch.in)
@@ -63,26 +63,40 @@ LimitMeter::LimitMeter(ThreadPool& pool, Target target, const Plan& plan)
 }
 
 void LimitMeter::sample() {
+  if (backend_ != nullptr) {
+    const DeviceLimits limits = backend_->limits(weights_);
+    memory_.push_back(limits.memory);
+    f32_.push_back(limits.f32);
+    bf16_.push_back(limits.bf16);
+    int8_.push_back(limits.int8);
+    least_.push_back(limits.launch);
+    return;
+  }
   memory_.push_back(read_rate());
   f32_.push_back(rate_of(pool_, fma_loop, target_));
   bf16_.push_back(rate_of(pool_, bf16_loop, target_));
   int8_.push_back(rate_of(pool_, dot4_loop, target_));
-  barrier_.push_back(barrier_seconds());
+  least_.push_back(barrier_seconds());
 }
 
 Limits LimitMeter::limits() const {
-  return {median(memory_), median(f32_), median(bf16_), median(int8_), median(barrier_)};
+  return {.memory = median(memory_),
+          .f32 = median(f32_),
+          .bf16 = median(bf16_),
+          .int8 = median(int8_),
+          .least = median(least_),
+          .what_least = backend_ != nullptr ? "launch" : "barrier"};
 }
 
 double LimitMeter::read_rate() {
   std::atomic<uint64_t> used = 0;
   size_t all = 0;
-  for (const Bytes& bytes : weights_) all += bytes.count;
+  for (const MemoryPiece& piece : weights_) all += piece.size;
   const double seconds = seconds_of(pool_, [&](int index) {
     uint64_t sum = 0;
-    for (const Bytes& bytes : weights_) {
-      const Share own = share(static_cast<int64_t>(bytes.count), kLine, {index, pool_.size()});
-      sum += read_loop(target_, bytes.data + own.begin, static_cast<size_t>(own.end - own.begin));
+    for (const MemoryPiece& piece : weights_) {
+      const Share own = share(static_cast<int64_t>(piece.size), kLine, {index, pool_.size()});
+      sum += read_loop(target_, piece.data + own.begin, static_cast<size_t>(own.end - own.begin));
     }
     used += sum;
   });

@@ -10,13 +10,14 @@
 
 namespace veery::cli {
 
-/// Of all workers together.
+/// Of all workers, or of a device as a whole.
 struct Limits {
-  double memory = 0;   ///< bytes per second of a plain read loop over the weights of the plan
-  double f32 = 0;      ///< operations per second; a multiply-add is two
-  double bf16 = 0;     ///< the same, of products of bf16
-  double int8 = 0;     ///< the same, of int8 dot products
-  double barrier = 0;  ///< seconds: no dispatch takes less
+  double memory = 0;  ///< bytes per second of a plain read loop over the weights of the plan
+  double f32 = 0;     ///< operations per second; a multiply-add is two
+  double bf16 = 0;    ///< the same, of products of bf16
+  double int8 = 0;    ///< the same, of int8 dot products
+  double least = 0;   ///< seconds that any dispatch takes
+  std::string_view what_least = "barrier";  ///< or "launch", of a device
 };
 
 /// What the products of a dispatch are of.
@@ -33,22 +34,21 @@ Bound bound(const DispatchCost& cost, Arithmetic products, const Limits& limits)
 /// Measures limits in turns with whatever else runs: medians of the samples.
 class LimitMeter {
  public:
-  LimitMeter(ThreadPool& pool, Target target, const Plan& plan);
+  /// `backend`: whose limits they are; nullptr: the CPU's.
+  LimitMeter(ThreadPool& pool, Target target, Backend* backend, const Plan& plan);
+  /// Throws as Backend::limits().
   void sample();
   Limits limits() const;
 
  private:
-  struct Bytes {
-    const std::byte* data;
-    size_t count;
-  };
   double read_rate();
   double barrier_seconds();
 
   ThreadPool& pool_;
   Target target_;
-  std::vector<Bytes> weights_;  ///< each once, in the order in which the plan reads them
-  std::vector<double> memory_, f32_, bf16_, int8_, barrier_;
+  Backend* backend_;
+  std::vector<MemoryPiece> weights_;  ///< each once, in the order in which the plan reads them
+  std::vector<double> memory_, f32_, bf16_, int8_, least_;
 };
 
 /// Of values in any order; 0 of none.

@@ -22,6 +22,9 @@ constexpr Synonym kSynonyms[] = {
     {"--sys", "--system"},
     {"--system-prompt", "--system"},
     {"--system-message", "--system"},
+    {"-ngl", "--gpu-layers"},
+    {"--n-gpu-layers", "--gpu-layers"},
+    {"--num-gpu", "--gpu-layers"},
     {"-ctk", "--cache-type-k"},
     {"-ctv", "--cache-type-v"},
     {"--n-predict", "--predict"},
@@ -63,7 +66,8 @@ struct Advice {
 };
 
 constexpr std::string_view kProcessor =
-    "leave it out, or type --device: a model is on the processor or on one GPU as a whole";
+    "leave it out, or type --device: a model is on the processor or on one GPU, or (--gpu-layers) "
+    "its first layers on the processor and its last ones on the GPU";
 constexpr std::string_view kChunks =
     "a prompt goes through the model in runs of up to 256 tokens, which needs no setting";
 constexpr std::string_view kMapped =

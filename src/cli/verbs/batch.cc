@@ -57,6 +57,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.model.add_exact(app);
   flags.model.add_cache_types(app);
   flags.model.add_device(app);
+  flags.model.add_gpu_layers(app);
   app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
   app.read(std::move(arguments));
   if (flags.resume && flags.output.force)

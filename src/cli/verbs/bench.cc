@@ -411,6 +411,7 @@ void bench_verb(std::vector<std::string> arguments) {
   flags.add_exact(app);
   flags.add_cache_types(app);
   flags.add_device(app);
+  flags.add_gpu_layers(app);
   std::vector<std::string> sweeps;
   app.option("--sweep", sweeps,
              "Repeat the tests for each of a list, with the ratio to the first:\n"

@@ -56,6 +56,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.common.add_exact(app);
   flags.common.add_cache_types(app);
   flags.common.add_device(app);
+  flags.common.add_gpu_layers(app);
   flags.common.add_json(app, "Print one JSON object: labels, results, seconds");
   app.read(std::move(arguments));
   flags.text.join_words(app, {"--jsonl"});

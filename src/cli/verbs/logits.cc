@@ -109,6 +109,7 @@ void logits_verb(std::vector<std::string> arguments) {
   flags.add_exact(app);
   flags.add_cache_types(app);
   flags.add_device(app);
+  flags.add_gpu_layers(app);
   flags.add_json(app, "Print one JSON object: positions");
   app.read(std::move(arguments));
   text.join_words(app, {"--ids"});

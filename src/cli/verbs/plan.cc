@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/clock.h"
 #include "cli/parts/cli.h"
 #include "cli/parts/limits.h"
 #include "cli/parts/output.h"
@@ -30,6 +31,7 @@ struct Row {
 /// What --profile measures.
 struct Profile {
   std::vector<double> seconds;  ///< of each row of the table
+  double whole = 0;             ///< of a run on a device, whose rows go over into each other
   Limits limits;
 };
 
@@ -56,10 +58,11 @@ std::string types_of(const Dispatch& dispatch) {
   return text.empty() ? std::string(result) : fmt::format("{}->{}", text, result);
 }
 
-Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& plan) {
+Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& plan, bool device) {
   auto found = Arithmetic::kF32;
   if (plan.options().exact) return found;
-  const bool attends = node.op == op::kAttend && node.as<AttendAttr>().shared == 0;
+  // On a device scores and values are chains of fma.
+  const bool attends = !device && node.op == op::kAttend && node.as<AttendAttr>().shared == 0;
   for (const Operand& in : dispatch.in) {
     if (in_panels(in) && info(in.dtype).quantized && !is_fp8(in.dtype)) return Arithmetic::kInt8;
     if ((in_panels(in) || attends) && in.dtype == DType::kBF16) found = Arithmetic::kBf16;
@@ -67,7 +70,8 @@ Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& p
   return found;
 }
 
-std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile& profile) {
+std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile& profile,
+                           bool device) {
   std::vector<Row> rows;
   for (size_t i = 0; i < plan.table().size(); ++i) {
     const Dispatch& dispatch = plan.table()[i];
@@ -77,7 +81,7 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
             .types = types_of(dispatch),
             .place = place_of(plan, dispatch.out()),
             .cost = cost(plan, i, size),
-            .products = products_of(dispatch, node, plan)};
+            .products = products_of(dispatch, node, plan, device)};
     if (!profile.seconds.empty()) {
       row.seconds = profile.seconds[i];
       row.bound = bound(row.cost, row.products, profile.limits);
@@ -90,17 +94,24 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
 /// Medians over runs of a plan whose slots are filled, and stay as they are; the runs alternate
 /// with the loops that find the limits.
 Profile profile(Plan& plan, Model& model, const Settings& settings) {
-  LimitMeter meter(model.pool(), model.target(), plan);
+  LimitMeter meter(model.pool(), model.target(), model.backend(), plan);
   Progress bar("profile");
   std::vector<std::vector<double>> samples(plan.table().size());
+  std::vector<double> whole;
   for (int32_t r = 0; r < settings.repetitions; ++r) {
     meter.sample();
     std::vector<double> seconds;
     plan.run_profiled(seconds);
     for (size_t i = 0; i < seconds.size(); ++i) samples[i].push_back(seconds[i]);
+    if (model.backend() != nullptr) {
+      const double start = seconds_now();
+      plan.run();
+      whole.push_back(seconds_now() - start);
+    }
     bar.show(r + 1, settings.repetitions);
   }
   Profile result;
+  result.whole = median(std::move(whole));
   for (std::vector<double>& values : samples) result.seconds.push_back(median(std::move(values)));
   result.limits = meter.limits();
   return result;
@@ -132,7 +143,14 @@ double giga_rate(double amount, double seconds) { return seconds > 0 ? amount / 
 
 double share_of(const Row& row) { return row.seconds > 0 ? row.bound.seconds / row.seconds : 0; }
 
-Json to_json(const std::vector<Row>& rows, const Plan& plan, const Profile& profile) {
+/// What the plan runs on: the instructions of a CPU, or a device.
+std::string device_of(const Plan& plan, const Model& model) {
+  return model.backend() != nullptr ? model.backend()->device().description()
+                                    : std::string(name(plan.options().target));
+}
+
+Json to_json(const std::vector<Row>& rows, const Plan& plan, const Profile& profile,
+             const std::string& device) {
   const bool profiled = !profile.seconds.empty();
   Json list = Json::array();
   for (const Row& row : rows) {
@@ -156,7 +174,7 @@ Json to_json(const std::vector<Row>& rows, const Plan& plan, const Profile& prof
     list.push_back(std::move(item));
   }
   Json all = {{"rows", plan.options().rows},
-              {"target", name(plan.options().target)},
+              {"target", device},
               {"arena_bytes", plan.arena_bytes()},
               {"table", std::move(list)}};
   if (profiled) {
@@ -169,7 +187,8 @@ Json to_json(const std::vector<Row>& rows, const Plan& plan, const Profile& prof
                      {"f32_operations_per_second", limits.f32},
                      {"bf16_operations_per_second", limits.bf16},
                      {"int8_operations_per_second", limits.int8},
-                     {"barrier_seconds", limits.barrier}};
+                     {fmt::format("{}_seconds", limits.what_least), limits.least}};
+    if (profile.whole > 0) all["run_seconds"] = profile.whole;
   }
   return all;
 }
@@ -180,8 +199,10 @@ std::string measured(const Row& row, double all) {
                      giga_rate(row.cost.flops, row.seconds), row.bound.limit, 100 * share_of(row));
 }
 
-void print_profile(const Total& total, const Plan& plan, const Limits& limits, int threads) {
+void print_profile(const Total& total, const Profile& profile, const std::string& device,
+                   int threads) {
   Output& out = standard_output();
+  const Limits& limits = profile.limits;
   const double read = total.cost.weight_bytes + total.cost.state_bytes;
   const double rate = read / total.seconds;
   out.line(fmt::format(
@@ -190,15 +211,23 @@ void print_profile(const Total& total, const Plan& plan, const Limits& limits, i
       total.seconds * 1e6, rate / 1e9,
       total.reads() ? fmt::format(" ({:.0f} % of the read loop)", 100 * rate / limits.memory) : "",
       giga_rate(total.cost.flops, total.seconds), 100 * total.share()));
+  if (profile.whole > 0)
+    out.line(
+        fmt::format("rows were timed one by one on the device; a run of all takes {:.1f} us "
+                    "({:.1f} GB/s), its copies to and fro included",
+                    profile.whole * 1e6, giga_rate(read, profile.whole)));
+  const std::string of = profile.whole > 0 ? device : fmt::format("{} threads", threads);
+  const std::string target = profile.whole > 0 ? "" : fmt::format(" ({})", device);
   out.line(
-      fmt::format("limits of {} threads, measured between the runs: memory {:.1f} GB/s (a "
+      fmt::format("limits of {}, measured between the runs: memory {:.1f} GB/s (a "
                   "plain read loop over the weights),\n  f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, "
-                  "int8 {:.0f} GOP/s ({}), barrier {:.2f} us",
-                  threads, limits.memory / 1e9, limits.f32 / 1e9, limits.bf16 / 1e9,
-                  limits.int8 / 1e9, name(plan.options().target), limits.barrier * 1e6));
+                  "int8 {:.0f} GOP/s{}, {} {:.2f} us",
+                  of, limits.memory / 1e9, limits.f32 / 1e9, limits.bf16 / 1e9, limits.int8 / 1e9,
+                  target, limits.what_least, limits.least * 1e6));
 }
 
-void print(const std::vector<Row>& rows, const Plan& plan, const Profile& profile, int threads) {
+void print(const std::vector<Row>& rows, const Plan& plan, const Profile& profile,
+           const std::string& device, int threads) {
   Output& out = standard_output();
   const bool profiled = !profile.seconds.empty();
   const Total total = total_of(rows);
@@ -224,23 +253,24 @@ void print(const std::vector<Row>& rows, const Plan& plan, const Profile& profil
                   human_bytes(row.cost.bytes()), row.place) +
              (profiled ? measured(row, total.seconds) : ""));
   }
-  out.line(fmt::format(
-      "total: {} rows of the table for up to {} tokens, {} ({} of weights), "
-      "{:.1f} MFLOP, arena {}, {}",
-      rows.size(), plan.options().rows, human_bytes(total.cost.bytes()),
-      human_bytes(total.cost.weight_bytes), total.cost.flops / 1e6,
-      human_bytes(static_cast<double>(plan.arena_bytes())), name(plan.options().target)));
-  if (profiled) print_profile(total, plan, profile.limits, threads);
+  out.line(
+      fmt::format("total: {} rows of the table for up to {} tokens, {} ({} of weights), "
+                  "{:.1f} MFLOP, arena {}, {}",
+                  rows.size(), plan.options().rows, human_bytes(total.cost.bytes()),
+                  human_bytes(total.cost.weight_bytes), total.cost.flops / 1e6,
+                  human_bytes(static_cast<double>(plan.arena_bytes())), device));
+  if (profiled) print_profile(total, profile, device, threads);
 }
 
 void show(Plan& plan, const RunSize& size, Model& model, const ModelArguments& flags,
           const Settings& settings) {
   const Profile measured = settings.profile ? profile(plan, model, settings) : Profile();
-  const auto rows = make_rows(plan, size, measured);
+  const auto rows = make_rows(plan, size, measured, model.backend() != nullptr);
+  const std::string device = device_of(plan, model);
   if (flags.json)
-    standard_output().json(to_json(rows, plan, measured));
+    standard_output().json(to_json(rows, plan, measured, device));
   else
-    print(rows, plan, measured, model.threads());
+    print(rows, plan, measured, device, model.threads());
 }
 
 void show_decoder(Model& model, const ModelArguments& flags, const Settings& settings) {
@@ -278,11 +308,11 @@ void plan_verb(std::vector<std::string> arguments) {
   flags.add_path(app);
   app.option("--rows", settings.rows, "Tokens of the run")
       .type_name("N")
-      .whole_number(1, 512)
+      .whole_number(1, 2048)
       .show_default();
   app.flag("--profile", settings.profile,
            "Measure time, GB/s and GFLOP/s of each row, and its share of what bounds it:\n"
-           "memory, f32, bf16, int8 or a barrier, measured in the same run");
+           "memory, f32, bf16, int8 or a barrier (of a GPU: a launch), measured in between");
   app.option("-d,--depth", settings.depth, "Tokens in the cache before the run")
       .type_name("N")
       .whole_number(0, 1 << 24)
@@ -292,6 +322,7 @@ void plan_verb(std::vector<std::string> arguments) {
       .whole_number(1, 100000)
       .show_default();
   app.flag("--unfused", unfused, "The table before fusion");
+  flags.add_device(app);
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);

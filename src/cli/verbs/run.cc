@@ -88,6 +88,7 @@ void add_rest(Arguments& app, Flags& flags) {
   flags.model.add_exact(app);
   flags.model.add_cache_types(app);
   flags.model.add_device(app);
+  flags.model.add_gpu_layers(app);
   flags.model.add_json(app,
                        "Print one JSON object: text, ids, prompt_ids, finish_reason,\n"
                        "timings, message (the answer taken apart: content,\n"

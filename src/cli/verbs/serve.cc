@@ -191,6 +191,7 @@ Flags read(std::vector<std::string> arguments) {
   flags.model.add_exact(app);
   flags.model.add_cache_types(app);
   flags.model.add_device(app);
+  flags.model.add_gpu_layers(app);
   app.read(std::move(arguments));
   flags.paths.insert(flags.paths.begin(), flags.model.path);
   check_names(flags);

@@ -30,13 +30,39 @@ class PinnedMemory {
   void* data_ = nullptr;
 };
 
+// A point in time of the GPU.
+class TimeStamp {
+ public:
+  explicit TimeStamp(const Driver& driver) : driver_(driver) {
+    driver.check(driver.event_create(&event_, 0), "making an event");
+  }
+  TimeStamp(const TimeStamp&) = delete;
+  TimeStamp& operator=(const TimeStamp&) = delete;
+  ~TimeStamp() { driver_.event_destroy(event_); }
+
+  void record(Stream stream) const {
+    driver_.check(driver_.event_record(event_, stream, kExternal), "recording an event");
+  }
+  double seconds_since(const TimeStamp& earlier) const {
+    float milliseconds = 0;
+    driver_.check(driver_.event_milliseconds(&milliseconds, earlier.event_, event_),
+                  "asking for the time between events");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+ private:
+  const Driver& driver_;
+  Event event_ = nullptr;
+};
+
 class CudaMachine;
 
-// A graph of the upload and all launches, in order.
+// A graph of the upload and all launches, in order; with `ends`, a time stamp in front of the first
+// launch and behind each part.
 class CudaRecording : public gpu::Recording {
  public:
   CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
-                const Transfers& transfers);
+                const Transfers& transfers, std::span<const size_t> ends = {});
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
   ~CudaRecording() override;
@@ -44,15 +70,23 @@ class CudaRecording : public gpu::Recording {
   std::byte* input() override { return input_.data(); }
   std::byte* output(size_t i) override { return outputs_[i]->data(); }
   void run(std::span<const size_t> bytes) override;
+  std::vector<double> seconds() const override {
+    std::vector<double> seconds;
+    for (size_t i = 1; i < stamps_.size(); ++i)
+      seconds.push_back(stamps_[i]->seconds_since(*stamps_[i - 1]));
+    return seconds;
+  }
 
  private:
-  void capture(const std::vector<Launch>& launches);
+  void capture(const std::vector<Launch>& launches, std::span<const size_t> ends);
+  void put(const std::vector<Launch>& launches, std::span<const size_t> ends);
 
   CudaMachine& machine_;
   const Driver& driver_;
   Transfers transfers_;
   PinnedMemory input_;
   std::vector<std::unique_ptr<PinnedMemory>> outputs_;
+  std::vector<std::unique_ptr<TimeStamp>> stamps_;
   GraphExec graph_ = nullptr;
 };
 
@@ -140,6 +174,13 @@ class CudaMachine : public gpu::Machine {
     driver_.check(driver_.context_wait(), "finishing what was begun");
     return std::make_unique<CudaRecording>(*this, launches, transfers);
   }
+  std::unique_ptr<gpu::Recording> record_parts(std::vector<Launch> launches,
+                                               const Transfers& transfers,
+                                               std::span<const size_t> ends) override {
+    make_current();
+    driver_.check(driver_.context_wait(), "finishing what was begun");
+    return std::make_unique<CudaRecording>(*this, launches, transfers, ends);
+  }
 
   const Driver& driver() const { return driver_; }
   Stream stream() const { return stream_; }
@@ -226,25 +267,39 @@ class CudaMachine : public gpu::Machine {
 };
 
 CudaRecording::CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
-                             const Transfers& transfers)
+                             const Transfers& transfers, std::span<const size_t> ends)
     : machine_(machine),
       driver_(machine.driver()),
       transfers_(transfers),
       input_(machine.driver(), transfers.bytes) {
   for (const Transfers::Back& back : transfers_.back)
     outputs_.push_back(std::make_unique<PinnedMemory>(driver_, back.bytes));
-  capture(launches);
+  for (size_t i = 0; !ends.empty() && i <= ends.size(); ++i)
+    stamps_.push_back(std::make_unique<TimeStamp>(driver_));
+  capture(launches, ends);
 }
 
-void CudaRecording::capture(const std::vector<Launch>& launches) {
+void CudaRecording::put(const std::vector<Launch>& launches, std::span<const size_t> ends) {
+  const Stream stream = machine_.stream();
+  if (transfers_.bytes > 0)
+    driver_.check(
+        driver_.upload_async(address(transfers_.to), input_.data(), transfers_.bytes, stream),
+        "recording a copy");
+  size_t part = 0;
+  if (!ends.empty()) stamps_[0]->record(stream);
+  for (size_t i = 0; i <= launches.size(); ++i) {
+    const bool begins = part < ends.size() && ends[part] == i;
+    for (; part < ends.size() && ends[part] == i; ++part) stamps_[part + 1]->record(stream);
+    if (i < launches.size()) machine_.launch(launches[i], i > 0 && !begins);
+  }
+}
+
+void CudaRecording::capture(const std::vector<Launch>& launches, std::span<const size_t> ends) {
   const Stream stream = machine_.stream();
   driver_.check(driver_.capture_begin(stream, kCaptureThreadLocal), "recording a run");
   Graph graph = nullptr;
   try {
-    driver_.check(
-        driver_.upload_async(address(transfers_.to), input_.data(), transfers_.bytes, stream),
-        "recording a copy");
-    for (size_t i = 0; i < launches.size(); ++i) machine_.launch(launches[i], i > 0);
+    put(launches, ends);
   } catch (...) {
     driver_.capture_end(stream, &graph);
     if (graph != nullptr) driver_.graph_destroy(graph);

@@ -15,12 +15,14 @@ struct Function_;
 struct Stream_;
 struct Graph_;
 struct GraphExec_;
+struct Event_;
 using Context = Context_*;
 using Module = Module_*;
 using Function = Function_*;
 using Stream = Stream_*;
 using Graph = Graph_*;
 using GraphExec = GraphExec_*;
+using Event = Event_*;
 
 struct LaunchAttribute {  ///< CUlaunchAttribute
   int id;
@@ -44,6 +46,7 @@ inline constexpr int kMaxShared = 8;                                  ///< CUfun
 inline constexpr int kCooperativeLaunch = 2, kProgrammaticOrder = 6;  ///< CUlaunchAttributeID
 inline constexpr unsigned kNonBlocking = 1;                           ///< CUstream_flags
 inline constexpr int kCaptureThreadLocal = 1;                         ///< CUstreamCaptureMode
+inline constexpr unsigned kExternal = 1;  ///< CUevent_record_flags: a node of a graph
 
 /// X(name of ours, name in the library, parameters)
 #define VEERY_CUDA_FUNCTIONS(X)                                                              \
@@ -81,7 +84,11 @@ inline constexpr int kCaptureThreadLocal = 1;                         ///< CUstr
   X(graph_instantiate, cuGraphInstantiateWithFlags, (GraphExec*, Graph, unsigned long long)) \
   X(graph_launch, cuGraphLaunch, (GraphExec, Stream))                                        \
   X(graph_destroy, cuGraphDestroy, (Graph))                                                  \
-  X(exec_destroy, cuGraphExecDestroy, (GraphExec))
+  X(exec_destroy, cuGraphExecDestroy, (GraphExec))                                           \
+  X(event_create, cuEventCreate, (Event*, unsigned))                                         \
+  X(event_destroy, cuEventDestroy_v2, (Event))                                               \
+  X(event_record, cuEventRecordWithFlags, (Event, Stream, unsigned))                         \
+  X(event_milliseconds, cuEventElapsedTime, (float*, Event, Event))
 
 struct Driver {
 #define VEERY_CUDA_MEMBER(name, symbol, parameters) Result(*name) parameters = nullptr;

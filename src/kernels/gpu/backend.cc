@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "kernels/gpu/launches.h"
+#include "kernels/gpu/limits.h"
 #include "kernels/gpu/make_walk.h"
 #include "kernels/gpu/pack.h"
 
@@ -15,6 +18,44 @@ void never(const Dispatch&, const Slots&, const Worker&) {}
 int64_t most_sequences(const TableUse& use) {
   return std::max<int64_t>({1, use.sequences, use.slots->sequences});
 }
+
+// What the host writes before a run, and its place on the device.
+class InputPlaces {
+ public:
+  InputPlaces(Machine& machine, std::span<const Operand> inputs, const Recorder& recorder) {
+    for (const Operand& from : inputs)
+      places_.push_back(
+          {from, machine.allocate(static_cast<size_t>(recorder.most(from.rows) * from.stride))});
+  }
+  bool empty() const { return places_.empty(); }
+  /// Rows of a table with addresses of the device.
+  std::vector<Step> placed(std::span<const Step> steps) const {
+    std::vector<Step> all(steps.begin(), steps.end());
+    for (Step& step : all)
+      for (Operand& in : step.dispatch.in)
+        for (const Place& place : places_) {
+          const std::less<> before;
+          const std::byte* const first = place.from.data;
+          if (!in || before(in.data, first) || !before(in.data, first + place.memory.size()))
+            continue;
+          in.data = place.memory.data() + (in.data - first);
+          break;
+        }
+    return all;
+  }
+  void upload(Machine& machine, const Slots& slots) const {
+    for (const Place& place : places_)
+      machine.upload(place.memory.data(), place.from.data,
+                     static_cast<size_t>(slots.count(place.from.rows) * place.from.stride));
+  }
+
+ private:
+  struct Place {
+    Operand from;
+    Memory memory;
+  };
+  std::vector<Place> places_;
+};
 
 // The slots of a run as one block of memory, the same on both sides.
 class SlotPlaces {
@@ -100,7 +141,7 @@ class SlotPlaces {
 
 class GpuExecutable : public Executable {
  public:
-  GpuExecutable(Machine& machine, std::span<const Step> steps, std::span<const Operand> results,
+  GpuExecutable(Machine& machine, std::span<const Step> table, std::span<const Operand> results,
                 const TableUse& use)
       : machine_(machine),
         first_fetched_(use.first_fetched),
@@ -115,15 +156,21 @@ class GpuExecutable : public Executable {
     for (int i = 0; i < use.groups * use.slots->sequences; ++i)
       positions = std::max(positions, int64_t{use.slots->tables[i].count} * kPagePositions);
     recorder.positions = std::max(positions, use.rows);
+    inputs_.emplace(machine, use.inputs, recorder);
+    const std::vector<Step> steps = inputs_->placed(table);
     for (const Step& step : steps)
-      parts = std::max(parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions, machine));
+      parts = std::max(
+          parts, part_bytes(step, recorder.most(step.dispatch.out().rows), positions, machine));
     if (parts > 0) {
       recorder.memory.push_back(machine.allocate(parts));
       recorder.parts = recorder.memory.back().data();
     }
-    for (const Step& step : steps)
+    for (const Step& step : steps) {
       find_row(step.op, step.dispatch, {.exact = use.exact}, machine)
           ->record(step.dispatch, recorder);
+      ends_.push_back(recorder.launches.size());
+    }
+    launches_ = recorder.launches;
     if (use.rows == 1 && machine.cooperative()) walk(machine, recorder);
     Transfers transfers{slots_.data(), places_.bytes(), {}};
     for (const Operand& result : results) {
@@ -142,10 +189,22 @@ class GpuExecutable : public Executable {
   void run(const Slots& slots) override {
     places_.fill(slots, recording_->input());
     for (const auto& prepare : before_) prepare(slots);
+    inputs_->upload(machine_, slots);
     for (size_t i = 0; i < results_.size(); ++i)
       sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
     recording_->run(sizes_);
     for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, slots);
+  }
+  void run_profiled(const Slots& slots, std::vector<double>& seconds) override {
+    if (!parts_)
+      parts_ = machine_.record_parts(launches_, {slots_.data(), places_.bytes(), {}}, ends_);
+    places_.fill(slots, parts_->input());
+    for (const auto& prepare : before_) prepare(slots);
+    inputs_->upload(machine_, slots);
+    parts_->run({});
+    const std::vector<double> of_rows = parts_->seconds();
+    seconds.resize(ends_.size(), 0);
+    for (size_t i = 0; i < ends_.size(); ++i) seconds[i] += of_rows[i];
   }
   int chain_steps() const override { return step_.empty() ? 0 : kChainSteps; }
   std::span<const int32_t> run_chain(const Slots& slots) override {
@@ -171,8 +230,9 @@ class GpuExecutable : public Executable {
 
   // Few rows, of which one number is wanted, in whose launches the host has no part.
   bool can_chain(const TableUse& use) const {
-    return before_.empty() && results_.size() == 1 && results_[0].dtype == DType::kI32 &&
-           results_[0].cols == 1 && results_[0].rows == kOutputRows && use.rows == use.outputs &&
+    return before_.empty() && inputs_->empty() && results_.size() == 1 &&
+           results_[0].dtype == DType::kI32 && results_[0].cols == 1 &&
+           results_[0].rows == kOutputRows && use.rows == use.outputs &&
            machine_.has(KernelId::advance);
   }
   // The steps are recorded as one, with a launch behind each that makes its slots the next one's.
@@ -213,11 +273,16 @@ class GpuExecutable : public Executable {
   size_t first_fetched_;
   SlotPlaces places_;
   Memory slots_;
+  std::optional<InputPlaces> inputs_;
   std::vector<Memory> memory_;
   std::vector<std::function<void(const Slots&)>> before_;
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
   std::unique_ptr<Recording> recording_;
+  // One by one, each row of the table up to ends_.
+  std::vector<Launch> launches_;
+  std::vector<size_t> ends_;
+  std::unique_ptr<Recording> parts_;
   // Of a table that can be chained.
   int64_t rows_ = 0;
   std::vector<Launch> step_;
@@ -272,6 +337,9 @@ class GpuBackend : public Backend {
                                     const TableUse& use) override {
     return std::make_unique<GpuExecutable>(*machine_, steps, results, use);
   }
+  DeviceLimits limits(std::span<const MemoryPiece> weights) override {
+    return measure_limits(*machine_, weights);
+  }
 
  private:
   std::unique_ptr<Machine> machine_;
@@ -285,6 +353,12 @@ std::string_view name(KernelId kernel) {
                                                     VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME)};
 #undef VEERY_GPU_NAME
   return kNames[static_cast<size_t>(kernel)];
+}
+
+std::unique_ptr<Recording> Machine::record_parts(std::vector<Launch>, const Transfers&,
+                                                 std::span<const size_t>) {
+  throw Error(ErrorKind::kUnsupported, "{}: rows of a table cannot be timed one by one there",
+              name());
 }
 
 std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine) {

@@ -8,6 +8,7 @@
 #include "kernels/gpu/dialect/angles_arguments.h"
 #include "kernels/gpu/dialect/arguments.h"
 #include "kernels/gpu/dialect/emulator.h"
+#include "kernels/gpu/dialect/limit_arguments.h"
 #include "kernels/gpu/dialect/recurrence_arguments.h"
 #include "kernels/gpu/dialect/row_arguments.h"
 #include "kernels/gpu/dialect/walk_places.h"
@@ -65,6 +66,8 @@ class Recording {
   virtual std::byte* output(size_t i) = 0;
   /// `bytes`: of each block that comes back.
   virtual void run(std::span<const size_t> bytes) = 0;
+  /// Of what was recorded in parts: how long each took in the last run.
+  virtual std::vector<double> seconds() const { return {}; }
 };
 
 /// Runs launches.
@@ -80,6 +83,11 @@ class Machine : public Device {
   virtual bool cooperative() const = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
                                             const Transfers& transfers) = 0;
+  /// The same in parts, of which part i ends in front of launch `ends[i]`: a part begins when all
+  /// before it has ended. Throws kUnsupported where the machine cannot time them.
+  virtual std::unique_ptr<Recording> record_parts(std::vector<Launch> launches,
+                                                  const Transfers& transfers,
+                                                  std::span<const size_t> ends);
 };
 
 /// The backend of a machine.

@@ -87,6 +87,13 @@
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
   X(join_heads, JoinHeadsArguments, 256, (join_heads))
 
+#define VEERY_GPU_CHOICE(X)                               \
+  X(choose_scores, ChooseArguments, 128, (choose_scores)) \
+  X(choose_positions, ChooseArguments, 1024, (choose_positions))
+#define VEERY_GPU_LIMITS(X)                            \
+  X(read_limit, ReadLimitArguments, 256, (read_limit)) \
+  X(math_limit, MathLimitArguments, 256, (math_limit))
+
 // F for each format of integers, in the order of Format.
 #define VEERY_GPU_CODED(F, X) \
   F(X, q8, kQ8)               \
@@ -99,7 +106,8 @@
   F(X, k8m16, kK8M16)         \
   F(X, book, kBook)           \
   F(X, q4mw, kQ4MW)           \
-  F(X, q8mw, kQ8MW)
+  F(X, q8mw, kQ8MW)           \
+  F(X, book2, kBook2)
 
 // F for each type of the cache, with values of up to 128 and up to 256 dimensions.
 #define VEERY_GPU_CACHED(F, X) \
@@ -149,6 +157,8 @@
   X(attend_f64, WideArguments, 128, (attend_f64))           \
   VEERY_GPU_RECURRENCES(X)                                  \
   VEERY_GPU_ROW_OPS(X)                                      \
+  VEERY_GPU_LIMITS(X)                                       \
+  VEERY_GPU_CHOICE(X)                                       \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))
 
 // Those of Metal alone.

@@ -1,4 +1,4 @@
-// Attention that attend.h has no kernels for.
+// Attention that attend.h has no kernels for, and the choice of positions for it.
 #include <algorithm>
 
 #include "kernels/common/formulas.h"
@@ -46,6 +46,7 @@ WideArguments arguments_of(const Dispatch& d, Recorder& to) {
   } else {
     a.key_rows = to.matrix(k), a.value_rows = to.matrix(v);
   }
+  a.chosen = to.matrix(d.in[AttendIn::kChosen]);
   a.sinks = d.in[AttendIn::kSinks].row<float>(0);
   a.parts = reinterpret_cast<float*>(to.parts);
   a.heads = attr.heads, a.kv_heads = attr.kv_heads;
@@ -62,6 +63,11 @@ WideArguments arguments_of(const Dispatch& d, Recorder& to) {
     a.slopes = reinterpret_cast<const float*>(memory.data());
   }
   return a;
+}
+
+// Of a block's memory: queries of all heads, four numbers at a time, and what heads count.
+int choice_floats(const Dispatch& d) {
+  return d.as<ChooseAttr>().heads * ((d.in[ChooseIn::kK].cols + 3) / 4 * 4 + 1);
 }
 
 // In the order of kernel_list.h: for few rows, what merges these, and for many rows.
@@ -88,7 +94,7 @@ bool takes_uneven(const Dispatch& d, const KernelChoice&) {
   const bool cached = is_cache(k) && is_cache(v);
   const bool rows = is_matrix(k) && is_matrix(v) && attr.shared == 0;
   return is_matrix(d.in[AttendIn::kQ]) && (cached || rows) &&
-         absent_or_matrix(d.in[AttendIn::kSinks]) && !d.in[AttendIn::kChosen] &&
+         absent_or_matrix(d.in[AttendIn::kSinks]) && (cached || !d.in[AttendIn::kChosen]) &&
          is_matrix(d.out()) &&
          (attr.mask == Mask::kCausal || attr.mask == Mask::kFull ||
           attr.mask == Mask::kSymmetric) &&
@@ -125,6 +131,45 @@ void record_wide(const Dispatch& d, Recorder& to) {
   to.add(kernel_of(kBlocks, shared, wide, flush), size, a);
   size.blocks_x = heads;
   to.add(kernel_of(kMerge, shared, wide, flush), size, a);
+}
+
+bool takes_choice(const Dispatch& d, const KernelChoice&) {
+  const Operand& keys = d.in[ChooseIn::kK];
+  return is_matrix(d.in[ChooseIn::kQ]) && is_matrix(d.in[ChooseIn::kWeights]) && is_cache(keys) &&
+         is_matrix(d.out(), DType::kI32) && choice_floats(d) <= kMostStaged;
+}
+int64_t choice_rows(int64_t rows, int64_t positions) {
+  constexpr int64_t kMostScores = 16 << 20;
+  return std::clamp<int64_t>(kMostScores / std::max<int64_t>(positions, 1), 1, rows);
+}
+void record_choice(const Dispatch& d, Recorder& to) {
+  constexpr int kThreads = 1024;
+  const auto& attr = d.as<ChooseAttr>();
+  const Operand& keys = d.in[ChooseIn::kK];
+  ChooseArguments a{to.run, to.matrix(d.in[ChooseIn::kQ]), to.matrix(d.in[ChooseIn::kWeights]),
+                    to.matrix(d.out()), cache_of(keys)};
+  a.type = stored_as(keys.dtype);
+  a.scores = reinterpret_cast<float*>(to.parts);
+  a.stride = to.positions;
+  a.heads = attr.heads, a.dim = keys.cols, a.used = attr.used, a.scale = attr.scale;
+  a.plain = keys.cols % 16 == 0 ? 0 : 1;
+  const int64_t rows = to.most(d.out().rows);
+  const int64_t each =
+      std::min<int64_t>(choice_rows(rows, to.positions), 16 * to.machine.processors());
+  for (int64_t first = 0; first < rows; first += each) {
+    a.first_row = static_cast<int32_t>(first);
+    const auto count = static_cast<int>(std::min(each, rows - first));
+    to.add(KernelId::choose_scores,
+           {.blocks_x = std::min(most_blocks(to, keys.group), kMostBlocks),
+            .blocks_y = count,
+            .threads = kBlock,
+            .shared = static_cast<size_t>(choice_floats(d)) * sizeof(float)},
+           a);
+    to.add(
+        KernelId::choose_positions,
+        {.blocks_x = count, .threads = kThreads, .shared = 6 * (kThreads / 32) * sizeof(int32_t)},
+        a);
+  }
 }
 
 }  // namespace veery::gpu

@@ -286,6 +286,8 @@ const LaunchRow kRows[] = {
     {op::kAttend, takes_attend, "attend", nullptr, record_attend, KernelId::attend_rows_bf16_1},
     {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide, KernelId::wide_rows_256},
     {op::kAttend, takes_uneven, "attend_f64", nullptr, record_uneven, KernelId::attend_f64},
+    {op::kChoosePositions, takes_choice, "choose_positions", nullptr, record_choice,
+     KernelId::choose_positions},
     {op::kRoute, takes_route, "route", nullptr, record_route, KernelId::route},
     {op::kMoe, takes_moe, "moe", moe_work, record_moe, KernelId::experts_q8},
     {op::kScan, takes_scan, "scan", nullptr, record_scan, KernelId::scan_plain_4},
@@ -340,6 +342,8 @@ bool has_row(Op op, const Machine& machine) {
 }
 
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions, const Machine& machine) {
+  if (step.op == op::kChoosePositions)
+    return static_cast<size_t>(choice_rows(rows, positions) * positions) * sizeof(float);
   if (step.op != op::kAttend) return 0;
   const auto& attr = step.dispatch.as<AttendAttr>();
   if (splits(attr, rows, machine) == 1) return 0;

@@ -16,7 +16,7 @@ struct Recorder {
   bool exact = false;
   const int32_t* types = nullptr;  ///< TableUse::types
   int64_t positions = 0;           ///< of a sequence, at most
-  std::byte* parts = nullptr;      ///< attention: of all rows of the table, one after the other
+  std::byte* parts = nullptr;      ///< part_bytes(): of all rows of the table, one after the other
   std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
   std::vector<std::function<void(const Slots&)>> before{};  ///< what the host does before a run
@@ -75,7 +75,8 @@ const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& c
 /// Whether there is one for any operands.
 bool has_row(Op op, const Machine& machine);
 
-/// Bytes of Recorder::parts that attention wants for so many rows; 0 for other ops. `positions`: of
+/// Bytes of Recorder::parts that attention or a choice of positions wants for so many rows; 0 for
+/// other ops. `positions`: of
 /// the longest sequence.
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions, const Machine& machine);
 
@@ -113,6 +114,10 @@ bool takes_wide(const Dispatch& d, const KernelChoice& choice);
 void record_wide(const Dispatch& d, Recorder& to);
 bool takes_uneven(const Dispatch& d, const KernelChoice& choice);  ///< heads of any width
 void record_uneven(const Dispatch& d, Recorder& to);
+bool takes_choice(const Dispatch& d, const KernelChoice& choice);
+void record_choice(const Dispatch& d, Recorder& to);
+/// Rows whose scores are kept at a time, at most.
+int64_t choice_rows(int64_t rows, int64_t positions);
 
 // The rows of launch_heads.cc.
 bool takes_head_linear(const Dispatch& d, const KernelChoice& choice);

@@ -15,9 +15,9 @@ namespace {
 // A block of any type taken apart: codes, and what they are multiplied by.
 struct Parts {
   int8_t codes[256];
-  uint16_t d = 0, m = 0;       // f16 bits
-  float wide = 0, wide_m = 0;  // FormatInfo::wide
-  uint8_t scales[16], minima[16];
+  uint16_t d = 0, m = 0;           // f16 bits
+  float wide = 0, wide_m = 0;      // FormatInfo::wide
+  uint8_t scales[16], minima[16];  // has_halves(): two scales
 };
 
 template <typename Block>
@@ -116,6 +116,10 @@ void put(Format format, const Parts& parts, int n, std::byte* unit) {
       tile[l * 8 + high * 4 + k % 4] |= static_cast<std::byte>(half != 0 ? code << 4 : code);
   }
   const int at = 2 * g + high;
+  if (has_halves(format)) {
+    for (int h = 0; h < 2; ++h) unit[p.d + 4 * g + 2 * h + high] = std::byte{parts.scales[h]};
+    return;
+  }
   if (f.wide)
     std::memcpy(unit + p.d + 4 * at, &parts.wide, 4);
   else
@@ -162,6 +166,26 @@ void pack_groups(DType type, const std::byte* row, int64_t cols, int n, std::byt
   }
 }
 
+// Blocks of 64 with scales for 16, two units each. NaN stands for 0, as on the CPU.
+void pack_nvfp4(const std::byte* row, int64_t cols, int n, std::byte* panel) {
+  constexpr UnitPlaces kPlaces = unit_places(kBook2);
+  for (int64_t k = 0; k < cols; k += 64, row += sizeof(BlockNVFP4)) {
+    BlockNVFP4 block;
+    std::memcpy(&block, row, sizeof block);
+    for (int u = 0; u < 2; ++u, panel += kPlaces.bytes) {
+      Parts parts;
+      for (int i = 0; i < 32; ++i) {
+        const int at = 32 * u + i;
+        parts.codes[i] =
+            static_cast<int8_t>(block.qs[at / 16 * 8 + at % 8] >> at % 16 / 8 * 4 & 15);
+      }
+      for (int h = 0; h < 2; ++h)
+        parts.scales[h] = block.d[2 * u + h] == 0x7f ? 0 : block.d[2 * u + h] & 0x7f;
+      put(kBook2, parts, n, panel);
+    }
+  }
+}
+
 // Blocks of e4m3: codes, and behind all of them a scale for 32 columns.
 template <typename Block>
 void pack_fp8(const std::byte* row, int64_t cols, int n, std::byte* panel) {
@@ -203,6 +227,7 @@ void pack_bf16(const std::byte* row, int64_t cols, int n, std::byte* panel) {
 void pack_row(DType type, const std::byte* row, int64_t cols, int n, std::byte* panel) {
   const Format format = *format_of(type);
   if (is_affine(type)) return pack_groups(type, row, cols, n, panel);
+  if (type == DType::kNVFP4) return pack_nvfp4(row, cols, n, panel);
   if (type == DType::kMXFP8) return pack_fp8<BlockMXFP8>(row, cols, n, panel);
   if (type == DType::kFP8_32) return pack_fp8<BlockFP8<32>>(row, cols, n, panel);
   if (type == DType::kFP8_128) return pack_fp8<BlockFP8<128>>(row, cols, n, panel);
@@ -255,6 +280,7 @@ std::optional<Format> format_of(DType type) {
     case DType::kFP8_32:
     case DType::kFP8_128: return kF8;
     case DType::kMXFP4: return kBook;
+    case DType::kNVFP4: return kBook2;
     case DType::kQ8_0:
     case DType::kQ5_0:
     case DType::kIQ4_NL: return kQ8;

@@ -70,15 +70,15 @@ TEST_P(Gpu, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
 INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                          ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
-                                           DType::kIQ4_XS, DType::kMXFP4, DType::kF32, DType::kF16,
-                                           DType::kBF16),
+                                           DType::kIQ4_XS, DType::kMXFP4, DType::kNVFP4,
+                                           DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
 // Rows of so many columns that a product takes several rounds, the last of them short (RowPlan).
 TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
-  for (const auto& [type, hidden] :
-       {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304), std::pair(DType::kQ4_K, 8448),
-        std::pair(DType::kQ6_K, 8448)}) {
+  for (const auto& [type, hidden] : {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304),
+                                     std::pair(DType::kNVFP4, 2304), std::pair(DType::kQ4_K, 8448),
+                                     std::pair(DType::kQ6_K, 8448)}) {
     if (test::kSanitized && type != DType::kQ8_0) continue;
     const SmallModel model(type, false, hidden);
     const auto ids = some_ids(2);

@@ -66,7 +66,8 @@ TEST_P(Metal, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
 INSTANTIATE_TEST_SUITE_P(Weights, Metal,
                          ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,
-                                           DType::kMXFP4, DType::kF32, DType::kF16, DType::kBF16),
+                                           DType::kMXFP4, DType::kNVFP4, DType::kF32, DType::kF16,
+                                           DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
 // Groups of few pairs of a row and an expert, and of many.

@@ -53,15 +53,16 @@ struct Run {
 /// 256 for those with "K", of the 16 rows:
 ///   codes    for each 32 columns the a of multiply_tile(), lane after lane: 16 bytes, or 8 where a
 ///            code has 4 bits, the low halves being those of a0 and a1, the high ones of a2 and a3
-///   d        f16 [8][2]: rows g and g + 8 together; FormatInfo::wide: f32
+///   d        f16 [8][2]: rows g and g + 8 together; FormatInfo::wide: f32; kBook2: bytes of e4m3
+///            [8][2 halves][2]
 ///   m        the same, where there are minima
 ///   scales   K: [8][2][8 or 16] int8
 ///   minima   K, where there are minima: the same, unsigned
-/// kQ4 stands for codes from which 8 is taken, kQ8MW for bytes to which 128 is added; kBook for
-/// those of the book of MXFP4. Units of kBF16 are 16 columns: the a of multiply_bf16(), lane after
-/// lane: columns 4 t to 4 t + 3 of row g, then of row g + 8; what is missing of the last is 0.
-/// Other floats: [cols / 4, 8 or 16][16 rows][4, 8 or 16 columns]; behind those of kF8 f32 [cols /
-/// 32][16 rows].
+/// kQ4 stands for codes from which 8 is taken, kQ8MW for bytes to which 128 is added; kBook and
+/// kBook2 for those of the book of MXFP4. Units of kBF16 are 16 columns: the a of multiply_bf16(),
+/// lane after lane: columns 4 t to 4 t + 3 of row g, then of row g + 8; what is missing of the last
+/// is 0. Other floats: [cols / 4, 8 or 16][16 rows][4, 8 or 16 columns]; behind those of kF8 f32
+/// [cols / 32][16 rows].
 enum Format : int32_t {
   kQ8,     ///< 8 bits a code
   kQ8M,    ///< with minima
@@ -74,6 +75,7 @@ enum Format : int32_t {
   kBook,   ///< 4 bits of a code book
   kQ4MW,   ///< 4 bits, with minima; as MLX has them
   kQ8MW,   ///< 8 bits, with minima
+  kBook2,  ///< as kBook, with scales for 16
   kBF16,   ///< tensor cores multiply floats
   kF32,
   kF16,
@@ -99,6 +101,7 @@ VEERY_GPU_HOST constexpr FormatInfo format_info(Format format) {
     case kBook: return {4, 32, 32, false, 0, true};
     case kQ4MW: return {4, 32, 32, true, 0, true};
     case kQ8MW: return {8, 32, 32, true, -128, true};
+    case kBook2: return {4, 32, 16, false};
     case kF32: return {32, 4, 0, false};
     case kF8: return {8, 16, 0, false};
     case kBF16: return {16, 16, 0, false};
@@ -107,6 +110,8 @@ VEERY_GPU_HOST constexpr FormatInfo format_info(Format format) {
 }
 /// Whole numbers with scales.
 VEERY_GPU_HOST constexpr bool is_coded(Format format) { return format < kBF16; }
+/// A scale for each half of a block of 32, which are steps of a chain.
+VEERY_GPU_HOST constexpr bool has_halves(Format format) { return format == kBook2; }
 /// What is multiplied in chains of fma on every machine.
 VEERY_GPU_HOST constexpr bool is_chained(Format format) { return format > kBF16; }
 /// Columns of the pieces whose sums are added in order, for kBF16: docs/numerics.md.
@@ -269,6 +274,7 @@ struct RowPlan {
 VEERY_GPU_HOST constexpr int row_units(Format format) {
   if (format == kBF16) return kPieceColumns / 16;
   constexpr int kItem = 4736;
+  if (has_halves(format)) return 8;  // two steps each, which are in registers
   const int units = kItem / unit_places(format).bytes;
   return format_info(format).block == 32 ? units / 4 * 4 : units;
 }
@@ -347,7 +353,10 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
 VEERY_GPU_HOST constexpr int tile_threads(Format format, bool small) {
   const TilePlan plan = tile_plan(format, small);
   if (format == kBF16) return (small ? 2 : 1) * plan.threads;
-  return (plan.groups == 4 ? 4 : format == kQ4 || format == kBook ? 2 : 3) * plan.threads;
+  return (plan.groups == 4                                       ? 4
+          : format == kQ4 || format == kBook || format == kBook2 ? 2
+                                                                 : 3) *
+         plan.threads;
 }
 
 struct Form {

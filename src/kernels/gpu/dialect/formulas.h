@@ -99,6 +99,10 @@ VEERY_GPU float activated(float x, const VEERY_THREAD Activate& a) {
 VEERY_GPU float e4m3_to_float(uint32_t x) {
   return float_of(static_cast<int32_t>((x & 0x80U) << 24 | (x & 0x7fU) << 20)) * 0x1p120F;
 }
+/// Half of an e4m3 without a sign: a scale of NVFP4, whose codes are counted twice.
+VEERY_GPU float half_scale(uint32_t x) {
+  return float_of(static_cast<int32_t>(x << 20)) * 0x1p119F;
+}
 /// Twice what a code of MXFP4 stands for.
 VEERY_GPU int book_value(int code) {
   const int low = code & 7;

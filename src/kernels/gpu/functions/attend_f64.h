@@ -20,6 +20,10 @@ class ExactAttention {
     sequence_ = span.sequence;
     own_ = a_.run.positions[token];
     seen_ = sight_of(a_, span, own_);
+    if (a_.chosen && own_ >= a_.chosen.cols) {
+      chosen_ = reinterpret_cast<const int32_t*>(a_.chosen.row(row));
+      seen_ = {0, a_.chosen.cols - 1};
+    }
     scores_ = reinterpret_cast<double*>(shared_memory());
     weights_ = scores_ + kBlock, shrinks_ = weights_ + kBlock;
     query_ = reinterpret_cast<float*>(shrinks_ + kBlock);
@@ -32,11 +36,11 @@ class ExactAttention {
       const int64_t left = seen_.last - first + 1;
       const int count = left < kBlock ? static_cast<int>(left) : kBlock;
       sync_block();
-      if (thread() < count) scores_[thread()] = score(first + thread());
+      if (thread() < count) scores_[thread()] = score(place(first + thread()));
       sync_block();
       if (thread() < count) find_factors(thread());
       sync_block();
-      for (int p = 0; p < count; ++p) add(first + p, p);
+      for (int p = 0; p < count; ++p) add(place(first + p), p);
       for (int p = 0; p < count; ++p) most_ = scores_[p] > most_ ? scores_[p] : most_;
     }
     if (a_.sinks != nullptr) add_sink(double{a_.sinks[head_]});
@@ -46,6 +50,8 @@ class ExactAttention {
   }
 
  private:
+  // Of those that it sees, or of those that were chosen for it.
+  VEERY_GPU int64_t place(int64_t i) const { return chosen_ != nullptr ? chosen_[i] : i; }
   static VEERY_GPU int column(int i) { return thread() + i * kBlock; }
   VEERY_GPU uint8_t* page(const Cache& cache, int64_t position) const {
     return page_of(cache, a_.run, sequence_, position);
@@ -96,6 +102,7 @@ class ExactAttention {
   int64_t row_, own_;
   int head_, kv_, sequence_;
   Sight seen_;
+  const int32_t* chosen_ = nullptr;
   double *scores_, *weights_, *shrinks_;
   float* query_;
   double most_ = double_of(static_cast<int64_t>(0xfff0000000000000U));

@@ -68,7 +68,7 @@ struct NumbersOf<true> {
 
 /// Up to kHeads queries of one row that share keys and values. kFlush: subnormal numbers are 0, as
 /// where keys or values of bf16 are multiplied as such. Positions of rows of the run count from the
-/// first of their span.
+/// first of their span. Positions that are chosen stand side by side, in the order of their list.
 template <int kDims, bool kFlush, int kHeads>
 class WideAttention {
  public:
@@ -94,6 +94,11 @@ class WideAttention {
     first_ = seen.first > from ? seen.first - from : 0;
     last_ = seen.last - from;
     own_ = a_.run.positions[token] - from;
+    if constexpr (kLatent)
+      if (a_.chosen && own_ >= a_.chosen.cols) {
+        chosen_ = reinterpret_cast<const VEERY_DEVICE int32_t*>(a_.chosen.row(row));
+        first_ = 0, last_ = a_.chosen.cols - 1;
+      }
     queries_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     weights_ = queries_ + kHeads * padded();
     found_ = weights_ + kHeads * kBlock;
@@ -175,6 +180,8 @@ class WideAttention {
         return score_chain<false>(
             0, a_.key_dim, [&](int i) { return key[i]; }, s);
       }
+    if constexpr (kLatent)
+      if (chosen_ != nullptr) position = chosen_[position];
     VEERY_DEVICE uint8_t* at = page(a_.keys, position);
     with_type(a_.key_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
@@ -260,6 +267,8 @@ class WideAttention {
                                 [&](int p, int c) { return first[p * a_.value_rows.stride + c]; });
       }
     const VEERY_THREAD Cache& cache = kLatent ? a_.keys : a_.values;
+    if constexpr (kLatent)
+      if (chosen_ != nullptr) return add_chosen(begin, high, states);
     VEERY_DEVICE uint8_t* at = page(cache, begin);
     with_type(kLatent ? a_.key_type : a_.value_type, [&](auto as) {
       constexpr Stored kType = decltype(as)::type;
@@ -270,6 +279,16 @@ class WideAttention {
         add_q8(at, begin, low, high, states);
       else
         add_range<kFlush && kType == Stored::kBF16>(low, high, states, value);
+    });
+  }
+  VEERY_GPU void add_chosen(int64_t begin, int high,
+                            VEERY_THREAD State<kDims> (&states)[kHeads]) const {
+    with_type(a_.key_type, [&](auto as) {
+      constexpr Stored kType = decltype(as)::type;
+      add_range<false>(0, high, states, [&](int p, int c) {
+        const int64_t position = chosen_[begin + p];
+        return cached(a_.keys, page(a_.keys, position), kType, kv_, position, c, true);
+      });
     });
   }
   template <typename Value>
@@ -324,6 +343,7 @@ class WideAttention {
   const VEERY_THREAD WideArguments& a_;
   int64_t row_, first_, last_, own_;
   int kv_, head_, heads_, sequence_, first_row_;
+  const VEERY_DEVICE int32_t* chosen_ = nullptr;
   VEERY_SHARED float *queries_, *weights_, *found_;
 };
 

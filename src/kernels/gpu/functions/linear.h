@@ -89,7 +89,7 @@ VEERY_GPU void load_tile(const VEERY_DEVICE uint8_t* tile, VEERY_THREAD uint32_t
     a[0] = v.x, a[2] = v.y, a[1] = v.z, a[3] = v.w;
   } else {
     const auto v = load<Two<uint32_t>>(tile + lane() * 8);
-    if constexpr (kFormat == kBook) return look_up(v, a);
+    if constexpr (kFormat == kBook || kFormat == kBook2) return look_up(v, a);
     a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
     a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
   }
@@ -99,9 +99,14 @@ VEERY_GPU Two<float> load_halves(const VEERY_DEVICE uint8_t* at) {
   const auto both = load<Two<uint16_t>>(at + lane() / 4 * 4);
   return {half_to_float(both.x), half_to_float(both.y)};
 }
+/// Where has_halves(), of half h.
 template <Format kFormat>
-VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit) {
+VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit, int h = 0) {
   constexpr UnitPlaces p = unit_places(kFormat);
+  if constexpr (has_halves(kFormat)) {
+    const auto bytes = load<Two<uint8_t>>(unit + p.d + lane() / 4 * 4 + h * 2);
+    return {half_scale(bytes.x), half_scale(bytes.y)};
+  }
   if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.d + lane() / 4 * 8);
   return load_halves(unit + p.d);
 }
@@ -205,13 +210,18 @@ class TileProduct {
     for (int m = 0; m < kPanels; ++m) {
       uint32_t tile[4];
       load_tile<kFormat>(unit(m, b), tile);
-      const Two<float> d = load_scales<kFormat>(unit(m, b));
+      constexpr int kHalves = has_halves(kFormat) ? 2 : 1;
       Two<float> least = {0, 0};
       if constexpr (kInfo.minima) least = load_minima<kFormat>(unit(m, b));
       VEERY_UNROLL(4)
-      for (int n = 0; n < kGroups; ++n) {
+      for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        const Two<float> d = load_scales<kFormat>(unit(m, b), h);
         int32_t c[4] = {0, 0, 0, 0};
-        multiply_tile(c, tile, codes[n].x, codes[n].y);
+        if constexpr (has_halves(kFormat))
+          multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes[n].x : codes[n].y);
+        else
+          multiply_tile(c, tile, codes[n].x, codes[n].y);
         VEERY_UNROLL(2)
         for (int e = 0; e < 2; ++e) {
           const RowAt of = own_[n][e];

@@ -54,7 +54,22 @@ class DotProduct {
     return over_lanes(add_products(add_products(0, tile[0], codes.x), tile[2], codes.y),
                       add_products(add_products(0, tile[1], codes.x), tile[3], codes.y));
   }
+  // Where each half has a scale: a step a half.
+  VEERY_GPU void add_halves(int b, int codes_at, float scale) {
+    uint32_t tile[4];
+    load_tile<kFormat>(unit(b), tile);
+    const auto codes = load<Two<uint32_t>>(x_.at + codes_at + b * 32 + lane() % 4 * 8);
+    VEERY_UNROLL(2)
+    for (int h = 0; h < 2; ++h) {
+      const uint32_t of = h == 0 ? codes.x : codes.y;
+      const int32_t c =
+          over_lanes(add_products(0, tile[2 * h], of), add_products(0, tile[2 * h + 1], of));
+      sum_ = fma(own(load_scales<kFormat>(unit(b), h)) * scale, static_cast<float>(c), sum_);
+    }
+  }
   VEERY_GPU void block(int b) {
+    if constexpr (has_halves(kFormat))
+      return add_halves(b, places_.codes, x_.floats(places_.scale)[b]);
     const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.sum)[b] : 0;
     const int32_t c = block_sum(b, places_.codes) - less;
     sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.scale)[b],
@@ -64,6 +79,8 @@ class DotProduct {
   }
   // What the codes of an outlier leave over.
   VEERY_GPU void residual(int b) {
+    if constexpr (has_halves(kFormat))
+      return add_halves(b, places_.residual, x_.floats(places_.residual_scale)[b]);
     const int32_t less = kInfo.less != 0 ? kInfo.less * x_.ints(places_.residual_sum)[b] : 0;
     const int32_t c = block_sum(b, places_.residual) - less;
     sum_ = fma(own(load_scales<kFormat>(unit(b))) * x_.floats(places_.residual_scale)[b],

@@ -76,6 +76,7 @@ class GroupSteps {
 
  private:
   static constexpr bool kBlocks = kInfo.block == 32;
+  static constexpr int kHalves = has_halves(kFormat) ? 2 : 1;  // steps of a block of 32
 
   VEERY_GPU void add_bf16(const Item& of, int j) {
     uint32_t tile[4];
@@ -98,11 +99,13 @@ class GroupSteps {
       const auto codes = load<Two<uint32_t>>(form + b * 256 + lane() * 8);
       Two<int32_t> sum = {0, 0};
       if constexpr (kInfo.less != 0) sum = load<Two<int32_t>>(form + factor_place(kForm.sum, b));
-      int32_t c[4];
-      multiply_tile_from(c, tile, codes.x, codes.y, bits_less<kFormat>(sum.x),
-                         bits_less<kFormat>(sum.y));
-      VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) value_[j][n][i] = from_whole_bits(c[i]);
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) {
+        int32_t c[4];
+        multiply_block<kFormat>(c, tile, codes, sum, h);
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) value_[j * kHalves + h][n][i] = from_whole_bits(c[i]);
+      }
     }
   }
   VEERY_GPU void find_super_block(const Item& of, int j) {
@@ -150,30 +153,34 @@ class GroupSteps {
   }
   VEERY_GPU void add_block(const Item& of, int j, Sums& to) const {
     const int b = j % kTile.each;
-    const Two<float> d = load_scales<kFormat>(of.unit(j));
     Two<float> least = {0, 0};
     if constexpr (kInfo.minima) least = load_minima<kFormat>(of.unit(j));
-    VEERY_UNROLL(4)
-    for (int n = 0; n < kGroups; ++n) {
-      if (n >= of.here) continue;
-      const uint8_t* form = of.slab(j, n);
-      const auto scale = load<Two<float>>(form + factor_place(kForm.scale, b));
-      Two<float> moment = {0, 0};
-      if constexpr (kInfo.minima) moment = load<Two<float>>(form + factor_place(kForm.moment, b));
+    VEERY_UNROLL(2)
+    for (int h = 0; h < kHalves; ++h) {
+      const Two<float> d = load_scales<kFormat>(of.unit(j), h);
       VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) {
-        const float own = i % 2 == 0 ? scale.x : scale.y;
-        to.sum[n][i] = fma((i < 2 ? d.x : d.y) * own, value_[j][n][i], to.sum[n][i]);
-        if constexpr (kInfo.minima)
-          to.low[n][i] =
-              fma(i < 2 ? least.x : least.y, i % 2 == 0 ? moment.x : moment.y, to.low[n][i]);
+      for (int n = 0; n < kGroups; ++n) {
+        if (n >= of.here) continue;
+        const uint8_t* form = of.slab(j, n);
+        const auto scale = load<Two<float>>(form + factor_place(kForm.scale, b));
+        Two<float> moment = {0, 0};
+        if constexpr (kInfo.minima) moment = load<Two<float>>(form + factor_place(kForm.moment, b));
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) {
+          const float own = i % 2 == 0 ? scale.x : scale.y;
+          to.sum[n][i] =
+              fma((i < 2 ? d.x : d.y) * own, value_[j * kHalves + h][n][i], to.sum[n][i]);
+          if constexpr (kInfo.minima)
+            to.low[n][i] =
+                fma(i < 2 ? least.x : least.y, i % 2 == 0 ? moment.x : moment.y, to.low[n][i]);
+        }
       }
     }
   }
 
   static constexpr int kSuper = kBlocks || kFormat == kBF16 ? 1 : kUnits;
   static constexpr int kLows = kInfo.minima ? kSuper : 1;
-  float value_[kFormat == kBF16 ? 1 : kUnits][kGroups][4] = {};
+  float value_[kFormat == kBF16 ? 1 : kUnits * kHalves][kGroups][4] = {};
   float factor_[kSuper][kGroups][4] = {};  // these of blocks of 256
   float low_[kLows][kGroups][4] = {}, low_factor_[kLows][kGroups][4] = {};
 };
@@ -439,7 +446,6 @@ class GroupProduct {
     uint32_t tile[4];
     sync_warp();
     load_tile<kFormat>(unit, tile);
-    const Two<float> d = load_scales<kFormat>(unit);
     const int own = b * 32 + lane() % 4 * 8;
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
@@ -449,14 +455,18 @@ class GroupProduct {
       const auto scale = load<Two<float>>(group + places.residual_scale + own);
       Two<int32_t> less = {0, 0};
       if constexpr (kInfo.less != 0) less = load<Two<int32_t>>(group + places.residual_sum + own);
-      int32_t c[4];
-      multiply_tile_from(c, tile, codes.x, codes.y, bits_less<kFormat>(less.x),
-                         bits_less<kFormat>(less.y));
-      VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) {
-        const float factor = i % 2 == 0 ? scale.x : scale.y;
-        if (factor > 0)
-          sums.sum[n][i] = fma((i < 2 ? d.x : d.y) * factor, from_whole_bits(c[i]), sums.sum[n][i]);
+      VEERY_UNROLL(2)
+      for (int h = 0; h < (has_halves(kFormat) ? 2 : 1); ++h) {
+        const Two<float> d = load_scales<kFormat>(unit, h);
+        int32_t c[4];
+        multiply_block<kFormat>(c, tile, codes, less, h);
+        VEERY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) {
+          const float factor = i % 2 == 0 ? scale.x : scale.y;
+          if (factor > 0)
+            sums.sum[n][i] =
+                fma((i < 2 ? d.x : d.y) * factor, from_whole_bits(c[i]), sums.sum[n][i]);
+        }
       }
     }
   }

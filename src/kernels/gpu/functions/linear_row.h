@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/gpu/functions/item_ring.h"
 #include "kernels/gpu/functions/row_form.h"
+#include "kernels/gpu/functions/row_halves.h"
 
 namespace veery::gpu {
 
@@ -181,6 +182,9 @@ struct RowSteps {
   }
 };
 
+template <int kTerms>
+struct RowSteps<kBook2, kTerms> : RowHalves<kTerms> {};
+
 /// Of bf16: an item is a piece. Lanes have outputs as there.
 template <>
 struct RowSteps<kBF16, 1> {
@@ -312,9 +316,15 @@ class RowPanels {
   /// What the codes of outliers leave over.
   VEERY_GPU void add_residual(const Weight& w, int panel, float& sum) const {
     wait_for_flag(m_.done + RowPlan::kSlots, 1);
+    const uint8_t* units = w.data + panel * w.panel;
+    if constexpr (has_halves(kFormat))
+      Steps::add_residual(m_.x, units, sum);
+    else
+      add_residual_blocks(units, sum);
+  }
+  VEERY_GPU void add_residual_blocks(const uint8_t* units, float& sum) const {
     const int32_t* list = m_.x.ints(m_.x.places.outliers);
     const int count = *list++;
-    const uint8_t* units = w.data + panel * w.panel;
     for (int first = 0; first < count; first += 4) {
       int32_t block[4], c[4][4];
       float d[4];

@@ -252,23 +252,25 @@ class ManyProduct {
       const uint8_t* unit = unit_at(m);
       uint32_t tile[4];
       load_tile<kFormat>(unit, tile);
-      const Two<float> d = load_scales<kFormat>(unit);
       Two<float> least = {0, 0};
       if constexpr (kInfo.minima && !kResidual) least = load_minima<kFormat>(unit);
-      VEERY_UNROLL(4)
-      for (int n = 0; n < kN; ++n) {
-        const Factors& f = factors[n];
-        int32_t c[4];
-        multiply_tile_from(c, tile, codes[n].x, codes[n].y, bits_less<kFormat>(f.sum.x),
-                           bits_less<kFormat>(f.sum.y));
+      VEERY_UNROLL(2)
+      for (int h = 0; h < (has_halves(kFormat) ? 2 : 1); ++h) {
+        const Two<float> d = load_scales<kFormat>(unit, h);
         VEERY_UNROLL(4)
-        for (int i = 0; i < 4; ++i) {
-          const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
-          if (kResidual && !(scale > 0)) continue;
-          sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
-          if constexpr (kInfo.minima && !kResidual)
-            low_[m][n][i] =
-                fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y, low_[m][n][i]);
+        for (int n = 0; n < kN; ++n) {
+          const Factors& f = factors[n];
+          int32_t c[4];
+          multiply_block<kFormat>(c, tile, codes[n], f.sum, h);
+          VEERY_UNROLL(4)
+          for (int i = 0; i < 4; ++i) {
+            const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
+            if (kResidual && !(scale > 0)) continue;
+            sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
+            if constexpr (kInfo.minima && !kResidual)
+              low_[m][n][i] = fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y,
+                                  low_[m][n][i]);
+          }
         }
       }
     }

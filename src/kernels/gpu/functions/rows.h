@@ -34,8 +34,10 @@ VEERY_GPU float element(const VEERY_THREAD Weight& w, int64_t row, int k) {
     } else {
       const uint8_t byte = unit[in / 32 * p.tile + l * 8 + high * 4 + in % 4];
       code = upper != 0 ? byte >> 4 : byte & 15;
-      if constexpr (kFormat == kBook) code = book_value(code);
+      if constexpr (kFormat == kBook || kFormat == kBook2) code = book_value(code);
     }
+    if constexpr (has_halves(kFormat))
+      return half_scale(unit[p.d + 4 * g + 2 * upper + high]) * static_cast<float>(code);
     code -= f.less;
     const auto half_at = [&](int place) {
       return half_to_float(
@@ -71,6 +73,7 @@ VEERY_GPU float any_element(const VEERY_THREAD Weight& w, int64_t row, int k) {
     case kBook: return element<kBook>(w, row, k);
     case kQ4MW: return element<kQ4MW>(w, row, k);
     case kQ8MW: return element<kQ8MW>(w, row, k);
+    case kBook2: return element<kBook2>(w, row, k);
     case kF32: return element<kF32>(w, row, k);
     case kF16: return element<kF16>(w, row, k);
     case kF8: return element<kF8>(w, row, k);

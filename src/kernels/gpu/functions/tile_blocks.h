@@ -17,6 +17,20 @@ VEERY_GPU int32_t bits_less(int32_t sum) {
 }
 VEERY_GPU float from_whole_bits(int32_t bits) { return float_of(bits) - 12582912.0F; }
 
+/// Products of a block of 32 columns, of which from_whole_bits() makes floats. Of those that
+/// has_halves(), of half h. `sum`: of the codes, where FormatInfo::less is taken from weights.
+template <Format kFormat>
+VEERY_GPU void multiply_block(int32_t (&c)[4], const uint32_t (&tile)[4],
+                              const Two<uint32_t>& codes, const Two<int32_t>& sum, int h) {
+  if constexpr (has_halves(kFormat)) {
+    c[0] = c[1] = c[2] = c[3] = kWholeBits;
+    multiply_half_tile(c, tile[2 * h], tile[2 * h + 1], h == 0 ? codes.x : codes.y);
+  } else {
+    multiply_tile_from(c, tile, codes.x, codes.y, bits_less<kFormat>(sum.x),
+                       bits_less<kFormat>(sum.y));
+  }
+}
+
 /// A block of 256 columns of kM panels, kWeightBytes apart, and kN groups, kFormBytes apart.
 /// kMeets: the warp meets before each 32 columns, so that no more of them are under way than
 /// registers have room for.

@@ -1,0 +1,181 @@
+// The choice of positions on the emulator of GPUs, and attention to those that were chosen: what
+// the CPU chooses, and its bits.
+#include <gtest/gtest.h>
+
+#include "kernels/gpu/gpu.h"
+#include "kernels/kernel_runner.h"
+#include "support/gpu_machine.h"
+#include "support/sanitized.h"
+
+namespace veery {
+namespace {
+
+using test::Batch;
+using test::Matrix;
+
+void run_on_gpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+                Slots slots) {
+  static const auto backend = gpu::make_backend(gpu::make_emulator());
+  Dispatch d;
+  std::copy(in.begin(), in.end(), d.in.begin());
+  d.out() = out;
+  d.attr = attr;
+  backend->choose(op, d, {});
+  const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
+  slots.tokens = slots.output_rows = numbers.data();
+  const Step step{op, d};
+  backend
+      ->lower({&step, 1}, {},
+              {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows})
+      ->run(slots);
+}
+
+// Many scores are equal where they are made of few numbers.
+enum class Numbers { kAny, kFew };
+Matrix matrix_of(Numbers numbers, int64_t rows, int32_t cols, Random& random) {
+  if (numbers == Numbers::kAny) return test::random_matrix(rows, cols, random);
+  Matrix m(rows, cols);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int32_t c = 0; c < cols; ++c) m[r][c] = static_cast<float>(random.next() % 3) - 1;
+  return m;
+}
+
+struct Setting {
+  const char* name;
+  DType type;
+  int heads, n, used;
+  Numbers numbers = Numbers::kAny;
+};
+const Setting kSettings[] = {
+    {"bf16", DType::kBF16, 9, 32, 64},
+    {"f16, few numbers", DType::kF16, 3, 16, 100, Numbers::kFew},
+    {"f32, more than a warp has", DType::kF32, 2, 48, 300},
+    {"q8_0", DType::kQ8_0, 5, 64, 64},
+    {"no multiple of 16", DType::kBF16, 6, 12, 11},
+    {"no multiple of 16, few numbers", DType::kF32, 2, 20, 64, Numbers::kFew},
+    {"no multiple of 4", DType::kF32, 3, 10, 40},
+    {"one", DType::kF32, 4, 16, 1},
+};
+
+// Two sequences of 600 positions, and rows of them.
+class Scene {
+ public:
+  Scene(const Setting& s, const std::vector<Span>& parts)
+      : s_(s), batch_(2, 700), keys_(batch_, true, s.type, 1, s.n), attr_{s.heads, s.used, 0.25F} {
+    for (int sequence = 0; sequence < 2; ++sequence) {
+      Batch fill = batch_.empty();
+      fill.add(sequence, 0, 600);
+      const Matrix k = matrix_of(s.numbers, 600, s.n, random_);
+      test::run(op::kCacheWrite, {k.operand, keys_.operand}, keys_.operand, {}, fill.slots());
+    }
+    for (const Span& part : parts) batch_.add(part.sequence, part.position, part.rows);
+    q_ = matrix_of(s.numbers, rows(), s.heads * s.n, random_);
+    weights_ = matrix_of(s.numbers, rows(), s.heads, random_);
+  }
+  int64_t rows() const { return batch_.slots().rows; }
+
+  template <typename RunOp>
+  std::vector<int32_t> choose(const RunOp& run_op) {
+    Matrix out(rows(), s_.used);
+    Operand q = q_.operand, weights = weights_.operand, to = out.operand;
+    to.dtype = DType::kI32;
+    q.rows = weights.rows = to.rows = kTokenRows;
+    run_op(op::kChoosePositions, {q, weights, keys_.operand}, to, attr_, batch_.slots());
+    const auto* chosen = to.row<int32_t>(0);
+    return {chosen, chosen + rows() * s_.used};
+  }
+
+ private:
+  const Setting& s_;
+  Random random_{5};
+  Batch batch_;
+  test::Cache keys_;
+  ChooseAttr attr_;
+  Matrix q_{1, 1}, weights_{1, 1};
+};
+
+void run_on_cpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+                const Slots& slots) {
+  test::run(op, in, out, attr, slots, {supported_targets().front(), 1});
+}
+
+// Rows that see fewer than are chosen, as many, and more; more rows than one launch has.
+TEST(GpuChoose, ChoosesWhatTheCpuDoes) {
+  for (const Setting& s : kSettings) {
+    const int32_t used = s.used;
+    for (const std::vector<Span>& parts :
+         {std::vector<Span>{{0, 0, 1, 599}}, std::vector<Span>{{1, 0, 3, used - 2}, {0, 0, 2, 127}},
+          std::vector<Span>{{0, 0, 30, 300}, {1, 0, 1, 0}, {1, 0, 10, 590}}}) {
+      if (parts[0].position < 0) continue;
+      Scene scene(s, parts);
+      EXPECT_EQ(scene.choose(run_on_gpu), scene.choose(run_on_cpu)) << s.name;
+    }
+  }
+}
+
+struct Attention {
+  const char* name;
+  AttendAttr attr;
+  int n;
+  DType type;
+};
+const Attention kAttention[] = {
+    {"bf16", {.heads = 10, .kv_heads = 1, .scale = 0.05F, .shared = 64}, 80, DType::kBF16},
+    {"q8_0", {.heads = 3, .kv_heads = 1, .scale = 0.1F, .shared = 32}, 64, DType::kQ8_0},
+    {"f32, wide", {.heads = 2, .kv_heads = 1, .scale = 0.1F, .shared = 512}, 576, DType::kF32},
+    {"no multiple of 16",
+     {.heads = 3, .kv_heads = 1, .scale = 0.1F, .shared = 20},
+     28,
+     DType::kF32},
+};
+
+// Lists of 150 positions, so two blocks of them, for rows that see fewer and more than those.
+TEST(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
+  constexpr int kUsed = 150;
+  for (const Attention& s : kAttention) {
+    if (test::kSanitized && s.n > 100) continue;
+    Random random(3);
+    Batch all(1, 512);
+    const test::Cache keys(all, true, s.type, 1, s.n);
+    Batch fill = all.empty();
+    fill.add(0, 0, 400);
+    const Matrix k = test::random_matrix(400, s.n, random);
+    test::run(op::kCacheWrite, {k.operand, keys.operand}, keys.operand, {}, fill.slots());
+    for (const auto& [position, rows] : {std::pair(398, 2), std::pair(146, 9)}) {
+      Batch batch = all.empty();
+      batch.add(0, position, rows);
+      const Matrix q = test::random_matrix(rows, s.attr.heads * s.n, random, 1.5F);
+      Matrix list(rows, kUsed);
+      list.operand.dtype = DType::kI32;
+      for (int r = 0; r < rows; ++r) {
+        auto* places = list.operand.row<int32_t>(r);
+        const int seen = position + r + 1, step = seen / kUsed;
+        for (int i = 0; i < kUsed; ++i)
+          places[i] = seen <= kUsed ? (i < seen ? i : -1) : step * i + (r + i) % step;
+      }
+      const auto attend = [&](const auto& run_op) {
+        Matrix y(rows, s.attr.heads * s.attr.shared);
+        Operand in = q.operand, chosen = list.operand, to = y.operand;
+        in.rows = chosen.rows = to.rows = kTokenRows;
+        run_op(op::kAttend, std::vector<Operand>{in, keys.operand, keys.operand, {}, chosen}, to,
+               s.attr, batch.slots());
+        return y;
+      };
+      test::expect_same_bits(attend(run_on_cpu), attend(run_on_gpu), s.name);
+    }
+  }
+}
+
+TEST(GpuChoose, QueriesWithoutRoomAreRefused) {
+  Scene scene({"many heads", DType::kF32, 600, 64, 4}, {{0, 0, 1, 5}});
+  try {
+    scene.choose(run_on_gpu);
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("choose_positions: no kernel on emulator"))
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace veery

@@ -1,0 +1,116 @@
+// A model whose first layers are on the CPU and the last ones on a GPU: where things are.
+#include <gtest/gtest.h>
+
+#include "engine/encoder.h"
+#include "engine/runner.h"
+#include "kernels/cuda/machine.h"
+#include "support/fake_cuda.h"
+#include "support/gpu_machine.h"
+#include "support/models.h"
+#include "support/session.h"
+
+namespace veery {
+namespace {
+
+constexpr int32_t kLayers = 2;
+const std::vector<int32_t> kIds = {3, 17, 5, 40, 8, 22, 9, 9, 31};
+
+std::string folder() { return test::fixture_path("tiny/llama-linear"); }
+LoadOptions options_on(std::shared_ptr<Backend> backend, std::optional<int32_t> layers = {}) {
+  LoadOptions options;
+  options.threads = 1;
+  options.chunk = 4;
+  options.backend = std::move(backend);
+  options.backend_layers = layers;
+  return options;
+}
+std::vector<int32_t> greedy(const LoadOptions& options) {
+  Model model(folder(), options);
+  test::Session session(model);
+  session.feed(kIds);
+  std::vector<int32_t> made(20);
+  session.decode_greedy(1, made);
+  return made;
+}
+
+TEST(CudaLayers, TextIsThatOfTheCpuForAnyNumber) {
+  const std::vector<int32_t> expected = greedy(options_on(nullptr));
+  for (int32_t n = 0; n <= kLayers + 1; ++n)
+    EXPECT_EQ(
+        greedy(options_on(gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0)), n)),
+        expected)
+        << n;
+}
+
+// Weights, caches and values of layers are where the layers are; the head is on the GPU.
+TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
+  size_t last = 0;
+  for (int32_t n = 0; n <= kLayers; ++n) {
+    const std::shared_ptr<Backend> backend =
+        gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+    Model model(folder(), options_on(backend, n));
+    ASSERT_EQ(model.config().layers, kLayers);
+    EXPECT_EQ(model.front_layers(), n == 0 ? 0 : kLayers - n);
+    const size_t weights = backend->device().pool()->memory().active;
+    if (n == 0) {
+      EXPECT_EQ(model.backend(), nullptr);
+      EXPECT_EQ(weights, 0U);
+      continue;
+    }
+    EXPECT_GT(weights, last) << n;
+    last = weights;
+    Runner runner(model, {.positions = 256});
+    const size_t caches = backend->device().pool()->memory().active - weights;
+    EXPECT_EQ(runner.cache_bytes() / kLayers * static_cast<size_t>(n), caches) << n;
+    for (int32_t layer = 0; layer < kLayers; ++layer) {
+      const std::string name = fmt::format("blk.{}.attn_k.weight", layer);
+      if (layer < kLayers - n) {
+        EXPECT_NO_THROW(static_cast<void>(model.front_params().at(name)));
+        EXPECT_THROW(static_cast<void>(model.params().at(name)), Error);
+      } else {
+        EXPECT_NO_THROW(static_cast<void>(model.params().at(name)));
+        EXPECT_THROW(static_cast<void>(model.front_params().at(name)), Error);
+      }
+    }
+    const RunPart part{runner.open(), kIds, 1, Wants::kBest};
+    EXPECT_EQ(runner.chain_steps({&part, 1}), 0) << "a part of more than one token";
+    const RunPart step{part.sequence, std::span(kIds).first(1), 1, Wants::kBest};
+    EXPECT_EQ(runner.chain_steps({&step, 1}) > 0, n == kLayers)
+        << "steps of a chain would not come back to the CPU";
+  }
+}
+
+// What others hold as well is copied before it is written, on both sides; saved ones go from one to
+// the other.
+TEST(GpuLayers, ForksAndSavedSequencesAreThoseOfTheCpu) {
+  const auto logits = [&](const LoadOptions& options) {
+    Model model(folder(), options);
+    Runner runner(model, {.sequences = 2});
+    std::vector<float> rows;
+    const auto run = [&](const RunPart& part) {
+      runner.run({&part, 1});
+      rows.insert(rows.end(), runner.logits(0).begin(), runner.logits(0).end());
+    };
+    const std::span<const int32_t> all(kIds);
+    const int32_t first = runner.open();
+    run({first, all.first(4), 1});
+    const int32_t second = runner.fork(first, 3);
+    run({second, all.subspan(5, 2), 1});
+    run({first, all.subspan(4, 1), 1});
+    runner.rewind(first, 2);
+    run({first, all.subspan(7, 2), 1});
+    return rows;
+  };
+  const auto expected = logits(options_on(nullptr));
+  for (int32_t n = 1; n <= kLayers; ++n)
+    EXPECT_EQ(logits(options_on(gpu::make_backend(gpu::make_emulator()), n)), expected) << n;
+}
+
+TEST(GpuLayers, WhatCannotBeIsRefused) {
+  EXPECT_THROW(Model(folder(), options_on(gpu::make_backend(gpu::make_emulator()), -1)), Error);
+  Model model(folder(), options_on(gpu::make_backend(gpu::make_emulator()), 1));
+  EXPECT_THROW(Encoder(model, "logits"), Error);
+}
+
+}  // namespace
+}  // namespace veery

@@ -1,0 +1,128 @@
+// Rows of a table timed on the device, and what the device does at best.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "engine/sequence_reader.h"
+#include "kernels/cuda/machine.h"
+#include "support/fake_cuda.h"
+#include "support/gpu_machine.h"
+#include "support/small_model.h"
+
+namespace veery {
+namespace {
+
+using test::SmallModel;
+using test::some_ids;
+
+LoadOptions options_on(std::shared_ptr<Backend> backend) {
+  LoadOptions options;
+  options.threads = 1;
+  options.chunk = 8;
+  options.backend = std::move(backend);
+  return options;
+}
+
+// A launch takes a millisecond of the driver's clock, so a row has as many as launches.
+TEST(CudaProfile, TimesEachRowOfATable) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(12);
+  for (const auto steps : {cuda::Steps::kGraph, cuda::Steps::kWalk}) {
+    const cuda::Driver& driver = cuda::fake_driver();
+    cuda::FakeState& state = cuda::fake_state();
+    state.ticks = true;
+    {
+      Model of(model.path(),
+               options_on(gpu::make_backend(cuda::make_machine(driver, {}, 0, steps))));
+      SequenceReader reader(of);
+      for (const size_t rows : {1, 3}) {
+        reader.clear();
+        reader.feed(ids);
+        reader.feed(std::span(ids).first(rows));
+        Plan& plan = reader.plan(static_cast<int64_t>(rows));
+        std::vector<double> seconds;
+        const int before = state.launches;
+        plan.run_profiled(seconds);
+        const int launches = state.launches - before;
+        ASSERT_EQ(seconds.size(), plan.table().size());
+        EXPECT_NEAR(std::accumulate(seconds.begin(), seconds.end(), 0.0), 1e-3 * launches, 1e-9);
+        for (size_t i = 0; i < seconds.size(); ++i) {
+          EXPECT_GT(seconds[i], 0.9e-3) << plan.labels()[i].op;
+          const bool many = rows > 1 && plan.table()[i].out().rows == kTokenRows;
+          const double alone = plan.labels()[i].op == "linear" && many ? 2e-3 : 1e-3;
+          // Rows of x are brought to their form by a launch of its own, where there are several.
+          if (plan.labels()[i].op == "linear" || plan.labels()[i].op == "qkv_rope") {
+            EXPECT_NEAR(seconds[i], alone, 1e-9) << plan.labels()[i].op;
+          }
+        }
+        const std::vector<double> once = seconds;
+        plan.run_profiled(seconds);
+        for (size_t i = 0; i < seconds.size(); ++i) EXPECT_NEAR(seconds[i], 2 * once[i], 1e-9);
+      }
+      EXPECT_GT(state.events, 0);
+    }
+    EXPECT_EQ(state.events, 0);
+    EXPECT_EQ(state.graphs, 0);
+  }
+}
+
+// What comes behind a profile is what would have come without.
+TEST(CudaProfile, LeavesTheSequenceAsItWas) {
+  const SmallModel model(DType::kQ4_K);
+  const auto ids = some_ids(12);
+  const auto last_logits = [&](const std::shared_ptr<Backend>& backend, bool profiled) {
+    Model of(model.path(), options_on(backend));
+    SequenceReader reader(of);
+    reader.feed(std::span(ids).first(11));
+    if (profiled) {
+      std::vector<double> seconds;
+      reader.feed(std::span(ids).subspan(11, 1));
+      reader.plan(1).run_profiled(seconds);
+      for (const double of_row : seconds) EXPECT_GT(of_row, 0);
+      reader.plan(1).run();
+      return std::vector<float>(reader.logits().begin(), reader.logits().end());
+    }
+    reader.feed(std::span(ids).subspan(11, 1));
+    return std::vector<float>(reader.logits().begin(), reader.logits().end());
+  };
+  EXPECT_EQ(last_logits(gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0)), true),
+            last_logits(nullptr, false));
+}
+
+TEST(CudaProfile, LimitsAreOperationsAndBytesOverTime) {
+  const cuda::Driver& driver = cuda::fake_driver();
+  cuda::fake_state().ticks = true;
+  const auto backend = gpu::make_backend(cuda::make_machine(driver, {}, 0));
+  const Memory first = backend->device().allocate(4096), second = backend->device().allocate(100);
+  const std::array<MemoryPiece, 2> weights = {
+      {{first.data(), first.size()}, {second.data(), second.size()}}};
+  const DeviceLimits limits = backend->limits(weights);
+  EXPECT_DOUBLE_EQ(limits.launch, 1e-3);
+  EXPECT_DOUBLE_EQ(limits.memory, (4096 + 96) / 1e-3);
+  // 2 multiprocessors with 2 blocks of 8 warps each, 64 turns in the millisecond of a launch.
+  EXPECT_DOUBLE_EQ(limits.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 1e-3);
+  EXPECT_DOUBLE_EQ(limits.bf16, 4.0 * 8 * 64 * (4 * 16 * 16 * 8 * 2) / 1e-3);
+  EXPECT_DOUBLE_EQ(limits.int8, 4.0 * 8 * 64 * (4 * 16 * 32 * 8 * 2) / 1e-3);
+  EXPECT_EQ(backend->limits({}).memory, 0);
+  EXPECT_EQ(cuda::fake_state().events, 0);
+}
+
+TEST(GpuProfile, IsRefusedWhereRowsCannotBeTimed) {
+  const SmallModel model(DType::kQ8_0);
+  Model of(model.path(), options_on(gpu::make_backend(gpu::make_emulator())));
+  SequenceReader reader(of);
+  reader.feed(some_ids(1));
+  std::vector<double> seconds;
+  try {
+    reader.plan(1).run_profiled(seconds);
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_EQ(std::string(error.what()),
+              "emulator: rows of a table cannot be timed one by one there");
+  }
+}
+
+}  // namespace
+}  // namespace veery
