@@ -104,7 +104,8 @@ struct Product {
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
   }
 
-  void prepare(FormKind kind) const {
+  void prepare(Format format) const {
+    const FormKind kind = form_of(format, tiles);
     const Operand& norm = d.in[LinearIn::kNorm];
     const int32_t cols = d.in[LinearIn::kX].cols;
     PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]),
@@ -119,13 +120,16 @@ struct Product {
     const auto floats =
         static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (own.staged + own.weights) * cols);
     if (in_tiles(kind, rows, cols, tiles)) {
-      // Each warp has 256 columns at a time; blocks of 32 want the mean of their row.
-      constexpr int kAll = 1024 / 32 * 256;
-      own.parts = kind == FormKind::kPer32 ? 1 : (cols + kAll - 1) / kAll;
+      // A warp for 256 columns; blocks of 32 want the mean of their row.
+      constexpr int kMost = 32, kLeast = 4;
+      const int wanted = (cols + 255) / 256;
+      own.parts = kind == FormKind::kPer32 ? 1 : (wanted + kMost - 1) / kMost;
+      const int warps = std::clamp((wanted + own.parts - 1) / own.parts, kLeast, kMost);
       const int64_t each = has_two_terms(d) ? 4 : 8;
+      own.alone = in_groups(format) ? 0 : 1;
       return to.add(KernelId::prepare_tiles,
                     {.blocks_x = static_cast<int>((rows + each - 1) / each * each) * own.parts,
-                     .threads = 1024,
+                     .threads = warps * kWarp,
                      .shared = floats * sizeof(float)},
                     own);
     }
@@ -216,22 +220,29 @@ struct Product {
               .blocks_z = weights,
               .threads = kTileWarps * 32},
              a);
-    } else if (!launch_groups(a, format, panels, rows * terms)) {
+    } else if (in_groups(format)) {
+      launch_groups(a, format, panels);
+    } else {
       launch_tiles(a, format, panels, rows * terms);
     }
   }
 
-  // Up to two groups of rows, where a block has room for what that takes; whether it has.
-  bool launch_groups(const LinearArguments& a, Format format, int64_t panels, int64_t lines) const {
-    const bool many = lines > 8;
-    const GroupPlan plan = group_plan(format, many, a.form.cols, room());
-    if (lines > 8 * plan.groups || plan.stages < GroupPlan::kLeastStages) return false;
-    to.add(kernel_of(format, many ? kGroups : kGroup),
+  // Up to two groups of rows.
+  GroupPlan groups(Format format) const {
+    return group_plan(format, lines_of(d, rows) > 8, d.in[LinearIn::kX].cols, room());
+  }
+  // Whether linear_groups() has the product: a block has room for what that takes.
+  bool in_groups(Format format) const {
+    const GroupPlan plan = groups(format);
+    return lines_of(d, rows) <= 8 * plan.groups && plan.stages >= GroupPlan::kLeastStages;
+  }
+  void launch_groups(const LinearArguments& a, Format format, int64_t panels) const {
+    const GroupPlan plan = groups(format);
+    to.add(kernel_of(format, plan.groups > 1 ? kGroups : kGroup),
            {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
             .threads = GroupPlan::kThreads,
             .shared = static_cast<size_t>(plan.bytes)},
            a);
-    return true;
   }
 
   // Tiles that are small where large ones would leave processors without any.
@@ -264,7 +275,7 @@ void record(const Product& product) {
     const Format format = format_at(d, first);
     const FormKind kind = form_of(format, product.tiles);
     if (!product.in_rows(format) && !std::exchange(made[static_cast<size_t>(kind)], true))
-      product.prepare(kind);
+      product.prepare(format);
     int count = 1;
     while (first + count < weights && format_at(d, first + count) == format) ++count;
     product.multiply(first, count);

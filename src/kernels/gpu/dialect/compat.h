@@ -135,6 +135,13 @@ VEERY_GPU void wait_for_inputs() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+/// The same, but the next is not begun before all blocks of this one have ended: blocks that several
+/// have room for on a processor would crowd on those that this launch leaves free.
+VEERY_GPU void wait_for_inputs_alone() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 /// Begins to copy 16 bytes to the block's memory; both addresses are multiples of 16.
 VEERY_GPU void begin_copy(uint8_t* shared, const uint8_t* from) {
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -376,6 +383,7 @@ VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
 VEERY_GPU void allow_next() {}
 VEERY_GPU void wait_for_inputs() {}
+VEERY_GPU void wait_for_inputs_alone() {}
 
 #endif
 

@@ -175,7 +175,7 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
   float* own = most + (blocks + 3) / 4 * 4;
   float* weights = a.weights != 0 ? own + 4 + cols : nullptr;
   if (weights != nullptr) ask_weights(a.norm, cols, weights);
-  wait_for_inputs();
+  a.alone != 0 ? wait_for_inputs_alone() : wait_for_inputs();
   const bool two_terms = a.form.two_terms != 0;
   const int each = two_terms ? 4 : 8;  // rows of a group
   const int64_t r = block_x() / a.parts, rows = a.run.count(a.x.rows);
