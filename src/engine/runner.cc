@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/reference/cache_element.h"
+#include "plan/fuse.h"
 #include "sample/sampler.h"
 
 namespace veery {
@@ -499,20 +500,35 @@ void Runner::check_inputs(const std::vector<Value>& roots) const {
                   graph[id].shape().cols());
 }
 
+const Runner::Fused& Runner::fused(const std::vector<Value>& roots) {
+  const auto known = std::ranges::find(fused_, roots, &Fused::of);
+  if (known != fused_.end()) return *known;
+  Fused made{roots, roots, {}};
+  made.graph = fuse(model_.entry().graph, made.roots);
+  return fused_.emplace_back(std::move(made));
+}
+
 std::unique_ptr<Plan> Runner::make_plan(int64_t rows, int64_t outputs, std::vector<Value> roots,
                                         size_t first_fetched) {
   check_inputs(roots);
+  // A graph whose first layers are on the CPU is split before it is fused.
+  const bool splits = model_.front_layers() > 0, fuses = model_.options().fuse && !splits;
   const PlanOptions options{.rows = rows,
                             .outputs = outputs,
                             .target = model_.target(),
                             .exact = model_.options().exact,
-                            .fuse = model_.options().fuse,
+                            .fuse = model_.options().fuse && splits,
                             .first_fetched = first_fetched};
-  return std::make_unique<Plan>(
-      model_.entry().graph, std::move(roots),
-      Binding{&model_.params(), &states_, &slots_, &model_.pool(), model_.backend(), &workspace_,
-              model_.front_layers() > 0 ? &front_ : nullptr},
-      options);
+  const Graph* graph = &model_.entry().graph;
+  if (fuses) {
+    const Fused& made = fused(roots);
+    graph = &made.graph;
+    roots = made.roots;
+  }
+  return std::make_unique<Plan>(*graph, std::move(roots),
+                                Binding{&model_.params(), &states_, &slots_, &model_.pool(),
+                                        model_.backend(), &workspace_, splits ? &front_ : nullptr},
+                                options);
 }
 
 }  // namespace veery

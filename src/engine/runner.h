@@ -1,5 +1,6 @@
 // runner.h: the caches of several sequences of a model, and the runs that move them on together.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -180,6 +181,13 @@ class Runner {
   bool has_top() const;
   Plan& source_plan();
 
+  /// The graph of plans with these roots: fusing takes longer than all else that makes a plan.
+  struct Fused {
+    std::vector<Value> of, roots;
+    Graph graph;
+  };
+  const Fused& fused(const std::vector<Value>& roots);
+
   Model& model_;
   int32_t context_, most_rows_, snapshot_every_;
   int64_t features_;
@@ -195,6 +203,7 @@ class Runner {
   std::unique_ptr<Plan> source_plan_;  ///< has memory of its own: encoded() holds between runs
   Workspace workspace_, front_workspace_;
   FrontBinding front_;
+  std::deque<Fused> fused_;
   std::map<std::tuple<int64_t, int64_t, Wants>, std::unique_ptr<Plan>> plans_;
   /// Of run_with().
   std::map<std::pair<int64_t, std::vector<std::string>>, std::unique_ptr<Plan>> plans_with_;

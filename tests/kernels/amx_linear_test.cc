@@ -123,6 +123,14 @@ TEST_F(AmxLinear, OddShapes) {
   }
 }
 
+// One group of rows has panels expanded on the way, several blocks at a time.
+TEST_F(AmxLinear, OneGroupOfRows) {
+  for (const DType type : kBlocks)
+    for (int64_t blocks = 1; blocks <= 11; ++blocks)
+      expect_contract({type}, {33}, 32 * blocks, blocks % 2 == 0 ? 16 : 13);
+  for (const int workers : {1, 3}) expect_contract({DType::kQ4_0}, {100}, 288, 14, {}, workers);
+}
+
 // Activations that all have the largest integer, weights and scales at both ends of theirs: no sum
 // may be rounded before its last addition.
 TEST_F(AmxLinear, TheLargestSumsAreExact) {

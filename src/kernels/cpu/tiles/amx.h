@@ -35,10 +35,10 @@ constexpr TileConfig full_tiles() {
   return config;
 }
 
-/// Tiles of bytes: 0 and 1 of panels, 2 and 3 of rows, 4 and 5 their sums.
+/// Tiles of bytes: 0 and 1 of panels, 2 and 3 of rows, the others their sums.
 constexpr TileConfig byte_tiles(int rows) {
   TileConfig config;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < kTiles; ++i) {
     config.row_bytes[i] = i / 2 == 1 ? kByteRowBytes : kTileRowBytes;
     config.rows[i] = static_cast<uint8_t>(i < 2 ? kByteRowBytes / 4 : rows);
   }

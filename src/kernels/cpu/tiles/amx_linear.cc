@@ -18,7 +18,7 @@
 
 #include "kernels/cpu/linear/epilogue-inl.h"
 #include "kernels/cpu/linear/rows-inl.h"
-#include "kernels/cpu/tiles/amx_multiply-inl.h"
+#include "kernels/cpu/tiles/amx_few-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace veery {
@@ -46,6 +46,9 @@ struct TileKernels {
   /// From the chains of all columns to y. Null: they are y.
   void (*complete)(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols,
                    std::byte* whole, float* d);
+  /// What expand() and multiply() do with all columns, where there is one group (amx_few-inl.h).
+  /// Null: there is no such function.
+  void (*few)(TileWorker<Tiles>& w, const TileGroup& group, Packed packed, int64_t cols, float* d);
 };
 
 template <typename T, typename Places>
@@ -180,9 +183,9 @@ void complete_super(TileWorker<Tiles>& w, const TileGroup& group, Packed, int64_
 }
 
 template <class Tiles, typename T, typename Places = BlockPlaces<T>>
-constexpr TileKernels<Tiles> kOfBlocks = {Activations::kPer32, expand_block_chunk<T, Places>,
-                                          multiply_blocks<Tiles, T::kOffset == 0>, begin_blocks,
-                                          complete_blocks<Tiles, T, Places>};
+constexpr TileKernels<Tiles> kOfBlocks = {
+    Activations::kPer32, expand_block_chunk<T, Places>,     multiply_blocks<Tiles, T::kOffset == 0>,
+    begin_blocks,        complete_blocks<Tiles, T, Places>, multiply_few<Tiles, T, Places>};
 template <class Tiles>
 struct AffineTiles {
   TileKernels<Tiles> of[kAffineTypes];
@@ -191,15 +194,19 @@ template <class Tiles, int... kIndex>
 constexpr AffineTiles<Tiles> affine_tiles(std::integer_sequence<int, kIndex...>) {
   return {
       {{Activations::kPer32, expand_affine_chunk<affine_at(kIndex)>, multiply_blocks<Tiles, true>,
-        begin_blocks, complete_affine<Tiles, affine_at(kIndex)>}...}};
+        begin_blocks, complete_affine<Tiles, affine_at(kIndex)>, nullptr}...}};
 }
 template <class Tiles>
 constexpr AffineTiles<Tiles> kOfAffine =
     affine_tiles<Tiles>(std::make_integer_sequence<int, kAffineTypes>());
 template <class Tiles, typename T, DType kType>
 constexpr TileKernels<Tiles> super_kernels() {
-  TileKernels<Tiles> k = {Activations::kPer256, expand_super_chunk<T, kType>,
-                          multiply_super<Tiles, kSplit<T>>, nullptr, nullptr};
+  TileKernels<Tiles> k = {Activations::kPer256,
+                          expand_super_chunk<T, kType>,
+                          multiply_super<Tiles, kSplit<T>>,
+                          nullptr,
+                          nullptr,
+                          nullptr};
   if constexpr (T::kDmin != 0) {
     k.begin = expand_mins<T>;
     k.complete = complete_super<Tiles>;
@@ -317,17 +324,28 @@ class TileBlock {
   int64_t batch() const { return columns_ >= rows_.p.cols ? 2 : kBatchPanels; }
 
   void multiply(const TilePanel<Tiles>* panels, int count) {
+    const auto has_few = [](const TilePanel<Tiles>& panel) {
+      return panel.kernels->few != nullptr;
+    };
+    if (groups_ == 1 && std::all_of(panels, panels + count, has_few))
+      for (int i = 0; i < count; ++i)
+        panels[i].kernels->few(worker_, rows_.group(panels[i].kernels->activations, first_),
+                               panels[i].packed, rows_.p.cols, memory_.chain(i, 0));
+    else
+      multiply_chunks(panels, count);
+    for (int i = 0; i < count; ++i) complete(panels[i], i);
+  }
+  const float* result(int panel, int64_t group) const { return memory_.chain(panel, group); }
+
+ private:
+  void multiply_chunks(const TilePanel<Tiles>* panels, int count) {
     for (int i = 0; i < count; ++i)
       std::memset(memory_.chain(i, 0), 0, static_cast<size_t>(groups_) * kTileFloats * 4);
     for (int64_t k = 0; k < rows_.p.cols; k += columns_)
       for (int i = 0; i < count; i += 2)
         multiply_columns(panels + i, i, std::min(2, count - i), k,
                          std::min(rows_.p.cols, k + columns_));
-    for (int i = 0; i < count; ++i) complete(panels[i], i);
   }
-  const float* result(int panel, int64_t group) const { return memory_.chain(panel, group); }
-
- private:
   // Two panels share what is brought to the first level cache.
   void multiply_columns(const TilePanel<Tiles>* panels, int first, int count, int64_t k,
                         int64_t end) {
@@ -370,12 +388,14 @@ template <class Tiles>
 void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const BatchMemory& memory,
                     int output, Share share, const Operand* weights, const Finish& finish) {
   const Product& p = rows.p;
-  const auto panel_of = [&](int weight, int64_t index) {
+  // In place: a copy would be read before what it is made of has left the store buffer.
+  const auto open = [&](TilePanel<Tiles>& panel, int weight, int64_t index) {
     const Weight& w = p.weights[weight];
     const Operand& of = weights[weight];
-    TilePanel<Tiles> panel = {tile_kernels<Tiles>(of.dtype, of.format), &w, {}, index};
+    panel.kernels = tile_kernels<Tiles>(of.dtype, of.format);
+    panel.weight = &w;
+    panel.index = index;
     for (int k = 0; k < w.kernels->parts; ++k) panel.packed[k] = w.part(k, index);
-    return panel;
   };
   for (int64_t first = 0; first < rows.groups(); first += kBlockGroups) {
     const int64_t groups = std::min(kBlockGroups, rows.groups() - first);
@@ -386,7 +406,7 @@ void multiply_share(TileWorker<Tiles>& worker, const TileRows& rows, const Batch
       TilePanel<Tiles> panels[kBatchPanels];
       int count = 0;
       for (int64_t i = panel; i < std::min(share.end, panel + step); ++i) {
-        for (int n = 0; n < each; ++n, ++count) panels[count] = panel_of(n == 0 ? output : 1, i);
+        for (int n = 0; n < each; ++n, ++count) open(panels[count], n == 0 ? output : 1, i);
       }
       block.multiply(panels, count);
       for (int i = 0; i < count; i += each)
@@ -401,24 +421,32 @@ const KernelPhases& without_tiles(bool argmax) {
   return argmax ? kLinearPhases[0].many_argmax : kLinearPhases[0].many;
 }
 
+// A group of rows, by way of `scratch` of prepare_scratch_bytes().
+void prepare_group_of(const Dispatch& d, const TileRows& rows, int64_t g, std::byte* scratch) {
+  using enum Activations;
+  const Product& p = rows.p;
+  Row of_group[kTileRows];
+  const int count = rows.count(g);
+  input_rows(d, p, g * kTileRows, count, scratch + row_scratch_bytes(p), of_group);
+  RowScratch own;
+  own.row = scratch;
+  own.outliers =
+      reinterpret_cast<OutlierBlock*>(scratch + activation_row_bytes(Activations::kPer32, p.cols));
+  if (p.wants[1]) rows_per32(of_group, count, p.cols, own, rows.at(kPer32, g));
+  if (p.wants[2]) rows_per256(of_group, count, p.cols, own, rows.at(kPer256, g));
+}
+
+// One group is prepared by each worker for itself: to share its rows, or to read what another
+// worker has written, takes longer.
 template <bool kArgmax>
 void prepare(const Dispatch& d, const Slots& slots, const Worker& worker) {
   const Product p =
       product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[0](d, slots, worker);
   const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
+  if (rows.groups() == 1) return;
   const Share groups = share(rows.groups(), 1, worker);
-  for (int64_t g = groups.begin; g < groups.end; ++g) {
-    Row of_group[kTileRows];
-    const int count = rows.count(g);
-    input_rows(d, p, g * kTileRows, count, worker.scratch + row_scratch_bytes(p), of_group);
-    RowScratch scratch;
-    scratch.row = worker.scratch;
-    scratch.outliers = reinterpret_cast<OutlierBlock*>(
-        worker.scratch + activation_row_bytes(Activations::kPer32, p.cols));
-    if (p.wants[1]) rows_per32(of_group, count, p.cols, scratch, rows.at(Activations::kPer32, g));
-    if (p.wants[2]) rows_per256(of_group, count, p.cols, scratch, rows.at(Activations::kPer256, g));
-  }
+  for (int64_t g = groups.begin; g < groups.end; ++g) prepare_group_of(d, rows, g, worker.scratch);
 }
 
 template <class Tiles, bool kArgmax>
@@ -427,8 +455,13 @@ void multiply(const Dispatch& d, const Slots& slots, const Worker& worker) {
       product(d, slots.count(d.in[LinearIn::kX].rows), Target::kAvx512Vnni, /*exact=*/false);
   if (p.rows < kFewestRows) return without_tiles(kArgmax)[1](d, slots, worker);
   Best* best = kArgmax ? start_best(d.work, p.outer_rows(), worker.index) : nullptr;
-  const TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
+  TileRows rows = {p, d.work + p.best_bytes(kArgmax, worker)};
   const BatchMemory memory(worker.scratch, p.cols);
+  if (rows.groups() == 1) {
+    std::byte* const own = worker.scratch + BatchMemory::bytes(p.cols);
+    rows.base = own + prepare_scratch_bytes(p);
+    prepare_group_of(d, rows, 0, own);
+  }
   const Epilogue finish = epilogue(d, best);
   const Operand* weights = &d.in[LinearIn::kWeight];
   TileWorker<Tiles> tiles;
@@ -469,11 +502,7 @@ HWY_AFTER_NAMESPACE();
 namespace veery {
 
 int64_t amx_activation_bytes(const Product& p) {
-  int64_t bytes = 0;
-  for (const Activations kind : {Activations::kPer32, Activations::kPer256})
-    if (p.wants[static_cast<int>(kind)])
-      bytes += (p.rows + kTileRows - 1) / kTileRows * TileLayout(kind, p.cols).bytes;
-  return bytes;
+  return (p.rows + kTileRows - 1) / kTileRows * group_bytes(p);
 }
 
 #if HWY_ARCH_X86_64 && HWY_STATIC_TARGET > HWY_AVX2  // else there is no copy with AVX-512
@@ -488,7 +517,7 @@ const LinearPhases* amx_phases(const Dispatch& dispatch, const KernelChoice& cho
                                                  : nullptr;
 }
 int64_t amx_scratch_bytes(const Product& p) {
-  return std::max(row_scratch_bytes(p) + p.residual_bytes(kTileRows), BatchMemory::bytes(p.cols));
+  return BatchMemory::bytes(p.cols) + prepare_scratch_bytes(p) + group_bytes(p);
 }
 
 #else

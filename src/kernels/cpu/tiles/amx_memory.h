@@ -73,4 +73,17 @@ inline int64_t row_scratch_bytes(const Product& p) {
   return row + outliers;
 }
 
+/// Bytes of what the rows of a group are prepared by: RowScratch, and the residuals of two terms.
+inline int64_t prepare_scratch_bytes(const Product& p) {
+  return round_up(row_scratch_bytes(p) + p.residual_bytes(kTileRows), 64);
+}
+
+/// Bytes of a prepared group of rows.
+inline int64_t group_bytes(const Product& p) {
+  int64_t bytes = 0;
+  for (const Activations kind : {Activations::kPer32, Activations::kPer256})
+    if (p.wants[static_cast<int>(kind)]) bytes += TileLayout(kind, p.cols).bytes;
+  return bytes;
+}
+
 }  // namespace veery

@@ -36,6 +36,9 @@ struct Following {
   }
 };
 
+/// Blocks of a panel that are expanded at a time for few rows (amx_few-inl.h).
+inline constexpr int kRingTiles = 4;
+
 /// What a worker keeps while it multiplies.
 template <class Tiles>
 struct TileWorker {
@@ -44,6 +47,7 @@ struct TileWorker {
   int side = 0;  // which half of `sums` is free
   alignas(64) float sums[2][4 * kTileFloats] = {};
   alignas(64) float chain_sums[4 * kTileFloats];
+  alignas(64) std::byte ring[kRingTiles * kByteTile];
   alignas(64) float unused[kTileFloats] = {};  // takes what is computed in vain
 
   const TileConfig* config = nullptr;
@@ -85,12 +89,13 @@ struct ByteTiles {
   static constexpr int kRows = kCount, kRowTile = kByteTile, kPanelTile = kByteTile;
   static constexpr const TileConfig& kConfig = kByteTiles<kCount>;
 
-  template <int kSide, class Tiles>
+  template <int kSum, class Tiles>
   static HWY_INLINE void multiply(Tiles& tiles, const std::byte* panel, const std::byte* rows) {
+    constexpr int kSide = kSum % 2;
     tiles.template load_bytes<kSide, kTileRowBytes>(panel);
     tiles.template load_bytes<2 + kSide, kByteRowBytes>(rows);
-    tiles.template zero<4 + kSide>();
-    tiles.template dot_bytes<4 + kSide, 2 + kSide, kSide, kUnsigned>();
+    tiles.template zero<4 + kSum>();
+    tiles.template dot_bytes<4 + kSum, 2 + kSide, kSide, kUnsigned>();
   }
   static HWY_INLINE F32 sum(const float* at) { return to_float(load_int(at)); }
 };

@@ -50,21 +50,27 @@ struct alignas(64) Bf16Table {
   }
 };
 
-// The tile of a block of 32: row j has columns 4 j to 4 j + 3 of the 16 rows, as the packed form.
+// Rows kRow and kRow + 4 of the tile of a block of 32: row j has columns 4 j to 4 j + 3 of the 16
+// rows, as the packed form.
+template <typename T, int kRow>
+HWY_INLINE void expand_rows(const auto& w, std::byte* out) {
+  I32 low;
+  I32 high;
+  T::template vectors<kRow>(w, low, high);
+  if constexpr (T::kOffset != 0) {
+    const __m512i offset = _mm512_set1_epi8(static_cast<char>(T::kOffset));
+    low = {_mm512_sub_epi8(low.v, offset)};
+    high = {_mm512_sub_epi8(high.v, offset)};
+  }
+  store_int(out + 64 * kRow, low);
+  store_int(out + 64 * (kRow + 4), high);
+}
 template <typename T>
 HWY_INLINE void expand_codes(const auto& w, std::byte* out) {
-  const auto put = [&](int j, I32 v) {
-    if constexpr (T::kOffset != 0)
-      v = {_mm512_sub_epi8(v.v, _mm512_set1_epi8(static_cast<char>(T::kOffset)))};
-    store_int(out + 64 * j, v);
-  };
-  unroll<4>([&](auto j) {
-    I32 low;
-    I32 high;
-    T::template vectors<j()>(w, low, high);
-    put(j(), low);
-    put(j() + 4, high);
-  });
+  expand_rows<T, 0>(w, out);
+  expand_rows<T, 1>(w, out);
+  expand_rows<T, 2>(w, out);
+  expand_rows<T, 3>(w, out);
 }
 /// Blocks [first, first + blocks) of a panel: of each a tile and d.
 template <typename T, typename Places>
