@@ -3,7 +3,7 @@
 #include "kernels/gpu/dialect/compat.h"
 #include "kernels/gpu/functions/attend_wide.h"
 #include "kernels/gpu/functions/experts.h"
-#include "kernels/gpu/functions/linear_dots.h"
+#include "kernels/gpu/functions/linear/linear_dots.h"
 #include "kernels/gpu/kernel_list.h"
 
 namespace veery::gpu {

@@ -135,8 +135,8 @@ VEERY_GPU void wait_for_inputs() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// The same, but the next is not begun before all blocks of this one have ended: blocks that several
-/// have room for on a processor would crowd on those that this launch leaves free.
+/// The same, but the next is not begun before all blocks of this one have ended: blocks that
+/// several have room for on a processor would crowd on those that this launch leaves free.
 VEERY_GPU void wait_for_inputs_alone() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

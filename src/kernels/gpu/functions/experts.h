@@ -1,7 +1,7 @@
 // experts.h: mixtures of experts, with the bits of kernels/cpu/moe. A pair is a row of x and one of
 // the experts that its gates choose: pair r used + i has the i-th of them, in their order.
 #pragma once
-#include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/linear/linear.h"
 
 namespace veery::gpu {
 

@@ -1,7 +1,7 @@
 // experts_row.h: mixtures of experts for few pairs, whose weights come by rings of copies.
 #pragma once
 #include "kernels/gpu/functions/experts.h"
-#include "kernels/gpu/functions/linear_row.h"
+#include "kernels/gpu/functions/linear/linear_row.h"
 
 namespace veery::gpu {
 

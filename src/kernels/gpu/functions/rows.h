@@ -1,6 +1,6 @@
 // rows.h: ops that look at one row at a time: a block of threads a row.
 #pragma once
-#include "kernels/gpu/functions/form.h"
+#include "kernels/gpu/functions/linear/form.h"
 
 namespace veery::gpu {
 

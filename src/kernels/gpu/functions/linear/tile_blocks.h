@@ -1,7 +1,7 @@
 // tile_blocks.h: the whole numbers of a block of columns, of panels and groups of 8 rows of x
 // (TilePlaces), with the bits of linear.h.
 #pragma once
-#include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/linear/linear.h"
 
 namespace veery::gpu {
 

@@ -4,8 +4,8 @@
 
 namespace veery::gpu {
 
-/// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32. Many loads
-/// are on their way together, as each takes longer than what is computed with it.
+/// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32. Many
+/// loads are on their way together, as each takes longer than what is computed with it.
 template <typename Term>
 VEERY_GPU float sum_in_chains(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
   constexpr int kAhead = 16;

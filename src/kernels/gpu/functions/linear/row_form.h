@@ -1,7 +1,7 @@
 // row_form.h: one row of activations in its form, in the memory of a block of threads that makes a
 // product of it: with the bits of form.h, a lane having 8 neighbours.
 #pragma once
-#include "kernels/gpu/functions/form.h"
+#include "kernels/gpu/functions/linear/form.h"
 
 namespace veery::gpu {
 

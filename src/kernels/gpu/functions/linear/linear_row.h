@@ -1,9 +1,9 @@
 // linear_row.h: products of one row of x, where the weights' way to the processors is what takes
 // the time.
 #pragma once
-#include "kernels/gpu/functions/item_ring.h"
-#include "kernels/gpu/functions/row_form.h"
-#include "kernels/gpu/functions/row_halves.h"
+#include "kernels/gpu/functions/linear/item_ring.h"
+#include "kernels/gpu/functions/linear/row_form.h"
+#include "kernels/gpu/functions/linear/row_halves.h"
 
 namespace veery::gpu {
 

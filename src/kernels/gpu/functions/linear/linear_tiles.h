@@ -5,8 +5,8 @@
 // Of bf16 the slabs are asked for by a warp of its own, so that the others need not meet: each goes
 // on as soon as its next slab is there.
 #pragma once
-#include "kernels/gpu/functions/form_tiles.h"
-#include "kernels/gpu/functions/tile_blocks.h"
+#include "kernels/gpu/functions/linear/form_tiles.h"
+#include "kernels/gpu/functions/linear/tile_blocks.h"
 
 namespace veery::gpu {
 

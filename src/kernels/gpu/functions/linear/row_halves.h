@@ -1,8 +1,8 @@
 // row_halves.h: what an item of linear_row() adds, where each half of a block has a scale of its
 // own.
 #pragma once
-#include "kernels/gpu/functions/linear.h"
-#include "kernels/gpu/functions/row_form.h"
+#include "kernels/gpu/functions/linear/linear.h"
+#include "kernels/gpu/functions/linear/row_form.h"
 
 namespace veery::gpu {
 

@@ -1,7 +1,7 @@
 // item_ring.h: how the weights of a product come to a block of threads, where their way takes the
 // time: item by item to the warp that multiplies it.
 #pragma once
-#include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/linear/linear.h"
 
 namespace veery::gpu {
 

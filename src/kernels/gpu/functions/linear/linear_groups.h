@@ -3,9 +3,9 @@
 // rows. The bits are those of linear.h.
 #pragma once
 #include "kernels/gpu/dialect/group_places.h"
-#include "kernels/gpu/functions/form_tiles.h"
-#include "kernels/gpu/functions/item_ring.h"
-#include "kernels/gpu/functions/tile_blocks.h"
+#include "kernels/gpu/functions/linear/form_tiles.h"
+#include "kernels/gpu/functions/linear/item_ring.h"
+#include "kernels/gpu/functions/linear/tile_blocks.h"
 
 namespace veery::gpu {
 

@@ -2,7 +2,7 @@
 // sums of blocks as dot products over the layout that those have, exact as theirs, then the same
 // chains.
 #pragma once
-#include "kernels/gpu/functions/linear.h"
+#include "kernels/gpu/functions/linear/linear.h"
 
 namespace veery::gpu {
 

@@ -1,7 +1,7 @@
 // form_tiles.h: many rows of activations in the form that linear_tiles.h takes (TilePlaces), with
 // the numbers of form.h.
 #pragma once
-#include "kernels/gpu/functions/form.h"
+#include "kernels/gpu/functions/linear/form.h"
 
 namespace veery::gpu {
 

@@ -3,7 +3,7 @@
 // their own (docs/numerics.md): sums of pieces of 256 columns, found by tensor cores, 16 columns
 // after the other, and then added in order.
 #pragma once
-#include "kernels/gpu/functions/form.h"
+#include "kernels/gpu/functions/linear/form.h"
 
 namespace veery::gpu {
 
