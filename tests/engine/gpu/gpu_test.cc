@@ -74,17 +74,24 @@ INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                                            DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
 
-// Rows of so many columns that a product takes several rounds, the last of them short (RowPlan).
+// Rows of so many columns that a product takes several rounds, the last of them short (RowPlan),
+// and more chunks than are on their way together (GroupPlan).
 TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   for (const auto& [type, hidden] : {std::pair(DType::kQ8_0, 2304), std::pair(DType::kQ4_1, 2304),
                                      std::pair(DType::kNVFP4, 2304), std::pair(DType::kQ4_K, 8448),
                                      std::pair(DType::kQ6_K, 8448)}) {
     if (test::kSanitized && type != DType::kQ8_0) continue;
     const SmallModel model(type, false, hidden);
-    const auto ids = some_ids(2);
-    const Rows expected = all_logits(model.path(), options_for(On::kCpu, 1), ids);
+    const auto ids = some_ids(12);
+    const Rows expected = all_logits(model.path(), options_for(On::kCpu, 12), ids);
+    const Rows first(expected.begin(), expected.begin() + 2);
     for (const On on : {On::kWalk, On::kLaunches})
-      EXPECT_EQ(all_logits(model.path(), options_for(on, 1), ids), expected) << info(type).name;
+      EXPECT_EQ(all_logits(model.path(), options_for(on, 1), std::span(ids).first(2)), first)
+          << info(type).name;
+    // One group of rows, and two (GroupPlan).
+    for (const int32_t chunk : {4, 12})
+      EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, chunk), ids), expected)
+          << info(type).name << " " << chunk;
   }
 }
 

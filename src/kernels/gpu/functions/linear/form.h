@@ -4,25 +4,31 @@
 
 namespace veery::gpu {
 
-/// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32. Many
-/// loads are on their way together, as each takes longer than what is computed with it.
+/// 1,024 elements of chains a and b of a lane from i on, of which those below n are there, or all.
+/// The loads are on their way together, as each takes longer than what is computed with it.
+template <bool kAll, typename Term>
+VEERY_GPU void add_to_chains(const VEERY_DEVICE float* x, int i, int n,
+                             const VEERY_THREAD Term& term, VEERY_THREAD float& a,
+                             VEERY_THREAD float& b) {
+  float v[32];
+  VEERY_UNROLL(32)
+  for (int j = 0; j < 32; ++j) v[j] = kAll || i + 32 * j < n ? x[i + 32 * j] : 0.0F;
+  VEERY_UNROLL(16)
+  for (int j = 0; j < 32; j += 2) {
+    if (kAll || i + 32 * j < n) a = term(v[j], a);
+    if (kAll || i + 32 * j + 32 < n) b = term(v[j + 1], b);
+  }
+}
+/// The elements i, i + 64, ... of n in a chain each: lane l has those of l and of l + 32.
 template <typename Term>
 VEERY_GPU float sum_in_chains(const VEERY_DEVICE float* x, int n, const VEERY_THREAD Term& term) {
-  constexpr int kAhead = 16;
   float a = 0, b = 0;
-  for (int i = lane(); i < n; i += 64 * kAhead) {
-    float v[2 * kAhead];
-    VEERY_UNROLL(32)
-    for (int j = 0; j < 2 * kAhead; ++j) v[j] = i + 32 * j < n ? x[i + 32 * j] : 0.0F;
-    VEERY_UNROLL(16)
-    for (int j = 0; j < kAhead; ++j) {
-      if (i + 64 * j < n) a = term(v[2 * j], a);
-      if (i + 64 * j + 32 < n) b = term(v[2 * j + 1], b);
-    }
-  }
-  const float first = a + shuffle_xor(a, 16);
-  const float second = b + shuffle_xor(b, 16);
-  return shuffle(sum_of_16(first + second), 0);
+  int first = 0;
+  for (; first + 1024 <= n; first += 1024) add_to_chains<true>(x, first + lane(), n, term, a, b);
+  if (first < n) add_to_chains<false>(x, first + lane(), n, term, a, b);
+  const float low = a + shuffle_xor(a, 16);
+  const float high = b + shuffle_xor(b, 16);
+  return shuffle(sum_of_16(low + high), 0);
 }
 
 /// 1 / sqrt(mean(x^2) + eps) of n elements, found by a warp. All lanes get it.
