@@ -126,7 +126,7 @@ struct Product {
       own.parts = kind == FormKind::kPer32 ? 1 : (wanted + kMost - 1) / kMost;
       const int warps = std::clamp((wanted + own.parts - 1) / own.parts, kLeast, kMost);
       const int64_t each = has_two_terms(d) ? 4 : 8;
-      constexpr int kSpread = 256;  // rows from which on there are tiles for all processors
+      constexpr int kSpread = 512;  // rows from which on there are tiles for all processors
       own.alone = rows < kSpread && !in_groups(format) ? 1 : 0;
       return to.add(KernelId::prepare_tiles,
                     {.blocks_x = static_cast<int>((rows + each - 1) / each * each) * own.parts,
