@@ -173,6 +173,8 @@ class Blocks {
       asked = {{}, 0, asked.arrivals};
       ++*mbarrier;
     }
+    // The turn before the last has the parity of this one: who is too early would not wait.
+    VEERY_CHECK(stuck_ || *mbarrier > static_cast<uint64_t>(turn));
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "engine/runner.h"
 #include "kernels/cuda/machine.h"
+#include "kernels/gpu/dialect/group_places.h"
 #include "support/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/near_rows.h"
@@ -73,6 +74,25 @@ INSTANTIATE_TEST_SUITE_P(Weights, Gpu,
                                            DType::kIQ4_XS, DType::kMXFP4, DType::kNVFP4,
                                            DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& of) { return std::string(veery::info(of.param).name); });
+
+// Whatever a block has room for: a warp may be as many chunks ahead of another as there are warps.
+TEST(GpuWide, GroupsHaveChunksForAllWarps) {
+  for (int format = gpu::kQ8; format <= gpu::kBF16; ++format)
+    for (const bool many : {false, true})
+      for (const int room : {48 << 10, 99 << 10, 163 << 10, 227 << 10})
+        for (int cols = 256; cols <= 32768; cols *= 2) {
+          const auto plan = gpu::group_plan(static_cast<gpu::Format>(format), many, cols, room);
+          if (plan.stages < gpu::GroupPlan::kLeastStages) continue;
+          EXPECT_GE(plan.chunks, gpu::GroupPlan::kWarps) << format << " " << room;
+          EXPECT_LE(plan.bytes, room) << format;
+          EXPECT_EQ((plan.ring | plan.item_bytes | plan.chunks_at | plan.chunk_bytes) % 16, 0);
+          EXPECT_EQ((plan.mbarriers | plan.chunk_mbarriers | plan.best) % 8, 0);
+        }
+  // As H100s have it, all formats go that way.
+  for (int format = gpu::kQ8; format <= gpu::kBF16; ++format)
+    EXPECT_GE(gpu::group_plan(static_cast<gpu::Format>(format), true, 14336, 227 << 10).stages,
+              gpu::GroupPlan::kLeastStages);
+}
 
 // Rows of so many columns that a product takes several rounds, the last of them short (RowPlan),
 // and more chunks than are on their way together (GroupPlan).
