@@ -86,7 +86,7 @@ class Scene {
   }
 
  private:
-  const Setting& s_;
+  Setting s_;
   Random random_{5};
   Batch batch_;
   test::Cache keys_;
