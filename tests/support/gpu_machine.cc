@@ -64,9 +64,9 @@ class Emulator : public Machine {
  public:
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
-  Emulator(bool cooperative, int most_shared)
-      : cooperative_(cooperative), most_shared_(most_shared) {}
-  int processors() const override { return 2; }
+  Emulator(bool cooperative, int most_shared, int processors)
+      : cooperative_(cooperative), most_shared_(most_shared), processors_(processors) {}
+  int processors() const override { return processors_; }
   int most_shared() const override { return most_shared_; }
   bool cooperative() const override { return cooperative_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
@@ -92,7 +92,7 @@ class Emulator : public Machine {
 
  private:
   bool cooperative_;
-  int most_shared_;
+  int most_shared_, processors_;
 };
 
 }  // namespace
@@ -103,8 +103,8 @@ void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
   emulated::run(kFunctions[index], arguments, size);
 }
 
-std::unique_ptr<Machine> make_emulator(bool cooperative, int most_shared) {
-  return std::make_unique<Emulator>(cooperative, most_shared);
+std::unique_ptr<Machine> make_emulator(bool cooperative, int most_shared, int processors) {
+  return std::make_unique<Emulator>(cooperative, most_shared, processors);
 }
 
 }  // namespace veery::gpu

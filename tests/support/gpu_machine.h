@@ -7,8 +7,9 @@
 namespace veery::gpu {
 
 /// `cooperative`: steps of one sequence are walked by one kernel. `most_shared`: bytes of shared
-/// memory that products of one row may have (Machine::most_shared()).
-std::unique_ptr<Machine> make_emulator(bool cooperative = true, int most_shared = 227 << 10);
+/// memory that a block may have (Machine::most_shared()). `processors`: that it says it has.
+std::unique_ptr<Machine> make_emulator(bool cooperative = true, int most_shared = 227 << 10,
+                                       int processors = 2);
 /// Runs one kernel on the emulator.
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments);
 

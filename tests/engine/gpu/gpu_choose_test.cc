@@ -4,7 +4,7 @@
 
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
-#include "support/gpu_machine.h"
+#include "support/run_on_gpu.h"
 #include "support/sanitized.h"
 
 namespace veery {
@@ -12,23 +12,7 @@ namespace {
 
 using test::Batch;
 using test::Matrix;
-
-void run_on_gpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                Slots slots) {
-  static const auto backend = gpu::make_backend(gpu::make_emulator());
-  Dispatch d;
-  std::copy(in.begin(), in.end(), d.in.begin());
-  d.out() = out;
-  d.attr = attr;
-  backend->choose(op, d, {});
-  const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-  slots.tokens = slots.output_rows = numbers.data();
-  const Step step{op, d};
-  backend
-      ->lower({&step, 1}, {},
-              {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows})
-      ->run(slots);
-}
+using test::run_on_gpu;
 
 // Many scores are equal where they are made of few numbers.
 enum class Numbers { kAny, kFew };

@@ -6,7 +6,7 @@
 
 #include "kernels/gpu/gpu.h"
 #include "kernels/recurrence_problem.h"
-#include "support/gpu_machine.h"
+#include "support/run_on_gpu.h"
 #include "support/sanitized.h"
 
 namespace veery {
@@ -14,25 +14,10 @@ namespace {
 
 using test::Blocks;
 using test::Matrix;
+using test::run_on_gpu;
 using test::RunRows;
 using test::ScanProblem;
 
-// One op on the emulator, whose memory is that of the host.
-void run_on_gpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                Slots slots) {
-  static const auto backend = gpu::make_backend(gpu::make_emulator());
-  Dispatch d;
-  std::copy(in.begin(), in.end(), d.in.begin());
-  d.out() = out;
-  d.attr = attr;
-  const Kernel kernel = backend->choose(op, d, {});
-  EXPECT_EQ(kernel.work, nullptr);
-  const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
-  slots.tokens = slots.output_rows = slots.positions = numbers.data();
-  const Step step{op, d};
-  const auto table = backend->lower({&step, 1}, {}, {&slots, 1, slots.rows, slots.rows});
-  table->run(slots);
-}
 test::RunScan on_gpu(Op op) {
   return [op](const std::vector<Operand>& in, const Operand& out, const Attr& attr,
               const Slots& slots) { run_on_gpu(op, in, out, attr, slots); };

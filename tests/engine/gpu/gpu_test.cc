@@ -201,6 +201,36 @@ TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
   }
 }
 
+// Rows of several sequences whose positions are shared out to blocks of threads: three to two such
+// blocks, and to one each.
+TEST(GpuAttention, FewRowsShareOutTheirPositions) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(270);
+  const std::span all(ids);
+  const auto logits = [&](std::shared_ptr<Backend> backend) {
+    LoadOptions options = options_for(On::kCpu, 262);
+    options.backend = std::move(backend);
+    Model of(model.path(), options);
+    Runner runner(of, {.sequences = 3});
+    const int32_t first = runner.open(), second = runner.open(), third = runner.open();
+    for (const RunPart& part :
+         {RunPart{first, all.first(262), 1}, RunPart{second, all.first(131), 1},
+          RunPart{third, all.first(20), 1}})
+      runner.run({&part, 1});
+    const RunPart parts[] = {{first, all.subspan(262, 3), 3},
+                             {second, all.subspan(3, 2), 2},
+                             {third, all.subspan(9, 1), 1}};
+    runner.run(parts);
+    Rows rows;
+    for (int i = 0; i < 6; ++i) rows.emplace_back(runner.logits(i).begin(), runner.logits(i).end());
+    return rows;
+  };
+  const Rows expected = logits(nullptr);
+  for (const int processors : {2, 8, 132})
+    EXPECT_EQ(logits(gpu::make_backend(gpu::make_emulator(false, 227 << 10, processors))), expected)
+        << processors;
+}
+
 // Prompts and steps of several sequences in one run, and one that goes on where another was.
 TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   const SmallModel model(DType::kF32);

@@ -159,10 +159,10 @@ VEERY_GPU void write_some_blocks(const VEERY_THREAD FormRow& to, int b, int bloc
   }
 }
 
-// The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one.
-VEERY_GPU void find_outliers(const VEERY_THREAD FormRow& to, int blocks,
-                             const VEERY_SHARED float* most) {
-  VEERY_DEVICE int32_t* list = to.ints(to.places.outliers);
+// The blocks that are over 2.5 times larger than the mean one, at most a quarter of them and one:
+// their number, then which. `most`: the largest magnitude of each.
+VEERY_GPU void find_outliers(const VEERY_SHARED float* most, int blocks,
+                             VEERY_DEVICE int32_t* list) {
   float all = 0;
   VEERY_UNROLL(16)
   for (int b = 0; b < blocks; ++b) all = all + most[b];
@@ -220,7 +220,7 @@ VEERY_GPU void write_per32(const VEERY_THREAD Row& row, int cols, const VEERY_TH
     return;
   }
   sync_block();
-  if (warp() == 0) find_outliers(to, blocks, largest_of);
+  if (warp() == 0) find_outliers(largest_of, blocks, to.ints(to.places.outliers));
   sync_block();
   const VEERY_DEVICE int32_t* list = to.ints(to.places.outliers);
   for (int e = warp(); e < list[0]; e += warps())

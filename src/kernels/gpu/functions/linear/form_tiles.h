@@ -81,24 +81,7 @@ VEERY_GPU void tile_row_32(const FormGroup& to, const TileRow& of, int cols, int
   }
 }
 
-// The blocks that find_outliers() finds, and what their codes leave over.
-VEERY_GPU void list_outliers(int blocks, const float* most, int32_t* list) {
-  float all = 0;
-  VEERY_UNROLL(16)
-  for (int b = 0; b < blocks; ++b) all = all + most[b];
-  const float threshold = 2.5F * (all / static_cast<float>(blocks));
-  const int limit = blocks / 4 + 1;
-  int found = 0;
-  for (int first = 0; first < blocks && found < limit; first += kWarp) {
-    const int b = first + lane();
-    const bool is = b < blocks && most[b] > threshold && scale_for(most[b]).scale > 0;
-    const uint32_t all_of = ballot(is);
-    const int at = found + bit_count(all_of & ((1U << lane()) - 1));
-    if (is && at < limit) list[1 + at] = b;
-    found += bit_count(all_of);
-  }
-  if (lane() == 0) list[0] = found < limit ? found : limit;
-}
+// What the codes of block b leave over.
 VEERY_GPU void tile_residual(const FormGroup& to, const TileRow& of, int b) {
   const float scale = to.in_slab<float>(to.places.scale, b, of.place);
   const int at = code_place(lane());
@@ -199,7 +182,7 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
     return;
   }
   sync_block();
-  if (warp() == 0) list_outliers(blocks, most, list);
+  if (warp() == 0) find_outliers(most, blocks, list);
   sync_block();
   for (int e = warp(); e < list[0]; e += warps()) tile_residual(to, of, list[1 + e]);
 }

@@ -203,16 +203,14 @@ class GroupProduct {
       : a_(arguments),
         plan_(group_plan(kFormat, kMany, arguments.form.cols, arguments.room)),
         ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages},
-              warp() == kWeights ? lane() : warp()),
-        first_group_(block_y() * kGroups) {}
+              warp() == kWeights ? lane() : warp()) {}
 
   VEERY_GPU void run() {
     allow_next();
     begin();
     wait_for_inputs();
     rows_ = static_cast<int>(a_.run.count(a_.rows)) * terms();
-    const int left = (rows_ + 7) / 8 - first_group_;
-    here_ = left < kGroups ? left : kGroups;
+    here_ = (rows_ + 7) / 8;
     if (warp() == kWeights) {
       if (lane() < GroupPlan::kWarps) here_ > 0 ? bring_items() : ring_.drain();
     } else if (here_ > 0) {
@@ -230,10 +228,11 @@ class GroupProduct {
   VEERY_GPU int32_t* used(int of) const {
     return reinterpret_cast<int32_t*>(shared_memory() + plan_.used) + of;
   }
+  /// Sums on their way from item to item of a panel.
   VEERY_GPU float* late(int slot) const {
     return reinterpret_cast<float*>(shared_memory()) + slot * plan_.values * kWarp;
   }
-  /// Of the row r of the block that is so many rows behind its first.
+  /// The largest output of row r that the warp has found, as keep_largest() takes it.
   VEERY_GPU uint64_t& best(int r) const {
     return reinterpret_cast<uint64_t*>(shared_memory() + plan_.best)[warp() * 8 * kGroups + r];
   }
@@ -247,7 +246,7 @@ class GroupProduct {
     return shared_memory() + plan_.chunks_at + stage * plan_.chunk_bytes;
   }
   VEERY_GPU const uint8_t* group_data(int n) const {
-    return a_.form.data + int64_t{first_group_ + n} * a_.form.stride;
+    return a_.form.data + int64_t{n} * a_.form.stride;
   }
 
   VEERY_GPU void begin() {
@@ -300,7 +299,7 @@ class GroupProduct {
     const int slabs = (ring_.units() + kEach - 1) / kEach, first = chunk * plan_.slabs;
     const int left = slabs - first < plan_.slabs ? slabs - first : plan_.slabs;
     if constexpr (kFormat == kBF16) {  // all groups of a slab lie together
-      const FormGroup group = form_group(a_.form, first_group_);
+      const FormGroup group = form_group(a_.form, 0);
       ask_pieces(chunk_mbarrier(stage), left, [&](int s) {
         return Piece{chunk_at(stage) + s * kGroups * kFormBytes,
                      group.at + int64_t{first + s} * kGroupsTogether * kForm.slab,
@@ -370,8 +369,7 @@ class GroupProduct {
     }
     if (a_.best == nullptr) return;
     sync_warp();
-    if (lane() < 8 * kGroups && best(lane()) != 0)
-      keep_largest(a_.best + first_group_ * 8 / terms() + lane(), best(lane()));
+    if (lane() < 8 * kGroups && best(lane()) != 0) keep_largest(a_.best + lane(), best(lane()));
   }
   /// Those that the item before has passed on.
   VEERY_GPU void begin_sums(const RowItems& at, Sums& sums) const {
@@ -416,13 +414,12 @@ class GroupProduct {
     const bool is_output = output < a_.weight[of.weight].rows;
     VEERY_UNROLL(1)
     for (int r = lane() / 16; r < 8 * here_ / terms(); r += 2) {
-      const int row = first_group_ * 8 / terms() + r;
       uint64_t key = 0;
-      if (is_output && row * terms() < rows_) {
+      if (is_output && r * terms() < rows_) {
         float y = values[value_place(r * terms(), lane() % 16)];
         if (terms() == 2) y = y + values[value_place(2 * r + 1, lane() % 16)];
         const float up = a_.gated != 0 ? ups[value_place(r * terms(), lane() % 16)] : 0.0F;
-        key = finish_output(a_, row, of.weight, output, y, up);
+        key = finish_output(a_, r, of.weight, output, y, up);
       }
       if (a_.best == nullptr) continue;
       VEERY_UNROLL(4)
@@ -474,7 +471,7 @@ class GroupProduct {
   const LinearArguments& a_;
   GroupPlan plan_;
   Ring ring_;
-  int first_group_, rows_ = 0, here_ = 0;
+  int rows_ = 0, here_ = 0;
 };
 
 template <Format kFormat, bool kMany>

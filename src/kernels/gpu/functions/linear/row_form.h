@@ -239,7 +239,7 @@ class RowMaker {
 /// The outliers of a row in blocks of 32 and what their codes leave over, by one warp.
 VEERY_GPU void make_row_residual(const RowSource& of, const Row& row) {
   const FormRow to = of.row(0);
-  find_outliers(to, of.cols / 32, of.largest_of);
+  find_outliers(of.largest_of, of.cols / 32, to.ints(to.places.outliers));
   sync_warp();
   const int32_t* list = to.ints(to.places.outliers);
   VEERY_UNROLL(4)
