@@ -35,11 +35,11 @@
   X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
   X(experts_many_##name, ExpertArguments, 128, (experts<format, 4, false>)) \
   X(experts_many_gated_##name, ExpertArguments, 128, (experts<format, 4, true>))
-#define VEERY_GPU_EXPERTS(X, name, format)                                      \
-  X(experts_row_##name, ExpertArguments, (veery::gpu::RowPlan::kThreads),       \
-    (experts_row<format, 1>))                                                   \
-  X(experts_row_gated_##name, ExpertArguments, (veery::gpu::RowPlan::kThreads), \
-    (experts_row<format, 2>))                                                   \
+#define VEERY_GPU_EXPERTS(X, name, format)                                            \
+  X(experts_row_##name, ExpertArguments, (veery::gpu::RowPlan::kExpertThreads),       \
+    (experts_row<format, 1>))                                                         \
+  X(experts_row_gated_##name, ExpertArguments, (veery::gpu::RowPlan::kExpertThreads), \
+    (experts_row<format, 2>))                                                         \
   VEERY_GPU_GROUPED_EXPERTS(X, name, format)
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \

@@ -31,8 +31,10 @@ constexpr int least_blocks(int threads) {
   if (threads == veery::gpu::GroupPlan::kThreads &&
       std::is_same_v<Arguments, veery::gpu::LinearArguments>)
     return 1;
-  if (threads != veery::gpu::RowPlan::kThreads) return kLeastBlocks<Arguments>;
-  return std::is_same_v<Arguments, veery::gpu::LinearArguments> ? 1 : 2;
+  if (threads == veery::gpu::RowPlan::kExpertThreads &&
+      std::is_same_v<Arguments, veery::gpu::ExpertArguments>)
+    return 2;
+  return threads == veery::gpu::RowPlan::kThreads ? 1 : kLeastBlocks<Arguments>;
 }
 
 #define VEERY_GPU_GLOBAL(name, arguments, threads, function)                                 \

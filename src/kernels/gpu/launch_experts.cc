@@ -118,13 +118,14 @@ void record_form(const Matrix& x, const Form& form, int64_t rows, Recorder& to) 
 // Blocks of threads for each pair, which have as many panels each.
 void record_alone(const Mixture& m, ExpertArguments a, Recorder& to) {
   a.room = experts_room(to.machine, a.weight[0].format);
-  const RowPlan plan = row_plan(a.weight[0].format, 1, a.form.cols, false, a.room);
+  const RowPlan plan =
+      row_plan(a.weight[0].format, 1, a.form.cols, false, a.room, RowPlan::kExpertWarps);
   const int64_t panels = (a.weight[0].rows + 15) / 16, room = 2 * int64_t{to.machine.processors()};
   const int64_t each = (panels * m.pairs + room - 1) / room;
   to.add(kernel_of(a.weight[0].format, kRow, a.gated != 0),
          {.blocks_x = static_cast<int>((panels + each - 1) / each),
           .blocks_y = static_cast<int>(m.pairs),
-          .threads = RowPlan::kThreads,
+          .threads = RowPlan::kExpertThreads,
           .shared = static_cast<size_t>(plan.bytes)},
          a);
 }

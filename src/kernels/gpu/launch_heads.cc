@@ -79,11 +79,11 @@ void record_products(const Heads& h, const Form& form, Recorder& to) {
   const int panels = (h.made + 15) / 16;
   if (h.alone) {
     a.room = experts_room(to.machine, h.format);
-    const RowPlan plan = row_plan(h.format, 1, h.in, false, a.room);
+    const RowPlan plan = row_plan(h.format, 1, h.in, false, a.room, RowPlan::kExpertWarps);
     to.add(h.kernel(),
-           {.blocks_x = (panels + RowPlan::kWarps - 1) / RowPlan::kWarps,
+           {.blocks_x = (panels + RowPlan::kExpertWarps - 1) / RowPlan::kExpertWarps,
             .blocks_y = static_cast<int>(h.pairs),
-            .threads = RowPlan::kThreads,
+            .threads = RowPlan::kExpertThreads,
             .shared = static_cast<size_t>(plan.bytes)},
            a);
     return;

@@ -49,6 +49,8 @@ bool is_row(FormKind kind, int64_t cols) {
          (kind == FormKind::kBF16 && cols % 16 == 0);
 }
 
+bool is_aligned(const Operand& o) { return reinterpret_cast<uintptr_t>(o.data) % 16 == 0; }
+
 // Rows of x, or their terms, as the products of quantised weights count them; whether these take
 // groups of rows (TilePlaces).
 int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
@@ -149,11 +151,12 @@ struct Product {
   bool in_rows(Format format) const {
     const int terms = has_two_terms(d) ? 2 : 1;
     return tiles && rows == 1 && is_row(form_of(format, tiles), d.in[LinearIn::kX].cols) &&
-           !(is_gated(d) && terms == 2) && plan(format).stages >= RowPlan::kLeastStages;
+           !(is_gated(d) && terms == 2) && is_aligned(d.in[LinearIn::kX]) &&
+           is_aligned(d.in[LinearIn::kNorm]) && plan(format).stages >= RowPlan::kLeastStages;
   }
   RowPlan plan(Format format) const {
     return row_plan(format, has_two_terms(d) ? 2 : 1, d.in[LinearIn::kX].cols,
-                    static_cast<bool>(d.in[LinearIn::kNorm]), room());
+                    static_cast<bool>(d.in[LinearIn::kNorm]), room(), RowPlan::kWarps);
   }
   int room() const { return to.machine.most_shared(); }
 

@@ -52,8 +52,8 @@ inline bool by_chain(Format format, bool cores) {
 /// Whether the machine has that, and room for rows of so many columns.
 inline bool fits_experts_row(const Machine& machine, Format format, int cols) {
   return machine.has(KernelId::experts_row_q8) &&
-         row_plan(format, 1, cols, false, experts_room(machine, format)).stages >=
-             RowPlan::kLeastStages;
+         row_plan(format, 1, cols, false, experts_room(machine, format), RowPlan::kExpertWarps)
+                 .stages >= RowPlan::kLeastStages;
 }
 
 /// Columns of a row that shared memory has room for, beside all else.

@@ -46,9 +46,11 @@ class WalkMaker {
     if (a.best != nullptr) a.best = best_;
     to.product = a;
     to.places = places;
-    const int floats = (a.form.cols / 32 + 3) / 4 * 4 + 4 + a.form.cols;
+    const int floats =
+        (a.form.cols / 32 + 3) / 4 * 4 + 4 + (a.norm.weight != nullptr ? a.form.cols : 0);
     constexpr int kRoom = (WalkPlaces::kWork - WalkPlaces::kForm) / static_cast<int>(sizeof(float));
-    to.staged = a.norm.weight != nullptr && floats <= kRoom ? 1 : 0;
+    if (floats > kRoom) return false;
+    to.weights = floats + a.form.cols <= kRoom ? 1 : 0;
     to.parts = a.gated != 0 ? 2 : 1;
     if (to.parts == 2 && terms == 2) return false;
     for (int i = 0; i < (a.gated != 0 ? 1 : a.weights); ++i)

@@ -257,18 +257,19 @@ VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
 }
 
 /// What linear_row() has in shared memory: x in its form, what that is made with, and a ring for
-/// each of kWarps warps, of items: what a warp takes from a panel at a time. One warp more has the
-/// chores.
+/// each of `warps` warps, of items: what a warp takes from a panel at a time. One warp more has the
+/// outliers.
 struct RowPlan {
-  static constexpr int kWarps = 8;
-  static constexpr int kSlots = 8;  ///< panels (and mbarriers) that are under way together
+  static constexpr int kWarps = 12;
+  static constexpr int kExpertWarps = 8;  ///< of experts_row(), two blocks of which a processor has
+  static constexpr int kSlots = 8;        ///< panels (and mbarriers) that are under way together
   static constexpr int kLeastStages = 2;
-  int each, item_bytes;          ///< of an item: units, bytes
-  int largest, inverse, staged;  ///< RowSource; staged: -1 where there is no room
+  int each, item_bytes;                   ///< of an item: units, bytes
+  int largest, inverse, staged, weights;  ///< RowSource; weights: -1 where there is no room
   int late, done, mbarriers, ring;
   int stages;  ///< items that are on their way to each warp
   int bytes;
-  static constexpr int kThreads = (kWarps + 1) * 32;
+  static constexpr int kThreads = (kWarps + 1) * 32, kExpertThreads = (kExpertWarps + 1) * 32;
 };
 /// Units of an item.
 VEERY_GPU_HOST constexpr int row_units(Format format) {
@@ -279,9 +280,9 @@ VEERY_GPU_HOST constexpr int row_units(Format format) {
   return format_info(format).block == 32 ? units / 4 * 4 : units;
 }
 /// `room`: bytes of shared memory.
-VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bool normed,
-                                          int room) {
-  constexpr int kMostStages = 8, kLeastRing = 64 << 10;
+VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bool normed, int room,
+                                          int warps) {
+  constexpr int kMostStages = 8, kUsualRing = 96 << 10;
   const bool per32 = format_info(format).block == 32;
   RowPlan p{};
   p.each = row_units(format);
@@ -292,13 +293,14 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   p.inverse = at, at += 16;
   p.late = at, at += RowPlan::kSlots * kWarp * terms * 4;
   p.done = at, at += RowPlan::kSlots * 4 + 16;
-  p.mbarriers = at, at += RowPlan::kWarps * kMostStages * 8;
-  p.staged = normed && at + 4 * cols + kLeastRing <= room ? at : -1;
-  if (p.staged >= 0) at += 4 * cols;
+  p.mbarriers = at, at += warps * kMostStages * 8;
+  p.staged = at, at += normed ? 4 * cols : 0;
+  p.weights = normed && at + 4 * cols + kUsualRing <= room ? at : -1;
+  if (p.weights >= 0) at += 4 * cols;
   p.ring = (at + 127) / 128 * 128;
-  p.stages = (room - p.ring) / (RowPlan::kWarps * p.item_bytes);
+  p.stages = (room - p.ring) / (warps * p.item_bytes);
   if (p.stages > kMostStages) p.stages = kMostStages;
-  p.bytes = p.ring + RowPlan::kWarps * p.stages * p.item_bytes;
+  p.bytes = p.ring + warps * p.stages * p.item_bytes;
   return p;
 }
 

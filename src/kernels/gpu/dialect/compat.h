@@ -481,6 +481,9 @@ VEERY_GPU uint16_t float_to_bf16(float x) {
   return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
+/// What is done then is put behind what is done else.
+VEERY_GPU bool rarely(bool condition) { return __builtin_expect(condition, false); }
+
 VEERY_GPU float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffff); }
 VEERY_GPU float negative(float x) { return float_of(bits_of(x) ^ INT32_MIN); }
 // The second operand where one is no number, as in kernels/cpu/simd.

@@ -8,7 +8,7 @@ namespace veery::gpu {
 /// RowPlan has it, and one of chunks of x, the columns of an item, which all warps look at. Two
 /// warps more ask for these.
 struct GroupPlan {
-  static constexpr int kWarps = RowPlan::kWarps, kSlots = RowPlan::kSlots;
+  static constexpr int kWarps = 8, kSlots = RowPlan::kSlots;
   static constexpr int kThreads = (kWarps + 2) * 32;
   static constexpr int kLeastStages = 2;
   /// As many as warps: a warp may be so many chunks ahead of another, and is not to take the chunk

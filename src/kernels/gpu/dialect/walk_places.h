@@ -30,7 +30,7 @@ struct WalkLinear {
   LinearArguments product;  ///< room is not used
   FormPlaces places;        ///< of the form
   int32_t prepares;         ///< 0: the form is that of the row before
-  int32_t staged;           ///< x has room in shared memory while it is normalised
+  int32_t weights;          ///< those of the norm have room in shared memory
   int32_t panels, first, units;
   int32_t chunks;  ///< items of a panel and part
   int32_t parts;
@@ -73,8 +73,8 @@ struct WalkArguments {
 
 /// Shared memory of the walk. Rows other than products have the beginning as their shared memory.
 struct WalkPlaces {
-  static constexpr int kWarps = RowPlan::kWarps, kThreads = kWarps * 32;
-  static constexpr int kForm = 40 << 10;          ///< x in its form
+  static constexpr int kWarps = 8, kThreads = kWarps * 32;
+  static constexpr int kForm = 38 << 10;          ///< x in its form
   static constexpr int kWork = 72 << 10;          ///< and what that is made with
   static constexpr int kSlots = 4, kSlot = 4736;  ///< items on their way to each warp
   static constexpr int kRing = kWork;

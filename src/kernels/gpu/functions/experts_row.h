@@ -28,7 +28,7 @@ VEERY_GPU void experts_row(const ExpertArguments& a) {
   own.scale = 1;
   own.out = {a.out + pair * a.weight[0].rows, a.weight[0].rows, 1, a.weight[0].rows};
   own.room = a.room;
-  RowProduct<kFormat, 1>(own).run();
+  RowProduct<kFormat, 1, RowPlan::kExpertWarps>(own).run();
 }
 
 }  // namespace veery::gpu

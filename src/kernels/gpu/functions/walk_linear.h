@@ -6,6 +6,8 @@
 
 namespace veery::gpu {
 
+using WalkItems = RowItems<WalkPlaces::kWarps>;
+
 /// What all rows of a walk share: the table and the rings.
 class WalkState {
  public:
@@ -86,7 +88,7 @@ class WalkState {
                reinterpret_cast<const uint8_t*>(a_.rows + r) + 16 * lane());
     end_group();
   }
-  VEERY_GPU void begin_items(RowItems& items, const WalkRow& r, int item) const {
+  VEERY_GPU void begin_items(WalkItems& items, const WalkRow& r, int item) const {
     if (r.kind == WalkKind::kLinear)
       items.begin(slots(r.linear), r.linear.chunks, item);
     else
@@ -123,27 +125,36 @@ class WalkState {
   uint32_t barriers_ = 0;
   int asked_ = 0, used_ = 0;  // items of this warp
   int ahead_ = 0;             // where the ring is
-  RowItems ahead_items_ = {};
+  WalkItems ahead_items_ = {};
 };
 
 /// x in its form, at the beginning of shared memory.
-VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
+template <FormKind kKind, int kTerms>
+VEERY_GPU_APART void prepare_walk(WalkState& state, const WalkLinear& r) {
   const Form& form = r.product.form;
-  RowSource source = {r.product.x, r.product.norm, form.cols, form.kind, form.two_terms, r.places};
+  RowSource source = {r.product.x, r.product.norm, form.cols, r.places};
   auto* work = reinterpret_cast<float*>(shared_memory() + WalkPlaces::kForm);
   source.form = shared_memory();
   source.inverse = work;
   source.largest_of = work + 4;
-  if (r.staged != 0) source.staged = work + 4 + (form.cols / 32 + 3) / 4 * 4;
+  source.staged = work + 4 + (form.cols / 32 + 3) / 4 * 4;
+  source.weights = r.weights != 0 ? source.staged + form.cols : nullptr;
   auto* done = reinterpret_cast<int32_t*>(shared_memory() + WalkPlaces::kDone);
-  const Row row = RowMaker<WalkPlaces::kWarps>(source).make([&] {
+  const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make([&] {
     state.wait_for_rows();
     if (thread() <= RowPlan::kSlots) done[thread()] = 0;
   });
-  if (form.kind != FormKind::kPer32 || form.two_terms != 0 || warp() != WalkPlaces::kWarps - 1)
-    return;
+  if (kKind != FormKind::kPer32 || kTerms != 1 || warp() != WalkPlaces::kWarps - 1) return;
   make_row_residual(source, row);
   if (lane() == 0) set_flag(done + RowPlan::kSlots, 1);
+}
+VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
+  const bool per32 = r.product.form.kind == FormKind::kPer32;
+  if (r.product.form.two_terms != 0)
+    return per32 ? prepare_walk<FormKind::kPer32, 2>(state, r)
+                 : prepare_walk<FormKind::kPer256, 2>(state, r);
+  return per32 ? prepare_walk<FormKind::kPer32, 1>(state, r)
+               : prepare_walk<FormKind::kPer256, 1>(state, r);
 }
 /// The same x as that of the row before.
 VEERY_GPU void keep_walk(WalkState& state) {
@@ -160,9 +171,9 @@ VEERY_GPU_APART void walk_panels(WalkState& state, const WalkLinear& r) {
   const RowMemory memory = {{shared_memory(), r.places},
                             reinterpret_cast<float*>(shared_memory() + WalkPlaces::kLate),
                             reinterpret_cast<int32_t*>(shared_memory() + WalkPlaces::kDone)};
-  RowPanels<kFormat, kTerms, WalkState> panels(r.product, memory, own.first_panel(r), blocks_x(),
-                                               r.units);
-  RowItems at;
+  RowPanels<kFormat, kTerms, WalkPlaces::kWarps, WalkState> panels(
+      r.product, memory, own.first_panel(r), blocks_x(), r.units);
+  WalkItems at;
   at.begin(own.slots(r), r.chunks, own.item_);
   panels.run(own, at);
   own.item_ = at.chunk;

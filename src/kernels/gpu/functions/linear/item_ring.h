@@ -8,8 +8,8 @@ namespace veery::gpu {
 /// The items of a block's panels in the order in which its warps take them: of RowPlan::kSlots
 /// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
 /// so that a chain rarely waits for the item before.
+template <int kWarps>
 struct RowItems {
-  static constexpr int kWarps = RowPlan::kWarps;
   int slots = 0, chunks = 0;
   int group = 0, width = 0, chunk = 0, slot = 0;  ///< the item; group: its first slot
   int more_chunks = 0, more_slots = 0;            ///< to the warp's next one
@@ -52,9 +52,10 @@ struct RingPlaces {
 /// The ring of warp `of`: items on their way from the weights of a product, of which the block has
 /// the panels `blocks_x()` apart. kAlone: one thread asks for them (make() is told so too), not the
 /// warp.
-template <Format kFormat, int kUnits, bool kAlone = false>
+template <Format kFormat, int kUnits, int kWarps, bool kAlone = false>
 class ItemRing {
  public:
+  using Items = RowItems<kWarps>;
   static constexpr int kUnitBytes = unit_places(kFormat).bytes;
 
   VEERY_GPU ItemRing(const LinearArguments& arguments, const RingPlaces& places, int of)
@@ -70,8 +71,8 @@ class ItemRing {
     return block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts() : 0;
   }
   VEERY_GPU int chunks() const { return (units_ + kUnits - 1) / kUnits; }
-  VEERY_GPU RowItems first() const {
-    RowItems at;
+  VEERY_GPU Items first() const {
+    Items at;
     at.begin(slots(), chunks(), of_);
     return at;
   }
@@ -83,7 +84,7 @@ class ItemRing {
 
   /// By all threads, for all warps, with a barrier of the block before the first begins.
   VEERY_GPU void make() const {
-    if (thread() >= RowItems::kWarps * places_.stages) return;
+    if (thread() >= kWarps * places_.stages) return;
     Mbarrier* own = reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + thread();
     if constexpr (kAlone)
       make_mbarrier(own, 1);
@@ -111,7 +112,7 @@ class ItemRing {
   }
   /// No copy may be on its way when the block ends.
   VEERY_GPU void drain() {
-    RowItems at = first();
+    Items at = first();
     for (int i = 0; i < places_.stages && !at.ended(); ++i, at.next())
       wait_for_pieces(mbarrier(i), 0);
   }
@@ -141,7 +142,7 @@ class ItemRing {
   const LinearArguments& a_;
   RingPlaces places_;
   int of_, units_;
-  RowItems asked_ = {};
+  Items asked_ = {};
   int slot_ = 0, turn_ = 0;
 };
 

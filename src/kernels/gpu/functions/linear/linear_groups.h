@@ -194,7 +194,7 @@ class GroupProduct {
   static constexpr int kFormBytes = tile_plan(kFormat, true).form_bytes;
   using Steps = GroupSteps<kFormat, kGroups>;
   using Sums = typename Steps::Sums;
-  using Ring = ItemRing<kFormat, Steps::kUnits, /*kAlone=*/true>;
+  using Ring = ItemRing<kFormat, Steps::kUnits, GroupPlan::kWarps, /*kAlone=*/true>;
 
   // Warps behind those that multiply bring weights and x.
   static constexpr int kWeights = GroupPlan::kWarps, kChunks = GroupPlan::kWarps + 1;
@@ -341,7 +341,7 @@ class GroupProduct {
 
   VEERY_GPU void multiply() {
     int count = 0;
-    for (RowItems at = ring_.first(); !at.ended(); at.next()) {
+    for (RowItems<GroupPlan::kWarps> at = ring_.first(); !at.ended(); at.next()) {
       const int turn = at.turn(), stage = turn % plan_.chunks;
       const uint8_t* units = ring_.wait();
       wait_for_pieces(chunk_mbarrier(stage), turn / plan_.chunks);
@@ -372,7 +372,7 @@ class GroupProduct {
     if (lane() < 8 * kGroups && best(lane()) != 0) keep_largest(a_.best + lane(), best(lane()));
   }
   /// Those that the item before has passed on.
-  VEERY_GPU void begin_sums(const RowItems& at, Sums& sums) const {
+  VEERY_GPU void begin_sums(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
     wait_for_flag(done(at.slot), at.turn());
     sums.clear();
     const float* from = late(at.slot) + lane();
@@ -386,7 +386,7 @@ class GroupProduct {
   static VEERY_GPU int value_place(int row, int output) {
     return row / 2 * 32 + ((row % 2 * 16 + output + row / 2 * 8) & 31);
   }
-  VEERY_GPU void finish(const RowItems& at, Sums& sums) const {
+  VEERY_GPU void finish(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
     const int own = at.group + at.slot, turn = at.turn() + 1;
     const PanelOf of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);

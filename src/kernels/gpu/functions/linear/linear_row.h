@@ -228,9 +228,10 @@ struct RowMemory {
 
 /// The panels first, first + step, .. of a product, by warps 0 to kWarps - 1 of a block. Ring:
 /// where weights come from: wait() returns an item, next() when it is not looked at any more.
-template <Format kFormat, int kTerms, typename Ring>
+template <Format kFormat, int kTerms, int kWarps, typename Ring>
 class RowPanels {
  public:
+  using Items = RowItems<kWarps>;
   using Steps = RowSteps<kFormat, kTerms>;
   static constexpr FormatInfo kInfo = Steps::kInfo;
   static constexpr UnitPlaces kPlaces = Steps::kPlaces;
@@ -245,7 +246,7 @@ class RowPanels {
         units_(units),
         gated_(arguments.gated != 0) {}
 
-  VEERY_GPU void run(Ring& ring, RowItems& at) {
+  VEERY_GPU void run(Ring& ring, Items& at) {
     if (kResidual && kInfo.minima) wait_for_flag(m_.done + RowPlan::kSlots, 1);
     for (; !at.ended(); at.next()) {
       const uint8_t* units = ring.wait();
@@ -265,7 +266,7 @@ class RowPanels {
         wait_for_flag(done + 1, turn);  // the sum of the gate has been looked at
       }
       steps.add(sum, units_ - unit);
-      if (at.chunk + 1 == at.chunks) {
+      if (rarely(at.chunk + 1 == at.chunks)) {
         finish(at, sum);
       } else {
         VEERY_UNROLL(2)
@@ -281,7 +282,7 @@ class RowPanels {
     sync_warp();
     if (lane() == 0) set_flag(done, turn);
   }
-  VEERY_GPU void finish(const RowItems& at, float (&sum)[kTerms]) {
+  VEERY_GPU void finish(const Items& at, float (&sum)[kTerms]) {
     const int own = at.group + at.slot, turn = at.turn() + 1;
     const PanelOf of = find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
     if constexpr (kResidual)
@@ -356,30 +357,26 @@ class RowPanels {
 };
 
 /// A product that is a launch of its own: a block of threads has panels `blocks_x()` apart.
-template <Format kFormat, int kTerms>
+template <Format kFormat, int kTerms, int kWarps>
 class RowProduct {
  public:
-  using Ring = ItemRing<kFormat, row_units(kFormat)>;
+  using Ring = ItemRing<kFormat, row_units(kFormat), kWarps>;
   static constexpr bool kResidual = format_info(kFormat).block == 32 && kTerms == 1;
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
       : a_(arguments),
         plan_(row_plan(kFormat, kTerms, arguments.form.cols, arguments.norm.weight != nullptr,
-                       arguments.room)),
+                       arguments.room, kWarps)),
         ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages}, warp()) {}
 
   VEERY_GPU void run() {
     allow_next();
     begin();
-    const FormPlaces places = form_places(a_.form.kind, a_.form.cols);
+    const FormPlaces places = form_places(form_kind(kFormat), a_.form.cols);
     const RowMemory memory = {{shared_memory(), places},
                               reinterpret_cast<float*>(shared_memory() + plan_.late),
                               reinterpret_cast<int32_t*>(shared_memory() + plan_.done)};
-    RowSource source = {a_.x, a_.norm, a_.form.cols, a_.form.kind, a_.form.two_terms, places};
-    source.form = shared_memory();
-    source.largest_of = reinterpret_cast<float*>(shared_memory() + plan_.largest);
-    source.inverse = reinterpret_cast<float*>(shared_memory() + plan_.inverse);
-    if (plan_.staged >= 0) source.staged = reinterpret_cast<float*>(shared_memory() + plan_.staged);
+    const RowSource source = source_of(places);
     Row row = {};
     if (a_.form.data != nullptr) {
       wait_for_inputs();
@@ -388,12 +385,13 @@ class RowProduct {
         reinterpret_cast<Four<uint32_t>*>(shared_memory())[i] = from[i];
       sync_block();
     } else {
-      row = RowMaker<RowPlan::kWarps>(source).make([] { wait_for_inputs(); });
+      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make([] { wait_for_inputs(); });
     }
-    if (warp() < RowPlan::kWarps) {
+    if (warp() < kWarps) {
       if (a_.run.count(a_.rows) == 0) return ring_.drain();
-      RowPanels<kFormat, kTerms, Ring> panels(a_, memory, block_x(), blocks_x(), ring_.units());
-      RowItems at = ring_.first();
+      RowPanels<kFormat, kTerms, kWarps, Ring> panels(a_, memory, block_x(), blocks_x(),
+                                                      ring_.units());
+      auto at = ring_.first();
       panels.run(ring_, at);
     } else if (kResidual && a_.run.count(a_.rows) != 0) {
       if (a_.form.data == nullptr) make_row_residual(source, row);
@@ -402,12 +400,22 @@ class RowProduct {
   }
 
  private:
+  VEERY_GPU RowSource source_of(const FormPlaces& places) const {
+    const auto floats = [](int at) { return reinterpret_cast<float*>(shared_memory() + at); };
+    RowSource source = {a_.x, a_.norm, a_.form.cols, places};
+    source.form = shared_memory();
+    source.largest_of = floats(plan_.largest);
+    source.inverse = floats(plan_.inverse);
+    source.staged = floats(plan_.staged);
+    source.weights = plan_.weights >= 0 ? floats(plan_.weights) : nullptr;
+    return source;
+  }
   VEERY_GPU void begin() {
     ring_.make();
     if (thread() <= RowPlan::kSlots)
       reinterpret_cast<int32_t*>(shared_memory() + plan_.done)[thread()] = 0;
     sync_block();
-    if (warp() < RowPlan::kWarps) ring_.begin();
+    if (warp() < kWarps) ring_.begin();
   }
 
   const LinearArguments& a_;
@@ -417,7 +425,7 @@ class RowProduct {
 
 template <Format kFormat, int kTerms>
 VEERY_GPU void linear_row(const LinearArguments& a) {
-  RowProduct<kFormat, kTerms>(a).run();
+  RowProduct<kFormat, kTerms, RowPlan::kWarps>(a).run();
 }
 
 }  // namespace veery::gpu

@@ -8,13 +8,8 @@ namespace veery::gpu {
 /// Eight columns.
 using Eight = float[8];
 
-VEERY_GPU bool is_aligned(const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
-VEERY_GPU void load_eight(const float* at, bool aligned, Eight& v) {
-  if (!aligned) {
-    VEERY_UNROLL(8)
-    for (int i = 0; i < 8; ++i) v[i] = at[i];
-    return;
-  }
+/// From a multiple of 16 bytes on.
+VEERY_GPU void load_eight(const float* at, Eight& v) {
   const auto a = load<Four<float>>(at), b = load<Four<float>>(at + 4);
   v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
   v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
@@ -109,122 +104,107 @@ VEERY_GPU void form_bf16(const FormRow& to, int b, int cols, const Eight& v) {
 }
 
 /// A row that some warps of a block bring to its form: what it is made of, and the block's memory.
+/// Addresses are multiples of 16 bytes.
 struct RowSource {
   const float* x;
   Norm norm;
   int32_t cols;
-  FormKind kind;
-  int32_t two_terms;
   FormPlaces places;
   uint8_t* form;      ///< of both terms
   float* largest_of;  ///< [cols / 32], of kPer32
   float* inverse;     ///< of the norm
-  float* staged;      ///< [cols] with a norm; or nullptr where there is no room
+  float* staged;      ///< [cols] with a norm
+  float* weights;     ///< [cols], of the norm; or nullptr where there is no room
 
   VEERY_GPU FormRow row(int term) const { return {form + term * places.bytes, places}; }
 };
 
-/// A row's way to its form, by warps 0 to kWarps - 1 of a block.
-template <int kWarps>
+/// A row's way to its form, by warps 0 to kWarps - 1 of a block; a group of 256 columns each. What
+/// is done once a row is short rather than unrolled, as its instructions have to be fetched each
+/// time: that took a third of a product.
+template <FormKind kKind, int kTerms, int kWarps>
 class RowMaker {
  public:
   VEERY_GPU explicit RowMaker(const RowSource& source)
       : of_(source),
         first_(source.row(0)),
         second_(source.row(1)),
-        groups_((source.cols + 255) / 256),
-        aligned_(is_aligned(source.x)),
-        weights_aligned_(is_aligned(source.norm.weight)) {}
+        groups_((source.cols + 255) / 256) {}
 
   /// With barriers of the block, one of them at the end. The norm's weights are asked for before
   /// `wait` returns, as the row is there only then.
   template <typename Wait>
   VEERY_GPU Row make(const Wait& wait) {
-    const bool works = warp() < kWarps;
     if (of_.norm.weight == nullptr) {
       wait();
-      if (works) make_plain();
+      if (warp() < kWarps) make_plain();
       sync_block();
       return {of_.x, nullptr, 1};
     }
-    Eight weights[kHeld] = {}, v[kHeld] = {};
-    if (works) load_held(of_.norm.weight, weights_aligned_, weights);
+    if (of_.weights != nullptr) copy(of_.norm.weight, of_.weights);
     wait();
-    if (works) load_held(of_.x, aligned_, v);
-    if (works && of_.staged != nullptr) stage(v);
-    if (of_.staged != nullptr) sync_block();
+    copy(of_.x, of_.staged);
+    wait_for_groups<0>();
+    sync_block();
     if (warp() == 0) {
-      const float inverse =
-          inverse_rms(of_.staged != nullptr ? of_.staged : of_.x, of_.cols, of_.norm.eps);
+      const float inverse = inverse_rms(of_.staged, of_.cols, of_.norm.eps);
       if (lane() == 0) *of_.inverse = inverse;
     }
     sync_block();
     const float inverse = *of_.inverse;
-    if (works) {
-      VEERY_UNROLL(2)
-      for (int i = 0; i < kHeld; ++i) normalise(i, v[i], inverse, weights[i]);
-      for (int i = kHeld; group_of(i) < groups_; ++i) {
-        load_group(of_.x, aligned_, i, v[0]);
-        load_group(of_.norm.weight, weights_aligned_, i, weights[0]);
-        normalise(i, v[0], inverse, weights[0]);
-      }
-    }
+    if (warp() < kWarps) normalise(inverse);
     sync_block();
     return {of_.x, of_.norm.weight, inverse};
   }
 
  private:
-  static constexpr int kHeld = 2;   // groups of 256 columns, of a row that is normalised
-  static constexpr int kAhead = 4;  // that are on their way together, of another
-
-  static VEERY_GPU int group_of(int i) { return warp() + i * kWarps; }
-  static VEERY_GPU int column(int i) { return 256 * group_of(i) + 8 * lane(); }
-  VEERY_GPU void load_group(const float* at, bool aligned, int i, Eight& v) const {
-    if (column(i) < of_.cols) load_eight(at + column(i), aligned, v);
+  static VEERY_GPU int column(int group) { return 256 * group + 8 * lane(); }
+  VEERY_GPU void load_group(const float* at, int group, Eight& v) const {
+    if (column(group) < of_.cols) load_eight(at + column(group), v);
   }
-  VEERY_GPU void load_held(const float* at, bool aligned, Eight (&v)[kHeld]) const {
-    VEERY_UNROLL(2)
-    for (int i = 0; i < kHeld; ++i) load_group(at, aligned, i, v[i]);
+  VEERY_GPU void copy(const float* from, float* to) const {
+    for (int i = 4 * thread(); i < of_.cols; i += 4 * threads())
+      begin_copy(reinterpret_cast<uint8_t*>(to + i), reinterpret_cast<const uint8_t*>(from + i));
+    end_group();
   }
-  VEERY_GPU void stage(const Eight (&held)[kHeld]) const {
-    const auto put = [&](int i, const Eight& v) {
-      if (column(i) >= of_.cols) return;
-      auto* to = reinterpret_cast<Four<float>*>(of_.staged + column(i));
-      to[0] = {v[0], v[1], v[2], v[3]};
-      to[1] = {v[4], v[5], v[6], v[7]};
-    };
-    VEERY_UNROLL(2)
-    for (int i = 0; i < kHeld; ++i) put(i, held[i]);
-    for (int i = kHeld; group_of(i) < groups_; ++i) {
-      Eight v = {};
-      load_group(of_.x, aligned_, i, v);
-      put(i, v);
+  VEERY_GPU void normalise(float inverse) const {
+    const float* weights = of_.weights != nullptr ? of_.weights : of_.norm.weight;
+    VEERY_UNROLL(1)
+    for (int g = warp(); g < groups_; g += kWarps) {
+      Eight v = {}, w = {};
+      load_group(of_.staged, g, v);
+      load_group(weights, g, w);
+      VEERY_UNROLL(8)
+      for (int e = 0; e < 8; ++e) v[e] = v[e] * inverse * w[e];
+      form(g, v);
     }
   }
-  VEERY_GPU void normalise(int i, Eight& v, float inverse, const Eight& weights) const {
-    if (group_of(i) >= groups_) return;
-    VEERY_UNROLL(8)
-    for (int e = 0; e < 8; ++e) v[e] = v[e] * inverse * weights[e];
-    form(group_of(i), v);
-  }
+  // Two groups together, the next two on their way.
   VEERY_GPU void make_plain() const {
-    for (int base = 0; group_of(base) < groups_; base += kAhead) {
-      Eight v[kAhead] = {};
-      VEERY_UNROLL(4)
-      for (int i = 0; i < kAhead; ++i) load_group(of_.x, aligned_, base + i, v[i]);
-      VEERY_UNROLL(4)
-      for (int i = 0; i < kAhead; ++i)
-        if (group_of(base + i) < groups_) form(group_of(base + i), v[i]);
+    Eight next[2] = {};
+    const auto read = [&](int g) {
+      load_group(of_.x, g, next[0]);
+      load_group(of_.x, g + kWarps, next[1]);
+    };
+    read(warp());
+    VEERY_UNROLL(1)
+    for (int g = warp(); g < groups_; g += 2 * kWarps) {
+      Eight v[2];
+      VEERY_UNROLL(8)
+      for (int e = 0; e < 8; ++e) v[0][e] = next[0][e], v[1][e] = next[1][e];
+      read(g + 2 * kWarps);
+      form(g, v[0]);
+      if (g + kWarps < groups_) form(g + kWarps, v[1]);
     }
   }
   VEERY_GPU void form(int group, Eight& v) const {
     write(first_, group, v);
-    if (of_.two_terms != 0) write(second_, group, v);
+    if constexpr (kTerms == 2) write(second_, group, v);
   }
   VEERY_GPU void write(const FormRow& to, int group, Eight& v) const {
-    if (of_.kind == FormKind::kBF16)
+    if constexpr (kKind == FormKind::kBF16)
       form_bf16(to, group, of_.cols, v);
-    else if (of_.kind == FormKind::kPer32)
+    else if constexpr (kKind == FormKind::kPer32)
       form_per32(to, 8 * group, of_.cols / 32, v, of_.largest_of);
     else
       form_per256(to, group, v);
@@ -233,7 +213,6 @@ class RowMaker {
   const RowSource& of_;
   FormRow first_, second_;
   int groups_;
-  bool aligned_, weights_aligned_;
 };
 
 /// The outliers of a row in blocks of 32 and what their codes leave over, by one warp.
