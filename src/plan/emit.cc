@@ -183,9 +183,12 @@ class Emitter {
           Lifetime& life = lifetimes_[static_cast<size_t>(lifetime)];
           life.first = life.last = step_[index(id)];
         }
+    // Of one row a device may carry out a step and the one before it together, so that what the
+    // latter reads is not to be written over by the former.
+    const int more = binding_.backend != nullptr && most_rows(kTokenRows) == 1 ? 1 : 0;
     for (const Step& step : steps_)
       for (Value in : graph_[step.node].in)
-        if (in) extend(in, step_[index(step.node)]);
+        if (in) extend(in, step_[index(step.node)] + more);
     for (Value root : roots_) extend(root, end);
   }
 

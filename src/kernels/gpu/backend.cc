@@ -166,8 +166,11 @@ class GpuExecutable : public Executable {
       recorder.parts = recorder.memory.back().data();
     }
     for (const Step& step : steps) {
+      const size_t before = recorder.launches.size();
       find_row(step.op, step.dispatch, {.exact = use.exact}, machine)
           ->record(step.dispatch, recorder);
+      // The launch before has become a part of this row's.
+      if (step.op == op::kAttend && recorder.launches.size() == before) --ends_.back();
       ends_.push_back(recorder.launches.size());
     }
     launches_ = recorder.launches;

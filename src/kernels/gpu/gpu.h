@@ -29,7 +29,7 @@ std::string_view name(KernelId kernel);
 
 /// One kernel, its arguments, its size.
 struct Launch {
-  static constexpr size_t kMostBytes = 512;
+  static constexpr size_t kMostBytes = 640;
   KernelId kernel = KernelId::kCount;
   LaunchSize size;
   alignas(16) std::array<std::byte, kMostBytes> arguments{};

@@ -44,6 +44,9 @@
 #define VEERY_GPU_ATTEND(X, name, type, dims)                                         \
   X(attend_blocks_##name##_##dims, AttendArguments, 128, (attend_blocks<type, dims>)) \
   X(attend_rows_##name##_##dims, AttendArguments, 128, (attend_rows<type, dims>))
+#define VEERY_GPU_ATTEND_STEP(X, name, type, dims)                          \
+  X(attend_step_##name##_##dims, StepArguments, (veery::gpu::kStepThreads), \
+    (attend_step<type, dims>))
 #define VEERY_GPU_ATTEND_TILES(X, name, type)                               \
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
   X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
@@ -154,6 +157,7 @@
   VEERY_GPU_EXPERTS(X, bf16, kBF16)                         \
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
   VEERY_GPU_ATTEND_TILES(X, f16, F16)                       \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                \
   X(attend_f64, WideArguments, 128, (attend_f64))           \
   VEERY_GPU_RECURRENCES(X)                                  \
   VEERY_GPU_ROW_OPS(X)                                      \
@@ -166,7 +170,7 @@
   X(linear_dots_##name, LinearArguments, 128, (linear_dots<format, false>)) \
   X(linear_dots_gated_##name, LinearArguments, 128, (linear_dots<format, true>))
 #define VEERY_GPU_MERGE(X, name, type, dims) \
-  X(attend_merge_##name##_##dims, AttendArguments, 128, (attend_merge<type, dims>))
+  X(attend_merge_##name##_##dims, AttendArguments, 64, (attend_merge<type, dims>))
 #define VEERY_GPU_METAL_OWN_KERNELS(X)                                \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \

@@ -214,6 +214,44 @@ int splits(const AttendAttr& attr, int64_t rows, const Machine& machine) {
       std::clamp<int64_t>(kBlocksEach * machine.processors() / own, 1, kMostBlocks));
 }
 
+template <typename A>
+A arguments_of(const Launch& launch) {
+  A arguments;
+  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
+  return arguments;
+}
+
+// Of rows that are read and written as one.
+bool overlap(const Matrix& a, const Matrix& b) {
+  const std::less<> before;
+  return before(a.data, b.data + b.cols) && before(b.data, a.data + a.cols);
+}
+
+// One row whose queries, newest key and newest value the launch before makes for it alone: a launch
+// of both in its place. `kernel`: of attend_step().
+bool join_step(KernelId kernel, LaunchSize size, const AttendArguments& a, Recorder& to) {
+  if (size.blocks_z != 1 || a.staged == 0 || !to.machine.has(kernel) || to.launches.empty() ||
+      to.launches.back().kernel != KernelId::qkv_rope)
+    return false;
+  const auto rope = arguments_of<QkvRopeArguments>(to.launches.back());
+  // Some blocks of threads have written to `out` when others read what queries are made of.
+  if (to.launches.back().size.blocks_x != 1 || overlap(rope.qkv, a.out) ||
+      overlap(rope.angles, a.out))
+    return false;
+  if (rope.out.data != a.q.data || rope.keys.data != a.keys.data ||
+      rope.values.data != a.values.data || rope.head_dim != a.key_dim ||
+      rope.head_dim != a.value_dim || rope.bytes != rope.value_bytes || rope.bytes == kQ8Bytes)
+    return false;
+  // As many as processors have room for.
+  constexpr int kBlocksEach = 2;
+  const int most = std::max(1, kBlocksEach * to.machine.processors() / size.blocks_y);
+  size.blocks_x = std::min(size.blocks_x, most);
+  size.threads = kStepThreads;
+  to.launches.pop_back();
+  to.add(kernel, size, StepArguments{rope, a});
+  return true;
+}
+
 void record_attend(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
@@ -222,7 +260,7 @@ void record_attend(const Dispatch& d, Recorder& to) {
   a.sinks = d.in[AttendIn::kSinks].row<float>(0);
   a.parts = reinterpret_cast<float*>(to.parts);
   a.blocks = most_blocks(to, keys.group);
-  a.heads = attr.heads, a.kv_heads = attr.kv_heads;
+  a.heads = attr.heads, a.kv_heads = attr.kv_heads, a.group = attr.heads / attr.kv_heads;
   a.key_dim = d.in[AttendIn::kQ].cols / attr.heads, a.value_dim = value_dim(d);
   a.scale = attr.scale, a.softcap = attr.softcap;
   a.window = attr.window, a.chunked = attr.chunked ? 1 : 0;
@@ -253,9 +291,11 @@ void record_attend(const Dispatch& d, Recorder& to) {
     const Memory& come = to.memory.emplace_back(to.machine.allocate(counters * sizeof(uint32_t)));
     a.come = reinterpret_cast<uint32_t*>(come.data());
   }
+  if (join_step(kernel(KernelId::attend_step_bf16_1, 1, 0), size, a, to)) return;
   to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 0), size, a);
   if (!merges) return;
   size.shared = shared;
+  size.threads = 64;
   size.blocks_x = kHeads;
   to.add(merge, size, a);
 }

@@ -28,6 +28,8 @@ class WalkMaker {
     if (is_product(launch.kernel)) return multiply(arguments_of<LinearArguments>(launch));
     if (within(launch.kernel, KernelId::attend_blocks_bf16_1, KernelId::attend_rows_f32_2))
       return attend(launch);
+    if (within(launch.kernel, KernelId::attend_step_bf16_1, KernelId::attend_step_f32_2))
+      return attend_step(launch);
     return other(launch);
   }
   std::vector<WalkRow> take() && { return std::move(rows_); }
@@ -80,6 +82,21 @@ class WalkMaker {
     return is ? &rows_.back() : nullptr;
   }
 
+  // The row that makes queries, and attention to them (attend_step()).
+  bool attend_step(const Launch& launch) {
+    const int at = static_cast<int>(launch.kernel) - static_cast<int>(KernelId::attend_step_bf16_1);
+    const auto a = arguments_of<StepArguments>(launch);
+    if (at % 2 != 0 || launch.size.shared > WalkPlaces::kWork) return false;
+    WalkRow rope = row_of(launch, WalkKind::kQkvRope);
+    rope.qkv_rope = a.rope;
+    rope.type = 1;
+    push(rope);
+    rows_.back().waits = 0;
+    WalkRow row = row_of(launch, WalkKind::kAttend);
+    row.type = at / 2;
+    row.attend = a.attend;
+    return push(row);
+  }
   bool attend(const Launch& launch) {
     const int at =
         static_cast<int>(launch.kernel) - static_cast<int>(KernelId::attend_blocks_bf16_1);
@@ -90,13 +107,6 @@ class WalkMaker {
     WalkRow row = row_of(launch, WalkKind::kAttend);
     row.type = type;
     row.attend = a;
-    if (!rows_.empty() && rows_.back().kind == WalkKind::kQkvRope) {
-      WalkRow& rope = rows_.back();
-      if (rope.qkv_rope.out.data == row.attend.q.data &&
-          rope.qkv_rope.keys.data == row.attend.keys.data &&
-          rope.qkv_rope.values.data == row.attend.values.data)
-        rope.type = 1, rope.waits = 0;
-    }
     return push(row);
   }
 

@@ -18,7 +18,7 @@ using gpu::Transfers;
 constexpr KernelId kKernels[] = {VEERY_GPU_METAL_KERNELS(VEERY_METAL_KERNEL)};
 #undef VEERY_METAL_KERNEL
 
-constexpr size_t kArguments = 512;  // apart from those of the next launch
+constexpr size_t kArguments = 768;  // apart from those of the next launch
 static_assert(Launch::kMostBytes <= kArguments);
 constexpr size_t kMostCommands = 16384;  // of an indirect command buffer
 

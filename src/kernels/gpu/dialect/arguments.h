@@ -559,11 +559,18 @@ struct AttendArguments {
   int32_t blocks;             ///< of a row in `parts`
   /// [row][queries that share keys], 0: how many blocks of threads have written; kHandsOver
   VEERY_DEVICE uint32_t* come;
-  int32_t heads, kv_heads, key_dim, value_dim;
+  int32_t heads, kv_heads, group;  ///< group: heads that share keys
+  int32_t key_dim, value_dim;
   float scale, softcap;
   int32_t window, chunked;
   int32_t staged;     ///< attend_blocks(): a block of positions has room in shared memory
   int32_t tile_rows;  ///< of attend_tiles(); 0 where attend_rows() does all rows
+};
+
+/// Attention of a step of one sequence, and what makes its queries, key and value.
+struct StepArguments {
+  QkvRopeArguments rope;
+  AttendArguments attend;
 };
 
 }  // namespace veery::gpu

@@ -6,6 +6,7 @@ namespace veery::gpu {
 
 VEERY_CONSTANT int kBlock = 128;         ///< positions; threads of a block of attend.h
 VEERY_CONSTANT int kMostHeads = 4;       ///< queries of a row that share a block of threads
+VEERY_CONSTANT int kStepThreads = 256;   ///< of a block of attend_step()
 VEERY_CONSTANT int kMostTileDims = 128;  ///< of keys and values, attend_tiles()
 VEERY_CONSTANT int kTileQueries = 64;    ///< of a block of threads: rows times heads
 VEERY_CONSTANT int kWarpQueries = 8;

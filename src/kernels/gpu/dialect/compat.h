@@ -89,6 +89,7 @@ VEERY_GPU T shuffle(T value, int lane) {
 }
 VEERY_GPU uint32_t ballot(bool predicate) { return __ballot_sync(~0U, predicate); }
 VEERY_GPU int bit_count(uint32_t bits) { return __popc(bits); }
+VEERY_GPU int leading_zeros(uint32_t bits) { return __clz(static_cast<int>(bits)); }
 VEERY_GPU float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 VEERY_GPU double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 VEERY_GPU float square_root(float x) { return __fsqrt_rn(x); }
@@ -381,6 +382,8 @@ VEERY_GPU double double_of(int64_t bits) { return __builtin_bit_cast(double, bit
 VEERY_GPU int32_t bits_of(float x) { return __builtin_bit_cast(int32_t, x); }
 VEERY_GPU int64_t bits_of(double x) { return __builtin_bit_cast(int64_t, x); }
 VEERY_GPU int bit_count(uint32_t bits) { return __builtin_popcount(bits); }
+/// Of what is not 0.
+VEERY_GPU int leading_zeros(uint32_t bits) { return __builtin_clz(bits); }
 VEERY_GPU void allow_next() {}
 VEERY_GPU void wait_for_inputs() {}
 VEERY_GPU void wait_for_inputs_alone() {}

@@ -74,6 +74,7 @@ VEERY_GPU T shuffle_xor(T value, int mask) {
 }
 VEERY_GPU uint32_t ballot(bool predicate) { return simd_or(predicate ? 1U << lane() : 0U); }
 VEERY_GPU int bit_count(uint32_t bits) { return static_cast<int>(popcount(bits)); }
+VEERY_GPU int leading_zeros(uint32_t bits) { return static_cast<int>(clz(bits)); }
 
 VEERY_GPU float fma(float a, float b, float c) { return metal::fma(a, b, c); }
 VEERY_GPU float square_root(float x) { return precise::sqrt(x); }

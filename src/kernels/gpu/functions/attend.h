@@ -7,19 +7,23 @@
 
 namespace veery::gpu {
 
-/// Some queries of one row that share keys and values. kStaged: these come to shared memory by bulk
-/// copies. kSets: of 128 threads, which share the queries; more than one with kStaged or without.
-template <typename T, int kDims, bool kStaged, int kSets = 1>
+/// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: these
+/// come to shared memory by bulk copies. kSets: of 64 threads, which share the queries; a thread of
+/// a set has two neighbouring positions, then pairs of neighbouring dimensions.
+template <typename T, int kDims, bool kStaged, int kSets = 2>
 class Attention {
  public:
+  VEERY_STATIC int kSet = kBlock / 2;
+  VEERY_STATIC int kOwn = kMostHeads / kSets;  ///< queries of a thread
+  VEERY_STATIC int kValues = 2 * kDims;        ///< of a query, that a thread has
+
   VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
                       VEERY_SHARED Mbarrier* mbarrier VEERY_HERE)
       : VEERY_HERE_KEPT a_(&arguments), row_(row), mbarrier_(mbarrier) {
-    const int group = a_->heads / a_->kv_heads;
-    const int parts = (group + kMostHeads - 1) / kMostHeads;
-    kv_ = part / parts;
-    head_ = kv_ * group + part % parts * kMostHeads;
-    const int left = group - part % parts * kMostHeads;
+    const int group = a_->group, parts = (group + kMostHeads - 1) / kMostHeads;
+    kv_ = parts == 1 ? part : part / parts;
+    const int before = (part - kv_ * parts) * kMostHeads, left = group - before;
+    head_ = kv_ * group + before;
     heads_ = left < kMostHeads ? left : kMostHeads;
     const int64_t token = a_->run.token_row(a_->q.rows, row);
     position_ = a_->run.positions[token];
@@ -36,9 +40,10 @@ class Attention {
         reinterpret_cast<VEERY_SHARED float*>(shared_memory() + (kStaged ? places_.bytes : 0));
     weights_ = queries_ + kMostHeads * a_->key_dim;
     found_ = weights_ + kMostHeads * kBlock;
+    last_ = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
   }
   static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
-    return a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
+    return a.kv_heads * ((a.group + kMostHeads - 1) / kMostHeads);
   }
   VEERY_GPU int64_t first_block() const { return first_ / kBlock; }
   VEERY_GPU int64_t last_block() const { return position_ / kBlock; }
@@ -53,15 +58,28 @@ class Attention {
   }
   VEERY_GPU void load_queries() {
     const VEERY_DEVICE float* q = a_->q.row(row_) + head_ * a_->key_dim;
-    for (int i = thread(); i < heads_ * a_->key_dim; i += threads())
-      queries_[i] = Element<T>::rounded(Element<T>::multiply(q[i], a_->scale));
+    for (int i = thread(); i < heads_ * a_->key_dim; i += threads()) put_query(0, i, q[i]);
     sync_block();
   }
 
-  /// Of the queries a thread computes number head_of(0, ..), head_of(1, ..)
-  VEERY_STATIC int kOwnHeads = kMostHeads / kSets;
-  static VEERY_GPU int head_of(int k, int t) { return kSets == 1 ? k : k * kSets + t / kBlock; }
-  static VEERY_GPU int own(int t) { return kSets == 1 ? t : t % kBlock; }
+  /// Element i of query h.
+  VEERY_GPU void put_query(int h, int i, float q) {
+    queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
+  }
+  /// Element i of the newest key or value, which is not in the cache yet, to where its block of
+  /// positions is. `bytes`: of an element, as in CacheWriteArguments.
+  VEERY_GPU void put_new(bool key, int i, float v, int bytes) {
+    const int p = static_cast<int>(position_ % kBlock);
+    if (key)
+      put(shared_memory() + p / 16 * places_.key_group, int64_t{i} * 16 + p % 16, v, bytes);
+    else
+      put(shared_memory() + places_.values, int64_t{p} * a_->value_dim + i, v, bytes);
+  }
+
+  /// Queries head_of(0) to head_of(kOwn - 1) are the thread's, as far as there are so many.
+  VEERY_GPU int head_of(int q) const { return q * kSets + thread() / kSet; }
+  /// The dimension of value i of a thread.
+  VEERY_GPU int dim(int i) const { return i / 2 * kBlock + 2 * (thread() % kSet) + i % 2; }
 
   VEERY_GPU void make_stage() {
     if constexpr (kStaged)
@@ -74,47 +92,40 @@ class Attention {
       if (warp() == 0) ask_pieces_of(block);
   }
 
-  /// The states of one block of positions.
-  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads]) {
-    attend(block, states, turn_);
-  }
-  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads],
-                        VEERY_THREAD int& turn) {
+  /// Until the keys and values that were asked for are there.
+  VEERY_GPU void wait(VEERY_THREAD int& turn) {
     if constexpr (kStaged) wait_for_pieces(mbarrier_, turn++);
+  }
+  /// The states of the thread's queries for a block of positions, which is there.
+  VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
     score(block);
     sync_block();
-    weigh(block, states);
+    weigh(block);
     sync_block();
     add_values(block, states);
-    sync_block();
   }
-
-  /// For merge_blocks(): kMostHeads * kBlock floats, once no weights are wanted.
-  VEERY_GPU VEERY_SHARED float* factors() const { return weights_; }
 
   /// Whether this block of threads is the last of `blocks` to come.
   VEERY_GPU bool is_last(VEERY_DEVICE uint32_t* come, uint32_t blocks) {
-    auto* last = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
     sync_block();
     if (thread() == 0) {
-      *last = arrive_on_device(come) + 1 == blocks ? 1 : 0;
-      if (*last != 0) *come = 0;  // for the next run
+      *last_ = arrive_on_device(come) + 1 == blocks ? 1 : 0;
+      if (*last_ != 0) *come = 0;  // for the next run
     }
     sync_block();
-    return *last != 0;
+    return *last_ != 0;
   }
 
   /// A sink merges last, as a score without a value.
-  VEERY_GPU void finish(int h, const VEERY_THREAD State<kDims>& state) {
+  VEERY_GPU void finish(int h, const VEERY_THREAD State<kValues>& state) {
     Merger m = {state.most, state.sum, 1, 0};
     const bool sink = a_->sinks != nullptr;
     if (sink) m = merge<T>(state.most, state.sum, a_->sinks[head_ + h], 1);
     VEERY_DEVICE float* out = a_->out.row(row_) + (head_ + h) * a_->value_dim;
     VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) {
-      const int c = own(thread()) + i * kBlock;
+    for (int i = 0; i < kValues; ++i) {
       const float v = sink ? Element<T>::multiply(state.values[i], m.keep) : state.values[i];
-      if (c < a_->value_dim) out[c] = Element<T>::divide(v, m.sum);
+      if (dim(i) < a_->value_dim) out[dim(i)] = Element<T>::divide(v, m.sum);
     }
   }
 
@@ -148,13 +159,14 @@ class Attention {
     return reinterpret_cast<const VEERY_DEVICE T*>(
         page_of(cache, a_->run, sequence_, block * kBlock));
   }
-  VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block) const {
+  // Keys of a group of 16 positions lie dimension by dimension.
+  VEERY_GPU const VEERY_DEVICE T* key_of(int64_t block, int at) const {
     if constexpr (kStaged)
       return reinterpret_cast<const VEERY_SHARED T*>(shared_memory() +
-                                                     own(thread()) / 16 * places_.key_group) +
-             own(thread()) % 16;
+                                                     at / 16 * places_.key_group) +
+             at % 16;
     else
-      return page(a_->keys, block) + key_place(a_->keys, kv_, block * kBlock + own(thread()), 0);
+      return page(a_->keys, block) + key_place(a_->keys, kv_, block * kBlock + at, 0);
   }
   VEERY_GPU const VEERY_DEVICE T* values_of(int64_t block) const {
     if constexpr (kStaged)
@@ -166,102 +178,139 @@ class Attention {
     return position >= first_ && position <= position_;
   }
 
-  // A thread a position: one chain over the dimensions for each query.
+  // A thread two positions: one chain over the dimensions for each query.
   VEERY_GPU void score(int64_t block) {
-    const int64_t position = block * kBlock + own(thread());
-    float s[kOwnHeads] = {};
-    if (sees(position)) {
-      const VEERY_DEVICE T* key = key_of(block);
-      VEERY_UNROLL(32)
-      for (int step = 0; step < a_->key_dim; ++step) {
-        const int i = Element<T>::kPairs ? step ^ 1 : step;
-        const float k = Element<T>::at(key + i * 16);
-        VEERY_UNROLL(4)
-        for (int q = 0; q < kOwnHeads; ++q)
-          if (head_of(q, thread()) < heads_)
-            s[q] =
-                Element<T>::multiply_add(queries_[head_of(q, thread()) * a_->key_dim + i], k, s[q]);
-      }
+    const int at = 2 * (thread() % kSet);
+    const int64_t position = block * kBlock + at;
+    float s[kOwn][2] = {};
+    if (sees(position) || sees(position + 1)) {
+      const VEERY_DEVICE T* key = key_of(block, at);
+      VEERY_UNROLL(4)
+      for (int i = 0; i < a_->key_dim; i += 4) add_scores(key + i * 16, i, s);
     }
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwnHeads; ++q) {
-      const int h = head_of(q, thread());
-      if (h >= heads_) continue;
-      float x = s[q];
-      if (a_->softcap > 0)
-        x = Element<T>::multiply(a_->softcap,
-                                 hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
-      weights_[h * kBlock + own(thread())] = sees(position) ? x : kNothing;
+    for (int q = 0; q < kOwn; ++q) {
+      if (head_of(q) >= heads_) continue;
+      VEERY_UNROLL(2)
+      for (int e = 0; e < 2; ++e) {
+        float x = s[q][e];
+        if (a_->softcap > 0)
+          x = Element<T>::multiply(a_->softcap,
+                                   hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
+        weights_[head_of(q) * kBlock + at + e] = sees(position + e) ? x : kNothing;
+      }
+    }
+  }
+  // Dimensions first to first + 3.
+  VEERY_GPU void add_scores(const VEERY_DEVICE T* key, int first,
+                            VEERY_THREAD float (&s)[kOwn][2]) const {
+    Two<float> k[4];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) k[i] = Element<T>::two(key + i * 16);
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kOwn; ++q) {
+      if (head_of(q) >= heads_) continue;
+      const auto query = load_shared<Four<float>>(queries_ + head_of(q) * a_->key_dim + first);
+      const float own[4] = {query.x, query.y, query.z, query.w};
+      VEERY_UNROLL(4)
+      for (int step = 0; step < 4; ++step) {
+        const int i = Element<T>::kPairs ? step ^ 1 : step;
+        s[q][0] = Element<T>::multiply_add(own[i], k[i].x, s[q][0]);
+        s[q][1] = Element<T>::multiply_add(own[i], k[i].y, s[q][1]);
+      }
     }
   }
 
   // A warp a query: its largest score, weights and their sum.
-  VEERY_GPU void weigh(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads]) {
-    const int h = warp();
-    if (h < heads_) {
-      VEERY_SHARED float* scores = weights_ + h * kBlock;
-      float most = kNothing;
-      for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
-      most = warp_largest(most);
-      float w[4], sum = 0;
-      for (int i = 0; i < 4; ++i) {
-        const int at = i * kWarp + lane();
-        w[i] = sees(block * kBlock + at) ? exp_to_88(scores[at] - most) : 0.0F;
-        scores[at] = Element<T>::rounded(w[i]);
-      }
-      // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
-      for (int i = 0; i < 4; ++i) {
-        const float other = shuffle_xor(w[i], 16);
-        sum = sum + (lane() < 16 ? w[i] : other);
-        sum = sum + (lane() < 16 ? other : w[i]);
-      }
-      sum = sum_of_16(sum);
-      if (lane() == 0) found_[2 * h] = most, found_[2 * h + 1] = sum;
-    }
-    sync_block();
+  VEERY_GPU void weigh(int64_t block) {
+    if (warp() >= heads_) return;
+    VEERY_SHARED float* scores = weights_ + warp() * kBlock;
+    float most = kNothing;
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwnHeads; ++q) {
-      const int of = head_of(q, thread());
-      if (of < heads_) states[q].most = found_[2 * of], states[q].sum = found_[2 * of + 1];
+    for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
+    most = warp_largest(most);
+    float w[4], sum = 0;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const int at = i * kWarp + lane();
+      w[i] = sees(block * kBlock + at) ? exp_to_88(scores[at] - most) : 0.0F;
+      scores[at] = Element<T>::rounded(w[i]);
     }
+    // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const float other = shuffle_xor(w[i], 16);
+      sum = sum + (lane() < 16 ? w[i] : other);
+      sum = sum + (lane() < 16 ? other : w[i]);
+    }
+    sum = sum_of_16(sum);
+    if (lane() == 0) found_[2 * warp()] = most, found_[2 * warp() + 1] = sum;
   }
 
-  // A thread some dimensions: chains over the positions.
-  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kDims> (&states)[kOwnHeads]) {
+  // A thread some dimensions: chains over the positions, of a pair of which the odd one may come
+  // first.
+  VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
     const int64_t begin = block * kBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
     const int high =
         static_cast<int>(position_ - begin < kBlock - 1 ? position_ - begin : kBlock - 1);
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwnHeads; ++q) VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) states[q].values[i] = 0;
-    const VEERY_DEVICE T* values = values_of(block);
-    const auto add = [&](int p) {
-      VEERY_UNROLL(4)
-      for (int i = 0; i < kDims; ++i) {
-        const int c = own(thread()) + i * kBlock;
-        const float v =
-            c < a_->value_dim ? Element<T>::at(values + int64_t{p} * a_->value_dim + c) : 0.0F;
-        VEERY_UNROLL(4)
-        for (int q = 0; q < kOwnHeads; ++q)
-          if (head_of(q, thread()) < heads_)
-            states[q].values[i] = Element<T>::multiply_add(
-                weights_[head_of(q, thread()) * kBlock + p], v, states[q].values[i]);
-      }
-    };
-    if constexpr (Element<T>::kPairs) {
-      int p = low;
-      if (p % 2 != 0) add(p++);
-      VEERY_UNROLL(16)
-      for (; p + 1 <= high; p += 2) {
-        add(p + 1);
-        add(p);
-      }
-      if (p <= high) add(p);
-    } else {
-      VEERY_UNROLL(32)
-      for (int p = low; p <= high; ++p) add(p);
+    for (int q = 0; q < kOwn; ++q) {
+      states[q].clear();
+      if (head_of(q) >= heads_) continue;
+      states[q].most = found_[2 * head_of(q)], states[q].sum = found_[2 * head_of(q) + 1];
     }
+    const VEERY_DEVICE T* values = values_of(block);
+    int p = low;
+    const auto pair = [&] {
+      add_value(values, Element<T>::kPairs ? p + 1 : p, states);
+      add_value(values, Element<T>::kPairs ? p : p + 1, states);
+      p += 2;
+    };
+    if (p % 2 != 0) add_value(values, p, states), ++p;
+    if (p % 4 != 0 && p + 1 <= high) pair();
+    VEERY_UNROLL(4)
+    for (; p + 3 <= high; p += 4) add_four(values, p, states);
+    if (p + 1 <= high) pair();
+    if (p <= high) add_value(values, p, states);
+  }
+  VEERY_GPU void add_value(const VEERY_DEVICE T* values, int p,
+                           VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+    VEERY_UNROLL(2)
+    for (int i = 0; i < kValues; i += 2) {
+      if (dim(i) >= a_->value_dim) continue;
+      const Two<float> v = Element<T>::two(values + int64_t{p} * a_->value_dim + dim(i));
+      VEERY_UNROLL(4)
+      for (int q = 0; q < kOwn; ++q)
+        if (head_of(q) < heads_) add(weights_[head_of(q) * kBlock + p], v, i, states[q]);
+    }
+  }
+  // Positions p to p + 3.
+  VEERY_GPU void add_four(const VEERY_DEVICE T* values, int p,
+                          VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+    VEERY_UNROLL(2)
+    for (int i = 0; i < kValues; i += 2) {
+      if (dim(i) >= a_->value_dim) continue;
+      Two<float> v[4];
+      VEERY_UNROLL(4)
+      for (int e = 0; e < 4; ++e)
+        v[e] = Element<T>::two(values + int64_t{p + e} * a_->value_dim + dim(i));
+      VEERY_UNROLL(4)
+      for (int q = 0; q < kOwn; ++q) {
+        if (head_of(q) >= heads_) continue;
+        const auto w = load_shared<Four<float>>(weights_ + head_of(q) * kBlock + p);
+        const float own[4] = {w.x, w.y, w.z, w.w};
+        VEERY_UNROLL(4)
+        for (int step = 0; step < 4; ++step) {
+          const int e = Element<T>::kPairs ? step ^ 1 : step;
+          add(own[e], v[e], i, states[q]);
+        }
+      }
+    }
+  }
+  static VEERY_GPU void add(float weight, Two<float> v, int i, VEERY_THREAD State<kValues>& state) {
+    state.values[i] = Element<T>::multiply_add(weight, v.x, state.values[i]);
+    state.values[i + 1] = Element<T>::multiply_add(weight, v.y, state.values[i + 1]);
   }
 
   VEERY_HERE_MEMBER
@@ -269,97 +318,81 @@ class Attention {
   int64_t row_, position_, first_;
   int kv_, head_, heads_, sequence_;
   VEERY_SHARED float *queries_, *weights_, *found_;
+  VEERY_SHARED int32_t* last_;
   StagePlaces places_;
   VEERY_SHARED Mbarrier* mbarrier_;
   int64_t found_block_ = -1;
   const VEERY_DEVICE T* key_page_ = nullptr;
   const VEERY_DEVICE T* value_page_ = nullptr;
-  int turn_ = 0;
 };
 
-/// Puts the states of all blocks of positions of a row together, of `queries` of its queries from
-/// `from` on; a thread has dimensions of those that are head_of(0) up to head_of(kHeads - 1).
-template <int kHeads, typename T, int kDims, bool kStaged, int kSets, typename HeadOf>
+/// Puts the states of query h of a row for all blocks of positions together, by a set of threads.
+template <typename T, int kDims, bool kStaged, int kSets>
 VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
                             VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of, int64_t row,
-                            int from, int queries, const VEERY_THREAD HeadOf& head_of VEERY_HERE) {
-  constexpr int kFactors = Chain<T>::kFactors, kAhead = 4;
+                            int h) {
+  using Own = Attention<T, kDims, kStaged, kSets>;
+  constexpr int kAhead = 8, kValues = Own::kValues;
   const int size = kPartHeader + a.value_dim;
-  const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head()) * a.blocks * size;
-  VEERY_SHARED float* factors = of.factors();
-  State<kDims> whole[kHeads], segment[kHeads];
+  const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head() + h) * a.blocks * size;
+  State<kValues> whole, segment;
   Chain<T> chain;
   for (int64_t begin = of.first_block(); begin <= of.last_block();
        begin += kWarp, parts += kWarp * size) {
     const int64_t left = of.last_block() - begin + 1;
     const int count = left < kWarp ? static_cast<int>(left) : kWarp;
-    sync_block();
-    if (warp() < queries)
-      chain.find(parts + int64_t{from + warp()} * a.blocks * size, size, begin, count,
-                 of.last_block(), factors + warp() * kWarp * kFactors);
-    sync_block();
-    for (int first = 0; first < count; first += kAhead) {
-      float values[kAhead][kHeads][kDims];
-      VEERY_UNROLL(4)
+    float values[kAhead][kValues];
+    const auto read = [&](int first) {
+      VEERY_UNROLL(8)
       for (int i = 0; i < kAhead; ++i) VEERY_UNROLL(4)
-      for (int q = 0; q < kHeads; ++q) VEERY_UNROLL(4)
-      for (int d = 0; d < kDims; ++d) {
-        const int c = of.own(thread()) + d * kBlock;
-        values[i][q][d] = first + i < count && head_of(q) < of.heads() && c < a.value_dim
-                              ? parts[int64_t{head_of(q)} * a.blocks * size + (first + i) * size +
-                                      kPartHeader + c]
-                              : 0.0F;
-      }
-      VEERY_UNROLL(4)
+      for (int d = 0; d < kValues; ++d)
+        values[i][d] = first + i < count && of.dim(d) < a.value_dim
+                           ? parts[(first + i) * size + kPartHeader + of.dim(d)]
+                           : 0.0F;
+    };
+    read(0);
+    const Factors by = chain.find(parts, size, begin, count, of.last_block());
+    for (int first = 0; first < count; first += kAhead) {
+      if (first > 0) read(first);
+      VEERY_UNROLL(8)
       for (int i = 0; i < kAhead; ++i) {
         if (first + i >= count) break;
-        VEERY_UNROLL(4)
-        for (int q = 0; q < kHeads; ++q) {
-          if (head_of(q) >= of.heads()) continue;
-          const VEERY_SHARED float* by =
-              factors + ((head_of(q) - from) * kWarp + first + i) * kFactors;
-          segment[q].template add<T>(values[i][q], by[0], by[1]);
-          if (by[3] == Chain<T>::kNotYet) continue;
-          whole[q].template add<T>(segment[q].values, by[2], by[3]);
-          segment[q].clear();
-        }
+        segment.template add<T>(values[i], shuffle(by.keep, first + i), shuffle(by.add, first + i));
+        const float add = shuffle(by.whole_add, first + i);
+        if (add == Factors::kNotYet) continue;
+        whole.template add<T>(segment.values, shuffle(by.whole_keep, first + i), add);
+        segment.clear();
       }
     }
   }
-  sync_block();
-  if (warp() < queries && lane() == 0)
-    factors[2 * warp()] = chain.most(), factors[2 * warp() + 1] = chain.sum();
-  sync_block();
-  VEERY_UNROLL(4)
-  for (int q = 0; q < kHeads; ++q) {
-    if (head_of(q) >= of.heads()) continue;
-    whole[q].most = factors[2 * (head_of(q) - from)];
-    whole[q].sum = factors[2 * (head_of(q) - from) + 1];
-    of.finish(head_of(q), whole[q]);
-  }
+  whole.most = chain.most(), whole.sum = chain.sum();
+  of.finish(h, whole);
 }
 
-/// Few rows: a block of threads a block of positions. The last one merges the states of all, or
-/// another kernel does (kHandsOver).
-template <typename T, int kDims, bool kStaged, int kSets>
+/// Few rows: a block of threads a block of positions, whose queries are there and which was asked
+/// for; `enter`, by all threads, is told of each that is there before it is looked at. The last
+/// block of threads merges the states of all, or another kernel does (kHandsOver).
+template <typename T, int kDims, bool kStaged, int kSets, typename Enter>
 VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
                                   VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
-                                  const VEERY_THREAD BlockAt& at,
-                                  VEERY_THREAD int& turn VEERY_HERE) {
+                                  const VEERY_THREAD BlockAt& at, VEERY_THREAD int& turn,
+                                  const VEERY_THREAD Enter& enter) {
+  using Own = Attention<T, kDims, kStaged, kSets>;
+  constexpr int kValues = Own::kValues;
   const int64_t first = of.first_block() + at.x, all = of.last_block() - of.first_block() + 1;
-  of.ask(first);
-  of.load_queries();
-  constexpr int kOwnHeads = kMostHeads / kSets;
-  State<kDims> states[kOwnHeads];
+  State<kValues> states[Own::kOwn];
   for (int64_t block = first; block <= of.last_block(); block += at.blocks_x) {
-    of.attend(block, states, turn);
+    of.wait(turn);
+    enter(block);
+    of.attend(block, states);
+    sync_block();
     if (block + at.blocks_x <= of.last_block()) of.ask(block + at.blocks_x);
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwnHeads; ++q) {
-      const int h = of.head_of(q, thread());
+    for (int q = 0; q < Own::kOwn; ++q) {
+      const int h = of.head_of(q);
       if (h >= of.heads()) continue;
       if (all == 1) {
-        State<kDims> whole, segment;
+        State<kValues> whole, segment;
         segment.template merge_in<T>(states[q]);
         whole.template merge_in<T>(segment);
         of.finish(h, whole);
@@ -368,21 +401,18 @@ VEERY_GPU void attend_some_blocks(const VEERY_THREAD AttendArguments& a,
       VEERY_DEVICE float* part = a.parts + ((int64_t{at.z} * a.heads + of.head() + h) * a.blocks +
                                             block - of.first_block()) *
                                                (kPartHeader + a.value_dim);
-      if (of.own(thread()) == 0) part[0] = states[q].most, part[1] = states[q].sum;
+      if (of.dim(0) == 0) part[0] = states[q].most, part[1] = states[q].sum;
       VEERY_UNROLL(4)
-      for (int i = 0; i < kDims; ++i) {
-        const int c = of.own(thread()) + i * kBlock;
-        if (c < a.value_dim) part[kPartHeader + c] = states[q].values[i];
-      }
+      for (int i = 0; i < kValues; ++i)
+        if (of.dim(i) < a.value_dim) part[kPartHeader + of.dim(i)] = states[q].values[i];
     }
   }
   if constexpr (kHandsOver) {
     if (all == 1) return;
     const auto blocks = static_cast<uint32_t>(all < at.blocks_x ? all : at.blocks_x);
     if (!of.is_last(a.come + at.z * of.parts(a) + at.y, blocks)) return;
-    const int own = thread();
-    merge_blocks<kOwnHeads>(a, of, at.z, 0, of.heads(),
-                            [&](int q) { return of.head_of(q, own); } VEERY_GO);
+    for (int q = 0; q < Own::kOwn; ++q)
+      if (of.head_of(q) < of.heads()) merge_blocks(a, of, at.z, of.head_of(q));
   }
 }
 template <typename T, int kDims, bool kStaged>
@@ -392,8 +422,10 @@ VEERY_GPU void attend_own_blocks(const VEERY_THREAD AttendArguments& a VEERY_HER
   Attention<T, kDims, kStaged> of(a, at.z, at.y, nullptr VEERY_GO);
   if (of.first_block() + at.x > of.last_block()) return;
   of.make_stage();
+  of.ask(of.first_block() + at.x);
+  of.load_queries();
   int turn = 0;
-  attend_some_blocks(a, of, at, turn VEERY_GO);
+  attend_some_blocks(a, of, at, turn, [](int64_t) {});
 }
 template <typename T, int kDims>
 VEERY_GPU void attend_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
@@ -402,15 +434,15 @@ VEERY_GPU void attend_blocks(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
     if (a.staged != 0) return attend_own_blocks<T, kDims, true>(a VEERY_GO);
   attend_own_blocks<T, kDims, false>(a VEERY_GO);
 }
-/// What attend_blocks() left to do: a block of threads a query.
+/// What attend_blocks() left to do: a block of 64 threads a query.
 template <typename T, int kDims>
 VEERY_GPU void attend_merge(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   const int64_t row = block_z();
   if (row >= a.run.count(a.out.rows)) return;
-  Attention<T, kDims, false> of(a, row, block_y(), nullptr VEERY_GO);
+  Attention<T, kDims, false, 1> of(a, row, block_y(), nullptr VEERY_GO);
   const int own = block_x();
   if (own >= of.heads() || of.first_block() == of.last_block()) return;
-  merge_blocks<1>(a, of, row, own, 1, [&](int) { return own; } VEERY_GO);
+  merge_blocks(a, of, row, own);
 }
 
 /// A row and its queries of one key head.
@@ -420,23 +452,26 @@ VEERY_GPU void attend_row(const VEERY_THREAD AttendArguments& a, int64_t row VEE
   of.make_stage();
   of.ask(of.first_block());
   of.load_queries();
-  State<kDims> whole[kMostHeads], segment[kMostHeads], part[kMostHeads];
+  using Own = Attention<T, kDims, kStaged>;
+  State<Own::kValues> whole[Own::kOwn], segment[Own::kOwn], part[Own::kOwn];
+  int turn = 0;
   for (int64_t b = of.first_block(); b <= of.last_block(); ++b) {
+    of.wait(turn);
     of.attend(b, part);
+    sync_block();
     if (b < of.last_block()) of.ask(b + 1);
     const bool end = b == of.last_block() || ends_segment(b);
     VEERY_UNROLL(4)
-    for (int h = 0; h < kMostHeads; ++h) {
-      if (h >= of.heads()) continue;
-      segment[h].template merge_in<T>(part[h]);
+    for (int q = 0; q < Own::kOwn; ++q) {
+      segment[q].template merge_in<T>(part[q]);
       if (!end) continue;
-      whole[h].template merge_in<T>(segment[h]);
-      segment[h].clear();
+      whole[q].template merge_in<T>(segment[q]);
+      segment[q].clear();
     }
   }
   VEERY_UNROLL(4)
-  for (int h = 0; h < kMostHeads; ++h)
-    if (h < of.heads()) of.finish(h, whole[h]);
+  for (int q = 0; q < Own::kOwn; ++q)
+    if (of.head_of(q) < of.heads()) of.finish(of.head_of(q), whole[q]);
 }
 
 /// Whether the rows [first, last] are of one sequence, one position after the other. For a warp.

@@ -23,6 +23,12 @@ template <>
 struct Element<BF16> {
   static VEERY_GPU float load(BF16 x) { return bf16_to_float(x.bits); }
   static VEERY_GPU float at(const VEERY_DEVICE BF16* x) { return bf16_to_float(x->bits); }
+  /// Two neighbours, the first of which lies at a multiple of what they take.
+  static VEERY_GPU Two<float> two(const VEERY_DEVICE BF16* x) {
+    const uint32_t bits = *reinterpret_cast<const VEERY_DEVICE uint32_t*>(x);
+    return {float_of(static_cast<int32_t>(bits << 16)),
+            float_of(static_cast<int32_t>(bits & 0xffff0000U))};
+  }
   static VEERY_GPU float rounded(float x) { return bf16_to_float(float_to_bf16(flush(x))); }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma_flushed(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return mul_flushed(a, b); }
@@ -35,6 +41,14 @@ struct Element {
   static VEERY_GPU float load(float x) { return x; }
   static VEERY_GPU float at(const VEERY_DEVICE F16* x) { return half_to_float(x->bits); }
   static VEERY_GPU float at(const VEERY_DEVICE float* x) { return *x; }
+  static VEERY_GPU Two<float> two(const VEERY_DEVICE F16* x) {
+    const uint32_t bits = *reinterpret_cast<const VEERY_DEVICE uint32_t*>(x);
+    return {half_to_float(static_cast<uint16_t>(bits & 0xffffU)),
+            half_to_float(static_cast<uint16_t>(bits >> 16))};
+  }
+  static VEERY_GPU Two<float> two(const VEERY_DEVICE float* x) {
+    return veery::gpu::load<Two<float>>(x);
+  }
   static VEERY_GPU float rounded(float x) { return x; }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return a * b; }
@@ -85,52 +99,85 @@ struct State {
 /// Segments (attend.h of the CPU): 16 of one block, 16 of two, 16 of four ...; whether one ends
 /// behind block `b`.
 VEERY_GPU bool ends_segment(int64_t b) {
-  int64_t begin = 0;
-  for (int64_t length = 1, size = 0; size < 7; ++size, length *= 2) {
-    const int64_t end = begin + 16 * length;
-    if (b < end) return (b - begin + 1) % length == 0;
+  const auto own = static_cast<int32_t>(b);
+  int32_t begin = 0;
+  for (int32_t length = 1, size = 0; size < 7; ++size, length *= 2) {
+    const int32_t end = begin + 16 * length;
+    if (own < end) return ((own - begin + 1) & (length - 1)) == 0;
     begin = end;
   }
   // The last 16 are of 128 blocks, the very last one has no end.
-  return b < begin + 15 * 128 && (b - begin + 1) % 128 == 0;
+  return own < begin + 15 * 128 && ((own - begin + 1) & 127) == 0;
 }
 
-/// How the states of one query are put together: by what those of each block of positions, then of
-/// each segment, are multiplied and added. A warp a query finds it from largest scores and sums
-/// alone, so that values wait for memory only.
+/// What the values of a block of positions are multiplied and added by: into its segment, and where
+/// that ends the segment into the whole.
+struct Factors {
+  VEERY_STATIC float kNotYet = -1;  ///< whole_add: the segment goes on
+  float keep, add, whole_keep, whole_add;
+};
+
+/// How the states of one query are put together, found by a warp from largest scores and sums
+/// alone, so that values wait for memory only. Lanes have a block of positions each and find the
+/// largest score before theirs together; only the sums are chains.
 template <typename T>
 class Chain {
  public:
-  /// The next `count` blocks, at most kWarp, of which the last of all is `last`; `parts`: the state
-  /// of block `begin`. Lane by lane written to `factors` [kWarp, kFactors].
-  VEERY_GPU void find(const VEERY_DEVICE float* parts, int size, int64_t begin, int count,
-                      int64_t last, VEERY_SHARED float* factors) {
+  /// Of the next `count` blocks, at most kWarp, of which the last of all is `last`; `parts`: the
+  /// state of block `begin`. A lane gets those of block begin + lane().
+  VEERY_GPU Factors find(const VEERY_DEVICE float* parts, int size, int64_t begin, int count,
+                         int64_t last) {
     const VEERY_DEVICE float* own = parts + (lane() < count ? lane() : 0) * size;
-    const float own_most = own[0], own_sum = own[1];
-    const bool own_end = begin + lane() == last || ends_segment(begin + lane());
-    const uint32_t ends = ballot(own_end);
-    for (int i = 0; i < count; ++i) {
-      const Merger m = merge<T>(most_, sum_, shuffle(own_most, i), shuffle(own_sum, i));
-      most_ = m.most, sum_ = m.sum;
-      Merger whole = {whole_most_, whole_sum_, 1, kNotYet};
-      if ((ends >> i & 1) != 0) {
-        whole = merge<T>(whole_most_, whole_sum_, most_, sum_);
-        most_ = kNothing, sum_ = 0;
-      }
-      whole_most_ = whole.most, whole_sum_ = whole.sum;
-      if (lane() == i) {
-        VEERY_SHARED float* to = factors + i * kFactors;
-        to[0] = m.keep, to[1] = m.add, to[2] = whole.keep, to[3] = whole.add;
-      }
-    }
+    const float own_most = lane() < count ? own[0] : kNothing;
+    const float own_sum = lane() < count ? own[1] : 0.0F;
+    const bool is_end = lane() < count && (begin + lane() == last || ends_segment(begin + lane()));
+    const uint32_t ends = ballot(is_end), before = ends & ((1U << lane()) - 1);
+    // Of the segment.
+    const int first = before == 0 ? 0 : 32 - leading_zeros(before);
+    const Merger m = step(own_most, first, before == 0 ? most_ : kNothing);
+    const float sum = chain(own_sum, m, count, ~0U, sum_);
+    // Of all segments.
+    const Merger w = step(is_end ? m.most : kNothing, 0, whole_most_);
+    const float whole = chain(sum, w, count, ends, whole_sum_);
+    whole_most_ = shuffle(w.most, kWarp - 1);
+    whole_sum_ = shuffle(whole, count - 1);
+    const bool ended = (ends >> (count - 1) & 1) != 0;
+    most_ = ended ? kNothing : shuffle(m.most, count - 1);
+    sum_ = ended ? 0.0F : shuffle(sum, count - 1);
+    return {m.keep, m.add, w.keep, is_end ? w.add : Factors::kNotYet};
   }
   VEERY_GPU float most() const { return whole_most_; }
   VEERY_GPU float sum() const { return whole_sum_; }
 
-  VEERY_STATIC int kFactors = 4;
-  VEERY_STATIC float kNotYet = -1;  ///< the segment goes on
-
  private:
+  // The largest of lanes `first` to this one, and `carried`.
+  static VEERY_GPU float largest_so_far(float most, int first, float carried) {
+    VEERY_UNROLL(5)
+    for (int by = 1; by < kWarp; by *= 2) {
+      const float other = shuffle(most, lane() >= by ? lane() - by : lane());
+      if (lane() - by >= first) most = largest(other, most);
+    }
+    return largest(carried, most);
+  }
+  // What a lane's state is merged with: those from `first` on, and `carried`. Not the sum.
+  static VEERY_GPU Merger step(float most, int first, float carried) {
+    const float all = largest_so_far(most, first, carried);
+    const float others = shuffle(all, lane() > 0 ? lane() - 1 : 0);
+    return merge<T>(lane() > first ? others : carried, 0, most, 0);
+  }
+  // The sum up to a lane, of those that are in `which`.
+  static VEERY_GPU float chain(float own, const VEERY_THREAD Merger& m, int count, uint32_t which,
+                               float sum) {
+    float found = sum;
+    for (int i = 0; i < count; ++i) {
+      if ((which >> i & 1) != 0)
+        sum = Element<T>::multiply_add(shuffle(own, i), shuffle(m.add, i),
+                                       Element<T>::multiply(sum, shuffle(m.keep, i)));
+      if (lane() >= i) found = sum;
+    }
+    return found;
+  }
+
   float most_ = kNothing, sum_ = 0, whole_most_ = kNothing, whole_sum_ = 0;
 };
 

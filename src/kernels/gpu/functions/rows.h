@@ -236,7 +236,9 @@ VEERY_GPU VEERY_DEVICE uint8_t* page_of(const VEERY_THREAD Cache& cache,
                                         const VEERY_THREAD Run& run, int sequence,
                                         int64_t position) {
   const VEERY_DEVICE int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
-  return cache.data + run.pages[table[0] + position / 256 % table[1]] * cache.page;
+  // Positions are below 2^31, for which division is short.
+  const auto page = static_cast<uint32_t>(position) / 256;
+  return cache.data + run.pages[table[0] + page % static_cast<uint32_t>(table[1])] * cache.page;
 }
 VEERY_GPU int64_t key_place(const VEERY_THREAD Cache& cache, int head, int64_t position, int i) {
   const int64_t in = position % 256;
@@ -301,39 +303,74 @@ VEERY_GPU void cache_write(const VEERY_THREAD CacheWriteArguments& a VEERY_HERE_
   }
 }
 
-/// Head `head` of queries, then keys, then values of row r, by a warp.
-VEERY_GPU void qkv_rope_head(const VEERY_THREAD QkvRopeArguments& a, int64_t r, int head) {
-  const int n = a.head_dim;
-  const Rotation how = {0, a.pairs, a.interleaved != 0, 1};
-  const int64_t position = a.run.positions[r];
-  const int sequence = a.run.spans[a.run.span_of[r]].sequence;
-  const VEERY_DEVICE float* x = a.qkv.row(r) + int64_t{head} * n;
-  const int kv = head < a.heads + a.kv_heads ? head - a.heads : head - a.heads - a.kv_heads;
-  if (head >= a.heads + a.kv_heads) {
-    VEERY_DEVICE uint8_t* values = page_of(a.values, a.run, sequence, position);
-    for (int i = lane(); i < n; i += kWarp)
-      put_element(a.values, values, false, kv, position, i, x[i], a.value_bytes);
-    return;
+/// Head `head` of queries, then keys, then values of row r, for a warp.
+class QkvHead {
+ public:
+  VEERY_GPU QkvHead(const VEERY_THREAD QkvRopeArguments& arguments, int64_t r, int head)
+      : a_(arguments), r_(r), head_(head) {
+    const bool key = head >= a_.heads && !is_value();
+    kv_ = is_value() ? head - a_.heads - a_.kv_heads : head - a_.heads;
+    row_ = {a_.qkv.row(r) + int64_t{head} * a_.head_dim,
+            is_value() ? nullptr
+            : key      ? a_.key_norm
+                       : a_.query_norm,
+            1};
+    if (row_.weight != nullptr) row_.inverse = inverse_rms(row_.x, a_.head_dim, a_.eps);
+    if (is_query()) return;
+    position_ = a_.run.positions[r];
+    const int sequence = a_.run.spans[a_.run.span_of[r]].sequence;
+    page_ = page_of(cache(), a_.run, sequence, position_);
   }
-  VEERY_DEVICE uint8_t* keys = kv < 0 ? nullptr : page_of(a.keys, a.run, sequence, position);
-  const VEERY_DEVICE float* norm = kv < 0 ? a.query_norm : a.key_norm;
-  const float inverse = norm != nullptr ? inverse_rms(x, n, a.eps) : 1.0F;
-  const Row row = {x, norm, inverse};
-  for (int i = lane(); i < n; i += kWarp) {
-    const float y = rotated([&](int k) { return row.at(k); }, i, a.angles.row(r), how);
-    if (kv < 0)
-      a.out.row(r)[head * n + i] = y;
-    else
-      put_element(a.keys, keys, true, kv, position, i, y, a.bytes);
+  VEERY_GPU bool is_query() const { return kv_ < 0; }
+  /// Element i, normalised and rotated.
+  VEERY_GPU float at(int i) const {
+    if (is_value()) return row_.x[i];
+    const Rotation how = {0, a_.pairs, a_.interleaved != 0, 1};
+    return rotated([&](int k) { return row_.at(k); }, i, a_.angles.row(r_), how);
   }
-}
+  /// Element i, in all lanes of a warp or those that there are, to where it is looked for.
+  VEERY_GPU void store(int i, float v) const {
+    if (is_query()) return void(a_.out.row(r_)[head_ * a_.head_dim + i] = v);
+    put_element(cache(), page_, !is_value(), kv_, position_, i, v,
+                is_value() ? a_.value_bytes : a_.bytes);
+  }
+
+  /// Two elements, which are rotated together where they are.
+  struct Pair {
+    int first, second;
+    float a, b;
+  };
+  /// Pair q of head_dim / 2.
+  VEERY_GPU Pair pair(int q) const {
+    const int pairs = is_value() ? 0 : a_.pairs;
+    const bool apart = q < pairs && a_.interleaved == 0;
+    const int first = apart ? q : 2 * q, second = apart ? q + pairs : 2 * q + 1;
+    const float a = row_.at(first), b = row_.at(second);
+    if (q >= pairs) return {first, second, a, b};
+    const float cos = a_.angles.row(r_)[2 * q], sin = a_.angles.row(r_)[2 * q + 1];
+    return {first, second, a * cos - b * sin, a * sin + b * cos};
+  }
+
+ private:
+  VEERY_GPU const VEERY_THREAD Cache& cache() const { return is_value() ? a_.values : a_.keys; }
+  VEERY_GPU bool is_value() const { return head_ >= a_.heads + a_.kv_heads; }
+
+  const VEERY_THREAD QkvRopeArguments& a_;
+  int64_t r_;
+  int head_, kv_;
+  Row row_;
+  int64_t position_ = 0;
+  VEERY_DEVICE uint8_t* page_ = nullptr;
+};
 VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN) {
   wait_for_inputs();
   const int64_t r = here.x;
   if (r >= a.run.count(a.qkv.rows)) return;
   for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
-       head += warps() * a.parts)
-    qkv_rope_head(a, r, head);
+       head += warps() * a.parts) {
+    const QkvHead own(a, r, head);
+    for (int i = lane(); i < a.head_dim; i += kWarp) own.store(i, own.at(i));
+  }
 }
 
 }  // namespace veery::gpu

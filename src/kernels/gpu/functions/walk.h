@@ -3,50 +3,45 @@
 // each.
 #pragma once
 #include "kernels/gpu/functions/angles.h"
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attend_step.h"
 #include "kernels/gpu/functions/walk_linear.h"
 
 namespace veery::gpu {
 
-/// Attention, and before it the row of the queries it wants, or nullptr: a block of threads finds
-/// these by itself, and what it is to see of keys and values. Others find them again, with the same
-/// bits. What does not depend on the rows before is looked for before these are waited for.
+/// Attention; `rope`: the row of the queries it wants (attend_step()), or nullptr. What does not
+/// depend on the rows before is looked for before these are waited for.
 template <typename T>
 VEERY_GPU_APART void walk_attend(WalkState& state, const WalkRow& row, const WalkRow* rope,
                                  int& turn) {
-  using Own = Attention<T, 1, true, WalkPlaces::kThreads / kBlock>;
+  using Own = Attention<T, 1, true, WalkPlaces::kThreads / 64>;
   const int all = row.x * row.y;
-  // Blocks of positions that there are come first.
-  const auto attention = [&](int v) {
-    return Own(row.attend, 0, v % row.y, state.attend_mbarrier());
-  };
-  Own of = attention(block_x());
-  const auto is_there = [&](int v) {
-    return v < all && of.first_block() + v / row.y <= of.last_block();
-  };
-  if (is_there(block_x())) of.find_pages(of.first_block() + block_x() / row.y);
-  state.wait_for_rows();
-  if (rope != nullptr) {
-    const QkvRopeArguments& a = rope->qkv_rope;
-    for (int v = block_x(); is_there(v); v += blocks_x()) {
-      const Own own = attention(v);
-      const bool writes = (of.last_block() - of.first_block() - v / row.y) % row.x == 0;
-      for (int i = warp(); i < own.heads() + (writes ? 2 : 0); i += warps())
-        qkv_rope_head(a, 0,
-                      i < own.heads()    ? own.head() + i
-                      : i == own.heads() ? a.heads + own.key_head()
-                                         : a.heads + a.kv_heads + own.key_head());
-    }
+  bool waited = false;
+  const auto wait = [&] {
+    if (!waited) state.wait_for_rows();
+    waited = true;
     fence_copies();
-    state.end_row(false);
-    state.wait_for_rows();
-  }
-  fence_copies();
-  for (int v = block_x(); is_there(v); v += blocks_x()) {
-    if (v != block_x()) of = attention(v);
-    attend_some_blocks(row.attend, of, {v / row.y, v % row.y, 0, row.x}, turn);
+  };
+  // Blocks of positions that there are come first.
+  for (int v = block_x(); v < all; v += blocks_x()) {
+    const BlockAt at = {v / row.y, v % row.y, 0, row.x};
+    Own of(row.attend, 0, at.y, state.attend_mbarrier());
+    if (of.first_block() + at.x > of.last_block()) break;
+    of.find_pages(of.first_block() + at.x);
+    if (rope != nullptr) {
+      // The memory is that of the row before, which other warps may still look at.
+      wait();
+      attend_step(rope->qkv_rope, row.attend, of, at, turn, [] {});
+    } else {
+      wait();
+      of.ask(of.first_block() + at.x);
+      of.load_queries();
+      attend_some_blocks(row.attend, of, at, turn, [](int64_t) {});
+    }
     sync_block();
   }
+  wait();
+  if (rope != nullptr) state.end_row(false);
+  if (rope != nullptr) state.wait_for_rows();
 }
 VEERY_GPU void walk_attention(WalkState& state, const WalkRow& row, const WalkRow* rope,
                               int& turn) {

@@ -1,0 +1,74 @@
+// attend_step.h: attention of a step of one sequence: each block of threads finds the queries it
+// wants, and what it is to see of the new key and value, by itself (qkv_rope).
+#pragma once
+#include "kernels/gpu/functions/attend.h"
+
+namespace veery::gpu {
+
+/// `at`: blocks of positions and of queries, as attend_some_blocks() has them. Of the first block
+/// of positions all but the new one is asked for before `wait` returns, as only then the row is
+/// there.
+template <typename T, int kDims, int kSets, typename Wait>
+VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& a,
+                           Attention<T, kDims, true, kSets>& of, const BlockAt& at, int& turn,
+                           const Wait& wait) {
+  static_assert(2 * kSets >= kMostHeads + 2, "a warp for each query, the key and the value");
+  constexpr int kEach = kDims * kBlock / 2 / kWarp;  // pairs of dimensions of a lane
+  const int own = warp(), queries = of.heads(), n = rope.head_dim;
+  of.ask(of.first_block() + at.x);
+  wait();
+  const bool has_new = (of.last_block() - of.first_block() - at.x) % at.blocks_x == 0;
+  const bool finds = own < queries + (has_new ? 2 : 0);
+  QkvHead::Pair found[kEach] = {};
+  if (finds) {
+    const int kv = of.key_head();
+    const QkvHead head(rope, 0,
+                       own < queries    ? of.head() + own
+                       : own == queries ? rope.heads + kv
+                                        : rope.heads + rope.kv_heads + kv);
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kEach; ++i) {
+      const int q = i * kWarp + lane();
+      if (q < n / 2) found[i] = head.pair(q);
+    }
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kEach; ++i) {
+      if (i * kWarp + lane() >= n / 2) continue;
+      const QkvHead::Pair& pair = found[i];
+      if (own < queries) {
+        of.put_query(own, pair.first, pair.a);
+        of.put_query(own, pair.second, pair.b);
+      } else {
+        head.store(pair.first, pair.a);
+        head.store(pair.second, pair.b);
+      }
+    }
+  }
+  attend_some_blocks(a, of, at, turn, [&](int64_t block) {
+    if (block == of.last_block() && finds && own >= queries) {
+      VEERY_UNROLL(4)
+      for (int i = 0; i < kEach; ++i) {
+        if (i * kWarp + lane() >= n / 2) continue;
+        of.put_new(own == queries, found[i].first, found[i].a, rope.bytes);
+        of.put_new(own == queries, found[i].second, found[i].b, rope.bytes);
+      }
+    }
+    sync_block();
+  });
+}
+
+/// A launch of its own, of kStepThreads threads.
+template <typename T, int kDims>
+VEERY_GPU void attend_step(const StepArguments& s) {
+  allow_next();
+  const BlockAt at = own_block();
+  if (at.z >= s.attend.run.count(s.attend.out.rows)) return;
+  Attention<T, kDims, true, kStepThreads / 64> of(s.attend, at.z, at.y, nullptr);
+  if (of.first_block() + at.x > of.last_block()) return;
+  of.find_pages(of.first_block() + at.x);
+  of.make_stage();
+  int turn = 0;
+  attend_step(s.rope, s.attend, of, at, turn, [] { wait_for_inputs(); });
+}
+
+}  // namespace veery::gpu

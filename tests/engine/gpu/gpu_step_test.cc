@@ -1,0 +1,200 @@
+// Attention of a step of one sequence that makes its queries, key and value by itself
+// (attend_step()), on the emulator of GPUs: the bits of the CPU, in outputs and caches.
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_runner.h"
+#include "support/gpu_machine.h"
+#include "support/sanitized.h"
+
+namespace veery {
+namespace {
+
+using test::Batch;
+using test::Matrix;
+
+struct Setting {
+  const char* name;
+  QkvRopeAttr rope;
+  DType type = DType::kBF16;
+  int window = 0;
+  float softcap = 0;
+  bool sinks = false, norms = false;
+};
+const Setting kSettings[] = {
+    {"usual", {.heads = 8, .kv_heads = 2, .head_dim = 64, .dims = 64}},
+    {"small", {.heads = 4, .kv_heads = 2, .head_dim = 48, .dims = 48, .interleaved = true}},
+    {"interleaved, part",
+     {.heads = 2, .kv_heads = 2, .head_dim = 128, .dims = 48, .interleaved = true}},
+    {"six queries a key, part, f16",
+     {.heads = 12, .kv_heads = 2, .head_dim = 32, .dims = 16},
+     DType::kF16},
+    {"norms, window, f32",
+     {.heads = 3, .kv_heads = 1, .head_dim = 80, .dims = 80, .eps = 1e-6F},
+     DType::kF32,
+     140,
+     0,
+     false,
+     true},
+    {"wide, cap, sinks",
+     {.heads = 4, .kv_heads = 1, .head_dim = 256, .dims = 256},
+     DType::kBF16,
+     0,
+     5,
+     true},
+};
+
+// A sequence with some positions, and the ones that a step adds.
+class Scene {
+ public:
+  explicit Scene(const Setting& s, int past)
+      : s_(s), past_(past), batch_(2, past + 1), angles_(1, s.rope.dims) {
+    Batch one = batch_.empty();
+    one.add(1, past, 1);
+    step_ = one;
+    const int kv = s.rope.kv_heads * s.rope.head_dim;
+    queries_ = s.rope.heads * s.rope.head_dim;
+    keys_ = test::random_matrix(std::max(past, 1), kv, random_);
+    values_ = test::random_matrix(std::max(past, 1), kv, random_);
+    qkv_ = test::random_matrix(1, queries_ + 2 * kv, random_);
+    norm_ = test::random_matrix(2, s.rope.head_dim, random_);
+    sinks_ = test::random_matrix(1, s.rope.heads, random_, 3);
+    test::run(op::kRopeAngles, {test::indices({past}).operand}, angles_.operand,
+              AnglesAttr{.dims = s.rope.dims}, step_.slots());
+  }
+  struct Result {
+    test::Cache keys, values;
+    Matrix out;
+  };
+  Result made(const std::function<void(const std::vector<Step>&, Slots)>& run) const {
+    const auto cache = [&](bool keys) {
+      return test::Cache(batch_, keys, s_.type, s_.rope.kv_heads, s_.rope.head_dim);
+    };
+    Result y{cache(true), cache(false), Matrix(1, queries_)};
+    const Matrix q(1, queries_);
+    fill(y);
+    const auto rows = [](Operand o) {
+      o.rows = kTokenRows;
+      return o;
+    };
+    Dispatch rope;
+    Operand query_norm = norm_.operand, key_norm = norm_.operand;
+    key_norm.data += key_norm.stride;
+    query_norm.rows = key_norm.rows = 1;
+    rope.in = {rows(qkv_.operand), rows(angles_.operand), y.keys.operand, y.values.operand};
+    if (s_.norms) rope.in[4] = query_norm, rope.in[5] = key_norm;
+    rope.out() = rows(q.operand);
+    rope.attr = s_.rope;
+    Dispatch attend;
+    attend.in = {rows(q.operand), y.keys.operand, y.values.operand,
+                 s_.sinks ? sinks_.operand : Operand{}};
+    attend.out() = rows(y.out.operand);
+    attend.attr = AttendAttr{.heads = s_.rope.heads,
+                             .kv_heads = s_.rope.kv_heads,
+                             .scale = 0.2F,
+                             .window = s_.window,
+                             .softcap = s_.softcap};
+    run({{op::kQkvRope, rope}, {op::kAttend, attend}}, step_.slots());
+    return y;
+  }
+  const Setting& setting() const { return s_; }
+
+ private:
+  void fill(const Result& y) const {
+    if (past_ == 0) return;
+    Batch past = batch_.empty();
+    past.add(1, 0, past_);
+    test::run(op::kCacheWrite, {keys_.operand, y.keys.operand}, y.keys.operand, {}, past.slots());
+    test::run(op::kCacheWrite, {values_.operand, y.values.operand}, y.values.operand, {},
+              past.slots());
+  }
+
+  const Setting& s_;
+  int past_, queries_;
+  Random random_{23};
+  Batch batch_, step_{1, 1};
+  Matrix angles_, keys_{1, 1}, values_{1, 1}, qkv_{1, 1}, norm_{1, 1}, sinks_{1, 1};
+};
+
+void run_on_cpu(const std::vector<Step>& steps, const Slots& slots) {
+  for (const Step& step : steps) {
+    const auto& in = step.dispatch.in;
+    test::run(step.op, {in.begin(), in.end()}, step.dispatch.out(), step.dispatch.attr, slots,
+              {supported_targets().front()});
+  }
+}
+// A machine that counts what is launched.
+class Counted : public gpu::Machine {
+ public:
+  explicit Counted(int processors) : own_(gpu::make_emulator(false, 227 << 10, processors)) {}
+
+  std::string description() const override { return own_->description(); }
+  std::string_view name() const override { return own_->name(); }
+  int processors() const override { return own_->processors(); }
+  int most_shared() const override { return own_->most_shared(); }
+  bool cooperative() const override { return false; }
+  Memory allocate(size_t size) override { return own_->allocate(size); }
+  void release(std::byte* data) noexcept override { own_->release(data); }
+  void upload(std::byte* to, const void* host, size_t size) override {
+    own_->upload(to, host, size);
+  }
+  void download(void* host, const std::byte* from, size_t size) override {
+    own_->download(host, from, size);
+  }
+  void copy(std::byte* to, const std::byte* from, size_t size) override {
+    own_->copy(to, from, size);
+  }
+  std::unique_ptr<gpu::Recording> record(std::vector<gpu::Launch> launches,
+                                         const gpu::Transfers& transfers) override {
+    launches_ = launches.size();
+    return own_->record(std::move(launches), transfers);
+  }
+  size_t launches() const { return launches_; }
+
+ private:
+  std::unique_ptr<gpu::Machine> own_;
+  size_t launches_ = 0;
+};
+std::function<void(const std::vector<Step>&, Slots)> run_on(int processors, size_t launches) {
+  return [=](const std::vector<Step>& steps, Slots slots) {
+    auto machine = std::make_unique<Counted>(processors);
+    const Counted& counted = *machine;
+    const auto backend = gpu::make_backend(std::move(machine));
+    const std::vector<int32_t> numbers(1);
+    slots.tokens = slots.output_rows = numbers.data();
+    for (const Step& step : steps) backend->choose(step.op, step.dispatch, {});
+    backend->lower(steps, {}, {.slots = &slots, .groups = 1, .rows = 1, .outputs = 1})->run(slots);
+    EXPECT_EQ(counted.launches(), launches);
+  };
+}
+
+void expect_same(const Scene::Result& a, const Scene::Result& b, const std::string& what) {
+  test::expect_same_bits(a.out, b.out, what.c_str());
+  for (const auto& [own, other] : {std::pair{&a.keys, &b.keys}, std::pair{&a.values, &b.values}}) {
+    const size_t size = static_cast<size_t>(own->operand.stride) * 2;
+    EXPECT_EQ(std::memcmp(own->bytes->data(), other->bytes->data(), size), 0) << what;
+  }
+}
+
+TEST(GpuStep, OneLaunchMakesQueriesAndAttendsToThem) {
+  for (const Setting& s : kSettings) {
+    if (test::kSanitized && s.rope.head_dim > 100) continue;
+    for (const int past : {0, 1, 127, 128, 131, 300, 420}) {
+      const Scene scene(s, past);
+      const Scene::Result expected = scene.made(run_on_cpu);
+      // Processors enough for a block of threads each, and few.
+      for (const int processors : {1, 16})
+        expect_same(scene.made(run_on(processors, 1)), expected,
+                    fmt::format("{} behind {}", s.name, past));
+    }
+  }
+}
+
+TEST(GpuStep, CachesOfQ8HaveALaunchOfTheirOwn) {
+  const Setting setting{
+      "q8", {.heads = 2, .kv_heads = 1, .head_dim = 64, .dims = 64}, DType::kQ8_0};
+  const Scene scene(setting, 140);
+  expect_same(scene.made(run_on(4, 3)), scene.made(run_on_cpu), "q8");
+}
+
+}  // namespace
+}  // namespace veery
