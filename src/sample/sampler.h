@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/common/draw.h"
 
 namespace veery {
 
@@ -102,6 +103,9 @@ class Sampler {
   bool penalizes() const;
   bool changes() const {
     return penalizes() || !options_.bias.empty() || options_.dry_multiplier > 0;
+  }
+  Penalties penalties() const {
+    return {options_.repeat_penalty, options_.frequency_penalty, options_.presence_penalty};
   }
   std::span<const float> changed(std::span<const float> logits, std::span<const int32_t> history);
   void penalize(std::span<const int32_t> history);
