@@ -1,5 +1,5 @@
-// philox.h: counter-based random numbers: the n-th number of a stream is a function of (seed, n), on
-// the host and in kernels of GPUs.
+// philox.h: counter-based random numbers: the n-th number of a stream is a function of (seed, n),
+// on the host and in kernels of GPUs.
 #pragma once
 #include <cstdint>
 

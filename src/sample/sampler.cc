@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "kernels/common/draw.h"
 #include "kernels/common/softmax_mass.h"
+#include "kernels/draw.h"
 
 namespace veery {
 namespace {
@@ -160,6 +160,34 @@ std::optional<int32_t> Sampler::sample(const TopLogits& top) {
     if (!limited()) std::ranges::sort(candidates_, {}, &Candidate::id);
   }
   return draw_selected();
+}
+
+bool Sampler::chains() const {
+  if (options_.mirostat != 0 || options_.top_n_sigma > 0 || options_.dry_multiplier > 0 ||
+      options_.typical_p < 1 || options_.xtc_probability > 0 || options_.dynatemp_range > 0 ||
+      options_.bias.size() > ChainRow::kMostBiases)
+    return false;
+  return options_.temperature == 0 || limited() || options_.top_p < 1 || options_.min_p > 0;
+}
+
+std::optional<ChainRow> Sampler::chain_row(std::span<const int32_t> history, int32_t most) const {
+  if (!chains()) return {};
+  ChainRow row{
+      .most = most,
+      .settings = {options_.temperature, options_.top_p,
+                   options_.min_p > 0 ? std::log(options_.min_p) : -kInfinity, options_.top_k},
+      .seed = options_.seed,
+      .position = random_.position(),
+      .penalties = penalties(),
+      .biases = options_.bias};
+  if (!penalizes()) return row;
+  const size_t all = history.size() + static_cast<size_t>(most);
+  const size_t window =
+      options_.repeat_last_n > 0 ? std::min(static_cast<size_t>(options_.repeat_last_n), all) : all;
+  if (window > ChainRow::kMostRecent) return {};
+  row.window = static_cast<int32_t>(window);
+  row.recent = history.last(std::min(history.size(), window));
+  return row;
 }
 
 std::span<const float> Sampler::changed(std::span<const float> logits,

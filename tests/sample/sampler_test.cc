@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "kernels/common/draw.h"
 #include "kernels/common/softmax_mass.h"
+#include "kernels/draw.h"
 
 namespace veery {
 namespace {

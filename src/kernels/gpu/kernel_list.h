@@ -77,7 +77,8 @@
   X(linear_one, LinearOneArguments, 64, (linear_one))     \
   X(embed_rows, EmbedRowsArguments, 256, (embed_rows))    \
   X(l2_norm, L2NormArguments, 32, (l2_norm))              \
-  X(advance, AdvanceArguments, 64, (advance))             \
+  X(advance, AdvanceArguments, 128, (advance))            \
+  X(loop, LoopArguments, 32, (loop))                      \
   X(concat, ConcatArguments, 256, (concat))               \
   X(sum_to, SumToArguments, 64, (sum_to))                 \
   X(shift, ShiftArguments, 256, (shift))                  \

@@ -211,7 +211,7 @@ void record_top_k(const Dispatch& d, Recorder& to) {
           .threads = TopKPlaces::kThreads,
           .shared = static_cast<size_t>(TopKPlaces::bytes(x.cols))},
          TopKArguments{to.run, to.matrix(x), matrix(TopKOut::kValues), matrix(TopKOut::kIndices),
-                       matrix(TopKOut::kMass), d.as<TopKAttr>().count});
+                       matrix(TopKOut::kMass), d.as<TopKAttr>().count, nullptr, nullptr});
 }
 
 }  // namespace veery::gpu

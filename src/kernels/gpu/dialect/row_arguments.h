@@ -1,6 +1,6 @@
 // row_arguments.h: what the kernels of row_ops.h are given.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/chain_arguments.h"
 
 namespace veery::gpu {
 
@@ -21,20 +21,12 @@ struct ShiftArguments {
   int32_t by;
 };
 
-/// Where the slots of a run lie, which the next step of a chain is to find changed.
-struct AdvanceArguments {
-  Run run;
-  int32_t *tokens, *positions;
-  RunSpan* spans;
-  uint32_t* zeros;  ///< four that are 0 when a step begins
-  Matrix best;      ///< i32: the token that comes after each row
-  int32_t* chosen;  ///< [rows of the run]: where this step's go
-};
-
 struct TopKArguments {
   Run run;
   Matrix x, values, indices, mass;  ///< indices: i32
   int32_t count;
+  const ChainState* states;  ///< of a chain whose rows draw, else nullptr
+  const ChainLists* lists;   ///< what changes logits before
 };
 /// What lies where in the block's memory.
 struct TopKPlaces {

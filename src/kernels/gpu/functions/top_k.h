@@ -2,7 +2,7 @@
 // the choice of a token needs of its logits.
 #pragma once
 #include "kernels/gpu/dialect/row_arguments.h"
-#include "kernels/gpu/functions/rows.h"
+#include "kernels/gpu/functions/chain.h"
 
 namespace veery::gpu {
 
@@ -98,8 +98,10 @@ VEERY_GPU void top_k(const TopKArguments& a) {
   auto* count = reinterpret_cast<int32_t*>(shared_memory() + P::kCount);
   auto* largest_keys = reinterpret_cast<uint64_t*>(shared_memory() + P::kLargest);
   auto* sums = reinterpret_cast<double*>(shared_memory() + P::kSums);
-  const float* x = a.x.row(r);
+  float* x = a.x.row(r);
 
+  if (a.lists != nullptr)
+    change_logits(a.states[r], a.lists[r], x, a.x.cols, reinterpret_cast<int32_t*>(keys));
   if (thread() == 0) *count = 0;
   keys[thread()] = own_largest(x, a.x.cols);
   sort_keys(keys, P::kThreads);

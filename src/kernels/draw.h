@@ -17,10 +17,20 @@ VEERY_EVERYWHERE double exp_below_zero(double x) {
   // x - n log 2, with log 2 in two parts so that the product with the first is exact. Within 0.35:
   // what is behind 13 terms of the series is below 2^-57.
   const double f = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
-  constexpr double kTerms[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-                               1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
-                               1.0 / 120,        1.0 / 24,        1.0 / 6,        1.0 / 2,
-                               1.0,              1.0};
+  constexpr double kTerms[] = {1.0 / 6227020800,
+                               1.0 / 479001600,
+                               1.0 / 39916800,
+                               1.0 / 3628800,
+                               1.0 / 362880,
+                               1.0 / 40320,
+                               1.0 / 5040,
+                               1.0 / 720,
+                               1.0 / 120,
+                               1.0 / 24,
+                               1.0 / 6,
+                               1.0 / 2,
+                               1.0,
+                               1.0};
   double series = kTerms[0];
   for (int i = 1; i < 14; ++i) series = series * f + kTerms[i];
   uint64_t bits;
@@ -37,6 +47,12 @@ struct DrawSettings {
   float top_p;        ///< 1: off
   float log_min_p;    ///< minus infinity: off
   int32_t top_k;      ///< 0 or less: off
+};
+
+/// What is added to the logit of a token.
+struct TokenBias {
+  int32_t id = 0;
+  float value = 0;
 };
 
 /// What logits of recent tokens lose.
