@@ -366,8 +366,11 @@ int32_t usual_batch(int32_t length) {
 void check_encoder(const Settings& settings, const Sweep& sweep) {
   if (settings.depth > 0 || !sweep.depths.empty())
     throw Misuse("--depth", "an encoder has no cache");
-  if (settings.sampled || settings.logits)
-    throw Misuse(settings.sampled ? "--sampled" : "--logits", "an encoder has no next token");
+  if (settings.sampled || settings.logits || settings.chain > 1)
+    throw Misuse(settings.sampled  ? "--sampled"
+                 : settings.logits ? "--logits"
+                                   : "--chain",
+                 "an encoder has no next token");
 }
 
 /// The lists of a sweep, or the one number of a flag.
