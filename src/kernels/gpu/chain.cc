@@ -70,7 +70,7 @@ Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::
   advance.chosen = reinterpret_cast<ChainTokens*>(made_.data());
   if (draws_)
     for (Launch& launch : step) {
-      if (launch.kernel != KernelId::top_k) continue;
+      if (launch.kernel != KernelId::top_k_groups && launch.kernel != KernelId::top_k) continue;
       TopKArguments top{};
       std::memcpy(&top, launch.arguments.data(), sizeof top);
       top.states = advance.states, top.lists = advance.lists;

@@ -83,6 +83,7 @@
   X(sum_to, SumToArguments, 64, (sum_to))                 \
   X(shift, ShiftArguments, 256, (shift))                  \
   X(pool, PoolArguments, 128, (pool))                     \
+  X(top_k_groups, TopKArguments, 1024, (top_k_groups))    \
   X(top_k, TopKArguments, 1024, (top_k))                  \
   X(split_heads, SplitHeadsArguments, 256, (split_heads)) \
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \

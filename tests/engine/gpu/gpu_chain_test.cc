@@ -28,8 +28,9 @@ constexpr int32_t kTop = 128;
 /// A model whose logits are a function of the last token: rows of a table.
 class Bigrams {
  public:
-  explicit Bigrams(const Matrix& table)
-      : table_(table), backend_(gpu::make_backend(gpu::make_emulator())) {}
+  explicit Bigrams(const Matrix& table, int processors = 2)
+      : table_(table),
+        backend_(gpu::make_backend(gpu::make_emulator(true, 227 << 10, processors))) {}
 
   int32_t vocab() const { return table_.operand.cols; }
   std::span<const float> logits(int32_t id) const {
@@ -203,6 +204,10 @@ TEST(GpuChain, PenaltiesAndBiasesAreThoseOfTheSampler) {
       with([](auto&) {}),
   };
   expect_draws_of_sampler(Bigrams(table_of(90, 3)), all, 40, true);
+  // Several blocks share a row, and change the logits that each of them has.
+  Options few = {all[0], all[3], all[7]};
+  for (SamplerOptions& options : few) options.bias.push_back({2077, 6});
+  expect_draws_of_sampler(Bigrams(table_of(2100, 6), 64), few, 8, true);
 }
 
 TEST(GpuChain, RowsEndWhereTheyAreToldTo) {

@@ -7,15 +7,17 @@
 
 namespace veery::gpu {
 
-/// Biases and penalties on the logits of a row, by a block. `ids`: shared memory for kMostRecent.
+/// Biases and penalties on the logits [begin, end) of a row, by a block. `ids`: shared memory for
+/// kMostRecent.
 VEERY_GPU void change_logits(const ChainState& state, const ChainLists& lists, float* logits,
-                             int cols, int32_t* ids) {
+                             int begin, int end, int32_t* ids) {
   const int recent = state.recent, biases = state.biases;
   if (recent == 0 && biases == 0) return;
   const auto is_first = [&](auto id_at, int i) {
+    if (id_at(i) < begin || id_at(i) >= end) return false;
     for (int j = 0; j < i; ++j)
       if (id_at(j) == id_at(i)) return false;
-    return id_at(i) >= 0 && id_at(i) < cols;
+    return true;
   };
   for (int i = thread(); i < recent; i += threads()) ids[i] = lists.recent[i];
   const auto biased = [&](int i) { return lists.biases[i].id; };
