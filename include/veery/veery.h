@@ -261,7 +261,8 @@ VEERY_API veery_status veery_session_continue(veery_session* session,
                                               const veery_generate_options* options,
                                               veery_answer** answer);
 /* Chain decode: the next `count` most probable tokens, whatever they are, into `ids` and the
- * session; `made`: how many, fewer where the context ends. No logits are written meanwhile. */
+ * session; `made`: how many, fewer where the context ends. No logits are written meanwhile; a GPU
+ * makes up to 128 of them in one submission. */
 VEERY_API veery_status veery_session_chain(veery_session* session, int32_t* ids, size_t count,
                                            size_t* made);
 

@@ -120,7 +120,7 @@ GenerateOptions read_options(const LoadedModel& model, const veery_generate_opti
 
 std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
                                     std::vector<int32_t> ids, const veery_generate_options* options,
-                                    const ChatStart* chat) {
+                                    const ChatStart* chat, bool whole) {
   model->require(Makes::kTexts);
   const auto given = options_or(options, default_options(model.get()), "veery_generate_options");
   if (given.logprobs < -1 || given.logprobs > 1000)
@@ -129,6 +129,7 @@ std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
   GenerateRequest request{std::move(ids), read_options(*model, given)};
   request.logprobs = given.logprobs;
   request.priority = given.priority;
+  request.whole = whole;
   hold(request, given, *model);
   auto answer = std::make_unique<veery_answer>(model, nullptr);
   if (chat != nullptr) {

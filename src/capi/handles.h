@@ -96,10 +96,11 @@ struct ChatStart {
 /// model has no template.
 ChatStart render_chat(const LoadedModel& model, const char* messages, const char* variables);
 
-/// Starts it on the model's scheduler. Throws as Scheduler::submit(), and kInput naming an option.
+/// Starts it on the model's scheduler. `whole`: GenerateRequest::whole. Throws as
+/// Scheduler::submit(), and kInput naming an option.
 std::unique_ptr<veery_answer> start(const std::shared_ptr<LoadedModel>& model,
                                     std::vector<int32_t> ids, const veery_generate_options* options,
-                                    const ChatStart* chat = nullptr);
+                                    const ChatStart* chat = nullptr, bool whole = false);
 
 veery_generate_options default_options(const LoadedModel* model);
 /// All but prompt and grammar. Throws kInput naming an option.

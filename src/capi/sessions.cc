@@ -12,6 +12,17 @@ void check_idle(const SessionState& state) {
     throw Busy("the session is being continued: read its answer to the end, or free it");
 }
 
+std::unique_ptr<veery_answer> go_on(veery_session& session, const veery_generate_options* options,
+                                    bool whole) {
+  const std::shared_ptr<SessionState>& state = session.state;
+  const std::lock_guard lock(state->mutex);
+  check_idle(*state);
+  auto made = start(state->model, state->ids, options, nullptr, whole);
+  state->busy = true;
+  made->session = state;
+  return made;
+}
+
 }  // namespace
 }  // namespace veery::capi
 
@@ -124,13 +135,7 @@ veery_status veery_session_continue(veery_session* session, const veery_generate
                                     veery_answer** answer) {
   return guarded([&] {
     required(answer, "answer") = nullptr;
-    const std::shared_ptr<SessionState>& state = required(session, "session").state;
-    const std::lock_guard lock(state->mutex);
-    check_idle(*state);
-    auto made = start(state->model, state->ids, options);
-    state->busy = true;
-    made->session = state;
-    *answer = made.release();
+    *answer = go_on(required(session, "session"), options, false).release();
     return VEERY_OK;
   });
 }
@@ -143,11 +148,9 @@ veery_status veery_session_chain(veery_session* session, int32_t* ids, size_t co
     options.temperature = 0;
     options.ignore_eos = 1;
     options.max_tokens = static_cast<int64_t>(std::min<size_t>(count, INT32_MAX));
-    veery_answer* answer = nullptr;
-    veery_status status = veery_session_continue(session, &options, &answer);
-    if (status != VEERY_OK) return status;
-    const std::unique_ptr<veery_answer> owned(answer);
-    status = veery_answer_wait(answer, nullptr, nullptr);
+    const std::unique_ptr<veery_answer> answer =
+        go_on(required(session, "session"), &options, true);
+    const veery_status status = veery_answer_wait(answer.get(), nullptr, nullptr);
     if (status != VEERY_OK) return status;
     const std::vector<int32_t>& found = answer->ticket->result().ids;
     std::copy(found.begin(), found.end(), ids);

@@ -176,6 +176,11 @@ bool Runner::can_go_back(int32_t sequence, int32_t tokens) const {
   return pages_.can_go_back(sequence, begin, begin + tokens);
 }
 
+bool Runner::can_undo(int32_t sequence, int32_t tokens) const {
+  const int32_t begin = position(sequence);
+  return pages_.can_go_back(sequence, std::max(begin - 1, 0), begin + tokens);
+}
+
 int32_t Runner::most_undone() const {
   const auto recurrent = [](const StateStore::Group& group) { return group.blocks; };
   return std::ranges::any_of(states_.groups(), recurrent) ? states_.options().kept : INT32_MAX;
@@ -321,41 +326,54 @@ void Runner::run(std::span<const RunPart> parts) {
   last_wants_ = wants_of(parts);
   if (last_wants_ == Wants::kTop && !has_top()) last_wants_ = Wants::kLogits;
   fetched_ = false;
-  chained_ = {};
+  is_chain_ = false;
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
   fill_slots(parts);
   last_->run();
   finish(parts);
 }
 
-int32_t Runner::chain_steps(std::span<const RunPart> parts) {
+int32_t Runner::chain_steps(std::span<const RunPart> parts, bool draws) {
   if (parts.empty() || model_.backend() == nullptr || most_undone() != INT32_MAX) return 0;
-  const bool plain = std::ranges::all_of(parts, [](const RunPart& part) {
-    return part.ids.size() == 1 && part.outputs == 1 && part.wants == Wants::kBest;
-  });
-  if (!plain) return 0;
+  const bool plain = std::ranges::all_of(
+      parts, [](const RunPart& part) { return part.ids.size() == 1 && part.outputs == 1; });
+  if (!plain || (draws && !has_top())) return 0;
   const auto rows = std::ssize(parts);
-  const int32_t steps = plan(rows, rows, Wants::kBest).chain_steps();
-  const bool fits = std::ranges::all_of(
-      parts, [&](const RunPart& part) { return position(part.sequence) + steps <= context_; });
-  return fits ? steps : 0;
+  Plan& of = plan(rows, rows, draws ? Wants::kTop : Wants::kBest);
+  return draws && !of.chain_draws() ? 0 : of.chain_steps();
 }
 
-void Runner::run_chain(std::span<const RunPart> parts) {
+void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow> rows) {
   check(parts);
-  const int32_t steps = chain_steps(parts);
-  VEERY_CHECK(steps > 0);
-  for (const RunPart& part : parts) {
-    const int32_t begin = position(part.sequence);
-    pages_.prepare(part.sequence, begin, begin + steps);
+  VEERY_CHECK(rows.size() == parts.size());
+  const bool draws = !std::ranges::all_of(rows, &ChainRow::greedy);
+  const int32_t most = chain_steps(parts, draws);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    VEERY_CHECK(rows[i].most > 0 && rows[i].most <= most);
+    if (position(parts[i].sequence) + rows[i].most > context_)
+      throw Error(ErrorKind::kLimit, "{} tokens are to follow {}, the context holds {}",
+                  rows[i].most, position(parts[i].sequence), context_);
   }
-  const auto rows = std::ssize(parts);
-  last_wants_ = Wants::kBest;
-  last_ = &plan(rows, rows, last_wants_);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int32_t begin = position(parts[i].sequence);
+    pages_.prepare(parts[i].sequence, begin, begin + rows[i].most);
+  }
+  const auto count = std::ssize(parts);
+  last_wants_ = draws ? Wants::kTop : Wants::kBest;
+  last_ = &plan(count, count, last_wants_);
   fill_slots(parts);
   chains_.insert(last_);
-  chained_ = last_->run_chain();
-  for (const RunPart& part : parts) move_on(part.sequence, steps);
+  is_chain_ = true;
+  last_->run_chain(rows);
+  chained_.clear();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::span<const int32_t> made = chosen(i);
+    chained_.insert(chained_.end(), made.begin(), made.end());
+    const int32_t sequence = parts[i].sequence, begin = position(sequence);
+    move_on(sequence, rows[i].most);
+    if (std::ssize(made) < rows[i].most)
+      rewind(sequence, begin + static_cast<int32_t>(made.size()));
+  }
 }
 
 void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
@@ -373,7 +391,7 @@ void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
     slot = make_plan(rows, rows, std::move(values));
   }
   last_wants_ = Wants::kLogits;
-  chained_ = {};
+  is_chain_ = false;
   last_ = slot.get();
   fill_slots(parts);
   last_->run();
@@ -437,11 +455,7 @@ std::optional<TopLogits> Runner::top(int32_t i) const {
 }
 
 int32_t Runner::best(int32_t i) const {
-  if (!chained_.empty()) {
-    const auto parts = static_cast<size_t>(slots_.slots.rows), output = static_cast<size_t>(i);
-    const size_t steps = chained_.size() / parts;
-    return chained_[output % steps * parts + output / steps];
-  }
+  if (is_chain_) return chained_[static_cast<size_t>(i)];
   if (last_wants_ == Wants::kBest) return *last_->root(0).row<int32_t>(i);
   if (last_wants_ == Wants::kTop && *last_->root(kIndices).row<int32_t>(i) >= 0)
     return *last_->root(kIndices).row<int32_t>(i);
@@ -455,7 +469,8 @@ Wants wants_of(const Sampler& sampler) {
 
 // From the most probable tokens, where those tell enough.
 int32_t draw(const Runner& runner, int32_t i, Sampler& sampler, std::span<const int32_t> history) {
-  if (sampler.greedy()) return runner.best(i);
+  if (runner.chained()) sampler.count_draw();
+  if (runner.chained() || sampler.greedy()) return runner.best(i);
   if (const auto top = runner.top(i); top && sampler.takes_top())
     if (const auto id = sampler.sample(*top)) return *id;
   return sampler.sample(runner.logits(i), history);

@@ -110,6 +110,8 @@ class Runner {
   }
   /// Whether a sequence can be rewound to any of its next positions after a run of so many tokens.
   bool can_go_back(int32_t sequence, int32_t tokens) const;
+  /// The same, and to the position that it has now.
+  bool can_undo(int32_t sequence, int32_t tokens) const;
   /// The most tokens of a run for which that may be so.
   int32_t most_undone() const;
   /// Forgets everything after the first `position` tokens. Throws kInput where that is impossible.
@@ -130,12 +132,20 @@ class Runner {
   /// encoder, kLimit naming both numbers if tokens do not fit a context, a run or the caches; then
   /// no sequence has moved.
   void run(std::span<const RunPart> parts);
-  /// Tokens that run_chain() would make of each of these parts, which have one token each and want
-  /// what is most probable behind it; 0: it cannot.
-  int32_t chain_steps(std::span<const RunPart> parts);
-  /// Runs the parts and then, so many times in all and without coming back in between, what was
-  /// the most probable behind each. best() then has chain_steps() outputs of each part.
-  void run_chain(std::span<const RunPart> parts);
+  /// Tokens that run_chain() makes at most of each of these parts, which have one token each, whose
+  /// output is wanted; 0: it cannot. `draws`: not all of their rows are greedy.
+  int32_t chain_steps(std::span<const RunPart> parts, bool draws);
+  /// Runs the parts and then, without coming back in between, what was chosen or drawn behind each,
+  /// as often as its row says (ChainRow, one a part) or until it can no longer be told by the most
+  /// probable tokens. chosen() has what was made of a part, best() of all, one after the other; a
+  /// sequence has been fed all of them but the last. Throws as run() does, without that anything
+  /// was changed.
+  void run_chain(std::span<const RunPart> parts, std::span<const ChainRow> rows);
+  std::span<const int32_t> chosen(size_t part) const {
+    return last_->chosen(static_cast<int64_t>(part));
+  }
+  /// Whether the last run was a chain.
+  bool chained() const { return is_chain_; }
   /// As run(), of one sequence, whose tokens are all outputs, which also computes other roots of
   /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
   void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
@@ -210,8 +220,9 @@ class Runner {
   uint64_t runs_ = 0;
   Plan* last_ = nullptr;
   Wants last_wants_ = Wants::kLogits;
-  std::set<const Plan*> chains_;      ///< plans that were chained
-  std::span<const int32_t> chained_;  ///< [step][part]; empty: the last run was no chain
+  std::set<const Plan*> chains_;  ///< plans that were chained
+  bool is_chain_ = false;         ///< the last run
+  std::vector<int32_t> chained_;  ///< what it made of all parts
   mutable std::mutex fetch_;
   mutable bool fetched_ = false;  ///< the logits of the last run, where they came on demand
 };

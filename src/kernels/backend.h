@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "kernels/chain_row.h"
 #include "kernels/kernels.h"
 
 namespace veery {
@@ -57,12 +58,18 @@ class Executable {
   virtual void run_profiled(const Slots& slots, std::vector<double>& seconds) = 0;
   /// Brings result `i` of the last run to the host. Throws kIo if the device fails.
   virtual void fetch(size_t i) = 0;
-  /// Steps that a chain has; 0: this table cannot be chained.
-  virtual int chain_steps() const { return 0; }
-  /// Runs it so many times without coming back to the host, for slots of one row a sequence, and
-  /// gives what was chosen, [step][row]: the token of a row is what the only result said of that
-  /// row the time before, its position the next one. Throws kIo if the device fails.
-  virtual std::span<const int32_t> run_chain(const Slots&) { return {}; }
+  /// Tokens of a row that a chain makes at most; 0: this table cannot be chained. May make what
+  /// chains need.
+  virtual int32_t chain_steps() { return 0; }
+  /// Whether rows of a chain may be other than greedy.
+  virtual bool chain_draws() const { return false; }
+  /// Runs it again and again without coming back to the host, for slots of one row a sequence, as
+  /// many as there are of `rows`: the token of a row is what was chosen or drawn of its results the
+  /// time before, its position the next one, until it has all its tokens, or one that it stops at,
+  /// or the settings want more than the most probable tokens. Throws kIo if the device fails.
+  virtual void run_chain(const Slots&, std::span<const ChainRow>) {}
+  /// The tokens that the last chain made of a row.
+  virtual std::span<const int32_t> chosen(int64_t) const { return {}; }
   /// Where the host finds result `i` of those that lower() was asked for.
   virtual const std::byte* result(size_t i) const = 0;
 };
@@ -102,6 +109,8 @@ class Backend {
                                             std::span<const Operand> results,
                                             const TableUse& use) = 0;
 
+  /// Seconds that runs so far have waited for the device.
+  virtual double waited() const { return 0; }
   /// One measurement, of a few milliseconds. Throws kUnsupported as Executable::run_profiled().
   virtual DeviceLimits limits(std::span<const MemoryPiece> weights) = 0;
 };

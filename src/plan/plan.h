@@ -71,9 +71,13 @@ class Plan {
   /// Runs the front, if there is one, then the table on the values in the binding's slots. Does not
   /// allocate, lock or look anything up. Throws kIo if a device fails.
   void run();
-  /// Executable::chain_steps(), run_chain().
-  int chain_steps() const { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
-  std::span<const int32_t> run_chain() { return executable_->run_chain(binding_.slots->slots); }
+  /// Executable::chain_steps(), chain_draws(), run_chain(), chosen().
+  int32_t chain_steps() { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
+  bool chain_draws() const { return executable_ != nullptr && executable_->chain_draws(); }
+  void run_chain(std::span<const ChainRow> rows) {
+    executable_->run_chain(binding_.slots->slots, rows);
+  }
+  std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
   /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
   /// On a device the host sees none of the results; throws kUnsupported where it cannot be timed.
   void run_profiled(std::vector<double>& seconds);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/common/softmax_mass.h"
+#include "kernels/draw.h"
 
 namespace veery {
 namespace {
@@ -161,6 +162,34 @@ std::optional<int32_t> Sampler::sample(const TopLogits& top) {
   return draw_selected();
 }
 
+bool Sampler::chains() const {
+  if (options_.mirostat != 0 || options_.top_n_sigma > 0 || options_.dry_multiplier > 0 ||
+      options_.typical_p < 1 || options_.xtc_probability > 0 || options_.dynatemp_range > 0 ||
+      options_.bias.size() > ChainRow::kMostBiases)
+    return false;
+  return options_.temperature == 0 || limited() || options_.top_p < 1 || options_.min_p > 0;
+}
+
+std::optional<ChainRow> Sampler::chain_row(std::span<const int32_t> history, int32_t most) const {
+  if (!chains()) return {};
+  ChainRow row{
+      .most = most,
+      .settings = {options_.temperature, options_.top_p,
+                   options_.min_p > 0 ? std::log(options_.min_p) : -kInfinity, options_.top_k},
+      .seed = options_.seed,
+      .position = random_.position(),
+      .penalties = penalties(),
+      .biases = options_.bias};
+  if (!penalizes()) return row;
+  const size_t all = history.size() + static_cast<size_t>(most);
+  const size_t window =
+      options_.repeat_last_n > 0 ? std::min(static_cast<size_t>(options_.repeat_last_n), all) : all;
+  if (window > ChainRow::kMostRecent) return {};
+  row.window = static_cast<int32_t>(window);
+  row.recent = history.last(std::min(history.size(), window));
+  return row;
+}
+
 std::span<const float> Sampler::changed(std::span<const float> logits,
                                         std::span<const int32_t> history) {
   penalized_.assign(logits.begin(), logits.end());
@@ -182,10 +211,7 @@ void Sampler::penalize(std::span<const int32_t> history) {
     while (end < recent_.size() && recent_[end] == id) ++end;
     if (id < 0 || static_cast<size_t>(id) >= penalized_.size()) continue;
     float& logit = penalized_[static_cast<size_t>(id)];
-    if (options_.repeat_penalty > 1)
-      logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
-    logit -= options_.frequency_penalty * static_cast<float>(end - begin);
-    logit -= options_.presence_penalty;
+    logit = penalized(logit, penalties(), static_cast<int32_t>(end - begin));
   }
 }
 
@@ -270,7 +296,7 @@ bool Sampler::cut_to_mass(double mass, float best) {
     if (last != candidates_.end()) std::nth_element(begin, last, candidates_.end(), before);
     std::sort(begin, last, before);
     for (; sorted < end; ++sorted) {
-      sum += std::exp(static_cast<double>(candidates_[sorted].logit) - best);
+      sum += mass_of(candidates_[sorted].logit, best);
       if (sum < mass) continue;
       candidates_.resize(sorted + 1);
       return true;
@@ -284,10 +310,10 @@ void Sampler::keep_typical() {
   std::sort(candidates_.begin(), candidates_.end(), before);
   double total = 0, entropy = 0;
   const double best = candidates_.front().logit;
-  for (const Candidate& c : candidates_) total += std::exp(c.logit - best);
+  for (const Candidate& c : candidates_) total += exp_below_zero(c.logit - best);
   const auto surprise = [&](const Candidate& c) { return std::log(total) - (c.logit - best); };
   for (const Candidate& c : candidates_) {
-    const double p = std::exp(c.logit - best) / total;
+    const double p = exp_below_zero(c.logit - best) / total;
     if (p > 0) entropy += p * surprise(c);
   }
   std::stable_sort(candidates_.begin(), candidates_.end(),
@@ -297,7 +323,7 @@ void Sampler::keep_typical() {
   double sum = 0;
   size_t kept = 0;
   while (kept < candidates_.size() && sum < options_.typical_p)
-    sum += std::exp(candidates_[kept++].logit - best) / total;
+    sum += exp_below_zero(candidates_[kept++].logit - best) / total;
   candidates_.resize(std::max<size_t>(kept, 1));
   std::sort(candidates_.begin(), candidates_.end(), before);
 }
@@ -308,10 +334,10 @@ void Sampler::exclude_top_choices() {
   std::sort(candidates_.begin(), candidates_.end(), before);
   double total = 0;
   const double best = candidates_.front().logit;
-  for (const Candidate& c : candidates_) total += std::exp(c.logit - best);
+  for (const Candidate& c : candidates_) total += exp_below_zero(c.logit - best);
   size_t above = 0;
   while (above < candidates_.size() &&
-         std::exp(candidates_[above].logit - best) / total >= options_.xtc_threshold)
+         exp_below_zero(candidates_[above].logit - best) / total >= options_.xtc_threshold)
     ++above;
   if (above > 1)
     candidates_.erase(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(above) - 1);
@@ -335,9 +361,9 @@ float Sampler::temperature() {
   if (options_.dynatemp_range <= 0 || candidates_.size() < 2) return options_.temperature;
   const double best = candidates_.front().logit;
   double total = 0, entropy = 0;
-  for (const Candidate& c : candidates_) total += std::exp(c.logit - best);
+  for (const Candidate& c : candidates_) total += exp_below_zero(c.logit - best);
   for (const Candidate& c : candidates_) {
-    const double p = std::exp(c.logit - best) / total;
+    const double p = exp_below_zero(c.logit - best) / total;
     if (p > 0) entropy -= p * std::log(p);
   }
   const double share = entropy / std::log(static_cast<double>(candidates_.size()));
@@ -353,19 +379,11 @@ int32_t Sampler::draw() {
   const float temperature = this->temperature();
   if (temperature <= 0) return candidates_.front().id;
   weights_.resize(candidates_.size());
-  double total = 0;
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    weights_[i] = std::exp((static_cast<double>(candidates_[i].logit) - best) / temperature);
-    total += weights_[i];
-  }
-  double rest = (random_.next() + 0.5) * 0x1p-32 * total;
-  size_t chosen = 0;
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    rest -= weights_[i];
-    if (rest >= 0) continue;
-    chosen = i;
-    break;
-  }
+  for (size_t i = 0; i < candidates_.size(); ++i)
+    weights_[i] = draw_weight(candidates_[i].logit, best, temperature);
+  const auto [index, total] =
+      drawn(weights_.data(), static_cast<int32_t>(weights_.size()), random_.next());
+  const auto chosen = static_cast<size_t>(index);
   if (options_.mirostat == 2) {
     const double surprise = -std::log2(weights_[chosen] / total);
     bound_ -= options_.mirostat_eta * (surprise - options_.mirostat_tau);

@@ -7,15 +7,13 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/chain_row.h"
 
 namespace veery {
 
 /// The penalties and filters act in the order in which they stand here.
 struct SamplerOptions {
-  struct Bias {
-    int32_t id = 0;
-    float value = 0;
-  };
+  using Bias = TokenBias;
   std::vector<Bias> bias;  ///< added to logits
   float repeat_penalty =
       1;  ///< > 1: logits of recent tokens are divided (multiplied if negative) by it
@@ -86,6 +84,15 @@ class Sampler {
   /// the filters leave are more than are given.
   std::optional<int32_t> sample(const TopLogits& top);
 
+  /// What a device needs to draw the next tokens after `history` as sample() would, `most` of them;
+  /// nothing where it takes filters that only sample() has, or lists that are too long. Refers to
+  /// `history` and the options.
+  std::optional<ChainRow> chain_row(std::span<const int32_t> history, int32_t most) const;
+  /// A device has drawn a token.
+  void count_draw() {
+    if (options_.temperature > 0) random_.next();
+  }
+
   /// Nothing but the largest logit matters: the model may choose tokens itself.
   bool greedy() const { return options_.temperature == 0 && !changes(); }
   const SamplerOptions& options() const { return options_; }
@@ -103,9 +110,13 @@ class Sampler {
   bool changes() const {
     return penalizes() || !options_.bias.empty() || options_.dry_multiplier > 0;
   }
+  Penalties penalties() const {
+    return {options_.repeat_penalty, options_.frequency_penalty, options_.presence_penalty};
+  }
   std::span<const float> changed(std::span<const float> logits, std::span<const int32_t> history);
   void penalize(std::span<const int32_t> history);
   void penalize_repetitions(std::span<const int32_t> history);
+  bool chains() const;
   bool limited() const { return options_.top_k > 0; }
   float least_of(float best) const;
   void select(std::span<const float> logits, float best);

@@ -12,7 +12,7 @@ namespace veery {
 
 inline constexpr int32_t kMostDrafted = 15;  ///< tokens of a draft
 
-/// kChain: the device chose them, one behind the other (Runner::run_chain()).
+/// kChain: the device made them, one behind the other (Runner::run_chain()).
 enum class DraftSource : uint8_t { kLookup, kModel, kGrammar, kChain };
 
 /// How many tokens of drafts were right lately: 0 to 1. Comes back slowly to where it began, so

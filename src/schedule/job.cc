@@ -81,6 +81,30 @@ int32_t Job::draft_room(int32_t context) const {
   return static_cast<int32_t>(std::clamp<int64_t>(room, 0, kMostDrafted));
 }
 
+std::optional<ChainRow> Job::chain_row(int32_t most, int32_t context) const {
+  if (chain_wait_ > 0 || prompting() || drafted_ > 0 || request().logprobs >= 0 ||
+      request().grammar)
+    return {};
+  const auto room = std::min<int64_t>({most, text_.room(), context - run});
+  if (room < 1) return {};
+  std::optional<ChainRow> row = sampler_.chain_row(tokens(), static_cast<int32_t>(room));
+  const std::vector<int32_t>& ends = tokenizer_.special().ends;
+  if (row && !request().options.ignore_eos)
+    row->stops = std::span(ends).first(std::min<size_t>(ends.size(), ChainRow::kMostStops));
+  return row;
+}
+
+// Where its filters leave more than the most probable tokens, they will do so again.
+void Job::take_chain(const ChainRow& row, std::span<const int32_t> made) {
+  constexpr int32_t kLongestPause = 63;
+  const bool stopped =
+      !made.empty() && std::ranges::find(row.stops, made.back()) != row.stops.end();
+  const bool whole = stopped || std::ssize(made) == row.most;
+  chain_pause_ = whole ? chain_pause_ / 2 : std::min(2 * chain_pause_ + 1, kLongestPause);
+  if (!whole) chain_wait_ = chain_pause_ + 1;  // this step is counted too
+  if (made.size() > 1) set_draft(made.first(made.size() - 1), DraftSource::kChain);
+}
+
 // Of a tokenizer that puts a space before what it encodes, the text must begin with one.
 std::span<const int32_t> Job::forced(int32_t most) {
   forced_.clear();
@@ -145,7 +169,7 @@ void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part
         static_cast<size_t>(run) + part.ids.size() - static_cast<size_t>(part.outputs - output - 1);
     ScoredToken chosen;
     const std::span<const int32_t> history = std::span(tokens_).first(next);
-    if (part.wants == Wants::kLogits) {
+    if (part.wants == Wants::kLogits && !runner.chained()) {
       const std::span<const float> logits = runner.logits(first_output + output);
       const int32_t id = draw(logits, history);
       chosen.token.id = id;
@@ -168,6 +192,7 @@ int32_t Job::accepted(const RunPart& part) const {
 void Job::settle(int32_t count) {
   model_rate_.step();
   grammar_rate_.step();
+  chain_wait_ = std::max(chain_wait_ - 1, 0);
   if (drafted_ > 0 && !chosen_.empty() && source_ != DraftSource::kChain) {
     const auto accepted = static_cast<int32_t>(chosen_.size()) - 1;
     result_.drafted_tokens += static_cast<size_t>(drafted_);

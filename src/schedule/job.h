@@ -38,6 +38,11 @@ class Job {
   /// The next `most` tokens at most, with what outputs are wanted of them; a draft with the last
   /// one.
   RunPart part(int32_t most) const;
+  /// What a chain is told of its next tokens, at most `most` of them; nothing where they take more
+  /// than a chain can do.
+  std::optional<ChainRow> chain_row(int32_t most, int32_t context) const;
+  /// A chain was told `row` and made these tokens, which the next part tests.
+  void take_chain(const ChainRow& row, std::span<const int32_t> made);
   /// How many tokens of a draft could be tested beside its next token: none behind its end or the
   /// context's, nor where a grammar begins.
   int32_t draft_room(int32_t context) const;
@@ -101,6 +106,7 @@ class Job {
   std::unique_ptr<GrammarState> grammar_;  // once it has begun
   std::optional<Choices> choices_;
   bool within_choice_ = false;
+  int32_t chain_pause_ = 0, chain_wait_ = 0;  // steps without chains, all and left
   std::vector<float> masked_;
   double start_, prompted_ = 0;
 };

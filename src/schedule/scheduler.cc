@@ -12,6 +12,10 @@ namespace {
 constexpr int32_t kLeastPromptRows = 16;  // of a step, however long it takes
 constexpr int32_t kWorthWaiting = 64;     // tokens that another request is about to have computed
 constexpr int32_t kRowsToMeasure = 16;    // of a step from which the time of a row is known
+// Tokens of a chain that others may wait for, where these are known to be quick, and at most; the
+// part of the longest step that more than a few may take.
+constexpr int32_t kShortChain = 8, kMostChained = 128;
+constexpr double kChainShare = 0.25;
 
 int32_t positions_for(const Model& model, const SchedulerOptions& options) {
   if (options.positions > 0) return options.positions;
@@ -431,42 +435,70 @@ void Scheduler::show_head(const Job& job, int64_t row, int32_t count) {
                     hidden_);
 }
 
-// Steps that the model's device can take without coming back in between; 1: no more than that one.
-// What an answer does not want of them, those behind its end, has to be taken back.
-int32_t Scheduler::chain_steps() {
-  const int32_t steps = waiting_.empty() ? runner_.chain_steps(parts_) : 0;
-  if (steps < 2 || seconds_per_step_ * steps > options_.longest_step) return 1;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!incoming_.empty() || !uses_.empty()) return 1;
-  }
-  const bool all = std::ranges::all_of(in_step_, [&](Job* job) {
-    return job->draft_room(runner_.context()) >= steps - 1 &&
-           runner_.can_go_back(job->sequence, steps);
-  });
-  return all && runner_.fits(parts_, steps) ? steps : 1;
+// Of each answer. What comes meanwhile waits, and text comes in one piece, so they take a part of
+// the longest step.
+int32_t Scheduler::chain_tokens(int32_t most) const {
+  if (std::ranges::all_of(in_step_, [](Job* job) { return job->request().whole; })) return most;
+  const int32_t few = std::min(most, kShortChain);
+  if (seconds_per_step_ <= 0) return few;
+  if (seconds_per_step_ * few > options_.longest_step) return 0;
+  const double count = kChainShare * options_.longest_step / seconds_per_step_;
+  return count >= most ? most : std::max(static_cast<int32_t>(count), few);
 }
 
-// Makes of each part one that tests what was chosen.
-void Scheduler::run_chain(int32_t steps) {
-  runner_.run_chain(parts_);
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    std::vector<int32_t> chosen;
-    for (int32_t step = 0; step + 1 < steps; ++step)
-      chosen.push_back(runner_.best(static_cast<int32_t>(i) * steps + step));
-    in_step_[i]->set_draft(chosen, DraftSource::kChain);
-    parts_[i] = in_step_[i]->part(1);
+// Whether the model's device can make several tokens of each answer without coming back in between.
+// What an answer does not want of them, those behind its end, has to be taken back.
+bool Scheduler::make_chain() {
+  chain_rows_.clear();
+  if (!waiting_.empty() || model_.backend() == nullptr) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!incoming_.empty() || !uses_.empty()) return false;
   }
+  int32_t longest = 0;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i].ids.size() != 1 || parts_[i].outputs != 1) return false;
+    const auto row = in_step_[i]->chain_row(kMostChained, runner_.context());
+    if (!row) return false;
+    chain_rows_.push_back(*row);
+    longest = std::max(longest, row->most);
+  }
+  if (longest < 2) return false;
+  const bool draws = !std::ranges::all_of(chain_rows_, &ChainRow::greedy);
+  const int32_t most = chain_tokens(runner_.chain_steps(parts_, draws));
+  longest = 0;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    int32_t& own = chain_rows_[i].most;
+    own = std::min(own, most);
+    while (own > 1 && !runner_.can_undo(parts_[i].sequence, own)) own /= 2;
+    if (!runner_.can_undo(parts_[i].sequence, own)) return false;
+    longest = std::max(longest, own);
+  }
+  return longest > 1 && runner_.fits(parts_, longest);
+}
+
+// Makes of each part one that tests what was made; returns the steps that it took.
+int32_t Scheduler::run_chain() {
+  runner_.run_chain(parts_, chain_rows_);
+  size_t steps = 1;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const std::span<const int32_t> made = runner_.chosen(i);
+    in_step_[i]->take_chain(chain_rows_[i], made);
+    parts_[i] = made.empty() ? RunPart{parts_[i].sequence, {}, 0} : in_step_[i]->part(1);
+    steps = std::max(steps, made.size());
+  }
+  return static_cast<int32_t>(steps);
 }
 
 // Side by side. A model on a device leaves the team asleep, of which 16 workers took half a
 // millisecond to come: a piece is then as many choices as take less.
 void Scheduler::choose() {
   constexpr int64_t kQuick = 16;
-  const bool quick =
-      model_.backend() != nullptr && std::ranges::none_of(parts_, [](const RunPart& part) {
-        return part.outputs > 0 && part.wants == Wants::kLogits;
-      });
+  const auto needs_logits = [](const RunPart& part) {
+    return part.outputs > 0 && part.wants == Wants::kLogits;
+  };
+  const bool quick = runner_.chained() ||
+                     (model_.backend() != nullptr && std::ranges::none_of(parts_, needs_logits));
   model_.pool().parallel_for(
       std::ssize(parts_), quick ? kQuick : 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
@@ -477,11 +509,9 @@ void Scheduler::choose() {
 void Scheduler::run_parts() {
   const double start = seconds_now();
   const size_t plans = runner_.plans();
-  const int32_t steps = chain_steps();
-  if (steps > 1)
-    run_chain(steps);
-  else
-    runner_.run(parts_);
+  const bool chained = make_chain();
+  const int32_t steps = chained ? run_chain() : 1;
+  if (!chained) runner_.run(parts_);
   const bool planned = runner_.plans() > plans;
   first_outputs_.clear();
   int32_t outputs = 0, rows = 0;
@@ -514,13 +544,13 @@ void Scheduler::run_parts() {
   std::erase_if(running_, [](const auto& job) { return job->sequence < 0; });
   const double seconds = seconds_now() - start;
   own_.steps += steps;
-  own_.chained_steps += steps > 1 ? steps : 0;
+  own_.chained_steps += chained ? steps : 0;
   own_.busy_seconds += seconds;
   if (!prompts && !planned) {
-    draft_length_.measured(rows / steps, seconds / steps);
+    draft_length_.measured(chained ? static_cast<int32_t>(parts_.size()) : rows, seconds / steps);
     seconds_per_step_ = seconds / steps;
   }
-  if (rows >= kRowsToMeasure && steps == 1) {
+  if (rows >= kRowsToMeasure && !chained) {
     const double row = seconds / rows;
     seconds_per_row_ = seconds_per_row_ <= 0 ? row : 0.8 * seconds_per_row_ + 0.2 * row;
   }

@@ -103,8 +103,9 @@ class Scheduler {
   bool make_room();
   void go_back(Job& job, int32_t position);
   void check_choices(const GenerateRequest& request) const;
-  int32_t chain_steps();
-  void run_chain(int32_t steps);
+  bool make_chain();
+  int32_t chain_tokens(int32_t most) const;
+  int32_t run_chain();
   void choose();
   void run_parts();
   void show_head(const Job& job, int64_t row, int32_t count);
@@ -131,6 +132,7 @@ class Scheduler {
   std::vector<Job*> in_step_;
   std::vector<RunPart> parts_;
   std::vector<int32_t> first_outputs_;
+  std::vector<ChainRow> chain_rows_;
   double seconds_per_row_ = 0, seconds_per_step_ = 0;
   DraftLength draft_length_;
   std::unique_ptr<HeadDraft> head_draft_;  // where there is no model for drafts

@@ -36,6 +36,7 @@ struct GenerateRequest {
   /// end of reasoning); empty: at once.
   std::shared_ptr<const Grammar> grammar;
   std::string grammar_after;
+  bool whole = false;            ///< is read when it is over: nobody waits for a part of it
   int32_t priority = 0;          ///< higher ones are begun first
   std::function<void()> notify;  ///< called by the scheduler when there is more; must not wait
 };

@@ -60,11 +60,11 @@ TEST(Json, KeepsOrderAndRefusesDepth) {
 
 // Known answers of the Random123 library, kat_vectors.
 TEST(Random, PhiloxGivesTheKnownNumbers) {
-  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
-            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({{0, 0, 0, 0}}, 0, 0),
+            (PhiloxBlock{{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}));
   const uint32_t ones = 0xffffffff;
-  EXPECT_EQ(philox({ones, ones, ones, ones}, {ones, ones}),
-            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({{ones, ones, ones, ones}}, ones, ones),
+            (PhiloxBlock{{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}));
 }
 
 TEST(Random, AStreamIsAFunctionOfSeedAndPosition) {

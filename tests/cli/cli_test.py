@@ -55,6 +55,8 @@ class Misuse(CliTest):
             (["template", self.model, "--messages", "m", "--now", "noon"], "--now"),
             (["template", self.model, "--messages", "m", "--now", "2023-02-29"], "--now"),
             (["bench", self.model, "-p", "0", "-n", "0"], "-p"),
+            (["bench", self.model, "--logits", "--chain", "8"], "--chain"),
+            (["bench", TINY.parent / "encoders/modernbert-mean", "--chain", "8"], "an encoder has no next token"),
             (["plan", self.model, "--rows", "0"], "--rows"),
             (["bench", self.model, "--sweep", "width"], "'width' is none of threads, depth, batch, length"),
             (["bench", self.model, "--sweep", "threads=1,0"], "'0' is no number from 1"),
@@ -73,6 +75,7 @@ class Misuse(CliTest):
             (["run", self.model, "-f", "/no/such/text"], "/no/such/text"),
             (["run", self.model, "-p", "x", "-c", "65"], "65"),
             (["run", self.model, "--ids", "258"], "258"),
+            (["bench", self.model, "-p", "0", "-n", "4", "--chain", "8"], "the CPU makes one token"),
             (["logits", self.model, "--ids", "1,2", "-c", "1"], "2"),
             (["perplexity", self.model, "-f", damaged, "-c", "64"], "64"),
         ]:

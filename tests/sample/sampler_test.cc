@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "kernels/common/softmax_mass.h"
+#include "kernels/draw.h"
 
 namespace veery {
 namespace {
@@ -105,6 +106,24 @@ void expect_draws(const std::vector<float>& logits, const SamplerOptions& option
 
 void expect_distribution(const std::vector<float>& logits, const SamplerOptions& options) {
   expect_draws(logits, options, expected(logits, options));
+}
+
+// Against the C library's in the widest type that there is.
+TEST(ExpBelowZero, IsAsAccurateAsDoubleHas) {
+  Random random(3);
+  double worst = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const double u = (random.next() + 0.5) * 0x1p-32;
+    const double x = i % 2 == 0 ? -700 * u : -u * std::pow(2.0, -(i % 60));
+    const long double exact = std::exp(static_cast<long double>(x));
+    worst = std::max(worst, static_cast<double>(std::abs(exp_below_zero(x) - exact) / exact));
+  }
+  EXPECT_LT(worst, 0x1p-51);
+  EXPECT_EQ(exp_below_zero(0), 1);
+  EXPECT_EQ(exp_below_zero(-0.0), 1);
+  EXPECT_GT(exp_below_zero(-699.9), 0);
+  EXPECT_EQ(exp_below_zero(-701), 0);
+  EXPECT_EQ(exp_below_zero(-std::numeric_limits<double>::infinity()), 0);
 }
 
 TEST(Argmax, TakesTheLowestAmongEqualsAndNeverNan) {

@@ -4,9 +4,11 @@
 
 #include <thread>
 
+#include "kernels/cuda/machine.h"
 #include "kernels/gpu/gpu.h"
 #include "schedule/generate.h"
 #include "schedule/scheduler.h"
+#include "support/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
 #include "support/small_model.h"
@@ -98,6 +100,76 @@ TEST(GpuAnswers, OfChainsAreThoseOfTheCpu) {
   EXPECT_GE(chained, 8);
   EXPECT_EQ(answers(model, false, all, 3, &chained), expected);
   EXPECT_EQ(chained, 0);  // the CPU has none
+}
+
+// Drawn ones too, with penalties, beside greedy ones; some want more than the most probable tokens
+// now and then.
+TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
+  const test::SmallModel model(DType::kQ8_0);
+  std::vector<GenerateRequest> all = requests();
+  all.resize(6);
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i].options.max_tokens = 12 + 9 * static_cast<int64_t>(i);
+  all[0].options.sampling.bias = {{5, 3}, {9, -4}};
+  all[4].options.sampling.frequency_penalty = 0.8F;
+  const Answers expected = answers(model, false, all, 6);
+  int64_t chained = 0;
+  EXPECT_EQ(answers(model, true, all, 6, &chained), expected);
+  EXPECT_GE(chained, 12);
+  // Only one whose tokens can hardly ever be told on the device.
+  chained = 0;
+  EXPECT_EQ(answers(model, true, std::span(all).subspan(2, 1), 1, &chained)[0], expected[2]);
+  EXPECT_LE(chained, 12) << "is tried now and then";
+}
+
+// An answer that ends on the device beside others that go on.
+TEST(GpuAnswers, OfChainsEndAtTokensThatEndThem) {
+  const test::SmallModel model(DType::kQ8_0);
+  const int32_t end = Model(model.path(), options_for(false)).tokenizer().special().ends.at(0);
+  std::vector<GenerateRequest> all(6);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].prompt = {static_cast<int32_t>(30 + i), 9, 14};
+    all[i].options.max_tokens = 40;
+    all[i].options.sampling.seed = i;
+    all[i].options.sampling.temperature = i % 3 == 0 ? 0.0F : 1.5F;
+    all[i].options.sampling.bias = {{end, 1.0F + 0.5F * static_cast<float>(i)}};
+    all[i].options.ignore_eos = i == 5;
+  }
+  const Answers expected = answers(model, false, all, 6);
+  const auto ended = std::ranges::count_if(
+      expected, [&](const auto& ids) { return ids.size() < 40 && ids.back() == end; });
+  EXPECT_GE(ended, 2);
+  EXPECT_EQ(expected[5].size(), 40U);
+  int64_t chained = 0;
+  EXPECT_EQ(answers(model, true, all, 6, &chained), expected);
+  EXPECT_GE(chained, 8);
+}
+
+// Nobody waits for a part of it: one submission behind that of the prompt.
+TEST(GpuAnswers, ThatAreReadAsAWholeAreOneSubmission) {
+  const test::SmallModel model(DType::kQ8_0);
+  std::vector<GenerateRequest> request(1);
+  request[0].prompt = {3, 9, 14};
+  request[0].options.max_tokens = 129;
+  request[0].options.ignore_eos = true;
+  request[0].options.sampling.seed = 4;
+  LoadOptions options = options_for(false);
+  options.context = 256;
+  const Answers expected = answers(model.path(), options, request, 2);
+  for (const bool whole : {true, false}) {
+    request[0].whole = whole;
+    if (!whole) request[0].options.max_tokens = 33;
+    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+    Model loaded(model.path(), options);
+    Scheduler scheduler(loaded, {.slots = 2, .longest_step = 0.02, .draft_tokens = 0});
+    const std::vector<int32_t> ids = generate(scheduler, request[0]).ids;
+    ASSERT_EQ(ids.size(), whole ? 129U : 33U);
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), expected[0].begin()));
+    if (whole)
+      EXPECT_EQ(cuda::fake_state().runs, 2);
+    else
+      EXPECT_GT(cuda::fake_state().runs, 4) << "others may come";
+  }
 }
 
 // The last layers on the GPU, which also finds the most probable tokens; prompts, steps, drafts.

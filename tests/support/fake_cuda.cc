@@ -15,11 +15,21 @@ namespace veery::cuda {
 struct Function_ {
   gpu::KernelId kernel;
 };
+struct GraphNode_ {
+  std::function<void()> run;
+  std::shared_ptr<Graph_> body;  // of a loop
+};
 struct Graph_ {
-  std::vector<std::function<void()>> nodes;
+  std::vector<std::shared_ptr<GraphNode_>> nodes;
+  std::map<uint32_t*, uint32_t> conditions;  // with what they are when it is launched
+  std::vector<std::shared_ptr<uint32_t>> kept;
+
+  void add(std::function<void()> run) {
+    nodes.push_back(std::make_shared<GraphNode_>(GraphNode_{std::move(run), nullptr}));
+  }
 };
 struct GraphExec_ {
-  std::vector<std::function<void()>> nodes;
+  Graph_ graph;
 };
 struct Stream_ {};
 struct Event_ {
@@ -82,7 +92,7 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
                              static_cast<int>(config->block_x),
                              config->shared,
                              config->count == 1 && config->attributes->id == kCooperativeLaunch};
-  recorded->nodes.push_back([kernel = function->kernel, copied, size] {
+  recorded->add([kernel = function->kernel, copied, size] {
     ++state.launches;
     alignas(16) std::array<std::byte, gpu::Launch::kMostBytes> own = copied;
     gpu::emulate(kernel, size, own.data());
@@ -105,18 +115,77 @@ Result find_function(Function* function, Module, const char* symbol) {
 
 Result upload_async(Pointer to, const void* from, size_t size, Stream) {
   if (!is_ours(to, size)) return kInvalid;
-  recorded->nodes.push_back([=] { std::memcpy(host(to), from, size); });
+  recorded->add([=] { std::memcpy(host(to), from, size); });
   return kOk;
 }
 Result run_graph(GraphExec graph, Stream) {
   if (state.runs++ == state.fail_run) return 719;  // CUDA_ERROR_LAUNCH_FAILED
-  for (const auto& node : graph->nodes) node();
+  for (const auto& [condition, value] : graph->graph.conditions) *condition = value;
+  for (const auto& node : graph->graph.nodes) node->run();
   return kOk;
+}
+
+Result download_async(void* to, Pointer from, size_t size, Stream) {
+  if (recorded == nullptr) return ++state.copies, copy(to, host(from), size, from);
+  if (!is_ours(from, size)) return kInvalid;
+  recorded->add([=] { std::memcpy(to, host(from), size); });
+  return kOk;
+}
+
+// Loops.
+
+Result make_condition(Condition* condition, Graph graph, Context, unsigned value, unsigned flags) {
+  if (flags != kAssignDefault) return kInvalid;
+  graph->kept.push_back(std::make_shared<uint32_t>(0));
+  graph->conditions[graph->kept.back().get()] = value;
+  return *condition = reinterpret_cast<Condition>(graph->kept.back().get()), kOk;
+}
+Result get_nodes(Graph graph, GraphNode* nodes, size_t* count) {
+  if (*count < graph->nodes.size()) return kInvalid;
+  for (size_t i = 0; i < graph->nodes.size(); ++i) nodes[i] = graph->nodes[i].get();
+  return *count = graph->nodes.size(), kOk;
+}
+// Nodes run in the order in which they are added, each behind the last one.
+bool is_last(Graph graph, const GraphNode* behind, size_t count) {
+  return count == 0 ? graph->nodes.empty()
+                    : count == 1 && !graph->nodes.empty() && graph->nodes.back().get() == *behind;
+}
+Result add_node(GraphNode* node, Graph graph, const GraphNode* behind, const void* edges,
+                size_t count, NodeParameters* parameters) {
+  const ConditionalNode& c = parameters->conditional;
+  auto* condition = reinterpret_cast<uint32_t*>(c.condition);
+  if (parameters->kind != kConditionalNode || c.kind != kWhile || c.size != 1 || edges != nullptr ||
+      !is_last(graph, behind, count) || !graph->conditions.contains(condition))
+    return kInvalid;
+  auto made = std::make_shared<GraphNode_>();
+  made->body = std::make_shared<Graph_>();
+  made->run = [condition, body = made->body.get()] {
+    while (*condition != 0)
+      for (const auto& each : body->nodes) each->run();
+  };
+  static Graph bodies[1];
+  bodies[0] = made->body.get();
+  parameters->conditional.bodies = bodies;
+  *node = made.get();
+  graph->nodes.push_back(std::move(made));
+  return kOk;
+}
+Result capture_into(Stream, Graph graph, const GraphNode* behind, const void* edges, size_t count,
+                    int) {
+  if (recorded != nullptr || edges != nullptr || !is_last(graph, behind, count)) return kInvalid;
+  return recorded = graph, kOk;
+}
+void add_loops(Driver& d) {
+  d.graph_create = [](Graph* graph, unsigned) { return *graph = new Graph_, kOk; };
+  d.graph_nodes = get_nodes;
+  d.condition_create = make_condition;
+  d.node_add = add_node;
+  d.capture_into = capture_into;
 }
 
 Result record_event(Event event, Stream, unsigned flags) {
   if (recorded == nullptr || flags != kExternal) return kInvalid;
-  recorded->nodes.push_back(
+  recorded->add(
       [event] { event->milliseconds = state.ticks ? state.launches : 1e3 * seconds_now(); });
   return kOk;
 }
@@ -176,9 +245,7 @@ void add_memory(Driver& d) {
     return is_ours(from, size) ? copy(host(to), host(from), size, to) : kInvalid;
   };
   d.upload_async = upload_async;
-  d.download_async = [](void* to, Pointer from, size_t size, Stream) {
-    return copy(to, host(from), size, from);
-  };
+  d.download_async = download_async;
 }
 
 Driver make_driver() {
@@ -199,7 +266,7 @@ Driver make_driver() {
     return *graph = std::exchange(recorded, nullptr), kOk;
   };
   d.graph_instantiate = [](GraphExec* exec, Graph graph, unsigned long long) {
-    return *exec = new GraphExec_{graph->nodes}, ++state.graphs, kOk;
+    return *exec = new GraphExec_{*graph}, ++state.graphs, kOk;
   };
   d.graph_launch = run_graph;
   d.graph_destroy = [](Graph graph) { return delete graph, kOk; };
@@ -210,10 +277,15 @@ Driver make_driver() {
 }  // namespace
 
 FakeState& fake_state() { return state; }
-const Driver& fake_driver() {
-  static const Driver driver = make_driver();
+const Driver& fake_driver(bool loops) {
+  static const Driver older = make_driver();
+  static const Driver driver = [] {
+    Driver with = older;
+    add_loops(with);
+    return with;
+  }();
   state = {};
-  return driver;
+  return loops ? driver : older;
 }
 
 }  // namespace veery::cuda

@@ -16,13 +16,14 @@ struct FakeState {
   int runs = 0;       ///< of graphs
   int launches = 0;   ///< of kernels, in these runs
   int early = 0;      ///< recorded with leave to begin early
+  int copies = 0;     ///< between host and device that were asked for by themselves
   int fail_run = -1;  ///< this run fails
   int events = 0;     ///< that exist
   /// The clock: a launch takes a millisecond, anything else no time; else that of the machine.
   bool ticks = false;
 };
 FakeState& fake_state();
-/// A fresh one: the state is reset.
-const Driver& fake_driver();
+/// A fresh one: the state is reset. `loops`: drivers before 12.4 have none.
+const Driver& fake_driver(bool loops = true);
 
 }  // namespace veery::cuda

@@ -37,9 +37,10 @@ constexpr int kMostThreads[] = {VEERY_GPU_KERNELS(VEERY_GPU_THREADS)};
 
 class EmulatedRecording : public Recording {
  public:
-  EmulatedRecording(std::vector<Launch> launches, Transfers transfers)
+  EmulatedRecording(std::vector<Launch> launches, Transfers transfers, uint32_t* again = nullptr)
       : launches_(std::move(launches)),
         transfers_(std::move(transfers)),
+        again_(again),
         input_(transfers_.bytes),
         outputs_(transfers_.back.size()) {
     for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].resize(transfers_.back[i].bytes);
@@ -48,8 +49,10 @@ class EmulatedRecording : public Recording {
   std::byte* output(size_t i) override { return outputs_[i].data(); }
   void run(std::span<const size_t> bytes) override {
     std::memcpy(transfers_.to, input_.data(), input_.size());
-    for (const Launch& launch : launches_)
-      emulate(launch.kernel, launch.size, launch.arguments.data());
+    do {
+      for (const Launch& launch : launches_)
+        emulate(launch.kernel, launch.size, launch.arguments.data());
+    } while (again_ != nullptr && std::exchange(*again_, 0) != 0);
     for (size_t i = 0; i < outputs_.size(); ++i)
       std::memcpy(outputs_[i].data(), transfers_.back[i].from, bytes[i]);
   }
@@ -57,6 +60,7 @@ class EmulatedRecording : public Recording {
  private:
   std::vector<Launch> launches_;
   Transfers transfers_;
+  uint32_t* again_;
   std::vector<std::byte> input_;
   std::vector<std::vector<std::byte>> outputs_;
 };
@@ -89,6 +93,11 @@ class Emulator : public Machine {
   std::unique_ptr<Recording> record(std::vector<Launch> launches,
                                     const Transfers& transfers) override {
     return std::make_unique<EmulatedRecording>(std::move(launches), transfers);
+  }
+
+  std::unique_ptr<Recording> record_loop(std::vector<Launch> launches, const Transfers& transfers,
+                                         uint32_t* again) override {
+    return std::make_unique<EmulatedRecording>(std::move(launches), transfers, again);
   }
 
  private:

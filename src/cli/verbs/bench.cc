@@ -23,7 +23,7 @@ namespace {
 constexpr int32_t kMostSequences = 512;
 
 struct Settings {
-  int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1;
+  int32_t prompt = 512, tokens = 128, repetitions = 5, depth = 0, batch = 1, chain = 1;
   bool logits = false, sampled = false;
   bool prompt_given = false, batch_given = false;
 };
@@ -38,15 +38,17 @@ struct Sweep {
 
 struct Row {
   std::string kind;  ///< "pp", "tg" or, of an encoder, "emb"
-  int32_t count = 0, depth = 0, batch = 1;
+  int32_t count = 0, depth = 0, batch = 1, chain = 1;
   int threads = 0;
   std::vector<double> speeds;  ///< tokens per second
+  std::vector<double> host;    ///< seconds per token that the host was busy, beside a device
   double ratio = 1;            ///< to the first row of the same kind
   bool sampled = false;
 
   std::string test() const {
-    return fmt::format("{}{}{}{}{}", kind, count, batch > 1 ? fmt::format(" x {}", batch) : "",
-                       depth > 0 ? fmt::format(" @ d{}", depth) : "", sampled ? " sampled" : "");
+    return fmt::format("{}{}{}{}{}{}", kind, count, batch > 1 ? fmt::format(" x {}", batch) : "",
+                       depth > 0 ? fmt::format(" @ d{}", depth) : "", sampled ? " sampled" : "",
+                       chain > 1 ? fmt::format(" chained by {}", chain) : "");
   }
   bool is_like(const Row& other) const { return kind == other.kind && sampled == other.sampled; }
   double texts_per_second() const { return median(speeds) / count; }
@@ -103,15 +105,30 @@ class Bench {
 
   /// Answers of `batch` sequences, a token of each in a run.
   Row answer(int32_t depth, int32_t batch) {
-    return measure({.kind = "tg", .count = settings_.tokens, .depth = depth, .batch = batch},
-                   [this, batch] { decode(batch); });
+    return measure({.kind = "tg",
+                    .count = settings_.tokens,
+                    .depth = depth,
+                    .batch = batch,
+                    .chain = settings_.chain},
+                   [this, batch] {
+                     if (settings_.chain > 1) return decode_chained(batch, {.temperature = 0});
+                     decode(batch);
+                   });
   }
 
   /// The same with tokens drawn at the usual settings, those that the model's file recommends.
   Row sampled_answer(int32_t depth, int32_t batch) {
-    return measure(
-        {.kind = "tg", .count = settings_.tokens, .depth = depth, .batch = batch, .sampled = true},
-        [this, batch] { decode_sampled(batch); });
+    return measure({.kind = "tg",
+                    .count = settings_.tokens,
+                    .depth = depth,
+                    .batch = batch,
+                    .chain = settings_.chain,
+                    .sampled = true},
+                   [this, batch] {
+                     const SamplerOptions options = recommended_sampling(model_.file().metadata);
+                     if (settings_.chain > 1) return decode_chained(batch, options);
+                     decode_sampled(batch, options);
+                   });
   }
 
  private:
@@ -122,9 +139,13 @@ class Bench {
     while (sequences_ < row.batch) runner_.open(), ++sequences_;
     for (int32_t r = -1; r < settings_.repetitions; ++r) {  // the first warms up
       for (int32_t i = 0; i < row.batch; ++i) go_to(i, row.depth);
-      const double start = seconds_now();
+      const Backend* const device = model_.backend();
+      const double waited = device != nullptr ? device->waited() : 0, start = seconds_now();
       run();
-      if (r >= 0) row.speeds.push_back(row.count * row.batch / (seconds_now() - start));
+      const double seconds = seconds_now() - start;
+      if (r >= 0) row.speeds.push_back(row.count * row.batch / seconds);
+      if (r >= 0 && device != nullptr)
+        row.host.push_back((seconds - (device->waited() - waited)) / (row.count * row.batch));
       bar.show(r + 2, settings_.repetitions + 1);
     }
     return row;
@@ -157,8 +178,7 @@ class Bench {
     }
   }
 
-  void decode_sampled(int32_t batch) {
-    const SamplerOptions options = recommended_sampling(model_.file().metadata);
+  void decode_sampled(int32_t batch, const SamplerOptions& options) {
     std::vector<Sampler> samplers(static_cast<size_t>(batch), Sampler(options));
     std::vector<std::vector<int32_t>> histories(static_cast<size_t>(batch));
     std::vector<RunPart> parts(static_cast<size_t>(batch));
@@ -173,6 +193,40 @@ class Bench {
           histories[i].push_back(draw(runner_, static_cast<int32_t>(i), samplers[i], histories[i]));
       });
     }
+  }
+
+  // Several tokens of each sequence in one submission to the model's device.
+  void decode_chained(int32_t batch, const SamplerOptions& options) {
+    std::vector<Sampler> samplers(static_cast<size_t>(batch), Sampler(options));
+    std::vector<std::vector<int32_t>> histories(samplers.size());
+    std::vector<RunPart> parts(samplers.size());
+    std::vector<ChainRow> rows(samplers.size());
+    for (size_t i = 0; i < parts.size(); ++i) histories[i].push_back(tokens_[i]);
+    for (int32_t left = settings_.tokens; left > 0;) {
+      for (size_t i = 0; i < parts.size(); ++i)
+        parts[i] = {static_cast<int32_t>(i), {&histories[i].back(), 1}};
+      const int32_t most =
+          std::min({left, settings_.chain, runner_.chain_steps(parts, !samplers[0].greedy())});
+      for (size_t i = 0; most > 0 && i < parts.size(); ++i) {
+        const auto row = samplers[i].chain_row(histories[i], most);
+        if (row) rows[i] = *row;
+        if (!row) return refuse_chain();
+      }
+      if (most == 0) return refuse_chain();
+      runner_.run_chain(parts, rows);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const std::span<const int32_t> made = runner_.chosen(i);
+        if (std::ssize(made) < most) return refuse_chain();
+        for (size_t k = 0; k < made.size(); ++k) samplers[i].count_draw();
+        histories[i].insert(histories[i].end(), made.begin(), made.end());
+      }
+      left -= most;
+    }
+  }
+  void refuse_chain() const {
+    throw Error(ErrorKind::kUnsupported,
+                "--chain {}: {} makes one token of this model and its settings at a time",
+                settings_.chain, model_.backend() != nullptr ? "the device" : "the CPU");
   }
 
   void go_to(int32_t sequence, int32_t depth) {
@@ -205,6 +259,7 @@ Json to_json(const std::vector<Row>& rows, bool sweep) {
                  {"min", row.least()},
                  {"max", row.most()},
                  {"threads", row.threads}};
+    if (!row.host.empty()) item["host_us_per_token"] = 1e6 * median(row.host);
     if (row.kind == "emb") item["texts_per_second"] = row.texts_per_second();
     if (sweep) {
       item["depth"] = row.depth;
@@ -311,8 +366,11 @@ int32_t usual_batch(int32_t length) {
 void check_encoder(const Settings& settings, const Sweep& sweep) {
   if (settings.depth > 0 || !sweep.depths.empty())
     throw Misuse("--depth", "an encoder has no cache");
-  if (settings.sampled || settings.logits)
-    throw Misuse(settings.sampled ? "--sampled" : "--logits", "an encoder has no next token");
+  if (settings.sampled || settings.logits || settings.chain > 1)
+    throw Misuse(settings.sampled  ? "--sampled"
+                 : settings.logits ? "--logits"
+                                   : "--chain",
+                 "an encoder has no next token");
 }
 
 /// The lists of a sweep, or the one number of a flag.
@@ -376,23 +434,11 @@ std::vector<Row> run_all(ModelArguments& flags, const Settings& settings, const 
   return rows;
 }
 
-}  // namespace
-
-void bench_verb(std::vector<std::string> arguments) {
-  ModelArguments flags;
-  Settings settings;
-  Arguments app(
-      "bench",
-      "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
-      "tg, one token after\nthe other; of an encoder emb, texts in runs. Each test warms up "
-      "once before it is measured.",
-      "  veery bench model.gguf -p 512 -n 128 -r 5\n"
-      "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
+void add_settings(Arguments& app, Settings& settings) {
   const auto add = [&](const std::string& option, int32_t& value, const std::string& what,
                        int least, int most = 1 << 24) {
     app.option(option, value, what).type_name("N").whole_number(least, most).show_default();
   };
-  flags.add_path(app);
   add("-p,--n-prompt", settings.prompt,
       "Tokens of the prompt or, of an encoder, of a text; 0: none", 0);
   add("-n,--n-gen", settings.tokens, "Tokens of the answer; 0: no such test", 0);
@@ -407,6 +453,26 @@ void bench_verb(std::vector<std::string> arguments) {
            "probable token, as with --temp 0");
   app.flag("--sampled", settings.sampled,
            "Beside tg, tokens drawn at the default settings, or those that\nthe file recommends");
+  add("--chain", settings.chain,
+      "Tokens of a sequence that tg has a GPU make in one submission, without the\n"
+      "host in between; 1: one",
+      1, 128);
+}
+
+}  // namespace
+
+void bench_verb(std::vector<std::string> arguments) {
+  ModelArguments flags;
+  Settings settings;
+  Arguments app(
+      "bench",
+      "Measures tokens per second (the median run): pp, a prompt in runs of up to 256; "
+      "tg, one token after\nthe other; of an encoder emb, texts in runs. Each test warms up "
+      "once before it is measured.",
+      "  veery bench model.gguf -p 512 -n 128 -r 5\n"
+      "  veery bench model.gguf --sweep batch --sweep depth=0,1024,4096");
+  flags.add_path(app);
+  add_settings(app, settings);
   flags.add_threads(app);
   flags.add_exact(app);
   flags.add_cache_types(app);
@@ -420,9 +486,12 @@ void bench_verb(std::vector<std::string> arguments) {
       .type_name("NAME[=LIST]");
   flags.add_json(app,
                  "Print a JSON array: test, tokens_per_second, min, max, threads,\n"
+                 "on a GPU host_us_per_token, that the host was busy,\n"
                  "of an encoder texts_per_second; "
                  "with --sweep also depth, batch, ratio");
   app.read(std::move(arguments));
+  if (settings.chain > 1 && settings.logits)
+    throw Misuse("--chain", "computes no logits that come to the host, which --logits asks for");
   settings.prompt_given = app.count("--n-prompt") > 0;
   settings.batch_given = app.count("--batch") > 0;
   if (settings.prompt == 0 && settings.tokens == 0)

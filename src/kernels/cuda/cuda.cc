@@ -1,5 +1,6 @@
 #include "kernels/cuda/cuda.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/machine.h"
@@ -62,7 +63,8 @@ class CudaMachine;
 class CudaRecording : public gpu::Recording {
  public:
   CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
-                const Transfers& transfers, std::span<const size_t> ends = {});
+                const Transfers& transfers, std::span<const size_t> ends = {},
+                uint32_t* again = nullptr);
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
   ~CudaRecording() override;
@@ -80,6 +82,13 @@ class CudaRecording : public gpu::Recording {
  private:
   void capture(const std::vector<Launch>& launches, std::span<const size_t> ends);
   void put(const std::vector<Launch>& launches, std::span<const size_t> ends);
+  template <typename Put>
+  void capture_into(Graph graph, const GraphNode* behind, const Put& put);
+  void capture_loop(const std::vector<Launch>& launches, uint32_t* again);
+  void make_loop(Graph graph, std::vector<Launch> launches, uint32_t* again);
+  void put_upload();
+  void put_downloads(std::span<const size_t> bytes);
+  void instantiate(Graph graph);
 
   CudaMachine& machine_;
   const Driver& driver_;
@@ -87,6 +96,7 @@ class CudaRecording : public gpu::Recording {
   PinnedMemory input_;
   std::vector<std::unique_ptr<PinnedMemory>> outputs_;
   std::vector<std::unique_ptr<TimeStamp>> stamps_;
+  bool brings_back_ = false;  // the graph itself
   GraphExec graph_ = nullptr;
 };
 
@@ -174,6 +184,15 @@ class CudaMachine : public gpu::Machine {
     driver_.check(driver_.context_wait(), "finishing what was begun");
     return std::make_unique<CudaRecording>(*this, launches, transfers);
   }
+  std::unique_ptr<gpu::Recording> record_loop(std::vector<Launch> launches,
+                                              const Transfers& transfers,
+                                              uint32_t* again) override {
+    if (!driver_.has_loops()) return nullptr;
+    make_current();
+    driver_.check(driver_.context_wait(), "finishing what was begun");
+    return std::make_unique<CudaRecording>(*this, launches, transfers, std::span<const size_t>{},
+                                           again);
+  }
   std::unique_ptr<gpu::Recording> record_parts(std::vector<Launch> launches,
                                                const Transfers& transfers,
                                                std::span<const size_t> ends) override {
@@ -182,8 +201,16 @@ class CudaMachine : public gpu::Machine {
     return std::make_unique<CudaRecording>(*this, launches, transfers, ends);
   }
 
+  // For what is in the stream.
+  void wait() {
+    const double start = seconds_now();
+    driver_.check(driver_.stream_wait(stream_), "a run");
+    waited_ += seconds_now() - start;
+  }
+  double waited() const override { return waited_; }
   const Driver& driver() const { return driver_; }
   Stream stream() const { return stream_; }
+  Context context() const { return context_; }
   void make_current() const { driver_.check(driver_.context_set(context_), "using the GPU"); }
 
   // Puts a launch into the stream. It may begin before the one before it has ended
@@ -260,6 +287,7 @@ class CudaMachine : public gpu::Machine {
   std::string name_;
   MemoryPool pool_;
   bool early_launch_ = false, cooperative_ = false;
+  double waited_ = 0;
   Context context_ = nullptr;
   Module module_ = nullptr;
   Stream stream_ = nullptr;
@@ -267,7 +295,8 @@ class CudaMachine : public gpu::Machine {
 };
 
 CudaRecording::CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
-                             const Transfers& transfers, std::span<const size_t> ends)
+                             const Transfers& transfers, std::span<const size_t> ends,
+                             uint32_t* again)
     : machine_(machine),
       driver_(machine.driver()),
       transfers_(transfers),
@@ -276,15 +305,29 @@ CudaRecording::CudaRecording(CudaMachine& machine, const std::vector<Launch>& la
     outputs_.push_back(std::make_unique<PinnedMemory>(driver_, back.bytes));
   for (size_t i = 0; !ends.empty() && i <= ends.size(); ++i)
     stamps_.push_back(std::make_unique<TimeStamp>(driver_));
-  capture(launches, ends);
+  if (again == nullptr)
+    capture(launches, ends);
+  else
+    capture_loop(launches, again);
+}
+
+void CudaRecording::put_upload() {
+  if (transfers_.bytes > 0)
+    driver_.check(driver_.upload_async(address(transfers_.to), input_.data(), transfers_.bytes,
+                                       machine_.stream()),
+                  "recording a copy");
+}
+
+void CudaRecording::put_downloads(std::span<const size_t> bytes) {
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (bytes[i] > 0)
+      driver_.check(driver_.download_async(outputs_[i]->data(), address(transfers_.back[i].from),
+                                           bytes[i], machine_.stream()),
+                    "copying from the GPU");
 }
 
 void CudaRecording::put(const std::vector<Launch>& launches, std::span<const size_t> ends) {
   const Stream stream = machine_.stream();
-  if (transfers_.bytes > 0)
-    driver_.check(
-        driver_.upload_async(address(transfers_.to), input_.data(), transfers_.bytes, stream),
-        "recording a copy");
   size_t part = 0;
   if (!ends.empty()) stamps_[0]->record(stream);
   for (size_t i = 0; i <= launches.size(); ++i) {
@@ -299,6 +342,7 @@ void CudaRecording::capture(const std::vector<Launch>& launches, std::span<const
   driver_.check(driver_.capture_begin(stream, kCaptureThreadLocal), "recording a run");
   Graph graph = nullptr;
   try {
+    put_upload();
     put(launches, ends);
   } catch (...) {
     driver_.capture_end(stream, &graph);
@@ -306,9 +350,65 @@ void CudaRecording::capture(const std::vector<Launch>& launches, std::span<const
     throw;
   }
   driver_.check(driver_.capture_end(stream, &graph), "recording a run");
+  instantiate(graph);
+}
+
+void CudaRecording::instantiate(Graph graph) {
   const Result made = driver_.graph_instantiate(&graph_, graph, 0);
   driver_.graph_destroy(graph);
   driver_.check(made, "making a graph of a run");
+}
+
+// What `put` puts into the stream becomes nodes of a graph, all behind one of it.
+template <typename Put>
+void CudaRecording::capture_into(Graph graph, const GraphNode* behind, const Put& put) {
+  const Stream stream = machine_.stream();
+  driver_.check(driver_.capture_into(stream, graph, behind, nullptr, behind != nullptr ? 1 : 0,
+                                     kCaptureThreadLocal),
+                "recording a loop");
+  Graph same = nullptr;
+  try {
+    put();
+  } catch (...) {
+    driver_.capture_end(stream, &same);
+    throw;
+  }
+  driver_.check(driver_.capture_end(stream, &same), "recording a loop");
+}
+
+// The upload, the loop, what comes back: one submission.
+void CudaRecording::make_loop(Graph graph, std::vector<Launch> launches, uint32_t* again) {
+  capture_into(graph, nullptr, [&] { put_upload(); });
+  GraphNode upload = nullptr, loop = nullptr;
+  size_t count = 1;
+  driver_.check(driver_.graph_nodes(graph, &upload, &count), "asking for a graph's nodes");
+  VEERY_CHECK(count == 1);
+  Condition condition = 0;
+  driver_.check(driver_.condition_create(&condition, graph, machine_.context(), 1, kAssignDefault),
+                "making a condition");
+  NodeParameters node{};
+  node.kind = kConditionalNode;
+  node.conditional = {condition, kWhile, 1, nullptr, machine_.context()};
+  driver_.check(driver_.node_add(&loop, graph, &upload, nullptr, 1, &node), "making a loop");
+  launches.push_back(
+      Launch::of(KernelId::loop, {.threads = 32}, gpu::LoopArguments{condition, again}));
+  capture_into(*node.conditional.bodies, nullptr, [&] { put(launches, {}); });
+  std::vector<size_t> bytes;
+  for (const Transfers::Back& back : transfers_.back) bytes.push_back(back.bytes);
+  capture_into(graph, &loop, [&] { put_downloads(bytes); });
+  brings_back_ = true;
+}
+
+void CudaRecording::capture_loop(const std::vector<Launch>& launches, uint32_t* again) {
+  Graph graph = nullptr;
+  driver_.check(driver_.graph_create(&graph, 0), "making a graph");
+  try {
+    make_loop(graph, launches, again);
+  } catch (...) {
+    driver_.graph_destroy(graph);
+    throw;
+  }
+  instantiate(graph);
 }
 
 CudaRecording::~CudaRecording() {
@@ -319,12 +419,8 @@ CudaRecording::~CudaRecording() {
 void CudaRecording::run(std::span<const size_t> bytes) {
   machine_.make_current();
   driver_.check(driver_.graph_launch(graph_, machine_.stream()), "starting a run");
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    if (bytes[i] > 0)
-      driver_.check(driver_.download_async(outputs_[i]->data(), address(transfers_.back[i].from),
-                                           bytes[i], machine_.stream()),
-                    "copying from the GPU");
-  driver_.check(driver_.stream_wait(machine_.stream()), "a run");
+  if (!brings_back_) put_downloads(bytes);
+  machine_.wait();
 }
 
 }  // namespace

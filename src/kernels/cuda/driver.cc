@@ -29,6 +29,10 @@ Loaded load_driver() {
 #define VEERY_CUDA_FIND(name, symbol, parameters) find(loaded.driver.name, #symbol);
   VEERY_CUDA_FUNCTIONS(VEERY_CUDA_FIND)
 #undef VEERY_CUDA_FIND
+#define VEERY_CUDA_FIND(name, symbol, parameters) \
+  loaded.driver.name = reinterpret_cast<Result(*) parameters>(::dlsym(library, #symbol));
+  VEERY_CUDA_LOOP_FUNCTIONS(VEERY_CUDA_FIND)
+#undef VEERY_CUDA_FIND
   if (!loaded.refusal.empty()) return loaded;
   int count = 0;
   if (const Result result = loaded.driver.init(0); result != 0) {

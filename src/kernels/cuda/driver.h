@@ -15,6 +15,7 @@ struct Function_;
 struct Stream_;
 struct Graph_;
 struct GraphExec_;
+struct GraphNode_;
 struct Event_;
 using Context = Context_*;
 using Module = Module_*;
@@ -22,6 +23,8 @@ using Function = Function_*;
 using Stream = Stream_*;
 using Graph = Graph_*;
 using GraphExec = GraphExec_*;
+using GraphNode = GraphNode_*;
+using Condition = unsigned long long;  ///< CUgraphConditionalHandle
 using Event = Event_*;
 
 struct LaunchAttribute {  ///< CUlaunchAttribute
@@ -39,6 +42,24 @@ struct LaunchConfig {  ///< CUlaunchConfig
   unsigned count;
 };
 
+struct ConditionalNode {  ///< CUDA_CONDITIONAL_NODE_PARAMS
+  Condition condition;
+  int kind;
+  unsigned size;
+  Graph* bodies;  ///< which the driver sets
+  Context context;
+};
+struct NodeParameters {  ///< CUgraphNodeParams
+  int kind;
+  int reserved[3];
+  union {
+    long long words[29];
+    ConditionalNode conditional;
+  };
+  long long also_reserved;
+};
+static_assert(sizeof(NodeParameters) == 256);
+
 // CUdevice_attribute
 inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kCooperative = 95,
                      kMostShared = 97;
@@ -46,7 +67,10 @@ inline constexpr int kMaxShared = 8;                                  ///< CUfun
 inline constexpr int kCooperativeLaunch = 2, kProgrammaticOrder = 6;  ///< CUlaunchAttributeID
 inline constexpr unsigned kNonBlocking = 1;                           ///< CUstream_flags
 inline constexpr int kCaptureThreadLocal = 1;                         ///< CUstreamCaptureMode
-inline constexpr unsigned kExternal = 1;  ///< CUevent_record_flags: a node of a graph
+inline constexpr unsigned kExternal = 1;       ///< CUevent_record_flags: a node of a graph
+inline constexpr int kConditionalNode = 13;    ///< CUgraphNodeType
+inline constexpr int kWhile = 1;               ///< CUgraphConditionalNodeType
+inline constexpr unsigned kAssignDefault = 1;  ///< of conditions, when a graph is launched
 
 /// X(name of ours, name in the library, parameters)
 #define VEERY_CUDA_FUNCTIONS(X)                                                              \
@@ -90,11 +114,27 @@ inline constexpr unsigned kExternal = 1;  ///< CUevent_record_flags: a node of a
   X(event_record, cuEventRecordWithFlags, (Event, Stream, unsigned))                         \
   X(event_milliseconds, cuEventElapsedTime, (float*, Event, Event))
 
+/// Of loops within graphs, which drivers before 12.4 do not have.
+#define VEERY_CUDA_LOOP_FUNCTIONS(X)                                             \
+  X(graph_create, cuGraphCreate, (Graph*, unsigned))                             \
+  X(graph_nodes, cuGraphGetNodes, (Graph, GraphNode*, size_t*))                  \
+  X(condition_create, cuGraphConditionalHandleCreate,                            \
+    (Condition*, Graph, Context, unsigned, unsigned))                            \
+  X(node_add, cuGraphAddNode_v2,                                                 \
+    (GraphNode*, Graph, const GraphNode*, const void*, size_t, NodeParameters*)) \
+  X(capture_into, cuStreamBeginCaptureToGraph,                                   \
+    (Stream, Graph, const GraphNode*, const void*, size_t, int))
+
 struct Driver {
 #define VEERY_CUDA_MEMBER(name, symbol, parameters) Result(*name) parameters = nullptr;
   VEERY_CUDA_FUNCTIONS(VEERY_CUDA_MEMBER)
+  VEERY_CUDA_LOOP_FUNCTIONS(VEERY_CUDA_MEMBER)
 #undef VEERY_CUDA_MEMBER
 
+  bool has_loops() const {
+    return graph_create != nullptr && graph_nodes != nullptr && condition_create != nullptr &&
+           node_add != nullptr && capture_into != nullptr;
+  }
   /// Throws kIo, naming `what` and the driver's reason.
   void check(Result result, const char* what) const;
 };

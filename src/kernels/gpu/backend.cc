@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "kernels/gpu/chain.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/limits.h"
 #include "kernels/gpu/make_walk.h"
@@ -14,10 +15,6 @@ namespace {
 
 // Phases of such kernels are launches.
 void never(const Dispatch&, const Slots&, const Worker&) {}
-
-int64_t most_sequences(const TableUse& use) {
-  return std::max<int64_t>({1, use.sequences, use.slots->sequences});
-}
 
 // What the host writes before a run, and its place on the device.
 class InputPlaces {
@@ -57,88 +54,6 @@ class InputPlaces {
   std::vector<Place> places_;
 };
 
-// The slots of a run as one block of memory, the same on both sides.
-class SlotPlaces {
- public:
-  SlotPlaces(const TableUse& use) : use_(use) {  // NOLINT(google-explicit-constructor)
-    const auto tables = static_cast<size_t>(use.groups * use.slots->sequences);
-    size_t entries = 0;
-    for (size_t i = 0; i < tables; ++i) entries += static_cast<size_t>(use.slots->tables[i].count);
-    const auto rows = static_cast<size_t>(use.rows);
-    const auto take = [&](size_t& place, size_t words) {
-      place = words_;
-      words_ += (words + 15) / 16 * 16;
-    };
-    take(counts_, 4);
-    take(tokens_, rows);
-    take(types_, rows);
-    take(positions_, rows);
-    take(output_rows_, rows);
-    take(span_of_, rows);
-    take(spans_, 4 * rows);
-    take(tables_, 2 * tables);
-    take(pages_, entries);
-    take(extended_, static_cast<size_t>(most_sequences(use)));
-    take(zeros_, 4);
-  }
-  size_t bytes() const { return words_ * 4; }
-
-  Run run(std::byte* base) const {
-    const auto* at = reinterpret_cast<const int32_t*>(base);
-    return {at + counts_,
-            at + tokens_,
-            at + types_,
-            at + positions_,
-            at + output_rows_,
-            at + span_of_,
-            reinterpret_cast<const RunSpan*>(at + spans_),
-            at + tables_,
-            at + pages_,
-            at + extended_};
-  }
-  AdvanceArguments advance(std::byte* base, const Matrix& best, int32_t* chosen) const {
-    auto* at = reinterpret_cast<int32_t*>(base);
-    return {run(base),
-            at + tokens_,
-            at + positions_,
-            reinterpret_cast<RunSpan*>(at + spans_),
-            reinterpret_cast<uint32_t*>(zeros(base)),
-            best,
-            chosen};
-  }
-  /// 16 bytes that are 0 when a run begins.
-  std::byte* zeros(std::byte* base) const { return base + 4 * zeros_; }
-  void fill(const Slots& slots, std::byte* base) const {
-    auto* at = reinterpret_cast<int32_t*>(base);
-    const int32_t counts[] = {slots.rows, slots.outputs, slots.span_count, slots.sequences};
-    std::copy_n(counts, 4, at + counts_);
-    std::copy_n(slots.tokens, slots.rows, at + tokens_);
-    if (use_.types != nullptr) std::copy_n(use_.types, slots.rows, at + types_);
-    std::copy_n(slots.positions, slots.rows, at + positions_);
-    std::copy_n(slots.output_rows, slots.outputs, at + output_rows_);
-    std::copy_n(slots.span_of, slots.rows, at + span_of_);
-    static_assert(sizeof(Span) == sizeof(RunSpan));
-    std::memcpy(at + spans_, slots.spans, sizeof(Span) * static_cast<size_t>(slots.span_count));
-    int32_t entry = 0;
-    for (int i = 0; i < use_.groups * slots.sequences; ++i) {
-      const PageTable& table = slots.tables[i];
-      at[tables_ + 2 * static_cast<size_t>(i)] = entry;
-      at[tables_ + 2 * static_cast<size_t>(i) + 1] = table.count;
-      std::copy_n(table.pages, table.count, at + pages_ + entry);
-      entry += table.count;
-    }
-    for (int i = 0; i < slots.sequences; ++i)
-      at[extended_ + static_cast<size_t>(i)] = slots.extended != nullptr && slots.extended[i] != 0;
-    std::fill_n(at + zeros_, 4, 0);
-  }
-
- private:
-  TableUse use_;
-  size_t words_ = 0;
-  size_t counts_ = 0, tokens_ = 0, types_ = 0, positions_ = 0, output_rows_ = 0, span_of_ = 0,
-         spans_ = 0, tables_ = 0, pages_ = 0, extended_ = 0, zeros_ = 0;
-};
-
 class GpuExecutable : public Executable {
  public:
   GpuExecutable(Machine& machine, std::span<const Step> table, std::span<const Operand> results,
@@ -146,7 +61,8 @@ class GpuExecutable : public Executable {
       : machine_(machine),
         first_fetched_(use.first_fetched),
         places_(use),
-        slots_(machine.allocate(places_.bytes())) {
+        end_(machine.has(KernelId::advance) ? chain_end(table, results, use) : std::nullopt),
+        slots_(machine.allocate(places_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
     Recorder recorder{machine,     places_.run(slots_.data()),
                       *use.slots,  use.rows,
                       use.outputs, std::min(use.rows, most_sequences(use)),
@@ -184,7 +100,8 @@ class GpuExecutable : public Executable {
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
     before_ = std::move(recorder.before);
-    if (can_chain(use)) step_ = recorder.launches;
+    // Launches in which the host has no part.
+    if (end_ && before_.empty() && inputs_->empty()) step_ = recorder.launches;
     rows_ = use.rows;
     recording_ = machine.record(std::move(recorder.launches), transfers);
   }
@@ -209,51 +126,23 @@ class GpuExecutable : public Executable {
     seconds.resize(ends_.size(), 0);
     for (size_t i = 0; i < ends_.size(); ++i) seconds[i] += of_rows[i];
   }
-  int chain_steps() const override { return step_.empty() ? 0 : kChainSteps; }
-  std::span<const int32_t> run_chain(const Slots& slots) override {
-    VEERY_CHECK(!step_.empty());
-    if (!chain_) record_chain();
-    places_.fill(slots, chain_->input());
-    const auto rows = static_cast<size_t>(slots.rows);
-    const size_t bytes = static_cast<size_t>(kChainSteps * rows_) * sizeof(int32_t);
-    chain_->run({&bytes, 1});
-    const auto* made = reinterpret_cast<const int32_t*>(chain_->output(0));
-    chosen_.clear();
-    for (int step = 0; step < kChainSteps; ++step, made += rows_)
-      chosen_.insert(chosen_.end(), made, made + rows);
-    return chosen_;
+  int32_t chain_steps() override {
+    if (step_.empty()) return 0;
+    if (!chain_) chain_.emplace(machine_, places_, slots_.data(), step_, *end_, rows_);
+    return chain_->most();
   }
+  bool chain_draws() const override { return !step_.empty() && end_->draws(); }
+  void run_chain(const Slots& slots, std::span<const ChainRow> rows) override {
+    VEERY_CHECK(chain_steps() > 0);
+    chain_->run(slots, rows);
+  }
+  std::span<const int32_t> chosen(int64_t row) const override { return chain_->chosen(row); }
   void fetch(size_t i) override {
     machine_.download(recording_->output(i), results_[i].data, sizes_[i]);
   }
   const std::byte* result(size_t i) const override { return recording_->output(i); }
 
  private:
-  static constexpr int kChainSteps = 8;
-
-  // Few rows, of which one number is wanted, in whose launches the host has no part.
-  bool can_chain(const TableUse& use) const {
-    return before_.empty() && inputs_->empty() && results_.size() == 1 &&
-           results_[0].dtype == DType::kI32 && results_[0].cols == 1 &&
-           results_[0].rows == kOutputRows && use.rows == use.outputs &&
-           machine_.has(KernelId::advance);
-  }
-  // The steps are recorded as one, with a launch behind each that makes its slots the next one's.
-  void record_chain() {
-    const size_t each = static_cast<size_t>(rows_) * sizeof(int32_t);
-    Memory& made = memory_.emplace_back(machine_.allocate(kChainSteps * each));
-    const Matrix best{reinterpret_cast<float*>(results_[0].data), results_[0].stride / 4,
-                      results_[0].rows, results_[0].cols};
-    std::vector<Launch> launches;
-    for (int step = 0; step < kChainSteps; ++step) {
-      launches.insert(launches.end(), step_.begin(), step_.end());
-      auto* chosen = reinterpret_cast<int32_t*>(made.data()) + step * rows_;
-      launches.push_back(Launch::of(KernelId::advance, {.threads = 64},
-                                    places_.advance(slots_.data(), best, chosen)));
-    }
-    chain_ = machine_.record(std::move(launches),
-                             {slots_.data(), places_.bytes(), {{made.data(), kChainSteps * each}}});
-  }
   size_t bytes_of(size_t i, const Slots& slots) const {
     return static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
   }
@@ -275,6 +164,7 @@ class GpuExecutable : public Executable {
   Machine& machine_;
   size_t first_fetched_;
   SlotPlaces places_;
+  std::optional<ChainEnd> end_;
   Memory slots_;
   std::optional<InputPlaces> inputs_;
   std::vector<Memory> memory_;
@@ -289,8 +179,7 @@ class GpuExecutable : public Executable {
   // Of a table that can be chained.
   int64_t rows_ = 0;
   std::vector<Launch> step_;
-  std::unique_ptr<Recording> chain_;
-  std::vector<int32_t> chosen_;
+  std::optional<Chain> chain_;
 };
 
 class GpuBackend : public Backend {
@@ -340,6 +229,7 @@ class GpuBackend : public Backend {
                                     const TableUse& use) override {
     return std::make_unique<GpuExecutable>(*machine_, steps, results, use);
   }
+  double waited() const override { return machine_->waited(); }
   DeviceLimits limits(std::span<const MemoryPiece> weights) override {
     return measure_limits(*machine_, weights);
   }
@@ -362,6 +252,10 @@ std::unique_ptr<Recording> Machine::record_parts(std::vector<Launch>, const Tran
                                                  std::span<const size_t>) {
   throw Error(ErrorKind::kUnsupported, "{}: rows of a table cannot be timed one by one there",
               name());
+}
+
+std::unique_ptr<Recording> Machine::record_loop(std::vector<Launch>, const Transfers&, uint32_t*) {
+  return nullptr;
 }
 
 std::unique_ptr<Backend> make_backend(std::unique_ptr<Machine> machine) {

@@ -7,6 +7,7 @@
 #include "kernels/backend.h"
 #include "kernels/gpu/dialect/angles_arguments.h"
 #include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/chain_arguments.h"
 #include "kernels/gpu/dialect/emulator.h"
 #include "kernels/gpu/dialect/limit_arguments.h"
 #include "kernels/gpu/dialect/recurrence_arguments.h"
@@ -81,10 +82,16 @@ class Machine : public Device {
   virtual int most_shared() const = 0;  ///< bytes of shared memory, of a block
   /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
   virtual bool cooperative() const = 0;
+  virtual double waited() const { return 0; }  ///< Backend::waited()
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
                                             const Transfers& transfers) = 0;
-  /// The same in parts, of which part i ends in front of launch `ends[i]`: a part begins when all
-  /// before it has ended. Throws kUnsupported where the machine cannot time them.
+  /// The same with launches that are gone through again as long as `*again`, in the device's
+  /// memory, is not 0 behind them, which then becomes 0; whole blocks come back. nullptr where the
+  /// machine has no loops.
+  virtual std::unique_ptr<Recording> record_loop(std::vector<Launch> launches,
+                                                 const Transfers& transfers, uint32_t* again);
+  /// As record(), in parts, of which part i ends in front of launch `ends[i]`: a part begins when
+  /// all before it has ended. Throws kUnsupported where the machine cannot time them.
   virtual std::unique_ptr<Recording> record_parts(std::vector<Launch> launches,
                                                   const Transfers& transfers,
                                                   std::span<const size_t> ends);

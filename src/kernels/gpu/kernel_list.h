@@ -80,11 +80,13 @@
   X(linear_one, LinearOneArguments, 64, (linear_one))     \
   X(embed_rows, EmbedRowsArguments, 256, (embed_rows))    \
   X(l2_norm, L2NormArguments, 32, (l2_norm))              \
-  X(advance, AdvanceArguments, 64, (advance))             \
+  X(advance, AdvanceArguments, 128, (advance))            \
+  X(loop, LoopArguments, 32, (loop))                      \
   X(concat, ConcatArguments, 256, (concat))               \
   X(sum_to, SumToArguments, 64, (sum_to))                 \
   X(shift, ShiftArguments, 256, (shift))                  \
   X(pool, PoolArguments, 128, (pool))                     \
+  X(top_k_groups, TopKArguments, 1024, (top_k_groups))    \
   X(top_k, TopKArguments, 1024, (top_k))                  \
   X(split_heads, SplitHeadsArguments, 256, (split_heads)) \
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \

@@ -204,14 +204,37 @@ bool takes_top_k(const Dispatch& d, const KernelChoice&) {
          is_matrix(d.outputs[TopKOut::kMass]) && d.as<TopKAttr>().count <= TopKPlaces::kThreads;
 }
 void record_top_k(const Dispatch& d, Recorder& to) {
+  using P = TopKPlaces;
   const Operand& x = d.in[UnaryIn::kX];
   const auto matrix = [&](int output) { return to.matrix(d.outputs[static_cast<size_t>(output)]); };
-  to.add(KernelId::top_k,
-         {.blocks_x = static_cast<int>(to.most(x.rows)),
-          .threads = TopKPlaces::kThreads,
-          .shared = static_cast<size_t>(TopKPlaces::bytes(x.cols))},
-         TopKArguments{to.run, to.matrix(x), matrix(TopKOut::kValues), matrix(TopKOut::kIndices),
-                       matrix(TopKOut::kMass), d.as<TopKAttr>().count});
+  const auto rows = static_cast<size_t>(to.most(d.out().rows));
+  const int pieces = P::pieces(x.cols);
+  // Enough for all processors, a power of two, each with a piece at least.
+  const int most =
+      std::min({2 * to.machine.processors() / static_cast<int>(rows), pieces, int{P::kMostBlocks}});
+  int blocks = 1;
+  while (2 * blocks <= most) blocks *= 2;
+  const auto memory = [&](size_t bytes) {
+    return to.memory.emplace_back(to.machine.allocate(rows * bytes)).data();
+  };
+  const TopKArguments a{to.run,
+                        to.matrix(x),
+                        matrix(TopKOut::kValues),
+                        matrix(TopKOut::kIndices),
+                        matrix(TopKOut::kMass),
+                        d.as<TopKAttr>().count,
+                        reinterpret_cast<uint64_t*>(memory(P::kThreads * sizeof(uint64_t))),
+                        reinterpret_cast<uint64_t*>(memory(P::kMost * sizeof(uint64_t))),
+                        reinterpret_cast<double*>(memory(static_cast<size_t>(pieces) * 8)),
+                        reinterpret_cast<uint32_t*>(memory(2 * sizeof(uint32_t))),
+                        nullptr,
+                        nullptr};
+  const LaunchSize size{.blocks_x = blocks,
+                        .blocks_y = static_cast<int>(rows),
+                        .threads = P::kThreads,
+                        .shared = P::kBytes};
+  to.add(KernelId::top_k_groups, size, a);
+  to.add(KernelId::top_k, size, a);
 }
 
 }  // namespace veery::gpu

@@ -73,9 +73,9 @@ TEST(CudaLayers, TheGpuHoldsWhatItsLayersHave) {
       }
     }
     const RunPart part{runner.open(), kIds, 1, Wants::kBest};
-    EXPECT_EQ(runner.chain_steps({&part, 1}), 0) << "a part of more than one token";
+    EXPECT_EQ(runner.chain_steps({&part, 1}, false), 0) << "a part of more than one token";
     const RunPart step{part.sequence, std::span(kIds).first(1), 1, Wants::kBest};
-    EXPECT_EQ(runner.chain_steps({&step, 1}) > 0, n == kLayers)
+    EXPECT_EQ(runner.chain_steps({&step, 1}, false) > 0, n == kLayers)
         << "steps of a chain would not come back to the CPU";
   }
 }

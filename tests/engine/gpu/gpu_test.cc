@@ -295,17 +295,22 @@ TEST(GpuDecode, AChainOfStepsIsThoseSteps) {
     }
     const auto step = [&](int32_t times) {
       for (size_t i = 0; i < parts.size(); ++i) parts[i].ids = std::span(made[i]).last(1);
-      EXPECT_EQ(runner.chain_steps(parts), on == On::kCpu ? 0 : 8);
+      EXPECT_EQ(runner.chain_steps(parts, false), on == On::kCpu ? 0 : 128);
+      const std::vector<ChainRow> rows(parts.size(), {.most = times});
       if (times > 1)
-        runner.run_chain(parts);
+        runner.run_chain(parts, rows);
       else
         runner.run(parts);
       for (size_t i = 0; i < parts.size(); ++i)
         for (int32_t t = 0; t < times; ++t)
           made[i].push_back(runner.best(static_cast<int32_t>(i) * times + t));
     };
-    for (int32_t at = 0; at < 18; at += chained && at != 8 && at != 17 ? 8 : 1)
-      step(chained && at != 8 && at != 17 ? 8 : 1);
+    for (const int32_t times : {7, 1, 2, 8}) {
+      if (chained)
+        step(times);
+      else
+        for (int32_t i = 0; i < times; ++i) step(1);
+    }
     return made;
   };
   const auto expected = tokens(On::kCpu, false);
@@ -313,7 +318,7 @@ TEST(GpuDecode, AChainOfStepsIsThoseSteps) {
   EXPECT_EQ(tokens(On::kLaunches, false), expected);
 }
 
-// One sequence by the walk, and no further than the context.
+// One sequence by the walk.
 TEST(GpuDecode, AChainStaysWithinTheContext) {
   const SmallModel model(DType::kQ8_0);
   const auto ids = some_ids(9);
@@ -327,12 +332,16 @@ TEST(GpuDecode, AChainStaysWithinTheContext) {
     std::vector<int32_t> made = {runner.best(0)};
     while (runner.position(part.sequence) < options.context) {
       part.ids = std::span(made).last(1);
-      const int32_t steps = std::max(runner.chain_steps({&part, 1}), 1);
-      if (steps > 1)
-        runner.run_chain({&part, 1});
-      else
+      const ChainRow row{.most = options.context - runner.position(part.sequence)};
+      if (on != On::kCpu) {
+        const ChainRow longer{.most = row.most + 1};
+        EXPECT_THROW(runner.run_chain({&part, 1}, {&longer, 1}), Error);
+        runner.run_chain({&part, 1}, {&row, 1});
+        made.insert(made.end(), runner.chosen(0).begin(), runner.chosen(0).end());
+      } else {
         runner.run({&part, 1});
-      for (int32_t t = 0; t < steps; ++t) made.push_back(runner.best(t));
+        made.push_back(runner.best(0));
+      }
     }
     return made;
   };

@@ -123,6 +123,10 @@ VEERY_GPU uint16_t float_to_half(float x) {
 VEERY_GPU void keep_largest(uint64_t* at, uint64_t key) {
   atomicMax(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(key));
 }
+/// Of a loop of launches: other than 0: they are gone through again.
+VEERY_GPU void set_condition(uint64_t condition, uint32_t value) {
+  cudaGraphSetConditional(condition, value);
+}
 /// The launch after this one may begin.
 VEERY_GPU void allow_next() {
 #if __CUDA_ARCH__ >= 900

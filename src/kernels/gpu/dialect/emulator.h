@@ -67,6 +67,9 @@ inline void wait_for_flag(const int32_t* flag, int32_t least) {
   emulated::wait_for_flag(flag, least);
 }
 inline void set_flag(int32_t* flag, int32_t value) { *flag = value, emulated::progress(); }
+inline void set_condition(uint64_t condition, uint32_t value) {
+  *reinterpret_cast<uint32_t*>(condition) = value;
+}
 inline int32_t arrive_at(int32_t* counter) { return emulated::progress(), (*counter)++; }
 inline uint32_t arrive_on_device(uint32_t* counter) { return (*counter)++; }
 inline void fence_copies() {}

@@ -1,6 +1,6 @@
 // row_arguments.h: what the kernels of row_ops.h are given.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/chain_arguments.h"
 
 namespace veery::gpu {
 
@@ -21,30 +21,27 @@ struct ShiftArguments {
   int32_t by;
 };
 
-/// Where the slots of a run lie, which the next step of a chain is to find changed.
-struct AdvanceArguments {
-  Run run;
-  int32_t *tokens, *positions;
-  RunSpan* spans;
-  uint32_t* zeros;  ///< four that are 0 when a step begins
-  Matrix best;      ///< i32: the token that comes after each row
-  int32_t* chosen;  ///< [rows of the run]: where this step's go
-};
-
+/// The blocks of a row share its pieces. Memory that they have in common, of each row:
 struct TopKArguments {
   Run run;
   Matrix x, values, indices, mass;  ///< indices: i32
   int32_t count;
+  uint64_t* groups;          ///< [TopKPlaces::kThreads] the largest of each group of numbers
+  uint64_t* found;           ///< [TopKPlaces::kMost] what may be among the largest
+  double* sums;              ///< [pieces]
+  uint32_t* arrived;         ///< [2] of `found` and of blocks; 0 when a run begins
+  const ChainState* states;  ///< of a chain whose rows draw, else nullptr
+  const ChainLists* lists;   ///< what changes logits before
 };
-/// What lies where in the block's memory.
 struct TopKPlaces {
   static constexpr int kThreads = 1024;
   static constexpr int kMost = 2 * kThreads;  ///< of a row that are sorted
   static constexpr int kPiece = 1024;         ///< of softmax_mass()
-  static constexpr int kKeys = 0, kCount = kMost * 8, kLargest = kCount + 16;
-  static constexpr int kSums = kLargest + 8 * kThreads / 32;  ///< a double each piece
+  static constexpr int kMostBlocks = 32;      ///< of a row; a power of two
+  // What lies where in a block's memory.
+  static constexpr int kKeys = 0, kLast = kMost * 8, kLargest = kLast + 16;
+  static constexpr int kBytes = kLargest + 8 * kThreads / 32;
   static VEERY_GPU_HOST constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
-  static VEERY_GPU_HOST constexpr int bytes(int cols) { return kSums + 8 * pieces(cols); }
 };
 
 struct PoolArguments {

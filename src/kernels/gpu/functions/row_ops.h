@@ -29,22 +29,6 @@ VEERY_GPU void l2_norm(const L2NormArguments& a) {
     a.out.row(r)[i] = static_cast<float>(double{x[i]} / length);
 }
 
-/// One block: each row's token is the one that was chosen behind it, one position further.
-// Kernels of the next step may look at its slots before they wait for what is before them
-// (attend_step()), so that none begins earlier.
-VEERY_GPU void advance(const AdvanceArguments& a) {
-  wait_for_inputs_alone();
-  const int rows = a.run.counts[0];
-  for (int r = thread(); r < rows; r += threads()) {
-    const int32_t token = reinterpret_cast<const int32_t*>(a.best.row(r))[0];
-    a.chosen[r] = token;
-    a.tokens[r] = token;
-    a.positions[r] += 1;
-    if (r < a.run.counts[2]) a.spans[r].position += 1;
-  }
-  if (thread() < 4) a.zeros[thread()] = 0;
-}
-
 VEERY_GPU void concat(const ConcatArguments& a) {
   wait_for_inputs();
   const int64_t r = block_x();

@@ -1,10 +1,12 @@
 // top_k.h: the largest numbers of a row, sorted, and the sum that makes probabilities of them: what
-// the choice of a token needs of its logits.
+// the choice of a token needs of its logits. Several blocks share a row.
 #pragma once
 #include "kernels/gpu/dialect/row_arguments.h"
-#include "kernels/gpu/functions/rows.h"
+#include "kernels/gpu/functions/chain.h"
 
 namespace veery::gpu {
+
+VEERY_CONSTANT int kLoaded = 16, kTogether = 4;  // numbers that are asked for together
 
 /// Sorts the first `count` keys, a power of two, the largest first (bitonic: Batcher 1968).
 VEERY_GPU void sort_keys(uint64_t* keys, int count) {
@@ -27,39 +29,69 @@ VEERY_GPU double sum_of_chains(double sum) {
   return sum;
 }
 
-/// Elements k, k + step .. of a row, NaN behind its end: all are asked for before one is looked at.
-template <int kCount>
-VEERY_GPU void load_some(const float* x, int cols, int k, int step, float (&values)[kCount]) {
-  VEERY_UNROLL(16)
-  for (int i = 0; i < kCount; ++i)
-    values[i] = k + i * step < cols ? x[k + i * step] : float_of(0x7fc00000);
+/// Which pieces of its row a block has.
+struct Pieces {
+  int begin, end;
+};
+VEERY_GPU Pieces own_pieces(const TopKArguments& a, int blocks) {
+  const int all = TopKPlaces::pieces(a.x.cols), each = (all + blocks - 1) / blocks;
+  const int begin = block_x() * each;
+  return {begin, begin + each < all ? begin + each : all};
 }
-VEERY_CONSTANT int kLoaded = 16;  // together
 
-/// The largest element of those that a thread has, as a key.
-VEERY_GPU uint64_t own_largest(const float* x, int cols) {
-  float best = float_of(static_cast<int32_t>(0xff800000));
-  int at = -1;
-  for (int first = thread(); first < cols; first += kLoaded * threads()) {
-    float values[kLoaded];
-    load_some(x, cols, first, threads(), values);
-    VEERY_UNROLL(16)
-    for (int i = 0; i < kLoaded; ++i)
-      if (values[i] > best || (at < 0 && values[i] == values[i]))
-        best = values[i], at = first + i * threads();
+/// Blocks of a row times groups of a block are as many as a block has threads: a group is that of
+/// as many threads as there are blocks. Biases and penalties come first.
+VEERY_GPU void top_k_groups(const TopKArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_y();
+  if (r >= a.run.count(a.values.rows)) return;
+  using P = TopKPlaces;
+  float* x = a.x.row(r);
+  const int blocks = blocks_x();
+  const Pieces own = own_pieces(a, blocks);
+  if (a.lists != nullptr) {
+    auto* ids = reinterpret_cast<int32_t*>(shared_memory() + P::kKeys);
+    const int end = own.end * P::kPiece;
+    change_logits(a.states[r], a.lists[r], x, own.begin * P::kPiece,
+                  end < a.x.cols ? end : a.x.cols, ids);
   }
-  return at < 0 ? 0 : key_of(best, at);
+  uint64_t best = 0;
+  for (int piece = own.begin; piece < own.end; piece += kTogether) {
+    float values[kTogether];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kTogether; ++i) {
+      const int k = (piece + i) * P::kPiece + thread();
+      values[i] = piece + i < own.end && k < a.x.cols ? x[k] : float_of(0x7fc00000);
+    }
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kTogether; ++i) {
+      const uint64_t key = key_of(values[i], (piece + i) * P::kPiece + thread());
+      best = key > best ? key : best;
+    }
+  }
+  for (int mask = 1; mask < blocks; mask *= 2) {
+    const uint64_t other = shuffle_xor(best, mask);
+    best = other > best ? other : best;
+  }
+  const int groups = P::kThreads / blocks;
+  if (thread() % blocks == 0)
+    a.groups[r * P::kThreads + block_x() * groups + thread() / blocks] = best;
 }
 
 /// The sum over a piece of the row, by the 16 threads of half a warp. Whoever passes has its key
-/// put among `keys`, of which there may be more than have room.
-VEERY_GPU double sum_piece(const TopKArguments& a, const float* x, int piece, float largest,
-                           uint64_t least, uint64_t* keys, int32_t* count) {
+/// put among those that were found, of which there may be more than have room.
+VEERY_GPU double sum_piece(const TopKArguments& a, int64_t r, int piece, float largest,
+                           uint64_t least) {
+  const float* x = a.x.row(r);
   double sum = 0;
   const int begin = piece * TopKPlaces::kPiece + lane() % 16;
   for (int j = 0; j < TopKPlaces::kPiece; j += kLoaded * 16) {
     float values[kLoaded];
-    load_some(x, a.x.cols, begin + j, 16, values);
+    VEERY_UNROLL(16)
+    for (int i = 0; i < kLoaded; ++i) {
+      const int k = begin + j + i * 16;
+      values[i] = k < a.x.cols ? x[k] : float_of(0x7fc00000);
+    }
     VEERY_UNROLL(16)
     for (int i = 0; i < kLoaded; ++i) {
       const int k = begin + j + i * 16;
@@ -67,8 +99,8 @@ VEERY_GPU double sum_piece(const TopKArguments& a, const float* x, int piece, fl
       sum = sum + double{quick_exp(values[i] - largest)};
       const uint64_t key = key_of(values[i], k);
       if (key < least || key == 0) continue;
-      const int32_t at = arrive_at(count);
-      if (at < TopKPlaces::kMost) keys[at] = key;
+      const uint32_t at = arrive_on_device(a.arrived + 2 * r);
+      if (at < TopKPlaces::kMost) a.found[r * TopKPlaces::kMost + at] = key;
     }
   }
   return sum_of_chains(sum);
@@ -87,51 +119,69 @@ VEERY_GPU uint64_t largest_below(const TopKArguments& a, const float* x, uint64_
   return best;
 }
 
-/// A block a row. The `count` largest of the threads' own largest numbers are as many numbers of
-/// the row, so none that is smaller than all of those is wanted; few others are left to be sorted.
-VEERY_GPU void top_k(const TopKArguments& a) {
-  wait_for_inputs();
-  const int64_t r = block_x();
-  if (r >= a.run.count(a.values.rows)) return;
+/// Whether this block is the last of its row to come.
+VEERY_GPU bool is_last_of_row(const TopKArguments& a, int64_t r, int32_t* last) {
+  sync_block();
+  if (thread() == 0)
+    *last = arrive_on_device(a.arrived + 2 * r + 1) + 1 == static_cast<uint32_t>(blocks_x());
+  sync_block();
+  return *last != 0;
+}
+
+/// Of what was found in a row the `count` largest, in order; many equal numbers one after the
+/// other.
+VEERY_GPU void write_largest(const TopKArguments& a, int64_t r, uint64_t* keys,
+                             uint64_t* largest_keys) {
   using P = TopKPlaces;
-  auto* keys = reinterpret_cast<uint64_t*>(shared_memory() + P::kKeys);
-  auto* count = reinterpret_cast<int32_t*>(shared_memory() + P::kCount);
-  auto* largest_keys = reinterpret_cast<uint64_t*>(shared_memory() + P::kLargest);
-  auto* sums = reinterpret_cast<double*>(shared_memory() + P::kSums);
   const float* x = a.x.row(r);
-
-  if (thread() == 0) *count = 0;
-  keys[thread()] = own_largest(x, a.x.cols);
-  sort_keys(keys, P::kThreads);
-  const uint64_t best = keys[0];
-  const uint64_t least = keys[a.count - 1];  // takes_top_k(): no more than there are threads
-  sync_block();
-
-  const float largest = best == 0 ? 0.0F : x[index_of(best)];
-  const int pieces = P::pieces(a.x.cols);
-  for (int piece = 2 * warp() + lane() / 16; piece - lane() / 16 < pieces; piece += 2 * warps()) {
-    const double sum = sum_piece(a, x, piece, largest, least, keys, count);
-    if (piece < pieces && lane() % 16 == 0) sums[piece] = sum;
-  }
-  sync_block();
-  const int found = *count;
+  const auto found = static_cast<int>(a.arrived[2 * r]);
   const bool sorted = found <= P::kMost;
   if (sorted) {
     int room = 2;
     while (room < found) room *= 2;
-    for (int i = found + thread(); i < room; i += threads()) keys[i] = 0;
+    for (int i = thread(); i < room; i += threads())
+      keys[i] = i < found ? a.found[r * P::kMost + i] : 0;
     sort_keys(keys, room);
   }
   uint64_t key = ~uint64_t{0};
   auto* indices = reinterpret_cast<int32_t*>(a.indices.row(r));
   for (int i = sorted ? thread() : 0; i < a.count; i += sorted ? threads() : 1) {
-    // Many equal numbers: one after the other.
     key = !sorted ? largest_below(a, x, key, largest_keys) : i < found ? keys[i] : 0;
     if (!sorted && thread() != 0) continue;
     indices[i] = key == 0 ? -1 : index_of(key);
     a.values.row(r)[i] = key == 0 ? float_of(static_cast<int32_t>(0xff800000)) : x[index_of(key)];
   }
+}
+
+/// The `count` largest of the groups' largest numbers are as many numbers of the row, so none that
+/// is smaller than all of those is wanted; few others are left to be sorted, by the last block.
+VEERY_GPU void top_k(const TopKArguments& a) {
+  wait_for_inputs();
+  const int64_t r = block_y();
+  if (r >= a.run.count(a.values.rows)) return;
+  using P = TopKPlaces;
+  auto* keys = reinterpret_cast<uint64_t*>(shared_memory() + P::kKeys);
+  auto* last = reinterpret_cast<int32_t*>(shared_memory() + P::kLast);
+  auto* largest_keys = reinterpret_cast<uint64_t*>(shared_memory() + P::kLargest);
+
+  keys[thread()] = a.groups[r * P::kThreads + thread()];
+  sort_keys(keys, P::kThreads);
+  const uint64_t best = keys[0];
+  const uint64_t least = keys[a.count - 1];  // takes_top_k(): no more than there are threads
+  const float largest = best == 0 ? 0.0F : a.x.row(r)[index_of(best)];
+  const int pieces = P::pieces(a.x.cols);
+  double* sums = a.sums + r * pieces;
+  const Pieces own = own_pieces(a, blocks_x());
+  for (int pair = own.begin + 2 * warp(); pair < own.end; pair += 2 * warps()) {
+    const int piece = pair + lane() / 16;
+    const double sum = sum_piece(a, r, piece < own.end ? piece : pieces, largest, least);
+    if (piece < own.end && lane() % 16 == 0) sums[piece] = sum;
+  }
+  if (!is_last_of_row(a, r, last)) return;
+  write_largest(a, r, keys, largest_keys);
+  sync_block();
   if (warp() != 0) return;
+  if (lane() < 2) a.arrived[2 * r + lane()] = 0;
   double mass = 0;
   for (int i = lane() % 16; i < pieces; i += 16) mass = mass + sums[i];
   mass = sum_of_chains(mass);

@@ -1,0 +1,96 @@
+// draw.h: the arithmetic of drawing a token: what the sampler and kernels of GPUs have in common.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "base/everywhere.h"
+
+namespace veery {
+
+/// exp(x) for x <= 0, to a relative 2^-51; 0 below -700 and for NaN. Products and sums alone, so
+/// that it has the same bits everywhere, which the C library's does not have.
+VEERY_EVERYWHERE double exp_below_zero(double x) {
+  if (!(x > -700)) return 0;
+  constexpr double kRound = 0x1.8p52;  // adding it leaves the nearest integer in the low bits
+  const double shifted = x * 1.4426950408889634 + kRound;
+  const double n = shifted - kRound;
+  // x - n log 2, with log 2 in two parts so that the product with the first is exact. Within 0.35:
+  // what is behind 13 terms of the series is below 2^-57.
+  const double f = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+  constexpr double kTerms[] = {1.0 / 6227020800,
+                               1.0 / 479001600,
+                               1.0 / 39916800,
+                               1.0 / 3628800,
+                               1.0 / 362880,
+                               1.0 / 40320,
+                               1.0 / 5040,
+                               1.0 / 720,
+                               1.0 / 120,
+                               1.0 / 24,
+                               1.0 / 6,
+                               1.0 / 2,
+                               1.0,
+                               1.0};
+  double series = kTerms[0];
+  for (int i = 1; i < 14; ++i) series = series * f + kTerms[i];
+  uint64_t bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 1023) << 52;
+  double power;
+  std::memcpy(&power, &bits, sizeof power);
+  return series * power;
+}
+
+/// Which tokens are drawn from, and how: of SamplerOptions what a kernel can do.
+struct DrawSettings {
+  float temperature;  ///< 0: the most probable token
+  float top_p;        ///< 1: off
+  float log_min_p;    ///< minus infinity: off
+  int32_t top_k;      ///< 0 or less: off
+};
+
+/// What is added to the logit of a token.
+struct TokenBias {
+  int32_t id = 0;
+  float value = 0;
+};
+
+/// What logits of recent tokens lose.
+struct Penalties {
+  float repeat, frequency, presence;
+};
+
+/// The logit of a token that is among the recent ones so many times.
+VEERY_EVERYWHERE float penalized(float logit, const Penalties& by, int32_t times) {
+  if (by.repeat > 1) logit = logit > 0 ? logit / by.repeat : logit * by.repeat;
+  logit -= by.frequency * static_cast<float>(times);
+  logit -= by.presence;
+  return logit;
+}
+
+/// What a candidate counts when top-p adds up.
+VEERY_EVERYWHERE double mass_of(float logit, float best) {
+  return exp_below_zero(static_cast<double>(logit) - best);
+}
+/// And in the draw.
+VEERY_EVERYWHERE double draw_weight(float logit, double best, float temperature) {
+  return exp_below_zero((static_cast<double>(logit) - best) / temperature);
+}
+
+struct Drawn {
+  int32_t index;
+  double total;  ///< of the weights
+};
+/// The first candidate with which the weights pass the part of their sum that the random number is.
+VEERY_EVERYWHERE Drawn drawn(const double* weights, int32_t count, uint32_t number) {
+  double total = 0;
+  for (int32_t i = 0; i < count; ++i) total += weights[i];
+  double rest = (number + 0.5) * 0x1p-32 * total;
+  for (int32_t i = 0; i < count; ++i) {
+    rest -= weights[i];
+    if (rest < 0) return {i, total};
+  }
+  return {0, total};
+}
+
+}  // namespace veery

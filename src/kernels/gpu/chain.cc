@@ -1,0 +1,124 @@
+#include "kernels/gpu/chain.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace veery::gpu {
+namespace {
+
+static_assert(kMostRecent == ChainRow::kMostRecent && kMostBiases == ChainRow::kMostBiases &&
+              kMostStops == ChainRow::kMostStops);
+
+// Of the steps that a loop has two go through together: the turn itself takes 3.5 us on an H100.
+constexpr int kLoopSteps = 2;
+constexpr int kUnrolledSteps = 8;
+
+Matrix matrix(const Operand& o) {
+  return {reinterpret_cast<float*>(o.data), o.stride / 4, o.rows, o.cols};
+}
+
+bool is_row_of_outputs(const Operand& o) { return o.rows == kOutputRows; }
+
+ChainState state_of(const ChainRow& row) {
+  ChainState state{};
+  state.seed = row.seed, state.position = row.position;
+  state.settings = row.settings;
+  state.penalties = row.penalties;
+  state.left = row.most;
+  state.recent = static_cast<int32_t>(row.recent.size());
+  state.window = row.window;
+  state.biases = static_cast<int32_t>(row.biases.size());
+  state.stops = static_cast<int32_t>(row.stops.size());
+  std::ranges::copy(row.stops, state.stop);
+  return state;
+}
+
+}  // namespace
+
+std::optional<ChainEnd> chain_end(std::span<const Step> table, std::span<const Operand> results,
+                                  const TableUse& use) {
+  if (use.rows != use.outputs || !std::ranges::all_of(results, is_row_of_outputs)) return {};
+  if (results.size() == 1 && results[0].dtype == DType::kI32 && results[0].cols == 1)
+    return ChainEnd{matrix(results[0])};
+  const auto is_top = [](const Step& step) { return step.op == op::kTopK; };
+  const auto top = std::ranges::find_if(table, is_top);
+  // The logits are the only other result, and stay on the device.
+  if (top == table.end() || results.size() != 4 || use.first_fetched != 3) return {};
+  for (size_t i = 0; i < 3; ++i)
+    if (top->dispatch.outputs[i].data != results[i].data) return {};
+  return ChainEnd{matrix(results[TopKOut::kIndices]), matrix(results[TopKOut::kValues]),
+                  matrix(results[TopKOut::kMass])};
+}
+
+size_t chain_bytes(const ChainEnd& end, int64_t rows) {
+  return static_cast<size_t>(rows) * (sizeof(ChainState) + (end.draws() ? sizeof(ChainLists) : 0));
+}
+
+Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::vector<Launch> step,
+             const ChainEnd& end, int64_t rows)
+    : places_(places),
+      draws_(end.draws()),
+      rows_(static_cast<size_t>(rows)),
+      bytes_(places.bytes() + chain_bytes(end, rows)),
+      made_(machine.allocate(rows_ * sizeof(ChainTokens))),
+      again_(machine.allocate(sizeof(uint32_t))) {
+  AdvanceArguments advance = places.advance(slots);
+  advance.states = reinterpret_cast<ChainState*>(slots + places.bytes());
+  if (draws_) advance.lists = reinterpret_cast<ChainLists*>(advance.states + rows_);
+  advance.values = end.values, advance.mass = end.mass, advance.best = end.best;
+  advance.chosen = reinterpret_cast<ChainTokens*>(made_.data());
+  if (draws_)
+    for (Launch& launch : step) {
+      if (launch.kernel != KernelId::top_k_groups && launch.kernel != KernelId::top_k) continue;
+      TopKArguments top{};
+      std::memcpy(&top, launch.arguments.data(), sizeof top);
+      top.states = advance.states, top.lists = advance.lists;
+      launch = Launch::of(launch.kernel, launch.size, top);
+    }
+  const Transfers transfers{slots, bytes_, {{made_.data(), made_.size()}}};
+  auto* again = reinterpret_cast<uint32_t*>(again_.data());
+  recording_ = machine.record_loop(repeated(step, advance, kLoopSteps), transfers, again);
+  if (recording_) return;
+  most_ = kUnrolledSteps;
+  recording_ = machine.record(repeated(std::move(step), advance, kUnrolledSteps), transfers);
+}
+
+// Rows that go on behind the last of these steps ask for another turn.
+std::vector<Launch> Chain::repeated(std::vector<Launch> step, AdvanceArguments advance,
+                                    int times) const {
+  LaunchSize size{.blocks_x = static_cast<int>(rows_), .threads = AdvancePlaces::kThreads};
+  if (draws_) size.shared = static_cast<size_t>(AdvancePlaces::bytes(advance.values.cols));
+  step.push_back(Launch::of(KernelId::advance, size, advance));
+  std::vector<Launch> all;
+  for (int i = 0; i < times; ++i) all.insert(all.end(), step.begin(), step.end());
+  advance.again = reinterpret_cast<uint32_t*>(again_.data());
+  all.back() = Launch::of(KernelId::advance, size, advance);
+  return all;
+}
+
+void Chain::run(const Slots& slots, std::span<const ChainRow> rows) {
+  VEERY_CHECK(std::ssize(rows) == slots.rows && slots.span_count == slots.rows);
+  places_.fill(slots, recording_->input());
+  auto* states = reinterpret_cast<ChainState*>(recording_->input() + places_.bytes());
+  auto* lists = reinterpret_cast<ChainLists*>(states + rows_);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ChainRow& row = rows[i];
+    VEERY_CHECK(row.most > 0 && row.most <= most_ && row.stops.size() <= kMostStops &&
+                row.recent.size() <= static_cast<size_t>(std::min(row.window, kMostRecent)) &&
+                row.biases.size() <= kMostBiases && (draws_ || row.greedy()));
+    states[i] = state_of(row);
+    if (!draws_) continue;
+    std::ranges::copy(row.recent, lists[i].recent);
+    std::ranges::copy(row.biases, lists[i].biases);
+  }
+  const size_t bytes = made_.size();
+  recording_->run({&bytes, 1});
+}
+
+std::span<const int32_t> Chain::chosen(int64_t row) const {
+  const auto* made = reinterpret_cast<const ChainTokens*>(recording_->output(0));
+  return std::span(made[row].tokens).first(static_cast<size_t>(made[row].count));
+}
+
+}  // namespace veery::gpu
