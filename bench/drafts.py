@@ -3,7 +3,7 @@
 
     bench/drafts.py MODEL [--rounds 5] [--tokens 160] [--json OUT]
 
-Each edit is a function and the request to print it with one change. It is answered greedily by
+Each edit is a piece of a program, or a file of settings, and the request to print it with one change. It is answered greedily by
 `veery run` with drafts (the default) and without (`--draft-max 0`), in turns; both texts must be
 equal to the byte, or this fails. Shown is the ratio of the tokens a second of the two, edit by edit
 and of all together. Needs Python 3.11 and nothing else; the model needs a chat template.
@@ -26,6 +26,7 @@ from programs import Failure  # noqa: E402
 EDITS = {
     "rename a variable": (
         "Rename the variable `total` to `result`.",
+        "python",
         """def weighted_mean(values, weights):
     if len(values) != len(weights):
         raise ValueError("values and weights differ in length")
@@ -41,6 +42,7 @@ EDITS = {
     ),
     "add a check": (
         "Raise a ValueError where `path` is empty.",
+        "python",
         """def read_table(path, separator=","):
     rows = []
     with open(path, encoding="utf-8") as file:
@@ -56,6 +58,7 @@ EDITS = {
     ),
     "change a constant": (
         "Change the timeout to 30 seconds.",
+        "python",
         """class Client:
     def __init__(self, host, port):
         self.host = host
@@ -73,11 +76,86 @@ EDITS = {
             self.socket = None
 """,
     ),
+    "add a docstring": (
+        "Add a docstring to the function.",
+        "python",
+        """def merge_sorted(left, right):
+    merged = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        if left[i] <= right[j]:
+            merged.append(left[i])
+            i += 1
+        else:
+            merged.append(right[j])
+            j += 1
+    merged.extend(left[i:])
+    merged.extend(right[j:])
+    return merged
+""",
+    ),
+    "fix a typo": (
+        "Fix the typo `recieved` in the message.",
+        "c",
+        """#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE 4096
+
+static int read_all(int fd, char *buffer, size_t size) {
+    size_t used = 0;
+    while (used < size) {
+        ssize_t count = read(fd, buffer + used, size - used);
+        if (count < 0)
+            return -1;
+        if (count == 0)
+            break;
+        used += (size_t)count;
+    }
+    return (int)used;
+}
+
+int handle_client(int client) {
+    char buffer[BUFFER_SIZE];
+    int count = read_all(client, buffer, sizeof(buffer));
+    if (count < 0) {
+        perror("read");
+        close(client);
+        return -1;
+    }
+    printf("recieved %d bytes\\n", count);
+    close(client);
+    return count;
+}
+""",
+    ),
+    "change a setting": (
+        "Set `retries` to 5.",
+        "json",
+        """{
+  "name": "mirror",
+  "version": "2.4.1",
+  "sources": [
+    {"url": "https://one.example.org/files", "weight": 10},
+    {"url": "https://two.example.org/files", "weight": 5}
+  ],
+  "download": {
+    "directory": "/var/cache/mirror",
+    "parallel": 4,
+    "retries": 3,
+    "timeout_seconds": 20
+  },
+  "log": {"level": "info", "file": "/var/log/mirror.log"}
+}
+""",
+    ),
 }
 
 
-def prompt(request, code):
-    return f"{request} Print the whole program and nothing else.\n\n```python\n{code}```"
+def prompt(request, language, code):
+    return f"{request} Print the whole program and nothing else.\n\n```{language}\n{code}```"
 
 
 def answer(options, text, *flags):
@@ -93,8 +171,8 @@ def measure(options):
     """{edit: {"drafts": [tokens/s a round], "plain": [...], "accepted": share of what was drafted}}"""
     found = {}
     for index in range(options.rounds):
-        for name, (request, code) in EDITS.items():
-            text = prompt(request, code)
+        for name, (request, language, code) in EDITS.items():
+            text = prompt(request, language, code)
             order = ((), ("--draft-max", 0)) if index % 2 == 0 else (("--draft-max", 0), ())
             answers = {bool(flags): answer(options, text, *flags) for flags in order}
             drafted, plain = answers[False], answers[True]

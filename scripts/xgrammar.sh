@@ -9,7 +9,8 @@ set -euo pipefail
 readonly version=0.2.8
 readonly sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 readonly archive=xgrammar-$version.tar.gz
-readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version
+# The second number is that of the changes made to the source below.
+readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version-1
 
 fail() { printf 'xgrammar: %s\n' "$*" >&2; exit 1; }
 
@@ -43,6 +44,14 @@ with urllib.request.urlopen(link, timeout=120, context=context) as source, open(
 PYTHON
 }
 
+# A text that alone may follow is looked for at each step, to its end: of a grammar that forces much, or that has no end
+# (root ::= "a" root), that would stop all answers. A draft takes no more than a few tokens of it.
+bound() {
+  local loop='while (can_find_next_char) {' file=$1/cpp/grammar_matcher.cc
+  [[ $(grep -cF "$loop" "$file") == 1 ]] || return 1
+  sed -i "s/$loop/while (can_find_next_char \&\& num_accepted_chars < 256) {/" "$file"
+}
+
 # The sources of the library alone: neither bindings nor tests.
 compile() {
   local source=$1 out=$2 file
@@ -69,6 +78,7 @@ main() {
   download "$work/$archive" || fail "cannot fetch $archive"
   sha256sum --check --status <<< "$sha256  $work/$archive" || fail "$archive does not have sha256 $sha256"
   tar -C "$work" -xzf "$work/$archive"
+  bound "$work/xgrammar-$version" || fail "the loop to be bounded is not there"
   compile "$work/xgrammar-$version" "$work/built" || fail "cannot be built"
   mkdir -p "$(dirname "$folder")"
   rm -rf "$folder"

@@ -43,13 +43,15 @@ def labels(report):
 
 def drafts(report):
     rows = [["edit", "with drafts, tok/s", "without", "ratio", "accepted of drafted"]]
+    ratios = []
     for name, values in report["edits"].items():
         found = spread(paired_ratios(values["drafts"], values["plain"]))
+        ratios.append(found["median"])
         rows.append([name, number(statistics.median(values["drafts"])), number(statistics.median(values["plain"])),
                      ratio_text(found), f"{values['accepted']} of {values['drafted']}"])  # fmt: skip
     yield from table(rows)
     yield f"""
-{title(report["model"])}, greedy, {report["rounds"]} rounds in turns, {report["threads"]} threads, equal texts; {machine_of(report)}; commit {commit_text(report)}."""
+Geometric mean of the ratios {statistics.geometric_mean(ratios):.2f}; {title(report["model"])}, greedy, {report["rounds"]} rounds in turns, {report["threads"]} threads, equal texts; {machine_of(report)}; commit {commit_text(report)}."""
 
 
 SECTIONS = {"servers": ("load", servers), "labels": ("labels", labels), "drafts": ("drafts", drafts)}

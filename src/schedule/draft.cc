@@ -30,8 +30,9 @@ void DraftRate::tested(int32_t accepted, int32_t count) {
 
 void DraftRate::step() { value_ += kForgotten * (first_ - value_); }
 
-size_t LookupDraft::length_class() const {
-  return matched_ < 3 ? 0 : matched_ < 4 ? 1 : matched_ < 8 ? 2 : matched_ < 16 ? 3 : 4;
+size_t LookupDraft::length_class(int32_t matched) {
+  constexpr std::array<int32_t, 5> kFrom{2, 3, 4, 8, 16};
+  return static_cast<size_t>(std::ranges::upper_bound(kFrom, matched) - kFrom.begin());
 }
 
 // The last tokens are learnt when it is known what follows them.
@@ -41,7 +42,7 @@ void LookupDraft::learn(std::span<const int32_t> tokens) {
     if (place_ >= 0) {
       const bool right =
           tokens[static_cast<size_t>(learnt_)] == tokens[static_cast<size_t>(place_)];
-      double& rate = rates_[length_class()];
+      double& rate = rates_[length_class(matched_)];
       rate += kNewest * ((right ? 1 : 0) - rate);
       place_ = right ? place_ + 1 : -1;
       matched_ = right ? std::min(matched_ + 1, kLongest) : 0;
@@ -115,19 +116,27 @@ double DraftLength::seconds(int32_t rows) const {
 }
 
 // What was never measured is tried by doubling: a long draft that does not pay costs many steps.
-int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) const {
+int32_t DraftLength::best(std::span<const double> rates, int32_t rows, double each) const {
   const double alone = seconds(rows);
   if (alone <= 0) return 0;
   int32_t best = 0;
   double tokens = 1, right = 1, best_gain = kWorthIt;
-  most = std::min({most, kMostDrafted, 2 * most_measured_ + 2 - rows});
+  const auto given = static_cast<int32_t>(rates.size());
+  const int32_t most = std::min({given, kMostDrafted, 2 * most_measured_ + 2 - rows});
   for (int32_t length = 1; length <= most; ++length) {
-    right *= rate;
+    right *= rates[static_cast<size_t>(length) - 1];
     tokens += right;
     const double gain = tokens * alone / (seconds(rows + length) + length * each);
     if (gain > best_gain) best = length, best_gain = gain;
   }
   return best;
+}
+
+int32_t DraftLength::best(double rate, int32_t rows, int32_t most, double each) const {
+  std::array<double, kMostDrafted> rates;
+  rates.fill(rate);
+  return best(std::span(rates).first(static_cast<size_t>(std::clamp(most, 0, kMostDrafted))), rows,
+              each);
 }
 
 void DraftTime::took(double seconds, int64_t runs) {

@@ -35,27 +35,28 @@ class DraftRate {
 class LookupDraft {
  public:
   /// At most `most` tokens that may follow `tokens`, which begin with those of the last call; none
-  /// where the last two were never there before. Valid until the next call.
+  /// where the last one was never there before. Valid until the next call.
   std::span<const int32_t> propose(std::span<const int32_t> tokens, int32_t most);
 
-  /// How often the next token was right lately after as long a match as that of the last proposal:
-  /// 0 to 1. Counted for each token, whether its draft was tested or not.
-  double rate() const { return rates_[length_class()]; }
+  /// How often the next token was right lately after a match as long as that of the last proposal
+  /// is once its first `accepted` tokens are right: 0 to 1. Counted for each token, whether its
+  /// draft was tested or not.
+  double rate(int32_t accepted = 0) const { return rates_[length_class(matched_ + accepted)]; }
 
  private:
-  static constexpr std::array<int32_t, 3> kLengths{4, 3, 2};  ///< of what is looked up
+  static constexpr std::array<int32_t, 4> kLengths{4, 3, 2, 1};  ///< of what is looked up
   static constexpr int32_t kLongest = 32;  ///< tokens that are counted as a match
 
   void learn(std::span<const int32_t> tokens);
   void find(std::span<const int32_t> tokens);
-  size_t length_class() const;  ///< of matches that are about as long
+  static size_t length_class(int32_t matched);  ///< of matches that are about as long
 
   std::array<std::unordered_map<uint64_t, int32_t>, kLengths.size()> next_;  ///< what follows where
   int32_t learnt_ = 0;
   int32_t place_ = -1;   ///< of the token that is expected for learnt_; -1: none is
   int32_t matched_ = 0;  ///< tokens before it that are those before learnt_, at most kLongest
   /// The longer the match, the surer it is: what quotes goes on quoting.
-  std::array<double, 5> rates_{0.4, 0.5, 0.6, 0.75, 0.85};
+  std::array<double, 6> rates_{0.3, 0.4, 0.5, 0.6, 0.75, 0.85};
   std::vector<int32_t> draft_;
 };
 
@@ -64,8 +65,11 @@ class DraftLength {
  public:
   /// A run of so many rows, one or more of each answer, took so long; none that made a plan.
   void measured(int32_t rows, double seconds);
-  /// Tokens, at most `most`, to be tested with one answer whose drafts are right at `rate` and take
-  /// `each` seconds a token to make, beside `rows` rows of all answers without them.
+  /// Tokens, as many as there are rates at most, to be tested with one answer beside `rows` rows of
+  /// all answers without them. Each takes `each` seconds to make, and is right at its rate where
+  /// those before it are.
+  int32_t best(std::span<const double> rates, int32_t rows, double each = 0) const;
+  /// The same of at most `most` tokens with one rate.
   int32_t best(double rate, int32_t rows, int32_t most, double each = 0) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "schedule/scheduler.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/clock.h"
@@ -359,16 +360,21 @@ bool Scheduler::set_draft(Job& job, std::span<const int32_t> ids, DraftSource so
 // Takes what a grammar forces, else the draft that is the most often right. Returns the rows that
 // it adds to a run.
 int32_t Scheduler::draft(Job& job, int32_t most, int32_t rows) {
-  const auto cut = [&](std::span<const int32_t> ids, double rate) {
+  std::array<double, kMostDrafted> rates;
+  const auto cut = [&](std::span<const int32_t> ids, const auto& rate_of) {
     const auto size = static_cast<int32_t>(ids.size());
-    const int32_t count = options_.always_draft ? size : draft_length_.best(rate, rows, size);
+    for (int32_t i = 0; i < size; ++i) rates[static_cast<size_t>(i)] = rate_of(i);
+    const int32_t count =
+        options_.always_draft ? size : draft_length_.best(std::span(rates).first(ids.size()), rows);
     return ids.first(static_cast<size_t>(count));
   };
-  const std::span<const int32_t> forced = cut(job.forced(most), job.grammar_rate());
+  const std::span<const int32_t> forced =
+      cut(job.forced(most), [&](int32_t) { return job.grammar_rate(); });
   if (set_draft(job, forced, DraftSource::kGrammar)) return static_cast<int32_t>(forced.size());
   const std::span<const int32_t> proposed = job.lookup().propose(job.tokens(), most);
   const double rate = job.lookup().rate();
-  const std::span<const int32_t> known = cut(proposed, rate);
+  const std::span<const int32_t> known =
+      cut(proposed, [&](int32_t i) { return job.lookup().rate(i); });
   if (maker_ != nullptr && (known.empty() || rate < job.model_rate())) {
     const double each = maker_->seconds_each();
     const int32_t count =

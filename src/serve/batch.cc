@@ -42,6 +42,7 @@ class KeptReply : public Reply {
     const std::lock_guard lock(mutex_);
     return gone_;
   }
+  bool ending() const override { return false; }
   void on_gone(std::function<void()> call) override {
     {
       const std::lock_guard lock(mutex_);

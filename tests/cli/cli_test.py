@@ -6,6 +6,7 @@ usage: cli_test.py VEERY [unittest arguments]
 import ast
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -175,6 +176,17 @@ class Run(CliTest):
         self.assertEqual(done.stdout, b"")
         done = self.veery("run", self.model, *prompt, "--session", self.model, status=1)
         self.assertIn("is no saved session", done.stderr.decode())
+
+    def test_a_session_that_the_disk_has_no_room_for_is_said_and_leaves_the_old_one(self):
+        session = self.folder / "full.session"
+        call = ["run", self.model, "--raw", "-p", "hello", "-n", 6, "--ignore-eos", "--temp", 0, "-t", 1, "--session", session]
+        self.veery(*call)
+        before, files = session.read_bytes(), sorted(self.folder.iterdir())
+        done = subprocess.run([PROGRAM, *map(str, call)], capture_output=True, check=False, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))  # fmt: skip
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr.decode(), "full.session.*cannot be written after .* bytes: File too")
+        self.assertEqual((session.read_bytes(), sorted(self.folder.iterdir())), (before, files))
 
     def test_same_seed_same_text(self):
         flags = ["-p", "hi", "-n", 30, "--temp", 1.5, "--ignore-eos", "-s"]

@@ -12,10 +12,10 @@ from cli_base import PROGRAM
 class Server:
     """A server of its own on a free port."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, prepare=None):
         self.process = subprocess.Popen(
             [PROGRAM, "serve", *map(str, arguments), "--port", "0", "-t", "1"],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)  # fmt: skip
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=prepare)  # fmt: skip
         self.said = b""
         while not (found := re.search(rb"serving on https?://[^:]+:(\d+)", self.said)):
             line = self.process.stderr.readline()

@@ -152,7 +152,7 @@ class Problem {
  private:
   void pack(size_t i) {
     const int64_t panels = (heights_[i] + 15) / 16;
-    int32_t kept[3] = {};
+    std::byte kept[sizeof(SearchNotes)] = {};
     if (keeps_notes) std::memcpy(kept, &notes(), sizeof kept);
     pack_panels(format(i), source_[i].data(), heights_[i], cols_, packed_[i].data(), 0, panels);
     if (keeps_notes) std::memcpy(static_cast<void*>(&notes()), kept, sizeof kept);
@@ -210,7 +210,8 @@ class Problem {
     if (kernel.work != nullptr) d.work = lines(work, kernel.work(d, {most, 1, workers}));
     std::vector<Line> scratch;
     const size_t bytes = kernel.scratch != nullptr ? kernel.scratch(d, {most, 1, workers}) : 0;
-    if (options_.split && !keeps_notes) notes().pause = notes().next = notes().together = 0;
+    if (options_.split && !keeps_notes)
+      std::memset(static_cast<void*>(&notes()), 0, sizeof(SearchNotes));
     Slots slots;
     slots.rows = static_cast<int32_t>(rows_);
     for (const KernelFn phase : kernel.phases) {

@@ -63,17 +63,22 @@ TEST(SplitPanels, GiveTheProductsOfWholeOnes) {
       }
 }
 
-int32_t largest(const std::vector<float>& y) {
-  return static_cast<int32_t>(std::max_element(y.begin(), y.end()) - y.begin());
+// Of each row.
+std::vector<int32_t> largest(const std::vector<float>& y, int64_t rows) {
+  const auto height = std::ssize(y) / rows;
+  std::vector<int32_t> best;
+  for (auto row = y.begin(); row != y.end(); row += height)
+    best.push_back(static_cast<int32_t>(std::max_element(row, row + height) - row));
+  return best;
 }
 
-void expect_largest(Problem& p, int64_t cols, const std::string& what) {
-  const int32_t want = largest(p.run(Target::kReference, 1));
+void expect_largest(Problem& p, int64_t cols, const std::string& what, int64_t rows = 1) {
+  const std::vector<int32_t> want = largest(p.run(Target::kReference, 1), rows);
   for (const Target target : supported_targets())
     for (const int workers : {1, 2, 5})
-      for (const int64_t plan_rows : {1, 4, 40})
-        ASSERT_EQ(std::vector<int32_t>{want}, p.run_argmax(target, workers, plan_rows))
-            << name(target) << ' ' << what << ' ' << cols;
+      for (const int64_t plan_rows : {1, 4, 8, 16, 40})
+        ASSERT_EQ(want, p.run_argmax(target, workers, plan_rows))
+            << name(target) << ' ' << what << ' ' << cols << ", rows " << rows;
 }
 
 TEST(SplitPanels, LargestOfFlatOutputs) {
@@ -91,6 +96,15 @@ TEST(SplitPanels, LargestOfFlatOutputs) {
       }
       Problem one({kType}, {height}, cols, 1, {.norm = true, .split = true});
       expect_largest(one, cols, "of one term");
+    }
+}
+
+TEST(SplitPanels, LargestOfSeveralRows) {
+  for (const int64_t rows : {2, 3, 4, 5, 8, 9, 15, 16})
+    for (const int64_t height : {1, 33, 500}) {
+      Problem p({kType}, {height}, 160, rows,
+                {.norm = rows % 2 == 0, .scale = 0.37F, .split = true, .two_terms = true});
+      expect_largest(p, 160, "several", rows);
     }
 }
 
@@ -121,7 +135,8 @@ TEST(SplitPanels, OneRowIsSearchedWhereNothingButAFactorFollows) {
   const Options usual{.scale = 0.5F, .split = true, .two_terms = true};
   EXPECT_EQ(name_of(usual, 1), "search_q8_0_plain");
   EXPECT_EQ(name_of(usual, 2), "search_q8_0_plain");
-  EXPECT_EQ(name_of(usual, 3), "linear_argmax_q8_0_plain_batch");
+  EXPECT_EQ(name_of(usual, 16), "search_q8_0_plain");
+  EXPECT_EQ(name_of(usual, 17), "linear_argmax_q8_0_plain_batch");
   for (Options options :
        {Options{.bias = true}, Options{.residual = true}, Options{.scale = -1.0F}}) {
     options.split = options.two_terms = true;
@@ -131,11 +146,18 @@ TEST(SplitPanels, OneRowIsSearchedWhereNothingButAFactorFollows) {
   EXPECT_EQ(name_of({.two_terms = true}, 1), "linear_argmax_q8_0_plain_row");
 }
 
-TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
+class SplitRows : public ::testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Rows, SplitRows, ::testing::Values(1, 3, 11));
+
+std::vector<int32_t> each(int64_t rows, int32_t index) {
+  return std::vector<int32_t>(static_cast<size_t>(rows), index);
+}
+
+TEST_P(SplitRows, LargestAmongEqualsIsTheFirst) {
   const int64_t cols = 128;
   const int64_t height = 400;
-  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
-  p.set_activations(wave);
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
+  p.set_activations([](size_t i) { return wave(i % 133); });  // rows are that far apart
   for (const std::vector<int64_t>& rows : {std::vector<int64_t>{399}, {17, 18}, {390, 5, 200}}) {
     Bytes weights = testing::random_weight(kType, height, cols, 3);
     for (const int64_t row : rows) point(weights, row, cols, wave, 100);
@@ -143,17 +165,17 @@ TEST(SplitPanels, LargestAmongEqualsIsTheFirst) {
     const auto want = static_cast<int32_t>(*std::min_element(rows.begin(), rows.end()));
     for (const Target target : supported_targets())
       for (const int workers : {1, 2, 3})
-        EXPECT_EQ(std::vector<int32_t>{want}, p.run_argmax(target, workers)) << name(target);
+        EXPECT_EQ(each(GetParam(), want), p.run_argmax(target, workers)) << name(target);
   }
   p.set_activations(0.0F);
-  EXPECT_EQ(std::vector<int32_t>{0}, p.run_argmax(supported_targets().back(), 2));
+  EXPECT_EQ(each(GetParam(), 0), p.run_argmax(supported_targets().back(), 2));
 }
 
 // Equal outputs in one lane of two panels, of which the second has the larger upper parts.
-TEST(SplitPanels, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
+TEST_P(SplitRows, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
   const int64_t cols = 64;
   const int64_t height = 160;
-  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
   p.set_activations(1.0F);
   Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
   for (int64_t r = 0; r < height; ++r)
@@ -164,15 +186,15 @@ TEST(SplitPanels, LargestAmongEqualsIsTheFirstWhateverTheUpperBitsSay) {
       block.qs[k % 32] = static_cast<int8_t>(r == 35 ? other : r == 99 ? 32 : 3);
     }
   p.set_weights(0, weights);
-  expect_largest(p, cols, "equals of unequal parts");
-  EXPECT_EQ(std::vector<int32_t>{35}, p.run_argmax(supported_targets().back(), 2));
+  expect_largest(p, cols, "equals of unequal parts", GetParam());
+  EXPECT_EQ(each(GetParam(), 35), p.run_argmax(supported_targets().back(), 2));
 }
 
 // What the upper bits leave open decides: rows differ in the lower ones only.
-TEST(SplitPanels, LowerBitsDecide) {
+TEST_P(SplitRows, LowerBitsDecide) {
   const int64_t cols = 64;
   const int64_t height = 320;
-  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
   p.set_activations(1.0F);
   for (const int64_t best : {0, 100, 319}) {
     Bytes weights(static_cast<size_t>(height) * byte_size(kType, cols));
@@ -184,16 +206,16 @@ TEST(SplitPanels, LowerBitsDecide) {
             static_cast<int8_t>(16 + (r * 3 + k) % 7 + (r == best && k < 20 ? 1 : 0));
       }
     p.set_weights(0, weights);
-    expect_largest(p, cols, "lower bits");
+    expect_largest(p, cols, "lower bits", GetParam());
   }
 }
 
 // Where outputs are much alike the search pauses, ever longer; it comes back when it pays.
-TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
+TEST_P(SplitRows, SearchPausesWhereItDoesNotPay) {
   const int64_t cols = 1024;
   const int64_t height = 800;
-  Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
-  p.set_activations(wave);
+  Problem p({kType}, {height}, cols, GetParam(), {.split = true, .two_terms = true});
+  p.set_activations([](size_t i) { return wave(i % 1029); });  // rows are that far apart
   p.keeps_notes = true;
   Bytes weights = p.weights(0);
   for (int64_t r = 1; r < height; ++r)
@@ -202,10 +224,11 @@ TEST(SplitPanels, SearchPausesWhereItDoesNotPay) {
   const int32_t flat = 0;
   int searches = 0;
   const auto run = [&](int32_t want) {
-    searches += p.notes().pause == 0 ? 1 : 0;
-    EXPECT_EQ(std::vector<int32_t>{want}, p.run_argmax(supported_targets().back(), 2));
+    const SearchNotes& notes = p.notes();
+    searches += (GetParam() == 1 ? notes.one : notes.several).left == 0 ? 1 : 0;
+    EXPECT_EQ(each(GetParam(), want), p.run_argmax(supported_targets().back(), 2));
   };
-  ASSERT_EQ(std::vector<int32_t>{flat}, p.run_argmax(supported_targets().back(), 2));
+  ASSERT_EQ(each(GetParam(), flat), p.run_argmax(supported_targets().back(), 2));
   for (int i = 0; i < 256; ++i) run(flat);
   EXPECT_EQ(searches, 7);  // after 1, 3, 7, .., 127 others
   point(weights, 500, cols, wave, 127);
@@ -240,7 +263,7 @@ TEST(SplitPanels, PartsAreReadTogetherWhereTheUpperOneTellsLittle) {
   };
   EXPECT_EQ(run(5, 3)->together, 0);
   EXPECT_EQ(run(500, 20)->together, 1);  // at most 31 of 31 by four bits, 23 by five
-  EXPECT_EQ(run(77, 20)->pause, 0);
+  EXPECT_EQ(run(77, 20)->one.left, 0);
   EXPECT_EQ(run(5, 3)->together, 0);
 }
 
@@ -249,7 +272,8 @@ TEST(SplitPanels, LargestWhateverTheScales) {
   const int64_t cols = 256;
   const int64_t height = 500;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
-    Problem p({kType}, {height}, cols, 1, {.split = true, .two_terms = true});
+    const int64_t rows = seed % 2 == 0 ? 1 : 2 + seed;
+    Problem p({kType}, {height}, cols, rows, {.split = true, .two_terms = true});
     Bytes weights = testing::random_weight(kType, height, cols, seed);
     std::mt19937 random(seed);
     for (int64_t i = 0; i < height * cols / 32; ++i) {
@@ -257,7 +281,7 @@ TEST(SplitPanels, LargestWhateverTheScales) {
       row_of(weights, 0, cols)[i].d = f32_to_f16(random() % 2 == 0 ? size : -size);
     }
     p.set_weights(0, weights);
-    expect_largest(p, cols, "any scales");
+    expect_largest(p, cols, "any scales", rows);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "convert/as_gguf.h"
@@ -45,6 +47,7 @@ TEST(LookupDraft, ProposesNothingThatWasNeverThere) {
   EXPECT_TRUE(draft.propose(Ids{}, 4).empty());
   EXPECT_TRUE(draft.propose(Ids{1}, 4).empty());
   EXPECT_TRUE(draft.propose(Ids{1, 2, 3, 4}, 4).empty());
+  EXPECT_EQ(ids_of(draft.propose(Ids{1, 2, 3, 4, 2}, 2)), (Ids{3, 4}));
 }
 
 TEST(LookupDraft, CountsHowOftenItIsRight) {
@@ -62,6 +65,8 @@ TEST(LookupDraft, CountsHowOftenItIsRight) {
     tokens.push_back(100 + i);
     wrong.propose(tokens, 4);
   }
+  tokens.insert(tokens.end(), {1, 2});
+  wrong.propose(tokens, 4);
   EXPECT_LT(wrong.rate(), 0.05);
 }
 
@@ -94,6 +99,22 @@ TEST(LookupDraft, KeepsToThePlaceThatItFollows) {
   EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{3, 4, 5}));
   tokens.insert(tokens.end(), {3, 4, 5});
   EXPECT_EQ(ids_of(draft.propose(tokens, 3)), (Ids{6, 7, 8}));
+}
+
+TEST(LookupDraft, IsSurerOfWhatComesBehindMoreThatIsRight) {
+  LookupDraft draft;
+  draft.propose(Ids{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2}, 8);
+  EXPECT_LT(draft.rate(0), draft.rate(1));
+  EXPECT_LT(draft.rate(1), draft.rate(7));
+}
+
+TEST(DraftLength, TakesARateForEachToken) {
+  DraftLength length;
+  for (int32_t rows = 1; rows <= 16; ++rows) length.measured(rows, 1 + 0.2 * rows);
+  const std::array<double, 3> rising{0.5, 0.99, 0.99}, falling{0.99, 0.99, 0.01};
+  EXPECT_EQ(length.best(rising, 1), 3);
+  EXPECT_EQ(length.best(falling, 1), 2);
+  EXPECT_LT(length.best(0.5, 1, 3), 3);
 }
 
 TEST(DraftLength, GrowsWithTheRateAndShrinksWithTheCost) {

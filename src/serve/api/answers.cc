@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "serve/api/api_error.h"
+
 namespace veery::serve {
 namespace {
 
@@ -34,7 +36,7 @@ struct Answers::Bell {
 };
 
 Answers::Answers(Scheduler& scheduler, const GenerateRequest& request, int32_t count, Reply& reply)
-    : bell_(std::make_shared<Bell>()), over_(static_cast<size_t>(count)) {
+    : reply_(reply), bell_(std::make_shared<Bell>()), over_(static_cast<size_t>(count)) {
   for (int32_t i = 0; i < count; ++i) {
     GenerateRequest own = request;
     own.options.sampling.seed += static_cast<uint64_t>(i);
@@ -62,6 +64,7 @@ void Answers::cancel() {
 
 std::optional<Answers::Event> Answers::next() {
   while (std::ranges::find(over_, false) != over_.end()) {
+    if (reply_.ending()) throw ApiError(503, "the server ends before the answer is over");
     for (size_t k = 0; k < tickets_.size(); ++k) {
       const size_t i = turn_++ % tickets_.size();
       if (over_[i]) continue;

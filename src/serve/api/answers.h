@@ -24,7 +24,8 @@ class Answers {
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  /// Waits for the next piece of any of them; absent: all are over. Throws what ended one.
+  /// Waits for the next piece of any of them; absent: all are over. Throws what ended one, and an
+  /// ApiError with status 503 where the server ends before they are over.
   std::optional<Event> next();
   void cancel();
   int32_t count() const { return static_cast<int32_t>(tickets_.size()); }
@@ -37,6 +38,7 @@ class Answers {
   struct Bell;
   using Tickets = std::vector<std::shared_ptr<Ticket>>;
 
+  const Reply& reply_;
   std::shared_ptr<Bell> bell_;
   Tickets tickets_;
   std::vector<bool> over_;

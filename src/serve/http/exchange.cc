@@ -59,11 +59,16 @@ bool Exchange::gone() const {
   return gone_;
 }
 
+bool Exchange::ending() const {
+  const std::lock_guard lock(mutex_);
+  return ending_;
+}
+
 void Exchange::on_gone(std::function<void()> call) {
   bool now = false;
   {
     const std::lock_guard lock(mutex_);
-    now = gone_;
+    now = gone_ || ending_;
     if (!now) on_gone_ = std::move(call);
   }
   if (now && call) call();
@@ -99,6 +104,16 @@ void Exchange::set_gone() {
     call = std::exchange(on_gone_, nullptr);
   }
   drained_.notify_all();
+  if (call) call();
+}
+
+void Exchange::set_ending() {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    call = std::exchange(on_gone_, nullptr);
+  }
   if (call) call();
 }
 

@@ -35,6 +35,7 @@ class Exchange final : public Reply {
   void end() override;
   bool begun() const override;
   bool gone() const override;
+  bool ending() const override;
   void on_gone(std::function<void()> call) override;
 
   /// The handler has returned: an answer that it did not end is broken off.
@@ -45,6 +46,8 @@ class Exchange final : public Reply {
   bool take(Output& output);
   /// The client is gone.
   void set_gone();
+  /// The server ends: what the handler still writes is sent, but it should not be much.
+  void set_ending();
   /// Whether the answer is as long as it was to be; else the connection has to be closed.
   bool complete() const;
 
@@ -56,7 +59,8 @@ class Exchange final : public Reply {
   std::function<void()> wake_, on_gone_;
   std::vector<HttpHeader> headers_;
   Output next_;
-  bool begun_ = false, ended_ = false, gone_ = false, returned_ = false, taken_last_ = false;
+  bool begun_ = false, ended_ = false, gone_ = false, ending_ = false, returned_ = false,
+       taken_last_ = false;
 };
 
 }  // namespace veery::serve

@@ -43,7 +43,10 @@ class Reply {
   virtual void end() = 0;
   virtual bool begun() const = 0;
   virtual bool gone() const = 0;
-  /// Called once when the client goes away before the answer is over, at once where it has gone.
+  /// Whether the server ends and has no more time for this answer: it should end with an error.
+  virtual bool ending() const = 0;
+  /// Called once when the client goes away before the answer is over, or the server ends; at once
+  /// where that has happened.
   virtual void on_gone(std::function<void()> call) = 0;
 };
 

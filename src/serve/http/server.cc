@@ -11,6 +11,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -41,15 +42,18 @@ class Workers {
   Workers(int32_t most, int32_t waiting) : most_(most), most_waiting_(waiting) {}
   ~Workers() { join(); }
 
-  /// False: too many wait.
+  /// False: too many wait, or there is no memory for a thread.
   bool post(std::function<void()> work) {
     {
       const std::lock_guard lock(mutex_);
       if (idle_ == 0 && std::ssize(threads_) >= most_ && std::ssize(work_) >= most_waiting_)
         return false;
       work_.push_back(std::move(work));
-      if (idle_ < std::ssize(work_) && std::ssize(threads_) < most_)
-        threads_.emplace_back([this] { loop(); });
+      if (idle_ < std::ssize(work_) && std::ssize(threads_) < most_ && !add_thread() &&
+          threads_.empty()) {
+        work_.pop_back();
+        return false;
+      }
     }
     ready_.notify_one();
     return true;
@@ -67,6 +71,15 @@ class Workers {
   }
 
  private:
+  // False: the system gives no other one; the work waits for those that are there.
+  bool add_thread() {
+    try {
+      threads_.emplace_back([this] { loop(); });
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
   void loop() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -109,7 +122,16 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   void run(double grace) {
     grace_ = grace;
     asio::co_spawn(context_, accept(), asio::detached);
-    context_.run();  // until stop() and the end of the last connection
+    // Until stop() and the end of the last connection. What the loop has no memory for is lost, and
+    // the rest goes on.
+    for (bool over = false; !over;) {
+      try {
+        context_.run();
+        over = true;
+      } catch (const std::exception& error) {
+        warn(error);
+      }
+    }
     workers_.join();
   }
   void stop() {
@@ -120,13 +142,8 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
       for (Connection* connection : all_)
         if (!connection->busy)
           connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
-      deadline_.emplace(context_, seconds(grace_));
-      deadline_->async_wait([this](error_code code) {
-        if (code) return;
-        error_code none;
-        for (Connection* connection : all_)
-          connection->stream.socket().shutdown(tcp::socket::shutdown_both, none);
-      });
+      deadline_.emplace(context_);
+      after(grace_, [this] { end_answers(); });
       if (all_.empty()) deadline_.reset();
     });
   }
@@ -136,8 +153,27 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     Connection(tcp::socket socket, TlsContext* tls) : stream(std::move(socket), tls) {}
     ConnectionStream stream;
     beast::flat_buffer buffer;
-    bool busy = false;  // a request is being read or answered
+    bool busy = false;                 // a request is being read or answered
+    std::weak_ptr<Exchange> exchange;  // of the answer in the making
   };
+
+  // Calls `next` in so many seconds if there are still connections then.
+  void after(double count, std::function<void()> next) {
+    deadline_->expires_after(seconds(count));
+    deadline_->async_wait([this, next = std::move(next)](error_code code) {
+      if (!code && deadline_) next();
+    });
+  }
+  // Answers end with an error, which has a moment to be read.
+  void end_answers() {
+    for (Connection* connection : all_)
+      if (const auto exchange = connection->exchange.lock()) exchange->set_ending();
+    after(kFarewellSeconds, [this] {
+      error_code ignored;
+      for (Connection* connection : all_)
+        connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
+    });
+  }
 
   void bind() {
     error_code code;
@@ -168,16 +204,43 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
         continue;
       }
       if (count_ >= options_.connections) continue;  // closed at once
-      socket.set_option(tcp::no_delay(true), code);
-      auto connection = std::make_shared<Connection>(std::move(socket), tls_ ? &*tls_ : nullptr);
-      asio::co_spawn(context_, serve(std::move(connection)), asio::detached);
+      try {
+        begin(std::move(socket));
+      } catch (const std::exception& error) {  // no memory for one more: it is closed
+        warn(error);
+      }
     }
   }
+  void begin(tcp::socket socket) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    auto connection = std::make_shared<Connection>(std::move(socket), tls_ ? &*tls_ : nullptr);
+    asio::co_spawn(context_, serve(std::move(connection)), asio::detached);
+  }
+
+  // As long as it is there, a connection is known; a coroutine may be given up at any point.
+  class Known {
+   public:
+    Known(Impl& impl, Connection& connection) : impl_(impl), connection_(&connection) {
+      impl_.all_.insert(connection_);
+      ++impl_.count_;
+    }
+    Known(const Known&) = delete;
+    Known& operator=(const Known&) = delete;
+    ~Known() {
+      impl_.all_.erase(connection_);
+      --impl_.count_;
+      if (impl_.stopping_ && impl_.all_.empty() && impl_.deadline_) impl_.deadline_.reset();
+    }
+
+   private:
+    Impl& impl_;
+    Connection* connection_;
+  };
 
   asio::awaitable<void> serve(std::shared_ptr<Connection> connection) {
     const auto self = shared_from_this();
-    all_.insert(connection.get());
-    ++count_;
+    const Known known(*this, *connection);
     try {
       connection->stream.expires_after(seconds(options_.read_seconds));
       if (!co_await connection->stream.open()) {
@@ -194,9 +257,6 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     error_code ignored;
     connection->stream.socket().shutdown(tcp::socket::shutdown_both, ignored);
     connection->stream.tcp().close();
-    all_.erase(connection.get());
-    --count_;
-    if (stopping_ && all_.empty() && deadline_) deadline_.reset();
   }
 
   // One request and its answer; false: the connection is over.
@@ -299,6 +359,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
     auto waker = std::make_shared<Waker>(context_);
     const auto exchange = std::make_shared<Exchange>(
         [self, waker] { asio::post(self->context_, [waker] { waker->timer.cancel(); }); });
+    connection.exchange = exchange;
     const auto request = std::make_shared<HttpRequest>(convert(std::move(message)));
     const bool posted = workers_.post([self, request, exchange] {
       try {

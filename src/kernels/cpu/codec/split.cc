@@ -19,9 +19,10 @@ void direct_split(const std::byte* const* parts, const ActivationGroup& g, int64
                   Ahead ahead, float* y) {
   direct<PanelSplitQ8_0, R>(All(), {All::open(parts), g, cols, ahead, y, R});
 }
+template <int R>
 void direct_five_bits(const std::byte* const* parts, const ActivationGroup& g, int64_t cols,
                       Ahead ahead, float* y) {
-  direct<PanelSplitQ5, 2>(FirstTwo(), {FirstTwo::open(parts), g, cols, ahead, y, 2});
+  direct<PanelSplitQ5, R>(FirstTwo(), {FirstTwo::open(parts), g, cols, ahead, y, R});
 }
 void expand_split(const std::byte* const* parts, int64_t cols, std::byte* expanded) {
   expand<PanelSplitQ8_0>(All(), All::open(parts), cols, expanded);
@@ -36,7 +37,10 @@ constexpr SplitKernels kernels() {
   k.all.direct[0][1] = direct_split<2>;
   k.all.direct[0][2] = direct_split<4>;
   if (kPairs) k.all.direct[0][3] = direct_split<8>;
-  k.two_rows_five_bits = direct_five_bits;
+  k.five_bits[0] = direct_five_bits<1>;
+  k.five_bits[1] = direct_five_bits<2>;
+  k.five_bits[2] = direct_five_bits<4>;
+  if (kPairs) k.five_bits[3] = direct_five_bits<8>;
   return k;
 }
 

@@ -6,8 +6,9 @@ namespace veery {
 
 struct SplitKernels {
   PanelKernels all;  ///< the products of Q8_0
-  /// Two rows and the first two parts: a matrix with an eighth of the values.
-  DirectFn two_rows_five_bits = nullptr;
+  /// One panel of the first two parts, a matrix with an eighth of the values; groups of 1, 2, 4
+  /// and, where there are the registers for it, 8 rows.
+  DirectFn five_bits[4] = {};
 };
 const SplitKernels& split_kernels(Target target);
 

@@ -41,7 +41,7 @@ inline float from_order(uint32_t v) {
 /// An output that there is, for all workers: they raise it as they find larger ones.
 class Threshold {
  public:
-  explicit Threshold(SearchRun& run) : word_(run.threshold) {}
+  explicit Threshold(SearchRun& run, int64_t row = 0) : word_(run.threshold[row]) {}
   float value() const { return from_order(word_.load(std::memory_order_relaxed)); }
   void raise(float to) {
     uint32_t so_far = word_.load(std::memory_order_relaxed);
@@ -118,10 +118,11 @@ HWY_INLINE float bound_of(F32 estimate, const Spread& spread) {
 
 HWY_INLINE float largest_of(const Best& best) { return max_of(load(best.value)); }
 
-/// The only group of rows: one, and the residual of its int8 values.
-inline ActivationGroup searched_row(const Product& p, const Worker& worker) {
+/// A group of rows: row `row` of x, and the residual of its int8 values.
+inline ActivationGroup searched_row(const Product& p, const Worker& worker, int64_t row = 0) {
   constexpr auto kForm = Activations::kPer32;
-  return activation_group(kForm, p.group(worker.scratch, static_cast<int>(kForm), 0), p.cols, 2);
+  return activation_group(kForm, worker.scratch + 2 * row * activation_row_bytes(kForm, p.cols),
+                          p.cols, 2);
 }
 
 /// A panel of SplitPanels.
@@ -136,12 +137,21 @@ struct SplitPanel {
   }
 };
 
-/// The products of a panel as a whole, into the largest ones that the epilogue has.
-void multiply_whole(const Finish& finish, const ActivationGroup& row, int64_t panel) {
+/// The products of a panel as a whole with a row, into the largest ones that the epilogue has.
+void multiply_whole(const Finish& finish, const ActivationGroup& group, int64_t row,
+                    int64_t panel) {
   const Weight& w = finish.p.weights[0];
   float y[2 * kLanes];
-  w.kernels->direct[0][1](SplitPanel(w, panel).parts, row, finish.p.cols, {finish.p.ahead, 0}, y);
-  finish(0, panel, 0, 2, y, y);
+  w.kernels->direct[0][1](SplitPanel(w, panel).parts, group, finish.p.cols, {finish.p.ahead, 0}, y);
+  finish(0, panel, 2 * row, 2, y, y);
+}
+/// The largest product of a panel with a row, after the epilogue.
+inline float largest_product(const Dispatch& d, const Product& p, const ActivationGroup& group,
+                             int64_t panel) {
+  Best best;
+  start_best(reinterpret_cast<std::byte*>(&best), 1, 0);
+  multiply_whole({epilogue(d, &best), p}, group, 0, panel);
+  return largest_of(best);
 }
 
 /// The search of one worker, of its share of the panels.
@@ -198,15 +208,9 @@ class Search {
     const F32 estimate = estimate_of<kAfterMiddle>(y, candidate.spread);
     if (could_be_largest(bound_of<kAfterUpper>(estimate, candidate.spread))) ++counts_.candidates;
     s_.bounds[candidate.panel] = bound_of<kAfterMiddle>(estimate, candidate.spread);
-    if (max_of(estimate) * scale_ > threshold_.value()) raise_threshold(candidate.panel);
-  }
-
-  // By the outputs of the panel that seems to hold the largest yet.
-  void raise_threshold(int64_t panel) {
-    Best best;
-    start_best(reinterpret_cast<std::byte*>(&best), 1, 0);
-    multiply_whole({epilogue(d_, &best), p_}, row_, panel);
-    threshold_.raise(largest_of(best));
+    // The panel that seems to hold the largest yet.
+    if (max_of(estimate) * scale_ > threshold_.value())
+      threshold_.raise(largest_product(d_, p_, row_, candidate.panel));
   }
 
   const Dispatch& d_;
@@ -219,23 +223,25 @@ class Search {
   const ActivationGroup row_;
   // The upper part is a matrix of Q4_0.
   const DirectFn multiply_upper_ = block_kernels(kTarget, DType::kQ4_0)->direct[0][1];
-  const DirectFn multiply_two_parts_ = split_kernels(kTarget).two_rows_five_bits;
+  const DirectFn multiply_two_parts_ = split_kernels(kTarget).five_bits[1];
   Threshold threshold_;
   Candidate deferred_[kDeferred];
   int64_t put_ = 0, taken_ = 0;
   SearchCounts counts_ = {};
 };
 
-/// Multiplies the panels whose bounds reach the threshold. Workers take turns.
-void multiply_candidates(const Finish& finish, const Worker& worker, const SearchMemory& s) {
+/// Multiplies the panels whose bounds reach the threshold of a row with it. Workers take turns.
+void multiply_candidates(const Finish& finish, const Worker& worker, const SearchMemory& s,
+                         int64_t row) {
   const Product& p = finish.p;
-  const ActivationGroup row = searched_row(p, worker);
+  const ActivationGroup group = searched_row(p, worker, row);
   const float scale = finish.e.scale;
   const int64_t panels = p.weights[0].panels();
-  float least = Threshold(*s.run).value();
+  const float* bounds = s.bounds + row * panels;
+  float least = Threshold(*s.run, row).value();
   const auto next_after = [&](int64_t panel) {
     do panel += worker.count;
-    while (panel < panels && s.bounds[panel] * scale < least);
+    while (panel < panels && bounds[panel] * scale < least);
     return panel;
   };
   int64_t panel = next_after(worker.index - worker.count);
@@ -246,11 +252,11 @@ void multiply_candidates(const Finish& finish, const Worker& worker, const Searc
       const SplitPanel parts(p.weights[0], next);
       for (int k = 0; k < kMostParts; ++k) parts.fetch(p.weights[0], k);
     }
-    multiply_whole(finish, row, panel);
-    least = std::max(least, largest_of(*finish.e.best));
+    multiply_whole(finish, group, row, panel);
+    least = std::max(least, largest_of(finish.e.best[row]));
     panel = next;
   }
-  s.counts[worker.index].multiplied = multiplied;
+  s.counts[worker.index].multiplied += multiplied;
 }
 
 }  // namespace

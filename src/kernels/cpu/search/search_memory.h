@@ -15,39 +15,46 @@ inline SearchNotes& search_notes(const Dispatch& d) {
 
 /// How one run goes, the same for all workers.
 struct alignas(64) SearchRun {
-  bool searches;                    ///< false: all panels are multiplied
-  bool together;                    ///< the first two parts are read at once
-  std::atomic<uint32_t> threshold;  ///< by_order() of an output that there is; 0: none
+  bool searches;  ///< false: all panels are multiplied
+  bool together;  ///< the first two parts are read at once
+  /// Of each row by_order() of an output that there is; 0: none.
+  std::atomic<uint32_t> threshold[kSearchedRows];
 };
 
 /// What one worker had to read beside the upper parts.
 struct alignas(64) SearchCounts {
   int32_t candidates = 0;  ///< panels that could hold the largest, by their upper part alone
-  int32_t multiplied = 0;  ///< by the middle part too: read as a whole
+  int32_t multiplied = 0;  ///< by the middle part too: read as a whole, for each row
 };
 
 /// The shared memory of a product with `rows` rows, then SearchRun, SearchCounts[workers] and the
-/// bounds; the scratch of a product, then two floats a block.
+/// bounds; the scratch of a product, then the first terms of all rows as a product of one term has
+/// them, then two floats for each block and row.
 struct SearchMemory {
   SearchRun* run;
   SearchCounts* counts;  ///< [workers]
-  float* bounds;         ///< [panels] no output of a panel is larger
-  float* moment;         ///< [blocks] of the row, of this worker: sums of x
-  float* magnitude;      ///< [blocks] of |x|, and more for roundings
+  float* bounds;         ///< [row][panels] no output of a panel is larger
+  std::byte* firsts;     ///< of this worker, as all below
+  float* moment;         ///< [blocks][row] sums of x, the first term of it where rows are several
+  float* magnitude;      ///< [blocks][row] of |x|, and more for roundings
 
   SearchMemory(const Dispatch& d, const Product& p, const Worker& worker)
-      : run(reinterpret_cast<SearchRun*>(d.work + p.best_bytes(true, worker))),
+      : run(reinterpret_cast<SearchRun*>(d.work + p.best_bytes(true, worker) +
+                                         p.activation_bytes())),
         counts(reinterpret_cast<SearchCounts*>(run + 1)),
         bounds(reinterpret_cast<float*>(counts + worker.count)),
-        moment(reinterpret_cast<float*>(worker.scratch + p.few_scratch_bytes())),
-        magnitude(moment + p.cols / 32) {}
+        firsts(worker.scratch + p.few_scratch_bytes()),
+        moment(reinterpret_cast<float*>(firsts + p.activation_bytes())),
+        magnitude(moment + p.outer_rows() * (p.cols / 32)) {}
 
   static size_t work_bytes(const Product& p, int workers) {
-    return sizeof(SearchRun) + static_cast<size_t>(workers) * sizeof(SearchCounts) +
-           static_cast<size_t>(p.weights[0].panels()) * sizeof(float);
+    return static_cast<size_t>(p.activation_bytes()) + sizeof(SearchRun) +
+           static_cast<size_t>(workers) * sizeof(SearchCounts) +
+           static_cast<size_t>(p.outer_rows() * p.weights[0].panels()) * sizeof(float);
   }
   static size_t scratch_bytes(const Product& p) {
-    return static_cast<size_t>(p.cols / 32) * 2 * sizeof(float);
+    return static_cast<size_t>(p.activation_bytes()) +
+           static_cast<size_t>(p.outer_rows() * (p.cols / 32)) * 2 * sizeof(float);
   }
 };
 
