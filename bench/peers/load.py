@@ -10,7 +10,7 @@ script through OpenAI's chat completions with `stream`. Measured, in turns:
   tokens/s        of all streams together; each asks again at once when its answer has ended
   first token     milliseconds from sending a request to its first text (median, 95th percentile)
   between tokens  milliseconds between two texts of one answer (median, 95th percentile)
-  long prompt     the longest pause of running streams while a prompt of about 2,000 tokens is read
+  long prompt     the longest pause of running streams while a prompt of about 2,000 tokens is read, and the median of the streams' own
   prefix          first token of such a prompt, and of the same words with another question
   idle            what connections that say nothing add to the memory, and the speed of streams beside them
 
@@ -191,17 +191,20 @@ async def throughput(server, streams, seconds, tokens):
 
 
 async def long_prompt(server, streams):
-    """The longest pause of running streams while another client's long prompt is read."""
+    """The longest pause of running streams while another client's long prompt is read. A character of several tokens
+    is one text, so the longest of all may be several steps of one stream; what delays all of them is in each one's longest."""
     answers = [asyncio.create_task(ask(server.port, question(1000 + i), 400, i)) for i in range(streams - 1)]
     await asyncio.sleep(1.5)
     begun = time.perf_counter()
     late = await ask(server.port, words(LONG, 7) + "\nWhat are these words?", 8, 1)
     ended = time.perf_counter()
-    pauses = []
+    longest = []
     for one in await asyncio.gather(*answers):
-        pauses += [1000 * (b - a) for a, b in zip(one.times, one.times[1:]) if a < ended and b > begun]
+        pauses = [1000 * (b - a) for a, b in zip(one.times, one.times[1:]) if a < ended and b > begun]
+        longest += [max(pauses)] if pauses else []
     return {
-        "long prompt: longest pause of others, ms": max(pauses, default=float("nan")),
+        "long prompt: longest pause of others, ms": max(longest, default=float("nan")),
+        "long prompt: median of each one's longest, ms": statistics.median(longest) if longest else float("nan"),
         "long prompt: its first token, ms": late.first_ms(),
         "long prompt: its tokens": late.prompt,
     }
