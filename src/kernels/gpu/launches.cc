@@ -182,9 +182,29 @@ bool takes_attend(const Dispatch& d, const KernelChoice& choice) {
 int value_dim(const Dispatch& d) { return d.out().cols / d.as<AttendAttr>().heads; }
 int64_t blocks_of(int64_t positions) { return (positions + 127) / 128 + 1; }
 
+// Rows that follow each other by tensor cores, in an order of sums of their own.
+bool record_cores(AttendArguments& a, int type, int64_t rows, Recorder& to) {
+  constexpr int kBF16Cache = 0;
+  if (!to.machine.has(KernelId::attend_cores_64) || rows < kRelaxedRows || type != kBF16Cache ||
+      a.key_dim > kMostTileDims || a.value_dim > kMostTileDims)
+    return false;
+  const bool same = a.key_dim == a.value_dim;
+  a.tile_rows = kCoreQueries / shared_heads(a.heads, a.kv_heads);
+  to.add(same && a.key_dim == 64    ? KernelId::attend_cores_64
+         : same && a.key_dim == 128 ? KernelId::attend_cores_128
+                                    : KernelId::attend_cores_any,
+         {.blocks_x = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads),
+          .blocks_y = static_cast<int>((rows + a.tile_rows - 1) / a.tile_rows),
+          .threads = kCoreThreads,
+          .shared = static_cast<size_t>(core_places(a.key_dim, a.value_dim).bytes)},
+         a);
+  return true;
+}
+
 // Rows that follow each other, where there are enough of them to keep processors busy.
 void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
   constexpr int kF32 = 2;
+  if (record_cores(a, type, rows, to)) return;
   const int each = attend_tile_rows(a.heads, a.kv_heads);
   const int parts = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
   const int64_t tiles = (rows + each - 1) / each;
@@ -305,6 +325,7 @@ const LaunchRow kRows[] = {
     {op::kShift, takes_rows, "shift", nullptr, record_shift, KernelId::shift},
     {op::kPool, takes_rows, "pool", nullptr, record_pool, KernelId::pool},
     {op::kTopK, takes_top_k, "top_k", nullptr, record_top_k, KernelId::top_k},
+    {op::kLinear, takes_relaxed, "linear_relaxed", relaxed_work, record_relaxed, KernelId::expand},
     {op::kLinear, takes_linear, "linear", linear_work, record_linear, KernelId::linear_tiles_q8},
     {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax,
      KernelId::best},
@@ -326,6 +347,11 @@ const int32_t* Recorder::ids(const Operand& o) const {
          : at == slots.output_rows ? run.output_rows
          : at == types             ? run.types
                                    : at;
+}
+
+const LaunchRow* Recorder::row_of(const Step& step) const {
+  return find_row(step.op, step.dispatch, {.rows = most(step.dispatch.in[0].rows), .exact = exact},
+                  machine);
 }
 
 const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
