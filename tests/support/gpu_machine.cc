@@ -16,6 +16,7 @@
 #include "kernels/gpu/functions/linear/linear_tiles.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"
 #include "kernels/gpu/functions/relaxed/expand.h"
+#include "kernels/gpu/functions/relaxed/qkv_rows.h"
 #include "kernels/gpu/functions/relaxed/rounded_rows.h"
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"

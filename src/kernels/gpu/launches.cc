@@ -160,6 +160,11 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
+  constexpr int kRowsDim = 128, kBF16Bytes = 2;
+  if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kRelaxedRows &&
+      a.head_dim == kRowsDim && 2 * a.pairs == a.head_dim && a.query_norm == nullptr &&
+      a.key_norm == nullptr && a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes)
+    return to.add(KernelId::qkv_rows, size, a);
   // A warp a head, as long as the processors have room for all.
   constexpr int kWarps = 8, kBlocksEach = 8;
   a.parts = std::min(std::max(to.machine.processors() * kBlocksEach / size.blocks_x, 2),

@@ -169,6 +169,47 @@ TEST(GpuAttendCores, IsNearTheCpu) {
   }
 }
 
+// RoPE and what is written to the cache have the bits that they have without.
+TEST(GpuQkvRows, HasTheBitsOfFewRows) {
+  for (const bool interleaved : {false, true}) {
+    const QkvRopeAttr attr{5, 2, 128, 128, interleaved, 0};
+    Random random(4);
+    Batch batch(2, 512);
+    batch.add(0, 250, 11);
+    batch.add(1, 3, 2);
+    Slots slots = batch.slots();
+    const Matrix qkv = test::random_matrix(slots.rows, 9 * 128, random);
+    const Matrix angles = test::random_matrix(slots.rows, 128, random);
+    const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
+    slots.tokens = slots.output_rows = numbers.data();
+    const auto bytes = [&](int64_t rows) {
+      test::Cache keys(batch, true, DType::kBF16, 2, 128),
+          values(batch, false, DType::kBF16, 2, 128);
+      Matrix q(slots.rows, 5 * 128);
+      Dispatch d;
+      d.in[QkvRopeIn::kQkv] = qkv.operand, d.in[QkvRopeIn::kAngles] = angles.operand;
+      d.in[QkvRopeIn::kKeys] = keys.operand, d.in[QkvRopeIn::kValues] = values.operand;
+      d.out() = q.operand;
+      d.in[QkvRopeIn::kQkv].rows = d.out().rows = kTokenRows;
+      d.attr = attr;
+      const Step step{op::kQkvRope, d};
+      relaxed_emulator()
+          ->lower({&step, 1}, {}, {.slots = &slots, .groups = 1, .rows = rows, .outputs = 1})
+          ->run(slots);
+      std::vector<std::byte> all;
+      const auto append = [&](const void* data, int64_t size) {
+        const auto* first = static_cast<const std::byte*>(data);
+        all.insert(all.end(), first, first + size);
+      };
+      append(keys.operand.data, keys.operand.stride * batch.page_count);
+      append(values.operand.data, values.operand.stride * batch.page_count);
+      append(q[0], slots.rows * q.operand.stride);
+      return all;
+    };
+    EXPECT_TRUE(bytes(gpu::kRelaxedRows) == bytes(slots.rows)) << interleaved;
+  }
+}
+
 // The whole plan: each layout of weights.
 TEST(GpuRelaxed, LogitsAreNearThoseOfTheCpu) {
   for (const DType type : {DType::kQ8_0, DType::kQ4_1, DType::kQ4_K, DType::kQ6_K, DType::kNVFP4,
