@@ -185,14 +185,16 @@ bool takes_attend(const Dispatch& d, const KernelChoice& choice) {
          d.out().cols / attr.heads <= 256 && !(choice.exact && k.dtype == DType::kBF16);
 }
 int value_dim(const Dispatch& d) { return d.out().cols / d.as<AttendAttr>().heads; }
+// By tensor cores, in an order of sums of their own.
+bool takes_cores(const Dispatch& d, const KernelChoice& choice) {
+  return takes_attend(d, choice) && d.out().rows == kTokenRows && choice.rows >= kRelaxedRows &&
+         d.in[AttendIn::kK].dtype == DType::kBF16 && value_dim(d) <= kMostTileDims &&
+         d.in[AttendIn::kQ].cols / d.as<AttendAttr>().heads <= kMostTileDims;
+}
 int64_t blocks_of(int64_t positions) { return (positions + 127) / 128 + 1; }
 
-// Rows that follow each other by tensor cores, in an order of sums of their own.
-bool record_cores(AttendArguments& a, int type, int64_t rows, Recorder& to) {
-  constexpr int kBF16Cache = 0;
-  if (!to.machine.has(KernelId::attend_cores_64) || rows < kRelaxedRows || type != kBF16Cache ||
-      a.key_dim > kMostTileDims || a.value_dim > kMostTileDims)
-    return false;
+// Rows that follow each other, of takes_cores().
+void record_cores(AttendArguments& a, int64_t rows, Recorder& to) {
   const bool same = a.key_dim == a.value_dim;
   a.tile_rows = kCoreQueries / shared_heads(a.heads, a.kv_heads);
   to.add(same && a.key_dim == 64    ? KernelId::attend_cores_64
@@ -203,13 +205,11 @@ bool record_cores(AttendArguments& a, int type, int64_t rows, Recorder& to) {
           .threads = kCoreThreads,
           .shared = static_cast<size_t>(core_places(a.key_dim, a.value_dim).bytes)},
          a);
-  return true;
 }
 
 // Rows that follow each other, where there are enough of them to keep processors busy.
 void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
   constexpr int kF32 = 2;
-  if (record_cores(a, type, rows, to)) return;
   const int each = attend_tile_rows(a.heads, a.kv_heads);
   const int parts = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
   const int64_t tiles = (rows + each - 1) / each;
@@ -239,6 +239,7 @@ int splits(const AttendAttr& attr, int64_t rows, const Machine& machine) {
       std::clamp<int64_t>(kBlocksEach * machine.processors() / own, 1, kMostBlocks));
 }
 
+template <bool kByCores>
 void record_attend(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
@@ -264,8 +265,11 @@ void record_attend(const Dispatch& d, Recorder& to) {
                   .threads = 128,
                   .shared = shared};
   const StagePlaces places = stage_places(a.key_dim, a.value_dim, type == 2 ? 4 : 2);
-  const int blocks = splits(attr, size.blocks_z, to.machine);
-  if (blocks == 1) record_tiles(a, type, size.blocks_z, to);
+  const int blocks = kByCores ? 1 : splits(attr, size.blocks_z, to.machine);
+  if (kByCores)
+    record_cores(a, size.blocks_z, to);
+  else if (blocks == 1)
+    record_tiles(a, type, size.blocks_z, to);
   // Blocks of threads that find nothing left to do should be many at a time.
   a.staged = to.machine.stages() && places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
@@ -308,7 +312,10 @@ const LaunchRow kRows[] = {
     {op::kRope, takes_rope, "rope", nullptr, record_rope, KernelId::rope},
     {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write, KernelId::cache_write},
     {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv, KernelId::qkv_rope},
-    {op::kAttend, takes_attend, "attend", nullptr, record_attend, KernelId::attend_rows_bf16_1},
+    {op::kAttend, takes_cores, "attend_relaxed", nullptr, record_attend<true>,
+     KernelId::attend_cores_64},
+    {op::kAttend, takes_attend, "attend", nullptr, record_attend<false>,
+     KernelId::attend_rows_bf16_1},
     {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide, KernelId::wide_rows_256},
     {op::kAttend, takes_uneven, "attend_f64", nullptr, record_uneven, KernelId::attend_f64},
     {op::kChoosePositions, takes_choice, "choose_positions", nullptr, record_choice,
