@@ -87,6 +87,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Device& device() = 0;
+  /// Whether many rows are computed in another order than the CPU's, which depends on how many they
+  /// are: docs/numerics.md.
+  virtual bool relaxed() const { return false; }
   /// Whether there is any kernel for `op`.
   virtual bool has(Op op) const = 0;
 

@@ -15,6 +15,10 @@
 #include "kernels/gpu/functions/linear/linear_groups.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
+#include "kernels/gpu/functions/relaxed/attend_cores.h"
+#include "kernels/gpu/functions/relaxed/expand.h"
+#include "kernels/gpu/functions/relaxed/qkv_rows.h"
+#include "kernels/gpu/functions/relaxed/rounded_rows.h"
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
@@ -48,10 +52,13 @@ class EmulatedRecording : public Recording {
   std::byte* input() override { return input_.data(); }
   std::byte* output(size_t i) override { return outputs_[i].data(); }
   void run(std::span<const size_t> bytes) override {
-    std::memcpy(transfers_.to, input_.data(), input_.size());
+    if (!input_.empty()) std::memcpy(transfers_.to, input_.data(), input_.size());
     do {
       for (const Launch& launch : launches_)
-        emulate(launch.kernel, launch.size, launch.arguments.data());
+        if (launch.kernel == KernelId::kMatrixProduct)
+          multiply_on_host(launch.as<MatrixProduct>());
+        else
+          emulate(launch.kernel, launch.size, launch.arguments.data());
     } while (again_ != nullptr && std::exchange(*again_, 0) != 0);
     for (size_t i = 0; i < outputs_.size(); ++i)
       std::memcpy(outputs_[i].data(), transfers_.back[i].from, bytes[i]);
@@ -69,11 +76,15 @@ class Emulator : public Machine {
  public:
   std::string description() const override { return "emulator"; }
   std::string_view name() const override { return "emulator"; }
-  Emulator(bool cooperative, int most_shared, int processors)
-      : cooperative_(cooperative), most_shared_(most_shared), processors_(processors) {}
+  Emulator(bool cooperative, int most_shared, int processors, bool relaxed = false)
+      : cooperative_(cooperative),
+        relaxed_(relaxed),
+        most_shared_(most_shared),
+        processors_(processors) {}
   int processors() const override { return processors_; }
   int most_shared() const override { return most_shared_; }
   bool cooperative() const override { return cooperative_; }
+  bool relaxed() const override { return relaxed_; }
   // A block of its own each, so that AddressSanitizer sees accesses beyond its end.
   Memory allocate(size_t size) override {
     auto* data = static_cast<std::byte*>(std::aligned_alloc(256, (size + 255) / 256 * 256));
@@ -101,11 +112,34 @@ class Emulator : public Machine {
   }
 
  private:
-  bool cooperative_;
+  bool cooperative_, relaxed_;
   int most_shared_, processors_;
 };
 
 }  // namespace
+
+void multiply_on_host(const MatrixProduct& p) {
+  std::vector<float> x(static_cast<size_t>(p.k)),
+      w(static_cast<size_t>(p.k) * static_cast<size_t>(p.n));
+  for (size_t i = 0; i < w.size(); ++i) w[i] = bf16_to_f32(p.weights[i]);
+  for (int64_t r = 0; r < p.rows; ++r) {
+    for (int64_t k = 0; k < p.k; ++k)
+      x[static_cast<size_t>(k)] = bf16_to_f32(p.x[r * p.x_stride + k]);
+    for (int64_t n = 0; n < p.n; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < p.k; ++k)
+        sum += double{x[static_cast<size_t>(k)]} * w[static_cast<size_t>(n * p.k + k)];
+      sum *= p.scale;
+      if (p.residual != nullptr) sum += p.residual[r * p.residual_stride + n];
+      const auto y = static_cast<float>(sum);
+      const int64_t at = r * p.out_stride + n;
+      if (p.rounded != 0)
+        reinterpret_cast<uint16_t*>(p.out)[at] = f32_to_bf16(y);
+      else
+        reinterpret_cast<float*>(p.out)[at] = y;
+    }
+  }
+}
 
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
   const auto index = static_cast<size_t>(kernel);
@@ -115,6 +149,10 @@ void emulate(KernelId kernel, const LaunchSize& size, const void* arguments) {
 
 std::unique_ptr<Machine> make_emulator(bool cooperative, int most_shared, int processors) {
   return std::make_unique<Emulator>(cooperative, most_shared, processors);
+}
+
+std::unique_ptr<Machine> make_relaxed_emulator() {
+  return std::make_unique<Emulator>(false, 227 << 10, 2, true);
 }
 
 }  // namespace veery::gpu

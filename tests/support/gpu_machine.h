@@ -10,6 +10,10 @@ namespace veery::gpu {
 /// memory that a block may have (Machine::most_shared()). `processors`: that it says it has.
 std::unique_ptr<Machine> make_emulator(bool cooperative = true, int most_shared = 227 << 10,
                                        int processors = 2);
+/// The same with a library of products (Machine::relaxed()).
+std::unique_ptr<Machine> make_relaxed_emulator();
+/// A product, each sum in double.
+void multiply_on_host(const MatrixProduct& product);
 /// Runs one kernel on the emulator.
 void emulate(KernelId kernel, const LaunchSize& size, const void* arguments);
 

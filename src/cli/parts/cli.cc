@@ -78,6 +78,9 @@ void ModelArguments::add_device(Arguments& app) {
              "Megabytes of the GPU's memory that a model and its caches may take [all]")
       .type_name("MB")
       .whole_number(1, int64_t{1} << 40);
+  app.flag("--relaxed", relaxed,
+           "Prompts on an NVIDIA GPU by cuBLASLt, from weights as bf16: faster, but\n"
+           "numbers are no longer those of the CPU, nor the same in any batch");
 }
 
 void ModelArguments::add_gpu_layers(Arguments& app) {
@@ -100,8 +103,15 @@ LoadOptions ModelArguments::load_options(Progress& bar, LoadOptions options) con
   options.exact = exact;
   options.cache_keys = cache_keys;
   options.cache_values = cache_values;
+  if (relaxed && !device.starts_with("cuda") && device != "auto")
+    throw Misuse("--relaxed", fmt::format("the device is {}, expected --device cuda", device));
+  if (relaxed && exact) throw Misuse("--relaxed", "--exact asks for numbers that it does not give");
   std::string why;
-  options.backend = find_backend(device, why);
+  options.backend = find_backend(device, why, relaxed);
+  if (relaxed)
+    write_error(
+        "veery: --relaxed: prompts are computed by cuBLASLt and in bf16: their numbers differ from "
+        "the CPU's\n");
   if (!why.empty()) write_error(fmt::format("veery: --device auto: the CPU: {}\n", why));
   if (device_memory > 0) {
     MemoryPool* pool = options.backend ? options.backend->device().pool() : nullptr;

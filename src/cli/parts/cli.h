@@ -66,6 +66,7 @@ struct ModelArguments {
   std::optional<DType> cache_keys, cache_values;
   std::string device = "cpu";
   int64_t device_memory = 0;  ///< MB; 0: all that the device has
+  bool relaxed = false;       ///< make_cuda_backend()
   int32_t gpu_layers = -1;    ///< LoadOptions::backend_layers; -1: absent
   bool json = false;
 

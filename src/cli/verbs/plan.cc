@@ -58,9 +58,11 @@ std::string types_of(const Dispatch& dispatch) {
   return text.empty() ? std::string(result) : fmt::format("{}->{}", text, result);
 }
 
-Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& plan, bool device) {
+Arithmetic products_of(const Dispatch& dispatch, const Node& node, const Plan& plan,
+                       std::string_view kernel, bool device) {
   auto found = Arithmetic::kF32;
   if (plan.options().exact) return found;
+  if (kernel.ends_with("_relaxed")) return Arithmetic::kBf16;
   // On a device scores and values are chains of fma.
   const bool attends = !device && node.op == op::kAttend && node.as<AttendAttr>().shared == 0;
   for (const Operand& in : dispatch.in) {
@@ -81,7 +83,7 @@ std::vector<Row> make_rows(const Plan& plan, const RunSize& size, const Profile&
             .types = types_of(dispatch),
             .place = place_of(plan, dispatch.out()),
             .cost = cost(plan, i, size),
-            .products = products_of(dispatch, node, plan, device)};
+            .products = products_of(dispatch, node, plan, plan.labels()[i].kernel, device)};
     if (!profile.seconds.empty()) {
       row.seconds = profile.seconds[i];
       row.bound = bound(row.cost, row.products, profile.limits);

@@ -1,9 +1,12 @@
 #include "kernels/cuda/cuda.h"
 
+#include <optional>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/machine.h"
+#include "kernels/cuda/products.h"
 
 namespace veery::cuda {
 namespace {
@@ -102,7 +105,8 @@ class CudaRecording : public gpu::Recording {
 
 class CudaMachine : public gpu::Machine {
  public:
-  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index, Steps steps)
+  CudaMachine(const Driver& driver, std::span<const std::byte> image, int index, Steps steps,
+              const CublasLt* library)
       : driver_(driver), index_(index), name_(fmt::format("cuda:{}", index)), pool_(source()) {
     driver.check(driver.device_get(&device_, index), "finding the GPU");
     int major = 0;
@@ -129,6 +133,7 @@ class CudaMachine : public gpu::Machine {
     make_current();
     try {
       load(image);
+      if (library != nullptr) products_.emplace(*library, *this);
     } catch (...) {
       close();
       throw;
@@ -142,13 +147,14 @@ class CudaMachine : public gpu::Machine {
     size_t unused = 0, all = 0;
     make_current();
     driver_.memory_info(&unused, &all);
-    return fmt::format("{} (cuda:{}, {:.1f} GiB)", title(), index_,
-                       static_cast<double>(all) / (1 << 30));
+    return fmt::format("{} (cuda:{}, {:.1f} GiB{})", title(), index_,
+                       static_cast<double>(all) / (1 << 30), relaxed() ? ", relaxed" : "");
   }
   std::string_view name() const override { return "cuda"; }
   int processors() const override { return processors_; }
   int most_shared() const override { return most_shared_; }
   bool cooperative() const override { return cooperative_; }
+  bool relaxed() const override { return products_.has_value(); }
 
   Memory allocate(size_t size) override {
     make_current();
@@ -213,9 +219,17 @@ class CudaMachine : public gpu::Machine {
   Context context() const { return context_; }
   void make_current() const { driver_.check(driver_.context_set(context_), "using the GPU"); }
 
+  // What has to be done before launches are recorded.
+  void warm(const std::vector<Launch>& launches) {
+    if (!products_) return;
+    products_->warm(launches, stream_);
+    driver_.check(driver_.stream_wait(stream_), "products that are new");
+  }
   // Puts a launch into the stream. It may begin before the one before it has ended
   // (wait_for_inputs() in compat.h).
   void launch(const Launch& launch, bool early) {
+    if (launch.kernel == KernelId::kMatrixProduct)
+      return products_->multiply(launch.as<gpu::MatrixProduct>(), stream_);
     LaunchAttribute how{};
     how.id = launch.size.cooperative ? kCooperativeLaunch : kProgrammaticOrder;
     how.value.allowed = 1;
@@ -276,6 +290,7 @@ class CudaMachine : public gpu::Machine {
   }
   void close() noexcept {
     driver_.context_set(context_);
+    products_.reset();
     pool_.clear_cache();
     if (module_ != nullptr) driver_.module_unload(module_);
     if (stream_ != nullptr) driver_.stream_destroy(stream_);
@@ -292,6 +307,7 @@ class CudaMachine : public gpu::Machine {
   Module module_ = nullptr;
   Stream stream_ = nullptr;
   std::vector<Function> functions_;
+  std::optional<Products> products_;
 };
 
 CudaRecording::CudaRecording(CudaMachine& machine, const std::vector<Launch>& launches,
@@ -305,6 +321,7 @@ CudaRecording::CudaRecording(CudaMachine& machine, const std::vector<Launch>& la
     outputs_.push_back(std::make_unique<PinnedMemory>(driver_, back.bytes));
   for (size_t i = 0; !ends.empty() && i <= ends.size(); ++i)
     stamps_.push_back(std::make_unique<TimeStamp>(driver_));
+  machine.warm(launches);
   if (again == nullptr)
     capture(launches, ends);
   else
@@ -426,8 +443,8 @@ void CudaRecording::run(std::span<const size_t> bytes) {
 }  // namespace
 
 std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
-                                           int index, Steps steps) {
-  return std::make_unique<CudaMachine>(driver, image, index, steps);
+                                           int index, Steps steps, const CublasLt* library) {
+  return std::make_unique<CudaMachine>(driver, image, index, steps, library);
 }
 
 }  // namespace veery::cuda
@@ -441,7 +458,7 @@ std::string cuda_refusal() {
   return why;
 }
 
-std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps) {
+std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps, bool relaxed) {
   if (const std::string why = cuda_refusal(); !why.empty())
     throw Error(ErrorKind::kUnsupported, "--device cuda: {}", why);
   std::string why;
@@ -451,7 +468,9 @@ std::shared_ptr<Backend> make_cuda_backend(int index, cuda::Steps steps) {
   if (index < 0 || index >= count)
     throw Error(ErrorKind::kInput, "--device cuda:{}: there are {} GPUs, counted from 0", index,
                 count);
-  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index, steps));
+  const cuda::CublasLt* library = relaxed ? cuda::find_cublas_lt(why) : nullptr;
+  if (relaxed && library == nullptr) throw Error(ErrorKind::kUnsupported, "--relaxed: {}", why);
+  return gpu::make_backend(cuda::make_machine(driver, cuda::kernel_image(), index, steps, library));
 }
 
 }  // namespace veery

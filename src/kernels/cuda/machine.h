@@ -3,15 +3,17 @@
 #include <memory>
 #include <span>
 
+#include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/driver.h"
 #include "kernels/gpu/gpu.h"
 
 namespace veery::cuda {
 
 /// GPU `index`, with kernels of `image`. Throws kUnsupported for one that is too old, kIo where the
-/// driver fails. The driver must outlive it.
+/// driver fails. The driver must outlive it, and so must the library that makes it a relaxed one
+/// (gpu::Machine::relaxed()); nullptr: none.
 std::unique_ptr<gpu::Machine> make_machine(const Driver& driver, std::span<const std::byte> image,
-                                           int index, Steps steps = Steps::kGraph);
+                                           int index, Steps steps = Steps::kGraph,
+                                           const CublasLt* library = nullptr);
 
 }  // namespace veery::cuda

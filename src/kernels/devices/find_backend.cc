@@ -33,11 +33,12 @@ bool is_device(std::string_view name) {
   return name == "auto" || name == "cpu" || name == "metal" || gpu_of(name).has_value();
 }
 
-std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why) {
-  if (name == "cpu") return nullptr;
+std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why, bool relaxed) {
   if (name == "auto") {
     why = cuda_refusal();
-    if (why.empty()) return make_cuda_backend(0, cuda::Steps::kGraph);
+    if (why.empty()) return make_cuda_backend(0, cuda::Steps::kGraph, relaxed);
+    if (relaxed)
+      throw Error(ErrorKind::kInput, "--relaxed: --device auto finds no NVIDIA GPU: {}", why);
     const std::string others = metal_refusal();
     if (!others.empty()) {
       why += ", " + others;
@@ -46,7 +47,11 @@ std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why) {
     why.clear();
     return make_metal_backend();
   }
-  if (const auto gpu = gpu_of(name)) return make_cuda_backend(gpu->index, gpu->steps);
+  if (const auto gpu = gpu_of(name)) return make_cuda_backend(gpu->index, gpu->steps, relaxed);
+  if (relaxed)
+    throw Error(ErrorKind::kInput,
+                "--relaxed: the device is {}, expected an NVIDIA GPU (--device cuda)", name);
+  if (name == "cpu") return nullptr;
   if (name == "metal") return make_metal_backend();
   throw Error(ErrorKind::kInput, "device '{}' is none of {}", name, kDevices);
 }

@@ -14,7 +14,9 @@ inline constexpr std::string_view kDevices = "auto, cpu, cuda, cuda:N, cuda:N,wa
 /// One of kDevices; "cuda" may have ",walk" behind too (cuda::Steps).
 bool is_device(std::string_view name);
 /// The backend of a device; nullptr: the CPU. "auto" is the first GPU, or the CPU, and `why` then
-/// says the reason. Throws as make_cuda_backend() and make_metal_backend().
-std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why);
+/// says the reason. `relaxed`: as make_cuda_backend() has it; kInput on all other devices. Throws
+/// as make_cuda_backend() and make_metal_backend().
+std::shared_ptr<Backend> find_backend(std::string_view name, std::string& why,
+                                      bool relaxed = false);
 
 }  // namespace veery

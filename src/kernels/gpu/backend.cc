@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/chain.h"
+#include "kernels/gpu/expanded.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/limits.h"
 #include "kernels/gpu/make_walk.h"
@@ -56,8 +57,8 @@ class InputPlaces {
 
 class GpuExecutable : public Executable {
  public:
-  GpuExecutable(Machine& machine, std::span<const Step> table, std::span<const Operand> results,
-                const TableUse& use)
+  GpuExecutable(Machine& machine, ExpandedWeights& expanded, std::span<const Step> table,
+                std::span<const Operand> results, const TableUse& use)
       : machine_(machine),
         first_fetched_(use.first_fetched),
         places_(use),
@@ -81,10 +82,11 @@ class GpuExecutable : public Executable {
       recorder.memory.push_back(machine.allocate(parts));
       recorder.parts = recorder.memory.back().data();
     }
+    expand_weights(steps, expanded, recorder);
+    find_rounded(steps, results, recorder);
     for (const Step& step : steps) {
       const size_t before = recorder.launches.size();
-      find_row(step.op, step.dispatch, {.exact = use.exact}, machine)
-          ->record(step.dispatch, recorder);
+      recorder.row_of(step)->record(step.dispatch, recorder);
       // The launch before has become a part of this row's.
       if (step.op == op::kAttend && recorder.launches.size() == before) --ends_.back();
       ends_.push_back(recorder.launches.size());
@@ -99,6 +101,7 @@ class GpuExecutable : public Executable {
     results_.assign(results.begin(), results.end());
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
+    expanded_ = std::move(recorder.expanded);
     before_ = std::move(recorder.before);
     // Launches in which the host has no part.
     if (end_ && before_.empty() && inputs_->empty()) step_ = recorder.launches;
@@ -168,6 +171,7 @@ class GpuExecutable : public Executable {
   Memory slots_;
   std::optional<InputPlaces> inputs_;
   std::vector<Memory> memory_;
+  std::map<const std::byte*, std::shared_ptr<const Memory>> expanded_;
   std::vector<std::function<void(const Slots&)>> before_;
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
@@ -184,9 +188,11 @@ class GpuExecutable : public Executable {
 
 class GpuBackend : public Backend {
  public:
-  explicit GpuBackend(std::unique_ptr<Machine> machine) : machine_(std::move(machine)) {}
+  explicit GpuBackend(std::unique_ptr<Machine> machine)
+      : machine_(std::move(machine)), expanded_(*machine_) {}
 
   Device& device() override { return *machine_; }
+  bool relaxed() const override { return machine_->relaxed(); }
   bool has(Op op) const override { return has_row(op, *machine_); }
 
   Operand weight(const WeightUse& use) const override {
@@ -227,7 +233,7 @@ class GpuBackend : public Backend {
   }
   std::unique_ptr<Executable> lower(std::span<const Step> steps, std::span<const Operand> results,
                                     const TableUse& use) override {
-    return std::make_unique<GpuExecutable>(*machine_, steps, results, use);
+    return std::make_unique<GpuExecutable>(*machine_, expanded_, steps, results, use);
   }
   double waited() const override { return machine_->waited(); }
   DeviceLimits limits(std::span<const MemoryPiece> weights) override {
@@ -236,14 +242,15 @@ class GpuBackend : public Backend {
 
  private:
   std::unique_ptr<Machine> machine_;
+  ExpandedWeights expanded_;
 };
 
 }  // namespace
 
 std::string_view name(KernelId kernel) {
 #define VEERY_GPU_NAME(name, arguments, threads, function) #name,
-  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(VEERY_GPU_NAME)
-                                                    VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME)};
+  static constexpr std::string_view kNames[] = {VEERY_GPU_KERNELS(
+      VEERY_GPU_NAME) VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_NAME) "matrix_product"};
 #undef VEERY_GPU_NAME
   return kNames[static_cast<size_t>(kernel)];
 }

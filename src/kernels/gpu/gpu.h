@@ -11,6 +11,7 @@
 #include "kernels/gpu/dialect/emulator.h"
 #include "kernels/gpu/dialect/limit_arguments.h"
 #include "kernels/gpu/dialect/recurrence_arguments.h"
+#include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/dialect/row_arguments.h"
 #include "kernels/gpu/dialect/walk_places.h"
 #include "kernels/gpu/dialect/wide_arguments.h"
@@ -23,10 +24,25 @@ namespace veery::gpu {
 enum class KernelId : int {
   VEERY_GPU_KERNELS(VEERY_GPU_ENUMERATE) kUsual,
   kLastUsual = kUsual - 1,
-  VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_ENUMERATE) kCount
+  VEERY_GPU_METAL_OWN_KERNELS(VEERY_GPU_ENUMERATE) kCount,
+  kMatrixProduct = kCount  ///< no kernel of ours: a MatrixProduct by a library of the machine's
 };
 #undef VEERY_GPU_ENUMERATE
 std::string_view name(KernelId kernel);
+
+/// out = scale x w^T + residual by a library, whose order of sums is its own: x and w are bf16,
+/// sums and residual f32.
+struct MatrixProduct {
+  const uint16_t* weights;  ///< [n][k]
+  const uint16_t* x;        ///< [rows][k], x_stride elements apart
+  int64_t x_stride;
+  std::byte* out;  ///< [rows][n], f32 or, `rounded`, bf16, out_stride elements apart
+  int64_t out_stride;
+  const float* residual;  ///< [rows][n], residual_stride elements apart; nullptr: none
+  int64_t residual_stride;
+  int32_t rows, n, k, rounded;
+  float scale;
+};
 
 /// One kernel, its arguments, its size.
 struct Launch {
@@ -42,6 +58,12 @@ struct Launch {
     Launch launch{kernel, size, {}, sizeof(A)};
     std::memcpy(launch.arguments.data(), &arguments, sizeof(A));
     return launch;
+  }
+  template <typename A>
+  A as() const {
+    A own;
+    std::memcpy(&own, arguments.data(), sizeof(A));
+    return own;
   }
 };
 
@@ -75,7 +97,11 @@ class Recording {
 class Machine : public Device {
  public:
   virtual std::string_view name() const = 0;  ///< "cuda"
-  virtual bool has(KernelId kernel) const { return kernel < KernelId::kUsual; }
+  /// Whether it makes MatrixProducts, and so has the kernels whose bits are not the CPU's.
+  virtual bool relaxed() const { return false; }
+  virtual bool has(KernelId kernel) const {
+    return kernel < (relaxed() ? KernelId::kUsual : KernelId::expand);
+  }
   /// Whether kernels may bring rows to a block's memory, of which there is much (kOneKind).
   virtual bool stages() const { return true; }
   virtual int processors() const = 0;   ///< that run blocks side by side

@@ -99,6 +99,17 @@
   X(read_limit, ReadLimitArguments, 256, (read_limit)) \
   X(math_limit, MathLimitArguments, 256, (math_limit))
 
+// Whose bits are not those of the CPU: Machine::relaxed().
+#define VEERY_GPU_RELAXED(X)                                                                \
+  X(expand, ExpandArguments, 256, (expand))                                                 \
+  X(round_rows, RoundRowsArguments, 256, (round_rows))                                      \
+  X(gate_rows, GateRowsArguments, 256, (gate_rows))                                         \
+  X(qkv_rows, QkvRopeArguments, 256, (qkv_rows))                                            \
+  X(finish_rows, FinishRowsArguments, 256, (finish_rows))                                   \
+  X(attend_cores_64, AttendArguments, veery::gpu::kCoreThreads, (attend_cores<64, true>))   \
+  X(attend_cores_128, AttendArguments, veery::gpu::kCoreThreads, (attend_cores<128, true>)) \
+  X(attend_cores_any, AttendArguments, veery::gpu::kCoreThreads, (attend_cores<128, false>))
+
 // F for each format of integers, in the order of Format.
 #define VEERY_GPU_CODED(F, X) \
   F(X, q8, kQ8)               \
@@ -148,24 +159,25 @@
   X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))   \
   VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                             \
   VEERY_GPU_EVEN_ATTENTION(X)
-#define VEERY_GPU_KERNELS(X)                                \
-  VEERY_GPU_COMMON(X)                                       \
-  X(best, BestArguments, 64, (best))                        \
-  X(angles, AnglesArguments, 64, (angles))                  \
-  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles)) \
-  VEERY_GPU_CODED(VEERY_GPU_ROW, X)                         \
-  VEERY_GPU_BF16(X)                                         \
-  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                     \
-  VEERY_GPU_EXPERTS(X, bf16, kBF16)                         \
-  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)                       \
-  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                \
-  X(attend_f64, WideArguments, 128, (attend_f64))           \
-  VEERY_GPU_RECURRENCES(X)                                  \
-  VEERY_GPU_ROW_OPS(X)                                      \
-  VEERY_GPU_LIMITS(X)                                       \
-  VEERY_GPU_CHOICE(X)                                       \
-  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))
+#define VEERY_GPU_KERNELS(X)                                         \
+  VEERY_GPU_COMMON(X)                                                \
+  X(best, BestArguments, 64, (best))                                 \
+  X(angles, AnglesArguments, 64, (angles))                           \
+  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))          \
+  VEERY_GPU_CODED(VEERY_GPU_ROW, X)                                  \
+  VEERY_GPU_BF16(X)                                                  \
+  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                              \
+  VEERY_GPU_EXPERTS(X, bf16, kBF16)                                  \
+  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                              \
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                         \
+  X(attend_f64, WideArguments, 128, (attend_f64))                    \
+  VEERY_GPU_RECURRENCES(X)                                           \
+  VEERY_GPU_ROW_OPS(X)                                               \
+  VEERY_GPU_LIMITS(X)                                                \
+  VEERY_GPU_CHOICE(X)                                                \
+  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk)) \
+  VEERY_GPU_RELAXED(X)
 
 // Those of Metal alone.
 #define VEERY_GPU_DOTS(X, name, format)                                     \

@@ -160,6 +160,11 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
+  constexpr int kRowsDim = 128, kBF16Bytes = 2;
+  if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kRelaxedRows &&
+      a.head_dim == kRowsDim && 2 * a.pairs == a.head_dim && a.query_norm == nullptr &&
+      a.key_norm == nullptr && a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes)
+    return to.add(KernelId::qkv_rows, size, a);
   // A warp a head, as long as the processors have room for all.
   constexpr int kWarps = 8, kBlocksEach = 8;
   a.parts = std::min(std::max(to.machine.processors() * kBlocksEach / size.blocks_x, 2),
@@ -180,7 +185,27 @@ bool takes_attend(const Dispatch& d, const KernelChoice& choice) {
          d.out().cols / attr.heads <= 256 && !(choice.exact && k.dtype == DType::kBF16);
 }
 int value_dim(const Dispatch& d) { return d.out().cols / d.as<AttendAttr>().heads; }
+// By tensor cores, in an order of sums of their own.
+bool takes_cores(const Dispatch& d, const KernelChoice& choice) {
+  return takes_attend(d, choice) && d.out().rows == kTokenRows && choice.rows >= kRelaxedRows &&
+         d.in[AttendIn::kK].dtype == DType::kBF16 && value_dim(d) <= kMostTileDims &&
+         d.in[AttendIn::kQ].cols / d.as<AttendAttr>().heads <= kMostTileDims;
+}
 int64_t blocks_of(int64_t positions) { return (positions + 127) / 128 + 1; }
+
+// Rows that follow each other, of takes_cores().
+void record_cores(AttendArguments& a, int64_t rows, Recorder& to) {
+  const bool same = a.key_dim == a.value_dim;
+  a.tile_rows = kCoreQueries / shared_heads(a.heads, a.kv_heads);
+  to.add(same && a.key_dim == 64    ? KernelId::attend_cores_64
+         : same && a.key_dim == 128 ? KernelId::attend_cores_128
+                                    : KernelId::attend_cores_any,
+         {.blocks_x = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads),
+          .blocks_y = static_cast<int>((rows + a.tile_rows - 1) / a.tile_rows),
+          .threads = kCoreThreads,
+          .shared = static_cast<size_t>(core_places(a.key_dim, a.value_dim).bytes)},
+         a);
+}
 
 // Rows that follow each other, where there are enough of them to keep processors busy.
 void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
@@ -214,13 +239,6 @@ int splits(const AttendAttr& attr, int64_t rows, const Machine& machine) {
       std::clamp<int64_t>(kBlocksEach * machine.processors() / own, 1, kMostBlocks));
 }
 
-template <typename A>
-A arguments_of(const Launch& launch) {
-  A arguments;
-  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
-  return arguments;
-}
-
 // Of rows that are read and written as one.
 bool overlap(const Matrix& a, const Matrix& b) {
   const std::less<> before;
@@ -233,7 +251,7 @@ bool join_step(KernelId kernel, LaunchSize size, const AttendArguments& a, Recor
   if (size.blocks_z != 1 || a.staged == 0 || !to.machine.has(kernel) || to.launches.empty() ||
       to.launches.back().kernel != KernelId::qkv_rope)
     return false;
-  const auto rope = arguments_of<QkvRopeArguments>(to.launches.back());
+  const auto rope = to.launches.back().as<QkvRopeArguments>();
   // Some blocks of threads have written to `out` when others read what queries are made of.
   if (to.launches.back().size.blocks_x != 1 || overlap(rope.qkv, a.out) ||
       overlap(rope.angles, a.out))
@@ -252,6 +270,7 @@ bool join_step(KernelId kernel, LaunchSize size, const AttendArguments& a, Recor
   return true;
 }
 
+template <bool kByCores>
 void record_attend(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
   const Operand& keys = d.in[AttendIn::kK];
@@ -277,8 +296,11 @@ void record_attend(const Dispatch& d, Recorder& to) {
                   .threads = 128,
                   .shared = shared};
   const StagePlaces places = stage_places(a.key_dim, a.value_dim, type == 2 ? 4 : 2);
-  const int blocks = splits(attr, size.blocks_z, to.machine);
-  if (blocks == 1) record_tiles(a, type, size.blocks_z, to);
+  const int blocks = kByCores ? 1 : splits(attr, size.blocks_z, to.machine);
+  if (kByCores)
+    record_cores(a, size.blocks_z, to);
+  else if (blocks == 1)
+    record_tiles(a, type, size.blocks_z, to);
   // Blocks of threads that find nothing left to do should be many at a time.
   a.staged = to.machine.stages() && places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
@@ -323,7 +345,10 @@ const LaunchRow kRows[] = {
     {op::kRope, takes_rope, "rope", nullptr, record_rope, KernelId::rope},
     {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write, KernelId::cache_write},
     {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv, KernelId::qkv_rope},
-    {op::kAttend, takes_attend, "attend", nullptr, record_attend, KernelId::attend_rows_bf16_1},
+    {op::kAttend, takes_cores, "attend_relaxed", nullptr, record_attend<true>,
+     KernelId::attend_cores_64},
+    {op::kAttend, takes_attend, "attend", nullptr, record_attend<false>,
+     KernelId::attend_rows_bf16_1},
     {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide, KernelId::wide_rows_256},
     {op::kAttend, takes_uneven, "attend_f64", nullptr, record_uneven, KernelId::attend_f64},
     {op::kChoosePositions, takes_choice, "choose_positions", nullptr, record_choice,
@@ -345,6 +370,7 @@ const LaunchRow kRows[] = {
     {op::kShift, takes_rows, "shift", nullptr, record_shift, KernelId::shift},
     {op::kPool, takes_rows, "pool", nullptr, record_pool, KernelId::pool},
     {op::kTopK, takes_top_k, "top_k", nullptr, record_top_k, KernelId::top_k},
+    {op::kLinear, takes_relaxed, "linear_relaxed", relaxed_work, record_relaxed, KernelId::expand},
     {op::kLinear, takes_linear, "linear", linear_work, record_linear, KernelId::linear_tiles_q8},
     {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax,
      KernelId::best},
@@ -366,6 +392,11 @@ const int32_t* Recorder::ids(const Operand& o) const {
          : at == slots.output_rows ? run.output_rows
          : at == types             ? run.types
                                    : at;
+}
+
+const LaunchRow* Recorder::row_of(const Step& step) const {
+  return find_row(step.op, step.dispatch, {.rows = most(step.dispatch.in[0].rows), .exact = exact},
+                  machine);
 }
 
 const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,

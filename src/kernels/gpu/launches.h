@@ -1,11 +1,17 @@
 // launches.h: from a row of a table to launches of kernels.
 #pragma once
 #include <functional>
+#include <map>
+#include <memory>
+#include <set>
 #include <vector>
 
 #include "kernels/gpu/gpu.h"
 
 namespace veery::gpu {
+
+struct LaunchRow;
+class ExpandedWeights;
 
 /// What launches are made with, and where they go.
 struct Recorder {
@@ -20,6 +26,11 @@ struct Recorder {
   std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
   std::vector<std::function<void(const Slots&)>> before{};  ///< what the host does before a run
+  /// Weights that expand_weights() made, by the first weight of a product.
+  std::map<const std::byte*, std::shared_ptr<const Memory>> expanded{};
+  std::byte* scratch = nullptr;  ///< for those that have no memory of their own
+  /// Rows of the table whose only result is bf16, and those that read it.
+  std::set<const Dispatch*> makers{}, readers{};
 
   int64_t most(int64_t code) const {
     return code >= 0 ? code : code == kTokenRows ? rows : code == kOutputRows ? outputs : spans;
@@ -27,6 +38,8 @@ struct Recorder {
   Matrix matrix(const Operand& o) const {
     return {reinterpret_cast<float*>(o.data), o.stride / 4, o.rows, o.cols};
   }
+  /// How a row of the table is carried out.
+  const LaunchRow* row_of(const Step& step) const;
   /// Ids or positions: of a slot, where they are in the device's memory.
   const int32_t* ids(const Operand& o) const;
   template <typename A>
@@ -79,6 +92,9 @@ bool has_row(Op op, const Machine& machine);
 /// other ops. `positions`: of
 /// the longest sequence.
 size_t part_bytes(const Step& step, int64_t rows, int64_t positions, const Machine& machine);
+
+/// Rows of a plan from which on those machines that are relaxed (Machine::relaxed()) are.
+inline constexpr int64_t kRelaxedRows = 256;
 
 inline constexpr int kSplitRows = 4;  ///< up to so many rows, positions are spread over blocks
 
@@ -136,6 +152,16 @@ void record_shift(const Dispatch& d, Recorder& to);
 void record_pool(const Dispatch& d, Recorder& to);
 bool takes_top_k(const Dispatch& d, const KernelChoice& choice);
 void record_top_k(const Dispatch& d, Recorder& to);
+
+// The rows of launch_relaxed.cc.
+bool takes_relaxed(const Dispatch& d, const KernelChoice& choice);
+size_t relaxed_work(const Dispatch& d, const RunExtent& run);
+void record_relaxed(const Dispatch& d, Recorder& to);
+/// Brings the weights of a table's relaxed products to the form that these take, or finds memory
+/// for those to which that is done in each run.
+void expand_weights(std::span<const Step> steps, ExpandedWeights& expanded, Recorder& to);
+/// Finds what may be handed over as bf16. `results`: what the host reads.
+void find_rounded(std::span<const Step> steps, std::span<const Operand> results, Recorder& to);
 
 // The rows of launch_linear.cc.
 bool takes_linear(const Dispatch& d, const KernelChoice& choice);

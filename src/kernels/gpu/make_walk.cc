@@ -1,17 +1,9 @@
 #include "kernels/gpu/make_walk.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace veery::gpu {
 namespace {
-
-template <typename A>
-A arguments_of(const Launch& launch) {
-  A arguments;
-  std::memcpy(&arguments, launch.arguments.data(), sizeof arguments);
-  return arguments;
-}
 
 bool within(KernelId kernel, KernelId first, KernelId last) {
   return kernel >= first && kernel <= last;
@@ -25,7 +17,7 @@ class WalkMaker {
 
   bool add(const Launch& launch) {
     if (launch.size.blocks_z != 1) return false;
-    if (is_product(launch.kernel)) return multiply(arguments_of<LinearArguments>(launch));
+    if (is_product(launch.kernel)) return multiply(launch.as<LinearArguments>());
     if (within(launch.kernel, KernelId::attend_blocks_bf16_1, KernelId::attend_rows_f32_2))
       return attend(launch);
     if (within(launch.kernel, KernelId::attend_step_bf16_1, KernelId::attend_step_f32_2))
@@ -85,7 +77,7 @@ class WalkMaker {
   // The row that makes queries, and attention to them (attend_step()).
   bool attend_step(const Launch& launch) {
     const int at = static_cast<int>(launch.kernel) - static_cast<int>(KernelId::attend_step_bf16_1);
-    const auto a = arguments_of<StepArguments>(launch);
+    const auto a = launch.as<StepArguments>();
     if (at % 2 != 0 || launch.size.shared > WalkPlaces::kWork) return false;
     WalkRow rope = row_of(launch, WalkKind::kQkvRope);
     rope.qkv_rope = a.rope;
@@ -101,7 +93,7 @@ class WalkMaker {
     const int at =
         static_cast<int>(launch.kernel) - static_cast<int>(KernelId::attend_blocks_bf16_1);
     const int kernel = at % 2, type = at / 2 / 2, wide = at / 2 % 2;
-    const auto a = arguments_of<AttendArguments>(launch);
+    const auto a = launch.as<AttendArguments>();
     if (kernel == 1 || wide != 0 || a.staged == 0 || launch.size.shared > WalkPlaces::kWork)
       return false;
     WalkRow row = row_of(launch, WalkKind::kAttend);
@@ -113,7 +105,7 @@ class WalkMaker {
   template <typename A>
   bool other(const Launch& launch, WalkKind kind, A WalkRow::*member) {
     WalkRow row = row_of(launch, kind);
-    row.*member = arguments_of<A>(launch);
+    row.*member = launch.as<A>();
     return push(row);
   }
   bool other(const Launch& launch) {
@@ -134,7 +126,7 @@ class WalkMaker {
       case KernelId::qkv_rope: return other(launch, WalkKind::kQkvRope, &WalkRow::qkv_rope);
       case KernelId::best: {
         WalkRow row = row_of(launch, WalkKind::kBest);
-        row.best = arguments_of<BestArguments>(launch);
+        row.best = launch.as<BestArguments>();
         row.best.best = best_;
         return push(row);
       }

@@ -235,13 +235,15 @@ void props(Context& context, const HttpRequest& http, Reply& reply) {
   const Scheduler* scheduler = model.scheduler();
   reply.send(
       200, kJson,
-      dump_json({{"model_path", model.model().path()},
-                 {"model", model.id()},
-                 {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
-                 {"default_generation_settings", {{"n_ctx", model.model().options().context}}},
-                 {"chat_template", chat_template_source(model.model().path())},
-                 {"build_info", "veery " + context.version},
-                 {"uptime_seconds", seconds_now() - context.started}}));
+      dump_json(
+          {{"model_path", model.model().path()},
+           {"model", model.id()},
+           {"total_slots", scheduler != nullptr ? scheduler->slots() : 0},
+           {"default_generation_settings", {{"n_ctx", model.model().options().context}}},
+           {"chat_template", chat_template_source(model.model().path())},
+           {"build_info", "veery " + context.version},
+           {"relaxed", model.model().backend() != nullptr && model.model().backend()->relaxed()},
+           {"uptime_seconds", seconds_now() - context.started}}));
 }
 
 }  // namespace veery::serve

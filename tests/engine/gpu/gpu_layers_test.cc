@@ -4,7 +4,7 @@
 #include "engine/encoder.h"
 #include "engine/runner.h"
 #include "kernels/cuda/machine.h"
-#include "support/fake_cuda.h"
+#include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
 #include "support/session.h"

@@ -6,7 +6,7 @@
 
 #include "engine/sequence_reader.h"
 #include "kernels/cuda/machine.h"
-#include "support/fake_cuda.h"
+#include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/small_model.h"
 

@@ -1,6 +1,7 @@
 // fake_cuda.h: a driver of NVIDIA's in the host's memory, whose kernels the emulator runs: what is
 // asked of it is checked and noted.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,10 @@ struct FakeState {
 FakeState& fake_state();
 /// A fresh one: the state is reset. `loops`: drivers before 12.4 have none.
 const Driver& fake_driver(bool loops = true);
+
+/// Whether so many bytes are within one block of the device's memory.
+bool is_on_fake(const void* at, size_t size);
+/// Does something of a library when the graph that is recorded runs, or, false, at once.
+bool in_fake_stream(const std::function<void()>& node);
 
 }  // namespace veery::cuda

@@ -1,4 +1,4 @@
-#include "support/fake_cuda.h"
+#include "support/cuda/fake_cuda.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -277,6 +277,14 @@ Driver make_driver() {
 }  // namespace
 
 FakeState& fake_state() { return state; }
+bool is_on_fake(const void* at, size_t size) {
+  return is_ours(reinterpret_cast<Pointer>(at), size);
+}
+bool in_fake_stream(const std::function<void()>& node) {
+  if (recorded == nullptr) return node(), false;
+  recorded->nodes.push_back(node);
+  return true;
+}
 const Driver& fake_driver(bool loops) {
   static const Driver older = make_driver();
   static const Driver driver = [] {

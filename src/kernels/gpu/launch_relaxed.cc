@@ -1,0 +1,208 @@
+// Products whose bits are not those of the CPU: x and weights as bf16, sums by a library.
+#include <algorithm>
+#include <functional>
+
+#include "kernels/common/table.h"
+#include "kernels/gpu/expanded.h"
+#include "kernels/gpu/launches.h"
+#include "kernels/gpu/pack.h"
+
+namespace veery::gpu {
+namespace {
+
+bool is_gated(const LinearAttr& attr) {
+  return attr.gate != Activation::kNone && attr.weights == 2;
+}
+// Whether outputs are looked at again once the sums are there.
+bool is_finished(const Dispatch& d) {
+  const auto& attr = d.as<LinearAttr>();
+  bool biased = false;
+  for (int i = 0; i < attr.weights; ++i) biased |= static_cast<bool>(d.in[LinearIn::kBias + i]);
+  return attr.gate != Activation::kNone || biased;
+}
+
+std::vector<Weight> weights_of(const Dispatch& d) {
+  std::vector<Weight> weights;
+  for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
+    const Operand& w = d.in[LinearIn::kWeight + i];
+    weights.push_back({reinterpret_cast<const uint8_t*>(w.data), w.stride,
+                       static_cast<int32_t>(w.rows), w.cols, *format_of(w.dtype)});
+  }
+  return weights;
+}
+int64_t outputs_of(const Dispatch& d) {
+  int64_t outputs = 0;
+  for (int i = 0; i < d.as<LinearAttr>().weights; ++i) outputs += d.in[LinearIn::kWeight + i].rows;
+  return outputs;
+}
+
+const std::byte* first_of(const Dispatch& d) { return d.in[LinearIn::kWeight].data; }
+
+// In the work of a product: x as bf16, then what is gated.
+size_t x_bytes(const Dispatch& d, int64_t rows) {
+  return aligned(static_cast<size_t>(rows * d.in[LinearIn::kX].cols) * sizeof(uint16_t));
+}
+
+void round_x(const Dispatch& d, int64_t rows, Recorder& to) {
+  const Operand& x = d.in[LinearIn::kX];
+  to.add(KernelId::round_rows, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
+         RoundRowsArguments{to.run,
+                            to.matrix(x),
+                            {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps},
+                            reinterpret_cast<uint16_t*>(d.work),
+                            x.cols});
+}
+
+LaunchSize elements(int64_t cols, int64_t rows) {
+  return {.blocks_x = static_cast<int>((cols + 255) / 256),
+          .blocks_y = static_cast<int>(rows),
+          .threads = 256};
+}
+void gate(const Dispatch& d, int64_t rows, const std::byte* products, Recorder& to) {
+  const auto& attr = d.as<LinearAttr>();
+  to.add(KernelId::gate_rows, elements(d.out().cols / 4, rows),
+         GateRowsArguments{
+             to.run,
+             reinterpret_cast<const uint16_t*>(products),
+             {d.in[LinearIn::kBias].row<float>(0), d.in[LinearIn::kBias + 1].row<float>(0)},
+             activate_of(attr.gate),
+             attr.scale,
+             to.matrix(d.in[LinearIn::kResidual]),
+             to.matrix(d.out()),
+             to.makers.contains(&d) ? 1 : 0});
+}
+void finish(const Dispatch& d, int64_t rows, Recorder& to) {
+  const auto& attr = d.as<LinearAttr>();
+  FinishRowsArguments a{to.run};
+  int32_t column = 0;
+  for (int i = 0; i < attr.weights; ++i) {
+    a.bias[i] = d.in[LinearIn::kBias + i].row<float>(0);
+    a.column[i] = column;
+    column += static_cast<int32_t>(d.in[LinearIn::kWeight + i].rows);
+  }
+  a.weights = attr.weights;
+  a.gate = activate_of(attr.gate);
+  a.scale = attr.scale;
+  a.residual = to.matrix(d.in[LinearIn::kResidual]);
+  a.y = to.matrix(d.out());
+  to.add(KernelId::finish_rows, elements(d.out().cols, rows), a);
+}
+
+bool is_relaxed(const Step& step, const Recorder& to) {
+  return to.row_of(step)->record == record_relaxed;
+}
+
+// Memory of a value.
+struct Range {
+  const std::byte *begin, *end;
+
+  bool overlaps(const Operand& o, const Recorder& to) const {
+    if (!o || o.layout != Layout::kRowMajor || o.data == nullptr) return false;
+    const std::less<> before;
+    return before(o.data, end) && before(begin, o.data + to.most(o.rows) * o.stride);
+  }
+};
+// Whether some row after `at` reads the value before it is written over.
+bool is_read_behind(std::span<const Step> steps, size_t at, const Range& value,
+                    const Recorder& to) {
+  const auto touches = [&](const Operand& o) { return value.overlaps(o, to); };
+  for (size_t i = at + 1; i < steps.size(); ++i) {
+    if (std::ranges::any_of(steps[i].dispatch.in, touches)) return true;
+    if (std::ranges::any_of(steps[i].dispatch.outputs, touches)) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool takes_relaxed(const Dispatch& d, const KernelChoice& choice) {
+  const auto& attr = d.as<LinearAttr>();
+  if (!takes_linear(d, choice) || choice.exact || choice.rows < kRelaxedRows ||
+      d.in[LinearIn::kX].rows != kTokenRows || attr.precision == Precision::kHigh)
+    return false;
+  // Libraries want 16 bytes at a time.
+  const auto is_aligned = [](int64_t count) { return count % 8 == 0; };
+  for (int i = 0; i < attr.weights; ++i) {
+    const Operand& w = d.in[LinearIn::kWeight + i];
+    if (*format_of(w.dtype) == kF32 || !is_aligned(w.rows) || !is_aligned(w.cols)) return false;
+  }
+  return attr.gate == Activation::kNone || attr.weights <= 2;
+}
+
+size_t relaxed_work(const Dispatch& d, const RunExtent& run) {
+  const size_t products = is_gated(d.as<LinearAttr>())
+                              ? static_cast<size_t>(run.rows * outputs_of(d)) * sizeof(uint16_t)
+                              : 0;
+  return x_bytes(d, run.rows) + products;
+}
+
+void record_relaxed(const Dispatch& d, Recorder& to) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  const bool gated = is_gated(d.as<LinearAttr>()), finished = is_finished(d);
+  const std::vector<Weight> weights = weights_of(d);
+  const std::byte* expanded = to.scratch;
+  if (const auto kept = to.expanded.find(first_of(d)); kept != to.expanded.end()) {
+    expanded = kept->second->data();
+  } else {
+    const std::vector<Launch> launches = expand(weights, to.scratch);
+    to.launches.insert(to.launches.end(), launches.begin(), launches.end());
+  }
+  const Operand& x = d.in[LinearIn::kX];
+  const bool rounded = to.readers.contains(&d);
+  if (!rounded) round_x(d, rows, to);
+  const Matrix residual = to.matrix(d.in[LinearIn::kResidual]);
+  const int64_t outputs = outputs_of(d);
+  std::byte* products = gated ? d.work + x_bytes(d, rows) : d.out().data;
+  to.add(KernelId::kMatrixProduct, {},
+         MatrixProduct{.weights = reinterpret_cast<const uint16_t*>(expanded),
+                       .x = reinterpret_cast<const uint16_t*>(rounded ? x.data : d.work),
+                       .x_stride = rounded ? x.stride / 2 : x.cols,
+                       .out = products,
+                       .out_stride = gated ? outputs : d.out().stride / 4,
+                       .residual = finished ? nullptr : residual.data,
+                       .residual_stride = residual.stride,
+                       .rows = static_cast<int32_t>(rows),
+                       .n = static_cast<int32_t>(outputs),
+                       .k = x.cols,
+                       .rounded = gated ? 1 : 0,
+                       .scale = finished ? 1 : d.as<LinearAttr>().scale});
+  if (gated)
+    gate(d, rows, products, to);
+  else if (finished)
+    finish(d, rows, to);
+}
+
+void expand_weights(std::span<const Step> steps, ExpandedWeights& expanded, Recorder& to) {
+  size_t scratch = 0;
+  for (const Step& step : steps) {
+    if (!is_relaxed(step, to)) continue;
+    const std::vector<Weight> weights = weights_of(step.dispatch);
+    if (auto kept = expanded.find(weights))
+      to.expanded[first_of(step.dispatch)] = std::move(kept);
+    else
+      scratch = std::max(scratch, expanded_bytes(weights));
+  }
+  if (scratch > 0) to.scratch = to.memory.emplace_back(to.machine.allocate(scratch)).data();
+}
+
+void find_rounded(std::span<const Step> steps, std::span<const Operand> results, Recorder& to) {
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    const Dispatch &maker = steps[i].dispatch, &reader = steps[i + 1].dispatch;
+    if (!is_relaxed(steps[i], to) || !is_relaxed(steps[i + 1], to) ||
+        !is_gated(maker.as<LinearAttr>()))
+      continue;
+    const Operand &made = maker.out(), &x = reader.in[LinearIn::kX];
+    if (x.data != made.data || x.stride != made.stride || x.cols != made.cols ||
+        reader.in[LinearIn::kNorm])
+      continue;
+    const Range value{made.data, made.data + to.most(made.rows) * made.stride};
+    const auto touches = [&](const Operand& o) { return value.overlaps(o, to); };
+    if (std::ranges::count_if(reader.in, touches) != 1 || std::ranges::any_of(results, touches) ||
+        is_read_behind(steps, i + 1, value, to))
+      continue;
+    to.makers.insert(&maker);
+    to.readers.insert(&reader);
+  }
+}
+
+}  // namespace veery::gpu
