@@ -5,18 +5,15 @@
 
 namespace veery::gpu {
 
-/// `at`: blocks of positions and of queries, as attend_some_blocks() has them. Of the first block
-/// of positions all but the new one is asked for before `wait` returns, as only then the row is
-/// there.
-template <typename T, int kDims, int kSets, typename Wait>
+/// `at`: blocks of positions and of queries, as attend_some_blocks() has them. Keys and values of
+/// the first block of positions are on their way while the newest are made.
+template <typename T, int kDims, int kSets>
 VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& a,
-                           Attention<T, kDims, true, kSets>& of, const BlockAt& at, int& turn,
-                           const Wait& wait) {
+                           Attention<T, kDims, true, kSets>& of, const BlockAt& at, int& turn) {
   static_assert(2 * kSets >= kMostHeads + 2, "a warp for each query, the key and the value");
   constexpr int kEach = kDims * kBlock / 2 / kWarp;  // pairs of dimensions of a lane
   const int own = warp(), queries = of.heads(), n = rope.head_dim;
   of.ask(of.first_block() + at.x);
-  wait();
   const bool has_new = (of.last_block() - of.first_block() - at.x) % at.blocks_x == 0;
   const bool finds = own < queries + (has_new ? 2 : 0);
   QkvHead::Pair found[kEach] = {};
@@ -60,7 +57,7 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
 /// A launch of its own, of kStepThreads threads.
 template <typename T, int kDims>
 VEERY_GPU void attend_step(const StepArguments& s) {
-  allow_next();
+  wait_for_inputs();
   const BlockAt at = own_block();
   if (at.z >= s.attend.run.count(s.attend.out.rows)) return;
   Attention<T, kDims, true, kStepThreads / 64> of(s.attend, at.z, at.y, nullptr);
@@ -68,7 +65,7 @@ VEERY_GPU void attend_step(const StepArguments& s) {
   of.find_pages(of.first_block() + at.x);
   of.make_stage();
   int turn = 0;
-  attend_step(s.rope, s.attend, of, at, turn, [] { wait_for_inputs(); });
+  attend_step(s.rope, s.attend, of, at, turn);
 }
 
 }  // namespace veery::gpu

@@ -118,10 +118,9 @@ VEERY_GPU void take_token(const AdvanceArguments& a, ChainState& state, int64_t 
 }
 
 /// A block a row, of which each is a span. One that has ended stays where it is, and so writes what
-/// it wrote before. Kernels of the next step may look at its slots before they wait for what is
-/// before them (attend_step()), so that none begins earlier.
+/// it wrote before.
 VEERY_GPU void advance(const AdvanceArguments& a) {
-  wait_for_inputs_alone();
+  wait_for_inputs();
   const int64_t r = block_x();
   if (r == 0 && thread() < 4) a.zeros[thread()] = 0;
   if (r >= a.run.counts[0] || a.states[r].left == 0) return;

@@ -27,12 +27,11 @@ VEERY_GPU_APART void walk_attend(WalkState& state, const WalkRow& row, const Wal
     Own of(row.attend, 0, at.y, state.attend_mbarrier());
     if (of.first_block() + at.x > of.last_block()) break;
     of.find_pages(of.first_block() + at.x);
+    // The memory is that of the row before, which other warps may still look at.
+    wait();
     if (rope != nullptr) {
-      // The memory is that of the row before, which other warps may still look at.
-      wait();
-      attend_step(rope->qkv_rope, row.attend, of, at, turn, [] {});
+      attend_step(rope->qkv_rope, row.attend, of, at, turn);
     } else {
-      wait();
       of.ask(of.first_block() + at.x);
       of.load_queries();
       attend_some_blocks(row.attend, of, at, turn, [](int64_t) {});
@@ -40,8 +39,9 @@ VEERY_GPU_APART void walk_attend(WalkState& state, const WalkRow& row, const Wal
     sync_block();
   }
   wait();
-  if (rope != nullptr) state.end_row(false);
-  if (rope != nullptr) state.wait_for_rows();
+  if (rope == nullptr) return;
+  state.end_row(false);
+  state.wait_for_rows();
 }
 VEERY_GPU void walk_attention(WalkState& state, const WalkRow& row, const WalkRow* rope,
                               int& turn) {
