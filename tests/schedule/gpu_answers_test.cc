@@ -8,7 +8,7 @@
 #include "kernels/gpu/gpu.h"
 #include "schedule/generate.h"
 #include "schedule/scheduler.h"
-#include "support/fake_cuda.h"
+#include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
 #include "support/small_model.h"

@@ -10,7 +10,7 @@
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
 #include "sample/sampler.h"
-#include "support/fake_cuda.h"
+#include "support/cuda/fake_cuda.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
 #include "support/small_model.h"

@@ -282,7 +282,7 @@ bool is_on_fake(const void* at, size_t size) {
 }
 bool in_fake_stream(const std::function<void()>& node) {
   if (recorded == nullptr) return node(), false;
-  recorded->nodes.push_back(node);
+  recorded->add(node);
   return true;
 }
 const Driver& fake_driver(bool loops) {
