@@ -67,13 +67,12 @@ class Attention {
     queries_[h * a_->key_dim + i] = Element<T>::rounded(Element<T>::multiply(q, a_->scale));
   }
   /// Element i of the newest key or value, which is not in the cache yet, to where its block of
-  /// positions is. `bytes`: of an element, as in CacheWriteArguments.
-  VEERY_GPU void put_new(bool key, int i, float v, int bytes) {
+  /// positions is.
+  VEERY_GPU void put_new(bool key, int i, float v) {
     const int p = static_cast<int>(position_ % kBlock);
-    if (key)
-      put(shared_memory() + p / 16 * places_.key_group, int64_t{i} * 16 + p % 16, v, bytes);
-    else
-      put(shared_memory() + places_.values, int64_t{p} * a_->value_dim + i, v, bytes);
+    const int at = key ? p / 16 * places_.key_group : places_.values;
+    VEERY_SHARED T* to = reinterpret_cast<VEERY_SHARED T*>(shared_memory() + at);
+    Element<T>::put(to + (key ? i * 16 + p % 16 : p * a_->value_dim + i), v);
   }
 
   /// Queries head_of(0) to head_of(kOwn - 1) are the thread's, as far as there are so many.

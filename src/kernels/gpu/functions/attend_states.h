@@ -29,6 +29,7 @@ struct Element<BF16> {
     return {float_of(static_cast<int32_t>(bits << 16)),
             float_of(static_cast<int32_t>(bits & 0xffff0000U))};
   }
+  static VEERY_GPU void put(VEERY_SHARED BF16* at, float x) { at->bits = float_to_bf16(x); }
   static VEERY_GPU float rounded(float x) { return bf16_to_float(float_to_bf16(flush(x))); }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma_flushed(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return mul_flushed(a, b); }
@@ -49,6 +50,8 @@ struct Element {
   static VEERY_GPU Two<float> two(const VEERY_DEVICE float* x) {
     return veery::gpu::load<Two<float>>(x);
   }
+  static VEERY_GPU void put(VEERY_SHARED F16* at, float x) { at->bits = float_to_half(x); }
+  static VEERY_GPU void put(VEERY_SHARED float* at, float x) { *at = x; }
   static VEERY_GPU float rounded(float x) { return x; }
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return a * b; }

@@ -46,8 +46,8 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
       VEERY_UNROLL(4)
       for (int i = 0; i < kEach; ++i) {
         if (i * kWarp + lane() >= n / 2) continue;
-        of.put_new(own == queries, found[i].first, found[i].a, rope.bytes);
-        of.put_new(own == queries, found[i].second, found[i].b, rope.bytes);
+        of.put_new(own == queries, found[i].first, found[i].a);
+        of.put_new(own == queries, found[i].second, found[i].b);
       }
     }
     sync_block();
