@@ -38,8 +38,9 @@ struct Matrix {
   Operand operand;
 };
 
-inline Matrix random_matrix(int64_t rows, int32_t cols, Random& random, float scale = 1) {
-  Matrix m(rows, cols);
+inline Matrix random_matrix(int64_t rows, int32_t cols, Random& random, float scale = 1,
+                            int pad = 3) {
+  Matrix m(rows, cols, DType::kF32, pad);
   for (int64_t r = 0; r < rows; ++r)
     for (int32_t c = 0; c < cols; ++c) m[r][c] = scale * random.normal();
   return m;

@@ -16,6 +16,10 @@ Weight weight_of(const Operand& o) {
   return {reinterpret_cast<const uint8_t*>(o.data), o.stride, static_cast<int32_t>(o.rows), o.cols,
           *format_of(o.dtype)};
 }
+// Whether kernels may take four elements of a row at a time.
+bool in_fours(const Matrix& m) {
+  return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 4 == 0;
+}
 bool is_gpu_weight(const Operand& o) {
   return o.layout == Layout::kPanels && o.stack == 1 && format_of(o.dtype).has_value();
 }
@@ -163,7 +167,8 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   constexpr int kRowsDim = 128, kBF16Bytes = 2;
   if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kRelaxedRows &&
       a.head_dim == kRowsDim && 2 * a.pairs == a.head_dim && a.query_norm == nullptr &&
-      a.key_norm == nullptr && a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes)
+      a.key_norm == nullptr && a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes &&
+      in_fours(a.qkv) && in_fours(a.angles) && in_fours(a.out))
     return to.add(KernelId::qkv_rows, size, a);
   // A warp a head, as long as the processors have room for all.
   constexpr int kWarps = 8, kBlocksEach = 8;
@@ -297,7 +302,7 @@ void record_attend(const Dispatch& d, Recorder& to) {
                   .shared = shared};
   const StagePlaces places = stage_places(a.key_dim, a.value_dim, type == 2 ? 4 : 2);
   const int blocks = kByCores ? 1 : splits(attr, size.blocks_z, to.machine);
-  if (kByCores)
+  if (kByCores && in_fours(a.q) && in_fours(a.out))
     record_cores(a, size.blocks_z, to);
   else if (blocks == 1)
     record_tiles(a, type, size.blocks_z, to);

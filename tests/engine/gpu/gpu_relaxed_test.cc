@@ -107,6 +107,8 @@ const Setting kSettings[] = {
 };
 
 // Keys and values of some sequences, then rows of these, on the CPU and relaxed.
+constexpr int kPad = 4;  // rows are multiples of 16 bytes apart, as in plans
+
 double attention_error(const Setting& s, const std::vector<Span>& parts) {
   const int v = s.v > 0 ? s.v : s.n;
   Random random(11);
@@ -125,8 +127,8 @@ double attention_error(const Setting& s, const std::vector<Span>& parts) {
   Batch rows = batch.empty();
   for (const Span& part : parts) rows.add(part.sequence, part.position, part.rows);
   const int64_t count = rows.slots().rows;
-  const Matrix q = test::random_matrix(count, s.attr.heads * s.n, random, 1.5F);
-  Matrix own(count, s.attr.heads * v), expected(count, s.attr.heads * v);
+  const Matrix q = test::random_matrix(count, s.attr.heads * s.n, random, 1.5F, kPad);
+  Matrix own(count, s.attr.heads * v, DType::kF32, kPad), expected(count, s.attr.heads * v);
   Dispatch d;
   d.in[AttendIn::kQ] = q.operand, d.in[AttendIn::kK] = keys.operand;
   d.in[AttendIn::kV] = values.operand;
@@ -178,14 +180,14 @@ TEST(GpuQkvRows, HasTheBitsOfFewRows) {
     batch.add(0, 250, 11);
     batch.add(1, 3, 2);
     Slots slots = batch.slots();
-    const Matrix qkv = test::random_matrix(slots.rows, 9 * 128, random);
-    const Matrix angles = test::random_matrix(slots.rows, 128, random);
+    const Matrix qkv = test::random_matrix(slots.rows, 9 * 128, random, 1, kPad);
+    const Matrix angles = test::random_matrix(slots.rows, 128, random, 1, kPad);
     const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
     slots.tokens = slots.output_rows = numbers.data();
     const auto bytes = [&](int64_t rows) {
       test::Cache keys(batch, true, DType::kBF16, 2, 128),
           values(batch, false, DType::kBF16, 2, 128);
-      Matrix q(slots.rows, 5 * 128);
+      Matrix q(slots.rows, 5 * 128, DType::kF32, kPad);
       Dispatch d;
       d.in[QkvRopeIn::kQkv] = qkv.operand, d.in[QkvRopeIn::kAngles] = angles.operand;
       d.in[QkvRopeIn::kKeys] = keys.operand, d.in[QkvRopeIn::kValues] = values.operand;
