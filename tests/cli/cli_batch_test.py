@@ -4,6 +4,7 @@
 usage: cli_batch_test.py VEERY [unittest arguments]
 """
 import json
+import pathlib
 import subprocess
 import unittest
 
@@ -63,6 +64,14 @@ class Batch(CliTest):
         for (_, name, status), answer in zip(refused, answers[1 + len(wrong) :]):
             self.assertEqual((answer["custom_id"], answer["response"]["status_code"]), (name, status))
             self.assertIn("message", answer["response"]["body"]["error"])
+
+    def test_a_dash_is_standard_output(self):
+        text = self.lines("first")
+        answers, _ = self.batch(text, "-o", "-")
+        self.assertEqual([answer["error"] for answer in answers], [None])
+        self.assertFalse(pathlib.Path("-").exists())
+        refused = self.veery("batch", self.model, "-i", self.write("in.jsonl", text), "-o", "-", "--resume", status=2)
+        self.assertIn("--resume: wants the file that --output names", refused.stderr.decode())
 
     def test_goes_on_where_it_ended(self):
         text = self.lines(*(request(f"r{i}", f"text {i}") for i in range(9)))

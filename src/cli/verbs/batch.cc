@@ -43,8 +43,8 @@ Flags read_flags(std::vector<std::string> arguments) {
       .type_name("FILE")
       .required();
   const Option out = app.option("-o,--output", flags.out,
-                                "Where answers go, each when it and all before it are done\n"
-                                "[standard output]")
+                                "Where answers go, each when it and all before it are done;\n"
+                                "-: standard output [-]")
                          .type_name("FILE");
   app.option("--defaults", flags.defaults,
              "An object: what each body has that does not say otherwise")
@@ -62,6 +62,9 @@ Flags read_flags(std::vector<std::string> arguments) {
   app.read(std::move(arguments));
   if (flags.resume && flags.output.force)
     throw Misuse("--resume", "keeps what --force replaces: one of them only");
+  if (flags.out == "-") flags.out.clear();
+  if (flags.resume && flags.out.empty())
+    throw Misuse("--resume", "wants the file that --output names, not standard output");
   return flags;
 }
 
