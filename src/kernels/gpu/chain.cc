@@ -71,8 +71,7 @@ Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::
   if (draws_)
     for (Launch& launch : step) {
       if (launch.kernel != KernelId::top_k_groups && launch.kernel != KernelId::top_k) continue;
-      TopKArguments top{};
-      std::memcpy(&top, launch.arguments.data(), sizeof top);
+      auto top = launch.as<TopKArguments>();
       top.states = advance.states, top.lists = advance.lists;
       launch = Launch::of(launch.kernel, launch.size, top);
     }

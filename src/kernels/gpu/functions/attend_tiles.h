@@ -338,18 +338,28 @@ class TileAttention {
   float segment_[kWarpQueries][kDims] = {}, whole_[kWarpQueries][kDims] = {};
 };
 
+/// Rows of a tile, the last included.
+struct TileRows {
+  int64_t first, last;
+};
+/// Those of the block's tile where they follow each other, else none.
+VEERY_GPU TileRows own_tile(const AttendArguments& a) {
+  const int64_t rows = a.run.count(a.out.rows);
+  // The last tiles, which see most, come first.
+  const int64_t tile = (rows + a.tile_rows - 1) / a.tile_rows - 1 - block_y();
+  if (tile < 0) return {0, -1};
+  const int64_t first = tile * a.tile_rows;
+  const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
+  if (!follow_each_other(a, first, end - 1)) return {0, -1};
+  return {first, end - 1};
+}
+
 /// Those of the rows that follow each other; attend_rows() does the others.
 template <typename T, int kDims>
 VEERY_GPU void attend_tiles(const AttendArguments& a) {
   wait_for_inputs();
-  const int64_t rows = a.run.count(a.out.rows);
-  // The last tiles, which see most, come first.
-  const int64_t tile = (rows + a.tile_rows - 1) / a.tile_rows - 1 - block_y();
-  if (tile < 0) return;
-  const int64_t first = tile * a.tile_rows;
-  const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
-  if (!follow_each_other(a, first, end - 1)) return;
-  TileAttention<T, kDims>(a, first, end - 1, block_x()).run();
+  const TileRows rows = own_tile(a);
+  if (rows.first <= rows.last) TileAttention<T, kDims>(a, rows.first, rows.last, block_x()).run();
 }
 
 }  // namespace veery::gpu

@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/gpu/dialect/cores.h"
 #include "kernels/gpu/dialect/relaxed_arguments.h"
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attend_tiles.h"
 
 namespace veery::gpu {
 
@@ -303,14 +303,9 @@ class CoreAttention {
 template <int kDim, bool kEach>
 VEERY_GPU void attend_cores(const AttendArguments& a) {
   wait_for_inputs();
-  const int64_t rows = a.run.count(a.out.rows);
-  // The last tiles, which see most, come first.
-  const int64_t tile = (rows + a.tile_rows - 1) / a.tile_rows - 1 - block_y();
-  if (tile < 0) return;
-  const int64_t first = tile * a.tile_rows;
-  const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
-  if (!follow_each_other(a, first, end - 1)) return;
-  CoreAttention<kDim, kEach>(a, first, end - 1, block_x()).run();
+  const TileRows rows = own_tile(a);
+  if (rows.first <= rows.last)
+    CoreAttention<kDim, kEach>(a, rows.first, rows.last, block_x()).run();
 }
 
 }  // namespace veery::gpu
