@@ -115,9 +115,10 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
         workers_(options.workers, options.waiting) {
     if (!options.tls.certificate.empty()) tls_.emplace(options.tls);
     bind();
+    port_ = acceptor_.local_endpoint().port();
   }
 
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return port_; }
 
   void run(double grace) {
     grace_ = grace;
@@ -478,6 +479,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   asio::io_context context_{1};
   std::optional<TlsContext> tls_;
   tcp::acceptor acceptor_;
+  uint16_t port_ = 0;  // is asked for beside the thread that closes the acceptor
   std::set<Connection*> all_;
   std::atomic<int64_t> count_{0};
   std::optional<asio::steady_timer> deadline_;
