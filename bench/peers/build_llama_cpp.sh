@@ -3,6 +3,8 @@
 #
 #   bench/peers/build_llama_cpp.sh [FOLDER]    default: ${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers
 #   JOBS=2 sets the number of compile jobs (default: all processors).
+#   CUDA=90 builds llama-bench and llama-batched-bench with its CUDA backend, for GPUs of these architectures
+#   (CMAKE_CUDA_ARCHITECTURES; 90: H100 and H200), into FOLDER/llama.cpp-cuda/bin. Wants the CUDA toolkit with cuBLAS.
 #
 # The source is the archive of llama-cpp-python, which carries a whole llama.cpp, because a package
 # index serves a pinned and checksummed file. Needs pip, cmake, a C++17 compiler and ninja or make.
@@ -14,9 +16,15 @@ readonly sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 readonly folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers}
 readonly archive=$folder/llama_cpp_python-$version.tar.gz
 readonly package=$folder/llama_cpp_python-$version
-readonly build=$folder/llama.cpp
-readonly targets=(llama-bench llama-completion llama-perplexity llama-tokenize llama-quantize llama-embedding llama-batched-bench
-  llama-server)
+readonly cuda=${CUDA:-}
+if [[ -n $cuda ]]; then
+  readonly build=$folder/llama.cpp-cuda
+  readonly targets=(llama-bench llama-batched-bench)
+else
+  readonly build=$folder/llama.cpp
+  readonly targets=(llama-bench llama-completion llama-perplexity llama-tokenize llama-quantize llama-embedding llama-batched-bench
+    llama-server)
+fi
 
 say() { printf 'build_llama_cpp: %s\n' "$*"; }
 fail() { say "$*" >&2; exit 1; }
@@ -57,12 +65,19 @@ configure() {
   local flags; flags=$(isa_flags)
   local generator=()
   if command -v ninja > /dev/null; then generator=(-G Ninja); fi
+  local device=()
+  # A GPU's host need not have the processor that compiles for it, nor NCCL, which one GPU does not use.
+  if [[ -n $cuda ]]; then
+    device=(-DGGML_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=$cuda" -DGGML_CUDA_NCCL=OFF -DGGML_NATIVE=OFF)
+  else
+    device=(-DGGML_NATIVE=ON)
+  fi
   cmake -S "$package/vendor/llama.cpp" -B "$build" "${generator[@]}" \
-    -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON \
+    -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF "${device[@]}" \
     "-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CXX_FLAGS=$flags" \
     -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=ON \
     -DLLAMA_BUILD_SERVER=ON -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF \
-    > "$folder/configure.log" 2>&1 || fail "cmake failed, see $folder/configure.log"
+    > "$build.configure.log" 2>&1 || fail "cmake failed, see $build.configure.log"
 }
 
 # What compare.py prints about the peer: one `key: value` a line.
@@ -79,7 +94,11 @@ describe() {
   {
     echo "version: llama.cpp ${commit:-of unknown commit} (llama-cpp-python $version)"
     echo "compiler: $("$compiler" --version | head -n 1)"
-    echo "flags: Release, GGML_NATIVE=ON (-march=native), static, $(isa_flags)"
+    if [[ -n $cuda ]]; then
+      echo "flags: Release, GGML_CUDA=ON for $cuda, static"
+    else
+      echo "flags: Release, GGML_NATIVE=ON (-march=native), static, $(isa_flags)"
+    fi
   } > "$build/bin/peer.txt"
 }
 
@@ -87,8 +106,8 @@ mkdir -p "$folder"
 fetch
 unpack
 configure
-say "building ${targets[*]} (some minutes the first time), log in $folder/build.log"
+say "building ${targets[*]} (some minutes the first time), log in $build.build.log"
 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "${targets[@]}" \
-  > "$folder/build.log" 2>&1 || fail "the build failed, see $folder/build.log"
+  > "$build.build.log" 2>&1 || fail "the build failed, see $build.build.log"
 describe
 say "done: $build/bin"
