@@ -75,13 +75,16 @@ typedef struct veery_load_options {
   int32_t kind;         /* veery_kind */
   int32_t threads;      /* 0: the cores this process may use */
   int32_t context;      /* positions of one sequence; 0: the model's, at most 4096 */
-  int32_t chunk;        /* most tokens of one run of a prompt */
+  int32_t chunk;        /* most tokens of one run of a prompt; 0: 256 on a CPU, 2048 on a GPU */
   int32_t exact;        /* not 0: f32 activations and caches */
   int32_t slots;        /* answers in the making at a time; others wait */
   int32_t queue;        /* requests that may wait */
   int32_t kept;         /* sequences kept for prompts that begin alike, at most */
   uint64_t cache_bytes; /* memory of all caches of a text model together, at most */
   const char* device;   /* "cpu", "cuda", "cuda:1", "metal", "auto"; null: "cpu" */
+  int32_t gpu_layers;   /* the last layers that are on the device, with the head; -1: all, 0: none */
+  int32_t relaxed;      /* not 0: prompts on an NVIDIA GPU by cuBLASLt, with other bits than the CPU's */
+  uint64_t device_bytes; /* the device's memory for weights, caches and plans, at most; 0: all */
 } veery_load_options;
 
 typedef struct veery_model_info {
@@ -96,6 +99,15 @@ typedef struct veery_model_info {
   double load_seconds;
 } veery_model_info;
 
+/* Bytes of the memory of a model's device. On a CPU, whose memory is the system's, all are 0. */
+typedef struct veery_device_memory {
+  size_t size;
+  uint64_t active;    /* in use by weights, caches and plans */
+  uint64_t peak;      /* the most that `active` was since loading, or since it was asked to begin anew */
+  uint64_t cached;    /* released and kept for what comes next */
+  uint64_t available; /* what can be had beside `active`: what is kept, and free within the limit */
+} veery_device_memory;
+
 VEERY_API veery_status veery_load_options_init(veery_load_options* options, size_t size);
 /* A GGUF file or a folder of Hugging Face or MLX; where nothing is at `path`, the model that has it
  * as its name, as on the command line. `options` may be null. */
@@ -104,6 +116,18 @@ VEERY_API veery_status veery_model_load(const char* path, const veery_load_optio
 VEERY_API void veery_model_free(veery_model* model);
 /* `info->size` is read, the rest written. */
 VEERY_API veery_status veery_model_get_info(const veery_model* model, veery_model_info* info);
+
+/* `memory->size` is read, the rest written. */
+VEERY_API veery_status veery_model_get_device_memory(const veery_model* model,
+                                                     veery_device_memory* memory);
+/* From now on: the most bytes in use and kept together, and the most that are kept once they are
+ * released (0 unless set). UINT64_MAX: no limit. What is in use stays; where more is wanted than
+ * `bytes` allows, the call that wants it fails with VEERY_ERROR_LIMIT. VEERY_ERROR_UNSUPPORTED on a
+ * CPU, whose caches `cache_bytes` bounds. */
+VEERY_API veery_status veery_model_limit_device_memory(veery_model* model, uint64_t bytes,
+                                                       uint64_t cached);
+/* Gives what is kept back to the device, and lets `peak` begin anew. */
+VEERY_API veery_status veery_model_clear_device_cache(veery_model* model);
 
 /* ---- texts ---- */
 

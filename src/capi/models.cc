@@ -35,15 +35,14 @@ veery_status status_of(ErrorKind kind) {
 }
 
 veery_load_options default_load_options() {
-  const LoadOptions load;
   const SchedulerOptions options;
   veery_load_options result{};
   result.size = sizeof result;
-  result.chunk = load.chunk;
   result.slots = options.slots;
   result.queue = options.queue;
   result.kept = options.kept;
   result.cache_bytes = options.cache_bytes;
+  result.gpu_layers = -1;
   return result;
 }
 
@@ -53,25 +52,49 @@ void check_range(const char* name, int64_t value, int64_t low, int64_t high) {
                 low, high);
 }
 
-std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_options& given) {
-  check_range("kind", given.kind, VEERY_KIND_AUTO, VEERY_KIND_SPEECH);
-  check_range("threads", given.threads, 0, 4096);
-  check_range("context", given.context, 0, INT32_MAX);
-  check_range("chunk", given.chunk, 1, 1 << 16);
-  check_range("slots", given.slots, 1, 4096);
-  check_range("queue", given.queue, 1, INT32_MAX);
-  check_range("kept", given.kept, 0, 1 << 16);
-  LoadOptions options;
-  options.threads = given.threads;
-  options.context = given.context;
-  options.chunk = given.chunk;
-  options.exact = given.exact != 0;
+// Where the model is to be, and what of it.
+void place(LoadOptions& options, const veery_load_options& given) {
   const std::string device = given.device == nullptr ? "cpu" : given.device;
   if (!is_device(device))
     throw Error(ErrorKind::kInput, "veery_load_options: device is '{}', expected one of {}", device,
                 kDevices);
+  const auto refuse = [&](const char* name, const char* expected) {
+    throw Error(ErrorKind::kInput, "veery_load_options: {} is set and device is '{}', expected {}",
+                name, device, expected);
+  };
+  const bool nvidia = device.starts_with("cuda") || device == "auto";
+  if (given.relaxed != 0 && !nvidia) refuse("relaxed", "an NVIDIA GPU (cuda)");
+  if (given.relaxed != 0 && given.exact != 0)
+    throw Error(ErrorKind::kInput, "veery_load_options: found exact and relaxed, expected one");
+  if (given.gpu_layers > 0 && device == "cpu") refuse("gpu_layers", "a GPU");
   std::string why;
-  options.backend = find_backend(device, why);
+  options.backend = find_backend(device, why, given.relaxed != 0);
+  if (given.gpu_layers >= 0) options.backend_layers = given.gpu_layers;
+  if (given.device_bytes > 0) {
+    MemoryPool* pool = options.backend ? options.backend->device().pool() : nullptr;
+    if (pool == nullptr && device != "auto") refuse("device_bytes", "one with memory of its own");
+    if (pool != nullptr) pool->set_limit(given.device_bytes);
+  }
+  const bool filled = options.backend && given.gpu_layers != 0;
+  options.chunk = given.chunk > 0 ? given.chunk
+                  : filled        ? LoadOptions::kBackendChunk
+                                  : LoadOptions().chunk;
+}
+
+std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_options& given) {
+  check_range("kind", given.kind, VEERY_KIND_AUTO, VEERY_KIND_SPEECH);
+  check_range("threads", given.threads, 0, 4096);
+  check_range("context", given.context, 0, INT32_MAX);
+  check_range("chunk", given.chunk, 0, 1 << 16);
+  check_range("slots", given.slots, 1, 4096);
+  check_range("queue", given.queue, 1, INT32_MAX);
+  check_range("kept", given.kept, 0, 1 << 16);
+  check_range("gpu_layers", given.gpu_layers, -1, 1 << 20);
+  LoadOptions options;
+  options.threads = given.threads;
+  options.context = given.context;
+  options.exact = given.exact != 0;
+  place(options, given);
   std::optional<Makes> makes;
   if (given.kind != VEERY_KIND_AUTO) makes = static_cast<Makes>(given.kind);
   return std::make_shared<LoadedModel>(
@@ -80,6 +103,12 @@ std::shared_ptr<LoadedModel> load(const std::string& path, const veery_load_opti
                        .queue = given.queue,
                        .kept = given.kept,
                        .cache_bytes = static_cast<size_t>(given.cache_bytes)});
+}
+
+// nullptr: the model is in the system's memory.
+MemoryPool* pool_of(const veery_model& model) {
+  Backend* backend = model.loaded->model().backend();
+  return backend == nullptr ? nullptr : backend->device().pool();
 }
 
 }  // namespace
@@ -231,6 +260,45 @@ veery_status veery_model_get_info(const veery_model* model, veery_model_info* in
     result.weight_bytes = summary.weight_bytes;
     result.load_seconds = of.load_seconds();
     *info = result;
+    return VEERY_OK;
+  });
+}
+
+veery_status veery_model_get_device_memory(const veery_model* model, veery_device_memory* memory) {
+  return guarded([&] {
+    const MemoryPool* pool = pool_of(required(model, "model"));
+    check_size<veery_device_memory>(required(memory, "memory").size, "veery_device_memory");
+    veery_device_memory result{};
+    result.size = sizeof result;
+    if (pool != nullptr) {
+      const DeviceMemory used = pool->memory();
+      result.active = used.active;
+      result.peak = used.peak;
+      result.cached = used.cached;
+      result.available = pool->available();
+    }
+    *memory = result;
+    return VEERY_OK;
+  });
+}
+
+veery_status veery_model_limit_device_memory(veery_model* model, uint64_t bytes, uint64_t cached) {
+  return guarded([&] {
+    MemoryPool* pool = pool_of(required(model, "model"));
+    if (pool == nullptr)
+      throw Error(ErrorKind::kUnsupported, "the model's device has no memory of its own");
+    pool->set_cache_limit(cached);
+    pool->set_limit(bytes);
+    return VEERY_OK;
+  });
+}
+
+veery_status veery_model_clear_device_cache(veery_model* model) {
+  return guarded([&] {
+    if (MemoryPool* pool = pool_of(required(model, "model"))) {
+      pool->clear_cache();
+      pool->reset_peak();
+    }
     return VEERY_OK;
   });
 }
