@@ -108,6 +108,18 @@ class Batch(CliTest):
         self.assertEqual(len(out.read_text().splitlines()), 1)
         self.assertEqual(self.batch("")[0], [])
 
+    def test_files_may_stand_behind_the_model(self):
+        given, out = self.write("in.jsonl", self.lines("x", "y")), self.folder / "words.jsonl"
+        self.veery("batch", self.model, given, out, *self.DEFAULTS)
+        wanted = [line["response"]["body"]["choices"] for line in self.batch(self.lines("x", "y"))[0]]
+        self.assertEqual([json.loads(line)["response"]["body"]["choices"] for line in out.read_text().splitlines()], wanted)
+        self.assertIn("[0 answered", self.veery("batch", self.model, given, out, *self.DEFAULTS, "--resume").stderr.decode())
+        printed = self.veery("batch", self.model, given, *self.DEFAULTS).stdout
+        self.assertEqual(len(printed.splitlines()), 2)
+        self.assertIn("--input is required", self.error("batch", self.model, status=2))
+        self.assertIn("'more'", self.error("batch", self.model, given, out, "more", status=2))
+        self.assertIn("is empty", self.error("batch", self.model, "", status=2))
+
     def test_a_full_disk_ends_it(self):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([PROGRAM, "batch", str(self.model), "-i", "-", "-t", "1"], stdout=full,

@@ -66,8 +66,8 @@ struct Advice {
 };
 
 constexpr std::string_view kProcessor =
-    "leave it out, or type --device: a model is on the processor or on one GPU, or (--gpu-layers) "
-    "its first layers on the processor and its last ones on the GPU";
+    "leave it out, or type --device where the verb has it: a model is on the processor or on one "
+    "GPU, or (--gpu-layers) its first layers on the processor and its last ones on the GPU";
 constexpr std::string_view kChunks =
     "a prompt goes through the model in runs of up to 256 tokens, which needs no setting";
 constexpr std::string_view kMapped =

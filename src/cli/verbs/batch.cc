@@ -28,28 +28,45 @@ struct Flags {
   bool resume = false, quiet = false, pull = false;
 };
 
+// INPUT and OUTPUT go to the flags that are not given.
+void take_files(Flags& flags, const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    if (file.empty()) throw Misuse("an argument is empty, expected a path");
+    std::string* place = flags.in.empty() ? &flags.in : flags.out.empty() ? &flags.out : nullptr;
+    if (place == nullptr)
+      throw Misuse(
+          fmt::format("unknown argument '{}': input and output are named already, {} and {}", file,
+                      flags.in, flags.out));
+    *place = file;
+  }
+  if (flags.in.empty())
+    throw Misuse("--input is required: the file of requests, - for standard input");
+}
+
 Flags read_flags(std::vector<std::string> arguments) {
   Flags flags;
   Arguments app("batch",
                 "Answers a file of requests, several at a time, with a line for each.\n\nA line is "
                 "a JSON string, which is a message, or a request as OpenAI's Batch API has "
                 "it:\n{\"custom_id\", \"url\", \"body\"}.",
-                "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --defaults "
+                "  veery batch model.gguf questions.jsonl answers.jsonl --defaults "
                 "'{\"max_tokens\":200}'\n"
                 "  veery batch model.gguf -i questions.jsonl -o answers.jsonl --resume");
   flags.model.add_path(app);
   add_pull(app, flags.pull);
+  std::vector<std::string> files;
+  app.take_words("INPUT", files, "The same as -i");
+  app.take_words("OUTPUT", files, "The same as -o");
   app.option("-i,--input", flags.in, "The requests, a JSON value a line; -: standard input")
-      .type_name("FILE")
-      .required();
-  const Option out = app.option("-o,--output", flags.out,
-                                "Where answers go, each when it and all before it are done;\n"
-                                "-: standard output [-]")
-                         .type_name("FILE");
+      .type_name("FILE");
+  app.option("-o,--output", flags.out,
+             "Where answers go, each when it and all before it are done;\n"
+             "-: standard output [-]")
+      .type_name("FILE");
   app.option("--defaults", flags.defaults,
              "An object: what each body has that does not say otherwise")
       .type_name("JSON");
-  app.flag("--resume", flags.resume, "Go on behind the answers that FILE has already").needs(out);
+  app.flag("--resume", flags.resume, "Go on behind the answers that FILE has already");
   flags.output.add(app, "Replace FILE if it is there");
   flags.scheduler.add(app);
   flags.model.add_context(app);
@@ -60,6 +77,7 @@ Flags read_flags(std::vector<std::string> arguments) {
   flags.model.add_gpu_layers(app);
   app.flag("-q,--quiet", flags.quiet, "No summary on standard error");
   app.read(std::move(arguments));
+  take_files(flags, files);
   if (flags.resume && flags.output.force)
     throw Misuse("--resume", "keeps what --force replaces: one of them only");
   if (flags.out == "-") flags.out.clear();

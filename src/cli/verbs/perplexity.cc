@@ -34,6 +34,8 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   flags.common.add_threads(app);
   flags.common.add_exact(app);
   flags.common.add_cache_types(app);
+  flags.common.add_device(app);
+  flags.common.add_gpu_layers(app);
   flags.common.add_json(
       app, "Print one JSON object: perplexity, stderr, tokens, windows (and reference)");
   app.read(std::move(arguments));
