@@ -4,7 +4,8 @@
 #   bench/h200/run.sh VEERY [FOLDER]
 #
 # VEERY: a program built with VEERY_CUDA. FOLDER: for the random models (32 GB with those of 8B) and what the
-# programs print; default: a new one in /tmp. DEVICE (default cuda) and SMALL=1 (no 8B) may be set.
+# programs print; default: a new one in /tmp. DEVICE (default cuda), SMALL=1 (no 8B) and PEER, the folder of
+# llama.cpp's programs that are measured beside it, may be set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 veery=$(realpath "$1")
@@ -63,16 +64,22 @@ if command -v compute-sanitizer > /dev/null; then
   done
 fi
 
-speed() { # MODEL: tokens a second of prompts and steps
-  "$veery" bench "$1" --device "$device" -p 2048 -n 128 -r 3
+peer=${PEER:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers/llama.cpp-cuda/bin}
+shapes=1b,8b
+if [ -n "${SMALL:-}" ]; then shapes=1b; fi
+if [ -x "$peer/llama-bench" ]; then
+  python3 bench/h200/compare.py "$veery" "$peer" --folder "$folder" --device "$device" --shapes "$shapes" \
+    --json "$folder/compare.json" --svg "$folder/compare.svg" || failed=1
+else
+  echo "no llama.cpp beside it ($peer): CUDA=90 bench/peers/build_llama_cpp.sh builds it"
+fi
+
+long() { # MODEL: tokens a second of steps after 4,000 tokens
   "$veery" bench "$1" --device "$device" -p 0 -n 64 -d 4000 -r 3
 }
-speed "$(model 1b-q8_0 1b q8_0)"
-speed "$(model 1b-q4_k 1b q4_k q6_k)"
-speed "$(model 1b-bf16 1b bf16)"
+long "$(model 1b-q4_k 1b q4_k q6_k)"
 if [ -z "${SMALL:-}" ]; then
-  speed "$(model 8b-q8_0 8b q8_0)"
-  speed "$(model 8b-q4_k 8b q4_k q6_k)"
-  speed "$(model 8b-bf16 8b bf16)"
+  long "$(model 8b-q4_k 8b q4_k q6_k)"
+  long "$(model 8b-q8_0 8b q8_0)"
 fi
 exit $failed

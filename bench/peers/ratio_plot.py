@@ -99,4 +99,6 @@ def draw(report):
 
 
 def subtitle(report):
+    if "subtitle" in report:
+        return report["subtitle"]
     return f"{report['machine']['cpu']}, {report['settings']['threads']} threads"
