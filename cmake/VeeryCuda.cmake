@@ -3,9 +3,11 @@
 if(NOT VEERY_CUDA)
   return()
 endif()
-find_program(NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/cuda.sh --where OUTPUT_VARIABLE fetched_nvcc OUTPUT_STRIP_TRAILING_WHITESPACE)
+cmake_path(GET fetched_nvcc PARENT_PATH fetched_nvcc)
+find_program(NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin ${fetched_nvcc})
 if(NOT NVCC)
-  message(FATAL_ERROR "VEERY_CUDA: nvcc is not found (CUDA 13: CUDA_HOME, or on the PATH)")
+  message(FATAL_ERROR "VEERY_CUDA: nvcc is not found (scripts/setup.sh --cuda fetches it; else CUDA 13 in CUDA_HOME or on the PATH)")
 endif()
 set(VEERY_CUDA_ARCHITECTURES "arch=compute_90,code=sm_90;arch=compute_80,code=compute_80" CACHE STRING
     "what the kernels for NVIDIA GPUs are compiled for, as nvcc's -gencode takes it")
@@ -17,9 +19,13 @@ foreach(architecture IN LISTS VEERY_CUDA_ARCHITECTURES)
   list(APPEND targets -gencode ${architecture})
 endforeach()
 # Each operation is rounded by itself, as everywhere (VeeryToolchain.cmake).
+# What ptxas says of registers is kept: a kernel that spills them waits for memory where it should not
+# (tools/check_spills.py, a test).
+set(VEERY_CUDA_LOG ${image}.log)
 add_custom_command(
-  OUTPUT ${image} DEPENDS ${source} DEPFILE ${image}.d VERBATIM
-  COMMAND ${NVCC} -std=c++20 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true --threads 0 ${targets}
+  OUTPUT ${image} ${VEERY_CUDA_LOG} DEPENDS ${source} DEPFILE ${image}.d VERBATIM
+  COMMAND ${CMAKE_COMMAND} -DLOG=${VEERY_CUDA_LOG} -P ${PROJECT_SOURCE_DIR}/cmake/KeepLog.cmake --
+          ${NVCC} -std=c++20 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Xptxas -v --threads 0 ${targets}
           -I${PROJECT_SOURCE_DIR}/src -MD -MF ${image}.d -fatbin -o ${image} ${source}
   COMMENT "Compiling kernels for NVIDIA GPUs")
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cuda/image.cc PROPERTIES

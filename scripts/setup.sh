@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh            install what is missing
 #   scripts/setup.sh --check    only say what is missing; exit 1 if something is
+#   scripts/setup.sh --cuda     nvcc too, where there is none, for the kernels of NVIDIA GPUs (scripts/cuda.sh)
 set -euo pipefail
 
 # package | why
@@ -62,13 +63,15 @@ install_packages() {
 }
 
 main() {
-  local check=false
-  case ${1:-} in
-    "") ;;
-    --check) check=true ;;
-    -h | --help) usage; exit 0 ;;
-    *) fail "unknown argument '$1'; --help shows what there is" ;;
-  esac
+  local check=false cuda=false argument
+  for argument in "$@"; do
+    case $argument in
+      --check) check=true ;;
+      --cuda) cuda=true ;;
+      -h | --help) usage; exit 0 ;;
+      *) fail "unknown argument '$argument'; --help shows what there is" ;;
+    esac
+  done
 
   if ! command -v dpkg-query > /dev/null; then
     say "not a Debian system, nothing installed. The build needs what these Debian packages hold:"
@@ -99,6 +102,19 @@ main() {
     "$(dirname "${BASH_SOURCE[0]}")/xgrammar.sh" > /dev/null ||
       say "going on without xgrammar: answers cannot be held to JSON schemas" >&2
   fi
+  if $cuda; then want_nvcc $check; fi
+}
+
+# want_nvcc CHECK: one of the machine, else one that scripts/cuda.sh fetches.
+want_nvcc() {
+  local nvcc here
+  here=$(dirname "${BASH_SOURCE[0]}")
+  for nvcc in "${CUDA_HOME:-}/bin/nvcc" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$("$here/cuda.sh" --where)"; do
+    if [[ -x $nvcc ]]; then say "nvcc: $nvcc"; return; fi
+  done
+  if $1; then say "nvcc is missing"; exit 1; fi
+  nvcc=$("$here/cuda.sh") || fail "no nvcc: veery can be built for the CPU"
+  say "nvcc: $nvcc"
 }
 
 main "$@"
