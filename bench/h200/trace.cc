@@ -1,8 +1,9 @@
 // trace.cc: what a program asks of NVIDIA's driver, and what the GPU then does, as a trace for
 // Perfetto or Chrome.
 //
-//   g++ -std=c++20 -O2 -shared -fPIC bench/h200/trace.cc -o trace.so -I CUDA/include -I
-//   CUPTI/include -L CUPTI/lib64 -lcupti CUDA_INJECTION64_PATH=$PWD/trace.so VEERY_TRACE=out.json
+//   export CPATH=/usr/local/cuda/include LIBRARY_PATH=/usr/local/cuda/lib64
+//   g++ -std=c++20 -O2 -shared -fPIC bench/h200/trace.cc -o trace.so -lcupti
+//   export CUDA_INJECTION64_PATH=$PWD/trace.so VEERY_TRACE=out.json
 //   veery bench model.gguf --device cuda -p 0 -n 128 --chain 128
 //
 // The driver loads the library and calls InitializeInjection(). Calls are those of its API, with
