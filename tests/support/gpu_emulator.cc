@@ -62,7 +62,7 @@ uint8_t* stack_of(size_t fibre) {
 // itself counts how often it was passed.
 struct Asked {
   std::vector<Copy> pieces;
-  int lanes = 0;
+  int lanes = 0;                // that asked, or arrived alone
   int arrivals = kWarpThreads;  // of lanes, that a turn wants
 };
 constexpr int kGarbage = 0xa5;
@@ -101,7 +101,7 @@ class Blocks {
                 .blocks_x = size_.blocks_x});
     switch_to(&main_, 0);
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
-    for (const auto& [mbarrier, asked] : asked_) unmade_ |= asked.lanes > 0;
+    for (const auto& [mbarrier, asked] : asked_) unmade_ |= !asked.pieces.empty();
     if (unmade_) throw Error(ErrorKind::kBug, "emulator: a thread ends before its copies are made");
   }
 
@@ -160,6 +160,12 @@ class Blocks {
     ++asked.lanes;
     turns_ = 0;
   }
+  void arrive(Mbarrier* mbarrier) {
+    Asked& asked = asked_.at(mbarrier);
+    if (asked.lanes == asked.arrivals) pass(mbarrier);  // nobody has waited for those before
+    ++asked.lanes;
+    turns_ = 0;
+  }
   void wait_for_pieces(Mbarrier* mbarrier, int turn) {
     const auto passed = [&] { return *mbarrier % 2 != static_cast<uint64_t>(turn % 2); };
     while (!passed() && !stuck_) {
@@ -168,10 +174,7 @@ class Blocks {
         give_way();
         continue;
       }
-      for (const Copy& piece : asked.pieces)
-        if (piece.bytes > 0) std::memcpy(piece.to, piece.from, piece.bytes);
-      asked = {{}, 0, asked.arrivals};
-      ++*mbarrier;
+      pass(mbarrier);
     }
     // The turn before the last has the parity of this one: who is too early would not wait.
     VEERY_CHECK(stuck_ || *mbarrier > static_cast<uint64_t>(turn));
@@ -185,6 +188,14 @@ class Blocks {
     uint8_t bytes[32];
   };
 
+  // All have arrived: what was asked for is there.
+  void pass(Mbarrier* mbarrier) {
+    Asked& asked = asked_.at(mbarrier);
+    for (const Copy& piece : asked.pieces)
+      if (piece.bytes > 0) std::memcpy(piece.to, piece.from, piece.bytes);
+    asked = {{}, 0, asked.arrivals};
+    ++*mbarrier;
+  }
   int fibres() const { return static_cast<int>(fibres_.size()); }
   int block() const { return current_ / size_.threads; }
   Copies& own_copies() { return fibre(current_).copies; }
@@ -303,6 +314,7 @@ void make_mbarrier(Mbarrier* mbarrier, int arrivals) { running->make_mbarrier(mb
 void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes) {
   running->ask_piece(mbarrier, {to, from, bytes});
 }
+void arrive(Mbarrier* mbarrier) { running->arrive(mbarrier); }
 void wait_for_pieces(Mbarrier* mbarrier, int turn) { running->wait_for_pieces(mbarrier, turn); }
 
 void run(void (*kernel)(const void*), const void* arguments, const LaunchSize& size) {

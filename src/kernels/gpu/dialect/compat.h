@@ -254,6 +254,12 @@ VEERY_GPU void wait_for_pieces(Mbarrier* mbarrier, int turn) {
       : "memory");
 #endif
 }
+/// All that the thread wrote before it arrives is seen by who waits for the arrivals. `turn`: how
+/// often as many as the mbarrier was made for have arrived before.
+VEERY_GPU void arrive(Mbarrier* mbarrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(mbarrier)) : "memory");
+}
+VEERY_GPU void wait_for_arrivals(Mbarrier* mbarrier, int turn) { wait_for_pieces(mbarrier, turn); }
 /// Flags and counters in the block's memory. What the thread, and those that it has met at a
 /// barrier, wrote before it sets a flag or arrives is seen by who finds that out.
 VEERY_GPU void wait_for_flag(const int32_t* flag, int32_t least) {

@@ -47,6 +47,7 @@ void wait_for_groups(int left);
 using Mbarrier = uint64_t;
 void make_mbarrier(Mbarrier* mbarrier, int arrivals);
 void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
+void arrive(Mbarrier* mbarrier);
 void wait_for_pieces(Mbarrier* mbarrier, int turn);
 
 /// Runs all threads of all blocks. Throws kBug where threads wait for one another forever.
@@ -100,6 +101,10 @@ void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {
   emulated::ask_piece(mbarrier, piece.to, piece.from, static_cast<size_t>(piece.bytes));
 }
 inline void wait_for_pieces(Mbarrier* mbarrier, int turn) {
+  emulated::wait_for_pieces(mbarrier, turn);
+}
+inline void arrive(Mbarrier* mbarrier) { emulated::arrive(mbarrier); }
+inline void wait_for_arrivals(Mbarrier* mbarrier, int turn) {
   emulated::wait_for_pieces(mbarrier, turn);
 }
 

@@ -1,6 +1,7 @@
 // group_places.h: what linear_groups() has in shared memory.
 #pragma once
 #include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/turn_places.h"
 
 namespace veery::gpu {
 
@@ -18,7 +19,7 @@ struct GroupPlan {
   int each, item_bytes;            ///< of an item: units, bytes
   int slabs, form_bytes;           ///< of a chunk: slabs; of a slab of a group: bytes
   int values;                      ///< that a lane has of a panel, whose sums lie first
-  int done, used, best, outliers;  ///< behind sums; outliers: a bit a block of 32
+  int turns, used, best, outliers;  ///< behind sums (Turns); outliers: a bit a block of 32
   int mbarriers, chunk_mbarriers;
   int chunks_at, chunks, chunk_bytes;  ///< chunks: that are on their way together
   int ring, stages;                    ///< stages: items that are on their way to each warp
@@ -40,7 +41,7 @@ VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols
   p.chunk_bytes = p.slabs * p.groups * p.form_bytes;
   p.values = 4 * p.groups * (format_info(format).minima ? 2 : 1);
   int at = GroupPlan::kSlots * p.values * kWarp * 4;
-  p.done = at, at += GroupPlan::kSlots * 4 + 16;
+  p.turns = at, at += TurnPlaces::kBytes;
   p.used = at, at += GroupPlan::kWarps * 4;
   p.best = at, at += GroupPlan::kWarps * 8 * p.groups * 8;
   p.outliers = at, at += format_info(format).block == 32 ? (cols / 256 + 15) / 16 * 16 : 0;

@@ -29,7 +29,9 @@ struct RowItems {
     enter(item);
   }
   /// How many items of the slot there were before.
-  VEERY_GPU int turn() const { return group / RowPlan::kSlots * chunks + chunk; }
+  VEERY_GPU int turn() const { return panel() * chunks + chunk; }
+  /// How many panels of the slot there were before.
+  VEERY_GPU int panel() const { return group / RowPlan::kSlots; }
 
  private:
   VEERY_GPU void enter(int item) {

@@ -6,6 +6,7 @@
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/item_ring.h"
 #include "kernels/gpu/functions/linear/tile_blocks.h"
+#include "kernels/gpu/functions/linear/turns.h"
 
 namespace veery::gpu {
 
@@ -202,6 +203,7 @@ class GroupProduct {
   VEERY_GPU explicit GroupProduct(const LinearArguments& arguments)
       : a_(arguments),
         plan_(group_plan(kFormat, kMany, arguments.form.cols, arguments.room)),
+        turns_(shared_memory() + plan_.turns),
         ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages},
               warp() == kWeights ? lane() : warp()) {}
 
@@ -221,9 +223,6 @@ class GroupProduct {
  private:
   VEERY_GPU int terms() const { return a_.form.two_terms != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
-  VEERY_GPU int32_t* done(int slot) const {
-    return reinterpret_cast<int32_t*>(shared_memory() + plan_.done) + slot;
-  }
   /// Items that a warp does not look at any more.
   VEERY_GPU int32_t* used(int of) const {
     return reinterpret_cast<int32_t*>(shared_memory() + plan_.used) + of;
@@ -252,7 +251,7 @@ class GroupProduct {
   VEERY_GPU void begin() {
     ring_.make();
     if (thread() < plan_.chunks) make_mbarrier(chunk_mbarrier(thread()));
-    if (thread() <= GroupPlan::kSlots) *done(thread()) = 0;
+    turns_.make();
     if (thread() < GroupPlan::kWarps) *used(thread()) = 0;
     if (warp() < GroupPlan::kWarps && lane() < 8 * kGroups) best(lane()) = 0;
     sync_block();
@@ -334,7 +333,7 @@ class GroupProduct {
       }
     }
     sync_warp();
-    if (lane() == 0) set_flag(done(GroupPlan::kSlots), 1);
+    turns_.pass_outliers();
   }
 
   // Products
@@ -362,9 +361,9 @@ class GroupProduct {
       } else {
         float* to = late(at.slot) + lane();
         sums.each([&](float& value, int i) { to[i * kWarp] = value; });
+        turns_.pass(at.slot, turn);
         sync_warp();
-        if (lane() < 2)
-          set_flag(lane() == 0 ? done(at.slot) : used(warp()), lane() == 0 ? turn + 1 : count);
+        if (lane() == 0) set_flag(used(warp()), count);
       }
     }
     if (a_.best == nullptr) return;
@@ -373,13 +372,13 @@ class GroupProduct {
   }
   /// Those that the item before has passed on.
   VEERY_GPU void begin_sums(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
-    wait_for_flag(done(at.slot), at.turn());
+    turns_.wait(at.slot, at.turn());
     sums.clear();
     const float* from = late(at.slot) + lane();
     if (at.chunk > 0)
       sums.each([&](float& value, int i) { value = from[i * kWarp]; });
     else if (a_.gated != 0 && at.slot % 2 == 0)
-      wait_for_flag(done(at.slot + 1), at.turn());  // the gate has been looked at
+      turns_.wait_for_gates(at.slot, at.panel());
   }
 
   /// Where an output of a row is in late(), once its sum is known: no two lanes want the same bank.
@@ -387,7 +386,7 @@ class GroupProduct {
     return row / 2 * 32 + ((row % 2 * 16 + output + row / 2 * 8) & 31);
   }
   VEERY_GPU void finish(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
-    const int own = at.group + at.slot, turn = at.turn() + 1;
+    const int own = at.group + at.slot, turn = at.turn();
     const PanelOf of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);
     float* to = late(at.slot);
@@ -402,11 +401,11 @@ class GroupProduct {
     if (a_.gated == 0) {
       store(of, to, to);
     } else if (own % 2 != 0) {
-      wait_for_flag(done(at.slot - 1), turn);
+      turns_.wait(at.slot - 1, turn + 1);
       store({0, of.panel}, late(at.slot - 1), to);
     }
-    sync_warp();
-    if (lane() == 0) set_flag(done(at.slot), turn);
+    if (a_.gated != 0 && own % 2 != 0) turns_.pass_gate(at.slot);
+    turns_.pass(at.slot, turn);
   }
   /// Not unrolled: what is done so rarely should take little of the memory for instructions.
   VEERY_GPU void store(PanelOf of, const float* values, const float* ups) const {
@@ -431,7 +430,7 @@ class GroupProduct {
     }
   }
   VEERY_GPU void add_residual(const Weight& w, int panel, Sums& sums) const {
-    wait_for_flag(done(GroupPlan::kSlots), 1);
+    turns_.wait_for_outliers();
     for (int word = 0; word < (ring_.units() + 31) / 32; ++word)
       for (uint32_t left = outliers()[word]; left != 0; left &= left - 1)
         add_residual(w.data + int64_t{panel} * w.panel,
@@ -470,6 +469,7 @@ class GroupProduct {
 
   const LinearArguments& a_;
   GroupPlan plan_;
+  Turns turns_;
   Ring ring_;
   int rows_ = 0, here_ = 0;
 };
