@@ -1,5 +1,7 @@
 // What prompts are given of a step beside which answers go on: all of them go on in each, and it
 // keeps to the time that it may take.
+#include "schedule/prompt_rows.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <future>
 #include <string>
 
-#include "schedule/prompt_rows.h"
 #include "schedule/scheduler.h"
 #include "support/models.h"
 

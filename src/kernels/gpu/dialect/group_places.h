@@ -15,10 +15,10 @@ struct GroupPlan {
   /// As many as warps: a warp may be so many chunks ahead of another, and is not to take the chunk
   /// before its own in the ring for it.
   static constexpr int kLeastChunks = kWarps;
-  int groups;                      ///< at most
-  int each, item_bytes;            ///< of an item: units, bytes
-  int slabs, form_bytes;           ///< of a chunk: slabs; of a slab of a group: bytes
-  int values;                      ///< that a lane has of a panel, whose sums lie first
+  int groups;                       ///< at most
+  int each, item_bytes;             ///< of an item: units, bytes
+  int slabs, form_bytes;            ///< of a chunk: slabs; of a slab of a group: bytes
+  int values;                       ///< that a lane has of a panel, whose sums lie first
   int turns, used, best, outliers;  ///< behind sums (Turns); outliers: a bit a block of 32
   int mbarriers, chunk_mbarriers;
   int chunks_at, chunks, chunk_bytes;  ///< chunks: that are on their way together
