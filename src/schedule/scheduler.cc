@@ -10,9 +10,7 @@
 namespace veery {
 namespace {
 
-constexpr int32_t kLeastPromptRows = 16;  // of a step, however long it takes
-constexpr int32_t kWorthWaiting = 64;     // tokens that another request is about to have computed
-constexpr int32_t kRowsToMeasure = 16;    // of a step from which the time of a row is known
+constexpr int32_t kWorthWaiting = 64;  // tokens that another request is about to have computed
 // Tokens of a chain that others may wait for, where these are known to be quick, and at most; the
 // part of the longest step that more than a few may take.
 constexpr int32_t kShortChain = 8, kMostChained = 128;
@@ -75,6 +73,7 @@ Scheduler::Scheduler(Model& model, const SchedulerOptions& options)
       options_(options),
       runner_(model, runner_options(model, options)),
       sequences_(runner_, options.slots + kept_for(model, options)),
+      prompt_rows_(options.longest_step, model.options().chunk),
       head_draft_(drafts_by_head(model, options) ? std::make_unique<HeadDraft>(model, options.slots)
                                                  : nullptr),
       model_draft_(options.draft_model
@@ -306,14 +305,6 @@ void Scheduler::begin(Job& job) {
   }
 }
 
-// Tokens of prompts in a step beside which answers go on.
-int32_t Scheduler::prompt_rows() const {
-  const int32_t most = model_.options().chunk;
-  if (seconds_per_row_ <= 0) return std::min(most, 4 * kLeastPromptRows);
-  const double rows = options_.longest_step / seconds_per_row_;
-  return rows >= most ? most : std::clamp(static_cast<int32_t>(rows), kLeastPromptRows, most);
-}
-
 // One token of each answer, and of prompts, in the order in which they were begun, what fits.
 bool Scheduler::make_parts() {
   parts_.clear();
@@ -326,7 +317,7 @@ bool Scheduler::make_parts() {
   int32_t rows = 0;
   for (auto& job : running_)
     if (!job->prompting()) rows += add(*job, 1);
-  int32_t room = (rows > 0 ? prompt_rows() : model_.options().chunk);
+  int32_t room = (rows > 0 ? prompt_rows_.next() : model_.options().chunk);
   room = std::min(room, runner_.most_rows() - rows);
   for (auto& job : running_)
     if (job->prompting() && room > 0) room -= add(*job, room);
@@ -556,10 +547,7 @@ void Scheduler::run_parts() {
     draft_length_.measured(chained ? static_cast<int32_t>(parts_.size()) : rows, seconds / steps);
     seconds_per_step_ = seconds / steps;
   }
-  if (rows >= kRowsToMeasure && !chained) {
-    const double row = seconds / rows;
-    seconds_per_row_ = seconds_per_row_ <= 0 ? row : 0.8 * seconds_per_row_ + 0.2 * row;
-  }
+  if (!planned && !chained) prompt_rows_.measured(rows, seconds);
 }
 
 }  // namespace veery

@@ -16,6 +16,7 @@
 #include "schedule/head_draft.h"
 #include "schedule/job.h"
 #include "schedule/model_draft.h"
+#include "schedule/prompt_rows.h"
 #include "schedule/sequences.h"
 #include "schedule/ticket.h"
 
@@ -99,7 +100,6 @@ class Scheduler {
   int32_t draft(Job& job, int32_t most, int32_t rows);
   void step();
   bool make_parts();
-  int32_t prompt_rows() const;
   bool make_room();
   void go_back(Job& job, int32_t position);
   void check_choices(const GenerateRequest& request) const;
@@ -133,7 +133,8 @@ class Scheduler {
   std::vector<RunPart> parts_;
   std::vector<int32_t> first_outputs_;
   std::vector<ChainRow> chain_rows_;
-  double seconds_per_row_ = 0, seconds_per_step_ = 0;
+  PromptRows prompt_rows_;
+  double seconds_per_step_ = 0;
   DraftLength draft_length_;
   std::unique_ptr<HeadDraft> head_draft_;  // where there is no model for drafts
   std::unique_ptr<ModelDraft> model_draft_;
