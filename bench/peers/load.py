@@ -10,7 +10,8 @@ script through OpenAI's chat completions with `stream`. Measured, in turns:
   tokens/s        of all streams together; each asks again at once when its answer has ended
   first token     milliseconds from sending a request to its first text (median, 95th percentile)
   between tokens  milliseconds between two texts of one answer (median, 95th percentile)
-  long prompt     the longest pause of running streams while a prompt of about 2,000 tokens is read, and the median of the streams' own
+  long prompt     the longest pause between two tokens of any running stream while a prompt of about 2,000 tokens is read, and (veery)
+                  the longest step of that time, as its /metrics have it
   prefix          first token of such a prompt, and of the same words with another question
   idle            what connections that say nothing add to the memory, and the speed of streams beside them
 
@@ -21,6 +22,7 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import socket
 import statistics
 import subprocess
@@ -107,12 +109,14 @@ async def healthy(port):
     return b" 200 " in status
 
 
-def request(messages, tokens, seed):
-    """The bytes of a streamed chat completion of `tokens` tokens, drawn with `seed`."""
+def request(messages, tokens, seed, scores=False):
+    """The bytes of a streamed chat completion of `tokens` tokens, drawn with `seed`. `scores`: with the probability of
+    each token, so that there is an event for each, also where it gives no text yet: part of a character, white space that
+    may be before a mark, a mark itself."""
     body = json.dumps({
         "messages": messages, "max_tokens": tokens, "stream": True,
         "stream_options": {"include_usage": True}, "ignore_eos": True,
-        "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "seed": seed,
+        "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "seed": seed, "logprobs": scores,
     }).encode()  # fmt: skip
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
@@ -122,7 +126,7 @@ def take(answer, event):
     """Adds one event of the stream to `answer`."""
     choices = event.get("choices") or [{}]
     delta = choices[0].get("delta", {})
-    if delta.get("content") or delta.get("reasoning_content"):
+    if delta.get("content") or delta.get("reasoning_content") or choices[0].get("logprobs"):
         answer.times.append(time.perf_counter())
     usage = event.get("usage")
     if usage:
@@ -130,13 +134,13 @@ def take(answer, event):
         answer.cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
 
 
-async def ask(port, prompt, tokens, seed, give_up=None):
+async def ask(port, prompt, tokens, seed, give_up=None, scores=False):
     """The answer to a prompt, or to a list of messages; where `give_up` (a time) comes first, what came until then."""
     messages = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}]
     answer = Answer(time.perf_counter())
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     try:
-        writer.write(request(messages, tokens, seed))
+        writer.write(request(messages, tokens, seed, scores))
         status = await reader.readline()
         if b" 200 " not in status:
             raise Failure(f"status line {status!r}: {(await reader.read(400))!r}")
@@ -190,21 +194,51 @@ async def throughput(server, streams, seconds, tokens):
     }
 
 
+async def counters(reader, writer):
+    """(steps, seconds that they took) of veery so far; nothing of another server."""
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+    text = (await reader.readexactly(int(length[1]))).decode() if length else ""
+    found = [re.search(rf"^veery_{name}{{.*}} (\S+)$", text, re.MULTILINE) for name in ("steps_total", "busy_seconds_total")]
+    return tuple(float(one[1]) for one in found) if all(found) else None
+
+
+async def longest_step(port):
+    """Milliseconds of the longest step until it is cancelled: the counters are read more often than steps that matter end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    longest = float("nan")
+    try:
+        before = await counters(reader, writer)
+        while before:
+            await asyncio.sleep(0.01)
+            now = await counters(reader, writer)
+            if now[0] > before[0]:
+                longest = max(1000 * (now[1] - before[1]) / (now[0] - before[0]), longest)
+            before = now
+    except asyncio.CancelledError:
+        pass
+    finally:
+        writer.close()
+    return longest
+
+
 async def long_prompt(server, streams):
-    """The longest pause of running streams while another client's long prompt is read. A character of several tokens
-    is one text, so the longest of all may be several steps of one stream; what delays all of them is in each one's longest."""
-    answers = [asyncio.create_task(ask(server.port, question(1000 + i), 400, i)) for i in range(streams - 1)]
+    """The longest pause between two tokens of running streams while another client's long prompt is read in pieces, one
+    a step. Each stream should have a token with each step, so no pause should be much longer than the longest step."""
+    answers = [asyncio.create_task(ask(server.port, question(1000 + i), 400, i, scores=True)) for i in range(streams - 1)]
     await asyncio.sleep(1.5)
     begun = time.perf_counter()
+    steps = asyncio.create_task(longest_step(server.port))
     late = await ask(server.port, words(LONG, 7) + "\nWhat are these words?", 8, 1)
     ended = time.perf_counter()
-    longest = []
-    for one in await asyncio.gather(*answers):
-        pauses = [1000 * (b - a) for a, b in zip(one.times, one.times[1:]) if a < ended and b > begun]
-        longest += [max(pauses)] if pauses else []
-    return {
-        "long prompt: longest pause of others, ms": max(longest, default=float("nan")),
-        "long prompt: median of each one's longest, ms": statistics.median(longest) if longest else float("nan"),
+    steps.cancel()
+    step = await steps
+    pauses = [1000 * (b - a) for one in await asyncio.gather(*answers) for a, b in zip(one.times, one.times[1:])
+              if a < ended and b > begun]  # fmt: skip
+    longest = max(pauses, default=float("nan"))
+    of_steps = {} if step != step else {"long prompt: the longest step, ms": step, "long prompt: pause / step": longest / step}
+    return {"long prompt: longest pause of any stream, ms": longest} | of_steps | {
         "long prompt: its first token, ms": late.first_ms(),
         "long prompt: its tokens": late.prompt,
     }
