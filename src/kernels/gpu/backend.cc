@@ -7,9 +7,9 @@
 #include "kernels/gpu/chain.h"
 #include "kernels/gpu/expanded.h"
 #include "kernels/gpu/launches.h"
+#include "kernels/gpu/layout/pack.h"
 #include "kernels/gpu/limits.h"
 #include "kernels/gpu/make_walk.h"
-#include "kernels/gpu/pack.h"
 
 namespace veery::gpu {
 namespace {
