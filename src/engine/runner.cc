@@ -56,6 +56,35 @@ Wants wants_of(std::span<const RunPart> parts) {
   return parts.front().wants;  // nothing: what the sequence's next run will probably need
 }
 
+// The masks of all parts, side by side where they are many: a device runs meanwhile.
+class PartMasks : public TokenMask {
+ public:
+  PartMasks(std::span<const RunPart> parts, ThreadPool& pool) : parts_(parts), pool_(pool) {}
+  static bool has_mask(const RunPart& part) { return part.mask != nullptr && part.outputs > 0; }
+  void fill(const TokenMaskRows& rows) override {
+    constexpr int64_t kQuick = 8;  // the team takes as long to come
+    std::vector<int32_t> first;    // output of each
+    int32_t outputs = 0;
+    for (const RunPart& part : parts_) {
+      first.push_back(outputs);
+      outputs += part.outputs;
+    }
+    pool_.parallel_for(std::ssize(parts_), kQuick, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        fill(parts_[i], rows.part(first[i], parts_[i].outputs));
+    });
+  }
+
+ private:
+  static void fill(const RunPart& part, const TokenMaskRows& rows) {
+    if (has_mask(part)) return part.mask->fill(rows);
+    for (int32_t i = 0; i < part.outputs; ++i) rows.allow_all(i);
+  }
+
+  std::span<const RunPart> parts_;
+  ThreadPool& pool_;
+};
+
 // Recurrent layers and sliding windows can go back to snapshots only.
 void require_kept(std::string_view what, int32_t nearest, int32_t position) {
   if (nearest != position)
@@ -329,7 +358,14 @@ void Runner::run(std::span<const RunPart> parts) {
   is_chain_ = false;
   last_ = &plan(rows, std::max<int64_t>(outputs, 1), last_wants_);
   fill_slots(parts);
+  masked_ = last_wants_ == Wants::kTop && std::ranges::any_of(parts, &PartMasks::has_mask);
+  PartMasks masks(parts, model_.pool());
+  if (masked_) {
+    slots_.slots.mask = &masks;
+    masked_plans_.insert(last_);
+  }
   last_->run();
+  slots_.slots.mask = nullptr;
   finish(parts);
 }
 
@@ -364,6 +400,7 @@ void Runner::run_chain(std::span<const RunPart> parts, std::span<const ChainRow>
   fill_slots(parts);
   chains_.insert(last_);
   is_chain_ = true;
+  masked_ = false;
   last_->run_chain(rows);
   chained_.clear();
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -391,7 +428,7 @@ void Runner::run_with(int32_t sequence, std::span<const int32_t> ids,
     slot = make_plan(rows, rows, std::move(values));
   }
   last_wants_ = Wants::kLogits;
-  is_chain_ = false;
+  is_chain_ = masked_ = false;
   last_ = slot.get();
   fill_slots(parts);
   last_->run();

@@ -49,6 +49,8 @@ struct RunPart {
   int32_t outputs = 1;           ///< what comes after the last so many of them is wanted
   Wants wants = Wants::kLogits;
   std::span<const float> features = {};  ///< of each id, RunnerOptions::features of them
+  /// Of its outputs, which tokens may come; nullptr: all. Asked where Runner::masked().
+  TokenMask* mask = nullptr;
 };
 
 /// What a sequence is beside what its pages hold.
@@ -70,8 +72,8 @@ class Runner {
   Model& model() const { return model_; }
   int32_t context() const { return context_; }      ///< positions of one sequence
   int32_t most_rows() const { return most_rows_; }  ///< tokens of one run
-  /// Plans and chains made so far; each when it is first needed.
-  size_t plans() const { return plans_.size() + chains_.size(); }
+  /// Plans, chains and runs with masks made so far; each when it is first needed.
+  size_t plans() const { return plans_.size() + chains_.size() + masked_plans_.size(); }
   size_t cache_bytes() const { return states_.bytes(); }
   StateStore& states() { return states_; }
   Pages& pages() { return pages_; }
@@ -150,9 +152,12 @@ class Runner {
   /// the entry: values(k, i) is row `i` of `roots[k]`, valid until the next run.
   void run_with(int32_t sequence, std::span<const int32_t> ids, std::span<const std::string> roots);
   std::span<const float> values(size_t root, int64_t i) const;
+  /// Whether the model's device heeded the masks of the last run's parts. Elsewhere whoever chooses
+  /// tokens has to.
+  bool masked() const { return masked_; }
   /// Of output `i` of the last run, counted over its parts, whose part wants logits or the most
-  /// probable tokens: all logits (vocab), valid until the next run. May be called from several
-  /// threads.
+  /// probable tokens: all logits (vocab), valid until the next run; NaN where a mask was heeded.
+  /// May be called from several threads.
   std::span<const float> logits(int32_t i) const;
   /// Of the same: the most probable tokens, valid until the next run. Nothing where all logits are
   /// with the host.
@@ -221,8 +226,9 @@ class Runner {
   Plan* last_ = nullptr;
   Wants last_wants_ = Wants::kLogits;
   std::set<const Plan*> chains_;  ///< plans that were chained
-  bool is_chain_ = false;         ///< the last run
-  std::vector<int32_t> chained_;  ///< what it made of all parts
+  std::set<const Plan*> masked_plans_;
+  bool is_chain_ = false, masked_ = false;  ///< the last run
+  std::vector<int32_t> chained_;            ///< what it made of all parts
   mutable std::mutex fetch_;
   mutable bool fetched_ = false;  ///< the logits of the last run, where they came on demand
 };

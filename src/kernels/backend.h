@@ -50,7 +50,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
   /// Runs it on the values of these slots; returns when all results are there, but for those that
-  /// fetch() brings. Throws kIo if the device fails.
+  /// fetch() brings. Throws kIo if the device fails, and what a mask of the slots throws.
   virtual void run(const Slots& slots) = 0;
   /// As run(), but row after row, each begun when what is before it has ended; adds the seconds
   /// that each row took on the device to `seconds` (one entry a row). Results stay where they are.

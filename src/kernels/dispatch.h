@@ -8,6 +8,7 @@
 
 #include "dtype/dtype.h"
 #include "graph/ops/ops.h"
+#include "kernels/token_mask.h"
 
 namespace veery {
 
@@ -104,6 +105,9 @@ struct Slots {
   const uint8_t* extended = nullptr;
   /// [sequences] positions that an encoder gave (Mask::kSource); nullptr: none
   const int32_t* sources = nullptr;
+  /// What of the outputs the op top_k may take, asked for while a device runs what is before it;
+  /// nullptr: all.
+  TokenMask* mask = nullptr;
 
   /// Of rows as Operand::rows has them.
   int64_t count(int64_t code) const {

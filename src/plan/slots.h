@@ -49,8 +49,11 @@ class SlotBlock {
     return of_columns(inputs_, name, columns);
   }
 
-  /// Begins a run without rows.
-  void clear() { slots.rows = slots.outputs = slots.span_count = 0; }
+  /// Begins a run without rows and masks.
+  void clear() {
+    slots.rows = slots.outputs = slots.span_count = 0;
+    slots.mask = nullptr;
+  }
   /// Appends `rows` rows of `sequence`, the first at `position`.
   void add_span(int32_t sequence, int32_t rows, int32_t position) {
     const int32_t first = slots.rows;

@@ -63,6 +63,22 @@ int32_t Job::draw(std::span<const float> logits, std::span<const int32_t> histor
   return id;
 }
 
+Wants Job::wants() const {
+  if (request().logprobs >= 0 || choices_) return Wants::kLogits;
+  return grammar_ ? std::max(wants_of(sampler_), Wants::kTop) : wants_of(sampler_);
+}
+
+// Behind a token of a draft that the grammar does not take nothing is chosen.
+void Job::fill(const TokenMaskRows& rows) {
+  const std::span<const int32_t> draft = std::span(tokens_).last(static_cast<size_t>(drafted_));
+  int32_t taken = 0;
+  for (int32_t i = 0; i < rows.count(); ++i) {
+    if (i > taken || !grammar_->mask(rows.bits(i))) rows.allow_all(i);
+    if (i == taken && i < drafted_ && grammar_->takes(draft[static_cast<size_t>(i)])) ++taken;
+  }
+  grammar_->take_back(taken);
+}
+
 int32_t Job::positions(int32_t context) const {
   const auto prompt = static_cast<int64_t>(request().prompt.size());
   int64_t most = choices_ ? 0 : std::min<int64_t>(request().options.max_tokens, context);
@@ -167,20 +183,26 @@ void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part
   for (int32_t output = tests ? 0 : part.outputs - 1; output < part.outputs; ++output) {
     const auto next =
         static_cast<size_t>(run) + part.ids.size() - static_cast<size_t>(part.outputs - output - 1);
-    ScoredToken chosen;
-    const std::span<const int32_t> history = std::span(tokens_).first(next);
-    if (part.wants == Wants::kLogits && !runner.chained()) {
-      const std::span<const float> logits = runner.logits(first_output + output);
-      const int32_t id = draw(logits, history);
-      chosen.token.id = id;
-      if (request().logprobs >= 0) chosen = score_token(logits, id, request().logprobs);
-    } else {
-      chosen.token.id = veery::draw(runner, first_output + output, sampler_, history);
-    }
+    ScoredToken chosen =
+        choose_token(runner, first_output + output, part.wants, std::span(tokens_).first(next));
     const bool right = next < tokens_.size() && tokens_[next] == chosen.token.id;
     chosen_.push_back(std::move(chosen));
     if (!right || (grammar_ && grammar_->over())) break;
   }
+}
+
+ScoredToken Job::choose_token(const Runner& runner, int32_t output, Wants wants,
+                              std::span<const int32_t> history) {
+  const bool all = wants == Wants::kLogits || (grammar_ && !runner.masked());
+  if (!all || runner.chained()) {
+    const int32_t id = veery::draw(runner, output, sampler_, history);
+    if (grammar_) grammar_->accept(id);
+    return {{id, 0}, {}};
+  }
+  const std::span<const float> logits = runner.logits(output);
+  const int32_t id = draw(logits, history);
+  if (request().logprobs >= 0) return score_token(logits, id, request().logprobs);
+  return {{id, 0}, {}};
 }
 
 int32_t Job::accepted(const RunPart& part) const {

@@ -14,7 +14,7 @@ namespace veery {
 
 /// Its tokens, how far they have been run, and what becomes of the logits. The model must outlive
 /// it.
-class Job {
+class Job : private TokenMask {
  public:
   /// Throws kInput naming an option that is out of range.
   Job(const Model& model, std::shared_ptr<Ticket> ticket);
@@ -54,10 +54,9 @@ class Job {
   /// Tokens that the next part tests.
   void set_draft(std::span<const int32_t> ids, DraftSource source);
   /// What it takes to choose its tokens.
-  Wants wants() const {
-    if (request().logprobs >= 0 || request().grammar || choices_) return Wants::kLogits;
-    return wants_of(sampler_);
-  }
+  Wants wants() const;
+  /// What its grammar says of its next part, if one has begun.
+  TokenMask* mask() { return grammar_ ? this : nullptr; }
 
   /// After a run of `part`: takes its tokens from the logits, or is told them: one, and one more
   /// for each of the draft that was right. Does not touch the ticket, so jobs may do it side by
@@ -85,6 +84,9 @@ class Job {
   bool trying() const { return choices_ && static_cast<size_t>(run) == tokens_.size(); }
   void score_choices(const Runner& runner, int32_t first_output, const RunPart& part);
   size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
+  void fill(const TokenMaskRows& rows) override;
+  ScoredToken choose_token(const Runner& runner, int32_t output, Wants wants,
+                           std::span<const int32_t> history);
   int32_t draw(std::span<const float> logits, std::span<const int32_t> history);
   bool deliver(ScoredToken& chosen);
   void begin_grammar();

@@ -311,6 +311,7 @@ bool Scheduler::make_parts() {
   in_step_.clear();
   const auto add = [&](Job& job, int32_t most) {
     parts_.push_back(job.part(most));
+    parts_.back().mask = job.mask();
     in_step_.push_back(&job);
     return static_cast<int32_t>(parts_.back().ids.size());
   };

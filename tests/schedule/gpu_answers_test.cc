@@ -12,6 +12,7 @@
 #include "support/gpu_machine.h"
 #include "support/models.h"
 #include "support/small_model.h"
+#include "text/grammar/grammar.h"
 
 namespace veery {
 namespace {
@@ -184,6 +185,71 @@ TEST(GpuAnswers, AreThoseOfTheCpuForAnyNumberOfLayers) {
     EXPECT_EQ(answers(folder, options, std::span(all).first(2), 1),
               Answers(expected.begin(), expected.begin() + 2))
         << layers;
+  }
+}
+
+// Held to grammars, beside others that are not: few or most tokens may follow, more than are looked
+// at first among them, and a draft is tested token by token.
+std::vector<GenerateRequest> held_requests(GrammarCompiler& grammars) {
+  std::vector<GenerateRequest> all = requests();
+  all.resize(6);
+  all[4].options.sampling.temperature = 0;
+  for (GenerateRequest& request : all) request.options.max_tokens = 25;
+  all[0].grammar = grammars.regex("(yes|no|perhaps), [0-9]{3} times");
+  all[1].grammar = grammars.json_schema(parse_json(
+      R"({"type":"object","properties":{"name":{"type":"string","maxLength":9},
+          "old":{"type":"boolean"}},"required":["name","old"]})",
+      "schema"));
+  all[2].grammar = grammars.regex("[^a]{9}");
+  all[3].grammar = grammars.regex("a[^b]*b");
+  all[3].options.ignore_eos = false;
+  return all;
+}
+
+TEST(GpuAnswers, HeldToGrammarsAreThoseOfTheCpu) {
+  if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
+  const test::SmallModel model(DType::kQ8_0);
+  const Model named(model.path(), options_for(false));
+  GrammarCompiler grammars(named.tokenizer(), named.config().vocab);
+  std::vector<GenerateRequest> all = held_requests(grammars);
+  const Answers expected = answers(model, false, all, 6);
+  EXPECT_EQ(answers(model, true, all, 6), expected);
+  {
+    Model loaded(model.path(), options_for(true));
+    Scheduler scheduler(loaded, {.slots = 1, .draft_tokens = 5, .always_draft = true});
+    size_t accepted = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      const Generation made = generate(scheduler, all[i]);
+      EXPECT_EQ(made.ids, expected[i]) << i;
+      accepted += made.accepted_tokens;
+    }
+    EXPECT_GT(accepted, 10U);
+  }
+  // All logits are wanted of one of them, which the host then masks.
+  all[3].options.sampling.repeat_penalty = 1.2F;
+  EXPECT_EQ(answers(model, true, all, 6), answers(model, false, all, 6));
+}
+
+// A step is two submissions, between which the mask is found.
+TEST(GpuAnswers, HeldToAGrammarBringBackNoLogits) {
+  if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
+  const test::SmallModel model(DType::kQ8_0);
+  LoadOptions options = options_for(false);
+  const Model named(model.path(), options);
+  GrammarCompiler grammars(named.tokenizer(), named.config().vocab);
+  std::vector<GenerateRequest> request(1);
+  request[0].prompt = {3, 9, 14};
+  request[0].grammar = grammars.regex("[a-f0-9]{20}");
+  for (const float temperature : {0.0F, 0.9F}) {
+    request[0].options.sampling.temperature = temperature;
+    const Answers expected = answers(model.path(), options_for(false), request, 2);
+    ASSERT_EQ(expected[0].size(), 21U);
+    options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+    Model loaded(model.path(), options);
+    Scheduler scheduler(loaded, {.slots = 2, .draft_tokens = 0});
+    EXPECT_EQ(generate(scheduler, request[0]).ids, expected[0]);
+    EXPECT_EQ(cuda::fake_state().runs, 2 * 21);
+    EXPECT_EQ(cuda::fake_state().copies, 3 * 21) << "most probable tokens, their logits, the mass";
   }
 }
 

@@ -75,6 +75,7 @@ class CudaRecording : public gpu::Recording {
   std::byte* input() override { return input_.data(); }
   std::byte* output(size_t i) override { return outputs_[i]->data(); }
   void run(std::span<const size_t> bytes) override;
+  void start() override;
   std::vector<double> seconds() const override {
     std::vector<double> seconds;
     for (size_t i = 1; i < stamps_.size(); ++i)
@@ -433,9 +434,13 @@ CudaRecording::~CudaRecording() {
   if (graph_ != nullptr) driver_.exec_destroy(graph_);
 }
 
-void CudaRecording::run(std::span<const size_t> bytes) {
+void CudaRecording::start() {
   machine_.make_current();
   driver_.check(driver_.graph_launch(graph_, machine_.stream()), "starting a run");
+}
+
+void CudaRecording::run(std::span<const size_t> bytes) {
+  start();
   if (!brings_back_) put_downloads(bytes);
   machine_.wait();
 }

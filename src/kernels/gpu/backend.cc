@@ -7,9 +7,10 @@
 #include "kernels/gpu/chain.h"
 #include "kernels/gpu/expanded.h"
 #include "kernels/gpu/launches.h"
+#include "kernels/gpu/layout/pack.h"
 #include "kernels/gpu/limits.h"
 #include "kernels/gpu/make_walk.h"
-#include "kernels/gpu/pack.h"
+#include "kernels/gpu/masked_run.h"
 
 namespace veery::gpu {
 namespace {
@@ -98,6 +99,7 @@ class GpuExecutable : public Executable {
       const auto most = static_cast<size_t>(recorder.most(result.rows) * result.stride);
       transfers.back.push_back({result.data, most});
     }
+    back_ = transfers.back;
     results_.assign(results.begin(), results.end());
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
@@ -106,16 +108,22 @@ class GpuExecutable : public Executable {
     // Launches in which the host has no part.
     if (end_ && before_.empty() && inputs_->empty()) step_ = recorder.launches;
     rows_ = use.rows;
+    outputs_ = use.outputs;
     recording_ = machine.record(std::move(recorder.launches), transfers);
   }
 
   void run(const Slots& slots) override {
-    places_.fill(slots, recording_->input());
+    const bool masked = slots.mask != nullptr && MaskedRun::possible(launches_);
+    if (masked && !masked_) make_masked();
+    places_.fill(slots, masked ? masked_->input() : recording_->input());
     for (const auto& prepare : before_) prepare(slots);
     inputs_->upload(machine_, slots);
     for (size_t i = 0; i < results_.size(); ++i)
       sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
-    recording_->run(sizes_);
+    if (masked)
+      run_masked(slots);
+    else
+      recording_->run(sizes_);
     for (size_t i = first_fetched_; i < results_.size(); ++i) sizes_[i] = bytes_of(i, slots);
   }
   void run_profiled(const Slots& slots, std::vector<double>& seconds) override {
@@ -149,6 +157,18 @@ class GpuExecutable : public Executable {
   size_t bytes_of(size_t i, const Slots& slots) const {
     return static_cast<size_t>(slots.count(results_[i].rows) * results_[i].stride);
   }
+  void make_masked() {
+    back_.resize(std::min(first_fetched_, back_.size()));
+    masked_.emplace(machine_, launches_, Transfers{slots_.data(), places_.bytes(), {}}, back_,
+                    outputs_);
+  }
+  void run_masked(const Slots& slots) {
+    const std::span<const size_t> sizes = std::span(sizes_).first(back_.size());
+    masked_->run(*slots.mask, slots.outputs, sizes);
+    // What comes back lies in one place, however it was run.
+    for (size_t i = 0; i < sizes.size(); ++i)
+      std::memcpy(recording_->output(i), masked_->output(i), sizes[i]);
+  }
   // One kernel in place of all launches, where it can do what they do.
   void walk(Machine& machine, Recorder& recorder) const {
     std::byte* zeros = places_.zeros(slots_.data());
@@ -180,8 +200,11 @@ class GpuExecutable : public Executable {
   std::vector<Launch> launches_;
   std::vector<size_t> ends_;
   std::unique_ptr<Recording> parts_;
+  // With masks.
+  std::vector<Transfers::Back> back_;  // all results
+  std::optional<MaskedRun> masked_;
   // Of a table that can be chained.
-  int64_t rows_ = 0;
+  int64_t rows_ = 0, outputs_ = 0;
   std::vector<Launch> step_;
   std::optional<Chain> chain_;
 };

@@ -89,6 +89,9 @@ class Recording {
   virtual std::byte* output(size_t i) = 0;
   /// `bytes`: of each block that comes back.
   virtual void run(std::span<const size_t> bytes) = 0;
+  /// Begins what brings nothing back; the machine may go on with it until the next recording has
+  /// been run.
+  virtual void start() { run({}); }
   /// Of what was recorded in parts: how long each took in the last run.
   virtual std::vector<double> seconds() const { return {}; }
 };

@@ -5,7 +5,7 @@
 #include "kernels/common/table.h"
 #include "kernels/gpu/dialect/row_arguments.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/pack.h"
+#include "kernels/gpu/layout/pack.h"
 
 namespace veery::gpu {
 namespace {
@@ -228,7 +228,9 @@ void record_top_k(const Dispatch& d, Recorder& to) {
                         reinterpret_cast<double*>(memory(static_cast<size_t>(pieces) * 8)),
                         reinterpret_cast<uint32_t*>(memory(2 * sizeof(uint32_t))),
                         nullptr,
-                        nullptr};
+                        nullptr,
+                        nullptr,
+                        0};
   const LaunchSize size{.blocks_x = blocks,
                         .blocks_y = static_cast<int>(rows),
                         .threads = P::kThreads,

@@ -5,7 +5,7 @@
 #include "kernels/common/table.h"
 #include "kernels/gpu/expanded.h"
 #include "kernels/gpu/launches.h"
-#include "kernels/gpu/pack.h"
+#include "kernels/gpu/layout/pack.h"
 
 namespace veery::gpu {
 namespace {

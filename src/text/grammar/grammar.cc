@@ -39,7 +39,7 @@ struct GrammarState::Impl {
       : grammar(std::move(of)), matcher(grammar->impl().compiled) {}
   std::shared_ptr<const Grammar> grammar;
   xgrammar::GrammarMatcher matcher;
-  std::vector<int32_t> bits;
+  std::vector<uint32_t> bits;
 };
 
 namespace {
@@ -182,10 +182,9 @@ GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar)
     : impl_(std::make_unique<Impl>(std::move(grammar))) {}
 GrammarState::~GrammarState() = default;
 
-void GrammarState::mask(std::span<float> logits) {
-  if (impl_->matcher.IsTerminated()) return;
-  std::vector<int32_t>& bits = impl_->bits;
-  bits.assign((logits.size() + 31) / 32, -1);
+bool GrammarState::mask(std::span<uint32_t> bits) {
+  if (impl_->matcher.IsTerminated()) return false;
+  std::ranges::fill(bits, ~uint32_t{0});
   int64_t size = std::ssize(bits);
   DLTensor tensor{};
   tensor.data = bits.data();
@@ -193,19 +192,29 @@ void GrammarState::mask(std::span<float> logits) {
   tensor.ndim = 1;
   tensor.dtype = {kDLInt, 32, 1};
   tensor.shape = &size;
-  if (!impl_->matcher.FillNextTokenBitmask(&tensor)) return;
+  return impl_->matcher.FillNextTokenBitmask(&tensor);
+}
+
+void GrammarState::mask(std::span<float> logits) {
+  std::vector<uint32_t>& bits = impl_->bits;
+  bits.resize((logits.size() + 31) / 32);
+  if (!mask(bits)) return;
   for (size_t word = 0; word < bits.size(); ++word) {
-    if (bits[word] == -1) continue;
+    if (bits[word] == ~uint32_t{0}) continue;
     const size_t end = std::min(logits.size(), (word + 1) * 32);
     for (size_t id = word * 32; id < end; ++id)
-      if ((static_cast<uint32_t>(bits[word]) >> (id % 32) & 1) == 0)
-        logits[id] = -std::numeric_limits<float>::infinity();
+      if ((bits[word] >> (id % 32) & 1) == 0) logits[id] = -std::numeric_limits<float>::infinity();
   }
 }
 
 void GrammarState::accept(int32_t id) {
-  if (!impl_->matcher.IsTerminated() && !impl_->matcher.AcceptToken(id))
-    throw Error(ErrorKind::kBug, "the grammar does not take token {}", id);
+  if (!over() && !takes(id)) throw Error(ErrorKind::kBug, "the grammar does not take token {}", id);
+}
+
+bool GrammarState::takes(int32_t id) { return !over() && impl_->matcher.AcceptToken(id); }
+
+void GrammarState::take_back(int32_t count) {
+  if (count > 0) impl_->matcher.Rollback(count);
 }
 
 std::string GrammarState::forced_text() {
@@ -244,8 +253,11 @@ std::shared_ptr<const Grammar> GrammarCompiler::regex(const std::string&) { refu
 std::shared_ptr<const Grammar> GrammarCompiler::ebnf(const std::string&) { refuse(); }
 GrammarState::GrammarState(std::shared_ptr<const Grammar>) { refuse(); }
 GrammarState::~GrammarState() = default;
+bool GrammarState::mask(std::span<uint32_t>) { return false; }
 void GrammarState::mask(std::span<float>) {}
 void GrammarState::accept(int32_t) {}
+bool GrammarState::takes(int32_t) { return true; }
+void GrammarState::take_back(int32_t) {}
 std::string GrammarState::forced_text() { return {}; }
 bool GrammarState::over() const { return false; }
 

@@ -55,10 +55,16 @@ class GrammarState {
   explicit GrammarState(std::shared_ptr<const Grammar> grammar);
   ~GrammarState();
 
+  /// Whether not all tokens may come next; then token 32 w + b may where bit b of word w is set.
+  bool mask(std::span<uint32_t> bits);
   /// Logits of tokens that may not come next become minus infinity.
   void mask(std::span<float> logits);
   /// A token that was chosen from masked logits.
   void accept(int32_t id);
+  /// The same of any token; false: it may not come.
+  bool takes(int32_t id);
+  /// Forgets the last `count` tokens.
+  void take_back(int32_t count);
   /// The text with which all that may follow begins; often none.
   std::string forced_text();
   /// Nothing but the end of the answer may follow.

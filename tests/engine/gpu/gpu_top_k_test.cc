@@ -1,8 +1,10 @@
 // The largest numbers of rows on the emulator of GPUs: the bits of the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
@@ -41,10 +43,48 @@ void run_on_cpu(const Dispatch& d, int64_t rows) {
   kernel.phases[0](d, test::plain_slots(static_cast<int32_t>(rows)), worker);
 }
 
-void expect_cpu_bits(const Matrix& x, int32_t count, const char* what, int processors) {
+/// Of three rows: all may come, every `each`th, none but the last.
+class SomeTokens : public TokenMask {
+ public:
+  explicit SomeTokens(int32_t each) : each_(each) {}
+  bool allows(int64_t row, int32_t token) const {
+    return row % 3 == 0 || (row % 3 == 1 ? token % each_ == each_ / 2 : token == tokens - 1);
+  }
+  void fill(const TokenMaskRows& rows) override {
+    if (fails) throw std::runtime_error("no mask");
+    for (int32_t r = 0; r < rows.count(); ++r) {
+      if (r % 3 == 0) {
+        rows.allow_all(r);
+        continue;
+      }
+      const std::span<uint32_t> bits = rows.bits(r);
+      std::ranges::fill(bits, 0U);
+      for (int32_t i = 0; i < tokens; ++i)
+        if (allows(r, i)) bits[static_cast<size_t>(i) / 32] |= 1U << i % 32;
+    }
+  }
+  int32_t tokens = 0;
+  bool fails = false;
+
+ private:
+  int32_t each_;
+};
+
+/// The same rows, what may not come without a number.
+Matrix masked(const Matrix& x, SomeTokens& mask) {
+  const auto cols = mask.tokens = x.operand.cols;
+  Matrix changed(x.operand.rows, cols);
+  for (int64_t r = 0; r < x.operand.rows; ++r)
+    for (int32_t i = 0; i < cols; ++i) changed[r][i] = mask.allows(r, i) ? x[r][i] : std::nanf("");
+  return changed;
+}
+
+void expect_cpu_bits(const Matrix& x, int32_t count, const char* what, int processors,
+                     SomeTokens* mask = nullptr) {
   const int64_t rows = x.operand.rows;
   Top expected(rows, count), found(rows, count);
-  run_on_cpu(expected.dispatch(x, count), rows);
+  const Matrix on_cpu = mask != nullptr ? masked(x, *mask) : x;
+  run_on_cpu(expected.dispatch(on_cpu, count), rows);
   const auto backend = gpu::make_backend(gpu::make_emulator(true, 227 << 10, processors));
   const Dispatch d = found.dispatch(x, count);
   backend->choose(op::kTopK, d, {});
@@ -56,6 +96,12 @@ void expect_cpu_bits(const Matrix& x, int32_t count, const char* what, int proce
   const Step step{op::kTopK, d};
   const auto made = backend->lower({&step, 1}, {}, {&slots, 1, rows, rows});
   made->run(slots);
+  if (mask != nullptr) {
+    slots.mask = mask;
+    mask->fails = true;
+    EXPECT_THROW(made->run(slots), std::runtime_error);
+    mask->fails = false;
+  }
   made->run(slots);  // finds what blocks have in common as the first run did
   test::expect_same_bits(expected.values, found.values, what);
   test::expect_same_bits(expected.mass, found.mass, what);
@@ -69,6 +115,18 @@ void expect_cpu_bits(const Matrix& x, int32_t count, const char* what, int proce
 /// A row is one block's, or that of several.
 void expect_cpu_bits(const Matrix& x, int32_t count, const char* what) {
   for (const int processors : {2, 64}) expect_cpu_bits(x, count, what, processors);
+}
+
+// In the launches behind those that come before top_k(); few tokens, or more than are sorted.
+TEST(GpuTopK, TakesWhatMasksAllow) {
+  Random random(12);
+  for (const int32_t cols : {7, 1000, 70000})
+    for (const int32_t each : {2, 5, 997})
+      for (const int processors : {2, 64}) {
+        SomeTokens mask(each);
+        const Matrix x = test::random_matrix(4, cols, random, 3);
+        expect_cpu_bits(x, 128, "masked", processors, &mask);
+      }
 }
 
 TEST(GpuTopK, HasTheBitsOfTheCpu) {

@@ -32,6 +32,9 @@ struct TopKArguments {
   uint32_t* arrived;         ///< [2] of `found` and of blocks; 0 when a run begins
   const ChainState* states;  ///< of a chain whose rows draw, else nullptr
   const ChainLists* lists;   ///< what changes logits before
+  /// Rows of TokenMaskRows, mask_words each: what may not come becomes NaN; nullptr: there are none
+  const uint32_t* masks;
+  int32_t mask_words;
 };
 struct TopKPlaces {
   static constexpr int kThreads = 1024;

@@ -39,8 +39,15 @@ VEERY_GPU Pieces own_pieces(const TopKArguments& a, int blocks) {
   return {begin, begin + each < all ? begin + each : all};
 }
 
+/// The bits of the numbers of a row that count; nullptr: all do.
+VEERY_GPU const uint32_t* mask_of(const TopKArguments& a, int64_t r) {
+  if (a.masks == nullptr) return nullptr;
+  const uint32_t* mask = a.masks + r * a.mask_words;
+  return mask[0] != 0 ? mask + 1 : nullptr;
+}
+
 /// Blocks of a row times groups of a block are as many as a block has threads: a group is that of
-/// as many threads as there are blocks. Biases and penalties come first.
+/// as many threads as there are blocks. Biases, penalties and masks come first.
 VEERY_GPU void top_k_groups(const TopKArguments& a) {
   wait_for_inputs();
   const int64_t r = block_y();
@@ -55,6 +62,7 @@ VEERY_GPU void top_k_groups(const TopKArguments& a) {
     change_logits(a.states[r], a.lists[r], x, own.begin * P::kPiece,
                   end < a.x.cols ? end : a.x.cols, ids);
   }
+  const uint32_t* allowed = mask_of(a, r);
   uint64_t best = 0;
   for (int piece = own.begin; piece < own.end; piece += kTogether) {
     float values[kTogether];
@@ -65,7 +73,11 @@ VEERY_GPU void top_k_groups(const TopKArguments& a) {
     }
     VEERY_UNROLL(4)
     for (int i = 0; i < kTogether; ++i) {
-      const uint64_t key = key_of(values[i], (piece + i) * P::kPiece + thread());
+      const int k = (piece + i) * P::kPiece + thread();
+      const bool inside = piece + i < own.end && k < a.x.cols;
+      if (inside && allowed != nullptr && (allowed[k / 32] >> (k % 32) & 1U) == 0)
+        x[k] = values[i] = float_of(0x7fc00000);
+      const uint64_t key = key_of(values[i], k);
       best = key > best ? key : best;
     }
   }

@@ -1,4 +1,4 @@
-#include "kernels/gpu/pack.h"
+#include "kernels/gpu/layout/pack.h"
 
 #include <algorithm>
 #include <cstring>
