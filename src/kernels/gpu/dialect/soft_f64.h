@@ -1,5 +1,5 @@
 // soft_f64.h: f64 in whole numbers, for Metal, which has none: sums, products and quotients rounded
-// to nearest even (IEEE 754). Results below 2^-1022 are 0.
+// to nearest even (IEEE 754), comparisons. Results below 2^-1022 are 0.
 #pragma once
 
 namespace veery::gpu {
@@ -45,6 +45,15 @@ VEERY_GPU Float64 rounded_f64(bool negative, int exponent, uint64_t mantissa) {
   if (biased <= 0) return {sign};
   return {sign | static_cast<uint64_t>(biased) << 52 | (y & ((uint64_t{1} << 52) - 1))};
 }
+
+VEERY_GPU bool operator<(Float64 x, Float64 y) {
+  const uint64_t own = x.bits << 1, other = y.bits << 1;
+  if (own > kInfinite << 1 || other > kInfinite << 1 || (own | other) == 0) return false;
+  const bool negative = x.bits >> 63 != 0;
+  if (negative != (y.bits >> 63 != 0)) return negative;
+  return negative ? other < own : own < other;
+}
+VEERY_GPU bool operator>(Float64 x, Float64 y) { return y < x; }
 
 VEERY_GPU Float64 operator-(Float64 x) { return {x.bits ^ uint64_t{1} << 63}; }
 VEERY_GPU Float64 operator+(Float64 x, Float64 y) {
