@@ -163,6 +163,7 @@
   X(attend_f64, WideArguments, 128, (attend_f64))                   \
   VEERY_GPU_RECURRENCES(X)                                          \
   VEERY_GPU_ROW_OPS(X)                                              \
+  VEERY_GPU_LIMITS(X)                                               \
   VEERY_GPU_CHOICE(X)
 #define VEERY_GPU_KERNELS(X)                                         \
   VEERY_GPU_COMMON(X)                                                \
@@ -177,7 +178,6 @@
   VEERY_GPU_ATTEND_TILES(X, f16, F16)                                \
   VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                         \
   VEERY_GPU_CHAINS(X)                                                \
-  VEERY_GPU_LIMITS(X)                                                \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk)) \
   VEERY_GPU_RELAXED(X)
 

@@ -6,6 +6,7 @@
 #include "kernels/gpu/functions/choose_positions.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts.h"
+#include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_dots.h"
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"
