@@ -90,18 +90,19 @@ class FakeDriver : public Driver {
     delete static_cast<Encoded*>(encoded);
     --gpu_.encoded;
   }
-  double run(void* encoded) override {
+  double run(void* encoded, size_t first, size_t last) override {
     if (gpu_.runs++ == gpu_.fail_run)
       throw Error(ErrorKind::kIo, "metal: a run: the GPU was reset");
     const auto& of = *static_cast<Encoded*>(encoded);
+    if (first >= last || last > of.commands.size()) fault("a run of commands that there are not");
     protect(PROT_READ | PROT_WRITE);
-    double seconds = 1e-6;
-    for (const Command& command : of.commands) {
+    double seconds = gpu_.command_seconds;
+    for (const Command& command : std::span(of.commands).subspan(first, last - first)) {
       const Shader& shader = *static_cast<FakePipeline*>(command.pipeline.object)->shader;
       gpu::emulated::run(shader.function,
                          reinterpret_cast<const void*>(of.arguments.address + command.offset),
                          command.size);
-      seconds += 1e-6;
+      seconds += gpu_.command_seconds;
     }
     protect(PROT_NONE);
     return seconds;

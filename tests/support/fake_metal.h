@@ -16,6 +16,7 @@ struct FakeGpu {
   int buffers = 0, encoded = 0;        ///< that exist
   int runs = 0;                        ///< of commands, measuring among them
   int fail_run = -1;                   ///< this run fails
+  double command_seconds = 1e-6;       ///< that each command takes, and each run on top of them
   std::vector<std::string> functions;  ///< those that pipelines were asked for
   std::vector<std::string> commands;   ///< functions of what was encoded last, in order
   std::string faults;                  ///< what a GPU would not have done, a line each

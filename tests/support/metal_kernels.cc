@@ -22,6 +22,9 @@ A copied(constant A& a) {
 #undef veery
 #undef thread
 #undef threads
+namespace veery::gpu {
+using veery_metal::gpu::ScanPlan;  // kernel_list.h
+}  // namespace veery::gpu
 
 namespace veery::metal {
 namespace {
@@ -57,6 +60,22 @@ double soft_quotient(double a, double b) {
   return std::bit_cast<double>(std::bit_cast<Soft>(a) / std::bit_cast<Soft>(b));
 }
 double soft_from(float x) { return std::bit_cast<double>(veery_metal::gpu::to_f64(x)); }
+double soft_product_of(float a, float b) {
+  return std::bit_cast<double>(veery_metal::gpu::product_f64(a, b));
+}
+bool soft_less(double a, double b) { return std::bit_cast<Soft>(a) < std::bit_cast<Soft>(b); }
+double soft_root(double x) {
+  return std::bit_cast<double>(veery_metal::gpu::square_root_f64(std::bit_cast<Soft>(x)));
+}
+double soft_exp(double x) {
+  return std::bit_cast<double>(veery_metal::gpu::exp_f64(std::bit_cast<Soft>(x)));
+}
+double soft_tanh(double x) {
+  return std::bit_cast<double>(veery_metal::gpu::tanh_f64(std::bit_cast<Soft>(x)));
+}
+double soft_log1p(double x) {
+  return std::bit_cast<double>(veery_metal::gpu::log1p_f64(std::bit_cast<Soft>(x)));
+}
 float soft_to(double x) { return veery_metal::gpu::to_f32(std::bit_cast<Soft>(x)); }
 
 }  // namespace veery::metal

@@ -14,11 +14,17 @@ struct Shader {
 };
 std::span<const Shader> shaders();
 
-/// f64 as the shaders have it (soft_f64.h).
+/// f64 as the shaders have it (soft_f64.h, soft_functions.h).
 double soft_sum(double a, double b);
 double soft_product(double a, double b);
 double soft_quotient(double a, double b);
 double soft_from(float x);
 float soft_to(double x);
+double soft_product_of(float a, float b);
+bool soft_less(double a, double b);
+double soft_root(double x);
+double soft_exp(double x);
+double soft_tanh(double x);
+double soft_log1p(double x);
 
 }  // namespace veery::metal

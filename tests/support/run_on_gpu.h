@@ -1,33 +1,63 @@
-// run_on_gpu.h: one op on the emulator of GPUs, whose memory is that of the host.
+// run_on_gpu.h: one op on the emulator of GPUs, as CUDA and as Metal has it; memory is that of the
+// host.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
 #include "kernels/gpu/gpu.h"
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
+#include "support/fake_metal.h"
 #include "support/gpu_machine.h"
 
 namespace veery::test {
 
 /// Rows of no token; where slots have no positions, these are 0.
-inline void run_on_gpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-                       Slots slots) {
-  static const auto backend = gpu::make_backend(gpu::make_emulator());
+inline void run_on(Backend& backend, Op op, const std::vector<Operand>& in, const Operand& out,
+                   const Attr& attr, Slots slots) {
   Dispatch d;
   std::copy(in.begin(), in.end(), d.in.begin());
   d.out() = out;
   d.attr = attr;
-  EXPECT_EQ(backend->choose(op, d, {}).work, nullptr);
+  EXPECT_EQ(backend.choose(op, d, {}).work, nullptr);
   const std::vector<int32_t> numbers(static_cast<size_t>(slots.rows));
   slots.tokens = slots.output_rows = numbers.data();
   if (slots.positions == nullptr) slots.positions = numbers.data();
   const Step step{op, d};
   backend
-      ->lower({&step, 1}, {},
-              {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows})
+      .lower({&step, 1}, {},
+             {.slots = &slots, .groups = 1, .rows = slots.rows, .outputs = slots.rows})
       ->run(slots);
+}
+inline void run_on_gpu(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+                       const Slots& slots) {
+  static const auto backend = gpu::make_backend(gpu::make_emulator());
+  run_on(*backend, op, in, out, attr, slots);
+}
+inline void run_on_metal(Op op, const std::vector<Operand>& in, const Operand& out,
+                         const Attr& attr, const Slots& slots) {
+  metal::FakeGpu gpu;
+  const auto backend =
+      gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+  run_on(*backend, op, in, out, attr, slots);
+  EXPECT_EQ(gpu.faults, "");
+}
+
+/// What tests of one op are instantiated for.
+struct GpuDialect {
+  const char* name;
+  void (*run)(Op, const std::vector<Operand>&, const Operand&, const Attr&, const Slots&);
+};
+class EachGpuDialect : public ::testing::TestWithParam<GpuDialect> {};
+inline auto gpu_dialects() {
+  return ::testing::Values(GpuDialect{"cuda", run_on_gpu}, GpuDialect{"metal", run_on_metal});
+}
+inline std::string dialect_name(const ::testing::TestParamInfo<GpuDialect>& at) {
+  return at.param.name;
 }
 
 }  // namespace veery::test

@@ -13,6 +13,7 @@
 #include "kernels/gpu/dialect/recurrence_arguments.h"
 #include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/dialect/row_arguments.h"
+#include "kernels/gpu/dialect/top_k_arguments.h"
 #include "kernels/gpu/dialect/walk_places.h"
 #include "kernels/gpu/dialect/wide_arguments.h"
 #include "kernels/gpu/kernel_list.h"

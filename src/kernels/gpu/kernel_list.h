@@ -80,17 +80,18 @@
   X(linear_one, LinearOneArguments, 64, (linear_one))     \
   X(embed_rows, EmbedRowsArguments, 256, (embed_rows))    \
   X(l2_norm, L2NormArguments, 32, (l2_norm))              \
-  X(advance, AdvanceArguments, 128, (advance))            \
-  X(loop, LoopArguments, 32, (loop))                      \
   X(concat, ConcatArguments, 256, (concat))               \
   X(sum_to, SumToArguments, 64, (sum_to))                 \
   X(shift, ShiftArguments, 256, (shift))                  \
   X(pool, PoolArguments, 128, (pool))                     \
-  X(top_k_groups, TopKArguments, 1024, (top_k_groups))    \
-  X(top_k, TopKArguments, 1024, (top_k))                  \
   X(split_heads, SplitHeadsArguments, 256, (split_heads)) \
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
   X(join_heads, JoinHeadsArguments, 256, (join_heads))
+#define VEERY_GPU_CHAINS(X)                            \
+  X(advance, AdvanceArguments, 128, (advance))         \
+  X(loop, LoopArguments, 32, (loop))                   \
+  X(top_k_groups, TopKArguments, 1024, (top_k_groups)) \
+  X(top_k, TopKArguments, 1024, (top_k))
 
 #define VEERY_GPU_CHOICE(X)                               \
   X(choose_scores, ChooseArguments, 128, (choose_scores)) \
@@ -158,7 +159,12 @@
   X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>)) \
   X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))   \
   VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                             \
-  VEERY_GPU_EVEN_ATTENTION(X)
+  VEERY_GPU_EVEN_ATTENTION(X)                                       \
+  X(attend_f64, WideArguments, 128, (attend_f64))                   \
+  VEERY_GPU_RECURRENCES(X)                                          \
+  VEERY_GPU_ROW_OPS(X)                                              \
+  VEERY_GPU_LIMITS(X)                                               \
+  VEERY_GPU_CHOICE(X)
 #define VEERY_GPU_KERNELS(X)                                         \
   VEERY_GPU_COMMON(X)                                                \
   X(best, BestArguments, 64, (best))                                 \
@@ -171,11 +177,7 @@
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                              \
   VEERY_GPU_ATTEND_TILES(X, f16, F16)                                \
   VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                         \
-  X(attend_f64, WideArguments, 128, (attend_f64))                    \
-  VEERY_GPU_RECURRENCES(X)                                           \
-  VEERY_GPU_ROW_OPS(X)                                               \
-  VEERY_GPU_LIMITS(X)                                                \
-  VEERY_GPU_CHOICE(X)                                                \
+  VEERY_GPU_CHAINS(X)                                                \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk)) \
   VEERY_GPU_RELAXED(X)
 

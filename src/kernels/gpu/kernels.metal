@@ -1,9 +1,16 @@
-// The kernels of Metal, in its shading language (kernel_list.h): all but those that want double,
-// copies that go on by themselves or the products of tensor cores.
+// The kernels of Metal, in its shading language (kernel_list.h): all but those that want
+// copies that go on by themselves, the products of tensor cores or blocks that see each other.
 #include "kernels/gpu/dialect/compat.h"
+#include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_wide.h"
+#include "kernels/gpu/functions/choose_positions.h"
+#include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts.h"
+#include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_dots.h"
+#include "kernels/gpu/functions/row_ops.h"
+#include "kernels/gpu/functions/scan.h"
+#include "kernels/gpu/functions/slstm.h"
 #include "kernels/gpu/kernel_list.h"
 
 namespace veery::gpu {

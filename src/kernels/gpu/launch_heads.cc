@@ -4,6 +4,7 @@
 
 #include "kernels/common/table.h"
 #include "kernels/gpu/dialect/row_arguments.h"
+#include "kernels/gpu/dialect/top_k_arguments.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/layout/pack.h"
 

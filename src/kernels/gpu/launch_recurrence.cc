@@ -18,9 +18,13 @@ ScanKind kind_of(const ScanAttr& attr) {
   if (attr.low_rank == LowRank::kDelta) return ScanKind::kDelta;
   return attr.low_rank == LowRank::kGeneral ? ScanKind::kGeneral : ScanKind::kPlain;
 }
-ScanPlan plan_of(const Dispatch& d) {
+ScanPlan plan_of(const Dispatch& d, const Machine& machine) {
   const auto& attr = d.as<ScanAttr>();
-  return scan_plan(keys_of(d), kind_of(attr), attr.decay == Decay::kChannel);
+  return scan_plan(keys_of(d), kind_of(attr), attr.decay == Decay::kChannel, attr.normaliser,
+                   machine.most_shared());
+}
+size_t slstm_bytes(const Dispatch& d) {
+  return sizeof(float) * 8 * static_cast<size_t>(d.out().cols / d.as<SlstmAttr>().heads);
 }
 // In the order of kernel_list.h.
 KernelId kernel_of(const ScanPlan& plan, ScanKind kind) {
@@ -36,9 +40,10 @@ bool takes_scan(const Dispatch& d, const KernelChoice&) {
   const auto& attr = d.as<ScanAttr>();
   const bool outer = attr.decay == Decay::kOuter;
   return std::all_of(d.in.begin(), d.in.begin() + ScanIn::kState, absent_or_matrix) &&
-         absent_or_blocks(d.in[ScanIn::kState]) && is_matrix(d.out()) && plan_of(d).chain > 0 &&
+         absent_or_blocks(d.in[ScanIn::kState]) && is_matrix(d.out()) &&
          !(outer && attr.low_rank != LowRank::kNone);
 }
+bool fits_scan(const Dispatch& d, const Machine& machine) { return plan_of(d, machine).chain > 0; }
 void record_scan(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<ScanAttr>();
   const auto in = [&](int i) { return to.matrix(d.in[static_cast<size_t>(i)]); };
@@ -56,7 +61,7 @@ void record_scan(const Dispatch& d, Recorder& to) {
   a.channel = attr.decay == Decay::kChannel ? 1 : 0;
   a.read_before = attr.read_before ? 1 : 0;
   a.scale = attr.scale, a.eps = attr.eps;
-  a.plan = plan_of(d);
+  a.plan = plan_of(d, to.machine);
   const int parts = (a.values + ScanPlan::kColumns - 1) / ScanPlan::kColumns;
   to.add(kernel_of(a.plan, kind_of(attr)),
          {.blocks_x = attr.heads * parts,
@@ -93,7 +98,10 @@ void record_conv1d(const Dispatch& d, Recorder& to) {
 bool takes_slstm(const Dispatch& d, const KernelChoice&) {
   return is_matrix(d.in[SlstmIn::kX]) && is_matrix(d.in[SlstmIn::kRecurrent]) &&
          is_matrix(d.in[SlstmIn::kBias]) && absent_or_blocks(d.in[SlstmIn::kState]) &&
-         is_matrix(d.out()) && 8 * d.out().cols / d.as<SlstmAttr>().heads <= kMostStaged;
+         is_matrix(d.out());
+}
+bool fits_slstm(const Dispatch& d, const Machine& machine) {
+  return slstm_bytes(d) <= static_cast<size_t>(machine.most_shared());
 }
 void record_slstm(const Dispatch& d, Recorder& to) {
   const int32_t heads = d.as<SlstmAttr>().heads;
@@ -101,7 +109,7 @@ void record_slstm(const Dispatch& d, Recorder& to) {
          {.blocks_x = heads,
           .blocks_y = static_cast<int>(to.spans),
           .threads = 512,
-          .shared = sizeof(float) * 8 * static_cast<size_t>(d.out().cols / heads)},
+          .shared = slstm_bytes(d)},
          SlstmArguments{to.run, to.matrix(d.in[SlstmIn::kX]), to.matrix(d.in[SlstmIn::kRecurrent]),
                         to.matrix(d.in[SlstmIn::kBias]), to.matrix(d.out()),
                         kept_blocks(d.in[SlstmIn::kState]), heads});

@@ -65,9 +65,12 @@ WideArguments arguments_of(const Dispatch& d, Recorder& to) {
   return a;
 }
 
-// Of a block's memory: queries of all heads, four numbers at a time, and what heads count.
-int choice_floats(const Dispatch& d) {
-  return d.as<ChooseAttr>().heads * ((d.in[ChooseIn::kK].cols + 3) / 4 * 4 + 1);
+// Of a block's memory: queries of all heads, four numbers at a time, and what heads count, which is
+// found anew where there is little.
+size_t choice_bytes(const Dispatch& d, const Machine& machine) {
+  const int kept = machine.stages() ? 1 : 0;
+  return sizeof(float) * static_cast<size_t>(d.as<ChooseAttr>().heads *
+                                             ((d.in[ChooseIn::kK].cols + 3) / 4 * 4 + kept));
 }
 
 // In the order of kernel_list.h: for few rows, what merges these, and for many rows.
@@ -136,7 +139,10 @@ void record_wide(const Dispatch& d, Recorder& to) {
 bool takes_choice(const Dispatch& d, const KernelChoice&) {
   const Operand& keys = d.in[ChooseIn::kK];
   return is_matrix(d.in[ChooseIn::kQ]) && is_matrix(d.in[ChooseIn::kWeights]) && is_cache(keys) &&
-         is_matrix(d.out(), DType::kI32) && choice_floats(d) <= kMostStaged;
+         is_matrix(d.out(), DType::kI32);
+}
+bool fits_choice(const Dispatch& d, const Machine& machine) {
+  return choice_bytes(d, machine) <= static_cast<size_t>(machine.most_shared());
 }
 int64_t choice_rows(int64_t rows, int64_t positions) {
   constexpr int64_t kMostScores = 16 << 20;
@@ -163,7 +169,7 @@ void record_choice(const Dispatch& d, Recorder& to) {
            {.blocks_x = std::min(most_blocks(to, keys.group), kMostBlocks),
             .blocks_y = count,
             .threads = kBlock,
-            .shared = static_cast<size_t>(choice_floats(d)) * sizeof(float)},
+            .shared = choice_bytes(d, to.machine)},
            a);
     to.add(
         KernelId::choose_positions,

@@ -357,12 +357,12 @@ const LaunchRow kRows[] = {
     {op::kAttend, takes_wide, "attend_wide", nullptr, record_wide, KernelId::wide_rows_256},
     {op::kAttend, takes_uneven, "attend_f64", nullptr, record_uneven, KernelId::attend_f64},
     {op::kChoosePositions, takes_choice, "choose_positions", nullptr, record_choice,
-     KernelId::choose_positions},
+     KernelId::choose_positions, fits_choice},
     {op::kRoute, takes_route, "route", nullptr, record_route, KernelId::route},
     {op::kMoe, takes_moe, "moe", moe_work, record_moe, KernelId::experts_q8},
-    {op::kScan, takes_scan, "scan", nullptr, record_scan, KernelId::scan_plain_4},
+    {op::kScan, takes_scan, "scan", nullptr, record_scan, KernelId::scan_plain_4, fits_scan},
     {op::kConv1d, takes_conv1d, "conv1d", nullptr, record_conv1d, KernelId::conv1d},
-    {op::kSlstm, takes_slstm, "slstm", nullptr, record_slstm, KernelId::slstm},
+    {op::kSlstm, takes_slstm, "slstm", nullptr, record_slstm, KernelId::slstm, fits_slstm},
     {op::kLinearHeads, takes_linear_heads, "linear_heads", nullptr, record_linear_heads,
      KernelId::linear_heads},
     {op::kHeadLinear, takes_head_linear, "head_linear", head_linear_work, record_head_linear,
@@ -407,7 +407,8 @@ const LaunchRow* Recorder::row_of(const Step& step) const {
 const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
                           const Machine& machine) {
   const auto* const row = std::ranges::find_if(kRows, [&](const LaunchRow& r) {
-    return r.op == op && machine.has(r.needs) && r.accepts(dispatch, choice);
+    return r.op == op && machine.has(r.needs) && r.accepts(dispatch, choice) &&
+           (r.fits == nullptr || r.fits(dispatch, machine));
   });
   return row == std::end(kRows) ? nullptr : row;
 }

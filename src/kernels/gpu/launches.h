@@ -80,6 +80,8 @@ struct LaunchRow {
   size_t (*work)(const Dispatch&, const RunExtent&);
   void (*record)(const Dispatch&, Recorder&);
   KernelId needs;  ///< a machine has this one and all others that are launched, or none of them
+  /// Whether its blocks have memory enough; nullptr: they have.
+  bool (*fits)(const Dispatch&, const Machine&) = nullptr;
 };
 /// nullptr if the machine has none for these operands.
 const LaunchRow* find_row(Op op, const Dispatch& dispatch, const KernelChoice& choice,
@@ -117,10 +119,12 @@ void record_moe(const Dispatch& d, Recorder& to);
 
 // The rows of launch_recurrence.cc.
 bool takes_scan(const Dispatch& d, const KernelChoice& choice);
+bool fits_scan(const Dispatch& d, const Machine& machine);
 void record_scan(const Dispatch& d, Recorder& to);
 bool takes_conv1d(const Dispatch& d, const KernelChoice& choice);
 void record_conv1d(const Dispatch& d, Recorder& to);
 bool takes_slstm(const Dispatch& d, const KernelChoice& choice);
+bool fits_slstm(const Dispatch& d, const Machine& machine);
 void record_slstm(const Dispatch& d, Recorder& to);
 bool takes_linear_heads(const Dispatch& d, const KernelChoice& choice);
 void record_linear_heads(const Dispatch& d, Recorder& to);
@@ -131,6 +135,7 @@ void record_wide(const Dispatch& d, Recorder& to);
 bool takes_uneven(const Dispatch& d, const KernelChoice& choice);  ///< heads of any width
 void record_uneven(const Dispatch& d, Recorder& to);
 bool takes_choice(const Dispatch& d, const KernelChoice& choice);
+bool fits_choice(const Dispatch& d, const Machine& machine);
 void record_choice(const Dispatch& d, Recorder& to);
 /// Rows whose scores are kept at a time, at most.
 int64_t choice_rows(int64_t rows, int64_t positions);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/gpu/launches.h"
+
 namespace veery::gpu {
 namespace {
 
@@ -24,7 +26,7 @@ double math_rate(Machine& machine, Math math, uint32_t* kept) {
         machine, Launch::of(KernelId::math_limit, {.blocks_x = blocks, .threads = kThreads},
                             MathLimitArguments{math, turns, kept}));
     if (seconds < kLeastSeconds && turns < kMostTurns) continue;
-    return operations_of(math) * blocks * (kThreads / kWarp) * turns / seconds;
+    return static_cast<double>(operations_of(math)) * blocks * (kThreads / kWarp) * turns / seconds;
   }
 }
 
@@ -66,9 +68,11 @@ double read_rate(Machine& machine, std::span<const MemoryPiece> weights, uint32_
 DeviceLimits measure_limits(Machine& machine, std::span<const MemoryPiece> weights) {
   const Memory memory = machine.allocate(sizeof(uint32_t));
   auto* kept = reinterpret_cast<uint32_t*>(memory.data());
+  // Without tensor cores bf16 is multiplied as f32.
+  const Math bf16 = has_cores(machine) ? Math::kBF16 : Math::kF32;
   return {.memory = read_rate(machine, weights, kept),
           .f32 = math_rate(machine, Math::kF32, kept),
-          .bf16 = math_rate(machine, Math::kBF16, kept),
+          .bf16 = math_rate(machine, bf16, kept),
           .int8 = math_rate(machine, Math::kInt8, kept),
           .launch = launch_seconds(machine, kept)};
 }

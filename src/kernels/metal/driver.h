@@ -67,8 +67,8 @@ class Driver {
   /// Commands in order, as an indirect command buffer.
   virtual void* encode(std::span<const Command> commands, const Buffer& arguments) = 0;
   virtual void drop(void* encoded) noexcept = 0;
-  /// Runs them and waits for them; the seconds that the GPU took.
-  virtual double run(void* encoded) = 0;
+  /// Runs commands `first` to `last` - 1 and waits for them; the seconds that the GPU took.
+  virtual double run(void* encoded, size_t first, size_t last) = 0;
 };
 
 /// That of the GPU of this machine; nullptr: there is none, and `why` says the reason.

@@ -24,26 +24,28 @@ constexpr size_t kMostCommands = 16384;  // of an indirect command buffer
 
 class MetalMachine;
 
-// One indirect command buffer. What it reads and what comes back lie where the host sees them.
+// One indirect command buffer. What it reads and what comes back lie where the host sees them. With
+// `ends`, parts of it are run one after the other, each once the one before it has ended.
 class MetalRecording : public gpu::Recording {
  public:
   MetalRecording(MetalMachine& machine, const std::vector<Launch>& launches,
-                 const Transfers& transfers);
+                 const Transfers& transfers, std::span<const size_t> ends = {});
   MetalRecording(const MetalRecording&) = delete;
   MetalRecording& operator=(const MetalRecording&) = delete;
   ~MetalRecording() override;
 
   std::byte* input() override { return input_; }
   std::byte* output(size_t i) override { return outputs_[i]; }
-  void run(std::span<const size_t>) override { seconds(); }
-  /// The same; returns how long the GPU took.
-  double seconds();
+  void run(std::span<const size_t>) override;
+  std::vector<double> seconds() const override { return seconds_; }
 
  private:
   MetalMachine& machine_;
   Memory arguments_;
   std::byte* input_ = nullptr;
   std::vector<std::byte*> outputs_;
+  std::vector<size_t> ends_;
+  std::vector<double> seconds_;  // of each part
   void* encoded_ = nullptr;
 };
 
@@ -104,6 +106,11 @@ class MetalMachine : public gpu::Machine {
                                          const Transfers& transfers) override {
     return std::make_unique<MetalRecording>(*this, launches, transfers);
   }
+  std::unique_ptr<gpu::Recording> record_parts(std::vector<Launch> launches,
+                                               const Transfers& transfers,
+                                               std::span<const size_t> ends) override {
+    return std::make_unique<MetalRecording>(*this, launches, transfers, ends);
+  }
 
   Driver& driver() const { return *driver_; }
   Buffer buffer_at(const std::byte* data) const {
@@ -160,7 +167,10 @@ class MetalMachine : public gpu::Machine {
       const gpu::LaunchSize size{.blocks_y = static_cast<int>(count), .threads = 256, .shared = 0};
       MetalRecording recording(*this, {Launch::of(KernelId::elementwise, size, a)}, {});
       double least = INFINITY;
-      for (int i = 0; i < kTimes; ++i) least = std::min(least, recording.seconds());
+      for (int i = 0; i < kTimes; ++i) {
+        recording.run({});
+        least = std::min(least, recording.seconds()[0]);
+      }
       return 2.0 * static_cast<double>(count) * kColumns * sizeof(float) / std::max(least, 1e-9);
     };
     Profile profile{bandwidth(rows), bandwidth(1)};
@@ -178,8 +188,11 @@ class MetalMachine : public gpu::Machine {
 };
 
 MetalRecording::MetalRecording(MetalMachine& machine, const std::vector<Launch>& launches,
-                               const Transfers& transfers)
-    : machine_(machine), arguments_(machine.allocate(kArguments * launches.size())) {
+                               const Transfers& transfers, std::span<const size_t> ends)
+    : machine_(machine),
+      arguments_(machine.allocate(kArguments * launches.size())),
+      ends_(ends.begin(), ends.end()) {
+  if (ends_.empty()) ends_.push_back(launches.size());
   if (launches.size() > kMostCommands)
     throw Error(ErrorKind::kUnsupported,
                 "metal: a plan of {} launches, an indirect command buffer has up to {}",
@@ -197,7 +210,14 @@ MetalRecording::MetalRecording(MetalMachine& machine, const std::vector<Launch>&
   encoded_ = machine.driver().encode(commands, machine.buffer_at(arguments_.data()));
 }
 MetalRecording::~MetalRecording() { machine_.driver().drop(encoded_); }
-double MetalRecording::seconds() { return machine_.driver().run(encoded_); }
+void MetalRecording::run(std::span<const size_t>) {
+  seconds_.clear();
+  size_t first = 0;
+  for (const size_t end : ends_) {
+    seconds_.push_back(end > first ? machine_.driver().run(encoded_, first, end) : 0);
+    first = end;
+  }
+}
 
 }  // namespace
 

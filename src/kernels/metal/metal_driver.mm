@@ -41,10 +41,8 @@ NSString* string_of(std::string_view text) {
 void* held(id object) { return (__bridge_retained void*)object; }
 void let_go(void* object) { CFBridgingRelease(object); }
 
-// An indirect command buffer, and the arguments that it reads.
 struct Encoded {
   id<MTLIndirectCommandBuffer> commands;
-  NSUInteger count;
 };
 
 class AppleDriver : public Driver {
@@ -144,7 +142,7 @@ class AppleDriver : public Driver {
     for (NSUInteger i = 0; i < count; ++i)
       put(commands[i], bound, [made indirectComputeCommandAtIndex:i]);
     change([&] { [residents_ addAllocation:made]; });
-    return new Encoded{made, count};
+    return new Encoded{made};
   }
   void drop(void* encoded) noexcept override {
     auto* of = static_cast<Encoded*>(encoded);
@@ -153,14 +151,14 @@ class AppleDriver : public Driver {
     delete of;
   }
 
-  double run(void* encoded) override {
+  double run(void* encoded, size_t first, size_t last) override {
     const Encoded& of = *static_cast<Encoded*>(encoded);
     @autoreleasepool {
       make_resident();
       id<MTLCommandBuffer> commands = [queue_ commandBuffer];
       id<MTLComputeCommandEncoder> encoder = [commands computeCommandEncoder];
       if (encoder == nil) fail("starting a run", nil);
-      [encoder executeCommandsInBuffer:of.commands withRange:NSMakeRange(0, of.count)];
+      [encoder executeCommandsInBuffer:of.commands withRange:NSMakeRange(first, last - first)];
       [encoder endEncoding];
       [commands commit];
       [commands waitUntilCompleted];

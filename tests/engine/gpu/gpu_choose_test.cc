@@ -1,5 +1,5 @@
-// The choice of positions on the emulator of GPUs, and attention to those that were chosen: what
-// the CPU chooses, and its bits.
+// The choice of positions on the emulator of GPUs, as CUDA and as Metal has it, and attention to
+// those that were chosen: what the CPU chooses, and its bits.
 #include <gtest/gtest.h>
 
 #include "kernels/gpu/gpu.h"
@@ -12,7 +12,8 @@ namespace {
 
 using test::Batch;
 using test::Matrix;
-using test::run_on_gpu;
+using GpuChoose = test::EachGpuDialect;
+INSTANTIATE_TEST_SUITE_P(Each, GpuChoose, test::gpu_dialects(), test::dialect_name);
 
 // Many scores are equal where they are made of few numbers.
 enum class Numbers { kAny, kFew };
@@ -84,7 +85,7 @@ void run_on_cpu(Op op, const std::vector<Operand>& in, const Operand& out, const
 }
 
 // Rows that see fewer than are chosen, as many, and more; more rows than one launch has.
-TEST(GpuChoose, ChoosesWhatTheCpuDoes) {
+TEST_P(GpuChoose, ChoosesWhatTheCpuDoes) {
   for (const Setting& s : kSettings) {
     if (test::kSanitized && s.type != DType::kF32) continue;
     const int32_t used = s.used;
@@ -93,7 +94,7 @@ TEST(GpuChoose, ChoosesWhatTheCpuDoes) {
           std::vector<Span>{{0, 0, 30, 300}, {1, 0, 1, 0}, {1, 0, 10, 590}}}) {
       if (parts[0].position < 0) continue;
       Scene scene(s, parts);
-      EXPECT_EQ(scene.choose(run_on_gpu), scene.choose(run_on_cpu)) << s.name;
+      EXPECT_EQ(scene.choose(GetParam().run), scene.choose(run_on_cpu)) << s.name;
     }
   }
 }
@@ -115,7 +116,7 @@ const Attention kAttention[] = {
 };
 
 // Lists of 150 positions, so two blocks of them, for rows that see fewer and more than those.
-TEST(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
+TEST_P(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
   constexpr int kUsed = 150;
   for (const Attention& s : kAttention) {
     if (test::kSanitized && s.n > 100) continue;
@@ -146,18 +147,26 @@ TEST(GpuChoose, AttentionToThemHasTheBitsOfTheCpu) {
                s.attr, batch.slots());
         return y;
       };
-      test::expect_same_bits(attend(run_on_cpu), attend(run_on_gpu), s.name);
+      test::expect_same_bits(attend(run_on_cpu), attend(GetParam().run), s.name);
     }
   }
 }
 
-TEST(GpuChoose, QueriesWithoutRoomAreRefused) {
-  Scene scene({"many heads", DType::kF32, 600, 64, 4}, {{0, 0, 1, 5}});
+// Metal has room for the 64 heads of DeepSeek V3.2, and for no more.
+TEST_P(GpuChoose, QueriesWithoutRoomAreRefused) {
+  const bool metal = GetParam().name == std::string("metal");
+  const int most = metal ? 64 : 450;
+  const std::vector<Span> parts = {{0, 0, 1, 5}};
+  Scene scene({"many heads", DType::kF32, most, 128, 4}, parts);
+  EXPECT_EQ(scene.choose(GetParam().run), scene.choose(run_on_cpu));
+  Scene more({"more heads", DType::kF32, most + 1, 128, 4}, parts);
   try {
-    scene.choose(run_on_gpu);
+    more.choose(GetParam().run);
     ADD_FAILURE() << "nothing was refused";
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with("choose_positions: no kernel on emulator"))
+    const std::string_view name = metal ? "metal" : "emulator";
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with(fmt::format("choose_positions: no kernel on {}", name)))
         << error.what();
   }
 }

@@ -2,29 +2,17 @@
 // are of bf16, numbers near those, the same ones however a sequence is cut into runs.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/random.h"
-#include "engine/embed.h"
-#include "engine/runner.h"
 #include "file/folder/safetensors.h"
+#include "support/families.h"
 #include "support/gpu_machine.h"
-#include "support/models.h"
 #include "support/near_rows.h"
 #include "support/sanitized.h"
-#include "support/session.h"
 
 namespace veery {
 namespace {
-
-const std::string kRecurrent[] = {"qwen35", "qwen3next", "mamba2",         "lfm2",
-                                  "xlstm",  "xlstm-lm",  "kimi-linear",    "bamba",
-                                  "jamba",  "rwkv7",     "nemotron-h-moe", "falcon-h1"};
-bool is_recurrent(const std::string& name) {
-  return std::ranges::find(kRecurrent, name) != std::end(kRecurrent);
-}
 
 // Whether some matrix has elements of bf16, that are not the scales of others.
 bool has_bf16(const std::string& folder) {
@@ -38,17 +26,14 @@ bool has_bf16(const std::string& folder) {
   return false;
 }
 
+using test::folder_of;
+using test::folders_of;
+using test::is_recurrent;
+using test::logits_of;
+using test::random_ids;
+using test::Rows;
+using test::test_name;
 using Ids = std::vector<int32_t>;
-using Rows = std::vector<std::vector<float>>;
-
-std::string folder_of(const std::string& name) { return test::fixture_path("tiny/" + name); }
-
-Ids random_ids(size_t count, uint64_t seed) {
-  Random random(seed);
-  Ids ids(count);
-  for (int32_t& id : ids) id = static_cast<int32_t>(random.next() % 61);
-  return ids;
-}
 
 LoadOptions options_for(bool gpu) {
   LoadOptions options;
@@ -56,21 +41,6 @@ LoadOptions options_for(bool gpu) {
   options.chunk = 64;
   if (gpu) options.backend = gpu::make_backend(gpu::make_emulator());
   return options;
-}
-
-// A prompt, and steps behind it, or steps only: logits of each row.
-Rows logits_of(const std::string& folder, const LoadOptions& options, const Ids& ids) {
-  Model model(folder, options);
-  test::Session session(model);
-  Rows rows;
-  const auto keep = [&](int32_t, std::span<const float> logits) {
-    rows.emplace_back(logits.begin(), logits.end());
-  };
-  const size_t steps = options.chunk == 1 ? ids.size() - 1 : std::min<size_t>(2, ids.size() - 1);
-  session.feed_all(std::span(ids).first(ids.size() - steps), keep);
-  for (size_t i = ids.size() - steps; i < ids.size(); ++i)
-    session.feed_all(std::span(ids).subspan(i, 1), keep);
-  return rows;
 }
 
 class GpuFamilies : public ::testing::TestWithParam<std::string> {};
@@ -95,19 +65,6 @@ TEST_P(GpuFamilies, LogitsHaveTheBitsOfTheCpu) {
   EXPECT_EQ(logits(true, 1), own);
 }
 
-std::vector<std::string> folders_of(const char* kind) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(test::fixture_path(kind)))
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
-  std::string name = at.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
 
 // The last layers on the GPU, the others and their caches on the CPU.
@@ -154,29 +111,7 @@ TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
   const auto logits = [&](bool gpu, std::optional<int32_t> layers = {}) {
     LoadOptions options = options_for(gpu);
     options.backend_layers = layers;
-    Model model(folder_of(GetParam()), options);
-    Runner runner(model, {.sequences = 3, .snapshots = 3, .snapshot_every = 6});
-    const Ids ids = random_ids(40, 5);
-    const std::span all(ids);
-    Rows rows;
-    const auto run = [&](std::initializer_list<RunPart> parts) {
-      runner.run(parts);
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const auto row = runner.logits(static_cast<int32_t>(i));
-        rows.emplace_back(row.begin(), row.end());
-      }
-    };
-    const int32_t first = runner.open(), second = runner.open();
-    run({{first, all.first(9), 1}, {second, all.subspan(20, 1), 1}});
-    runner.save(first);
-    run({{first, all.subspan(9, 5), 1}, {second, all.subspan(21, 4), 1}});
-    const int32_t third = runner.fork(first, 9);
-    run({{third, all.subspan(30, 2), 1}, {first, all.subspan(14, 1), 1}});
-    runner.rewind(first, 9);
-    run({{first, all.subspan(16, 2), 1},
-         {second, all.subspan(25, 1), 1},
-         {third, all.subspan(32, 1), 1}});
-    return rows;
+    return test::logits_of_sequences(folder_of(GetParam()), options, random_ids(40, 5));
   };
   const Rows expected = logits(false), own = logits(true);
   if (!has_bf16(folder_of(GetParam()))) {
@@ -203,28 +138,17 @@ TEST_P(GpuRecurrent, WhatIsKeptFollowsItsSequence) {
   }
   EXPECT_EQ(own, alone);
 }
-INSTANTIATE_TEST_SUITE_P(All, GpuRecurrent, ::testing::ValuesIn(kRecurrent), test_name);
+INSTANTIATE_TEST_SUITE_P(All, GpuRecurrent, ::testing::ValuesIn(test::kRecurrent), test_name);
 
 // Embeddings, and scores of rankers.
 class GpuEncoders : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuEncoders, NumbersHaveTheBitsOfTheCpu) {
   const std::string folder = test::fixture_path("encoders/" + GetParam());
-  const std::vector<std::string> texts = {"The thrush sings at night.", "rain",
-                                          "Rain is expected by noon, and wind from the west."};
-  // Decoders are asked in many words.
-  const bool ranks = GetParam().find("rerank") != std::string::npos;
-  const size_t count = ranks && GetParam().starts_with("qwen3") ? 1 : texts.size();
+  const std::vector<std::string> texts = test::some_texts();
+  const size_t count = test::texts_for(GetParam());
   const auto numbers = [&](bool gpu, std::span<const std::string> of) {
-    Rows rows;
-    if (!ranks) {
-      for (const TextEmbedding& one : Embedder(folder, options_for(gpu)).embed(of))
-        rows.push_back(one.values);
-      return rows;
-    }
-    Reranker ranker(folder, options_for(gpu), {.raw = true});
-    for (const PairScore& one : ranker.score("when does it rain", of)) rows.push_back({one.score});
-    return rows;
+    return test::numbers_of_texts(GetParam(), options_for(gpu), of);
   };
   const auto all = std::span(texts).first(count);
   const Rows own = numbers(true, all), expected = numbers(false, all);

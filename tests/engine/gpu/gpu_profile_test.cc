@@ -6,7 +6,10 @@
 
 #include "engine/sequence_reader.h"
 #include "kernels/cuda/machine.h"
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
 #include "support/cuda/fake_cuda.h"
+#include "support/fake_metal.h"
 #include "support/gpu_machine.h"
 #include "support/small_model.h"
 
@@ -22,6 +25,10 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   options.chunk = 8;
   options.backend = std::move(backend);
   return options;
+}
+
+std::shared_ptr<Backend> backend_on(metal::FakeGpu& gpu) {
+  return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
 }
 
 // A launch takes a millisecond of the driver's clock, so a row has as many as launches.
@@ -70,8 +77,81 @@ TEST(CudaProfile, TimesEachRowOfATable) {
   }
 }
 
+// Each row is a run of its commands, which takes a millisecond and one more for each of them.
+TEST(MetalProfile, TimesEachRowOfATable) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(12);
+  metal::FakeGpu gpu;
+  {
+    Model of(model.path(), options_on(backend_on(gpu)));
+    gpu.command_seconds = 1e-3;
+    SequenceReader reader(of);
+    for (const size_t rows : {1, 3}) {
+      reader.clear();
+      reader.feed(ids);
+      reader.feed(std::span(ids).first(rows));
+      Plan& plan = reader.plan(static_cast<int64_t>(rows));
+      std::vector<double> seconds;
+      const int before = gpu.runs;
+      plan.run_profiled(seconds);
+      const size_t count = plan.table().size();
+      ASSERT_EQ(seconds.size(), count);
+      EXPECT_EQ(gpu.runs - before, static_cast<int>(count));
+      EXPECT_NEAR(std::accumulate(seconds.begin(), seconds.end(), 0.0),
+                  1e-3 * static_cast<double>(gpu.commands.size() + count), 1e-9);
+      for (size_t i = 0; i < count; ++i) {
+        // x of a product is brought to its form by a command of its own, the head's best by
+        // another.
+        const std::string_view op = plan.labels()[i].op;
+        EXPECT_GT(seconds[i], 1.9e-3) << op;
+        if (op == "linear" || op == "rms_norm") {
+          EXPECT_NEAR(seconds[i], op == "linear" ? 3e-3 : 2e-3, 1e-9) << op;
+        }
+      }
+      const std::vector<double> once = seconds;
+      plan.run_profiled(seconds);
+      for (size_t i = 0; i < count; ++i) EXPECT_NEAR(seconds[i], 2 * once[i], 1e-9);
+    }
+  }
+  EXPECT_EQ(gpu.faults, "");
+  EXPECT_EQ(gpu.encoded, 0);
+}
+
+TEST(MetalProfile, LimitsAreOperationsAndBytesOverTime) {
+  metal::FakeGpu gpu;
+  const auto backend = backend_on(gpu);
+  gpu.command_seconds = 1e-3;
+  const Memory first = backend->device().allocate(4096), second = backend->device().allocate(100);
+  const std::array<MemoryPiece, 2> weights = {
+      {{first.data(), first.size()}, {second.data(), second.size()}}};
+  const DeviceLimits limits = backend->limits(weights);
+  EXPECT_DOUBLE_EQ(limits.launch, 2e-3);
+  EXPECT_DOUBLE_EQ(limits.memory, (4096 + 96) / 2e-3);
+  // 2 processors with 2 blocks of 8 warps each, 64 turns; bf16 is multiplied as f32.
+  EXPECT_DOUBLE_EQ(limits.f32, 4.0 * 8 * 64 * (32 * 8 * 2) / 2e-3);
+  EXPECT_DOUBLE_EQ(limits.bf16, limits.f32);
+  EXPECT_DOUBLE_EQ(limits.int8, 4.0 * 8 * 64 * (4 * 16 * 32 * 8 * 2) / 2e-3);
+  EXPECT_EQ(gpu.faults, "");
+}
+
+TEST(MetalProfile, FaultsAreErrors) {
+  const SmallModel model(DType::kQ8_0);
+  metal::FakeGpu gpu;
+  Model of(model.path(), options_on(backend_on(gpu)));
+  SequenceReader reader(of);
+  reader.feed(some_ids(1));
+  gpu.fail_run = gpu.runs + 2;
+  std::vector<double> seconds;
+  try {
+    reader.plan(1).run_profiled(seconds);
+    ADD_FAILURE() << "nothing failed";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "metal: a run: the GPU was reset");
+  }
+}
+
 // What comes behind a profile is what would have come without.
-TEST(CudaProfile, LeavesTheSequenceAsItWas) {
+TEST(GpuProfile, LeavesTheSequenceAsItWas) {
   const SmallModel model(DType::kQ4_K);
   const auto ids = some_ids(12);
   const auto last_logits = [&](const std::shared_ptr<Backend>& backend, bool profiled) {
@@ -91,6 +171,8 @@ TEST(CudaProfile, LeavesTheSequenceAsItWas) {
   };
   EXPECT_EQ(last_logits(gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0)), true),
             last_logits(nullptr, false));
+  metal::FakeGpu gpu;
+  EXPECT_EQ(last_logits(backend_on(gpu), true), last_logits(nullptr, false));
 }
 
 TEST(CudaProfile, LimitsAreOperationsAndBytesOverTime) {

@@ -1,5 +1,5 @@
-// Recurrences and convolutions on the emulator of GPUs: the bits of the CPU, for each parameter and
-// any way to cut a sequence into runs.
+// Recurrences and convolutions on the emulator of GPUs, as CUDA and as Metal has them: the bits of
+// the CPU, for each parameter and any way to cut a sequence into runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,13 +14,21 @@ namespace {
 
 using test::Blocks;
 using test::Matrix;
-using test::run_on_gpu;
 using test::RunRows;
 using test::ScanProblem;
 
-test::RunScan on_gpu(Op op) {
-  return [op](const std::vector<Operand>& in, const Operand& out, const Attr& attr,
-              const Slots& slots) { run_on_gpu(op, in, out, attr, slots); };
+using GpuScan = test::EachGpuDialect;
+INSTANTIATE_TEST_SUITE_P(Each, GpuScan, test::gpu_dialects(), test::dialect_name);
+using GpuConv1d = test::EachGpuDialect;
+INSTANTIATE_TEST_SUITE_P(Each, GpuConv1d, test::gpu_dialects(), test::dialect_name);
+using GpuSlstm = test::EachGpuDialect;
+INSTANTIATE_TEST_SUITE_P(Each, GpuSlstm, test::gpu_dialects(), test::dialect_name);
+using GpuLinearHeads = test::EachGpuDialect;
+INSTANTIATE_TEST_SUITE_P(Each, GpuLinearHeads, test::gpu_dialects(), test::dialect_name);
+
+test::RunScan scan_on(const test::GpuDialect& dialect) {
+  return [&dialect](const std::vector<Operand>& in, const Operand& out, const Attr& attr,
+                    const Slots& slots) { dialect.run(op::kScan, in, out, attr, slots); };
 }
 
 constexpr int32_t kRows = 22;
@@ -41,12 +49,12 @@ std::vector<ScanProblem> gpu_problems() {
   return all;
 }
 
-TEST(GpuScan, HasTheBitsOfTheCpuInAnyRuns) {
+TEST_P(GpuScan, HasTheBitsOfTheCpuInAnyRuns) {
   const Target target = supported_targets().front();
   for (const ScanProblem& p : gpu_problems()) {
     if (test::kSanitized && p.name != "rwkv7" && p.name != "mlstm") continue;
     const Matrix expected = test::in_runs(p, {kRows}, {target});
-    const auto gpu = on_gpu(op::kScan);
+    const auto gpu = scan_on(GetParam());
     test::expect_same_bits(test::in_scans(p, {kRows}, gpu), expected, p.name.c_str());
     test::expect_same_bits(test::in_scans(p, {1, 1, 3, 8, 9}, gpu), expected, p.name.c_str());
     test::expect_same_bits(test::in_scans(p, {9, 2, 11}, gpu, 4), expected, p.name.c_str());
@@ -54,7 +62,7 @@ TEST(GpuScan, HasTheBitsOfTheCpuInAnyRuns) {
 }
 
 // What is kept is what the CPU keeps, so that sequences move from one to the other.
-TEST(GpuScan, KeepsTheBlocksOfTheCpu) {
+TEST_P(GpuScan, KeepsTheBlocksOfTheCpu) {
   for (const ScanProblem& p : gpu_problems()) {
     if (test::kSanitized && p.name != "rwkv7" && p.name != "mlstm") continue;
     const auto kept = [&](const test::RunScan& scan) {
@@ -69,12 +77,12 @@ TEST(GpuScan, KeepsTheBlocksOfTheCpu) {
         if (std::isnan(x)) x = 0;  // never written
       return blocks.memory;
     };
-    EXPECT_EQ(kept(on_gpu(op::kScan)), kept(test::scan_with({supported_targets().front()})))
+    EXPECT_EQ(kept(scan_on(GetParam())), kept(test::scan_with({supported_targets().front()})))
         << p.name;
   }
 }
 
-TEST(GpuScan, WithoutAStateSequencesBegin) {
+TEST_P(GpuScan, WithoutAStateSequencesBegin) {
   for (const ScanProblem& p : test::problems(kRows)) {
     const auto result = [&](const test::RunScan& scan) {
       Blocks blocks = test::blocks_of(p, 2);
@@ -86,8 +94,18 @@ TEST(GpuScan, WithoutAStateSequencesBegin) {
       run.go(rows, 0, blocks, y);
       return y;
     };
-    test::expect_same_bits(result(on_gpu(op::kScan)),
+    test::expect_same_bits(result(scan_on(GetParam())),
                            result(test::scan_with({supported_targets().front()})), p.name.c_str());
+  }
+}
+
+TEST_P(GpuScan, TooManyKeysAreRefused) {
+  const ScanProblem p = test::problem("600", {}, 3, {1, 1, 600, 16});
+  try {
+    test::in_scans(p, {3}, scan_on(GetParam()));
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("scan: no kernel on ")) << error.what();
   }
 }
 
@@ -112,7 +130,7 @@ Matrix in_two_sequences(const Matrix& x, int32_t width, const std::vector<int32_
   return y;
 }
 
-TEST(GpuConv1d, HasTheBitsOfTheCpuInAnyRuns) {
+TEST_P(GpuConv1d, HasTheBitsOfTheCpuInAnyRuns) {
   Random random(3);
   constexpr int32_t kChannels = 150, kCount = 80;
   for (const int32_t width : {2, 4, 7}) {
@@ -137,14 +155,14 @@ TEST(GpuConv1d, HasTheBitsOfTheCpuInAnyRuns) {
           });
       const Matrix found =
           with([&](const std::vector<Operand>& in, const Operand& out, const Slots& slots) {
-            run_on_gpu(op::kConv1d, in, out, attr, slots);
+            GetParam().run(op::kConv1d, in, out, attr, slots);
           });
       test::expect_same_bits(expected, found);
     }
   }
 }
 
-TEST(GpuSlstm, HasTheBitsOfTheCpuInAnyRuns) {
+TEST_P(GpuSlstm, HasTheBitsOfTheCpuInAnyRuns) {
   Random random(4);
   constexpr int32_t kHeads = 2, kSize = 12, kChannels = kHeads * kSize, kCount = 20;
   const Matrix x = test::random_matrix(kCount, 4 * kChannels, random);
@@ -166,13 +184,13 @@ TEST(GpuSlstm, HasTheBitsOfTheCpuInAnyRuns) {
         });
     const Matrix found =
         with([&](const std::vector<Operand>& in, const Operand& out, const Slots& slots) {
-          run_on_gpu(op::kSlstm, in, out, attr, slots);
+          GetParam().run(op::kSlstm, in, out, attr, slots);
         });
     test::expect_same_bits(expected, found);
   }
 }
 
-TEST(GpuLinearHeads, HasTheBitsOfTheCpu) {
+TEST_P(GpuLinearHeads, HasTheBitsOfTheCpu) {
   Random random(6);
   const Matrix x = test::random_matrix(5, 36, random);
   const Matrix weight = test::random_matrix(36, 4, random);
@@ -182,7 +200,8 @@ TEST(GpuLinearHeads, HasTheBitsOfTheCpu) {
   RunRows rows;
   rows.add(0, 5, 0);
   const Blocks blocks(1, {1, 1});
-  run_on_gpu(op::kLinearHeads, {x.operand, weight.operand}, found.operand, {}, rows.slots(blocks));
+  GetParam().run(op::kLinearHeads, {x.operand, weight.operand}, found.operand, {},
+                 rows.slots(blocks));
   test::expect_same_bits(expected, found);
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <filesystem>
 #include <regex>
 
 #include "engine/runner.h"
@@ -209,6 +208,81 @@ TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
   }
 }
 
+TEST(MetalFloat64, RootsProductsOfFloatsAndComparisonsAreThoseOfTheProcessor) {
+  Random random(6);
+  const auto wide = [&] { return uint64_t{random.next()} << 32 | random.next(); };
+  const auto normal = [](double x) { return x == 0 || !(std::abs(x) < 0x1p-1022) ? x : 0 * x; };
+  const double edges[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 4.0, 0x1p-1022, 2.0};
+  const float floats[] = {0.0F, -0.0F, 1.5F, -INFINITY, NAN, 0x1p-149F, 0x1.fffffep127F, 3.0F};
+  for (int i = 0; i < 200'000; ++i) {
+    const auto any = [&] {
+      const uint64_t bits = wide();
+      return bits % 4 == 0 ? edges[bits / 4 % std::size(edges)]
+                           : normal(std::bit_cast<double>(wide()));
+    };
+    const auto any_float = [&] {
+      const uint64_t bits = wide();
+      return bits % 4 == 0 ? floats[bits / 4 % std::size(floats)]
+                           : std::bit_cast<float>(static_cast<uint32_t>(bits >> 8));
+    };
+    const double a = any(), b = any();
+    ASSERT_EQ(metal::soft_less(a, b), a < b) << a << ' ' << b;
+    const double root = metal::soft_root(a);
+    ASSERT_TRUE(std::isnan(std::sqrt(a)) ? std::isnan(root) : root == std::sqrt(a)) << a;
+    ASSERT_EQ(std::signbit(metal::soft_root(-0.0)), true);
+    const float x = any_float(), y = any_float();
+    const double product = metal::soft_product_of(x, y), expected = double{x} * double{y};
+    ASSERT_TRUE(std::isnan(expected)
+                    ? std::isnan(product)
+                    : product == expected && std::signbit(product) == std::signbit(expected))
+        << x << ' ' << y;
+  }
+}
+
+// By units of the last place; results that are subnormal are 0.
+TEST(MetalFloat64, FunctionsAreNearThoseOfTheLibrary) {
+  Random random(7);
+  const auto distance = [](double own, double expected) {
+    const int64_t apart = std::bit_cast<int64_t>(own) - std::bit_cast<int64_t>(expected);
+    return std::abs(static_cast<double>(apart));
+  };
+  double exp_most = 0, tanh_most = 0, log_most = 0;
+  int exp_other = 0;
+  constexpr int kTimes = 200'000;
+  for (int i = 0; i < kTimes; ++i) {
+    const double part = (random.next() + random.next() * 0x1p-32) * 0x1p-32;  // from 0 to 1
+    const double size = std::ldexp(1.0, -static_cast<int>(random.next() % 60));
+    const double sign = random.next() % 2 == 0 ? 1 : -1;
+    const double large = sign * part * 708, small = sign * part * size * 16;
+    for (const double x : {large, small}) {
+      const double own = metal::soft_exp(x);
+      exp_most = std::max(exp_most, distance(own, std::exp(x)));
+      exp_other += own != std::exp(x) ? 1 : 0;
+      tanh_most = std::max(tanh_most, distance(metal::soft_tanh(x), std::tanh(x)));
+    }
+    const double x = part * size;
+    log_most = std::max(log_most, distance(metal::soft_log1p(x), std::log1p(x)));
+  }
+  EXPECT_LE(exp_most, 1);
+  EXPECT_LT(exp_other, kTimes / 20);
+  EXPECT_LE(tanh_most, 4);
+  EXPECT_LE(log_most, 4);
+  RecordProperty("exp_other", exp_other);
+  RecordProperty("tanh", static_cast<int>(tanh_most));
+  RecordProperty("log1p", static_cast<int>(log_most));
+  EXPECT_EQ(metal::soft_exp(-INFINITY), 0);
+  EXPECT_EQ(metal::soft_exp(INFINITY), INFINITY);
+  EXPECT_EQ(metal::soft_exp(711), INFINITY);
+  EXPECT_EQ(metal::soft_exp(-746), 0);
+  EXPECT_EQ(metal::soft_exp(0.0), 1);
+  EXPECT_TRUE(std::isnan(metal::soft_exp(NAN)));
+  EXPECT_EQ(metal::soft_tanh(INFINITY), 1);
+  EXPECT_EQ(metal::soft_tanh(-INFINITY), -1);
+  EXPECT_TRUE(std::isnan(metal::soft_tanh(NAN)));
+  EXPECT_EQ(metal::soft_tanh(0.0), 0);
+  EXPECT_EQ(metal::soft_log1p(0.0), 0);
+}
+
 // The host's side
 
 // A row of the table is some commands, each behind all before it; what is made is given back.
@@ -284,44 +358,6 @@ TEST(MetalRefusals, NameWhatThereIsNotHere) {
 #endif
   EXPECT_TRUE(is_device("metal"));
   EXPECT_FALSE(is_device("metal:1"));
-  metal::FakeGpu gpu;
-  const std::string message = message_of([&] {
-    all_logits(test::fixture_path("tiny/lfm2"), options_for(backend_on(gpu), 64), some_ids(2));
-  });
-  EXPECT_EQ(message.substr(0, message.find(" for")), "conv1d: no kernel on metal") << message;
-}
-
-// Every family: the logits of the CPU, or an op that is refused by its name.
-TEST(MetalFamilies, HaveTheBitsOfTheCpuOrAreRefused) {
-  size_t all = 0;
-  std::map<std::string, int> refused;  // by op
-  for (const auto& entry : std::filesystem::directory_iterator(test::fixture_path("tiny"))) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_directory() || (test::kSanitized && name != "gemma3")) continue;
-    ++all;
-    metal::FakeGpu gpu;
-    const auto ids = [] {
-      auto some = some_ids(6);
-      for (int32_t& id : some) id %= 61;
-      return some;
-    }();
-    try {
-      const Rows own = all_logits(entry.path(), options_for(backend_on(gpu), 4), ids);
-      EXPECT_EQ(own, all_logits(entry.path(), options_for(nullptr, 64), ids)) << name;
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      const size_t end = what.find(": no kernel on metal");
-      EXPECT_NE(end, std::string::npos) << name << ": " << what;
-      ++refused[what.substr(0, end)];
-    }
-    EXPECT_EQ(gpu.faults, "") << name;
-  }
-  for (const auto& [op, count] : refused) {
-    all -= static_cast<size_t>(count);
-    RecordProperty(op, count);
-  }
-  // Most of these checkpoints have heads that are no multiple of 16 wide, which want double.
-  EXPECT_GE(all, test::kSanitized ? 0U : 9U);
 }
 
 }  // namespace

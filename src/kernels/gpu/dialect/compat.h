@@ -480,6 +480,8 @@ VEERY_GPU float to_f32(Float64 x) { return static_cast<float>(x); }
 inline constexpr bool kOneKind = true;
 /// Whether blocks of threads of a launch may read what others have written (arrive_on_device()).
 inline constexpr bool kHandsOver = true;
+/// Whether there are products of tensor cores with bf16.
+inline constexpr bool kHasCores = true;
 /// Where what lies at x is read from once it was copied.
 VEERY_GPU const float* brought(const float* shared, const float*) { return shared; }
 #endif

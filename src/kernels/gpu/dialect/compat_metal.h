@@ -110,6 +110,9 @@ void wait_for_pieces(VEERY_SHARED Mbarrier* mbarrier, int turn);
 // behind it.
 VEERY_CONSTANT bool kHandsOver = false;
 uint32_t arrive_on_device(VEERY_DEVICE uint32_t* counter);
+VEERY_CONSTANT bool kHasCores = false;
+void multiply_bf16(VEERY_THREAD float (&c)[4], const VEERY_THREAD uint32_t (&a)[4], uint32_t b0,
+                   uint32_t b1);
 
 /// sum + a b, of the four bytes of each.
 VEERY_GPU int32_t add_products(int32_t sum, uint32_t a, uint32_t b) {

@@ -2,6 +2,9 @@
 // everywhere; what is rounded to f32 hardly shows it.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
+#if defined(__METAL_VERSION__)
+#include "kernels/gpu/dialect/soft_functions.h"
+#else
 #if !defined(__CUDACC__)
 #include <cmath>
 #endif
@@ -21,5 +24,10 @@ VEERY_GPU double log1p_f64(double x) { return std::log1p(x); }
 VEERY_GPU double log_f64(double x) { return std::log(x); }
 VEERY_GPU double square_root_f64(double x) { return std::sqrt(x); }
 #endif
+/// a b, which is exact.
+VEERY_GPU double product_f64(float a, float b) { return double{a} * double{b}; }
+VEERY_GPU double load_f64(const double* at) { return *at; }
+VEERY_GPU void store_f64(double* at, double x) { *at = x; }
 
 }  // namespace veery::gpu
+#endif

@@ -22,10 +22,10 @@ struct MathLimitArguments {
   VEERY_DEVICE uint32_t* kept;
 };
 /// Operations of a warp in a turn; a multiply-add is two.
-VEERY_GPU_HOST constexpr double operations_of(Math math) {
+VEERY_GPU_HOST constexpr int operations_of(Math math) {
   constexpr int kChains = 8, kTiles = 4;
-  return math == Math::kF32 ? 2.0 * 32 * kChains
-                            : 2.0 * 16 * 8 * (math == Math::kBF16 ? 16 : 32) * kTiles;
+  return math == Math::kF32 ? 2 * 32 * kChains
+                            : 2 * 16 * 8 * (math == Math::kBF16 ? 16 : 32) * kTiles;
 }
 
 }  // namespace veery::gpu

@@ -5,23 +5,25 @@
 
 namespace veery::gpu {
 
-inline constexpr int64_t kSpanRows = -3;  ///< veery::kSequenceRows
+VEERY_CONSTANT int64_t kSpanRows = -3;  ///< veery::kSequenceRows
 
 /// What sequences keep of a layer (veery::Layout::kBlocks).
 struct KeptBlocks {
-  uint8_t* data;
+  VEERY_DEVICE uint8_t* data;
   int64_t block;  ///< bytes
   int32_t group;
 
   explicit VEERY_GPU_HOST operator bool() const { return data != nullptr; }
   /// Of how many of the last positions of a run blocks are kept.
-  VEERY_GPU int kept(const Run& run, int sequence) const {
+  VEERY_GPU int kept(const VEERY_THREAD Run& run, int sequence) const {
     return run.tables[2 * (group * run.counts[3] + sequence) + 1];
   }
   /// The block that stands for the first `position` positions.
-  VEERY_GPU float* at(const Run& run, int sequence, int64_t position) const {
-    const int32_t* table = run.tables + 2 * (group * run.counts[3] + sequence);
-    return reinterpret_cast<float*>(data + run.pages[table[0] + position % table[1]] * block);
+  VEERY_GPU VEERY_DEVICE float* at(const VEERY_THREAD Run& run, int sequence,
+                                   int64_t position) const {
+    const VEERY_DEVICE int32_t* table = run.tables + 2 * (group * run.counts[3] + sequence);
+    return reinterpret_cast<VEERY_DEVICE float*>(data +
+                                                 run.pages[table[0] + position % table[1]] * block);
   }
 };
 
@@ -32,9 +34,9 @@ enum class ScanKind : int32_t { kPlain, kDelta, kGeneral, kOuter };
 /// registers, 4 threads a column, each of them every fourth key: the four chains of the CPU. 3
 /// warps bring what the next positions need to shared memory, and one finds what all columns share.
 struct ScanPlan {
-  static constexpr int kColumns = 32;
-  static constexpr int kWalkers = 128, kLoaders = 96, kThreads = kWalkers + kLoaders + 32;
-  static constexpr int kBuffers = 3;
+  VEERY_STATIC int kColumns = 32;
+  VEERY_STATIC int kWalkers = 128, kLoaders = 96, kThreads = kWalkers + kLoaders + 32;
+  VEERY_STATIC int kBuffers = 3;
   enum { kAlpha, kGate, kDivisor, kBonus, kScalars };  ///< of a position
 
   int chain;          ///< keys of a thread, at most
@@ -45,21 +47,28 @@ struct ScanPlan {
   int normaliser;     ///< floats of the normaliser
   int bytes;
 };
-/// `channel`: each channel of a key has its own decay. No plan (chain 0) where keys are too many.
-VEERY_GPU_HOST constexpr ScanPlan scan_plan(int keys, ScanKind kind, bool channel) {
+/// `channel`: each channel of a key has its own decay; `normaliser`: there is one; `most`: bytes of
+/// shared memory that a block may have. No plan (chain 0) where keys are too many.
+VEERY_GPU_HOST constexpr ScanPlan scan_plan(int keys, ScanKind kind, bool channel, bool normaliser,
+                                            int most) {
   ScanPlan p{};
-  for (const int chain : {128, 64, 32, 16, 4})
-    if (keys <= 4 * chain) p.chain = chain;
+  p.chain = keys <= 16    ? 4
+            : keys <= 64  ? 16
+            : keys <= 128 ? 32
+            : keys <= 256 ? 64
+            : keys <= 512 ? 128
+                          : 0;
   p.pitch = p.chain + 4;  // so that the chains lie in different banks
   p.vector = 4 * p.pitch;
   p.vectors = 2 + (channel ? 1 : 0) + (kind == ScanKind::kGeneral ? 2 : 0);
   p.position = p.vectors * p.vector + (kind == ScanKind::kOuter ? 2 : 1) * ScanPlan::kColumns +
                ScanPlan::kScalars;
+  p.normaliser = normaliser ? (keys + 15) / 16 * 16 : 0;
   constexpr int kMost = 8, kRoom = 96 << 10;
-  p.positions = kRoom / (ScanPlan::kBuffers * p.position * 4);
+  const int left = most - 4 * p.normaliser, room = left < kRoom ? left : kRoom;
+  p.positions = room / (ScanPlan::kBuffers * p.position * 4);
   if (p.positions > kMost) p.positions = kMost;
-  if (p.positions < 1) p.positions = 1;
-  p.normaliser = (keys + 15) / 16 * 16;
+  if (p.positions < 1) p.chain = 0;
   p.bytes = 4 * (ScanPlan::kBuffers * p.positions * p.position + p.normaliser);
   return p;
 }
@@ -83,8 +92,8 @@ struct Conv1dArguments {
   Matrix x, weight, bias, out;
   KeptBlocks state;
   Activate activation;
-  static constexpr int kRows = 32;  ///< of a block of threads
-  static constexpr int kMostWidth = 8;
+  VEERY_STATIC int kRows = 32;  ///< of a block of threads
+  VEERY_STATIC int kMostWidth = 8;
 };
 
 struct SlstmArguments {

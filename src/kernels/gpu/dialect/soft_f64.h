@@ -1,5 +1,5 @@
 // soft_f64.h: f64 in whole numbers, for Metal, which has none: sums, products and quotients rounded
-// to nearest even (IEEE 754). Results below 2^-1022 are 0.
+// to nearest even (IEEE 754), comparisons. Results below 2^-1022 are 0.
 #pragma once
 
 namespace veery::gpu {
@@ -16,6 +16,7 @@ struct Parts64 {
 };
 VEERY_CONSTANT uint64_t kInfinite = uint64_t{0x7ff} << 52;
 VEERY_CONSTANT uint64_t kNoNumber = uint64_t{0xfff} << 51;
+VEERY_CONSTANT uint64_t kSign64 = uint64_t{1} << 63;
 
 VEERY_GPU Parts64 parts_of(Float64 x) {
   const int exponent = static_cast<int>(x.bits >> 52 & 0x7ff);
@@ -33,60 +34,85 @@ VEERY_GPU uint64_t shifted_to_even(uint64_t x, int shift) {
   const uint64_t y = x >> shift;
   return rest > middle || (rest == middle && (y & 1) != 0) ? y + 1 : y;
 }
+/// Of numbers whose leading bit is bit 62, with the exponent that this one has; the last bit stands
+/// for all that is smaller.
+VEERY_GPU Float64 packed_f64(uint64_t sign, int exponent, uint64_t mantissa) {
+  if (exponent <= 0) return {sign};
+  // To nearest even; the leading bit, or the one that rounding carries over, adds to the exponent.
+  const uint64_t rounded = (mantissa + 0x1ff + (mantissa >> 10 & 1)) >> 10;
+  const uint64_t bits = rounded + (static_cast<uint64_t>(exponent - 1) << 52);
+  return {sign | (bits < kInfinite ? bits : kInfinite)};
+}
 /// mantissa times 2 to exponent, whose last bit stands for all that is smaller.
 VEERY_GPU Float64 rounded_f64(bool negative, int exponent, uint64_t mantissa) {
-  const uint64_t sign = static_cast<uint64_t>(negative) << 63;
+  const uint64_t sign = negative ? kSign64 : 0;
   if (mantissa == 0) return {sign};
-  const int shift = leading_zeros(mantissa);
-  uint64_t y = shifted_to_even(mantissa << shift, 11);
-  int biased = exponent - shift + 1086;
-  if (y >> 53 != 0) y >>= 1, ++biased;
-  if (biased >= 0x7ff) return {sign | kInfinite};
-  if (biased <= 0) return {sign};
-  return {sign | static_cast<uint64_t>(biased) << 52 | (y & ((uint64_t{1} << 52) - 1))};
+  const int zeros = leading_zeros(mantissa);
+  return packed_f64(sign, exponent - zeros + 1086,
+                    zeros == 0 ? mantissa >> 1 | (mantissa & 1) : mantissa << (zeros - 1));
 }
 
-VEERY_GPU Float64 operator-(Float64 x) { return {x.bits ^ uint64_t{1} << 63}; }
+VEERY_GPU bool operator<(Float64 x, Float64 y) {
+  const uint64_t own = x.bits << 1, other = y.bits << 1;
+  if (own > kInfinite << 1 || other > kInfinite << 1 || (own | other) == 0) return false;
+  const bool negative = x.bits >> 63 != 0;
+  if (negative != (y.bits >> 63 != 0)) return negative;
+  return negative ? other < own : own < other;
+}
+VEERY_GPU bool operator>(Float64 x, Float64 y) { return y < x; }
+
+VEERY_GPU Float64 operator-(Float64 x) { return {x.bits ^ kSign64}; }
 VEERY_GPU Float64 operator+(Float64 x, Float64 y) {
   if ((x.bits << 1) < (y.bits << 1)) {
     const Float64 other = x;
     x = y, y = other;
   }
-  const Parts64 a = parts_of(x), b = parts_of(y);
-  if (!a.finite) {
-    const bool number = (x.bits << 12) == 0 && (b.finite || a.negative == b.negative);
+  const int own = static_cast<int>(static_cast<uint32_t>(x.bits >> 32) >> 20 & 0x7ffU);
+  const int other = static_cast<int>(static_cast<uint32_t>(y.bits >> 32) >> 20 & 0x7ffU);
+  const bool same = (x.bits ^ y.bits) >> 63 == 0;
+  if (own == 0x7ff) {
+    const bool number = (x.bits << 12) == 0 && (other != 0x7ff || same);
     return {number ? x.bits : kNoNumber};
   }
-  const uint64_t large = a.mantissa << 10;
-  uint64_t small = b.mantissa << 10;
-  const int apart = a.exponent - b.exponent;
-  if (apart >= 63) {
-    small = small != 0 ? 1 : 0;
-  } else if (apart > 0) {
-    const bool rest = (small & ((uint64_t{1} << apart) - 1)) != 0;
-    small = small >> apart | (rest ? 1 : 0);
+  if (other == 0) return {own != 0 ? x.bits : x.bits & y.bits & kSign64};
+  // 10 bits more than a mantissa has, the last one for all that is smaller.
+  const uint64_t leading = uint64_t{1} << 62;
+  const uint64_t large = (x.bits << 10 & (leading - 1)) | leading;
+  const uint64_t small = (y.bits << 10 & (leading - 1)) | leading;
+  const int apart = own - other < 63 ? own - other : 63;
+  uint64_t moved = small >> apart;
+  moved |= moved << apart != small ? 1 : 0;
+  const uint64_t sign = x.bits & kSign64;
+  if (same) {
+    const uint64_t sum = large + moved;
+    const bool carried = sum >> 63 != 0;
+    return packed_f64(sign, own + (carried ? 1 : 0), carried ? sum >> 1 | (sum & 1) : sum);
   }
-  if (a.negative == b.negative) return rounded_f64(a.negative, a.exponent - 10, large + small);
-  const uint64_t left = large - small;
-  return rounded_f64(left != 0 && a.negative, a.exponent - 10, left);
+  const uint64_t left = large - moved;
+  if (left == 0) return {0};
+  const int lost = leading_zeros(left) - 1;
+  return packed_f64(sign, own - lost, left << lost);
 }
 VEERY_GPU Float64 operator-(Float64 x, Float64 y) { return x + -y; }
 VEERY_GPU Float64 operator*(Float64 x, Float64 y) {
   const Parts64 a = parts_of(x), b = parts_of(y);
-  const bool negative = a.negative != b.negative;
+  const uint64_t sign = (x.bits ^ y.bits) & kSign64;
   if (!a.finite || !b.finite) {
     const bool number = (a.finite || (x.bits << 12) == 0) && (b.finite || (y.bits << 12) == 0) &&
                         a.mantissa != 0 && b.mantissa != 0;
-    return {number ? static_cast<uint64_t>(negative) << 63 | kInfinite : kNoNumber};
+    return {number ? sign | kInfinite : kNoNumber};
   }
+  if (a.mantissa == 0 || b.mantissa == 0) return {sign};
   // 53 bits times 53: halves of 32 bits, the upper 64 of 128 and whether there is more.
   const uint64_t p = a.mantissa << 11, q = b.mantissa << 11, mask = 0xffffffffU;
   const uint64_t low = (p & mask) * (q & mask);
   const uint64_t one = (p >> 32) * (q & mask) + (low >> 32);
   const uint64_t two = (p & mask) * (q >> 32) + (one & mask);
   const uint64_t high = (p >> 32) * (q >> 32) + (one >> 32) + (two >> 32);
-  const bool rest = ((low | two) & mask) != 0;
-  return rounded_f64(negative, a.exponent + b.exponent - 22 + 64, high | (rest ? 1 : 0));
+  const uint64_t all = high | (((low | two) & mask) != 0 ? 1 : 0);
+  const bool carried = all >> 63 != 0;
+  return packed_f64(sign, a.exponent + b.exponent + 1127 + (carried ? 1 : 0),
+                    carried ? all >> 1 | (all & 1) : all);
 }
 VEERY_GPU Float64 operator/(Float64 x, Float64 y) {
   const Parts64 a = parts_of(x), b = parts_of(y);

@@ -8,26 +8,28 @@
 namespace veery::gpu {
 
 /// Scores of positions for a row, which sees more than may be chosen. Shared memory: the queries of
-/// all heads, and what heads count.
+/// all heads, and what heads count (kOneKind).
 class PositionScores {
  public:
-  static constexpr int kHeads = 8;  // that go through a key together
+  VEERY_STATIC int kHeads = 8;  // that go through a key together
 
-  VEERY_GPU PositionScores(const ChooseArguments& arguments, int64_t row, int sequence)
+  VEERY_GPU PositionScores(const VEERY_THREAD ChooseArguments& arguments, int64_t row,
+                           int sequence VEERY_HERE)
       : a_(arguments), sequence_(sequence) {
-    queries_ = reinterpret_cast<float*>(shared_memory());
+    queries_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+    weights_ = a_.weights.row(row);
     factors_ = queries_ + a_.heads * padded();
     for (int i = thread(); i < a_.heads * padded(); i += threads()) {
       const int h = i / padded(), k = i % padded();
       queries_[i] = k < a_.dim ? a_.q.row(row)[h * a_.dim + k] : 0.0F;
     }
-    for (int h = thread(); h < a_.heads; h += threads())
-      factors_[h] = a_.weights.row(row)[h] * a_.scale;
+    if constexpr (kOneKind)
+      for (int h = thread(); h < a_.heads; h += threads()) factors_[h] = weights_[h] * a_.scale;
     sync_block();
   }
 
   VEERY_GPU float score(int64_t position) const {
-    uint8_t* page = page_of(a_.keys, a_.run, sequence_, position);
+    VEERY_DEVICE uint8_t* page = page_of(a_.keys, a_.run, sequence_, position);
     float sum = 0;
     with_type(a_.type, [&](auto as) {
       for (int first = 0; first < a_.heads; first += kHeads) {
@@ -36,7 +38,7 @@ class PositionScores {
         VEERY_UNROLL(8)
         for (int h = 0; h < kHeads; ++h) {
           if (first + h >= a_.heads) continue;
-          const float own = largest(s[h], 0), factor = factors_[first + h];
+          const float own = largest(s[h], 0), factor = factor_of(first + h);
           sum = a_.plain != 0 ? sum + factor * own : fma(own, factor, sum);
         }
       }
@@ -46,7 +48,8 @@ class PositionScores {
 
  private:
   template <Stored kType>
-  VEERY_GPU void multiply(uint8_t* page, int64_t position, int first, float (&s)[kHeads]) const {
+  VEERY_GPU void multiply(VEERY_DEVICE uint8_t* page, int64_t position, int first,
+                          VEERY_THREAD float (&s)[kHeads]) const {
     if constexpr (kType == Stored::kQ8) {
       for (int b = 0; b < a_.dim; b += 32) {
         const Q8Place at = q8_place(a_.keys, page, 0, position, b, true);
@@ -71,7 +74,8 @@ class PositionScores {
   }
   // Dimensions i to i + 3 of the heads from `first` on.
   template <typename Key>
-  VEERY_GPU void add(int first, int i, const Key& key_at, float (&s)[kHeads]) const {
+  VEERY_GPU void add(int first, int i, const VEERY_THREAD Key& key_at,
+                     VEERY_THREAD float (&s)[kHeads]) const {
     const float key[4] = {key_at(0), key_at(1), key_at(2), key_at(3)};
     VEERY_UNROLL(8)
     for (int h = 0; h < kHeads; ++h) {
@@ -83,22 +87,25 @@ class PositionScores {
         s[h] = a_.plain != 0 ? s[h] + q[e] * key[e] : fma(q[e], key[e], s[h]);
     }
   }
+  // Shared memory is small where they are found anew.
+  VEERY_GPU float factor_of(int h) const { return kOneKind ? factors_[h] : weights_[h] * a_.scale; }
   VEERY_GPU int padded() const { return (a_.dim + 3) / 4 * 4; }
 
-  const ChooseArguments& a_;
+  const VEERY_THREAD ChooseArguments& a_;
   int sequence_;
-  float *queries_, *factors_;
+  const VEERY_DEVICE float* weights_;
+  VEERY_SHARED float *queries_, *factors_;
 };
 
 /// A block of threads some blocks of positions of a row.
-VEERY_GPU void choose_scores(const ChooseArguments& a) {
+VEERY_GPU void choose_scores(const VEERY_THREAD ChooseArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t row = int64_t{a.first_row} + block_y();
   if (row >= a.run.count(a.out.rows)) return;
   const int64_t token = a.run.token_row(a.out.rows, row), last = a.run.positions[token];
   if (last < a.used || int64_t{block_x()} * threads() > last) return;
-  const PositionScores scores(a, row, a.run.spans[a.run.span_of[token]].sequence);
-  float* to = a.scores + block_y() * a.stride;
+  const PositionScores scores(a, row, a.run.spans[a.run.span_of[token]].sequence VEERY_GO);
+  VEERY_DEVICE float* to = a.scores + block_y() * a.stride;
   for (int64_t p = int64_t{block_x()} * threads() + thread(); p <= last;
        p += int64_t{blocks_x()} * threads())
     to[p] = scores.score(p);
@@ -110,12 +117,12 @@ VEERY_GPU uint32_t order_of(float score) { return static_cast<uint32_t>(key_of(s
 /// The choice of a row, by a block of threads. Shared memory: 6 numbers a warp.
 class PositionChoice {
  public:
-  VEERY_GPU PositionChoice(const float* scores, int seen, int used)
-      : scores_(scores), seen_(seen), used_(used) {
-    shared_ = reinterpret_cast<int32_t*>(shared_memory());
+  VEERY_GPU PositionChoice(const VEERY_DEVICE float* scores, int seen, int used VEERY_HERE)
+      : VEERY_HERE_KEPT scores_(scores), seen_(seen), used_(used) {
+    shared_ = reinterpret_cast<VEERY_SHARED int32_t*>(shared_memory());
   }
 
-  VEERY_GPU void write(int32_t* out) {
+  VEERY_GPU void write(VEERY_DEVICE int32_t* out) {
     const uint32_t least = find_least();
     // Each warp has a part of the positions, so that it knows what those before it choose.
     const int each = (seen_ + warps() * kWarp - 1) / (warps() * kWarp) * kWarp;
@@ -145,7 +152,7 @@ class PositionChoice {
     uint32_t least;
     int left, at;
   };
-  VEERY_GPU void write_part(int begin, int end, Part part, int32_t* out) const {
+  VEERY_GPU void write_part(int begin, int end, Part part, VEERY_DEVICE int32_t* out) const {
     const uint32_t before = (1U << lane()) - 1;
     for (int base = begin; base < end; base += kWarp) {
       const int i = base + lane();
@@ -174,7 +181,7 @@ class PositionChoice {
         VEERY_UNROLL(3)
         for (uint32_t c = 1; c < 4; ++c) count[c - 1] += own >= (least | c << shift) ? 1 : 0;
       }
-      int32_t* sums = shared_ + turn * 3 * warps();
+      VEERY_SHARED int32_t* sums = shared_ + turn * 3 * warps();
       VEERY_UNROLL(3)
       for (int c = 0; c < 3; ++c) {
         count[c] = warp_sum(count[c]);
@@ -192,23 +199,24 @@ class PositionChoice {
     return least;
   }
 
-  const float* scores_;
+  VEERY_HERE_MEMBER
+  const VEERY_DEVICE float* scores_;
   int seen_, used_;
-  int32_t* shared_;
+  VEERY_SHARED int32_t* shared_;
 };
 
 /// A block of threads a row.
-VEERY_GPU void choose_positions(const ChooseArguments& a) {
+VEERY_GPU void choose_positions(const VEERY_THREAD ChooseArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t row = int64_t{a.first_row} + block_x();
   if (row >= a.run.count(a.out.rows)) return;
   const int seen = a.run.positions[a.run.token_row(a.out.rows, row)] + 1;
-  auto* out = reinterpret_cast<int32_t*>(a.out.row(row));
+  auto* out = reinterpret_cast<VEERY_DEVICE int32_t*>(a.out.row(row));
   if (seen <= a.used) {
     for (int i = thread(); i < a.used; i += threads()) out[i] = i < seen ? i : -1;
     return;
   }
-  PositionChoice(a.scores + block_x() * a.stride, seen, a.used).write(out);
+  PositionChoice(a.scores + block_x() * a.stride, seen, a.used VEERY_GO).write(out);
 }
 
 }  // namespace veery::gpu

@@ -6,30 +6,29 @@
 namespace veery::gpu {
 
 /// x over its length; a warp a row, one chain of f64 over pieces that come to shared memory.
-VEERY_GPU void l2_norm(const L2NormArguments& a) {
+VEERY_GPU void l2_norm(const VEERY_THREAD L2NormArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   constexpr int kPiece = 1024;
-  auto* piece = reinterpret_cast<float*>(shared_memory());
-  const float* x = a.x.row(r);
-  double sum = 0;
+  auto* piece = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
+  const VEERY_DEVICE float* x = a.x.row(r);
+  Float64 sum = to_f64(0);
   for (int first = 0; first < a.out.cols; first += kPiece) {
     const int count = a.out.cols - first < kPiece ? a.out.cols - first : kPiece;
     VEERY_UNROLL(8)
     for (int i = lane(); i < count; i += kWarp) piece[i] = x[first + i];
     sync_warp();
     VEERY_UNROLL(8)
-    for (int i = 0; i < count; ++i) sum = sum + double{piece[i]} * double{piece[i]};
+    for (int i = 0; i < count; ++i) sum = sum + product_f64(piece[i], piece[i]);
     sync_warp();
   }
-  const double own = square_root_f64(sum);
-  const double length = own < double{a.eps} ? double{a.eps} : own;
-  for (int i = lane(); i < a.out.cols; i += kWarp)
-    a.out.row(r)[i] = static_cast<float>(double{x[i]} / length);
+  const Float64 own = square_root_f64(sum), eps = to_f64(a.eps);
+  const Float64 length = own < eps ? eps : own;
+  for (int i = lane(); i < a.out.cols; i += kWarp) a.out.row(r)[i] = to_f32(to_f64(x[i]) / length);
 }
 
-VEERY_GPU void concat(const ConcatArguments& a) {
+VEERY_GPU void concat(const VEERY_THREAD ConcatArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
@@ -37,11 +36,11 @@ VEERY_GPU void concat(const ConcatArguments& a) {
     a.out.row(r)[c] = c < a.a.cols ? a.a.row(r)[c] : a.b.row(r)[c - a.a.cols];
 }
 
-VEERY_GPU void shift(const ShiftArguments& a) {
+VEERY_GPU void shift(const VEERY_THREAD ShiftArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
-  const RunSpan span = a.run.spans[a.run.span_of[r]];
+  const RunSpan span = span_at(a.run.spans + a.run.span_of[r]);
   const int64_t from = r - a.by;
   const bool is = from >= span.first_row && from < span.first_row + span.rows;
   for (int c = thread(); c < a.out.cols; c += threads())
@@ -49,55 +48,53 @@ VEERY_GPU void shift(const ShiftArguments& a) {
 }
 
 /// A thread a column of a span: a chain of f64 over its rows.
-VEERY_GPU void pool(const PoolArguments& a) {
+VEERY_GPU void pool(const VEERY_THREAD PoolArguments& a VEERY_HERE) {
   wait_for_inputs();
   enum { kFirst, kLast, kMean, kMax, kSumOverRoot, kWeightedMean };
   const int64_t s = block_y();
   const int c = block_x() * threads() + thread();
   if (s >= a.run.count(a.out.rows) || c >= a.out.cols) return;
-  const RunSpan span = a.run.spans[s];
+  const RunSpan span = span_at(a.run.spans + s);
   const auto x = [&](int64_t i) { return a.x.row(span.first_row + i)[c]; };
-  const double n = span.rows;
   if (a.kind == kMax) {
     float most = x(0);
     for (int i = 1; i < span.rows; ++i) most = most < x(i) ? x(i) : most;
     a.out.row(s)[c] = most;
     return;
   }
-  double sum = 0;
+  if (a.kind == kFirst || a.kind == kLast) {
+    a.out.row(s)[c] = x(a.kind == kFirst ? 0 : span.rows - 1) + 0.0F;  // a sum, so never -0
+    return;
+  }
+  const Float64 one = to_f64(1), n = to_f64(span.rows);
+  const Float64 each = a.kind == kMean ? one / n : one / square_root_f64(n);
+  Float64 sum = to_f64(0);
   VEERY_UNROLL(8)
   for (int i = 0; i < span.rows; ++i) {
-    double weight = 0;
-    switch (a.kind) {
-      case kFirst: weight = i == 0 ? 1 : 0; break;
-      case kLast: weight = i == span.rows - 1 ? 1 : 0; break;
-      case kMean: weight = 1 / n; break;
-      case kSumOverRoot: weight = 1 / square_root_f64(n); break;
-      default: weight = 2 * static_cast<double>(i + 1) / (n * (n + 1));
-    }
-    if (weight != 0) sum = sum + weight * double{x(i)};
+    const Float64 weight = a.kind == kWeightedMean ? to_f64(2 * (i + 1)) / (n * (n + one)) : each;
+    sum = sum + weight * to_f64(x(i));
   }
-  a.out.row(s)[c] = static_cast<float>(sum);
+  a.out.row(s)[c] = to_f32(sum);
 }
 
 /// Sums of equal parts of a row.
-VEERY_GPU void sum_to(const SumToArguments& a) {
+VEERY_GPU void sum_to(const VEERY_THREAD SumToArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
   const int part = a.x.cols / a.out.cols;
   for (int c = thread(); c < a.out.cols; c += threads()) {
-    const float* x = a.x.row(r) + c * part;
-    double sum = 0;
+    const VEERY_DEVICE float* x = a.x.row(r) + c * part;
+    Float64 sum = to_f64(0);
     VEERY_UNROLL(8)
-    for (int k = 0; k < part; ++k) sum = sum + double{x[k]};
-    a.out.row(r)[c] = static_cast<float>(sum);
+    for (int k = 0; k < part; ++k) sum = sum + to_f64(x[k]);
+    a.out.row(r)[c] = to_f32(sum);
   }
 }
 
 /// The only output of a weight of one row: a thread a row of x, each product and each sum rounded
 /// (kernels/reference/linear.cc).
-VEERY_GPU void linear_one(const LinearOneArguments& a) {
+VEERY_GPU void linear_one(const VEERY_THREAD LinearOneArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = int64_t{block_x()} * threads() + thread();
   if (r >= a.run.count(a.out.rows)) return;
@@ -107,7 +104,7 @@ VEERY_GPU void linear_one(const LinearOneArguments& a) {
   y = (y + (a.bias != nullptr ? a.bias[0] : 0.0F)) * a.scale;
   a.out.row(r)[0] = a.residual ? y + a.residual.row(r)[0] : y;
 }
-VEERY_GPU void embed_rows(const EmbedRowsArguments& a) {
+VEERY_GPU void embed_rows(const VEERY_THREAD EmbedRowsArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;
@@ -117,7 +114,7 @@ VEERY_GPU void embed_rows(const EmbedRowsArguments& a) {
 
 // Products of heads (launch_heads.cc)
 
-VEERY_GPU void split_heads(const SplitHeadsArguments& a) {
+VEERY_GPU void split_heads(const VEERY_THREAD SplitHeadsArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.x.rows)) return;
@@ -126,7 +123,7 @@ VEERY_GPU void split_heads(const SplitHeadsArguments& a) {
     a.to[r * all + i] = a.x.row(r)[i / a.in * each + i % a.in];
 }
 /// Every row has a pair with each head: those of a head are in the order of rows.
-VEERY_GPU void head_pairs(const HeadPairsArguments& a) {
+VEERY_GPU void head_pairs(const VEERY_THREAD HeadPairsArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int rows = static_cast<int>(a.run.count(a.rows)), most = a.pairs.most;
   const int groups = (rows + most - 1) / most, head = block_x();
@@ -137,11 +134,13 @@ VEERY_GPU void head_pairs(const HeadPairsArguments& a) {
   }
   for (int i = thread(); i < groups; i += threads()) {
     const int left = rows - i * most;
-    a.pairs.group[head * groups + i] = {head, head * rows + i * most, left < most ? left : most, 0};
+    VEERY_DEVICE PairGroup& to = a.pairs.group[head * groups + i];
+    to.expert = head, to.first = head * rows + i * most;
+    to.count = left < most ? left : most;
   }
   if (head == 0 && thread() == 0) *a.pairs.groups = groups * a.heads;
 }
-VEERY_GPU void join_heads(const JoinHeadsArguments& a) {
+VEERY_GPU void join_heads(const VEERY_THREAD JoinHeadsArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_x();
   if (r >= a.run.count(a.out.rows)) return;

@@ -8,26 +8,26 @@ namespace veery::gpu {
 
 /// Where a position's numbers lie in shared memory.
 struct ScanPosition {
-  float* at;
-  const ScanPlan& plan;
+  VEERY_SHARED float* at;
+  const VEERY_THREAD ScanPlan& plan;
 
-  VEERY_GPU float* vector(int i) const { return at + i * plan.vector; }
-  VEERY_GPU float* values() const { return at + plan.vectors * plan.vector; }
-  VEERY_GPU float* times() const { return values() + ScanPlan::kColumns; }
-  VEERY_GPU float* scalars() const { return at + plan.position - ScanPlan::kScalars; }
+  VEERY_GPU VEERY_SHARED float* vector(int i) const { return at + i * plan.vector; }
+  VEERY_GPU VEERY_SHARED float* values() const { return at + plan.vectors * plan.vector; }
+  VEERY_GPU VEERY_SHARED float* times() const { return values() + ScanPlan::kColumns; }
+  VEERY_GPU VEERY_SHARED float* scalars() const { return at + plan.position - ScanPlan::kScalars; }
 };
 
 /// 32 columns of a head of one span.
 template <int kChain, ScanKind kKind>
 class Scan {
  public:
-  VEERY_GPU Scan(const ScanArguments& arguments, int64_t span, int part)
-      : a_(arguments), of_(a_.run.spans[span]) {
+  VEERY_GPU Scan(const VEERY_THREAD ScanArguments& arguments, int64_t span, int part VEERY_HERE)
+      : VEERY_HERE_KEPT a_(arguments), of_(span_at(a_.run.spans + span)) {
     const int parts = (a_.values + ScanPlan::kColumns - 1) / ScanPlan::kColumns;
     head_ = part / parts;
     first_ = part % parts * ScanPlan::kColumns;
     key_head_ = a_.tiled != 0 ? head_ % a_.key_heads : head_ / (a_.heads / a_.key_heads);
-    shared_ = reinterpret_cast<float*>(shared_memory());
+    shared_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     kept_ = a_.state ? a_.state.kept(a_.run, of_.sequence) : 0;
   }
 
@@ -49,10 +49,10 @@ class Scan {
   }
 
  private:
-  static constexpr bool kOuter = kKind == ScanKind::kOuter;
+  VEERY_STATIC bool kOuter = kKind == ScanKind::kOuter;
   // Rates of a few keys stay in registers.
-  static constexpr bool kKeepsRates = kOuter && kChain <= 16;
-  static constexpr int kRatesKept = kKeepsRates ? kChain : 1;
+  VEERY_STATIC bool kKeepsRates = kOuter && kChain <= 16;
+  VEERY_STATIC int kRatesKept = kKeepsRates ? kChain : 1;
   enum { kQ, kK, kAlphas };
 
   VEERY_GPU int a_vector() const { return a_.channel != 0 ? 3 : 2; }
@@ -64,10 +64,11 @@ class Scan {
     const int at = chunk % ScanPlan::kBuffers * a_.plan.positions + t;
     return {shared_ + at * a_.plan.position, a_.plan};
   }
-  VEERY_GPU float* normaliser() const {
+  VEERY_GPU VEERY_SHARED float* normaliser() const {
     return shared_ + ScanPlan::kBuffers * a_.plan.positions * a_.plan.position;
   }
-  static VEERY_GPU const float* row_or_only(const Matrix& m, int64_t row) {
+  static VEERY_GPU const VEERY_DEVICE float* row_or_only(const VEERY_THREAD Matrix& m,
+                                                         int64_t row) {
     return m.row(m.rows == 1 ? 0 : row);
   }
   VEERY_GPU int64_t row_of(int chunk, int t) const {
@@ -77,11 +78,11 @@ class Scan {
     return of_.rows - (chunk * a_.plan.positions + t) <= kept_;
   }
   /// The block of 16 columns `block` of this head behind position t of a chunk, or before the run.
-  VEERY_GPU float* memory(int64_t position, int block) const {
+  VEERY_GPU VEERY_DEVICE float* memory(int64_t position, int block) const {
     return a_.state.at(a_.run, of_.sequence, position) +
            (int64_t{head_} * a_.blocks + block) * a_.block;
   }
-  VEERY_GPU float* memory_behind(int chunk, int t, int block) const {
+  VEERY_GPU VEERY_DEVICE float* memory_behind(int chunk, int t, int block) const {
     return memory(of_.position + chunk * a_.plan.positions + t + 1, block);
   }
   VEERY_GPU bool continues() const { return a_.state && of_.position > 0; }
@@ -97,7 +98,7 @@ class Scan {
       const bool is = i < a_.keys;
       const int64_t row = row_of(chunk, t);
       const int key = key_head_ * a_.keys + i, channel = head_ * a_.keys + i;
-      float* to = position(chunk, t).at + i % 4 * a_.plan.pitch + i / 4;
+      VEERY_SHARED float* to = position(chunk, t).at + i % 4 * a_.plan.pitch + i / 4;
       to[kQ * a_.plan.vector] = is ? a_.q.row(row)[key] : 0.0F;
       to[kK * a_.plan.vector] = is ? a_.k.row(row)[key] : 0.0F;
       if (a_.channel != 0)
@@ -140,7 +141,7 @@ class Scan {
     }
     if (a_.stabiliser == 0) {
       if (lane() < count) {
-        float* scalars = position(chunk, lane()).scalars();
+        VEERY_SHARED float* scalars = position(chunk, lane()).scalars();
         scalars[ScanPlan::kAlpha] = head_decay ? exp_any(decay) : 1.0F;
         scalars[ScanPlan::kGate] = gate;
       }
@@ -158,21 +159,21 @@ class Scan {
     const float before = largest_ + decay;
     largest_ = before < log_gate ? log_gate : before;
     if (lane() == 0) {
-      float* scalars = position(chunk, t).scalars();
+      VEERY_SHARED float* scalars = position(chunk, t).scalars();
       scalars[ScanPlan::kAlpha] = exp_any(before - largest_);
       scalars[ScanPlan::kGate] = exp_any(log_gate - largest_);
     }
     sync_warp();
   }
   // Element i of a vector in four chains.
-  VEERY_GPU float element(const float* vector, int i) const {
+  VEERY_GPU float element(const VEERY_SHARED float* vector, int i) const {
     return vector[i % 4 * a_.plan.pitch + i / 4];
   }
   // Moves the normaliser on and finds what y is divided by: lane l of 16 has keys l, l + 16, ...
   VEERY_GPU void divide(int chunk, int t) {
     const ScanPosition at = position(chunk, t);
     const float alpha = at.scalars()[ScanPlan::kAlpha], gate = at.scalars()[ScanPlan::kGate];
-    float* n = normaliser();
+    VEERY_SHARED float* n = normaliser();
     float acc = 0;
     constexpr int kAtOnce = 8;
     for (int first = lane(); lane() < 16 && first < a_.keys; first += 16 * kAtOnce) {
@@ -199,7 +200,7 @@ class Scan {
   static VEERY_GPU float largest_of(float x, float y) { return x < y ? y : x; }
   VEERY_GPU void keep_shared(int chunk, int t) {
     for (int block = first_ / 16; block < first_ / 16 + 2 && block < a_.blocks; ++block) {
-      float* to = memory_behind(chunk, t, block);
+      VEERY_DEVICE float* to = memory_behind(chunk, t, block);
       if (a_.stabiliser != 0 && lane() < 16)
         to[a_.stabiliser + lane()] = lane() == 0 ? largest_ : 0.0F;
       for (int i = lane(); a_.normaliser != 0 && i < a_.plan.normaliser; i += kWarp)
@@ -208,7 +209,7 @@ class Scan {
   }
   // Two positions at a time, 16 lanes each.
   VEERY_GPU void find_bonus(int chunk, int count) {
-    const float* bonus = a_.bonus.row(0);
+    const VEERY_DEVICE float* bonus = a_.bonus.row(0);
     if (a_.bonus.cols == a_.heads) {
       if (lane() < count) position(chunk, lane()).scalars()[ScanPlan::kBonus] = bonus[head_];
       return;
@@ -231,9 +232,10 @@ class Scan {
   VEERY_GPU int chain() const { return thread() % 4; }
   VEERY_GPU bool is_kept() const { return column() < 16 * a_.blocks; }
 
-  VEERY_GPU void begin(float (&s)[kChain], float (&rates)[kRatesKept]) {
+  VEERY_GPU void begin(VEERY_THREAD float (&s)[kChain], VEERY_THREAD float (&rates)[kRatesKept]) {
     const bool stored = continues() && is_kept();
-    const float* from = stored ? memory(of_.position, column() / 16) + column() % 16 : nullptr;
+    const VEERY_DEVICE float* from =
+        stored ? memory(of_.position, column() / 16) + column() % 16 : nullptr;
     VEERY_UNROLL(128)
     for (int j = 0; j < kChain; ++j) {
       const int i = 4 * j + chain();
@@ -246,9 +248,9 @@ class Scan {
                ? a_.rates.row(i)[int64_t{head_} * a_.values + column()]
                : 0.0F;
   }
-  VEERY_GPU void keep(int chunk, int t, const float (&s)[kChain]) {
+  VEERY_GPU void keep(int chunk, int t, const VEERY_THREAD float (&s)[kChain]) {
     if (!is_kept()) return;
-    float* to = memory_behind(chunk, t, column() / 16) + column() % 16;
+    VEERY_DEVICE float* to = memory_behind(chunk, t, column() / 16) + column() % 16;
     VEERY_UNROLL(128)
     for (int j = 0; j < kChain; ++j)
       if (4 * j + chain() < a_.keys) to[(4 * j + chain()) * 16] = s[j];
@@ -260,18 +262,21 @@ class Scan {
     return sum + shuffle_xor(sum, 2);
   }
   // This chain's part of a vector.
-  VEERY_GPU const float* own(const float* vector) const { return vector + chain() * a_.plan.pitch; }
+  VEERY_GPU const VEERY_SHARED float* own(const VEERY_SHARED float* vector) const {
+    return vector + chain() * a_.plan.pitch;
+  }
   // Four numbers of a decay, or the one of all.
-  VEERY_GPU Four<float> alphas(const float* own, int j, float alpha) const {
-    if (a_.channel != 0) return gpu::load<Four<float>>(own + j);
+  VEERY_GPU Four<float> alphas(const VEERY_SHARED float* own, int j, float alpha) const {
+    if (a_.channel != 0) return load_shared<Four<float>>(own + j);
     return {alpha, alpha, alpha, alpha};
   }
 
-  VEERY_GPU float read_state(const float (&s)[kChain], const float* x) const {
+  VEERY_GPU float read_state(const VEERY_THREAD float (&s)[kChain],
+                             const VEERY_SHARED float* x) const {
     float sum = 0;
     VEERY_UNROLL(32)
     for (int j = 0; j < kChain; j += 4) {
-      const auto f = gpu::load<Four<float>>(x + j);
+      const auto f = load_shared<Four<float>>(x + j);
       sum = fma(f.x, s[j], sum);
       sum = fma(f.y, s[j + 1], sum);
       sum = fma(f.z, s[j + 2], sum);
@@ -280,12 +285,14 @@ class Scan {
     return joined(sum);
   }
   // x is alpha k.
-  VEERY_GPU float read_delta(const float (&s)[kChain], const ScanPosition& at, float alpha) const {
-    const float *k = own(at.vector(kK)), *channel = own(at.vector(kAlphas));
+  VEERY_GPU float read_delta(const VEERY_THREAD float (&s)[kChain],
+                             const VEERY_THREAD ScanPosition& at, float alpha) const {
+    const VEERY_SHARED float* k = own(at.vector(kK));
+    const VEERY_SHARED float* channel = own(at.vector(kAlphas));
     float sum = 0;
     VEERY_UNROLL(32)
     for (int j = 0; j < kChain; j += 4) {
-      const auto f = gpu::load<Four<float>>(k + j), decay = alphas(channel, j, alpha);
+      const auto f = load_shared<Four<float>>(k + j), decay = alphas(channel, j, alpha);
       sum = fma(decay.x * f.x, s[j], sum);
       sum = fma(decay.y * f.y, s[j + 1], sum);
       sum = fma(decay.z * f.z, s[j + 2], sum);
@@ -295,19 +302,21 @@ class Scan {
   }
 
   /// Updates the state and reads it.
-  VEERY_GPU float advance(float (&s)[kChain], const float (&rates)[kRatesKept],
-                          const ScanPosition& at, float alpha, float time, float written,
-                          float low_rank) const {
-    const float *q = own(at.vector(kQ)), *k = own(at.vector(kK));
-    const float* channel = own(at.vector(kAlphas));
-    const float* b = own(at.vector(a_vector() + 1));
+  VEERY_GPU float advance(VEERY_THREAD float (&s)[kChain],
+                          const VEERY_THREAD float (&rates)[kRatesKept],
+                          const VEERY_THREAD ScanPosition& at, float alpha, float time,
+                          float written, float low_rank) const {
+    const VEERY_SHARED float* q = own(at.vector(kQ));
+    const VEERY_SHARED float* k = own(at.vector(kK));
+    const VEERY_SHARED float* channel = own(at.vector(kAlphas));
+    const VEERY_SHARED float* b = own(at.vector(a_vector() + 1));
     float sum = 0;
     VEERY_UNROLL(32)
     for (int j = 0; j < kChain; j += 4) {
-      const auto qs = gpu::load<Four<float>>(q + j), ks = gpu::load<Four<float>>(k + j);
+      const auto qs = load_shared<Four<float>>(q + j), ks = load_shared<Four<float>>(k + j);
       const Four<float> decay = kOuter ? Four<float>{} : alphas(channel, j, alpha);
       Four<float> bs = {};
-      if constexpr (kKind == ScanKind::kGeneral) bs = gpu::load<Four<float>>(b + j);
+      if constexpr (kKind == ScanKind::kGeneral) bs = load_shared<Four<float>>(b + j);
       const float q4[4] = {qs.x, qs.y, qs.z, qs.w}, k4[4] = {ks.x, ks.y, ks.z, ks.w};
       const float d4[4] = {decay.x, decay.y, decay.z, decay.w}, b4[4] = {bs.x, bs.y, bs.z, bs.w};
       VEERY_UNROLL(4)
@@ -326,11 +335,12 @@ class Scan {
     return joined(sum);
   }
 
-  VEERY_GPU void walk(int chunk, float (&s)[kChain], const float (&rates)[kRatesKept]) {
+  VEERY_GPU void walk(int chunk, VEERY_THREAD float (&s)[kChain],
+                      const VEERY_THREAD float (&rates)[kRatesKept]) {
     const int count = count_of(chunk), c = thread() / 4;
     for (int t = 0; t < count; ++t) {
       const ScanPosition at = position(chunk, t);
-      const float* scalars = at.scalars();
+      const VEERY_SHARED float* scalars = at.scalars();
       const float v = at.values()[c], gate = scalars[ScanPlan::kGate];
       const float alpha = scalars[ScanPlan::kAlpha];
       const float time = kOuter ? at.times()[c] : 0.0F;
@@ -349,18 +359,19 @@ class Scan {
     }
   }
 
-  const ScanArguments& a_;
+  VEERY_HERE_MEMBER
+  const VEERY_THREAD ScanArguments& a_;
   const RunSpan of_;
   int head_, key_head_, first_, kept_;
-  float* shared_;
+  VEERY_SHARED float* shared_;
   float largest_ = 0;  ///< m
 };
 
 template <int kChain, ScanKind kKind>
-VEERY_GPU void scan(const ScanArguments& a) {
+VEERY_GPU void scan(const VEERY_THREAD ScanArguments& a VEERY_HERE) {
   wait_for_inputs();
   if (block_y() >= a.run.count(kSpanRows)) return;
-  Scan<kChain, kKind>(a, block_y(), block_x()).run();
+  Scan<kChain, kKind>(a, block_y(), block_x() VEERY_GO).run();
 }
 
 }  // namespace veery::gpu

@@ -6,24 +6,29 @@
 
 namespace veery::gpu {
 
-VEERY_GPU double sigmoid_f64(double x) { return 1 / (1 + exp_f64(-x)); }
-VEERY_GPU double log_sigmoid_f64(double x) {
-  return (x > 0 ? 0.0 : x) - log1p_f64(exp_f64(x < 0 ? x : -x));
+VEERY_GPU Float64 sigmoid_f64(Float64 x) { return to_f64(1) / (to_f64(1) + exp_f64(-x)); }
+VEERY_GPU Float64 log_sigmoid_f64(Float64 x) {
+  const Float64 zero = to_f64(0);
+  return (x > zero ? zero : x) - log1p_f64(exp_f64(x < zero ? x : -x));
 }
 
 /// A head of one span. Shared memory: the states y, c, n, m of its channels, then the gates.
 class SlstmHead {
  public:
-  VEERY_GPU SlstmHead(const SlstmArguments& arguments, int64_t span, int head)
-      : a_(arguments), of_(a_.run.spans[span]), size_(a_.out.cols / a_.heads) {
+  VEERY_GPU SlstmHead(const VEERY_THREAD SlstmArguments& arguments, int64_t span,
+                      int head VEERY_HERE)
+      : VEERY_HERE_KEPT a_(arguments),
+        of_(span_at(a_.run.spans + span)),
+        size_(a_.out.cols / a_.heads) {
     first_ = head * size_;
-    states_ = reinterpret_cast<float*>(shared_memory());
+    states_ = reinterpret_cast<VEERY_SHARED float*>(shared_memory());
     gates_ = states_ + 4 * size_;
   }
 
   VEERY_GPU void run() {
     bool begins = !a_.state || of_.position == 0;
-    const float* from = begins ? nullptr : a_.state.at(a_.run, of_.sequence, of_.position);
+    const VEERY_DEVICE float* from =
+        begins ? nullptr : a_.state.at(a_.run, of_.sequence, of_.position);
     for (int i = thread(); i < 4 * size_; i += threads())
       states_[i] = begins ? 0.0F : from[place(i)];
     sync_block();
@@ -35,14 +40,14 @@ class SlstmHead {
       sync_block();
       begins = false;
       if (of_.rows - r > kept) continue;
-      float* to = a_.state.at(a_.run, of_.sequence, of_.position + r + 1);
+      VEERY_DEVICE float* to = a_.state.at(a_.run, of_.sequence, of_.position + r + 1);
       for (int i = thread(); i < 4 * size_; i += threads()) to[place(i)] = states_[i];
     }
   }
 
  private:
   enum { kY, kC, kN, kM };
-  VEERY_GPU float& state(int which, int i) const { return states_[which * size_ + i]; }
+  VEERY_GPU VEERY_SHARED float& state(int which, int i) const { return states_[which * size_ + i]; }
   // Of a state in its block.
   VEERY_GPU int64_t place(int i) const {
     return int64_t{i / size_} * a_.out.cols + first_ + i % size_;
@@ -58,44 +63,47 @@ class SlstmHead {
     }
   }
   VEERY_GPU void step(int64_t row, int i, bool begins) {
-    const auto gate = [&](int which) { return double{gates_[which * size_ + i]}; };
-    const double input = gate(0), kept = state(kM, i) + log_sigmoid_f64(gate(1));
-    const double m = static_cast<float>(begins ? input : input < kept ? kept : input);
-    const double wrote = exp_f64(input - m), kept_of = exp_f64(kept - m);
-    const double write = wrote < 1.0 ? wrote : 1.0;
-    const double keep = begins ? 0.0 : kept_of < 1.0 ? kept_of : 1.0;
-    state(kC, i) = static_cast<float>(keep * state(kC, i) + write * tanh_f64(gate(2)));
-    state(kN, i) = static_cast<float>(keep * state(kN, i) + write);
-    state(kM, i) = static_cast<float>(m);
-    const double ratio = static_cast<double>(state(kC, i)) / state(kN, i);
-    const auto y = static_cast<float>(sigmoid_f64(gate(3)) * ratio);
+    const auto gate = [&](int which) { return to_f64(gates_[which * size_ + i]); };
+    const auto of = [&](int which) { return to_f64(state(which, i)); };
+    const Float64 zero = to_f64(0), one = to_f64(1);
+    const Float64 input = gate(0), kept = of(kM) + log_sigmoid_f64(gate(1));
+    const float most = to_f32(begins ? input : input < kept ? kept : input);
+    const Float64 m = to_f64(most), wrote = exp_f64(input - m), kept_of = exp_f64(kept - m);
+    const Float64 write = wrote < one ? wrote : one;
+    const Float64 keep = begins ? zero : kept_of < one ? kept_of : one;
+    state(kC, i) = to_f32(keep * of(kC) + write * tanh_f64(gate(2)));
+    state(kN, i) = to_f32(keep * of(kN) + write);
+    state(kM, i) = most;
+    const Float64 ratio = of(kC) / of(kN);
+    const float y = to_f32(sigmoid_f64(gate(3)) * ratio);
     state(kY, i) = y;
     a_.out.row(row)[first_ + i] = y;
   }
 
-  const SlstmArguments& a_;
+  VEERY_HERE_MEMBER
+  const VEERY_THREAD SlstmArguments& a_;
   const RunSpan of_;
   int size_, first_;
-  float *states_, *gates_;
+  VEERY_SHARED float *states_, *gates_;
 };
-VEERY_GPU void slstm(const SlstmArguments& a) {
+VEERY_GPU void slstm(const VEERY_THREAD SlstmArguments& a VEERY_HERE) {
   wait_for_inputs();
   if (block_y() >= a.run.count(kSpanRows)) return;
-  SlstmHead(a, block_y(), block_x()).run();
+  SlstmHead(a, block_y(), block_x() VEERY_GO).run();
 }
 
 /// Of as many columns each, y of a part is W x of this part.
-VEERY_GPU void linear_heads(const LinearHeadsArguments& a) {
+VEERY_GPU void linear_heads(const VEERY_THREAD LinearHeadsArguments& a VEERY_HERE) {
   wait_for_inputs();
   const int64_t r = block_y();
   if (r >= a.run.count(a.out.rows)) return;
   const int size = a.weight.cols;
   for (int c = block_x() * threads() + thread(); c < a.out.cols; c += blocks_x() * threads()) {
-    const float* x = a.x.row(r) + c / size * size;
-    const float* w = a.weight.row(c);
-    double sum = 0;
-    for (int j = 0; j < size; ++j) sum = sum + double{w[j]} * double{x[j]};
-    a.out.row(r)[c] = static_cast<float>(sum);
+    const VEERY_DEVICE float* x = a.x.row(r) + c / size * size;
+    const VEERY_DEVICE float* w = a.weight.row(c);
+    Float64 sum = to_f64(0);
+    for (int j = 0; j < size; ++j) sum = sum + product_f64(w[j], x[j]);
+    a.out.row(r)[c] = to_f32(sum);
   }
 }
 

@@ -1,0 +1,74 @@
+// Every family of models on a fake of Metal, whose shaders the emulator runs: the bits of the CPU.
+#include <gtest/gtest.h>
+
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
+#include "support/fake_metal.h"
+#include "support/families.h"
+#include "support/sanitized.h"
+
+namespace veery {
+namespace {
+
+using test::folder_of;
+using test::folders_of;
+using test::is_recurrent;
+using test::logits_of;
+using test::random_ids;
+using test::Rows;
+using test::test_name;
+
+LoadOptions options_for(metal::FakeGpu* gpu, int32_t chunk = 64) {
+  LoadOptions options;
+  options.threads = 1;
+  options.chunk = chunk;
+  if (gpu != nullptr)
+    options.backend =
+        gpu::make_backend(metal::make_machine(metal::make_fake(*gpu), metal::kShaders, 1));
+  return options;
+}
+
+class MetalFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MetalFamilies, LogitsHaveTheBitsOfTheCpu) {
+  if (test::kSanitized && !is_recurrent(GetParam()) && GetParam() != "gemma3") return;
+  const std::string folder = folder_of(GetParam());
+  // More than are chosen, where positions are.
+  const auto ids = random_ids(GetParam().ends_with("-sparse") ? 40 : 9, 3);
+  metal::FakeGpu gpu;
+  EXPECT_EQ(logits_of(folder, options_for(&gpu, 4), ids),
+            logits_of(folder, options_for(nullptr), ids));
+  EXPECT_EQ(gpu.faults, "");
+}
+INSTANTIATE_TEST_SUITE_P(All, MetalFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
+
+class MetalRecurrent : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MetalRecurrent, WhatIsKeptFollowsItsSequence) {
+  const std::string folder = folder_of(GetParam());
+  const auto ids = random_ids(40, 5);
+  const Rows expected = test::logits_of_sequences(folder, options_for(nullptr), ids);
+  metal::FakeGpu gpu;
+  LoadOptions options = options_for(&gpu);
+  EXPECT_EQ(test::logits_of_sequences(folder, options, ids), expected);
+  options.backend_layers = 1;
+  EXPECT_EQ(test::logits_of_sequences(folder, options, ids), expected) << "one layer on the GPU";
+  EXPECT_EQ(gpu.faults, "");
+}
+INSTANTIATE_TEST_SUITE_P(All, MetalRecurrent, ::testing::ValuesIn(test::kRecurrent), test_name);
+
+class MetalEncoders : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MetalEncoders, NumbersHaveTheBitsOfTheCpu) {
+  const std::vector<std::string> texts = test::some_texts();
+  const auto of = std::span(texts).first(test::texts_for(GetParam()));
+  metal::FakeGpu gpu;
+  EXPECT_EQ(test::numbers_of_texts(GetParam(), options_for(&gpu), of),
+            test::numbers_of_texts(GetParam(), options_for(nullptr), of));
+  EXPECT_EQ(gpu.faults, "");
+}
+INSTANTIATE_TEST_SUITE_P(All, MetalEncoders, ::testing::ValuesIn(folders_of("encoders")),
+                         test_name);
+
+}  // namespace
+}  // namespace veery

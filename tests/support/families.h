@@ -1,0 +1,121 @@
+// families.h: what small checkpoints of every family give: logits of prompts and steps, of several
+// sequences that are kept, forked and gone back in, and what encoders and rankers make of texts.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/embed.h"
+#include "engine/runner.h"
+#include "support/models.h"
+#include "support/session.h"
+
+namespace veery::test {
+
+using Rows = std::vector<std::vector<float>>;
+
+/// Checkpoints whose layers keep states.
+inline const std::string kRecurrent[] = {"qwen35", "qwen3next", "mamba2",         "lfm2",
+                                         "xlstm",  "xlstm-lm",  "kimi-linear",    "bamba",
+                                         "jamba",  "rwkv7",     "nemotron-h-moe", "falcon-h1"};
+inline bool is_recurrent(const std::string& name) {
+  return std::ranges::find(kRecurrent, name) != std::end(kRecurrent);
+}
+
+/// Names of the checkpoints of a folder of the fixtures, in order.
+inline std::vector<std::string> folders_of(const char* kind) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(fixture_path(kind)))
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+inline std::string test_name(const ::testing::TestParamInfo<std::string>& at) {
+  std::string name = at.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+inline std::string folder_of(const std::string& name) { return fixture_path("tiny/" + name); }
+
+/// Of the vocabularies of all of them.
+inline std::vector<int32_t> random_ids(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<int32_t> ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.next() % 61);
+  return ids;
+}
+
+/// A prompt, and steps behind it, or steps only: logits of each row.
+inline Rows logits_of(const std::string& folder, const LoadOptions& options,
+                      const std::vector<int32_t>& ids) {
+  Model model(folder, options);
+  Session session(model);
+  Rows rows;
+  const auto keep = [&](int32_t, std::span<const float> logits) {
+    rows.emplace_back(logits.begin(), logits.end());
+  };
+  const size_t steps = options.chunk == 1 ? ids.size() - 1 : std::min<size_t>(2, ids.size() - 1);
+  session.feed_all(std::span(ids).first(ids.size() - steps), keep);
+  for (size_t i = ids.size() - steps; i < ids.size(); ++i)
+    session.feed_all(std::span(ids).subspan(i, 1), keep);
+  return rows;
+}
+
+/// Runs of several sequences, forks, snapshots and going back: logits of the last row of each part.
+/// `ids`: 40.
+inline Rows logits_of_sequences(const std::string& folder, const LoadOptions& options,
+                                const std::vector<int32_t>& ids) {
+  Model model(folder, options);
+  Runner runner(model, {.sequences = 3, .snapshots = 3, .snapshot_every = 6});
+  const std::span all(ids);
+  Rows rows;
+  const auto run = [&](std::initializer_list<RunPart> parts) {
+    runner.run(parts);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto row = runner.logits(static_cast<int32_t>(i));
+      rows.emplace_back(row.begin(), row.end());
+    }
+  };
+  const int32_t first = runner.open(), second = runner.open();
+  run({{first, all.first(9), 1}, {second, all.subspan(20, 1), 1}});
+  runner.save(first);
+  run({{first, all.subspan(9, 5), 1}, {second, all.subspan(21, 4), 1}});
+  const int32_t third = runner.fork(first, 9);
+  run({{third, all.subspan(30, 2), 1}, {first, all.subspan(14, 1), 1}});
+  runner.rewind(first, 9);
+  run({{first, all.subspan(16, 2), 1},
+       {second, all.subspan(25, 1), 1},
+       {third, all.subspan(32, 1), 1}});
+  return rows;
+}
+
+inline std::vector<std::string> some_texts() {
+  return {"The thrush sings at night.", "rain",
+          "Rain is expected by noon, and wind from the west."};
+}
+/// Embeddings of an encoder, or scores of a ranker, by its name.
+inline Rows numbers_of_texts(const std::string& name, const LoadOptions& options,
+                             std::span<const std::string> texts) {
+  const std::string folder = fixture_path("encoders/" + name);
+  Rows rows;
+  if (name.find("rerank") == std::string::npos) {
+    for (const TextEmbedding& one : Embedder(folder, options).embed(texts))
+      rows.push_back(one.values);
+    return rows;
+  }
+  Reranker ranker(folder, options, {.raw = true});
+  for (const PairScore& one : ranker.score("when does it rain", texts)) rows.push_back({one.score});
+  return rows;
+}
+/// Of some_texts(): decoders that rank are asked in many words.
+inline size_t texts_for(const std::string& name) {
+  const bool ranks = name.find("rerank") != std::string::npos;
+  return ranks && name.starts_with("qwen3") ? 1 : some_texts().size();
+}
+
+}  // namespace veery::test
