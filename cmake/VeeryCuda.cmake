@@ -9,7 +9,7 @@ find_program(NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin ${fetched_n
 if(NOT NVCC)
   message(FATAL_ERROR "VEERY_CUDA: nvcc is not found (scripts/setup.sh --cuda fetches it; else CUDA 13 in CUDA_HOME or on the PATH)")
 endif()
-set(VEERY_CUDA_ARCHITECTURES "arch=compute_90,code=sm_90;arch=compute_80,code=compute_80" CACHE STRING
+set(VEERY_CUDA_ARCHITECTURES "arch=compute_90a,code=sm_90a;arch=compute_80,code=compute_80" CACHE STRING
     "what the kernels for NVIDIA GPUs are compiled for, as nvcc's -gencode takes it")
 
 set(source ${PROJECT_SOURCE_DIR}/src/kernels/gpu/kernels.cu)

@@ -13,6 +13,7 @@
 #include "kernels/gpu/functions/experts_row.h"
 #include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_groups.h"
+#include "kernels/gpu/functions/linear/linear_planes.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"

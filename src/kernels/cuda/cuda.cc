@@ -155,6 +155,9 @@ class CudaMachine : public gpu::Machine {
   int processors() const override { return processors_; }
   int most_shared() const override { return most_shared_; }
   bool cooperative() const override { return cooperative_; }
+  bool has(KernelId kernel) const override {
+    return Machine::has(kernel) && functions_[static_cast<size_t>(kernel)] != nullptr;
+  }
   bool relaxed() const override { return products_.has_value(); }
 
   Memory allocate(size_t size) override {
@@ -284,9 +287,11 @@ class CudaMachine : public gpu::Machine {
     for (int i = 0; i < static_cast<int>(KernelId::kUsual); ++i) {
       const std::string symbol = fmt::format("veery_{}", gpu::name(static_cast<KernelId>(i)));
       Function function = nullptr;
-      driver_.check(driver_.module_function(&function, module_, symbol.c_str()), symbol.c_str());
+      const Result found = driver_.module_function(&function, module_, symbol.c_str());
+      functions_.push_back(found == 0 ? function : nullptr);
+      if (found == kNotFound && by_warpgroups(static_cast<KernelId>(i))) continue;
+      driver_.check(found, symbol.c_str());
       driver_.check(driver_.function_set(function, kMaxShared, most_shared_), symbol.c_str());
-      functions_.push_back(function);
     }
   }
   void close() noexcept {

@@ -63,6 +63,7 @@ static_assert(sizeof(NodeParameters) == 256);
 // CUdevice_attribute
 inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kCooperative = 95,
                      kMostShared = 97;
+inline constexpr Result kNotFound = 500;                              ///< CUDA_ERROR_NOT_FOUND
 inline constexpr int kMaxShared = 8;                                  ///< CUfunction_attribute
 inline constexpr int kCooperativeLaunch = 2, kProgrammaticOrder = 6;  ///< CUlaunchAttributeID
 inline constexpr unsigned kNonBlocking = 1;                           ///< CUstream_flags

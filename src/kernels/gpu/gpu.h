@@ -10,6 +10,7 @@
 #include "kernels/gpu/dialect/chain_arguments.h"
 #include "kernels/gpu/dialect/emulator.h"
 #include "kernels/gpu/dialect/limit_arguments.h"
+#include "kernels/gpu/dialect/plane_places.h"
 #include "kernels/gpu/dialect/recurrence_arguments.h"
 #include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/dialect/row_arguments.h"
@@ -30,6 +31,8 @@ enum class KernelId : int {
 };
 #undef VEERY_GPU_ENUMERATE
 std::string_view name(KernelId kernel);
+/// Whether it is one of those that only GPUs with warpgroups have.
+constexpr bool by_warpgroups(KernelId kernel) { return kernel == KernelId::linear_planes_k4m; }
 
 /// out = scale x w^T + residual by a library, whose order of sums is its own: x and w are bf16,
 /// sums and residual f32.

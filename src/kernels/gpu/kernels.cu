@@ -11,6 +11,7 @@
 #include "kernels/gpu/functions/experts_row.h"
 #include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_groups.h"
+#include "kernels/gpu/functions/linear/linear_planes.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"
@@ -49,4 +50,9 @@ constexpr int least_blocks(int threads) {
     using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */                   \
     VEERY_GPU_IN function(a);                                                                \
   }
-VEERY_GPU_KERNELS(VEERY_GPU_GLOBAL)
+VEERY_GPU_EVERYWHERE(VEERY_GPU_GLOBAL)
+VEERY_GPU_RELAXED(VEERY_GPU_GLOBAL)
+// What other processors have not got is not there for them: Machine::has().
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+VEERY_GPU_WARPGROUPS(VEERY_GPU_GLOBAL)
+#endif

@@ -45,7 +45,7 @@ bool has_two_terms(const Dispatch& d) {
 
 // Whether rows have a form that is made 16 columns or more at a time.
 bool is_row(FormKind kind, int64_t cols) {
-  return kind == FormKind::kPer32 || kind == FormKind::kPer256 ||
+  return kind == FormKind::kPer32 || kind == FormKind::kPer256 || kind == FormKind::kPlanes ||
          (kind == FormKind::kBF16 && cols % 16 == 0);
 }
 
@@ -63,25 +63,43 @@ int64_t form_stride(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
                                            : form_places(kind, cols).bytes;
 }
 
+// Whether linear_planes() may have the product: from this many rows on it is the faster one.
+bool may_have_planes(const Dispatch& d, Format format, int64_t rows, bool tiles) {
+  constexpr int kLeastRows = 65;
+  return tiles && has_planes(format) && rows >= kLeastRows && !has_two_terms(d);
+}
+
 // Where the forms of x lie in the work of a product.
 struct Work {
-  size_t best, forms[5] = {}, bytes;
+  size_t best, forms[kFormKinds] = {}, bytes;
 };
+size_t form_bytes(FormKind kind, int64_t rows, int64_t lines, int64_t cols, bool tiles) {
+  const int64_t stride = form_stride(kind, rows, cols, tiles);
+  if (!in_tiles(kind, rows, cols, tiles)) return static_cast<size_t>(lines * stride);
+  const int together = tile_places(kind, cols).together;
+  return static_cast<size_t>((lines + 8 * together - 1) / (8 * together) * together * stride);
+}
 Work work_of(const Dispatch& d, int64_t rows, bool tiles) {
   Work work{0, {}, 0};
   work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
   const int64_t lines = lines_of(d, rows), cols = d.in[LinearIn::kX].cols;
-  std::array<bool, 5> made{};
+  std::array<bool, kFormKinds> made{};
   for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
-    const FormKind kind = form_of(format_at(d, i), tiles);
-    const auto at = static_cast<size_t>(kind);
-    if (std::exchange(made[at], true)) continue;
-    work.forms[at] = work.bytes;
-    int64_t count = in_tiles(kind, rows, cols, tiles) ? (lines + 7) / 8 : lines;
-    if (in_tiles(kind, rows, cols, tiles) && kind == FormKind::kBF16)
-      count = (count + kGroupsTogether - 1) / kGroupsTogether * kGroupsTogether;
-    work.bytes += static_cast<size_t>(count * form_stride(kind, rows, cols, tiles));
+    const Format format = format_at(d, i);
+    const FormKind usual = form_of(format, tiles);
+    const auto add = [&](FormKind kind) {
+      const auto at = static_cast<size_t>(kind);
+      if (std::exchange(made[at], true)) return;
+      work.forms[at] = work.bytes;
+      work.bytes += form_bytes(kind, rows, lines, cols, tiles);
+    };
+    add(may_have_planes(d, format, rows, tiles) ? FormKind::kPlanes : usual);
   }
+  // Those of planes are larger, and where a machine has no kernels for them the others take their
+  // place.
+  auto& per256 = work.forms[static_cast<size_t>(FormKind::kPer256)];
+  if (!made[static_cast<size_t>(FormKind::kPer256)])
+    per256 = work.forms[static_cast<size_t>(FormKind::kPlanes)];
   return work;
 }
 
@@ -106,8 +124,12 @@ struct Product {
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
   }
 
-  void prepare(Format format) const {
-    const FormKind kind = form_of(format, tiles);
+  // Of which kind x is for a format.
+  FormKind kind_of(Format format) const {
+    return in_planes(format) ? FormKind::kPlanes : form_of(format, tiles);
+  }
+
+  void prepare(FormKind kind, Format format) const {
     const Operand& norm = d.in[LinearIn::kNorm];
     const int32_t cols = d.in[LinearIn::kX].cols;
     PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]),
@@ -164,7 +186,7 @@ struct Product {
   void multiply(int first, int count) const {
     const auto& attr = d.as<LinearAttr>();
     const Format format = format_at(d, first);
-    LinearArguments a{to.run, form(form_of(format, tiles))};
+    LinearArguments a{to.run, form(kind_of(format))};
     a.rows = d.in[LinearIn::kX].rows;
     a.room = room();
     if (in_rows(format)) {
@@ -226,6 +248,8 @@ struct Product {
              a);
     } else if (in_groups(format)) {
       launch_groups(a, format, panels);
+    } else if (a.form.kind == FormKind::kPlanes) {
+      to.add(KernelId::linear_planes_k4m, planes_size(panels, gated), a);
     } else {
       launch_tiles(a, format, panels, rows * terms);
     }
@@ -247,6 +271,27 @@ struct Product {
             .threads = GroupPlan::kThreads,
             .shared = static_cast<size_t>(plan.bytes)},
            a);
+  }
+
+  LaunchSize planes_size(int64_t panels, bool gated) const {
+    const int64_t each = gated ? PlanePlan::kWarps / 2 : PlanePlan::kWarps;
+    return {.blocks_x =
+                static_cast<int>((rows + 8 * PlanePlan::kGroups - 1) / (8 * PlanePlan::kGroups)),
+            .blocks_y = static_cast<int>((panels + each - 1) / each),
+            .threads = PlanePlan::kThreads,
+            .shared = PlanePlan::kBytes};
+  }
+  // Whether linear_planes() has the products of a format: two of five processors have something to
+  // do.
+  bool in_planes(Format format) const {
+    if (!may_have_planes(d, format, rows, tiles) || argmax || room() < PlanePlan::kBytes ||
+        !to.machine.has(KernelId::linear_planes_k4m))
+      return false;
+    int64_t panels = 0;
+    for (int i = 0; i < (is_gated(d) ? 1 : d.as<LinearAttr>().weights); ++i)
+      if (format_at(d, i) == format) panels += (d.in[LinearIn::kWeight + i].rows + 15) / 16;
+    const LaunchSize size = planes_size(panels, is_gated(d));
+    return 5 * size.blocks_x * size.blocks_y >= 2 * to.machine.processors();
   }
 
   // Tiles that are small where large ones would leave processors without any.
@@ -274,12 +319,12 @@ struct Product {
 void record(const Product& product) {
   const Dispatch& d = product.d;
   const int weights = d.as<LinearAttr>().weights;
-  std::array<bool, 5> made{};
+  std::array<bool, kFormKinds> made{};
   for (int first = 0; first < weights;) {
     const Format format = format_at(d, first);
-    const FormKind kind = form_of(format, product.tiles);
+    const FormKind kind = product.kind_of(format);
     if (!product.in_rows(format) && !std::exchange(made[static_cast<size_t>(kind)], true))
-      product.prepare(format);
+      product.prepare(kind, format);
     int count = 1;
     while (first + count < weights && format_at(d, first + count) == format) ++count;
     product.multiply(first, count);

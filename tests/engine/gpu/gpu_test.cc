@@ -115,6 +115,24 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   }
 }
 
+// More rows than 64 go through warpgroups where a block has room for what these take, through
+// large tiles else; the last blocks of rows and of panels are not full.
+TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
+  static_assert(gpu::PlanePlan::kBytes > 128 << 10);
+  for (const auto& [type, hidden] : {std::pair(DType::kQ4_K, 2304), std::pair(DType::kQ4_K, 256),
+                                     std::pair(DType::kQ5_K, 256)}) {
+    if (test::kSanitized && hidden > 256) continue;
+    const SmallModel model(type, false, hidden);
+    const auto ids = some_ids(150);
+    LoadOptions options = options_for(On::kCpu, 150);
+    const Rows expected = all_logits(model.path(), options, ids);
+    EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, 150), ids), expected)
+        << info(type).name << hidden;
+    options.backend = gpu::make_backend(gpu::make_emulator(false, 128 << 10));
+    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << hidden;
+  }
+}
+
 // Of bf16 a round is a piece of 256 columns; prompts have the same bits, and tokens that are chosen
 // are those of the largest logits.
 TEST(GpuBf16, RowsOfSeveralPiecesHaveTheBitsOfPrompts) {

@@ -157,8 +157,10 @@ struct Weight {
 /// A row of activations as the products take it. For blocks of 32: int8 codes and their scales, and
 /// of blocks that are outliers what the codes leave over (kernels/cpu/form/activations.h). For
 /// blocks of 256: a scale, and a shift for each 32. kBF16: bf16, as many as weights have of 16
-/// columns. kRounded: floats that were rounded to bf16.
-enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded, kBF16 };
+/// columns. kRounded: floats that were rounded to bf16. kPlanes: as kPer256, with codes times
+/// shifts as two digits.
+enum class FormKind : int32_t { kPer32, kPer256, kFloat, kRounded, kBF16, kPlanes };
+VEERY_CONSTANT int kFormKinds = 6;
 VEERY_GPU_HOST constexpr FormKind form_kind(Format format) {
   if (format == kBF16) return FormKind::kBF16;
   if (is_chained(format)) return FormKind::kFloat;
@@ -218,8 +220,12 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
 /// codes, scale and sum; and of each row the number of its outliers and these.
 /// kBF16: 16 groups together, slab after slab of 128 columns, so that a slab of theirs is one
 /// piece: [16 groups][8][8 rows][16 columns], and nothing else. `bytes`: of a group still.
+/// kPlanes: 8 groups together, slabs of 256 columns. A code times 2 to the power of its shift is
+/// 16 high + low, low being 0 to 15: for each 32 columns the high digits, int8 [2][8 rows][16
+/// columns], then the low ones; scale and sums as kPer256.
 struct TilePlaces {
   int bits = 2;                         ///< 2 to their power: blocks of 32 of a slab
+  int together = 1;                     ///< groups whose slabs of the same columns are one piece
   int scale = 0, sum = 0, moment = 0;   ///< kPer32, in a slab
   int shift = 0, sums = 0, sums16 = 0;  ///< kPer256, in a slab
   int slab = 0;                         ///< bytes
@@ -230,8 +236,15 @@ struct TilePlaces {
 VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
   TilePlaces p;
   if (kind == FormKind::kBF16) {
+    p.together = kGroupsTogether;
     p.slab = 128 * 8 * 2;
     p.bytes = (cols + 127) / 128 * p.slab;
+    return p;
+  }
+  if (kind == FormKind::kPlanes) {
+    p.together = 8, p.bits = 3;
+    p.scale = 8 * 512, p.sums = p.scale + 32, p.slab = p.sums + 256;
+    p.bytes = cols / 256 * p.slab;
     return p;
   }
   const int64_t blocks = cols / 32;

@@ -162,7 +162,7 @@ VEERY_GPU void wait_for_groups() {
 }
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
 /// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
-/// by one ask_piece() where it is made for one arrival.
+/// by as many threads as it is made for, each by ask_piece() or arrive_at().
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -216,6 +216,10 @@ VEERY_GPU void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* fro
   for (int offset = 0; offset < bytes; offset += 16) begin_copy(shared + offset, from + offset);
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
+}
+/// What the thread did before is done for those who wait until all have arrived.
+VEERY_GPU void arrive_at(Mbarrier* mbarrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
 /// For ask_item().
 VEERY_GPU void make_item_mbarrier(Mbarrier* mbarrier) {

@@ -89,6 +89,7 @@ inline void make_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
 inline void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
+inline void arrive_at(Mbarrier* mbarrier) { emulated::ask_piece(mbarrier, nullptr, nullptr, 0); }
 inline void make_item_mbarrier(Mbarrier* mbarrier) { emulated::make_mbarrier(mbarrier, 1); }
 inline void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   if (thread() % 32 == 0) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));

@@ -291,7 +291,7 @@ VEERY_GPU void write_block_256(const VEERY_THREAD To& to, VEERY_THREAD float (&v
       sum += q[i] << shift;
       v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
     }
-    put_codes(to.codes(s), l, q);
+    to.put_codes(s, l, q, shift);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
     const int both = sum + shuffle_xor(sum, 4);
@@ -304,8 +304,8 @@ struct RowBlock {
   int b;
 
   VEERY_GPU void put_scale(float scale) const { to.floats(to.places.scale)[b] = scale; }
-  VEERY_GPU VEERY_DEVICE uint8_t* codes(int s) const {
-    return to.at + to.places.codes + 256 * b + 32 * s;
+  VEERY_GPU void put_codes(int s, int l, const VEERY_THREAD int (&q)[4], int) const {
+    gpu::put_codes(to.at + to.places.codes + 256 * b + 32 * s, l, q);
   }
   VEERY_GPU void put_sum16(int i, int sum) const { to.ints(to.places.sum)[16 * b + i] = sum; }
   VEERY_GPU void put_part(int s, int shift, int) const {
@@ -368,6 +368,7 @@ VEERY_GPU void prepare(const VEERY_THREAD PrepareArguments& a VEERY_HERE) {
   switch (a.form.kind) {
     case FormKind::kPer32: return write_per32(row, cols, to, second, largest_of VEERY_GO);
     case FormKind::kPer256: return write_per256(row, cols, to, second, part, a.parts VEERY_GO);
+    case FormKind::kPlanes: return;  // of many rows only
     case FormKind::kFloat: return write_floats(row, cols, false, to.floats(0) VEERY_GO);
     case FormKind::kRounded: return write_floats(row, cols, true, to.floats(0) VEERY_GO);
     case FormKind::kBF16:

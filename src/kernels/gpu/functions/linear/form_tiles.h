@@ -11,7 +11,9 @@ struct FormGroup {
   TilePlaces places;
 
   /// Of what a slab has, for block b of 32 columns.
-  VEERY_GPU uint8_t* slab(int b) const { return at + int64_t{b >> places.bits} * places.slab; }
+  VEERY_GPU uint8_t* slab(int b) const {
+    return at + int64_t{b >> places.bits} * places.slab * places.together;
+  }
   VEERY_GPU uint8_t* codes(int b, int row) const {
     return slab(b) + (b & ((1 << places.bits) - 1)) * 256 + row * 32;
   }
@@ -29,12 +31,9 @@ struct FormGroup {
   }
 };
 VEERY_GPU FormGroup form_group(const Form& form, int64_t group) {
-  if (form.kind == FormKind::kBF16) {
-    const TilePlaces places = tile_places(form.kind, form.cols);
-    const int64_t in = group % kGroupsTogether;
-    return {form.data + (group - in) * form.stride + in * places.slab, places};
-  }
-  return {form.data + group * form.stride, tile_places(form.kind, form.cols)};
+  const TilePlaces places = tile_places(form.kind, form.cols);
+  const int64_t in = group % places.together;
+  return {form.data + (group - in) * form.stride + in * places.slab, places};
 }
 
 // A row of x, and its place in a group; `row.x` is nullptr beyond the last.
@@ -113,7 +112,9 @@ struct GroupBlock {
   VEERY_GPU void put_scale(float scale) const {
     reinterpret_cast<float*>(slab + places.scale)[row] = scale;
   }
-  VEERY_GPU uint8_t* codes(int s) const { return slab + s * 256 + row * 32; }
+  VEERY_GPU void put_codes(int s, int l, const int (&q)[4], int) const {
+    gpu::put_codes(slab + s * 256 + row * 32, l, q);
+  }
   VEERY_GPU void put_sum16(int i, int sum) const {
     put_sum(slab + places.sums16 + i / 8 * 256, row, i % 8, sum);
   }
@@ -122,6 +123,30 @@ struct GroupBlock {
     slab[places.shift + s / 4 * 32 + row * 4 + s % 4] = static_cast<uint8_t>(shift);
   }
 };
+struct PlanesBlock {
+  const TilePlaces& places;
+  uint8_t* slab;
+  int row;
+
+  VEERY_GPU void put_scale(float scale) const {
+    reinterpret_cast<float*>(slab + places.scale)[row] = scale;
+  }
+  VEERY_GPU void put_codes(int s, int l, const int (&q)[4], int shift) const {
+    uint32_t high = 0, low = 0;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const int x = q[i] * (1 << shift);
+      high |= (static_cast<uint32_t>(x >> 4) & 0xffU) << 8 * i;
+      low |= (static_cast<uint32_t>(x) & 0xfU) << 8 * i;
+    }
+    uint8_t* to = slab + s * 512 + l / 4 * 128 + row * 16 + l % 4 * 4;
+    *reinterpret_cast<uint32_t*>(to) = high;
+    *reinterpret_cast<uint32_t*>(to + 256) = low;
+  }
+  VEERY_GPU void put_sum16(int, int) const {}
+  VEERY_GPU void put_part(int s, int, int sum) const { put_sum(slab + places.sums, row, s, sum); }
+};
+template <typename Block>
 VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, int part, int parts,
                             bool two_terms) {
   for (int u = part; u < cols / 256; u += parts) {
@@ -130,9 +155,9 @@ VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, in
       four_of(of.row, 256 * u + 4 * lane(), v[0]);
       four_of(of.row, 256 * u + 128 + 4 * lane(), v[1]);
     }
-    uint8_t* slab = to.at + int64_t{u} * to.places.slab;
-    write_block_256(GroupBlock{to.places, slab, of.place}, v);
-    if (two_terms) write_block_256(GroupBlock{to.places, slab, of.place + 1}, v);
+    uint8_t* slab = to.slab(8 * u);
+    write_block_256(Block{to.places, slab, of.place}, v);
+    if (two_terms) write_block_256(Block{to.places, slab, of.place + 1}, v);
   }
 }
 
@@ -143,8 +168,8 @@ VEERY_GPU void tile_row_bf16(const FormGroup& to, const TileRow& of, int cols, i
   for (int k = 128 * part + 4 * lane(); k < cols; k += 128 * parts) {
     float v[4] = {0, 0, 0, 0};
     if (of.row.x != nullptr) four_of(of.row, k, v);
-    *reinterpret_cast<Two<uint32_t>*>(to.at + int64_t{k / 128} * kGroupsTogether * to.places.slab +
-                                      k % 128 / 16 * 256 + of.place * 32 + k % 16 * 2) = {
+    *reinterpret_cast<Two<uint32_t>*>(to.slab(k / 32) + k % 128 / 16 * 256 + of.place * 32 +
+                                      k % 16 * 2) = {
         float_to_bf16(v[0]) | uint32_t{float_to_bf16(v[1])} << 16,
         float_to_bf16(v[2]) | uint32_t{float_to_bf16(v[3])} << 16};
   }
@@ -174,7 +199,10 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
     wait_for_groups<0>();
   const FormGroup to = form_group(a.form, r / each);
   if (a.form.kind == FormKind::kBF16) return tile_row_bf16(to, of, cols, part, parts);
-  if (a.form.kind == FormKind::kPer256) return tile_row_256(to, of, cols, part, parts, two_terms);
+  if (a.form.kind == FormKind::kPer256)
+    return tile_row_256<GroupBlock>(to, of, cols, part, parts, two_terms);
+  if (a.form.kind == FormKind::kPlanes)
+    return tile_row_256<PlanesBlock>(to, of, cols, part, parts, two_terms);
   tile_row_32(to, of, cols, part, parts, two_terms, most);
   int32_t* list = to.outliers(of.place);
   if (two_terms) {

@@ -7,29 +7,34 @@
 #pragma once
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/tile_blocks.h"
+#include "kernels/gpu/functions/linear/tile_outputs.h"
 
 namespace veery::gpu {
 
+template <TilePlan kPlan>
+using OutputsOf = TileOutputs<kPlan.panels, kPlan.groups, kPlan.panels / kPlan.warps_m,
+                              kPlan.warps_m * kPlan.warps_n * kWarp>;
+
 template <Format kFormat, TilePlan kPlan>
-class ManyProduct {
+class ManyProduct : OutputsOf<kPlan> {
  public:
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
   static constexpr FormKind kKind = form_kind(kFormat);
   static constexpr TilePlaces kForm = tile_places(kKind, 256);
+  using Outputs = OutputsOf<kPlan>;
   static constexpr int kM = kPlan.panels / kPlan.warps_m, kN = kPlan.groups / kPlan.warps_n;
+  using Outputs::a_, Outputs::rows_, Outputs::first_group_, Outputs::kStride;
+  using Outputs::panel_at, Outputs::panel_data;
   static constexpr int kPieces = kPlan.panels + kPlan.groups;  // of a slab
   static constexpr int kWorkers = kPlan.warps_m * kPlan.warps_n;
   static constexpr int kAsks = kFormat == kBF16 ? kWorkers : 0;  // the warp that asks for slabs
   static_assert(kPieces <= kWarp && kM % 2 == 0);
 
   VEERY_GPU explicit ManyProduct(const LinearArguments& arguments)
-      : a_(arguments),
-        rows_(static_cast<int>(a_.run.count(a_.rows)) * (a_.form.two_terms != 0 ? 2 : 1)),
+      : Outputs(arguments),
         units_((a_.form.cols + kInfo.block - 1) / kInfo.block),
-        slabs_((units_ + kPlan.each - 1) / kPlan.each),
-        panels_(panels_of(a_)),
-        first_group_(block_x() * kPlan.groups) {}
+        slabs_((units_ + kPlan.each - 1) / kPlan.each) {}
 
   VEERY_GPU void run() {
     if (first_group_ * 8 >= rows_) return;
@@ -72,22 +77,6 @@ class ManyProduct {
   static VEERY_GPU int warp_m() { return warp() % kPlan.warps_m; }
   static VEERY_GPU int warp_n() { return warp() / kPlan.warps_m; }
 
-  /// Of panel p of the block; where there is a gate, half of a warp's panels are of the second
-  /// weight. `panel` beyond the last: none.
-  VEERY_GPU PanelOf panel_at(int p) const {
-    if (a_.gated != 0) {
-      const int m = p % kM, up = m >= kM / 2 ? 1 : 0;
-      const int tile = block_y() * (kPlan.panels / 2) + p / kM * (kM / 2);
-      return {up, tile + m - up * (kM / 2)};
-    }
-    return block_y() * kPlan.panels + p < panels_ ? find_panel(a_, block_y() * kPlan.panels + p)
-                                                  : PanelOf{0, panels_};
-  }
-  VEERY_GPU const uint8_t* panel_data(PanelOf of) const {
-    const Weight& w = a_.weight[of.weight];
-    const int last = panels_of(w) - 1;  // those beyond it are not stored
-    return w.data + int64_t{of.panel < last ? of.panel : last} * w.panel;
-  }
   VEERY_GPU const uint8_t* group_data(int n) const {
     const int last = (rows_ + 7) / 8 - 1;
     return a_.form.data +
@@ -350,20 +339,14 @@ class ManyProduct {
     if constexpr (!kInfo.minima) return sum_[m][n][i];
     return kInfo.block == 32 ? sum_[m][n][i] + low_[m][n][i] : sum_[m][n][i] - low_[m][n][i];
   }
-  // [row of x][panel of the block][16]; 4 left out after a row, for the banks.
-  static constexpr int kStride = kPlan.panels * 16 + 4;
-  static_assert(kPlan.groups * 8 * kStride * 4 <= kPlan.least * kPlan.stage_bytes);
+  static_assert(kPlan.groups * 8 * Outputs::kStride * 4 <= kPlan.least * kPlan.stage_bytes);
 
   /// By way of shared memory, so that a warp has outputs that are neighbours.
   VEERY_GPU void store() {
     auto* values = reinterpret_cast<float*>(shared_memory());
     if (warp() < kWorkers) put_values(values);
     sync_block();
-    if (warp() >= kWorkers) return;
-    if (a_.gated != 0)
-      finish<true>(values);
-    else
-      finish<false>(values);
+    if (warp() < kWorkers) this->finish(values);
   }
   VEERY_GPU void put_values(float* values) const {
     const int g = lane() / 4, t = lane() % 4;
@@ -374,38 +357,7 @@ class ManyProduct {
       values[((warp_n() * kN + n) * 8 + 2 * t + i % 2) * kStride + (warp_m() * kM + m) * 16 + g +
              i / 2 * 8] = value(m, n, i);
   }
-  template <bool kGated>
-  VEERY_GPU void finish(const float* values) const {
-    constexpr int kOwn = kGated ? kM / 2 : kM;  // panels of a warp that are not of the gate's pair
-    constexpr int kOutputs = kOwn * kPlan.warps_m * 16;
-    constexpr int kThreads = kWorkers * kWarp;
-    static_assert(kThreads % kOutputs == 0 && kOutputs % kWarp == 0);
-    const int at = thread() % kOutputs, own = at / 16;
-    const int p = own / kOwn * kM + own % kOwn;
-    const PanelOf of = panel_at(p);
-    const int output = of.panel * 16 + at % 16;
-    const bool is_output = output < a_.weight[of.weight].rows;
-    const int terms = a_.form.two_terms != 0 ? 2 : 1;
-    const float* from = values + p * 16 + at % 16;
-    for (int r = thread() / kOutputs; r * terms < kPlan.groups * 8; r += kThreads / kOutputs) {
-      const int row = first_group_ * 8 / terms + r;
-      if (row * terms >= rows_) break;
-      float y = from[r * terms * kStride];
-      if (terms == 2) y = y + from[(r * terms + 1) * kStride];
-      const float up = kGated ? from[r * terms * kStride + kM / 2 * 16] : 0.0F;
-      uint64_t key = is_output ? finish_output(a_, row, of.weight, output, y, up) : 0;
-      if (a_.best == nullptr) continue;
-      VEERY_UNROLL(5)
-      for (int mask = 1; mask < kWarp; mask *= 2) {
-        const uint64_t other = shuffle_xor(key, mask);
-        key = other > key ? other : key;
-      }
-      if (lane() == 0 && key != 0) keep_largest(a_.best + row, key);
-    }
-  }
-
-  const LinearArguments& a_;
-  int rows_, units_, slabs_, panels_, first_group_;
+  int units_, slabs_;
   const uint8_t* piece_;  ///< of the lane's next slab, of which left_ bytes are left
   int place_, step_, left_;
   /// [panel][8 rows of x][outputs g, g of the panel, g + 8, g + 8 of rows 2 t, 2 t + 1, ..]

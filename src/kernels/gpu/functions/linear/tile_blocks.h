@@ -90,6 +90,11 @@ class SuperBlock {
         for (int i = 0; i < 4; ++i) lows[i] = h == 0 ? part[i] : lows[i] + part[i];
       }
     }
+    /// The same of scales for 32, with sums that were loaded.
+    VEERY_GPU void add_up(const Two<uint32_t>& sums, float (&lows)[4]) const {
+      static_assert(kHalves == 1);
+      multiply_halves(lows, of[0], sums.x, sums.y);
+    }
   };
 
  private:
