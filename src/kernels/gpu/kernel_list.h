@@ -100,8 +100,9 @@
   X(math_limit, MathLimitArguments, 256, (math_limit))
 
 // By warpgroups, which machines need not have.
-#define VEERY_GPU_WARPGROUPS(X) \
-  X(linear_planes_k4m, LinearArguments, (veery::gpu::PlanePlan::kThreads), (linear_planes))
+#define VEERY_GPU_WARPGROUPS(X)                                                             \
+  X(linear_planes_k4m, LinearArguments, (veery::gpu::PlanePlan::kThreads), (linear_planes)) \
+  X(linear_deep_k4m, LinearArguments, (veery::gpu::DeepPlan::kThreads), (linear_deep))
 
 // Whose bits are not those of the CPU: Machine::relaxed().
 #define VEERY_GPU_RELAXED(X)                                                                \

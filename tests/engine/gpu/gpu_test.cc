@@ -115,8 +115,9 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   }
 }
 
-// More rows than 64 go through warpgroups where a block has room for what these take, through
-// large tiles else; the last blocks of rows and of panels are not full.
+// More rows than 16 go through warpgroups where a block has room for what these take, through
+// tiles else; the last blocks of rows and of panels are not full. Of 64 processors each gets a deep
+// block, of 2 wide ones do.
 TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
   static_assert(gpu::PlanePlan::kBytes > 128 << 10);
   for (const auto& [type, hidden] : {std::pair(DType::kQ4_K, 2304), std::pair(DType::kQ4_K, 256),
@@ -128,8 +129,16 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
     const Rows expected = all_logits(model.path(), options, ids);
     EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, 150), ids), expected)
         << info(type).name << hidden;
-    options.backend = gpu::make_backend(gpu::make_emulator(false, 128 << 10));
-    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << hidden;
+    for (const auto& [room, processors] : {std::pair(128, 2), std::pair(227, 64)}) {
+      options.backend = gpu::make_backend(gpu::make_emulator(false, room << 10, processors));
+      EXPECT_EQ(all_logits(model.path(), options, ids), expected)
+          << info(type).name << hidden << " " << room;
+    }
+    // One row more than a deep block has.
+    options.chunk = 33;
+    EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(33)),
+              Rows(expected.begin(), expected.begin() + 33))
+        << info(type).name << hidden;
   }
 }
 
@@ -398,6 +407,23 @@ TEST(Cuda, StepsOfOneSequenceAreOneLaunchOfAWalk) {
   };
   EXPECT_EQ(launches(cuda::Steps::kWalk), 3);
   EXPECT_GT(launches(cuda::Steps::kGraph), 20);
+}
+
+// What warpgroups do others have tiles for.
+TEST(Cuda, GpusWithoutWarpgroupsHaveTheBitsOfTheCpu) {
+  const SmallModel model(DType::kQ4_K);
+  const auto ids = some_ids(70);
+  LoadOptions options = options_for(On::kCpu, 70);
+  const Rows expected = all_logits(model.path(), options, ids);
+  for (const int major : {8, 9}) {
+    const cuda::Driver& driver = cuda::fake_driver();
+    cuda::fake_state().major = major;
+    auto machine = cuda::make_machine(driver, {}, 0);
+    EXPECT_EQ(machine->has(gpu::KernelId::linear_planes_k4m), major == 9);
+    options.backend = gpu::make_backend(std::move(machine));
+    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << major;
+    options.backend.reset();
+  }
 }
 
 TEST(Cuda, FaultsOfTheDriverAreErrors) {
