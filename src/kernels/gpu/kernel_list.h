@@ -49,7 +49,8 @@
     (attend_step<type, dims>))
 #define VEERY_GPU_ATTEND_TILES(X, name, type)                               \
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
-  X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
+  X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>)) \
+  X(attend_left_##name, AttendArguments, 128, (attend_left<type>))
 
 #define VEERY_GPU_SCAN(X, name, kind)                                                  \
   X(scan_##name##_4, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<4, kind>))   \

@@ -288,6 +288,28 @@ TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   EXPECT_EQ(logits(On::kWalk), logits(On::kCpu));
 }
 
+// Tiles of attention in which one sequence ends and another begins leave their rows.
+TEST(GpuSequences, RowsThatTilesLeaveHaveTheBitsOfTheCpu) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(140);
+  const auto logits = [&](On on) {
+    Model of(model.path(), options_for(on, 140));
+    Runner runner(of, {.sequences = 3});
+    const int32_t sequences[] = {runner.open(), runner.open(), runner.open()};
+    const std::span all(ids);
+    runner.run(std::initializer_list<RunPart>{{sequences[0], all.first(70), 70},
+                                              {sequences[1], all.subspan(70, 33), 33},
+                                              {sequences[2], all.subspan(103, 37), 37}});
+    Rows rows;
+    for (int32_t i = 0; i < 140; ++i) {
+      const auto row = runner.logits(i);
+      rows.emplace_back(row.begin(), row.end());
+    }
+    return rows;
+  };
+  EXPECT_EQ(logits(On::kLaunches), logits(On::kCpu));
+}
+
 TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
   for (const DType type : {DType::kQ8_0, DType::kF32}) {
     const SmallModel model(type, /*tied=*/true);
