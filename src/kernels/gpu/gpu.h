@@ -32,7 +32,9 @@ enum class KernelId : int {
 #undef VEERY_GPU_ENUMERATE
 std::string_view name(KernelId kernel);
 /// Whether it is one of those that only GPUs with warpgroups have.
-constexpr bool by_warpgroups(KernelId kernel) { return kernel == KernelId::linear_planes_k4m; }
+constexpr bool by_warpgroups(KernelId kernel) {
+  return kernel == KernelId::linear_planes_k4m || kernel == KernelId::linear_deep_k4m;
+}
 
 /// out = scale x w^T + residual by a library, whose order of sums is its own: x and w are bf16,
 /// sums and residual f32.

@@ -49,7 +49,8 @@
     (attend_step<type, dims>))
 #define VEERY_GPU_ATTEND_TILES(X, name, type)                               \
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
-  X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>))
+  X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>)) \
+  X(attend_left_##name, AttendArguments, 128, (attend_left<type>))
 
 #define VEERY_GPU_SCAN(X, name, kind)                                                  \
   X(scan_##name##_4, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<4, kind>))   \
@@ -101,8 +102,9 @@
   X(math_limit, MathLimitArguments, 256, (math_limit))
 
 // By warpgroups, which machines need not have.
-#define VEERY_GPU_WARPGROUPS(X) \
-  X(linear_planes_k4m, LinearArguments, (veery::gpu::PlanePlan::kThreads), (linear_planes))
+#define VEERY_GPU_WARPGROUPS(X)                                                             \
+  X(linear_planes_k4m, LinearArguments, (veery::gpu::PlanePlan::kThreads), (linear_planes)) \
+  X(linear_deep_k4m, LinearArguments, (veery::gpu::DeepPlan::kThreads), (linear_deep))
 
 // Whose bits are not those of the CPU: Machine::relaxed().
 #define VEERY_GPU_RELAXED(X)                                                                \

@@ -3,6 +3,7 @@
 
 #include "kernels/gpu/functions/angles.h"
 #include "kernels/gpu/functions/attend_f64.h"
+#include "kernels/gpu/functions/attend_left.h"
 #include "kernels/gpu/functions/attend_step.h"
 #include "kernels/gpu/functions/attend_tiles.h"
 #include "kernels/gpu/functions/attend_wide.h"
@@ -10,8 +11,8 @@
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
 #include "kernels/gpu/functions/limits.h"
+#include "kernels/gpu/functions/linear/linear_deep.h"
 #include "kernels/gpu/functions/linear/linear_groups.h"
-#include "kernels/gpu/functions/linear/linear_planes.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"

@@ -63,10 +63,10 @@ int64_t form_stride(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
                                            : form_places(kind, cols).bytes;
 }
 
-// Whether linear_planes() may have the product: from this many rows on it is the faster one.
+// Whether linear_planes() or linear_deep() may have the product.
+enum class Planes { kNone, kWide, kDeep };
 bool may_have_planes(const Dispatch& d, Format format, int64_t rows, bool tiles) {
-  constexpr int kLeastRows = 65;
-  return tiles && has_planes(format) && rows >= kLeastRows && !has_two_terms(d);
+  return tiles && has_planes(format) && rows > 1 && !has_two_terms(d);
 }
 
 // Where the forms of x lie in the work of a product.
@@ -126,7 +126,7 @@ struct Product {
 
   // Of which kind x is for a format.
   FormKind kind_of(Format format) const {
-    return in_planes(format) ? FormKind::kPlanes : form_of(format, tiles);
+    return planes(format) != Planes::kNone ? FormKind::kPlanes : form_of(format, tiles);
   }
 
   void prepare(FormKind kind, Format format) const {
@@ -248,8 +248,10 @@ struct Product {
              a);
     } else if (in_groups(format)) {
       launch_groups(a, format, panels);
-    } else if (a.form.kind == FormKind::kPlanes) {
-      to.add(KernelId::linear_planes_k4m, planes_size(panels, gated), a);
+    } else if (planes(format) == Planes::kWide) {
+      to.add(KernelId::linear_planes_k4m, planes_size<PlanePlan>(PlanePlan::kWarps, panels), a);
+    } else if (planes(format) == Planes::kDeep) {
+      to.add(KernelId::linear_deep_k4m, planes_size<DeepPlan>(DeepPlan::kPanels, panels), a);
     } else {
       launch_tiles(a, format, panels, rows * terms);
     }
@@ -273,25 +275,30 @@ struct Product {
            a);
   }
 
-  LaunchSize planes_size(int64_t panels, bool gated) const {
-    const int64_t each = gated ? PlanePlan::kWarps / 2 : PlanePlan::kWarps;
-    return {.blocks_x =
-                static_cast<int>((rows + 8 * PlanePlan::kGroups - 1) / (8 * PlanePlan::kGroups)),
+  template <typename Plan>
+  LaunchSize planes_size(int each, int64_t panels) const {
+    if (is_gated(d)) each /= 2;
+    return {.blocks_x = static_cast<int>((rows + 8 * Plan::kGroups - 1) / (8 * Plan::kGroups)),
             .blocks_y = static_cast<int>((panels + each - 1) / each),
-            .threads = PlanePlan::kThreads,
-            .shared = PlanePlan::kBytes};
+            .threads = Plan::kThreads,
+            .shared = Plan::kBytes};
   }
-  // Whether linear_planes() has the products of a format: two of five processors have something to
-  // do.
-  bool in_planes(Format format) const {
-    if (!may_have_planes(d, format, rows, tiles) || argmax || room() < PlanePlan::kBytes ||
+  // Which has the products of a format: wide blocks where two of three processors get one, deep
+  // ones where all that there are have a processor for themselves.
+  Planes planes(Format format) const {
+    if (!may_have_planes(d, format, rows, tiles) || argmax || in_groups(format) ||
+        room() < std::max(PlanePlan::kBytes, DeepPlan::kBytes) ||
         !to.machine.has(KernelId::linear_planes_k4m))
-      return false;
+      return Planes::kNone;
     int64_t panels = 0;
     for (int i = 0; i < (is_gated(d) ? 1 : d.as<LinearAttr>().weights); ++i)
       if (format_at(d, i) == format) panels += (d.in[LinearIn::kWeight + i].rows + 15) / 16;
-    const LaunchSize size = planes_size(panels, is_gated(d));
-    return 5 * size.blocks_x * size.blocks_y >= 2 * to.machine.processors();
+    const auto blocks = [](const LaunchSize& size) { return size.blocks_x * size.blocks_y; };
+    const int wide = blocks(planes_size<PlanePlan>(PlanePlan::kWarps, panels));
+    const int deep = blocks(planes_size<DeepPlan>(DeepPlan::kPanels, panels));
+    constexpr int kLeastRows = 65;  // half of a wide block would have nothing to do
+    if (rows >= kLeastRows && 3 * wide >= 2 * to.machine.processors()) return Planes::kWide;
+    return deep <= to.machine.processors() ? Planes::kDeep : Planes::kNone;
   }
 
   // Tiles that are small where large ones would leave processors without any.
@@ -308,7 +315,8 @@ struct Product {
     };
     const LaunchSize large = size_of(false);
     const TilePlan plan = tile_plan(format, false);
-    const int each = format == kBF16 ? 1 : 2;
+    // Those of 64 outputs: as many of them as small ones would be half of the last round.
+    const int each = format == kBF16 ? 1 : plan.panels == 4 ? 4 : 2;
     const bool small = lines <= 8 * tile_plan(format, true).groups ||
                        large.blocks_x * large.blocks_y < each * to.machine.processors() ||
                        (format == kBF16 && tile_stages(plan, room()) < plan.least);

@@ -233,6 +233,14 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
          a);
 }
 
+// The rows that tiles leave, of blocks of threads that have room together.
+void record_left(AttendArguments& a, int type, LaunchSize size, Recorder& to) {
+  constexpr int kBlocksEach = 4;
+  a.spread = std::clamp(kBlocksEach * to.machine.processors() / size.blocks_y, 1, size.blocks_z);
+  size.blocks_z = a.spread;
+  to.add(type == 0 ? KernelId::attend_left_bf16 : KernelId::attend_left_f16, size, a);
+}
+
 // Blocks of threads that share the positions of a row's queries with one key head, as long as there
 // are few of these; 1: a block goes through all positions.
 int splits(const AttendAttr& attr, int64_t rows, const Machine& machine) {
@@ -306,8 +314,8 @@ void record_attend(const Dispatch& d, Recorder& to) {
     record_cores(a, size.blocks_z, to);
   else if (blocks == 1)
     record_tiles(a, type, size.blocks_z, to);
-  // Blocks of threads that find nothing left to do should be many at a time.
-  a.staged = to.machine.stages() && places.bytes <= kMostStage && a.tile_rows == 0 ? 1 : 0;
+  if (a.tile_rows > 0) return record_left(a, type, size, to);
+  a.staged = to.machine.stages() && places.bytes <= kMostStage ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
   if (blocks == 1) return to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 1), size, a);
   size.blocks_x = std::min(a.blocks, blocks);

@@ -115,8 +115,9 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
   }
 }
 
-// More rows than 64 go through warpgroups where a block has room for what these take, through
-// large tiles else; the last blocks of rows and of panels are not full.
+// More rows than 16 go through warpgroups where a block has room for what these take, through
+// tiles else; the last blocks of rows and of panels are not full. Of 64 processors each gets a deep
+// block, of 2 wide ones do.
 TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
   static_assert(gpu::PlanePlan::kBytes > 128 << 10);
   for (const auto& [type, hidden] : {std::pair(DType::kQ4_K, 2304), std::pair(DType::kQ4_K, 256),
@@ -128,8 +129,16 @@ TEST(GpuWide, ManyRowsHaveTheBitsOfTheCpu) {
     const Rows expected = all_logits(model.path(), options, ids);
     EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, 150), ids), expected)
         << info(type).name << hidden;
-    options.backend = gpu::make_backend(gpu::make_emulator(false, 128 << 10));
-    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << hidden;
+    for (const auto& [room, processors] : {std::pair(128, 2), std::pair(227, 64)}) {
+      options.backend = gpu::make_backend(gpu::make_emulator(false, room << 10, processors));
+      EXPECT_EQ(all_logits(model.path(), options, ids), expected)
+          << info(type).name << hidden << " " << room;
+    }
+    // One row more than a deep block has.
+    options.chunk = 33;
+    EXPECT_EQ(all_logits(model.path(), options, std::span(ids).first(33)),
+              Rows(expected.begin(), expected.begin() + 33))
+        << info(type).name << hidden;
   }
 }
 
@@ -279,6 +288,28 @@ TEST(GpuSequences, GiveTheBitsOfTheCpuTogether) {
   EXPECT_EQ(logits(On::kWalk), logits(On::kCpu));
 }
 
+// Tiles of attention in which one sequence ends and another begins leave their rows.
+TEST(GpuSequences, RowsThatTilesLeaveHaveTheBitsOfTheCpu) {
+  const SmallModel model(DType::kQ8_0);
+  const auto ids = some_ids(140);
+  const auto logits = [&](On on) {
+    Model of(model.path(), options_for(on, 140));
+    Runner runner(of, {.sequences = 3});
+    const int32_t sequences[] = {runner.open(), runner.open(), runner.open()};
+    const std::span all(ids);
+    runner.run(std::initializer_list<RunPart>{{sequences[0], all.first(70), 70},
+                                              {sequences[1], all.subspan(70, 33), 33},
+                                              {sequences[2], all.subspan(103, 37), 37}});
+    Rows rows;
+    for (int32_t i = 0; i < 140; ++i) {
+      const auto row = runner.logits(i);
+      rows.emplace_back(row.begin(), row.end());
+    }
+    return rows;
+  };
+  EXPECT_EQ(logits(On::kLaunches), logits(On::kCpu));
+}
+
 TEST(GpuDecode, ChoosesTheTokensOfTheCpu) {
   for (const DType type : {DType::kQ8_0, DType::kF32}) {
     const SmallModel model(type, /*tied=*/true);
@@ -398,6 +429,23 @@ TEST(Cuda, StepsOfOneSequenceAreOneLaunchOfAWalk) {
   };
   EXPECT_EQ(launches(cuda::Steps::kWalk), 3);
   EXPECT_GT(launches(cuda::Steps::kGraph), 20);
+}
+
+// What warpgroups do others have tiles for.
+TEST(Cuda, GpusWithoutWarpgroupsHaveTheBitsOfTheCpu) {
+  const SmallModel model(DType::kQ4_K);
+  const auto ids = some_ids(70);
+  LoadOptions options = options_for(On::kCpu, 70);
+  const Rows expected = all_logits(model.path(), options, ids);
+  for (const int major : {8, 9}) {
+    const cuda::Driver& driver = cuda::fake_driver();
+    cuda::fake_state().major = major;
+    auto machine = cuda::make_machine(driver, {}, 0);
+    EXPECT_EQ(machine->has(gpu::KernelId::linear_planes_k4m), major == 9);
+    options.backend = gpu::make_backend(std::move(machine));
+    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << major;
+    options.backend.reset();
+  }
 }
 
 TEST(Cuda, FaultsOfTheDriverAreErrors) {

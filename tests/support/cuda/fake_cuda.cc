@@ -105,6 +105,7 @@ Result find_function(Function* function, Module, const char* symbol) {
   for (int i = 0; i < static_cast<int>(gpu::KernelId::kUsual); ++i) {
     const auto kernel = static_cast<gpu::KernelId>(i);
     if (std::string("veery_") + std::string(gpu::name(kernel)) != symbol) continue;
+    if (gpu::by_warpgroups(kernel) && state.major != 9) break;
     auto& own = all[symbol];
     if (!own) own = std::make_unique<Function_>(Function_{kernel});
     *function = own.get();

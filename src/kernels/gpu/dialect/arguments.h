@@ -577,7 +577,8 @@ struct AttendArguments {
   float scale, softcap;
   int32_t window, chunked;
   int32_t staged;     ///< attend_blocks(): a block of positions has room in shared memory
-  int32_t tile_rows;  ///< of attend_tiles(); 0 where attend_rows() does all rows
+  int32_t tile_rows;  ///< of attend_tiles(); 0: there are none
+  int32_t spread;     ///< of attend_left()
 };
 
 /// Attention of a step of one sequence, and what makes its queries, key and value.

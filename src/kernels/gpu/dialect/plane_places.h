@@ -17,7 +17,23 @@ struct PlanePlan {
   static constexpr int kBytes = kStages * (kStage + 2 * 8);
   static_assert(kGroups == tile_places(FormKind::kPlanes, 256).together);
 };
-/// Formats that it has.
+/// What linear_deep() does, where there are few rows and panels: a block has 32 rows and 4 panels,
+/// and three sets of warps take turns with the units of these.
+struct DeepPlan {
+  static constexpr int kSets = 3, kPanels = 4;
+  static constexpr int kThreads = kSets * kPanels * 32;
+  static constexpr int kGroups = 4;  ///< of 8 rows
+  static constexpr int kStages = 2;  ///< slabs of a set on their way
+  static constexpr int kForm = kGroups * PlanePlan::kGroup;
+  static constexpr int kStage = kPanels * PlanePlan::kUnit + kForm;
+  static constexpr int kSums = kSets * kStages * kStage;     ///< where running sums lie
+  static constexpr int kOwnSums = 2 * kGroups * 4 * 32 * 4;  ///< bytes of a panel
+  static constexpr int kMbarriers = kSums + kPanels * kOwnSums;
+  static constexpr int kTurns = kMbarriers + kSets * kStages * 2 * 8;
+  static constexpr int kBytes = kTurns + kPanels * 4;
+  static_assert(PlanePlan::kGroups % kGroups == 0);
+};
+/// Formats that both have.
 VEERY_GPU_HOST constexpr bool has_planes(Format format) { return format == kK4M; }
 
 }  // namespace veery::gpu

@@ -489,13 +489,8 @@ VEERY_GPU bool follow_each_other(const VEERY_THREAD AttendArguments& a, int64_t 
 template <typename T, int kDims>
 VEERY_GPU void attend_rows(const VEERY_THREAD AttendArguments& a VEERY_HERE) {
   wait_for_inputs();
-  const int64_t row = block_z(), rows = a.run.count(a.out.rows);
-  if (row >= rows) return;
-  if (a.tile_rows > 0) {
-    const int64_t first = row / a.tile_rows * a.tile_rows;
-    const int64_t end = first + a.tile_rows < rows ? first + a.tile_rows : rows;
-    if (follow_each_other(a, first, end - 1)) return;
-  }
+  const int64_t row = block_z();
+  if (row >= a.run.count(a.out.rows)) return;
   if constexpr (kOneKind)
     if (a.staged != 0) return attend_row<T, kDims, true>(a, row VEERY_GO);
   attend_row<T, kDims, false>(a, row VEERY_GO);

@@ -354,7 +354,7 @@ VEERY_GPU TileRows own_tile(const AttendArguments& a) {
   return {first, end - 1};
 }
 
-/// Those of the rows that follow each other; attend_rows() does the others.
+/// Those of the rows that follow each other; attend_left() does the others.
 template <typename T, int kDims>
 VEERY_GPU void attend_tiles(const AttendArguments& a) {
   wait_for_inputs();

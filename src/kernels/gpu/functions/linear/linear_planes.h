@@ -12,13 +12,88 @@
 
 namespace veery::gpu {
 
-/// A warp has a panel and all rows of the block.
-class PlaneProduct
-    : TileOutputs<PlanePlan::kWarps, PlanePlan::kGroups, PlanePlan::kWarps, PlanePlan::kThreads> {
+/// The unit of a warp's panel times 256 columns of kGroups groups of 8 rows.
+template <int kGroups>
+class PlaneUnit {
  public:
   static constexpr Format kFormat = kK4M;
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
   static constexpr TilePlaces kSlab = tile_places(FormKind::kPlanes, 256);
+
+  /// Whole numbers: products of codes, times scales. By all warps of a warpgroup.
+  VEERY_GPU PlaneUnit(const uint8_t* unit, const uint8_t* form) : unit_(unit), form_(form) {
+    const auto scales = load<Four<uint32_t>>(unit + kPlaces.scales + lane() / 4 * 16);
+    int32_t c[kGroups][4];
+    Digits digits;
+    unpack(unit, digits);
+    VEERY_UNROLL(8)
+    for (int s = 0; s < 8; ++s) {
+      begin_products(c, digits.high, digits.low, form + s * 512, PlanePlan::kGroup);
+      Digits next = {};
+      if (s < 7) unpack(unit + (s + 1) * kPlaces.tile, next);
+      const int low = signed_byte_of(s < 4 ? scales.x : scales.y, s % 4);
+      const int high = signed_byte_of(s < 4 ? scales.z : scales.w, s % 4);
+      wait_for_products(c);
+      VEERY_UNROLL(8)
+      for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) {
+        const int32_t own = c[n][i] * (i < 2 ? low : high);
+        all_[n][i] = s == 0 ? own : all_[n][i] + own;
+      }
+      digits = next;
+    }
+  }
+  /// The step of the chains: of products, and of minima.
+  VEERY_GPU void add_to(float (&sum)[kGroups][4], float (&low)[kGroups][4]) const {
+    const Two<float> d = load_scales<kFormat>(unit_), least = load_halves(unit_ + kPlaces.m);
+    typename SuperBlock<kFormat, 1, kGroups, PlanePlan::kUnit, PlanePlan::kGroup>::Minima minima;
+    minima.load(unit_);
+    VEERY_UNROLL(8)
+    for (int n = 0; n < kGroups; ++n) {
+      const uint8_t* at = form_ + n * PlanePlan::kGroup;
+      const auto scale = load<Two<float>>(at + kSlab.scale + lane() % 4 * 8);
+      float lows[4];
+      minima.add_up(load<Two<uint32_t>>(at + kSlab.sums + lane() * 8), lows);
+      VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) {
+        const float own = i % 2 == 0 ? scale.x : scale.y;
+        sum[n][i] = fma((i < 2 ? d.x : d.y) * own, static_cast<float>(all_[n][i]), sum[n][i]);
+        low[n][i] = fma((i < 2 ? least.x : least.y) * own, lows[i], low[n][i]);
+      }
+    }
+  }
+
+ private:
+  /// Weights of 32 columns times 16, and as they are.
+  struct Digits {
+    uint32_t high[4], low[4];
+  };
+  static VEERY_GPU void unpack(const uint8_t* tile, Digits& to) {
+    const auto v = load<Two<uint32_t>>(tile + lane() * 8);
+    to.low[0] = v.x & 0x0f0f0f0fU, to.low[1] = v.y & 0x0f0f0f0fU;
+    to.low[2] = v.x >> 4 & 0x0f0f0f0fU, to.low[3] = v.y >> 4 & 0x0f0f0f0fU;
+    to.high[0] = v.x << 4 & 0xf0f0f0f0U, to.high[1] = v.y << 4 & 0xf0f0f0f0U;
+    to.high[2] = v.x & 0xf0f0f0f0U, to.high[3] = v.y & 0xf0f0f0f0U;
+  }
+
+  const uint8_t *unit_, *form_;
+  int32_t all_[kGroups][4];
+};
+/// What is added of the chains, [row of x][output], `panel` being one of those of a block.
+template <int kGroups>
+VEERY_GPU void put_sums(const float (&sum)[kGroups][4], const float (&low)[kGroups][4], int stride,
+                        int panel, float* values) {
+  const int g = lane() / 4, t = lane() % 4;
+  VEERY_UNROLL(8)
+  for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
+  for (int i = 0; i < 4; ++i)
+    values[(n * 8 + 2 * t + i % 2) * stride + panel * 16 + g + i / 2 * 8] = sum[n][i] - low[n][i];
+}
+
+/// A warp has a panel and all rows of the block.
+class PlaneProduct
+    : TileOutputs<PlanePlan::kWarps, PlanePlan::kGroups, PlanePlan::kWarps, PlanePlan::kThreads> {
+ public:
   static constexpr int kGroups = PlanePlan::kGroups, kStages = PlanePlan::kStages;
 
   VEERY_GPU explicit PlaneProduct(const LinearArguments& arguments)
@@ -31,7 +106,9 @@ class PlaneProduct
     for (int u = 0; u < units_; ++u) {
       wait_for_pieces(gate(used), turn);
       const uint8_t* stage = shared_memory() + used * PlanePlan::kStage;
-      super_block(stage + warp() * PlanePlan::kUnit, stage + PlanePlan::kWarps * PlanePlan::kUnit);
+      const PlaneUnit<kGroups> unit(stage + warp() * PlanePlan::kUnit,
+                                    stage + PlanePlan::kWarps * PlanePlan::kUnit);
+      unit.add_to(sum_, low_);
       sync_warp();
       if (lane() == 0) ask_next(u, used, before, turn_before);
       sync_warp();
@@ -40,7 +117,7 @@ class PlaneProduct
     }
     sync_block();  // nobody looks at the stages any more
     auto* values = reinterpret_cast<float*>(shared_memory());
-    put_values(values);
+    put_sums(sum_, low_, kStride, warp(), values);
     sync_block();
     finish(values);
   }
@@ -88,68 +165,6 @@ class PlaneProduct
     }
   }
 
-  // Products
-
-  /// Weights of 32 columns times 16, and as they are.
-  struct Digits {
-    uint32_t high[4], low[4];
-  };
-  static VEERY_GPU void unpack(const uint8_t* tile, Digits& to) {
-    const auto v = load<Two<uint32_t>>(tile + lane() * 8);
-    to.low[0] = v.x & 0x0f0f0f0fU, to.low[1] = v.y & 0x0f0f0f0fU;
-    to.low[2] = v.x >> 4 & 0x0f0f0f0fU, to.low[3] = v.y >> 4 & 0x0f0f0f0fU;
-    to.high[0] = v.x << 4 & 0xf0f0f0f0U, to.high[1] = v.y << 4 & 0xf0f0f0f0U;
-    to.high[2] = v.x & 0xf0f0f0f0U, to.high[3] = v.y & 0xf0f0f0f0U;
-  }
-  VEERY_GPU void super_block(const uint8_t* unit, const uint8_t* form) {
-    const auto scales = load<Four<uint32_t>>(unit + kPlaces.scales + lane() / 4 * 16);
-    int32_t all[kGroups][4], c[kGroups][4];
-    Digits digits;
-    unpack(unit, digits);
-    VEERY_UNROLL(8)
-    for (int s = 0; s < 8; ++s) {
-      begin_products(c, digits.high, digits.low, form + s * 512, PlanePlan::kGroup);
-      Digits next = {};
-      if (s < 7) unpack(unit + (s + 1) * kPlaces.tile, next);
-      const int low = signed_byte_of(s < 4 ? scales.x : scales.y, s % 4);
-      const int high = signed_byte_of(s < 4 ? scales.z : scales.w, s % 4);
-      wait_for_products(c);
-      VEERY_UNROLL(8)
-      for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) {
-        const int32_t own = c[n][i] * (i < 2 ? low : high);
-        all[n][i] = s == 0 ? own : all[n][i] + own;
-      }
-      digits = next;
-    }
-    fold(unit, form, all);
-  }
-  VEERY_GPU void fold(const uint8_t* unit, const uint8_t* form, const int32_t (&all)[kGroups][4]) {
-    const Two<float> d = load_scales<kFormat>(unit), least = load_halves(unit + kPlaces.m);
-    typename SuperBlock<kFormat, 1, kGroups, PlanePlan::kUnit, PlanePlan::kGroup>::Minima minima;
-    minima.load(unit);
-    VEERY_UNROLL(8)
-    for (int n = 0; n < kGroups; ++n) {
-      const uint8_t* at = form + n * PlanePlan::kGroup;
-      const auto scale = load<Two<float>>(at + kSlab.scale + lane() % 4 * 8);
-      float lows[4];
-      minima.add_up(load<Two<uint32_t>>(at + kSlab.sums + lane() * 8), lows);
-      VEERY_UNROLL(4)
-      for (int i = 0; i < 4; ++i) {
-        const float own = i % 2 == 0 ? scale.x : scale.y;
-        sum_[n][i] = fma((i < 2 ? d.x : d.y) * own, static_cast<float>(all[n][i]), sum_[n][i]);
-        low_[n][i] = fma((i < 2 ? least.x : least.y) * own, lows[i], low_[n][i]);
-      }
-    }
-  }
-  VEERY_GPU void put_values(float* values) const {
-    const int g = lane() / 4, t = lane() % 4;
-    VEERY_UNROLL(8)
-    for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i)
-      values[(n * 8 + 2 * t + i % 2) * kStride + warp() * 16 + g + i / 2 * 8] =
-          sum_[n][i] - low_[n][i];
-  }
   static_assert(kGroups * 8 * kStride * 4 <= PlanePlan::kStage);
 
   int units_;

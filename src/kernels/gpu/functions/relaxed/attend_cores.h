@@ -299,7 +299,7 @@ class CoreAttention {
   float values_[kM][kDim / 8][4] = {};
 };
 
-/// Those of the rows that follow each other; attend_rows() does the others.
+/// Those of the rows that follow each other; attend_left() does the others.
 template <int kDim, bool kEach>
 VEERY_GPU void attend_cores(const AttendArguments& a) {
   wait_for_inputs();
