@@ -15,6 +15,7 @@ struct RowSteps {
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
   static constexpr int kUnits = row_units(kFormat);
+  static constexpr int kHalves = 32 / kInfo.sub;
   static_assert(kUnits >= 1);
 
   float factor[kUnits][kTerms], value[kUnits][kTerms];
@@ -96,10 +97,9 @@ struct RowSteps {
     }
   }
 
-  // Sub-block s has column s of b for itself, so a lane has sub-blocks 2 t and 2 t + 1 of rows g
-  // and g + 8.
+  // Of sub-block s a lane looks at column s of b, if that is among its columns 2 t and 2 t + 1, so
+  // that it has sub-blocks 2 t and 2 t + 1 of rows g and g + 8.
   VEERY_GPU void find_super_blocks(const FormRow& x, const uint8_t* units, int unit) {
-    constexpr int kHalves = 32 / kInfo.sub;
     const int g = lane() / 4, t = lane() % 4;
     Two<uint32_t> own[kUnits][kTerms];
     int32_t c[kUnits][kTerms][kHalves][4] = {};
@@ -114,15 +114,8 @@ struct RowSteps {
       uint32_t tile[4];
       load_tile<kFormat>(units + u * kPlaces.bytes + s * kPlaces.tile, tile);
       VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        const uint32_t b0 = g == s ? own[u][term].x : 0U, b1 = g == s ? own[u][term].y : 0U;
-        if constexpr (kHalves == 1) {
-          multiply_tile(c[u][term][0], tile, b0, b1);
-        } else {
-          multiply_half_tile(c[u][term][0], tile[0], tile[1], b0);
-          multiply_half_tile(c[u][term][1], tile[2], tile[3], b1);
-        }
-      }
+      for (int term = 0; term < kTerms; ++term)
+        multiply_sub_block(c[u][term], tile, own[u][term], s);
     }
     VEERY_UNROLL(2)
     for (int u = 0; u < kUnits; ++u) {
@@ -136,6 +129,39 @@ struct RowSteps {
       }
     }
   }
+  // One term: products that wait for none before them, of which those that are looked at are
+  // chosen. Two: b is 0 but for column s, so that all add up in the same registers, as there are no
+  // more.
+  static VEERY_GPU void multiply_sub_block(int32_t (&c)[kHalves][4], const uint32_t (&tile)[4],
+                                           const Two<uint32_t>& own, int s) {
+    if constexpr (kTerms == 2) {
+      const bool is = lane() / 4 == s;
+      multiply<false>(c, tile, {is ? own.x : 0U, is ? own.y : 0U});
+    } else {
+      int32_t all[kHalves][4];
+      multiply<true>(all, tile, own);
+      const bool is = s < 2 || lane() % 4 == s / 2;
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) VEERY_UNROLL(2)
+      for (int i = s % 2; i < 4; i += 2) c[h][i] = is ? all[h][i] : c[h][i];
+    }
+  }
+  // A sub-block, its halves apart if they have scales of their own.
+  template <bool kFresh>
+  static VEERY_GPU void multiply(int32_t (&c)[kHalves][4], const uint32_t (&tile)[4],
+                                 const Two<uint32_t>& b) {
+    if constexpr (kHalves == 1 && kFresh) {
+      multiply_tile_from(c[0], tile, b.x, b.y, 0, 0);
+    } else if constexpr (kHalves == 1) {
+      multiply_tile(c[0], tile, b.x, b.y);
+    } else if constexpr (kFresh) {
+      multiply_half_tile_into(c[0], tile[0], tile[1], b.x);
+      multiply_half_tile_into(c[1], tile[2], tile[3], b.y);
+    } else {
+      multiply_half_tile(c[0], tile[0], tile[1], b.x);
+      multiply_half_tile(c[1], tile[2], tile[3], b.y);
+    }
+  }
   // The bytes of sub-blocks 2 t and 2 t + 1 of a row: of each one, or two.
   static VEERY_GPU uint32_t two_sub_blocks(const uint8_t* bytes, int row) {
     const int t = lane() % 4, at = 2 * (lane() / 4) + row;
@@ -144,8 +170,7 @@ struct RowSteps {
   }
   // The whole numbers of a block of 256, added up over its sub-blocks.
   static VEERY_GPU int32_t sub_blocks(const FormRow& x, const uint8_t* unit, int u,
-                                      const int32_t (&c)[32 / kInfo.sub][4]) {
-    constexpr int kHalves = 32 / kInfo.sub;
+                                      const int32_t (&c)[kHalves][4]) {
     const int t = lane() % 4;
     const auto shifts = load<Two<int32_t>>(x.ints(x.places.shift) + u * 8 + 2 * t);
     Four<uint32_t> sums = {};
