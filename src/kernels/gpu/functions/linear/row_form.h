@@ -201,18 +201,20 @@ class RowMaker {
         groups_((source.cols + 255) / 256) {}
 
   /// With barriers of the block, one of them at the end. The norm's weights are asked for before
-  /// `wait` returns, as the row is there only then.
-  template <typename Wait>
-  VEERY_GPU Row make(const Wait& wait) {
+  /// `wait` returns, as the row is there only then; `meanwhile`: what is done while the row is on
+  /// its way.
+  template <typename Wait, typename Meanwhile>
+  VEERY_GPU Row make(const Wait& wait, const Meanwhile& meanwhile) {
     if (of_.norm.weight == nullptr) {
       wait();
-      if (warp() < kWarps) make_plain();
+      if (warp() < kWarps) make_plain(meanwhile);
       sync_block();
       return {of_.x, nullptr, 1};
     }
     if (of_.weights != nullptr) copy(of_.norm.weight, of_.weights);
     wait();
     copy(of_.x, of_.staged);
+    meanwhile();
     wait_for_groups<0>();
     sync_block();
     if (warp() == 0) {
@@ -254,9 +256,11 @@ class RowMaker {
     }
   }
   // Two groups together, the next two on their way.
-  VEERY_GPU void make_plain() const {
+  template <typename Meanwhile>
+  VEERY_GPU void make_plain(const Meanwhile& meanwhile) const {
     Groups next = {};
     load_groups(of_.x, warp(), next);
+    meanwhile();
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {
       Groups v;
