@@ -179,7 +179,7 @@ class GpuExecutable : public Executable {
     machine.upload(table.data(), rows->data(), table.size());
     recorder.launches.clear();
     recorder.add(
-        KernelId::walk, walk_size(machine.processors()),
+        walk_kernel(*rows), walk_size(machine.processors()),
         WalkArguments{reinterpret_cast<const WalkRow*>(table.data()),
                       static_cast<int32_t>(rows->size()), reinterpret_cast<uint32_t*>(zeros)});
   }

@@ -171,20 +171,21 @@
   VEERY_GPU_ROW_OPS(X)                                              \
   VEERY_GPU_LIMITS(X)                                               \
   VEERY_GPU_CHOICE(X)
-#define VEERY_GPU_EVERYWHERE(X)                             \
-  VEERY_GPU_COMMON(X)                                       \
-  X(best, BestArguments, 64, (best))                        \
-  X(angles, AnglesArguments, 64, (angles))                  \
-  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles)) \
-  VEERY_GPU_CODED(VEERY_GPU_ROW, X)                         \
-  VEERY_GPU_BF16(X)                                         \
-  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                     \
-  VEERY_GPU_EXPERTS(X, bf16, kBF16)                         \
-  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                     \
-  VEERY_GPU_ATTEND_TILES(X, f16, F16)                       \
-  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                \
-  VEERY_GPU_CHAINS(X)                                       \
-  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk))
+#define VEERY_GPU_EVERYWHERE(X)                                             \
+  VEERY_GPU_COMMON(X)                                                       \
+  X(best, BestArguments, 64, (best))                                        \
+  X(angles, AnglesArguments, 64, (angles))                                  \
+  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))                 \
+  VEERY_GPU_CODED(VEERY_GPU_ROW, X)                                         \
+  VEERY_GPU_BF16(X)                                                         \
+  VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                                     \
+  VEERY_GPU_EXPERTS(X, bf16, kBF16)                                         \
+  VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                                     \
+  VEERY_GPU_ATTEND_TILES(X, f16, F16)                                       \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                                \
+  VEERY_GPU_CHAINS(X)                                                       \
+  X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk<false>)) \
+  X(walk_blocks, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk<true>))
 #define VEERY_GPU_KERNELS(X) \
   VEERY_GPU_EVERYWHERE(X)    \
   VEERY_GPU_WARPGROUPS(X)    \

@@ -33,24 +33,18 @@ class WalkMaker {
     if (format > kK8M16) return false;  // walk_linear() knows no other
     const int terms = a.form.two_terms != 0 ? 2 : 1;
     const FormPlaces places = form_places(a.form.kind, a.form.cols);
-    if (a.x == nullptr || places.bytes * terms > WalkPlaces::kForm) return false;
+    if (a.x == nullptr) return false;
     WalkRow row{.kind = WalkKind::kLinear};
     WalkLinear& to = row.linear;
     to = {};
     if (a.best != nullptr) a.best = best_;
     to.product = a;
     to.places = places;
-    const int floats =
-        (a.form.cols / 32 + 3) / 4 * 4 + 4 + (a.norm.weight != nullptr ? a.form.cols : 0);
-    constexpr int kRoom = (WalkPlaces::kWork - WalkPlaces::kForm) / static_cast<int>(sizeof(float));
-    if (floats > kRoom) return false;
-    to.weights = floats + a.form.cols <= kRoom ? 1 : 0;
-    to.parts = a.gated != 0 ? 2 : 1;
-    if (to.parts == 2 && terms == 2) return false;
-    for (int i = 0; i < (a.gated != 0 ? 1 : a.weights); ++i)
-      to.panels += (a.weight[i].rows + 15) / 16;
+    if (!place(to, terms) || (a.gated != 0 && terms == 2)) return false;
+    const int panels = panels_of(a);
     to.first = static_cast<int32_t>(panels_ % blocks_);
-    panels_ += to.panels;
+    to.each_block = panels / blocks_, to.more_blocks = panels % blocks_;
+    panels_ += panels;
     to.each = row_units(format);
     to.unit_bytes = unit_places(format).bytes;
     to.units = a.form.cols / f.block;
@@ -61,6 +55,22 @@ class WalkMaker {
       to.prepares = before->linear.product.form.kind == a.form.kind ? 0 : 1;
     }
     return push(row);
+  }
+  static int panels_of(const LinearArguments& a) {
+    int panels = 0;
+    for (int i = 0; i < (a.gated != 0 ? 1 : a.weights); ++i) panels += (a.weight[i].rows + 15) / 16;
+    return panels;
+  }
+  // What lies where in shared memory.
+  static bool place(WalkLinear& row, int terms) {
+    const bool normed = row.product.norm.weight != nullptr;
+    const int cols = row.product.form.cols, row_bytes = 4 * cols;
+    int at = row.places.bytes * terms;
+    row.late = at;
+    at = row.largest() + (cols / 8 + 15) / 16 * 16;
+    row.staged = at, at += normed ? row_bytes : 0;
+    row.weights = normed && at + row_bytes <= WalkPlaces::kWork ? at : -1;
+    return at <= WalkPlaces::kWork;
   }
   // The row before, where it is a product of the same x that this one does not depend on.
   WalkRow* sibling(const WalkLinear& own) {
@@ -156,6 +166,13 @@ std::optional<std::vector<WalkRow>> make_walk(const std::vector<Launch>& launche
   for (const Launch& launch : launches)
     if (!maker.add(launch)) return std::nullopt;
   return std::move(maker).take();
+}
+
+KernelId walk_kernel(const std::vector<WalkRow>& rows) {
+  const bool blocks = std::ranges::any_of(rows, [](const WalkRow& row) {
+    return row.kind == WalkKind::kLinear && row.linear.product.form.kind == FormKind::kPer32;
+  });
+  return blocks ? KernelId::walk_blocks : KernelId::walk;
 }
 
 LaunchSize walk_size(int blocks) {

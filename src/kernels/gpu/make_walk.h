@@ -13,6 +13,9 @@ namespace veery::gpu {
 /// that a walk cannot carry out, or that wants more shared memory than it has.
 std::optional<std::vector<WalkRow>> make_walk(const std::vector<Launch>& launches, int blocks,
                                               uint64_t* best);
+/// The kernel that goes through such a table: one for weights in blocks of 256 alone is shorter
+/// code.
+KernelId walk_kernel(const std::vector<WalkRow>& rows);
 /// How a walk is launched.
 LaunchSize walk_size(int blocks);
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 
@@ -52,9 +54,38 @@ TEST(GpuEmulator, BlocksThatRunTogetherWaitForOneAnother) {
     }
     if (block_x() == 2 && thread() == 31) set_flag(&flag, 1);
     arrive_at(&counter);
-    sync_grid(nullptr, 0);
+    arrive_at_grid(nullptr);
+    wait_for_grid(nullptr, 0);
     EXPECT_EQ(counter, 96);
   });
+}
+
+TEST(GpuEmulator, SumsAreHandedOnWithTheirCount) {
+  Handed sum = 0;
+  std::vector<float> before(3);
+  run({.threads = 96}, [&] {
+    const int turn = 2 - thread() / 32;  // the last warp comes first
+    if (thread() % 32 != 0) return;
+    before[static_cast<size_t>(turn)] = take_over(&sum, turn);
+    hand_on(&sum, before[static_cast<size_t>(turn)] + static_cast<float>(1 + turn), turn + 1);
+  });
+  EXPECT_EQ(before, (std::vector<float>{0, 1, 3}));
+  EXPECT_EQ(sum >> 32, 3U);
+}
+
+TEST(GpuEmulator, ALaneAsksForWhatItAloneKnows) {
+  alignas(16) uint8_t from[2][16];
+  std::memset(from[0], 1, 16), std::memset(from[1], 2, 16);
+  std::vector<int> seen(32);
+  run({.threads = 32, .shared = 48}, [&] {
+    auto* mbarrier = reinterpret_cast<Mbarrier*>(shared_memory() + 32);
+    if (thread() == 0) make_item_mbarrier(mbarrier);
+    sync_block();
+    ask_item_of(7, mbarrier, shared_memory(), thread() == 7 ? from[1] : from[0], 16);
+    wait_for_pieces(mbarrier, 0);
+    seen[static_cast<size_t>(thread())] = shared_memory()[15];
+  });
+  EXPECT_EQ(seen, std::vector<int>(32, 2));
 }
 
 TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {

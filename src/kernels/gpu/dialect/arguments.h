@@ -282,6 +282,7 @@ struct RowPlan {
   int late, done, mbarriers, ring;
   int stages;  ///< items that are on their way to each warp
   int bytes;
+  static VEERY_GPU_HOST constexpr int late_bytes(int terms) { return kSlots * kWarp * terms * 8; }
   static constexpr int kThreads = (kWarps + 1) * 32, kExpertThreads = (kExpertWarps + 1) * 32;
 };
 /// Units of an item.
@@ -304,8 +305,8 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   int at = terms * places.bytes;
   p.largest = at, at += per32 ? (cols / 8 + 15) / 16 * 16 : 0;
   p.inverse = at, at += 16;
-  p.late = at, at += RowPlan::kSlots * kWarp * terms * 4;
-  p.done = at, at += RowPlan::kSlots * 4 + 16;
+  p.late = at, at += RowPlan::late_bytes(terms);
+  p.done = at, at += 16;
   p.mbarriers = at, at += warps * kMostStages * 8;
   p.staged = at, at += normed ? 4 * cols : 0;
   p.weights = normed && at + 4 * cols + kUsualRing <= room ? at : -1;

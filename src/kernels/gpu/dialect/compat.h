@@ -54,13 +54,17 @@ VEERY_GPU int block_z() { return static_cast<int>(blockIdx.z); }
 VEERY_GPU int blocks_x() { return static_cast<int>(gridDim.x); }
 VEERY_GPU void sync_block() { __syncthreads(); }
 VEERY_GPU void sync_warp() { __syncwarp(); }
-/// Until all blocks of a cooperative launch have come, after which all see what any has written.
-/// `counter`: in the device's memory, 0 when the launch begins; `come`: what it is then, one for
-/// each block and barrier.
-VEERY_GPU void sync_grid(uint32_t* counter, uint32_t come) {
+/// A barrier of all blocks of a cooperative launch in two parts, between which a block may do what
+/// needs nothing of the others. `counter`: in the device's memory, 0 when the launch begins.
+VEERY_GPU void arrive_at_grid(uint32_t* counter) {
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0)
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+/// Until all blocks have arrived, after which all see what any wrote before. `come`: what the
+/// counter is then, one for each block and barrier.
+VEERY_GPU void wait_for_grid(const uint32_t* counter, uint32_t come) {
+  if (threadIdx.x == 0) {
     uint32_t now;
     do {
       asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
@@ -93,6 +97,15 @@ VEERY_GPU int leading_zeros(uint32_t bits) { return __clz(static_cast<int>(bits)
 VEERY_GPU float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 VEERY_GPU double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 VEERY_GPU float square_root(float x) { return __fsqrt_rn(x); }
+/// a / b rounded to nearest where both, and the quotient, lie between 2^-110 and 2^110: what nvcc
+/// makes of a / b without the branch for other numbers, so that several go side by side.
+VEERY_GPU float divide_usual(float a, float b) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  inverse = __fmaf_rn(inverse, __fmaf_rn(inverse, -b, 1.0F), inverse);
+  const float near = __fmaf_rn(a, inverse, 0.0F);
+  return __fmaf_rn(inverse, __fmaf_rn(near, -b, a), near);
+}
 // Where subnormal numbers count as 0, before and after.
 VEERY_GPU float fma_flushed(float a, float b, float c) {
   float y;
@@ -241,6 +254,16 @@ VEERY_GPU void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from
                : "memory");
 #endif
 }
+/// The same of what lane `of` gives, the other lanes may give anything.
+VEERY_GPU void ask_item_of(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                           int bytes) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x % kWarp == static_cast<unsigned>(of)) ask_piece(mbarrier, shared, from, bytes);
+#else
+  const auto address = shuffle(reinterpret_cast<unsigned long long>(from), of);
+  ask_item(mbarrier, shared, reinterpret_cast<const uint8_t*>(address), shuffle(bytes, of));
+#endif
+}
 /// Until the pieces of turn `turn`, counted from 0, are there.
 VEERY_GPU void wait_for_pieces(Mbarrier* mbarrier, int turn) {
   const uint32_t at = shared_address(mbarrier);
@@ -278,6 +301,26 @@ VEERY_GPU void wait_for_flag(const int32_t* flag, int32_t least) {
 VEERY_GPU void set_flag(int32_t* flag, int32_t value) {
   asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(shared_address(flag)), "r"(value)
                : "memory");
+}
+/// A value in the block's memory that some threads add to in turn, and how many have: one word, so
+/// that who finds the count has the value.
+using Handed = uint64_t;
+VEERY_GPU void hand_on(Handed* at, float value, int32_t count) {
+  const uint64_t word =
+      uint64_t{static_cast<uint32_t>(count)} << 32 | static_cast<uint32_t>(__float_as_int(value));
+  asm volatile("st.relaxed.cta.shared.b64 [%0], %1;" ::"r"(shared_address(at)), "l"(word)
+               : "memory");
+}
+/// The value when the count is `least` or more.
+VEERY_GPU float take_over(const Handed* at, int32_t least) {
+  uint64_t word;
+  do {
+    asm volatile("ld.relaxed.cta.shared.b64 %0, [%1];"
+                 : "=l"(word)
+                 : "r"(shared_address(at))
+                 : "memory");
+  } while (static_cast<int32_t>(word >> 32) < least);
+  return __int_as_float(static_cast<int32_t>(word & 0xffffffffU));
 }
 /// How many had arrived before.
 VEERY_GPU int32_t arrive_at(int32_t* counter) {
@@ -409,6 +452,7 @@ VEERY_GPU float flush(float x) {
   return (bits_of(x) & 0x7f800000) == 0 ? float_of(bits_of(x) & INT32_MIN) : x;
 }
 #if !defined(__CUDACC__)
+VEERY_GPU float divide_usual(float a, float b) { return a / b; }
 VEERY_GPU float fma_flushed(float a, float b, float c) {
   return flush(fma(flush(a), flush(b), flush(c)));
 }

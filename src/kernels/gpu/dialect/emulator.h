@@ -2,6 +2,7 @@
 // so that kernels are tested where there is no GPU. Blocks run one after the other, or together
 // where they wait for each other.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +35,8 @@ void wait_for_warp();
 void wait_for_grid();
 /// Until *flag >= least.
 void wait_for_flag(const int32_t* flag, int32_t least);
+/// Until the upper half of *word, a number with a sign, is at least `least`.
+void wait_for_count(const uint64_t* word, int32_t least);
 /// What other threads wait for may have changed.
 void progress();
 /// 32 bytes of each thread of the block that others read.
@@ -63,11 +66,22 @@ inline int block_z() { return emulated::place().z; }
 inline int blocks_x() { return emulated::place().blocks_x; }
 inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
-inline void sync_grid(uint32_t*, uint32_t) { emulated::wait_for_grid(); }
+inline void arrive_at_grid(const uint32_t*) { emulated::wait_for_block(); }
+inline void wait_for_grid(const uint32_t*, uint32_t) { emulated::wait_for_grid(); }
 inline void wait_for_flag(const int32_t* flag, int32_t least) {
   emulated::wait_for_flag(flag, least);
 }
 inline void set_flag(int32_t* flag, int32_t value) { *flag = value, emulated::progress(); }
+using Handed = uint64_t;
+inline void hand_on(Handed* at, float value, int32_t count) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  *at = uint64_t{static_cast<uint32_t>(count)} << 32 | bits;
+  emulated::progress();
+}
+inline float take_over(const Handed* at, int32_t least) {
+  emulated::wait_for_count(at, least);
+  return std::bit_cast<float>(static_cast<uint32_t>(*at & 0xffffffffU));
+}
 inline void set_condition(uint64_t condition, uint32_t value) {
   *reinterpret_cast<uint32_t*>(condition) = value;
 }
@@ -93,6 +107,10 @@ inline void arrive_at(Mbarrier* mbarrier) { emulated::ask_piece(mbarrier, nullpt
 inline void make_item_mbarrier(Mbarrier* mbarrier) { emulated::make_mbarrier(mbarrier, 1); }
 inline void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   if (thread() % 32 == 0) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
+}
+inline void ask_item_of(int of, Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                        int bytes) {
+  if (thread() % 32 == of) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
 template <typename PieceAt>
 void ask_pieces(Mbarrier* mbarrier, int count, const PieceAt& piece_at) {

@@ -25,16 +25,22 @@ enum class WalkKind : int32_t {
 };
 
 /// A product of one row. Of the panels block b has those from (b - first) mod blocks on, `blocks`
-/// apart.
+/// apart: `each_block`, and one more if that number is below `more_blocks`.
 struct WalkLinear {
-  LinearArguments product;  ///< room is not used
-  FormPlaces places;        ///< of the form
-  int32_t prepares;         ///< 0: the form is that of the row before
-  int32_t weights;          ///< those of the norm have room in shared memory
-  int32_t panels, first, units;
-  int32_t chunks;  ///< items of a panel and part
-  int32_t parts;
+  LinearArguments product;        ///< room is not used
+  FormPlaces places;              ///< of the form
+  int32_t prepares;               ///< 0: the form is that of the row before
+  int32_t late, staged, weights;  ///< in shared memory, as RowPlan has them
+  int32_t first, each_block, more_blocks;
+  int32_t units, chunks;     ///< of a panel and part: units, items
   int32_t each, unit_bytes;  ///< of an item, of a unit
+
+  VEERY_GPU_HOST int parts() const { return product.gated != 0 ? 2 : 1; }
+  /// As RowPlan has them, too.
+  VEERY_GPU_HOST int inverse() const {
+    return late + RowPlan::late_bytes(product.form.two_terms != 0 ? 2 : 1);
+  }
+  VEERY_GPU_HOST int largest() const { return inverse() + 16; }
 };
 
 struct alignas(16) WalkRow {
@@ -68,23 +74,21 @@ static_assert(sizeof(WalkRow) == WalkRow::kBytes);
 struct WalkArguments {
   const WalkRow* rows;
   int32_t count;
-  uint32_t* barrier;  ///< sync_grid()
+  uint32_t* barrier;  ///< arrive_at_grid()
 };
 
-/// Shared memory of the walk. Rows other than products have the beginning as their shared memory.
+/// Shared memory of the walk. Rows have the beginning as theirs.
 struct WalkPlaces {
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
-  static constexpr int kForm = 38 << 10;          ///< x in its form
-  static constexpr int kWork = 72 << 10;          ///< and what that is made with
-  static constexpr int kSlots = 4, kSlot = 4736;  ///< items on their way to each warp
+  static constexpr int kWork = 72 << 10;
+  static constexpr int kSlots = 32, kSlot = 4736;  ///< items on their way
   static constexpr int kRing = kWork;
-  static constexpr int kRows = kRing + kWarps * kSlots * kSlot;
+  static constexpr int kRows = kRing + kSlots * kSlot;
   static constexpr int kRowsAhead = 6;  ///< rows that are known beside the one that is carried out
   static constexpr int kMbarriers = kRows + 8 * WalkRow::kBytes;
-  static constexpr int kAttendMbarrier = kMbarriers + kWarps * kSlots * 8;
-  static constexpr int kLate = kAttendMbarrier + 16;  ///< RowMemory
-  static constexpr int kDone = kLate + RowPlan::kSlots * kWarp * 2 * 4;
-  static constexpr int kBytes = kDone + RowPlan::kSlots * 4 + 16;
+  static constexpr int kAttendMbarrier = kMbarriers + kSlots * 8;
+  static constexpr int kDone = kAttendMbarrier + 16;  ///< RowMemory
+  static constexpr int kBytes = kDone + 16;
 };
 
 }  // namespace veery::gpu

@@ -355,12 +355,16 @@ VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
       if (first > 0) read(first);
       VEERY_UNROLL(8)
       for (int i = 0; i < kAhead; ++i) {
-        if (first + i >= count) break;
-        segment.template add<T>(values[i], shuffle(by.keep, first + i), shuffle(by.add, first + i));
-        const float add = shuffle(by.whole_add, first + i);
-        if (add == Factors::kNotYet) continue;
-        whole.template add<T>(segment.values, shuffle(by.whole_keep, first + i), add);
-        segment.clear();
+        // No way out of the loop, so that it is unrolled and values stay in registers.
+        if (first + i < count) {
+          segment.template add<T>(values[i], shuffle(by.keep, first + i),
+                                  shuffle(by.add, first + i));
+          const float add = shuffle(by.whole_add, first + i);
+          if (add != Factors::kNotYet) {
+            whole.template add<T>(segment.values, shuffle(by.whole_keep, first + i), add);
+            segment.clear();
+          }
+        }
       }
     }
   }

@@ -6,14 +6,13 @@
 namespace veery::gpu {
 
 /// `at`: blocks of positions and of queries, as attend_some_blocks() has them. Keys and values of
-/// the first block of positions are on their way while the newest are made.
+/// the first block of positions, which were asked for, are on their way while the newest are made.
 template <typename T, int kDims, int kSets>
 VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& a,
                            Attention<T, kDims, true, kSets>& of, const BlockAt& at, int& turn) {
   static_assert(2 * kSets >= kMostHeads + 2, "a warp for each query, the key and the value");
   constexpr int kEach = kDims * kBlock / 2 / kWarp;  // pairs of dimensions of a lane
   const int own = warp(), queries = of.heads(), n = rope.head_dim;
-  of.ask(of.first_block() + at.x);
   const bool has_new = (of.last_block() - of.first_block() - at.x) % at.blocks_x == 0;
   const bool finds = own < queries + (has_new ? 2 : 0);
   QkvHead::Pair found[kEach] = {};
@@ -64,6 +63,7 @@ VEERY_GPU void attend_step(const StepArguments& s) {
   if (of.first_block() + at.x > of.last_block()) return;
   of.find_pages(of.first_block() + at.x);
   of.make_stage();
+  of.ask(of.first_block() + at.x);
   int turn = 0;
   attend_step(s.rope, s.attend, of, at, turn);
 }

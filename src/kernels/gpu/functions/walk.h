@@ -8,40 +8,38 @@
 
 namespace veery::gpu {
 
-/// Attention; `rope`: the row of the queries it wants (attend_step()), or nullptr. What does not
-/// depend on the rows before is looked for before these are waited for.
+/// Attention; `rope`: the row of the queries it wants (attend_step()), or nullptr. Keys and values
+/// that steps before have left are asked for before the rows before are waited for.
 template <typename T>
-VEERY_GPU_APART void walk_attend(WalkState& state, const WalkRow& row, const WalkRow* rope,
-                                 int& turn) {
-  using Own = Attention<T, 1, true, WalkPlaces::kThreads / 64>;
-  const int all = row.x * row.y;
+VEERY_GPU void walk_attend(WalkState& state, const WalkRow& row, const WalkRow* rope, int& turn) {
+  using Own = Attention<T, 1, true, kStepThreads / 64>;
   bool waited = false;
   const auto wait = [&] {
-    if (!waited) state.wait_for_rows();
+    if (waited) return;
+    state.wait_for_rows();
     waited = true;
-    fence_copies();
   };
   // Blocks of positions that there are come first.
-  for (int v = block_x(); v < all; v += blocks_x()) {
+  for (int v = block_x(); v < row.x * row.y; v += blocks_x()) {
     const BlockAt at = {v / row.y, v % row.y, 0, row.x};
-    Own of(row.attend, 0, at.y, state.attend_mbarrier());
+    Own of(row.attend, 0, at.y, WalkState::attend_mbarrier());
     if (of.first_block() + at.x > of.last_block()) break;
     of.find_pages(of.first_block() + at.x);
-    // The memory is that of the row before, which other warps may still look at.
+    fence_copies();
+    // The newest are not among those that attend_step() wants from the cache.
+    if (rope == nullptr) wait();
+    of.ask(of.first_block() + at.x);
     wait();
     if (rope != nullptr) {
       attend_step(rope->qkv_rope, row.attend, of, at, turn);
     } else {
-      of.ask(of.first_block() + at.x);
       of.load_queries();
       attend_some_blocks(row.attend, of, at, turn, [](int64_t) {});
     }
     sync_block();
   }
   wait();
-  if (rope == nullptr) return;
-  state.end_row(false);
-  state.wait_for_rows();
+  state.look_ahead();
 }
 VEERY_GPU void walk_attention(WalkState& state, const WalkRow& row, const WalkRow* rope,
                               int& turn) {
@@ -52,7 +50,7 @@ VEERY_GPU void walk_attention(WalkState& state, const WalkRow& row, const WalkRo
   }
 }
 
-VEERY_GPU void walk_rows(const WalkRow& row, const BlockAt& at) {
+VEERY_GPU_APART void walk_rows(const WalkRow& row, const BlockAt& at) {
   switch (row.kind) {
     case WalkKind::kEmbed: return embed(row.embed, at);
     case WalkKind::kRmsNorm: return rms_norm(row.rms_norm, at);
@@ -68,22 +66,27 @@ VEERY_GPU void walk_rows(const WalkRow& row, const BlockAt& at) {
   }
 }
 
+/// kBlocks: there may be weights in blocks of 32.
+template <bool kBlocks>
 VEERY_GPU void walk(const WalkArguments& a) {
   WalkState state(a);
   state.begin();
   int turn = 0;
-  while (state.current() < a.count) {
+  while (state.current() < state.count()) {
     const WalkRow& row = state.row(state.current());
-    const bool joined = row.kind == WalkKind::kQkvRope && row.type != 0;
-    const bool waits = (joined ? state.row(state.current() + 1) : row).waits != 0;
+    bool waits = row.waits != 0;
     if (row.kind == WalkKind::kLinear) {
-      walk_linear(state, row.linear);
-    } else if (joined) {
-      walk_attention(state, state.row(state.current() + 1), &row, turn);
+      walk_linear<kBlocks>(state, row.linear);
+    } else if (row.kind == WalkKind::kQkvRope && row.type != 0) {
+      const WalkRow& attends = state.row(state.current() + 1);
+      waits = attends.waits != 0;
+      walk_attention(state, attends, &row, turn);
+      state.end_row(false);
     } else if (row.kind == WalkKind::kAttend) {
       walk_attention(state, row, nullptr, turn);
     } else {
       state.wait_for_rows();
+      state.look_ahead();
       for (int v = block_x(); v < row.x * row.y; v += blocks_x()) {
         walk_rows(row, {v % row.x, v / row.x, 0, row.x});
         sync_block();

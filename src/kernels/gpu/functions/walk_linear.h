@@ -1,5 +1,5 @@
-// walk_linear.h: products of a walk. Each warp has a ring of items on their way from the weights,
-// which runs on over rows and what they wait for.
+// walk_linear.h: products of a walk. Items are on their way from the weights to a ring that all
+// warps share, which runs on over rows and what they wait for.
 #pragma once
 #include "kernels/gpu/dialect/walk_places.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
@@ -8,23 +8,27 @@ namespace veery::gpu {
 
 using WalkItems = RowItems<WalkPlaces::kWarps>;
 
-/// What all rows of a walk share: the table and the rings.
+/// What a thread knows of a walk: the table and the ring. Item i of the block is for warp i %
+/// kWarps and lies in slot i % kSlots, one row's behind those of the row before; the warp asks for
+/// item i + kSlots when it has looked at it. It is in registers, so what is given a reference to it
+/// is compiled into its caller: other memory of a thread is as far away as the device's, as
+/// barriers of the grid empty the caches in front of that.
 class WalkState {
  public:
   using Places = WalkPlaces;
+  static_assert(Places::kSlots % Places::kWarps == 0, "a slot's items are all for one warp");
 
   VEERY_GPU explicit WalkState(const WalkArguments& arguments) : a_(arguments) {}
 
-  /// The first rows and mbarriers; the rings are begun.
+  /// The first rows and mbarriers; the ring is begun.
   VEERY_GPU void begin() {
     for (int r = warp(); r <= Places::kRowsAhead && r < a_.count; r += warps()) load_row(r);
     wait_for_groups<0>();
-    if (thread() < Places::kWarps * Places::kSlots) make_item_mbarrier(mbarriers() + thread());
+    if (thread() < Places::kSlots) make_item_mbarrier(mbarrier(thread()));
     if (thread() == 0) make_mbarrier(attend_mbarrier());
     fence_copies();
     sync_block();
-    begin_items(ahead_items_, row(0), warp());
-    item_ = warp();
+    used_ = asked_ = item_ = ahead_item_ = warp();
     fill();
   }
   VEERY_GPU const WalkRow& row(int r) const {
@@ -32,176 +36,204 @@ class WalkState {
                                              r % 8 * WalkRow::kBytes);
   }
   VEERY_GPU int current() const { return row_; }
-  VEERY_GPU Mbarrier* attend_mbarrier() const {
+  VEERY_GPU int count() const { return a_.count; }
+  static VEERY_GPU Mbarrier* attend_mbarrier() {
     return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendMbarrier);
   }
+  static VEERY_GPU int32_t* done() {
+    return reinterpret_cast<int32_t*>(shared_memory() + Places::kDone);
+  }
 
+  /// `waits`: the next row wants what all blocks have written. The block's memory is free behind
+  /// it.
   VEERY_GPU void end_row(bool waits) {
     wait_for_groups<0>();
     ++row_;
     waits_ = waits;
-  }
-  /// Until what the rows before have written is there, once a row; then one row more is fetched, in
-  /// the place of the last.
-  VEERY_GPU void wait_for_rows() {
-    if (waits_)
-      sync_grid(a_.barrier, static_cast<uint32_t>(blocks_x()) * ++barriers_);
+    if (waits)
+      arrive_at_grid(a_.barrier);
     else
       sync_block();
-    known_ = row_ + Places::kRowsAhead;
-    if (warp() == 0 && known_ + 1 < a_.count) load_row(known_ + 1);
+  }
+  /// Until what the rows before have written is there, once a row.
+  VEERY_GPU void wait_for_rows() {
+    if (waits_) wait_for_grid(a_.barrier, static_cast<uint32_t>(blocks_x()) * ++barriers_);
+  }
+  /// Behind that: more rows are fetched, in the place of those that are over.
+  VEERY_GPU void look_ahead() {
+    known_ = loaded_;
+    for (; loaded_ <= row_ + Places::kRowsAhead; ++loaded_)
+      if (warp() == 0 && loaded_ + 1 < a_.count) load_row(loaded_ + 1);
     fill();
   }
 
   // Items
 
-  VEERY_GPU int first_panel(const WalkLinear& r) const {
+  static VEERY_GPU int first_panel(const WalkLinear& r) {
     const int start = block_x() - r.first;
     return start < 0 ? start + blocks_x() : start;
   }
-  VEERY_GPU int slots(const WalkLinear& r) const {
+  static VEERY_GPU int slots(const WalkLinear& r) {
     const int start = first_panel(r);
-    return start < r.panels ? ((r.panels - 1 - start) / blocks_x() + 1) * r.parts : 0;
+    return (r.each_block + (start < r.more_blocks ? 1 : 0)) * r.parts();
   }
   VEERY_GPU const uint8_t* wait() const {
-    wait_for_pieces(mbarriers() + warp() * Places::kSlots + used_ % Places::kSlots,
-                    used_ / Places::kSlots);
+    wait_for_pieces(mbarrier(used_ % Places::kSlots), used_ / Places::kSlots);
     return item_at(used_ % Places::kSlots);
   }
   /// The item that was waited for is not looked at any more.
   VEERY_GPU void next() {
-    ++used_;
+    used_ += Places::kWarps;
     ask();
   }
 
   int item_ = 0;  ///< the first item of this warp in the row
 
  private:
-  VEERY_GPU Mbarrier* mbarriers() const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kMbarriers);
+  static VEERY_GPU Mbarrier* mbarrier(int slot) {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kMbarriers) + slot;
   }
-  VEERY_GPU uint8_t* item_at(int slot) const {
-    return shared_memory() + Places::kRing + (warp() * Places::kSlots + slot) * Places::kSlot;
+  static VEERY_GPU uint8_t* item_at(int slot) {
+    return shared_memory() + Places::kRing + slot * Places::kSlot;
   }
   VEERY_GPU void load_row(int r) const {
     begin_copy(shared_memory() + Places::kRows + r % 8 * WalkRow::kBytes + 16 * lane(),
                reinterpret_cast<const uint8_t*>(a_.rows + r) + 16 * lane());
     end_group();
   }
-  VEERY_GPU void begin_items(WalkItems& items, const WalkRow& r, int item) const {
-    if (r.kind == WalkKind::kLinear)
-      items.begin(slots(r.linear), r.linear.chunks, item);
-    else
-      items.begin(0, 1, item);
-  }
   VEERY_GPU void fill() {
     while (asked_ - used_ < Places::kSlots && ask()) {
     }
   }
-  /// Asks for this warp's next item, of this row or one of those that are known.
-  VEERY_GPU bool ask() {
-    while (ahead_items_.ended()) {
-      if (ahead_ + 1 >= a_.count || ahead_ >= known_) return false;
-      begin_items(ahead_items_, row(++ahead_), ahead_items_.chunk);
+  /// Items of a row for this block.
+  static VEERY_GPU int items(const WalkRow& r) {
+    return r.kind == WalkKind::kLinear ? slots(r.linear) * r.linear.chunks : 0;
+  }
+  /// Each lane finds one of the warp's next items in the rows that are known, as far as there are
+  /// any.
+  VEERY_GPU void find_next() {
+    int r = ahead_, item = ahead_item_ + lane() * Places::kWarps;
+    int left = items(row(r));
+    for (; item >= left && r < known_ && r + 1 < a_.count; left = items(row(++r))) item -= left;
+    const bool is = item < left;
+    if (is) {
+      const WalkLinear& of = row(r).linear;
+      WalkItems at;
+      at.begin(slots(of), of.chunks, item);
+      next_ = find_item(of.product, first_panel(of), blocks_x(), at.group + at.slot, at.chunk,
+                        of.units, of.each, of.unit_bytes);
     }
-    const WalkLinear& r = row(ahead_).linear;
-    const int own = ahead_items_.group + ahead_items_.slot;
-    const PanelOf of =
-        find_panel(r.product, first_panel(r) + (r.parts == 2 ? own / 2 : own) * blocks_x());
-    const Weight& w = r.product.weight[r.parts == 2 ? own % 2 : of.weight];
-    const int unit = ahead_items_.chunk * r.each;
-    const int count = r.units - unit < r.each ? r.units - unit : r.each;
+    found_ = bit_count(ballot(is)), given_ = 0;
+    // Where the next of all goes on.
+    const int last = found_ == kWarp ? kWarp - 1 : found_;
+    ahead_ = shuffle(r, last);
+    ahead_item_ = shuffle(item, last) + (found_ == kWarp ? Places::kWarps : 0);
+  }
+  /// Asks for this warp's next item, where it is known.
+  VEERY_GPU bool ask() {
+    if (rarely(given_ == found_)) {
+      find_next();
+      if (found_ == 0) return false;
+    }
     const int slot = asked_ % Places::kSlots;
-    ask_item(mbarriers() + warp() * Places::kSlots + slot, item_at(slot),
-             w.data + of.panel * w.panel + int64_t{unit} * r.unit_bytes, count * r.unit_bytes);
-    ahead_items_.next();
-    ++asked_;
+    ask_item_of(given_, mbarrier(slot), item_at(slot), next_.from, next_.bytes);
+    ++given_;
+    asked_ += Places::kWarps;
     return true;
   }
 
-  WalkArguments a_;
-  int row_ = 0, known_ = Places::kRowsAhead;
+  const WalkArguments& a_;
+  int row_ = 0;
+  int known_ = Places::kRowsAhead, loaded_ = Places::kRowsAhead;  // rows up to these, now and soon
   bool waits_ = false;
   uint32_t barriers_ = 0;
-  int asked_ = 0, used_ = 0;  // items of this warp
-  int ahead_ = 0;             // where the ring is
-  WalkItems ahead_items_ = {};
+  int asked_ = 0, used_ = 0;  // items of the block
+  // Of what is asked for next each lane knows one; behind those the next is item `ahead_item_` of
+  // row `ahead_`.
+  ItemSource next_;
+  int given_ = 0, found_ = 0, ahead_ = 0, ahead_item_ = 0;
 };
+
+VEERY_GPU RowMemory memory_of(const WalkLinear& r) {
+  return {{shared_memory(), r.places},
+          reinterpret_cast<Handed*>(shared_memory() + r.late),
+          WalkState::done()};
+}
 
 /// x in its form, at the beginning of shared memory.
 template <FormKind kKind, int kTerms>
-VEERY_GPU_APART void prepare_walk(WalkState& state, const WalkLinear& r) {
-  const Form& form = r.product.form;
-  RowSource source = {r.product.x, r.product.norm, form.cols, r.places};
-  auto* work = reinterpret_cast<float*>(shared_memory() + WalkPlaces::kForm);
+VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
+  const auto floats = [](int at) { return reinterpret_cast<float*>(shared_memory() + at); };
+  RowSource source = {r.product.x, r.product.norm, r.product.form.cols, r.places};
   source.form = shared_memory();
-  source.inverse = work;
-  source.largest_of = work + 4;
-  source.staged = work + 4 + (form.cols / 32 + 3) / 4 * 4;
-  source.weights = r.weights != 0 ? source.staged + form.cols : nullptr;
-  auto* done = reinterpret_cast<int32_t*>(shared_memory() + WalkPlaces::kDone);
-  const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make([&] {
-    state.wait_for_rows();
-    if (thread() <= RowPlan::kSlots) done[thread()] = 0;
-  });
+  source.inverse = floats(r.inverse());
+  source.largest_of = floats(r.largest());
+  source.staged = floats(r.staged);
+  source.weights = r.weights >= 0 ? floats(r.weights) : nullptr;
+  const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make(
+      [&] {
+        state.wait_for_rows();
+        memory_of(r).clear(kTerms);
+        if (thread() == 0) *WalkState::done() = 0;
+      },
+      [&] { state.look_ahead(); });
   if (kKind != FormKind::kPer32 || kTerms != 1 || warp() != WalkPlaces::kWarps - 1) return;
   make_row_residual(source, row);
-  if (lane() == 0) set_flag(done + RowPlan::kSlots, 1);
-}
-VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
-  const bool per32 = r.product.form.kind == FormKind::kPer32;
-  if (r.product.form.two_terms != 0)
-    return per32 ? prepare_walk<FormKind::kPer32, 2>(state, r)
-                 : prepare_walk<FormKind::kPer256, 2>(state, r);
-  return per32 ? prepare_walk<FormKind::kPer32, 1>(state, r)
-               : prepare_walk<FormKind::kPer256, 1>(state, r);
+  if (lane() == 0) set_flag(WalkState::done(), 1);
 }
 /// The same x as that of the row before.
-VEERY_GPU void keep_walk(WalkState& state) {
+template <int kTerms>
+VEERY_GPU void keep_walk(WalkState& state, const WalkLinear& r) {
   state.wait_for_rows();
-  auto* done = reinterpret_cast<int32_t*>(shared_memory() + WalkPlaces::kDone);
-  if (thread() < RowPlan::kSlots) done[thread()] = 0;
+  memory_of(r).clear(kTerms);
+  state.look_ahead();
   sync_block();
 }
 
-// The state is copied, so that its numbers are in registers.
 template <Format kFormat, int kTerms>
-VEERY_GPU_APART void walk_panels(WalkState& state, const WalkLinear& r) {
-  WalkState own = state;
-  const RowMemory memory = {{shared_memory(), r.places},
-                            reinterpret_cast<float*>(shared_memory() + WalkPlaces::kLate),
-                            reinterpret_cast<int32_t*>(shared_memory() + WalkPlaces::kDone)};
+VEERY_GPU void walk_panels(WalkState& state, const WalkLinear& r, WalkItems& at) {
+  const RowMemory memory = memory_of(r);
   RowPanels<kFormat, kTerms, WalkPlaces::kWarps, WalkState> panels(
-      r.product, memory, own.first_panel(r), blocks_x(), r.units);
-  WalkItems at;
-  at.begin(own.slots(r), r.chunks, own.item_);
-  panels.run(own, at);
-  own.item_ = at.chunk;
-  state = own;
+      r.product, memory, WalkState::first_panel(r), blocks_x(), r.units);
+  panels.run(state, at);
+  state.item_ = at.chunk;
 }
 
-template <Format kFormat>
+template <FormKind kKind, int kTerms>
 VEERY_GPU void walk_product(WalkState& state, const WalkLinear& r) {
-  if (r.product.form.two_terms != 0)
-    walk_panels<kFormat, 2>(state, r);
-  else
-    walk_panels<kFormat, 1>(state, r);
-}
-VEERY_GPU void walk_linear(WalkState& state, const WalkLinear& r) {
+  WalkItems at;
+  at.begin(WalkState::slots(r), r.chunks, state.item_);
   if (r.prepares != 0)
-    prepare_walk(state, r);
+    prepare_walk<kKind, kTerms>(state, r);
   else
-    keep_walk(state);
-  switch (r.product.weight[0].format) {
-    case kQ8: return walk_product<kQ8>(state, r);
-    case kQ8M: return walk_product<kQ8M>(state, r);
-    case kQ4: return walk_product<kQ4>(state, r);
-    case kQ4M: return walk_product<kQ4M>(state, r);
-    case kK4M: return walk_product<kK4M>(state, r);
-    case kK8M: return walk_product<kK8M>(state, r);
-    case kK8: return walk_product<kK8>(state, r);
-    default: return walk_product<kK8M16>(state, r);
+    keep_walk<kTerms>(state, r);
+  const Format format = r.product.weight[0].format;
+  if constexpr (kKind == FormKind::kPer32) {
+    switch (format) {
+      case kQ8: return walk_panels<kQ8, kTerms>(state, r, at);
+      case kQ8M: return walk_panels<kQ8M, kTerms>(state, r, at);
+      case kQ4: return walk_panels<kQ4, kTerms>(state, r, at);
+      default: return walk_panels<kQ4M, kTerms>(state, r, at);
+    }
+  } else {
+    switch (format) {
+      case kK4M: return walk_panels<kK4M, kTerms>(state, r, at);
+      case kK8M: return walk_panels<kK8M, kTerms>(state, r, at);
+      case kK8: return walk_panels<kK8, kTerms>(state, r, at);
+      default: return walk_panels<kK8M16, kTerms>(state, r, at);
+    }
   }
+}
+/// Of one or both kinds of blocks; those of 32 are not in walks that have none.
+template <bool kBlocks>
+VEERY_GPU void walk_linear(WalkState& state, const WalkLinear& r) {
+  const bool two = r.product.form.two_terms != 0;
+  if constexpr (kBlocks)
+    if (r.product.form.kind == FormKind::kPer32)
+      return two ? walk_product<FormKind::kPer32, 2>(state, r)
+                 : walk_product<FormKind::kPer32, 1>(state, r);
+  return two ? walk_product<FormKind::kPer256, 2>(state, r)
+             : walk_product<FormKind::kPer256, 1>(state, r);
 }
 
 }  // namespace veery::gpu

@@ -113,8 +113,11 @@ struct Scale {
   float scale, inverse;
 };
 VEERY_GPU Scale scale_for(float most) {
-  const bool tiny = !(most > 1e-30F);
-  return {tiny ? 0.0F : most / 127.0F, tiny ? 0.0F : 127.0F / most};
+  const bool tiny = !(most > 1e-30F), huge = most > 1e30F, endless = most > 3.4028234e38F;
+  const float less = huge ? 0x1p-64F : 1.0F, own = tiny || endless ? 1.0F : most * less;
+  const float scale = divide_usual(own, 127.0F) * (huge ? 0x1p64F : 1.0F);
+  const float inverse = divide_usual(127.0F, own) * less;
+  return {tiny ? 0.0F : endless ? most : scale, tiny || endless ? 0.0F : inverse};
 }
 
 // Blocks b, b + warps(), ... of 32 up to `blocks`, whose elements of this lane are v; together, as

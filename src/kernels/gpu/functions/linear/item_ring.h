@@ -51,10 +51,105 @@ struct RingPlaces {
   int stages;  ///< items on their way to each warp
 };
 
-/// The ring of warp `of`: items on their way from the weights of a product, of which the block has
-/// the panels `blocks_x()` apart. kAlone: one thread asks for them (make() is told so too), not the
-/// warp.
-template <Format kFormat, int kUnits, int kWarps, bool kAlone = false>
+/// Where an item's weights are.
+struct ItemSource {
+  const uint8_t* from = nullptr;
+  int bytes = 0;
+};
+/// Of panels first, first + step, .. of a product (or gates and panels, which alternate) that of
+/// number `slot`, and of its items of `each` units that of number `chunk`.
+VEERY_GPU ItemSource find_item(const LinearArguments& a, int first, int step, int slot, int chunk,
+                               int units, int each, int unit_bytes) {
+  const bool gated = a.gated != 0;
+  const PanelOf of = find_panel(a, first + (gated ? slot / 2 : slot) * step);
+  const Weight& w = a.weight[gated ? slot % 2 : of.weight];
+  const int unit = chunk * each, count = units - unit < each ? units - unit : each;
+  return {w.data + of.panel * w.panel + int64_t{unit} * unit_bytes, count * unit_bytes};
+}
+
+/// The ring of warp `of` of a block that has the panels `blocks_x()` apart. Each lane knows where
+/// one of the warp's next items is, as what finds that takes as long as half of a product does.
+template <Format kFormat, int kUnits, int kWarps>
+class RowRing {
+ public:
+  using Items = RowItems<kWarps>;
+  static constexpr int kUnitBytes = unit_places(kFormat).bytes;
+
+  VEERY_GPU RowRing(const LinearArguments& arguments, const RingPlaces& places, int of)
+      : a_(arguments), places_(places), of_(of) {
+    constexpr int kOfUnit = format_info(kFormat).block;
+    units_ = (arguments.form.cols + kOfUnit - 1) / kOfUnit;
+    chunks_ = (units_ + kUnits - 1) / kUnits;
+    const int panels = panels_of(a_), parts = a_.gated != 0 ? 2 : 1;
+    slots_ = block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts : 0;
+    left_ = (slots_ * chunks_ - of_ + kWarps - 1) / kWarps;
+  }
+
+  VEERY_GPU int units() const { return units_; }
+  VEERY_GPU Items first() const {
+    Items at;
+    at.begin(slots_, chunks_, of_);
+    return at;
+  }
+  /// By all threads, for all warps, with a barrier of the block before the first begins.
+  VEERY_GPU void make() const {
+    if (thread() < kWarps * places_.stages)
+      make_item_mbarrier(reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) +
+                         thread());
+  }
+  /// Asks for the first items. Weights do not depend on what was launched before.
+  VEERY_GPU void begin() {
+    for (int i = 0; i < places_.stages && left_ > 0; ++i) ask(i);
+  }
+  VEERY_GPU const uint8_t* wait() const {
+    wait_for_pieces(mbarrier(slot_), turn_);
+    return item(slot_);
+  }
+  /// Asks for the next item, in the place of the last, which is not looked at any more.
+  VEERY_GPU void next() {
+    if (left_ > 0) ask(slot_);
+    if (++slot_ == places_.stages) slot_ = 0, ++turn_;
+  }
+  /// No copy may be on its way when the block ends.
+  VEERY_GPU void drain() {
+    Items at = first();
+    for (int i = 0; i < places_.stages && !at.ended(); ++i, at.next())
+      wait_for_pieces(mbarrier(i), 0);
+  }
+
+ private:
+  VEERY_GPU Mbarrier* mbarrier(int i) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + of_ * places_.stages +
+           i;
+  }
+  VEERY_GPU uint8_t* item(int i) const {
+    return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
+  }
+  VEERY_GPU void look_ahead() {
+    Items at;
+    at.begin(slots_, chunks_, of_ + (asked_ + lane()) * kWarps);
+    if (!at.ended())
+      next_ = find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
+                        kUnitBytes);
+  }
+  VEERY_GPU void ask(int to) {
+    const int own = asked_ % kWarp;
+    if (rarely(own == 0)) look_ahead();
+    ask_item_of(own, mbarrier(to), item(to), next_.from, next_.bytes);
+    ++asked_, --left_;
+  }
+
+  const LinearArguments& a_;
+  RingPlaces places_;
+  int of_, units_, chunks_, slots_;
+  int asked_ = 0, left_ = 0;  // of the warp's items
+  ItemSource next_;
+  int slot_ = 0, turn_ = 0;
+};
+
+/// The ring of warp `of`, for which one thread asks, of a block that has the panels `blocks_x()`
+/// apart.
+template <Format kFormat, int kUnits, int kWarps>
 class ItemRing {
  public:
   using Items = RowItems<kWarps>;
@@ -87,11 +182,7 @@ class ItemRing {
   /// By all threads, for all warps, with a barrier of the block before the first begins.
   VEERY_GPU void make() const {
     if (thread() >= kWarps * places_.stages) return;
-    Mbarrier* own = reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + thread();
-    if constexpr (kAlone)
-      make_mbarrier(own, 1);
-    else
-      make_item_mbarrier(own);
+    make_mbarrier(reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + thread(), 1);
   }
   /// Asks for the first items. Weights do not depend on what was launched before.
   VEERY_GPU void begin() {
@@ -129,15 +220,9 @@ class ItemRing {
     return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
   }
   VEERY_GPU void ask(int to) {
-    const PanelOf of = panel_of(asked_.group + asked_.slot);
-    const Weight& w = a_.weight[of.weight];
-    const int unit = asked_.chunk * kUnits;
-    const int count = units_ - unit < kUnits ? units_ - unit : kUnits;
-    const uint8_t* from = w.data + of.panel * w.panel + int64_t{unit} * kUnitBytes;
-    if constexpr (kAlone)
-      ask_piece(mbarrier(to), item(to), from, count * kUnitBytes);
-    else
-      ask_item(mbarrier(to), item(to), from, count * kUnitBytes);
+    const ItemSource next = find_item(a_, block_x(), blocks_x(), asked_.group + asked_.slot,
+                                      asked_.chunk, units_, kUnits, kUnitBytes);
+    ask_piece(mbarrier(to), item(to), next.from, next.bytes);
     asked_.next();
   }
 

@@ -10,7 +10,7 @@ namespace veery::gpu {
 /// What follows a product: output n of weight `i` for row r of x. `up`: of the second weight, where
 /// it is gated.
 VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n,
-                                 float y, float up) {
+                                 float y, float up, float residual) {
   if (a.bias[i] != nullptr) y = y + a.bias[i][n];
   y = activated(y, a.gate);
   if (a.gated != 0) {
@@ -19,10 +19,18 @@ VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t 
   }
   if (a.scale != 1) y = y * a.scale;
   const int column = a.column[i] + n;
-  if (a.residual) y = y + a.residual.row(r)[column];
+  if (a.residual) y = y + residual;
   if (a.best != nullptr) return key_of(y, n);
   a.out.row(r)[column] = y;
   return 0;
+}
+/// What is added to output n of weight i, if there is such.
+VEERY_GPU float residual_of(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n) {
+  return a.residual ? a.residual.row(r)[a.column[i] + n] : 0.0F;
+}
+VEERY_GPU uint64_t finish_output(const VEERY_THREAD LinearArguments& a, int64_t r, int i, int n,
+                                 float y, float up) {
+  return finish_output(a, r, i, n, y, up, residual_of(a, r, i, n));
 }
 
 /// Panel `panel` of all weights of a product.

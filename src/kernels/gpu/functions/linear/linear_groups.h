@@ -195,7 +195,7 @@ class GroupProduct {
   static constexpr int kFormBytes = tile_plan(kFormat, true).form_bytes;
   using Steps = GroupSteps<kFormat, kGroups>;
   using Sums = typename Steps::Sums;
-  using Ring = ItemRing<kFormat, Steps::kUnits, GroupPlan::kWarps, /*kAlone=*/true>;
+  using Ring = ItemRing<kFormat, Steps::kUnits, GroupPlan::kWarps>;
 
   // Warps behind those that multiply bring weights and x.
   static constexpr int kWeights = GroupPlan::kWarps, kChunks = GroupPlan::kWarps + 1;

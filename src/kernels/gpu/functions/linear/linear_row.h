@@ -15,6 +15,7 @@ struct RowSteps {
   static constexpr FormatInfo kInfo = format_info(kFormat);
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
   static constexpr int kUnits = row_units(kFormat);
+  static constexpr int kHalves = 32 / kInfo.sub;
   static_assert(kUnits >= 1);
 
   float factor[kUnits][kTerms], value[kUnits][kTerms];
@@ -96,10 +97,9 @@ struct RowSteps {
     }
   }
 
-  // Sub-block s has column s of b for itself, so a lane has sub-blocks 2 t and 2 t + 1 of rows g
-  // and g + 8.
+  // Of sub-block s a lane looks at column s of b, if that is among its columns 2 t and 2 t + 1, so
+  // that it has sub-blocks 2 t and 2 t + 1 of rows g and g + 8.
   VEERY_GPU void find_super_blocks(const FormRow& x, const uint8_t* units, int unit) {
-    constexpr int kHalves = 32 / kInfo.sub;
     const int g = lane() / 4, t = lane() % 4;
     Two<uint32_t> own[kUnits][kTerms];
     int32_t c[kUnits][kTerms][kHalves][4] = {};
@@ -114,15 +114,8 @@ struct RowSteps {
       uint32_t tile[4];
       load_tile<kFormat>(units + u * kPlaces.bytes + s * kPlaces.tile, tile);
       VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        const uint32_t b0 = g == s ? own[u][term].x : 0U, b1 = g == s ? own[u][term].y : 0U;
-        if constexpr (kHalves == 1) {
-          multiply_tile(c[u][term][0], tile, b0, b1);
-        } else {
-          multiply_half_tile(c[u][term][0], tile[0], tile[1], b0);
-          multiply_half_tile(c[u][term][1], tile[2], tile[3], b1);
-        }
-      }
+      for (int term = 0; term < kTerms; ++term)
+        multiply_sub_block(c[u][term], tile, own[u][term], s);
     }
     VEERY_UNROLL(2)
     for (int u = 0; u < kUnits; ++u) {
@@ -136,6 +129,39 @@ struct RowSteps {
       }
     }
   }
+  // One term: products that wait for none before them, of which those that are looked at are
+  // chosen. Two: b is 0 but for column s, so that all add up in the same registers, as there are no
+  // more.
+  static VEERY_GPU void multiply_sub_block(int32_t (&c)[kHalves][4], const uint32_t (&tile)[4],
+                                           const Two<uint32_t>& own, int s) {
+    if constexpr (kTerms == 2) {
+      const bool is = lane() / 4 == s;
+      multiply<false>(c, tile, {is ? own.x : 0U, is ? own.y : 0U});
+    } else {
+      int32_t all[kHalves][4];
+      multiply<true>(all, tile, own);
+      const bool is = s < 2 || lane() % 4 == s / 2;
+      VEERY_UNROLL(2)
+      for (int h = 0; h < kHalves; ++h) VEERY_UNROLL(2)
+      for (int i = s % 2; i < 4; i += 2) c[h][i] = is ? all[h][i] : c[h][i];
+    }
+  }
+  // A sub-block, its halves apart if they have scales of their own.
+  template <bool kFresh>
+  static VEERY_GPU void multiply(int32_t (&c)[kHalves][4], const uint32_t (&tile)[4],
+                                 const Two<uint32_t>& b) {
+    if constexpr (kHalves == 1 && kFresh) {
+      multiply_tile_from(c[0], tile, b.x, b.y, 0, 0);
+    } else if constexpr (kHalves == 1) {
+      multiply_tile(c[0], tile, b.x, b.y);
+    } else if constexpr (kFresh) {
+      multiply_half_tile_into(c[0], tile[0], tile[1], b.x);
+      multiply_half_tile_into(c[1], tile[2], tile[3], b.y);
+    } else {
+      multiply_half_tile(c[0], tile[0], tile[1], b.x);
+      multiply_half_tile(c[1], tile[2], tile[3], b.y);
+    }
+  }
   // The bytes of sub-blocks 2 t and 2 t + 1 of a row: of each one, or two.
   static VEERY_GPU uint32_t two_sub_blocks(const uint8_t* bytes, int row) {
     const int t = lane() % 4, at = 2 * (lane() / 4) + row;
@@ -144,8 +170,7 @@ struct RowSteps {
   }
   // The whole numbers of a block of 256, added up over its sub-blocks.
   static VEERY_GPU int32_t sub_blocks(const FormRow& x, const uint8_t* unit, int u,
-                                      const int32_t (&c)[32 / kInfo.sub][4]) {
-    constexpr int kHalves = 32 / kInfo.sub;
+                                      const int32_t (&c)[kHalves][4]) {
     const int t = lane() % 4;
     const auto shifts = load<Two<int32_t>>(x.ints(x.places.shift) + u * 8 + 2 * t);
     Four<uint32_t> sums = {};
@@ -218,12 +243,17 @@ struct RowSteps<kBF16, 1> {
   VEERY_GPU void add(float (&sum)[1], int) const { sum[0] = sum[0] + value; }
 };
 
-/// A product in the memory of a block: x in its form, sums on their way from item to item of a
-/// panel, and counters of those items.
+/// A product in the memory of a block: x in its form, and sums on their way from item to item of a
+/// panel, with the number of those items.
 struct RowMemory {
   FormRow x;
-  float* late;    ///< [slot][term][lane]
-  int32_t* done;  ///< [slot], items; behind them 1 when the outliers are known
+  Handed* late;   ///< [slot][term][lane]
+  int32_t* done;  ///< 1 when the outliers are known
+
+  /// Before a product begins, by all threads, with a barrier of the block behind it.
+  VEERY_GPU void clear(int terms) const {
+    for (int i = thread(); i < RowPlan::kSlots * kWarp * terms; i += threads()) late[i] = 0;
+  }
 };
 
 /// The panels first, first + step, .. of a product, by warps 0 to kWarps - 1 of a block. Ring:
@@ -247,44 +277,51 @@ class RowPanels {
         gated_(arguments.gated != 0) {}
 
   VEERY_GPU void run(Ring& ring, Items& at) {
-    if (kResidual && kInfo.minima) wait_for_flag(m_.done + RowPlan::kSlots, 1);
+    if (kResidual && kInfo.minima) wait_for_flag(m_.done, 1);
     for (; !at.ended(); at.next()) {
       const uint8_t* units = ring.wait();
       const int unit = at.chunk * Steps::kUnits, turn = at.turn();
+      const bool ends = at.chunk + 1 == at.chunks;
+      // Asked for now, as it is far away.
+      const float residual = ends && a_.residual ? residual_at(at) : 0.0F;
       Steps steps;
       steps.find(m_.x, units, unit, units_ - unit);
       sync_warp();
       ring.next();
-      int32_t* done = m_.done + at.slot;
-      float* late = m_.late + at.slot * kTerms * kWarp + lane();
-      wait_for_flag(done, turn);
-      float sum[kTerms] = {};
-      if (at.chunk > 0) {
-        VEERY_UNROLL(2)
-        for (int term = 0; term < kTerms; ++term) sum[term] = late[term * kWarp];
-      } else if (gated_ && at.slot % 2 == 0) {
-        wait_for_flag(done + 1, turn);  // the sum of the gate has been looked at
+      Handed* late = late_of(at.slot);
+      float sum[kTerms];
+      VEERY_UNROLL(2)
+      for (int term = 0; term < kTerms; ++term) {
+        const float before = take_over(late + term * kWarp, turn);
+        sum[term] = at.chunk > 0 ? before : 0.0F;
       }
+      // The sum of the gate has been looked at.
+      if (gated_ && at.chunk == 0 && at.slot % 2 == 0) take_over(late_of(at.slot + 1), turn);
       steps.add(sum, units_ - unit);
-      if (rarely(at.chunk + 1 == at.chunks)) {
-        finish(at, sum);
+      if (rarely(ends)) {
+        finish(at, sum, residual);
       } else {
         VEERY_UNROLL(2)
-        for (int term = 0; term < kTerms; ++term) late[term * kWarp] = sum[term];
-        pass(done, turn + 1);
+        for (int term = 0; term < kTerms; ++term) hand_on(late + term * kWarp, sum[term], turn + 1);
       }
     }
     if (a_.best != nullptr && best_ != 0) keep_largest(a_.best, best_);
   }
 
  private:
-  static VEERY_GPU void pass(int32_t* done, int32_t turn) {
-    sync_warp();
-    if (lane() == 0) set_flag(done, turn);
+  VEERY_GPU Handed* late_of(int slot) const { return m_.late + slot * kTerms * kWarp + lane(); }
+  VEERY_GPU PanelOf panel_of(const Items& at) const {
+    const int own = at.group + at.slot;
+    return find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
   }
-  VEERY_GPU void finish(const Items& at, float (&sum)[kTerms]) {
+  VEERY_GPU float residual_at(const Items& at) const {
+    const PanelOf of = panel_of(at);
+    const int n = of.panel * 16 + Steps::row();
+    return n < a_.weight[of.weight].rows ? residual_of(a_, 0, of.weight, n) : 0.0F;
+  }
+  VEERY_GPU void finish(const Items& at, float (&sum)[kTerms], float residual) {
     const int own = at.group + at.slot, turn = at.turn() + 1;
-    const PanelOf of = find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
+    const PanelOf of = panel_of(at);
     if constexpr (kResidual)
       add_residual(a_.weight[gated_ ? own % 2 : of.weight], of.panel, sum[0]);
     float y[kTerms];
@@ -297,26 +334,20 @@ class RowPanels {
       }
     }
     const float product = kTerms == 2 ? y[0] + y[kTerms - 1] : y[0];
-    int32_t* done = m_.done + at.slot;
-    float* late = m_.late + at.slot * kWarp + lane();
     float gate = product;
-    if (gated_) {
-      if (own % 2 == 0) {
-        *late = product;
-        return pass(done, turn);
-      }
-      wait_for_flag(done - 1, turn);
-      gate = *(late - kWarp);
-    }
-    pass(done, turn);
+    if (gated_ && own % 2 != 0) gate = take_over(late_of(at.slot - 1), turn);
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term)
+      hand_on(late_of(at.slot) + term * kWarp, product, turn);
+    if (gated_ && own % 2 == 0) return;
     const int n = of.panel * 16 + Steps::row();
     if (lane() % 4 >= 2 || n >= a_.weight[of.weight].rows) return;
-    const uint64_t key = finish_output(a_, 0, of.weight, n, gate, product);
+    const uint64_t key = finish_output(a_, 0, of.weight, n, gate, product, residual);
     best_ = key > best_ ? key : best_;
   }
   /// What the codes of outliers leave over.
   VEERY_GPU void add_residual(const Weight& w, int panel, float& sum) const {
-    wait_for_flag(m_.done + RowPlan::kSlots, 1);
+    wait_for_flag(m_.done, 1);
     const uint8_t* units = w.data + panel * w.panel;
     if constexpr (has_halves(kFormat))
       Steps::add_residual(m_.x, units, sum);
@@ -360,7 +391,7 @@ class RowPanels {
 template <Format kFormat, int kTerms, int kWarps>
 class RowProduct {
  public:
-  using Ring = ItemRing<kFormat, row_units(kFormat), kWarps>;
+  using Ring = RowRing<kFormat, row_units(kFormat), kWarps>;
   static constexpr bool kResidual = format_info(kFormat).block == 32 && kTerms == 1;
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)
@@ -373,9 +404,7 @@ class RowProduct {
     allow_next();
     begin();
     const FormPlaces places = form_places(form_kind(kFormat), a_.form.cols);
-    const RowMemory memory = {{shared_memory(), places},
-                              reinterpret_cast<float*>(shared_memory() + plan_.late),
-                              reinterpret_cast<int32_t*>(shared_memory() + plan_.done)};
+    const RowMemory memory = {{shared_memory(), places}, late(), done()};
     const RowSource source = source_of(places);
     Row row = {};
     if (a_.form.data != nullptr) {
@@ -385,7 +414,8 @@ class RowProduct {
         reinterpret_cast<Four<uint32_t>*>(shared_memory())[i] = from[i];
       sync_block();
     } else {
-      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make([] { wait_for_inputs(); });
+      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make([] { wait_for_inputs(); },
+                                                                      [] {});
     }
     if (warp() < kWarps) {
       if (a_.run.count(a_.rows) == 0) return ring_.drain();
@@ -395,11 +425,15 @@ class RowProduct {
       panels.run(ring_, at);
     } else if (kResidual && a_.run.count(a_.rows) != 0) {
       if (a_.form.data == nullptr) make_row_residual(source, row);
-      if (lane() == 0) set_flag(memory.done + RowPlan::kSlots, 1);
+      if (lane() == 0) set_flag(memory.done, 1);
     }
   }
 
  private:
+  VEERY_GPU Handed* late() const { return reinterpret_cast<Handed*>(shared_memory() + plan_.late); }
+  VEERY_GPU int32_t* done() const {
+    return reinterpret_cast<int32_t*>(shared_memory() + plan_.done);
+  }
   VEERY_GPU RowSource source_of(const FormPlaces& places) const {
     const auto floats = [](int at) { return reinterpret_cast<float*>(shared_memory() + at); };
     RowSource source = {a_.x, a_.norm, a_.form.cols, places};
@@ -412,8 +446,8 @@ class RowProduct {
   }
   VEERY_GPU void begin() {
     ring_.make();
-    if (thread() <= RowPlan::kSlots)
-      reinterpret_cast<int32_t*>(shared_memory() + plan_.done)[thread()] = 0;
+    RowMemory{{}, late(), done()}.clear(kTerms);
+    if (thread() == 0) *done() = 0;
     sync_block();
     if (warp() < kWarps) ring_.begin();
   }

@@ -53,43 +53,76 @@ VEERY_GPU float largest_over(float x, int first, int last) {
   return x;
 }
 
-/// Eight blocks of 32 from block b on, up to `blocks`; `largest_of`: their largest magnitudes.
-VEERY_GPU void form_per32(const FormRow& to, int b, int blocks, Eight& v, float* largest_of) {
-  const float most = largest_over(largest_of_eight(v), 1, 2);
-  const Scale of = scale_for(most);
-  uint32_t codes[2];
-  int32_t sum = code_eight(v, of.inverse, of.scale, codes);
-  sum += shuffle_xor(sum, 1);
-  sum += shuffle_xor(sum, 2);
-  const int own = b + lane() / 4;
-  if (own >= blocks) return;
-  put_eight(to.codes() + 32 * b, codes);
-  if (lane() % 4 != 0) return;
-  to.floats(to.places.scale)[own] = of.scale;
-  to.ints(to.places.sum)[own] = sum;
-  to.floats(to.places.moment)[own] = of.scale * static_cast<float>(sum);
-  largest_of[own] = most;
+/// Groups of 256 columns that a lane has eight of, of which what is found for one does not wait for
+/// what is found for the other: the first, and one `kApart` further on.
+using Groups = Eight[2];
+
+/// Eight blocks of 32 of each group, up to `blocks`; `largest_of`: their largest magnitudes.
+template <int kApart>
+VEERY_GPU void form_per32(const FormRow& to, int group, int blocks, Groups& v, float* largest_of) {
+  float most[2];
+  Scale of[2];
+  uint32_t codes[2][2];
+  int32_t sum[2];
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) most[k] = largest_over(largest_of_eight(v[k]), 1, 2);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) of[k] = scale_for(most[k]);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) sum[k] = code_eight(v[k], of[k].inverse, of[k].scale, codes[k]);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    sum[k] += shuffle_xor(sum[k], 1);
+    sum[k] += shuffle_xor(sum[k], 2);
+  }
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    const int b = 8 * (group + k * kApart), own = b + lane() / 4;
+    if (own >= blocks) continue;
+    put_eight(to.codes() + 32 * b, codes[k]);
+    if (lane() % 4 != 0) continue;
+    to.floats(to.places.scale)[own] = of[k].scale;
+    to.ints(to.places.sum)[own] = sum[k];
+    to.floats(to.places.moment)[own] = of[k].scale * static_cast<float>(sum[k]);
+    largest_of[own] = most[k];
+  }
 }
 
-/// A block of 256.
-VEERY_GPU void form_per256(const FormRow& to, int b, Eight& v) {
-  const float most = largest_over(largest_of_eight(v), 1, 2);
-  const float all = largest_over(most, 4, 16);
-  const Scale whole = scale_for(all);
-  const float scale = whole.scale / 8;
-  int shift = 3;
-  float inverse = whole.inverse;
-  VEERY_UNROLL(3)
-  for (float x = 2 * most; shift > 0 && x <= all; x *= 2, --shift) inverse *= 2;
-  uint32_t codes[2];
-  int32_t sum = code_eight(v, inverse, scale * static_cast<float>(1 << shift), codes);
-  sum += shuffle_xor(sum, 1);
-  put_eight(to.codes() + 256 * b, codes);
-  const int part = lane() / 4;
-  if (lane() % 2 == 0)
-    to.ints(to.places.sum)[16 * b + 2 * part + lane() % 4 / 2] = sum * (1 << shift);
-  if (lane() % 4 == 0) to.ints(to.places.shift)[8 * b + part] = shift;
-  if (lane() == 0) to.floats(to.places.scale)[b] = scale;
+/// A block of 256 of each group, up to `groups`.
+template <int kApart>
+VEERY_GPU void form_per256(const FormRow& to, int group, int groups, Groups& v) {
+  float scale[2];
+  uint32_t codes[2][2];
+  int32_t sum[2], shift[2];
+  float most[2], all[2];
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) most[k] = largest_over(largest_of_eight(v[k]), 1, 2);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) all[k] = largest_over(most[k], 4, 16);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    const Scale whole = scale_for(all[k]);
+    scale[k] = whole.scale / 8;
+    // What the part's largest stays below when it is doubled as often.
+    const float twice = 2 * most[k], four = 2 * twice, eight = 2 * four;
+    const int doubled =
+        (twice <= all[k] ? 1 : 0) + (four <= all[k] ? 1 : 0) + (eight <= all[k] ? 1 : 0);
+    shift[k] = 3 - doubled;
+    sum[k] = code_eight(v[k], whole.inverse * static_cast<float>(1 << doubled),
+                        scale[k] * static_cast<float>(1 << shift[k]), codes[k]);
+  }
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) sum[k] += shuffle_xor(sum[k], 1);
+  VEERY_UNROLL(2)
+  for (int k = 0; k < 2; ++k) {
+    const int b = group + k * kApart, part = lane() / 4;
+    if (b >= groups) continue;
+    put_eight(to.codes() + 256 * b, codes[k]);
+    if (lane() % 2 == 0)
+      to.ints(to.places.sum)[16 * b + 2 * part + lane() % 4 / 2] = sum[k] * (1 << shift[k]);
+    if (lane() % 4 == 0) to.ints(to.places.shift)[8 * b + part] = shift[k];
+    if (lane() == 0) to.floats(to.places.scale)[b] = scale[k];
+  }
 }
 
 /// 256 columns as bf16, of a row that has `cols` of them, a multiple of 16.
@@ -101,6 +134,42 @@ VEERY_GPU void form_bf16(const FormRow& to, int b, int cols, const Eight& v) {
   for (int i = 0; i < 4; ++i)
     pairs[i] = float_to_bf16(v[2 * i]) | uint32_t{float_to_bf16(v[2 * i + 1])} << 16;
   *reinterpret_cast<Four<uint32_t>*>(to.at + 2 * k) = {pairs[0], pairs[1], pairs[2], pairs[3]};
+}
+
+/// inverse_rms() of a row in the block's memory whose length is a multiple of 1,024, with the same
+/// chains: a lane has two neighbours, and 16 steps of them are on their way while those before are
+/// added.
+VEERY_GPU float inverse_rms_of_pairs(const float* x, int n, float eps) {
+  constexpr int kAhead = 16;
+  Two<float> v[kAhead], sum = {0, 0};
+  const float* own = x + 2 * lane();
+  const auto add_step = [&](const Two<float>& of) {
+    sum.x = fma(of.x, of.x, sum.x), sum.y = fma(of.y, of.y, sum.y);
+  };
+  VEERY_UNROLL(16)
+  for (int j = 0; j < kAhead; ++j) v[j] = load<Two<float>>(own + 64 * j);
+  VEERY_UNROLL(1)
+  for (int left = n - 1024; left > 0; left -= 1024) {
+    own += 1024;
+    VEERY_UNROLL(16)
+    for (int j = 0; j < kAhead; ++j) {
+      add_step(v[j]);
+      v[j] = load<Two<float>>(own + 64 * j);
+    }
+  }
+  VEERY_UNROLL(16)
+  for (int j = 0; j < kAhead; ++j) add_step(v[j]);
+  // Chain c is that of lane c / 2, so c + 16, + 32, + 8 .. are 8, 16, 4 .. lanes on.
+  const auto add_lanes = [&](int mask) {
+    sum.x = sum.x + shuffle_xor(sum.x, mask), sum.y = sum.y + shuffle_xor(sum.y, mask);
+  };
+  add_lanes(8), add_lanes(16), add_lanes(4), add_lanes(2), add_lanes(1);
+  const auto size = static_cast<float>(n);
+  const float total = sum.x + sum.y;
+  // Of a power of two the same by a product, as the bits of 1 / size are known.
+  const float mean =
+      (n & (n - 1)) == 0 ? total * float_of(0x7f000000 - bits_of(size)) : total / size;
+  return 1.0F / square_root(mean + eps);
 }
 
 /// A row that some warps of a block bring to its form: what it is made of, and the block's memory.
@@ -132,22 +201,26 @@ class RowMaker {
         groups_((source.cols + 255) / 256) {}
 
   /// With barriers of the block, one of them at the end. The norm's weights are asked for before
-  /// `wait` returns, as the row is there only then.
-  template <typename Wait>
-  VEERY_GPU Row make(const Wait& wait) {
+  /// `wait` returns, as the row is there only then; `meanwhile`: what is done while the row is on
+  /// its way.
+  template <typename Wait, typename Meanwhile>
+  VEERY_GPU Row make(const Wait& wait, const Meanwhile& meanwhile) {
     if (of_.norm.weight == nullptr) {
       wait();
-      if (warp() < kWarps) make_plain();
+      if (warp() < kWarps) make_plain(meanwhile);
       sync_block();
       return {of_.x, nullptr, 1};
     }
     if (of_.weights != nullptr) copy(of_.norm.weight, of_.weights);
     wait();
     copy(of_.x, of_.staged);
+    meanwhile();
     wait_for_groups<0>();
     sync_block();
     if (warp() == 0) {
-      const float inverse = inverse_rms(of_.staged, of_.cols, of_.norm.eps);
+      const float inverse = of_.cols % 1024 == 0
+                                ? inverse_rms_of_pairs(of_.staged, of_.cols, of_.norm.eps)
+                                : inverse_rms(of_.staged, of_.cols, of_.norm.eps);
       if (lane() == 0) *of_.inverse = inverse;
     }
     sync_block();
@@ -159,8 +232,10 @@ class RowMaker {
 
  private:
   static VEERY_GPU int column(int group) { return 256 * group + 8 * lane(); }
-  VEERY_GPU void load_group(const float* at, int group, Eight& v) const {
-    if (column(group) < of_.cols) load_eight(at + column(group), v);
+  VEERY_GPU void load_groups(const float* at, int group, Groups& v) const {
+    VEERY_UNROLL(2)
+    for (int k = 0; k < 2; ++k)
+      if (column(group + k * kWarps) < of_.cols) load_eight(at + column(group + k * kWarps), v[k]);
   }
   VEERY_GPU void copy(const float* from, float* to) const {
     for (int i = 4 * thread(); i < of_.cols; i += 4 * threads())
@@ -170,44 +245,45 @@ class RowMaker {
   VEERY_GPU void normalise(float inverse) const {
     const float* weights = of_.weights != nullptr ? of_.weights : of_.norm.weight;
     VEERY_UNROLL(1)
-    for (int g = warp(); g < groups_; g += kWarps) {
-      Eight v = {}, w = {};
-      load_group(of_.staged, g, v);
-      load_group(weights, g, w);
-      VEERY_UNROLL(8)
-      for (int e = 0; e < 8; ++e) v[e] = v[e] * inverse * w[e];
+    for (int g = warp(); g < groups_; g += 2 * kWarps) {
+      Groups v = {}, w = {};
+      load_groups(of_.staged, g, v);
+      load_groups(weights, g, w);
+      VEERY_UNROLL(2)
+      for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
+      for (int e = 0; e < 8; ++e) v[k][e] = v[k][e] * inverse * w[k][e];
       form(g, v);
     }
   }
   // Two groups together, the next two on their way.
-  VEERY_GPU void make_plain() const {
-    Eight next[2] = {};
-    const auto read = [&](int g) {
-      load_group(of_.x, g, next[0]);
-      load_group(of_.x, g + kWarps, next[1]);
-    };
-    read(warp());
+  template <typename Meanwhile>
+  VEERY_GPU void make_plain(const Meanwhile& meanwhile) const {
+    Groups next = {};
+    load_groups(of_.x, warp(), next);
+    meanwhile();
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {
-      Eight v[2];
-      VEERY_UNROLL(8)
-      for (int e = 0; e < 8; ++e) v[0][e] = next[0][e], v[1][e] = next[1][e];
-      read(g + 2 * kWarps);
-      form(g, v[0]);
-      if (g + kWarps < groups_) form(g + kWarps, v[1]);
+      Groups v;
+      VEERY_UNROLL(2)
+      for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
+      for (int e = 0; e < 8; ++e) v[k][e] = next[k][e];
+      load_groups(of_.x, g + 2 * kWarps, next);
+      form(g, v);
     }
   }
-  VEERY_GPU void form(int group, Eight& v) const {
+  VEERY_GPU void form(int group, Groups& v) const {
     write(first_, group, v);
     if constexpr (kTerms == 2) write(second_, group, v);
   }
-  VEERY_GPU void write(const FormRow& to, int group, Eight& v) const {
-    if constexpr (kKind == FormKind::kBF16)
-      form_bf16(to, group, of_.cols, v);
-    else if constexpr (kKind == FormKind::kPer32)
-      form_per32(to, 8 * group, of_.cols / 32, v, of_.largest_of);
-    else
-      form_per256(to, group, v);
+  VEERY_GPU void write(const FormRow& to, int group, Groups& v) const {
+    if constexpr (kKind == FormKind::kBF16) {
+      form_bf16(to, group, of_.cols, v[0]);
+      form_bf16(to, group + kWarps, of_.cols, v[1]);
+    } else if constexpr (kKind == FormKind::kPer32) {
+      form_per32<kWarps>(to, group, of_.cols / 32, v, of_.largest_of);
+    } else {
+      form_per256<kWarps>(to, group, groups_, v);
+    }
   }
 
   const RowSource& of_;
