@@ -164,11 +164,11 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
-  constexpr int kRowsDim = 128, kBF16Bytes = 2;
-  if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kRelaxedRows &&
-      a.head_dim == kRowsDim && 2 * a.pairs == a.head_dim && a.query_norm == nullptr &&
-      a.key_norm == nullptr && a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes &&
-      in_fours(a.qkv) && in_fours(a.angles) && in_fours(a.out))
+  constexpr int kRowsDim = 128, kBF16Bytes = 2, kLeastRows = 256;
+  if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kLeastRows && a.head_dim == kRowsDim &&
+      2 * a.pairs == a.head_dim && a.query_norm == nullptr && a.key_norm == nullptr &&
+      a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes && in_fours(a.qkv) &&
+      in_fours(a.angles) && in_fours(a.out))
     return to.add(KernelId::qkv_rows, size, a);
   // A warp a head, as long as the processors have room for all.
   constexpr int kWarps = 8, kBlocksEach = 8;
