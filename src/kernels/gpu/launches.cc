@@ -233,11 +233,13 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
          a);
 }
 
-// The rows that tiles leave, of blocks of threads that have room together.
+// The rows that tiles leave, of blocks of threads that have room together; in steps of several
+// sequences these are all.
 void record_left(AttendArguments& a, int type, LaunchSize size, Recorder& to) {
-  constexpr int kBlocksEach = 4;
-  a.spread = std::clamp(kBlocksEach * to.machine.processors() / size.blocks_y, 1, size.blocks_z);
-  size.blocks_z = a.spread;
+  constexpr int kBlocksEach = 4, kStep = 256;
+  const int spread = kBlocksEach * to.machine.processors() / size.blocks_y;
+  if (size.blocks_z > kStep) size.blocks_z = std::clamp(spread, 1, size.blocks_z);
+  a.spread = size.blocks_z;
   to.add(type == 0 ? KernelId::attend_left_bf16 : KernelId::attend_left_f16, size, a);
 }
 
