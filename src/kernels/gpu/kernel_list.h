@@ -111,7 +111,6 @@
   X(expand, ExpandArguments, 256, (expand))                                                 \
   X(round_rows, RoundRowsArguments, 256, (round_rows))                                      \
   X(gate_rows, GateRowsArguments, 256, (gate_rows))                                         \
-  X(qkv_rows, QkvRopeArguments, 256, (qkv_rows))                                            \
   X(finish_rows, FinishRowsArguments, 256, (finish_rows))                                   \
   X(attend_cores_64, AttendArguments, veery::gpu::kCoreThreads, (attend_cores<64, true>))   \
   X(attend_cores_128, AttendArguments, veery::gpu::kCoreThreads, (attend_cores<128, true>)) \
@@ -175,6 +174,7 @@
   VEERY_GPU_COMMON(X)                                                       \
   X(best, BestArguments, 64, (best))                                        \
   X(angles, AnglesArguments, 64, (angles))                                  \
+  X(qkv_rows, QkvRopeArguments, 256, (qkv_rows))                            \
   X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))                 \
   VEERY_GPU_CODED(VEERY_GPU_ROW, X)                                         \
   VEERY_GPU_BF16(X)                                                         \

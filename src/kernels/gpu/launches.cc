@@ -164,11 +164,11 @@ void record_qkv(const Dispatch& d, Recorder& to) {
   a.query_norm = d.in[QkvRopeIn::kQueryNorm].row<float>(0);
   a.key_norm = d.in[QkvRopeIn::kKeyNorm].row<float>(0);
   LaunchSize size = size_of(to.most(d.in[QkvRopeIn::kQkv].rows), 256);
-  constexpr int kRowsDim = 128, kBF16Bytes = 2;
-  if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kRelaxedRows &&
-      a.head_dim == kRowsDim && 2 * a.pairs == a.head_dim && a.query_norm == nullptr &&
-      a.key_norm == nullptr && a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes &&
-      in_fours(a.qkv) && in_fours(a.angles) && in_fours(a.out))
+  constexpr int kRowsDim = 128, kBF16Bytes = 2, kLeastRows = 256;
+  if (to.machine.has(KernelId::qkv_rows) && size.blocks_x >= kLeastRows && a.head_dim == kRowsDim &&
+      2 * a.pairs == a.head_dim && a.query_norm == nullptr && a.key_norm == nullptr &&
+      a.bytes == kBF16Bytes && a.value_bytes == kBF16Bytes && in_fours(a.qkv) &&
+      in_fours(a.angles) && in_fours(a.out))
     return to.add(KernelId::qkv_rows, size, a);
   // A warp a head, as long as the processors have room for all.
   constexpr int kWarps = 8, kBlocksEach = 8;
@@ -233,11 +233,13 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
          a);
 }
 
-// The rows that tiles leave, of blocks of threads that have room together.
+// The rows that tiles leave, of blocks of threads that have room together; in steps of several
+// sequences these are all.
 void record_left(AttendArguments& a, int type, LaunchSize size, Recorder& to) {
-  constexpr int kBlocksEach = 4;
-  a.spread = std::clamp(kBlocksEach * to.machine.processors() / size.blocks_y, 1, size.blocks_z);
-  size.blocks_z = a.spread;
+  constexpr int kBlocksEach = 4, kStep = 256;
+  const int spread = kBlocksEach * to.machine.processors() / size.blocks_y;
+  if (size.blocks_z > kStep) size.blocks_z = std::clamp(spread, 1, size.blocks_z);
+  a.spread = size.blocks_z;
   to.add(type == 0 ? KernelId::attend_left_bf16 : KernelId::attend_left_f16, size, a);
 }
 
