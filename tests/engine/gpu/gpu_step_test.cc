@@ -5,6 +5,8 @@
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
+#include "support/session.h"
+#include "support/small_model.h"
 
 namespace veery {
 namespace {
@@ -146,13 +148,22 @@ class Counted : public gpu::Machine {
   std::unique_ptr<gpu::Recording> record(std::vector<gpu::Launch> launches,
                                          const gpu::Transfers& transfers) override {
     launches_ = launches.size();
+    for (size_t i = 0; i < launches.size(); ++i) {
+      if (!gpu::name(launches[i].kernel).starts_with("attend_step_")) continue;
+      const bool early = launches[i].as<gpu::StepArguments>().early != 0;
+      early_ += early ? 1 : 0;
+      EXPECT_EQ(early, i > 0 && gpu::name(launches[i - 1].kernel).starts_with("linear_row_"));
+    }
     return own_->record(std::move(launches), transfers);
   }
   size_t launches() const { return launches_; }
+  /// Attention that looks at the cache before the launch in front of it has ended.
+  int early() const { return early_; }
 
  private:
   std::unique_ptr<gpu::Machine> own_;
   size_t launches_ = 0;
+  int early_ = 0;
 };
 std::function<void(const std::vector<Step>&, Slots)> run_on(int processors, size_t launches) {
   return [=](const std::vector<Step>& steps, Slots slots) {
@@ -186,6 +197,24 @@ TEST(GpuStep, OneLaunchMakesQueriesAndAttendsToThem) {
         expect_same(scene.made(run_on(processors, 1)), expected,
                     fmt::format("{} behind {}", s.name, past));
     }
+  }
+}
+
+// Others let the next launch begin before those in front of them have ended.
+TEST(GpuStep, LooksAtTheCacheEarlyBehindProductsOfOneRowAlone) {
+  for (const DType type : {DType::kQ8_0, DType::kF32}) {
+    const test::SmallModel model(type, /*tied=*/true);
+    auto machine = std::make_unique<Counted>(4);
+    const Counted& counted = *machine;
+    LoadOptions options;
+    options.threads = 1;
+    options.backend = gpu::make_backend(std::move(machine));
+    Model of(model.path(), options);
+    test::Session session(of);
+    session.feed(test::some_ids(3));
+    std::vector<int32_t> made(2);
+    session.decode_greedy(7, made);
+    EXPECT_EQ(counted.early() > 0, type == DType::kQ8_0) << info(type).name;
   }
 }
 

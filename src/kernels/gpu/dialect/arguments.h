@@ -586,6 +586,9 @@ struct AttendArguments {
 struct StepArguments {
   QkvRopeArguments rope;
   AttendArguments attend;
+  /// The launch before is linear_row(), which lets this one begin when all before that have ended:
+  /// what steps before have left may be looked at before that launch has ended, too.
+  int32_t early;
 };
 
 }  // namespace veery::gpu

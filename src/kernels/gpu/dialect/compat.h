@@ -160,6 +160,9 @@ VEERY_GPU void wait_for_inputs_alone() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+/// What launches that have ended have written is seen from here on, whatever the processor has
+/// kept of that memory.
+VEERY_GPU void see_what_has_ended() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 /// Begins to copy 16 bytes to the block's memory; both addresses are multiples of 16.
 VEERY_GPU void begin_copy(uint8_t* shared, const uint8_t* from) {
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -444,6 +447,7 @@ VEERY_GPU int leading_zeros(uint32_t bits) { return __builtin_clz(bits); }
 VEERY_GPU void allow_next() {}
 VEERY_GPU void wait_for_inputs() {}
 VEERY_GPU void wait_for_inputs_alone() {}
+VEERY_GPU void see_what_has_ended() {}
 
 #endif
 

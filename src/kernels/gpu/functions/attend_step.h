@@ -56,7 +56,10 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
 /// A launch of its own, of kStepThreads threads.
 template <typename T, int kDims>
 VEERY_GPU void attend_step(const StepArguments& s) {
-  wait_for_inputs();
+  if (s.early == 0)
+    wait_for_inputs();
+  else
+    see_what_has_ended();
   const BlockAt at = own_block();
   if (at.z >= s.attend.run.count(s.attend.out.rows)) return;
   Attention<T, kDims, true, kStepThreads / 64> of(s.attend, at.z, at.y, nullptr);
@@ -64,6 +67,7 @@ VEERY_GPU void attend_step(const StepArguments& s) {
   of.find_pages(of.first_block() + at.x);
   of.make_stage();
   of.ask(of.first_block() + at.x);
+  wait_for_inputs();
   int turn = 0;
   attend_step(s.rope, s.attend, of, at, turn);
 }

@@ -401,20 +401,19 @@ class RowProduct {
         ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages}, warp()) {}
 
   VEERY_GPU void run() {
-    allow_next();
     begin();
     const FormPlaces places = form_places(form_kind(kFormat), a_.form.cols);
     const RowMemory memory = {{shared_memory(), places}, late(), done()};
     const RowSource source = source_of(places);
     Row row = {};
     if (a_.form.data != nullptr) {
-      wait_for_inputs();
+      wait_for_others();
       const auto* from = reinterpret_cast<const Four<uint32_t>*>(a_.form.data);
       for (int i = thread(); i < kTerms * places.bytes / 16; i += threads())
         reinterpret_cast<Four<uint32_t>*>(shared_memory())[i] = from[i];
       sync_block();
     } else {
-      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make([] { wait_for_inputs(); },
+      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make([] { wait_for_others(); },
                                                                       [] {});
     }
     if (warp() < kWarps) {
@@ -430,6 +429,11 @@ class RowProduct {
   }
 
  private:
+  /// The next launch may look at what those before this one have written (StepArguments::early).
+  static VEERY_GPU void wait_for_others() {
+    wait_for_inputs_alone();
+    allow_next();
+  }
   VEERY_GPU Handed* late() const { return reinterpret_cast<Handed*>(shared_memory() + plan_.late); }
   VEERY_GPU int32_t* done() const {
     return reinterpret_cast<int32_t*>(shared_memory() + plan_.done);
