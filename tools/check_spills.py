@@ -10,8 +10,19 @@ from pathlib import Path
 
 FUNCTION = re.compile(r"Function properties for (\w+)")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-# Kernels that may, with the most bytes that they store, and why.
-ALLOWED = {}
+# Kernels that may, the most bytes that they store, and why. Products of one row and the walk may not.
+ALLOWED = [
+    (r"scan_\w+_(64|128)", 5400),  # a thread has 64 or 128 numbers of the state: heads of 256 and 512 keys
+    (r"linear_row_two_terms_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers
+    (r"experts_(row|many)_\w+", 200),  # two blocks of threads on a processor
+    (r"(scan|conv1d|wide_blocks|attend_left|attend_cores)\w*", 80),  # a few words outside of the innermost loops
+    (r"linear_(tiles|small_tiles|groups)_(q8|k8m|book2)|linear_row_two_terms_book2", 80),
+]
+
+
+def allowed(function):
+    name = function.removeprefix("veery_")
+    return next((most for pattern, most in ALLOWED if re.fullmatch(pattern, name)), 0)
 
 
 def spilled(log):
@@ -23,7 +34,7 @@ def spilled(log):
         elif match := SPILLS.search(line):
             count += 1
             stores, loads = int(match[2]), int(match[3])
-            if stores > ALLOWED.get(function, 0):
+            if stores > allowed(function):
                 found.append((function, stores, loads))
     return found, count
 
@@ -35,7 +46,7 @@ def main():
     if count == 0:
         sys.exit(f"{sys.argv[1]}: found no kernel in what ptxas said")
     for function, stores, loads in found:
-        print(f"{function}: {stores} bytes of registers are stored in memory, {loads} loaded, expected {ALLOWED.get(function, 0)}")
+        print(f"{function}: {stores} bytes of registers are stored in memory, {loads} loaded, expected at most {allowed(function)}")
     print(f"spills: {count} functions, {len(found) or 'no'} violation{'s' if len(found) > 1 else ''}")
     sys.exit(1 if found else 0)
 

@@ -21,11 +21,11 @@
   VEERY_GPU_TILES(X, linear_tiles_##name, format, false)                                          \
   VEERY_GPU_TILES(X, linear_small_tiles_##name, format, true)                                     \
   VEERY_GPU_GROUPS(X, name, format)
-#define VEERY_GPU_BF16(X)                                                                      \
-  X(linear_row_bf16, LinearArguments, (veery::gpu::RowPlan::kThreads), (linear_row<kBF16, 1>)) \
-  VEERY_GPU_FEW(X, bf16, kBF16)                                                                \
-  VEERY_GPU_TILES(X, linear_tiles_bf16, kBF16, false)                                          \
-  VEERY_GPU_TILES(X, linear_small_tiles_bf16, kBF16, true)                                     \
+#define VEERY_GPU_BF16(X)                                                                          \
+  X(linear_row_bf16, LinearArguments, (veery::gpu::RowPlan::kWideThreads), (linear_row<kBF16, 1>)) \
+  VEERY_GPU_FEW(X, bf16, kBF16)                                                                    \
+  VEERY_GPU_TILES(X, linear_tiles_bf16, kBF16, false)                                              \
+  VEERY_GPU_TILES(X, linear_small_tiles_bf16, kBF16, true)                                         \
   VEERY_GPU_GROUPS(X, bf16, kBF16)
 #define VEERY_GPU_FLOAT(X, name, format)                                      \
   X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \

@@ -178,7 +178,7 @@ struct Product {
   }
   RowPlan plan(Format format) const {
     return row_plan(format, has_two_terms(d) ? 2 : 1, d.in[LinearIn::kX].cols,
-                    static_cast<bool>(d.in[LinearIn::kNorm]), room(), RowPlan::kWarps);
+                    static_cast<bool>(d.in[LinearIn::kNorm]), room(), RowPlan::warps_of(format));
   }
   int room() const { return to.machine.most_shared(); }
 
@@ -234,7 +234,7 @@ struct Product {
     } else if (in_rows(format)) {
       to.add(kernel_of(format, terms == 2 ? kRowTwoTerms : kRow),
              {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
-              .threads = RowPlan::kThreads,
+              .threads = (RowPlan::warps_of(format) + 1) * kWarp,
               .shared = static_cast<size_t>(plan(format).bytes)},
              a);
     } else if (!in_tiles(a.form.kind, rows, a.form.cols, tiles)) {

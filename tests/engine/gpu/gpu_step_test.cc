@@ -2,6 +2,7 @@
 // (attend_step()), on the emulator of GPUs: the bits of the CPU, in outputs and caches.
 #include <gtest/gtest.h>
 
+#include "kernels/gpu/dialect/arguments.h"
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
@@ -215,6 +216,22 @@ TEST(GpuStep, LooksAtTheCacheEarlyBehindProductsOfOneRowAlone) {
     std::vector<int32_t> made(2);
     session.decode_greedy(7, made);
     EXPECT_EQ(counted.early() > 0, type == DType::kQ8_0) << info(type).name;
+  }
+}
+
+// A row that has no room goes through prepare and linear_few, at a third of the speed.
+TEST(GpuStep, RowsOfUsualWidthsHaveRoomOnACapability9Device) {
+  constexpr int kRoom = 227 << 10;
+  for (int f = gpu::kQ8; f <= gpu::kBF16; ++f) {
+    const auto format = static_cast<gpu::Format>(f);
+    const auto stages = [&](int cols, bool normed) {
+      return gpu::row_plan(format, 1, cols, normed, kRoom, gpu::RowPlan::warps_of(format)).stages;
+    };
+    for (const int cols : {1536, 2048, 3072, 4096, 5120, 8192})
+      EXPECT_GE(stages(cols, true), gpu::RowPlan::kLeastStages) << f << ", " << cols << " columns";
+    for (const int cols : {8192, 11008, 12288, 14336})
+      EXPECT_GE(stages(cols, false), gpu::RowPlan::kLeastStages) << f << ", " << cols << " columns";
+    EXPECT_GE(stages(4096, true), 3) << f;
   }
 }
 

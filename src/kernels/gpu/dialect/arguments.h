@@ -275,6 +275,7 @@ VEERY_GPU_HOST constexpr TilePlaces tile_places(FormKind kind, int64_t cols) {
 struct RowPlan {
   static constexpr int kWarps = 12;
   static constexpr int kExpertWarps = 8;  ///< of experts_row(), two blocks of which a processor has
+  static constexpr int kWideWarps = 8;    ///< of bf16: items twice as long, so as many bytes ahead
   static constexpr int kSlots = 8;        ///< panels (and mbarriers) that are under way together
   static constexpr int kLeastStages = 2;
   int each, item_bytes;                   ///< of an item: units, bytes
@@ -284,6 +285,10 @@ struct RowPlan {
   int bytes;
   static VEERY_GPU_HOST constexpr int late_bytes(int terms) { return kSlots * kWarp * terms * 8; }
   static constexpr int kThreads = (kWarps + 1) * 32, kExpertThreads = (kExpertWarps + 1) * 32;
+  static constexpr int kWideThreads = (kWideWarps + 1) * 32;
+  static VEERY_GPU_HOST constexpr int warps_of(Format format) {
+    return format == kBF16 ? kWideWarps : kWarps;
+  }
 };
 /// Units of an item.
 VEERY_GPU_HOST constexpr int row_units(Format format) {
@@ -309,7 +314,8 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   p.done = at, at += 16;
   p.mbarriers = at, at += warps * kMostStages * 8;
   p.staged = at, at += normed ? 4 * cols : 0;
-  p.weights = normed && at + 4 * cols + kUsualRing <= room ? at : -1;
+  const int ring = format == kBF16 ? 2 * kUsualRing : kUsualRing;
+  p.weights = normed && at + 4 * cols + ring <= room ? at : -1;
   if (p.weights >= 0) at += 4 * cols;
   p.ring = (at + 127) / 128 * 128;
   p.stages = (room - p.ring) / (warps * p.item_bytes);

@@ -463,7 +463,7 @@ class RowProduct {
 
 template <Format kFormat, int kTerms>
 VEERY_GPU void linear_row(const LinearArguments& a) {
-  RowProduct<kFormat, kTerms, RowPlan::kWarps>(a).run();
+  RowProduct<kFormat, kTerms, RowPlan::warps_of(kFormat)>(a).run();
 }
 
 }  // namespace veery::gpu
