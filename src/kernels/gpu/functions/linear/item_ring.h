@@ -57,180 +57,162 @@ struct ItemSource {
   int bytes = 0;
 };
 /// Of panels first, first + step, .. of a product (or gates and panels, which alternate) that of
-/// number `slot`, and of its items of `each` units that of number `chunk`.
-VEERY_GPU ItemSource find_item(const LinearArguments& a, int first, int step, int slot, int chunk,
-                               int units, int each, int unit_bytes) {
+/// number `slot`, and its weight.
+VEERY_GPU PanelOf panel_of_slot(const LinearArguments& a, int first, int step, int slot) {
   const bool gated = a.gated != 0;
   const PanelOf of = find_panel(a, first + (gated ? slot / 2 : slot) * step);
-  const Weight& w = a.weight[gated ? slot % 2 : of.weight];
+  return {gated ? slot % 2 : of.weight, of.panel};
+}
+/// Of the items of `each` units of that panel the one of number `chunk`.
+VEERY_GPU ItemSource find_item(const LinearArguments& a, int first, int step, int slot, int chunk,
+                               int units, int each, int unit_bytes) {
+  const PanelOf of = panel_of_slot(a, first, step, slot);
+  const Weight& w = a.weight[of.weight];
   const int unit = chunk * each, count = units - unit < each ? units - unit : each;
   return {w.data + of.panel * w.panel + int64_t{unit} * unit_bytes, count * unit_bytes};
 }
 
-/// The ring of warp `of` of a block that has the panels `blocks_x()` apart. Each lane knows where
-/// one of the warp's next items is, as what finds that takes as long as half of a product does.
+/// What the rings of a warp have in common: the items of warp `of` of a block that has the panels
+/// `blocks_x()` apart, in the order in which they come, and where they are waited for.
 template <Format kFormat, int kUnits, int kWarps>
-class RowRing {
+class WarpItems {
  public:
   using Items = RowItems<kWarps>;
   static constexpr int kUnitBytes = unit_places(kFormat).bytes;
 
-  VEERY_GPU RowRing(const LinearArguments& arguments, const RingPlaces& places, int of)
+  VEERY_GPU WarpItems(const LinearArguments& arguments, const RingPlaces& places, int of)
       : a_(arguments), places_(places), of_(of) {
     constexpr int kOfUnit = format_info(kFormat).block;
     units_ = (arguments.form.cols + kOfUnit - 1) / kOfUnit;
     chunks_ = (units_ + kUnits - 1) / kUnits;
     const int panels = panels_of(a_), parts = a_.gated != 0 ? 2 : 1;
     slots_ = block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts : 0;
-    left_ = (slots_ * chunks_ - of_ + kWarps - 1) / kWarps;
   }
 
   VEERY_GPU int units() const { return units_; }
-  VEERY_GPU Items first() const {
-    Items at;
-    at.begin(slots_, chunks_, of_);
-    return at;
-  }
-  /// By all threads, for all warps, with a barrier of the block before the first begins.
-  VEERY_GPU void make() const {
-    if (thread() < kWarps * places_.stages)
-      make_item_mbarrier(reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) +
-                         thread());
-  }
-  /// Asks for the first items. Weights do not depend on what was launched before.
-  VEERY_GPU void begin() {
-    for (int i = 0; i < places_.stages && left_ > 0; ++i) ask(i);
-  }
+  VEERY_GPU int chunks() const { return chunks_; }
+  /// Panels of the block, or gates and panels.
+  VEERY_GPU int slots() const { return slots_; }
+  VEERY_GPU Items first() const { return items_from(of_); }
   VEERY_GPU const uint8_t* wait() const {
     wait_for_pieces(mbarrier(slot_), turn_);
     return item(slot_);
   }
-  /// Asks for the next item, in the place of the last, which is not looked at any more.
-  VEERY_GPU void next() {
-    if (left_ > 0) ask(slot_);
+  /// The item is not looked at any more; another thread may ask for one in its place.
+  VEERY_GPU void pass_by() {
     if (++slot_ == places_.stages) slot_ = 0, ++turn_;
   }
   /// No copy may be on its way when the block ends.
-  VEERY_GPU void drain() {
+  VEERY_GPU void drain() const {
     Items at = first();
     for (int i = 0; i < places_.stages && !at.ended(); ++i, at.next())
       wait_for_pieces(mbarrier(i), 0);
   }
 
- private:
-  VEERY_GPU Mbarrier* mbarrier(int i) const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + of_ * places_.stages +
-           i;
+ protected:
+  VEERY_GPU Items items_from(int item) const {
+    Items at;
+    at.begin(slots_, chunks_, item);
+    return at;
   }
+  VEERY_GPU ItemSource source(const Items& at) const {
+    return find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
+                     kUnitBytes);
+  }
+  /// Those of all warps of the block, by its threads.
+  VEERY_GPU bool makes_mbarrier() const { return thread() < kWarps * places_.stages; }
+  VEERY_GPU Mbarrier* mbarrier_of_thread() const { return mbarriers() + thread(); }
+  VEERY_GPU Mbarrier* mbarrier(int i) const { return mbarriers() + of_ * places_.stages + i; }
   VEERY_GPU uint8_t* item(int i) const {
     return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
-  }
-  VEERY_GPU void look_ahead() {
-    Items at;
-    at.begin(slots_, chunks_, of_ + (asked_ + lane()) * kWarps);
-    if (!at.ended())
-      next_ = find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
-                        kUnitBytes);
-  }
-  VEERY_GPU void ask(int to) {
-    const int own = asked_ % kWarp;
-    if (rarely(own == 0)) look_ahead();
-    ask_item_of(own, mbarrier(to), item(to), next_.from, next_.bytes);
-    ++asked_, --left_;
   }
 
   const LinearArguments& a_;
   RingPlaces places_;
   int of_, units_, chunks_, slots_;
-  int asked_ = 0, left_ = 0;  // of the warp's items
-  ItemSource next_;
   int slot_ = 0, turn_ = 0;
+
+ private:
+  VEERY_GPU Mbarrier* mbarriers() const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers);
+  }
 };
 
-/// The ring of warp `of`, for which one thread asks, of a block that has the panels `blocks_x()`
-/// apart.
+/// For which the warp asks. Each lane knows where one of the warp's next items is, as what finds
+/// that takes as long as half of a product does.
 template <Format kFormat, int kUnits, int kWarps>
-class ItemRing {
+class RowRing : public WarpItems<kFormat, kUnits, kWarps> {
+  using Base = WarpItems<kFormat, kUnits, kWarps>;
+
  public:
-  using Items = RowItems<kWarps>;
-  static constexpr int kUnitBytes = unit_places(kFormat).bytes;
-
-  VEERY_GPU ItemRing(const LinearArguments& arguments, const RingPlaces& places, int of)
-      : a_(arguments), places_(places), of_(of) {
-    constexpr int kOfUnit = format_info(kFormat).block;
-    units_ = (arguments.form.cols + kOfUnit - 1) / kOfUnit;
-  }
-
-  VEERY_GPU int units() const { return units_; }
-  /// Panels of the block, or gates and panels.
-  VEERY_GPU int slots() const {
-    const int panels = panels_of(a_);
-    return block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts() : 0;
-  }
-  VEERY_GPU int chunks() const { return (units_ + kUnits - 1) / kUnits; }
-  VEERY_GPU Items first() const {
-    Items at;
-    at.begin(slots(), chunks(), of_);
-    return at;
-  }
-  /// The panel of slot `own`, and its weight.
-  VEERY_GPU PanelOf panel_of(int own) const {
-    const PanelOf of = find_panel(a_, block_x() + (a_.gated != 0 ? own / 2 : own) * blocks_x());
-    return {a_.gated != 0 ? own % 2 : of.weight, of.panel};
-  }
+  VEERY_GPU RowRing(const LinearArguments& arguments, const RingPlaces& places, int of)
+      : Base(arguments, places, of),
+        left_((this->slots_ * this->chunks_ - of + kWarps - 1) / kWarps) {}
 
   /// By all threads, for all warps, with a barrier of the block before the first begins.
   VEERY_GPU void make() const {
-    if (thread() >= kWarps * places_.stages) return;
-    make_mbarrier(reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + thread(), 1);
+    if (this->makes_mbarrier()) make_item_mbarrier(this->mbarrier_of_thread());
   }
   /// Asks for the first items. Weights do not depend on what was launched before.
   VEERY_GPU void begin() {
-    asked_ = first();
-    for (int i = 0; i < places_.stages && !asked_.ended(); ++i) ask(i);
-  }
-  VEERY_GPU bool has_more() const { return !asked_.ended(); }
-  VEERY_GPU const uint8_t* wait() const {
-    wait_for_pieces(mbarrier(slot_), turn_);
-    return item(slot_);
+    for (int i = 0; i < this->places_.stages && left_ > 0; ++i) ask(i);
   }
   /// Asks for the next item, in the place of the last, which is not looked at any more.
   VEERY_GPU void next() {
-    if (has_more()) ask(slot_);
-    pass_by();
-  }
-  /// Where another thread asks.
-  VEERY_GPU void pass_by() {
-    if (++slot_ == places_.stages) slot_ = 0, ++turn_;
-  }
-  /// No copy may be on its way when the block ends.
-  VEERY_GPU void drain() {
-    Items at = first();
-    for (int i = 0; i < places_.stages && !at.ended(); ++i, at.next())
-      wait_for_pieces(mbarrier(i), 0);
+    if (left_ > 0) ask(this->slot_);
+    this->pass_by();
   }
 
  private:
-  VEERY_GPU int parts() const { return a_.gated != 0 ? 2 : 1; }
-  VEERY_GPU Mbarrier* mbarrier(int i) const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + of_ * places_.stages +
-           i;
-  }
-  VEERY_GPU uint8_t* item(int i) const {
-    return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
+  VEERY_GPU void look_ahead() {
+    const auto at = this->items_from(this->of_ + (asked_ + lane()) * kWarps);
+    if (!at.ended()) next_ = this->source(at);
   }
   VEERY_GPU void ask(int to) {
-    const ItemSource next = find_item(a_, block_x(), blocks_x(), asked_.group + asked_.slot,
-                                      asked_.chunk, units_, kUnits, kUnitBytes);
-    ask_piece(mbarrier(to), item(to), next.from, next.bytes);
+    const int own = asked_ % kWarp;
+    if (rarely(own == 0)) look_ahead();
+    ask_item_of(own, this->mbarrier(to), this->item(to), next_.from, next_.bytes);
+    ++asked_, --left_;
+  }
+
+  int asked_ = 0, left_;  // of the warp's items
+  ItemSource next_;
+};
+
+/// For which one thread asks.
+template <Format kFormat, int kUnits, int kWarps>
+class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
+  using Base = WarpItems<kFormat, kUnits, kWarps>;
+
+ public:
+  using Base::Base;
+
+  /// As those of RowRing.
+  VEERY_GPU void make() const {
+    if (this->makes_mbarrier()) make_mbarrier(this->mbarrier_of_thread(), 1);
+  }
+  VEERY_GPU void begin() {
+    asked_ = this->first();
+    for (int i = 0; i < this->places_.stages && has_more(); ++i) ask(i);
+  }
+  VEERY_GPU bool has_more() const { return !asked_.ended(); }
+  VEERY_GPU void next() {
+    if (has_more()) ask(this->slot_);
+    this->pass_by();
+  }
+  /// The panel of slot `own`, and its weight.
+  VEERY_GPU PanelOf panel_of(int own) const {
+    return panel_of_slot(this->a_, block_x(), blocks_x(), own);
+  }
+
+ private:
+  VEERY_GPU void ask(int to) {
+    const ItemSource next = this->source(asked_);
+    ask_piece(this->mbarrier(to), this->item(to), next.from, next.bytes);
     asked_.next();
   }
 
-  const LinearArguments& a_;
-  RingPlaces places_;
-  int of_, units_;
-  Items asked_ = {};
-  int slot_ = 0, turn_ = 0;
+  typename Base::Items asked_ = {};
 };
 
 }  // namespace veery::gpu
