@@ -12,6 +12,7 @@
 #include "kernels/devices/find_backend.h"
 #include "kernels/metal/machine.h"
 #include "support/fake_metal.h"
+#include "support/families.h"
 #include "support/metal_kernels.h"
 #include "support/models.h"
 #include "support/sanitized.h"
@@ -113,26 +114,10 @@ TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
 // Prompts and steps of several sequences in one run, and one that goes on where another was.
 TEST(MetalSequences, GiveTheBitsOfTheCpuTogether) {
   const SmallModel model(DType::kF32);
-  const auto ids = some_ids(40);
   metal::FakeGpu gpu;
   const auto logits = [&](std::shared_ptr<Backend> backend) {
-    Model of(model.path(), options_for(std::move(backend), 64));
-    Runner runner(of, {.sequences = 3});
-    const int32_t first = runner.open(), second = runner.open();
-    const std::span all(ids);
-    Rows rows;
-    const auto run = [&](std::initializer_list<RunPart> parts) {
-      runner.run(parts);
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const auto row = runner.logits(static_cast<int32_t>(i));
-        rows.emplace_back(row.begin(), row.end());
-      }
-    };
-    run({{first, all.first(9), 1}});
-    run({{first, all.subspan(9, 1), 1}, {second, all.subspan(20, 7), 1}});
-    const int32_t third = runner.fork(first, 6);
-    run({{third, all.subspan(30, 3), 1}, {first, all.subspan(10, 1), 1}});
-    return rows;
+    return test::logits_of_sequences(model.path(), options_for(std::move(backend), 64),
+                                     some_ids(40));
   };
   EXPECT_EQ(logits(backend_on(gpu)), logits(nullptr));
   EXPECT_EQ(gpu.faults, "");
