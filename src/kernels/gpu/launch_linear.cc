@@ -235,7 +235,8 @@ struct Product {
       to.add(kernel_of(format, terms == 2 ? kRowTwoTerms : kRow),
              {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
               .threads = (RowPlan::warps_of(format) + 1) * kWarp,
-              .shared = static_cast<size_t>(plan(format).bytes)},
+              .shared = static_cast<size_t>(plan(format).bytes),
+              .waits_first = true},
              a);
     } else if (!in_tiles(a.form.kind, rows, a.form.cols, tiles)) {
       const bool dots =

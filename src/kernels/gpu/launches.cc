@@ -281,8 +281,7 @@ bool join_step(KernelId kernel, LaunchSize size, const AttendArguments& a, Recor
   size.blocks_x = std::min(size.blocks_x, most);
   size.threads = kStepThreads;
   to.launches.pop_back();
-  const bool early =
-      !to.launches.empty() && name(to.launches.back().kernel).starts_with("linear_row_");
+  const bool early = !to.launches.empty() && to.launches.back().size.waits_first;
   to.add(kernel, size, StepArguments{rope, a, early ? 1 : 0});
   return true;
 }

@@ -17,6 +17,7 @@ struct LaunchSize {
   int threads = 32;
   size_t shared = 0;         ///< bytes
   bool cooperative = false;  ///< all blocks run at once and may wait for each other; one dimension
+  bool waits_first = false;  ///< the next may begin only when all before this one have ended
 };
 
 namespace emulated {
