@@ -48,6 +48,7 @@ def tests_of(shapes):
         Test(f"steps of {SEQUENCES} sequences", "8b", "q4_k", ("-p", "0", "-n", "64", "-b", str(SEQUENCES)), "sequences", 9000),
         Test(f"prompt of {PROMPT}", "8b", "q4_k", prompt, "prompt", 16000),
         Test(f"prompt of {PROMPT}", "8b", "q8_0", prompt, "prompt"),
+        Test(f"prompt of {PROMPT}", "8b", "bf16", prompt, "prompt"),
         Test(f"prompt of {PROMPT} --relaxed", "8b", "q4_k", (*prompt, "--relaxed"), "prompt", 38000),
         Test(f"prompt of {PROMPT} --relaxed", "8b", "bf16", (*prompt, "--relaxed"), "prompt", 42000),
         Test(f"prompt of {PROMPT}", "1b", "q4_k", prompt, "prompt"),
