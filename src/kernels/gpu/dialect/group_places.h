@@ -19,8 +19,8 @@ struct GroupPlan {
   int each, item_bytes;             ///< of an item: units, bytes
   int slabs, form_bytes;            ///< of a chunk: slabs; of a slab of a group: bytes
   int values;                       ///< that a lane has of a panel, whose sums lie first
-  int turns, used, best, outliers;  ///< behind sums (Turns); outliers: a bit a block of 32
-  int mbarriers, chunk_mbarriers;
+  int turns, best, outliers;        ///< behind sums (Turns); outliers: a bit a block of 32
+  int mbarriers, chunk_mbarriers;   ///< each as many for what has come as for what was looked at
   int chunks_at, chunks, chunk_bytes;  ///< chunks: that are on their way together
   int ring, stages;                    ///< stages: items that are on their way to each warp
   int bytes;
@@ -42,11 +42,10 @@ VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols
   p.values = 4 * p.groups * (format_info(format).minima ? 2 : 1);
   int at = GroupPlan::kSlots * p.values * kWarp * 4;
   p.turns = at, at += TurnPlaces::kBytes;
-  p.used = at, at += GroupPlan::kWarps * 4;
   p.best = at, at += GroupPlan::kWarps * 8 * p.groups * 8;
   p.outliers = at, at += format_info(format).block == 32 ? (cols / 256 + 15) / 16 * 16 : 0;
-  p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 8;
-  p.chunk_mbarriers = at, at += kMostChunks * 8;
+  p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 2 * 8;
+  p.chunk_mbarriers = at, at += kMostChunks * 2 * 8;
   p.chunks_at = at = (at + 127) / 128 * 128;
   const int item = GroupPlan::kWarps * p.item_bytes, left = room - at;
   const auto least = [](int a, int b) { return a < b ? a : b; };

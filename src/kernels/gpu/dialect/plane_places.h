@@ -30,7 +30,7 @@ struct DeepPlan {
   static constexpr int kOwnSums = 2 * kGroups * 4 * 32 * 4;  ///< bytes of a panel
   static constexpr int kMbarriers = kSums + kPanels * kOwnSums;
   static constexpr int kTurns = kMbarriers + kSets * kStages * 2 * 8;
-  static constexpr int kBytes = kTurns + kPanels * 4;
+  static constexpr int kBytes = kTurns + kPanels * kSets * 8;
   static_assert(PlanePlan::kGroups % kGroups == 0);
 };
 /// Formats that both have.

@@ -179,7 +179,7 @@ class RowRing : public WarpItems<kFormat, kUnits, kWarps> {
   ItemSource next_;
 };
 
-/// For which one thread asks.
+/// For which one thread asks, when all lanes of the warp have passed an item by.
 template <Format kFormat, int kUnits, int kWarps>
 class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
   using Base = WarpItems<kFormat, kUnits, kWarps>;
@@ -189,7 +189,9 @@ class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
 
   /// As those of RowRing.
   VEERY_GPU void make() const {
-    if (this->makes_mbarrier()) make_mbarrier(this->mbarrier_of_thread(), 1);
+    if (!this->makes_mbarrier()) return;
+    make_mbarrier(this->mbarrier_of_thread(), 1);
+    make_mbarrier(this->mbarrier_of_thread() + count(), kWarp);
   }
   VEERY_GPU void begin() {
     asked_ = this->first();
@@ -197,8 +199,16 @@ class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
   }
   VEERY_GPU bool has_more() const { return !asked_.ended(); }
   VEERY_GPU void next() {
-    if (has_more()) ask(this->slot_);
-    this->pass_by();
+    if (has_more()) {
+      wait_for_arrivals(looked_at(), this->turn_);
+      ask(this->slot_);
+    }
+    Base::pass_by();
+  }
+  /// By the warp whose items they are.
+  VEERY_GPU void pass_by() {
+    arrive(looked_at());
+    Base::pass_by();
   }
   /// The panel of slot `own`, and its weight.
   VEERY_GPU PanelOf panel_of(int own) const {
@@ -206,6 +216,8 @@ class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
   }
 
  private:
+  VEERY_GPU int count() const { return kWarps * this->places_.stages; }
+  VEERY_GPU Mbarrier* looked_at() const { return this->mbarrier(this->slot_) + count(); }
   VEERY_GPU void ask(int to) {
     const ItemSource next = this->source(asked_);
     ask_piece(this->mbarrier(to), this->item(to), next.from, next.bytes);

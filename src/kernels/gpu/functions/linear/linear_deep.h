@@ -27,8 +27,7 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
       const PlaneUnit<kGroups> unit(slab + panel() * PlanePlan::kUnit,
                                     slab + kPanels * PlanePlan::kUnit);
       pass_on(u, unit);
-      if (lane() == 0) ask_next(u + kSets * kStages, stage, turn);
-      sync_warp();
+      ask_next(u + kSets * kStages, stage, turn);
       if (++stage == kStages) stage = 0, ++turn;
     }
     sync_block();  // all units are added
@@ -52,16 +51,17 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
            stage;
   }
   static VEERY_GPU Mbarrier* looked_at(int stage) { return gate(kSets * kStages + stage); }
-  static VEERY_GPU int32_t* turn_of_panel() {
-    return reinterpret_cast<int32_t*>(shared_memory() + DeepPlan::kTurns) + panel();
+  /// That the sums of a panel have been passed on by a set.
+  static VEERY_GPU Mbarrier* passed_on(int by) {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + DeepPlan::kTurns) + panel() * kSets + by;
   }
   VEERY_GPU void begin() {
     if (lane() == 0 && panel() == 0)
       for (int s = 0; s < kStages; ++s) {
         make_mbarrier(gate(s), kPanels + 1);
-        make_mbarrier(looked_at(s), kPanels);
+        make_mbarrier(looked_at(s), kPanels * kWarp);
       }
-    if (lane() == 0 && set() == 0) *turn_of_panel() = 0;
+    if (lane() == 0) make_mbarrier(passed_on(set()));
     sync_block();
     data_ = panel_data(panel_at(panel()));
     if (lane() == 0)
@@ -82,10 +82,12 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
   /// The warp has looked at a stage, in which unit u comes next. One of each set asks for rows.
   VEERY_GPU void ask_next(int u, int stage, int turn) const {
     if (u >= units_) return;
-    arrive_at(looked_at(stage));
+    arrive(looked_at(stage));
+    sync_warp();
+    if (lane() != 0) return;
     ask_panel(u, stage);
     if (panel() != 0) return;
-    wait_for_pieces(looked_at(stage), turn);
+    wait_for_arrivals(looked_at(stage), turn);
     ask_rows(u, stage);
   }
 
@@ -106,7 +108,7 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
   }
   static VEERY_GPU void pass_on(int u, const PlaneUnit<kGroups>& unit) {
     float sum[kGroups][4] = {}, low[kGroups][4] = {};
-    wait_for_flag(turn_of_panel(), u);
+    if (u > 0) wait_for_arrivals(passed_on((u - 1) % kSets), (u - 1) / kSets);
     if (u > 0) load_sums(sum, low);
     unit.add_to(sum, low);
     VEERY_UNROLL(4)
@@ -114,8 +116,7 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
       sums()[n * kWarp] = {sum[n][0], sum[n][1], sum[n][2], sum[n][3]};
       sums()[(kGroups + n) * kWarp] = {low[n][0], low[n][1], low[n][2], low[n][3]};
     }
-    sync_warp();
-    if (lane() == 0) set_flag(turn_of_panel(), u + 1);
+    arrive(passed_on(set()));
   }
   static VEERY_GPU void put_values(float* values) {
     float sum[kGroups][4], low[kGroups][4];

@@ -223,10 +223,6 @@ class GroupProduct {
  private:
   VEERY_GPU int terms() const { return a_.form.two_terms != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
-  /// Items that a warp does not look at any more.
-  VEERY_GPU int32_t* used(int of) const {
-    return reinterpret_cast<int32_t*>(shared_memory() + plan_.used) + of;
-  }
   /// Sums on their way from item to item of a panel.
   VEERY_GPU float* late(int slot) const {
     return reinterpret_cast<float*>(shared_memory()) + slot * plan_.values * kWarp;
@@ -241,6 +237,10 @@ class GroupProduct {
   VEERY_GPU Mbarrier* chunk_mbarrier(int stage) const {
     return reinterpret_cast<Mbarrier*>(shared_memory() + plan_.chunk_mbarriers) + stage;
   }
+  /// That nobody looks at the chunk any more: passed by all lanes of kSlots items.
+  VEERY_GPU Mbarrier* chunk_looked_at(int stage) const {
+    return chunk_mbarrier(plan_.chunks + stage);
+  }
   VEERY_GPU uint8_t* chunk_at(int stage) const {
     return shared_memory() + plan_.chunks_at + stage * plan_.chunk_bytes;
   }
@@ -250,9 +250,11 @@ class GroupProduct {
 
   VEERY_GPU void begin() {
     ring_.make();
-    if (thread() < plan_.chunks) make_mbarrier(chunk_mbarrier(thread()));
+    if (thread() < plan_.chunks) {
+      make_mbarrier(chunk_mbarrier(thread()));
+      make_mbarrier(chunk_looked_at(thread()), GroupPlan::kSlots * kWarp);
+    }
     turns_.make();
-    if (thread() < GroupPlan::kWarps) *used(thread()) = 0;
     if (warp() < GroupPlan::kWarps && lane() < 8 * kGroups) best(lane()) = 0;
     sync_block();
     if (warp() == kWeights && lane() < GroupPlan::kWarps) ring_.begin();
@@ -262,29 +264,21 @@ class GroupProduct {
 
   /// A lane for each warp.
   VEERY_GPU void bring_items() {
-    for (int n = 1; ring_.has_more(); ++n) {
-      wait_for_flag(used(lane()), n);
-      ring_.next();
-    }
+    while (ring_.has_more()) ring_.next();
   }
   /// The chunks of all slots that are under way together, one after the other.
   VEERY_GPU void bring_chunks() {
     const int slots = ring_.slots(), chunks = ring_.chunks();
     const int all = (slots + GroupPlan::kSlots - 1) / GroupPlan::kSlots * chunks;
-    const auto width = [&](int i) {
-      const int left = slots - i / chunks * GroupPlan::kSlots;
-      return left < GroupPlan::kSlots ? left : GroupPlan::kSlots;
-    };
-    int item = 0;  // the first one of the chunk in whose place the next will be
     for (int i = 0; i < all; ++i) {
+      const int stage = i % plan_.chunks;
       if (i == plan_.chunks) find_outliers();
-      if (i >= plan_.chunks) {
-        const int of = width(i - plan_.chunks), own = item + lane();
-        if (lane() < of) wait_for_flag(used(own % GroupPlan::kWarps), own / GroupPlan::kWarps + 1);
-        sync_warp();
-        item += of;
-      }
-      ask_chunk(i % chunks, i % plan_.chunks);
+      if (i >= plan_.chunks) wait_for_arrivals(chunk_looked_at(stage), i / plan_.chunks - 1);
+      sync_warp();
+      ask_chunk(i % chunks, stage);
+      // For the items that the last slots do not have.
+      for (int s = slots - i / chunks * GroupPlan::kSlots; s < GroupPlan::kSlots; ++s)
+        arrive(chunk_looked_at(stage));
     }
     if (all <= plan_.chunks) find_outliers();
   }
@@ -339,7 +333,6 @@ class GroupProduct {
   // Products
 
   VEERY_GPU void multiply() {
-    int count = 0;
     for (RowItems<GroupPlan::kWarps> at = ring_.first(); !at.ended(); at.next()) {
       const int turn = at.turn(), stage = turn % plan_.chunks;
       const uint8_t* units = ring_.wait();
@@ -351,24 +344,24 @@ class GroupProduct {
       Sums sums;
       begin_sums(at, sums);
       steps.add(item, sums);
-      ring_.pass_by();
-      ++count;
-      const bool is_last = at.chunk + 1 == at.chunks;
-      if (is_last) {
-        sync_warp();
-        if (lane() == 0) set_flag(used(warp()), count);
+      if (at.chunk + 1 == at.chunks) {
+        pass_item(stage);
         finish(at, sums);
       } else {
         float* to = late(at.slot) + lane();
         sums.each([&](float& value, int i) { to[i * kWarp] = value; });
         turns_.pass(at.slot, turn);
-        sync_warp();
-        if (lane() == 0) set_flag(used(warp()), count);
+        pass_item(stage);
       }
     }
     if (a_.best == nullptr) return;
     sync_warp();
     if (lane() < 8 * kGroups && best(lane()) != 0) keep_largest(a_.best + lane(), best(lane()));
+  }
+  /// Neither the item nor its chunk are looked at any more.
+  VEERY_GPU void pass_item(int stage) {
+    ring_.pass_by();
+    arrive(chunk_looked_at(stage));
   }
   /// Those that the item before has passed on.
   VEERY_GPU void begin_sums(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
@@ -390,6 +383,7 @@ class GroupProduct {
     const PanelOf of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);
     float* to = late(at.slot);
+    sync_warp();  // all lanes have what the item before has passed on
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
