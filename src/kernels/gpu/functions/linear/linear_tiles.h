@@ -132,18 +132,20 @@ class ManyProduct : OutputsOf<kPlan> {
     const int left = (rows_ + 7) / 8 - first_group_;
     return left < kPlan.groups ? left : kPlan.groups;
   }
-  VEERY_GPU int32_t* looked_at(int stage) const {
-    return reinterpret_cast<int32_t*>(gate(stages())) + stage;
-  }
+  VEERY_GPU Mbarrier* looked_at(int stage) const { return gate(stages() + stage); }
   /// A warp asks for slabs, as soon as all others have looked at those whose place they take.
   VEERY_GPU void run_pieces() {
     const int most = stages();
-    if (thread() < most) make_mbarrier(gate(thread())), *looked_at(thread()) = 0;
+    if (thread() < most) {
+      make_mbarrier(gate(thread()));
+      make_mbarrier(looked_at(thread()), kWorkers * kWarp);
+    }
     sync_block();
     if (warp() == kAsks) {
       choose_piece();
       for (int s = 0, stage = 0, turn = 0; s < slabs_; ++s) {
-        if (turn > 0) wait_for_flag(looked_at(stage), turn * kWorkers);
+        if (turn > 0) wait_for_arrivals(looked_at(stage), turn - 1);
+        sync_warp();
         ask(s, stage);
         if (++stage == most) stage = 0, ++turn;
       }
@@ -152,8 +154,7 @@ class ManyProduct : OutputsOf<kPlan> {
       for (int s = 0, stage = 0, turn = 0; s < slabs_; ++s) {
         wait_for_pieces(gate(stage), turn);
         add_slab(shared_memory() + stage * kPlan.stage_bytes, units_ - s * kPlan.each, here);
-        sync_warp();
-        if (lane() == 0) arrive_at(looked_at(stage));
+        arrive(looked_at(stage));
         if (++stage == most) stage = 0, ++turn;
         if ((s + 1) % (kPieceColumns / 128) == 0 || s + 1 == slabs_) add_piece();
       }
