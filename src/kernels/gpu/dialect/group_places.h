@@ -11,16 +11,19 @@ namespace veery::gpu {
 struct GroupPlan {
   static constexpr int kWarps = 8, kSlots = RowPlan::kSlots;
   static constexpr int kThreads = (kWarps + 2) * 32;
-  static constexpr int kLeastStages = 2;
+  static constexpr int kLeastStages = 2, kMostStages = 6;
   /// As many as warps: a warp may be so many chunks ahead of another, and is not to take the chunk
   /// before its own in the ring for it.
-  static constexpr int kLeastChunks = kWarps;
-  int groups;                       ///< at most
-  int each, item_bytes;             ///< of an item: units, bytes
-  int slabs, form_bytes;            ///< of a chunk: slabs; of a slab of a group: bytes
-  int values;                       ///< that a lane has of a panel, whose sums lie first
-  int turns, best, outliers;        ///< behind sums (Turns); outliers: a bit a block of 32
-  int mbarriers, chunk_mbarriers;   ///< each as many for what has come as for what was looked at
+  static constexpr int kLeastChunks = kWarps, kMostChunks = 16;
+  /// Who asks for items and chunks waits for turns too, while warps go on with what is there.
+  using Turns = PlacesOfTurns<64>;
+  static_assert(kMostStages * kWarps < Turns::kOfSlot && kMostChunks < Turns::kOfSlot);
+  int groups;                 ///< at most
+  int each, item_bytes;       ///< of an item: units, bytes
+  int slabs, form_bytes;      ///< of a chunk: slabs; of a slab of a group: bytes
+  int values;                 ///< that a lane has of a panel, whose sums lie first
+  int turns, best, outliers;  ///< behind sums (Turns); outliers: a bit a block of 32
+  int mbarriers, chunk_mbarriers;
   int chunks_at, chunks, chunk_bytes;  ///< chunks: that are on their way together
   int ring, stages;                    ///< stages: items that are on their way to each warp
   int bytes;
@@ -30,7 +33,8 @@ struct GroupPlan {
 VEERY_GPU_HOST constexpr int most_groups(bool many) { return many ? 2 : 1; }
 /// `room`: bytes of shared memory. Fewer than kLeastStages: there is too little.
 VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols, int room) {
-  constexpr int kMostStages = 6, kUsualStages = 4, kMostChunks = 16;
+  constexpr int kMostStages = GroupPlan::kMostStages, kMostChunks = GroupPlan::kMostChunks;
+  constexpr int kUsualStages = 4;
   const TilePlan tile = tile_plan(format, true);
   GroupPlan p{};
   p.groups = most_groups(many);
@@ -41,11 +45,11 @@ VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols
   p.chunk_bytes = p.slabs * p.groups * p.form_bytes;
   p.values = 4 * p.groups * (format_info(format).minima ? 2 : 1);
   int at = GroupPlan::kSlots * p.values * kWarp * 4;
-  p.turns = at, at += TurnPlaces::kBytes;
+  p.turns = at, at += GroupPlan::Turns::kBytes;
   p.best = at, at += GroupPlan::kWarps * 8 * p.groups * 8;
   p.outliers = at, at += format_info(format).block == 32 ? (cols / 256 + 15) / 16 * 16 : 0;
-  p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 2 * 8;
-  p.chunk_mbarriers = at, at += kMostChunks * 2 * 8;
+  p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 8;
+  p.chunk_mbarriers = at, at += kMostChunks * 8;
   p.chunks_at = at = (at + 127) / 128 * 128;
   const int item = GroupPlan::kWarps * p.item_bytes, left = room - at;
   const auto least = [](int a, int b) { return a < b ? a : b; };

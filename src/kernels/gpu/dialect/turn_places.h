@@ -4,14 +4,17 @@
 
 namespace veery::gpu {
 
-struct TurnPlaces {
+/// kTurns: of a slot, more than others may be ahead of who waits for one, as a barrier tells only
+/// odd turns from even ones.
+template <int kTurns>
+struct PlacesOfTurns {
   static constexpr int kSlots = 8;  ///< panels (or gates and panels) that are under way together
-  /// Of a slot: as many as warps at least. A warp waits for one turn of a slot at a time, so that
-  /// no turn is waited for while its barrier, which tells only odd from even, is two ahead.
-  static constexpr int kOfSlot = 16;
+  static constexpr int kOfSlot = kTurns;
   static constexpr int kGates = kSlots * kOfSlot, kOutliers = kGates + kSlots / 2;
   static constexpr int kCount = kOutliers + 1;
   static constexpr int kBytes = (kCount * 8 + 15) / 16 * 16;
 };
+/// Where warps alone wait for turns, each for one of a slot at a time: as many as warps at least.
+using TurnPlaces = PlacesOfTurns<16>;
 
 }  // namespace veery::gpu

@@ -179,7 +179,7 @@ class RowRing : public WarpItems<kFormat, kUnits, kWarps> {
   ItemSource next_;
 };
 
-/// For which one thread asks, when all lanes of the warp have passed an item by.
+/// For which one thread asks, when the turn of an item has been passed on.
 template <Format kFormat, int kUnits, int kWarps>
 class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
   using Base = WarpItems<kFormat, kUnits, kWarps>;
@@ -189,26 +189,19 @@ class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
 
   /// As those of RowRing.
   VEERY_GPU void make() const {
-    if (!this->makes_mbarrier()) return;
-    make_mbarrier(this->mbarrier_of_thread(), 1);
-    make_mbarrier(this->mbarrier_of_thread() + count(), kWarp);
+    if (this->makes_mbarrier()) make_mbarrier(this->mbarrier_of_thread(), 1);
   }
   VEERY_GPU void begin() {
-    asked_ = this->first();
+    asked_ = looked_at_ = this->first();
     for (int i = 0; i < this->places_.stages && has_more(); ++i) ask(i);
   }
   VEERY_GPU bool has_more() const { return !asked_.ended(); }
-  VEERY_GPU void next() {
-    if (has_more()) {
-      wait_for_arrivals(looked_at(), this->turn_);
-      ask(this->slot_);
-    }
-    Base::pass_by();
-  }
-  /// By the warp whose items they are.
-  VEERY_GPU void pass_by() {
-    arrive(looked_at());
-    Base::pass_by();
+  template <typename Turns>
+  VEERY_GPU void next(const Turns& turns) {
+    turns.wait(looked_at_.slot, looked_at_.turn() + 1);
+    looked_at_.next();
+    ask(this->slot_);
+    this->pass_by();
   }
   /// The panel of slot `own`, and its weight.
   VEERY_GPU PanelOf panel_of(int own) const {
@@ -216,15 +209,13 @@ class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
   }
 
  private:
-  VEERY_GPU int count() const { return kWarps * this->places_.stages; }
-  VEERY_GPU Mbarrier* looked_at() const { return this->mbarrier(this->slot_) + count(); }
   VEERY_GPU void ask(int to) {
     const ItemSource next = this->source(asked_);
     ask_piece(this->mbarrier(to), this->item(to), next.from, next.bytes);
     asked_.next();
   }
 
-  typename Base::Items asked_ = {};
+  typename Base::Items asked_ = {}, looked_at_ = {};
 };
 
 }  // namespace veery::gpu

@@ -237,10 +237,6 @@ class GroupProduct {
   VEERY_GPU Mbarrier* chunk_mbarrier(int stage) const {
     return reinterpret_cast<Mbarrier*>(shared_memory() + plan_.chunk_mbarriers) + stage;
   }
-  /// That nobody looks at the chunk any more: passed by all lanes of kSlots items.
-  VEERY_GPU Mbarrier* chunk_looked_at(int stage) const {
-    return chunk_mbarrier(plan_.chunks + stage);
-  }
   VEERY_GPU uint8_t* chunk_at(int stage) const {
     return shared_memory() + plan_.chunks_at + stage * plan_.chunk_bytes;
   }
@@ -250,10 +246,7 @@ class GroupProduct {
 
   VEERY_GPU void begin() {
     ring_.make();
-    if (thread() < plan_.chunks) {
-      make_mbarrier(chunk_mbarrier(thread()));
-      make_mbarrier(chunk_looked_at(thread()), GroupPlan::kSlots * kWarp);
-    }
+    if (thread() < plan_.chunks) make_mbarrier(chunk_mbarrier(thread()));
     turns_.make();
     if (warp() < GroupPlan::kWarps && lane() < 8 * kGroups) best(lane()) = 0;
     sync_block();
@@ -264,21 +257,20 @@ class GroupProduct {
 
   /// A lane for each warp.
   VEERY_GPU void bring_items() {
-    while (ring_.has_more()) ring_.next();
+    while (ring_.has_more()) ring_.next(turns_);
   }
   /// The chunks of all slots that are under way together, one after the other.
   VEERY_GPU void bring_chunks() {
     const int slots = ring_.slots(), chunks = ring_.chunks();
     const int all = (slots + GroupPlan::kSlots - 1) / GroupPlan::kSlots * chunks;
     for (int i = 0; i < all; ++i) {
-      const int stage = i % plan_.chunks;
       if (i == plan_.chunks) find_outliers();
-      if (i >= plan_.chunks) wait_for_arrivals(chunk_looked_at(stage), i / plan_.chunks - 1);
-      sync_warp();
-      ask_chunk(i % chunks, stage);
-      // For the items that the last slots do not have.
-      for (int s = slots - i / chunks * GroupPlan::kSlots; s < GroupPlan::kSlots; ++s)
-        arrive(chunk_looked_at(stage));
+      if (const int before = i - plan_.chunks; before >= 0) {
+        const int left = slots - before / chunks * GroupPlan::kSlots;
+        for (int s = 0; s < GroupPlan::kSlots && s < left; ++s) turns_.wait(s, before + 1);
+        sync_warp();
+      }
+      ask_chunk(i % chunks, i % plan_.chunks);
     }
     if (all <= plan_.chunks) find_outliers();
   }
@@ -345,23 +337,18 @@ class GroupProduct {
       begin_sums(at, sums);
       steps.add(item, sums);
       if (at.chunk + 1 == at.chunks) {
-        pass_item(stage);
         finish(at, sums);
       } else {
         float* to = late(at.slot) + lane();
         sums.each([&](float& value, int i) { to[i * kWarp] = value; });
-        turns_.pass(at.slot, turn);
-        pass_item(stage);
       }
+      // Neither the sums nor the item and its chunk are looked at any more.
+      turns_.pass(at.slot, turn);
+      ring_.pass_by();
     }
     if (a_.best == nullptr) return;
     sync_warp();
     if (lane() < 8 * kGroups && best(lane()) != 0) keep_largest(a_.best + lane(), best(lane()));
-  }
-  /// Neither the item nor its chunk are looked at any more.
-  VEERY_GPU void pass_item(int stage) {
-    ring_.pass_by();
-    arrive(chunk_looked_at(stage));
   }
   /// Those that the item before has passed on.
   VEERY_GPU void begin_sums(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
@@ -399,7 +386,6 @@ class GroupProduct {
       store({0, of.panel}, late(at.slot - 1), to);
     }
     if (a_.gated != 0 && own % 2 != 0) turns_.pass_gate(at.slot);
-    turns_.pass(at.slot, turn);
   }
   /// Not unrolled: what is done so rarely should take little of the memory for instructions.
   VEERY_GPU void store(PanelOf of, const float* values, const float* ups) const {
@@ -463,7 +449,7 @@ class GroupProduct {
 
   const LinearArguments& a_;
   GroupPlan plan_;
-  Turns turns_;
+  TurnsOf<GroupPlan::Turns> turns_;
   Ring ring_;
   int rows_ = 0, here_ = 0;
 };

@@ -9,37 +9,39 @@ namespace veery::gpu {
 /// waits for the turn of its item, looks at what the item before left in the block's memory, and
 /// passes the turn on, all lanes together: then each lane sees what those of the other warp wrote,
 /// without a barrier of the warp, which takes half of the time of a flag that one lane sets.
-class Turns {
+template <typename Places>
+class TurnsOf {
  public:
-  explicit VEERY_GPU Turns(uint8_t* at) : at_(reinterpret_cast<Mbarrier*>(at)) {}
+  explicit VEERY_GPU TurnsOf(uint8_t* at) : at_(reinterpret_cast<Mbarrier*>(at)) {}
 
   /// By all threads, with a barrier of the block before the first turn.
   VEERY_GPU void make() const {
-    for (int i = thread(); i < TurnPlaces::kCount; i += threads()) make_mbarrier(at_ + i);
+    for (int i = thread(); i < Places::kCount; i += threads()) make_mbarrier(at_ + i);
   }
   /// Until the turns of the slot before `turn`, counted from 0, have been passed on.
   VEERY_GPU void wait(int slot, int turn) const {
-    if (turn > 0) wait_for_arrivals(of(slot, turn - 1), (turn - 1) / TurnPlaces::kOfSlot);
+    if (turn > 0) wait_for_arrivals(of(slot, turn - 1), (turn - 1) / Places::kOfSlot);
   }
   VEERY_GPU void pass(int slot, int turn) const { arrive(of(slot, turn)); }
 
   /// That the product of a gate was looked at, by the warp that has that of the slot behind it.
-  VEERY_GPU void pass_gate(int slot) const { arrive(at_ + TurnPlaces::kGates + slot / 2); }
+  VEERY_GPU void pass_gate(int slot) const { arrive(at_ + Places::kGates + slot / 2); }
   /// Until `count` gates of the slot were looked at.
   VEERY_GPU void wait_for_gates(int slot, int count) const {
-    if (count > 0) wait_for_arrivals(at_ + TurnPlaces::kGates + slot / 2, count - 1);
+    if (count > 0) wait_for_arrivals(at_ + Places::kGates + slot / 2, count - 1);
   }
 
   /// That the outliers are known, which one warp finds.
-  VEERY_GPU void pass_outliers() const { arrive(at_ + TurnPlaces::kOutliers); }
-  VEERY_GPU void wait_for_outliers() const { wait_for_arrivals(at_ + TurnPlaces::kOutliers, 0); }
+  VEERY_GPU void pass_outliers() const { arrive(at_ + Places::kOutliers); }
+  VEERY_GPU void wait_for_outliers() const { wait_for_arrivals(at_ + Places::kOutliers, 0); }
 
  private:
   VEERY_GPU Mbarrier* of(int slot, int turn) const {
-    return at_ + slot * TurnPlaces::kOfSlot + turn % TurnPlaces::kOfSlot;
+    return at_ + slot * Places::kOfSlot + turn % Places::kOfSlot;
   }
 
   Mbarrier* at_;
 };
+using Turns = TurnsOf<TurnPlaces>;
 
 }  // namespace veery::gpu
