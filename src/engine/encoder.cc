@@ -32,11 +32,8 @@ void check_types(const Model& model, const TokenSequence& sequence) {
 Encoder::Encoder(Model& model, std::string root)
     : model_(model),
       root_(std::move(root)),
-      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr) {
-  if (model.front_layers() > 0)
-    throw Error(ErrorKind::kUnsupported,
-                "{}: layers of an encoder are all on the CPU or all on the device", model.path());
-}
+      workspace_(model.backend() != nullptr ? &model.backend()->device() : nullptr),
+      front_{&model.front_params(), &front_workspace_, model.front_layers()} {}
 
 void Encoder::run(std::span<const TokenSequence> sequences) {
   int64_t rows = 0;
@@ -96,11 +93,11 @@ Plan& Encoder::plan(int64_t rows, int64_t sequences) {
                               .target = model_.target(),
                               .exact = model_.options().exact,
                               .fuse = model_.options().fuse};
-    slot =
-        std::make_unique<Plan>(model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
-                               Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(),
-                                       model_.backend(), &workspace_},
-                               options);
+    slot = std::make_unique<Plan>(
+        model_.entry().graph, std::vector<Value>{model_.entry().root(root_)},
+        Binding{&model_.params(), nullptr, slots_.get(), &model_.pool(), model_.backend(),
+                &workspace_, model_.front_layers() > 0 ? &front_ : nullptr},
+        options);
   }
   return *slot;
 }

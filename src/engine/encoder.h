@@ -40,7 +40,8 @@ class Encoder {
   std::string root_;
   std::unique_ptr<SlotBlock> slots_;
   std::vector<uint8_t> extended_;  ///< Slots::extended
-  Workspace workspace_;
+  Workspace workspace_, front_workspace_;
+  FrontBinding front_;
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Plan>> plans_;
   const Plan* last_ = nullptr;
 };

@@ -48,6 +48,7 @@ class Misuse(CliTest):
             (["run", self.model, "-p", "x", "--device", "tpu"], "'tpu' is none of"),
             (["plan", self.model, "--device", "tpu"], "'tpu' is none of"),
             (["run", self.model, "-p", "x", "-ngl", "1"], "the device is cpu"),
+            (["embed", TINY.parent / "encoders/bert-mean", "-p", "x", "-ngl", "1"], "the device is cpu"),
             (["run", self.model, "-p", "x", "--device-memory", "5"], "the device cpu has no memory of its own"),
             (["run", self.model, "-p", "x", "--relaxed"], "--relaxed: the device is cpu, expected --device cuda"),
             (["plan", self.model, "--relaxed", "--exact"], "--relaxed: the device is cpu"),

@@ -65,6 +65,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
   app.flag("--no-normalize", flags.raw, "Leave the length as it is; else as the files say");
   flags.common.add_threads(app);
   flags.common.add_device(app);
+  flags.common.add_gpu_layers(app);
   flags.common.add_exact(app);
   app.option("--npy", flags.npy, "Write the numbers to FILE, a NumPy array [texts, numbers]")
       .type_name("FILE");

@@ -39,6 +39,7 @@ void read_flags(Flags& flags, std::vector<std::string> arguments) {
            "decoder the logit of yes less that of no");
   flags.common.add_threads(app);
   flags.common.add_device(app);
+  flags.common.add_gpu_layers(app);
   flags.common.add_exact(app);
   flags.common.add_json(app,
                         "Print one JSON object: scores, ranking (best first), tokens, truncated");

@@ -160,6 +160,27 @@ TEST_P(GpuEncoders, NumbersHaveTheBitsOfTheCpu) {
   for (size_t i = 0; i < count; ++i)
     EXPECT_EQ(numbers(true, all.subspan(i, 1)).front(), own[i]) << texts[i];
 }
+
+// The last layers on the GPU, the others with the embedding on the CPU.
+TEST_P(GpuEncoders, NumbersDoNotDependOnWhereLayersAre) {
+  if (test::kSanitized && GetParam() != "bert-mean") return;
+  const std::string folder = test::fixture_path("encoders/" + GetParam());
+  const std::vector<std::string> texts = test::some_texts();
+  const auto of = std::span(texts).first(std::min<size_t>(test::texts_for(GetParam()), 3));
+  const Rows expected = test::numbers_of_texts(GetParam(), options_for(false), of);
+  LoadOptions options = options_for(true);
+  options.entry = text_entry;
+  const int32_t layers = Model(folder, options).config().layers;
+  ASSERT_GT(layers, 1);
+  for (int32_t n = 0; n <= layers; ++n) {
+    options.backend_layers = n;
+    const Rows own = test::numbers_of_texts(GetParam(), options, of);
+    if (has_bf16(folder) && n > 0)
+      EXPECT_LT(test::distance(own, expected), test::kNear) << n;
+    else
+      EXPECT_EQ(own, expected) << n;
+  }
+}
 INSTANTIATE_TEST_SUITE_P(All, GpuEncoders, ::testing::ValuesIn(folders_of("encoders")), test_name);
 
 }  // namespace

@@ -1,7 +1,6 @@
 // A model whose first layers are on the CPU and the last ones on a GPU: where things are.
 #include <gtest/gtest.h>
 
-#include "engine/encoder.h"
 #include "engine/runner.h"
 #include "kernels/cuda/machine.h"
 #include "support/cuda/fake_cuda.h"
@@ -108,8 +107,6 @@ TEST(GpuLayers, ForksAndSavedSequencesAreThoseOfTheCpu) {
 
 TEST(GpuLayers, WhatCannotBeIsRefused) {
   EXPECT_THROW(Model(folder(), options_on(gpu::make_backend(gpu::make_emulator()), -1)), Error);
-  Model model(folder(), options_on(gpu::make_backend(gpu::make_emulator()), 1));
-  EXPECT_THROW(Encoder(model, "logits"), Error);
 }
 
 }  // namespace

@@ -63,8 +63,13 @@ TEST_P(MetalEncoders, NumbersHaveTheBitsOfTheCpu) {
   const std::vector<std::string> texts = test::some_texts();
   const auto of = std::span(texts).first(test::texts_for(GetParam()));
   metal::FakeGpu gpu;
-  EXPECT_EQ(test::numbers_of_texts(GetParam(), options_for(&gpu), of),
-            test::numbers_of_texts(GetParam(), options_for(nullptr), of));
+  const auto expected = test::numbers_of_texts(GetParam(), options_for(nullptr), of);
+  LoadOptions options = options_for(&gpu);
+  EXPECT_EQ(test::numbers_of_texts(GetParam(), options, of), expected);
+  options.backend_layers = 1;
+  EXPECT_EQ(test::numbers_of_texts(GetParam(), options, of.first(1)),
+            Rows(expected.begin(), expected.begin() + 1))
+      << "one layer on the GPU";
   EXPECT_EQ(gpu.faults, "");
 }
 INSTANTIATE_TEST_SUITE_P(All, MetalEncoders, ::testing::ValuesIn(folders_of("encoders")),
