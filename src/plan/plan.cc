@@ -36,11 +36,13 @@ void Plan::make_front(const Graph& graph, std::vector<Value>& roots) {
   options.first_fetched = SIZE_MAX;
   for (size_t i = 0; i < parts.inputs.size(); ++i) {
     const ValueType& type = parts.front.type(parts.crossing[i]);
+    const Node& node = parts.front[parts.crossing[i]];
     const int64_t cols = type.shape.cols();
-    crossing_.push_back(
-        type.dtype == DType::kI32
-            ? reinterpret_cast<std::byte*>(binding_.slots->slot(parts.inputs[i], cols).data())
-            : reinterpret_cast<std::byte*>(binding_.slots->input(parts.inputs[i], cols).data()));
+    crossings_.push_back(
+        {node.name.empty() ? std::string(node.op->name) : node.name, type,
+         type.dtype == DType::kI32
+             ? reinterpret_cast<std::byte*>(binding_.slots->slot(parts.inputs[i], cols).data())
+             : reinterpret_cast<std::byte*>(binding_.slots->input(parts.inputs[i], cols).data())});
   }
   front_ = std::make_unique<Plan>(parts.front, parts.crossing, binding, options);
   graph_ = std::move(parts.back);
@@ -49,12 +51,14 @@ void Plan::make_front(const Graph& graph, std::vector<Value>& roots) {
 
 void Plan::run_front() {
   front_->run();
-  for (size_t i = 0; i < crossing_.size(); ++i) {
-    const Operand& from = front_->root(i);
-    const size_t row = static_cast<size_t>(from.cols) * sizeof(float);
-    for (int64_t r = 0; r < binding_.slots->slots.count(from.rows); ++r)
-      std::memcpy(crossing_[i] + static_cast<size_t>(r) * row, from.row<std::byte>(r), row);
-  }
+  for (size_t i = 0; i < crossings_.size(); ++i) cross(i);
+}
+
+void Plan::cross(size_t i) {
+  const Operand& from = front_->root(i);
+  const size_t row = static_cast<size_t>(from.cols) * sizeof(float);
+  for (int64_t r = 0; r < binding_.slots->slots.count(from.rows); ++r)
+    std::memcpy(crossings_[i].to + static_cast<size_t>(r) * row, from.row<std::byte>(r), row);
 }
 
 void Plan::compile(const std::vector<Value>& roots) {
@@ -130,8 +134,20 @@ void Plan::fetch(size_t i) {
   if (executable_ != nullptr) executable_->fetch(i);
 }
 
-void Plan::run_profiled(std::vector<double>& seconds) {
-  if (front_) run_front();
+void Plan::run_profiled(std::vector<double>& seconds, std::vector<double>* front) {
+  if (front_ && front != nullptr) {
+    std::vector<double> once;
+    front_->run_profiled(once);
+    for (size_t i = 0; i < crossings_.size(); ++i) {
+      const double start = seconds_now();
+      cross(i);
+      once.push_back(seconds_now() - start);
+    }
+    front->resize(once.size(), 0);
+    for (size_t i = 0; i < once.size(); ++i) (*front)[i] += once[i];
+  } else if (front_) {
+    run_front();
+  }
   const Slots& slots = binding_.slots->slots;
   if (executable_ != nullptr) return executable_->run_profiled(slots, seconds);
   seconds.resize(table_.size(), 0);

@@ -48,6 +48,14 @@ struct FrontBinding {
   int32_t layers = 0;              ///< how many
 };
 
+/// A value of the first layers that the others are given: rows that are copied in the host's
+/// memory.
+struct Crossing {
+  std::string name;  ///< of its node, or of the op that makes it
+  ValueType type;
+  std::byte* to = nullptr;  ///< an input of the binding's slots
+};
+
 /// Where the values of one run go to and come from. All of it must outlive the plan.
 struct Binding {
   const ParamStore* params = nullptr;
@@ -80,7 +88,8 @@ class Plan {
   std::span<const int32_t> chosen(int64_t row) const { return executable_->chosen(row); }
   /// As run(), adding the seconds that each row of the table took to `seconds` (one entry a row).
   /// On a device the host sees none of the results; throws kUnsupported where it cannot be timed.
-  void run_profiled(std::vector<double>& seconds);
+  /// `front`: gets those of the front's rows and of each of crossings(), nothing without a front.
+  void run_profiled(std::vector<double>& seconds, std::vector<double>* front = nullptr);
 
   /// Where root `i` was written, in the host's memory. Valid until the next run of a plan that has
   /// the same workspace.
@@ -88,6 +97,9 @@ class Plan {
   /// Brings root `i`, one of those that stay on a device, to where root() says.
   void fetch(size_t i);
 
+  /// The first layers, where they run on the CPU and the others elsewhere; nullptr: all are here.
+  const Plan* front() const { return front_.get(); }
+  const std::vector<Crossing>& crossings() const { return crossings_; }
   /// Of the backend, where first layers run elsewhere.
   const std::vector<Dispatch>& table() const { return table_; }
   const std::vector<Label>& labels() const { return labels_; }
@@ -101,6 +113,7 @@ class Plan {
   void compile(const std::vector<Value>& roots);
   void make_front(const Graph& graph, std::vector<Value>& roots);
   void run_front();
+  void cross(size_t i);
   void lower(const std::vector<Op>& ops, std::span<const Operand> inputs);
   Workspace& workspace();
   void start_run() noexcept;
@@ -110,7 +123,7 @@ class Plan {
   PlanOptions options_;
   Binding binding_;
   std::unique_ptr<Plan> front_;
-  std::vector<std::byte*> crossing_;  ///< where the roots of the front are inputs
+  std::vector<Crossing> crossings_;  ///< the roots of the front
   Memory constants_;
   std::unique_ptr<Workspace> own_;  ///< where the binding has none
   std::byte* arena_ = nullptr;

@@ -125,7 +125,4 @@ size_t peak_memory();
 /// memory of its own.
 Json device_memory(const Model& model);
 
-/// "1.5 GB", "312.4 MB": powers of ten.
-std::string human_bytes(double bytes);
-
 }  // namespace veery::cli

@@ -58,4 +58,11 @@ Output& standard_output() {
 
 void write_error(std::string_view text) { write_all(STDERR_FILENO, text); }
 
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
 }  // namespace veery::cli

@@ -29,4 +29,7 @@ Output& standard_output();
 /// For notes and summaries: trouble there is no failure.
 void write_error(std::string_view text);
 
+/// "1.5 GB", "312.4 MB": powers of ten.
+std::string human_bytes(double bytes);
+
 }  // namespace veery::cli
