@@ -23,7 +23,9 @@ A copied(constant A& a) {
 #undef thread
 #undef threads
 namespace veery::gpu {
-using veery_metal::gpu::ScanPlan;  // kernel_list.h
+// kernel_list.h
+using veery_metal::gpu::MatrixPlan;
+using veery_metal::gpu::ScanPlan;
 }  // namespace veery::gpu
 
 namespace veery::metal {

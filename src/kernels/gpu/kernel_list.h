@@ -195,12 +195,18 @@
 #define VEERY_GPU_DOTS(X, name, format)                                     \
   X(linear_dots_##name, LinearArguments, 128, (linear_dots<format, false>)) \
   X(linear_dots_gated_##name, LinearArguments, 128, (linear_dots<format, true>))
+#define VEERY_GPU_MATRICES(X, name, format)                                            \
+  X(linear_matrices_##name, LinearArguments, (veery::gpu::MatrixPlan::kThreads),       \
+    (linear_matrices<format, false>))                                                  \
+  X(linear_matrices_gated_##name, LinearArguments, (veery::gpu::MatrixPlan::kThreads), \
+    (linear_matrices<format, true>))
 #define VEERY_GPU_MERGE(X, name, type, dims) \
   X(attend_merge_##name##_##dims, AttendArguments, 64, (attend_merge<type, dims>))
 #define VEERY_GPU_METAL_OWN_KERNELS(X)                                \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
   VEERY_GPU_CODED(VEERY_GPU_DOTS, X)                                  \
+  VEERY_GPU_CODED(VEERY_GPU_MATRICES, X)                              \
   VEERY_GPU_CACHED(VEERY_GPU_MERGE, X)
 
 // What Metal has (kernels.metal): in any order.

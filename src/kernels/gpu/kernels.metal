@@ -8,6 +8,7 @@
 #include "kernels/gpu/functions/experts.h"
 #include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_dots.h"
+#include "kernels/gpu/functions/linear/linear_matrices.h"
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"

@@ -2,6 +2,7 @@
 
 #include "kernels/common/table.h"
 #include "kernels/gpu/dialect/group_places.h"
+#include "kernels/gpu/dialect/matrix_places.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/layout/pack.h"
 
@@ -28,10 +29,15 @@ KernelId chain_of(Format format, bool many) {
   return static_cast<KernelId>(first + (many ? 1 : 0));
 }
 
-// Of one row, without tensor cores.
+// Of one row and of several, without tensor cores.
+KernelId coded_of(KernelId first, Format format, bool gated) {
+  return static_cast<KernelId>(static_cast<int>(first) + 2 * (format - kQ8) + (gated ? 1 : 0));
+}
 KernelId dots_of(Format format, bool gated) {
-  const int first = static_cast<int>(KernelId::linear_dots_q8);
-  return static_cast<KernelId>(first + 2 * (format - kQ8) + (gated ? 1 : 0));
+  return coded_of(KernelId::linear_dots_q8, format, gated);
+}
+KernelId matrices_of(Format format, bool gated) {
+  return coded_of(KernelId::linear_matrices_q8, format, gated);
 }
 
 Format format_at(const Dispatch& d, int i) { return *format_of(d.in[LinearIn::kWeight + i].dtype); }
@@ -220,8 +226,7 @@ struct Product {
   }
 
   void launch(const LinearArguments& a, Format format, int64_t panels, int64_t most) const {
-    const bool gated = a.gated != 0;
-    const int weights = gated ? 1 : a.weights;
+    const int weights = a.gated != 0 ? 1 : a.weights;
     const int terms = a.form.two_terms != 0 ? 2 : 1;
     if (by_chain(format, tiles)) {
       const int each = rows == 1 ? 1 : 4;
@@ -239,14 +244,7 @@ struct Product {
               .waits_first = true},
              a);
     } else if (!in_tiles(a.form.kind, rows, a.form.cols, tiles)) {
-      const bool dots =
-          is_coded(format) && rows * terms == 1 && to.machine.has(dots_of(format, gated));
-      to.add(dots ? dots_of(format, gated) : kernel_of(format, gated ? kFewGated : kFew),
-             {.blocks_x = static_cast<int>((most + kTileWarps - 1) / kTileWarps),
-              .blocks_y = static_cast<int>((rows * terms + 7) / 8),
-              .blocks_z = weights,
-              .threads = kTileWarps * 32},
-             a);
+      launch_rows(a, format, most, rows * terms);
     } else if (in_groups(format)) {
       launch_groups(a, format, panels);
     } else if (planes(format) == Planes::kWide) {
@@ -256,6 +254,25 @@ struct Product {
     } else {
       launch_tiles(a, format, panels, rows * terms);
     }
+  }
+
+  // A panel a warp, of rows whose forms lie one by one: matrices pay from the ninth on, as blocks
+  // of eight have no others.
+  void launch_rows(const LinearArguments& a, Format format, int64_t panels, int64_t lines) const {
+    const bool gated = a.gated != 0, coded = is_coded(format);
+    const bool dots = coded && lines == 1 && to.machine.has(dots_of(format, gated));
+    const bool matrices = coded && lines > 8 && to.machine.has(matrices_of(format, gated));
+    const int each = matrices ? MatrixPlan::kRows : 8;
+    static_assert(MatrixPlan::kWarps == kTileWarps);
+    to.add(dots       ? dots_of(format, gated)
+           : matrices ? matrices_of(format, gated)
+                      : kernel_of(format, gated ? kFewGated : kFew),
+           {.blocks_x = static_cast<int>((panels + kTileWarps - 1) / kTileWarps),
+            .blocks_y = static_cast<int>((lines + each - 1) / each),
+            .blocks_z = gated ? 1 : a.weights,
+            .threads = kTileWarps * 32,
+            .shared = matrices ? size_t{MatrixPlan::kBytes} : 0},
+           a);
   }
 
   // Up to two groups of rows.

@@ -42,6 +42,26 @@ TEST_P(MetalFamilies, LogitsHaveTheBitsOfTheCpu) {
 }
 INSTANTIATE_TEST_SUITE_P(All, MetalFamilies, ::testing::ValuesIn(folders_of("tiny")), test_name);
 
+// Groups as MLX has them, in a prompt long enough for products by matrices.
+class MetalGroups : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MetalGroups, PromptsHaveTheBitsOfTheCpu) {
+  if (test::kSanitized) return;
+  const std::string folder = folder_of(GetParam());
+  const auto ids = random_ids(44, 7);
+  metal::FakeGpu gpu;
+  EXPECT_EQ(logits_of(folder, options_for(&gpu), ids),
+            logits_of(folder, options_for(nullptr), ids));
+  EXPECT_EQ(gpu.faults, "");
+  EXPECT_TRUE(std::ranges::any_of(gpu.functions, [](const std::string& name) {
+    return name.starts_with("veery_linear_matrices") && name.ends_with("mw");
+  }));
+}
+INSTANTIATE_TEST_SUITE_P(All, MetalGroups,
+                         ::testing::Values("llama-mlx3", "llama-mlx6", "llama-mlx8",
+                                           "deepseek-v3-mlx"),
+                         test_name);
+
 class MetalRecurrent : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MetalRecurrent, WhatIsKeptFollowsItsSequence) {

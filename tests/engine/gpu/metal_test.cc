@@ -63,6 +63,30 @@ TEST_P(Metal, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   EXPECT_EQ(gpu.faults, "");
 }
 
+// More than eight rows: by matrices, where weights are whole numbers. Blocks of 32 rows of which
+// the last has all, some or one of its groups of eight.
+TEST_P(Metal, PromptsHaveTheBitsOfTheCpu) {
+  if (test::kSanitized && GetParam() != DType::kQ4_0 && GetParam() != DType::kQ6_K) return;
+  const SmallModel model(GetParam());
+  const auto ids = some_ids(45);
+  const Rows expected = all_logits(model.path(), options_for(nullptr, 64), ids);
+  metal::FakeGpu gpu;
+  for (const auto& [chunk, count] : {std::pair(16, 27), std::pair(64, 45), std::pair(64, 33)}) {
+    if (test::kSanitized && count == 45) continue;
+    EXPECT_EQ(all_logits(model.path(), options_for(backend_on(gpu), chunk),
+                         std::span(ids).first(static_cast<size_t>(count))),
+              Rows(expected.begin(), expected.begin() + count))
+        << chunk;
+    const bool coded = veery::info(GetParam()).quantized;
+    EXPECT_EQ(std::ranges::count_if(gpu.commands,
+                                    [](const std::string& name) {
+                                      return name.starts_with("veery_linear_matrices");
+                                    }),
+              coded ? 5 : 0);
+  }
+  EXPECT_EQ(gpu.faults, "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Weights, Metal,
                          ::testing::Values(DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K,

@@ -156,6 +156,41 @@ VEERY_GPU void multiply_half_tile(VEERY_THREAD int32_t (&c)[4], uint32_t a0, uin
   }
 }
 
+// Matrices of 8 x 8, of which each lane of a warp has a part. Which one is not documented, so what
+// they hold is looked at in a block's memory only.
+using HalfMatrix = simdgroup_half8x8;
+using FloatMatrix = simdgroup_float8x8;
+VEERY_GPU void fill_matrix(VEERY_THREAD FloatMatrix& m, float x) {
+  m = make_filled_simdgroup_matrix<float, 8, 8>(x);
+}
+/// Of 64 halves, row after row; bits of halves are whole numbers elsewhere in the dialect.
+VEERY_GPU void load_matrix(VEERY_THREAD HalfMatrix& m, const VEERY_SHARED uint16_t* from) {
+  simdgroup_load(m, reinterpret_cast<const VEERY_SHARED half*>(from), 8);
+}
+/// The same, column after column.
+VEERY_GPU void load_transposed(VEERY_THREAD HalfMatrix& m, const VEERY_SHARED uint16_t* from) {
+  simdgroup_load(m, reinterpret_cast<const VEERY_SHARED half*>(from), 8, ulong2(0, 0), true);
+}
+/// `stride`: elements from row to row.
+VEERY_GPU void store_matrix(const VEERY_THREAD FloatMatrix& m, VEERY_SHARED float* to, int stride) {
+  simdgroup_store(m, to, static_cast<uint64_t>(stride));
+}
+/// c + a b.
+VEERY_GPU void multiply_matrices(VEERY_THREAD FloatMatrix& c, const VEERY_THREAD HalfMatrix& a,
+                                 const VEERY_THREAD HalfMatrix& b) {
+  simdgroup_multiply_accumulate(c, a, b, c);
+}
+/// Four bytes with signs as halves.
+VEERY_GPU void put_halves(VEERY_SHARED uint16_t* at, uint32_t bytes) {
+  const char4 x = as_type<char4>(bytes);
+  const auto two = [](int8_t low, int8_t high) {
+    return uint32_t{as_type<uint16_t>(static_cast<half>(low))} |
+           uint32_t{as_type<uint16_t>(static_cast<half>(high))} << 16;
+  };
+  auto* words = reinterpret_cast<VEERY_SHARED uint32_t*>(at);
+  words[0] = two(x.x, x.y), words[1] = two(x.z, x.w);
+}
+
 }  // namespace veery::gpu
 
 #include "kernels/gpu/dialect/soft_f64.h"
