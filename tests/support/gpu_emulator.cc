@@ -128,12 +128,6 @@ class Blocks {
   void wait_for_flag(const int32_t* flag, int32_t least) {
     while (*static_cast<const volatile int32_t*>(flag) < least && !stuck_) give_way();
   }
-  void wait_for_count(const uint64_t* word, int32_t least) {
-    const auto count = [&] {
-      return static_cast<int32_t>(*static_cast<const volatile uint64_t*>(word) >> 32);
-    };
-    while (count() < least && !stuck_) give_way();
-  }
   void progress() { turns_ = 0; }
   void begin_copy(uint8_t* to, const uint8_t* from) {
     std::memset(to, kGarbage, 16);
@@ -312,7 +306,6 @@ void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
 void wait_for_grid() { running->wait_for_grid(); }
 void wait_for_flag(const int32_t* flag, int32_t least) { running->wait_for_flag(flag, least); }
-void wait_for_count(const uint64_t* word, int32_t least) { running->wait_for_count(word, least); }
 void progress() { running->progress(); }
 void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
 void end_group() { running->end_group(); }

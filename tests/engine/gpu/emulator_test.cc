@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/gpu/functions/linear/turns.h"
 
 namespace veery::gpu {
 namespace {
@@ -60,17 +62,23 @@ TEST(GpuEmulator, BlocksThatRunTogetherWaitForOneAnother) {
   });
 }
 
-TEST(GpuEmulator, SumsAreHandedOnWithTheirCount) {
-  Handed sum = 0;
-  std::vector<float> before(3);
-  run({.threads = 96}, [&] {
-    const int turn = 2 - thread() / 32;  // the last warp comes first
-    if (thread() % 32 != 0) return;
-    before[static_cast<size_t>(turn)] = take_over(&sum, turn);
-    hand_on(&sum, before[static_cast<size_t>(turn)] + static_cast<float>(1 + turn), turn + 1);
+TEST(GpuEmulator, WarpsAddToASlotInTurn) {
+  constexpr int kWarps = 3, kRounds = 2 * TurnPlaces::kOfSlot;  // barriers are used again
+  std::vector<int> order;
+  run({.threads = kWarps * 32, .shared = TurnPlaces::kBytes}, [&] {
+    const Turns turns(shared_memory());
+    turns.make();
+    sync_block();
+    // The last warp comes first.
+    for (int turn = kWarps - 1 - thread() / 32; turn < kRounds; turn += kWarps) {
+      turns.wait(5, turn);
+      if (thread() % 32 == 0) order.push_back(turn);
+      turns.pass(5, turn);
+    }
   });
-  EXPECT_EQ(before, (std::vector<float>{0, 1, 3}));
-  EXPECT_EQ(sum >> 32, 3U);
+  std::vector<int> in_turn(kRounds);
+  std::iota(in_turn.begin(), in_turn.end(), 0);
+  EXPECT_EQ(order, in_turn);
 }
 
 TEST(GpuEmulator, ALaneAsksForWhatItAloneKnows) {

@@ -2,6 +2,7 @@
 // memory, one a launch.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
+#include "kernels/gpu/dialect/turn_places.h"
 
 namespace veery::gpu {
 
@@ -280,10 +281,10 @@ struct RowPlan {
   static constexpr int kLeastStages = 2;
   int each, item_bytes;                   ///< of an item: units, bytes
   int largest, inverse, staged, weights;  ///< RowSource; weights: -1 where there is no room
-  int late, done, mbarriers, ring;
+  int late, turns, mbarriers, ring;       ///< late: sums on their way; turns: Turns
   int stages;  ///< items that are on their way to each warp
   int bytes;
-  static VEERY_GPU_HOST constexpr int late_bytes(int terms) { return kSlots * kWarp * terms * 8; }
+  static VEERY_GPU_HOST constexpr int late_bytes(int terms) { return kSlots * kWarp * terms * 4; }
   static constexpr int kThreads = (kWarps + 1) * 32, kExpertThreads = (kExpertWarps + 1) * 32;
   static constexpr int kWideThreads = (kWideWarps + 1) * 32;
   static VEERY_GPU_HOST constexpr int warps_of(Format format) {
@@ -311,7 +312,7 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   p.largest = at, at += per32 ? (cols / 8 + 15) / 16 * 16 : 0;
   p.inverse = at, at += 16;
   p.late = at, at += RowPlan::late_bytes(terms);
-  p.done = at, at += 16;
+  p.turns = at, at += TurnPlaces::kBytes;
   p.mbarriers = at, at += warps * kMostStages * 8;
   p.staged = at, at += normed ? 4 * cols : 0;
   const int ring = format == kBF16 ? 2 * kUsualRing : kUsualRing;

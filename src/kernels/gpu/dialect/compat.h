@@ -305,26 +305,6 @@ VEERY_GPU void set_flag(int32_t* flag, int32_t value) {
   asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(shared_address(flag)), "r"(value)
                : "memory");
 }
-/// A value in the block's memory that some threads add to in turn, and how many have: one word, so
-/// that who finds the count has the value.
-using Handed = uint64_t;
-VEERY_GPU void hand_on(Handed* at, float value, int32_t count) {
-  const uint64_t word =
-      uint64_t{static_cast<uint32_t>(count)} << 32 | static_cast<uint32_t>(__float_as_int(value));
-  asm volatile("st.relaxed.cta.shared.b64 [%0], %1;" ::"r"(shared_address(at)), "l"(word)
-               : "memory");
-}
-/// The value when the count is `least` or more.
-VEERY_GPU float take_over(const Handed* at, int32_t least) {
-  uint64_t word;
-  do {
-    asm volatile("ld.relaxed.cta.shared.b64 %0, [%1];"
-                 : "=l"(word)
-                 : "r"(shared_address(at))
-                 : "memory");
-  } while (static_cast<int32_t>(word >> 32) < least);
-  return __int_as_float(static_cast<int32_t>(word & 0xffffffffU));
-}
 /// How many had arrived before.
 VEERY_GPU int32_t arrive_at(int32_t* counter) {
   int32_t before;

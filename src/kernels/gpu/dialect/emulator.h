@@ -2,7 +2,6 @@
 // so that kernels are tested where there is no GPU. Blocks run one after the other, or together
 // where they wait for each other.
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -36,8 +35,6 @@ void wait_for_warp();
 void wait_for_grid();
 /// Until *flag >= least.
 void wait_for_flag(const int32_t* flag, int32_t least);
-/// Until the upper half of *word, a number with a sign, is at least `least`.
-void wait_for_count(const uint64_t* word, int32_t least);
 /// What other threads wait for may have changed.
 void progress();
 /// 32 bytes of each thread of the block that others read.
@@ -73,16 +70,6 @@ inline void wait_for_flag(const int32_t* flag, int32_t least) {
   emulated::wait_for_flag(flag, least);
 }
 inline void set_flag(int32_t* flag, int32_t value) { *flag = value, emulated::progress(); }
-using Handed = uint64_t;
-inline void hand_on(Handed* at, float value, int32_t count) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  *at = uint64_t{static_cast<uint32_t>(count)} << 32 | bits;
-  emulated::progress();
-}
-inline float take_over(const Handed* at, int32_t least) {
-  emulated::wait_for_count(at, least);
-  return std::bit_cast<float>(static_cast<uint32_t>(*at & 0xffffffffU));
-}
 inline void set_condition(uint64_t condition, uint32_t value) {
   *reinterpret_cast<uint32_t*>(condition) = value;
 }

@@ -37,8 +37,11 @@ struct WalkLinear {
 
   VEERY_GPU_HOST int parts() const { return product.gated != 0 ? 2 : 1; }
   /// As RowPlan has them, too.
-  VEERY_GPU_HOST int inverse() const {
+  VEERY_GPU_HOST int turns() const {
     return late + RowPlan::late_bytes(product.form.two_terms != 0 ? 2 : 1);
+  }
+  VEERY_GPU_HOST int inverse() const {
+    return turns() + TurnPlaces::kBytes;
   }
   VEERY_GPU_HOST int largest() const { return inverse() + 16; }
 };
@@ -87,8 +90,7 @@ struct WalkPlaces {
   static constexpr int kRowsAhead = 6;  ///< rows that are known beside the one that is carried out
   static constexpr int kMbarriers = kRows + 8 * WalkRow::kBytes;
   static constexpr int kAttendMbarrier = kMbarriers + kSlots * 8;
-  static constexpr int kDone = kAttendMbarrier + 16;  ///< RowMemory
-  static constexpr int kBytes = kDone + 16;
+  static constexpr int kBytes = kAttendMbarrier + 16;
 };
 
 }  // namespace veery::gpu

@@ -40,9 +40,6 @@ class WalkState {
   static VEERY_GPU Mbarrier* attend_mbarrier() {
     return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendMbarrier);
   }
-  static VEERY_GPU int32_t* done() {
-    return reinterpret_cast<int32_t*>(shared_memory() + Places::kDone);
-  }
 
   /// `waits`: the next row wants what all blocks have written. The block's memory is free behind
   /// it.
@@ -156,8 +153,8 @@ class WalkState {
 
 VEERY_GPU RowMemory memory_of(const WalkLinear& r) {
   return {{shared_memory(), r.places},
-          reinterpret_cast<Handed*>(shared_memory() + r.late),
-          WalkState::done()};
+          reinterpret_cast<float*>(shared_memory() + r.late),
+          Turns(shared_memory() + r.turns())};
 }
 
 /// x in its form, at the beginning of shared memory.
@@ -173,21 +170,20 @@ VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
   const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make(
       [&] {
         state.wait_for_rows();
-        memory_of(r).clear(kTerms);
-        if (thread() == 0) *WalkState::done() = 0;
+        memory_of(r).turns.make();
       },
       [&] { state.look_ahead(); });
   if (kKind != FormKind::kPer32 || kTerms != 1 || warp() != WalkPlaces::kWarps - 1) return;
   make_row_residual(source, row);
-  if (lane() == 0) set_flag(WalkState::done(), 1);
+  memory_of(r).turns.pass_outliers();
 }
-/// The same x as that of the row before.
-template <int kTerms>
+/// The same x as that of the row before, with its outliers.
 VEERY_GPU void keep_walk(WalkState& state, const WalkLinear& r) {
   state.wait_for_rows();
-  memory_of(r).clear(kTerms);
+  memory_of(r).turns.make();
   state.look_ahead();
   sync_block();
+  if (warp() == 0) memory_of(r).turns.pass_outliers();
 }
 
 template <Format kFormat, int kTerms>
@@ -206,7 +202,7 @@ VEERY_GPU void walk_product(WalkState& state, const WalkLinear& r) {
   if (r.prepares != 0)
     prepare_walk<kKind, kTerms>(state, r);
   else
-    keep_walk<kTerms>(state, r);
+    keep_walk(state, r);
   const Format format = r.product.weight[0].format;
   if constexpr (kKind == FormKind::kPer32) {
     switch (format) {

@@ -4,6 +4,7 @@
 #include "kernels/gpu/functions/linear/item_ring.h"
 #include "kernels/gpu/functions/linear/row_form.h"
 #include "kernels/gpu/functions/linear/row_halves.h"
+#include "kernels/gpu/functions/linear/turns.h"
 
 namespace veery::gpu {
 
@@ -243,17 +244,12 @@ struct RowSteps<kBF16, 1> {
   VEERY_GPU void add(float (&sum)[1], int) const { sum[0] = sum[0] + value; }
 };
 
-/// A product in the memory of a block: x in its form, and sums on their way from item to item of a
-/// panel, with the number of those items.
+/// A product in the memory of a block: x in its form, sums on their way from item to item of a
+/// panel, and whose turn it is.
 struct RowMemory {
   FormRow x;
-  Handed* late;   ///< [slot][term][lane]
-  int32_t* done;  ///< 1 when the outliers are known
-
-  /// Before a product begins, by all threads, with a barrier of the block behind it.
-  VEERY_GPU void clear(int terms) const {
-    for (int i = thread(); i < RowPlan::kSlots * kWarp * terms; i += threads()) late[i] = 0;
-  }
+  float* late;  ///< [slot][term][lane]
+  Turns turns;
 };
 
 /// The panels first, first + step, .. of a product, by warps 0 to kWarps - 1 of a block. Ring:
@@ -277,7 +273,7 @@ class RowPanels {
         gated_(arguments.gated != 0) {}
 
   VEERY_GPU void run(Ring& ring, Items& at) {
-    if (kResidual && kInfo.minima) wait_for_flag(m_.done, 1);
+    if (kResidual && kInfo.minima) m_.turns.wait_for_outliers();
     for (; !at.ended(); at.next()) {
       const uint8_t* units = ring.wait();
       const int unit = at.chunk * Steps::kUnits, turn = at.turn();
@@ -288,28 +284,33 @@ class RowPanels {
       steps.find(m_.x, units, unit, units_ - unit);
       sync_warp();
       ring.next();
-      Handed* late = late_of(at.slot);
       float sum[kTerms];
-      VEERY_UNROLL(2)
-      for (int term = 0; term < kTerms; ++term) {
-        const float before = take_over(late + term * kWarp, turn);
-        sum[term] = at.chunk > 0 ? before : 0.0F;
-      }
-      // The sum of the gate has been looked at.
-      if (gated_ && at.chunk == 0 && at.slot % 2 == 0) take_over(late_of(at.slot + 1), turn);
+      take_over(at, turn, sum);
       steps.add(sum, units_ - unit);
-      if (rarely(ends)) {
+      if (rarely(ends))
         finish(at, sum, residual);
-      } else {
-        VEERY_UNROLL(2)
-        for (int term = 0; term < kTerms; ++term) hand_on(late + term * kWarp, sum[term], turn + 1);
-      }
+      else
+        hand_on(at, turn, sum);
     }
     if (a_.best != nullptr && best_ != 0) keep_largest(a_.best, best_);
   }
 
  private:
-  VEERY_GPU Handed* late_of(int slot) const { return m_.late + slot * kTerms * kWarp + lane(); }
+  VEERY_GPU float* late_of(int slot) const { return m_.late + slot * kTerms * kWarp + lane(); }
+  /// The sums of the items of the panel before this one.
+  VEERY_GPU void take_over(const Items& at, int turn, float (&sum)[kTerms]) const {
+    m_.turns.wait(at.slot, turn);
+    const float* late = late_of(at.slot);
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) sum[term] = at.chunk > 0 ? late[term * kWarp] : 0.0F;
+    if (gated_ && at.chunk == 0 && at.slot % 2 == 0) m_.turns.wait_for_gates(at.slot, at.panel());
+  }
+  VEERY_GPU void hand_on(const Items& at, int turn, const float (&sum)[kTerms]) const {
+    float* late = late_of(at.slot);
+    VEERY_UNROLL(2)
+    for (int term = 0; term < kTerms; ++term) late[term * kWarp] = sum[term];
+    m_.turns.pass(at.slot, turn);
+  }
   VEERY_GPU PanelOf panel_of(const Items& at) const {
     const int own = at.group + at.slot;
     return find_panel(a_, first_ + (gated_ ? own / 2 : own) * step_);
@@ -320,7 +321,7 @@ class RowPanels {
     return n < a_.weight[of.weight].rows ? residual_of(a_, 0, of.weight, n) : 0.0F;
   }
   VEERY_GPU void finish(const Items& at, float (&sum)[kTerms], float residual) {
-    const int own = at.group + at.slot, turn = at.turn() + 1;
+    const int own = at.group + at.slot, turn = at.turn();
     const PanelOf of = panel_of(at);
     if constexpr (kResidual)
       add_residual(a_.weight[gated_ ? own % 2 : of.weight], of.panel, sum[0]);
@@ -335,10 +336,13 @@ class RowPanels {
     }
     const float product = kTerms == 2 ? y[0] + y[kTerms - 1] : y[0];
     float gate = product;
-    if (gated_ && own % 2 != 0) gate = take_over(late_of(at.slot - 1), turn);
-    VEERY_UNROLL(2)
-    for (int term = 0; term < kTerms; ++term)
-      hand_on(late_of(at.slot) + term * kWarp, product, turn);
+    if (gated_ && own % 2 == 0) *late_of(at.slot) = product;
+    if (gated_ && own % 2 != 0) {
+      m_.turns.wait(at.slot - 1, turn + 1);
+      gate = *late_of(at.slot - 1);
+      m_.turns.pass_gate(at.slot);
+    }
+    m_.turns.pass(at.slot, turn);
     if (gated_ && own % 2 == 0) return;
     const int n = of.panel * 16 + Steps::row();
     if (lane() % 4 >= 2 || n >= a_.weight[of.weight].rows) return;
@@ -347,7 +351,7 @@ class RowPanels {
   }
   /// What the codes of outliers leave over.
   VEERY_GPU void add_residual(const Weight& w, int panel, float& sum) const {
-    wait_for_flag(m_.done, 1);
+    m_.turns.wait_for_outliers();
     const uint8_t* units = w.data + panel * w.panel;
     if constexpr (has_halves(kFormat))
       Steps::add_residual(m_.x, units, sum);
@@ -403,7 +407,7 @@ class RowProduct {
   VEERY_GPU void run() {
     begin();
     const FormPlaces places = form_places(form_kind(kFormat), a_.form.cols);
-    const RowMemory memory = {{shared_memory(), places}, late(), done()};
+    const RowMemory memory = {{shared_memory(), places}, late(), turns()};
     const RowSource source = source_of(places);
     Row row = {};
     if (a_.form.data != nullptr) {
@@ -424,7 +428,7 @@ class RowProduct {
       panels.run(ring_, at);
     } else if (kResidual && a_.run.count(a_.rows) != 0) {
       if (a_.form.data == nullptr) make_row_residual(source, row);
-      if (lane() == 0) set_flag(memory.done, 1);
+      memory.turns.pass_outliers();
     }
   }
 
@@ -434,10 +438,8 @@ class RowProduct {
     wait_for_inputs_alone();
     allow_next();
   }
-  VEERY_GPU Handed* late() const { return reinterpret_cast<Handed*>(shared_memory() + plan_.late); }
-  VEERY_GPU int32_t* done() const {
-    return reinterpret_cast<int32_t*>(shared_memory() + plan_.done);
-  }
+  VEERY_GPU float* late() const { return reinterpret_cast<float*>(shared_memory() + plan_.late); }
+  VEERY_GPU Turns turns() const { return Turns(shared_memory() + plan_.turns); }
   VEERY_GPU RowSource source_of(const FormPlaces& places) const {
     const auto floats = [](int at) { return reinterpret_cast<float*>(shared_memory() + at); };
     RowSource source = {a_.x, a_.norm, a_.form.cols, places};
@@ -450,8 +452,7 @@ class RowProduct {
   }
   VEERY_GPU void begin() {
     ring_.make();
-    RowMemory{{}, late(), done()}.clear(kTerms);
-    if (thread() == 0) *done() = 0;
+    turns().make();
     sync_block();
     if (warp() < kWarps) ring_.begin();
   }
