@@ -177,15 +177,28 @@ class Attention {
     return position >= first_ && position <= position_;
   }
 
-  // A thread two positions: one chain over the dimensions for each query.
+  /// The dimension of value i, or one that there is.
+  VEERY_GPU int some_dim(int i) const { return dim(i) < a_->value_dim ? dim(i) : dim(0); }
+  /// The query of that number, or one that there is.
+  VEERY_GPU int some_head_of(int q) const { return head_of(q) < heads_ ? head_of(q) : heads_ - 1; }
+
+  // A thread two positions: one chain over the dimensions for each query. What is found for queries
+  // that do not exist is not looked at: conditions would keep loads from being asked for early.
   VEERY_GPU void score(int64_t block) {
     const int at = 2 * (thread() % kSet);
     const int64_t position = block * kBlock + at;
     float s[kOwn][2] = {};
-    if (sees(position) || sees(position + 1)) {
+    if (head_of(0) < heads_ && (sees(position) || sees(position + 1))) {
       const VEERY_DEVICE T* key = key_of(block, at);
+      FourDims now, next;
+      now.load(*this, key, 0);
       VEERY_UNROLL(4)
-      for (int i = 0; i < a_->key_dim; i += 4) add_scores(key + i * 16, i, s);
+      for (int i = 4; i < a_->key_dim; i += 4) {
+        next.load(*this, key, i);
+        now.add_to(s);
+        now = next;
+      }
+      now.add_to(s);
     }
     VEERY_UNROLL(4)
     for (int q = 0; q < kOwn; ++q) {
@@ -200,25 +213,32 @@ class Attention {
       }
     }
   }
-  // Dimensions first to first + 3.
-  VEERY_GPU void add_scores(const VEERY_DEVICE T* key, int first,
-                            VEERY_THREAD float (&s)[kOwn][2]) const {
-    Two<float> k[4];
-    VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i) k[i] = Element<T>::two(key + i * 16);
-    VEERY_UNROLL(4)
-    for (int q = 0; q < kOwn; ++q) {
-      if (head_of(q) >= heads_) continue;
-      const auto query = load_shared<Four<float>>(queries_ + head_of(q) * a_->key_dim + first);
-      const float own[4] = {query.x, query.y, query.z, query.w};
+  // Four dimensions of two keys and of the queries, which come while those before are added.
+  struct FourDims {
+    Two<float> key[4];
+    Four<float> query[kOwn];
+
+    VEERY_GPU void load(const VEERY_THREAD Attention& of, const VEERY_DEVICE T* keys, int first) {
       VEERY_UNROLL(4)
-      for (int step = 0; step < 4; ++step) {
-        const int i = Element<T>::kPairs ? step ^ 1 : step;
-        s[q][0] = Element<T>::multiply_add(own[i], k[i].x, s[q][0]);
-        s[q][1] = Element<T>::multiply_add(own[i], k[i].y, s[q][1]);
+      for (int i = 0; i < 4; ++i) key[i] = Element<T>::two(keys + (first + i) * 16);
+      VEERY_UNROLL(4)
+      for (int q = 0; q < kOwn; ++q)
+        query[q] =
+            load_shared<Four<float>>(of.queries_ + of.some_head_of(q) * of.a_->key_dim + first);
+    }
+    VEERY_GPU void add_to(VEERY_THREAD float (&s)[kOwn][2]) const {
+      VEERY_UNROLL(4)
+      for (int q = 0; q < kOwn; ++q) {
+        const float own[4] = {query[q].x, query[q].y, query[q].z, query[q].w};
+        VEERY_UNROLL(4)
+        for (int step = 0; step < 4; ++step) {
+          const int i = Element<T>::kPairs ? step ^ 1 : step;
+          s[q][0] = Element<T>::multiply_add(own[i], key[i].x, s[q][0]);
+          s[q][1] = Element<T>::multiply_add(own[i], key[i].y, s[q][1]);
+        }
       }
     }
-  }
+  };
 
   // A warp a query: its largest score, weights and their sum.
   VEERY_GPU void weigh(int64_t block) {
@@ -256,9 +276,9 @@ class Attention {
     VEERY_UNROLL(4)
     for (int q = 0; q < kOwn; ++q) {
       states[q].clear();
-      if (head_of(q) >= heads_) continue;
-      states[q].most = found_[2 * head_of(q)], states[q].sum = found_[2 * head_of(q) + 1];
+      states[q].most = found_[2 * some_head_of(q)], states[q].sum = found_[2 * some_head_of(q) + 1];
     }
+    if (dim(0) >= a_->value_dim || head_of(0) >= heads_) return;
     const VEERY_DEVICE T* values = values_of(block);
     int p = low;
     const auto pair = [&] {
@@ -268,8 +288,18 @@ class Attention {
     };
     if (p % 2 != 0) add_value(values, p, states), ++p;
     if (p % 4 != 0 && p + 1 <= high) pair();
-    VEERY_UNROLL(4)
-    for (; p + 3 <= high; p += 4) add_four(values, p, states);
+    if (p + 3 <= high) {
+      FourPositions now, next;
+      now.load(*this, values, p);
+      VEERY_UNROLL(4)
+      for (; p + 7 <= high; p += 4) {
+        next.load(*this, values, p + 4);
+        now.add_to(states);
+        now = next;
+      }
+      now.add_to(states);
+      p += 4;
+    }
     if (p + 1 <= high) pair();
     if (p <= high) add_value(values, p, states);
   }
@@ -277,36 +307,38 @@ class Attention {
                            VEERY_THREAD State<kValues> (&states)[kOwn]) const {
     VEERY_UNROLL(2)
     for (int i = 0; i < kValues; i += 2) {
-      if (dim(i) >= a_->value_dim) continue;
-      const Two<float> v = Element<T>::two(values + int64_t{p} * a_->value_dim + dim(i));
+      const Two<float> v = Element<T>::two(values + p * a_->value_dim + some_dim(i));
       VEERY_UNROLL(4)
-      for (int q = 0; q < kOwn; ++q)
-        if (head_of(q) < heads_) add(weights_[head_of(q) * kBlock + p], v, i, states[q]);
+      for (int q = 0; q < kOwn; ++q) add(weights_[some_head_of(q) * kBlock + p], v, i, states[q]);
     }
   }
-  // Positions p to p + 3.
-  VEERY_GPU void add_four(const VEERY_DEVICE T* values, int p,
-                          VEERY_THREAD State<kValues> (&states)[kOwn]) const {
-    VEERY_UNROLL(2)
-    for (int i = 0; i < kValues; i += 2) {
-      if (dim(i) >= a_->value_dim) continue;
-      Two<float> v[4];
-      VEERY_UNROLL(4)
+  // Values and weights of four positions, which come while those before are added.
+  struct FourPositions {
+    Two<float> value[kDims][4];
+    Four<float> weight[kOwn];
+
+    VEERY_GPU void load(const VEERY_THREAD Attention& of, const VEERY_DEVICE T* values, int p) {
+      VEERY_UNROLL(2)
+      for (int i = 0; i < kDims; ++i) VEERY_UNROLL(4)
       for (int e = 0; e < 4; ++e)
-        v[e] = Element<T>::two(values + int64_t{p + e} * a_->value_dim + dim(i));
+        value[i][e] = Element<T>::two(values + (p + e) * of.a_->value_dim + of.some_dim(2 * i));
       VEERY_UNROLL(4)
+      for (int q = 0; q < kOwn; ++q)
+        weight[q] = load_shared<Four<float>>(of.weights_ + of.some_head_of(q) * kBlock + p);
+    }
+    VEERY_GPU void add_to(VEERY_THREAD State<kValues> (&states)[kOwn]) const {
+      VEERY_UNROLL(2)
+      for (int i = 0; i < kDims; ++i) VEERY_UNROLL(4)
       for (int q = 0; q < kOwn; ++q) {
-        if (head_of(q) >= heads_) continue;
-        const auto w = load_shared<Four<float>>(weights_ + head_of(q) * kBlock + p);
-        const float own[4] = {w.x, w.y, w.z, w.w};
+        const float own[4] = {weight[q].x, weight[q].y, weight[q].z, weight[q].w};
         VEERY_UNROLL(4)
         for (int step = 0; step < 4; ++step) {
           const int e = Element<T>::kPairs ? step ^ 1 : step;
-          add(own[e], v[e], i, states[q]);
+          add(own[e], value[i][e], 2 * i, states[q]);
         }
       }
     }
-  }
+  };
   static VEERY_GPU void add(float weight, Two<float> v, int i, VEERY_THREAD State<kValues>& state) {
     state.values[i] = Element<T>::multiply_add(weight, v.x, state.values[i]);
     state.values[i + 1] = Element<T>::multiply_add(weight, v.y, state.values[i + 1]);

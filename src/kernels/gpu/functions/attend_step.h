@@ -35,8 +35,8 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
         of.put_query(own, pair.first, pair.a);
         of.put_query(own, pair.second, pair.b);
       } else {
-        head.store(pair.first, pair.a);
-        head.store(pair.second, pair.b);
+        Element<T>::put(head.template place<T>(pair.first), pair.a);
+        Element<T>::put(head.template place<T>(pair.second), pair.b);
       }
     }
   }

@@ -335,6 +335,14 @@ class QkvHead {
                 is_value() ? a_.value_bytes : a_.bytes);
   }
 
+  /// Where element i of a key or a value is in a cache of elements T.
+  template <typename T>
+  VEERY_GPU VEERY_DEVICE T* place(int i) const {
+    return reinterpret_cast<VEERY_DEVICE T*>(page_) + (is_value()
+                                                           ? value_place(cache(), kv_, position_, i)
+                                                           : key_place(cache(), kv_, position_, i));
+  }
+
   /// Two elements, which are rotated together where they are.
   struct Pair {
     int first, second;
