@@ -69,7 +69,6 @@ class WalkMaker {
     row.late = at;
     at = row.largest() + (cols / 8 + 15) / 16 * 16;
     row.staged = at, at += normed ? row_bytes : 0;
-    row.weights = normed && at + row_bytes <= WalkPlaces::kWork ? at : -1;
     return at <= WalkPlaces::kWork;
   }
   // The row before, where it is a product of the same x that this one does not depend on.

@@ -279,10 +279,10 @@ struct RowPlan {
   static constexpr int kWideWarps = 8;    ///< of bf16: items twice as long, so as many bytes ahead
   static constexpr int kSlots = 8;        ///< panels (and mbarriers) that are under way together
   static constexpr int kLeastStages = 2;
-  int each, item_bytes;                   ///< of an item: units, bytes
-  int largest, inverse, staged, weights;  ///< RowSource; weights: -1 where there is no room
-  int late, turns, mbarriers, ring;       ///< late: sums on their way; turns: Turns
-  int stages;  ///< items that are on their way to each warp
+  int each, item_bytes;              ///< of an item: units, bytes
+  int largest, inverse, staged;      ///< RowSource
+  int late, turns, mbarriers, ring;  ///< late: sums on their way; turns: Turns
+  int stages;                        ///< items that are on their way to each warp
   int bytes;
   static VEERY_GPU_HOST constexpr int late_bytes(int terms) { return kSlots * kWarp * terms * 4; }
   static constexpr int kThreads = (kWarps + 1) * 32, kExpertThreads = (kExpertWarps + 1) * 32;
@@ -302,7 +302,7 @@ VEERY_GPU_HOST constexpr int row_units(Format format) {
 /// `room`: bytes of shared memory.
 VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bool normed, int room,
                                           int warps) {
-  constexpr int kMostStages = 8, kUsualRing = 96 << 10;
+  constexpr int kMostStages = 8;
   const bool per32 = format_info(format).block == 32;
   RowPlan p{};
   p.each = row_units(format);
@@ -315,9 +315,6 @@ VEERY_GPU_HOST constexpr RowPlan row_plan(Format format, int terms, int cols, bo
   p.turns = at, at += TurnPlaces::kBytes;
   p.mbarriers = at, at += warps * kMostStages * 8;
   p.staged = at, at += normed ? 4 * cols : 0;
-  const int ring = format == kBF16 ? 2 * kUsualRing : kUsualRing;
-  p.weights = normed && at + 4 * cols + ring <= room ? at : -1;
-  if (p.weights >= 0) at += 4 * cols;
   p.ring = (at + 127) / 128 * 128;
   p.stages = (room - p.ring) / (warps * p.item_bytes);
   if (p.stages > kMostStages) p.stages = kMostStages;

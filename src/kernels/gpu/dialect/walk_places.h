@@ -27,10 +27,10 @@ enum class WalkKind : int32_t {
 /// A product of one row. Of the panels block b has those from (b - first) mod blocks on, `blocks`
 /// apart: `each_block`, and one more if that number is below `more_blocks`.
 struct WalkLinear {
-  LinearArguments product;        ///< room is not used
-  FormPlaces places;              ///< of the form
-  int32_t prepares;               ///< 0: the form is that of the row before
-  int32_t late, staged, weights;  ///< in shared memory, as RowPlan has them
+  LinearArguments product;  ///< room is not used
+  FormPlaces places;        ///< of the form
+  int32_t prepares;         ///< 0: the form is that of the row before
+  int32_t late, staged;     ///< in shared memory, as RowPlan has them
   int32_t first, each_block, more_blocks;
   int32_t units, chunks;     ///< of a panel and part: units, items
   int32_t each, unit_bytes;  ///< of an item, of a unit
@@ -40,9 +40,7 @@ struct WalkLinear {
   VEERY_GPU_HOST int turns() const {
     return late + RowPlan::late_bytes(product.form.two_terms != 0 ? 2 : 1);
   }
-  VEERY_GPU_HOST int inverse() const {
-    return turns() + TurnPlaces::kBytes;
-  }
+  VEERY_GPU_HOST int inverse() const { return turns() + TurnPlaces::kBytes; }
   VEERY_GPU_HOST int largest() const { return inverse() + 16; }
 };
 

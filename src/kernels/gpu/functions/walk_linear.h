@@ -166,21 +166,20 @@ VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
   source.inverse = floats(r.inverse());
   source.largest_of = floats(r.largest());
   source.staged = floats(r.staged);
-  source.weights = r.weights >= 0 ? floats(r.weights) : nullptr;
   const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make(
       [&] {
-        state.wait_for_rows();
         memory_of(r).turns.make();
+        state.wait_for_rows();
       },
-      [&] { state.look_ahead(); });
+      [&] { state.look_ahead(); }, [] {});
   if (kKind != FormKind::kPer32 || kTerms != 1 || warp() != WalkPlaces::kWarps - 1) return;
   make_row_residual(source, row);
   memory_of(r).turns.pass_outliers();
 }
 /// The same x as that of the row before, with its outliers.
 VEERY_GPU void keep_walk(WalkState& state, const WalkLinear& r) {
-  state.wait_for_rows();
   memory_of(r).turns.make();
+  state.wait_for_rows();
   state.look_ahead();
   sync_block();
   if (warp() == 0) memory_of(r).turns.pass_outliers();

@@ -149,13 +149,16 @@ class RowRing : public WarpItems<kFormat, kUnits, kWarps> {
       : Base(arguments, places, of),
         left_((this->slots_ * this->chunks_ - of + kWarps - 1) / kWarps) {}
 
-  /// By all threads, for all warps, with a barrier of the block before the first begins.
-  VEERY_GPU void make() const {
-    if (this->makes_mbarrier()) make_item_mbarrier(this->mbarrier_of_thread());
-  }
-  /// Asks for the first items. Weights do not depend on what was launched before.
+  /// By the warp. Asks for the first item. Weights do not depend on what was launched before.
   VEERY_GPU void begin() {
-    for (int i = 0; i < this->places_.stages && left_ > 0; ++i) ask(i);
+    if (lane() < this->places_.stages) make_item_mbarrier(this->mbarrier(lane()));
+    sync_warp();
+    if (left_ > 0) ask(0);
+  }
+  /// Asks for as many more as there is room for: once, before the first is waited for, and when
+  /// what else is to come soon is there, as that waits behind all that is asked for before.
+  VEERY_GPU void fill() {
+    for (int i = 1; i < this->places_.stages && left_ > 0; ++i) ask(i);
   }
   /// Asks for the next item, in the place of the last, which is not looked at any more.
   VEERY_GPU void next() {
@@ -187,10 +190,11 @@ class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
  public:
   using Base::Base;
 
-  /// As those of RowRing.
+  /// By all threads, for all warps, with a barrier of the block before the first begins.
   VEERY_GPU void make() const {
     if (this->makes_mbarrier()) make_mbarrier(this->mbarrier_of_thread(), 1);
   }
+  /// Asks for the first items.
   VEERY_GPU void begin() {
     asked_ = looked_at_ = this->first();
     for (int i = 0; i < this->places_.stages && has_more(); ++i) ask(i);

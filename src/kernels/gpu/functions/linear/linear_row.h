@@ -411,15 +411,19 @@ class RowProduct {
     const RowSource source = source_of(places);
     Row row = {};
     if (a_.form.data != nullptr) {
-      wait_for_others();
+      wait_for_inputs_alone();
       const auto* from = reinterpret_cast<const Four<uint32_t>*>(a_.form.data);
       for (int i = thread(); i < kTerms * places.bytes / 16; i += threads())
         reinterpret_cast<Four<uint32_t>*>(shared_memory())[i] = from[i];
+      if (warp() < kWarps) ring_.fill();
       sync_block();
     } else {
-      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make([] { wait_for_others(); },
-                                                                      [] {});
+      row = RowMaker<form_kind(kFormat), kTerms, kWarps>(source).make(
+          [] { wait_for_inputs_alone(); }, [] {}, [&] { ring_.fill(); });
     }
+    // The next may look at what those before this launch have written (StepArguments::early). Not
+    // sooner, as its blocks ask for weights, behind which x of others of this launch would wait.
+    allow_next();
     if (warp() < kWarps) {
       if (a_.run.count(a_.rows) == 0) return ring_.drain();
       RowPanels<kFormat, kTerms, kWarps, Ring> panels(a_, memory, block_x(), blocks_x(),
@@ -433,11 +437,6 @@ class RowProduct {
   }
 
  private:
-  /// The next launch may look at what those before this one have written (StepArguments::early).
-  static VEERY_GPU void wait_for_others() {
-    wait_for_inputs_alone();
-    allow_next();
-  }
   VEERY_GPU float* late() const { return reinterpret_cast<float*>(shared_memory() + plan_.late); }
   VEERY_GPU Turns turns() const { return Turns(shared_memory() + plan_.turns); }
   VEERY_GPU RowSource source_of(const FormPlaces& places) const {
@@ -447,14 +446,11 @@ class RowProduct {
     source.largest_of = floats(plan_.largest);
     source.inverse = floats(plan_.inverse);
     source.staged = floats(plan_.staged);
-    source.weights = plan_.weights >= 0 ? floats(plan_.weights) : nullptr;
     return source;
   }
   VEERY_GPU void begin() {
-    ring_.make();
-    turns().make();
-    sync_block();
     if (warp() < kWarps) ring_.begin();
+    turns().make();
   }
 
   const LinearArguments& a_;

@@ -183,7 +183,6 @@ struct RowSource {
   float* largest_of;  ///< [cols / 32], of kPer32
   float* inverse;     ///< of the norm
   float* staged;      ///< [cols] with a norm
-  float* weights;     ///< [cols], of the norm; or nullptr where there is no room
 
   VEERY_GPU FormRow row(int term) const { return {form + term * places.bytes, places}; }
 };
@@ -200,22 +199,25 @@ class RowMaker {
         second_(source.row(1)),
         groups_((source.cols + 255) / 256) {}
 
-  /// With barriers of the block, one of them at the end. The norm's weights are asked for before
-  /// `wait` returns, as the row is there only then; `meanwhile`: what is done while the row is on
-  /// its way.
-  template <typename Wait, typename Meanwhile>
-  VEERY_GPU Row make(const Wait& wait, const Meanwhile& meanwhile) {
+  /// With barriers of the block, one of them at the end. The norm's first weights are asked for
+  /// before `wait` returns, as the row is there only then. `meanwhile`: what is done while the row
+  /// is on its way; `arrived`: what warps 0 to kWarps - 1 do when their parts of it are there, so
+  /// that these need not wait behind what it asks for.
+  template <typename Wait, typename Meanwhile, typename Arrived>
+  VEERY_GPU Row make(const Wait& wait, const Meanwhile& meanwhile, const Arrived& arrived) {
     if (of_.norm.weight == nullptr) {
       wait();
-      if (warp() < kWarps) make_plain(meanwhile);
+      if (warp() < kWarps) make_plain(meanwhile, arrived);
       sync_block();
       return {of_.x, nullptr, 1};
     }
-    if (of_.weights != nullptr) copy(of_.norm.weight, of_.weights);
+    Groups weights = {};
+    if (warp() < kWarps) load_groups(of_.norm.weight, warp(), weights);
     wait();
-    copy(of_.x, of_.staged);
+    copy_row();
     meanwhile();
     wait_for_groups<0>();
+    if (warp() < kWarps) arrived();
     sync_block();
     if (warp() == 0) {
       const float inverse = of_.cols % 1024 == 0
@@ -225,7 +227,7 @@ class RowMaker {
     }
     sync_block();
     const float inverse = *of_.inverse;
-    if (warp() < kWarps) normalise(inverse);
+    if (warp() < kWarps) normalise(inverse, weights);
     sync_block();
     return {of_.x, of_.norm.weight, inverse};
   }
@@ -237,39 +239,46 @@ class RowMaker {
     for (int k = 0; k < 2; ++k)
       if (column(group + k * kWarps) < of_.cols) load_eight(at + column(group + k * kWarps), v[k]);
   }
-  VEERY_GPU void copy(const float* from, float* to) const {
+  VEERY_GPU void copy_row() const {
     for (int i = 4 * thread(); i < of_.cols; i += 4 * threads())
-      begin_copy(reinterpret_cast<uint8_t*>(to + i), reinterpret_cast<const uint8_t*>(from + i));
+      begin_copy(reinterpret_cast<uint8_t*>(of_.staged + i),
+                 reinterpret_cast<const uint8_t*>(of_.x + i));
     end_group();
   }
-  VEERY_GPU void normalise(float inverse) const {
-    const float* weights = of_.weights != nullptr ? of_.weights : of_.norm.weight;
+  // `weights`: of the first groups; those of the next ones are on their way meanwhile.
+  VEERY_GPU void normalise(float inverse, Groups& weights) const {
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {
-      Groups v = {}, w = {};
+      Groups v = {};
       load_groups(of_.staged, g, v);
-      load_groups(weights, g, w);
       VEERY_UNROLL(2)
       for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
-      for (int e = 0; e < 8; ++e) v[k][e] = v[k][e] * inverse * w[k][e];
+      for (int e = 0; e < 8; ++e) v[k][e] = v[k][e] * inverse * weights[k][e];
+      load_groups(of_.norm.weight, g + 2 * kWarps, weights);
       form(g, v);
     }
   }
-  // Two groups together, the next two on their way.
-  template <typename Meanwhile>
-  VEERY_GPU void make_plain(const Meanwhile& meanwhile) const {
-    Groups next = {};
+  // Two groups together, the next four on their way.
+  template <typename Meanwhile, typename Arrived>
+  VEERY_GPU void make_plain(const Meanwhile& meanwhile, const Arrived& arrived) const {
+    Groups next = {}, later = {};
     load_groups(of_.x, warp(), next);
+    load_groups(of_.x, warp() + 2 * kWarps, later);
     meanwhile();
+    if (warp() >= groups_) arrived();
     VEERY_UNROLL(1)
     for (int g = warp(); g < groups_; g += 2 * kWarps) {
       Groups v;
-      VEERY_UNROLL(2)
-      for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
-      for (int e = 0; e < 8; ++e) v[k][e] = next[k][e];
-      load_groups(of_.x, g + 2 * kWarps, next);
+      move(v, next), move(next, later);
+      load_groups(of_.x, g + 4 * kWarps, later);
+      if (g + 2 * kWarps >= groups_) arrived();
       form(g, v);
     }
+  }
+  static VEERY_GPU void move(Groups& to, const Groups& from) {
+    VEERY_UNROLL(2)
+    for (int k = 0; k < 2; ++k) VEERY_UNROLL(8)
+    for (int e = 0; e < 8; ++e) to[k][e] = from[k][e];
   }
   VEERY_GPU void form(int group, Groups& v) const {
     write(first_, group, v);

@@ -14,9 +14,11 @@ class TurnsOf {
  public:
   explicit VEERY_GPU TurnsOf(uint8_t* at) : at_(reinterpret_cast<Mbarrier*>(at)) {}
 
-  /// By all threads, with a barrier of the block before the first turn.
+  /// By all threads, with a barrier of the block before the first turn. A warp makes one barrier
+  /// after the other, so all have as many.
   VEERY_GPU void make() const {
-    for (int i = thread(); i < Places::kCount; i += threads()) make_mbarrier(at_ + i);
+    const int first = lane() * warps() + warp();
+    for (int i = first; i < Places::kCount; i += threads()) make_mbarrier(at_ + i);
   }
   /// Until the turns of the slot before `turn`, counted from 0, have been passed on.
   VEERY_GPU void wait(int slot, int turn) const {
