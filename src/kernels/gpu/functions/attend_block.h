@@ -13,6 +13,8 @@ template <typename T, int kDims, bool kStaged, int kSets = 2>
 class Attention {
  public:
   VEERY_STATIC int kSet = kBlock / 2;
+  /// Dimensions of keys, and positions of values, that are on their way together.
+  VEERY_STATIC int kAhead = sizeof(T) == 4 ? 4 : 16;
   VEERY_STATIC int kOwn = kMostHeads / kSets;  ///< queries of a thread
   VEERY_STATIC int kValues = 2 * kDims;        ///< of a query, that a thread has
 
@@ -78,6 +80,9 @@ class Attention {
   VEERY_GPU int head_of(int q) const { return q * kSets + thread() / kSet; }
   /// The dimension of value i of a thread.
   VEERY_GPU int dim(int i) const { return i / 2 * kBlock + 2 * (thread() % kSet) + i % 2; }
+
+  /// Where value i of a thread is looked for: those that there are not are not stored.
+  VEERY_GPU int read_dim(int i) const { return dim(i) < a_->value_dim ? dim(i) : 0; }
 
   VEERY_GPU void make_stage() {
     if constexpr (kStaged)
@@ -176,38 +181,55 @@ class Attention {
     return position >= first_ && position <= position_;
   }
 
-  // A thread two positions: one chain over the dimensions for each query.
+  /// Queries of the thread that there are: work on them has no branch for those that there are
+  /// not, as loads behind one would wait for those before it.
+  VEERY_GPU int own_heads() const {
+    static_assert(kOwn <= 2, "all, one or none");
+    const int left = heads_ - thread() / kSet;
+    return left <= 0 ? 0 : left > kSets ? kOwn : 1;
+  }
+
   VEERY_GPU void score(int64_t block) {
+    const int own = own_heads();
+    if (own == kOwn)
+      score_own<kOwn>(block);
+    else if (own == 1)
+      score_own<1>(block);
+  }
+  // A thread two positions: one chain over the dimensions for each query.
+  template <int kCount>
+  VEERY_GPU void score_own(int64_t block) {
     const int at = 2 * (thread() % kSet);
     const int64_t position = block * kBlock + at;
-    float s[kOwn][2] = {};
+    float s[kCount][2] = {};
     if (sees(position) || sees(position + 1)) {
       const VEERY_DEVICE T* key = key_of(block, at);
-      VEERY_UNROLL(4)
-      for (int i = 0; i < a_->key_dim; i += 4) add_scores(key + i * 16, i, s);
+      int i = 0;
+      VEERY_UNROLL(1)
+      for (; i + kAhead <= a_->key_dim; i += kAhead) VEERY_UNROLL(4)
+      for (int e = i; e < i + kAhead; e += 4) add_scores<kCount>(key + e * 16, e, s);
+      VEERY_UNROLL(1)
+      for (; i < a_->key_dim; i += 4) add_scores<kCount>(key + i * 16, i, s);
     }
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwn; ++q) {
-      if (head_of(q) >= heads_) continue;
-      VEERY_UNROLL(2)
-      for (int e = 0; e < 2; ++e) {
-        float x = s[q][e];
-        if (a_->softcap > 0)
-          x = Element<T>::multiply(a_->softcap,
-                                   hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
-        weights_[head_of(q) * kBlock + at + e] = sees(position + e) ? x : kNothing;
-      }
+    for (int q = 0; q < kCount; ++q) VEERY_UNROLL(2)
+    for (int e = 0; e < 2; ++e) {
+      float x = s[q][e];
+      if (a_->softcap > 0)
+        x = Element<T>::multiply(a_->softcap,
+                                 hyperbolic_tangent(Element<T>::divide(x, a_->softcap)));
+      weights_[head_of(q) * kBlock + at + e] = sees(position + e) ? x : kNothing;
     }
   }
   // Dimensions first to first + 3.
+  template <int kCount>
   VEERY_GPU void add_scores(const VEERY_DEVICE T* key, int first,
-                            VEERY_THREAD float (&s)[kOwn][2]) const {
+                            VEERY_THREAD float (&s)[kCount][2]) const {
     Two<float> k[4];
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) k[i] = Element<T>::two(key + i * 16);
     VEERY_UNROLL(4)
-    for (int q = 0; q < kOwn; ++q) {
-      if (head_of(q) >= heads_) continue;
+    for (int q = 0; q < kCount; ++q) {
       const auto query = load_shared<Four<float>>(queries_ + head_of(q) * a_->key_dim + first);
       const float own[4] = {query.x, query.y, query.z, query.w};
       VEERY_UNROLL(4)
@@ -223,15 +245,18 @@ class Attention {
   VEERY_GPU void weigh(int64_t block) {
     if (warp() >= heads_) return;
     VEERY_SHARED float* scores = weights_ + warp() * kBlock;
-    float most = kNothing;
+    float own[4], w[4], most = kNothing, sum = 0;
     VEERY_UNROLL(4)
-    for (int i = lane(); i < kBlock; i += kWarp) most = largest(most, scores[i]);
+    for (int i = 0; i < 4; ++i) own[i] = scores[i * kWarp + lane()];
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) most = largest(most, own[i]);
     most = warp_largest(most);
-    float w[4], sum = 0;
+    VEERY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) w[i] = exp_to_88(own[i] - most);
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
       const int at = i * kWarp + lane();
-      w[i] = sees(block * kBlock + at) ? exp_to_88(scores[at] - most) : 0.0F;
+      w[i] = sees(block * kBlock + at) ? w[i] : 0.0F;
       scores[at] = Element<T>::rounded(w[i]);
     }
     // Lane l of 16 adds positions l, l + 16, l + 32, ...; those of a warp are two tiles.
@@ -248,54 +273,63 @@ class Attention {
   // A thread some dimensions: chains over the positions, of a pair of which the odd one may come
   // first.
   VEERY_GPU void add_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
+    const int own = own_heads();
+    VEERY_UNROLL(4)
+    for (int q = 0; q < kOwn; ++q) {
+      states[q].clear();
+      if (q < own)
+        states[q].most = found_[2 * head_of(q)], states[q].sum = found_[2 * head_of(q) + 1];
+    }
+    if (own == kOwn)
+      add_own_values<kOwn>(block, states);
+    else if (own == 1)
+      add_own_values<1>(block, states);
+  }
+  template <int kCount>
+  VEERY_GPU void add_own_values(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
     const int64_t begin = block * kBlock;
     const int low = static_cast<int>(first_ > begin ? first_ - begin : 0);
     const int high =
         static_cast<int>(position_ - begin < kBlock - 1 ? position_ - begin : kBlock - 1);
-    VEERY_UNROLL(4)
-    for (int q = 0; q < kOwn; ++q) {
-      states[q].clear();
-      if (head_of(q) >= heads_) continue;
-      states[q].most = found_[2 * head_of(q)], states[q].sum = found_[2 * head_of(q) + 1];
-    }
     const VEERY_DEVICE T* values = values_of(block);
     int p = low;
     const auto pair = [&] {
-      add_value(values, Element<T>::kPairs ? p + 1 : p, states);
-      add_value(values, Element<T>::kPairs ? p : p + 1, states);
+      add_value<kCount>(values, Element<T>::kPairs ? p + 1 : p, states);
+      add_value<kCount>(values, Element<T>::kPairs ? p : p + 1, states);
       p += 2;
     };
-    if (p % 2 != 0) add_value(values, p, states), ++p;
+    if (p % 2 != 0) add_value<kCount>(values, p, states), ++p;
     if (p % 4 != 0 && p + 1 <= high) pair();
-    VEERY_UNROLL(4)
-    for (; p + 3 <= high; p += 4) add_four(values, p, states);
+    VEERY_UNROLL(1)
+    for (; p + kAhead - 1 <= high; p += kAhead) VEERY_UNROLL(4)
+    for (int i = 0; i < kAhead; i += 4) add_four<kCount>(values, p + i, states);
+    VEERY_UNROLL(1)
+    for (; p + 3 <= high; p += 4) add_four<kCount>(values, p, states);
     if (p + 1 <= high) pair();
-    if (p <= high) add_value(values, p, states);
+    if (p <= high) add_value<kCount>(values, p, states);
   }
+  template <int kCount>
   VEERY_GPU void add_value(const VEERY_DEVICE T* values, int p,
                            VEERY_THREAD State<kValues> (&states)[kOwn]) const {
     VEERY_UNROLL(2)
     for (int i = 0; i < kValues; i += 2) {
-      if (dim(i) >= a_->value_dim) continue;
-      const Two<float> v = Element<T>::two(values + int64_t{p} * a_->value_dim + dim(i));
+      const Two<float> v = Element<T>::two(values + int64_t{p} * a_->value_dim + read_dim(i));
       VEERY_UNROLL(4)
-      for (int q = 0; q < kOwn; ++q)
-        if (head_of(q) < heads_) add(weights_[head_of(q) * kBlock + p], v, i, states[q]);
+      for (int q = 0; q < kCount; ++q) add(weights_[head_of(q) * kBlock + p], v, i, states[q]);
     }
   }
   // Positions p to p + 3.
+  template <int kCount>
   VEERY_GPU void add_four(const VEERY_DEVICE T* values, int p,
                           VEERY_THREAD State<kValues> (&states)[kOwn]) const {
     VEERY_UNROLL(2)
     for (int i = 0; i < kValues; i += 2) {
-      if (dim(i) >= a_->value_dim) continue;
       Two<float> v[4];
       VEERY_UNROLL(4)
       for (int e = 0; e < 4; ++e)
-        v[e] = Element<T>::two(values + int64_t{p + e} * a_->value_dim + dim(i));
+        v[e] = Element<T>::two(values + int64_t{p + e} * a_->value_dim + read_dim(i));
       VEERY_UNROLL(4)
-      for (int q = 0; q < kOwn; ++q) {
-        if (head_of(q) >= heads_) continue;
+      for (int q = 0; q < kCount; ++q) {
         const auto w = load_shared<Four<float>>(weights_ + head_of(q) * kBlock + p);
         const float own[4] = {w.x, w.y, w.z, w.w};
         VEERY_UNROLL(4)

@@ -316,9 +316,13 @@ class QkvHead {
                        : a_.query_norm,
             1};
     if (row_.weight != nullptr) row_.inverse = inverse_rms(row_.x, a_.head_dim, a_.eps);
+  }
+  VEERY_GPU bool is_value() const { return head_ >= a_.heads + a_.kv_heads; }
+  /// Before store(): where keys and values go.
+  VEERY_GPU void find_place() {
     if (is_query()) return;
-    position_ = a_.run.positions[r];
-    const int sequence = a_.run.spans[a_.run.span_of[r]].sequence;
+    position_ = a_.run.positions[r_];
+    const int sequence = a_.run.spans[a_.run.span_of[r_]].sequence;
     page_ = page_of(cache(), a_.run, sequence, position_);
   }
   VEERY_GPU bool is_query() const { return kv_ < 0; }
@@ -340,20 +344,34 @@ class QkvHead {
     int first, second;
     float a, b;
   };
+  /// A pair before that, and what it is made with. Loaded without a branch, so that those of
+  /// several pairs are on their way together.
+  struct PairSource {
+    int first, second;
+    float a, b, a_weight, b_weight, cos, sin;
+    bool turns;
+  };
   /// Pair q of head_dim / 2.
-  VEERY_GPU Pair pair(int q) const {
+  VEERY_GPU PairSource load_pair(int q) const {
     const int pairs = is_value() ? 0 : a_.pairs;
-    const bool apart = q < pairs && a_.interleaved == 0;
+    const bool turns = q < pairs, apart = turns && a_.interleaved == 0;
     const int first = apart ? q : 2 * q, second = apart ? q + pairs : 2 * q + 1;
-    const float a = row_.at(first), b = row_.at(second);
-    if (q >= pairs) return {first, second, a, b};
-    const float cos = a_.angles.row(r_)[2 * q], sin = a_.angles.row(r_)[2 * q + 1];
-    return {first, second, a * cos - b * sin, a * sin + b * cos};
+    const VEERY_DEVICE float* x = row_.x;
+    const VEERY_DEVICE float* weight = row_.weight != nullptr ? row_.weight : x;
+    const VEERY_DEVICE float* angle = turns ? a_.angles.row(r_) + 2 * q : x;
+    return {first,          second,   x[first], x[second], weight[first],
+            weight[second], angle[0], angle[1], turns};
+  }
+  VEERY_GPU Pair pair_of(const VEERY_THREAD PairSource& from) const {
+    const bool normed = row_.weight != nullptr;
+    const float a = normed ? from.a * row_.inverse * from.a_weight : from.a;
+    const float b = normed ? from.b * row_.inverse * from.b_weight : from.b;
+    const float x = a * from.cos - b * from.sin, y = a * from.sin + b * from.cos;
+    return {from.first, from.second, from.turns ? x : a, from.turns ? y : b};
   }
 
  private:
   VEERY_GPU const VEERY_THREAD Cache& cache() const { return is_value() ? a_.values : a_.keys; }
-  VEERY_GPU bool is_value() const { return head_ >= a_.heads + a_.kv_heads; }
 
   const VEERY_THREAD QkvRopeArguments& a_;
   int64_t r_;
@@ -368,7 +386,8 @@ VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN
   if (r >= a.run.count(a.qkv.rows)) return;
   for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
        head += warps() * a.parts) {
-    const QkvHead own(a, r, head);
+    QkvHead own(a, r, head);
+    own.find_place();
     for (int i = lane(); i < a.head_dim; i += kWarp) own.store(i, own.at(i));
   }
 }
