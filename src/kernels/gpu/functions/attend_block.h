@@ -358,6 +358,34 @@ class Attention {
   const VEERY_DEVICE T* value_page_ = nullptr;
 };
 
+/// Puts the states of query h for a few blocks of positions, which are segments of their own,
+/// together: each thread for itself, so that nothing is waited for but memory, once.
+template <typename T, int kDims, bool kStaged, int kSets>
+VEERY_GPU void merge_few_blocks(const VEERY_THREAD AttendArguments& a,
+                                VEERY_THREAD Attention<T, kDims, kStaged, kSets>& of,
+                                const VEERY_DEVICE float* parts, int count, int h) {
+  constexpr int kValues = Attention<T, kDims, kStaged, kSets>::kValues;
+  const int size = kPartHeader + a.value_dim;
+  State<kValues> whole, blocks[kFewBlocks];
+  VEERY_UNROLL(4)
+  for (int i = 0; i < kFewBlocks; ++i) {
+    if (i >= count) continue;
+    const VEERY_DEVICE float* part = parts + i * size;
+    blocks[i].most = part[0], blocks[i].sum = part[1];
+    VEERY_UNROLL(4)
+    for (int d = 0; d < kValues; ++d) blocks[i].values[d] = part[kPartHeader + of.read_dim(d)];
+  }
+  VEERY_UNROLL(4)
+  for (int i = 0; i < kFewBlocks; ++i) {
+    // No way out of the loop, so that it is unrolled and values stay in registers.
+    if (i < count) {
+      State<kValues> segment;
+      segment.template merge_in<T>(blocks[i]);
+      whole.template merge_in<T>(segment);
+    }
+  }
+  of.finish(h, whole);
+}
 /// Puts the states of query h of a row for all blocks of positions together, by a set of threads.
 template <typename T, int kDims, bool kStaged, int kSets>
 VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
@@ -367,6 +395,9 @@ VEERY_GPU void merge_blocks(const VEERY_THREAD AttendArguments& a,
   constexpr int kAhead = 8, kValues = Own::kValues;
   const int size = kPartHeader + a.value_dim;
   const VEERY_DEVICE float* parts = a.parts + (row * a.heads + of.head() + h) * a.blocks * size;
+  const int64_t all = of.last_block() - of.first_block() + 1;
+  if (all <= kFewBlocks && of.last_block() < kOwnSegments)
+    return merge_few_blocks(a, of, parts, static_cast<int>(all), h);
   State<kValues> whole, segment;
   Chain<T> chain;
   for (int64_t begin = of.first_block(); begin <= of.last_block();

@@ -8,6 +8,8 @@ namespace veery::gpu {
 
 VEERY_CONSTANT int kPartHeader = 16;
 VEERY_CONSTANT float kNothing = -3e38F;
+VEERY_CONSTANT int kOwnSegments = 16;  ///< the first blocks are segments of their own
+VEERY_CONSTANT int kFewBlocks = 4;     ///< that are merged without a Chain
 
 /// How elements of the cache are multiplied. bf16: queries and weights are rounded to it, of a pair
 /// the odd one comes first, and subnormal numbers count as 0.
