@@ -88,7 +88,8 @@ struct WalkPlaces {
   static constexpr int kMbarriers = kRows + 8 * WalkRow::kBytes;
   static constexpr int kAttendMbarrier = kMbarriers + kSlots * 8;
   static constexpr int kDone = kAttendMbarrier + 16;  ///< RowMemory
-  static constexpr int kBytes = kDone + 16;
+  static constexpr int kKnown = kDone + 16;  ///< what attention of the layers before has found
+  static constexpr int kBytes = kKnown + 32;
 };
 
 }  // namespace veery::gpu

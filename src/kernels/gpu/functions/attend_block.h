@@ -20,15 +20,19 @@ class Attention {
 
   VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
                       VEERY_SHARED Mbarrier* mbarrier VEERY_HERE)
-      : VEERY_HERE_KEPT a_(&arguments), row_(row), mbarrier_(mbarrier) {
+      : Attention(arguments, row, part, mbarrier, token_of(arguments, row) VEERY_GO) {}
+  VEERY_GPU Attention(const VEERY_THREAD AttendArguments& arguments, int64_t row, int part,
+                      VEERY_SHARED Mbarrier* mbarrier, AttendToken token VEERY_HERE)
+      : VEERY_HERE_KEPT a_(&arguments),
+        row_(row),
+        position_(token.position),
+        sequence_(token.sequence),
+        mbarrier_(mbarrier) {
     const int group = a_->group, parts = (group + kMostHeads - 1) / kMostHeads;
     kv_ = parts == 1 ? part : part / parts;
     const int before = (part - kv_ * parts) * kMostHeads, left = group - before;
     head_ = kv_ * group + before;
     heads_ = left < kMostHeads ? left : kMostHeads;
-    const int64_t token = a_->run.token_row(a_->q.rows, row);
-    position_ = a_->run.positions[token];
-    sequence_ = a_->run.spans[a_->run.span_of[token]].sequence;
     first_ = 0;
     if (a_->window > 0)
       first_ = a_->chunked != 0          ? position_ / a_->window * a_->window
@@ -43,6 +47,11 @@ class Attention {
     found_ = weights_ + kMostHeads * kBlock;
     last_ = reinterpret_cast<VEERY_SHARED int32_t*>(found_ + 2 * kMostHeads);
   }
+  static VEERY_GPU AttendToken token_of(const VEERY_THREAD AttendArguments& a, int64_t row) {
+    const int64_t token = a.run.token_row(a.q.rows, row);
+    return {a.run.positions[token], a.run.spans[a.run.span_of[token]].sequence};
+  }
+  VEERY_GPU AttendToken token() const { return {static_cast<int32_t>(position_), sequence_}; }
   static VEERY_GPU int parts(const VEERY_THREAD AttendArguments& a) {
     return a.kv_heads * ((a.group + kMostHeads - 1) / kMostHeads);
   }
@@ -52,10 +61,25 @@ class Attention {
   VEERY_GPU int head() const { return head_; }
   VEERY_GPU int key_head() const { return kv_; }
 
-  /// Looks for the pages of a block before it is asked for.
-  VEERY_GPU void find_pages(int64_t block) {
-    key_page_ = page(a_->keys, block), value_page_ = page(a_->values, block);
+  /// Looks for the pages of a block before it is asked for. `known`: what an earlier layer found.
+  VEERY_GPU KnownPage find_pages(int64_t block, KnownPage known = {}) {
+    const auto find = [&](const VEERY_THREAD Cache& cache) {
+      if (known.group != cache.group || known.block != block)
+        known = {cache.group, static_cast<int32_t>(block),
+                 page_number(cache, a_->run, sequence_, block * kBlock)};
+      return reinterpret_cast<const VEERY_DEVICE T*>(cache.data + known.number * cache.page);
+    };
+    key_page_ = find(a_->keys), value_page_ = find(a_->values);
     found_block_ = block;
+    return known;
+  }
+  /// The page of the newest position, behind find_pages().
+  VEERY_GPU VEERY_DEVICE uint8_t* newest_page(bool key) const {
+    const VEERY_THREAD Cache& cache = key ? a_->keys : a_->values;
+    const bool found = found_block_ * kBlock / 256 == position_ / 256;
+    if (!found) return page_of(cache, a_->run, sequence_, position_);
+    const auto* page = reinterpret_cast<const VEERY_DEVICE uint8_t*>(key ? key_page_ : value_page_);
+    return const_cast<VEERY_DEVICE uint8_t*>(page);  // NOLINT
   }
   VEERY_GPU void load_queries() {
     const VEERY_DEVICE float* q = a_->q.row(row_) + head_ * a_->key_dim;
@@ -348,7 +372,8 @@ class Attention {
   VEERY_HERE_MEMBER
   const VEERY_THREAD AttendArguments* a_;
   int64_t row_, position_, first_;
-  int kv_, head_, heads_, sequence_;
+  int sequence_;
+  int kv_, head_, heads_;
   VEERY_SHARED float *queries_, *weights_, *found_;
   VEERY_SHARED int32_t* last_;
   StagePlaces places_;

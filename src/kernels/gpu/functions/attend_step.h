@@ -28,7 +28,7 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
       const int q = i * kWarp + lane();
       from[i] = head.load_pair(q < n / 2 ? q : 0);
     }
-    head.find_place();
+    if (!head.is_query()) head.set_place(of.token().position, of.newest_page(!head.is_value()));
     VEERY_UNROLL(4)
     for (int i = 0; i < kEach; ++i) {
       found[i] = head.pair_of(from[i]);

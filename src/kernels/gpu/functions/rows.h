@@ -232,13 +232,17 @@ VEERY_GPU void rope(const VEERY_THREAD RopeArguments& a VEERY_HERE_OR_OWN) {
 }
 
 /// Where position `position` of the sequence of row `r` is: its page.
-VEERY_GPU VEERY_DEVICE uint8_t* page_of(const VEERY_THREAD Cache& cache,
-                                        const VEERY_THREAD Run& run, int sequence,
-                                        int64_t position) {
+VEERY_GPU int32_t page_number(const VEERY_THREAD Cache& cache, const VEERY_THREAD Run& run,
+                              int sequence, int64_t position) {
   const VEERY_DEVICE int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
   // Positions are below 2^31, for which division is short.
   const auto page = static_cast<uint32_t>(position) / 256;
-  return cache.data + run.pages[table[0] + page % static_cast<uint32_t>(table[1])] * cache.page;
+  return run.pages[table[0] + page % static_cast<uint32_t>(table[1])];
+}
+VEERY_GPU VEERY_DEVICE uint8_t* page_of(const VEERY_THREAD Cache& cache,
+                                        const VEERY_THREAD Run& run, int sequence,
+                                        int64_t position) {
+  return cache.data + page_number(cache, run, sequence, position) * cache.page;
 }
 VEERY_GPU int64_t key_place(const VEERY_THREAD Cache& cache, int head, int64_t position, int i) {
   const int64_t in = position % 256;
@@ -321,9 +325,12 @@ class QkvHead {
   /// Before store(): where keys and values go.
   VEERY_GPU void find_place() {
     if (is_query()) return;
-    position_ = a_.run.positions[r_];
+    const int64_t position = a_.run.positions[r_];
     const int sequence = a_.run.spans[a_.run.span_of[r_]].sequence;
-    page_ = page_of(cache(), a_.run, sequence, position_);
+    set_place(position, page_of(cache(), a_.run, sequence, position));
+  }
+  VEERY_GPU void set_place(int64_t position, VEERY_DEVICE uint8_t* page) {
+    position_ = position, page_ = page;
   }
   VEERY_GPU bool is_query() const { return kv_ < 0; }
   /// Element i, normalised and rotated.
