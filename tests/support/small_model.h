@@ -1,4 +1,4 @@
-// small_model.h: a model of one layer with weights of any type, and its logits.
+// small_model.h: a model of one layer or more with weights of any type, and its logits.
 #pragma once
 #include <unistd.h>
 
@@ -18,10 +18,11 @@ namespace veery::test {
 inline constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 4, kKvHeads = 2,
                          kHeadDim = 48;
 
-// A llama of one layer with weights of one type, and rows of x with outliers.
+// A llama with weights of one type, and rows of x with outliers.
 class SmallModel {
  public:
-  explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden, int64_t experts = 0)
+  explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden, int64_t experts = 0,
+                      int64_t layers = 1)
       : type_(type) {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
@@ -32,7 +33,7 @@ class SmallModel {
     Metadata metadata = vocabulary.file("gpt2").metadata;
     metadata.set("general.architecture", "llama");
     for (const auto& [key, value] : std::initializer_list<std::pair<const char*, int64_t>>{
-             {"block_count", 1},
+             {"block_count", layers},
              {"context_length", 512},
              {"embedding_length", kDim},
              {"feed_forward_length", hidden},
@@ -50,25 +51,8 @@ class SmallModel {
     add("token_embd.weight", {kVocabulary, kDim});
     if (!tied) add("output.weight", {kVocabulary, kDim});
     add("output_norm.weight", {kDim});
-    add("blk.0.attn_norm.weight", {kDim});
-    add("blk.0.ffn_norm.weight", {kDim});
-    add("blk.0.attn_q.weight", {kHeads * kHeadDim, kDim});
-    add("blk.0.attn_k.weight", {kKvHeads * kHeadDim, kDim});
-    add("blk.0.attn_v.weight", {kKvHeads * kHeadDim, kDim});
-    add("blk.0.attn_q.bias", {kHeads * kHeadDim});
-    add("blk.0.attn_k.bias", {kKvHeads * kHeadDim});
-    add("blk.0.attn_v.bias", {kKvHeads * kHeadDim});
-    add("blk.0.attn_output.weight", {kDim, kHeads * kHeadDim}, true);
-    if (experts > 0) {
-      add("blk.0.ffn_gate_inp.weight", {experts, kDim});
-      add("blk.0.ffn_gate_exps.weight", {experts, hidden, kDim});
-      add("blk.0.ffn_up_exps.weight", {experts, hidden, kDim});
-      add("blk.0.ffn_down_exps.weight", {experts, kDim, hidden});
-    } else {
-      add("blk.0.ffn_gate.weight", {hidden, kDim});
-      add("blk.0.ffn_up.weight", {hidden, kDim});
-      add("blk.0.ffn_down.weight", {kDim, hidden});
-    }
+    for (int64_t layer = 0; layer < layers; ++layer)
+      add_layer(fmt::format("blk.{}.", layer), hidden, experts);
     write_gguf(path_, metadata, tensors_);
   }
   SmallModel(const SmallModel&) = delete;
@@ -77,6 +61,27 @@ class SmallModel {
   const std::string& path() const { return path_; }
 
  private:
+  void add_layer(const std::string& layer, int64_t hidden, int64_t experts) {
+    add(layer + "attn_norm.weight", {kDim});
+    add(layer + "ffn_norm.weight", {kDim});
+    add(layer + "attn_q.weight", {kHeads * kHeadDim, kDim});
+    add(layer + "attn_k.weight", {kKvHeads * kHeadDim, kDim});
+    add(layer + "attn_v.weight", {kKvHeads * kHeadDim, kDim});
+    add(layer + "attn_q.bias", {kHeads * kHeadDim});
+    add(layer + "attn_k.bias", {kKvHeads * kHeadDim});
+    add(layer + "attn_v.bias", {kKvHeads * kHeadDim});
+    add(layer + "attn_output.weight", {kDim, kHeads * kHeadDim}, true);
+    if (experts > 0) {
+      add(layer + "ffn_gate_inp.weight", {experts, kDim});
+      add(layer + "ffn_gate_exps.weight", {experts, hidden, kDim});
+      add(layer + "ffn_up_exps.weight", {experts, hidden, kDim});
+      add(layer + "ffn_down_exps.weight", {experts, kDim, hidden});
+    } else {
+      add(layer + "ffn_gate.weight", {hidden, kDim});
+      add(layer + "ffn_up.weight", {hidden, kDim});
+      add(layer + "ffn_down.weight", {kDim, hidden});
+    }
+  }
   // Single rows have a few large values, which make outliers of the blocks they are in.
   void add(std::string name, std::vector<int64_t> shape, bool narrow = false) {
     int64_t count = 1;

@@ -190,7 +190,8 @@ void expect_same(const Scene::Result& a, const Scene::Result& b, const std::stri
 TEST(GpuStep, OneLaunchMakesQueriesAndAttendsToThem) {
   for (const Setting& s : kSettings) {
     if (test::kSanitized && s.rope.head_dim > 100) continue;
-    for (const int past : {0, 1, 127, 128, 131, 300, 420}) {
+    // Up to four blocks of positions are put together without a chain.
+    for (const int past : {0, 1, 127, 128, 131, 300, 420, 700}) {
       const Scene scene(s, past);
       const Scene::Result expected = scene.made(run_on_cpu);
       // Processors enough for a block of threads each, and few.

@@ -203,9 +203,10 @@ TEST_P(Gpu, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
         << chunk;
 }
 
-// Positions in several blocks of 128, in the cache and in one run.
+// Positions in several blocks of 128, in the cache and in one run. A walk looks for their pages in
+// the first of two layers.
 TEST(GpuAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
-  const SmallModel model(DType::kQ8_0);
+  const SmallModel model(DType::kQ8_0, false, test::kHidden, 0, 2);
   const auto ids = some_ids(270);
   for (const DType cache : {DType::kBF16, DType::kF16, DType::kF32}) {
     if (test::kSanitized && cache != DType::kBF16) continue;

@@ -88,7 +88,9 @@ struct WalkPlaces {
   static constexpr int kRowsAhead = 6;  ///< rows that are known beside the one that is carried out
   static constexpr int kMbarriers = kRows + 8 * WalkRow::kBytes;
   static constexpr int kAttendMbarrier = kMbarriers + kSlots * 8;
-  static constexpr int kBytes = kAttendMbarrier + 16;
+  static constexpr int kKnown =
+      kAttendMbarrier + 16;  ///< what attention of the layers before has found
+  static constexpr int kBytes = kKnown + 32;
 };
 
 }  // namespace veery::gpu

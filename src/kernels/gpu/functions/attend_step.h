@@ -18,17 +18,20 @@ VEERY_GPU void attend_step(const QkvRopeArguments& rope, const AttendArguments& 
   QkvHead::Pair found[kEach] = {};
   if (finds) {
     const int kv = of.key_head();
-    const QkvHead head(rope, 0,
-                       own < queries    ? of.head() + own
-                       : own == queries ? rope.heads + kv
-                                        : rope.heads + rope.kv_heads + kv);
+    QkvHead head(rope, 0,
+                 own < queries    ? of.head() + own
+                 : own == queries ? rope.heads + kv
+                                  : rope.heads + rope.kv_heads + kv);
+    QkvHead::PairSource from[kEach];
     VEERY_UNROLL(4)
     for (int i = 0; i < kEach; ++i) {
       const int q = i * kWarp + lane();
-      if (q < n / 2) found[i] = head.pair(q);
+      from[i] = head.load_pair(q < n / 2 ? q : 0);
     }
+    if (!head.is_query()) head.set_place(of.token().position, of.newest_page(!head.is_value()));
     VEERY_UNROLL(4)
     for (int i = 0; i < kEach; ++i) {
+      found[i] = head.pair_of(from[i]);
       if (i * kWarp + lane() >= n / 2) continue;
       const QkvHead::Pair& pair = found[i];
       if (own < queries) {

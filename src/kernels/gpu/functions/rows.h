@@ -232,13 +232,17 @@ VEERY_GPU void rope(const VEERY_THREAD RopeArguments& a VEERY_HERE_OR_OWN) {
 }
 
 /// Where position `position` of the sequence of row `r` is: its page.
-VEERY_GPU VEERY_DEVICE uint8_t* page_of(const VEERY_THREAD Cache& cache,
-                                        const VEERY_THREAD Run& run, int sequence,
-                                        int64_t position) {
+VEERY_GPU int32_t page_number(const VEERY_THREAD Cache& cache, const VEERY_THREAD Run& run,
+                              int sequence, int64_t position) {
   const VEERY_DEVICE int32_t* table = run.tables + 2 * (cache.group * run.counts[3] + sequence);
   // Positions are below 2^31, for which division is short.
   const auto page = static_cast<uint32_t>(position) / 256;
-  return cache.data + run.pages[table[0] + page % static_cast<uint32_t>(table[1])] * cache.page;
+  return run.pages[table[0] + page % static_cast<uint32_t>(table[1])];
+}
+VEERY_GPU VEERY_DEVICE uint8_t* page_of(const VEERY_THREAD Cache& cache,
+                                        const VEERY_THREAD Run& run, int sequence,
+                                        int64_t position) {
+  return cache.data + page_number(cache, run, sequence, position) * cache.page;
 }
 VEERY_GPU int64_t key_place(const VEERY_THREAD Cache& cache, int head, int64_t position, int i) {
   const int64_t in = position % 256;
@@ -316,10 +320,17 @@ class QkvHead {
                        : a_.query_norm,
             1};
     if (row_.weight != nullptr) row_.inverse = inverse_rms(row_.x, a_.head_dim, a_.eps);
+  }
+  VEERY_GPU bool is_value() const { return head_ >= a_.heads + a_.kv_heads; }
+  /// Before store(): where keys and values go.
+  VEERY_GPU void find_place() {
     if (is_query()) return;
-    position_ = a_.run.positions[r];
-    const int sequence = a_.run.spans[a_.run.span_of[r]].sequence;
-    page_ = page_of(cache(), a_.run, sequence, position_);
+    const int64_t position = a_.run.positions[r_];
+    const int sequence = a_.run.spans[a_.run.span_of[r_]].sequence;
+    set_place(position, page_of(cache(), a_.run, sequence, position));
+  }
+  VEERY_GPU void set_place(int64_t position, VEERY_DEVICE uint8_t* page) {
+    position_ = position, page_ = page;
   }
   VEERY_GPU bool is_query() const { return kv_ < 0; }
   /// Element i, normalised and rotated.
@@ -348,20 +359,34 @@ class QkvHead {
     int first, second;
     float a, b;
   };
+  /// A pair before that, and what it is made with. Loaded without a branch, so that those of
+  /// several pairs are on their way together.
+  struct PairSource {
+    int first, second;
+    float a, b, a_weight, b_weight, cos, sin;
+    bool turns;
+  };
   /// Pair q of head_dim / 2.
-  VEERY_GPU Pair pair(int q) const {
+  VEERY_GPU PairSource load_pair(int q) const {
     const int pairs = is_value() ? 0 : a_.pairs;
-    const bool apart = q < pairs && a_.interleaved == 0;
+    const bool turns = q < pairs, apart = turns && a_.interleaved == 0;
     const int first = apart ? q : 2 * q, second = apart ? q + pairs : 2 * q + 1;
-    const float a = row_.at(first), b = row_.at(second);
-    if (q >= pairs) return {first, second, a, b};
-    const float cos = a_.angles.row(r_)[2 * q], sin = a_.angles.row(r_)[2 * q + 1];
-    return {first, second, a * cos - b * sin, a * sin + b * cos};
+    const VEERY_DEVICE float* x = row_.x;
+    const VEERY_DEVICE float* weight = row_.weight != nullptr ? row_.weight : x;
+    const VEERY_DEVICE float* angle = turns ? a_.angles.row(r_) + 2 * q : x;
+    return {first,          second,   x[first], x[second], weight[first],
+            weight[second], angle[0], angle[1], turns};
+  }
+  VEERY_GPU Pair pair_of(const VEERY_THREAD PairSource& from) const {
+    const bool normed = row_.weight != nullptr;
+    const float a = normed ? from.a * row_.inverse * from.a_weight : from.a;
+    const float b = normed ? from.b * row_.inverse * from.b_weight : from.b;
+    const float x = a * from.cos - b * from.sin, y = a * from.sin + b * from.cos;
+    return {from.first, from.second, from.turns ? x : a, from.turns ? y : b};
   }
 
  private:
   VEERY_GPU const VEERY_THREAD Cache& cache() const { return is_value() ? a_.values : a_.keys; }
-  VEERY_GPU bool is_value() const { return head_ >= a_.heads + a_.kv_heads; }
 
   const VEERY_THREAD QkvRopeArguments& a_;
   int64_t r_;
@@ -376,7 +401,8 @@ VEERY_GPU void qkv_rope(const VEERY_THREAD QkvRopeArguments& a VEERY_HERE_OR_OWN
   if (r >= a.run.count(a.qkv.rows)) return;
   for (int head = warp() + here.y * warps(); head < a.heads + 2 * a.kv_heads;
        head += warps() * a.parts) {
-    const QkvHead own(a, r, head);
+    QkvHead own(a, r, head);
+    own.find_place();
     for (int i = lane(); i < a.head_dim; i += kWarp) own.store(i, own.at(i));
   }
 }

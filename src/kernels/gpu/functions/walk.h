@@ -13,33 +13,39 @@ namespace veery::gpu {
 template <typename T>
 VEERY_GPU void walk_attend(WalkState& state, const WalkRow& row, const WalkRow* rope, int& turn) {
   using Own = Attention<T, 1, true, kStepThreads / 64>;
-  bool waited = false;
-  const auto wait = [&] {
-    if (waited) return;
-    state.wait_for_rows();
-    waited = true;
-  };
-  // Blocks of positions that there are come first.
-  for (int v = block_x(); v < row.x * row.y; v += blocks_x()) {
+  const int count = row.x * row.y;
+  WalkState::Known* known = WalkState::known();
+  for (int v = block_x(), first_v = v;; v += blocks_x()) {
+    // Blocks of positions that there are come first.
     const BlockAt at = {v / row.y, v % row.y, 0, row.x};
-    Own of(row.attend, 0, at.y, WalkState::attend_mbarrier());
-    if (of.first_block() + at.x > of.last_block()) break;
-    of.find_pages(of.first_block() + at.x);
-    fence_copies();
-    // The newest are not among those that attend_step() wants from the cache.
-    if (rope == nullptr) wait();
-    of.ask(of.first_block() + at.x);
-    wait();
+    const AttendToken token =
+        known->token.position < 0 ? Own::token_of(row.attend, 0) : known->token;
+    Own of(row.attend, 0, at.y, WalkState::attend_mbarrier(), token);
+    const int64_t first = of.first_block() + at.x;
+    const bool is = v < count && first <= of.last_block();
+    KnownPage page = known->page;
+    if (is) {
+      page = of.find_pages(first, page);
+      fence_copies();
+      // The newest are not among those that attend_step() wants from the cache.
+      if (rope != nullptr) of.ask(first);
+    }
+    if (v == first_v) {
+      state.wait_for_rows();
+      if (thread() == 0) *known = {token, page};
+      state.look_ahead();
+    }
+    if (!is) break;
     if (rope != nullptr) {
       attend_step(rope->qkv_rope, row.attend, of, at, turn);
     } else {
+      of.ask(first);
       of.load_queries();
       attend_some_blocks(row.attend, of, at, turn, [](int64_t) {});
     }
     sync_block();
+    if (v + blocks_x() >= count) break;
   }
-  wait();
-  state.look_ahead();
 }
 VEERY_GPU void walk_attention(WalkState& state, const WalkRow& row, const WalkRow* rope,
                               int& turn) {

@@ -2,6 +2,7 @@
 // warps share, which runs on over rows and what they wait for.
 #pragma once
 #include "kernels/gpu/dialect/walk_places.h"
+#include "kernels/gpu/functions/attend_states.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 
 namespace veery::gpu {
@@ -25,7 +26,10 @@ class WalkState {
     for (int r = warp(); r <= Places::kRowsAhead && r < a_.count; r += warps()) load_row(r);
     wait_for_groups<0>();
     if (thread() < Places::kSlots) make_item_mbarrier(mbarrier(thread()));
-    if (thread() == 0) make_mbarrier(attend_mbarrier());
+    if (thread() == 0) {
+      make_mbarrier(attend_mbarrier());
+      *known() = {};
+    }
     fence_copies();
     sync_block();
     used_ = asked_ = item_ = ahead_item_ = warp();
@@ -39,6 +43,15 @@ class WalkState {
   VEERY_GPU int count() const { return a_.count; }
   static VEERY_GPU Mbarrier* attend_mbarrier() {
     return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendMbarrier);
+  }
+  /// What attention of one layer finds for those after it, as that is several trips to memory.
+  struct Known {
+    AttendToken token;
+    KnownPage page;
+  };
+  static_assert(sizeof(Known) <= 32);
+  static VEERY_GPU Known* known() {
+    return reinterpret_cast<Known*>(shared_memory() + Places::kKnown);
   }
 
   /// `waits`: the next row wants what all blocks have written. The block's memory is free behind
