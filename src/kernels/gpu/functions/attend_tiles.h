@@ -133,9 +133,8 @@ class TileAttention {
       unpack<T>(words.x, k[0], k[1]);
       unpack<T>(words.y, k[2], k[3]);
       load_eight(queries + i * kTileQueries, q);
-      VEERY_UNROLL(8)
-      for (int h = 0; h < kWarpQueries; ++h) VEERY_UNROLL(4)
-      for (int j = 0; j < 4; ++j) scores[h][j] = Element<T>::multiply_add(q[h], k[j], scores[h][j]);
+      each_product<4>(
+          [&](int h, int j) { scores[h][j] = Element<T>::multiply_add(q[h], k[j], scores[h][j]); });
     };
     constexpr int kOdd = Element<T>::kPairs ? 1 : 0;  // comes first
     VEERY_UNROLL(1)
@@ -268,9 +267,16 @@ class TileAttention {
     } else {
       unpack<T>(load<uint32_t>(at), v[0], v[1]);
     }
-    VEERY_UNROLL(8)
-    for (int h = 0; h < kWarpQueries; ++h) VEERY_UNROLL(4)
-    for (int i = 0; i < kDims; ++i) part[h][i] = Element<T>::multiply_add(w[h], v[i], part[h][i]);
+    each_product<kDims>(
+        [&](int h, int i) { part[h][i] = Element<T>::multiply_add(w[h], v[i], part[h][i]); });
+  }
+  /// Queries to and fro, so that each product has a factor of the one before it: three registers at
+  /// once are more than a processor reads in a cycle.
+  template <int kOthers, typename Product>
+  static VEERY_GPU void each_product(const Product& product) {
+    VEERY_UNROLL(4)
+    for (int i = 0; i < kOthers; ++i) VEERY_UNROLL(8)
+    for (int e = 0; e < kWarpQueries; ++e) product(i % 2 == 0 ? e : kWarpQueries - 1 - e, i);
   }
 
   // As State::merge_in(), for queries that see something of the block.
