@@ -234,10 +234,17 @@ class CudaMachine : public gpu::Machine {
   void launch(const Launch& launch, bool early) {
     if (launch.kernel == KernelId::kMatrixProduct)
       return products_->multiply(launch.as<gpu::MatrixProduct>(), stream_);
-    LaunchAttribute how{};
-    how.id = launch.size.cooperative ? kCooperativeLaunch : kProgrammaticOrder;
-    how.value.allowed = 1;
-    const bool is = launch.size.cooperative || (early && early_launch_);
+    LaunchAttribute how[2] = {};
+    unsigned count = 0;
+    if (launch.size.cooperative || (early && early_launch_)) {
+      how[count].id = launch.size.cooperative ? kCooperativeLaunch : kProgrammaticOrder;
+      how[count++].value.allowed = 1;
+    }
+    if (launch.size.cluster > 1) {
+      how[count].id = kClusterBlocks;
+      auto& blocks = how[count++].value.blocks;
+      blocks[0] = blocks[2] = 1, blocks[1] = static_cast<unsigned>(launch.size.cluster);
+    }
     const auto number = [](int n) { return static_cast<unsigned>(n); };
     const LaunchConfig config{number(launch.size.blocks_x),
                               number(launch.size.blocks_y),
@@ -247,8 +254,8 @@ class CudaMachine : public gpu::Machine {
                               1,
                               static_cast<unsigned>(launch.size.shared),
                               stream_,
-                              &how,
-                              is ? 1U : 0U};
+                              how,
+                              count};
     // The driver only reads them.
     void* arguments = const_cast<std::byte*>(launch.arguments.data());  // NOLINT
     const Function function = functions_[static_cast<size_t>(launch.kernel)];

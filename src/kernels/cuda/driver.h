@@ -33,6 +33,7 @@ struct LaunchAttribute {  ///< CUlaunchAttribute
   alignas(8) union {
     char bytes[64];
     int allowed;
+    unsigned blocks[3];
   } value;
 };
 struct LaunchConfig {  ///< CUlaunchConfig
@@ -63,11 +64,12 @@ static_assert(sizeof(NodeParameters) == 256);
 // CUdevice_attribute
 inline constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76, kCooperative = 95,
                      kMostShared = 97;
-inline constexpr Result kNotFound = 500;                              ///< CUDA_ERROR_NOT_FOUND
-inline constexpr int kMaxShared = 8;                                  ///< CUfunction_attribute
-inline constexpr int kCooperativeLaunch = 2, kProgrammaticOrder = 6;  ///< CUlaunchAttributeID
-inline constexpr unsigned kNonBlocking = 1;                           ///< CUstream_flags
-inline constexpr int kCaptureThreadLocal = 1;                         ///< CUstreamCaptureMode
+inline constexpr Result kNotFound = 500;  ///< CUDA_ERROR_NOT_FOUND
+inline constexpr int kMaxShared = 8;      ///< CUfunction_attribute
+// CUlaunchAttributeID
+inline constexpr int kCooperativeLaunch = 2, kClusterBlocks = 4, kProgrammaticOrder = 6;
+inline constexpr unsigned kNonBlocking = 1;    ///< CUstream_flags
+inline constexpr int kCaptureThreadLocal = 1;  ///< CUstreamCaptureMode
 inline constexpr unsigned kExternal = 1;       ///< CUevent_record_flags: a node of a graph
 inline constexpr int kConditionalNode = 13;    ///< CUgraphNodeType
 inline constexpr int kWhile = 1;               ///< CUgraphConditionalNodeType

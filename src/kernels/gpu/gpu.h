@@ -8,6 +8,7 @@
 #include "kernels/gpu/dialect/angles_arguments.h"
 #include "kernels/gpu/dialect/arguments.h"
 #include "kernels/gpu/dialect/chain_arguments.h"
+#include "kernels/gpu/dialect/core_tile_places.h"
 #include "kernels/gpu/dialect/emulator.h"
 #include "kernels/gpu/dialect/limit_arguments.h"
 #include "kernels/gpu/dialect/plane_places.h"
@@ -33,7 +34,7 @@ enum class KernelId : int {
 std::string_view name(KernelId kernel);
 /// Whether it is one of those that only GPUs with warpgroups have.
 constexpr bool by_warpgroups(KernelId kernel) {
-  return kernel == KernelId::linear_planes_k4m || kernel == KernelId::linear_deep_k4m;
+  return kernel >= KernelId::linear_planes_k4m && kernel < KernelId::expand;
 }
 
 /// out = scale x w^T + residual by a library, whose order of sums is its own: x and w are bf16,

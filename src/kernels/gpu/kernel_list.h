@@ -104,7 +104,9 @@
 // By warpgroups, which machines need not have.
 #define VEERY_GPU_WARPGROUPS(X)                                                             \
   X(linear_planes_k4m, LinearArguments, (veery::gpu::PlanePlan::kThreads), (linear_planes)) \
-  X(linear_deep_k4m, LinearArguments, (veery::gpu::DeepPlan::kThreads), (linear_deep))
+  X(linear_deep_k4m, LinearArguments, (veery::gpu::DeepPlan::kThreads), (linear_deep))      \
+  X(linear_core_tiles_bf16, LinearArguments, (veery::gpu::CoreTilePlan::kThreads),          \
+    (linear_core_tiles))
 
 // Whose bits are not those of the CPU: Machine::relaxed().
 #define VEERY_GPU_RELAXED(X)                                                                \

@@ -251,6 +251,8 @@ struct Product {
       to.add(KernelId::linear_planes_k4m, planes_size<PlanePlan>(PlanePlan::kWarps, panels), a);
     } else if (planes(format) == Planes::kDeep) {
       to.add(KernelId::linear_deep_k4m, planes_size<DeepPlan>(DeepPlan::kPanels, panels), a);
+    } else if (format == kBF16 && in_core_tiles(panels)) {
+      to.add(KernelId::linear_core_tiles_bf16, core_size(panels), a);
     } else {
       launch_tiles(a, format, panels, rows * terms);
     }
@@ -317,6 +319,23 @@ struct Product {
     constexpr int kLeastRows = 65;  // half of a wide block would have nothing to do
     if (rows >= kLeastRows && 3 * wide >= 2 * to.machine.processors()) return Planes::kWide;
     return deep <= to.machine.processors() ? Planes::kDeep : Planes::kNone;
+  }
+
+  // Products of bf16 by warpgroups: of so many rows that small tiles would come to the weights
+  // twice, where two of three processors get a block.
+  LaunchSize core_size(int64_t panels) const {
+    constexpr int kBlocks = CoreTilePlan::kBlocks;
+    LaunchSize size = planes_size<CoreTilePlan>(CoreTilePlan::kWarps, panels);
+    size.blocks_y = (size.blocks_y + kBlocks - 1) / kBlocks * kBlocks;
+    size.cluster = kBlocks;
+    return size;
+  }
+  bool in_core_tiles(int64_t panels) const {
+    constexpr int kLeastRows = 65;
+    const LaunchSize size = core_size(panels);
+    return rows >= kLeastRows && to.machine.has(KernelId::linear_core_tiles_bf16) &&
+           room() >= CoreTilePlan::kBytes &&
+           3 * size.blocks_x * size.blocks_y >= 2 * to.machine.processors();
   }
 
   // Tiles that are small where large ones would leave processors without any.

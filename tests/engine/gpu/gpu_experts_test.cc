@@ -336,6 +336,49 @@ TEST(GpuLinear, RowsOfBf16AreThoseThatTheyAreAlone) {
       }
 }
 
+// Tiles by warpgroups, of which the last ones have no outputs, with pieces, slabs and items that
+// are not full; 7 runs of 20 rows have none.
+TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  Random random(9);
+  constexpr int64_t kRows = 140, kOut = 410;
+  for (const int64_t cols : {48, 336, 912}) {
+    std::vector<Weights> weights;
+    for (int i = 0; i < 2; ++i) weights.emplace_back(*backend, DType::kBF16, 1, kOut, cols, random);
+    const Matrix bias = test::random_matrix(1, kOut, random);
+    for (const auto& [count, gate] :
+         {std::pair(1, Activation::kNone), std::pair(2, Activation::kSilu),
+          std::pair(2, Activation::kNone)}) {
+      const auto made =
+          static_cast<int32_t>(count == 2 && gate == Activation::kNone ? 2 * kOut : kOut);
+      Matrix x = test::random_matrix(kRows, int32_t(cols), random);
+      Matrix residual = test::random_matrix(kRows, made, random);
+      const auto run = [&](int64_t first, int64_t rows) {
+        Dispatch d;
+        d.in[LinearIn::kX] = x.operand;
+        d.in[LinearIn::kResidual] = residual.operand;
+        for (Operand* o : {&d.in[LinearIn::kX], &d.in[LinearIn::kResidual]})
+          o->data += first * o->stride, o->rows = rows;
+        for (int i = 0; i < count; ++i) d.in[LinearIn::kWeight + i] = weights[size_t(i)].of_gpu;
+        d.in[LinearIn::kBias] = bias.operand;
+        d.attr = LinearAttr{.weights = static_cast<uint8_t>(count), .gate = gate};
+        Matrix out(rows, made);
+        d.out() = out.operand;
+        run_on_gpu(*backend, op::kLinear, d, out, rows);
+        return out;
+      };
+      const Matrix all = run(0, kRows);
+      for (int64_t first = 0; first < kRows; first += 20) {
+        const Matrix some = run(first, 20);
+        for (int64_t r = 0; r < 20; ++r)
+          for (int32_t i = 0; i < made; ++i)
+            ASSERT_EQ(all[first + r][i], some[r][i])
+                << cols << " " << count << " " << first + r << " " << i;
+      }
+    }
+  }
+}
+
 // Rows one by one, in small and in large tiles, and gathered.
 TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
   const auto backend = gpu::make_backend(gpu::make_emulator());

@@ -433,19 +433,22 @@ TEST(Cuda, StepsOfOneSequenceAreOneLaunchOfAWalk) {
 }
 
 // What warpgroups do others have tiles for.
-TEST(Cuda, GpusWithoutWarpgroupsHaveTheBitsOfTheCpu) {
-  const SmallModel model(DType::kQ4_K);
-  const auto ids = some_ids(70);
-  LoadOptions options = options_for(On::kCpu, 70);
-  const Rows expected = all_logits(model.path(), options, ids);
-  for (const int major : {8, 9}) {
-    const cuda::Driver& driver = cuda::fake_driver();
-    cuda::fake_state().major = major;
-    auto machine = cuda::make_machine(driver, {}, 0);
-    EXPECT_EQ(machine->has(gpu::KernelId::linear_planes_k4m), major == 9);
-    options.backend = gpu::make_backend(std::move(machine));
-    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << major;
-    options.backend.reset();
+TEST(Cuda, GpusWithoutWarpgroupsHaveTheSameBits) {
+  for (const DType type : {DType::kQ4_K, DType::kBF16}) {
+    const SmallModel model(type);
+    const auto ids = some_ids(70);
+    LoadOptions options = options_for(On::kCpu, 70);
+    const Rows expected = expected_logits(model.path(), type, ids);
+    for (const int major : {8, 9}) {
+      const cuda::Driver& driver = cuda::fake_driver();
+      cuda::fake_state().major = major;
+      auto machine = cuda::make_machine(driver, {}, 0);
+      EXPECT_EQ(machine->has(gpu::KernelId::linear_planes_k4m), major == 9);
+      EXPECT_EQ(machine->has(gpu::KernelId::linear_core_tiles_bf16), major == 9);
+      options.backend = gpu::make_backend(std::move(machine));
+      EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name << major;
+      options.backend.reset();
+    }
   }
 }
 

@@ -83,7 +83,15 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
       config->grid_y > 65535 || config->grid_z == 0 || config->grid_z > 65535 ||
       config->shared > (227U << 10))
     return kInvalid;
-  if (config->count == 1 && config->attributes->id == kProgrammaticOrder) ++state.early;
+  bool cooperative = false;
+  for (unsigned i = 0; i < config->count; ++i) {
+    const LaunchAttribute& how = config->attributes[i];
+    if (how.id == kProgrammaticOrder) ++state.early;
+    cooperative |= how.id == kCooperativeLaunch;
+    // Clusters are whole, and GPUs before 9.0 have none.
+    if (how.id == kClusterBlocks && (state.major < 9 || config->grid_y % how.value.blocks[1] != 0))
+      return kInvalid;
+  }
   std::array<std::byte, gpu::Launch::kMostBytes> copied;
   std::memcpy(copied.data(), arguments[0], copied.size());
   const gpu::LaunchSize size{static_cast<int>(config->grid_x),
@@ -91,7 +99,7 @@ Result launch(const LaunchConfig* config, Function function, void** arguments, v
                              static_cast<int>(config->grid_z),
                              static_cast<int>(config->block_x),
                              config->shared,
-                             config->count == 1 && config->attributes->id == kCooperativeLaunch};
+                             cooperative};
   recorded->add([kernel = function->kernel, copied, size] {
     ++state.launches;
     alignas(16) std::array<std::byte, gpu::Launch::kMostBytes> own = copied;

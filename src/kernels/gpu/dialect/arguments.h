@@ -219,8 +219,8 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
 ///           over; sums of 16 [2][8 rows][4][4] likewise
 /// Behind the slabs, kPer32: residual, residual_scale and residual_sum for each block of 32 as
 /// codes, scale and sum; and of each row the number of its outliers and these.
-/// kBF16: 16 groups together, slab after slab of 128 columns, so that a slab of theirs is one
-/// piece: [16 groups][8][8 rows][16 columns], and nothing else. `bytes`: of a group still.
+/// kBF16: 16 groups together, slabs of 128 columns, each one piece: [16 groups][8 of 16 columns][2]
+/// [8 rows][8], columns 4 t and 4 t + 1 of the 16, then 4 t + 2 and 4 t + 3. `bytes`: of a group.
 /// kPlanes: 8 groups together, slabs of 256 columns. A code times 2 to the power of its shift is
 /// 16 high + low, low being 0 to 15: for each 32 columns the high digits, int8 [2][8 rows][16
 /// columns], then the low ones; scale and sums as kPer256.

@@ -17,6 +17,7 @@ struct LaunchSize {
   size_t shared = 0;         ///< bytes
   bool cooperative = false;  ///< all blocks run at once and may wait for each other; one dimension
   bool waits_first = false;  ///< the next may begin only when all before this one have ended
+  int cluster = 1;           ///< blocks, side by side in y, that copy to one another's memory
 };
 
 namespace emulated {

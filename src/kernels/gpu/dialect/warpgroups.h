@@ -8,6 +8,11 @@ namespace veery::gpu {
 #if defined(__CUDACC__)
 
 #define VEERY_SUMS(n) "+r"(c[n][0]), "+r"(c[n][1]), "+r"(c[n][2]), "+r"(c[n][3])
+#define VEERY_FLOATS(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
+#define VEERY_FLOATS_OF_4(n) \
+  VEERY_FLOATS(n), VEERY_FLOATS(n + 1), VEERY_FLOATS(n + 2), VEERY_FLOATS(n + 3)
+#define VEERY_FLOATS_OF_16 \
+  VEERY_FLOATS_OF_4(0), VEERY_FLOATS_OF_4(4), VEERY_FLOATS_OF_4(8), VEERY_FLOATS_OF_4(12)
 #define VEERY_SUMS_OF_4 VEERY_SUMS(0), VEERY_SUMS(1), VEERY_SUMS(2), VEERY_SUMS(3)
 #define VEERY_SUMS_OF_8 VEERY_SUMS_OF_4, VEERY_SUMS(4), VEERY_SUMS(5), VEERY_SUMS(6), VEERY_SUMS(7)
 
@@ -70,9 +75,98 @@ VEERY_GPU void wait_for_products(int32_t (&c)[4][4]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" : VEERY_SUMS_OF_4);
 #endif
 }
+/// Begins c = a x, or, if `adds`, c + a x, of a warpgroup: a [64][16] bf16, of which warp w has
+/// rows 16 w to 16 w + 15 as in multiply_bf16(), x [128 rows][16 columns] bf16 in shared memory, as
+/// pieces of [8 rows][8 columns], those of the second 8 columns behind those of the first, each
+/// group of 8 rows `stride` bytes behind the one before. c[n] are the sums of rows 8 n to 8 n + 7
+/// of x as multiply_bf16() has them, with its bits. All four warps come here; nobody changes a, or
+/// looks at c, before wait_for_sums().
+VEERY_GPU void begin_sums(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
+                          bool adds) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+      "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
+      "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "},{%64,%65,%66,%67},%68,p,1,1,0;\n}"
+      : VEERY_FLOATS_OF_16
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(rows_in_shared(x, stride)),
+        "r"(adds ? 1 : 0));
+#endif
+}
+/// Before begin_sums() wherever a or c were written since.
+VEERY_GPU void give_to_products() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+/// What was begun since the last call is one group.
+VEERY_GPU void end_products() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+/// Until at most kLeft groups, the latest, are on their way.
+template <int kLeft>
+VEERY_GPU void wait_for_sums(float (&c)[16][4]) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.wait_group.sync.aligned %64;" : VEERY_FLOATS_OF_16 : "n"(kLeft) : "memory");
+#endif
+}
+/// The multiplier `a` of a group that has ended is no longer needed.
+VEERY_GPU void end_use(const uint32_t (&a)[4]) {
+  asm volatile("" ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
+}
+#undef VEERY_FLOATS
+#undef VEERY_FLOATS_OF_4
+#undef VEERY_FLOATS_OF_16
 #undef VEERY_SUMS
 #undef VEERY_SUMS_OF_4
 #undef VEERY_SUMS_OF_8
+
+// Blocks of threads of a cluster, which have copies made into the memory of all of them.
+
+VEERY_GPU int cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+VEERY_GPU int cluster_blocks() {
+  uint32_t blocks;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return static_cast<int>(blocks);
+}
+/// All threads of all blocks of the cluster meet.
+VEERY_GPU void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+/// As arrive_at(), at the same place of block `rank`, for those that it lets overwrite what the
+/// thread has read: what it wrote others do not see by this.
+VEERY_GPU void arrive_at_block(Mbarrier* mbarrier, int rank) {
+  asm volatile(
+      "{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [at];\n}" ::"r"(shared_address(mbarrier)),
+      "r"(rank)
+      : "memory");
+}
+/// As arrive_at(), by one thread: so many bytes will come, by copy_to_cluster() of all blocks.
+VEERY_GPU void expect_pieces(Mbarrier* mbarrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(mbarrier)),
+               "r"(bytes)
+               : "memory");
+}
+/// To the same place of all blocks of the cluster, whose mbarriers there hear of it.
+VEERY_GPU void copy_to_cluster(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from,
+                               int bytes) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(shared_address(shared)),
+      "l"(from), "r"(bytes), "r"(shared_address(mbarrier)),
+      "h"(static_cast<uint16_t>((1 << cluster_blocks()) - 1))
+      : "memory");
+}
 
 #else
 
@@ -102,6 +196,44 @@ void begin_products(int32_t (&c)[kGroups][4], const uint32_t (&a)[4], const uint
 }
 template <int kGroups>
 void wait_for_products(int32_t (&)[kGroups][4]) {}
+
+/// Of each row of x, as multiply_halves() has them.
+inline void begin_sums(float (&c)[16][4], const uint32_t (&a)[4], const uint8_t* x, int stride,
+                       bool adds) {
+  std::memcpy(emulated::exchanged(thread()), a, sizeof a);
+  sync_warp();
+  const uint8_t* first = emulated::exchanged(thread() / 32 * 32);
+  const int g = thread() % 32 / 4, t = thread() % 4;
+  const auto number = [](const uint8_t* at) {
+    uint16_t bits;
+    std::memcpy(&bits, at, 2);
+    return double{bf16_to_f32(bits)};
+  };
+  for (int n = 0; n < 16; ++n)
+    for (int i = 0; i < 4; ++i) {
+      double sum = adds ? c[n][i] : 0;
+      for (int k = 0; k < 16; ++k)
+        sum += number(first + (4 * g + k % 8 / 2) * 32 + (2 * (k / 8) + i / 2) * 4 + k % 2 * 2) *
+               number(x + n * stride + k / 8 * 128 + (2 * t + i % 2) * 16 + k % 8 * 2);
+      c[n][i] = static_cast<float>(sum);
+    }
+  sync_warp();
+}
+inline void give_to_products() {}
+inline void end_products() {}
+template <int kLeft>
+void wait_for_sums(float (&)[16][4]) {}
+inline void end_use(const uint32_t (&)[4]) {}
+
+// A cluster is a block.
+inline int cluster_rank() { return 0; }
+inline int cluster_blocks() { return 1; }
+inline void sync_cluster() { sync_block(); }
+inline void arrive_at_block(Mbarrier* mbarrier, int) { arrive_at(mbarrier); }
+inline void expect_pieces(Mbarrier*, int) {}
+inline void copy_to_cluster(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
+  ask_piece(mbarrier, shared, from, bytes);
+}
 
 #endif
 

@@ -161,6 +161,18 @@ VEERY_GPU void tile_row_256(const FormGroup& to, const TileRow& of, int cols, in
   }
 }
 
+/// The b of multiply_bf16() from 16 columns of 8 rows.
+VEERY_GPU Two<uint32_t> load_halves_of_16(const uint8_t* at) {
+  return {load<uint32_t>(at + lane() * 4), load<uint32_t>(at + 128 + lane() * 4)};
+}
+// What four columns become: a word of each half of 16.
+VEERY_GPU void put_halves(uint8_t* at, const float (&v)[4]) {
+  const auto word = [](float low, float high) {
+    return float_to_bf16(low) | uint32_t{float_to_bf16(high)} << 16;
+  };
+  *reinterpret_cast<uint32_t*>(at) = word(v[0], v[1]);
+  *reinterpret_cast<uint32_t*>(at + 128) = word(v[2], v[3]);
+}
 // Columns of a row, which are a multiple of 16, 128 at a time.
 VEERY_GPU void tile_row_bf16(const FormGroup& to, const TileRow& of, int cols, int part,
                              int parts) {
@@ -168,10 +180,21 @@ VEERY_GPU void tile_row_bf16(const FormGroup& to, const TileRow& of, int cols, i
   for (int k = 128 * part + 4 * lane(); k < cols; k += 128 * parts) {
     float v[4] = {0, 0, 0, 0};
     if (of.row.x != nullptr) four_of(of.row, k, v);
-    *reinterpret_cast<Two<uint32_t>*>(to.slab(k / 32) + k % 128 / 16 * 256 + of.place * 32 +
-                                      k % 16 * 2) = {
-        float_to_bf16(v[0]) | uint32_t{float_to_bf16(v[1])} << 16,
-        float_to_bf16(v[2]) | uint32_t{float_to_bf16(v[3])} << 16};
+    put_halves(to.slab(k / 32) + k % 128 / 16 * 256 + of.place * 16 + k % 16, v);
+  }
+}
+// The same of the 8 rows of a group, taken as they are: a warp has 16 columns of all of them, so
+// that what it writes are whole lines.
+VEERY_GPU void tile_group_bf16(const PrepareArguments& a, int64_t group, int part, int parts) {
+  const FormGroup to = form_group(a.form, group);
+  const int64_t r = 8 * group + lane() / 4;
+  const bool is = r < a.run.count(a.x.rows);
+  const Row row = {is ? a.x.row(r) : nullptr, nullptr, 1};
+  VEERY_UNROLL(4)
+  for (int u = part; u < a.form.cols / 16; u += parts) {
+    float v[4] = {0, 0, 0, 0};
+    if (is) four_of(row, 16 * u + lane() % 4 * 4, v);
+    put_halves(to.slab(u / 2) + u % 8 * 256 + lane() * 4, v);
   }
 }
 
@@ -192,6 +215,8 @@ VEERY_GPU void prepare_tiles(const PrepareArguments& a) {
   if (r / each * each >= rows) return wait_for_groups<0>();
   const bool is = r < rows;
   if (a.best != nullptr && is && thread() == 0 && part == 0) a.best[r] = 0;
+  if (a.form.kind == FormKind::kBF16 && a.norm.weight == nullptr)
+    return tile_group_bf16(a, r / 8, static_cast<int>(r % 8) * parts + part, 8 * parts);
   TileRow of = {{}, static_cast<int>(r % each) * (two_terms ? 2 : 1)};
   if (is)
     of.row = row_of(a.x.row(r), a.norm, cols, a.staged != 0, own, weights);

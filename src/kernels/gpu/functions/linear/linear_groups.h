@@ -85,7 +85,7 @@ class GroupSteps {
     VEERY_UNROLL(4)
     for (int n = 0; n < kGroups; ++n) {
       if (n >= of.here) continue;
-      const auto b = load<Two<uint32_t>>(of.slab(j, n) + j % kTile.each * 256 + lane() * 8);
+      const auto b = load_halves_of_16(of.slab(j, n) + j % kTile.each * 256);
       multiply_bf16(value_[0][n], tile, b.x, b.y);
     }
   }

@@ -184,7 +184,7 @@ class ManyProduct : OutputsOf<kPlan> {
     Two<uint32_t> b[kMost] = {};
     VEERY_UNROLL(4)
     for (int n = 0; n < kMost; ++n)
-      if (n < here) b[n] = load<Two<uint32_t>>(form + n * kPlan.form_bytes + j * 256 + lane() * 8);
+      if (n < here) b[n] = load_halves_of_16(form + n * kPlan.form_bytes + j * 256);
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
       uint32_t tile[4];
