@@ -15,7 +15,7 @@ ALLOWED = [
     (r"scan_\w+_(64|128)", 5400),  # a thread has 64 or 128 numbers of the state: heads of 256 and 512 keys
     (r"linear_row_two_terms_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers
     (r"experts_(row|many)_\w+", 200),  # two blocks of threads on a processor
-    (r"(scan|conv1d|wide_blocks|attend_left|attend_cores)\w*", 80),  # a few words outside of the innermost loops
+    (r"(scan|conv1d|wide_blocks|attend_left|attend_rows|attend_cores)\w*", 80),  # a few words outside of the innermost loops
     (r"linear_(tiles|small_tiles|groups)_(q8|k8m|book2)|linear_row_two_terms_book2", 80),
 ]
 

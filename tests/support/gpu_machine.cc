@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/gpu/functions/angles.h"
+#include "kernels/gpu/functions/attend_core_tiles.h"
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_left.h"
 #include "kernels/gpu/functions/attend_step.h"

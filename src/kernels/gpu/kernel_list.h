@@ -51,6 +51,18 @@
   X(attend_tiles_##name##_4, AttendArguments, 256, (attend_tiles<type, 4>)) \
   X(attend_tiles_##name##_2, AttendArguments, 256, (attend_tiles<type, 2>)) \
   X(attend_left_##name, AttendArguments, 128, (attend_left<type>))
+// Of caches of bf16 by tensor cores, behind products of bf16: Recorder::cores.
+#define VEERY_GPU_CORE_ATTENTION(X)                                                            \
+  X(attend_blocks_cores, AttendArguments, 128, (attend_blocks<BF16Cores, 1>))                  \
+  X(attend_rows_cores, AttendArguments, 128, (attend_rows<BF16Cores, 1>))                      \
+  X(attend_step_cores, StepArguments, (veery::gpu::kStepThreads), (attend_step<BF16Cores, 1>)) \
+  X(attend_left_cores, AttendArguments, 128, (attend_left<BF16Cores>))                         \
+  X(attend_core_tiles_64, AttendArguments, veery::gpu::kCoreTileThreads,                       \
+    (attend_core_tiles<64, true>))                                                             \
+  X(attend_core_tiles_128, AttendArguments, veery::gpu::kCoreTileThreads,                      \
+    (attend_core_tiles<128, true>))                                                            \
+  X(attend_core_tiles_any, AttendArguments, veery::gpu::kCoreTileThreads,                      \
+    (attend_core_tiles<128, false>))
 
 #define VEERY_GPU_SCAN(X, name, kind)                                                  \
   X(scan_##name##_4, ScanArguments, veery::gpu::ScanPlan::kThreads, (scan<4, kind>))   \
@@ -185,6 +197,7 @@
   VEERY_GPU_ATTEND_TILES(X, bf16, BF16)                                     \
   VEERY_GPU_ATTEND_TILES(X, f16, F16)                                       \
   VEERY_GPU_CACHED(VEERY_GPU_ATTEND_STEP, X)                                \
+  VEERY_GPU_CORE_ATTENTION(X)                                               \
   VEERY_GPU_CHAINS(X)                                                       \
   X(walk, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk<false>)) \
   X(walk_blocks, WalkArguments, (veery::gpu::WalkPlaces::kThreads), (walk<true>))

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "kernels/gpu/functions/angles.h"
+#include "kernels/gpu/functions/attend_core_tiles.h"
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_left.h"
 #include "kernels/gpu/functions/attend_step.h"

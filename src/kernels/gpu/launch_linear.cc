@@ -383,6 +383,14 @@ int64_t most_rows(const Dispatch& d, const RunExtent& run) {
 
 }  // namespace
 
+bool has_core_products(std::span<const Step> steps, const Machine& machine) {
+  return has_cores(machine) && std::ranges::any_of(steps, [](const Step& step) {
+           const Dispatch& d = step.dispatch;
+           if (step.op == op::kLinear && d.as<LinearAttr>().precision == Precision::kUsual)
+             return format_of(d.in[LinearIn::kWeight].dtype) == kBF16;
+           return step.op == op::kMoe && format_of(d.in[MoeIn::kUp].dtype) == kBF16;
+         });
+}
 bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
   const auto& attr = d.as<LinearAttr>();
   if (!is_matrix(d.in[LinearIn::kX]) || !absent_or_matrix(d.in[LinearIn::kNorm]) ||

@@ -213,7 +213,7 @@ void record_cores(AttendArguments& a, int64_t rows, Recorder& to) {
 }
 
 // Rows that follow each other, where there are enough of them to keep processors busy.
-void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
+void record_tiles(AttendArguments& a, int type, bool by_cores, int64_t rows, Recorder& to) {
   constexpr int kF32 = 2;
   const int each = attend_tile_rows(a.heads, a.kv_heads);
   const int parts = a.kv_heads * ((a.heads / a.kv_heads + kMostHeads - 1) / kMostHeads);
@@ -222,6 +222,17 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
       a.value_dim > kMostTileDims || 2 * tiles * parts < to.machine.processors())
     return;
   a.tile_rows = each;
+  if (by_cores) {
+    const bool same = a.key_dim == a.value_dim;
+    return to.add(same && a.key_dim == 64    ? KernelId::attend_core_tiles_64
+                  : same && a.key_dim == 128 ? KernelId::attend_core_tiles_128
+                                             : KernelId::attend_core_tiles_any,
+                  {.blocks_x = parts,
+                   .blocks_y = static_cast<int>(tiles),
+                   .threads = kCoreTileThreads,
+                   .shared = static_cast<size_t>(core_tile_places(a.key_dim, a.value_dim).bytes)},
+                  a);
+  }
   constexpr KernelId kKernels[2][2] = {
       {KernelId::attend_tiles_bf16_2, KernelId::attend_tiles_bf16_4},
       {KernelId::attend_tiles_f16_2, KernelId::attend_tiles_f16_4}};
@@ -235,12 +246,12 @@ void record_tiles(AttendArguments& a, int type, int64_t rows, Recorder& to) {
 
 // The rows that tiles leave, of blocks of threads that have room together; in steps of several
 // sequences these are all.
-void record_left(AttendArguments& a, int type, LaunchSize size, Recorder& to) {
+void record_left(AttendArguments& a, KernelId kernel, LaunchSize size, Recorder& to) {
   constexpr int kBlocksEach = 4, kStep = 256;
   const int spread = kBlocksEach * to.machine.processors() / size.blocks_y;
   if (size.blocks_z > kStep) size.blocks_z = std::clamp(spread, 1, size.blocks_z);
   a.spread = size.blocks_z;
-  to.add(type == 0 ? KernelId::attend_left_bf16 : KernelId::attend_left_f16, size, a);
+  to.add(kernel, size, a);
 }
 
 // Blocks of threads that share the positions of a row's queries with one key head, as long as there
@@ -286,6 +297,15 @@ bool join_step(KernelId kernel, LaunchSize size, const AttendArguments& a, Recor
   return true;
 }
 
+// In the order of attend_by_cores.h.
+bool goes_by_cores(const AttendArguments& a, int type, const Recorder& to) {
+  return to.cores && type == 0 && a.key_dim <= kMostTileDims && a.value_dim <= kMostTileDims;
+}
+KernelId left_kernel(int type, bool by_cores) {
+  if (by_cores) return KernelId::attend_left_cores;
+  return type == 0 ? KernelId::attend_left_bf16 : KernelId::attend_left_f16;
+}
+
 template <bool kByCores>
 void record_attend(const Dispatch& d, Recorder& to) {
   const auto& attr = d.as<AttendAttr>();
@@ -301,12 +321,16 @@ void record_attend(const Dispatch& d, Recorder& to) {
   a.window = attr.window, a.chunked = attr.chunked ? 1 : 0;
   const int type = keys.dtype == DType::kBF16 ? 0 : keys.dtype == DType::kF16 ? 1 : 2;
   const int wide = a.value_dim > 128 ? 1 : 0;
-  const auto kernel = [&](KernelId first, int each, int way) {
-    return static_cast<KernelId>(static_cast<int>(first) + each * (2 * type + wide) + way);
+  const bool by_cores = goes_by_cores(a, type, to);
+  const auto kernel = [&](KernelId cores, KernelId first, int each, int way) {
+    return by_cores
+               ? cores
+               : static_cast<KernelId>(static_cast<int>(first) + each * (2 * type + wide) + way);
   };
   constexpr int kHeads = kMostHeads;
   const int group = attr.heads / attr.kv_heads;
-  const size_t shared = sizeof(float) * (kHeads * (static_cast<size_t>(a.key_dim) + 128) + 16);
+  const auto dims = static_cast<size_t>(a.key_dim + (by_cores ? a.value_dim : 0));
+  const size_t shared = sizeof(float) * (kHeads * (dims + 128) + 16);
   LaunchSize size{.blocks_y = attr.kv_heads * ((group + kHeads - 1) / kHeads),
                   .blocks_z = static_cast<int>(to.most(d.out().rows)),
                   .threads = 128,
@@ -316,21 +340,26 @@ void record_attend(const Dispatch& d, Recorder& to) {
   if (kByCores && in_fours(a.q) && in_fours(a.out))
     record_cores(a, size.blocks_z, to);
   else if (blocks == 1)
-    record_tiles(a, type, size.blocks_z, to);
-  if (a.tile_rows > 0) return record_left(a, type, size, to);
+    record_tiles(a, type, by_cores, size.blocks_z, to);
+  if (a.tile_rows > 0) return record_left(a, left_kernel(type, by_cores), size, to);
   a.staged = to.machine.stages() && places.bytes <= kMostStage ? 1 : 0;
   size.shared = static_cast<size_t>(a.staged != 0 ? places.bytes : 0) + shared;
-  if (blocks == 1) return to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 1), size, a);
+  if (blocks == 1)
+    return to.add(kernel(KernelId::attend_rows_cores, KernelId::attend_blocks_bf16_1, 2, 1), size,
+                  a);
   size.blocks_x = std::min(a.blocks, blocks);
-  const KernelId merge = kernel(KernelId::attend_merge_bf16_1, 1, 0);
+  const auto merge =
+      static_cast<KernelId>(static_cast<int>(KernelId::attend_merge_bf16_1) + 2 * type + wide);
   const bool merges = to.machine.has(merge);
   if (!merges) {
     const auto counters = static_cast<size_t>(size.blocks_y) * static_cast<size_t>(size.blocks_z);
     const Memory& come = to.memory.emplace_back(to.machine.allocate(counters * sizeof(uint32_t)));
     a.come = reinterpret_cast<uint32_t*>(come.data());
   }
-  if (join_step(kernel(KernelId::attend_step_bf16_1, 1, 0), size, a, to)) return;
-  to.add(kernel(KernelId::attend_blocks_bf16_1, 2, 0), size, a);
+  if (join_step(kernel(KernelId::attend_step_cores, KernelId::attend_step_bf16_1, 1, 0), size, a,
+                to))
+    return;
+  to.add(kernel(KernelId::attend_blocks_cores, KernelId::attend_blocks_bf16_1, 2, 0), size, a);
   if (!merges) return;
   size.shared = shared;
   size.threads = 64;

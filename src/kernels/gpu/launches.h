@@ -31,6 +31,9 @@ struct Recorder {
   std::byte* scratch = nullptr;  ///< for those that have no memory of their own
   /// Rows of the table whose only result is bf16, and those that read it.
   std::set<const Dispatch*> makers{}, readers{};
+  /// Whether attention to caches of bf16 is by tensor cores, too, as products of some layer are, so
+  /// that there are no bits of the CPU to keep.
+  bool cores = false;
 
   int64_t most(int64_t code) const {
     return code >= 0 ? code : code == kTokenRows ? rows : code == kOutputRows ? outputs : spans;
@@ -57,6 +60,9 @@ inline int experts_room(const Machine& machine, Format format) {
 
 /// Whether there are tensor cores for floats.
 inline bool has_cores(const Machine& machine) { return machine.has(KernelId::linear_tiles_bf16); }
+/// Whether some layer has weights of bf16 that tensor cores multiply. The head is not asked, which
+/// not all tables of a model have.
+bool has_core_products(std::span<const Step> steps, const Machine& machine);
 /// Whether products are chains of fma there.
 inline bool by_chain(Format format, bool cores) {
   return is_chained(format) || (format == kBF16 && !cores);

@@ -35,6 +35,23 @@ VEERY_GPU_HOST constexpr AttendPlaces attend_places(int key_dim, int value_dim) 
   return p;
 }
 
+VEERY_CONSTANT int kCoreTileQueries = 16;  ///< of a warp of attend_core_tiles()
+VEERY_CONSTANT int kCoreTileThreads = kTileQueries / kCoreTileQueries * 32;
+/// What attend_core_tiles() has in shared memory, in bytes: queries, keys as in the cache, but for
+/// the halves of every other four dimensions, which change places for the banks, and values;
+/// `query` and `value`: of a row, 16 left out for the banks.
+struct CoreTilePlaces {
+  int query, keys, values, value, bytes;
+};
+VEERY_GPU_HOST constexpr CoreTilePlaces core_tile_places(int key_dim, int value_dim) {
+  CoreTilePlaces p{};
+  p.query = key_dim * 2 + 16, p.value = value_dim * 2 + 16;
+  p.keys = kTileQueries * p.query;
+  p.values = p.keys + kBlock * key_dim * 2;
+  p.bytes = p.values + kBlock * p.value;
+  return p;
+}
+
 /// What attend_blocks() has in shared memory before all else: keys and values of a block of
 /// positions, in bytes.
 struct StagePlaces {

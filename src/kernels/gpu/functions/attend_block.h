@@ -6,6 +6,10 @@
 
 namespace veery::gpu {
 
+/// What Attention does where Element::kCores: attend_by_cores.h.
+template <typename Of>
+class CoreSteps;
+
 /// Some queries of one row that share keys and values of up to 128 kDims dimensions. kStaged: these
 /// come to shared memory by bulk copies. kSets: of 64 threads, which share the queries; a thread of
 /// a set has two neighbouring positions, then pairs of neighbouring dimensions.
@@ -125,11 +129,17 @@ class Attention {
   }
   /// The states of the thread's queries for a block of positions, which is there.
   VEERY_GPU void attend(int64_t block, VEERY_THREAD State<kValues> (&states)[kOwn]) {
-    score(block);
+    if constexpr (Element<T>::kCores)
+      CoreSteps<Attention>(*this, block).score();
+    else
+      score(block);
     sync_block();
     weigh(block);
     sync_block();
-    add_values(block, states);
+    if constexpr (Element<T>::kCores)
+      CoreSteps<Attention>(*this, block).add_values(states);
+    else
+      add_values(block, states);
   }
 
   /// Whether this block of threads is the last of `blocks` to come.
@@ -157,6 +167,8 @@ class Attention {
   }
 
  private:
+  friend class CoreSteps<Attention>;
+
   VEERY_GPU void ask_pieces_of(int64_t block) {
     constexpr int kGroup = 16;  // positions
     const int64_t left = position_ - block * kBlock;

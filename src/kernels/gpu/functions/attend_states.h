@@ -27,6 +27,9 @@ struct Element;
 struct BF16 {
   uint16_t bits;
 };
+/// bf16 that tensor cores multiply: subnormal elements stay what they are, and sums are those of
+/// multiply_bf16(), 16 dimensions, or positions, after the other.
+struct BF16Cores : BF16 {};
 struct F16 {
   uint16_t bits;
 };
@@ -45,7 +48,11 @@ struct Element<BF16> {
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma_flushed(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return mul_flushed(a, b); }
   static VEERY_GPU float divide(float a, float b) { return flush(flush(a) / b); }
-  VEERY_STATIC bool kPairs = true;
+  VEERY_STATIC bool kPairs = true, kCores = false;
+};
+template <>
+struct Element<BF16Cores> : Element<BF16> {
+  VEERY_STATIC bool kCores = true;
 };
 template <typename T>
 struct Element {
@@ -67,7 +74,7 @@ struct Element {
   static VEERY_GPU float multiply_add(float a, float b, float c) { return fma(a, b, c); }
   static VEERY_GPU float multiply(float a, float b) { return a * b; }
   static VEERY_GPU float divide(float a, float b) { return a / b; }
-  VEERY_STATIC bool kPairs = false;
+  VEERY_STATIC bool kPairs = false, kCores = false;
 };
 
 /// How two sets of scores are brought to one largest: kept * keep + added * add.

@@ -12,15 +12,17 @@ VEERY_GPU void unpack(uint32_t word, float& low, float& high) {
   low = Element<T>::load(first), high = Element<T>::load(second);
 }
 
-/// kDims: of values, of a lane; T: elements of two bytes.
-template <typename T, int kDims>
-class TileAttention {
+/// Rows of a tile, the last included.
+struct TileRows {
+  int64_t first, last;
+};
+/// Where the tile of a block of threads lies, and what its queries see.
+class TileRun {
  public:
-  VEERY_GPU TileAttention(const AttendArguments& arguments, int64_t first, int64_t last, int part)
+  VEERY_GPU TileRun(const AttendArguments& arguments, const TileRows& rows, int part)
       : a_(arguments),
-        places_(attend_places(a_.key_dim, a_.value_dim)),
-        row_(first),
-        last_row_(last),
+        row_(rows.first),
+        last_row_(rows.last),
         slots_(shared_heads(a_.heads, a_.kv_heads)) {
     const int group = a_.heads / a_.kv_heads;
     const int parts = (group + kMostHeads - 1) / kMostHeads;
@@ -31,9 +33,42 @@ class TileAttention {
     const int64_t token = a_.run.token_row(a_.q.rows, row_);
     begin_ = a_.run.positions[token];
     end_ = begin_ + last_row_ - row_;
+    sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
+  }
+
+ protected:
+  VEERY_GPU bool is_query(int slot) const {
+    return slot % slots_ < heads_ && slot / slots_ <= last_row_ - row_;
+  }
+  VEERY_GPU int64_t position_of(int slot) const { return begin_ + slot / slots_; }
+  VEERY_GPU int64_t first_seen(int64_t position) const {
+    if (a_.window <= 0) return 0;
+    return a_.chunked != 0         ? position / a_.window * a_.window
+           : position >= a_.window ? position - a_.window + 1
+                                   : 0;
+  }
+  VEERY_GPU const uint8_t* page(const Cache& cache, int64_t block) const {
+    return page_of(cache, a_.run, sequence_, block * kBlock);
+  }
+  /// Of a position, counted from the beginning of a block; -1 and kBlock if it is outside.
+  static VEERY_GPU int within(int64_t position) {
+    return static_cast<int>(position < -1 ? -1 : position > kBlock ? kBlock : position);
+  }
+
+  const AttendArguments& a_;
+  int64_t row_, last_row_, begin_, end_;  ///< rows, and the positions of the first and the last
+  int slots_;                             ///< queries of a row, of which heads_ are used
+  int kv_, head_, heads_, sequence_;
+};
+
+/// kDims: of values, of a lane; T: elements of two bytes.
+template <typename T, int kDims>
+class TileAttention : TileRun {
+ public:
+  VEERY_GPU TileAttention(const AttendArguments& arguments, const TileRows& rows, int part)
+      : TileRun(arguments, rows, part), places_(attend_places(a_.key_dim, a_.value_dim)) {
     own_ = position_of(slot(lane() % kWarpQueries));
     own_first_ = first_seen(own_);
-    sequence_ = a_.run.spans[a_.run.span_of[token]].sequence;
   }
 
   VEERY_GPU void run() {
@@ -64,19 +99,6 @@ class TileAttention {
  private:
   /// Of a query: 8 of a warp.
   VEERY_GPU int slot(int i) const { return warp() * kWarpQueries + i; }
-  VEERY_GPU bool is_query(int slot) const {
-    return slot % slots_ < heads_ && slot / slots_ <= last_row_ - row_;
-  }
-  VEERY_GPU int64_t position_of(int slot) const { return begin_ + slot / slots_; }
-  VEERY_GPU int64_t first_seen(int64_t position) const {
-    if (a_.window <= 0) return 0;
-    return a_.chunked != 0         ? position / a_.window * a_.window
-           : position >= a_.window ? position - a_.window + 1
-                                   : 0;
-  }
-  VEERY_GPU const uint8_t* page(const Cache& cache, int64_t block) const {
-    return page_of(cache, a_.run, sequence_, block * kBlock);
-  }
 
   VEERY_GPU Mbarrier* mbarrier(int i) const {
     return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + i;
@@ -186,9 +208,6 @@ class TileAttention {
     for (int h = 0; h < kWarpQueries; ++h) VEERY_UNROLL(4)
     for (int j = 0; j < 4; ++j) w[h][j] = Element<T>::rounded(w[h][j]);
     put_weights(w);
-  }
-  static VEERY_GPU int within(int64_t position) {
-    return static_cast<int>(position < -1 ? -1 : position > kBlock ? kBlock : position);
   }
   // Their weights become 0, as exp_to_88() of such a difference is; but for queries that see
   // nothing.
@@ -333,21 +352,13 @@ class TileAttention {
     }
   }
 
-  const AttendArguments& a_;
   AttendPlaces places_;
-  int64_t row_, last_row_, begin_, end_;  ///< rows, and the positions of the first and the last
   int64_t own_, own_first_;  ///< positions: of query lane() % 8, and what it sees first
-  int slots_;                ///< queries of a row, of which heads_ are used
-  int kv_, head_, heads_, sequence_;
   float part_most_ = kNothing, part_sum_ = 0;
   float segment_most_ = kNothing, segment_sum_ = 0, most_ = kNothing, sum_ = 0;
   float segment_[kWarpQueries][kDims] = {}, whole_[kWarpQueries][kDims] = {};
 };
 
-/// Rows of a tile, the last included.
-struct TileRows {
-  int64_t first, last;
-};
 /// Those of the block's tile where they follow each other, else none.
 VEERY_GPU TileRows own_tile(const AttendArguments& a) {
   const int64_t rows = a.run.count(a.out.rows);
@@ -365,7 +376,7 @@ template <typename T, int kDims>
 VEERY_GPU void attend_tiles(const AttendArguments& a) {
   wait_for_inputs();
   const TileRows rows = own_tile(a);
-  if (rows.first <= rows.last) TileAttention<T, kDims>(a, rows.first, rows.last, block_x()).run();
+  if (rows.first <= rows.last) TileAttention<T, kDims>(a, rows, block_x()).run();
 }
 
 }  // namespace veery::gpu
