@@ -6,9 +6,12 @@
 
 #include "kernels/cuda/machine.h"
 #include "kernels/gpu/gpu.h"
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
 #include "schedule/generate.h"
 #include "schedule/scheduler.h"
 #include "support/cuda/fake_cuda.h"
+#include "support/fake_metal.h"
 #include "support/gpu_machine.h"
 #include "support/models.h"
 #include "support/small_model.h"
@@ -114,6 +117,12 @@ TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
   all[0].options.sampling.bias = {{5, 3}, {9, -4}};
   all[4].options.sampling.frequency_penalty = 0.8F;
   const Answers expected = answers(model, false, all, 6);
+  metal::FakeGpu metal;
+  LoadOptions on_metal = options_for(false);
+  on_metal.backend =
+      gpu::make_backend(metal::make_machine(metal::make_fake(metal), metal::kShaders, 1));
+  EXPECT_EQ(answers(model.path(), on_metal, all, 6), expected) << "metal";
+  EXPECT_EQ(metal.faults, "");
   int64_t chained = 0;
   EXPECT_EQ(answers(model, true, all, 6, &chained), expected);
   EXPECT_GE(chained, 12);
@@ -171,6 +180,19 @@ TEST(GpuAnswers, ThatAreReadAsAWholeAreOneSubmission) {
     else
       EXPECT_GT(cuda::fake_state().runs, 4) << "others may come";
   }
+}
+
+// On Metal blocks of threads do not see what others of a launch have written.
+TEST(MetalAnswers, AreThoseOfTheCpu) {
+  const test::SmallModel model(DType::kQ8_0);
+  const std::vector<GenerateRequest> all = requests();
+  metal::FakeGpu gpu;
+  LoadOptions options = options_for(false);
+  options.backend =
+      gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+  EXPECT_EQ(answers(model.path(), options, all, 8), answers(model, false, all, 8));
+  EXPECT_EQ(gpu.faults, "");
+  EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_largest"), 1);
 }
 
 // The last layers on the GPU, which also finds the most probable tokens; prompts, steps, drafts.

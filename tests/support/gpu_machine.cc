@@ -26,7 +26,7 @@
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
-#include "kernels/gpu/functions/top_k.h"
+#include "kernels/gpu/functions/top_k_joined.h"
 #include "kernels/gpu/functions/walk.h"
 
 namespace veery::gpu {

@@ -168,7 +168,8 @@ class GpuExecutable : public Executable {
     masked_->run(*slots.mask, slots.outputs, sizes);
     // What comes back lies in one place, however it was run.
     for (size_t i = 0; i < sizes.size(); ++i)
-      std::memcpy(recording_->output(i), masked_->output(i), sizes[i]);
+      if (recording_->output(i) != masked_->output(i))
+        std::memcpy(recording_->output(i), masked_->output(i), sizes[i]);
   }
   // One kernel in place of all launches, where it can do what they do.
   void walk(Machine& machine, Recorder& recorder) const {

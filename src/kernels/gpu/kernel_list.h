@@ -100,10 +100,9 @@
   X(split_heads, SplitHeadsArguments, 256, (split_heads)) \
   X(head_pairs, HeadPairsArguments, 128, (head_pairs))    \
   X(join_heads, JoinHeadsArguments, 256, (join_heads))
-#define VEERY_GPU_CHAINS(X)                            \
-  X(advance, AdvanceArguments, 128, (advance))         \
-  X(loop, LoopArguments, 32, (loop))                   \
-  X(top_k_groups, TopKArguments, 1024, (top_k_groups)) \
+#define VEERY_GPU_CHAINS(X)                    \
+  X(advance, AdvanceArguments, 128, (advance)) \
+  X(loop, LoopArguments, 32, (loop))           \
   X(top_k, TopKArguments, 1024, (top_k))
 
 #define VEERY_GPU_CHOICE(X)                               \
@@ -183,7 +182,8 @@
   VEERY_GPU_RECURRENCES(X)                                          \
   VEERY_GPU_ROW_OPS(X)                                              \
   VEERY_GPU_LIMITS(X)                                               \
-  VEERY_GPU_CHOICE(X)
+  VEERY_GPU_CHOICE(X)                                               \
+  X(top_k_groups, TopKArguments, 1024, (top_k_groups))
 #define VEERY_GPU_EVERYWHERE(X)                                             \
   VEERY_GPU_COMMON(X)                                                       \
   X(best, BestArguments, 64, (best))                                        \
@@ -220,6 +220,8 @@
 #define VEERY_GPU_METAL_OWN_KERNELS(X)                                \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  X(top_k_sums, TopKArguments, 1024, (top_k_sums))                    \
+  X(top_k_largest, TopKArguments, 1024, (top_k_largest))              \
   VEERY_GPU_CODED(VEERY_GPU_DOTS, X)                                  \
   VEERY_GPU_CODED(VEERY_GPU_MATRICES, X)                              \
   VEERY_GPU_CACHED(VEERY_GPU_MERGE, X)

@@ -12,6 +12,7 @@
 #include "kernels/gpu/functions/row_ops.h"
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
+#include "kernels/gpu/functions/top_k_parted.h"
 #include "kernels/gpu/kernel_list.h"
 
 namespace veery::gpu {

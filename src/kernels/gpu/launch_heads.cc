@@ -237,7 +237,10 @@ void record_top_k(const Dispatch& d, Recorder& to) {
                         .threads = P::kThreads,
                         .shared = P::kBytes};
   to.add(KernelId::top_k_groups, size, a);
-  to.add(KernelId::top_k, size, a);
+  if (to.machine.has(KernelId::top_k)) return to.add(KernelId::top_k, size, a);
+  to.add(KernelId::top_k_sums, size, a);
+  to.add(KernelId::top_k_largest,
+         {.blocks_y = size.blocks_y, .threads = P::kThreads, .shared = P::kBytes}, a);
 }
 
 }  // namespace veery::gpu

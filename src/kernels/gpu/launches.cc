@@ -414,7 +414,7 @@ const LaunchRow kRows[] = {
     {op::kSumTo, takes_sum_to, "sum_to", nullptr, record_sum_to, KernelId::sum_to},
     {op::kShift, takes_rows, "shift", nullptr, record_shift, KernelId::shift},
     {op::kPool, takes_rows, "pool", nullptr, record_pool, KernelId::pool},
-    {op::kTopK, takes_top_k, "top_k", nullptr, record_top_k, KernelId::top_k},
+    {op::kTopK, takes_top_k, "top_k", nullptr, record_top_k, KernelId::top_k_groups},
     {op::kLinear, takes_relaxed, "linear_relaxed", relaxed_work, record_relaxed, KernelId::expand},
     {op::kLinear, takes_linear, "linear", linear_work, record_linear, KernelId::linear_tiles_q8},
     {op::kLinearArgmax, takes_linear, "linear_argmax", linear_work, record_linear_argmax,

@@ -8,6 +8,9 @@
 
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
+#include "support/fake_metal.h"
 #include "support/gpu_machine.h"
 
 namespace veery {
@@ -79,13 +82,25 @@ Matrix masked(const Matrix& x, SomeTokens& mask) {
   return changed;
 }
 
-void expect_cpu_bits(const Matrix& x, int32_t count, const char* what, int processors,
+/// Where top_k() runs: with as many processors as it is asked for.
+enum class On { kCuda, kMetal };
+
+std::shared_ptr<Backend> backend_on(On on, metal::FakeGpu& gpu, int processors) {
+  if (on == On::kCuda) return gpu::make_backend(gpu::make_emulator(true, 227 << 10, processors));
+  // What is measured takes as long for any number of blocks, each of which has 16 KiB.
+  return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders,
+                                               static_cast<size_t>(processors) << 14));
+}
+
+void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what, int processors,
                      SomeTokens* mask = nullptr) {
   const int64_t rows = x.operand.rows;
   Top expected(rows, count), found(rows, count);
   const Matrix on_cpu = mask != nullptr ? masked(x, *mask) : x;
   run_on_cpu(expected.dispatch(on_cpu, count), rows);
-  const auto backend = gpu::make_backend(gpu::make_emulator(true, 227 << 10, processors));
+  metal::FakeGpu gpu;
+  gpu.command_seconds = 1e-6;
+  const auto backend = backend_on(on, gpu, processors);
   const Dispatch d = found.dispatch(x, count);
   backend->choose(op::kTopK, d, {});
   test::Batch batch(1, kPagePositions);
@@ -110,37 +125,42 @@ void expect_cpu_bits(const Matrix& x, int32_t count, const char* what, int proce
       EXPECT_EQ(found.indices.operand.row<int32_t>(r)[i],
                 expected.indices.operand.row<int32_t>(r)[i])
           << what << r << ' ' << i;
+  EXPECT_EQ(gpu.faults, "");
 }
 
 /// A row is one block's, or that of several.
-void expect_cpu_bits(const Matrix& x, int32_t count, const char* what) {
-  for (const int processors : {2, 64}) expect_cpu_bits(x, count, what, processors);
+void expect_cpu_bits(On on, const Matrix& x, int32_t count, const char* what) {
+  for (const int processors : {2, 64}) expect_cpu_bits(on, x, count, what, processors);
 }
 
+class GpuTopK : public ::testing::TestWithParam<On> {};
+INSTANTIATE_TEST_SUITE_P(Each, GpuTopK, ::testing::Values(On::kCuda, On::kMetal),
+                         [](const auto& of) { return of.param == On::kCuda ? "cuda" : "metal"; });
+
 // In the launches behind those that come before top_k(); few tokens, or more than are sorted.
-TEST(GpuTopK, TakesWhatMasksAllow) {
+TEST_P(GpuTopK, TakesWhatMasksAllow) {
   Random random(12);
   for (const int32_t cols : {7, 1000, 70000})
     for (const int32_t each : {2, 5, 997})
       for (const int processors : {2, 64}) {
         SomeTokens mask(each);
         const Matrix x = test::random_matrix(4, cols, random, 3);
-        expect_cpu_bits(x, 128, "masked", processors, &mask);
+        expect_cpu_bits(GetParam(), x, 128, "masked", processors, &mask);
       }
 }
 
-TEST(GpuTopK, HasTheBitsOfTheCpu) {
+TEST_P(GpuTopK, HasTheBitsOfTheCpu) {
   Random random(11);
   for (const int32_t cols : {7, 1000, 5003})
     for (const int32_t count : {1, 128}) {
       const Matrix x = test::random_matrix(3, cols, random, 3);
-      expect_cpu_bits(x, count, "random");
+      expect_cpu_bits(GetParam(), x, count, "random");
     }
 }
 
 // Numbers in order, all largest ones with one thread; equal ones, of which there are more than are
 // sorted; and what is no number.
-TEST(GpuTopK, TakesAnyRows) {
+TEST_P(GpuTopK, TakesAnyRows) {
   constexpr int32_t kCols = 4500;
   Random random(5);
   Matrix x = test::random_matrix(6, kCols, random, 2);
@@ -152,10 +172,10 @@ TEST(GpuTopK, TakesAnyRows) {
     x[4][c] = std::nanf("");
     if (c % 3 == 0) x[5][c] = c % 2 == 0 ? -kInfinity : std::nanf("");
   }
-  expect_cpu_bits(x, 40, "any");
+  expect_cpu_bits(GetParam(), x, 40, "any");
   x[4][77] = kInfinity;
   x[4][80] = 1;
-  expect_cpu_bits(x, 3, "infinite");
+  expect_cpu_bits(GetParam(), x, 3, "infinite");
 }
 
 }  // namespace

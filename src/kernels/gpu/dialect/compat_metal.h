@@ -109,7 +109,10 @@ void wait_for_pieces(VEERY_SHARED Mbarrier* mbarrier, int turn);
 // Atomics order nothing but themselves: what a block of threads wrote others see in the launches
 // behind it.
 VEERY_CONSTANT bool kHandsOver = false;
-uint32_t arrive_on_device(VEERY_DEVICE uint32_t* counter);
+VEERY_GPU uint32_t arrive_on_device(VEERY_DEVICE uint32_t* counter) {
+  return atomic_fetch_add_explicit(reinterpret_cast<VEERY_DEVICE atomic_uint*>(counter), 1U,
+                                   memory_order_relaxed);
+}
 VEERY_CONSTANT bool kHasCores = false;
 void multiply_bf16(VEERY_THREAD float (&c)[4], const VEERY_THREAD uint32_t (&a)[4], uint32_t b0,
                    uint32_t b1);

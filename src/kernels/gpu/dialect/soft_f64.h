@@ -165,4 +165,6 @@ VEERY_GPU float to_f32(Float64 x) {
   return float_of(static_cast<int32_t>(sign | bits));
 }
 
+VEERY_GPU Float64 shuffle(Float64 x, int from) { return {shuffle(x.bits, from)}; }
+
 }  // namespace veery::gpu

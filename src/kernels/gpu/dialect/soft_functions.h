@@ -24,8 +24,15 @@ VEERY_GPU Float64 product_f64(float a, float b) {
   return {(static_cast<uint64_t>((x ^ y) >> 31) << 63 | uint64_t{of_x + of_y + high + 768} << 52) +
           (p << (6 - high))};
 }
-VEERY_GPU Float64 load_f64(const VEERY_SHARED Float64* at) { return {at->bits}; }
-VEERY_GPU void store_f64(VEERY_SHARED Float64* at, Float64 x) { at->bits = x.bits; }
+/// `At`: a pointer to either kind of memory.
+template <typename At>
+VEERY_GPU Float64 load_f64(At at) {
+  return {at->bits};
+}
+template <typename At>
+VEERY_GPU void store_f64(At at, Float64 x) {
+  at->bits = x.bits;
+}
 
 /// Bit by bit.
 VEERY_GPU Float64 square_root_f64(Float64 x) {

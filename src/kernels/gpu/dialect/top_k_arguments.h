@@ -1,32 +1,35 @@
 // top_k_arguments.h: what the kernels of top_k.h are given.
 #pragma once
-#include "kernels/gpu/dialect/chain_arguments.h"
+#include "kernels/gpu/dialect/arguments.h"
 
 namespace veery::gpu {
+
+struct ChainState;
+struct ChainLists;
 
 /// The blocks of a row share its pieces. Memory that they have in common, of each row:
 struct TopKArguments {
   Run run;
   Matrix x, values, indices, mass;  ///< indices: i32
   int32_t count;
-  uint64_t* groups;          ///< [TopKPlaces::kThreads] the largest of each group of numbers
-  uint64_t* found;           ///< [TopKPlaces::kMost] what may be among the largest
-  double* sums;              ///< [pieces]
-  uint32_t* arrived;         ///< [2] of `found` and of blocks; 0 when a run begins
-  const ChainState* states;  ///< of a chain whose rows draw, else nullptr
-  const ChainLists* lists;   ///< what changes logits before
+  VEERY_DEVICE uint64_t* groups;   ///< [TopKPlaces::kThreads] the largest of each group of numbers
+  VEERY_DEVICE uint64_t* found;    ///< [TopKPlaces::kMost] what may be among the largest
+  VEERY_DEVICE Float64* sums;      ///< [pieces]
+  VEERY_DEVICE uint32_t* arrived;  ///< [2] of `found` and of blocks; 0 when a run begins
+  const VEERY_DEVICE ChainState* states;  ///< of a chain whose rows draw, else nullptr
+  const VEERY_DEVICE ChainLists* lists;   ///< what changes logits before
   /// Rows of TokenMaskRows, mask_words each: what may not come becomes NaN; nullptr: there are none
-  const uint32_t* masks;
+  const VEERY_DEVICE uint32_t* masks;
   int32_t mask_words;
 };
 struct TopKPlaces {
-  static constexpr int kThreads = 1024;
-  static constexpr int kMost = 2 * kThreads;  ///< of a row that are sorted
-  static constexpr int kPiece = 1024;         ///< of softmax_mass()
-  static constexpr int kMostBlocks = 32;      ///< of a row; a power of two
+  VEERY_STATIC int kThreads = 1024;
+  VEERY_STATIC int kMost = 2 * kThreads;  ///< of a row that are sorted
+  VEERY_STATIC int kPiece = 1024;         ///< of softmax_mass()
+  VEERY_STATIC int kMostBlocks = 32;      ///< of a row; a power of two
   // What lies where in a block's memory.
-  static constexpr int kKeys = 0, kLast = kMost * 8, kLargest = kLast + 16;
-  static constexpr int kBytes = kLargest + 8 * kThreads / 32;
+  VEERY_STATIC int kKeys = 0, kLast = kMost * 8, kLargest = kLast + 16;
+  VEERY_STATIC int kBytes = kLargest + 8 * kThreads / 32;
   static VEERY_GPU_HOST constexpr int pieces(int cols) { return (cols + kPiece - 1) / kPiece; }
 };
 
