@@ -61,6 +61,10 @@ double soft_product(double a, double b) {
 double soft_quotient(double a, double b) {
   return std::bit_cast<double>(std::bit_cast<Soft>(a) / std::bit_cast<Soft>(b));
 }
+double soft_fma(double a, double b, double c) {
+  return std::bit_cast<double>(veery_metal::gpu::fma(std::bit_cast<Soft>(a), std::bit_cast<Soft>(b),
+                                                     std::bit_cast<Soft>(c)));
+}
 double soft_from(float x) { return std::bit_cast<double>(veery_metal::gpu::to_f64(x)); }
 double soft_product_of(float a, float b) {
   return std::bit_cast<double>(veery_metal::gpu::product_f64(a, b));

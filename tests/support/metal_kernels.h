@@ -17,6 +17,7 @@ std::span<const Shader> shaders();
 /// f64 as the shaders have it (soft_f64.h, soft_functions.h).
 double soft_sum(double a, double b);
 double soft_product(double a, double b);
+double soft_fma(double a, double b, double c);
 double soft_quotient(double a, double b);
 double soft_from(float x);
 float soft_to(double x);

@@ -105,9 +105,8 @@ class GpuExecutable : public Executable {
     sizes_.resize(results_.size());
     memory_ = std::move(recorder.memory);
     expanded_ = std::move(recorder.expanded);
-    before_ = std::move(recorder.before);
     // Launches in which the host has no part.
-    if (end_ && before_.empty() && inputs_->empty()) step_ = recorder.launches;
+    if (end_ && inputs_->empty()) step_ = recorder.launches;
     rows_ = use.rows;
     outputs_ = use.outputs;
     recording_ = machine.record(std::move(recorder.launches), transfers);
@@ -117,7 +116,6 @@ class GpuExecutable : public Executable {
     const bool masked = slots.mask != nullptr && MaskedRun::possible(launches_);
     if (masked && !masked_) make_masked();
     places_.fill(slots, masked ? masked_->input() : recording_->input());
-    for (const auto& prepare : before_) prepare(slots);
     inputs_->upload(machine_, slots);
     for (size_t i = 0; i < results_.size(); ++i)
       sizes_[i] = i < first_fetched_ ? bytes_of(i, slots) : 0;
@@ -131,7 +129,6 @@ class GpuExecutable : public Executable {
     if (!parts_)
       parts_ = machine_.record_parts(launches_, {slots_.data(), places_.bytes(), {}}, ends_);
     places_.fill(slots, parts_->input());
-    for (const auto& prepare : before_) prepare(slots);
     inputs_->upload(machine_, slots);
     parts_->run({});
     const std::vector<double> of_rows = parts_->seconds();
@@ -194,7 +191,6 @@ class GpuExecutable : public Executable {
   std::optional<InputPlaces> inputs_;
   std::vector<Memory> memory_;
   std::map<const std::byte*, std::shared_ptr<const Memory>> expanded_;
-  std::vector<std::function<void(const Slots&)>> before_;
   std::vector<Operand> results_;
   std::vector<size_t> sizes_;
   std::unique_ptr<Recording> recording_;

@@ -183,11 +183,11 @@
   VEERY_GPU_ROW_OPS(X)                                              \
   VEERY_GPU_LIMITS(X)                                               \
   VEERY_GPU_CHOICE(X)                                               \
-  X(top_k_groups, TopKArguments, 1024, (top_k_groups))
+  X(top_k_groups, TopKArguments, 1024, (top_k_groups))              \
+  X(angles, AnglesArguments, 64, (angles))
 #define VEERY_GPU_EVERYWHERE(X)                                             \
   VEERY_GPU_COMMON(X)                                                       \
   X(best, BestArguments, 64, (best))                                        \
-  X(angles, AnglesArguments, 64, (angles))                                  \
   X(qkv_rows, QkvRopeArguments, 256, (qkv_rows))                            \
   X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))                 \
   VEERY_GPU_CODED(VEERY_GPU_ROW, X)                                         \

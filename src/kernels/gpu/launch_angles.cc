@@ -1,4 +1,4 @@
-// Angles of rotary position embeddings: where a GPU knows double it finds them, else the host does.
+// Angles of rotary position embeddings, from frequencies that the host finds.
 #include <algorithm>
 
 #include "base/error.h"
@@ -36,30 +36,6 @@ const double* magnitudes(const AnglesAttr& attr, Recorder& to) {
   return uploaded(all, to);
 }
 
-// What the host finds before each run.
-struct HostAngles {
-  RopeFrequencies of;  // their magnitudes
-  std::vector<double> usual, extended;
-  float* table;
-  int64_t rows;
-
-  void operator()(const Slots& slots) const {
-    const size_t pairs = usual.size();
-    float* out = table;
-    for (int64_t r = 0; r < slots.count(rows); ++r) {
-      const double position = slots.positions[r];
-      const double magnitude = of.magnitude(position);
-      const std::vector<double>& frequency =
-          !extended.empty() && slots.is_extended(r) ? extended : usual;
-      for (size_t i = 0; i < pairs; ++i) {
-        const SinCos at = sin_cos(position * frequency[i]);
-        *out++ = static_cast<float>(at.cos * magnitude);
-        *out++ = static_cast<float>(at.sin * magnitude);
-      }
-    }
-  }
-};
-
 }  // namespace
 
 bool takes_angles(const Dispatch& d, const KernelChoice&) {
@@ -84,35 +60,6 @@ void record_angles(const Dispatch& d, Recorder& to) {
   }
   to.add(KernelId::angles,
          {.blocks_x = static_cast<int>(to.most(d.out().rows)), .threads = 64, .shared = 0}, a);
-}
-
-// The table is copied where the angles belong when it is their turn: their place may hold other
-// things until then.
-void record_host_angles(const Dispatch& d, Recorder& to) {
-  if (to.ids(d.in[RopeAnglesIn::kPositions]) != to.run.positions)
-    throw Error(ErrorKind::kUnsupported,
-                "rope_angles: on {} only of the positions of the tokens, which the host knows",
-                to.machine.name());
-  const auto& attr = d.as<AnglesAttr>();
-  const Operand &out = d.out(), &extended = d.in[RopeAnglesIn::kExtended];
-  const int half = out.cols / 2;
-  const int64_t rows = to.most(out.rows);
-  const Memory& table = to.memory.emplace_back(
-      to.machine.allocate(static_cast<size_t>(rows * out.cols) * sizeof(float)));
-  HostAngles host{RopeFrequencies(attr),
-                  frequencies(attr, d.in[RopeAnglesIn::kDivisors], half, to),
-                  {},
-                  reinterpret_cast<float*>(to.machine.host(table.data())),
-                  out.rows};
-  VEERY_CHECK(host.table != nullptr);
-  if (extended) host.extended = frequencies(attr, extended, half, to);
-  to.before.emplace_back(std::move(host));
-  ElementwiseArguments a{to.run, Elementwise::kScale};
-  a.a = {reinterpret_cast<float*>(table.data()), out.cols, out.rows, out.cols};
-  a.out = to.matrix(out);
-  a.factor = 1;
-  to.add(KernelId::elementwise, {.blocks_y = static_cast<int>(rows), .threads = 256, .shared = 0},
-         a);
 }
 
 }  // namespace veery::gpu

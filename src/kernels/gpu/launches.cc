@@ -385,8 +385,6 @@ const LaunchRow kRows[] = {
     {op::kSoftcap, takes_elements, "softcap", nullptr, record_elements<Elementwise::kSoftcap>,
      KernelId::elementwise},
     {op::kRopeAngles, takes_angles, "rope_angles", nullptr, record_angles, KernelId::angles},
-    {op::kRopeAngles, takes_angles, "host_angles", nullptr, record_host_angles,
-     KernelId::elementwise},
     {op::kRope, takes_rope, "rope", nullptr, record_rope, KernelId::rope},
     {op::kCacheWrite, takes_write, "cache_write", nullptr, record_write, KernelId::cache_write},
     {op::kQkvRope, takes_qkv, "qkv_rope", nullptr, record_qkv, KernelId::qkv_rope},

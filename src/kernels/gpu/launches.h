@@ -1,6 +1,5 @@
 // launches.h: from a row of a table to launches of kernels.
 #pragma once
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,7 +24,6 @@ struct Recorder {
   std::byte* parts = nullptr;      ///< part_bytes(): of all rows of the table, one after the other
   std::vector<Memory> memory{};    ///< that launches refer to
   std::vector<Launch> launches{};
-  std::vector<std::function<void(const Slots&)>> before{};  ///< what the host does before a run
   /// Weights that expand_weights() made, by the first weight of a product.
   std::map<const std::byte*, std::shared_ptr<const Memory>> expanded{};
   std::byte* scratch = nullptr;  ///< for those that have no memory of their own
@@ -114,7 +112,6 @@ Activate activate_of(const ActivateAttr& attr);
 // The rows of launch_angles.cc.
 bool takes_angles(const Dispatch& d, const KernelChoice& choice);
 void record_angles(const Dispatch& d, Recorder& to);
-void record_host_angles(const Dispatch& d, Recorder& to);
 
 // The rows of launch_experts.cc.
 bool takes_route(const Dispatch& d, const KernelChoice& choice);

@@ -217,6 +217,34 @@ TEST(MetalFloat64, IsRoundedAsByTheProcessor) {
   }
 }
 
+// What is added is much larger than the product, much smaller, or nearly its opposite.
+TEST(MetalFloat64, SumsOfAProductAreRoundedOnce) {
+  Random random(8);
+  const auto wide = [&] { return uint64_t{random.next()} << 32 | random.next(); };
+  const double edges[] = {0.0, -0.0, 1.0, -1.0, 1 + 0x1p-52, INFINITY, -INFINITY, NAN, 0x1p-30};
+  int cancelled = 0;
+  for (int i = 0; i < 600'000; ++i) {
+    const auto any = [&] {
+      const uint64_t bits = wide();
+      if (bits % 8 == 0) return edges[bits / 8 % std::size(edges)];
+      const double few = static_cast<double>(1 + bits / 8 % 5);  // whose products are short
+      const double own = static_cast<double>(static_cast<int64_t>(wide()) >> 11);
+      return std::ldexp(bits % 8 < 3 ? few : own, static_cast<int>(bits >> 8 & 63U) - 80);
+    };
+    const double a = any(), b = any();
+    double c = any();
+    if (i % 3 == 0) c = -(a * b) * (i % 2 == 0 ? 1 : 1 + 0x1p-52 * static_cast<double>(i % 7));
+    if (i % 3 == 1) c = std::ldexp(c, static_cast<int>(wide() % 260) - 130);
+    const double own = metal::soft_fma(a, b, c), expected = std::fma(a, b, c);
+    cancelled += expected != 0 && std::abs(expected) < std::abs(c) * 0x1p-40 ? 1 : 0;
+    ASSERT_TRUE(std::isnan(expected)
+                    ? std::isnan(own)
+                    : own == expected && std::signbit(own) == std::signbit(expected))
+        << a << ' ' << b << ' ' << c;
+  }
+  EXPECT_GT(cancelled, 10'000);
+}
+
 TEST(MetalFloat64, RootsProductsOfFloatsAndComparisonsAreThoseOfTheProcessor) {
   Random random(6);
   const auto wide = [&] { return uint64_t{random.next()} << 32 | random.next(); };
@@ -305,7 +333,7 @@ TEST(MetalHost, APlanIsOneBufferOfCommands) {
     EXPECT_EQ(options.backend->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
     all_logits(model.path(), options, some_ids(6));
     EXPECT_EQ(gpu.runs, measured + 2);
-    EXPECT_EQ(gpu.commands[0], "veery_elementwise");  // the angles that the host has found
+    EXPECT_EQ(gpu.commands[0], "veery_angles");
     EXPECT_EQ(gpu.commands[1], "veery_embed");
     EXPECT_EQ(std::ranges::count(gpu.commands, "veery_prepare"), 5);
     EXPECT_EQ(std::ranges::count(gpu.commands, "veery_linear_few_q8"), 4);

@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
 #if defined(__METAL_VERSION__)
+#include "kernels/gpu/dialect/soft_fma.h"
 #include "kernels/gpu/dialect/soft_functions.h"
 #else
 #if !defined(__CUDACC__)
@@ -26,6 +27,8 @@ VEERY_GPU double square_root_f64(double x) { return std::sqrt(x); }
 #endif
 /// a b, which is exact.
 VEERY_GPU double product_f64(float a, float b) { return double{a} * double{b}; }
+/// Of a number from 0 on that is below 2^31.
+VEERY_GPU int whole_part(double x) { return static_cast<int>(x); }
 VEERY_GPU double load_f64(const double* at) { return *at; }
 VEERY_GPU void store_f64(double* at, double x) { *at = x; }
 

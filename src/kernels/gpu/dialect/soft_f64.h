@@ -133,6 +133,7 @@ VEERY_GPU Float64 operator/(Float64 x, Float64 y) {
   return rounded_f64(negative, a.exponent - b.exponent - 59, quotient | (left != 0 ? 1 : 0));
 }
 
+VEERY_GPU int64_t bits_of(Float64 x) { return static_cast<int64_t>(x.bits); }
 VEERY_GPU Float64 double_of(int64_t bits) { return {static_cast<uint64_t>(bits)}; }
 VEERY_GPU Float64 to_f64(int x) {
   return rounded_f64(x < 0, 0, static_cast<uint64_t>(x < 0 ? -int64_t{x} : int64_t{x}));
