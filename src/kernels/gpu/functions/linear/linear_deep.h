@@ -28,6 +28,7 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
                                     slab + kPanels * PlanePlan::kUnit);
       pass_on(u, unit);
       ask_next(u + kSets * kStages, stage, turn);
+      sync_warp();
       if (++stage == kStages) stage = 0, ++turn;
     }
     sync_block();  // all units are added

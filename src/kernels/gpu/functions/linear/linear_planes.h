@@ -109,8 +109,7 @@ class PlaneProduct
       const PlaneUnit<kGroups> unit(stage + warp() * PlanePlan::kUnit,
                                     stage + PlanePlan::kWarps * PlanePlan::kUnit);
       unit.add_to(sum_, low_);
-      sync_warp();
-      if (lane() == 0) ask_next(u, used, before, turn_before);
+      ask_next(u, used, before, turn_before);
       sync_warp();
       before = used, turn_before = turn;
       if (++used == kStages) used = 0, ++turn;
@@ -132,7 +131,7 @@ class PlaneProduct
   VEERY_GPU void begin() {
     if (thread() < kStages) {
       make_mbarrier(gate(thread()), PlanePlan::kWarps + 1);
-      make_mbarrier(looked_at(thread()), PlanePlan::kWarps);
+      make_mbarrier(looked_at(thread()), PlanePlan::kThreads);
     }
     sync_block();
     panel_ = panel_data(panel_at(warp()));
@@ -155,12 +154,12 @@ class PlaneProduct
   }
   /// The warp has looked at unit u; others most likely at the one before.
   VEERY_GPU void ask_next(int u, int stage, int before, int turn_before) const {
-    if (u + kStages < units_) {
-      arrive_at(looked_at(stage));
-      ask_panel(u + kStages, stage);
-    }
+    if (u + kStages < units_) arrive(looked_at(stage));
+    sync_warp();
+    if (lane() != 0) return;
+    if (u + kStages < units_) ask_panel(u + kStages, stage);
     if (u > 0 && u - 1 + kStages < units_ && asks_for(before)) {
-      wait_for_pieces(looked_at(before), turn_before);
+      wait_for_arrivals(looked_at(before), turn_before);
       ask_rows(u - 1 + kStages, before);
     }
   }
