@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/everywhere.h"
+#include "kernels/gpu/dialect/draw_settings.h"
 
 namespace veery {
 
@@ -40,25 +41,6 @@ VEERY_EVERYWHERE double exp_below_zero(double x) {
   std::memcpy(&power, &bits, sizeof power);
   return series * power;
 }
-
-/// Which tokens are drawn from, and how: of SamplerOptions what a kernel can do.
-struct DrawSettings {
-  float temperature;  ///< 0: the most probable token
-  float top_p;        ///< 1: off
-  float log_min_p;    ///< minus infinity: off
-  int32_t top_k;      ///< 0 or less: off
-};
-
-/// What is added to the logit of a token.
-struct TokenBias {
-  int32_t id = 0;
-  float value = 0;
-};
-
-/// What logits of recent tokens lose.
-struct Penalties {
-  float repeat, frequency, presence;
-};
 
 /// The logit of a token that is among the recent ones so many times.
 VEERY_EVERYWHERE float penalized(float logit, const Penalties& by, int32_t times) {

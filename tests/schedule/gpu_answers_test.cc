@@ -195,6 +195,30 @@ TEST(MetalAnswers, AreThoseOfTheCpu) {
   EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_largest"), 1);
 }
 
+// Eight steps are one buffer of commands; rows end at different ones, and go on beside others that
+// have ended.
+TEST(MetalAnswers, GreedyOnesAreChained) {
+  const test::SmallModel model(DType::kQ8_0);
+  std::vector<GenerateRequest> all = requests();
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].options.sampling = {};
+    all[i].options.sampling.temperature = 0;
+    all[i].options.max_tokens = static_cast<int32_t>(7 + 5 * i);
+  }
+  const Answers expected = answers(model, false, all, 3);
+  for (const int32_t slots : {1, 3}) {
+    metal::FakeGpu gpu;
+    LoadOptions options = options_for(false);
+    options.backend =
+        gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+    int64_t chained = 0;
+    EXPECT_EQ(answers(model.path(), options, all, slots, &chained), expected) << slots;
+    EXPECT_GT(chained, 10) << slots;
+    EXPECT_EQ(gpu.faults, "");
+    EXPECT_EQ(std::ranges::count(gpu.functions, "veery_advance_greedy"), 1);
+  }
+}
+
 // The last layers on the GPU, which also finds the most probable tokens; prompts, steps, drafts.
 TEST(GpuAnswers, AreThoseOfTheCpuForAnyNumberOfLayers) {
   const std::string folder = test::fixture_path("tiny/llama-linear");

@@ -63,7 +63,7 @@ class GpuExecutable : public Executable {
       : machine_(machine),
         first_fetched_(use.first_fetched),
         places_(use),
-        end_(machine.has(KernelId::advance) ? chain_end(table, results, use) : std::nullopt),
+        end_(chain_end(machine, table, results, use)),
         slots_(machine.allocate(places_.bytes() + (end_ ? chain_bytes(*end_, use.rows) : 0))) {
     Recorder recorder{machine,     places_.run(slots_.data()),
                       *use.slots,  use.rows,

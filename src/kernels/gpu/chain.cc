@@ -36,15 +36,17 @@ ChainState state_of(const ChainRow& row) {
 
 }  // namespace
 
-std::optional<ChainEnd> chain_end(std::span<const Step> table, std::span<const Operand> results,
-                                  const TableUse& use) {
+std::optional<ChainEnd> chain_end(const Machine& machine, std::span<const Step> table,
+                                  std::span<const Operand> results, const TableUse& use) {
+  const bool draws = machine.has(KernelId::advance);
+  if (!draws && !machine.has(KernelId::advance_greedy)) return {};
   if (use.rows != use.outputs || !std::ranges::all_of(results, is_row_of_outputs)) return {};
   if (results.size() == 1 && results[0].dtype == DType::kI32 && results[0].cols == 1)
     return ChainEnd{matrix(results[0])};
   const auto is_top = [](const Step& step) { return step.op == op::kTopK; };
   const auto top = std::ranges::find_if(table, is_top);
   // The logits are the only other result, and stay on the device.
-  if (top == table.end() || results.size() != 4 || use.first_fetched != 3) return {};
+  if (!draws || top == table.end() || results.size() != 4 || use.first_fetched != 3) return {};
   for (size_t i = 0; i < 3; ++i)
     if (top->dispatch.outputs[i].data != results[i].data) return {};
   return ChainEnd{matrix(results[TopKOut::kIndices]), matrix(results[TopKOut::kValues]),
@@ -58,6 +60,7 @@ size_t chain_bytes(const ChainEnd& end, int64_t rows) {
 Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::vector<Launch> step,
              const ChainEnd& end, int64_t rows)
     : places_(places),
+      kernel_(machine.has(KernelId::advance) ? KernelId::advance : KernelId::advance_greedy),
       draws_(end.draws()),
       rows_(static_cast<size_t>(rows)),
       bytes_(places.bytes() + chain_bytes(end, rows)),
@@ -79,8 +82,13 @@ Chain::Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::
   auto* again = reinterpret_cast<uint32_t*>(again_.data());
   recording_ = machine.record_loop(repeated(step, advance, kLoopSteps), transfers, again);
   if (recording_) return;
-  most_ = kUnrolledSteps;
-  recording_ = machine.record(repeated(std::move(step), advance, kUnrolledSteps), transfers);
+  most_ = static_cast<int32_t>(
+      std::min<size_t>(kUnrolledSteps, machine.most_launches() / (step.size() + 1)));
+  if (most_ < 2) {
+    most_ = 0;
+    return;
+  }
+  recording_ = machine.record(repeated(std::move(step), advance, most_), transfers);
 }
 
 // Rows that go on behind the last of these steps ask for another turn.
@@ -88,11 +96,11 @@ std::vector<Launch> Chain::repeated(std::vector<Launch> step, AdvanceArguments a
                                     int times) const {
   LaunchSize size{.blocks_x = static_cast<int>(rows_), .threads = AdvancePlaces::kThreads};
   if (draws_) size.shared = static_cast<size_t>(AdvancePlaces::bytes(advance.values.cols));
-  step.push_back(Launch::of(KernelId::advance, size, advance));
+  step.push_back(Launch::of(kernel_, size, advance));
   std::vector<Launch> all;
   for (int i = 0; i < times; ++i) all.insert(all.end(), step.begin(), step.end());
   advance.again = reinterpret_cast<uint32_t*>(again_.data());
-  all.back() = Launch::of(KernelId::advance, size, advance);
+  all.back() = Launch::of(kernel_, size, advance);
   return all;
 }
 

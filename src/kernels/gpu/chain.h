@@ -13,9 +13,10 @@ struct ChainEnd {
   Matrix values{}, mass{};
   bool draws() const { return static_cast<bool>(values); }  ///< top_k() is there
 };
-/// Nothing where the results of a table are no such thing.
-std::optional<ChainEnd> chain_end(std::span<const Step> table, std::span<const Operand> results,
-                                  const TableUse& use);
+/// Nothing where the results of a table are no such thing, or the machine has no kernel that goes
+/// on with them.
+std::optional<ChainEnd> chain_end(const Machine& machine, std::span<const Step> table,
+                                  std::span<const Operand> results, const TableUse& use);
 /// Bytes that a chain wants behind the slots.
 size_t chain_bytes(const ChainEnd& end, int64_t rows);
 
@@ -27,7 +28,7 @@ class Chain {
   Chain(Machine& machine, const SlotPlaces& places, std::byte* slots, std::vector<Launch> step,
         const ChainEnd& end, int64_t rows);
 
-  int32_t most() const { return most_; }  ///< tokens of a row
+  int32_t most() const { return most_; }  ///< tokens of a row; 0: there is no room for two steps
   void run(const Slots& slots, std::span<const ChainRow> rows);
   std::span<const int32_t> chosen(int64_t row) const;
 
@@ -35,6 +36,7 @@ class Chain {
   std::vector<Launch> repeated(std::vector<Launch> step, AdvanceArguments advance, int times) const;
 
   const SlotPlaces& places_;
+  KernelId kernel_;
   bool draws_;
   size_t rows_, bytes_;
   int32_t most_ = kMostChained;

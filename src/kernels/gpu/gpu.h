@@ -118,7 +118,8 @@ class Machine : public Device {
   virtual int most_shared() const = 0;  ///< bytes of shared memory, of a block
   /// Whether a launch of a block on each of them may be cooperative (LaunchSize).
   virtual bool cooperative() const = 0;
-  virtual double waited() const { return 0; }  ///< Backend::waited()
+  virtual size_t most_launches() const { return SIZE_MAX; }  ///< of a recording
+  virtual double waited() const { return 0; }                ///< Backend::waited()
   virtual std::unique_ptr<Recording> record(std::vector<Launch> launches,
                                             const Transfers& transfers) = 0;
   /// The same with launches that are gone through again as long as `*again`, in the device's

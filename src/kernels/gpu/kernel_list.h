@@ -220,6 +220,7 @@
 #define VEERY_GPU_METAL_OWN_KERNELS(X)                                \
   VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
   X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
+  X(advance_greedy, AdvanceArguments, 128, (advance_greedy))          \
   X(top_k_sums, TopKArguments, 1024, (top_k_sums))                    \
   X(top_k_largest, TopKArguments, 1024, (top_k_largest))              \
   VEERY_GPU_CODED(VEERY_GPU_DOTS, X)                                  \

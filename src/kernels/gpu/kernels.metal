@@ -1,6 +1,7 @@
 // The kernels of Metal, in its shading language (kernel_list.h): all but those that want
 // copies that go on by themselves, the products of tensor cores or blocks that see each other.
 #include "kernels/gpu/dialect/compat.h"
+#include "kernels/gpu/functions/advance.h"
 #include "kernels/gpu/functions/angles.h"
 #include "kernels/gpu/functions/attend_f64.h"
 #include "kernels/gpu/functions/attend_wide.h"

@@ -1,7 +1,7 @@
 // chain_arguments.h: what the kernels of chain.h are given.
 #pragma once
-#include "kernels/draw.h"
 #include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/draw_settings.h"
 
 namespace veery::gpu {
 
@@ -31,27 +31,27 @@ struct ChainTokens {
 /// Where the slots of a run lie, which the next step of a chain is to find changed.
 struct AdvanceArguments {
   Run run;
-  int32_t *tokens, *positions;
-  RunSpan* spans;
-  uint32_t* zeros;  ///< four that are 0 when a step begins
-  ChainState* states;
-  ChainLists* lists;    ///< nullptr: all rows are greedy
-  Matrix values, mass;  ///< of top_k(), where there are lists
-  Matrix best;          ///< i32: its indices; without lists the most probable token
-  ChainTokens* chosen;
-  uint32_t* again;  ///< where not nullptr: becomes 1 where a row is to go on
+  VEERY_DEVICE int32_t *tokens, *positions;
+  VEERY_DEVICE RunSpan* spans;
+  VEERY_DEVICE uint32_t* zeros;  ///< four that are 0 when a step begins
+  VEERY_DEVICE ChainState* states;
+  VEERY_DEVICE ChainLists* lists;  ///< nullptr: all rows are greedy
+  Matrix values, mass;             ///< of top_k(), where there are lists
+  Matrix best;                     ///< i32: its indices; without lists the most probable token
+  VEERY_DEVICE ChainTokens* chosen;
+  VEERY_DEVICE uint32_t* again;  ///< where not nullptr: becomes 1 where a row is to go on
 };
 /// What lies where in the memory of a block of advance().
 struct AdvancePlaces {
-  static constexpr int kThreads = 128;
-  static constexpr int kCount = 0, kWeights = 16;
+  VEERY_STATIC int kThreads = 128;
+  VEERY_STATIC int kCount = 0, kWeights = 16;
   static VEERY_GPU_HOST constexpr int order(int count) { return kWeights + 8 * count; }
   static VEERY_GPU_HOST constexpr int bytes(int count) { return order(count) + 4 * count; }
 };
 
 struct LoopArguments {
   uint64_t condition;  ///< what set_condition() is given
-  uint32_t* again;
+  VEERY_DEVICE uint32_t* again;
 };
 
 }  // namespace veery::gpu

@@ -2,7 +2,8 @@
 // draws it (sample/sampler.cc), from the numbers of top_k(), and put back into the slots.
 #pragma once
 #include "base/philox.h"
-#include "kernels/gpu/dialect/chain_arguments.h"
+#include "kernels/draw.h"
+#include "kernels/gpu/functions/advance.h"
 #include "kernels/gpu/functions/rows.h"
 
 namespace veery::gpu {
@@ -92,29 +93,6 @@ VEERY_GPU int32_t draw_token(const AdvanceArguments& a, const ChainState& state,
   sync_block();
   if (thread() != 0) return 0;
   return order[drawn(weights, count, random_number(state.seed, state.position)).index];
-}
-
-/// The row goes on with its token, or has ended.
-VEERY_GPU void take_token(const AdvanceArguments& a, ChainState& state, int64_t r, int32_t token) {
-  ChainTokens& chosen = a.chosen[r];
-  if (token >= 0) chosen.tokens[state.made++] = token;
-  chosen.count = state.made;
-  bool ends = token < 0 || --state.left == 0;
-  for (int i = 0; i < state.stops; ++i) ends = ends || state.stop[i] == token;
-  if (ends) {
-    state.left = 0;
-    return;
-  }
-  a.tokens[r] = token;
-  a.positions[r] += 1;
-  a.spans[r].position += 1;
-  if (state.settings.temperature != 0) state.position += 1;
-  if (state.window > 0) {
-    const bool grows = state.recent < state.window;
-    a.lists[r].recent[grows ? state.recent++ : state.oldest] = token;
-    if (!grows) state.oldest = (state.oldest + 1) % state.window;
-  }
-  if (a.again != nullptr) *a.again = 1;
 }
 
 /// A block a row, of which each is a span. One that has ended stays where it is, and so writes what
