@@ -1,9 +1,9 @@
-# cmake -DIN=... -DFOLDER=... -DOUT=... -P JoinShader.cmake: writes IN with the headers of FOLDER/kernels/gpu that it
+# cmake -DIN=... -DFOLDER=... -DOUT=... -P JoinShader.cmake: writes IN with the headers of FOLDER/kernels that it
 # includes in their places, once each: Metal compiles one text.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${IN} text)
 set(known "kernels/gpu/dialect/emulator.h")
-while(text MATCHES "#include \"(kernels/gpu/[^\"]*)\"\n")
+while(text MATCHES "#include \"(kernels/[^\"]*)\"\n")
   set(line "${CMAKE_MATCH_0}")
   set(header "${CMAKE_MATCH_1}")
   set(inside "")

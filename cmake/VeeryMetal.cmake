@@ -4,7 +4,7 @@
 set(VEERY_METAL_TEXT ${PROJECT_BINARY_DIR}/generated/kernels.metal)
 set(embedded ${PROJECT_BINARY_DIR}/generated/kernels.metal.cc)
 file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*.h ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*/*.h
-     ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*/*/*.h)
+     ${PROJECT_SOURCE_DIR}/src/kernels/gpu/*/*/*.h ${PROJECT_SOURCE_DIR}/src/kernels/draw_settings.h)
 set(source ${PROJECT_SOURCE_DIR}/src/kernels/gpu/kernels.metal)
 add_custom_command(
   OUTPUT ${VEERY_METAL_TEXT} DEPENDS ${source} ${headers} ${PROJECT_SOURCE_DIR}/cmake/JoinShader.cmake VERBATIM

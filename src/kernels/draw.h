@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/everywhere.h"
-#include "kernels/gpu/dialect/draw_settings.h"
+#include "kernels/draw_settings.h"
 
 namespace veery {
 

@@ -4,13 +4,14 @@
 
 #include "base/error.h"
 #include "kernels/gpu/functions/angles.h"
-#include "kernels/gpu/functions/attend_core_tiles.h"
-#include "kernels/gpu/functions/attend_f64.h"
-#include "kernels/gpu/functions/attend_left.h"
-#include "kernels/gpu/functions/attend_step.h"
-#include "kernels/gpu/functions/attend_tiles.h"
-#include "kernels/gpu/functions/attend_wide.h"
-#include "kernels/gpu/functions/choose_positions.h"
+#include "kernels/gpu/functions/attention/attend_core_tiles.h"
+#include "kernels/gpu/functions/attention/attend_f64.h"
+#include "kernels/gpu/functions/attention/attend_left.h"
+#include "kernels/gpu/functions/attention/attend_step.h"
+#include "kernels/gpu/functions/attention/attend_tiles.h"
+#include "kernels/gpu/functions/attention/attend_wide.h"
+#include "kernels/gpu/functions/attention/choose_positions.h"
+#include "kernels/gpu/functions/attention/qkv_rows.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
 #include "kernels/gpu/functions/limits.h"
@@ -19,7 +20,6 @@
 #include "kernels/gpu/functions/linear/linear_groups.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
-#include "kernels/gpu/functions/qkv_rows.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"
 #include "kernels/gpu/functions/relaxed/expand.h"
 #include "kernels/gpu/functions/relaxed/rounded_rows.h"
@@ -27,7 +27,7 @@
 #include "kernels/gpu/functions/scan.h"
 #include "kernels/gpu/functions/slstm.h"
 #include "kernels/gpu/functions/top_k_joined.h"
-#include "kernels/gpu/functions/walk.h"
+#include "kernels/gpu/functions/walk/walk.h"
 
 namespace veery::gpu {
 namespace {

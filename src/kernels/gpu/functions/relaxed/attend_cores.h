@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/gpu/dialect/cores.h"
 #include "kernels/gpu/dialect/relaxed_arguments.h"
-#include "kernels/gpu/functions/attend_tiles.h"
+#include "kernels/gpu/functions/attention/attend_tiles.h"
 
 namespace veery::gpu {
 

@@ -3,8 +3,8 @@
 // each.
 #pragma once
 #include "kernels/gpu/functions/angles.h"
-#include "kernels/gpu/functions/attend_step.h"
-#include "kernels/gpu/functions/walk_linear.h"
+#include "kernels/gpu/functions/attention/attend_step.h"
+#include "kernels/gpu/functions/walk/walk_linear.h"
 
 namespace veery::gpu {
 

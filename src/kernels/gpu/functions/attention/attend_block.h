@@ -2,7 +2,7 @@
 // weighted values, with the bits of kernels/cpu/attend.
 #pragma once
 #include "kernels/gpu/dialect/attend_places.h"
-#include "kernels/gpu/functions/attend_states.h"
+#include "kernels/gpu/functions/attention/attend_states.h"
 
 namespace veery::gpu {
 

@@ -2,7 +2,7 @@
 // queries are the rows of multiply_bf16(), of which up to kMostHeads are there. The same chains are
 // those of attend_core_tiles.h.
 #pragma once
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attention/attend.h"
 
 namespace veery::gpu {
 

@@ -3,7 +3,7 @@
 // values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
 #include "kernels/gpu/dialect/wide_arguments.h"
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attention/attend.h"
 
 namespace veery::gpu {
 

@@ -2,7 +2,7 @@
 // warps share, which runs on over rows and what they wait for.
 #pragma once
 #include "kernels/gpu/dialect/walk_places.h"
-#include "kernels/gpu/functions/attend_states.h"
+#include "kernels/gpu/functions/attention/attend_states.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 
 namespace veery::gpu {

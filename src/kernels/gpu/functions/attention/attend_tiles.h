@@ -1,7 +1,7 @@
 // attend_tiles.h: attention of many rows of one sequence, whose keys and values are read once for
 // all of them; in the order of attend.h.
 #pragma once
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attention/attend.h"
 
 namespace veery::gpu {
 

@@ -2,7 +2,7 @@
 // sequence (own_tile()). In prompts there are none: looking for them row by row, with a block of
 // threads for each, took longer than finding out in a few.
 #pragma once
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attention/attend.h"
 
 namespace veery::gpu {
 

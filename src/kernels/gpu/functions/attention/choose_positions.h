@@ -3,7 +3,7 @@
 // position.
 #pragma once
 #include "kernels/gpu/dialect/wide_arguments.h"
-#include "kernels/gpu/functions/attend_wide.h"
+#include "kernels/gpu/functions/attention/attend_wide.h"
 
 namespace veery::gpu {
 

@@ -2,7 +2,7 @@
 // with its own scores, largest score and weighted values, merged into segments and these into the
 // row, in order.
 #pragma once
-#include "kernels/gpu/functions/attend_block.h"
+#include "kernels/gpu/functions/attention/attend_block.h"
 
 namespace veery::gpu {
 

@@ -1,7 +1,7 @@
 // attend_step.h: attention of a step of one sequence: each block of threads finds the queries it
 // wants, and what it is to see of the new key and value, by itself (qkv_rope).
 #pragma once
-#include "kernels/gpu/functions/attend.h"
+#include "kernels/gpu/functions/attention/attend.h"
 
 namespace veery::gpu {
 

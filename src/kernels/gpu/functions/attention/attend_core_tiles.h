@@ -2,8 +2,8 @@
 // of attend_by_cores.h.
 #pragma once
 #include "kernels/gpu/dialect/cores.h"
-#include "kernels/gpu/functions/attend_by_cores.h"
-#include "kernels/gpu/functions/attend_tiles.h"
+#include "kernels/gpu/functions/attention/attend_by_cores.h"
+#include "kernels/gpu/functions/attention/attend_tiles.h"
 
 namespace veery::gpu {
 

@@ -2,7 +2,7 @@
 // kernels/reference/attend.cc: positions one after the other, in f64.
 #pragma once
 #include "kernels/gpu/dialect/f64.h"
-#include "kernels/gpu/functions/attend_wide.h"
+#include "kernels/gpu/functions/attention/attend_wide.h"
 
 namespace veery::gpu {
 
