@@ -96,7 +96,7 @@ class Scene {
   // Queries that belong to a sequence and its position, whatever else there is.
   Matrix run(const std::vector<Row>& rows, bool cores) {
     Batch batch = batch_.empty();
-    Matrix q(std::ssize(rows), s_.attr.heads * s_.n);
+    Matrix q(std::ssize(rows), s_.attr.heads * s_.n, DType::kF32, 4);  // rows aligned as in plans
     for (size_t r = 0, end = 0; r < rows.size(); r = end) {
       for (end = r + 1; end < rows.size() && rows[end].sequence == rows[r].sequence &&
                         rows[end].position == rows[end - 1].position + 1;)
@@ -108,7 +108,7 @@ class Scene {
       for (int i = 0; i < s_.attr.heads * s_.n; ++i)
         q[static_cast<int64_t>(r)][i] = 1.5F * random.normal();
     }
-    Matrix y(std::ssize(rows), s_.attr.heads * s_.v);
+    Matrix y(std::ssize(rows), s_.attr.heads * s_.v, DType::kF32, 4);
     Operand in = q.operand, out = y.operand;
     in.rows = out.rows = kTokenRows;
     Attention(cores).run(

@@ -155,9 +155,11 @@ class MatrixProduct {
   VEERY_GPU void block(int b, int at) {
     const float scale = own_.floats(kResidual ? places_.residual_scale : places_.scale)[b];
     float less = 0, moment = 0;
+    // Of a row that has no residual of this block the sum may be anything, and is not looked at.
     if constexpr (kInfo.less != 0)
-      less = static_cast<float>(kInfo.less *
-                                own_.ints(kResidual ? places_.residual_sum : places_.sum)[b]);
+      less = static_cast<float>(static_cast<int32_t>(
+          static_cast<uint32_t>(kInfo.less) *
+          static_cast<uint32_t>(own_.ints(kResidual ? places_.residual_sum : places_.sum)[b])));
     if constexpr (kInfo.minima && !kResidual) moment = own_.floats(places_.moment)[b];
     bring_tile(unit(b));
     VEERY_UNROLL(2)
