@@ -125,9 +125,6 @@ class Blocks {
     const int warp = current_ / kWarpThreads;
     wait(warps_[static_cast<size_t>(warp)], std::min(kWarpThreads, fibres() - warp * kWarpThreads));
   }
-  void wait_for_flag(const int32_t* flag, int32_t least) {
-    while (*static_cast<const volatile int32_t*>(flag) < least && !stuck_) give_way();
-  }
   void progress() { turns_ = 0; }
   void begin_copy(uint8_t* to, const uint8_t* from) {
     std::memset(to, kGarbage, 16);
@@ -305,7 +302,6 @@ void Blocks::enter() {
 void wait_for_block() { running->wait_for_block(); }
 void wait_for_warp() { running->wait_for_warp(); }
 void wait_for_grid() { running->wait_for_grid(); }
-void wait_for_flag(const int32_t* flag, int32_t least) { running->wait_for_flag(flag, least); }
 void progress() { running->progress(); }
 void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from); }
 void end_group() { running->end_group(); }

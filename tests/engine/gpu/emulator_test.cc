@@ -50,14 +50,11 @@ TEST(GpuEmulator, BarriersKeepWarpsAndBlocksTogether) {
 TEST(GpuEmulator, BlocksThatRunTogetherWaitForOneAnother) {
   int32_t flag = 0, counter = 0;
   run({.blocks_x = 3, .threads = 32, .cooperative = true}, [&] {
-    if (block_x() < 2) {
-      wait_for_flag(&flag, 1);
-      EXPECT_EQ(flag, 1) << block_x() << thread();
-    }
-    if (block_x() == 2 && thread() == 31) set_flag(&flag, 1);
+    if (block_x() == 2 && thread() == 31) flag = 1;
     arrive_at(&counter);
     arrive_at_grid(nullptr);
     wait_for_grid(nullptr, 0);
+    EXPECT_EQ(flag, 1) << block_x() << thread();
     EXPECT_EQ(counter, 96);
   });
 }
@@ -108,8 +105,14 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
                      if (thread() == 5) sync_warp();
                    }),
                Error);
-  int32_t flag = 0;
-  EXPECT_THROW(run(size, [&] { wait_for_flag(&flag, thread() == 0 ? 1 : 0), sync_block(); }),
+  EXPECT_THROW(run({.threads = 64, .shared = 16},
+                   [] {
+                     auto* arrivals = reinterpret_cast<Mbarrier*>(shared_memory());
+                     if (thread() == 0) make_mbarrier(arrivals, 64);
+                     sync_block();
+                     if (thread() != 5) arrive(arrivals);
+                     wait_for_arrivals(arrivals, 0);
+                   }),
                Error);
   run(size, [] { sync_block(); });  // and the next one is as ever
 }

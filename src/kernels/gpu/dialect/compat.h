@@ -178,7 +178,7 @@ VEERY_GPU void wait_for_groups() {
 }
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
 /// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
-/// by as many threads as it is made for, each by ask_piece() or arrive_at().
+/// by as many threads as it is made for, each by ask_piece() or arrive().
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -233,10 +233,6 @@ VEERY_GPU void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* fro
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
 #endif
 }
-/// What the thread did before is done for those who wait until all have arrived.
-VEERY_GPU void arrive_at(Mbarrier* mbarrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(mbarrier)) : "memory");
-}
 /// For ask_item().
 VEERY_GPU void make_item_mbarrier(Mbarrier* mbarrier) {
 #if __CUDA_ARCH__ >= 900
@@ -290,22 +286,7 @@ VEERY_GPU void arrive(Mbarrier* mbarrier) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
 VEERY_GPU void wait_for_arrivals(Mbarrier* mbarrier, int turn) { wait_for_pieces(mbarrier, turn); }
-/// Flags and counters in the block's memory. What the thread, and those that it has met at a
-/// barrier, wrote before it sets a flag or arrives is seen by who finds that out.
-VEERY_GPU void wait_for_flag(const int32_t* flag, int32_t least) {
-  int32_t now;
-  do {
-    asm volatile("ld.acquire.cta.shared.s32 %0, [%1];"
-                 : "=r"(now)
-                 : "r"(shared_address(flag))
-                 : "memory");
-  } while (now < least);
-}
-VEERY_GPU void set_flag(int32_t* flag, int32_t value) {
-  asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(shared_address(flag)), "r"(value)
-               : "memory");
-}
-/// How many had arrived before.
+/// A counter in the block's memory. How many had arrived before.
 VEERY_GPU int32_t arrive_at(int32_t* counter) {
   int32_t before;
   asm volatile("atom.acq_rel.cta.shared.add.s32 %0, [%1], 1;"

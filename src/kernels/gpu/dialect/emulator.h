@@ -34,8 +34,6 @@ inline Place& place() { return *here; }
 void wait_for_block();
 void wait_for_warp();
 void wait_for_grid();
-/// Until *flag >= least.
-void wait_for_flag(const int32_t* flag, int32_t least);
 /// What other threads wait for may have changed.
 void progress();
 /// 32 bytes of each thread of the block that others read.
@@ -67,10 +65,6 @@ inline void sync_block() { emulated::wait_for_block(); }
 inline void sync_warp() { emulated::wait_for_warp(); }
 inline void arrive_at_grid(const uint32_t*) { emulated::wait_for_block(); }
 inline void wait_for_grid(const uint32_t*, uint32_t) { emulated::wait_for_grid(); }
-inline void wait_for_flag(const int32_t* flag, int32_t least) {
-  emulated::wait_for_flag(flag, least);
-}
-inline void set_flag(int32_t* flag, int32_t value) { *flag = value, emulated::progress(); }
 inline void set_condition(uint64_t condition, uint32_t value) {
   *reinterpret_cast<uint32_t*>(condition) = value;
 }
@@ -92,7 +86,6 @@ inline void make_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
 inline void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
 }
-inline void arrive_at(Mbarrier* mbarrier) { emulated::ask_piece(mbarrier, nullptr, nullptr, 0); }
 inline void make_item_mbarrier(Mbarrier* mbarrier) { emulated::make_mbarrier(mbarrier, 1); }
 inline void ask_item(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   if (thread() % 32 == 0) emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));

@@ -142,7 +142,7 @@ VEERY_GPU int cluster_blocks() {
 VEERY_GPU void sync_cluster() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-/// As arrive_at(), at the same place of block `rank`, for those that it lets overwrite what the
+/// As arrive(), at the same place of block `rank`, for those that it lets overwrite what the
 /// thread has read: what it wrote others do not see by this.
 VEERY_GPU void arrive_at_block(Mbarrier* mbarrier, int rank) {
   asm volatile(
@@ -151,7 +151,7 @@ VEERY_GPU void arrive_at_block(Mbarrier* mbarrier, int rank) {
       "r"(rank)
       : "memory");
 }
-/// As arrive_at(), by one thread: so many bytes will come, by copy_to_cluster() of all blocks.
+/// As arrive(), by one thread: so many bytes will come, by copy_to_cluster() of all blocks.
 VEERY_GPU void expect_pieces(Mbarrier* mbarrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(mbarrier)),
                "r"(bytes)
@@ -229,7 +229,7 @@ inline void end_use(const uint32_t (&)[4]) {}
 inline int cluster_rank() { return 0; }
 inline int cluster_blocks() { return 1; }
 inline void sync_cluster() { sync_block(); }
-inline void arrive_at_block(Mbarrier* mbarrier, int) { arrive_at(mbarrier); }
+inline void arrive_at_block(Mbarrier* mbarrier, int) { arrive(mbarrier); }
 inline void expect_pieces(Mbarrier*, int) {}
 inline void copy_to_cluster(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   ask_piece(mbarrier, shared, from, bytes);
