@@ -2,13 +2,16 @@
 """Writes a GGUF of a Llama's shape with random weights, many times faster than bench/peers/random_llama.py: blocks
 repeat, and the vocabulary is small.
 
-    bench/h200/models.py OUT.gguf SHAPE TYPE [TYPE of the embedding]
+    bench/h200/models.py OUT.gguf SHAPE TYPE [TYPE of the embedding] [--outliers]
 
 SHAPE: 1b, 8b (Llama 3.2 1B, 3.1 8B; the embedding is the output head as well), moe (the shape of Qwen3 30B A3B with the
 routing of Mixtral), or tiny and tiny-moe (1b and moe with two layers).
 TYPE: f32, bf16, q4_0, q4_1, q5_0, q5_k, q8_0, q4_k, q6_k. Needs Python 3.11, nothing else.
+--outliers: one of 341 columns has 8 as the norms' weight instead of 1, so that one block of x in 25 is an outlier of its row
+(docs/numerics.md), as of trained models; without it there are hardly any.
 """
 
+import argparse
 import random
 import struct
 import sys
@@ -26,6 +29,7 @@ MORE_TYPES = {
 }
 REPEATED = 1 << 18  # blocks
 REPEATED_BF16 = 1 << 23  # weights
+OUTLIERS = 1 / 341  # of the columns
 # Mixtures of experts (the shape of Qwen3 30B A3B): experts, chosen ones, their hidden size.
 EXPERTS = {"moe": (128, 8, 768), "tiny-moe": (128, 8, 768)}
 
@@ -45,11 +49,16 @@ def with_experts(tensors, experts, hidden):
 
 
 def main():
-    if len(sys.argv) not in (4, 5) or sys.argv[2] not in PLAIN_TOKENS:
-        sys.exit(__doc__)
-    path, shape, kind = sys.argv[1:4]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", metavar="OUT.gguf")
+    parser.add_argument("shape", choices=PLAIN_TOKENS)
+    parser.add_argument("kind", metavar="TYPE")
+    parser.add_argument("embedding", nargs="?", metavar="TYPE of the embedding")
+    parser.add_argument("--outliers", action="store_true")
+    options = parser.parse_args()
+    path, shape, kind = options.path, options.shape, options.kind
     llama.TYPES.update(MORE_TYPES)
-    llama.EMBEDDING_TYPES[kind] = sys.argv[4] if len(sys.argv) == 5 else kind
+    llama.EMBEDDING_TYPES[kind] = options.embedding or kind
     llama.PLAIN_TOKENS = PLAIN_TOKENS[shape]
     if shape == "8b":
         llama.LAYERS, llama.DIM, llama.HIDDEN, llama.HEAD_DIM = 32, 4096, 14336, 128
@@ -67,7 +76,8 @@ def main():
 
     def blocks(of, count, _):
         if of == "f32" and count < REPEATED:
-            return struct.pack("<f", 1.0) * count
+            large = (options.outliers and numbers.random() < OUTLIERS for _ in range(count))
+            return struct.pack(f"<{count}f", *(8.0 if is_large else 1.0 for is_large in large))
         if of == "router":
             return struct.pack(f"<{count}f", *(numbers.gauss(0, 0.05) for _ in range(count)))
         repeated = REPEATED_BF16 if of == "bf16" else REPEATED

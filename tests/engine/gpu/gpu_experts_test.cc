@@ -1,5 +1,6 @@
 // Routing, mixtures of experts and products on the emulator of GPUs: the bits of the CPU, for each
 // attribute, and the order of docs/numerics.md for bf16.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +12,7 @@
 #include "kernels/kernel_runner.h"
 #include "support/gpu_machine.h"
 #include "support/near_rows.h"
+#include "support/sanitized.h"
 
 namespace veery {
 namespace {
@@ -375,6 +377,44 @@ TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
             ASSERT_EQ(all[first + r][i], some[r][i])
                 << cols << " " << count << " " << first + r << " " << i;
       }
+    }
+  }
+}
+
+// A block that is an outlier of all rows, one of a single row, some of each, and a row with more of
+// them than count; more blocks than tiles look at together.
+void add_outliers(Matrix& x, int64_t rows, int64_t blocks, Random& random) {
+  for (int64_t r = 0; r < rows; ++r) {
+    x[r][40] = 90;
+    for (int64_t b = 0; b < blocks; ++b) {
+      const bool is = r == 5 ? b % 3 == 0 : random.next() % 20 == 0;
+      if (is) x[r][32 * b + random.next() % 32] = 40 + 60 * random.uniform();
+    }
+  }
+  x[rows - 1][32 * (blocks - 1)] = 70;
+}
+TEST(GpuLinear, OutliersOfManyRowsHaveTheBitsOfTheCpu) {
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  Random random(11);
+  constexpr int64_t kBlocks = 130, kOut = 150;
+  for (const DType type :
+       {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_1, DType::kMXFP4, DType::kNVFP4}) {
+    if (test::kSanitized && type != DType::kQ8_0 && type != DType::kQ4_1) continue;
+    const Weights weight(*backend, type, 1, kOut, 32 * kBlocks, random);
+    for (const int64_t rows : {1, 12, 20, 70}) {
+      Matrix x = test::random_matrix(rows, 32 * kBlocks, random);
+      add_outliers(x, rows, kBlocks, random);
+      Dispatch d;
+      d.in[LinearIn::kX] = x.operand;
+      d.in[LinearIn::kWeight] = weight.of_cpu;
+      d.attr = LinearAttr{};
+      Matrix expected(rows, kOut), found(rows, kOut);
+      test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+                test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+      d.in[LinearIn::kWeight] = weight.of_gpu;
+      d.out() = found.operand;
+      run_on_gpu(*backend, op::kLinear, d, found, rows);
+      test::expect_same_bits(expected, found, fmt::format("{} {}", info(type).name, rows).c_str());
     }
   }
 }

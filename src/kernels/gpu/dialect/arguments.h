@@ -2,7 +2,7 @@
 // memory, one a launch.
 #pragma once
 #include "kernels/gpu/dialect/compat.h"
-#include "kernels/gpu/dialect/turn_places.h"
+#include "kernels/gpu/dialect/shared_places.h"
 
 namespace veery::gpu {
 
@@ -352,8 +352,7 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
   TilePlan p{};
   p.panels = wide ? 8 : 4;
   p.groups = small || (f.block == 256 && f.sub == 16) ? 4 : 8;  // of the latter two sums a part
-  p.warps_m = wide ? 4 : 2;
-  p.warps_n = 2;
+  p.warps_m = wide ? 4 : 2, p.warps_n = 2;
   p.stages = p.least = small ? 3 : 2;
   p.each = f.block == 32 ? 4 : 1;
   p.weight_bytes = p.each * unit_places(format).bytes;
@@ -366,6 +365,9 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
                                : places.slab;
   p.stage_bytes = p.panels * p.weight_bytes + p.groups * p.form_bytes;
   p.bytes = p.stages * (p.stage_bytes + 8);
+  // Afterwards sums (TileSums), and outliers that are still to be added.
+  const int sums = 8 * p.groups * (16 * p.panels + 4) * 4 + outlier_places(8 * p.groups).bytes;
+  if (f.block == 32 && sums > p.bytes) p.bytes = sums;
   p.threads = p.warps_m * p.warps_n * 32;
   return p;
 }

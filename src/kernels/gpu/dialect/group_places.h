@@ -1,7 +1,7 @@
 // group_places.h: what linear_groups() has in shared memory.
 #pragma once
 #include "kernels/gpu/dialect/arguments.h"
-#include "kernels/gpu/dialect/turn_places.h"
+#include "kernels/gpu/dialect/shared_places.h"
 
 namespace veery::gpu {
 
@@ -47,7 +47,7 @@ VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols
   int at = GroupPlan::kSlots * p.values * kWarp * 4;
   p.turns = at, at += GroupPlan::Turns::kBytes;
   p.best = at, at += GroupPlan::kWarps * 8 * p.groups * 8;
-  p.outliers = at, at += format_info(format).block == 32 ? (cols / 256 + 15) / 16 * 16 : 0;
+  p.outliers = at, at += format_info(format).block == 32 ? (cols / 32 + 127) / 128 * 16 : 0;
   p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 8;
   p.chunk_mbarriers = at, at += kMostChunks * 8;
   p.chunks_at = at = (at + 127) / 128 * 128;

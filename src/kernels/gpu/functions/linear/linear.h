@@ -86,37 +86,79 @@ VEERY_GPU void look_up(const VEERY_THREAD Two<uint32_t>& v, VEERY_THREAD uint32_
   a[1] = every_second(y0, y1, false), a[3] = every_second(y0, y1, true);
 }
 
-/// The a of a tile of 16 rows and 32 columns.
+/// What a lane has of a tile of 16 rows and 32 columns, as it lies in memory.
+template <int kBits>
+struct TileWords {
+  Four<uint32_t> words;
+};
+template <>
+struct TileWords<4> {
+  Two<uint32_t> words;
+};
+template <Format kFormat>
+VEERY_GPU TileWords<format_info(kFormat).bits == 4 ? 4 : 8> load_words(
+    const VEERY_DEVICE uint8_t* tile) {
+  if constexpr (format_info(kFormat).bits == 4)
+    return {load<Two<uint32_t>>(tile + lane() * 8)};
+  else
+    return {load<Four<uint32_t>>(tile + lane() * 16)};
+}
+/// The a of multiply_tile() that they stand for.
+template <Format kFormat>
+VEERY_GPU void unpack_words(const VEERY_THREAD TileWords<8>& from, VEERY_THREAD uint32_t (&a)[4]) {
+  const Four<uint32_t> v = from.words;
+  a[0] = v.x, a[1] = kFormat == kBF16 ? v.z : v.y, a[2] = kFormat == kBF16 ? v.y : v.z, a[3] = v.w;
+}
+template <Format kFormat>
+VEERY_GPU void unpack_words(const VEERY_THREAD TileWords<4>& from, VEERY_THREAD uint32_t (&a)[4]) {
+  const Two<uint32_t> v = from.words;
+  if constexpr (kFormat == kBook || kFormat == kBook2) return look_up(v, a);
+  a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
+  a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
+}
+/// Both at once.
 template <Format kFormat>
 VEERY_GPU void load_tile(const VEERY_DEVICE uint8_t* tile, VEERY_THREAD uint32_t (&a)[4]) {
-  if constexpr (format_info(kFormat).bits == 8) {
-    const auto v = load<Four<uint32_t>>(tile + lane() * 16);
-    a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
-  } else if constexpr (kFormat == kBF16) {
-    const auto v = load<Four<uint32_t>>(tile + lane() * 16);
-    a[0] = v.x, a[2] = v.y, a[1] = v.z, a[3] = v.w;
-  } else {
-    const auto v = load<Two<uint32_t>>(tile + lane() * 8);
-    if constexpr (kFormat == kBook || kFormat == kBook2) return look_up(v, a);
-    a[0] = v.x & 0x0f0f0f0fU, a[1] = v.y & 0x0f0f0f0fU;
-    a[2] = v.x >> 4 & 0x0f0f0f0fU, a[3] = v.y >> 4 & 0x0f0f0f0fU;
-  }
+  unpack_words<kFormat>(load_words<kFormat>(tile), a);
 }
 /// d or m of rows g and g + 8.
 VEERY_GPU Two<float> load_halves(const VEERY_DEVICE uint8_t* at) {
   const auto both = load<Two<uint16_t>>(at + lane() / 4 * 4);
   return {half_to_float(both.x), half_to_float(both.y)};
 }
+/// The scales of rows g and g + 8 of a unit, as they lie in memory.
+template <bool kWide>
+struct ScaleWords {
+  Two<uint16_t> words;
+};
+template <>
+struct ScaleWords<true> {
+  Two<float> words;
+};
+template <Format kFormat>
+VEERY_GPU ScaleWords<format_info(kFormat).wide> load_scale_words(const VEERY_DEVICE uint8_t* unit) {
+  constexpr UnitPlaces p = unit_places(kFormat);
+  if constexpr (format_info(kFormat).wide)
+    return {load<Two<float>>(unit + p.d + lane() / 4 * 8)};
+  else
+    return {load<Two<uint16_t>>(unit + p.d + lane() / 4 * 4)};
+}
 /// Where has_halves(), of half h.
 template <Format kFormat>
-VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit, int h = 0) {
-  constexpr UnitPlaces p = unit_places(kFormat);
+VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD ScaleWords<true>& from, int) {
+  return from.words;
+}
+template <Format kFormat>
+VEERY_GPU Two<float> unpack_scales(const VEERY_THREAD ScaleWords<false>& from, int h) {
   if constexpr (has_halves(kFormat)) {
-    const auto bytes = load<Two<uint8_t>>(unit + p.d + lane() / 4 * 4 + h * 2);
-    return {half_scale(bytes.x), half_scale(bytes.y)};
+    const uint32_t both = h == 0 ? from.words.x : from.words.y;
+    return {half_scale(both & 0xffU), half_scale(both >> 8)};
   }
-  if constexpr (format_info(kFormat).wide) return load<Two<float>>(unit + p.d + lane() / 4 * 8);
-  return load_halves(unit + p.d);
+  return {half_to_float(from.words.x), half_to_float(from.words.y)};
+}
+template <Format kFormat>
+VEERY_GPU Two<float> load_scales(const VEERY_DEVICE uint8_t* unit, int h = 0) {
+  return unpack_scales<kFormat>(load_scale_words<kFormat>(unit), h);
 }
 /// The same of minima.
 template <Format kFormat>

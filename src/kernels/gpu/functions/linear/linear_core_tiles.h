@@ -35,10 +35,10 @@ class CoreTileProduct : TileOutputs<CoreTilePlan::kWarps, CoreTilePlan::kGroups,
     for (; u + kPiece <= units_; u += kPiece) add_piece();
     if (u < units_) add_last_piece(units_ - u);
     sync_block();  // nobody looks at what was brought any more
-    auto* values = reinterpret_cast<float*>(shared_memory());
-    put_sums(values);
+    VEERY_UNROLL(16)
+    for (int n = 0; n < Plan::kGroups; ++n) tile_sums().put(n, warp(), sum_[n]);
     sync_block();
-    finish(values);
+    finish();
   }
 
  private:
@@ -173,16 +173,7 @@ class CoreTileProduct : TileOutputs<CoreTilePlan::kWarps, CoreTilePlan::kGroups,
     for (int n = 0; n < Plan::kGroups; ++n) VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) sum_[n][i] = sum_[n][i] + part_[n][i];
   }
-
-  /// [row of x][output]
-  VEERY_GPU void put_sums(float* values) const {
-    const int g = lane() / 4, t = lane() % 4;
-    VEERY_UNROLL(16)
-    for (int n = 0; n < Plan::kGroups; ++n) VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i)
-      values[(n * 8 + 2 * t + i % 2) * kStride + warp() * 16 + g + i / 2 * 8] = sum_[n][i];
-  }
-  static_assert(Plan::kGroups * 8 * kStride * 4 <= Plan::kMbarriers);
+  static_assert(kSumBytes <= Plan::kMbarriers);
 
   int units_, slabs_;
   const uint8_t* next_;  ///< of the warp's panel, of which left_ bytes are left

@@ -32,10 +32,9 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
       if (++stage == kStages) stage = 0, ++turn;
     }
     sync_block();  // all units are added
-    auto* values = reinterpret_cast<float*>(shared_memory());
-    if (set() == 0) put_values(values);
+    if (set() == 0) put_values();
     sync_block();
-    if (set() == 0) finish(values);
+    if (set() == 0) finish();
   }
 
  private:
@@ -119,12 +118,12 @@ class DeepProduct : TileOutputs<DeepPlan::kPanels, DeepPlan::kGroups, DeepPlan::
     }
     arrive(passed_on(set()));
   }
-  static VEERY_GPU void put_values(float* values) {
+  static VEERY_GPU void put_values() {
     float sum[kGroups][4], low[kGroups][4];
     load_sums(sum, low);
-    put_sums(sum, low, kStride, panel(), values);
+    put_sums(sum, low, panel(), tile_sums());
   }
-  static_assert(kGroups * 8 * kStride * 4 <= DeepPlan::kSums);
+  static_assert(kSumBytes <= DeepPlan::kSums);
 
   int units_;
   const uint8_t* data_;

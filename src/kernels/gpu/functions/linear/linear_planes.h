@@ -79,15 +79,15 @@ class PlaneUnit {
   const uint8_t *unit_, *form_;
   int32_t all_[kGroups][4];
 };
-/// What is added of the chains, [row of x][output], `panel` being one of those of a block.
-template <int kGroups>
-VEERY_GPU void put_sums(const float (&sum)[kGroups][4], const float (&low)[kGroups][4], int stride,
-                        int panel, float* values) {
-  const int g = lane() / 4, t = lane() % 4;
+/// What is added of the chains, `panel` being one of those of a block.
+template <int kGroups, typename Sums>
+VEERY_GPU void put_sums(const float (&sum)[kGroups][4], const float (&low)[kGroups][4], int panel,
+                        const Sums& to) {
   VEERY_UNROLL(8)
-  for (int n = 0; n < kGroups; ++n) VEERY_UNROLL(4)
-  for (int i = 0; i < 4; ++i)
-    values[(n * 8 + 2 * t + i % 2) * stride + panel * 16 + g + i / 2 * 8] = sum[n][i] - low[n][i];
+  for (int n = 0; n < kGroups; ++n)
+    to.put(n, panel,
+           {sum[n][0] - low[n][0], sum[n][1] - low[n][1], sum[n][2] - low[n][2],
+            sum[n][3] - low[n][3]});
 }
 
 /// A warp has a panel and all rows of the block.
@@ -115,10 +115,9 @@ class PlaneProduct
       if (++used == kStages) used = 0, ++turn;
     }
     sync_block();  // nobody looks at the stages any more
-    auto* values = reinterpret_cast<float*>(shared_memory());
-    put_sums(sum_, low_, kStride, warp(), values);
+    put_sums(sum_, low_, warp(), tile_sums());
     sync_block();
-    finish(values);
+    finish();
   }
 
  private:
@@ -164,7 +163,7 @@ class PlaneProduct
     }
   }
 
-  static_assert(kGroups * 8 * kStride * 4 <= PlanePlan::kStage);
+  static_assert(kSumBytes <= PlanePlan::kStage);
 
   int units_;
   const uint8_t* panel_;

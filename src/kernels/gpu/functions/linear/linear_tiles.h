@@ -7,6 +7,7 @@
 #pragma once
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/tile_blocks.h"
+#include "kernels/gpu/functions/linear/tile_outliers.h"
 #include "kernels/gpu/functions/linear/tile_outputs.h"
 
 namespace veery::gpu {
@@ -24,7 +25,7 @@ class ManyProduct : OutputsOf<kPlan> {
   static constexpr TilePlaces kForm = tile_places(kKind, 256);
   using Outputs = OutputsOf<kPlan>;
   static constexpr int kM = kPlan.panels / kPlan.warps_m, kN = kPlan.groups / kPlan.warps_n;
-  using Outputs::a_, Outputs::rows_, Outputs::first_group_, Outputs::kStride;
+  using Outputs::a_, Outputs::rows_, Outputs::first_group_;
   using Outputs::panel_at, Outputs::panel_data;
   static constexpr int kPieces = kPlan.panels + kPlan.groups;  // of a slab
   static constexpr int kWorkers = kPlan.warps_m * kPlan.warps_n;
@@ -66,7 +67,6 @@ class ManyProduct : OutputsOf<kPlan> {
       ask(s + kPlan.stages, used);
       if (++used == kPlan.stages) used = 0, ++turn;
     }
-    if constexpr (kInfo.block == 32) add_residual();
     store();
   }
 
@@ -212,38 +212,35 @@ class ManyProduct : OutputsOf<kPlan> {
     Two<float> moment;
   };
   VEERY_GPU void some_blocks(const uint8_t* weights, const uint8_t* form, int left) {
-    const int t = lane() % 4;
     VEERY_UNROLL(4)
     for (int b = 0; b < 4; ++b) {
       if (b >= left) continue;
       sync_warp();
-      const auto codes = [&](int n) { return form + n * kPlan.form_bytes + b * 256 + lane() * 8; };
-      const auto factors = [&](int n) {
-        const uint8_t* at = form + n * kPlan.form_bytes + b * 32 + t * 8;
-        Factors f{load<Two<float>>(at + kForm.scale), {0, 0}, {0, 0}};
-        if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + kForm.sum);
-        if constexpr (kInfo.minima) f.moment = load<Two<float>>(at + kForm.moment);
-        return f;
-      };
-      block<false>([&](int m) { return weights + m * kPlan.weight_bytes + b * kPlaces.bytes; },
-                   codes, factors);
+      add_block(weights + b * kPlaces.bytes, form, b);
     }
   }
-  template <bool kResidual, typename UnitAt, typename CodesAt, typename FactorsAt>
-  VEERY_GPU void block(const UnitAt& unit_at, const CodesAt& codes_at,
-                       const FactorsAt& factors_at) {
+  static VEERY_GPU Factors factors_of(const uint8_t* form, int b) {
+    const uint8_t* at = form + b * 32 + lane() % 4 * 8;
+    Factors f{load<Two<float>>(at + kForm.scale), {0, 0}, {0, 0}};
+    if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + kForm.sum);
+    if constexpr (kInfo.minima) f.moment = load<Two<float>>(at + kForm.moment);
+    return f;
+  }
+  VEERY_GPU void add_block(const uint8_t* units, const uint8_t* form, int b) {
     Two<uint32_t> codes[kN];
     Factors factors[kN];
     VEERY_UNROLL(4)
-    for (int n = 0; n < kN; ++n)
-      codes[n] = load<Two<uint32_t>>(codes_at(n)), factors[n] = factors_at(n);
+    for (int n = 0; n < kN; ++n) {
+      const uint8_t* own = form + n * kPlan.form_bytes;
+      codes[n] = load<Two<uint32_t>>(own + b * 256 + lane() * 8), factors[n] = factors_of(own, b);
+    }
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) {
-      const uint8_t* unit = unit_at(m);
+      const uint8_t* unit = units + m * kPlan.weight_bytes;
       uint32_t tile[4];
       load_tile<kFormat>(unit, tile);
       Two<float> least = {0, 0};
-      if constexpr (kInfo.minima && !kResidual) least = load_minima<kFormat>(unit);
+      if constexpr (kInfo.minima) least = load_minima<kFormat>(unit);
       VEERY_UNROLL(2)
       for (int h = 0; h < (has_halves(kFormat) ? 2 : 1); ++h) {
         const Two<float> d = load_scales<kFormat>(unit, h);
@@ -255,49 +252,14 @@ class ManyProduct : OutputsOf<kPlan> {
           VEERY_UNROLL(4)
           for (int i = 0; i < 4; ++i) {
             const float scale = i % 2 == 0 ? f.scale.x : f.scale.y;
-            if (kResidual && !(scale > 0)) continue;
             sum_[m][n][i] = fma((i < 2 ? d.x : d.y) * scale, from_whole_bits(c[i]), sum_[m][n][i]);
-            if constexpr (kInfo.minima && !kResidual)
+            if constexpr (kInfo.minima)
               low_[m][n][i] = fma(i < 2 ? least.x : least.y, i % 2 == 0 ? f.moment.x : f.moment.y,
                                   low_[m][n][i]);
           }
         }
       }
     }
-  }
-
-  // What outliers left over: the blocks that are outliers of any row of the tile, in order.
-  VEERY_GPU void add_residual() {
-    const TilePlaces places = tile_places(kKind, a_.form.cols);
-    auto* bits = reinterpret_cast<uint32_t*>(shared_memory());
-    const int words = (units_ + 31) / 32;
-    for (int i = thread(); i < words; i += threads()) bits[i] = 0;
-    sync_block();
-    for (int r = thread(); r < 8 * kPlan.groups && first_group_ * 8 + r < rows_; r += threads()) {
-      const auto* list = reinterpret_cast<const int32_t*>(group_data(r / 8) + places.outliers) +
-                         r % 8 * places.list;
-      for (int e = 1; e <= list[0]; ++e) set_bits(bits + list[e] / 32, 1U << list[e] % 32);
-    }
-    sync_block();
-    for (int word = 0; word < words; ++word)
-      for (uint32_t left = bits[word]; left != 0; left &= left - 1)
-        rest_of(places, 32 * word + bit_count((left & (0U - left)) - 1));
-    sync_block();  // the bits are no longer looked at
-  }
-  VEERY_GPU void rest_of(const TilePlaces& places, int b) {
-    const int t = lane() % 4;
-    const auto group = [&](int n) { return group_data(warp_n() * kN + n); };
-    const auto codes = [&](int n) { return group(n) + places.residual + b * 256 + lane() * 8; };
-    const auto factors = [&](int n) {
-      const uint8_t* at = group(n) + b * 32 + t * 8;
-      Factors f{load<Two<float>>(at + places.residual_scale), {0, 0}, {0, 0}};
-      if constexpr (kInfo.less != 0) f.sum = load<Two<int32_t>>(at + places.residual_sum);
-      return f;
-    };
-    sync_warp();
-    block<true>(
-        [&](int m) { return panel_data(panel_at(warp_m() * kM + m)) + int64_t{b} * kPlaces.bytes; },
-        codes, factors);
   }
 
   // Blocks of 256
@@ -336,27 +298,50 @@ class ManyProduct : OutputsOf<kPlan> {
 
   // Outputs
 
-  VEERY_GPU float value(int m, int n, int i) const {
-    if constexpr (!kInfo.minima) return sum_[m][n][i];
-    return kInfo.block == 32 ? sum_[m][n][i] + low_[m][n][i] : sum_[m][n][i] - low_[m][n][i];
-  }
-  static_assert(kPlan.groups * 8 * Outputs::kStride * 4 <= kPlan.least * kPlan.stage_bytes);
+  static constexpr bool kOutliers = kInfo.block == 32;
+  using Outliers = TileOutliers<kFormat, kPlan.groups * 8, kPlan.panels>;
+  static_assert(kOutliers ? kPlan.panels == kWorkers &&
+                                Outputs::kSumBytes + Outliers::kPlaces.bytes <= kPlan.bytes
+                          : Outputs::kSumBytes <= kPlan.least * kPlan.stage_bytes);
 
   /// By way of shared memory, so that a warp has outputs that are neighbours.
   VEERY_GPU void store() {
-    auto* values = reinterpret_cast<float*>(shared_memory());
-    if (warp() < kWorkers) put_values(values);
+    if (warp() < kWorkers) put_sums();
     sync_block();
-    if (warp() < kWorkers) this->finish(values);
+    if constexpr (kOutliers) {
+      Outliers(a_.form, first_group_, rows_ - 8 * first_group_,
+               shared_memory() + Outputs::kSumBytes)
+          .add(panel_data(panel_at(warp())), Outputs::tile_sums());
+      if constexpr (kInfo.minima) {
+        add_lows();
+        sync_block();
+      }
+    }
+    if (warp() < kWorkers) this->finish();
   }
-  VEERY_GPU void put_values(float* values) const {
-    const int g = lane() / 4, t = lane() % 4;
+  /// Of blocks of 32 minima are added when outliers have been.
+  VEERY_GPU void put_sums() const {
     VEERY_UNROLL(4)
     for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
-    for (int n = 0; n < kN; ++n) VEERY_UNROLL(4)
-    for (int i = 0; i < 4; ++i)
-      values[((warp_n() * kN + n) * 8 + 2 * t + i % 2) * kStride + (warp_m() * kM + m) * 16 + g +
-             i / 2 * 8] = value(m, n, i);
+    for (int n = 0; n < kN; ++n) {
+      float sum[4];
+      VEERY_UNROLL(4)
+      for (int i = 0; i < 4; ++i) {
+        sum[i] = sum_[m][n][i];
+        if constexpr (kInfo.minima && !kOutliers) sum[i] = sum[i] - low_[m][n][i];
+      }
+      Outputs::tile_sums().put(warp_n() * kN + n, warp_m() * kM + m, sum);
+    }
+  }
+  VEERY_GPU void add_lows() const {
+    VEERY_UNROLL(4)
+    for (int m = 0; m < kM; ++m) VEERY_UNROLL(4)
+    for (int n = 0; n < kN; ++n) VEERY_UNROLL(2)
+    for (int i = 0; i < 2; ++i) {
+      const int row = ((warp_n() * kN + n) * 8 + lane() % 4 * 2 + i) * Outputs::kStride;
+      Two<float>& of = Outputs::tile_sums().pair(row, warp_m() * kM + m);
+      of = {of.x + low_[m][n][i], of.y + low_[m][n][i + 2]};
+    }
   }
   int units_, slabs_;
   const uint8_t* piece_;  ///< of the lane's next slab, of which left_ bytes are left

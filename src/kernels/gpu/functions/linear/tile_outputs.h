@@ -41,6 +41,27 @@ VEERY_GPU void finish_outputs(const LinearArguments& a, const OutputRows& of, in
   each([&](int j) { a.out.row(of.row(j))[column] = y[j]; });
 }
 
+/// Sums of a block of threads, in shared memory: [row of x][panel][g][outputs g and g + 8], both of
+/// which a lane of a matrix product has. 4 left out after a row, for the banks.
+template <int kPanels>
+struct TileSums {
+  static constexpr int kStride = kPanels * 16 + 4;
+  float* at;
+
+  /// The lane's outputs of a panel for the row whose place is `row` kStride.
+  VEERY_GPU Two<float>& pair(int row, int panel) const {
+    return *reinterpret_cast<Two<float>*>(at + row + panel * 16 + lane() / 4 * 2);
+  }
+  /// Sums of a group of 8 rows: outputs g, g, g + 8, g + 8 of rows 2 t, 2 t + 1, ...
+  VEERY_GPU void put(int group, int panel, const float (&sum)[4]) const {
+    const int row = (group * 8 + lane() % 4 * 2) * kStride;
+    pair(row, panel) = {sum[0], sum[2]};
+    pair(row + kStride, panel) = {sum[1], sum[3]};
+  }
+  /// The output at place i of a panel.
+  static VEERY_GPU int output_of(int i) { return i / 2 + i % 2 * 8; }
+};
+
 /// kPanels panels and kGroups groups of 8 rows. Where there is a gate, of each kTogether panels the
 /// first half are the gate's. kThreads: of which each has outputs.
 template <int kPanels, int kGroups, int kTogether, int kThreads>
@@ -69,14 +90,15 @@ class TileOutputs {
     return w.data + int64_t{of.panel < last ? of.panel : last} * w.panel;
   }
 
-  /// In shared memory: [row of x][panel of the block][16]; 4 left out after a row, for the banks.
-  static constexpr int kStride = kPanels * 16 + 4;
+  using Sums = TileSums<kPanels>;
+  static constexpr int kStride = Sums::kStride, kSumBytes = kGroups * 8 * kStride * 4;
+  static VEERY_GPU Sums tile_sums() { return {reinterpret_cast<float*>(shared_memory())}; }
 
-  VEERY_GPU void finish(const float* values) const {
+  VEERY_GPU void finish() const {
     if (a_.gated != 0)
-      finish_values<true>(values);
+      finish_values<true>(tile_sums().at);
     else
-      finish_values<false>(values);
+      finish_values<false>(tile_sums().at);
   }
 
   const LinearArguments& a_;
@@ -92,11 +114,12 @@ class TileOutputs {
     const int p = own / kOwn * kTogether + own % kOwn;
     const PanelOf of = panel_at(p);
     const float* from = values + p * 16 + at % 16;
+    const int output = of.panel * 16 + Sums::output_of(at % 16);
     const bool is_simple = a_.form.two_terms == 0 && a_.best == nullptr && is_swift(a_.gate);
     if (is_simple)
-      finish_many<kGated, kEach>(from, thread() / kOutputs, of, of.panel * 16 + at % 16);
+      finish_many<kGated, kEach>(from, thread() / kOutputs, of, output);
     else
-      finish_rows<kGated, kEach>(from, thread() / kOutputs, of, of.panel * 16 + at % 16);
+      finish_rows<kGated, kEach>(from, thread() / kOutputs, of, output);
   }
   /// Rows `first`, first + kEach, ..: some at a time, as each of them waits for memory and for the
   /// steps of its exp.
