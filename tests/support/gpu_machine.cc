@@ -20,6 +20,7 @@
 #include "kernels/gpu/functions/linear/linear_groups.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
+#include "kernels/gpu/functions/linear/prepare_tiles.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"
 #include "kernels/gpu/functions/relaxed/expand.h"
 #include "kernels/gpu/functions/relaxed/rounded_rows.h"

@@ -10,6 +10,7 @@
 #include "kernels/gpu/dialect/chain_arguments.h"
 #include "kernels/gpu/dialect/emulator.h"
 #include "kernels/gpu/dialect/limit_arguments.h"
+#include "kernels/gpu/dialect/prepare_tiles_arguments.h"
 #include "kernels/gpu/dialect/recurrence_arguments.h"
 #include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/dialect/row_arguments.h"

@@ -185,11 +185,20 @@
   VEERY_GPU_CHOICE(X)                                               \
   X(top_k_groups, TopKArguments, 1024, (top_k_groups))              \
   X(angles, AnglesArguments, 64, (angles))
+#define VEERY_GPU_TILES_MAKER(X, name, kind)                                     \
+  X(prepare_tiles_##name, PrepareTilesArguments,                                 \
+    (32 * veery::gpu::TilesMakerPlaces::most_warps(veery::gpu::FormKind::kind)), \
+    (prepare_tiles<FormKind::kind>))
+#define VEERY_GPU_TILES_MAKERS(X)           \
+  VEERY_GPU_TILES_MAKER(X, per32, kPer32)   \
+  VEERY_GPU_TILES_MAKER(X, per256, kPer256) \
+  VEERY_GPU_TILES_MAKER(X, planes, kPlanes) \
+  VEERY_GPU_TILES_MAKER(X, bf16, kBF16)
 #define VEERY_GPU_EVERYWHERE(X)                                             \
   VEERY_GPU_COMMON(X)                                                       \
   X(best, BestArguments, 64, (best))                                        \
   X(qkv_rows, QkvRopeArguments, 256, (qkv_rows))                            \
-  X(prepare_tiles, PrepareArguments, 1024, (prepare_tiles))                 \
+  VEERY_GPU_TILES_MAKERS(X)                                                 \
   VEERY_GPU_CODED(VEERY_GPU_ROW, X)                                         \
   VEERY_GPU_BF16(X)                                                         \
   VEERY_GPU_CODED(VEERY_GPU_EXPERTS, X)                                     \

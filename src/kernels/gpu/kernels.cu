@@ -17,6 +17,7 @@
 #include "kernels/gpu/functions/linear/linear_groups.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 #include "kernels/gpu/functions/linear/linear_tiles.h"
+#include "kernels/gpu/functions/linear/prepare_tiles.h"
 #include "kernels/gpu/functions/attention/qkv_rows.h"
 #include "kernels/gpu/functions/relaxed/attend_cores.h"
 #include "kernels/gpu/functions/relaxed/expand.h"
@@ -43,6 +44,8 @@ constexpr int least_blocks(int threads) {
   if (threads == veery::gpu::RowPlan::kExpertThreads &&
       std::is_same_v<Arguments, veery::gpu::ExpertArguments>)
     return 2;
+  if (std::is_same_v<Arguments, veery::gpu::PrepareTilesArguments>)
+    return threads == 128 ? 3 : 2;
   return threads == veery::gpu::RowPlan::kThreads ? 1 : kLeastBlocks<Arguments>;
 }
 

@@ -21,6 +21,14 @@ KernelId kernel_of(Format format, Way way) {
   return static_cast<KernelId>(static_cast<int>(KernelId::linear_row_q8) + kWays * (format - kQ8) +
                                way);
 }
+KernelId tiles_maker(FormKind kind) {
+  switch (kind) {
+    case FormKind::kPer32: return KernelId::prepare_tiles_per32;
+    case FormKind::kPer256: return KernelId::prepare_tiles_per256;
+    case FormKind::kPlanes: return KernelId::prepare_tiles_planes;
+    default: return KernelId::prepare_tiles_bf16;
+  }
+}
 // Chains of fma.
 KernelId chain_of(Format format, bool many) {
   const int first = format == kBF16
@@ -135,43 +143,66 @@ struct Product {
     return planes(format) != Planes::kNone ? FormKind::kPlanes : form_of(format, tiles);
   }
 
+  Norm norm() const { return {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps}; }
+
   void prepare(FormKind kind, Format format) const {
-    const Operand& norm = d.in[LinearIn::kNorm];
     const int32_t cols = d.in[LinearIn::kX].cols;
-    PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]),
-                         Norm{norm.row<float>(0), d.as<LinearAttr>().eps}, form(kind),
+    if (in_tiles(kind, rows, cols, tiles)) return prepare_tiles(kind, format);
+    PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]), norm(), form(kind),
                          best_of_row != nullptr ? nullptr : best()};
-    const bool staged = to.machine.stages() && norm && cols <= kMostStaged;
+    const bool normed = own.norm.weight != nullptr;
+    const bool staged = to.machine.stages() && normed && cols <= kMostStaged;
     own.staged = staged ? 1 : 0;
-    own.weights = staged && 2 * cols <= kMostStaged &&
-                          reinterpret_cast<uintptr_t>(norm.row<float>(0)) % 16 == 0 && cols % 4 == 0
-                      ? 1
-                      : 0;
+    own.weights =
+        staged && 2 * cols <= kMostStaged && is_aligned(d.in[LinearIn::kNorm]) && cols % 4 == 0 ? 1
+                                                                                                : 0;
     const auto floats =
         static_cast<size_t>((cols / 32 + 3) / 4 * 4 + 4 + (own.staged + own.weights) * cols);
-    if (in_tiles(kind, rows, cols, tiles)) {
-      // A warp for 256 columns; blocks of 32 want the mean of their row.
-      constexpr int kMost = 32, kLeast = 4;
-      const int wanted = (cols + 255) / 256;
-      own.parts = kind == FormKind::kPer32 ? 1 : (wanted + kMost - 1) / kMost;
-      const int warps = std::clamp((wanted + own.parts - 1) / own.parts, kLeast, kMost);
-      const int64_t each = has_two_terms(d) ? 4 : 8;
-      constexpr int kSpread = 512;  // rows from which on there are tiles for all processors
-      own.alone = rows < kSpread && !in_groups(format) ? 1 : 0;
-      return to.add(KernelId::prepare_tiles,
-                    {.blocks_x = static_cast<int>((rows + each - 1) / each * each) * own.parts,
-                     .threads = warps * kWarp,
-                     .shared = floats * sizeof(float)},
-                    own);
-    }
     // A block of 256 for a warp, where no norm wants the whole row.
     constexpr int kWarps = 4;
-    const bool split = kind == FormKind::kPer256 && !norm;
+    const bool split = kind == FormKind::kPer256 && !normed;
     own.parts = split ? (cols / 256 + kWarps - 1) / kWarps : 1;
     to.add(KernelId::prepare,
            {.blocks_x = static_cast<int>(rows) * own.parts,
             .threads = split ? kWarps * 32 : 1024,
             .shared = floats * sizeof(float)},
+           own);
+  }
+
+  // Whole rows: so many of a block of threads that all processors have some, that its warps have
+  // them in registers, and that a processor's memory has room for two blocks.
+  void prepare_tiles(FormKind kind, Format format) const {
+    const int32_t cols = d.in[LinearIn::kX].cols;
+    PrepareTilesArguments own{to.run, to.matrix(d.in[LinearIn::kX]), norm(), form(kind),
+                              best_of_row != nullptr ? nullptr : best()};
+    const bool normed = own.norm.weight != nullptr;
+    const bool whole = TilesMakerPlaces::wants_rows(kind, normed);
+    const int most = whole ? TilesMakerPlaces::most_warps(kind) : 2;
+    const int terms = has_two_terms(d) ? 2 : 1;
+    const int64_t groups = (lines_of(d, rows) + 7) / 8;
+    const auto blocks = [&] { return groups * (8 >> own.bits); };
+    const auto warps = [&] {  // that have what they take at a time
+      const int columns = TilesMakerPlaces::columns(kind) * (8 >> own.bits);
+      return (cols + columns - 1) / columns;
+    };
+    const auto shared = [&](bool staged) {
+      const int places = 1 << own.bits;
+      return tiles_maker_places(kind, cols, places, places / terms, staged).floats * 4;
+    };
+    own.bits = 3;
+    while (whole && 1 << own.bits > terms &&
+           (2 * blocks() < int64_t{3} * to.machine.processors() ||
+            (normed && ((own.bits > 1 && warps() > most) || 2 * shared(true) > room()))))
+      --own.bits;
+    own.staged = normed && shared(true) <= room() ? 1 : 0;
+    constexpr int kSpread = 512;  // rows from which on there are tiles for all processors
+    own.alone = rows < kSpread && !in_groups(format) ? 1 : 0;
+    const int each = std::clamp(warps(), 2, most);
+    own.parts = whole ? 1 : (warps() + each - 1) / each;
+    to.add(tiles_maker(kind),
+           {.blocks_x = static_cast<int>(blocks()) * own.parts,
+            .threads = each * kWarp,
+            .shared = static_cast<size_t>(shared(own.staged != 0))},
            own);
   }
 
@@ -198,7 +229,7 @@ struct Product {
     if (in_rows(format)) {
       a.form.data = nullptr;
       a.x = to.matrix(d.in[LinearIn::kX]).data;
-      a.norm = {d.in[LinearIn::kNorm].row<float>(0), attr.eps};
+      a.norm = norm();
     }
     int64_t panels = 0, most = 0;
     int32_t column = 0;

@@ -458,5 +458,61 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
   }
 }
 
+// Rows that blocks of threads bring to their form by one, two, four and eight, with a norm and
+// without, with one term and two; columns of which the last slab lacks some, and more than a block
+// takes at a time; rows and weights of a norm that begin anywhere, or that a block has no room for.
+TEST(GpuLinear, RowsHaveTheirFormHoweverTheyAreSharedOut) {
+  Random random(12);
+  constexpr int32_t kRows = 41, kOut = 20;
+  const auto own = gpu::make_backend(gpu::make_emulator());
+  for (const auto& [type, cols] :
+       {std::pair(DType::kQ8_0, 1184), std::pair(DType::kQ8_0, 3072), std::pair(DType::kQ4_K, 1024),
+        std::pair(DType::kQ4_K, 8448), std::pair(DType::kQ6_K, 2304), std::pair(DType::kBF16, 1168),
+        std::pair(DType::kBF16, 3072)}) {
+    if (test::kSanitized && cols > 3072) continue;
+    const Weights weight(*own, type, 1, kOut, cols, random);
+    for (const bool normed : {false, true})
+      for (const bool shifted : {false, true}) {
+        Matrix x = test::random_matrix(kRows, cols + 1, random);
+        for (int r = 0; r < kRows; ++r)
+          for (int i = 0; i < r % 7; ++i) x[r][(r * 131 + i * 97) % cols] = 20;  // outliers
+        Matrix norm = test::random_matrix(1, cols + 1, random);
+        Dispatch d;
+        d.in[LinearIn::kX] = x.operand;
+        if (normed) d.in[LinearIn::kNorm] = norm.operand;
+        for (Operand* o : {&d.in[LinearIn::kX], &d.in[LinearIn::kNorm]}) {
+          if (o->data == nullptr) continue;
+          o->cols = cols;
+          if (shifted) o->data += sizeof(float);
+        }
+        for (const Precision precision : {Precision::kUsual, Precision::kHigh}) {
+          d.attr = LinearAttr{.eps = 1e-5F, .precision = precision};
+          Matrix expected(kRows, kOut);
+          d.in[LinearIn::kWeight] = weight.of_cpu;
+          if (type != DType::kBF16)
+            test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+                      test::plain_slots(kRows), {supported_targets().front(), 1});
+          d.in[LinearIn::kWeight] = weight.of_gpu;
+          bool first = type == DType::kBF16;  // whose order is another
+          for (const auto& [processors, room] :
+               {std::pair(64, 227), std::pair(12, 227), std::pair(6, 227), std::pair(2, 227),
+                std::pair(64, 48)}) {
+            const auto backend =
+                gpu::make_backend(gpu::make_emulator(true, room << 10, processors));
+            Matrix found(kRows, kOut);
+            d.out() = found.operand;
+            run_on_gpu(*backend, op::kLinear, d, found, kRows);
+            if (std::exchange(first, false)) expected = found;
+            test::expect_same_bits(
+                expected, found,
+                fmt::format("{} {} norm {} shifted {} of {} processors, {} KB", info(type).name,
+                            cols, normed, shifted, processors, room)
+                    .c_str());
+          }
+        }
+      }
+  }
+}
+
 }  // namespace
 }  // namespace veery

@@ -488,7 +488,6 @@ struct PrepareArguments {
   int32_t staged;               ///< a row that is normalised has room in shared memory
   int32_t weights;  ///< and so have the norm's weights, which are multiples of 16 bytes apart
   int32_t parts;    ///< blocks of threads of a row
-  int32_t alone;    ///< what is launched next waits until this has ended
 };
 
 /// Some weights of one format side by side, or one with its gate. One product: what follows is

@@ -201,8 +201,7 @@ class TileOutliers {
     constexpr int kAhead = 4;
     Unit units[kAhead];
     VEERY_UNROLL(4)
-    for (int j = 0; j < kAhead; ++j)
-      units[j] = load_unit(panel, columns()[j < all ? j : 0].block);
+    for (int j = 0; j < kAhead; ++j) units[j] = load_unit(panel, columns()[j < all ? j : 0].block);
     for (int i = 0; i < all; i += kAhead) {
       VEERY_UNROLL(4)
       for (int j = 0; j < kAhead; ++j) {
