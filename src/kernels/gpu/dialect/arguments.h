@@ -168,8 +168,10 @@ VEERY_GPU_HOST constexpr FormKind form_kind(Format format) {
   return format_info(format).block == 32 ? FormKind::kPer32 : FormKind::kPer256;
 }
 
+VEERY_CONSTANT int kItemColumns = 512;  ///< of an item of linear_row.h at most, but for bf16
 /// Where the arrays of a row lie, in bytes from its beginning. In codes the columns 4 t to 4 t + 3
-/// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours.
+/// and 16 + 4 t to 16 + 4 t + 3 of each 32 are neighbours. Arrays have room for whole items
+/// (linear_row.h): of units that are not there something is loaded too, though not used.
 struct FormPlaces {
   int32_t codes = 0, scale = 0, sum = 0;  ///< per 256: sum int32 of each 16, shifted
   int32_t shift = 0;                      ///< per 256: int32 [cols / 32]
@@ -182,7 +184,7 @@ struct FormPlaces {
 VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
   FormPlaces p;
   int32_t at = 0;
-  const int32_t blocks = cols / 32;
+  const int32_t blocks = (cols + kItemColumns - 1) / kItemColumns * (kItemColumns / 32);
   if (kind == FormKind::kFloat || kind == FormKind::kRounded) {
     p.bytes = (cols * 4 + 63) / 64 * 64;
     return p;
@@ -191,10 +193,10 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
     p.bytes = (cols * 2 + 63) / 64 * 64;
     return p;
   }
-  at += cols;
+  at += 32 * blocks;
   if (kind == FormKind::kPer32) {
-    const int32_t words = (4 * blocks + 15) / 16 * 16;
-    p.residual = at, at += cols;
+    const int32_t words = 4 * blocks;
+    p.residual = at, at += 32 * blocks;
     p.scale = at, at += words;
     p.sum = at, at += words;
     p.moment = at, at += words;
@@ -202,7 +204,7 @@ VEERY_GPU_HOST constexpr FormPlaces form_places(FormKind kind, int32_t cols) {
     p.residual_sum = at, at += words;
     p.outliers = at, at += 4 * (blocks / 4 + 2);
   } else {
-    p.scale = at, at += (4 * (cols / 256) + 15) / 16 * 16;
+    p.scale = at, at += (4 * (blocks / 8) + 15) / 16 * 16;
     p.shift = at, at += 4 * blocks;
     p.sum = at, at += 8 * blocks;
   }

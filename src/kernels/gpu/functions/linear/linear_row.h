@@ -17,7 +17,7 @@ struct RowSteps {
   static constexpr UnitPlaces kPlaces = unit_places(kFormat);
   static constexpr int kUnits = row_units(kFormat);
   static constexpr int kHalves = 32 / kInfo.sub;
-  static_assert(kUnits >= 1);
+  static_assert(kUnits >= 1 && kUnits * kInfo.block <= kItemColumns);
 
   float factor[kUnits][kTerms], value[kUnits][kTerms];
 
