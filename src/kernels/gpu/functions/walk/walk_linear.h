@@ -21,11 +21,12 @@ class WalkState {
 
   VEERY_GPU explicit WalkState(const WalkArguments& arguments) : a_(arguments) {}
 
-  /// The first rows and mbarriers; the ring is begun.
+  /// The first rows and mbarriers; the ring is begun. One warp fetches all rows, then and later.
   VEERY_GPU void begin() {
-    for (int r = warp(); r <= Places::kRowsAhead && r < a_.count; r += warps()) load_row(r);
+    for (int r = 0; warp() == 0 && r <= Places::kRowsAhead && r < a_.count; ++r) load_row(r);
     wait_for_groups<0>();
-    if (thread() < Places::kSlots) make_item_mbarrier(mbarrier(thread()));
+    // A loop: of an `if` nvcc makes predicates, and racecheck takes all threads to make mbarriers.
+    for (int i = thread(); i < Places::kSlots; i += threads()) make_item_mbarrier(mbarrier(i));
     if (thread() == 0) {
       make_mbarrier(attend_mbarrier());
       *known() = {};
