@@ -64,7 +64,7 @@ TEST(GpuEmulator, WarpsAddToASlotInTurn) {
   std::vector<int> order;
   run({.threads = kWarps * 32, .shared = TurnPlaces::kBytes}, [&] {
     const Turns turns(shared_memory());
-    turns.make();
+    turns.make(6, kRounds, kWarps);
     sync_block();
     // The last warp comes first.
     for (int turn = kWarps - 1 - thread() / 32; turn < kRounds; turn += kWarps) {

@@ -10,8 +10,8 @@ template <int kTurns>
 struct PlacesOfTurns {
   static constexpr int kSlots = 8;  ///< panels (or gates and panels) that are under way together
   static constexpr int kOfSlot = kTurns;
-  static constexpr int kGates = kSlots * kOfSlot, kOutliers = kGates + kSlots / 2;
-  static constexpr int kCount = kOutliers + 1;
+  static constexpr int kGates = 0, kOutliers = kSlots / 2, kFirst = kOutliers + 1;
+  static constexpr int kCount = kFirst + kSlots * kOfSlot;
   static constexpr int kBytes = (kCount * 8 + 15) / 16 * 16;
 };
 /// Where warps alone wait for turns, each for one of a slot at a time: as many as warps at least.

@@ -93,6 +93,8 @@ class WarpItems {
   VEERY_GPU int chunks() const { return chunks_; }
   /// Panels of the block, or gates and panels.
   VEERY_GPU int slots() const { return slots_; }
+  /// That a slot has in all.
+  VEERY_GPU int turns() const { return (slots_ + RowPlan::kSlots - 1) / RowPlan::kSlots * chunks_; }
   VEERY_GPU Items first() const { return items_from(of_); }
   VEERY_GPU const uint8_t* wait() const {
     wait_for_pieces(mbarrier(slot_), turn_);

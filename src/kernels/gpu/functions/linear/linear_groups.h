@@ -247,7 +247,7 @@ class GroupProduct {
   VEERY_GPU void begin() {
     ring_.make();
     if (thread() < plan_.chunks) make_mbarrier(chunk_mbarrier(thread()));
-    turns_.make();
+    turns_.make(ring_.slots(), ring_.turns(), warps());
     if (warp() < GroupPlan::kWarps && lane() < 8 * kGroups) best(lane()) = 0;
     sync_block();
     if (warp() == kWeights && lane() < GroupPlan::kWarps) ring_.begin();
@@ -262,7 +262,7 @@ class GroupProduct {
   /// The chunks of all slots that are under way together, one after the other.
   VEERY_GPU void bring_chunks() {
     const int slots = ring_.slots(), chunks = ring_.chunks();
-    const int all = (slots + GroupPlan::kSlots - 1) / GroupPlan::kSlots * chunks;
+    const int all = ring_.turns();
     for (int i = 0; i < all; ++i) {
       if (i == plan_.chunks) find_outliers();
       if (const int before = i - plan_.chunks; before >= 0) {

@@ -450,7 +450,7 @@ class RowProduct {
   }
   VEERY_GPU void begin() {
     if (warp() < kWarps) ring_.begin();
-    turns().make();
+    turns().make(ring_.slots(), ring_.turns(), warps());
   }
 
   const LinearArguments& a_;

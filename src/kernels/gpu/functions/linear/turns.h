@@ -14,9 +14,20 @@ class TurnsOf {
  public:
   explicit VEERY_GPU TurnsOf(uint8_t* at) : at_(reinterpret_cast<Mbarrier*>(at)) {}
 
-  /// By all threads, with a barrier of the block before the first turn. A warp makes one barrier
-  /// after the other, so all have as many.
-  VEERY_GPU void make() const {
+  /// By the first `makers` warps, with a barrier of the block before the first turn. `slots`: of
+  /// the block, `turns`: that each of them has in all. A warp makes one barrier after the other, so
+  /// all make as many, and none that nobody would wait for.
+  VEERY_GPU void make(int slots, int turns, int makers) const {
+    if (warp() >= makers) return;
+    const int width = slots < Places::kSlots ? slots : Places::kSlots;
+    const int used = turns < Places::kOfSlot ? turns : Places::kOfSlot;
+    for (int i = lane() * makers + warp(); i < Places::kFirst + width * used; i += makers * kWarp) {
+      const int own = i - Places::kFirst;  // of those of turns
+      make_mbarrier(own < 0 ? at_ + i : of(own / used, own % used));
+    }
+  }
+  /// The same of any number of slots and turns, by all warps.
+  VEERY_GPU void make_all() const {
     const int first = lane() * warps() + warp();
     for (int i = first; i < Places::kCount; i += threads()) make_mbarrier(at_ + i);
   }
@@ -39,7 +50,7 @@ class TurnsOf {
 
  private:
   VEERY_GPU Mbarrier* of(int slot, int turn) const {
-    return at_ + slot * Places::kOfSlot + turn % Places::kOfSlot;
+    return at_ + Places::kFirst + slot * Places::kOfSlot + turn % Places::kOfSlot;
   }
 
   Mbarrier* at_;

@@ -182,7 +182,7 @@ VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
   source.staged = floats(r.staged);
   const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make(
       [&] {
-        memory_of(r).turns.make();
+        memory_of(r).turns.make_all();
         state.wait_for_rows();
       },
       [&] { state.look_ahead(); }, [] {});
@@ -192,7 +192,7 @@ VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
 }
 /// The same x as that of the row before, with its outliers.
 VEERY_GPU void keep_walk(WalkState& state, const WalkLinear& r) {
-  memory_of(r).turns.make();
+  memory_of(r).turns.make_all();
   state.wait_for_rows();
   state.look_ahead();
   sync_block();
