@@ -38,8 +38,9 @@ template <>
 constexpr int kLeastBlocks<veery::gpu::WalkArguments> = 1;
 template <typename Arguments>
 constexpr int least_blocks(int threads) {
-  if (threads == veery::gpu::GroupPlan::kThreads &&
-      std::is_same_v<Arguments, veery::gpu::LinearArguments>)
+  if (std::is_same_v<Arguments, veery::gpu::LinearArguments> &&
+      (threads == veery::gpu::GroupPlan::kThreads ||
+       threads == veery::gpu::tile_threads(veery::gpu::kBF16, true)))
     return 1;
   if (threads == veery::gpu::RowPlan::kExpertThreads &&
       std::is_same_v<Arguments, veery::gpu::ExpertArguments>)

@@ -6,18 +6,17 @@
 namespace veery::gpu {
 
 /// Products of one group of 8 rows of x, or of some: a ring of items for each of kWarps warps, as
-/// RowPlan has it, and one of chunks of x, the columns of an item, which all warps look at. Two
-/// warps more ask for these.
+/// RowPlan has it, and one of chunks of x, the columns of an item, which all warps look at. One
+/// warp more asks for these.
 struct GroupPlan {
   static constexpr int kWarps = 8, kSlots = RowPlan::kSlots;
-  static constexpr int kThreads = (kWarps + 2) * 32;
+  static constexpr int kThreads = (kWarps + 1) * 32;
   static constexpr int kLeastStages = 2, kMostStages = 6;
   /// As many as warps: a warp may be so many chunks ahead of another, and is not to take the chunk
   /// before its own in the ring for it.
   static constexpr int kLeastChunks = kWarps, kMostChunks = 16;
-  /// Who asks for items and chunks waits for turns too, while warps go on with what is there.
-  using Turns = PlacesOfTurns<64>;
-  static_assert(kMostStages * kWarps < Turns::kOfSlot && kMostChunks < Turns::kOfSlot);
+  /// Who asks for chunks waits for turns too, while warps go on with those that are there.
+  static_assert(kMostChunks <= TurnPlaces::kOfSlot);
   int groups;                 ///< at most
   int each, item_bytes;       ///< of an item: units, bytes
   int slabs, form_bytes;      ///< of a chunk: slabs; of a slab of a group: bytes
@@ -45,7 +44,7 @@ VEERY_GPU_HOST constexpr GroupPlan group_plan(Format format, bool many, int cols
   p.chunk_bytes = p.slabs * p.groups * p.form_bytes;
   p.values = 4 * p.groups * (format_info(format).minima ? 2 : 1);
   int at = GroupPlan::kSlots * p.values * kWarp * 4;
-  p.turns = at, at += GroupPlan::Turns::kBytes;
+  p.turns = at, at += TurnPlaces::kBytes;
   p.best = at, at += GroupPlan::kWarps * 8 * p.groups * 8;
   p.outliers = at, at += format_info(format).block == 32 ? (cols / 32 + 127) / 128 * 16 : 0;
   p.mbarriers = at, at += GroupPlan::kWarps * kMostStages * 8;

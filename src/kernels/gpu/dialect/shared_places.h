@@ -4,18 +4,16 @@
 
 namespace veery::gpu {
 
-/// Barriers that say whose turn it is (functions/linear/turns.h). kTurns: of a slot, more than
-/// others may be ahead of who waits for one, as a barrier tells only odd turns from even ones.
-template <int kTurns>
-struct PlacesOfTurns {
+/// Barriers that say whose turn it is (functions/linear/turns.h).
+struct TurnPlaces {
   static constexpr int kSlots = 8;  ///< panels (or gates and panels) that are under way together
-  static constexpr int kOfSlot = kTurns;
+  /// More than others may be ahead of who waits for a turn, or behind, as a barrier tells only odd
+  /// turns from even ones: as many as warps at least, which wait each for one of a slot at a time.
+  static constexpr int kOfSlot = 16;
   static constexpr int kGates = 0, kOutliers = kSlots / 2, kFirst = kOutliers + 1;
   static constexpr int kCount = kFirst + kSlots * kOfSlot;
   static constexpr int kBytes = (kCount * 8 + 15) / 16 * 16;
 };
-/// Where warps alone wait for turns, each for one of a slot at a time: as many as warps at least.
-using TurnPlaces = PlacesOfTurns<16>;
 
 /// Outliers of a tile's rows (functions/linear/tile_outliers.h): columns of products that are
 /// computed together, and of some blocks a bit for each row.

@@ -72,21 +72,23 @@ VEERY_GPU ItemSource find_item(const LinearArguments& a, int first, int step, in
   return {w.data + of.panel * w.panel + int64_t{unit} * unit_bytes, count * unit_bytes};
 }
 
-/// What the rings of a warp have in common: the items of warp `of` of a block that has the panels
-/// `blocks_x()` apart, in the order in which they come, and where they are waited for.
+/// The items of warp `of` of a block that has the panels `blocks_x()` apart, in the order in which
+/// they come. The warp asks for them itself. Each lane knows where one of its next items is, as
+/// what finds that takes as long as half of a product does.
 template <Format kFormat, int kUnits, int kWarps>
-class WarpItems {
+class ItemRing {
  public:
   using Items = RowItems<kWarps>;
   static constexpr int kUnitBytes = unit_places(kFormat).bytes;
 
-  VEERY_GPU WarpItems(const LinearArguments& arguments, const RingPlaces& places, int of)
+  VEERY_GPU ItemRing(const LinearArguments& arguments, const RingPlaces& places, int of)
       : a_(arguments), places_(places), of_(of) {
     constexpr int kOfUnit = format_info(kFormat).block;
     units_ = (arguments.form.cols + kOfUnit - 1) / kOfUnit;
     chunks_ = (units_ + kUnits - 1) / kUnits;
     const int panels = panels_of(a_), parts = a_.gated != 0 ? 2 : 1;
     slots_ = block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts : 0;
+    left_ = (slots_ * chunks_ - of + kWarps - 1) / kWarps;
   }
 
   VEERY_GPU int units() const { return units_; }
@@ -96,132 +98,68 @@ class WarpItems {
   /// That a slot has in all.
   VEERY_GPU int turns() const { return (slots_ + RowPlan::kSlots - 1) / RowPlan::kSlots * chunks_; }
   VEERY_GPU Items first() const { return items_from(of_); }
-  VEERY_GPU const uint8_t* wait() const {
-    wait_for_pieces(mbarrier(slot_), turn_);
-    return item(slot_);
+  /// The panel of slot `own`, and its weight.
+  VEERY_GPU PanelOf panel_of(int own) const {
+    return panel_of_slot(a_, block_x(), blocks_x(), own);
   }
-  /// The item is not looked at any more; another thread may ask for one in its place.
-  VEERY_GPU void pass_by() {
-    if (++slot_ == places_.stages) slot_ = 0, ++turn_;
-  }
-  /// No copy may be on its way when the block ends.
-  VEERY_GPU void drain() const {
-    Items at = first();
-    for (int i = 0; i < places_.stages && !at.ended(); ++i, at.next())
-      wait_for_pieces(mbarrier(i), 0);
-  }
-
- protected:
-  VEERY_GPU Items items_from(int item) const {
-    Items at;
-    at.begin(slots_, chunks_, item);
-    return at;
-  }
-  VEERY_GPU ItemSource source(const Items& at) const {
-    return find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
-                     kUnitBytes);
-  }
-  /// Those of all warps of the block, by its threads.
-  VEERY_GPU bool makes_mbarrier() const { return thread() < kWarps * places_.stages; }
-  VEERY_GPU Mbarrier* mbarrier_of_thread() const { return mbarriers() + thread(); }
-  VEERY_GPU Mbarrier* mbarrier(int i) const { return mbarriers() + of_ * places_.stages + i; }
-  VEERY_GPU uint8_t* item(int i) const {
-    return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
-  }
-
-  const LinearArguments& a_;
-  RingPlaces places_;
-  int of_, units_, chunks_, slots_;
-  int slot_ = 0, turn_ = 0;
-
- private:
-  VEERY_GPU Mbarrier* mbarriers() const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers);
-  }
-};
-
-/// For which the warp asks. Each lane knows where one of the warp's next items is, as what finds
-/// that takes as long as half of a product does.
-template <Format kFormat, int kUnits, int kWarps>
-class RowRing : public WarpItems<kFormat, kUnits, kWarps> {
-  using Base = WarpItems<kFormat, kUnits, kWarps>;
-
- public:
-  VEERY_GPU RowRing(const LinearArguments& arguments, const RingPlaces& places, int of)
-      : Base(arguments, places, of),
-        left_((this->slots_ * this->chunks_ - of + kWarps - 1) / kWarps) {}
 
   /// By the warp. Asks for the first item. Weights do not depend on what was launched before.
   VEERY_GPU void begin() {
-    if (lane() < this->places_.stages) make_item_mbarrier(this->mbarrier(lane()));
+    if (lane() < places_.stages) make_item_mbarrier(mbarrier(lane()));
     sync_warp();
     if (left_ > 0) ask(0);
   }
   /// Asks for as many more as there is room for: once, before the first is waited for, and when
   /// what else is to come soon is there, as that waits behind all that is asked for before.
   VEERY_GPU void fill() {
-    for (int i = 1; i < this->places_.stages && left_ > 0; ++i) ask(i);
+    for (int i = 1; i < places_.stages && left_ > 0; ++i) ask(i);
   }
-  /// Asks for the next item, in the place of the last, which is not looked at any more.
+  VEERY_GPU const uint8_t* wait() const {
+    wait_for_pieces(mbarrier(slot_), turn_);
+    return item(slot_);
+  }
+  /// Asks for the next item, in the place of the last, which no lane looks at any more.
   VEERY_GPU void next() {
-    if (left_ > 0) ask(this->slot_);
-    this->pass_by();
+    if (left_ > 0) ask(slot_);
+    if (++slot_ == places_.stages) slot_ = 0, ++turn_;
+  }
+  /// No copy may be on its way when the block ends. Where none was waited for.
+  VEERY_GPU void drain() const {
+    for (int i = 0; i < asked_; ++i) wait_for_pieces(mbarrier(i), 0);
   }
 
  private:
+  VEERY_GPU Items items_from(int item) const {
+    Items at;
+    at.begin(slots_, chunks_, item);
+    return at;
+  }
+  VEERY_GPU Mbarrier* mbarrier(int i) const {
+    return reinterpret_cast<Mbarrier*>(shared_memory() + places_.mbarriers) + of_ * places_.stages +
+           i;
+  }
+  VEERY_GPU uint8_t* item(int i) const {
+    return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
+  }
   VEERY_GPU void look_ahead() {
-    const auto at = this->items_from(this->of_ + (asked_ + lane()) * kWarps);
-    if (!at.ended()) next_ = this->source(at);
+    const Items at = items_from(of_ + (asked_ + lane()) * kWarps);
+    if (!at.ended())
+      next_ = find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
+                        kUnitBytes);
   }
   VEERY_GPU void ask(int to) {
     const int own = asked_ % kWarp;
     if (rarely(own == 0)) look_ahead();
-    ask_item_of(own, this->mbarrier(to), this->item(to), next_.from, next_.bytes);
+    ask_item_of(own, mbarrier(to), item(to), next_.from, next_.bytes);
     ++asked_, --left_;
   }
 
-  int asked_ = 0, left_;  // of the warp's items
+  const LinearArguments& a_;
+  RingPlaces places_;
+  int of_, units_, chunks_, slots_;
+  int slot_ = 0, turn_ = 0;  // of the item that is waited for next
+  int asked_ = 0, left_;     // of the warp's items
   ItemSource next_;
-};
-
-/// For which one thread asks, when the turn of an item has been passed on.
-template <Format kFormat, int kUnits, int kWarps>
-class ItemRing : public WarpItems<kFormat, kUnits, kWarps> {
-  using Base = WarpItems<kFormat, kUnits, kWarps>;
-
- public:
-  using Base::Base;
-
-  /// By all threads, for all warps, with a barrier of the block before the first begins.
-  VEERY_GPU void make() const {
-    if (this->makes_mbarrier()) make_mbarrier(this->mbarrier_of_thread(), 1);
-  }
-  /// Asks for the first items.
-  VEERY_GPU void begin() {
-    asked_ = looked_at_ = this->first();
-    for (int i = 0; i < this->places_.stages && has_more(); ++i) ask(i);
-  }
-  VEERY_GPU bool has_more() const { return !asked_.ended(); }
-  template <typename Turns>
-  VEERY_GPU void next(const Turns& turns) {
-    turns.wait(looked_at_.slot, looked_at_.turn() + 1);
-    looked_at_.next();
-    ask(this->slot_);
-    this->pass_by();
-  }
-  /// The panel of slot `own`, and its weight.
-  VEERY_GPU PanelOf panel_of(int own) const {
-    return panel_of_slot(this->a_, block_x(), blocks_x(), own);
-  }
-
- private:
-  VEERY_GPU void ask(int to) {
-    const ItemSource next = this->source(asked_);
-    ask_piece(this->mbarrier(to), this->item(to), next.from, next.bytes);
-    asked_.next();
-  }
-
-  typename Base::Items asked_ = {}, looked_at_ = {};
 };
 
 }  // namespace veery::gpu

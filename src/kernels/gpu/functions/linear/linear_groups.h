@@ -197,15 +197,11 @@ class GroupProduct {
   using Sums = typename Steps::Sums;
   using Ring = ItemRing<kFormat, Steps::kUnits, GroupPlan::kWarps>;
 
-  // Warps behind those that multiply bring weights and x.
-  static constexpr int kWeights = GroupPlan::kWarps, kChunks = GroupPlan::kWarps + 1;
-
   VEERY_GPU explicit GroupProduct(const LinearArguments& arguments)
       : a_(arguments),
         plan_(group_plan(kFormat, kMany, arguments.form.cols, arguments.room)),
         turns_(shared_memory() + plan_.turns),
-        ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages},
-              warp() == kWeights ? lane() : warp()) {}
+        ring_(arguments, {plan_.mbarriers, plan_.ring, plan_.item_bytes, plan_.stages}, warp()) {}
 
   VEERY_GPU void run() {
     allow_next();
@@ -213,14 +209,15 @@ class GroupProduct {
     wait_for_inputs();
     rows_ = static_cast<int>(a_.run.count(a_.rows)) * terms();
     here_ = (rows_ + 7) / 8;
-    if (warp() == kWeights) {
-      if (lane() < GroupPlan::kWarps) here_ > 0 ? bring_items() : ring_.drain();
-    } else if (here_ > 0) {
-      warp() == kChunks ? bring_chunks() : multiply();
-    }
+    if (brings_chunks())
+      bring_chunks();
+    else
+      here_ > 0 ? multiply() : ring_.drain();
   }
 
  private:
+  /// The warp behind those that multiply.
+  VEERY_GPU bool brings_chunks() const { return warp() == GroupPlan::kWarps; }
   VEERY_GPU int terms() const { return a_.form.two_terms != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
   /// Sums on their way from item to item of a panel.
@@ -245,24 +242,23 @@ class GroupProduct {
   }
 
   VEERY_GPU void begin() {
-    ring_.make();
-    if (thread() < plan_.chunks) make_mbarrier(chunk_mbarrier(thread()));
-    turns_.make(ring_.slots(), ring_.turns(), warps());
-    if (warp() < GroupPlan::kWarps && lane() < 8 * kGroups) best(lane()) = 0;
+    if (brings_chunks()) {
+      if (lane() < plan_.chunks) make_mbarrier(chunk_mbarrier(lane()));
+    } else {
+      ring_.begin();
+      ring_.fill();
+      if (lane() < 8 * kGroups) best(lane()) = 0;
+    }
+    turns_.make(ring_.slots(), ring_.turns(), GroupPlan::kWarps);
     sync_block();
-    if (warp() == kWeights && lane() < GroupPlan::kWarps) ring_.begin();
   }
 
   // What comes
 
-  /// A lane for each warp.
-  VEERY_GPU void bring_items() {
-    while (ring_.has_more()) ring_.next(turns_);
-  }
   /// The chunks of all slots that are under way together, one after the other.
   VEERY_GPU void bring_chunks() {
     const int slots = ring_.slots(), chunks = ring_.chunks();
-    const int all = ring_.turns();
+    const int all = here_ > 0 ? ring_.turns() : 0;
     for (int i = 0; i < all; ++i) {
       if (i == plan_.chunks) find_outliers();
       if (const int before = i - plan_.chunks; before >= 0) {
@@ -272,7 +268,7 @@ class GroupProduct {
       }
       ask_chunk(i % chunks, i % plan_.chunks);
     }
-    if (all <= plan_.chunks) find_outliers();
+    if (all > 0 && all <= plan_.chunks) find_outliers();
   }
   VEERY_GPU void ask_chunk(int chunk, int stage) const {
     struct Piece {
@@ -344,7 +340,8 @@ class GroupProduct {
       }
       // Neither the sums nor the item and its chunk are looked at any more.
       turns_.pass(at.slot, turn);
-      ring_.pass_by();
+      sync_warp();
+      ring_.next();
     }
     if (a_.best == nullptr) return;
     sync_warp();
@@ -449,7 +446,7 @@ class GroupProduct {
 
   const LinearArguments& a_;
   GroupPlan plan_;
-  TurnsOf<GroupPlan::Turns> turns_;
+  Turns turns_;
   Ring ring_;
   int rows_ = 0, here_ = 0;
 };

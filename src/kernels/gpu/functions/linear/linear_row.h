@@ -395,7 +395,7 @@ class RowPanels {
 template <Format kFormat, int kTerms, int kWarps>
 class RowProduct {
  public:
-  using Ring = RowRing<kFormat, row_units(kFormat), kWarps>;
+  using Ring = ItemRing<kFormat, row_units(kFormat), kWarps>;
   static constexpr bool kResidual = format_info(kFormat).block == 32 && kTerms == 1;
 
   VEERY_GPU explicit RowProduct(const LinearArguments& arguments)

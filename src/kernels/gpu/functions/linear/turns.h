@@ -9,10 +9,11 @@ namespace veery::gpu {
 /// waits for the turn of its item, looks at what the item before left in the block's memory, and
 /// passes the turn on, all lanes together: then each lane sees what those of the other warp wrote,
 /// without a barrier of the warp, which takes half of the time of a flag that one lane sets.
-template <typename Places>
-class TurnsOf {
+class Turns {
+  using Places = TurnPlaces;
+
  public:
-  explicit VEERY_GPU TurnsOf(uint8_t* at) : at_(reinterpret_cast<Mbarrier*>(at)) {}
+  explicit VEERY_GPU Turns(uint8_t* at) : at_(reinterpret_cast<Mbarrier*>(at)) {}
 
   /// By the first `makers` warps, with a barrier of the block before the first turn. `slots`: of
   /// the block, `turns`: that each of them has in all. A warp makes one barrier after the other, so
@@ -55,6 +56,5 @@ class TurnsOf {
 
   Mbarrier* at_;
 };
-using Turns = TurnsOf<TurnPlaces>;
 
 }  // namespace veery::gpu
