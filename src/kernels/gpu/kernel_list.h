@@ -5,10 +5,10 @@
 #define VEERY_GPU_TILES(X, name, format, small)                                   \
   X(name, LinearArguments, (veery::gpu::tile_threads(veery::gpu::format, small)), \
     (linear_tiles<format, small>))
-#define VEERY_GPU_GROUPS(X, name, format)                                     \
-  X(linear_group_##name, LinearArguments, (veery::gpu::GroupPlan::kThreads),  \
-    (linear_groups<format, false>))                                           \
-  X(linear_groups_##name, LinearArguments, (veery::gpu::GroupPlan::kThreads), \
+#define VEERY_GPU_GROUPS(X, name, format)                                               \
+  X(linear_group_##name, LinearArguments, (veery::gpu::GroupPlan::most_threads(false)), \
+    (linear_groups<format, false>))                                                     \
+  X(linear_groups_##name, LinearArguments, (veery::gpu::GroupPlan::most_threads(true)), \
     (linear_groups<format, true>))
 #define VEERY_GPU_FEW(X, name, format)                                           \
   X(linear_few_##name, LinearArguments, 128, (linear_tile<format, 1, 1, false>)) \

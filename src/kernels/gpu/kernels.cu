@@ -39,7 +39,8 @@ constexpr int kLeastBlocks<veery::gpu::WalkArguments> = 1;
 template <typename Arguments>
 constexpr int least_blocks(int threads) {
   if (std::is_same_v<Arguments, veery::gpu::LinearArguments> &&
-      (threads == veery::gpu::GroupPlan::kThreads ||
+      (threads == veery::gpu::GroupPlan::most_threads(true) ||
+       threads == veery::gpu::GroupPlan::most_threads(false) ||
        threads == veery::gpu::tile_threads(veery::gpu::kBF16, true)))
     return 1;
   if (threads == veery::gpu::RowPlan::kExpertThreads &&

@@ -321,7 +321,7 @@ struct Product {
     const GroupPlan plan = groups(format);
     to.add(kernel_of(format, plan.groups > 1 ? kGroups : kGroup),
            {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
-            .threads = GroupPlan::kThreads,
+            .threads = (plan.warps + 1) * kWarp,
             .shared = static_cast<size_t>(plan.bytes)},
            a);
   }

@@ -83,7 +83,7 @@ TEST(GpuWide, GroupsHaveChunksForAllWarps) {
         for (int cols = 256; cols <= 32768; cols *= 2) {
           const auto plan = gpu::group_plan(static_cast<gpu::Format>(format), many, cols, room);
           if (plan.stages < gpu::GroupPlan::kLeastStages) continue;
-          EXPECT_GE(plan.chunks, gpu::GroupPlan::kWarps) << format << " " << room;
+          EXPECT_GE(plan.chunks, plan.warps) << format << " " << room;
           EXPECT_LE(plan.bytes, room) << format;
           EXPECT_EQ((plan.ring | plan.item_bytes | plan.chunks_at | plan.chunk_bytes) % 16, 0);
           EXPECT_EQ((plan.mbarriers | plan.chunk_mbarriers | plan.best) % 8, 0);
@@ -112,6 +112,13 @@ TEST(GpuWide, RowsOfSeveralRoundsHaveTheBitsOfTheCpu) {
     for (const int32_t chunk : {4, 12})
       EXPECT_EQ(all_logits(model.path(), options_for(On::kLaunches, chunk), ids), expected)
           << info(type).name << " " << chunk;
+    // One group, without room for more warps.
+    if (type != DType::kQ4_K) continue;
+    static_assert(gpu::group_plan(gpu::kK4M, false, 8448, 163 << 10).warps ==
+                  gpu::GroupPlan::kWarps);
+    LoadOptions options = options_for(On::kLaunches, 4);
+    options.backend = gpu::make_backend(gpu::make_emulator(false, 163 << 10));
+    EXPECT_EQ(all_logits(model.path(), options, ids), expected) << info(type).name;
   }
 }
 

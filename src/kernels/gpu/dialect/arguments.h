@@ -330,8 +330,7 @@ VEERY_GPU_HOST constexpr TilePlan bf16_tile_plan(bool small) {
   TilePlan p{};
   p.panels = small ? 4 : 8;
   p.groups = small ? 8 : 16;
-  p.warps_m = 2;
-  p.warps_n = small ? 2 : 4;
+  p.warps_m = 2, p.warps_n = small ? 2 : 4;
   p.stages = 3, p.least = small ? 1 : 2;
   p.each = 8;
   p.weight_bytes = p.each * unit_places(kBF16).bytes;

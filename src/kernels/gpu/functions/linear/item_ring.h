@@ -5,6 +5,12 @@
 
 namespace veery::gpu {
 
+/// Warps that multiply: kWarps, or, where that is 0, all of the block but one.
+template <int kWarps>
+VEERY_GPU int multiplying() {
+  return kWarps > 0 ? kWarps : warps() - 1;
+}
+
 /// The items of a block's panels in the order in which its warps take them: of RowPlan::kSlots
 /// panels (or gates and panels, which alternate) chunk after chunk, of a chunk panel after panel,
 /// so that a chain rarely waits for the item before.
@@ -41,7 +47,8 @@ struct RowItems {
     }
     if (group >= slots) return void(chunk = item);
     chunk = item / width, slot = item - chunk * width;
-    more_chunks = kWarps / width, more_slots = kWarps - more_chunks * width;
+    more_chunks = multiplying<kWarps>() / width;
+    more_slots = multiplying<kWarps>() - more_chunks * width;
   }
 };
 
@@ -88,7 +95,7 @@ class ItemRing {
     chunks_ = (units_ + kUnits - 1) / kUnits;
     const int panels = panels_of(a_), parts = a_.gated != 0 ? 2 : 1;
     slots_ = block_x() < panels ? ((panels - 1 - block_x()) / blocks_x() + 1) * parts : 0;
-    left_ = (slots_ * chunks_ - of + kWarps - 1) / kWarps;
+    left_ = (slots_ * chunks_ - of + multiplying<kWarps>() - 1) / multiplying<kWarps>();
   }
 
   VEERY_GPU int units() const { return units_; }
@@ -142,7 +149,7 @@ class ItemRing {
     return shared_memory() + places_.items + (of_ * places_.stages + i) * places_.item_bytes;
   }
   VEERY_GPU void look_ahead() {
-    const Items at = items_from(of_ + (asked_ + lane()) * kWarps);
+    const Items at = items_from(of_ + (asked_ + lane()) * multiplying<kWarps>());
     if (!at.ended())
       next_ = find_item(a_, block_x(), blocks_x(), at.group + at.slot, at.chunk, units_, kUnits,
                         kUnitBytes);

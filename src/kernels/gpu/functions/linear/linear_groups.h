@@ -195,7 +195,7 @@ class GroupProduct {
   static constexpr int kFormBytes = tile_plan(kFormat, true).form_bytes;
   using Steps = GroupSteps<kFormat, kGroups>;
   using Sums = typename Steps::Sums;
-  using Ring = ItemRing<kFormat, Steps::kUnits, GroupPlan::kWarps>;
+  using Ring = ItemRing<kFormat, Steps::kUnits, 0>;
 
   VEERY_GPU explicit GroupProduct(const LinearArguments& arguments)
       : a_(arguments),
@@ -217,7 +217,7 @@ class GroupProduct {
 
  private:
   /// The warp behind those that multiply.
-  VEERY_GPU bool brings_chunks() const { return warp() == GroupPlan::kWarps; }
+  VEERY_GPU bool brings_chunks() const { return warp() == plan_.warps; }
   VEERY_GPU int terms() const { return a_.form.two_terms != 0 ? 2 : 1; }
   VEERY_GPU bool has_outliers() const { return kInfo.block == 32 && terms() == 1; }
   /// Sums on their way from item to item of a panel.
@@ -249,7 +249,7 @@ class GroupProduct {
       ring_.fill();
       if (lane() < 8 * kGroups) best(lane()) = 0;
     }
-    turns_.make(ring_.slots(), ring_.turns(), GroupPlan::kWarps);
+    turns_.make(ring_.slots(), ring_.turns(), plan_.warps);
     sync_block();
   }
 
@@ -321,7 +321,7 @@ class GroupProduct {
   // Products
 
   VEERY_GPU void multiply() {
-    for (RowItems<GroupPlan::kWarps> at = ring_.first(); !at.ended(); at.next()) {
+    for (RowItems<0> at = ring_.first(); !at.ended(); at.next()) {
       const int turn = at.turn(), stage = turn % plan_.chunks;
       const uint8_t* units = ring_.wait();
       wait_for_pieces(chunk_mbarrier(stage), turn / plan_.chunks);
@@ -348,7 +348,7 @@ class GroupProduct {
     if (lane() < 8 * kGroups && best(lane()) != 0) keep_largest(a_.best + lane(), best(lane()));
   }
   /// Those that the item before has passed on.
-  VEERY_GPU void begin_sums(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
+  VEERY_GPU void begin_sums(const RowItems<0>& at, Sums& sums) const {
     turns_.wait(at.slot, at.turn());
     sums.clear();
     const float* from = late(at.slot) + lane();
@@ -362,7 +362,7 @@ class GroupProduct {
   static VEERY_GPU int value_place(int row, int output) {
     return row / 2 * 32 + ((row % 2 * 16 + output + row / 2 * 8) & 31);
   }
-  VEERY_GPU void finish(const RowItems<GroupPlan::kWarps>& at, Sums& sums) const {
+  VEERY_GPU void finish(const RowItems<0>& at, Sums& sums) const {
     const int own = at.group + at.slot, turn = at.turn();
     const PanelOf of = ring_.panel_of(own);
     if (has_outliers()) add_residual(a_.weight[of.weight], of.panel, sums);
