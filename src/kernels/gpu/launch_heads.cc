@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/dialect/row_arguments.h"
-#include "kernels/gpu/dialect/top_k_arguments.h"
+#include "kernels/gpu/arguments/row_arguments.h"
+#include "kernels/gpu/arguments/top_k_arguments.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/layout/pack.h"
 

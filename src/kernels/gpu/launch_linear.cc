@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
-#include "kernels/gpu/dialect/group_places.h"
-#include "kernels/gpu/dialect/matrix_places.h"
+#include "kernels/gpu/arguments/group_places.h"
+#include "kernels/gpu/arguments/matrix_places.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/layout/pack.h"
 

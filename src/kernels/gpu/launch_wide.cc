@@ -3,8 +3,8 @@
 
 #include "kernels/common/formulas.h"
 #include "kernels/common/table.h"
-#include "kernels/gpu/dialect/attend_places.h"
-#include "kernels/gpu/dialect/wide_arguments.h"
+#include "kernels/gpu/arguments/attend_places.h"
+#include "kernels/gpu/arguments/wide_arguments.h"
 #include "kernels/gpu/launches.h"
 
 namespace veery::gpu {

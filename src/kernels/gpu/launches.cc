@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/common/table.h"
-#include "kernels/gpu/dialect/attend_places.h"
+#include "kernels/gpu/arguments/attend_places.h"
 #include "kernels/gpu/layout/pack.h"
 
 namespace veery::gpu {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/gpu/dialect/walk_places.h"
+#include "kernels/gpu/arguments/walk_places.h"
 #include "kernels/gpu/gpu.h"
 
 namespace veery::gpu {

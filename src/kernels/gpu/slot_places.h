@@ -1,7 +1,7 @@
 // slot_places.h: the slots of a run as one block of memory, the same on both sides.
 #pragma once
 #include "kernels/backend.h"
-#include "kernels/gpu/dialect/chain_arguments.h"
+#include "kernels/gpu/arguments/chain_arguments.h"
 
 namespace veery::gpu {
 

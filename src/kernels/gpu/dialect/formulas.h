@@ -1,9 +1,15 @@
 // formulas.h: elementwise functions with the bits of kernels/cpu/simd/simd-inl.h, operation by
 // operation, on scalars; formulas and sources are there.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/dialect/compat.h"
 
 namespace veery::gpu {
+
+/// veery::ActivateAttr
+struct Activate {
+  int32_t kind;
+  float positive, negative, beta, eps;
+};
 
 VEERY_GPU float exp_to_88(float x) {
   const float clamped = largest(-87.3F, x);

@@ -1,6 +1,6 @@
 // advance.h: what a row of a chain does with its next token.
 #pragma once
-#include "kernels/gpu/dialect/chain_arguments.h"
+#include "kernels/gpu/arguments/chain_arguments.h"
 
 namespace veery::gpu {
 

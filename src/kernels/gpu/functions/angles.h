@@ -1,6 +1,6 @@
 // angles.h: angles of rotary position embeddings, found in f64.
 #pragma once
-#include "kernels/gpu/dialect/angles_arguments.h"
+#include "kernels/gpu/arguments/angles_arguments.h"
 
 namespace veery::gpu {
 

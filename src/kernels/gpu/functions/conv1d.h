@@ -1,8 +1,8 @@
 // conv1d.h: convolutions over the positions of a sequence, with the bits of
 // kernels/cpu/recurrence/conv1d.cc: a thread a channel.
 #pragma once
+#include "kernels/gpu/arguments/recurrence_arguments.h"
 #include "kernels/gpu/dialect/formulas.h"
-#include "kernels/gpu/dialect/recurrence_arguments.h"
 
 namespace veery::gpu {
 

@@ -1,6 +1,6 @@
 // limits.h: loops that do one kind of work and nothing else: what a device does at best.
 #pragma once
-#include "kernels/gpu/dialect/limit_arguments.h"
+#include "kernels/gpu/arguments/limit_arguments.h"
 
 namespace veery::gpu {
 

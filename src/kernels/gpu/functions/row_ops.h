@@ -1,7 +1,7 @@
 // row_ops.h: ops on rows with the bits of kernels/reference: their order of adding is that of f64.
 #pragma once
+#include "kernels/gpu/arguments/row_arguments.h"
 #include "kernels/gpu/dialect/f64.h"
-#include "kernels/gpu/dialect/row_arguments.h"
 
 namespace veery::gpu {
 

@@ -1,8 +1,8 @@
 // scan.h: linear recurrences, with the bits of kernels/cpu/recurrence/scan.cc. A run's positions
 // are walked in one launch, with the state in registers.
 #pragma once
+#include "kernels/gpu/arguments/recurrence_arguments.h"
 #include "kernels/gpu/dialect/formulas.h"
-#include "kernels/gpu/dialect/recurrence_arguments.h"
 
 namespace veery::gpu {
 

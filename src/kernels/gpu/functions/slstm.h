@@ -1,8 +1,8 @@
 // slstm.h: sLSTM and products of heads, in the order of kernels/reference/slstm.cc, whose functions
 // are those of f64.
 #pragma once
+#include "kernels/gpu/arguments/recurrence_arguments.h"
 #include "kernels/gpu/dialect/f64.h"
-#include "kernels/gpu/dialect/recurrence_arguments.h"
 
 namespace veery::gpu {
 

@@ -1,8 +1,8 @@
 // top_k.h: the largest numbers of a row, sorted, and the sum that makes probabilities of them: what
 // the choice of a token needs of its logits. Several blocks share a row.
 #pragma once
+#include "kernels/gpu/arguments/top_k_arguments.h"
 #include "kernels/gpu/dialect/f64.h"
-#include "kernels/gpu/dialect/top_k_arguments.h"
 #include "kernels/gpu/functions/rows.h"
 
 namespace veery::gpu {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "dtype/dtype.h"
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

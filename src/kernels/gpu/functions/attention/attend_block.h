@@ -1,7 +1,7 @@
 // attend_block.h: queries of one row and a block of 128 positions: scores, the largest, weights and
 // weighted values, with the bits of kernels/cpu/attend.
 #pragma once
-#include "kernels/gpu/dialect/attend_places.h"
+#include "kernels/gpu/arguments/attend_places.h"
 #include "kernels/gpu/functions/attention/attend_states.h"
 
 namespace veery::gpu {

@@ -1,7 +1,7 @@
 // attend_states.h: largest score, sum of weights and weighted values of a query over some
 // positions, and how those of many blocks of positions become one.
 #pragma once
-#include "kernels/gpu/dialect/attend_places.h"
+#include "kernels/gpu/arguments/attend_places.h"
 #include "kernels/gpu/functions/rows.h"
 
 namespace veery::gpu {

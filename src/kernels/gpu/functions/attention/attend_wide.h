@@ -2,7 +2,7 @@
 // wide heads, values within keys (latent attention), caches of q8_0 and of two types, keys and
 // values that are rows of the run, ALiBi, and masks of encoders.
 #pragma once
-#include "kernels/gpu/dialect/wide_arguments.h"
+#include "kernels/gpu/arguments/wide_arguments.h"
 #include "kernels/gpu/functions/attention/attend.h"
 
 namespace veery::gpu {

@@ -2,7 +2,7 @@
 // those of kernels/cpu/attend/choose_positions.cc: the same chains, and of equal scores the lowest
 // position.
 #pragma once
-#include "kernels/gpu/dialect/wide_arguments.h"
+#include "kernels/gpu/arguments/wide_arguments.h"
 #include "kernels/gpu/functions/attention/attend_wide.h"
 
 namespace veery::gpu {

@@ -1,5 +1,6 @@
 // form.h: rows of activations: RMS norm and what products take, in the order of docs/numerics.md.
 #pragma once
+#include "kernels/gpu/arguments/arguments.h"
 #include "kernels/gpu/dialect/formulas.h"
 
 namespace veery::gpu {

@@ -5,7 +5,7 @@
 // memory. Two sums of each output, of a piece and of all before it, leave a warp registers for
 // little else, so what is multiplied next is two units ahead, not more.
 #pragma once
-#include "kernels/gpu/dialect/warpgroup_places.h"
+#include "kernels/gpu/arguments/warpgroup_places.h"
 #include "kernels/gpu/dialect/warpgroups.h"
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/tile_outputs.h"

@@ -2,7 +2,7 @@
 // processors is still what takes the time: as linear_row.h has them, each item multiplied with all
 // rows. The bits are those of linear.h.
 #pragma once
-#include "kernels/gpu/dialect/group_places.h"
+#include "kernels/gpu/arguments/group_places.h"
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/item_ring.h"
 #include "kernels/gpu/functions/linear/tile_blocks.h"

@@ -3,7 +3,7 @@
 // int8 are below 2^24, so that they are exact in any order. Then come the same chains as in
 // linear.h.
 #pragma once
-#include "kernels/gpu/dialect/matrix_places.h"
+#include "kernels/gpu/arguments/matrix_places.h"
 #include "kernels/gpu/functions/linear/linear.h"
 
 namespace veery::gpu {

@@ -4,7 +4,7 @@
 // A code times 2^shift is 16 high + low, so sums of 32 columns are those of 16 w high + w low: the
 // shifts of parts of x cost nothing where the sums are multiplied by scales.
 #pragma once
-#include "kernels/gpu/dialect/warpgroup_places.h"
+#include "kernels/gpu/arguments/warpgroup_places.h"
 #include "kernels/gpu/dialect/warpgroups.h"
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/tile_blocks.h"

@@ -2,7 +2,7 @@
 // same columns of several rows of a group, so that it writes whole sectors of memory, or lines
 // where it has all rows.
 #pragma once
-#include "kernels/gpu/dialect/prepare_tiles_arguments.h"
+#include "kernels/gpu/arguments/prepare_tiles_arguments.h"
 #include "kernels/gpu/functions/linear/form_tiles.h"
 #include "kernels/gpu/functions/linear/row_form.h"
 

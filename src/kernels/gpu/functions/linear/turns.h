@@ -1,6 +1,6 @@
 // turns.h: how the warps of a block add to the sums of a panel one after the other.
 #pragma once
-#include "kernels/gpu/dialect/shared_places.h"
+#include "kernels/gpu/arguments/shared_places.h"
 #include "kernels/gpu/functions/linear/linear.h"
 
 namespace veery::gpu {

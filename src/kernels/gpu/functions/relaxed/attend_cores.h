@@ -1,8 +1,8 @@
 // attend_cores.h: attention of many rows of one sequence by tensor cores, with a softmax that goes
 // along (Dao, FlashAttention-2, 2023): caches of bf16. Its bits are not those of attend.h.
 #pragma once
+#include "kernels/gpu/arguments/relaxed_arguments.h"
 #include "kernels/gpu/dialect/cores.h"
-#include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/functions/attention/attend_tiles.h"
 
 namespace veery::gpu {

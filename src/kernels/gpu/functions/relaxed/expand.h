@@ -1,7 +1,7 @@
 // expand.h: weights as bf16, row after row, for products that a library makes.
 #pragma once
+#include "kernels/gpu/arguments/relaxed_arguments.h"
 #include "kernels/gpu/dialect/cores.h"
-#include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/functions/rows.h"
 
 namespace veery::gpu {

@@ -1,7 +1,7 @@
 // rounded_rows.h: what stands before and behind products that a library makes of bf16.
 #pragma once
+#include "kernels/gpu/arguments/relaxed_arguments.h"
 #include "kernels/gpu/dialect/cores.h"
-#include "kernels/gpu/dialect/relaxed_arguments.h"
 #include "kernels/gpu/functions/rows.h"
 
 namespace veery::gpu {

@@ -1,7 +1,7 @@
 // walk_linear.h: products of a walk. Items are on their way from the weights to a ring that all
 // warps share, which runs on over rows and what they wait for.
 #pragma once
-#include "kernels/gpu/dialect/walk_places.h"
+#include "kernels/gpu/arguments/walk_places.h"
 #include "kernels/gpu/functions/attention/attend_states.h"
 #include "kernels/gpu/functions/linear/linear_row.h"
 

@@ -1,7 +1,7 @@
 // wide_arguments.h: what the kernels of attend_wide.h, attend_f64.h and choose_positions.h are
 // given.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

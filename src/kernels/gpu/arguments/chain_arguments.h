@@ -1,7 +1,7 @@
 // chain_arguments.h: what the kernels of chain.h are given.
 #pragma once
 #include "kernels/draw_settings.h"
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

@@ -1,6 +1,6 @@
 // relaxed_arguments.h: what the kernels of functions/relaxed are given, whose bits are free.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

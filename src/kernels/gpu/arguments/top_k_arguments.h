@@ -1,6 +1,6 @@
 // top_k_arguments.h: what the kernels of top_k.h are given.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

@@ -1,6 +1,6 @@
 // row_arguments.h: what the kernels of row_ops.h are given.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

@@ -1,9 +1,9 @@
 // walk_places.h: what one cooperative kernel that carries out a whole step is given, and what it
 // has in shared memory.
 #pragma once
-#include "kernels/gpu/dialect/angles_arguments.h"
-#include "kernels/gpu/dialect/arguments.h"
-#include "kernels/gpu/dialect/attend_places.h"
+#include "kernels/gpu/arguments/angles_arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
+#include "kernels/gpu/arguments/attend_places.h"
 
 namespace veery::gpu {
 

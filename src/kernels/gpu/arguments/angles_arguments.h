@@ -1,6 +1,6 @@
 // angles_arguments.h: what angles() is given.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 #include "kernels/gpu/dialect/f64.h"
 
 namespace veery::gpu {

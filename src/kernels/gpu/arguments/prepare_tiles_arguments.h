@@ -1,7 +1,7 @@
 // prepare_tiles_arguments.h: how the making of the forms of many rows is shared out, for
 // prepare_tiles() and for what launches it.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

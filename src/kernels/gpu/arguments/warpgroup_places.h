@@ -1,7 +1,7 @@
 // warpgroup_places.h: how products by warpgroups are shared out, for linear_planes(), linear_deep()
 // and linear_core_tiles() and for what launches them.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

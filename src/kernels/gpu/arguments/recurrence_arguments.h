@@ -1,7 +1,7 @@
 // recurrence_arguments.h: what the kernels of recurrent layers are given, and how a scan is shared
 // out.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
+#include "kernels/gpu/arguments/arguments.h"
 
 namespace veery::gpu {
 

@@ -1,7 +1,7 @@
 // group_places.h: what linear_groups() has in shared memory.
 #pragma once
-#include "kernels/gpu/dialect/arguments.h"
-#include "kernels/gpu/dialect/shared_places.h"
+#include "kernels/gpu/arguments/arguments.h"
+#include "kernels/gpu/arguments/shared_places.h"
 
 namespace veery::gpu {
 

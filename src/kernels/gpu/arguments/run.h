@@ -1,0 +1,51 @@
+// run.h: matrices in a device's memory, and what varies between runs.
+#pragma once
+#include "kernels/gpu/dialect/compat.h"
+
+namespace veery::gpu {
+
+/// Rows of f32 or i32. `rows` as Operand::rows has them.
+struct Matrix {
+  VEERY_DEVICE float* data;
+  int64_t stride;  ///< elements
+  int64_t rows;
+  int32_t cols;
+
+  VEERY_GPU VEERY_DEVICE float* row(int64_t r) const { return data + r * stride; }
+  explicit VEERY_GPU_HOST operator bool() const { return data != nullptr; }
+};
+
+/// veery::Span
+struct RunSpan {
+  int32_t sequence, first_row, rows, position;
+};
+
+VEERY_GPU RunSpan span_at(const VEERY_DEVICE RunSpan* at) {
+  return {at->sequence, at->first_row, at->rows, at->position};
+}
+
+/// What varies between runs (veery::Slots).
+struct Run {
+  const VEERY_DEVICE int32_t* counts;  ///< rows, outputs, spans, sequences
+  const VEERY_DEVICE int32_t *tokens, *types, *positions, *output_rows, *span_of;
+  const VEERY_DEVICE RunSpan* spans;
+  const VEERY_DEVICE int32_t* tables;  ///< [group][sequence][2]: offset in `pages`, count
+  const VEERY_DEVICE int32_t* pages;
+  const VEERY_DEVICE int32_t* extended;  ///< [sequence]
+
+  VEERY_GPU int64_t count(int64_t code) const {
+    if (code >= 0) return code;
+    const int64_t base = -(-code % 16), times = -code / 16;
+    const int32_t own = base == -1 ? counts[0] : base == -2 ? counts[1] : counts[2];
+    return times > 0 ? own * times : own;
+  }
+  /// The code of `times` as many rows as `code` stands for.
+  static int64_t times(int64_t code, int64_t times) {
+    return code >= 0 ? code * times : code - 16 * times;
+  }
+  VEERY_GPU int64_t token_row(int64_t code, int64_t r) const {
+    return code == -2 ? output_rows[r] : r;
+  }
+};
+
+}  // namespace veery::gpu
