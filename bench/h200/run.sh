@@ -40,12 +40,14 @@ same() { # WHAT MODEL COMMAND..: the same output on the CPU and on the device
 
 ids=$(seq -s, 11 37 3000) # 81 of them
 first=$(echo "$ids" | cut -d, -f1-7)
-for types in "q8_0" "q4_0 q8_0" "q4_1" "q5_0" "q5_k" "q4_k q6_k"; do
-  read -r -a pair <<< "$types"
-  path=$(model "tiny-${pair[0]}" tiny "${pair[@]}")
-  same "logits of ${pair[0]}, 81 positions" "$path" logits --ids "$ids" --all --top 8 --json
-  same "logits of ${pair[0]}, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
-  same "greedy text of ${pair[0]}" "$path" run -p "once upon a time" -n 40 --temp 0
+for words in "q8_0" "q4_0 q8_0" "q4_1" "q5_0" "q5_k" "q4_k q6_k" "q8_0 --outliers" "q4_1 --outliers"; do
+  read -r -a types <<< "$words"
+  name=${types[0]}
+  case $words in *--outliers) name+=-outliers ;; esac
+  path=$(model "tiny-$name" tiny "${types[@]}")
+  same "logits of $name, 81 positions" "$path" logits --ids "$ids" --all --top 8 --json
+  same "logits of $name, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
+  same "greedy text of $name" "$path" run -p "once upon a time" -n 40 --temp 0
 done
 for type in q8_0 q4_0 "q4_k q6_k"; do
   read -r -a pair <<< "$type"
@@ -57,7 +59,7 @@ done
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
     echo "compute-sanitizer $tool:"
-    for name in tiny-q4_k tiny-moe-q4_k; do
+    for name in tiny-q4_k tiny-moe-q4_k tiny-q8_0-outliers; do
       timeout 120 compute-sanitizer --tool "$tool" "$veery" logits "$folder/$name.gguf" --ids "$first" \
         --device "$device" --top 1 | tail -3 || failed=1
     done
@@ -74,6 +76,13 @@ else
   echo "no llama.cpp beside it ($peer): CUDA=90 bench/peers/build_llama_cpp.sh builds it"
 fi
 
+prompt() { # MODEL: tokens a second of a prompt of 2,048
+  "$veery" bench "$1" --device "$device" -p 2048 -n 0 -r 3
+}
+for type in q8_0 q4_1; do
+  prompt "$(model "1b-$type" 1b "$type")"
+  prompt "$(model "1b-$type-outliers" 1b "$type" --outliers)"
+done
 long() { # MODEL: tokens a second of steps after 4,000 tokens
   "$veery" bench "$1" --device "$device" -p 0 -n 64 -d 4000 -r 3
 }
