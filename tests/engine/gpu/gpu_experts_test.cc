@@ -381,6 +381,23 @@ TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
   }
 }
 
+void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x) {
+  const int64_t rows = x.operand.rows;
+  const auto height = int32_t(weight.of_cpu.rows);
+  Dispatch d;
+  d.in[LinearIn::kX] = x.operand;
+  d.in[LinearIn::kWeight] = weight.of_cpu;
+  d.attr = LinearAttr{};
+  Matrix expected(rows, height), found(rows, height);
+  test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
+            test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+  d.in[LinearIn::kWeight] = weight.of_gpu;
+  d.out() = found.operand;
+  run_on_gpu(backend, op::kLinear, d, found, rows);
+  const std::string what = fmt::format("{}, {} rows", info(weight.of_cpu.dtype).name, rows);
+  test::expect_same_bits(expected, found, what.c_str());
+}
+
 // A block that is an outlier of all rows, one of a single row, some of each, and a row with more of
 // them than count; more blocks than tiles look at together.
 void add_outliers(Matrix& x, int64_t rows, int64_t blocks, Random& random) {
@@ -404,17 +421,7 @@ TEST(GpuLinear, OutliersOfManyRowsHaveTheBitsOfTheCpu) {
     for (const int64_t rows : {1, 12, 20, 70}) {
       Matrix x = test::random_matrix(rows, 32 * kBlocks, random);
       add_outliers(x, rows, kBlocks, random);
-      Dispatch d;
-      d.in[LinearIn::kX] = x.operand;
-      d.in[LinearIn::kWeight] = weight.of_cpu;
-      d.attr = LinearAttr{};
-      Matrix expected(rows, kOut), found(rows, kOut);
-      test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
-                test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
-      d.in[LinearIn::kWeight] = weight.of_gpu;
-      d.out() = found.operand;
-      run_on_gpu(*backend, op::kLinear, d, found, rows);
-      test::expect_same_bits(expected, found, fmt::format("{} {}", info(type).name, rows).c_str());
+      expect_bits_of_cpu(*backend, weight, x);
     }
   }
 }
@@ -432,17 +439,7 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
     for (const int64_t rows : {1, 3, 70}) {
       Matrix x = test::random_matrix(rows, kIn, random);
       for (int64_t r = 0; r < rows; ++r) x[r][40] = 30;  // an outlier of its block
-      Dispatch d;
-      d.in[LinearIn::kX] = x.operand;
-      d.in[LinearIn::kWeight] = weight.of_cpu;
-      d.attr = LinearAttr{};
-      Matrix expected(rows, kOut), found(rows, kOut);
-      test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
-                test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
-      d.in[LinearIn::kWeight] = weight.of_gpu;
-      d.out() = found.operand;
-      run_on_gpu(*backend, op::kLinear, d, found, rows);
-      test::expect_same_bits(expected, found, std::string(info(type).name).c_str());
+      expect_bits_of_cpu(*backend, weight, x);
     }
     Matrix ids = test::indices({3, 149, 17, 18});
     Dispatch d;
