@@ -331,12 +331,16 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--veery", type=Path, default=REPOSITORY / "build/release/bin/veery")
-    parser.add_argument("--llama", type=Path, default=Path.home() / ".cache/veery/peers/llama.cpp/bin")
+    parser.add_argument("--llama", type=Path, default=Path.home() / ".cache/veery/peers/llama.cpp/bin", help="folder of llama-server")
     parser.add_argument("--veery-flags", default="", help='more flags for veery, such as "--device cuda"')
     parser.add_argument("--only-veery", action="store_true", help="measure veery alone")
     parser.add_argument("--json", type=Path, help="write all values to this file")
     parser.add_argument("--svg", type=Path, help="draw the ratios into this file")
-    return parser.parse_args()
+    options = parser.parse_args()
+    for program in [options.veery, *([] if options.only_veery else [options.llama / "llama-server"])]:
+        if not program.is_file():
+            parser.error(f"{program}: no such program")
+    return options
 
 
 def main():
