@@ -45,6 +45,7 @@ class TileOutliers {
       set_bits_of(first);
       sync_block();
       const Lists lists = count_lists();
+      if (lists.all == 0) sync_block();  // nobody counts bits any more
       for (int i = 0; i < lists.all; i += kTogether) {
         const int here = lists.all - i < kTogether ? lists.all - i : kTogether;
         for (int j = warp(); j < here; j += kMost * warps()) bring(lists, first, i, j, here);
