@@ -16,7 +16,6 @@ ALLOWED = [
     (r"linear_row_two_terms_q4m?w?", 400),  # output heads of 4 bits, two terms of sixteen blocks in registers
     (r"experts_(row|many)_\w+", 200),  # two blocks of threads on a processor
     (r"(scan|conv1d|wide_blocks|attend_left|attend_rows|attend_cores)\w*", 80),  # a few words outside of the innermost loops
-    (r"linear_groups_book2", 200),  # two steps of a block of 32
     (r"linear_(tiles|small_tiles|groups)_(q8|k8m|book2)|linear_row_two_terms_book2", 80),
 ]
 
