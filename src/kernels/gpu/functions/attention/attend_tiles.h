@@ -16,6 +16,16 @@ VEERY_GPU void unpack(uint32_t word, float& low, float& high) {
 struct TileRows {
   int64_t first, last;
 };
+/// A head of keys and values, and the queries' heads from `first` on that share it in a tile.
+struct TileHeads {
+  int kv, first, count;
+};
+/// `part`: of kv_heads times the tiles that the queries' heads of each take.
+VEERY_GPU TileHeads tile_heads(const AttendArguments& a, int part) {
+  const int group = a.heads / a.kv_heads, parts = (group + kMostHeads - 1) / kMostHeads;
+  const int kv = part / parts, before = part % parts * kMostHeads, left = group - before;
+  return {kv, kv * group + before, left < kMostHeads ? left : kMostHeads};
+}
 /// Where the tile of a block of threads lies, and what its queries see.
 class TileRun {
  public:
@@ -24,12 +34,8 @@ class TileRun {
         row_(rows.first),
         last_row_(rows.last),
         slots_(shared_heads(a_.heads, a_.kv_heads)) {
-    const int group = a_.heads / a_.kv_heads;
-    const int parts = (group + kMostHeads - 1) / kMostHeads;
-    kv_ = part / parts;
-    head_ = kv_ * group + part % parts * kMostHeads;
-    const int left = group - part % parts * kMostHeads;
-    heads_ = left < kMostHeads ? left : kMostHeads;
+    const TileHeads heads = tile_heads(a_, part);
+    kv_ = heads.kv, head_ = heads.first, heads_ = heads.count;
     const int64_t token = a_.run.token_row(a_.q.rows, row_);
     begin_ = a_.run.positions[token];
     end_ = begin_ + last_row_ - row_;

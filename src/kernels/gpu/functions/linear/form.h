@@ -270,9 +270,9 @@ VEERY_GPU void put_codes(VEERY_DEVICE uint8_t* codes, int l, const VEERY_THREAD 
 }
 
 // A block of 256 of a row; v: columns 128 h + 4 lane() to 4 lane() + 3, which become what the codes
-// leave over. `to` says where things go.
-template <typename To>
-VEERY_GPU void write_block_256(const VEERY_THREAD To& to, VEERY_THREAD float (&v)[2][4]) {
+// leave over.
+VEERY_GPU void write_block_256(const VEERY_THREAD FormRow& to, int b,
+                               VEERY_THREAD float (&v)[2][4]) {
   const float most[2] = {largest_over_8(largest_of_four(v[0])),
                          largest_over_8(largest_of_four(v[1]))};
   float all = largest(most[0], most[1]);
@@ -280,7 +280,7 @@ VEERY_GPU void write_block_256(const VEERY_THREAD To& to, VEERY_THREAD float (&v
   all = largest(all, shuffle_xor(all, 16));
   const Scale whole = scale_for(all);
   const float scale = whole.scale / 8;
-  if (lane() == 0) to.put_scale(scale);
+  if (lane() == 0) to.floats(to.places.scale)[b] = scale;
   VEERY_UNROLL(2)
   for (int h = 0; h < 2; ++h) {
     const int s = 4 * h + lane() / 8, l = lane() % 8;
@@ -295,27 +295,13 @@ VEERY_GPU void write_block_256(const VEERY_THREAD To& to, VEERY_THREAD float (&v
       sum += q[i] << shift;
       v[h][i] = fma(-step, static_cast<float>(q[i]), v[h][i]);
     }
-    to.put_codes(s, l, q, shift);
+    put_codes(to.at + to.places.codes + 256 * b + 32 * s, l, q);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
-    const int both = sum + shuffle_xor(sum, 4);
-    if (l % 4 == 0) to.put_sum16(2 * s + l / 4, sum);
-    if (l == 0) to.put_part(s, shift, both);
+    if (l % 4 == 0) to.ints(to.places.sum)[16 * b + 2 * s + l / 4] = sum;
+    if (l == 0) to.ints(to.places.shift)[8 * b + s] = shift;
   }
 }
-struct RowBlock {
-  const VEERY_THREAD FormRow& to;
-  int b;
-
-  VEERY_GPU void put_scale(float scale) const { to.floats(to.places.scale)[b] = scale; }
-  VEERY_GPU void put_codes(int s, int l, const VEERY_THREAD int (&q)[4], int) const {
-    gpu::put_codes(to.at + to.places.codes + 256 * b + 32 * s, l, q);
-  }
-  VEERY_GPU void put_sum16(int i, int sum) const { to.ints(to.places.sum)[16 * b + i] = sum; }
-  VEERY_GPU void put_part(int s, int shift, int) const {
-    to.ints(to.places.shift)[8 * b + s] = shift;
-  }
-};
 // Part `part` of `parts` of the blocks of a row.
 VEERY_GPU void write_per256(const VEERY_THREAD Row& row, int cols, const VEERY_THREAD FormRow& to,
                             const VEERY_THREAD FormRow* second, int part, int parts VEERY_HERE) {
@@ -332,8 +318,8 @@ VEERY_GPU void write_per256(const VEERY_THREAD Row& row, int cols, const VEERY_T
     VEERY_UNROLL(4)
     for (int i = 0; i < 4; ++i) v[0][i] = next[0][i], v[1][i] = next[1][i];
     read(b + parts * warps());
-    write_block_256(RowBlock{to, b}, v);
-    if (second != nullptr) write_block_256(RowBlock{*second, b}, v);
+    write_block_256(to, b, v);
+    if (second != nullptr) write_block_256(*second, b, v);
   }
 }
 

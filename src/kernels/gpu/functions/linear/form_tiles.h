@@ -14,9 +14,6 @@ struct FormGroup {
   VEERY_GPU uint8_t* slab(int b) const {
     return at + int64_t{b >> places.bits} * places.slab * places.together;
   }
-  VEERY_GPU uint8_t* codes(int b, int row) const {
-    return slab(b) + (b & ((1 << places.bits) - 1)) * 256 + row * 32;
-  }
   /// kPer32: of one of the arrays [block][row].
   template <typename T>
   VEERY_GPU T& in_slab(int place, int b, int row) const {

@@ -344,13 +344,8 @@ class TilesMaker {
 
   VEERY_GPU void ask_weights() const {
     const float* from = a_.norm.weight;
-    const bool copies = in_sixteens(from);
-    VEERY_UNROLL(8)
-    for (int k = 4 * thread(); copies && k < cols_; k += 4 * threads())
-      begin_copy(reinterpret_cast<uint8_t*>(weights() + k),
-                 reinterpret_cast<const uint8_t*>(from + k));
-    end_group();
-    for (int k = thread(); !copies && k < cols_; k += threads()) weights()[k] = from[k];
+    if (in_sixteens(from)) return gpu::ask_weights(a_.norm, cols_, weights());
+    for (int k = thread(); k < cols_; k += threads()) weights()[k] = from[k];
   }
   VEERY_GPU void find_norms() const {
     wait_for_groups<0>();

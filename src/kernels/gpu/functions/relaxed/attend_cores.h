@@ -21,12 +21,8 @@ class CoreAttention {
         last_row_(last),
         slots_(shared_heads(a_.heads, a_.kv_heads)),
         inverse_((1 << 16) / slots_ + 1) {
-    const int group = a_.heads / a_.kv_heads;
-    const int parts = (group + kMostHeads - 1) / kMostHeads;
-    kv_ = part / parts;
-    head_ = kv_ * group + part % parts * kMostHeads;
-    const int left = group - part % parts * kMostHeads;
-    heads_ = left < kMostHeads ? left : kMostHeads;
+    const TileHeads heads = tile_heads(a_, part);
+    kv_ = heads.kv, head_ = heads.first, heads_ = heads.count;
     const int64_t token = a_.run.token_row(a_.q.rows, row_);
     begin_ = a_.run.positions[token];
     end_ = begin_ + static_cast<int>(last_row_ - row_);
