@@ -59,9 +59,10 @@ uint8_t* stack_of(size_t fibre) {
 }
 
 // Of an mbarrier: what was asked for since it was last passed, and by how many lanes. The mbarrier
-// itself counts how often it was passed.
+// itself counts how often it was passed too, which tells whether its memory was written to.
 struct Asked {
   std::vector<Copy> pieces;
+  uint64_t passed = 0;
   int lanes = 0;                // that asked, or arrived alone
   int arrivals = kWarpThreads;  // of lanes, that a turn wants
 };
@@ -89,7 +90,7 @@ class Blocks {
   int count() const { return count_; }
   void run(int x, int y, int z) {
     left_ = fibres();
-    stuck_ = unmade_ = false;
+    stuck_ = unmade_ = reused_ = false;
     turns_ = 0;
     asked_.clear();
     for (int i = 0; i < fibres(); ++i)
@@ -103,6 +104,10 @@ class Blocks {
     if (stuck_) throw Error(ErrorKind::kBug, "emulator: threads of a block wait for one another");
     for (const auto& [mbarrier, asked] : asked_) unmade_ |= !asked.pieces.empty();
     if (unmade_) throw Error(ErrorKind::kBug, "emulator: a thread ends before its copies are made");
+    for (const auto& [mbarrier, asked] : asked_) reused_ |= *mbarrier != asked.passed;
+    if (reused_)
+      throw Error(ErrorKind::kBug,
+                  "emulator: the memory of an mbarrier is used for something else");
   }
 
   // Until all threads that `barrier` is for have come.
@@ -143,7 +148,12 @@ class Blocks {
   }
   void make_mbarrier(Mbarrier* mbarrier, int arrivals) {
     *mbarrier = 0;
-    asked_[mbarrier] = {{}, 0, arrivals};
+    reused_ |= !asked_.insert({mbarrier, {{}, 0, 0, arrivals}}).second;
+  }
+  void end_mbarrier(Mbarrier* mbarrier) {
+    const Asked& asked = asked_.at(mbarrier);
+    reused_ |= *mbarrier != asked.passed || !asked.pieces.empty();
+    asked_.erase(mbarrier);
   }
   void ask_piece(Mbarrier* mbarrier, const Copy& piece) {
     Asked& asked = asked_.at(mbarrier);
@@ -164,7 +174,9 @@ class Blocks {
     turns_ = 0;
   }
   void wait_for_pieces(Mbarrier* mbarrier, int turn) {
-    const auto passed = [&] { return *mbarrier % 2 != static_cast<uint64_t>(turn % 2); };
+    const auto passed = [&] {
+      return asked_.at(mbarrier).passed % 2 != static_cast<uint64_t>(turn % 2);
+    };
     while (!passed() && !stuck_) {
       Asked& asked = asked_.at(mbarrier);
       if (asked.lanes < asked.arrivals) {
@@ -174,7 +186,7 @@ class Blocks {
       pass(mbarrier);
     }
     // The turn before the last has the parity of this one: who is too early would not wait.
-    VEERY_CHECK(stuck_ || *mbarrier > static_cast<uint64_t>(turn));
+    VEERY_CHECK(stuck_ || asked_.at(mbarrier).passed > static_cast<uint64_t>(turn));
   }
 
  private:
@@ -190,8 +202,9 @@ class Blocks {
     Asked& asked = asked_.at(mbarrier);
     for (const Copy& piece : asked.pieces)
       if (piece.bytes > 0) std::memcpy(piece.to, piece.from, piece.bytes);
-    asked = {{}, 0, asked.arrivals};
-    ++*mbarrier;
+    reused_ |= *mbarrier != asked.passed;
+    *mbarrier = asked.passed + 1;
+    asked = {{}, asked.passed + 1, 0, asked.arrivals};
   }
   int fibres() const { return static_cast<int>(fibres_.size()); }
   int block() const { return current_ / size_.threads; }
@@ -280,6 +293,7 @@ class Blocks {
   int left_ = 0, turns_ = 0;
   int current_ = -1;  // the fibre that runs
   bool stuck_ = false, unmade_ = false;
+  bool reused_ = false;  // the memory of an mbarrier, while it is one
 };
 
 thread_local Blocks* running = nullptr;
@@ -307,6 +321,7 @@ void begin_copy(uint8_t* to, const uint8_t* from) { running->begin_copy(to, from
 void end_group() { running->end_group(); }
 void wait_for_groups(int left) { running->wait_for_groups(left); }
 void make_mbarrier(Mbarrier* mbarrier, int arrivals) { running->make_mbarrier(mbarrier, arrivals); }
+void end_mbarrier(Mbarrier* mbarrier) { running->end_mbarrier(mbarrier); }
 void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes) {
   running->ask_piece(mbarrier, {to, from, bytes});
 }

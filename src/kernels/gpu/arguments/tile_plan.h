@@ -14,7 +14,9 @@ struct TilePlan {
   int stages, least;             ///< kBF16: slabs on their way, at most and at least
   int each;                      ///< units of a slab
   int weight_bytes, form_bytes;  ///< of a panel's and of a group's slab
-  int stage_bytes, bytes, threads;
+  int stage_bytes;
+  int gates;  ///< where mbarriers lie, which nothing may be put over; kBF16: behind the stages
+  int bytes, threads;
 };
 /// Of bf16: 128 outputs and 128 rows, or 64 and 64. Each output has two sums in registers, so a
 /// warp has 64 and 32 of them, or 32 and 32.
@@ -57,10 +59,11 @@ VEERY_GPU_HOST constexpr TilePlan tile_plan(Format format, bool small) {
                  : f.sub == 32 ? places.sums16
                                : places.slab;
   p.stage_bytes = p.panels * p.weight_bytes + p.groups * p.form_bytes;
-  p.bytes = p.stages * (p.stage_bytes + 8);
   // Afterwards sums (TileSums), and outliers that are still to be added.
   const int sums = 8 * p.groups * (16 * p.panels + 4) * 4 + outlier_places(8 * p.groups).bytes;
-  if (f.block == 32 && sums > p.bytes) p.bytes = sums;
+  p.gates = p.stages * p.stage_bytes;
+  if (f.block == 32 && sums > p.gates) p.gates = sums;
+  p.bytes = p.gates + p.stages * 8;
   p.threads = p.warps_m * p.warps_n * 32;
   return p;
 }

@@ -37,10 +37,9 @@ struct WalkLinear {
 
   VEERY_GPU_HOST int parts() const { return product.gated != 0 ? 2 : 1; }
   /// As RowPlan has them, too.
-  VEERY_GPU_HOST int turns() const {
+  VEERY_GPU_HOST int inverse() const {
     return late + RowPlan::late_bytes(product.form.two_terms != 0 ? 2 : 1);
   }
-  VEERY_GPU_HOST int inverse() const { return turns() + TurnPlaces::kBytes; }
   VEERY_GPU_HOST int largest() const { return inverse() + 16; }
 };
 
@@ -78,7 +77,8 @@ struct WalkArguments {
   uint32_t* barrier;  ///< arrive_at_grid()
 };
 
-/// Shared memory of the walk. Rows have the beginning as theirs.
+/// Shared memory of the walk. Rows have the beginning as theirs, where no mbarrier may lie
+/// (make_mbarrier()).
 struct WalkPlaces {
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
   static constexpr int kWork = 72 << 10;
@@ -90,7 +90,8 @@ struct WalkPlaces {
   static constexpr int kAttendMbarrier = kMbarriers + kSlots * 8;
   static constexpr int kKnown =
       kAttendMbarrier + 16;  ///< what attention of the layers before has found
-  static constexpr int kBytes = kKnown + 32;
+  static constexpr int kTurns = kKnown + 32;
+  static constexpr int kBytes = kTurns + TurnPlaces::kBytes;
 };
 
 }  // namespace veery::gpu

@@ -178,7 +178,9 @@ VEERY_GPU void wait_for_groups() {
 }
 /// Where pieces of memory on their way to the block's memory are waited for: made by one thread,
 /// with a barrier of the block after it, then turn by turn passed by one ask_pieces() of a warp, or
-/// by as many threads as it is made for, each by ask_piece() or arrive().
+/// by as many threads as it is made for, each by ask_piece() or arrive(). Its memory is used for
+/// nothing else from then on, and for another one behind end_mbarrier() only (PTX ISA,
+/// mbarrier.inval): an H100 was seen to write its count there long after the last arrival.
 using Mbarrier = uint64_t;
 VEERY_GPU uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -189,6 +191,10 @@ VEERY_GPU void make_mbarrier(Mbarrier* mbarrier, int arrivals = kWarp) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
+}
+/// By one thread, with a barrier of the block between it and the last arrival or wait.
+VEERY_GPU void end_mbarrier(Mbarrier* mbarrier) {
+  asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(mbarrier)) : "memory");
 }
 /// The warp begins to copy `count` pieces, up to 32, piece_at(i) being {to, from, bytes}: addresses
 /// and bytes are multiples of 16.

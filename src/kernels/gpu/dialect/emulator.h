@@ -46,6 +46,8 @@ void wait_for_groups(int left);
 /// Pieces that a mbarrier is for are copied when it is first waited for after all lanes have asked.
 using Mbarrier = uint64_t;
 void make_mbarrier(Mbarrier* mbarrier, int arrivals);
+/// run() throws kBug where memory of an mbarrier was written to, or made one again, before this.
+void end_mbarrier(Mbarrier* mbarrier);
 void ask_piece(Mbarrier* mbarrier, uint8_t* to, const uint8_t* from, size_t bytes);
 void arrive(Mbarrier* mbarrier);
 void wait_for_pieces(Mbarrier* mbarrier, int turn);
@@ -83,6 +85,7 @@ using emulated::Mbarrier;
 inline void make_mbarrier(Mbarrier* mbarrier, int arrivals = 32) {
   emulated::make_mbarrier(mbarrier, arrivals);
 }
+inline void end_mbarrier(Mbarrier* mbarrier) { emulated::end_mbarrier(mbarrier); }
 inline void ask_piece(Mbarrier* mbarrier, uint8_t* shared, const uint8_t* from, int bytes) {
   emulated::ask_piece(mbarrier, shared, from, static_cast<size_t>(bytes));
 }

@@ -52,6 +52,11 @@ struct RowItems {
   }
 };
 
+/// Turns that a slot has in all, of so many slots and chunks.
+VEERY_GPU int turns_of(int slots, int chunks) {
+  return (slots + RowPlan::kSlots - 1) / RowPlan::kSlots * chunks;
+}
+
 /// Where the rings of a block's warps are in shared memory (RowPlan, GroupPlan).
 struct RingPlaces {
   int mbarriers, items, item_bytes;
@@ -103,7 +108,7 @@ class ItemRing {
   /// Panels of the block, or gates and panels.
   VEERY_GPU int slots() const { return slots_; }
   /// That a slot has in all.
-  VEERY_GPU int turns() const { return (slots_ + RowPlan::kSlots - 1) / RowPlan::kSlots * chunks_; }
+  VEERY_GPU int turns() const { return turns_of(slots_, chunks_); }
   VEERY_GPU Items first() const { return items_from(of_); }
   /// The panel of slot `own`, and its weight.
   VEERY_GPU PanelOf panel_of(int own) const {

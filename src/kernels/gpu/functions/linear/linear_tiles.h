@@ -86,7 +86,8 @@ class ManyProduct : OutputsOf<kPlan> {
   // Copies
 
   VEERY_GPU Mbarrier* gate(int stage) const {
-    return reinterpret_cast<Mbarrier*>(shared_memory() + stages() * kPlan.stage_bytes) + stage;
+    const int at = kFormat == kBF16 ? stages() * kPlan.stage_bytes : kPlan.gates;
+    return reinterpret_cast<Mbarrier*>(shared_memory() + at) + stage;
   }
   /// What a lane of the warp that asks wants of each slab: a panel's or a group's.
   VEERY_GPU void choose_piece() {
@@ -301,7 +302,7 @@ class ManyProduct : OutputsOf<kPlan> {
   static constexpr bool kOutliers = kInfo.block == 32;
   using Outliers = TileOutliers<kFormat, kPlan.groups * 8, kPlan.panels>;
   static_assert(kOutliers ? kPlan.panels == kWorkers &&
-                                Outputs::kSumBytes + Outliers::kPlaces.bytes <= kPlan.bytes
+                                Outputs::kSumBytes + Outliers::kPlaces.bytes <= kPlan.gates
                           : Outputs::kSumBytes <= kPlan.least * kPlan.stage_bytes);
 
   /// By way of shared memory, so that a warp has outputs that are neighbours.

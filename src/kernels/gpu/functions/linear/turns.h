@@ -19,18 +19,16 @@ class Turns {
   /// the block, `turns`: that each of them has in all. A warp makes one barrier after the other, so
   /// all make as many, and none that nobody would wait for.
   VEERY_GPU void make(int slots, int turns, int makers) const {
-    if (warp() >= makers) return;
-    const int width = slots < Places::kSlots ? slots : Places::kSlots;
-    const int used = turns < Places::kOfSlot ? turns : Places::kOfSlot;
-    for (int i = lane() * makers + warp(); i < Places::kFirst + width * used; i += makers * kWarp) {
-      const int own = i - Places::kFirst;  // of those of turns
-      make_mbarrier(own < 0 ? at_ + i : of(own / used, own % used));
-    }
+    for_used(slots, turns, makers, [](Mbarrier* own) { make_mbarrier(own); });
   }
   /// The same of any number of slots and turns, by all warps.
-  VEERY_GPU void make_all() const {
-    const int first = lane() * warps() + warp();
-    for (int i = first; i < Places::kCount; i += threads()) make_mbarrier(at_ + i);
+  VEERY_GPU void make_all() const { make(Places::kSlots, Places::kOfSlot, warps()); }
+  /// After that, with a barrier of the block behind the last turn that was passed.
+  VEERY_GPU void make_again(int slots, int turns) const {
+    for_used(slots, turns, warps(), [](Mbarrier* own) {
+      end_mbarrier(own);
+      make_mbarrier(own);
+    });
   }
   /// Until the turns of the slot before `turn`, counted from 0, have been passed on.
   VEERY_GPU void wait(int slot, int turn) const {
@@ -50,6 +48,16 @@ class Turns {
   VEERY_GPU void wait_for_outliers() const { wait_for_arrivals(at_ + Places::kOutliers, 0); }
 
  private:
+  template <typename Take>
+  VEERY_GPU void for_used(int slots, int turns, int makers, const Take& take) const {
+    if (warp() >= makers) return;
+    const int width = slots < Places::kSlots ? slots : Places::kSlots;
+    const int used = turns < Places::kOfSlot ? turns : Places::kOfSlot;
+    for (int i = lane() * makers + warp(); i < Places::kFirst + width * used; i += makers * kWarp) {
+      const int own = i - Places::kFirst;  // of those of turns
+      take(own < 0 ? at_ + i : of(own / used, own % used));
+    }
+  }
   VEERY_GPU Mbarrier* of(int slot, int turn) const {
     return at_ + Places::kFirst + slot * Places::kOfSlot + turn % Places::kOfSlot;
   }

@@ -31,6 +31,7 @@ class WalkState {
       make_mbarrier(attend_mbarrier());
       *known() = {};
     }
+    turns().make_all();
     fence_copies();
     sync_block();
     used_ = asked_ = item_ = ahead_item_ = warp();
@@ -42,6 +43,7 @@ class WalkState {
   }
   VEERY_GPU int current() const { return row_; }
   VEERY_GPU int count() const { return a_.count; }
+  static VEERY_GPU Turns turns() { return Turns(shared_memory() + Places::kTurns); }
   static VEERY_GPU Mbarrier* attend_mbarrier() {
     return reinterpret_cast<Mbarrier*>(shared_memory() + Places::kAttendMbarrier);
   }
@@ -168,7 +170,12 @@ class WalkState {
 VEERY_GPU RowMemory memory_of(const WalkLinear& r) {
   return {{shared_memory(), r.places},
           reinterpret_cast<float*>(shared_memory() + r.late),
-          Turns(shared_memory() + r.turns())};
+          WalkState::turns()};
+}
+
+VEERY_GPU void make_turns_again(const WalkLinear& r) {
+  const int slots = WalkState::slots(r);
+  WalkState::turns().make_again(slots, turns_of(slots, r.chunks));
 }
 
 /// x in its form, at the beginning of shared memory.
@@ -182,21 +189,21 @@ VEERY_GPU void prepare_walk(WalkState& state, const WalkLinear& r) {
   source.staged = floats(r.staged);
   const Row row = RowMaker<kKind, kTerms, WalkPlaces::kWarps>(source).make(
       [&] {
-        memory_of(r).turns.make_all();
+        make_turns_again(r);
         state.wait_for_rows();
       },
       [&] { state.look_ahead(); }, [] {});
   if (kKind != FormKind::kPer32 || kTerms != 1 || warp() != WalkPlaces::kWarps - 1) return;
   make_row_residual(source, row);
-  memory_of(r).turns.pass_outliers();
+  WalkState::turns().pass_outliers();
 }
 /// The same x as that of the row before, with its outliers.
 VEERY_GPU void keep_walk(WalkState& state, const WalkLinear& r) {
-  memory_of(r).turns.make_all();
+  make_turns_again(r);
   state.wait_for_rows();
   state.look_ahead();
   sync_block();
-  if (warp() == 0) memory_of(r).turns.pass_outliers();
+  if (warp() == 0) WalkState::turns().pass_outliers();
 }
 
 template <Format kFormat, int kTerms>
