@@ -4,8 +4,8 @@
 #   bench/h200/run.sh VEERY [FOLDER]
 #
 # VEERY: a program built with VEERY_CUDA. FOLDER: for the random models (32 GB with those of 8B) and what the
-# programs print; default: a new one in /tmp. DEVICE (default cuda), SMALL=1 (no 8B) and PEER, the folder of
-# llama.cpp's programs that are measured beside it, may be set.
+# programs print; default: a new one in /tmp. DEVICE (default cuda), SMALL=1 (no 8B), REAL, a model with a tokenizer
+# that is compared too, and PEER, the folder of llama.cpp's programs that are measured beside it, may be set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 veery=$(realpath "$1")
@@ -23,47 +23,10 @@ model() { # NAME SHAPE TYPE [EMBEDDING]: its path
 }
 
 failed=0
-same() { # WHAT MODEL COMMAND..: the same output on the CPU and on the device
-  local what=$1 path=$2
-  shift 2
-  "$veery" "${@:1:1}" "$path" "${@:2}" --device cpu > "$folder/cpu.out"
-  if ! "$veery" "${@:1:1}" "$path" "${@:2}" --device "$device" > "$folder/device.out"; then
-    echo "FAILED  $what"
-    failed=1
-  elif cmp -s "$folder/cpu.out" "$folder/device.out"; then
-    echo "same    $what"
-  else
-    echo "DIFFERS $what"
-    failed=1
-  fi
-}
-
-ids=$(seq -s, 11 37 3000) # 81 of them
-first=$(echo "$ids" | cut -d, -f1-7)
-for words in "q8_0" "q4_0 q8_0" "q4_1" "q5_0" "q5_k" "q4_k q6_k" "q8_0 --outliers" "q4_1 --outliers"; do
-  read -r -a types <<< "$words"
-  name=${types[0]}
-  case $words in *--outliers) name+=-outliers ;; esac
-  path=$(model "tiny-$name" tiny "${types[@]}")
-  same "logits of $name, 81 positions" "$path" logits --ids "$ids" --all --top 8 --json
-  same "logits of $name, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
-  same "greedy text of $name" "$path" run -p "once upon a time" -n 40 --temp 0
-done
-for type in q8_0 q4_0 "q4_k q6_k"; do
-  read -r -a pair <<< "$type"
-  path=$(model "tiny-moe-${pair[0]}" tiny-moe "${pair[@]}")
-  same "logits of experts in ${pair[0]}, 81 positions" "$path" logits --ids "$ids" --all --top 8 --json
-  same "logits of experts in ${pair[0]}, 7 positions" "$path" logits --ids "$first" --all --top 8 --json
-  same "greedy text of experts in ${pair[0]}" "$path" run -p "once upon a time" -n 40 --temp 0
-done
-if command -v compute-sanitizer > /dev/null; then
-  for tool in memcheck racecheck; do
-    echo "compute-sanitizer $tool:"
-    for name in tiny-q4_k tiny-moe-q4_k tiny-q8_0-outliers; do
-      timeout 120 compute-sanitizer --tool "$tool" "$veery" logits "$folder/$name.gguf" --ids "$first" \
-        --device "$device" --top 1 | tail -3 || failed=1
-    done
-  done
+parts=tiny,wide,shapes,batch,bf16,memory,sanitizers
+python3 bench/h200/check.py "$veery" --folder "$folder" --device "$device" --only "$parts" || failed=1
+if [ -n "${REAL:-}" ]; then
+  python3 bench/h200/check.py "$veery" --folder "$folder" --device "$device" --only real --real "$REAL" || failed=1
 fi
 
 peer=${PEER:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/peers/llama.cpp-cuda/bin}
