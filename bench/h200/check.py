@@ -49,6 +49,7 @@ class Tools:
     real: str | None
     failures: list = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    making: threading.Lock = field(default_factory=threading.Lock)  # of models
     counts: dict = field(default_factory=dict)
 
     def run(self, *words, check=True):
@@ -66,14 +67,17 @@ class Tools:
 
     def model(self, name, *words):
         path = self.folder / f"{name}.gguf"
-        if not path.exists():
+        with self.making:
+            if path.exists():
+                return path
             subprocess.run([sys.executable, HERE / "models.py", f"{path}.part", *words], check=True)
             os.replace(f"{path}.part", path)
         return path
 
     def same(self, part, what, verb, model, *words, devices=None):
         """One output of both. What `run --json` says of times and of the device is left out."""
-        expected = shown(self.run(verb, model, *words, "--device", "cpu", "-t", CPU_THREADS).stdout)
+        own = words[: words.index("-ngl")] if "-ngl" in words else words  # which is behind all others
+        expected = shown(self.run(verb, model, *own, "--device", "cpu", "-t", CPU_THREADS).stdout)
         for device in devices or [self.device] if self.device != "cpu" else ["cpu"]:
             got = shown(self.run(verb, model, *words, "--device", device).stdout)
             self.say(part, f"{what} ({device})", "same" if got == expected else first_difference(expected, got), got == expected)

@@ -5,8 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/error.h"
-
 namespace veery {
 namespace {
 
@@ -44,11 +42,11 @@ std::byte* MemoryPool::take(size_t size) {
     }
   }
   if (data == nullptr)
-    throw Error(ErrorKind::kLimit,
-                "{}: {} bytes of memory are wanted, {} are in use{}, {} are free on the device",
-                source_.name, wanted, memory_.active,
-                limit_ == SIZE_MAX ? "" : fmt::format(" of {} that are allowed", limit_),
-                source_.free_bytes());
+    throw OutOfDeviceMemory(
+        "{}: {} bytes of memory are wanted, {} are in use{}, {} are free on the device",
+        source_.name, wanted, memory_.active,
+        limit_ == SIZE_MAX ? "" : fmt::format(" of {} that are allowed", limit_),
+        source_.free_bytes());
   sizes_[data] = bytes;
   memory_.active += bytes;
   memory_.peak = std::max(memory_.peak, memory_.active);

@@ -9,7 +9,17 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/error.h"
+
 namespace veery {
+
+/// kLimit: a device has no memory left for what is wanted, which may pass.
+class OutOfDeviceMemory : public Error {
+ public:
+  template <typename... Args>
+  explicit OutOfDeviceMemory(fmt::format_string<Args...> format, Args&&... args)
+      : Error(ErrorKind::kLimit, format, std::forward<Args>(args)...) {}
+};
 
 /// Bytes of a device's memory.
 struct DeviceMemory {
@@ -36,7 +46,8 @@ class MemoryPool {
   ~MemoryPool();
 
   /// `size` bytes or more, whose contents are undefined. Where the device has none left, what is
-  /// kept is given back to it first. Throws kLimit naming what is wanted, in use, allowed and free.
+  /// kept is given back to it first. Throws OutOfDeviceMemory naming what is wanted, in use,
+  /// allowed and free.
   std::byte* take(size_t size);
   void give(std::byte* data) noexcept;
 

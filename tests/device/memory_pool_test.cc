@@ -51,7 +51,7 @@ struct FakeDevice {
 std::string refusal(MemoryPool& pool, size_t size) {
   try {
     pool.give(pool.take(size));
-  } catch (const Error& error) {
+  } catch (const OutOfDeviceMemory& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kLimit);
     return error.what();
   }

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "device/memory_pool.h"
 #include "kernels/cuda/machine.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/metal/machine.h"
@@ -83,6 +84,30 @@ TEST(GpuAnswers, AreThoseOfTheCpu) {
   EXPECT_EQ(answers(model, true, all, 8), expected);
   EXPECT_EQ(answers(model, true, std::span(all).first(3), 1),
             Answers(expected.begin(), expected.begin() + 3));
+}
+
+// Memory that ends in the middle: the answer fails, and the next is what it would have been.
+TEST(GpuAnswers, FailWhereMemoryEndsAndGoOnWhenThereIsSome) {
+  const test::SmallModel model(DType::kQ8_0);
+  std::vector<GenerateRequest> all = requests();
+  all.resize(1);
+  const Answers expected = answers(model, false, all, 2);
+  LoadOptions options = options_for(false);
+  options.backend = gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0));
+  MemoryPool& pool = *options.backend->device().pool();
+  Model loaded(model.path(), options);
+  Scheduler scheduler(loaded, {.slots = 2, .longest_step = 1e9, .draft_tokens = 0});
+  const auto ids = [&] {
+    const auto ticket = scheduler.submit(all[0]);
+    AnswerPart piece;
+    while (ticket->next(piece)) {
+    }
+    return ticket->result().ids;
+  };
+  pool.set_limit(pool.memory().active);
+  EXPECT_THROW(ids(), OutOfDeviceMemory);
+  pool.set_limit(SIZE_MAX);
+  EXPECT_EQ(ids(), expected[0]);
 }
 
 // Greedy ones are made several tokens at a time, of which some are behind an answer's end.

@@ -1,5 +1,6 @@
 #include "serve/api/api_error.h"
 
+#include "device/memory_pool.h"
 #include "schedule/scheduler.h"
 #include "serve/models/models.h"
 
@@ -39,6 +40,8 @@ ApiError api_error(const std::exception& error) {
     return {404, error.what(), "model", "model_not_found"};
   if (const auto* none = dynamic_cast<const NoRoom*>(&error))
     return {503, error.what(), {}, none->passing() ? "models_are_busy" : "model_too_large"};
+  if (dynamic_cast<const OutOfDeviceMemory*>(&error) != nullptr)
+    return {503, error.what(), {}, "out_of_memory"};
   if (dynamic_cast<const LoadFailure*>(&error) != nullptr)
     return {500, error.what(), "model", "model_not_loaded"};
   const auto* own = dynamic_cast<const Error*>(&error);

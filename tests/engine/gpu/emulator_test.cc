@@ -117,6 +117,35 @@ TEST(GpuEmulator, ThreadsThatWaitForEverAreAnError) {
   run(size, [] { sync_block(); });  // and the next one is as ever
 }
 
+// Memory that was an mbarrier is not to be anything else before it has ended.
+TEST(GpuEmulator, MemoryOfMbarriersIsUsedForNothingElse) {
+  enum class Then { kNothing, kWrites, kMakesAgain };
+  const auto complaint = [](Then then, bool ends) -> std::string {
+    try {
+      run({.threads = 32, .shared = 16}, [&] {
+        auto* mbarrier = reinterpret_cast<Mbarrier*>(shared_memory());
+        if (thread() == 0) make_mbarrier(mbarrier);
+        sync_block();
+        arrive(mbarrier);
+        wait_for_arrivals(mbarrier, 0);
+        sync_block();
+        if (thread() != 0) return;
+        if (ends) end_mbarrier(mbarrier);
+        if (then == Then::kWrites) *mbarrier = 77;
+        if (then == Then::kMakesAgain) make_mbarrier(mbarrier);
+      });
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(Then::kNothing, false), "");
+  for (const Then then : {Then::kWrites, Then::kMakesAgain}) {
+    EXPECT_NE(complaint(then, false).find("mbarrier"), std::string::npos);
+    EXPECT_EQ(complaint(then, true), "");
+  }
+}
+
 TEST(GpuEmulator, CopiesAreMadeWhenTheirGroupIsWaitedFor) {
   alignas(16) static uint8_t from[16], first[16], second[16], third[16];
   std::fill(std::begin(from), std::end(from), uint8_t{7});
