@@ -39,6 +39,7 @@ NEAR = 2e-3  # of the largest logit: f32 with --exact
 NEAR_BF16 = 2e-2  # where the GPU multiplies bf16 in its own order, and activations are bf16
 PARTS = ("tiny", "wide", "shapes", "batch", "bf16", "memory", "sanitizers", "real")
 CPU_THREADS = "4"
+TIMEOUT, SANITIZER_TIMEOUT = 600, 1200  # seconds for a process
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Tools:
     counts: dict = field(default_factory=dict)
 
     def run(self, *words, check=True):
-        done = subprocess.run([str(w) for w in (self.veery, *words)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run([str(w) for w in (self.veery, *words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
         if check and done.returncode != 0:
             raise RuntimeError(f"veery {words[0]}: {done.stderr.strip()[-300:]}")
         return done
@@ -257,7 +258,7 @@ def sanitizers(tools):
         path = tools.folder / f"{name}.gguf"
         command = ["compute-sanitizer", "--tool", tool, tools.veery, words[0], path, *words[1:]]
         began = time.monotonic()
-        done = subprocess.run([str(w) for w in command], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run([str(w) for w in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SANITIZER_TIMEOUT)
         summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", done.stdout + done.stderr)
         good = done.returncode == 0 and bool(summary) and re.match(r"0 (errors|hazards)", summary[-1]) is not None
         what = f"{tool}, {name}, {words[0]} {' '.join(w for w in words[1:] if len(w) < 40)}, {time.monotonic() - began:.0f} s"

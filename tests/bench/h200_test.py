@@ -1,10 +1,13 @@
-"""bench/h200/compare.py with programs that stand for the real ones.
+"""bench/h200 with programs that stand for the real ones: compare.py, check.py; what wide.py makes.
 
 usage: h200_test.py
 """
 import json
+import math
 import os
 import pathlib
+import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -74,6 +77,85 @@ class Compare(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("ended with 3", done.stderr)
         self.assertIn("no GPU", done.stderr)
+
+
+# Stands for veery: says the same anywhere, or where it runs, or how far logits are from those of the CPU.
+CHECKED = """#!/bin/sh
+device=${*##*--device }
+device=${device%% *}
+case "$device $*" in
+  cpu*--all*) logit=2 ;;
+  *--all*--exact*) echo "linear: no kernel on cuda for bf16 4 x 4 with --exact" >&2; exit 1 ;;
+  *--all*) logit=LOGIT ;;
+  *WRONG*) echo "a text $device"; exit ;;
+  *) echo "a text "; exit ;;
+esac
+echo '{"positions": [{"top": [{"id": 1, "logit": '$logit'}, {"id": 2, "logit": 1}]}]}'
+"""
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def check(self, *arguments, logit="2", wrong="nowhere"):
+        program = self.folder / "veery"
+        program.write_text(CHECKED.replace("LOGIT", logit).replace("WRONG", wrong))
+        program.chmod(0o755)
+        command = [sys.executable, REPOSITORY / "bench/h200/check.py", program, "--folder", self.folder, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_what_is_the_same_is_said_and_what_differs_is_the_status(self):
+        done = self.check("--only", "real", "--real", "model.gguf")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("real       same         greedy (cuda,walk)", done.stdout)
+        done = self.check("--only", "real", "--real", "model.gguf", wrong="walk")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("WRONG real: greedy (cuda,walk): differs at byte 7", done.stdout)
+        self.assertIn("real       same         greedy (cuda)", done.stdout)
+
+    def test_logits_are_same_near_or_wrong(self):
+        done = self.check("--only", "tiny")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("tiny       same         gemma3\n", done.stdout)
+        self.assertIn("tiny       refused      gemma3 --exact\n", done.stdout)
+        self.assertIn("near 5e-03", self.check("--only", "tiny", logit="2.01").stdout)
+        done = self.check("--only", "tiny", logit="2.1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("WRONG tiny: gemma3: logits are 5.0e-02 away", done.stdout)
+
+    def test_a_part_that_there_is_not_is_named(self):
+        done = self.check("--only", "tiny,nothing")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("found nothing", done.stderr)
+
+
+class Wide(unittest.TestCase):
+    def wide(self, *arguments):
+        command = [sys.executable, REPOSITORY / "bench/h200/wide.py", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_a_checkpoint_has_the_shapes_and_spreads_that_are_written_down(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.assertEqual(self.wide(folder, "qwen3").returncode, 0)
+        facts = json.loads((REPOSITORY / "tests/fixtures/wide.json").read_text())["qwen3"]
+        self.assertEqual(json.loads((folder / "qwen3/config.json").read_text()), facts["config"])
+        data = (folder / "qwen3/model.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8 : 8 + size])
+        self.assertEqual({name: entry["shape"] for name, entry in header.items()},
+                         {name: shape for name, (shape, _, _) in facts["tensors"].items()})  # fmt: skip
+        name, (_, mean, deviation) = max(facts["tensors"].items(), key=lambda item: math.prod(item[1][0]))
+        begin, end = (8 + size + at for at in header[name]["data_offsets"])
+        values = [struct.unpack("<f", b"\0\0" + data[at : at + 2])[0] for at in range(begin, min(end, begin + 16382), 2)]
+        self.assertAlmostEqual(statistics.pstdev(values), deviation, delta=0.05 * deviation)
+        self.assertAlmostEqual(statistics.mean(values), mean, delta=0.05 * deviation)
+        self.assertEqual(len(data), 8 + size + max(entry["data_offsets"][1] for entry in header.values()))
+
+    def test_a_family_that_there_is_not_is_named(self):
+        done = self.wide("/nowhere", "gpt-17")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no family gpt-17", done.stderr)
 
 
 if __name__ == "__main__":
