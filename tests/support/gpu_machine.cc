@@ -14,6 +14,7 @@
 #include "kernels/gpu/functions/attention/qkv_rows.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
+#include "kernels/gpu/functions/fma.h"
 #include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_core_tiles.h"
 #include "kernels/gpu/functions/linear/linear_deep.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <filesystem>
+#include <optional>
 
 #include "base/random.h"
 #include "engine/model.h"
@@ -22,8 +23,8 @@ inline constexpr int64_t kVocabulary = 259, kDim = 256, kHidden = 512, kHeads = 
 class SmallModel {
  public:
   explicit SmallModel(DType type, bool tied = false, int64_t hidden = kHidden, int64_t experts = 0,
-                      int64_t layers = 1)
-      : type_(type) {
+                      int64_t layers = 1, std::optional<DType> values = {})
+      : type_(type), values_(values.value_or(type)) {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             fmt::format("veery-gpu-{}-{}.gguf", getpid(), count++);
@@ -66,11 +67,13 @@ class SmallModel {
     add(layer + "ffn_norm.weight", {kDim});
     add(layer + "attn_q.weight", {kHeads * kHeadDim, kDim});
     add(layer + "attn_k.weight", {kKvHeads * kHeadDim, kDim});
-    add(layer + "attn_v.weight", {kKvHeads * kHeadDim, kDim});
+    add(layer + "attn_v.weight", {kKvHeads * kHeadDim, kDim}, values_);
     add(layer + "attn_q.bias", {kHeads * kHeadDim});
     add(layer + "attn_k.bias", {kKvHeads * kHeadDim});
     add(layer + "attn_v.bias", {kKvHeads * kHeadDim});
-    add(layer + "attn_output.weight", {kDim, kHeads * kHeadDim}, true);
+    // Heads are no multiple of 256 wide.
+    add(layer + "attn_output.weight", {kDim, kHeads * kHeadDim},
+        info(type_).block > 32 ? DType::kQ8_0 : type_);
     if (experts > 0) {
       add(layer + "ffn_gate_inp.weight", {experts, kDim});
       add(layer + "ffn_gate_exps.weight", {experts, hidden, kDim});
@@ -83,7 +86,7 @@ class SmallModel {
     }
   }
   // Single rows have a few large values, which make outliers of the blocks they are in.
-  void add(std::string name, std::vector<int64_t> shape, bool narrow = false) {
+  void add(std::string name, std::vector<int64_t> shape, std::optional<DType> of = {}) {
     int64_t count = 1;
     for (int64_t size : shape) count *= size;
     std::vector<float> values(static_cast<size_t>(count));
@@ -91,17 +94,14 @@ class SmallModel {
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = vector ? (i % 97 == 5 ? 9.0F : 0.7F + 0.1F * random_.normal())
                          : random_.normal() / std::sqrt(static_cast<float>(shape.back()));
-    // Heads are no multiple of 256 wide.
-    const DType type = vector                             ? DType::kF32
-                       : narrow && info(type_).block > 32 ? DType::kQ8_0
-                                                          : type_;
+    const DType type = vector ? DType::kF32 : of.value_or(type_);
     std::vector<std::byte>& bytes = bytes_.emplace_back(byte_size(type, count));
     encode(type, values, bytes);
     tensors_.push_back(
         {.name = std::move(name), .dtype = type, .shape = std::move(shape), .data = bytes});
   }
 
-  DType type_;
+  DType type_, values_;  ///< values: of the product that is joined with queries and keys
   std::string path_;
   Random random_{7};
   std::deque<std::vector<std::byte>> bytes_;

@@ -83,7 +83,7 @@ class GpuExecutable : public Executable {
       recorder.memory.push_back(machine.allocate(parts));
       recorder.parts = recorder.memory.back().data();
     }
-    recorder.cores = has_core_products(steps, machine);
+    recorder.cores = !use.exact && has_core_products(steps, machine);
     expand_weights(steps, expanded, recorder);
     find_rounded(steps, results, recorder);
     for (const Step& step : steps) {

@@ -27,9 +27,6 @@
   VEERY_GPU_TILES(X, linear_tiles_bf16, kBF16, false)                                              \
   VEERY_GPU_TILES(X, linear_small_tiles_bf16, kBF16, true)                                         \
   VEERY_GPU_GROUPS(X, bf16, kBF16)
-#define VEERY_GPU_FLOAT(X, name, format)                                      \
-  X(linear_float_row_##name, LinearArguments, 128, (linear_float<format, 1>)) \
-  X(linear_float_many_##name, LinearArguments, 128, (linear_float<format, 4>))
 #define VEERY_GPU_GROUPED_EXPERTS(X, name, format)                          \
   X(experts_##name, ExpertArguments, 128, (experts<format, 1, false>))      \
   X(experts_gated_##name, ExpertArguments, 128, (experts<format, 1, true>)) \
@@ -154,36 +151,33 @@
   F(X, f32, float, 2)
 
 // What CUDA and Metal have.
-#define VEERY_GPU_COMMON(X)                                         \
-  X(embed, EmbedArguments, 256, (embed))                            \
-  X(rms_norm, RmsNormArguments, 256, (rms_norm))                    \
-  X(layer_norm, LayerNormArguments, 256, (layer_norm))              \
-  X(elementwise, ElementwiseArguments, 256, (elementwise))          \
-  X(select_rows, SelectRowsArguments, 256, (select_rows))           \
-  X(argmax, ArgmaxArguments, 256, (argmax))                         \
-  X(rope, RopeArguments, 256, (rope))                               \
-  X(cache_write, CacheWriteArguments, 256, (cache_write))           \
-  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                    \
-  X(prepare, PrepareArguments, 1024, (prepare))                     \
-  VEERY_GPU_FLOAT(X, f32, kF32)                                     \
-  VEERY_GPU_FLOAT(X, f16, kF16)                                     \
-  VEERY_GPU_FLOAT(X, f8, kF8)                                       \
-  X(route, RouteArguments, 32, (route))                             \
-  X(pick_experts, PairArguments, 256, (pick_experts))               \
-  X(count_experts, PairArguments, 256, (count_experts))             \
-  X(group_experts, PairArguments, 256, (group_experts))             \
-  X(add_experts, AddExpertsArguments, 256, (add_experts))           \
-  X(experts_float_f32, ExpertArguments, 128, (experts_float<kF32>)) \
-  X(experts_float_f16, ExpertArguments, 128, (experts_float<kF16>)) \
-  X(experts_float_f8, ExpertArguments, 128, (experts_float<kF8>))   \
-  VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                             \
-  VEERY_GPU_EVEN_ATTENTION(X)                                       \
-  X(attend_f64, WideArguments, 128, (attend_f64))                   \
-  VEERY_GPU_RECURRENCES(X)                                          \
-  VEERY_GPU_ROW_OPS(X)                                              \
-  VEERY_GPU_LIMITS(X)                                               \
-  VEERY_GPU_CHOICE(X)                                               \
-  X(top_k_groups, TopKArguments, 1024, (top_k_groups))              \
+#define VEERY_GPU_COMMON(X)                                              \
+  X(embed, EmbedArguments, 256, (embed))                                 \
+  X(rms_norm, RmsNormArguments, 256, (rms_norm))                         \
+  X(layer_norm, LayerNormArguments, 256, (layer_norm))                   \
+  X(elementwise, ElementwiseArguments, 256, (elementwise))               \
+  X(select_rows, SelectRowsArguments, 256, (select_rows))                \
+  X(argmax, ArgmaxArguments, 256, (argmax))                              \
+  X(rope, RopeArguments, 256, (rope))                                    \
+  X(cache_write, CacheWriteArguments, 256, (cache_write))                \
+  X(qkv_rope, QkvRopeArguments, 256, (qkv_rope))                         \
+  X(prepare, PrepareArguments, 1024, (prepare))                          \
+  X(linear_fma_row, LinearArguments, 32, (linear_fma<1, false>))         \
+  X(linear_fma_rows, LinearArguments, 32, (linear_fma<kFmaRows, false>)) \
+  X(route, RouteArguments, 32, (route))                                  \
+  X(pick_experts, PairArguments, 256, (pick_experts))                    \
+  X(count_experts, PairArguments, 256, (count_experts))                  \
+  X(group_experts, PairArguments, 256, (group_experts))                  \
+  X(add_experts, AddExpertsArguments, 256, (add_experts))                \
+  X(experts_fma, ExpertArguments, 32, (experts_fma<false>))              \
+  VEERY_GPU_CACHED(VEERY_GPU_ATTEND, X)                                  \
+  VEERY_GPU_EVEN_ATTENTION(X)                                            \
+  X(attend_f64, WideArguments, 128, (attend_f64))                        \
+  VEERY_GPU_RECURRENCES(X)                                               \
+  VEERY_GPU_ROW_OPS(X)                                                   \
+  VEERY_GPU_LIMITS(X)                                                    \
+  VEERY_GPU_CHOICE(X)                                                    \
+  X(top_k_groups, TopKArguments, 1024, (top_k_groups))                   \
   X(angles, AnglesArguments, 64, (angles))
 #define VEERY_GPU_TILES_MAKER(X, name, kind)                                     \
   X(prepare_tiles_##name, PrepareTilesArguments,                                 \
@@ -226,14 +220,15 @@
     (linear_matrices<format, true>))
 #define VEERY_GPU_MERGE(X, name, type, dims) \
   X(attend_merge_##name##_##dims, AttendArguments, 64, (attend_merge<type, dims>))
-#define VEERY_GPU_METAL_OWN_KERNELS(X)                                \
-  VEERY_GPU_FLOAT(X, bf16, kBF16)                                     \
-  X(experts_float_bf16, ExpertArguments, 128, (experts_float<kBF16>)) \
-  X(advance_greedy, AdvanceArguments, 128, (advance_greedy))          \
-  X(top_k_sums, TopKArguments, 1024, (top_k_sums))                    \
-  X(top_k_largest, TopKArguments, 1024, (top_k_largest))              \
-  VEERY_GPU_CODED(VEERY_GPU_DOTS, X)                                  \
-  VEERY_GPU_CODED(VEERY_GPU_MATRICES, X)                              \
+#define VEERY_GPU_METAL_OWN_KERNELS(X)                                      \
+  X(linear_flushed_row, LinearArguments, 32, (linear_fma<1, true>))         \
+  X(linear_flushed_rows, LinearArguments, 32, (linear_fma<kFmaRows, true>)) \
+  X(experts_flushed, ExpertArguments, 32, (experts_fma<true>))              \
+  X(advance_greedy, AdvanceArguments, 128, (advance_greedy))                \
+  X(top_k_sums, TopKArguments, 1024, (top_k_sums))                          \
+  X(top_k_largest, TopKArguments, 1024, (top_k_largest))                    \
+  VEERY_GPU_CODED(VEERY_GPU_DOTS, X)                                        \
+  VEERY_GPU_CODED(VEERY_GPU_MATRICES, X)                                    \
   VEERY_GPU_CACHED(VEERY_GPU_MERGE, X)
 
 // What Metal has (kernels.metal): in any order.

@@ -1,4 +1,5 @@
 // All kernels, as CUDA has them (kernel_list.h).
+#include <string_view>
 #include <type_traits>
 
 #include "kernels/gpu/functions/angles.h"
@@ -11,6 +12,7 @@
 #include "kernels/gpu/functions/attention/choose_positions.h"
 #include "kernels/gpu/functions/conv1d.h"
 #include "kernels/gpu/functions/experts_row.h"
+#include "kernels/gpu/functions/fma.h"
 #include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_core_tiles.h"
 #include "kernels/gpu/functions/linear/linear_deep.h"
@@ -37,7 +39,8 @@ constexpr int kLeastBlocks = 0;
 template <>
 constexpr int kLeastBlocks<veery::gpu::WalkArguments> = 1;
 template <typename Arguments>
-constexpr int least_blocks(int threads) {
+constexpr int least_blocks(std::string_view name, int threads) {
+  if (name.find("_fma") != std::string_view::npos) return 8;  // with a ring each
   if (std::is_same_v<Arguments, veery::gpu::LinearArguments> &&
       (threads == veery::gpu::GroupPlan::most_threads(true) ||
        threads == veery::gpu::GroupPlan::most_threads(false) ||
@@ -52,8 +55,8 @@ constexpr int least_blocks(int threads) {
 }
 
 #define VEERY_GPU_GLOBAL(name, arguments, threads, function)                                 \
-  extern "C" __global__ void __launch_bounds__(threads,                                      \
-                                               least_blocks<veery::gpu::arguments>(threads)) \
+  extern "C" __global__ void __launch_bounds__(                                              \
+      threads, least_blocks<veery::gpu::arguments>(#name, threads))                          \
       veery_##name(const __grid_constant__ veery::gpu::arguments a) {                        \
     using namespace veery::gpu; /* NOLINT(google-build-using-namespace) */                   \
     VEERY_GPU_IN function(a);                                                                \

@@ -7,7 +7,7 @@
 #include "kernels/gpu/functions/attention/attend_wide.h"
 #include "kernels/gpu/functions/attention/choose_positions.h"
 #include "kernels/gpu/functions/conv1d.h"
-#include "kernels/gpu/functions/experts.h"
+#include "kernels/gpu/functions/fma.h"
 #include "kernels/gpu/functions/limits.h"
 #include "kernels/gpu/functions/linear/linear_dots.h"
 #include "kernels/gpu/functions/linear/linear_matrices.h"

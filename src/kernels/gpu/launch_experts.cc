@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
+#include "kernels/gpu/arguments/fma_places.h"
 #include "kernels/gpu/launches.h"
 #include "kernels/gpu/layout/pack.h"
 
@@ -18,25 +19,23 @@ KernelId kernel_of(Format format, Way way, bool gated) {
                                2 * (kWays * (format - kQ8) + way) + (gated ? 1 : 0));
 }
 
-KernelId chain_of(Format format) {
-  if (format == kBF16) return KernelId::experts_float_bf16;
-  return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
-}
-
 // One mixture: its sizes, and where things lie in its work.
 struct Mixture {
   const Dispatch& d;
   const MoeAttr& attr = d.as<MoeAttr>();
   int64_t rows, pairs, hidden, outputs, most_groups;
+  bool exact;               // x and the weights as floats
   bool cores, many, alone;  // alone: without groups
   size_t groups = 0, group, count, order, expert, gate, x, h, h_forms, products, bytes;
 
-  Mixture(const Dispatch& dispatch, int64_t row_count, const Machine* machine = nullptr)
+  Mixture(const Dispatch& dispatch, int64_t row_count, bool exactly,
+          const Machine* machine = nullptr)
       : d(dispatch),
         rows(row_count),
         pairs(rows * attr.used),
         hidden(d.in[MoeIn::kDown].cols),
         outputs(d.out().cols),
+        exact(exactly),
         cores(machine != nullptr && has_cores(*machine)),
         many(pairs >= int64_t{kManyPairs} / 2 * attr.experts),
         alone(pairs <= kMostAlone && !chained(MoeIn::kGate) && !chained(MoeIn::kDown) &&
@@ -61,8 +60,10 @@ struct Mixture {
   }
   int most() const { return many ? kManyPairs : kFewPairs; }
   Format format(int weight) const { return *format_of(d.in[weight].dtype); }
-  bool chained(int weight) const { return by_chain(format(weight), cores); }
-  FormKind kind(int weight) const { return form_of(format(weight), cores); }
+  bool chained(int weight) const { return exact || by_chain(format(weight), cores); }
+  FormKind kind(int weight) const {
+    return exact ? FormKind::kFloat : form_of(format(weight), cores);
+  }
   // Without a machine: of the one where most are wanted.
   int64_t form_bytes(int weight) const {
     return form_places(kind(weight), d.in[weight].cols).bytes;
@@ -146,18 +147,23 @@ void record_product(const Mixture& m, int first, const Form& form, float* out, R
   if (gated) a.activation = activate_of(m.attr.activation);
   a.out = out;
   if (m.alone) return record_alone(m, a, to);
-  const bool chained = m.chained(first);
-  const int each = kPanelWarps * (chained ? 2 : 1);
-  const int panels = (a.weight[0].rows + 15) / 16;
-  to.add(chained ? chain_of(a.weight[0].format)
-                 : kernel_of(a.weight[0].format, m.many ? kMany : kFew, gated),
-         {.blocks_x = (panels + each - 1) / each,
-          .blocks_y = static_cast<int>(m.most_groups),
+  const int panels = (a.weight[0].rows + 15) / 16, groups = static_cast<int>(m.most_groups);
+  if (m.chained(first)) return record_fma(a, panels, groups, m.exact, to);
+  to.add(kernel_of(a.weight[0].format, m.many ? kMany : kFew, gated),
+         {.blocks_x = (panels + kPanelWarps - 1) / kPanelWarps,
+          .blocks_y = groups,
           .threads = kPanelWarps * kWarp},
          a);
 }
 
 }  // namespace
+
+void record_fma(const ExpertArguments& a, int panels, int groups, bool exact, Recorder& to) {
+  const bool flushed = a.weight[0].format == kBF16 && !exact;
+  to.add(flushed ? KernelId::experts_flushed : KernelId::experts_fma,
+         {.blocks_x = (panels + 1) / 2, .blocks_y = groups, .threads = kWarp, .shared = kFmaBytes},
+         a);
+}
 
 bool takes_route(const Dispatch& d, const KernelChoice&) {
   constexpr int kMostExperts = 2048;  // of which shared memory has room
@@ -178,26 +184,29 @@ void record_route(const Dispatch& d, Recorder& to) {
          a);
 }
 
-bool takes_moe(const Dispatch& d, const KernelChoice& choice) {
+bool takes_moe(const Dispatch& d, const KernelChoice&) {
   for (int i : {MoeIn::kGate, MoeIn::kUp, MoeIn::kDown}) {
     const Operand& w = d.in[i];
     if (w.layout != Layout::kPanels || w.stack != d.as<MoeAttr>().experts || !format_of(w.dtype) ||
         !absent_or_matrix(d.in[i + MoeIn::kGateBias - MoeIn::kGate]))
       return false;
-    // In f32 only what is f32 or f16.
-    if (choice.exact && !is_exact(*format_of(w.dtype))) return false;
   }
   return is_matrix(d.in[MoeIn::kX]) && is_matrix(d.in[MoeIn::kGates]) &&
          absent_or_matrix(d.in[MoeIn::kResidual]) && is_matrix(d.out()) &&
          format_of(d.in[MoeIn::kGate].dtype) == format_of(d.in[MoeIn::kUp].dtype);
 }
+bool takes_moe_exact(const Dispatch& d, const KernelChoice& choice) {
+  return choice.exact && takes_moe(d, choice);
+}
+template <bool kExact>
 size_t moe_work(const Dispatch& d, const RunExtent& run) {
   const int64_t rows = d.in[MoeIn::kX].rows;
-  return Mixture(d, rows < 0 ? run.rows : rows).bytes;
+  return Mixture(d, rows < 0 ? run.rows : rows, kExact).bytes;
 }
+template <bool kExact>
 void record_moe(const Dispatch& d, Recorder& to) {
   const Matrix x = to.matrix(d.in[MoeIn::kX]);
-  const Mixture m(d, to.most(x.rows), &to.machine);
+  const Mixture m(d, to.most(x.rows), kExact, &to.machine);
   record_pairs(m, to);
   const Form forms = m.form(MoeIn::kGate, m.x);
   record_form(x, forms, m.rows, to);
@@ -219,5 +228,9 @@ void record_moe(const Dispatch& d, Recorder& to) {
                   .threads = 256};
   to.add(KernelId::add_experts, size, a);
 }
+template size_t moe_work<false>(const Dispatch&, const RunExtent&);
+template size_t moe_work<true>(const Dispatch&, const RunExtent&);
+template void record_moe<false>(const Dispatch&, Recorder&);
+template void record_moe<true>(const Dispatch&, Recorder&);
 
 }  // namespace veery::gpu

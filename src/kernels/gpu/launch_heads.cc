@@ -23,13 +23,15 @@ struct Heads {
   int32_t made = static_cast<int32_t>(d.in[HeadLinearIn::kWeight].rows / heads);
   Format format = *format_of(d.in[HeadLinearIn::kWeight].dtype);
   int64_t rows, pairs;
+  bool exact;  // x and the weights as floats
   bool cores, many, alone;
   size_t group, order, expert, gate, x, forms, products, bytes = 64;
 
-  Heads(const Dispatch& dispatch, int64_t row_count, const Machine* machine = nullptr)
+  Heads(const Dispatch& dispatch, int64_t row_count, bool exactly, const Machine* machine = nullptr)
       : d(dispatch),
         rows(row_count),
         pairs(rows * heads),
+        exact(exactly),
         cores(machine != nullptr && has_cores(*machine)),
         many(rows >= kManyPairs / 2),
         alone(pairs <= kMostAlone && !chained() && machine != nullptr &&
@@ -48,8 +50,8 @@ struct Heads {
   }
   int most() const { return many ? kManyPairs : kFewPairs; }
   int64_t groups() const { return heads * ((rows + most() - 1) / most()); }
-  bool chained() const { return by_chain(format, cores); }
-  FormKind kind() const { return form_of(format, cores); }
+  bool chained() const { return exact || by_chain(format, cores); }
+  FormKind kind() const { return exact ? FormKind::kFloat : form_of(format, cores); }
   int64_t form_bytes() const { return form_places(kind(), in).bytes; }
   template <typename T>
   T* at(size_t place) const {
@@ -61,9 +63,6 @@ struct Heads {
   }
   KernelId kernel() const {
     constexpr int kWays = 3;  // experts_row, experts, experts_many, each with its gated one
-    if (chained() && format == kBF16) return KernelId::experts_float_bf16;
-    if (chained())
-      return static_cast<KernelId>(static_cast<int>(KernelId::experts_float_f32) + format - kF32);
     const int way = alone ? 0 : many ? 2 : 1;
     return static_cast<KernelId>(static_cast<int>(KernelId::experts_row_q8) +
                                  2 * (kWays * (format - kQ8) + way));
@@ -89,9 +88,9 @@ void record_products(const Heads& h, const Form& form, Recorder& to) {
            a);
     return;
   }
-  const int each = kPanelWarps * (h.chained() ? 2 : 1);
+  if (h.chained()) return record_fma(a, panels, static_cast<int>(h.groups()), h.exact, to);
   to.add(h.kernel(),
-         {.blocks_x = (panels + each - 1) / each,
+         {.blocks_x = (panels + kPanelWarps - 1) / kPanelWarps,
           .blocks_y = static_cast<int>(h.groups()),
           .threads = kPanelWarps * kWarp},
          a);
@@ -99,19 +98,23 @@ void record_products(const Heads& h, const Form& form, Recorder& to) {
 
 }  // namespace
 
-bool takes_head_linear(const Dispatch& d, const KernelChoice& choice) {
+bool takes_head_linear(const Dispatch& d, const KernelChoice&) {
   const Operand& w = d.in[HeadLinearIn::kWeight];
   return is_matrix(d.in[HeadLinearIn::kX]) && w.layout == Layout::kPanels &&
-         w.stack == d.as<HeadsAttr>().heads && format_of(w.dtype) && is_matrix(d.out()) &&
-         (!choice.exact || is_exact(*format_of(w.dtype)));
+         w.stack == d.as<HeadsAttr>().heads && format_of(w.dtype) && is_matrix(d.out());
 }
+bool takes_head_linear_exact(const Dispatch& d, const KernelChoice& choice) {
+  return choice.exact && takes_head_linear(d, choice);
+}
+template <bool kExact>
 size_t head_linear_work(const Dispatch& d, const RunExtent& run) {
   const int64_t rows = d.in[HeadLinearIn::kX].rows;
-  return Heads(d, rows < 0 ? run.rows : rows).bytes;
+  return Heads(d, rows < 0 ? run.rows : rows, kExact).bytes;
 }
+template <bool kExact>
 void record_head_linear(const Dispatch& d, Recorder& to) {
   const Matrix x = to.matrix(d.in[HeadLinearIn::kX]);
-  const Heads h(d, to.most(x.rows), &to.machine);
+  const Heads h(d, to.most(x.rows), kExact, &to.machine);
   const int blocks = static_cast<int>(h.rows);
   to.add(KernelId::split_heads, {.blocks_x = blocks, .threads = 256},
          SplitHeadsArguments{to.run, x, h.at<float>(h.x), h.heads, h.in});
@@ -131,6 +134,10 @@ void record_head_linear(const Dispatch& d, Recorder& to) {
          JoinHeadsArguments{to.run, x, to.matrix(d.out()), h.at<float>(h.products), h.heads, h.in,
                             h.made});
 }
+template size_t head_linear_work<false>(const Dispatch&, const RunExtent&);
+template size_t head_linear_work<true>(const Dispatch&, const RunExtent&);
+template void record_head_linear<false>(const Dispatch&, Recorder&);
+template void record_head_linear<true>(const Dispatch&, Recorder&);
 
 // Ops on rows
 

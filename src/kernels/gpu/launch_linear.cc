@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/common/table.h"
+#include "kernels/gpu/arguments/fma_places.h"
 #include "kernels/gpu/arguments/group_places.h"
 #include "kernels/gpu/arguments/matrix_places.h"
 #include "kernels/gpu/launches.h"
@@ -29,14 +30,6 @@ KernelId tiles_maker(FormKind kind) {
     default: return KernelId::prepare_tiles_bf16;
   }
 }
-// Chains of fma.
-KernelId chain_of(Format format, bool many) {
-  const int first = format == kBF16
-                        ? static_cast<int>(KernelId::linear_float_row_bf16)
-                        : static_cast<int>(KernelId::linear_float_row_f32) + 2 * (format - kF32);
-  return static_cast<KernelId>(first + (many ? 1 : 0));
-}
-
 // Of one row and of several, without tensor cores.
 KernelId coded_of(KernelId first, Format format, bool gated) {
   return static_cast<KernelId>(static_cast<int>(first) + 2 * (format - kQ8) + (gated ? 1 : 0));
@@ -53,9 +46,19 @@ bool is_gated(const Dispatch& d) {
   const auto& attr = d.as<LinearAttr>();
   return attr.gate != Activation::kNone && attr.weights == 2;
 }
-bool has_two_terms(const Dispatch& d) {
-  return d.as<LinearAttr>().precision == Precision::kHigh && is_coded(format_at(d, 0));
-}
+
+// How products of a table are made.
+struct How {
+  bool tiles;          // many rows in tiles, one row through rings of copies; bf16 by tensor cores
+  bool exact = false;  // x and the weights as floats
+
+  FormKind form_of(Format format) const {
+    return exact ? FormKind::kFloat : gpu::form_of(format, tiles);
+  }
+  bool has_two_terms(const Dispatch& d) const {
+    return !exact && d.as<LinearAttr>().precision == Precision::kHigh && is_coded(format_at(d, 0));
+  }
+};
 
 // Whether rows have a form that is made 16 columns or more at a time.
 bool is_row(FormKind kind, int64_t cols) {
@@ -65,9 +68,7 @@ bool is_row(FormKind kind, int64_t cols) {
 
 bool is_aligned(const Operand& o) { return reinterpret_cast<uintptr_t>(o.data) % 16 == 0; }
 
-// Rows of x, or their terms, as the products of quantised weights count them; whether these take
-// groups of rows (TilePlaces).
-int64_t lines_of(const Dispatch& d, int64_t rows) { return rows * (has_two_terms(d) ? 2 : 1); }
+// Whether products take groups of rows (TilePlaces).
 bool in_tiles(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
   return tiles && rows > 1 && is_row(kind, cols);
 }
@@ -79,8 +80,8 @@ int64_t form_stride(FormKind kind, int64_t rows, int64_t cols, bool tiles) {
 
 // Whether linear_planes() or linear_deep() may have the product.
 enum class Planes { kNone, kWide, kDeep };
-bool may_have_planes(const Dispatch& d, Format format, int64_t rows, bool tiles) {
-  return tiles && has_planes(format) && rows > 1 && !has_two_terms(d);
+bool may_have_planes(const Dispatch& d, Format format, int64_t rows, How how) {
+  return how.tiles && has_planes(format) && rows > 1 && !how.has_two_terms(d);
 }
 
 // Where the forms of x lie in the work of a product.
@@ -93,21 +94,20 @@ size_t form_bytes(FormKind kind, int64_t rows, int64_t lines, int64_t cols, bool
   const int together = tile_places(kind, cols).together;
   return static_cast<size_t>((lines + 8 * together - 1) / (8 * together) * together * stride);
 }
-Work work_of(const Dispatch& d, int64_t rows, bool tiles) {
+Work work_of(const Dispatch& d, int64_t rows, How how) {
   Work work{0, {}, 0};
   work.bytes = aligned(static_cast<size_t>(rows) * sizeof(uint64_t));
-  const int64_t lines = lines_of(d, rows), cols = d.in[LinearIn::kX].cols;
+  const int64_t lines = rows * (how.has_two_terms(d) ? 2 : 1), cols = d.in[LinearIn::kX].cols;
   std::array<bool, kFormKinds> made{};
   for (int i = 0; i < d.as<LinearAttr>().weights; ++i) {
     const Format format = format_at(d, i);
-    const FormKind usual = form_of(format, tiles);
     const auto add = [&](FormKind kind) {
       const auto at = static_cast<size_t>(kind);
       if (std::exchange(made[at], true)) return;
       work.forms[at] = work.bytes;
-      work.bytes += form_bytes(kind, rows, lines, cols, tiles);
+      work.bytes += form_bytes(kind, rows, lines, cols, how.tiles);
     };
-    add(may_have_planes(d, format, rows, tiles) ? FormKind::kPlanes : usual);
+    add(may_have_planes(d, format, rows, how) ? FormKind::kPlanes : how.form_of(format));
   }
   // Those of planes are larger, and where a machine has no kernels for them the others take their
   // place.
@@ -122,17 +122,19 @@ struct Product {
   Recorder& to;
   int64_t rows;  // at most
   Work work;
-  bool argmax;                      // only the largest is wanted
-  bool tiles;                       // many rows in tiles, one row through rings of copies; bf16
-                                    // by tensor cores
+  bool argmax;  // only the largest is wanted
+  How how;
   Matrix out;                       // of all outputs
   uint64_t* best_of_row = nullptr;  // argmax of one row: 0 whenever a run begins
 
   Form form(FormKind kind) const {
     const int32_t cols = d.in[LinearIn::kX].cols;
     return {reinterpret_cast<uint8_t*>(d.work) + work.forms[static_cast<size_t>(kind)],
-            form_stride(kind, rows, cols, tiles), kind, cols, has_two_terms(d) ? 1 : 0};
+            form_stride(kind, rows, cols, how.tiles), kind, cols, terms() - 1};
   }
+  // Rows of x, or their terms, as the products of quantised weights count them.
+  int terms() const { return how.has_two_terms(d) ? 2 : 1; }
+  int64_t lines() const { return rows * terms(); }
   uint64_t* best() const {
     if (best_of_row != nullptr) return best_of_row;
     return argmax ? reinterpret_cast<uint64_t*>(d.work + work.best) : nullptr;
@@ -140,14 +142,14 @@ struct Product {
 
   // Of which kind x is for a format.
   FormKind kind_of(Format format) const {
-    return planes(format) != Planes::kNone ? FormKind::kPlanes : form_of(format, tiles);
+    return planes(format) != Planes::kNone ? FormKind::kPlanes : how.form_of(format);
   }
 
   Norm norm() const { return {d.in[LinearIn::kNorm].row<float>(0), d.as<LinearAttr>().eps}; }
 
   void prepare(FormKind kind, Format format) const {
     const int32_t cols = d.in[LinearIn::kX].cols;
-    if (in_tiles(kind, rows, cols, tiles)) return prepare_tiles(kind, format);
+    if (in_tiles(kind, rows, cols, how.tiles)) return prepare_tiles(kind, format);
     PrepareArguments own{to.run, to.matrix(d.in[LinearIn::kX]), norm(), form(kind),
                          best_of_row != nullptr ? nullptr : best()};
     const bool normed = own.norm.weight != nullptr;
@@ -178,8 +180,7 @@ struct Product {
     const bool normed = own.norm.weight != nullptr;
     const bool whole = TilesMakerPlaces::wants_rows(kind, normed);
     const int most = whole ? TilesMakerPlaces::most_warps(kind) : 2;
-    const int terms = has_two_terms(d) ? 2 : 1;
-    const int64_t groups = (lines_of(d, rows) + 7) / 8;
+    const int64_t groups = (lines() + 7) / 8;
     const auto blocks = [&] { return groups * (8 >> own.bits); };
     const auto warps = [&] {  // that have what they take at a time
       const int columns = TilesMakerPlaces::columns(kind) * (8 >> own.bits);
@@ -187,10 +188,10 @@ struct Product {
     };
     const auto shared = [&](bool staged) {
       const int places = 1 << own.bits;
-      return tiles_maker_places(kind, cols, places, places / terms, staged).floats * 4;
+      return tiles_maker_places(kind, cols, places, places / terms(), staged).floats * 4;
     };
     own.bits = 3;
-    while (whole && 1 << own.bits > terms &&
+    while (whole && 1 << own.bits > terms() &&
            (2 * blocks() < int64_t{3} * to.machine.processors() ||
             (normed && ((own.bits > 1 && warps() > most) || 2 * shared(true) > room()))))
       --own.bits;
@@ -208,18 +209,17 @@ struct Product {
 
   // Whether linear_row() has the product, which brings x to its form by itself.
   bool in_rows(Format format) const {
-    const int terms = has_two_terms(d) ? 2 : 1;
-    return tiles && rows == 1 && is_row(form_of(format, tiles), d.in[LinearIn::kX].cols) &&
-           !(is_gated(d) && terms == 2) && is_aligned(d.in[LinearIn::kX]) &&
+    return how.tiles && rows == 1 && is_row(how.form_of(format), d.in[LinearIn::kX].cols) &&
+           !(is_gated(d) && terms() == 2) && is_aligned(d.in[LinearIn::kX]) &&
            is_aligned(d.in[LinearIn::kNorm]) && plan(format).stages >= RowPlan::kLeastStages;
   }
   RowPlan plan(Format format) const {
-    return row_plan(format, has_two_terms(d) ? 2 : 1, d.in[LinearIn::kX].cols,
+    return row_plan(format, terms(), d.in[LinearIn::kX].cols,
                     static_cast<bool>(d.in[LinearIn::kNorm]), room(), RowPlan::warps_of(format));
   }
   int room() const { return to.machine.most_shared(); }
 
-  // The weights [first, first + count), which have one format.
+  // The weights [first, first + count), which have one format, or are brought to floats.
   void multiply(int first, int count) const {
     const auto& attr = d.as<LinearAttr>();
     const Format format = format_at(d, first);
@@ -238,7 +238,7 @@ struct Product {
     for (int i = 0; i < count; ++i) {
       const Operand& w = d.in[LinearIn::kWeight + first + i];
       a.weight[i] = {reinterpret_cast<const uint8_t*>(w.data), w.stride,
-                     static_cast<int32_t>(w.rows), w.cols, format};
+                     static_cast<int32_t>(w.rows), w.cols, format_at(d, first + i)};
       a.bias[i] = d.in[LinearIn::kBias + first + i].row<float>(0);
       a.column[i] = column;
       column += a.weight[i].rows;
@@ -257,25 +257,17 @@ struct Product {
   }
 
   void launch(const LinearArguments& a, Format format, int64_t panels, int64_t most) const {
-    const int weights = a.gated != 0 ? 1 : a.weights;
-    const int terms = a.form.two_terms != 0 ? 2 : 1;
-    if (by_chain(format, tiles)) {
-      const int each = rows == 1 ? 1 : 4;
-      to.add(chain_of(format, rows > 1),
-             {.blocks_x = static_cast<int>((most + 2 * kTileWarps - 1) / (2 * kTileWarps)),
-              .blocks_y = static_cast<int>((rows + each - 1) / each),
-              .blocks_z = weights,
-              .threads = kTileWarps * 32},
-             a);
+    if (how.exact || by_chain(format, how.tiles)) {
+      launch_fma(a, format, most);
     } else if (in_rows(format)) {
-      to.add(kernel_of(format, terms == 2 ? kRowTwoTerms : kRow),
+      to.add(kernel_of(format, terms() == 2 ? kRowTwoTerms : kRow),
              {.blocks_x = static_cast<int>(std::min<int64_t>(panels, to.machine.processors())),
               .threads = (RowPlan::warps_of(format) + 1) * kWarp,
               .shared = static_cast<size_t>(plan(format).bytes),
               .waits_first = true},
              a);
-    } else if (!in_tiles(a.form.kind, rows, a.form.cols, tiles)) {
-      launch_rows(a, format, most, rows * terms);
+    } else if (!in_tiles(a.form.kind, rows, a.form.cols, how.tiles)) {
+      launch_rows(a, format, most, lines());
     } else if (in_groups(format)) {
       launch_groups(a, format, panels);
     } else if (planes(format) == Planes::kWide) {
@@ -285,8 +277,23 @@ struct Product {
     } else if (format == kBF16 && in_core_tiles(panels)) {
       to.add(KernelId::linear_core_tiles_bf16, core_size(panels), a);
     } else {
-      launch_tiles(a, format, panels, rows * terms);
+      launch_tiles(a, format, panels, lines());
     }
+  }
+
+  // Chains of fma, two panels a warp. `most`: panels of the largest weight.
+  void launch_fma(const LinearArguments& a, Format format, int64_t most) const {
+    const bool flushed = format == kBF16 && !how.exact;
+    const int each = rows == 1 ? 1 : kFmaRows;
+    to.add(rows > 1  ? flushed ? KernelId::linear_flushed_rows : KernelId::linear_fma_rows
+           : flushed ? KernelId::linear_flushed_row
+                     : KernelId::linear_fma_row,
+           {.blocks_x = static_cast<int>((most + 1) / 2),
+            .blocks_y = static_cast<int>((rows + each - 1) / each),
+            .blocks_z = a.gated != 0 ? 1 : a.weights,
+            .threads = kWarp,
+            .shared = kFmaBytes},
+           a);
   }
 
   // A panel a warp, of rows whose forms lie one by one: matrices pay from the ninth on, as blocks
@@ -310,12 +317,12 @@ struct Product {
 
   // Up to two groups of rows.
   GroupPlan groups(Format format) const {
-    return group_plan(format, lines_of(d, rows) > 8, d.in[LinearIn::kX].cols, room());
+    return group_plan(format, lines() > 8, d.in[LinearIn::kX].cols, room());
   }
   // Whether linear_groups() has the product: a block has room for what that takes.
   bool in_groups(Format format) const {
     const GroupPlan plan = groups(format);
-    return lines_of(d, rows) <= 8 * plan.groups && plan.stages >= GroupPlan::kLeastStages;
+    return lines() <= 8 * plan.groups && plan.stages >= GroupPlan::kLeastStages;
   }
   void launch_groups(const LinearArguments& a, Format format, int64_t panels) const {
     const GroupPlan plan = groups(format);
@@ -337,7 +344,7 @@ struct Product {
   // Which has the products of a format: wide blocks where two of three processors get one, deep
   // ones where all that there are have a processor for themselves.
   Planes planes(Format format) const {
-    if (!may_have_planes(d, format, rows, tiles) || argmax || in_groups(format) ||
+    if (!may_have_planes(d, format, rows, how) || argmax || in_groups(format) ||
         room() < std::max(PlanePlan::kBytes, DeepPlan::kBytes) ||
         !to.machine.has(KernelId::linear_planes_k4m))
       return Planes::kNone;
@@ -402,7 +409,8 @@ void record(const Product& product) {
     if (!product.in_rows(format) && !std::exchange(made[static_cast<size_t>(kind)], true))
       product.prepare(kind, format);
     int count = 1;
-    while (first + count < weights && format_at(d, first + count) == format) ++count;
+    while (first + count < weights && (product.how.exact || format_at(d, first + count) == format))
+      ++count;
     product.multiply(first, count);
     first += count;
   }
@@ -422,7 +430,10 @@ bool has_core_products(std::span<const Step> steps, const Machine& machine) {
            return step.op == op::kMoe && format_of(d.in[MoeIn::kUp].dtype) == kBF16;
          });
 }
-bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
+namespace {
+
+// Whatever the weights are.
+bool takes_products(const Dispatch& d) {
   const auto& attr = d.as<LinearAttr>();
   if (!is_matrix(d.in[LinearIn::kX]) || !absent_or_matrix(d.in[LinearIn::kNorm]) ||
       !absent_or_matrix(d.in[LinearIn::kResidual]) || d.out().layout != Layout::kRowMajor)
@@ -432,24 +443,51 @@ bool takes_linear(const Dispatch& d, const KernelChoice& choice) {
     if (w.layout != Layout::kPanels || w.stack != 1 || !format_of(w.dtype) ||
         !absent_or_matrix(d.in[LinearIn::kBias + i]))
       return false;
-    // In f32 only what is f32 or f16.
-    if (choice.exact && !is_exact(*format_of(w.dtype))) return false;
-    if (is_coded(*format_of(w.dtype)) != is_coded(format_at(d, 0)) &&
+  }
+  return true;
+}
+// All outputs, then the largest of each row: they lie behind the forms.
+size_t largest_work(const Dispatch& d, const RunExtent& run, How how) {
+  const int64_t rows = most_rows(d, run);
+  return aligned(work_of(d, rows, how).bytes) +
+         static_cast<size_t>(rows * d.in[LinearIn::kWeight].rows) * sizeof(float);
+}
+void record_largest(const Dispatch& d, Recorder& to, How how) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  const Work work = work_of(d, rows, how);
+  const auto outputs = static_cast<int32_t>(d.in[LinearIn::kWeight].rows);
+  const Matrix all{reinterpret_cast<float*>(d.work + aligned(work.bytes)), outputs,
+                   d.in[LinearIn::kX].rows, outputs};
+  record({d, to, rows, work, false, how, all});
+  to.add(KernelId::argmax, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
+         ArgmaxArguments{to.run, all, to.matrix(d.out())});
+}
+void record_products(const Dispatch& d, Recorder& to, How how) {
+  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
+  record({d, to, rows, work_of(d, rows, how), false, how, to.matrix(d.out())});
+}
+
+constexpr How kTiled{.tiles = true}, kPlain{.tiles = false};
+constexpr How kExact{.tiles = false, .exact = true};
+
+}  // namespace
+
+bool takes_linear(const Dispatch& d, const KernelChoice&) {
+  if (!takes_products(d)) return false;
+  const auto& attr = d.as<LinearAttr>();
+  for (int i = 1; i < attr.weights; ++i)
+    if (is_coded(format_at(d, i)) != is_coded(format_at(d, 0)) &&
         attr.precision == Precision::kHigh)
       return false;
-  }
-  return !is_gated(d) || (format_at(d, 0) == format_at(d, 1));
+  return !is_gated(d) || format_at(d, 0) == format_at(d, 1);
 }
 size_t linear_work(const Dispatch& d, const RunExtent& run) {
-  return work_of(d, most_rows(d, run), true).bytes;
+  return work_of(d, most_rows(d, run), kTiled).bytes;
 }
-void record_linear(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  record({d, to, rows, work_of(d, rows, true), false, true, to.matrix(d.out())});
-}
+void record_linear(const Dispatch& d, Recorder& to) { record_products(d, to, kTiled); }
 void record_linear_argmax(const Dispatch& d, Recorder& to) {
   const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  Product product{d, to, rows, work_of(d, rows, true), true, true, {}};
+  Product product{d, to, rows, work_of(d, rows, kTiled), true, kTiled, {}};
   if (rows == 1) {
     const Memory& best = to.memory.emplace_back(to.machine.allocate(sizeof(uint64_t)));
     product.best_of_row = reinterpret_cast<uint64_t*>(best.data());
@@ -460,30 +498,30 @@ void record_linear_argmax(const Dispatch& d, Recorder& to) {
 }
 
 size_t few_work(const Dispatch& d, const RunExtent& run) {
-  return work_of(d, most_rows(d, run), false).bytes;
+  return work_of(d, most_rows(d, run), kPlain).bytes;
 }
-void record_few(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  record({d, to, rows, work_of(d, rows, false), false, false, to.matrix(d.out())});
-}
+void record_few(const Dispatch& d, Recorder& to) { record_products(d, to, kPlain); }
 bool takes_few_argmax(const Dispatch& d, const KernelChoice& choice) {
   return takes_linear(d, choice) && d.as<LinearAttr>().weights == 1;
 }
-// All outputs, then the largest of each row: they lie behind the forms.
 size_t few_argmax_work(const Dispatch& d, const RunExtent& run) {
-  const int64_t rows = most_rows(d, run);
-  return aligned(work_of(d, rows, false).bytes) +
-         static_cast<size_t>(rows * d.in[LinearIn::kWeight].rows) * sizeof(float);
+  return largest_work(d, run, kPlain);
 }
-void record_few_argmax(const Dispatch& d, Recorder& to) {
-  const int64_t rows = to.most(d.in[LinearIn::kX].rows);
-  const Work work = work_of(d, rows, false);
-  const auto outputs = static_cast<int32_t>(d.in[LinearIn::kWeight].rows);
-  const Matrix all{reinterpret_cast<float*>(d.work + aligned(work.bytes)), outputs,
-                   d.in[LinearIn::kX].rows, outputs};
-  record({d, to, rows, work, false, false, all});
-  to.add(KernelId::argmax, {.blocks_x = static_cast<int>(rows), .threads = 256, .shared = 64},
-         ArgmaxArguments{to.run, all, to.matrix(d.out())});
+void record_few_argmax(const Dispatch& d, Recorder& to) { record_largest(d, to, kPlain); }
+
+bool takes_exact(const Dispatch& d, const KernelChoice& choice) {
+  return choice.exact && takes_products(d);
 }
+size_t exact_work(const Dispatch& d, const RunExtent& run) {
+  return work_of(d, most_rows(d, run), kExact).bytes;
+}
+void record_exact(const Dispatch& d, Recorder& to) { record_products(d, to, kExact); }
+bool takes_exact_argmax(const Dispatch& d, const KernelChoice& choice) {
+  return takes_exact(d, choice) && d.as<LinearAttr>().weights == 1;
+}
+size_t exact_argmax_work(const Dispatch& d, const RunExtent& run) {
+  return largest_work(d, run, kExact);
+}
+void record_exact_argmax(const Dispatch& d, Recorder& to) { record_largest(d, to, kExact); }
 
 }  // namespace veery::gpu

@@ -117,7 +117,12 @@ void record_angles(const Dispatch& d, Recorder& to);
 bool takes_route(const Dispatch& d, const KernelChoice& choice);
 void record_route(const Dispatch& d, Recorder& to);
 bool takes_moe(const Dispatch& d, const KernelChoice& choice);
+/// Products of pairs as chains of fma. `panels`: of a weight; `groups`: at most.
+void record_fma(const ExpertArguments& a, int panels, int groups, bool exact, Recorder& to);
+bool takes_moe_exact(const Dispatch& d, const KernelChoice& choice);
+template <bool kExact>  // of --exact
 size_t moe_work(const Dispatch& d, const RunExtent& run);
+template <bool kExact>
 void record_moe(const Dispatch& d, Recorder& to);
 
 // The rows of launch_recurrence.cc.
@@ -145,7 +150,10 @@ int64_t choice_rows(int64_t rows, int64_t positions);
 
 // The rows of launch_heads.cc.
 bool takes_head_linear(const Dispatch& d, const KernelChoice& choice);
+bool takes_head_linear_exact(const Dispatch& d, const KernelChoice& choice);
+template <bool kExact>  // of --exact
 size_t head_linear_work(const Dispatch& d, const RunExtent& run);
+template <bool kExact>
 void record_head_linear(const Dispatch& d, Recorder& to);
 bool takes_rows(const Dispatch& d, const KernelChoice& choice);
 bool takes_linear_one(const Dispatch& d, const KernelChoice& choice);
@@ -182,5 +190,12 @@ void record_few(const Dispatch& d, Recorder& to);
 bool takes_few_argmax(const Dispatch& d, const KernelChoice& choice);
 size_t few_argmax_work(const Dispatch& d, const RunExtent& run);
 void record_few_argmax(const Dispatch& d, Recorder& to);
+// Of --exact.
+bool takes_exact(const Dispatch& d, const KernelChoice& choice);
+size_t exact_work(const Dispatch& d, const RunExtent& run);
+void record_exact(const Dispatch& d, Recorder& to);
+bool takes_exact_argmax(const Dispatch& d, const KernelChoice& choice);
+size_t exact_argmax_work(const Dispatch& d, const RunExtent& run);
+void record_exact_argmax(const Dispatch& d, Recorder& to);
 
 }  // namespace veery::gpu

@@ -460,6 +460,10 @@ struct Loaded<Two<T>> {
     const vec<T, 2> v = *static_cast<const VEERY_DEVICE vec<T, 2>*>(at);
     return {v.x, v.y};
   }
+  static VEERY_GPU Two<T> from_shared(const VEERY_SHARED void* at) {
+    const vec<T, 2> v = *static_cast<const VEERY_SHARED vec<T, 2>*>(at);
+    return {v.x, v.y};
+  }
 };
 template <typename T>
 struct Loaded<Four<T>> {

@@ -318,35 +318,6 @@ VEERY_GPU void experts(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
   }
 }
 
-/// The same of floats: a lane an output, 4 pairs at a time.
-template <Format kFormat>
-VEERY_GPU void experts_float(const VEERY_THREAD ExpertArguments& a VEERY_HERE) {
-  wait_for_inputs();
-  constexpr int kRows = 4;
-  const int panel = (block_x() * warps() + warp()) * 2 + lane() / 16;
-  if (block_y() >= *a.pairs.groups || panel >= panels_of(a.weight[0])) return;
-  const PairGroup group = group_at(a.pairs, block_y());
-  const VEERY_DEVICE int32_t* order = a.pairs.order + group.first;
-  const int output = panel * 16 + lane() % 16;
-  for (int first = 0; first < group.count; first += kRows) {
-    const VEERY_DEVICE float* x[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      const int at = first + r < group.count ? first + r : group.count - 1;
-      x[r] = form_row(a.form, order[at] / a.rows_each).floats(0);
-    }
-    float y[kRows] = {}, up[kRows] = {};
-    const auto multiply = [&](int i, VEERY_THREAD float(&to)[kRows]) {
-      const Weight w = of_expert(a, i, group.expert);
-      multiply_floats<kFormat>(w.data + panel * w.panel, a.form.cols, x, to);
-    };
-    multiply(0, y);
-    if (a.gated != 0) multiply(1, up);
-    if (output >= a.weight[0].rows) continue;
-    for (int r = 0; r < kRows && first + r < group.count; ++r)
-      store_pair(a, group.expert, order[first + r], output, y[r], up[r]);
-  }
-}
-
 /// What the chosen experts of a row make, in their order, and the residual.
 VEERY_GPU void add_experts(const VEERY_THREAD AddExpertsArguments& a VEERY_HERE) {
   wait_for_inputs();

@@ -9,8 +9,6 @@ namespace veery::gpu {
 
 /// How a weight of this type lies; absent: there is no layout.
 std::optional<Format> format_of(DType type);
-/// Whether products are those of --exact: x and the weights in f32, one column after the other.
-inline bool is_exact(Format format) { return format == kF32 || format == kF16 || format == kF8; }
 /// What activations are for its products. `cores`: there are tensor cores for floats.
 FormKind form_of(Format format, bool cores);
 
