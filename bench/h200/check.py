@@ -4,7 +4,10 @@
     bench/h200/check.py VEERY [--folder FOLDER] [--device cuda] [--only PART,..] [--real FILE] [--at-once N]
 
 Parts: tiny        checkpoints of every family as they are (tests/fixtures/tiny): logits, also with --exact
-       wide        every family in Q8_0 and Q4_0 (wide.py): logits of 81 and of 3 tokens, greedy text by the graph and by the walk
+       wide        every family in Q8_0 and Q4_0 (wide.py): logits of 81 and of 3 tokens, greedy text by the graph and by the walk; in
+                   bf16 and Q4_0 with --exact
+       types       a dense family, experts and a recurrent one in every type that `veery quantize` writes: logits of 81 and of 3 tokens,
+                   greedy text, also with --exact
        shapes      Llama's 1B in Q4_K, Q8_0 and Q4_1 and experts (models.py): logits of up to 556 tokens, greedy and sampled text,
                    prompts in two parts
        batch       64 requests in 1, 8, 16, 40 and 64 slots, in chains and step by step (with log-probabilities)
@@ -35,9 +38,8 @@ import hold
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-NEAR = 2e-3  # of the largest logit: f32 with --exact
-NEAR_BF16 = 2e-2  # where the GPU multiplies bf16 in its own order, and activations are bf16
-PARTS = ("tiny", "wide", "shapes", "batch", "bf16", "memory", "sanitizers", "real")
+NEAR_BF16 = 2e-2  # of the largest logit, where the GPU multiplies bf16 in its own order, and activations are bf16
+PARTS = ("tiny", "wide", "types", "shapes", "batch", "bf16", "memory", "sanitizers", "real")
 CPU_THREADS = "4"
 TIMEOUT, SANITIZER_TIMEOUT = 600, 1200  # seconds for a process
 
@@ -120,15 +122,10 @@ def positions(tools, model, ids, *words):
 def tiny(tools):
     def one(folder):
         ids, top = ids_of(40, 3), ("--top", "61")
-        for mode, bound in (((), NEAR_BF16), (("--exact",), NEAR)):
+        for mode, bound in (((), NEAR_BF16), (("--exact",), 0)):
             what = " ".join((folder.name, *mode))
             expected = positions(tools, folder, ids, *top, "--device", "cpu", *mode)
-            try:
-                got = positions(tools, folder, ids, *top, "--device", tools.device, *mode)
-            except RuntimeError as error:
-                known = mode and re.search(r"no kernel on .* with --exact", str(error))
-                tools.say("tiny", what, "refused" if known else str(error), bool(known))
-                continue
+            got = positions(tools, folder, ids, *top, "--device", tools.device, *mode)
             distance = far(got, expected)
             verdict = "same" if got == expected else f"near {distance:.0e}"
             tools.say("tiny", what, verdict if distance <= bound else f"logits are {distance:.1e} away, {bound:.0e} is allowed", distance <= bound)
@@ -136,23 +133,55 @@ def tiny(tools):
     return [(folder.name, one, folder) for folder in sorted((REPOSITORY / "tests/fixtures/tiny").iterdir()) if folder.is_dir()]
 
 
-def wide(tools):
+def wide_checkpoints(tools):
     checkpoints = tools.folder / "wide"
     if not checkpoints.exists():
         subprocess.run([sys.executable, HERE / "wide.py", checkpoints], check=True)
+    return checkpoints
+
+
+def wide(tools):
+    checkpoints = wide_checkpoints(tools)
 
     def one(folder):
+        some, exact = ("--ids", ids_of(81, 81), "--all", "--top", "61", "--json"), "logits of 81 --exact"
+        tools.same("wide", f"{folder.name} bf16, {exact}", "logits", folder, *some, "--exact")
         for number, kind in enumerate(("Q8_0", "Q4_0")):
             path = tools.folder / f"wide-{folder.name}-{kind}.gguf"
             tools.run("quantize", folder, path, kind, "--force", "-t", "2")
             name = f"{folder.name} {kind}"
             for count in (81, 3):
                 tools.same("wide", f"{name}, logits of {count}", "logits", path, "--ids", ids_of(count, count), "--all", "--top", "61", "--json")
+            if number:
+                tools.same("wide", f"{name}, {exact}", "logits", path, *some, "--exact")
             devices = [tools.device, tools.device + ",walk"] if number else None
             tools.same("wide", f"{name}, greedy", "run", path, "--ids", ids_of(20, 9), "-n", "40", "--temp", "0", "--ignore-eos", "--json", "-q", devices=devices)
             path.unlink()
 
     return [(folder.name, one, folder) for folder in sorted(checkpoints.iterdir())]
+
+
+def types(tools):
+    checkpoints = wide_checkpoints(tools)
+
+    def one(job):
+        family, kind = job
+        path = tools.folder / f"types-{family}-{kind}.gguf"
+        tools.run("quantize", checkpoints / family, path, kind, "--force", "-t", "2")
+        for mode in ((), ("--exact",)) if kind != "BF16" else (("--exact",),):
+            name = " ".join((family, kind, *mode))
+            for count in (81, 3):
+                tools.same("types", f"{name}, logits of {count}", "logits", path, "--ids", ids_of(count, count), "--all", "--top", "61", "--json", *mode)
+            tools.same("types", f"{name}, greedy", "run", path, "--ids", ids_of(20, 9), "-n", "40", "--temp", "0", "--ignore-eos", "--json", "-q", *mode)
+        path.unlink()
+
+    return [(f"{family} {kind}", one, (family, kind)) for family in ("minicpm", "mixtral", "qwen35") for kind in TYPES]
+
+
+TYPES = (
+    "F32", "F16", "BF16", "Q8_0", "Q6_K", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_1", "Q4_0", "IQ4_NL", "IQ4_XS", "Q3_K_M", "IQ3_S",
+    "IQ3_XXS", "Q2_K", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S", "TQ2_0", "TQ1_0", "MXFP4", "NVFP4",
+)  # fmt: skip
 
 
 def shapes(tools):
@@ -166,7 +195,10 @@ def shapes(tools):
         name, path = words[0], tools.model(*words)
         for count in (556, 81, 12, 3):
             devices = both if count == 3 else None
-            tools.same("shapes", f"{name}, logits of {count}", "logits", path, "--ids", ids_of(count, count, 2800), "--all", "--top", "8", "--json", devices=devices)
+            some = ("logits", path, "--ids", ids_of(count, count, 2800), "--all", "--top", "8", "--json")
+            tools.same("shapes", f"{name}, logits of {count}", *some, devices=devices)
+            if count == 81:
+                tools.same("shapes", f"{name}, logits of {count} --exact", *some, "--exact")
         start = ("run", path, "-p", "once upon a time", "--ignore-eos")
         tools.same("shapes", f"{name}, greedy", *start, "-n", "150", "--temp", "0", devices=both)
         tools.same("shapes", f"{name}, sampled", *start, "-n", "100", "--temp", "0.9", "--seed", "7", devices=both)
@@ -268,6 +300,8 @@ def sanitizers(tools):
     for tool in ("racecheck", "memcheck"):
         for name in MODELS_OF:
             jobs.append((tool, name, ("logits", "--ids", prompt, "--top", "1", "--device", tools.device)))
+            if name != "tiny-bf16":
+                jobs.append((tool, name, ("logits", "--ids", ids_of(20, 5, 2800), "--top", "1", "--exact", "--device", tools.device)))
             for rows in ("1", "12", "40"):
                 jobs.append((tool, name, ("bench", "-p", "0", "-n", "1", "-r", "1", "-b", rows, "--chain", "1", "--device", tools.device)))
         jobs.append((tool, "tiny-q4_k", ("bench", "-p", "0", "-n", "2", "-r", "1", "--device", tools.device + ",walk")))

@@ -23,7 +23,7 @@ model() { # NAME SHAPE TYPE [EMBEDDING]: its path
 }
 
 failed=0
-parts=tiny,wide,shapes,batch,bf16,memory,sanitizers
+parts=tiny,wide,types,shapes,batch,bf16,memory,sanitizers
 python3 bench/h200/check.py "$veery" --folder "$folder" --device "$device" --only "$parts" || failed=1
 if [ -n "${REAL:-}" ]; then
   python3 bench/h200/check.py "$veery" --folder "$folder" --device "$device" --only real --real "$REAL" || failed=1

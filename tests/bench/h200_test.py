@@ -85,7 +85,7 @@ device=${*##*--device }
 device=${device%% *}
 case "$device $*" in
   cpu*--all*) logit=2 ;;
-  *--all*--exact*) echo "linear: no kernel on cuda for bf16 4 x 4 with --exact" >&2; exit 1 ;;
+  *--all*--exact*) logit=EXACT ;;
   *--all*) logit=LOGIT ;;
   *WRONG*) echo "a text $device"; exit ;;
   *) echo "a text "; exit ;;
@@ -98,9 +98,9 @@ class Check(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def check(self, *arguments, logit="2", wrong="nowhere"):
+    def check(self, *arguments, logit="2", exact="2", wrong="nowhere"):
         program = self.folder / "veery"
-        program.write_text(CHECKED.replace("LOGIT", logit).replace("WRONG", wrong))
+        program.write_text(CHECKED.replace("LOGIT", logit).replace("EXACT", exact).replace("WRONG", wrong))
         program.chmod(0o755)
         command = [sys.executable, REPOSITORY / "bench/h200/check.py", program, "--folder", self.folder, *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -118,7 +118,10 @@ class Check(unittest.TestCase):
         done = self.check("--only", "tiny")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("tiny       same         gemma3\n", done.stdout)
-        self.assertIn("tiny       refused      gemma3 --exact\n", done.stdout)
+        self.assertIn("tiny       same         gemma3 --exact\n", done.stdout)
+        done = self.check("--only", "tiny", exact="2.0001")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("WRONG tiny: gemma3 --exact: logits are 5.0e-05 away", done.stdout)
         self.assertIn("near 5e-03", self.check("--only", "tiny", logit="2.01").stdout)
         done = self.check("--only", "tiny", logit="2.1")
         self.assertEqual(done.returncode, 1)
