@@ -161,7 +161,10 @@ void record_product(const Mixture& m, int first, const Form& form, float* out, R
 void record_fma(const ExpertArguments& a, int panels, int groups, bool exact, Recorder& to) {
   const bool flushed = a.weight[0].format == kBF16 && !exact;
   to.add(flushed ? KernelId::experts_flushed : KernelId::experts_fma,
-         {.blocks_x = (panels + 1) / 2, .blocks_y = groups, .threads = kWarp, .shared = kFmaBytes},
+         {.blocks_x = (panels + 1) / 2,
+          .blocks_y = groups,
+          .threads = kWarp,
+          .shared = size_t{fma_bytes(kFmaRows)}},
          a);
 }
 

@@ -292,7 +292,7 @@ struct Product {
             .blocks_y = static_cast<int>((rows + each - 1) / each),
             .blocks_z = a.gated != 0 ? 1 : a.weights,
             .threads = kWarp,
-            .shared = kFmaBytes},
+            .shared = static_cast<size_t>(fma_bytes(rows))},
            a);
   }
 

@@ -12,7 +12,7 @@ template <Format kFormat, int kRows>
 struct FmaPlaces {
   VEERY_STATIC FormatInfo kInfo = format_info(kFormat);
   VEERY_STATIC UnitPlaces kUnit = unit_places(kFormat);
-  VEERY_STATIC int kColumns = kFormat == kF32 ? 32 : 64;
+  VEERY_STATIC int kColumns = (kFormat == kF32 ? 32 : 64) * (kRows == 1 ? 2 : 1);
   VEERY_STATIC bool kLarge = kInfo.block > kColumns;  ///< a stage is a part of a unit
   /// Units of a panel, or the codes of a part of one.
   VEERY_STATIC int kCodes =
@@ -24,8 +24,8 @@ struct FmaPlaces {
   VEERY_STATIC int kPanel = kCodes + kScales;
   VEERY_STATIC int kX = 2 * kPanel, kStage = kX + kRows * kColumns * 4;
 };
-/// Bytes of a ring: as many stages as there is room for. Metal gives a block 32 KiB.
-VEERY_CONSTANT int kFmaBytes = 24 << 10;
+/// Bytes of a ring, which has as many stages as there is room for. Metal gives a block 32 KiB.
+VEERY_GPU_HOST constexpr int fma_bytes(int64_t rows) { return rows == 1 ? 32 << 10 : 24 << 10; }
 VEERY_CONSTANT int kFmaRows = 8;  ///< of x at a time, where there are several
 
 }  // namespace veery::gpu

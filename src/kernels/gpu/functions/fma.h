@@ -74,7 +74,7 @@ class FmaProduct {
   VEERY_GPU void multiply_as(const VEERY_THREAD Weight& w, int pair,
                              VEERY_THREAD float (&y)[kRows]) {
     using P = FmaPlaces<kFormat, kRows>;
-    constexpr int kStages = kFmaBytes / P::kStage < 8 ? kFmaBytes / P::kStage : 8;
+    constexpr int kRoom = fma_bytes(kRows) / P::kStage, kStages = kRoom < 8 ? kRoom : 8;
     static_assert(kStages >= 3 && P::kStage % 16 == 0);
     const int last = panels_of(w) - 1, first = 2 * pair;
     const VEERY_DEVICE uint8_t* const panels[2] = {
