@@ -20,8 +20,9 @@ namespace {
 using test::Matrix;
 
 // The op on the emulator, whose memory is that of the host; NaN is what was not written.
-void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, int64_t rows) {
-  const Kernel kernel = backend.choose(op, d, {});
+void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, int64_t rows,
+                bool exact = false) {
+  const Kernel kernel = backend.choose(op, d, {.exact = exact});
   const size_t size = kernel.work != nullptr ? kernel.work(d, {rows, 1, 1}) : 0;
   test::Bytes work(size);
   std::fill_n(work.data(), size, std::byte{0xff});
@@ -33,8 +34,9 @@ void run_on_gpu(const Backend& backend, Op op, Dispatch d, const Matrix& out, in
   Slots slots = batch.slots();
   slots.tokens = slots.output_rows = numbers.data();
   const Step step{op, d};
-  const auto table =
-      const_cast<Backend&>(backend).lower({&step, 1}, {}, {&slots, 1, rows, rows});  // NOLINT
+  const auto table = const_cast<Backend&>(backend).lower(  // NOLINT
+      {&step, 1}, {},
+      {.slots = &slots, .groups = 1, .rows = rows, .outputs = rows, .exact = exact});
   table->run(slots);
 }
 
@@ -381,7 +383,8 @@ TEST(GpuLinear, TilesOfBf16HaveTheBitsOfFewRows) {
   }
 }
 
-void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x) {
+void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x,
+                        bool exact = false) {
   const int64_t rows = x.operand.rows;
   const auto height = int32_t(weight.of_cpu.rows);
   Dispatch d;
@@ -390,11 +393,12 @@ void expect_bits_of_cpu(Backend& backend, const Weights& weight, const Matrix& x
   d.attr = LinearAttr{};
   Matrix expected(rows, height), found(rows, height);
   test::run(op::kLinear, {d.in.begin(), d.in.end()}, expected.operand, d.attr,
-            test::plain_slots(int32_t(rows)), {supported_targets().front(), 1});
+            test::plain_slots(int32_t(rows)), {supported_targets().front(), 1, exact});
   d.in[LinearIn::kWeight] = weight.of_gpu;
   d.out() = found.operand;
-  run_on_gpu(backend, op::kLinear, d, found, rows);
-  const std::string what = fmt::format("{}, {} rows", info(weight.of_cpu.dtype).name, rows);
+  run_on_gpu(backend, op::kLinear, d, found, rows, exact);
+  const std::string what = fmt::format("{}, {} rows of {}, exact {}",
+                                       info(weight.of_cpu.dtype).name, rows, x.operand.cols, exact);
   test::expect_same_bits(expected, found, what.c_str());
 }
 
@@ -439,7 +443,7 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
     for (const int64_t rows : {1, 3, 70}) {
       Matrix x = test::random_matrix(rows, kIn, random);
       for (int64_t r = 0; r < rows; ++r) x[r][40] = 30;  // an outlier of its block
-      expect_bits_of_cpu(*backend, weight, x);
+      for (const bool exact : {false, true}) expect_bits_of_cpu(*backend, weight, x, exact);
     }
     Matrix ids = test::indices({3, 149, 17, 18});
     Dispatch d;
@@ -453,6 +457,24 @@ TEST(GpuLinear, WeightsOfOtherFilesHaveTheBitsOfTheCpu) {
     run_on_gpu(*backend, op::kEmbed, d, found, 4);
     test::expect_same_bits(expected, found, std::string(info(type).name).c_str());
   }
+}
+
+// Floats in any number of columns: stages that are full or not (FmaPlaces), the last four columns
+// not all there, numbers that are subnormal.
+TEST(GpuLinear, FloatsOfAnyWidthHaveTheBitsOfTheCpu) {
+  const auto backend = gpu::make_backend(gpu::make_emulator());
+  Random random(21);
+  constexpr int64_t kOut = 43;
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16})
+    for (const int64_t cols : {1, 6, 33, 70, 128, 259, 1090}) {
+      const Weights weight(*backend, type, 1, kOut, cols, random);
+      for (const int64_t rows : {1, 5, 9, 20}) {
+        Matrix x = test::random_matrix(rows, cols, random);
+        for (int64_t k = 0; k < cols; k += 3) x[rows / 2][k] *= 1e-38F;
+        for (const bool exact : {false, true})
+          if (exact || type != DType::kBF16) expect_bits_of_cpu(*backend, weight, x, exact);
+      }
+    }
 }
 
 // Rows that blocks of threads bring to their form by one, two, four and eight, with a norm and
