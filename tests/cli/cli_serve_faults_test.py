@@ -132,13 +132,15 @@ class Clients(Faults):
     def test_a_signal_under_load_ends_every_stream_with_its_end_or_an_error(self):
         server = self.serve("-np", 4, "--grace", 1)
 
-        def stream(seed):
-            with server.raw() as client:
+        def stream(client, seed):
+            with client:
                 client.sendall(message(chat(max_tokens=450, n=20, stream=True, seed=seed)))
                 return b"".join(iter(lambda: client.recv(65536), b""))
 
+        # All are connected before the signal: behind it there is nobody to connect to.
+        clients = [server.raw() for _ in range(24)]
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
-            asked = [pool.submit(stream, seed) for seed in range(24)]
+            asked = [pool.submit(stream, client, seed) for seed, client in enumerate(clients)]
             while server.metric("requests_running") < 4:
                 time.sleep(0.01)
             server.process.send_signal(signal.SIGTERM)
