@@ -5,8 +5,6 @@
 
 #include "engine/embed.h"
 #include "engine/sequence_reader.h"
-#include "kernels/metal/machine.h"
-#include "kernels/metal/metal.h"
 #include "support/fake_metal.h"
 #include "support/models.h"
 
@@ -19,9 +17,7 @@ LoadOptions options_on(metal::FakeGpu* gpu, std::optional<int32_t> layers) {
   LoadOptions options;
   options.threads = 1;
   options.entry = text_entry;
-  if (gpu != nullptr)
-    options.backend =
-        gpu::make_backend(metal::make_machine(metal::make_fake(*gpu), metal::kShaders, 1));
+  if (gpu != nullptr) options.backend = metal::make_fake_backend(*gpu);
   options.backend_layers = layers;
   return options;
 }

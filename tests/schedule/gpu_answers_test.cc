@@ -7,8 +7,6 @@
 #include "device/memory_pool.h"
 #include "kernels/cuda/machine.h"
 #include "kernels/gpu/gpu.h"
-#include "kernels/metal/machine.h"
-#include "kernels/metal/metal.h"
 #include "schedule/generate.h"
 #include "schedule/scheduler.h"
 #include "support/cuda/fake_cuda.h"
@@ -144,8 +142,7 @@ TEST(GpuAnswers, OfChainsThatDrawAreThoseOfTheCpu) {
   const Answers expected = answers(model, false, all, 6);
   metal::FakeGpu metal;
   LoadOptions on_metal = options_for(false);
-  on_metal.backend =
-      gpu::make_backend(metal::make_machine(metal::make_fake(metal), metal::kShaders, 1));
+  on_metal.backend = metal::make_fake_backend(metal);
   EXPECT_EQ(answers(model.path(), on_metal, all, 6), expected) << "metal";
   EXPECT_EQ(metal.faults, "");
   int64_t chained = 0;
@@ -213,8 +210,7 @@ TEST(MetalAnswers, AreThoseOfTheCpu) {
   const std::vector<GenerateRequest> all = requests();
   metal::FakeGpu gpu;
   LoadOptions options = options_for(false);
-  options.backend =
-      gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+  options.backend = metal::make_fake_backend(gpu);
   EXPECT_EQ(answers(model.path(), options, all, 8), answers(model, false, all, 8));
   EXPECT_EQ(gpu.faults, "");
   EXPECT_EQ(std::ranges::count(gpu.functions, "veery_top_k_largest"), 1);
@@ -234,8 +230,7 @@ TEST(MetalAnswers, GreedyOnesAreChained) {
   for (const int32_t slots : {1, 3}) {
     metal::FakeGpu gpu;
     LoadOptions options = options_for(false);
-    options.backend =
-        gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+    options.backend = metal::make_fake_backend(gpu);
     int64_t chained = 0;
     EXPECT_EQ(answers(model.path(), options, all, slots, &chained), expected) << slots;
     EXPECT_GT(chained, 10) << slots;

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "kernels/metal/machine.h"
+#include "kernels/metal/metal.h"
 #include "support/metal_kernels.h"
 
 namespace veery::metal {
@@ -142,5 +144,8 @@ class FakeDriver : public Driver {
 }  // namespace
 
 std::unique_ptr<Driver> make_fake(FakeGpu& gpu) { return std::make_unique<FakeDriver>(gpu); }
+std::unique_ptr<Backend> make_fake_backend(FakeGpu& gpu) {
+  return gpu::make_backend(make_machine(make_fake(gpu), kShaders, 1));
+}
 
 }  // namespace veery::metal

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "kernels/metal/driver.h"
 
 namespace veery::metal {
@@ -23,5 +24,7 @@ struct FakeGpu {
 };
 /// Its state outlives the driver.
 std::unique_ptr<Driver> make_fake(FakeGpu& gpu);
+/// The backend of the shaders on it.
+std::unique_ptr<Backend> make_fake_backend(FakeGpu& gpu);
 
 }  // namespace veery::metal

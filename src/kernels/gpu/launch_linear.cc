@@ -420,18 +420,6 @@ int64_t most_rows(const Dispatch& d, const RunExtent& run) {
   return rows < 0 ? run.rows : rows;
 }
 
-}  // namespace
-
-bool has_core_products(std::span<const Step> steps, const Machine& machine) {
-  return has_cores(machine) && std::ranges::any_of(steps, [](const Step& step) {
-           const Dispatch& d = step.dispatch;
-           if (step.op == op::kLinear && d.as<LinearAttr>().precision == Precision::kUsual)
-             return format_of(d.in[LinearIn::kWeight].dtype) == kBF16;
-           return step.op == op::kMoe && format_of(d.in[MoeIn::kUp].dtype) == kBF16;
-         });
-}
-namespace {
-
 // Whatever the weights are.
 bool takes_products(const Dispatch& d) {
   const auto& attr = d.as<LinearAttr>();
@@ -472,6 +460,14 @@ constexpr How kExact{.tiles = false, .exact = true};
 
 }  // namespace
 
+bool has_core_products(std::span<const Step> steps, const Machine& machine) {
+  return has_cores(machine) && std::ranges::any_of(steps, [](const Step& step) {
+           const Dispatch& d = step.dispatch;
+           if (step.op == op::kLinear && d.as<LinearAttr>().precision == Precision::kUsual)
+             return format_of(d.in[LinearIn::kWeight].dtype) == kBF16;
+           return step.op == op::kMoe && format_of(d.in[MoeIn::kUp].dtype) == kBF16;
+         });
+}
 bool takes_linear(const Dispatch& d, const KernelChoice&) {
   if (!takes_products(d)) return false;
   const auto& attr = d.as<LinearAttr>();

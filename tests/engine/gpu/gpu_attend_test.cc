@@ -4,8 +4,6 @@
 
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernel_runner.h"
-#include "kernels/metal/machine.h"
-#include "kernels/metal/metal.h"
 #include "support/fake_metal.h"
 #include "support/gpu_machine.h"
 #include "support/sanitized.h"
@@ -43,8 +41,7 @@ void gpu_run(Op op, const std::vector<Operand>& in, const Operand& out, const At
 void metal_run(Op op, const std::vector<Operand>& in, const Operand& out, const Attr& attr,
                const Slots& slots, bool exact) {
   metal::FakeGpu gpu;
-  const auto backend =
-      gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
+  const auto backend = metal::make_fake_backend(gpu);
   run_on(*backend, op, in, out, attr, slots, exact);
   EXPECT_EQ(gpu.faults, "");
 }

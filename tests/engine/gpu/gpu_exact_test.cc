@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/runner.h"
-#include "kernels/metal/machine.h"
-#include "kernels/metal/metal.h"
 #include "support/fake_metal.h"
 #include "support/families.h"
 #include "support/gpu_machine.h"
@@ -28,9 +26,6 @@ LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk = 64) {
   return options;
 }
 std::shared_ptr<Backend> on_cuda() { return gpu::make_backend(gpu::make_emulator()); }
-std::shared_ptr<Backend> on_metal(metal::FakeGpu& gpu) {
-  return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
-}
 
 // One row, few rows, a tile of rows that is not full and one that is, with the next.
 constexpr std::pair<int32_t, size_t> kRuns[] = {{1, 2}, {3, 3}, {64, 37}, {128, 70}};
@@ -48,7 +43,9 @@ TEST_P(GpuExact, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
     const auto some = std::span(ids).first(count);
     EXPECT_EQ(all_logits(model.path(), options_for(on_cuda(), chunk), some), first) << chunk;
     if (test::kSanitized || count == 70) continue;
-    EXPECT_EQ(all_logits(model.path(), options_for(on_metal(gpu), chunk), some), first) << chunk;
+    EXPECT_EQ(all_logits(model.path(), options_for(metal::make_fake_backend(gpu), chunk), some),
+              first)
+        << chunk;
   }
   EXPECT_EQ(gpu.faults, "");
 }
@@ -75,7 +72,8 @@ TEST(GpuExactTypes, LieSideBySide) {
     metal::FakeGpu gpu;
     for (const int32_t chunk : {1, 64}) {
       EXPECT_EQ(all_logits(model.path(), options_for(on_cuda(), chunk), ids), expected);
-      EXPECT_EQ(all_logits(model.path(), options_for(on_metal(gpu), chunk), ids), expected);
+      EXPECT_EQ(all_logits(model.path(), options_for(metal::make_fake_backend(gpu), chunk), ids),
+                expected);
     }
     EXPECT_EQ(gpu.faults, "");
   }
@@ -111,7 +109,7 @@ TEST(GpuExactChain, GreedyTextIsThatOfTheCpu) {
   const auto expected = answer(nullptr);
   EXPECT_EQ(answer(on_cuda()), expected);
   metal::FakeGpu gpu;
-  EXPECT_EQ(answer(on_metal(gpu)), expected);
+  EXPECT_EQ(answer(metal::make_fake_backend(gpu)), expected);
 }
 
 class GpuExactFamilies : public ::testing::TestWithParam<std::string> {};
@@ -123,7 +121,7 @@ TEST_P(GpuExactFamilies, LogitsHaveTheBitsOfTheCpu) {
   const Rows expected = test::logits_of(folder, options_for(nullptr), ids);
   EXPECT_EQ(test::logits_of(folder, options_for(on_cuda()), ids), expected);
   metal::FakeGpu gpu;
-  EXPECT_EQ(test::logits_of(folder, options_for(on_metal(gpu), 4), ids), expected);
+  EXPECT_EQ(test::logits_of(folder, options_for(metal::make_fake_backend(gpu), 4), ids), expected);
   EXPECT_EQ(gpu.faults, "");
 }
 INSTANTIATE_TEST_SUITE_P(All, GpuExactFamilies, ::testing::ValuesIn(test::folders_of("tiny")),

@@ -6,8 +6,6 @@
 
 #include "engine/sequence_reader.h"
 #include "kernels/cuda/machine.h"
-#include "kernels/metal/machine.h"
-#include "kernels/metal/metal.h"
 #include "support/cuda/fake_cuda.h"
 #include "support/fake_metal.h"
 #include "support/gpu_machine.h"
@@ -25,10 +23,6 @@ LoadOptions options_on(std::shared_ptr<Backend> backend) {
   options.chunk = 8;
   options.backend = std::move(backend);
   return options;
-}
-
-std::shared_ptr<Backend> backend_on(metal::FakeGpu& gpu) {
-  return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
 }
 
 // A launch takes a millisecond of the driver's clock, so a row has as many as launches.
@@ -83,7 +77,7 @@ TEST(MetalProfile, TimesEachRowOfATable) {
   const auto ids = some_ids(12);
   metal::FakeGpu gpu;
   {
-    Model of(model.path(), options_on(backend_on(gpu)));
+    Model of(model.path(), options_on(metal::make_fake_backend(gpu)));
     gpu.command_seconds = 1e-3;
     SequenceReader reader(of);
     for (const size_t rows : {1, 3}) {
@@ -119,7 +113,7 @@ TEST(MetalProfile, TimesEachRowOfATable) {
 
 TEST(MetalProfile, LimitsAreOperationsAndBytesOverTime) {
   metal::FakeGpu gpu;
-  const auto backend = backend_on(gpu);
+  const auto backend = metal::make_fake_backend(gpu);
   gpu.command_seconds = 1e-3;
   const Memory first = backend->device().allocate(4096), second = backend->device().allocate(100);
   const std::array<MemoryPiece, 2> weights = {
@@ -137,7 +131,7 @@ TEST(MetalProfile, LimitsAreOperationsAndBytesOverTime) {
 TEST(MetalProfile, FaultsAreErrors) {
   const SmallModel model(DType::kQ8_0);
   metal::FakeGpu gpu;
-  Model of(model.path(), options_on(backend_on(gpu)));
+  Model of(model.path(), options_on(metal::make_fake_backend(gpu)));
   SequenceReader reader(of);
   reader.feed(some_ids(1));
   gpu.fail_run = gpu.runs + 2;
@@ -172,7 +166,7 @@ TEST(GpuProfile, LeavesTheSequenceAsItWas) {
   EXPECT_EQ(last_logits(gpu::make_backend(cuda::make_machine(cuda::fake_driver(), {}, 0)), true),
             last_logits(nullptr, false));
   metal::FakeGpu gpu;
-  EXPECT_EQ(last_logits(backend_on(gpu), true), last_logits(nullptr, false));
+  EXPECT_EQ(last_logits(metal::make_fake_backend(gpu), true), last_logits(nullptr, false));
 }
 
 TEST(CudaProfile, LimitsAreOperationsAndBytesOverTime) {

@@ -1,8 +1,6 @@
 // Every family of models on a fake of Metal, whose shaders the emulator runs: the bits of the CPU.
 #include <gtest/gtest.h>
 
-#include "kernels/metal/machine.h"
-#include "kernels/metal/metal.h"
 #include "support/fake_metal.h"
 #include "support/families.h"
 #include "support/sanitized.h"
@@ -22,9 +20,7 @@ LoadOptions options_for(metal::FakeGpu* gpu, int32_t chunk = 64) {
   LoadOptions options;
   options.threads = 1;
   options.chunk = chunk;
-  if (gpu != nullptr)
-    options.backend =
-        gpu::make_backend(metal::make_machine(metal::make_fake(*gpu), metal::kShaders, 1));
+  if (gpu != nullptr) options.backend = metal::make_fake_backend(*gpu);
   return options;
 }
 

@@ -26,9 +26,6 @@ using test::Rows;
 using test::SmallModel;
 using test::some_ids;
 
-std::shared_ptr<Backend> backend_on(metal::FakeGpu& gpu) {
-  return gpu::make_backend(metal::make_machine(metal::make_fake(gpu), metal::kShaders, 1));
-}
 LoadOptions options_for(std::shared_ptr<Backend> backend, int32_t chunk) {
   LoadOptions options;
   options.threads = 1;
@@ -56,7 +53,7 @@ TEST_P(Metal, LogitsHaveTheBitsOfTheCpuInAnyChunk) {
   const Rows expected = all_logits(model.path(), options_for(nullptr, 64), ids);
   metal::FakeGpu gpu;
   for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(3, 3), std::pair(64, 11)})
-    EXPECT_EQ(all_logits(model.path(), options_for(backend_on(gpu), chunk),
+    EXPECT_EQ(all_logits(model.path(), options_for(metal::make_fake_backend(gpu), chunk),
                          std::span(ids).first(static_cast<size_t>(count))),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
@@ -73,7 +70,7 @@ TEST_P(Metal, PromptsHaveTheBitsOfTheCpu) {
   metal::FakeGpu gpu;
   for (const auto& [chunk, count] : {std::pair(16, 27), std::pair(64, 45), std::pair(64, 33)}) {
     if (test::kSanitized && count == 45) continue;
-    EXPECT_EQ(all_logits(model.path(), options_for(backend_on(gpu), chunk),
+    EXPECT_EQ(all_logits(model.path(), options_for(metal::make_fake_backend(gpu), chunk),
                          std::span(ids).first(static_cast<size_t>(count))),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
@@ -104,7 +101,7 @@ TEST_P(Metal, ExpertsHaveTheBitsOfTheCpuInAnyChunk) {
   const Rows expected = all_logits(model.path(), options_for(nullptr, 64), ids);
   metal::FakeGpu gpu;
   for (const auto& [chunk, count] : {std::pair(1, 2), std::pair(64, 28)})
-    EXPECT_EQ(all_logits(model.path(), options_for(backend_on(gpu), chunk),
+    EXPECT_EQ(all_logits(model.path(), options_for(metal::make_fake_backend(gpu), chunk),
                          std::span(ids).first(static_cast<size_t>(count))),
               Rows(expected.begin(), expected.begin() + count))
         << chunk;
@@ -130,7 +127,7 @@ TEST(MetalAttention, HasTheBitsOfTheCpuOverSeveralBlocks) {
       rows.emplace_back(session.logits().begin(), session.logits().end());
       return rows;
     };
-    EXPECT_EQ(last(backend_on(gpu)), last(nullptr)) << info(cache).name;
+    EXPECT_EQ(last(metal::make_fake_backend(gpu)), last(nullptr)) << info(cache).name;
   }
   EXPECT_EQ(gpu.faults, "");
 }
@@ -143,7 +140,7 @@ TEST(MetalSequences, GiveTheBitsOfTheCpuTogether) {
     return test::logits_of_sequences(model.path(), options_for(std::move(backend), 64),
                                      some_ids(40));
   };
-  EXPECT_EQ(logits(backend_on(gpu)), logits(nullptr));
+  EXPECT_EQ(logits(metal::make_fake_backend(gpu)), logits(nullptr));
   EXPECT_EQ(gpu.faults, "");
 }
 
@@ -159,7 +156,7 @@ TEST(MetalDecode, ChoosesTheTokensOfTheCpu) {
       session.decode_greedy(7, made);
       return made;
     };
-    EXPECT_EQ(tokens(backend_on(gpu)), tokens(nullptr)) << info(type).name;
+    EXPECT_EQ(tokens(metal::make_fake_backend(gpu)), tokens(nullptr)) << info(type).name;
     EXPECT_EQ(gpu.commands.back(), "veery_argmax");
   }
 }
@@ -327,7 +324,7 @@ TEST(MetalHost, APlanIsOneBufferOfCommands) {
   const SmallModel model(DType::kQ8_0);
   metal::FakeGpu gpu;
   {
-    LoadOptions options = options_for(backend_on(gpu), 3);
+    LoadOptions options = options_for(metal::make_fake_backend(gpu), 3);
     EXPECT_EQ(gpu.functions, std::vector<std::string>{"veery_elementwise"});  // it was measured
     const int measured = gpu.runs;
     EXPECT_EQ(options.backend->device().description(), "Fake (metal, 1.0 GiB, 33 GB/s)");
@@ -351,8 +348,9 @@ TEST(MetalHost, FaultsAreErrors) {
   const auto message = [&](const auto& change) {
     metal::FakeGpu gpu;
     change(gpu);
-    const std::string text =
-        message_of([&] { all_logits(model.path(), options_for(backend_on(gpu), 3), some_ids(6)); });
+    const std::string text = message_of([&] {
+      all_logits(model.path(), options_for(metal::make_fake_backend(gpu), 3), some_ids(6));
+    });
     EXPECT_EQ(gpu.used, 0U) << text;
     EXPECT_EQ(gpu.encoded, 0) << text;
     return text;
