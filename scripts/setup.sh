@@ -27,7 +27,12 @@ libsndfile1-dev|sound files
 libsamplerate0-dev|sound at another rate
 libcurl4-openssl-dev|fetching models: veery pull
 libssl-dev|HTTPS, and checking what was fetched
-zlib1g-dev|how much text repeats itself, in transcripts
+zlib1g-dev|how much text repeats itself, in transcripts; the compressed web page
+libjs-markdown-it|web page: Markdown
+node-dompurify|web page: sanitising
+libjs-katex|web page: mathematics
+fonts-katex|web page: fonts of mathematics
+libjs-highlight.js|web page: colours of code
 openssl|tests make certificates
 libgtest-dev|tests
 libbenchmark-dev|micro-benchmarks

@@ -80,7 +80,7 @@ def has_word(text, word):
 
 @functools.cache
 def sources(root):
-    return {path: path.read_text(errors="replace") for path in (root / "src").rglob("*") if path.suffix in {".h", ".cc"}}
+    return {path: path.read_text(errors="replace") for path in (root / "src").rglob("*") if path.suffix in {".h", ".cc", ".js"}}
 
 
 def is_in(name, called, texts):

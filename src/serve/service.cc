@@ -12,12 +12,47 @@
 namespace veery::serve {
 namespace {
 
-void web_page(Context&, const HttpRequest&, Reply& reply) {
-  reply.add_header("Content-Security-Policy",
-                   "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-                   "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'");
+// Nothing inline, nothing from elsewhere; strings become HTML only through DOMPurify, and scripts
+// only by the policy "veery" of the page's markdown.js.
+constexpr const char* kPagePolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify veery";
+
+// Whether an Accept-Encoding or If-None-Match header has `item` in its list.
+bool lists(std::string_view header, std::string_view item) {
+  while (!header.empty()) {
+    const size_t comma = std::min(header.find(','), header.size());
+    std::string_view part = header.substr(0, comma);
+    header.remove_prefix(std::min(comma + 1, header.size()));
+    while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
+    if (part.starts_with("W/")) part.remove_prefix(2);
+    if (!part.starts_with(item)) continue;
+    const std::string_view rest = part.substr(item.size());
+    if (rest.empty() || rest.front() == ' ') return true;
+    if (rest.front() == ';') return rest != ";q=0" && rest != "; q=0";
+  }
+  return false;
+}
+
+void page_file(Context&, const HttpRequest& request, Reply& reply) {
+  constexpr std::string_view kFolder = "/page/";
+  const std::string_view path = request.path;
+  const PageFile* file = find_page_file(
+      path == "/" ? "index.html" : path.substr(std::min(kFolder.size(), path.size())));
+  if (file == nullptr) throw ApiError(404, fmt::format("there is no {}", printable(path, 200)));
+  reply.add_header("Content-Security-Policy", kPagePolicy);
   reply.add_header("X-Content-Type-Options", "nosniff");
-  reply.send(200, "text/html; charset=utf-8", std::string(kPage));
+  reply.add_header("Referrer-Policy", "no-referrer");
+  reply.add_header("Cache-Control", "no-cache");  // kept, and asked for again with its ETag
+  reply.add_header("ETag", std::string(file->tag));
+  reply.add_header("Vary", "Accept-Encoding");
+  const std::string_view known = request.header("if-none-match");
+  if (known == "*" || lists(known, file->tag)) return reply.send(304, {}, {});
+  if (!lists(request.header("accept-encoding"), "gzip"))
+    return reply.send(200, file->type, page_content(*file));
+  reply.add_header("Content-Encoding", "gzip");
+  reply.send(200, file->type, std::string(file->gzip));
 }
 
 void openapi(Context& context, const HttpRequest&, Reply& reply) {
@@ -27,7 +62,8 @@ void openapi(Context& context, const HttpRequest&, Reply& reply) {
 }
 
 constexpr Route kRoutes[] = {
-    {"GET", "/", web_page},
+    {"GET", "/", page_file},
+    {"GET", "/page/*", page_file},
     {"GET", "/openapi.json", openapi},
     {"GET", "/health", health},
     {"GET", "/v1/health", health},
@@ -197,8 +233,8 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
       reply.add_header("Allow", methods);
       throw ApiError(405, fmt::format("{} takes {}", printable(request.path, 200), methods));
     }
-    const bool open =
-        found->path == "/" || found->path == "/openapi.json" || found->path.ends_with("/health");
+    const bool open = found->endpoint == page_file || found->path == "/openapi.json" ||
+                      found->path.ends_with("/health");
     if (!open) check_key(request);
     if (!context_.ready && !open) throw ApiError(503, "the models are loading");
     found->endpoint(context_, request, reply);

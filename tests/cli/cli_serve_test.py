@@ -5,6 +5,7 @@ usage: cli_serve_test.py VEERY [unittest arguments]
 """
 import base64
 import concurrent.futures
+import gzip
 import http.client
 import json
 import os
@@ -313,10 +314,32 @@ class Serve(CliTest):
         self.assertEqual([model["id"] for model in models], ["tiny"])
         self.assertEqual(self.server.send("GET", "/v1/models/tiny")[0], 200)
         self.assertEqual(self.server.send("GET", "/v1/models/other")[0], 404)
-        page = self.server.send("GET", "/")
-        self.assertTrue(page[2].startswith(b"<!doctype html>"))
-        self.assertTrue(page[2].rstrip().endswith(b"</html>"))
-        self.assertIn("default-src 'none'", page[1]["Content-Security-Policy"])
+
+    def test_the_web_page_is_compressed_kept_and_strict(self):
+        status, headers, page = self.server.send("GET", "/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertTrue(page.startswith(b"<!doctype html>") and page.rstrip().endswith(b"</html>"))
+        self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+        self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+        for inline in (rb"<script(?![^>]*\bsrc=)", rb"<style", rb"\sstyle=", rb"\son\w+=", rb"(?:src|href)=[\"']?(?:https?:)?//"):
+            self.assertIsNone(re.search(inline, page), inline)
+        files = re.findall(rb'(?:src|href)="(page/[^"]+)"', page)
+        self.assertGreater(len(files), 5)
+        for name in ["", *(file.decode() for file in files)]:
+            with self.subTest(name=name):
+                whole = self.server.send("GET", "/" + name)
+                packed = self.server.send("GET", "/" + name, headers={"Accept-Encoding": "br, gzip;q=0.5"})
+                self.assertEqual((whole[0], packed[0], packed[1]["Content-Encoding"]), (200, 200, "gzip"))
+                self.assertNotIn("Content-Encoding", whole[1])
+                self.assertEqual(gzip.decompress(packed[2]), whole[2])
+                again = {"If-None-Match": f'"other", W/{whole[1]["ETag"]}'}
+                status, headers, text = self.server.send("GET", "/" + name, headers=again)
+                self.assertEqual((status, text, headers["ETag"]), (304, b"", whole[1]["ETag"]))
+        refused = self.server.send("GET", "/", headers={"Accept-Encoding": "gzip;q=0"})
+        self.assertNotIn("Content-Encoding", refused[1])
+        for name in ("/page/nothing", "/page/../page.h", "/page/%2e%2e/page.h", "/page/"):
+            self.assertEqual(self.server.send("GET", name)[0], 404, name)
+        self.assertEqual(self.server.send("POST", "/page/main.js", {})[0], 405)
 
     def test_a_connection_serves_many_requests(self):
         connection = self.server.connect()

@@ -1,0 +1,91 @@
+# The files of the web page: its own sources, and libraries of other projects that it shows answers with. Without the latter
+# the page shows answers as they are written.
+
+set(VEERY_JAVASCRIPT /usr/share CACHE PATH "where Debian's packages of JavaScript libraries and fonts are")
+set(VEERY_PAGE_FOLDER ${PROJECT_SOURCE_DIR}/src/serve/page/app)
+
+# name on the page | path below VEERY_JAVASCRIPT | Debian's package
+set(VEERY_PAGE_LIBRARIES
+  "markdown-it.js|javascript/markdown-it/markdown-it.js|libjs-markdown-it"
+  "purify.js|nodejs/dompurify/dist/purify.min.js|node-dompurify"
+  "katex.js|javascript/katex/katex.js|libjs-katex"
+  "katex.css|javascript/katex/katex.min.css|libjs-katex"
+  "highlight.js|javascript/highlight.js/highlight.min.js|libjs-highlight.js")
+
+# The path of a source that defines kPageFiles, in the variable `out`.
+function(veery_embed_page out)
+  file(GLOB own CONFIGURE_DEPENDS RELATIVE ${VEERY_PAGE_FOLDER} ${VEERY_PAGE_FOLDER}/*)
+  set(lines "")
+  set(paths "")
+  foreach(name IN LISTS own)
+    list(APPEND lines "${name}|${VEERY_PAGE_FOLDER}/${name}")
+    list(APPEND paths ${VEERY_PAGE_FOLDER}/${name})
+  endforeach()
+
+  set(missing "")
+  set(libraries "")
+  set(packages "")
+  foreach(row IN LISTS VEERY_PAGE_LIBRARIES)
+    string(REPLACE "|" ";" row "${row}")
+    list(GET row 0 name)
+    list(GET row 1 path)
+    list(GET row 2 package)
+    if(EXISTS ${VEERY_JAVASCRIPT}/${path})
+      list(APPEND libraries "${name}|${VEERY_JAVASCRIPT}/${path}")
+      list(APPEND packages ${package})
+    else()
+      list(APPEND missing ${package})
+    endif()
+  endforeach()
+  file(GLOB fonts ${VEERY_JAVASCRIPT}/fonts/truetype/katex/*.woff2)
+  if(fonts)
+    list(APPEND packages fonts-katex)
+  else()
+    list(APPEND missing fonts-katex)
+  endif()
+  foreach(path IN LISTS fonts)
+    get_filename_component(name ${path} NAME)
+    list(APPEND libraries "fonts/${name}|${path}")
+  endforeach()
+  set(folder ${PROJECT_BINARY_DIR}/generated)
+  set(licences ${folder}/licences.txt)
+  if(missing)
+    list(REMOVE_DUPLICATES missing)
+    list(JOIN missing " " missing)
+    message(STATUS "The web page shows answers as they are written, without Markdown, mathematics and colours: missing ${missing}")
+    set(libraries "")
+    file(CONFIGURE OUTPUT ${licences} CONTENT "The web page of this veery contains no libraries of other projects.\n")
+  else()
+    veery_write_licences(${licences} ${packages})
+  endif()
+  foreach(row IN LISTS libraries)
+    string(REGEX REPLACE "^.*\\|" "" path "${row}")
+    list(APPEND paths ${path})
+  endforeach()
+
+  list(APPEND lines "licences.txt|${licences}" ${libraries})
+  list(JOIN lines "\n" lines)
+  file(CONFIGURE OUTPUT ${folder}/page_files.txt CONTENT "${lines}\n" @ONLY)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/EmbedPage.cmake)
+  set(made ${folder}/page_files.cc)
+  add_custom_command(OUTPUT ${made} DEPENDS ${paths} ${licences} ${folder}/page_files.txt ${script} VERBATIM
+                     COMMAND ${CMAKE_COMMAND} -DLIST=${folder}/page_files.txt -DOUT=${made} -P ${script})
+  set(${out} ${made} PARENT_SCOPE)
+endfunction()
+
+# The copyright files of Debian packages as one text.
+function(veery_write_licences file)
+  list(REMOVE_DUPLICATES ARGN)
+  set(text "The web page of veery contains files of these Debian packages, unchanged.\n")
+  foreach(package IN LISTS ARGN)
+    string(APPEND text "\n${package}\n----------------------------------------\n")
+    if(EXISTS ${VEERY_JAVASCRIPT}/doc/${package}/copyright)
+      file(READ ${VEERY_JAVASCRIPT}/doc/${package}/copyright copyright)
+      string(APPEND text "${copyright}")
+    else()
+      string(APPEND text "https://metadata.debian.org/changelogs/main/ has its copyright file.\n")
+    endif()
+  endforeach()
+  file(WRITE ${file}.new "${text}")
+  file(COPY_FILE ${file}.new ${file} ONLY_IF_DIFFERENT)
+endfunction()

@@ -1,0 +1,83 @@
+// Chats as files: JSON that this page reads again, and Markdown for people.
+import { contentOf, fromOldForm, Tree } from "./chats.js";
+import { h, notice } from "./dom.js";
+import * as store from "./store.js";
+
+const kFormat = "veery-chats";
+
+function save(name, text, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+const fileName = (title) => (title || "chat").replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "chat";
+
+/** Saves chats with all their branches, or all chats, to a file. */
+export async function exportChats(chats = null) {
+  const list = chats || (await store.allChats()).filter((chat) => !chat.deleted);
+  const out = [];
+  for (const chat of list) out.push({ ...chat, nodes: await store.nodesOf(chat.id) });
+  const name = chats?.length === 1 ? `${fileName(chats[0].title)}.json` : `veery-chats-${new Date().toISOString().slice(0, 10)}.json`;
+  save(name, JSON.stringify({ format: kFormat, version: 1, chats: out }, null, 1), "application/json");
+}
+
+/** Saves the branch of a chat that is shown as Markdown. */
+export async function exportText(chat) {
+  const tree = new Tree(await store.nodesOf(chat.id));
+  const parts = [`# ${chat.title || "Chat"}`];
+  if (chat.system) parts.push(`## System prompt\n\n${chat.system}`);
+  for (const node of tree.path(tree.leaf(chat.leaf))) {
+    const text = contentOf(node) + (node.calls || []).map((call) => `\n\n\`${call.name}(${call.arguments})\``).join("");
+    parts.push(`## ${node.role === "user" ? "You" : node.model || "Answer"}\n\n${text}${node.error ? `\n\n*${node.error}*` : ""}`);
+  }
+  save(`${fileName(chat.title)}.md`, `${parts.join("\n\n")}\n`, "text/markdown");
+}
+
+const kText = { title: "string", system: "string", text: "string", thought: "string", error: "string" };
+
+function isRecord(record, ids) {
+  return record && typeof record === "object" && ids.every((name) => typeof record[name] === "string") &&
+    Object.entries(kText).every(([name, type]) => record[name] === undefined || typeof record[name] === type);
+}
+
+/** Returns {chats, nodes} of an exported text. Throws an Error in words. */
+export function readExport(text) {
+  let json;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    throw new Error("it is not JSON");
+  }
+  if (Array.isArray(json) && json.every((chat) => Array.isArray(chat?.nodes) && typeof chat.nodes[0]?.parent === "number")) return fromOldForm(json);
+  if (json?.format !== kFormat || !Array.isArray(json.chats)) throw new Error("it is not an export of this page");
+  const chats = [], nodes = [];
+  for (const { nodes: own, deleted, ...chat } of json.chats) {
+    if (!isRecord(chat, ["id"]) || !Array.isArray(own)) throw new Error("a chat in it is damaged");
+    chats.push({ title: "", system: "", sampling: {}, model: "", leaf: "", ...chat, made: Number(chat.made) || Date.now(), updated: Number(chat.updated) || Date.now() });
+    for (const node of own) {
+      if (!isRecord(node, ["id", "parent", "text"]) || !["user", "assistant"].includes(node.role)) throw new Error("a message in it is damaged");
+      const state = ["waiting", "streaming"].includes(node.state) ? "interrupted" : node.state;
+      nodes.push({ ...node, chat: chat.id, state, made: Number(node.made) || 0, owner: undefined });
+    }
+  }
+  return { chats, nodes };
+}
+
+/** Adds the chats of files. Records that are there already stay as they are. */
+export async function importFiles(files) {
+  for (const file of files) {
+    try {
+      const { chats, nodes } = readExport(await file.text());
+      const absent = async (kind, list) => (await Promise.all(list.map(async (record) => ((await store.get(kind, record.id)) ? null : record)))).filter(Boolean);
+      await store.putAll("nodes", await absent("nodes", nodes));
+      const fresh = await absent("chats", chats);
+      await store.putAll("chats", fresh);
+      for (const chat of chats) await store.change("chats", chat.id, ({ deleted, ...old }) => (deleted ? old : undefined));
+      const known = chats.length - fresh.length;
+      notice(`${file.name}: ${fresh.length} ${fresh.length === 1 ? "chat" : "chats"} imported${known ? `, ${known} already there` : ""}`);
+    } catch (error) {
+      notice(`${file.name} could not be imported: ${error.message}.`, { kind: "bad", ms: 0 });
+    }
+  }
+}
