@@ -1,5 +1,6 @@
 """Tests of how people use the page: many chats, keys, files, errors, screen readers; run by page_test.py."""
 import base64
+import json
 import pathlib
 import threading
 
@@ -42,6 +43,33 @@ class Lists(PageTest):
             page.wait_for_selector(f".prose:has-text('End of question {number}')")
         self.assertEqual(page.locator(".row.unread").count(), 0)
         self.assertNotIn("question 5", begun)
+
+    def test_tabs_share_the_connections_of_the_browser(self):
+        go, begun = threading.Event(), []
+
+        def answer(reply):
+            begun.append(reply)
+            reply.text("Part. ")
+            go.wait(20)
+            reply.end()
+
+        Machines.fake.answer = answer
+        self.addCleanup(go.set)
+        context = self.context()
+        for page in [self.open(context), self.open(context)]:
+            for number in range(3):
+                page.click("#new")
+                page.wait_for_selector(".greeting:visible")
+                self.ask(page, f"question {number}", wait=False)
+        page.wait_for_selector(".stats:has-text('Waiting for another answer')")
+        self.assertEqual(len(begun), 4)
+        third = self.open(context)  # is still served
+        third.wait_for_selector(".row.busy >> nth=5")
+        third.close()
+        go.set()
+        self.answered(page)
+        self.until(page, "document.querySelectorAll('.row').length === 6 && !document.querySelector('.row.busy')")
+        self.assertEqual(len(begun), 6)
 
     def test_a_deleted_chat_comes_back(self):
         page = self.open()
@@ -120,10 +148,31 @@ class Lists(PageTest):
             drop = lambda record: {name: value for name, value in record.items() if value is not None}  # noqa: E731
             self.assertEqual([drop(r) for r in sorted(self.records(page, kind), key=key)], [drop(r) for r in sorted(self.records(other, kind), key=key)])
 
+    def test_an_export_of_llama_cpp_is_imported(self):
+        page = self.open()
+        message = lambda name, parent, role, content, **more: {  # noqa: E731
+            "id": name, "convId": "c", "type": "text", "timestamp": 1700000000000, "role": role, "content": content, "parent": parent, "children": [], **more}  # fmt: skip
+        messages = [
+            message("r", None, "system", "", type="root"), message("s", "r", "system", "Be brief."),
+            message("q", "s", "user", "A question", extra=[{"type": "TEXT", "name": "a.txt", "content": "text"}]),
+            message("a1", "q", "assistant", "One", timestamp=1700000000001),
+            message("a2", "q", "assistant", "Two", reasoningContent="Hm.", model="m", timestamp=1700000000002)]  # fmt: skip
+        data = [{"conv": {"id": "c", "name": "From elsewhere", "currNode": "a2", "lastModified": 1700000000005}, "messages": messages}]
+        page.keyboard.press("Control+,")
+        page.set_input_files("#import-file", {"name": "llama.json", "mimeType": "application/json", "buffer": json.dumps(data).encode()})
+        page.wait_for_selector(".notice:has-text('1 chat imported')")
+        page.keyboard.press("Escape")
+        page.click(".row:has-text('From elsewhere') .open")
+        page.wait_for_selector(".prose:has-text('Two')")
+        self.assertIn("2/2", page.inner_text(".message.assistant .branches"))
+        self.ask(page, "More")
+        told = [(m["role"], m["content"]) for m in Machines.fake.asked[-1]["messages"]]
+        self.assertEqual(told, [("system", "Be brief."), ("user", "File a.txt:\n```txt\ntext\n```\n\nA question"), ("assistant", "Two"), ("user", "More")])
+
     def test_a_wrong_import_is_refused_in_words(self):
         page = self.open()
         page.keyboard.press("Control+,")
-        bad = [b"no json", b"[]{}", b'{"a": 1}', b'{"format": "veery-chats", "chats": [{"id": 1, "nodes": []}]}',
+        bad = [b"no json", b"[]{}", b'{"a": 1}', b'{"format": "veery-chats", "chats": [{"id": 1, "nodes": []}]}', b"[]", b'[{"conv": {}, "messages": []}]',
                b'{"format": "veery-chats", "chats": [{"id": "x", "nodes": [{"id": "y", "parent": "", "text": 3, "role": "user"}]}]}']  # fmt: skip
         for data in bad:
             page.set_input_files("#import-file", {"name": "bad.json", "mimeType": "application/json", "buffer": data})
@@ -202,6 +251,15 @@ class Keyboard(PageTest):
         self.assertEqual(page.evaluate("document.activeElement.textContent"), "Delete")
         keys.press("Escape")
         self.assertEqual(page.evaluate("document.activeElement.getAttribute('aria-haspopup')"), "menu")
+        keys.press("Control+Shift+E")
+        keys.type("Once more\n")
+        page.wait_for_selector(".row.now:has-text('Once more')")
+        keys.press("Control+Shift+D")
+        self.until(page, "document.querySelectorAll('.row').length === 1")
+        page.focus(".notice button")
+        keys.press("Enter")
+        self.until(page, "document.querySelectorAll('.row').length === 2")
+        page.wait_for_selector(".bubble:has-text('second')")
         keys.press("Control+/")
         page.wait_for_selector("#help[open]")
         keys.press("Escape")
@@ -360,6 +418,15 @@ class Errors(PageTest):
         context.set_offline(False)
         page.click(".message button:has-text('Try again')")
         page.wait_for_selector(".prose:has-text('An answer.')")
+
+    def test_a_model_that_is_being_loaded_is_waited_for(self):
+        Machines.fake.models_fail = (503, "the models are loading")
+        page = self.context().new_page()
+        page.goto(f"http://127.0.0.1:{Machines.fake.server_port}/")
+        page.wait_for_selector("#trouble:has-text('The model is being loaded')")
+        Machines.fake.models_fail = None
+        self.ready(page)
+        self.assertFalse(page.is_visible("#trouble"))
 
     def test_a_missing_key_leads_to_the_settings(self):
         Machines.fake.models_fail = (401, "missing API key", "invalid_api_key")

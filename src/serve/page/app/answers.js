@@ -2,13 +2,11 @@
 // tabs show what is stored.
 import { ApiError, streamChat } from "./api.js";
 import { kSampling, makeNode, toMessages } from "./chats.js";
+import { takeSlot } from "./slots.js";
 import * as store from "./store.js";
 
-// Browsers open six connections to a host over HTTP/1.1, in all tabs together; others are left for the page itself.
-const kMostStreams = 4;
 const kFlushMs = 250;
 const jobs = new Map();  // by the id of the answer's message
-const waiting = [];
 const heard = new Map();  // answers of other tabs: when their tab was last heard of
 
 /** Called with a message that has grown in this tab. */
@@ -37,13 +35,15 @@ export async function resume(chat, path, model) {
   await start({ node: fresh, body: request(chat, toMessages(chat, [...path.slice(0, -1), fresh]), model, false) });
 }
 
+/** Lets other tabs say which answers they receive: the event "here" has their ids and chats. */
+export function askTabs() {
+  store.tell({ type: "who" });
+}
+
 /** Stops an answer, also one that another tab receives. */
 export function stop(id) {
-  const job = jobs.get(id);
-  if (!job) return store.tell({ type: "stop", id });
-  job.controller.abort();
-  const at = waiting.indexOf(job);
-  if (at >= 0) run(...waiting.splice(at, 1));
+  if (jobs.has(id)) jobs.get(id).controller.abort();
+  else store.tell({ type: "stop", id });
 }
 
 function request(chat, messages, model, keepScores) {
@@ -58,8 +58,7 @@ async function start(job) {
   Object.assign(job, { controller: new AbortController(), flushed: Promise.resolve(), timer: 0, first: 0, begun: 0 });
   jobs.set(job.node.id, job);
   await store.put("nodes", job.node);
-  if (jobs.size - waiting.length > kMostStreams) waiting.push(job);
-  else run(job);
+  run(job);
 }
 
 function grown(job) {
@@ -78,12 +77,12 @@ function flush(job) {
 
 async function run(job) {
   const { node, controller } = job;
-  let made = null;
-  job.begun = performance.now();
-  node.state = "streaming";
-  onGrow(node);
+  let made = null, leave = () => {};
   try {
-    controller.signal.throwIfAborted();
+    leave = await takeSlot(controller.signal);
+    job.begun = performance.now();
+    node.state = "streaming";
+    onGrow(node);
     for await (const event of streamChat(job.body, controller.signal)) {
       if (event.usage) made = event.usage;
       for (const choice of event.choices || []) take(job, choice);
@@ -104,8 +103,7 @@ async function run(job) {
   if (made) measure(job, made);
   delete node.owner;
   jobs.delete(node.id);
-  const next = waiting.shift();
-  if (next) run(next);
+  leave();
   await flush(job);
   onGrow(node);
 }
@@ -152,8 +150,8 @@ export async function checkOwners(nodes) {
 store.listen((event) => {
   if (!event.remote) return;
   if (event.type === "who") {
-    const mine = event.ids.filter((id) => jobs.has(id));
-    if (mine.length) store.tell({ type: "here", ids: mine });
+    const mine = [...jobs.values()].map((job) => job.node).filter((node) => !event.ids || event.ids.includes(node.id));
+    if (mine.length) store.tell({ type: "here", ids: mine.map((node) => node.id), chats: mine.map((node) => node.chat) });
   } else if (event.type === "here") {
     for (const id of event.ids) heard.set(id, performance.now());
   } else if (event.type === "nodes") {

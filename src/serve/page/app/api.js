@@ -42,11 +42,11 @@ async function ask(path, options = {}) {
   throw new ApiError(text || `The server answered with status ${reply.status}.`, { status: reply.status, advice: advice(reply.status, told.code) });
 }
 
-/** Returns the models that write texts: [{id, context}]. */
+/** Returns the models that write texts: [{id, context, loaded}]. */
 export async function listModels() {
   const json = await (await ask("v1/models")).json();
   return json.data.filter((model) => (model.meta?.makes ?? "texts") === "texts")
-    .map((model) => ({ id: model.id, context: model.meta?.context || 0 }));
+    .map((model) => ({ id: model.id, context: model.meta?.context || 0, loaded: model.meta?.loaded !== false }));
 }
 
 /**

@@ -113,11 +113,14 @@ export class Composer {
 
   // What was not sent yet outlives a reload of this tab.
   store() {
-    const name = `veery.draft.${this.app.draftName()}`, empty = !this.area.value && !this.files.length;
-    try {
-      if (empty) sessionStorage.removeItem(name);
-      else sessionStorage.setItem(name, JSON.stringify({ text: this.area.value, files: this.files }));
-    } catch { /* full: the draft lasts as long as the page */ }
+    const name = `veery.draft.${this.app.draftName()}`, text = this.area.value;
+    sessionStorage.removeItem(name);
+    if (!text && !this.files.length) return;
+    for (const files of [this.files, []]) {  // without its files if they are too large
+      try {
+        return sessionStorage.setItem(name, JSON.stringify({ text, files }));
+      } catch { /* full */ }
+    }
   }
   restore() {
     let draft = {};

@@ -72,17 +72,20 @@ const app = {
   async loadModels() {
     try {
       models = await listModels();
-      const options = models.map((model) => h("option", { value: model.id, textContent: model.id }));
+      const options = models.map((model) => h("option", { value: model.id, textContent: model.id + (model.loaded ? "" : " (not loaded)") }));
       $("model").replaceChildren(...(options.length ? options : [h("option", { value: "", textContent: "no model that writes texts" })]));
       $("model").disabled = !models.length;
       $("trouble").hidden = true;
       app.showModel();
       app.changed();
     } catch (error) {
-      $("trouble-words").textContent = `${error.message} ${error.advice || ""}`;
+      const loading = error.status === 503;  // the server has just been started
+      $("trouble-words").textContent = loading ? "The model is being loaded …" : `${error.message} ${error.advice || ""}`;
+      $("trouble").classList.toggle("bad", !loading);
+      $("trouble-key").hidden = error.status !== 401 && error.status !== 403;
       $("trouble").hidden = false;
       clearTimeout(app.modelTimer);
-      if (error.status !== 401) app.modelTimer = setTimeout(() => app.loadModels(), 5000);
+      if (error.status !== 401) app.modelTimer = setTimeout(() => app.loadModels(), loading ? 1000 : 5000);
     }
   },
 
@@ -106,6 +109,8 @@ function keys(event) {
   const call = control && event.shiftKey && key === "o" ? app.newChat
     : control && key === "k" ? () => { showList(true); $("search").focus(); $("search").select(); }
     : control && key === "b" ? () => showList()
+    : control && event.shiftKey && key === "e" ? () => { if (app.current()) { showList(true); app.sidebar.rename(app.current()); } }
+    : control && event.shiftKey && key === "d" ? () => { if (app.current()) app.sidebar.drop([app.current()]); }
     : control && key === "," ? () => app.settings.open()
     : control && key === "/" ? () => $("help").showModal()
     : event.altKey && (key === "arrowup" || key === "arrowdown") ? () => { const id = app.sidebar.neighbour(key === "arrowup" ? -1 : 1); if (id) app.openChat(id); }

@@ -41,11 +41,14 @@ export class Sidebar {
       else if (Date.now() - chat.deleted > kUndoMs * 2) old.push(chat.id);
     }
     this.draw();
+    answers.askTabs();
     for (const id of old) await store.purge(id);
   }
 
-  async heard({ type, id, chat: owner }) {
-    if (type === "gone") {
+  async heard({ type, id, chat: owner, ids, chats }) {
+    if (type === "here") {
+      ids.forEach((answer, i) => this.mark(chats[i], answer));
+    } else if (type === "gone") {
       this.chats.delete(id);
     } else if (type === "chats") {
       const chat = await store.get("chats", id);
@@ -56,8 +59,7 @@ export class Sidebar {
       if (!node || node.role !== "assistant") return;
       const was = this.busy.get(owner)?.has(id);
       if (answers.isLive(node)) {
-        if (!this.busy.has(owner)) this.busy.set(owner, new Set());
-        this.busy.get(owner).add(id);
+        this.mark(owner, id);
       } else if (was) {
         this.busy.get(owner).delete(id);
         if (owner !== this.app.current()) this.unread.add(owner);
@@ -67,6 +69,11 @@ export class Sidebar {
       return;
     }
     this.drawSoon();
+  }
+
+  mark(chat, answer) {
+    if (!this.busy.has(chat)) this.busy.set(chat, new Set());
+    this.busy.get(chat).add(answer);
   }
 
   async search(text) {

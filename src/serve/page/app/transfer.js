@@ -34,6 +34,44 @@ export async function exportText(chat) {
   save(`${fileName(chat.title)}.md`, `${parts.join("\n\n")}\n`, "text/markdown");
 }
 
+// Records of an export of llama.cpp's page: {conv, messages} or a list of them. Messages of roles that this page has not
+// (system, tool, the root) are left out; what follows them hangs on what they follow.
+function fromLlamaForm(list) {
+  const chats = [], nodes = [];
+  for (const { conv, messages } of list) {
+    if (typeof conv?.id !== "string" || !Array.isArray(messages)) throw new Error("a chat in it is damaged");
+    const known = new Map(messages.map((message) => [message.id, message]));
+    const kept = (message) => message.type !== "root" && (message.role === "user" || message.role === "assistant");
+    const anchor = (id) => {
+      const seen = new Set();
+      let at = known.get(id);
+      while (at && !kept(at) && !seen.has(at.id)) {
+        seen.add(at.id);
+        at = known.get(at.parent);
+      }
+      return at && kept(at) ? at.id : "";
+    };
+    const made = Math.min(...messages.map((message) => Number(message.timestamp) || Infinity), Number(conv.lastModified) || Date.now());
+    const system = messages.find((message) => message.role === "system" && message.type !== "root" && message.content)?.content;
+    for (const message of messages.filter(kept)) {
+      const files = (message.extra || []).filter((extra) => typeof extra.content === "string").map(({ name, content }) => ({ name: String(name), text: content }));
+      nodes.push({ id: String(message.id), chat: conv.id, role: message.role, parent: anchor(message.parent), text: String(message.content ?? ""),
+        made: Number(message.timestamp) || made, state: message.role === "assistant" ? "done" : undefined, model: message.model,
+        thought: message.reasoningContent || message.thinking || undefined, files: files.length ? files : undefined, calls: callsOf(message.toolCalls) });
+    }
+    chats.push({ id: conv.id, title: String(conv.name || ""), system: system || "", sampling: {}, model: "", made,
+      updated: Number(conv.lastModified) || made, leaf: anchor(conv.currNode) });
+  }
+  return { chats, nodes };
+}
+function callsOf(text) {
+  try {
+    return JSON.parse(text).map((call) => ({ id: String(call.id || ""), name: String(call.function.name), arguments: String(call.function.arguments) }));
+  } catch {
+    return undefined;
+  }
+}
+
 const kText = { title: "string", system: "string", text: "string", thought: "string", error: "string" };
 
 function isRecord(record, ids) {
@@ -49,7 +87,9 @@ export function readExport(text) {
   } catch {
     throw new Error("it is not JSON");
   }
-  if (Array.isArray(json) && json.every((chat) => Array.isArray(chat?.nodes) && typeof chat.nodes[0]?.parent === "number")) return fromOldForm(json);
+  if (Array.isArray(json) && json.length && json.every((chat) => Array.isArray(chat?.nodes) && typeof chat.nodes[0]?.parent === "number")) return fromOldForm(json);
+  const list = Array.isArray(json) ? json : [json];
+  if (list.length && list.every((chat) => chat?.conv && chat.messages)) return fromLlamaForm(list);
   if (json?.format !== kFormat || !Array.isArray(json.chats)) throw new Error("it is not an export of this page");
   const chats = [], nodes = [];
   for (const { nodes: own, deleted, ...chat } of json.chats) {
