@@ -41,6 +41,8 @@ class AnswerText {
   bool over() const { return over_; }
   /// Why it is over; kLength where it is not.
   FinishReason reason() const { return reason_; }
+  /// The stop string that ended it; empty: none did.
+  const std::string& stop() const { return stops_.stop(); }
   int64_t made() const { return made_; }  ///< tokens, one that ended the answer included
   int64_t room() const { return options_.max_tokens - made_; }
 

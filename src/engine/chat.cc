@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "text/system_messages.h"
 
 namespace veery {
 
@@ -94,9 +95,14 @@ void Chat::reset() {
 }
 
 std::string Chat::text() const {
-  if (!raw_)
-    return model_.chat_template()->render(template_variables(
-        special_token_variables(model_.tokenizer()), messages_, true, {{"tools", tools_}}));
+  if (!raw_) {
+    const Json special = special_token_variables(model_.tokenizer());
+    const auto render = [&](const Json& messages) {
+      return model_.chat_template()->render(
+          template_variables(special, messages, true, {{"tools", tools_}}));
+    };
+    return render(fit_system_messages(messages_, render));
+  }
   std::string text;
   for (const Json& message : messages_)
     if (message["content"].is_string()) text += message["content"].string();

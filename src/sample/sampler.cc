@@ -14,9 +14,43 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-void check_range(const char* name, float value, float low, float high) {
-  if (!(value >= low && value <= high))
-    throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", name, value, low, high);
+constexpr double kMostTokens = std::numeric_limits<int32_t>::max();
+using Options = SamplerOptions;
+constexpr SamplerRange kRanges[] = {
+    {"temperature", &Options::temperature, nullptr, 0, 100},
+    {"top_p", &Options::top_p, nullptr, 0, 1},
+    {"min_p", &Options::min_p, nullptr, 0, 1},
+    {"top_k", nullptr, &Options::top_k, -1, kMostTokens},
+    {"repeat_penalty", &Options::repeat_penalty, nullptr, 0.001, 1000},
+    {"presence_penalty", &Options::presence_penalty, nullptr, -100, 100},
+    {"frequency_penalty", &Options::frequency_penalty, nullptr, -100, 100},
+    {"repeat_last_n", nullptr, &Options::repeat_last_n, -1, kMostTokens},
+    {"typical_p", &Options::typical_p, nullptr, 0, 1},
+    {"top_n_sigma", &Options::top_n_sigma, nullptr, -1, 1e9},
+    {"xtc_probability", &Options::xtc_probability, nullptr, 0, 1},
+    {"xtc_threshold", &Options::xtc_threshold, nullptr, 0, 1},
+    {"dynatemp_range", &Options::dynatemp_range, nullptr, 0, 100},
+    {"dynatemp_exponent", &Options::dynatemp_exponent, nullptr, 0, 1000},
+    {"dry_multiplier", &Options::dry_multiplier, nullptr, 0, 1000},
+    {"dry_base", &Options::dry_base, nullptr, 1, 1000},
+    {"dry_allowed_length", nullptr, &Options::dry_allowed_length, 0, kMostTokens},
+    {"dry_last_n", nullptr, &Options::dry_last_n, -1, kMostTokens},
+    {"mirostat", nullptr, &Options::mirostat, 0, 2},
+    {"mirostat_tau", &Options::mirostat_tau, nullptr, 0, 1000},
+    {"mirostat_eta", &Options::mirostat_eta, nullptr, 0, 1},
+};
+
+void check_ranges(const SamplerOptions& options) {
+  for (const SamplerRange& range : kRanges) {
+    const bool real = range.real != nullptr;
+    // Flags and requests give decimals, which are rounded to float: so are the bounds.
+    const double value = real ? options.*range.real : options.*range.whole;
+    const double low = real ? static_cast<float>(range.low) : range.low;
+    if (!(value >= low && value <= range.high))
+      throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", range.name,
+                  real ? fmt::format("{}", options.*range.real) : fmt::format("{}", value),
+                  range.low, range.high);
+  }
 }
 
 constexpr size_t kLanes = 16;  // independent, so that the compiler can use vectors
@@ -83,30 +117,23 @@ double divergence(std::span<const float> reference, std::span<const float> logit
   return sum < 0 ? 0 : sum;  // by rounding; what is no number stays that
 }
 
+std::span<const SamplerRange> sampler_ranges() { return kRanges; }
+
+const SamplerRange& sampler_range(std::string_view name) {
+  const auto* const found = std::ranges::find(kRanges, name, &SamplerRange::name);
+  VEERY_CHECK(found != std::end(kRanges));
+  return *found;
+}
+
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options), random_(options.seed), bound_(2 * options.mirostat_tau) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  check_range("temperature", options.temperature, 0, kLargest);
-  check_range("top_p", options.top_p, 0, 1);
-  check_range("min_p", options.min_p, 0, 1);
-  check_range("repeat_penalty", options.repeat_penalty, 0, kLargest);
-  check_range("presence_penalty", options.presence_penalty, -kLargest, kLargest);
-  check_range("frequency_penalty", options.frequency_penalty, -kLargest, kLargest);
-  check_range("typical_p", options.typical_p, 0, 1);
-  check_range("xtc_probability", options.xtc_probability, 0, 1);
-  check_range("xtc_threshold", options.xtc_threshold, 0, 1);
-  check_range("dynatemp_range", options.dynatemp_range, 0, kLargest);
-  check_range("dynatemp_exponent", options.dynatemp_exponent, 0, kLargest);
-  check_range("dry_multiplier", options.dry_multiplier, 0, kLargest);
-  check_range("dry_base", options.dry_base, 1, kLargest);
-  check_range("mirostat_tau", options.mirostat_tau, 0, kLargest);
-  check_range("mirostat_eta", options.mirostat_eta, 0, 1);
+  check_ranges(options);
   if (options.mirostat != 0 && options.mirostat != 2)
     throw Error(ErrorKind::kInput, "mirostat is {}, expected 0 or 2", options.mirostat);
 }
 
 bool Sampler::penalizes() const {
-  const bool any = options_.repeat_penalty > 1 || options_.presence_penalty != 0 ||
+  const bool any = options_.repeat_penalty != 1 || options_.presence_penalty != 0 ||
                    options_.frequency_penalty != 0;
   return any && options_.repeat_last_n != 0;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
@@ -15,8 +16,9 @@ namespace veery {
 struct SamplerOptions {
   using Bias = TokenBias;
   std::vector<Bias> bias;  ///< added to logits
-  float repeat_penalty =
-      1;  ///< > 1: logits of recent tokens are divided (multiplied if negative) by it
+  /// Logits of recent tokens are divided by it (multiplied if negative): above 1 they become less
+  /// likely, below 1 more likely; 1: off.
+  float repeat_penalty = 1;
   float frequency_penalty = 0;  ///< taken off for each time that a token is among the recent ones
   float presence_penalty = 0;   ///< taken off if it is among them at all
   int32_t repeat_last_n = 64;   ///< tokens that count as recent; -1: all, 0: none
@@ -48,6 +50,18 @@ struct SamplerOptions {
   float mirostat_tau = 5, mirostat_eta = 0.1F;
   uint64_t seed = 0;
 };
+
+/// A number of SamplerOptions with its range: one table for the sampler, the server, the flags and
+/// the C API.
+struct SamplerRange {
+  std::string_view name;  ///< as in SamplerOptions
+  float SamplerOptions::*real = nullptr;
+  int32_t SamplerOptions::*whole = nullptr;  ///< in place of `real`
+  double low = 0, high = 0;                  ///< both are in the range
+};
+std::span<const SamplerRange> sampler_ranges();
+/// The range of a member of SamplerOptions; a bug if it has none.
+const SamplerRange& sampler_range(std::string_view name);
 
 /// The index of the largest logit, the lowest among equals; NaN is never the largest. Throws
 /// kFormat if no logit is a number.

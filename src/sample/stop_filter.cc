@@ -36,6 +36,7 @@ std::string StopFilter::push(std::string_view text) {
     end = found + stop.size();
   }
   stopped_ = end != std::string::npos;
+  if (stopped_) stop_ = held_.substr(begin, end - begin);
   std::string out = held_.substr(0, stopped_ ? begin : held_.size() - keep);
   held_ = stopped_ ? std::string() : held_.substr(out.size());
   return out;

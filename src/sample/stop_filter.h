@@ -19,10 +19,12 @@ class StopFilter {
   /// A stop string was seen; it and all that follows is dropped. The one that is complete first
   /// counts, of those that end together the longest.
   bool stopped() const { return stopped_; }
+  /// The stop string that was seen; empty: none.
+  const std::string& stop() const { return stop_; }
 
  private:
   std::vector<std::string> stops_;
-  std::string held_;
+  std::string held_, stop_;
   bool stopped_ = false;
 };
 

@@ -45,6 +45,7 @@ Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
       start_(seconds_now()) {
   begin_grammar();
   if (!request().choices.empty()) choices_.emplace(request().choices);
+  if (request().reasoning) budget_.emplace(tokenizer_, *request().reasoning);
 }
 
 void Job::begin_grammar() {
@@ -93,7 +94,8 @@ void Job::count_prompt(int32_t reused) {
 
 int32_t Job::draft_room(int32_t context) const {
   if (prompting() || request().logprobs >= 0 || (request().grammar && !grammar_)) return 0;
-  const auto room = std::min<int64_t>(text_.room() - 1, context - run - 1);
+  int64_t room = std::min<int64_t>(text_.room(), context - std::ssize(tokens_)) - 1;
+  if (budget_) room = std::min(room, budget_->free_tokens() - 1);
   return static_cast<int32_t>(std::clamp<int64_t>(room, 0, kMostDrafted));
 }
 
@@ -101,7 +103,8 @@ std::optional<ChainRow> Job::chain_row(int32_t most, int32_t context) const {
   if (chain_wait_ > 0 || prompting() || drafted_ > 0 || request().logprobs >= 0 ||
       request().grammar)
     return {};
-  const auto room = std::min<int64_t>({most, text_.room(), context - run});
+  auto room = std::min<int64_t>({most, text_.room(), context - std::ssize(tokens_)});
+  if (budget_) room = budget_->forced() >= 0 ? 0 : std::min(room, budget_->free_tokens());
   if (room < 1) return {};
   std::optional<ChainRow> row = sampler_.chain_row(tokens(), static_cast<int32_t>(room));
   const std::vector<int32_t>& ends = tokenizer_.special().ends;
@@ -193,6 +196,10 @@ void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part
 
 ScoredToken Job::choose_token(const Runner& runner, int32_t output, Wants wants,
                               std::span<const int32_t> history) {
+  if (const int32_t id = budget_ ? budget_->forced() : -1; id >= 0) {
+    if (request().logprobs < 0) return {{id, 0}, {}};
+    return score_token(runner.logits(output), id, request().logprobs);
+  }
   const bool all = wants == Wants::kLogits || (grammar_ && !runner.masked());
   if (!all || runner.chained()) {
     const int32_t id = veery::draw(runner, output, sampler_, history);
@@ -238,11 +245,11 @@ bool Job::deliver(int32_t context) {
   if (choices_) return choices_->over();
   if (text_.over()) return true;
   if (request().options.max_tokens <= 0 && !prompting() && run == std::ssize(tokens_)) return true;
-  for (ScoredToken& chosen : chosen_)
-    if (deliver(chosen)) break;
-  const bool some = !chosen_.empty();
+  bool over = false;
+  for (size_t i = 0; i < chosen_.size() && !over; ++i)
+    over = deliver(chosen_[i]) || std::ssize(tokens_) >= context;
   chosen_.clear();
-  return some && (text_.over() || run >= context);
+  return over;
 }
 
 // True: the answer is over.
@@ -253,6 +260,7 @@ bool Job::deliver(ScoredToken& chosen) {
   tokens_.push_back(id);
   AnswerPart piece{text_.accept(id), {}};
   result_.text += piece.text;
+  if (budget_) budget_->accept(piece.text);
   begin_grammar();
   if (request().logprobs >= 0) piece.scores.push_back(std::move(chosen));
   ticket_->push(std::move(piece));
@@ -265,6 +273,7 @@ void Job::finish(std::exception_ptr error) {
   ticket_->push(std::move(rest));
   const double now = seconds_now();
   result_.finish = text_.reason();
+  result_.stop = text_.stop();
   const size_t ran = std::min(static_cast<size_t>(run), request().prompt.size());
   result_.prompt_tokens = ran > result_.reused_tokens ? ran - result_.reused_tokens : 0;
   if (result_.ids.empty()) prompted_ = now;

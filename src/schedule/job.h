@@ -8,6 +8,7 @@
 #include "engine/runner.h"
 #include "schedule/choices.h"
 #include "schedule/draft.h"
+#include "schedule/reasoning_budget.h"
 #include "schedule/ticket.h"
 
 namespace veery {
@@ -107,6 +108,7 @@ class Job : private TokenMask {
   std::vector<ScoredToken> chosen_;
   std::unique_ptr<GrammarState> grammar_;  // once it has begun
   std::optional<Choices> choices_;
+  std::optional<ReasoningBudget> budget_;
   bool within_choice_ = false;
   int32_t chain_pause_ = 0, chain_wait_ = 0;  // steps without chains, all and left
   std::vector<float> masked_;

@@ -94,9 +94,11 @@ Scheduler::~Scheduler() {
 std::shared_ptr<Ticket> Scheduler::submit(GenerateRequest request) {
   if (request.prompt.empty())
     throw Error(ErrorKind::kInput, "the prompt is empty: there is no token to begin with");
-  if (request.prompt.size() > static_cast<size_t>(context()))
-    throw Error(ErrorKind::kLimit, "the prompt has {} tokens, the context holds {}",
-                request.prompt.size(), context());
+  const bool answers = request.options.max_tokens > 0 && request.choices.empty();
+  if (request.prompt.size() + (answers ? 1 : 0) > static_cast<size_t>(context()))
+    throw Error(ErrorKind::kLimit, "the prompt has {} tokens, the context holds {}{}",
+                request.prompt.size(), context(),
+                request.prompt.size() == static_cast<size_t>(context()) ? " with the answer" : "");
   check_ids(model_, request.prompt);
   check_choices(request);
   const auto ticket = std::make_shared<Ticket>(std::move(request));

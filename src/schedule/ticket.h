@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/generate.h"
+#include "schedule/reasoning_budget.h"
 #include "text/grammar/grammar.h"
 
 namespace veery {
@@ -36,6 +38,7 @@ struct GenerateRequest {
   /// end of reasoning); empty: at once.
   std::shared_ptr<const Grammar> grammar;
   std::string grammar_after;
+  std::optional<ReasoningLimit> reasoning;  ///< absent: reasoning may be of any length
   bool whole = false;            ///< is read when it is over: nobody waits for a part of it
   int32_t priority = 0;          ///< higher ones are begun first
   std::function<void()> notify;  ///< called by the scheduler when there is more; must not wait

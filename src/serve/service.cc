@@ -76,6 +76,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", completions},
     {"POST", "/v1/embeddings", embeddings},
     {"POST", "/v1/responses", responses},
+    {"GET", "/v1/responses/*", stored_response},
+    {"DELETE", "/v1/responses/*", delete_response},
     {"POST", "/v1/audio/transcriptions", transcriptions},
     {"POST", "/v1/audio/translations", translations},
     {"POST", "/v1/rerank", rerank},
@@ -214,7 +216,8 @@ void Service::handle(const HttpRequest& request, Reply& reply) {
     std::string methods;
     for (const Route& route : kRoutes) {
       if (!reaches(route, request.path)) continue;
-      family = route.family;
+      const bool anthropic = !request.header("anthropic-version").empty();
+      family = anthropic && route.family == Family::kOpenAi ? Family::kAnthropic : route.family;
       // "/health" is "/v1/health" without its beginning, too.
       if (methods.find(route.method) == std::string::npos)
         methods += (methods.empty() ? "" : ", ") + std::string(route.method);

@@ -149,6 +149,22 @@ class OpenAi(unittest.TestCase):
             self.assertIn("response.output_text.delta", {event.type for event in stream})
             self.assertEqual(stream.get_final_response().output_text, whole.output_text)
 
+    def test_responses_are_stored(self):
+        given = {"model": "smollm2", "max_output_tokens": 8, "temperature": 0}
+        first = self.client.responses.create(**given, input=QUESTION)
+        second = self.client.responses.create(**given, input="And of Spain?", previous_response_id=first.id)
+        self.assertGreater(second.usage.input_tokens_details.cached_tokens, 0)
+        self.assertEqual(self.client.responses.retrieve(first.id).output_text, first.output_text)
+        self.assertEqual(len(list(self.client.responses.input_items.list(second.id))), 3)
+        self.client.responses.delete(first.id)
+        with self.assertRaises(self.module.NotFoundError):
+            self.client.responses.retrieve(first.id)
+
+    def test_a_prompt_that_is_too_long(self):
+        with self.assertRaises(self.module.BadRequestError) as caught:
+            self.client.chat.completions.create(**self.chat | {"messages": [{"role": "user", "content": "word " * 5000}]})
+        self.assertEqual((caught.exception.code, caught.exception.param), ("context_length_exceeded", "messages"))
+
     def test_embeddings(self):
         found = self.client.embeddings.create(model="encoder", input=["a thrush", "rain"])  # asks for base64
         self.assertEqual([one.index for one in found.data], [0, 1])
@@ -183,6 +199,11 @@ class Anthropic(unittest.TestCase):
             text = "".join(stream.text_stream)
             final = stream.get_final_message()
         self.assertEqual((text, final.usage.output_tokens), (whole.content[0].text, whole.usage.output_tokens))
+
+    def test_models(self):
+        models = list(self.client.models.list())
+        self.assertEqual([model.id for model in models], ["smollm2", "encoder"])
+        self.assertEqual(self.client.models.retrieve("smollm2").type, "model")
 
     def test_tokens_are_counted(self):
         counted = self.client.messages.count_tokens(model="smollm2", messages=self.given["messages"])
@@ -225,6 +246,79 @@ class LangChain(unittest.TestCase):
     def test_embeddings(self):
         maker = self.module.OpenAIEmbeddings(model="encoder", base_url=server.url + "/v1", api_key=KEY, check_embedding_ctx_length=False)
         self.assertEqual(len(maker.embed_documents(["a", "b"])), 2)
+
+
+@needs("litellm")
+class LiteLlm(unittest.TestCase):
+    def setUp(self):
+        import litellm
+
+        self.module = litellm
+        self.given = {"model": "openai/smollm2", "api_base": server.url + "/v1", "api_key": KEY, "temperature": 0, "max_tokens": 24,
+                      "messages": [{"role": "user", "content": QUESTION}], "num_retries": 0}  # fmt: skip
+
+    def test_chat_by_both_families(self):
+        self.assertEqual(self.module.completion(**self.given).choices[0].message.content, answer_of_run())
+        pieces = self.module.completion(**self.given, stream=True)
+        self.assertEqual("".join(piece.choices[0].delta.content or "" for piece in pieces), answer_of_run())
+        anthropic = self.given | {"model": "anthropic/smollm2", "api_base": server.url}
+        self.assertEqual(self.module.completion(**anthropic).choices[0].message.content, answer_of_run())
+
+    def test_a_prompt_that_is_too_long_is_known_as_such(self):
+        for model, base in (("openai/smollm2", server.url + "/v1"), ("anthropic/smollm2", server.url)):
+            with self.assertRaises(self.module.ContextWindowExceededError):
+                self.module.completion(**self.given | {"model": model, "api_base": base, "messages": [
+                    {"role": "user", "content": "word " * 5000}]})  # fmt: skip
+
+
+@needs("instructor", "pydantic")
+class Instructor(unittest.TestCase):
+    def test_an_object_of_a_class(self):
+        import instructor
+        import openai
+        import pydantic
+
+        class Person(pydantic.BaseModel):
+            name: str = pydantic.Field(max_length=20)
+            age: int = pydantic.Field(ge=0, le=150)
+
+        plain = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0)
+        self.addCleanup(plain.close)
+        client = instructor.from_openai(plain, mode=instructor.Mode.JSON_SCHEMA)
+        found = client.chat.completions.create(model="smollm2", response_model=Person, temperature=0, max_tokens=80, max_retries=0,
+                                               messages=[{"role": "user", "content": "Ann is 30."}])  # fmt: skip
+        self.assertIsInstance(found, Person)
+
+
+@needs("agents")
+class OpenAiAgents(unittest.TestCase):
+    """The Agents SDK, by responses and by chat completions."""
+
+    def test_an_agent_answers_and_goes_on(self):
+        import agents
+        import openai
+
+        async def ask():
+            async with openai.AsyncOpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0) as client:
+                for kind in (agents.OpenAIResponsesModel, agents.OpenAIChatCompletionsModel):
+                    agent = agents.Agent(name="a", model=kind(model="smollm2", openai_client=client),
+                                         model_settings=agents.ModelSettings(temperature=0, max_tokens=24))  # fmt: skip
+                    first = await agents.Runner.run(agent, QUESTION)
+                    self.assertEqual(first.final_output, answer_of_run())
+                    more = [*first.to_input_list(), {"role": "user", "content": "And of Spain?"}]
+                    self.assertTrue((await agents.Runner.run(agent, more)).final_output)
+                    streamed = agents.Runner.run_streamed(agent, QUESTION)
+                    kinds = {event.type async for event in streamed.stream_events()}
+                    self.assertIn("raw_response_event", kinds)
+                    self.assertEqual(streamed.final_output, first.final_output)
+                responses = agents.Agent(name="a", model=agents.OpenAIResponsesModel(model="smollm2", openai_client=client),
+                                         model_settings=agents.ModelSettings(temperature=0, max_tokens=24))  # fmt: skip
+                first = await agents.Runner.run(responses, QUESTION)
+                second = await agents.Runner.run(responses, "And of Spain?", previous_response_id=first.last_response_id)
+                self.assertTrue(second.final_output)
+
+        agents.set_tracing_disabled(True)
+        asyncio.run(ask())
 
 
 @needs("ollama")

@@ -60,6 +60,9 @@ TEST(StopFilter, DoesNotDependOnHowTheTextIsCut) {
     out += filter.finish();
     EXPECT_EQ(out, expected) << text;
     EXPECT_EQ(filter.stopped(), expected != text) << text;
+    EXPECT_EQ(filter.stop().empty(), !filter.stopped()) << text;
+    if (filter.stopped())
+      EXPECT_EQ(text.compare(expected.size(), filter.stop().size(), filter.stop()), 0) << text;
     stopped += filter.stopped();
   }
   EXPECT_GT(stopped, 200);

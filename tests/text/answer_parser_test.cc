@@ -437,5 +437,31 @@ TEST(ParsedAnswer, BecomesAMessageForTheTemplate) {
             R"("function","function":{"name":"f","arguments":{"a":1}}}]})");
 }
 
+TEST(AnswerParser, TheTextThatClosesReasoningLetsContentBegin) {
+  int families = 0;
+  for (const std::string_view name : AnswerFormat::all_names()) {
+    AnswerParser parser(AnswerFormat::named(name));
+    if (name.starts_with("think")) {
+      parser.push(AnswerFormat::named(name).features()[0]->marks[0].text);
+    } else if (name == "harmony") {
+      parser.push("<|channel|>analysis<|message|>");
+    } else {
+      EXPECT_EQ(parser.reasoning_close(), "") << name;
+      continue;
+    }
+    parser.push("so far");
+    EXPECT_TRUE(parser.reasoning()) << name;
+    const std::string close = parser.reasoning_close();
+    EXPECT_NE(close, "") << name;
+    parser.push(close);
+    EXPECT_FALSE(parser.reasoning()) << name;
+    parser.push("the answer");
+    parser.finish();
+    EXPECT_EQ(describe(parser.answer()), "R:so far|C:the answer|") << name;
+    ++families;
+  }
+  EXPECT_GT(families, 5);
+}
+
 }  // namespace
 }  // namespace veery

@@ -14,7 +14,6 @@
 namespace veery::cli {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 constexpr const char* kGroup = "Choice of tokens";
 constexpr const char* kMoreGroup = "Choice of tokens, further ways";
 
@@ -22,6 +21,15 @@ template <typename T>
 Option add_to(Arguments& app, const char* group, const std::string& names, T& value,
               const char* type, const std::string& help) {
   return app.option(names, value, help).type_name(type).group(group);
+}
+
+// Takes values in the range of a member of SamplerOptions.
+void within(const Option& option, std::string_view member) {
+  const SamplerRange& range = sampler_range(member);
+  if (range.real != nullptr)
+    option.real_number(range.low, range.high);
+  else
+    option.whole_number(static_cast<int64_t>(range.low), static_cast<int64_t>(range.high));
 }
 
 // "15043+1.5" or "15043-1".
@@ -48,14 +56,15 @@ SamplerOptions::Bias parse_bias(const std::string& text, int64_t vocab) {
 void SamplingFlags::add(Arguments& app) {
   const auto add = [&](const std::string& names, auto& value, const std::string& help,
                        const char* type) { return add_to(app, kGroup, names, value, type, help); };
-  add("--temp", temperature_, "Temperature; 0: always the most probable token [0.8]", "T")
-      .real_number(0, 1e9);
-  add("--top-p", top_p_, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P")
-      .real_number(0, 1);
-  add("--min-p", min_p_, "Keep tokens this probable relative to the best; 0: off [0.05]", "P")
-      .real_number(0, 1);
-  add("--top-k", top_k_, "Keep the K most probable tokens; 0: off [40]", "K")
-      .whole_number(0, kMost);
+  within(add("--temp", temperature_, "Temperature; 0: always the most probable token [0.8]", "T"),
+         "temperature");
+  within(
+      add("--top-p", top_p_, "Keep the most probable tokens up to this mass; 1: off [0.95]", "P"),
+      "top_p");
+  within(
+      add("--min-p", min_p_, "Keep tokens this probable relative to the best; 0: off [0.05]", "P"),
+      "min_p");
+  within(add("--top-k", top_k_, "Keep the K most probable tokens; 0: off [40]", "K"), "top_k");
   add_penalties(app);
   add("-s,--seed", seed_, "Same seed, same text; -1: another one each time", "N")
       .whole_number(-1, std::numeric_limits<int64_t>::max())
@@ -66,15 +75,17 @@ void SamplingFlags::add(Arguments& app) {
 void SamplingFlags::add_penalties(Arguments& app) {
   const auto add = [&](const std::string& names, auto& value, const std::string& help,
                        const char* type) { return add_to(app, kGroup, names, value, type, help); };
-  add("--repeat-penalty", repeat_penalty_, "Make recent tokens less likely; 1: off [1]", "R")
-      .real_number(0.001, 1000);
-  add("--presence-penalty", presence_penalty_, "Take this off logits of recent tokens [0]", "X")
-      .real_number(-100, 100);
-  add("--frequency-penalty", frequency_penalty_,
-      "Take this off for each time that a token is a recent one [0]", "X")
-      .real_number(-100, 100);
-  add("--repeat-last-n", repeat_last_n_, "Tokens that count as recent; -1: all [64]", "N")
-      .whole_number(-1, kMost);
+  within(
+      add("--repeat-penalty", repeat_penalty_, "Make recent tokens less likely; 1: off [1]", "R"),
+      "repeat_penalty");
+  within(add("--presence-penalty", presence_penalty_, "Take this off logits of recent tokens [0]",
+             "X"),
+         "presence_penalty");
+  within(add("--frequency-penalty", frequency_penalty_,
+             "Take this off for each time that a token is a recent one [0]", "X"),
+         "frequency_penalty");
+  within(add("--repeat-last-n", repeat_last_n_, "Tokens that count as recent; -1: all [64]", "N"),
+         "repeat_last_n");
 }
 
 void SamplingFlags::add_more(Arguments& app) {
@@ -82,33 +93,39 @@ void SamplingFlags::add_more(Arguments& app) {
                        const char* type) {
     return add_to(app, kMoreGroup, names, value, type, help);
   };
-  add("--typical-p", typical_p_, "Keep tokens about as surprising as usual; 1: off [1]", "P")
-      .real_number(0, 1);
-  add("--top-n-sigma", top_n_sigma_,
-      "Keep logits within N standard deviations of the best; 0: off [0]", "N")
-      .real_number(0, 1e9);
-  add("--xtc-probability", xtc_probability_,
-      "How often the most probable tokens are excluded (XTC); 0: off [0]", "P")
-      .real_number(0, 1);
-  add("--xtc-threshold", xtc_threshold_, "All above it are, but the least probable [0.1]", "P")
-      .real_number(0, 1);
-  add("--dynatemp-range", dynatemp_range_, "The temperature follows the entropy so far; 0: off [0]",
-      "T")
-      .real_number(0, 1e9);
-  add("--dynatemp-exp", dynatemp_exponent_, "To this power [1]", "X").real_number(0, 1000);
-  add("--mirostat", mirostat_, "2: hold the surprise at a level, by mirostat 2.0; 0: off [0]", "N")
-      .whole_number(0, 2);
-  add("--mirostat-ent", mirostat_tau_, "The level in bits, tau [5]", "X").real_number(0, 1000);
-  add("--mirostat-lr", mirostat_eta_, "How fast it is come to, eta [0.1]", "X").real_number(0, 1);
-  add("--dry-multiplier", dry_multiplier_,
-      "Make tokens that go on repeating earlier text less likely (DRY); 0: off [0]", "X")
-      .real_number(0, 1000);
-  add("--dry-base", dry_base_, "The more the longer the repetition is, by powers of it [1.75]", "X")
-      .real_number(1, 1000);
-  add("--dry-allowed-length", dry_allowed_length_, "Repetitions this long cost the least [2]", "N")
-      .whole_number(0, kMost);
-  add("--dry-penalty-last-n", dry_last_n_, "Tokens that are looked at; -1: all [-1]", "N")
-      .whole_number(-1, kMost);
+  within(
+      add("--typical-p", typical_p_, "Keep tokens about as surprising as usual; 1: off [1]", "P"),
+      "typical_p");
+  within(add("--top-n-sigma", top_n_sigma_,
+             "Keep logits within N standard deviations of the best; 0: off [0]", "N"),
+         "top_n_sigma");
+  within(add("--xtc-probability", xtc_probability_,
+             "How often the most probable tokens are excluded (XTC); 0: off [0]", "P"),
+         "xtc_probability");
+  within(
+      add("--xtc-threshold", xtc_threshold_, "All above it are, but the least probable [0.1]", "P"),
+      "xtc_threshold");
+  within(add("--dynatemp-range", dynatemp_range_,
+             "The temperature follows the entropy so far; 0: off [0]", "T"),
+         "dynatemp_range");
+  within(add("--dynatemp-exp", dynatemp_exponent_, "To this power [1]", "X"), "dynatemp_exponent");
+  within(add("--mirostat", mirostat_,
+             "2: hold the surprise at a level, by mirostat 2.0; 0: off [0]", "N"),
+         "mirostat");
+  within(add("--mirostat-ent", mirostat_tau_, "The level in bits, tau [5]", "X"), "mirostat_tau");
+  within(add("--mirostat-lr", mirostat_eta_, "How fast it is come to, eta [0.1]", "X"),
+         "mirostat_eta");
+  within(add("--dry-multiplier", dry_multiplier_,
+             "Make tokens that go on repeating earlier text less likely (DRY); 0: off [0]", "X"),
+         "dry_multiplier");
+  within(add("--dry-base", dry_base_,
+             "The more the longer the repetition is, by powers of it [1.75]", "X"),
+         "dry_base");
+  within(add("--dry-allowed-length", dry_allowed_length_,
+             "Repetitions this long cost the least [2]", "N"),
+         "dry_allowed_length");
+  within(add("--dry-penalty-last-n", dry_last_n_, "Tokens that are looked at; -1: all [-1]", "N"),
+         "dry_last_n");
   add("--dry-sequence-breaker", dry_breakers_,
       "Repetitions do not cross tokens with this text, none: they cross all;\n"
       "may be given several times [newline, colon, quote, star]",

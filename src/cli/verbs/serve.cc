@@ -27,7 +27,7 @@ struct Flags {
   std::vector<std::string> paths, aliases, pinned, origins, hosts;
   bool pull = false;
   std::string host = "127.0.0.1";
-  int64_t port = 8080, queue = 1024, body = 32, grace = 10, memory = 0;
+  int64_t port = 8080, queue = 1024, body = 32, grace = 10, memory = 0, responses = 64;
   serve::KeepAlive keep_alive = -1;
   std::string key_file;
   serve::TlsFiles tls;
@@ -127,6 +127,11 @@ void add_network(Arguments& app, Flags& flags) {
   app.option("--max-body", flags.body, "Megabytes of a request")
       .type_name("MB")
       .whole_number(1, 4096)
+      .show_default();
+  app.option("--response-memory", flags.responses,
+             "Megabytes of stored responses (/v1/responses); 0: none are stored")
+      .type_name("MB")
+      .whole_number(0, 1 << 20)
       .show_default();
   app.option("--grace", flags.grace, "Seconds that answers have to end after SIGTERM")
       .type_name("S")
@@ -240,6 +245,7 @@ void serve_verb(std::vector<std::string> arguments) {
   serve::Context context;
   context.started = seconds_now();
   context.version = std::string(version());
+  context.responses.set_limit(static_cast<size_t>(flags.responses) * 1000000);
   context.models.configure(
       {.memory = static_cast<size_t>(flags.memory) * 1000000, .keep_alive = flags.keep_alive});
   serve::ServiceOptions options{.origins = flags.origins, .hosts = flags.hosts};

@@ -1,5 +1,7 @@
 #include "serve/api/api_error.h"
 
+#include <fmt/format.h>
+
 #include "device/memory_pool.h"
 #include "schedule/scheduler.h"
 #include "serve/models/models.h"
@@ -32,6 +34,19 @@ const char* anthropic_type(int status) {
 }
 
 }  // namespace
+
+ApiError context_length_error(Family family, int64_t tokens, int64_t context,
+                              const std::string& field) {
+  const std::string message =
+      family == Family::kAnthropic
+          ? fmt::format("prompt is too long: {} tokens > {} maximum", tokens, context - 1)
+          : fmt::format(
+                "This model's maximum context length is {} tokens. However, you requested {} "
+                "tokens "
+                "in {}, which leaves no room for an answer. Please shorten {}.",
+                context, tokens, field, field);
+  return {400, message, field, "context_length_exceeded"};
+}
 
 ApiError api_error(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return *known;

@@ -21,6 +21,16 @@ struct ApiError : std::runtime_error {
   std::string param, code;
 };
 
+/// How errors look: each family of clients has a form of its own.
+enum class Family { kOpenAi, kAnthropic, kOllama };
+
+/// The error for a prompt of `tokens` that leaves no room for an answer in a context of `context`
+/// tokens: status 400 and code "context_length_exceeded". Clients recognise its text and shorten
+/// the conversation: litellm, Cline and aider match "maximum context length is N tokens", Claude
+/// Code matches "prompt is too long". `field`: holds the prompt.
+ApiError context_length_error(Family family, int64_t tokens, int64_t context,
+                              const std::string& field);
+
 /// What an exception means for a client: wrong input is 400, too many requests 429, all else 500.
 ApiError api_error(const std::exception& error);
 

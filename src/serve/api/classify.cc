@@ -10,6 +10,7 @@
 #include "serve/api/context.h"
 #include "serve/api/fields.h"
 #include "serve/api/prompt.h"
+#include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
@@ -37,7 +38,7 @@ Json result_of(const LabelPrompt& prompt, const LabelScores& scores, bool mean, 
 }  // namespace
 
 void classify(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, classify_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;

@@ -4,8 +4,10 @@
 #include <span>
 #include <string>
 
+#include "serve/api/api_error.h"
 #include "serve/http/message.h"
 #include "serve/models/models.h"
+#include "serve/store/response_store.h"
 
 namespace veery::serve {
 
@@ -14,13 +16,11 @@ struct Context {
   double started = 0;  ///< seconds_now()
   std::string version;
   std::atomic<bool> ready{false};
+  ResponseStore responses;
   std::atomic<int64_t> requests{0}, errors{0};
 };
 
 using Endpoint = void (*)(Context&, const HttpRequest&, Reply&);
-
-/// How errors look: each family of clients has a form of its own.
-enum class Family { kOpenAi, kAnthropic, kOllama };
 
 struct Route {
   std::string_view method, path;  ///< "/v1/..." is reached without "/v1" too
@@ -38,6 +38,8 @@ void chat_completions(Context& context, const HttpRequest& request, Reply& reply
 void completions(Context& context, const HttpRequest& request, Reply& reply);
 void embeddings(Context& context, const HttpRequest& request, Reply& reply);
 void responses(Context& context, const HttpRequest& request, Reply& reply);
+void stored_response(Context& context, const HttpRequest& request, Reply& reply);
+void delete_response(Context& context, const HttpRequest& request, Reply& reply);
 void transcriptions(Context& context, const HttpRequest& request, Reply& reply);
 void translations(Context& context, const HttpRequest& request, Reply& reply);
 // As Cohere and Jina have it.

@@ -12,6 +12,7 @@
 #include "serve/api/context.h"
 #include "serve/api/fields.h"
 #include "serve/api/prompt.h"
+#include "serve/rules/groups.h"
 #include "text/common/base64.h"
 
 namespace veery::serve {
@@ -70,7 +71,7 @@ std::vector<TextEmbedding> embed_texts(ServedModel& model, std::span<const std::
 }
 
 void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, embedding_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;
@@ -95,7 +96,7 @@ void embeddings(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void rerank(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, rerank_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& model = *lease;

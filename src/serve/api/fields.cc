@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
 
 #include "base/printable.h"
@@ -106,6 +107,8 @@ const Json& Fields::require_array(const char* field) const {
   return *array(field);
 }
 
+namespace {
+
 Json parse_body(const std::string& body) {
   if (body.empty()) throw ApiError(400, "the body is empty, expected a JSON object");
   Json json;
@@ -118,6 +121,36 @@ Json parse_body(const std::string& body) {
   if (!json.is_object())
     throw ApiError(400, fmt::format("the body is a JSON {}, expected an object", json.type_name()));
   return json;
+}
+
+// Names come from the client: a header holds no other characters.
+std::string header_name(const std::string& name) {
+  constexpr size_t kMost = 60;
+  std::string text = name.substr(0, kMost);
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) &&
+        std::string_view("_-.[]").find(c) == std::string_view::npos)
+      c = '?';
+  return text;
+}
+
+}  // namespace
+
+void apply_rules(const Json& body, Reply& reply, const FieldRules& rules) {
+  const FieldRules::Report report = rules.check(body);
+  if (const auto& refusal = report.refusal)
+    throw ApiError(400, fmt::format("{} is not supported: {}", refusal->path, refusal->reason),
+                   refusal->param, "unsupported_parameter");
+  std::string names;
+  for (const std::string& name : report.unknown)
+    names += (names.empty() ? "" : ", ") + header_name(name);
+  if (!names.empty()) reply.add_header("Veery-Ignored-Fields", names);
+}
+
+Json read_body(const HttpRequest& http, Reply& reply, const FieldRules& rules) {
+  Json body = parse_body(http.body);
+  apply_rules(body, reply, rules);
+  return body;
 }
 
 }  // namespace veery::serve

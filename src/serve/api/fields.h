@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "serve/http/message.h"
+#include "serve/rules/field_rules.h"
 
 namespace veery::serve {
 
@@ -29,6 +31,7 @@ class Fields {
   std::string require_text(const char* name) const;
   const Json& require_array(const char* name) const;
 
+  const Json& json() const { return json_; }
   std::string name(const char* field) const { return where_ + field; }
   [[noreturn]] void fail(const char* name, const std::string& expected) const;
 
@@ -37,7 +40,12 @@ class Fields {
   std::string where_;
 };
 
-/// The body of a request: an object.
-Json parse_body(const std::string& body);
+/// Parses the body of a request, which must be an object, and applies the rules of its endpoint.
+/// Throws ApiError 400 naming a field that is refused. Names without a rule are ignored and listed
+/// in the header "Veery-Ignored-Fields" of the reply.
+Json read_body(const HttpRequest& http, Reply& reply, const FieldRules& rules);
+
+/// Applies the rules of an endpoint to a body that is parsed already.
+void apply_rules(const Json& body, Reply& reply, const FieldRules& rules);
 
 }  // namespace veery::serve

@@ -7,6 +7,7 @@
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/fields.h"
+#include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
@@ -97,7 +98,7 @@ Json layer_json(const LayerInspection& layer, size_t rows, const Tokenizer& toke
 }  // namespace
 
 void inspect(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, inspect_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   ServedModel& served = *lease;

@@ -13,6 +13,7 @@
 #include "serve/api/encoding.h"
 #include "serve/api/prompt.h"
 #include "serve/models/keep_alive.h"
+#include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
@@ -43,8 +44,8 @@ std::optional<KeepAlive> keep_alive_of(const Fields& fields) {
 
 // "smollm2:latest" is "smollm2".
 std::string name_of(const Fields& fields) {
-  std::string name =
-      fields.has("model") ? fields.require_text("model") : fields.require_text("name");
+  std::string name = fields.text("model").value_or(fields.text("name").value_or(std::string()));
+  if (name.empty()) fields.fail("model", "a text");
   if (name.ends_with(":latest")) name.resize(name.size() - 7);
   return name;
 }
@@ -165,7 +166,7 @@ void ollama_running(Context& context, const HttpRequest&, Reply& reply) {
 }
 
 void ollama_show(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, ollama_show_rules());
   const Models::View view = context.models.view(name_of(Fields(body)));
   const ModelCard& card = *view.card;
   const TransformerConfig& c = card.config;
@@ -187,7 +188,7 @@ void ollama_show(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, ollama_chat_rules());
   const Fields fields(body);
   const Models::Lease lease = find_model(context, fields);
   ServedModel& model = *lease;
@@ -202,13 +203,13 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
                  {"done", true}};
     return reply.send(200, kJson, dump_json(done));
   }
-  ChatPrompt prompt{normal_messages(*given, model.model()), {}, Json::object()};
-  if (const Json* tools = fields.array("tools"); tools != nullptr && !tools->empty())
-    prompt.tools = *tools;
-  if (const Json* think = fields.find("think"); think != nullptr && think->is_boolean())
-    prompt.variables["enable_thinking"] = *think;
-  RenderedChat chat = render_chat(model.model(), prompt);
-  check_context(chat.ids.size(), scheduler);
+  ChatPrompt prompt{normal_messages(*given), {}, {}, Json::object()};
+  prompt.tools = read_tools(fields);
+  const Json* think = fields.find("think");
+  if (think != nullptr && !think->is_boolean() && !think->is_string())
+    fields.fail("think", "true, false, \"low\", \"medium\" or \"high\"");
+  if (think != nullptr && think->is_boolean()) prompt.variables["enable_thinking"] = *think;
+  RenderedChat chat = render_for_answer(model, prompt, "messages", Family::kOllama);
   GenerateRequest request{std::move(chat.ids), read_ollama_options(fields, model.model())};
   for_chat(request.options, model.model());
   read_ollama_format(fields, model, chat.parser, request);
@@ -231,7 +232,7 @@ void ollama_chat(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, ollama_generate_rules());
   const Fields fields(body);
   const Models::Lease lease = find_model(context, fields);
   ServedModel& model = *lease;
@@ -253,15 +254,16 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
   }
   RenderedChat chat{{}, AnswerParser(AnswerFormat())};
   if (raw) {
+    check_texts(text, model, "prompt", Family::kOllama);
     chat.ids = encode_prompt(model.model().tokenizer(), text);
   } else {
     Json messages = Json::array();
     if (const auto system = fields.text("system"); system && !system->empty())
       messages.push_back({{"role", "system"}, {"content", *system}});
     messages.push_back({{"role", "user"}, {"content", text}});
-    chat = render_chat(model.model(), {messages, {}, Json::object()});
+    chat = render_for_answer(model, {messages, {}, {}, Json::object()}, "prompt", Family::kOllama);
   }
-  check_context(chat.ids.size(), scheduler);
+  check_context(chat.ids.size(), scheduler, "prompt", Family::kOllama);
   GenerateRequest request{std::move(chat.ids), read_ollama_options(fields, model.model())};
   if (!raw) for_chat(request.options, model.model());
   read_ollama_format(fields, model, chat.parser, request);
@@ -270,7 +272,7 @@ void ollama_generate(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void ollama_embed(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, ollama_embed_rules());
   const Fields fields(body);
   const Models::Lease lease = find_model(context, fields);
   ServedModel& model = *lease;

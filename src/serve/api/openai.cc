@@ -45,6 +45,14 @@ Json chance_json(const TokenChance& chance, const Tokenizer& tokenizer) {
   return {{"token", valid_utf8(piece)}, {"logprob", logprob}, {"bytes", bytes}};
 }
 
+Json score_json(const ScoredToken& score, const Tokenizer& tokenizer) {
+  Json json = chance_json(score.token, tokenizer);
+  json["top_logprobs"] = Json::array();
+  for (const TokenChance& top : score.top)
+    json["top_logprobs"].push_back(chance_json(top, tokenizer));
+  return json;
+}
+
 Json usage_json(const Answers& answers, const std::string& reasoning, const Tokenizer& tokenizer) {
   const Generation& first = answers.result(0);
   const auto prompt = static_cast<int64_t>(first.prompt_tokens + first.reused_tokens);

@@ -32,6 +32,9 @@ class EventStream {
 /// {"token": ..., "logprob": ..., "bytes": [...]}
 Json chance_json(const TokenChance& chance, const Tokenizer& tokenizer);
 
+/// The same with "top_logprobs", the most probable tokens in its place.
+Json score_json(const ScoredToken& score, const Tokenizer& tokenizer);
+
 /// The prompt counts once, whatever the number of answers.
 Json usage_json(const Answers& answers, const std::string& reasoning, const Tokenizer& tokenizer);
 

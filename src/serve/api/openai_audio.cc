@@ -11,6 +11,7 @@
 #include "serve/api/fields.h"
 #include "serve/api/openai.h"
 #include "serve/http/multipart.h"
+#include "serve/rules/groups.h"
 #include "text/languages.h"
 
 namespace veery::serve {
@@ -79,7 +80,7 @@ void read_chunking(const Fields& fields, TranscribeOptions& options) {
   options.voice = VoiceOptions{};
 }
 
-AudioRequest read_request(Context& context, const HttpRequest& http, bool translate) {
+AudioRequest read_request(Context& context, const HttpRequest& http, Reply& reply, bool translate) {
   AudioRequest request;
   Json body = Json::object();
   const FormPart* file = nullptr;
@@ -93,6 +94,7 @@ AudioRequest read_request(Context& context, const HttpRequest& http, bool transl
       body[part.name] = field_json(part.name, part.body);
     }
   }
+  apply_rules(body, reply, audio_rules());
   const Fields fields(body);
   request.model = context.models.find(fields.text("model").value_or(""));
   if (!request.model->transcribes())
@@ -186,7 +188,7 @@ void send(const AudioRequest& request, const Transcript& transcript, Reply& repl
 }
 
 void answer(Context& context, const HttpRequest& http, Reply& reply, bool translate) {
-  AudioRequest request = read_request(context, http, translate);
+  AudioRequest request = read_request(context, http, reply, translate);
   Sound sound(std::move(request.sound), printable(request.file_name));
   EventStream events(reply);
   std::string all;

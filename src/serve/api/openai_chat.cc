@@ -10,6 +10,7 @@
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
 #include "serve/api/tool_choice.h"
+#include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
@@ -25,26 +26,12 @@ struct ChatRequest {
   int64_t created = 0;
 };
 
-// Functions as templates take them.
-Json read_tools(const Fields& fields) {
-  const Json* tools = fields.array("tools");
-  if (tools == nullptr || tools->empty()) return {};
-  for (size_t i = 0; i < tools->size(); ++i) {
-    const Json& tool = (*tools)[i];
-    const Json* function = tool.is_object() ? tool.member("function") : nullptr;
-    const bool named = function != nullptr && function->is_object() && function->contains("name") &&
-                       (*function)["name"].is_string();
-    if (!named)
-      throw ApiError(400, fmt::format("tools[{}] has no function with a name", i), "tools");
-  }
-  return *tools;
-}
-
 void read_variables(const Fields& fields, ChatPrompt& prompt) {
   if (const auto effort = fields.text("reasoning_effort")) {
     prompt.variables["reasoning_effort"] = *effort;
     if (*effort == "none") prompt.variables["enable_thinking"] = false;
   }
+  if (const auto verbosity = fields.text("verbosity")) prompt.variables["verbosity"] = *verbosity;
   if (const Json* more = fields.object("chat_template_kwargs")) prompt.variables.update(*more);
 }
 
@@ -54,16 +41,16 @@ ChatRequest read_chat(Context& context, const Json& body) {
   request.model = context.models.find(fields.text("model").value_or(""));
   require_scheduler(*request.model);
   const Model& model = request.model->model();
-  request.prompt.messages = normal_messages(fields.require_array("messages"), model);
+  request.prompt.messages = normal_messages(fields.require_array("messages"));
   request.choice = read_tool_choice(fields);
-  if (!request.choice.none) request.prompt.tools = read_tools(fields);
+  if (!request.choice.none)
+    request.prompt.tools = allowed_tools(request.choice, read_tools(fields));
   read_variables(fields, request.prompt);
   request.generate.options = read_options(fields, model);
   for_chat(request.generate.options, model);
   request.count = static_cast<int32_t>(fields.integer("n", 1, 128).value_or(1));
-  if (fields.flag("logprobs").value_or(false))
-    request.generate.logprobs =
-        static_cast<int32_t>(fields.integer("top_logprobs", 0, 20).value_or(0));
+  const auto top = static_cast<int32_t>(fields.integer("top_logprobs", 0, 20).value_or(0));
+  if (fields.flag("logprobs").value_or(false)) request.generate.logprobs = top;
   request.stream = fields.flag("stream").value_or(false);
   if (const Json* options = fields.object("stream_options"))
     request.usage = Fields(*options, "stream_options.").flag("include_usage").value_or(false);
@@ -86,14 +73,6 @@ struct Choice {
   std::vector<std::string> calls;  // ids
   Json scores = Json::array();
 };
-
-Json score_json(const ScoredToken& score, const Tokenizer& tokenizer) {
-  Json json = chance_json(score.token, tokenizer);
-  json["top_logprobs"] = Json::array();
-  for (const TokenChance& top : score.top)
-    json["top_logprobs"].push_back(chance_json(top, tokenizer));
-  return json;
-}
 
 Json scores_json(const std::vector<ScoredToken>& scores, const Tokenizer& tokenizer) {
   Json list = Json::array();
@@ -232,15 +211,15 @@ class ChatStream {
 }  // namespace
 
 void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, chat_rules());
   ChatRequest request = read_chat(context, body);
-  RenderedChat chat = render_chat(request.model->model(), request.prompt);
+  RenderedChat chat = render_for_answer(*request.model, request.prompt, "messages");
   read_format(Fields(body).object("response_format"), *request.model, chat.parser,
               request.generate);
   hold_to_calls(request.choice, request.prompt.tools, *request.model, chat.parser,
                 request.generate);
+  limit_reasoning(Fields(body), chat.parser, request.generate);
   Scheduler& scheduler = *request.model->scheduler();
-  check_context(chat.ids.size(), scheduler);
   request.generate.prompt = std::move(chat.ids);
   Answers answers(scheduler, request.generate, request.count, reply);
   std::vector<Choice> choices(static_cast<size_t>(request.count), Choice{chat.parser, {}});

@@ -10,6 +10,7 @@
 #include "serve/api/context.h"
 #include "serve/api/openai.h"
 #include "serve/api/prompt.h"
+#include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
@@ -34,9 +35,11 @@ std::vector<int32_t> read_ids(const Json& list, const Model& model) {
 }
 
 // A text, ids, or a list of either.
-std::vector<Prompt> read_prompts(const Fields& fields, const Model& model) {
+std::vector<Prompt> read_prompts(const Fields& fields, ServedModel& served) {
   const Json* found = fields.find("prompt");
   if (found == nullptr) fields.fail("prompt", "a text, token ids or a list of them");
+  const Model& model = served.model();
+  if (found->is_string()) check_texts(*found, served, "prompt");
   std::vector<Prompt> prompts;
   const auto add_text = [&](const Json& text) {
     prompts.push_back({encode_prompt(model.tokenizer(), text.string())});
@@ -79,7 +82,7 @@ CompletionRequest read_completion(Context& context, const Json& body) {
   request.model = context.models.find(fields.text("model").value_or(""));
   require_scheduler(*request.model);
   const Model& model = request.model->model();
-  request.prompts = read_prompts(fields, model);
+  request.prompts = read_prompts(fields, *request.model);
   request.generate.options = read_options(fields, model);
   // The default of the protocol, where nothing else ends a text that goes on.
   if (request.generate.options.max_tokens > INT32_MAX) request.generate.options.max_tokens = 16;
@@ -253,10 +256,11 @@ void answer_stream(const CompletionRequest& request, Batch& batch, Reply& reply)
 }  // namespace
 
 void completions(Context& context, const HttpRequest& http, Reply& reply) {
-  CompletionRequest request = read_completion(context, parse_body(http.body));
+  CompletionRequest request = read_completion(context, read_body(http, reply, completion_rules()));
   Scheduler& scheduler = *request.model->scheduler();
   for (const Prompt& prompt : request.prompts)
-    if (request.generate.options.max_tokens > 0) check_context(prompt.ids.size(), scheduler);
+    if (request.generate.options.max_tokens > 0)
+      check_context(prompt.ids.size(), scheduler, "prompt");
   const auto batch = std::make_shared<Batch>();
   for (const Prompt& prompt : request.prompts) {
     request.generate.prompt = prompt.ids;

@@ -8,6 +8,7 @@
 #include "engine/chat.h"
 #include "engine/sequence_breakers.h"
 #include "serve/api/api_error.h"
+#include "text/system_messages.h"
 
 namespace veery::serve {
 namespace {
@@ -71,13 +72,32 @@ Json normal_calls(const Json& calls, size_t message) {
   return result;
 }
 
-bool template_names(const Model& model, std::string_view role) {
-  return chat_template_source(model.path()).find(role) != std::string::npos;
+// Of all strings in `json`; also finds the longest one.
+size_t text_bytes(const Json& json, std::string_view& longest) {
+  if (json.is_string()) {
+    if (json.string().size() > longest.size()) longest = json.string();
+    return json.string().size();
+  }
+  size_t sum = 0;
+  if (json.is_array() || json.is_object())
+    for (const Json& item : json) sum += text_bytes(item, longest);
+  return sum;
+}
+
+// Limits of a template are for what it makes of a conversation, not for the conversation itself.
+ChatTemplate::Options template_limits(const Json& messages) {
+  std::string_view longest;
+  const size_t bytes = text_bytes(messages, longest);
+  ChatTemplate::Options options;
+  options.max_steps += static_cast<int64_t>(16 * bytes);
+  options.max_output += 2 * bytes;
+  options.max_memory += 16 * bytes;
+  return options;
 }
 
 }  // namespace
 
-Json normal_messages(const Json& messages, const Model& model) {
+Json normal_messages(const Json& messages) {
   if (messages.empty()) throw ApiError(400, "messages is empty, expected one or more", "messages");
   Json result = Json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -93,7 +113,6 @@ Json normal_messages(const Json& messages, const Model& model) {
       fail_message(i, fmt::format("its role is '{}', expected system, developer, user, assistant "
                                   "or tool",
                                   name.substr(0, 40)));
-    if (name == "developer" && !template_names(model, "developer")) name = "system";
     Json copy = message;
     copy["role"] = name;
     const Json* content = message.member("content");
@@ -111,9 +130,40 @@ Json normal_messages(const Json& messages, const Model& model) {
   return result;
 }
 
-RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
+Json read_tools(const Fields& fields) {
+  const Json* tools = fields.array("tools");
+  if (tools == nullptr || tools->empty()) return {};
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const Json& tool = (*tools)[i];
+    const Json* function = tool.is_object() ? tool.member("function") : nullptr;
+    const bool named = function != nullptr && function->is_object() && function->contains("name") &&
+                       (*function)["name"].is_string();
+    if (!named)
+      throw ApiError(400, fmt::format("tools[{}] has no function with a name", i), "tools");
+  }
+  return *tools;
+}
+
+std::string render_messages(const Model& model, const Json& messages, bool asks,
+                            const Json& variables) {
   if (model.chat_template() == nullptr)
     throw ApiError(400, "this model has no chat template: use completions", "messages");
+  const Json special = special_token_variables(model.tokenizer());
+  const ChatTemplate::Options limits = template_limits(messages);
+  const auto render = [&](const Json& some) {
+    return model.chat_template()->render(template_variables(special, some, asks, variables),
+                                         limits);
+  };
+  try {
+    return render(fit_system_messages(messages, render));
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
+    throw ApiError(400, fmt::format("the chat template refuses the messages: {}", error.what()),
+                   "messages");
+  }
+}
+
+RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
   Json messages = chat.messages;
   // A last message of the assistant is the beginning of its answer.
   std::string begun;
@@ -124,58 +174,35 @@ RenderedChat render_chat(const Model& model, const ChatPrompt& chat) {
   }
   Json more = chat.variables;
   more["tools"] = chat.tools;
-  std::string text;
-  try {
-    text = model.chat_template()->render(
-        template_variables(special_token_variables(model.tokenizer()), messages, true, more));
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kBug) throw;
-    throw ApiError(400, fmt::format("the chat template refuses the messages: {}", error.what()),
-                   "messages");
-  }
+  std::string text = render_messages(model, messages, true, more);
   text += begun;
   return {encode_prompt(model.tokenizer(), text),
-          AnswerParser(model.answer_format(), {.tools = chat.tools, .prompt = text})};
+          AnswerParser(model.answer_format(), {.tools = callable_tools(chat), .prompt = text})};
 }
 
 namespace {
 
 void read_sampling(const Fields& fields, const Model& model, SamplerOptions& sampling) {
-  constexpr double kMost = 1e9;
-  const auto number = [&](const char* name, double low, double high, float& value) {
-    if (const auto given = fields.number(name, low, high)) value = static_cast<float>(*given);
+  const auto read = [&](const char* name, std::string_view member) {
+    const SamplerRange& range = sampler_range(member);
+    if (range.real != nullptr) {
+      if (const auto given = fields.number(name, range.low, range.high))
+        sampling.*range.real = static_cast<float>(*given);
+    } else if (const auto given = fields.integer(name, static_cast<int64_t>(range.low),
+                                                 static_cast<int64_t>(range.high))) {
+      sampling.*range.whole = static_cast<int32_t>(*given);
+    }
   };
-  number("temperature", 0, 100, sampling.temperature);
-  number("top_p", 0, 1, sampling.top_p);
-  number("min_p", 0, 1, sampling.min_p);
-  number("repeat_penalty", 0, kMost, sampling.repeat_penalty);
-  number("repetition_penalty", 0, kMost, sampling.repeat_penalty);
-  number("presence_penalty", -2, 2, sampling.presence_penalty);
-  number("frequency_penalty", -2, 2, sampling.frequency_penalty);
-  number("typical_p", 0, 1, sampling.typical_p);
-  number("top_n_sigma", -1, kMost, sampling.top_n_sigma);
-  number("xtc_probability", 0, 1, sampling.xtc_probability);
-  number("xtc_threshold", 0, 1, sampling.xtc_threshold);
-  number("dynatemp_range", 0, 100, sampling.dynatemp_range);
-  number("dynatemp_exponent", 0, 100, sampling.dynatemp_exponent);
-  number("dry_multiplier", 0, 100, sampling.dry_multiplier);
-  number("dry_base", 1, 100, sampling.dry_base);
-  number("mirostat_tau", 0, 100, sampling.mirostat_tau);
-  number("mirostat_eta", 0, 1, sampling.mirostat_eta);
-  const auto count = [&](const char* name, int64_t low, int64_t high, int32_t& value) {
-    if (const auto given = fields.integer(name, low, high)) value = static_cast<int32_t>(*given);
-  };
-  count("top_k", -1, INT32_MAX, sampling.top_k);
-  count("repeat_last_n", -1, INT32_MAX, sampling.repeat_last_n);
-  count("dry_allowed_length", 0, INT32_MAX, sampling.dry_allowed_length);
-  count("dry_penalty_last_n", -1, INT32_MAX, sampling.dry_last_n);
-  count("mirostat", 0, 2, sampling.mirostat);
+  for (const SamplerRange& range : sampler_ranges())
+    if (range.name != "dry_last_n") read(std::string(range.name).c_str(), range.name);
+  read("repetition_penalty", "repeat_penalty");
+  read("dry_penalty_last_n", "dry_last_n");
   if (sampling.mirostat == 1) fields.fail("mirostat", "0 or 2");
+  const std::vector<std::string> breakers = fields.texts("dry_sequence_breakers");
   if (sampling.dry_multiplier > 0)
-    sampling.dry_breakers = sequence_breakers(model.tokenizer(), model.config().vocab,
-                                              fields.has("dry_sequence_breakers")
-                                                  ? fields.texts("dry_sequence_breakers")
-                                                  : usual_sequence_breakers());
+    sampling.dry_breakers = sequence_breakers(
+        model.tokenizer(), model.config().vocab,
+        fields.has("dry_sequence_breakers") ? breakers : usual_sequence_breakers());
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
   std::random_device device;
   sampling.seed =
@@ -202,12 +229,11 @@ GenerateOptions read_options(const Fields& fields, const Model& model) {
   GenerateOptions options;
   options.sampling = recommended_sampling(model.file().metadata);
   read_sampling(fields, model, options.sampling);
+  // The last of these that is given counts.
   for (const char* name :
-       {"max_completion_tokens", "max_output_tokens", "max_tokens", "n_predict", "num_predict"})
-    if (const auto most = fields.integer(name, -2, INT64_MAX / 2)) {
-      if (*most >= 0) options.max_tokens = *most;
-      break;
-    }
+       {"num_predict", "n_predict", "max_tokens", "max_output_tokens", "max_completion_tokens"})
+    if (const auto most = fields.integer(name, -2, INT64_MAX / 2))
+      options.max_tokens = *most >= 0 ? *most : GenerateOptions().max_tokens;
   options.stops = fields.texts("stop");
   for (const std::string& stop : options.stops)
     if (stop.empty()) fields.fail("stop", "texts that are not empty");
@@ -215,6 +241,13 @@ GenerateOptions read_options(const Fields& fields, const Model& model) {
   options.ignore_eos = fields.flag("ignore_eos").value_or(false);
   read_bias(fields, model, options.sampling);
   return options;
+}
+
+void limit_reasoning(const Fields& fields, const AnswerParser& parser, GenerateRequest& request,
+                     std::optional<int64_t> otherwise) {
+  for (const char* name : {"thinking_budget_tokens", "thinking_token_budget"})
+    if (const auto given = fields.integer(name, -1, INT64_MAX / 2)) otherwise = given;
+  if (otherwise.value_or(-1) >= 0) request.reasoning = ReasoningLimit{parser, *otherwise};
 }
 
 void for_chat(GenerateOptions& options, const Model& model) {
@@ -234,9 +267,9 @@ void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& 
 }
 
 void read_format(const Json* format, ServedModel& model, const AnswerParser& parser,
-                 GenerateRequest& request) {
+                 GenerateRequest& request, const std::string& where) {
   if (format == nullptr) return;
-  const Fields fields(*format, "response_format.");
+  const Fields fields(*format, where + ".");
   const std::string type = fields.require_text("type");
   if (type == "text") return;
   static const Json kAnyObject = {{"type", "object"}};
@@ -244,9 +277,8 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
   if (type == "json_schema") {
     // Responses have the members beside the type.
     const Json* inner = fields.object("json_schema");
-    const Json* found = inner != nullptr
-                            ? Fields(*inner, "response_format.json_schema.").find("schema")
-                            : fields.find("schema");
+    const Json* found = inner != nullptr ? Fields(*inner, where + ".json_schema.").find("schema")
+                                         : fields.find("schema");
     if (inner == nullptr && found == nullptr) fields.fail("json_schema", "an object with a schema");
     if (found != nullptr) schema = found;
   } else if (type == "json_object") {
@@ -259,26 +291,49 @@ void read_format(const Json* format, ServedModel& model, const AnswerParser& par
           type == "regex" ? model.grammars().regex(text) : model.grammars().ebnf(text);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kBug) throw;
-      throw ApiError(400, error.what(), "response_format");
+      throw ApiError(400, error.what(), where);
     }
     request.grammar_after = parser.reasoning_end();
     return;
   } else {
-    throw ApiError(400,
-                   fmt::format("response_format.type is '{}', expected text, json_object, "
-                               "json_schema, regex or grammar",
-                               type.substr(0, 40)),
-                   "response_format");
+    throw ApiError(
+        400,
+        fmt::format("{}.type is '{}', expected text, json_object, json_schema, regex or grammar",
+                    where, type.substr(0, 40)),
+        where);
   }
   hold_to_schema(*schema, model, parser, request);
 }
 
-void check_context(size_t prompt, const Scheduler& scheduler) {
+void check_context(size_t prompt, const Scheduler& scheduler, const char* field, Family family) {
   if (prompt >= static_cast<size_t>(scheduler.context()))
-    throw ApiError(400,
-                   fmt::format("the prompt has {} tokens, the context holds {} with the answer",
-                               prompt, scheduler.context()),
-                   "messages", "context_length_exceeded");
+    throw context_length_error(family, static_cast<int64_t>(prompt), scheduler.context(), field);
+}
+
+void check_texts(const Json& json, ServedModel& model, const char* field, Family family) {
+  constexpr size_t kSurelyEncoded = size_t{1} << 20, kSample = size_t{1} << 16;
+  std::string_view longest;
+  const size_t bytes = text_bytes(json, longest);
+  if (bytes < kSurelyEncoded) return;
+  const Tokenizer& tokenizer = model.model().tokenizer();
+  size_t token = 1;  // the most bytes that one stands for
+  for (int32_t id = 0; id < tokenizer.size(); ++id)
+    token = std::max(token, tokenizer.piece(id, true).size());
+  const auto context = static_cast<size_t>(require_scheduler(model).context());
+  if (bytes / token < context) return;
+  const std::string_view sample = longest.substr(0, kSample);
+  const size_t ids = tokenizer.encode(sample, {.add_special = false}).size();
+  throw context_length_error(
+      family, static_cast<int64_t>(std::max(bytes / sample.size() * ids, context + 1)),
+      static_cast<int64_t>(context), field);
+}
+
+RenderedChat render_for_answer(ServedModel& model, const ChatPrompt& chat, const char* field,
+                               Family family) {
+  check_texts(chat.messages, model, field, family);
+  RenderedChat rendered = render_chat(model.model(), chat);
+  check_context(rendered.ids.size(), require_scheduler(model), field, family);
+  return rendered;
 }
 
 Scheduler& require_scheduler(ServedModel& model) {

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "schedule/ticket.h"
+#include "serve/api/api_error.h"
 #include "serve/api/fields.h"
 #include "serve/models/models.h"
 #include "text/answer/answer_parser.h"
@@ -16,8 +17,14 @@ namespace veery::serve {
 struct ChatPrompt {
   Json messages;                    ///< as templates take them
   Json tools;                       ///< or null
+  Json callable;                    ///< all that may be called, if more than `tools`; or null
   Json variables = Json::object();  ///< of the template, beside the usual ones
 };
+
+/// All tools that may be called, or null.
+inline const Json& callable_tools(const ChatPrompt& chat) {
+  return chat.callable.is_null() ? chat.tools : chat.callable;
+}
 
 /// The prompt of a chat, and how its answer is to be read.
 struct RenderedChat {
@@ -27,10 +34,25 @@ struct RenderedChat {
 
 /// Messages as OpenAI's clients write them: roles checked, texts of several parts joined, arguments
 /// of calls as objects. Throws ApiError naming the message and what of it cannot be used.
-Json normal_messages(const Json& messages, const Model& model);
+Json normal_messages(const Json& messages);
 
-/// Throws ApiError: the model has no template, or the template refuses.
+/// The field "tools", functions in OpenAI's form; null if there are none. Throws ApiError naming
+/// one without a name.
+Json read_tools(const Fields& fields);
+
+/// Renders messages, with each system message where the template has a place for it. `asks`: the
+/// text asks for an answer. Throws ApiError: the model has no template, or the template refuses.
+std::string render_messages(const Model& model, const Json& messages, bool asks,
+                            const Json& variables);
+
+/// Throws as render_messages().
 RenderedChat render_chat(const Model& model, const ChatPrompt& chat);
+
+/// The same for an answer. Throws context_length_error() if the prompt leaves no room for one; a
+/// text that is certain to be too long is neither rendered nor encoded. `field`: of the request,
+/// holds the messages.
+RenderedChat render_for_answer(ServedModel& model, const ChatPrompt& chat, const char* field,
+                               Family family = Family::kOpenAi);
 
 /// Sampling and length, as most APIs call the fields; what is absent is as the model's makers want
 /// it. `prompt_tokens`: what of the context is taken.
@@ -39,16 +61,28 @@ GenerateOptions read_options(const Fields& fields, const Model& model);
 /// The options for the answer to a rendered chat.
 void for_chat(GenerateOptions& options, const Model& model);
 
+/// Limits the tokens of reasoning as the request says (thinking_budget_tokens of llama.cpp,
+/// thinking_token_budget of vLLM), else to `otherwise` tokens; less than 0 or absent: no limit.
+void limit_reasoning(const Fields& fields, const AnswerParser& parser, GenerateRequest& request,
+                     std::optional<int64_t> otherwise = {});
+
 /// What holds the answer to a form: OpenAI's response_format, or the schema or "json" of Ollama's
 /// format; absent or "text": nothing. Throws ApiError naming a keyword that cannot be kept.
+/// `where`: the name of the field.
 void read_format(const Json* format, ServedModel& model, const AnswerParser& parser,
-                 GenerateRequest& request);
+                 GenerateRequest& request, const std::string& where = "response_format");
 /// Of a schema.
 void hold_to_schema(const Json& schema, ServedModel& model, const AnswerParser& parser,
                     GenerateRequest& request);
 
-/// Refuses prompts that leave no room for an answer (context_length_exceeded).
-void check_context(size_t prompt, const Scheduler& scheduler);
+/// Throws context_length_error() if a prompt of so many tokens leaves no room for an answer.
+/// `field`: holds the prompt.
+void check_context(size_t prompt, const Scheduler& scheduler, const char* field,
+                   Family family = Family::kOpenAi);
+/// The same of texts (a string, or strings anywhere in `json`) that are not encoded yet, if their
+/// length alone tells.
+void check_texts(const Json& json, ServedModel& model, const char* field,
+                 Family family = Family::kOpenAi);
 
 /// Throws ApiError 400 where the model makes no answers.
 Scheduler& require_scheduler(ServedModel& model);

@@ -1,11 +1,14 @@
 // What llama.cpp's server has for texts and for those who watch over it.
 #include <fmt/format.h>
 
+#include <ctime>
+
 #include "base/clock.h"
 #include "engine/chat.h"
 #include "serve/api/api_error.h"
 #include "serve/api/context.h"
 #include "serve/api/prompt.h"
+#include "serve/rules/groups.h"
 
 namespace veery::serve {
 namespace {
@@ -23,9 +26,34 @@ std::string label_of(const std::string& id) {
   return label;
 }
 
+// As Anthropic's clients read a model.
+Json anthropic_entry(const ModelCard& card) {
+  const std::time_t time = card.created;
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {{"type", "model"},
+          {"id", card.id},
+          {"display_name", card.id},
+          {"created_at", text},
+          {"max_input_tokens", card.context},
+          {"max_tokens", card.context}};
+}
+
+// One page holds all models.
+Json anthropic_list(const std::vector<Models::View>& views) {
+  Json data = Json::array();
+  for (const Models::View& view : views) data.push_back(anthropic_entry(*view.card));
+  const Json first = data.empty() ? Json() : data.front()["id"];
+  const Json last = data.empty() ? Json() : data.back()["id"];
+  return {{"data", std::move(data)}, {"first_id", first}, {"last_id", last}, {"has_more", false}};
+}
+
 }  // namespace
 
 void list_models(Context& context, const HttpRequest& http, Reply& reply) {
+  const bool anthropic = !http.header("anthropic-version").empty();
   const auto entry = [](const Models::View& view) {
     const ModelCard& card = *view.card;
     return Json{{"id", card.id},
@@ -44,17 +72,20 @@ void list_models(Context& context, const HttpRequest& http, Reply& reply) {
   if (const size_t at = http.path.find(kList); at != std::string::npos) {
     const std::string id = http.path.substr(at + kList.size());
     for (const Models::View& view : context.models.all())
-      if (view.card->id == id) return reply.send(200, kJson, dump_json(entry(view)));
+      if (view.card->id == id)
+        return reply.send(200, kJson,
+                          dump_json(anthropic ? anthropic_entry(*view.card) : entry(view)));
     throw ApiError(404, fmt::format("the model '{}' does not exist", id.substr(0, 200)), "model",
                    "model_not_found");
   }
+  if (anthropic) return reply.send(200, kJson, dump_json(anthropic_list(context.models.all())));
   Json data = Json::array();
   for (const Models::View& view : context.models.all()) data.push_back(entry(view));
   reply.send(200, kJson, dump_json({{"object", "list"}, {"data", data}}));
 }
 
 void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, tokenize_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   const Model& model = lease->model();
@@ -83,7 +114,7 @@ void tokenize(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void detokenize(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, detokenize_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   const Model& model = lease->model();
@@ -113,18 +144,15 @@ void tokenizer_info(Context& context, const HttpRequest& http, Reply& reply) {
 }
 
 void apply_template(Context& context, const HttpRequest& http, Reply& reply) {
-  const Json body = parse_body(http.body);
+  const Json body = read_body(http, reply, template_rules());
   const Fields fields(body);
   const Models::Lease lease = context.models.find(fields.text("model").value_or(""));
   const Model& model = lease->model();
-  if (model.chat_template() == nullptr)
-    throw ApiError(400, "this model has no chat template", "messages");
-  Json more = {{"tools", fields.array("tools") != nullptr ? *fields.array("tools") : Json()}};
+  Json more = {{"tools", read_tools(fields)}};
   if (const Json* given = fields.object("chat_template_kwargs")) more.update(*given);
-  const std::string text = model.chat_template()->render(
-      template_variables(special_token_variables(model.tokenizer()),
-                         normal_messages(fields.require_array("messages"), model),
-                         fields.flag("add_generation_prompt").value_or(true), more));
+  const std::string text =
+      render_messages(model, normal_messages(fields.require_array("messages")),
+                      fields.flag("add_generation_prompt").value_or(true), more);
   reply.send(200, kJson, dump_json({{"prompt", text}}));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/printable.h"
@@ -13,7 +14,36 @@ namespace {
 
 constexpr const char* kField = "tool_choice";
 
+// Chat completions have the name one level deeper than responses, whose tools may have a namespace.
+std::string name_of(const Fields& tool, const std::string& type) {
+  if (const Json* inner = tool.object(type.c_str()))
+    return Fields(*inner, tool.name((type + ".").c_str())).require_text("name");
+  return function_name(tool.text("namespace").value_or(""), tool.require_text("name"));
+}
+
+void read_allowed(const Fields& choice, ToolChoice& result) {
+  const Json* inner = choice.object("allowed_tools");
+  const Fields list(inner != nullptr ? *inner : choice.json(),
+                    inner != nullptr ? choice.name("allowed_tools.") : choice.name(""));
+  const std::string mode = list.text("mode").value_or("auto");
+  if (mode != "auto" && mode != "required") list.fail("mode", "auto or required");
+  result.must = mode == "required";
+  const Json& tools = list.require_array("tools");
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const Fields tool(tools[i], fmt::format("{}[{}].", list.name("tools"), i));
+    const std::string type = tool.text("type").value_or("function");
+    if (type == "function" || type == "custom") result.allowed.push_back(name_of(tool, type));
+  }
+  if (result.allowed.empty()) list.fail("tools", "a list of functions");
+}
+
 }  // namespace
+
+std::string function_name(const std::string& space, const std::string& name) {
+  constexpr std::string_view kSeparator = "__";
+  if (space.empty()) return name;
+  return space + (space.ends_with(kSeparator) ? "" : std::string(kSeparator)) + name;
+}
 
 ToolChoice read_tool_choice(const Fields& fields) {
   ToolChoice result{.several = fields.flag("parallel_tool_calls").value_or(true)};
@@ -26,13 +56,25 @@ ToolChoice read_tool_choice(const Fields& fields) {
     fields.fail(kField,
                 "\"auto\", \"none\", \"required\" or an object with the name of a function");
   const Fields object(*choice, "tool_choice.");
-  if (const std::string type = object.require_text("type"); type != "function")
-    object.fail("type", "function");
-  const Json* function = object.object("function");
+  const std::string type = object.require_text("type");
+  if (type == "allowed_tools") {
+    read_allowed(object, result);
+    return result;
+  }
+  if (type != "function" && type != "custom")
+    object.fail("type", "function, custom or allowed_tools");
   result.must = true;
-  result.name = function != nullptr
-                    ? Fields(*function, "tool_choice.function.").require_text("name")
-                    : object.require_text("name");
+  result.name = name_of(object, type);
+  return result;
+}
+
+Json allowed_tools(const ToolChoice& choice, const Json& tools) {
+  if (choice.allowed.empty() || !tools.is_array()) return tools;
+  Json result;
+  for (const Json& tool : tools)
+    if (std::ranges::find(choice.allowed, tool["function"]["name"].string()) !=
+        choice.allowed.end())
+      result.push_back(tool);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // tool_choice.h: which tools a model may call, and whether it must.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "schedule/ticket.h"
@@ -15,10 +16,18 @@ struct ToolChoice {
   bool must = false;      ///< the answer is calls and nothing else
   std::string name = {};  ///< of the one tool that must be called; empty: any of them
   bool several = true;    ///< more than one call
+  std::vector<std::string> allowed = {};  ///< the model is told of these only; empty: of all
 };
 
-/// OpenAI's tool_choice and parallel_tool_calls, of chat completions and of responses.
+/// The function that stands for a tool of a namespace, which may be empty.
+std::string function_name(const std::string& space, const std::string& name);
+
+/// OpenAI's tool_choice and parallel_tool_calls, of chat completions and of responses: a word, a
+/// function, a custom tool, or a list of allowed tools.
 ToolChoice read_tool_choice(const Fields& fields);
+
+/// Those of `tools` (as templates take them, or null) that the choice allows.
+Json allowed_tools(const ToolChoice& choice, const Json& tools);
 
 /// Where a call is forced: holds the answer to the form in which the model writes calls of `tools`
 /// (as templates take them). Throws ApiError where there is no such tool, the model writes calls in

@@ -46,6 +46,8 @@ struct AnswerFeature {
   std::string_view code_tool = {};        ///< gets code that is no call, as its argument "code"
   bool bare = false;                      ///< an answer that is a JSON call is one without any mark
   AnswerMode first = AnswerMode::kStart;  ///< where an answer begins, if the prompt does not tell
+  /// Ends reasoning and begins content where no single mark does.
+  std::string_view reasoning_close = {};
 };
 
 /// The features of one model. A value; refers to the table only.

@@ -84,6 +84,13 @@ std::string_view AnswerParser::reasoning_end() const {
   return {};
 }
 
+std::string AnswerParser::reasoning_close() const {
+  if (!reasoning()) return {};
+  for (const AnswerFeature* feature : format_.features())
+    if (!feature->reasoning_close.empty()) return std::string(feature->reasoning_close);
+  return std::string(reasoning_end());
+}
+
 std::vector<AnswerDelta> AnswerParser::push(std::string_view text) {
   buffer_ += text;
   run(/*last=*/false);

@@ -30,6 +30,10 @@ class AnswerParser {
   std::vector<AnswerDelta> finish();
   /// What ends the reasoning that the answer is in the middle of; empty: it is in none.
   std::string_view reasoning_end() const;
+  /// Whether the answer is in the middle of reasoning.
+  bool reasoning() const { return mode_ == Mode::kReasoning; }
+  /// The text that ends the reasoning and lets content begin; empty: there is no reasoning to end.
+  std::string reasoning_close() const;
   /// All so far; of a call that is not over, what there is.
   const ParsedAnswer& answer() const { return writer_.answer(); }
 

@@ -1,0 +1,76 @@
+// The rules of endpoints for texts, scores and tokens.
+#include "serve/rules/groups.h"
+
+namespace veery::serve {
+namespace {
+
+constexpr FieldRule kRerank[] = {
+    kept("model"),       kept("query"), kept("documents"),
+    kept("texts"),       kept("top_n"), kept("return_documents"),
+    kept("instruction"),
+};
+
+constexpr FieldRule kClassify[] = {
+    kept("model"), kept("input"), kept("labels"), kept("form"), kept("raw"), kept("mean"),
+};
+
+constexpr FieldRule kInspect[] = {
+    kept("model"),  kept("input"), kept("tokens"), kept("what"),
+    kept("layers"), kept("heads"), kept("top"),
+};
+
+constexpr FieldRule kTokenize[] = {
+    kept("model"),
+    kept("content"),
+    kept("prompt"),
+    kept("add_special"),
+    kept("add_special_tokens"),
+    kept("parse_special"),
+    kept("with_pieces"),
+};
+
+constexpr FieldRule kDetokenize[] = {kept("model"), kept("tokens")};
+
+constexpr FieldRule kTemplate[] = {
+    kept("model"),
+    kept("messages"),
+    kept("tools"),
+    kept("add_generation_prompt"),
+    kept("chat_template_kwargs"),
+};
+
+}  // namespace
+
+const FieldRules& rerank_rules() {
+  static const FieldRules kRules("/v1/rerank", {{account_rules()}, {kRerank}});
+  return kRules;
+}
+
+const FieldRules& classify_rules() {
+  static const FieldRules kRules("/v1/classify", {{account_rules()}, {kClassify}});
+  return kRules;
+}
+
+const FieldRules& inspect_rules() {
+  static const FieldRules kRules("/v1/inspect", {{kInspect}});
+  return kRules;
+}
+
+const FieldRules& tokenize_rules() {
+  static const FieldRules kRules("/v1/tokenize", {{kTokenize}});
+  return kRules;
+}
+
+const FieldRules& detokenize_rules() {
+  static const FieldRules kRules("/v1/detokenize", {{kDetokenize}});
+  return kRules;
+}
+
+const FieldRules& template_rules() {
+  static const FieldRules kRules(
+      "/v1/apply-template",
+      {{kTemplate}, {tool_rules(), "tools[]."}, {message_rules(), "messages[]."}});
+  return kRules;
+}
+
+}  // namespace veery::serve

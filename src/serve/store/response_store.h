@@ -1,0 +1,49 @@
+// response_store.h: the last responses of /v1/responses, for clients that continue or fetch them.
+#pragma once
+#include <cstddef>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "base/json.h"
+
+namespace veery::serve {
+
+/// Keeps the most recently used responses within a number of bytes. Safe to use from several
+/// threads.
+class ResponseStore {
+ public:
+  struct Stored {
+    Json response;
+    Json input;  ///< all items before it, those of previous responses included
+  };
+
+  /// 0: nothing is kept.
+  void set_limit(size_t bytes);
+  /// Keeps a response under its "id", and forgets the least recently used ones if there is no room.
+  void put(const Stored& stored);
+  std::optional<Stored> find(const std::string& id);
+  /// An item of any kept response, by its "id".
+  std::optional<Json> find_item(const std::string& id);
+  /// False: there was none.
+  bool erase(const std::string& id);
+  size_t bytes() const;
+
+ private:
+  struct Entry {
+    std::string id, response, input;  ///< as JSON texts, whose size is known
+    size_t bytes() const { return id.size() + response.size() + input.size(); }
+  };
+  using Entries = std::list<Entry>;  ///< the most recently used first
+
+  void drop(Entries::iterator entry);
+
+  mutable std::mutex mutex_;
+  size_t limit_ = size_t{64} << 20, bytes_ = 0;
+  Entries entries_;
+  std::unordered_map<std::string, Entries::iterator> by_id_;
+};
+
+}  // namespace veery::serve

@@ -1,0 +1,145 @@
+#include "text/system_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+
+namespace veery {
+namespace {
+
+using Render = std::function<std::string(const Json&)>;
+
+bool has_role(const Json& message, std::string_view role) {
+  const Json* found = message.is_object() ? message.member("role") : nullptr;
+  return found != nullptr && found->is_string() && found->string() == role;
+}
+
+bool instructs(const Json& message) {
+  return has_role(message, "system") || has_role(message, "developer");
+}
+
+bool has_text(const Json& message) {
+  const Json* content = message.member("content");
+  return content != nullptr && content->is_string();
+}
+
+// At most one, a system message in front.
+bool is_plain(const Json& messages) {
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (instructs(messages[i]) && (i > 0 || has_role(messages[i], "developer"))) return false;
+  return true;
+}
+
+// Whether each system and developer message is rendered; nothing: the template refuses.
+std::optional<std::vector<bool>> rendered(const Json& messages, const Render& render) {
+  const auto marker = [](size_t i) { return fmt::format("qzmarker{}qz", i); };
+  Json marked = messages;
+  for (size_t i = 0; i < marked.size(); ++i)
+    if (instructs(marked[i])) marked[i]["content"] = marker(i);
+  std::string text;
+  try {
+    text = render(marked);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBug) throw;
+    return std::nullopt;
+  }
+  std::vector<bool> found;
+  for (size_t i = 0; i < marked.size(); ++i)
+    found.push_back(!instructs(marked[i]) || text.find(marker(i)) != std::string::npos);
+  return found;
+}
+
+bool all_rendered(const Json& messages, const Render& render) {
+  const auto found = rendered(messages, render);
+  return found && std::ranges::find(*found, false) == found->end();
+}
+
+Json without_developers(Json messages) {
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (has_role(messages[i], "developer")) messages[i]["role"] = "system";
+  return messages;
+}
+
+// The texts of later system messages that are not `kept` follow that of the first one.
+Json merged(const Json& messages, const std::vector<bool>& kept) {
+  Json result = Json::array();
+  const bool first = !messages.empty() && instructs(messages[0]) && has_text(messages[0]);
+  std::string text = first ? messages[0]["content"].string() : std::string();
+  for (size_t i = first ? 1 : 0; i < messages.size(); ++i) {
+    if (!instructs(messages[i]) || !has_text(messages[i]) || kept[i]) {
+      result.push_back(messages[i]);
+      continue;
+    }
+    if (!text.empty()) text += "\n\n";
+    text += messages[i]["content"].string();
+  }
+  Json front = first ? messages[0] : Json{{"role", "system"}};
+  front["content"] = text;
+  result.push_front(std::move(front));
+  return result;
+}
+
+Json with_joined_users(const Json& messages) {
+  Json result = Json::array();
+  for (const Json& message : messages) {
+    const bool joins = !result.empty() && has_role(message, "user") && has_text(message) &&
+                       has_role(result.back(), "user") && has_text(result.back());
+    if (joins)
+      result.back()["content"] =
+          result.back()["content"].string() + "\n\n" + message["content"].string();
+    else
+      result.push_back(message);
+  }
+  return result;
+}
+
+// The system message in front becomes the beginning of the first user message.
+Json in_first_user(const Json& messages) {
+  Json result = messages;
+  const std::string text = messages[0]["content"].string();
+  for (size_t i = 1; i < result.size(); ++i) {
+    if (!has_role(result[i], "user") || !has_text(result[i])) continue;
+    result[i]["content"] = text + "\n\n" + result[i]["content"].string();
+    result.erase(0);
+    return result;
+  }
+  return messages;
+}
+
+// Whether the template leaves a system message in front out without an error.
+bool loses_first(const Render& render) {
+  const Json shortest = Json::array(
+      {{{"role", "system"}, {"content", ""}}, {{"role", "user"}, {"content", "Hello"}}});
+  const auto found = rendered(shortest, render);
+  return found && !found->front();
+}
+
+}  // namespace
+
+Json fit_system_messages(const Json& messages, const Render& render) {
+  if (!messages.is_array() || messages.empty()) return messages;
+  if (is_plain(messages)) {
+    const bool lost =
+        has_role(messages[0], "system") && has_text(messages[0]) && loses_first(render);
+    return lost ? in_first_user(messages) : messages;
+  }
+  if (all_rendered(messages, render)) return messages;
+  Json known = without_developers(messages);
+  const auto found = rendered(known, render);
+  if (found && std::ranges::find(*found, false) == found->end()) return known;
+  const std::vector<bool> none(known.size(), false);
+  for (const std::vector<bool>& kept : {found.value_or(none), none}) {
+    Json changed = merged(known, kept);
+    if (all_rendered(changed, render)) return changed;
+    changed = with_joined_users(changed);
+    if (all_rendered(changed, render)) return changed;
+  }
+  known = merged(known, none);
+  return loses_first(render) ? in_first_user(known) : messages;
+}
+
+}  // namespace veery
