@@ -127,6 +127,23 @@ class Content(PageTest):
                 page.wait_for_selector(".prose .katex")
                 self.assertEqual(page.inner_html(".prose"), text)
 
+    def test_an_answer_that_goes_on_is_drawn_as_the_whole_one(self):
+        text = self.answer(ANSWER)
+        text.wait_for_selector(".prose .hljs-keyword")
+        text.wait_for_selector(".prose .katex")
+        for cut in (ANSWER.index("return"), ANSWER.index("| b |"), ANSWER.index("second")):
+            with self.subTest(cut=cut):
+                Machines.fake.answer = lambda reply, cut=cut: (reply.text(ANSWER[:cut]), reply.end("length"))
+                page = self.open()
+                self.ask(page, "A question")
+                Machines.fake.answer = lambda reply, cut=cut: (reply.text(ANSWER[cut : cut + 9]), reply.text(ANSWER[cut + 9 :]), reply.end())
+                page.click("button:has-text('Continue')")
+                page.wait_for_selector(".prose:has-text('snake_case_name')")
+                self.answered(page)
+                page.wait_for_selector(".prose .hljs-keyword")
+                page.wait_for_selector(".prose .katex")
+                self.assertEqual(page.inner_html(".prose"), text.inner_html(".prose"))
+
     def test_finished_blocks_are_not_drawn_again(self):
         page = self.open()
         page.evaluate("""() => { window.removed = 0; window.shift = 0;

@@ -6,6 +6,8 @@ import { takeSlot } from "./slots.js";
 import * as store from "./store.js";
 
 const kFlushMs = 250;
+const kHeardMs = 4000;  // a tab that was heard of within this time is not asked
+const kAnswerMs = 1500;  // what a busy tab may take to answer
 const jobs = new Map();  // by the id of the answer's message
 const heard = new Map();  // answers of other tabs: when their tab was last heard of
 
@@ -55,7 +57,7 @@ function request(chat, messages, model, keepScores) {
 }
 
 async function start(job) {
-  Object.assign(job, { controller: new AbortController(), flushed: Promise.resolve(), timer: 0, first: 0, begun: 0 });
+  Object.assign(job, { controller: new AbortController(), flushed: Promise.resolve(), timer: 0, cost: 0, first: 0, begun: 0 });
   jobs.set(job.node.id, job);
   await store.put("nodes", job.node);
   run(job);
@@ -65,13 +67,17 @@ function grown(job) {
   onGrow(job.node);
   if (job.timer) return;
   // Long answers are stored less often: the whole record is written each time.
-  job.timer = setTimeout(() => flush(job), Math.max(kFlushMs, job.node.text.length / 100));
+  job.timer = setTimeout(() => flush(job), Math.max(kFlushMs, 5 * job.cost));
 }
 
 function flush(job) {
   clearTimeout(job.timer);
   job.timer = 0;
-  job.flushed = job.flushed.then(() => store.put("nodes", structuredClone(job.node)));
+  job.flushed = job.flushed.then(async () => {
+    const begin = performance.now();
+    await store.put("nodes", structuredClone(job.node));
+    job.cost = performance.now() - begin;
+  });
   return job.flushed;
 }
 
@@ -130,7 +136,7 @@ function measure(job, usage) {
 }
 
 /** Whether the tab that receives `node` was heard of. */
-export const isHeard = (node) => jobs.has(node.id) || performance.now() - (heard.get(node.id) ?? -1e9) < 10_000;
+export const isHeard = (node) => jobs.has(node.id) || performance.now() - (heard.get(node.id) ?? -1e9) < kHeardMs;
 
 /**
  * Marks answers as interrupted whose tab is gone: it is asked, and answers at once if it is there. Their text stays.
@@ -139,7 +145,7 @@ export async function checkOwners(nodes) {
   const open = nodes.filter((node) => isLive(node) && !isHeard(node));
   if (!open.length) return;
   store.tell({ type: "who", ids: open.map((node) => node.id) });
-  await new Promise((resolve) => setTimeout(resolve, 600));
+  await new Promise((resolve) => setTimeout(resolve, kAnswerMs));
   for (const node of open) {
     if (isHeard(node)) continue;
     await store.change("nodes", node.id, (now) => (isLive(now) && now.text === node.text && !isHeard(now)

@@ -14,7 +14,7 @@ export class Composer {
     this.area.addEventListener("input", () => { this.grow(); this.keepDraft(); });
     this.area.addEventListener("keydown", (event) => {
       // Where a finger types, Enter begins a new line, as in all other fields.
-      const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && (event.ctrlKey || event.metaKey || !matchMedia("(pointer: coarse)").matches);
+      const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229 && (event.ctrlKey || event.metaKey || !matchMedia("(pointer: coarse)").matches);
       if (!sends) return;
       event.preventDefault();
       $("form").requestSubmit();
@@ -42,7 +42,13 @@ export class Composer {
     const text = this.area.value.trim(), { files } = this;
     if (!text && !files.length) return;
     this.set("", []);
-    if (!(await this.app.send(text, files))) this.set(text, files);
+    let sent = false;
+    try {
+      sent = await this.app.send(text, files);
+    } catch (error) {
+      notice(`The message could not be sent: ${error.message}`, { kind: "bad" });
+    }
+    if (!sent) this.set(text, files);
     this.store();
   }
 

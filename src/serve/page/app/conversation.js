@@ -34,7 +34,7 @@ export class Conversation {
     // Fonts, colours and mathematics that are drawn later make messages taller.
     new ResizeObserver(() => this.sticks && this.toEnd()).observe($("messages"));
     store.listen((event) => this.heard(event));
-    setInterval(() => this.chat && answers.checkOwners([...this.tree.nodes.values()]), 5000);
+    setInterval(() => this.chat && answers.checkOwners([...this.tree.nodes.values()]), 2000);
   }
 
   /** Shows a chat, or the empty page. Returns false if there is no such chat. */

@@ -175,4 +175,7 @@ async function begin() {
   if (!matchMedia("(pointer: coarse)").matches) $("text").focus();
 }
 
-begin();
+begin().catch((error) => {
+  document.documentElement.classList.add("ready");
+  notice(`The page could not start: ${error.message}. Load it again.`, { kind: "bad", ms: 0 });
+});

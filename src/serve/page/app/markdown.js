@@ -38,11 +38,12 @@ const kPlainAttributes = ["align", "checked", "class", "data-tex", "disabled", "
 // DOMPurify 2.4.1+deb12u1 of Debian 12 reads a variable of another of its functions, which throws unless it exists.
 if (!("shadowNode" in window)) window.shadowNode = {};
 
+// Set once: to read a configuration takes longer than to sanitise a paragraph.
+window.DOMPurify?.setConfig({ ALLOWED_TAGS: kTags, ALLOWED_ATTR: [...kPlainAttributes, "href"], ADD_URI_SAFE_ATTR: kPlainAttributes,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true });
+
 /** Returns `html` as nodes of which nothing can run, load or leave the page except by a link that is followed. */
-function sanitised(html) {
-  return window.DOMPurify.sanitize(html, { ALLOWED_TAGS: kTags, ALLOWED_ATTR: [...kPlainAttributes, "href"], ADD_URI_SAFE_ATTR: kPlainAttributes,
-    ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true });
-}
+const sanitised = (html) => window.DOMPurify.sanitize(html);
 
 // Mathematics: \( \), \[ \], $$ $$, and $ $ where prices are not meant.
 function inlineMath(state, silent) {
@@ -246,19 +247,22 @@ export class MarkdownView {
     this.tail = [];
     this.code = null;
     const env = {}, blocks = split(parser.parse(rest, env));
-    const lines = rest.split("\n");
-    const last = whole ? blocks.length : blocks.length - 1;
-    for (const [i, block] of blocks.entries()) {
-      const fragment = sanitised(parser.renderer.render(block, parser.options, env));
-      finish(fragment, i >= last);
+    const draw = (list, growing) => {
+      const fragment = sanitised(parser.renderer.render(list.flat(), parser.options, env));
+      finish(fragment, growing);
       const nodes = [...fragment.childNodes];
       this.box.append(...nodes);
-      if (i < last) continue;
-      this.tail = nodes;
-      const begin = block[0].map?.[0] ?? 0;
-      this.fixed += lines.slice(0, begin).map((line) => `${line}\n`).join("");
-      if (block[0].type === "fence" && block[0].level === 0) this.code = { begin: lines[begin], node: nodes.find((node) => node.matches?.(".block")) };
-    }
+      return nodes;
+    };
+    // A whole text may go on later ("Continue"), so that nothing of its rest is drawn for good either.
+    const last = whole ? undefined : blocks.pop();
+    const nodes = draw(blocks, false);
+    if (whole) this.tail = nodes;
+    if (!last) return;
+    this.tail = draw([last], true);
+    const lines = rest.split("\n"), begin = last[0].map?.[0] ?? 0;
+    this.fixed += lines.slice(0, begin).map((line) => `${line}\n`).join("");
+    if (last[0].type === "fence") this.code = { begin: lines[begin], node: this.tail.find((node) => node.matches?.(".block")) };
   }
   // A long block of code that is still open grows by its new text only. Returns false if that is not what `rest` is.
   grow(rest) {

@@ -47,6 +47,7 @@ export async function open() {
       request.onblocked = () => reject(new Error("another version of the page is open"));
     });
     database.onversionchange = () => database.close();
+    database.onclose = () => open();  // the browser was told to forget this site's data
   } catch {
     database = null;
   }
