@@ -192,7 +192,7 @@ std::optional<int32_t> Sampler::sample(const TopLogits& top) {
 bool Sampler::chains() const {
   if (options_.mirostat != 0 || options_.top_n_sigma > 0 || options_.dry_multiplier > 0 ||
       options_.typical_p < 1 || options_.xtc_probability > 0 || options_.dynatemp_range > 0 ||
-      options_.bias.size() > ChainRow::kMostBiases)
+      options_.bias.size() > ChainRow::kMostBiases || options_.repeat_penalty < 1)
     return false;
   return options_.temperature == 0 || limited() || options_.top_p < 1 || options_.min_p > 0;
 }
@@ -238,6 +238,9 @@ void Sampler::penalize(std::span<const int32_t> history) {
     while (end < recent_.size() && recent_[end] == id) ++end;
     if (id < 0 || static_cast<size_t>(id) >= penalized_.size()) continue;
     float& logit = penalized_[static_cast<size_t>(id)];
+    // penalized() acts above 1 only.
+    const float repeat = options_.repeat_penalty;
+    if (repeat < 1) logit = logit > 0 ? logit / repeat : logit * repeat;
     logit = penalized(logit, penalties(), static_cast<int32_t>(end - begin));
   }
 }

@@ -313,10 +313,37 @@ TEST(RepeatPenalty, DividesPositiveAndMultipliesNegativeLogitsOnce) {
   EXPECT_EQ(Sampler(penalty(1.4F)).sample(negative, std::vector<int32_t>{0}), 0);
 }
 
-TEST(RepeatPenalty, OnlyAboveOneAndOnlyRecentTokens) {
+TEST(RepeatPenalty, BelowOneMakesRecentTokensMoreLikely) {
+  const std::vector<float> positive{4, 3.9F}, negative{-2, -3};
+  EXPECT_EQ(Sampler(penalty(0.9F)).sample(positive, std::vector<int32_t>{1}), 1);
+  EXPECT_EQ(Sampler(penalty(0.5F)).sample(negative, std::vector<int32_t>{1}), 1);
+  EXPECT_FALSE(Sampler(penalty(0.5F)).greedy());
+}
+
+TEST(Sampler, RefusesOptionsOutOfTheirRanges) {
+  for (const SamplerRange& range : sampler_ranges())
+    for (const double value : {range.low - 1, range.high + 1, std::nan("")}) {
+      SamplerOptions options;
+      if (range.real != nullptr) {
+        if (static_cast<float>(value) == static_cast<float>(range.high)) continue;
+        options.*range.real = static_cast<float>(value);
+      } else {
+        if (!(std::abs(value) < 2e9)) continue;  // no int32_t
+        options.*range.whole = static_cast<int32_t>(value);
+      }
+      try {
+        const Sampler sampler(options);
+        ADD_FAILURE() << range.name << " may be " << value;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInput);
+        EXPECT_EQ(std::string_view(error.what()).find(range.name), 0U) << error.what();
+      }
+    }
+}
+
+TEST(RepeatPenalty, ActsOnRecentTokensOnly) {
   const std::vector<float> logits{4, 3.9F};
   const std::vector<int32_t> history{1, 0, 1, 1};
-  EXPECT_EQ(Sampler(penalty(0.5F)).sample(logits, std::vector<int32_t>{1}), 0);
   EXPECT_EQ(Sampler(penalty(2, 2)).sample(logits, history), 0);  // the 0 is further back
   EXPECT_EQ(Sampler(penalty(2, 0)).sample(logits, std::vector<int32_t>{0}), 0);
   EXPECT_EQ(Sampler(penalty(2, -1)).sample(std::vector<float>{4, 3.9F, 2.2F}, history), 2);
