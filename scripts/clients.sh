@@ -2,14 +2,16 @@
 # Makes a Python environment with the clients that tests ask a live server with: unmodified, from PyPI, pinned. Once it is
 # there, nothing is done and no network needed.
 #
-#   scripts/clients.sh             openai, anthropic, langchain-openai, llm, ollama
+#   scripts/clients.sh             openai, openai-agents, anthropic, langchain-openai, litellm, instructor, llm, ollama
 #   scripts/clients.sh --all       lm-eval and mlx-lm too, which bring 700 MB
 #   scripts/clients.sh --page      playwright too, for the tests of the web page (Chromium is the system's own)
 #   scripts/clients.sh --python    only print the interpreter; exit 77 if there is none
 set -euo pipefail
 
-readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/clients-1
-readonly few=(openai==3.54.0 anthropic==2.12.0 langchain-openai==1.7.3 llm==0.36 ollama==0.6.3)
+readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/clients-2
+# openai 3.3.0 is the newest release that all of them take.
+readonly few=(openai==3.3.0 anthropic==2.12.0 langchain-openai==1.7.3 llm==0.36 ollama==0.6.3 litellm==1.110.2
+  instructor==1.17.0 openai-agents==0.24.0)
 readonly more=(lm-eval==0.4.13 tiktoken 'mlx[cpu]==0.32.4' mlx-lm==0.32.2)
 
 say() { printf 'clients: %s\n' "$*" >&2; }

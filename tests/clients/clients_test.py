@@ -251,8 +251,10 @@ class LangChain(unittest.TestCase):
 @needs("litellm")
 class LiteLlm(unittest.TestCase):
     def setUp(self):
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # prices are of no interest here
         import litellm
 
+        litellm.suppress_debug_info = True
         self.module = litellm
         self.given = {"model": "openai/smollm2", "api_base": server.url + "/v1", "api_key": KEY, "temperature": 0, "max_tokens": 24,
                       "messages": [{"role": "user", "content": QUESTION}], "num_retries": 0}  # fmt: skip
