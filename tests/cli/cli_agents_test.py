@@ -359,6 +359,28 @@ class Agents(CliTest):
         finally:
             server.end()
 
+    # One call
+
+    def test_one_call_at_a_time_where_that_is_wanted(self):
+        call = '<tool_call>\\n{\\"name\\": \\"f\\", \\"arguments\\": {\\"command\\": \\"ls\\"}}\\n</tool_call>'
+        form = {"type": "grammar", "grammar": f'root ::= "{call}\\n{call} and more"'}
+        function = {"name": "f", "parameters": COMMAND}
+        for several, count in ((True, 2), (False, 1)):
+            chat = {"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": function}], "max_tokens": 400,
+                    "response_format": form, "parallel_tool_calls": several}  # fmt: skip
+            whole = self.server.post("/v1/chat/completions", chat)["choices"][0]
+            self.assertEqual((len(whole["message"]["tool_calls"]), whole["finish_reason"]), (count, "tool_calls"))
+            chunks = self.server.send("POST", "/v1/chat/completions", {**chat, "stream": True})[2]
+            deltas = [json.loads(line)["choices"][0]["delta"] for line in events(chunks)[:-1]]
+            self.assertEqual({delta["tool_calls"][0]["index"] for delta in deltas if "tool_calls" in delta}, set(range(count)))
+            response = self.server.post("/v1/responses", {"input": "x", "tools": [{"type": "function", **function}], "max_output_tokens": 400,
+                                                          "text": {"format": form}, "parallel_tool_calls": several})  # fmt: skip
+            self.assertEqual([item["type"] for item in response["output"]][:3], ["function_call"] * count + ["message"] * (count - 1))
+            message = self.ask(tools=[{"name": "f", "input_schema": COMMAND}], output_config={"format": form}, max_tokens=400,
+                               tool_choice={"type": "auto", "disable_parallel_tool_use": not several})  # fmt: skip
+            self.assertEqual(len([block for block in message["content"] if block["type"] == "tool_use"]), count)
+            self.assertEqual(message["stop_reason"], "tool_use")
+
     # One history
 
     def test_one_history_is_one_prompt_on_every_endpoint(self):

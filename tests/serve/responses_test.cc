@@ -4,8 +4,8 @@
 
 #include "base/random.h"
 #include "serve/api/api_error.h"
-#include "serve/store/response_store.h"
 #include "serve/responses/response_tools.h"
+#include "serve/store/response_store.h"
 
 namespace veery::serve {
 namespace {

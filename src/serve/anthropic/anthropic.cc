@@ -58,7 +58,8 @@ Json message_of(const ServedModel& model, Json content, Json usage) {
 /// Blocks that begin and end as the kind of what comes changes.
 class MessageStream {
  public:
-  MessageStream(Reply& reply, bool hidden) : events_(reply), hidden_(hidden) {}
+  MessageStream(Reply& reply, const AnthropicPrompt& asked)
+      : events_(reply), hidden_(asked.hide_thinking), limit_(asked.choice) {}
 
   void run(const ServedModel& model, size_t prompt, Answers& answers, AnswerParser& parser) {
     const Json usage = {{"input_tokens", prompt},
@@ -71,10 +72,11 @@ class MessageStream {
         if (!send("ping", Json::object())) return;
         continue;
       }
-      for (const AnswerDelta& delta : parser.push(event->piece.text))
-        if (!show(delta, parser)) return;
-      if (!event->over) continue;
-      for (const AnswerDelta& delta : parser.finish())
+      std::vector<AnswerDelta> deltas = parser.push(event->piece.text);
+      if (event->over)
+        for (AnswerDelta& delta : parser.finish()) deltas.push_back(std::move(delta));
+      if (limit_.apply(deltas)) answers.cancel();
+      for (const AnswerDelta& delta : deltas)
         if (!show(delta, parser)) return;
     }
     close();
@@ -142,6 +144,7 @@ class MessageStream {
 
   EventStream events_;
   bool hidden_;
+  CallLimit limit_;
   std::string open_, thought_;  // thought_: of blocks whose text is hidden
   int64_t index_ = 0;
 };
@@ -176,12 +179,15 @@ void messages(Context& context, const HttpRequest& http, Reply& reply) {
   const GenerateRequest request = read_generation(fields, asked, model, chat);
   const size_t prompt = request.prompt.size();
   Answers answers(scheduler, request, 1, reply);
-  if (stream)
-    return MessageStream(reply, asked.hide_thinking).run(model, prompt, answers, chat.parser);
-  while (const auto event = answers.next()) chat.parser.push(event->piece.text);
+  if (stream) return MessageStream(reply, asked).run(model, prompt, answers, chat.parser);
+  CallLimit limit(asked.choice);
+  while (const auto event = answers.next()) {
+    std::vector<AnswerDelta> deltas = chat.parser.push(event->piece.text);
+    if (limit.apply(deltas)) answers.cancel();
+  }
   chat.parser.finish();
   const Generation& result = answers.result(0);
-  const ParsedAnswer& answer = chat.parser.answer();
+  const ParsedAnswer answer = limit.limited(chat.parser.answer());
   Json message = message_of(model, blocks_of(answer, asked.hide_thinking), usage_of(result));
   message["stop_reason"] = stop_reason(result, answer);
   message["stop_sequence"] = stop_sequence(result);

@@ -28,6 +28,8 @@ class Answers {
   /// ApiError with status 503 where the server ends before they are over.
   std::optional<Event> next();
   void cancel();
+  /// Ends one of them; next() tells when it is over.
+  void cancel(int32_t i) { tickets_[static_cast<size_t>(i)]->cancel(); }
   int32_t count() const { return static_cast<int32_t>(tickets_.size()); }
   const Generation& result(int32_t i) const { return tickets_[static_cast<size_t>(i)]->result(); }
   const std::vector<ScoredToken>& prompt_scores(int32_t i) const {

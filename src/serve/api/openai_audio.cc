@@ -94,7 +94,10 @@ AudioRequest read_request(Context& context, const HttpRequest& http, Reply& repl
       body[part.name] = field_json(part.name, part.body);
     }
   }
-  apply_rules(body, reply, audio_rules());
+  Json named = Json::object();  // lists have "[]" after their names
+  for (const auto& [name, value] : body.items())
+    named[name.ends_with("[]") ? name.substr(0, name.size() - 2) : name] = value;
+  apply_rules(named, reply, audio_rules());
   const Fields fields(body);
   request.model = context.models.find(fields.text("model").value_or(""));
   if (!request.model->transcribes())

@@ -70,7 +70,7 @@ Json frame_of(const ChatRequest& request, const char* object) {
 /// One of the answers: its text taken apart.
 struct Choice {
   AnswerParser parser;
-  std::vector<std::string> calls;  // ids
+  CallLimit limit;
   Json scores = Json::array();
 };
 
@@ -85,8 +85,8 @@ const char* finish_word(const Generation& result, const Choice& choice) {
   return choice.parser.answer().calls.empty() ? "stop" : "tool_calls";
 }
 
-Json message_of(Choice& choice) {
-  const ParsedAnswer& answer = choice.parser.answer();
+Json message_of(const Choice& choice) {
+  const ParsedAnswer answer = choice.limit.limited(choice.parser.answer());
   Json message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
   if (answer.calls.empty()) return message;
@@ -106,7 +106,8 @@ void answer_whole(const ChatRequest& request, Answers& answers, std::vector<Choi
   while (const auto event = answers.next()) {
     if (event->index < 0) continue;
     Choice& choice = choices[static_cast<size_t>(event->index)];
-    choice.parser.push(event->piece.text);
+    std::vector<AnswerDelta> deltas = choice.parser.push(event->piece.text);
+    if (choice.limit.apply(deltas)) answers.cancel(event->index);
     for (const ScoredToken& score : event->piece.scores)
       choice.scores.push_back(score_json(score, tokenizer));
     if (event->over) choice.parser.finish();
@@ -165,7 +166,8 @@ class ChatStream {
     return events_.data(body);
   }
 
-  bool show(const Answers::Event& event, Choice& choice, const Generation* result) {
+  bool show(const Answers::Event& event, Choice& choice, Answers& answers) {
+    const Generation* result = event.over ? &answers.result(event.index) : nullptr;
     const Tokenizer& tokenizer = request_.model->model().tokenizer();
     Json scores;
     if (request_.generate.logprobs >= 0 && !event.piece.scores.empty())
@@ -173,6 +175,7 @@ class ChatStream {
     std::vector<AnswerDelta> deltas = choice.parser.push(event.piece.text);
     if (result != nullptr)
       for (AnswerDelta& delta : choice.parser.finish()) deltas.push_back(std::move(delta));
+    if (choice.limit.apply(deltas)) answers.cancel(event.index);
     for (const AnswerDelta& delta : deltas)
       if (std::optional<Json> json = delta_json(delta, choice))
         if (!chunk(event.index, std::move(*json), std::exchange(scores, {}), {})) return false;
@@ -188,8 +191,7 @@ class ChatStream {
     while (const auto event = answers.next()) {
       const bool goes_on = event->index < 0
                                ? events_.ping()
-                               : show(*event, choices[static_cast<size_t>(event->index)],
-                                      event->over ? &answers.result(event->index) : nullptr);
+                               : show(*event, choices[static_cast<size_t>(event->index)], answers);
       if (!goes_on) return;
     }
     if (request_.usage) {
@@ -222,7 +224,8 @@ void chat_completions(Context& context, const HttpRequest& http, Reply& reply) {
   Scheduler& scheduler = *request.model->scheduler();
   request.generate.prompt = std::move(chat.ids);
   Answers answers(scheduler, request.generate, request.count, reply);
-  std::vector<Choice> choices(static_cast<size_t>(request.count), Choice{chat.parser, {}});
+  std::vector<Choice> choices(static_cast<size_t>(request.count),
+                              Choice{chat.parser, CallLimit(request.choice)});
   if (!request.stream) return answer_whole(request, answers, choices, reply);
   ChatStream(request, reply).run(answers, choices);
 }

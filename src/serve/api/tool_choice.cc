@@ -78,6 +78,21 @@ Json allowed_tools(const ToolChoice& choice, const Json& tools) {
   return result;
 }
 
+bool CallLimit::apply(std::vector<AnswerDelta>& deltas) {
+  if (!one_) return false;
+  std::erase_if(deltas, [&](const AnswerDelta& delta) {
+    if (over_) return true;
+    over_ = delta.kind == AnswerDelta::Kind::kCallEnd;
+    return false;
+  });
+  return over_;
+}
+
+ParsedAnswer CallLimit::limited(ParsedAnswer answer) const {
+  if (one_ && answer.calls.size() > 1) answer.calls.resize(1);
+  return answer;
+}
+
 void hold_to_calls(const ToolChoice& choice, const Json& tools, ServedModel& model,
                    const AnswerParser& parser, GenerateRequest& request) {
   if (!choice.must) return;

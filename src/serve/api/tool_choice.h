@@ -29,6 +29,21 @@ ToolChoice read_tool_choice(const Fields& fields);
 /// Those of `tools` (as templates take them, or null) that the choice allows.
 Json allowed_tools(const ToolChoice& choice, const Json& tools);
 
+/// Ends an answer after its first call where the request allows one call only. A model that was
+/// not forced to call may write more of them.
+class CallLimit {
+ public:
+  explicit CallLimit(const ToolChoice& choice) : one_(!choice.several) {}
+
+  /// Removes what comes after the first call. True: that call is complete.
+  bool apply(std::vector<AnswerDelta>& deltas);
+  /// The answer without further calls.
+  ParsedAnswer limited(ParsedAnswer answer) const;
+
+ private:
+  bool one_, over_ = false;
+};
+
 /// Where a call is forced: holds the answer to the form in which the model writes calls of `tools`
 /// (as templates take them). Throws ApiError where there is no such tool, the model writes calls in
 /// a form that cannot be kept, a schema has a keyword that cannot be kept, or `request` has a form

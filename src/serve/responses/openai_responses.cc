@@ -194,16 +194,18 @@ void responses(Context& context, const HttpRequest& http, Reply& reply) {
   const Tokenizer& tokenizer = model.model().tokenizer();
   ResponseWriter writer(frame_of(fields, model), asked.tools, tokenizer,
                         asked.stream ? &events : nullptr, asked.options);
+  CallLimit limit(asked.choice);
   while (const auto event = answers.next()) {
     if (event->index < 0) {
       if (asked.stream && !events.ping()) return;
       continue;
     }
     writer.add_scores(event->piece.scores);
-    for (const AnswerDelta& delta : chat.parser.push(event->piece.text))
-      writer.show(delta, chat.parser);
+    std::vector<AnswerDelta> deltas = chat.parser.push(event->piece.text);
     if (event->over)
-      for (const AnswerDelta& delta : chat.parser.finish()) writer.show(delta, chat.parser);
+      for (AnswerDelta& delta : chat.parser.finish()) deltas.push_back(std::move(delta));
+    if (limit.apply(deltas)) answers.cancel();
+    for (const AnswerDelta& delta : deltas) writer.show(delta, chat.parser);
     if (!writer.alive()) return;
   }
   const Json whole =
@@ -268,6 +270,8 @@ void stored_response(Context& context, const HttpRequest& http, Reply& reply) {
   const std::string id = id_of(http, rest);
   const auto stored = context.responses.find(id);
   if (!stored) throw unknown_response(id, 404, "response_id");
+  if (query_of(http, "stream", "false") == "true")
+    throw ApiError(400, "stream: a stored response is given whole", "stream");
   if (rest.empty()) return reply.send(200, kJson, dump_json(stored->response));
   if (rest != "/input_items")
     throw ApiError(404, fmt::format("there is no {}", printable(http.path, 200)));

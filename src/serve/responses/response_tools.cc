@@ -52,16 +52,19 @@ void ResponseTools::add_one(const Json& json, const std::string& where, const st
   const bool custom = type == "custom";
   if (!custom && type != "function") return;
   const std::string name = tool.require_text("name");
+  std::string description =
+      custom ? custom_description(tool) : tool.text("description").value_or("");
+  if (const Json* results = tool.object("output_schema"))
+    description += "\nResults: " + dump_json(*results);
   const std::string function = function_name(space, name);
   const Json* parameters = tool.object("parameters");
-  Json described = {
-      {"type", "function"},
-      {"function",
-       {{"name", function},
-        {"description", custom ? custom_description(tool) : tool.text("description").value_or("")},
-        {"parameters", custom                  ? custom_parameters()
-                       : parameters != nullptr ? *parameters
-                                               : Json::object()}}}};
+  Json described = {{"type", "function"},
+                    {"function",
+                     {{"name", function},
+                      {"description", description},
+                      {"parameters", custom                  ? custom_parameters()
+                                     : parameters != nullptr ? *parameters
+                                                             : Json::object()}}}};
   tools_[function] = {name, space, custom};
   if (shown && !tool.flag("defer_loading").value_or(false)) shown_.push_back(described);
   // A forced call keeps to a regular expression; other grammars are only told to the model.

@@ -5,6 +5,7 @@ namespace veery::serve {
 namespace {
 
 constexpr std::string_view kCaching = "the prefix cache works without hints";
+constexpr std::string_view kCaller = "names the caller to a provider, never reaches the model";
 constexpr std::string_view kNoTools = "the server runs no tools";
 
 constexpr FieldRule kPrompt[] = {
@@ -32,6 +33,12 @@ constexpr FieldRule kPrompt[] = {
     ignored("betas", "names of features, which are on where they are supported"),
     ignored("inference_geo", "there is one place"),
     ignored("speed", "there is one speed"),
+    ignored("user_profile_id", kCaller),
+    ignored("workspace_id", kCaller),
+    ignored("billing_policy", kCaller),
+    ignored("fallback_credit_token", kCaller),
+    refused("compaction", "a conversation is not summarised here"),
+    refused("thread", "conversations are not stored"),
     ignored("diagnostics", "asks for statistics of a provider"),
     refused("mcp_servers", "the server reaches no other machine"),
     refused("container", "the server runs no code"),
@@ -57,6 +64,7 @@ constexpr FieldRule kBlocks[] = {
     kept("content[].thinking"),
     kept("content[].signature"),
     ignored("content[].data", "encrypted reasoning, which its provider alone can read"),
+    ignored("content[].toolset_name", "says where a tool came from"),
     ignored("content[].caller", "tools are called by the model only"),
     ignored("content[].citations", "says where a text came from"),
     ignored("content[].cache_control", kCaching),

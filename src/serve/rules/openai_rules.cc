@@ -62,6 +62,7 @@ constexpr FieldRule kResponse[] = {
     kept("top_logprobs"),
     kept("chat_template_kwargs"),
     kept("metadata"),
+    refused("reasoning.mode", "there is one mode", R"("standard", "default", "auto")"),
     ignored("reasoning.context", "reasoning of the input is read as far as the template shows it"),
     kept("input[].type"),
     kept("input[].role"),
@@ -79,6 +80,7 @@ constexpr FieldRule kResponse[] = {
     kept("input[].tools"),
     kept("input[].summary"),
     kept("input[].encrypted_content"),
+    ignored("input[].caller", "tools are called by the model only"),
     ignored("input[].status", "an item of the input is over"),
     ignored("input[].phase", "says what a text of the model was for"),
     ignored("input[].execution", "says who ran a call"),
@@ -90,6 +92,8 @@ constexpr FieldRule kResponse[] = {
     kept("tools[].format"),
     kept("tools[].tools"),
     kept("tools[].defer_loading"),
+    kept("tools[].output_schema"),
+    refused("tools[].allowed_callers", "the server runs no code", R"(["direct"])"),
     ignored("tools[].strict", "forced calls keep to the schema in any case"),
     refused("truncation", "an input is never cut", R"("disabled", "auto")"),
     refused("background", "an answer is made while its client waits", "false"),
@@ -116,6 +120,11 @@ constexpr FieldRule kAudio[] = {
     kept("temperature"),
     kept("timestamp_granularities"),
     kept("chunking_strategy"),
+    refused("include", "transcripts have no probabilities"),
+    refused("keywords", "words are given in prompt"),
+    refused("languages", "one language is given in language"),
+    refused("known_speaker_names", "speakers are not told apart"),
+    refused("known_speaker_references", "speakers are not told apart"),
     kept("stream"),
 };
 
@@ -123,6 +132,7 @@ constexpr FieldRule kAudio[] = {
 constexpr std::string_view kElsewhere =
     "belongs to a tool that runs at a provider, which is left out";
 constexpr FieldRule kHosted[] = {
+    ignored("execution", kElsewhere),
     ignored("external_web_access", kElsewhere),
     ignored("indexed_web_access", kElsewhere),
     ignored("search_context_size", kElsewhere),
