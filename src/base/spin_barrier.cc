@@ -1,6 +1,5 @@
 #include "base/spin_barrier.h"
 
-#include <algorithm>
 #include <climits>
 #include <cstdint>
 
@@ -16,8 +15,8 @@ namespace veery {
 namespace {
 
 #if defined(__linux__)
-// The kernel compares the word with `old` before it lets the thread sleep. std::atomic::wait yields
-// before it sleeps, which gives a busy processor away for long.
+// The kernel compares the word with `old` before it lets the thread sleep. std::atomic::wait is not
+// used because it yields first, which gives a contended processor away for a whole time slice.
 void sleep_while(std::atomic<unsigned>& word, unsigned old) noexcept {
   static_assert(sizeof word == 4 && std::atomic<unsigned>::is_always_lock_free);
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, old, nullptr);
@@ -32,8 +31,17 @@ void wake_all(std::atomic<unsigned>& word) noexcept { word.notify_all(); }
 
 }  // namespace
 
-// Value and sleeping_ are sequentially consistent: either who stores sees the sleeper, or the
-// sleeper sees the new value before it sleeps.
+void Patience::slept(double start, double end) noexcept {
+  if (end - start >= kTimeSlice) {
+    contended_.store(end, std::memory_order_relaxed);
+    spins_.store(kLeastSpins, std::memory_order_relaxed);
+  } else if (end - contended_.load(std::memory_order_relaxed) > kCalm) {
+    spins_.store(kMostSpins, std::memory_order_relaxed);
+  }
+}
+
+// value_ and sleeping_ are sequentially consistent: either the storing thread sees the sleeper, or
+// the sleeper sees the new value before it sleeps.
 void SpinningWord::store(unsigned value) noexcept {
   value_.store(value);
   wake();
@@ -48,24 +56,16 @@ void SpinningWord::wake() noexcept {
 }
 
 void SpinningWord::wait_while(unsigned old) noexcept {
-  const int patience = patience_.load(std::memory_order_relaxed);
-  for (int spins = 0; spins < patience; ++spins) {
-    if (load() != old) {
-      if (patience < kMostSpins)
-        patience_.store(std::min(kMostSpins, patience + patience / 8), std::memory_order_relaxed);
-      return;
-    }
+  const int most = patience_.spins();
+  for (int spins = 0; spins < most; ++spins) {
+    if (load() != old) return;
     relax();
   }
   const double start = seconds_now();
   sleeping_.fetch_add(1);
   while (value_.load() == old) sleep_while(value_, old);
   sleeping_.fetch_sub(1);
-  // A short sleep costs more than it saves: the other had only a little more to do.
-  const bool short_sleep = seconds_now() - start < kLongWait;
-  patience_.store(
-      short_sleep ? std::min(kMostSpins, patience * 2) : std::max(kLeastSpins, patience / 2),
-      std::memory_order_relaxed);
+  patience_.slept(start, seconds_now());
 }
 
 void SpinBarrier::wait() noexcept {

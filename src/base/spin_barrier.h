@@ -1,10 +1,10 @@
-// spin_barrier.h: short waits for other threads.
+// spin_barrier.h: short waits for other threads: spinning first, then sleeping.
 #pragma once
 #include <atomic>
 
 namespace veery {
 
-/// Tells the processor that this is a loop that waits.
+/// Hints to the processor that the thread spins.
 inline void relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -13,19 +13,38 @@ inline void relax() noexcept {
 #endif
 }
 
-/// A number that threads wait for. They spin, since waits are meant to be below a microsecond, and
-/// sleep where spinning is in vain: on a busy machine who spins keeps others from what it waits
-/// for, and is put off by the scheduler for the time that it used. How long they spin follows from
-/// how long they slept: longer after sleeps of less than kLongWait seconds, shorter after others,
-/// which tell that the other thread has lost its processor.
+/// How long the threads of a pool spin before they sleep. Waits are usually below a microsecond,
+/// and waking a thread takes tens of them, so threads spin long. On a contended machine spinning
+/// delays the very thread that is waited for: the scheduler charges the spinner for its time slice
+/// and lets others run instead of it. A wait longer than a time slice tells that a worker has lost
+/// its processor; threads then sleep almost at once, until no wait has been that long for a while.
+class Patience {
+ public:
+  /// Pauses of a spinning thread, about 30 ns each on current processors.
+  int spins() const noexcept { return spins_.load(std::memory_order_relaxed); }
+  /// A thread that spun in vain slept from `start` to `end` (seconds_now()).
+  void slept(double start, double end) noexcept;
+
+ private:
+  static constexpr int kMostSpins = 20000, kLeastSpins = 50;
+  static constexpr double kTimeSlice = 1e-3;  ///< seconds; Linux gives 3 ms and more
+  static constexpr double kCalm = 0.05;       ///< seconds without a wait of kTimeSlice
+
+  std::atomic<int> spins_{kMostSpins};
+  std::atomic<double> contended_{0};  ///< end of the last wait of kTimeSlice
+};
+
+/// A number that threads wait for: they spin, then sleep.
 class SpinningWord {
  public:
-  explicit SpinningWord(unsigned value = 0) : value_(value) {}
+  /// `patience` must outlive the word.
+  explicit SpinningWord(Patience& patience, unsigned value = 0)
+      : value_(value), patience_(patience) {}
   unsigned load() const noexcept { return value_.load(std::memory_order_acquire); }
-  /// Stores without waking: for a value that nobody waits to see.
+  /// Stores without waking sleepers.
   void reset(unsigned value) noexcept { value_.store(value, std::memory_order_relaxed); }
   void store(unsigned value) noexcept;
-  /// Subtracts 1, and wakes when this gives 0.
+  /// Subtracts 1, and wakes sleepers if the result is 0.
   void count_down() noexcept;
   /// Returns when the value is no longer `old`.
   void wait_while(unsigned old) noexcept;
@@ -35,15 +54,15 @@ class SpinningWord {
 
   alignas(64) std::atomic<unsigned> value_;
   alignas(64) std::atomic<int> sleeping_{0};
-  std::atomic<int> patience_{kMostSpins};
-  static constexpr int kMostSpins = 20000, kLeastSpins = 100;
-  static constexpr double kLongWait = 1e-3;
+  Patience& patience_;
 };
 
-/// All workers meet here; the last to arrive lets the others go. Reusable at once.
+/// A barrier of `count` threads that can be reused at once.
 class SpinBarrier {
  public:
-  explicit SpinBarrier(int count) : count_(count) {}
+  /// `patience` must outlive the barrier.
+  SpinBarrier(int count, Patience& patience) : count_(count), generation_(patience) {}
+  /// Returns after all threads have called it.
   void wait() noexcept;
 
  private:

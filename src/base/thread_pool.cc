@@ -8,11 +8,8 @@
 namespace veery {
 namespace {
 
-// Long enough to bridge the gap between two tokens, short enough not to heat an idle machine.
-constexpr int kSpinsBeforeSleep = 20000;
-
-// Spinning threads that the scheduler puts on one core stay there and take turns: each worker but
-// the caller gets a core of its own, where there are enough of them.
+// The scheduler does not separate spinning threads that share a core, so each worker other than the
+// caller is pinned to a core of its own, if there are enough cores.
 void pin([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
 #if defined(__linux__)
   cpu_set_t one;
@@ -24,7 +21,8 @@ void pin([[maybe_unused]] std::thread& thread, [[maybe_unused]] int processor) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int size) : size_(size > 0 ? size : available_cores()), barrier_(size_) {
+ThreadPool::ThreadPool(int size)
+    : size_(size > 0 ? size : available_cores()), barrier_(size_, patience_), running_(patience_) {
   threads_.reserve(static_cast<size_t>(size_ - 1));
   const std::vector<int> processors = sort_by_core(allowed_processors()).order;
   for (int i = 1; i < size_; ++i) {
@@ -69,7 +67,9 @@ void ThreadPool::run_erased(Erased call, const void* job) {
 void ThreadPool::work(int index) {
   unsigned seen = 0;
   while (true) {
-    for (int spins = 0; spins < kSpinsBeforeSleep; ++spins) {
+    // Usually enough to bridge the gap between two tokens.
+    const int most = patience_.spins();
+    for (int spins = 0; spins < most; ++spins) {
       if (generation_.load(std::memory_order_acquire) != seen || stop_.load()) break;
       relax();
     }
