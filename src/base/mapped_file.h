@@ -1,23 +1,84 @@
-// mapped_file.h: a whole file mapped read-only.
+// mapped_file.h: the bytes of a whole file, mapped read-only or read into memory.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/foreign_file.h"
 
 namespace veery {
 
-struct FileKind;
+/// Registers a range of mapped pages with the process's SIGBUS handler, which is installed while
+/// ranges are registered. A read of a page that its file no longer has, or that the disk does not
+/// deliver, then yields zeros and marks the range as damaged instead of ending the process. Faults
+/// elsewhere go to the handler that was installed before. Results computed from a damaged range are
+/// wrong: whoever reads one checks is_damaged() before using them.
+class MappedRange {
+ public:
+  /// `data`: page-aligned, mapped as long as this lives.
+  MappedRange(const std::byte* data, size_t size);
+  MappedRange(const MappedRange&) = delete;
+  MappedRange& operator=(const MappedRange&) = delete;
+  ~MappedRange();
 
-/// Owns the mapping; views into bytes() must not outlive it. Move-only.
+  bool is_damaged() const noexcept;
+
+  struct Slot;
+
+ private:
+  Slot* slot_;
+};
+
+/// Unblocks SIGBUS for this thread and those that it starts. The system ends a process whose thread
+/// faults while the signal is blocked, and threads inherit the mask of the host's.
+void unblock_bus_errors() noexcept;
+
+/// A mapped file shrank, was overwritten or could not be read while it was in use; whatever was
+/// computed from it is void. Opening it again works once the file is whole.
+class FileChanged : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Returns the result of `use`. Throws what files.check_unchanged() throws in place of that result,
+/// or of the error that `use` throws.
+template <typename Files, typename F>
+auto checked_use(const Files& files, F&& use) {
+  try {
+    if constexpr (std::is_void_v<decltype(use())>) {
+      use();
+      files.check_unchanged();
+    } else {
+      auto result = use();
+      files.check_unchanged();
+      return result;
+    }
+  } catch (const FileChanged&) {
+    throw;
+  } catch (...) {
+    files.check_unchanged();
+    throw;
+  }
+}
+
+/// Owns the bytes; views into bytes() must not outlive it. Move-only.
 class MappedFile {
  public:
-  /// So many bytes behind those of a file that is not empty may be read; they are zeros.
+  /// A file that is not empty is followed by this many readable bytes, which are zero.
   static constexpr size_t kPadding = 64;
 
-  /// Throws kNotFound, or kIo for what is no regular file or may not be read.
+  /// Maps the file: for weights. The file may change while it is mapped: users call
+  /// check_unchanged() before they use a result. Throws kNotFound, or kIo if it is no regular file
+  /// or cannot be read.
   explicit MappedFile(const std::string& path);
-  /// The same, and kLimit for a file that is larger than its kind may be.
+  /// Reads the file into memory: for what is parsed at once. Throws as above, kLimit if the file
+  /// is larger than its kind may be, FileChanged if it shrinks meanwhile.
   MappedFile(const std::string& path, const FileKind& kind);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -27,14 +88,39 @@ class MappedFile {
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::string& path() const { return path_; }
 
+  /// Whether all bytes read so far are those of the file as it was opened: its pages could be read,
+  /// and its size and time of modification are the same. A file that was replaced by a rename is
+  /// unchanged: the mapping keeps the old one.
+  bool is_unchanged() const noexcept;
+  /// Throws FileChanged, naming the file, the size found and the size expected, unless
+  /// is_unchanged().
+  void check_unchanged() const;
+  /// Returns the result of `use`, which reads the mapping. Throws FileChanged in place of it, or of
+  /// the error that `use` throws, if the file changed before `use` returned.
+  template <typename F>
+  auto checked(F&& use) const {
+    return checked_use(*this, use);
+  }
+
   /// Tells the system that `part` is not needed any more: its pages stop counting as resident
   /// memory. Reading it again is allowed and reads the file anew.
   void release(std::span<const std::byte> part) const noexcept;
 
  private:
+  struct Version {
+    size_t size = 0;
+    int64_t seconds = 0, nanoseconds = 0;  // of the last modification
+    bool operator==(const Version&) const = default;
+  };
+  Version version() const;
+  void allocate();
+
   std::string path_;
+  Descriptor file_;
+  Version opened_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  std::unique_ptr<MappedRange> range_;  ///< nullptr: in memory
 };
 
 }  // namespace veery

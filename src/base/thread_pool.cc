@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "base/cores.h"
+#include "base/mapped_file.h"
 
 namespace veery {
 namespace {
@@ -65,6 +66,7 @@ void ThreadPool::run_erased(Erased call, const void* job) {
 }
 
 void ThreadPool::work(int index) {
+  unblock_bus_errors();
   unsigned seen = 0;
   while (true) {
     // Usually enough to bridge the gap between two tokens.

@@ -356,34 +356,59 @@ size_t planned_bytes(const FolderPlan& plan, size_t tensor) {
   return conversion_of(plan, tensor).bytes();
 }
 
+namespace {
+
+// One file of weights.
+class ShardWriter {
+ public:
+  ShardWriter(const ModelFile& file, std::span<const Conversion> conversions, ThreadPool& pool,
+              const FolderOptions& options)
+      : file_(file), conversions_(conversions), pool_(pool), options_(options) {
+    for (const Conversion& conversion : conversions) total_ += conversion.bytes();
+  }
+
+  void write(const Shard& shard, const PendingFolder& folder) {
+    std::vector<StoredTensor> stored;
+    for (size_t i = shard.begin; i < shard.end; ++i)
+      stored.insert(stored.end(), conversions_[i].stored().begin(), conversions_[i].stored().end());
+    const bool mlx = options_.kind == FolderKind::kMlx;
+    SafetensorsWriter writer(folder.file(shard.name), stored, {{"format", mlx ? "mlx" : "pt"}});
+    size_t index = 0;
+    for (size_t i = shard.begin; i < shard.end; ++i) {
+      const TensorView& view = conversions_[i].view();
+      conversions_[i].write(writer, index, pool_, [&](size_t bytes) {
+        done_ += bytes;
+        if (options_.progress) options_.progress(done_, total_, view.name);
+      });
+      index += conversions_[i].stored().size();
+      file_.release(view);
+    }
+    writer.commit();
+  }
+
+ private:
+  const ModelFile& file_;
+  std::span<const Conversion> conversions_;
+  ThreadPool& pool_;
+  const FolderOptions& options_;
+  size_t total_ = 0, done_ = 0;
+};
+
+}  // namespace
+
 void write_folder(const ModelFile& file, const FolderPlan& plan, const std::string& path,
                   ThreadPool& pool, const FolderOptions& options) {
   const std::vector<Conversion> conversions = conversions_of(plan);
   const std::vector<Shard> shards = divide(conversions, options.shard_bytes);
-  size_t total = 0, done = 0;
-  for (const Conversion& conversion : conversions) total += conversion.bytes();
   PendingFolder folder(path);
-  const bool mlx = options.kind == FolderKind::kMlx;
-  for (const Shard& shard : shards) {
-    std::vector<StoredTensor> stored;
-    for (size_t i = shard.begin; i < shard.end; ++i)
-      stored.insert(stored.end(), conversions[i].stored().begin(), conversions[i].stored().end());
-    SafetensorsWriter writer(folder.file(shard.name), stored, {{"format", mlx ? "mlx" : "pt"}});
-    size_t index = 0;
-    for (size_t i = shard.begin; i < shard.end; ++i) {
-      const TensorView& view = conversions[i].view();
-      conversions[i].write(writer, index, pool, [&](size_t bytes) {
-        done += bytes;
-        if (options.progress) options.progress(done, total, view.name);
-      });
-      index += conversions[i].stored().size();
-      file.release(view);
-    }
-    writer.commit();
-  }
-  if (mlx || shards.size() > 1) write_index(folder, conversions, shards);
-  folder.write("config.json", dump_json(plan.config, 2) + "\n");
-  write_text_files(file, folder);
+  file.checked([&] {
+    ShardWriter writer(file, conversions, pool, options);
+    for (const Shard& shard : shards) writer.write(shard, folder);
+    if (options.kind == FolderKind::kMlx || shards.size() > 1)
+      write_index(folder, conversions, shards);
+    folder.write("config.json", dump_json(plan.config, 2) + "\n");
+    write_text_files(file, folder);
+  });
   folder.commit();
 }
 

@@ -235,12 +235,8 @@ void write_yes_no(ModelFile& file, const TransformerConfig& c, Metadata& metadat
   metadata.set_texts(prefix + "classifier.output_labels", {"yes", "no"});
 }
 
-}  // namespace
-
-ModelFile open_as_gguf(const std::string& meant) {
-  const std::string path = find_model(meant);
-  if (!is_folder(path)) return open_model_file(path);
-  ModelFile file = open_model(path);
+// `file`: the folder `path`.
+void make_gguf(ModelFile& file, const std::string& path) {
   const TransformerConfig c = read_config(file);
   refuse_further_layers(file, c);
   keep_text_model(file);
@@ -268,6 +264,15 @@ ModelFile open_as_gguf(const std::string& meant) {
   file.metadata = std::move(metadata);
   file.container = Container::kGguf;
   file.config = nullptr;
+}
+
+}  // namespace
+
+ModelFile open_as_gguf(const std::string& meant) {
+  const std::string path = find_model(meant);
+  if (!is_folder(path)) return open_model_file(path);
+  ModelFile file = open_model(path);
+  file.checked([&] { make_gguf(file, path); });
   return file;
 }
 

@@ -201,20 +201,14 @@ size_t planned_bytes(const TensorView& tensor, const TensorPlan& plan) {
   return byte_size(plan.type, tensor.elements());
 }
 
-void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
-                     const Metadata& metadata, const std::string& path, ThreadPool& pool,
-                     const QuantizeOptions& options) {
-  VEERY_CHECK(plans.size() == file.tensors.size());
-  if (!options.requantize) check_floats(file, plans);
-  std::vector<TensorView> views;
+namespace {
+
+// Writes all tensors in their new types.
+void write_tensors(SplitGgufWriter& writer, const ModelFile& file,
+                   std::span<const TensorPlan> plans, ThreadPool& pool,
+                   const QuantizeOptions& options) {
   size_t total = 0;
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const TensorView& tensor = file.tensors[i];
-    views.push_back({.name = tensor.name, .dtype = plans[i].type, .shape = tensor.shape});
-    total += planned_bytes(tensor, plans[i]);
-  }
-  SplitGgufWriter writer(path, metadata, std::move(views), options.split_bytes,
-                         {options.existing, inputs_of(file), options.replaced});
+  for (size_t i = 0; i < plans.size(); ++i) total += planned_bytes(file.tensors[i], plans[i]);
   ImportanceMatrix estimated;
   if (needs_estimate(file, plans, options.importance)) estimated = estimate_importance(file, pool);
   std::vector<Conversion> conversions;
@@ -242,7 +236,27 @@ void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
     read = &file.tensors[i];
   }
   finish_before();
-  writer.commit();
+}
+
+}  // namespace
+
+void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
+                     const Metadata& metadata, const std::string& path, ThreadPool& pool,
+                     const QuantizeOptions& options) {
+  VEERY_CHECK(plans.size() == file.tensors.size());
+  if (!options.requantize) check_floats(file, plans);
+  std::vector<TensorView> views;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    views.push_back({.name = tensor.name, .dtype = plans[i].type, .shape = tensor.shape});
+  }
+  std::optional<SplitGgufWriter> writer;
+  file.checked([&] {
+    writer.emplace(path, metadata, std::move(views), options.split_bytes,
+                   OutputRules{options.existing, inputs_of(file), options.replaced});
+    write_tensors(*writer, file, plans, pool, options);
+  });
+  writer->commit();
 }
 
 }  // namespace veery

@@ -38,7 +38,7 @@ struct QuantizeOptions {
 /// Writes `file` to `path`, each tensor as its plan says: a slice of rows at a time, rows spread
 /// over `pool`. Throws kInput naming tensor and element where a value cannot be encoded, where
 /// importances do not fit a tensor, or a tensor is quantised already; as file_to_write() does, the
-/// files of `file` being read; kIo. Leaves no partial file.
+/// files of `file` being read; kIo, FileChanged if one of these changes. Leaves no partial file.
 void write_quantized(const ModelFile& file, std::span<const TensorPlan> plans,
                      const Metadata& metadata, const std::string& path, ThreadPool& pool,
                      const QuantizeOptions& options);

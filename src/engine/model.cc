@@ -50,6 +50,11 @@ Model::Model(const std::string& path, const LoadOptions& options)
     : options_(options), pool_(options.threads), target_(best_target(options.target)) {
   const double start = seconds_now();
   file_ = open_model(path);
+  file_.checked([&] { load(options); });
+  load_seconds_ = seconds_now() - start;
+}
+
+void Model::load(const LoadOptions& options) {
   config_ = read_config(file_);
   options_.context = run_context(config_, options);
   config_.long_context = options_.context > config_.rope.original_context;
@@ -75,7 +80,6 @@ Model::Model(const std::string& path, const LoadOptions& options)
   find_front();
   load_params(options.progress);
   file_.release_all();  // the system maps neighbours of what is read
-  load_seconds_ = seconds_now() - start;
 }
 
 Model::Model(const Model& base, const Change& change,
@@ -89,8 +93,13 @@ Model::Model(const Model& base, const Change& change,
       template_(base.template_),
       answer_format_(base.answer_format_) {
   const double start = seconds_now();
-  change(file_, config_);
   if (entry) options_.entry = std::move(entry);
+  file_.checked([&] { load_changed(base, change); });
+  load_seconds_ = seconds_now() - start;
+}
+
+void Model::load_changed(const Model& base, const Change& change) {
+  change(file_, config_);
   define();
   std::set<std::string_view> loaded;
   for (const Node& node : base.entry_.graph.nodes())
@@ -107,7 +116,6 @@ Model::Model(const Model& base, const Change& change,
   front_params_.borrow(base.front_params_, kept);
   find_front();
   load_params({});
-  load_seconds_ = seconds_now() - start;
 }
 
 void Model::define() {

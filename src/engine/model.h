@@ -48,7 +48,7 @@ struct LoadOptions {
 class Model {
  public:
   /// Throws kNotFound, kIo, kFormat or kUnsupported; kInput if options.context exceeds what the
-  /// model was trained for.
+  /// model was trained for; FileChanged if a file changes meanwhile.
   explicit Model(const std::string& path, const LoadOptions& options = {});
 
   /// Changes what a file says before its definition is traced.
@@ -58,6 +58,10 @@ class Model {
   /// to be another than that of `base`. Throws as above.
   Model(const Model& base, const Change& change,
         std::function<Entry(ModelFile&, const TransformerConfig&)> entry = {});
+
+  /// Whether the weights that are read from the file during runs are those that were loaded; if
+  /// not, every run throws FileChanged.
+  bool is_unchanged() const { return params_.is_unchanged() && front_params_.is_unchanged(); }
 
   const std::string& path() const { return file_.path; }
   const ModelFile& file() const { return file_; }
@@ -82,6 +86,8 @@ class Model {
   double load_seconds() const { return load_seconds_; }
 
  private:
+  void load(const LoadOptions& options);
+  void load_changed(const Model& base, const Change& change);
   void define();
   void find_front();
   void load_params(const ParamStore::Progress& progress);

@@ -124,16 +124,26 @@ const TensorView& ModelFile::at(std::string_view name) const {
   return *tensor;
 }
 
+void ModelFile::check_unchanged() const {
+  for (const auto& mapping : mappings) mapping->check_unchanged();
+}
+
 void ModelFile::release_all() const {
   for (const auto& mapping : mappings) mapping->release(mapping->bytes());
 }
 
-void ModelFile::release(const TensorView& tensor, size_t begin, size_t bytes) const {
+std::shared_ptr<MappedFile> ModelFile::mapping_of(const TensorView& tensor) const {
+  const std::byte* data = tensor.data.data();
   for (const auto& mapping : mappings) {
     const std::span<const std::byte> whole = mapping->bytes();
-    if (tensor.data.data() >= whole.data() && tensor.data.data() < whole.data() + whole.size())
-      mapping->release(tensor.data.subspan(begin, std::min(bytes, tensor.data.size() - begin)));
+    if (data >= whole.data() && data < whole.data() + whole.size()) return mapping;
   }
+  return nullptr;
+}
+
+void ModelFile::release(const TensorView& tensor, size_t begin, size_t bytes) const {
+  if (const auto mapping = mapping_of(tensor))
+    mapping->release(tensor.data.subspan(begin, std::min(bytes, tensor.data.size() - begin)));
 }
 
 }  // namespace veery

@@ -97,6 +97,16 @@ class ModelFile {
   const TensorView* find(std::string_view name) const;
   /// Throws kFormat naming the tensor if it is absent.
   const TensorView& at(std::string_view name) const;
+  /// Throws FileChanged if one of the mapped files is not as it was opened: what was computed from
+  /// them is void.
+  void check_unchanged() const;
+  /// MappedFile::checked() of all of them.
+  template <typename F>
+  auto checked(F&& use) const {
+    return checked_use(*this, use);
+  }
+  /// The mapping that holds the data of `tensor`; nullptr if it lies elsewhere.
+  std::shared_ptr<MappedFile> mapping_of(const TensorView& tensor) const;
   /// Drops the pages of a tensor that has been copied elsewhere from resident memory.
   void release(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX) const;
   /// The same for everything, metadata included.

@@ -264,7 +264,7 @@ ModelFile parse_ggml_speech(std::span<const std::byte> all, const std::string& n
 
 ModelFile open_ggml_speech(const std::string& path) {
   auto mapping = std::make_shared<MappedFile>(path);
-  ModelFile file = parse_ggml_speech(mapping->bytes(), path);
+  ModelFile file = mapping->checked([&] { return parse_ggml_speech(mapping->bytes(), path); });
   file.mappings.push_back(std::move(mapping));
   return file;
 }

@@ -472,6 +472,32 @@ void name_folder(ModelFile& file, std::string_view architecture, const std::stri
                     architecture.empty() ? found : std::string(architecture));
 }
 
+void arrange_gguf(ModelFile& file) {
+  rename_gguf(file);
+  gather_experts(file, {});
+  flatten_norms(file);
+  if (has_recurrent(file)) arrange_recurrent(file);
+  split_joint(file);
+  split_latent(file);
+  check_divisors(file);
+}
+
+void arrange_folder(ModelFile& file) {
+  std::string found;
+  const std::string_view architecture = folder_architecture(file, found);
+  name_folder(file, architecture, found);
+  read_generation_config(file.path, file.metadata);
+  if (architecture.empty()) return;
+  drop_further_layers(file);
+  rename(file, architecture);
+  gather_experts(file, architecture);
+  flatten_norms(file);
+  for (const FolderStep& step : kFolderSteps)
+    if (step.architecture == architecture) step.apply(file);
+  split_joint(file);
+  add_rope_factors(file);
+}
+
 }  // namespace
 
 ModelFile open_model_file(const std::string& path) {
@@ -481,31 +507,9 @@ ModelFile open_model_file(const std::string& path) {
 
 ModelFile open_model(const std::string& meant) {
   const std::string path = find_model(meant);
-  if (!is_folder(path)) {
-    ModelFile file = open_model_file(path);
-    rename_gguf(file);
-    gather_experts(file, {});
-    flatten_norms(file);
-    if (has_recurrent(file)) arrange_recurrent(file);
-    split_joint(file);
-    split_latent(file);
-    check_divisors(file);
-    return file;
-  }
-  ModelFile file = open_folder(path);
-  std::string found;
-  const std::string_view architecture = folder_architecture(file, found);
-  name_folder(file, architecture, found);
-  read_generation_config(path, file.metadata);
-  if (architecture.empty()) return file;
-  drop_further_layers(file);
-  rename(file, architecture);
-  gather_experts(file, architecture);
-  flatten_norms(file);
-  for (const FolderStep& step : kFolderSteps)
-    if (step.architecture == architecture) step.apply(file);
-  split_joint(file);
-  add_rope_factors(file);
+  const bool folder = is_folder(path);
+  ModelFile file = folder ? open_folder(path) : open_model_file(path);
+  file.checked([&] { folder ? arrange_folder(file) : arrange_gguf(file); });
   return file;
 }
 

@@ -90,12 +90,8 @@ std::set<std::string> gathered_weights(const Graph& graph) {
 
 // Such a weight is read where it lies, if it lies in a file.
 bool can_stay(const ModelFile& file, const Entry& entry) {
-  const std::span<const std::byte> data = entry.tensor->data;
   return entry.tensor->source == nullptr && entry.rows() > 1 && entry.stack == 1 &&
-         std::ranges::any_of(file.mappings, [&](const auto& mapping) {
-           const std::span<const std::byte> whole = mapping->bytes();
-           return data.data() >= whole.data() && data.data() < whole.data() + whole.size();
-         });
+         file.mapping_of(*entry.tensor) != nullptr;
 }
 
 // Such a weight has panels for it, if there are any for its type. A tensor that is computed is
@@ -256,7 +252,7 @@ void ParamStore::load(const ModelFile& file, const Graph& graph, ThreadPool& poo
     const Operand operand = make_operand(entry, memory.data());
     if (entry.mapped) {
       check_mapped(file, entry, pool);
-      mappings_.insert(mappings_.end(), file.mappings.begin(), file.mappings.end());
+      mappings_.push_back(file.mapping_of(*entry.tensor));
     } else {
       fill(file, entry, operand, pool);
     }

@@ -1,5 +1,6 @@
 // params.h: the weights of a model, in the layout that kernels read.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <span>
@@ -42,6 +43,13 @@ class ParamStore {
   /// Throws kFormat naming the parameter if it is absent.
   const Operand& at(const std::string& name) const;
   size_t bytes() const { return bytes_; }
+  bool is_unchanged() const {
+    return std::ranges::all_of(mappings_, [](const auto& file) { return file->is_unchanged(); });
+  }
+  /// Throws FileChanged if a file whose weights are read where they lie is not as it was opened.
+  void check_unchanged() const {
+    for (const auto& mapping : mappings_) mapping->check_unchanged();
+  }
 
  private:
   std::map<std::string, Operand> operands_;

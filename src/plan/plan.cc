@@ -128,6 +128,11 @@ void Plan::run() {
       barrier.wait();
     }
   });
+  check_files();
+}
+
+void Plan::check_files() const {
+  if (binding_.params != nullptr) binding_.params->check_unchanged();
 }
 
 void Plan::fetch(size_t i) {
@@ -166,6 +171,7 @@ void Plan::run_profiled(std::vector<double>& seconds, std::vector<double>* front
       last = now;
     }
   });
+  check_files();
 }
 
 DispatchCost cost(const Plan& plan, size_t row, const RunSize& size) {

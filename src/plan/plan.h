@@ -77,7 +77,8 @@ class Plan {
   Plan& operator=(const Plan&) = delete;
 
   /// Runs the front, if there is one, then the table on the values in the binding's slots. Does not
-  /// allocate, lock or look anything up. Throws kIo if a device fails.
+  /// allocate, lock or look anything up. Throws kIo if a device fails, FileChanged if weights that
+  /// are read from their file may have been others.
   void run();
   /// Executable::chain_steps(), chain_draws(), run_chain(), chosen().
   int32_t chain_steps() { return executable_ == nullptr ? 0 : executable_->chain_steps(); }
@@ -117,6 +118,7 @@ class Plan {
   void lower(const std::vector<Op>& ops, std::span<const Operand> inputs);
   Workspace& workspace();
   void start_run() noexcept;
+  void check_files() const;
   Worker worker(int index) noexcept;  // for the first row of the table
 
   Graph graph_;

@@ -395,9 +395,22 @@ void Scheduler::make_drafts() {
     if (most > 0) rows += draft(*job, most, rows);
   }
   if (asked_.empty()) return;
-  maker_->propose(draft_requests_);
+  if (!propose()) return;
   for (size_t i = 0; i < asked_.size(); ++i)
     set_draft(*asked_[i], draft_requests_[i].draft, DraftSource::kModel);
+}
+
+// Answers do not depend on drafts: without the file of the draft model they go on without drafts.
+bool Scheduler::propose() {
+  try {
+    maker_->propose(draft_requests_);
+    return true;
+  } catch (const FileChanged&) {
+    if (!model_draft_) throw;  // the MTP head is part of the model
+    maker_ = nullptr;
+    model_draft_.reset();
+    return false;
+  }
 }
 
 void Scheduler::step() {

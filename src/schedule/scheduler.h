@@ -96,6 +96,7 @@ class Scheduler {
   bool shares_running_prompt(const Job& job, int32_t found) const;
   void begin(Job& job);
   void make_drafts();
+  bool propose();
   bool set_draft(Job& job, std::span<const int32_t> ids, DraftSource source);
   int32_t draft(Job& job, int32_t most, int32_t rows);
   void step();

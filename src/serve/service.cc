@@ -125,7 +125,8 @@ Json error_json(Family family, const ApiError& error) {
 
 void send_error(Family family, const ApiError& error, Reply& reply) {
   if (!reply.begun()) {
-    const bool busy = error.status == 429 || error.code == "models_are_busy";
+    const bool busy = error.status == 429 || error.code == "models_are_busy" ||
+                      error.code == "model_file_changed";
     if (busy) reply.add_header("Retry-After", "1");
     if (error.status == 401) reply.add_header("WWW-Authenticate", "Bearer");
     return reply.send(error.status, kJson, dump_json(error_json(family, error)));

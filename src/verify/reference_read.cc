@@ -285,7 +285,7 @@ std::vector<ReferenceSet> parse_reference(std::span<const std::byte> bytes,
 
 std::vector<ReferenceSet> read_reference(const std::string& path) {
   const MappedFile file(path);
-  return parse_reference(file.bytes(), path);
+  return file.checked([&] { return parse_reference(file.bytes(), path); });
 }
 
 }  // namespace veery

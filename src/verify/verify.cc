@@ -46,7 +46,7 @@ class Verifier {
   template <typename Step>
   bool guarded(const char* name, const char* hint, const Step& step) {
     try {
-      step();
+      file_.checked(step);
       return true;
     } catch (const Error& error) {
       const ErrorKind kind = error.kind();

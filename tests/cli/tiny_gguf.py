@@ -56,9 +56,11 @@ def metadata(chat_template, context, dim, hidden):
     return values
 
 
-def shapes(dim, hidden):
+def shapes(dim, hidden, tied=True):
     """(name, columns, rows); one row is a norm."""
     yield "token_embd.weight", dim, 258
+    if not tied:
+        yield "output.weight", dim, 258
     yield "output_norm.weight", dim, 1
     for layer in range(LAYERS):
         for part, columns, rows in [
@@ -69,13 +71,14 @@ def shapes(dim, hidden):
             yield f"blk.{layer}.{part}.weight", columns, rows
 
 
-def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN, seed=5):
-    """`changed`: values of the metadata that are other than usual."""
+def write(path, chat_template=None, context=CONTEXT, changed=None, dim=DIM, hidden=HIDDEN, seed=5, tied=True):
+    """`changed`: values of the metadata that are other than usual. `tied`: the embedding is the output head; if it is
+    not, it stays in the mapped file."""
     numbers = random.Random(seed)
     values = {**metadata(chat_template, context, dim, hidden), **(changed or {})}
     infos, data = b"", b""
     count = 0
-    for name, columns, rows in shapes(dim, hidden):
+    for name, columns, rows in shapes(dim, hidden, tied):
         data += bytes(-len(data) % 32)
         sizes = [columns] if rows == 1 else [columns, rows]
         infos += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, len(data))

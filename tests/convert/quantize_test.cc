@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -220,6 +221,28 @@ TEST(Quantize, WhatCannotBeEncodedIsNamedAndLeavesNoFile) {
       EXPECT_NE(what.find(fmt::format("is {}", value)), std::string::npos) << what;
     }
     EXPECT_EQ(folder.entries(), 0U);
+  }
+}
+
+TEST(Quantize, AFileThatChangesMeanwhileLeavesNoOutput) {
+  const Shapes model(3);
+  for (const size_t kept : {size_t{0}, size_t{5000}, size_t{150000}, size_t{300000}}) {
+    const test::TemporaryFolder folder;
+    const std::string in = folder.file("in.gguf");
+    write(model, "F16", in, 1);
+    const ModelFile file = open_gguf(in);
+    ThreadPool pool(3);
+    QuantizeOptions options;
+    bool shrunk = false;
+    options.progress = [&](size_t, size_t, const std::string&) {
+      if (!std::exchange(shrunk, true)) std::filesystem::resize_file(in, kept);
+    };
+    const auto plans = plan_types(file, find_quant_mix("Q4_0"), {});
+    EXPECT_THROW(write_quantized(file, plans, file.metadata, folder.file("n.gguf"), pool, options),
+                 FileChanged)
+        << kept;
+    EXPECT_TRUE(shrunk);
+    EXPECT_EQ(folder.entries(), 1U);
   }
 }
 

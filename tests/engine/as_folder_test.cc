@@ -437,5 +437,19 @@ TEST(AsFolderFiles, FormatsThatMlxDoesNotHaveAreRefused) {
 INSTANTIATE_TEST_SUITE_P(All, AsFolder, ::testing::ValuesIn(tiny_folders()), test_name);
 INSTANTIATE_TEST_SUITE_P(All, AsFolderOfFloats, ::testing::ValuesIn(float_folders()), test_name);
 
+TEST(AsFolder, AFileThatShrinksMeanwhileLeavesNoFolder) {
+  const test::TinyModel model;
+  const test::TemporaryFolder folder;
+  const std::string in = folder.file("in.gguf");
+  fs::copy_file(model.path(), in);
+  const ModelFile file = open_model(in);
+  FolderOptions options;
+  options.progress = [&](size_t, size_t, const std::string&) { fs::resize_file(in, 4096); };
+  ThreadPool pool(2);
+  EXPECT_THROW(write_folder(file, plan_folder(file, options), folder.file("out"), pool, options),
+               FileChanged);
+  EXPECT_EQ(folder.entries(), 1U);
+}
+
 }  // namespace
 }  // namespace veery

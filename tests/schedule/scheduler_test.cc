@@ -2,6 +2,7 @@
 // prompt was in the caches, and however often it was interrupted.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -11,6 +12,7 @@
 #include "schedule/generate.h"
 #include "support/models.h"
 #include "support/session.h"
+#include "support/tiny_model.h"
 
 namespace veery {
 namespace {
@@ -316,6 +318,53 @@ TEST_F(Scheduling, ManyThreadsSubmitAndCancel) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(scheduler.counts().requests, 160);
+}
+
+// The embedding of this model is read where it lies in the file.
+TEST(ChangedFiles, NoAnswerIsMadeOfAModelThatShrinksBetweenTokens) {
+  const test::TinyModel file;
+  Model model(file.path(), {.threads = 2});
+  Scheduler scheduler(model, {.slots = 2});
+  const GenerateRequest request = request_of({256, 104, 105}, 40, 0);
+  const auto whole = scheduler.submit(request);
+  EXPECT_EQ(wait_for(*whole).size(), 40U);
+  EXPECT_TRUE(model.is_unchanged());
+  const auto ticket = scheduler.submit(request);
+  AnswerPart part;
+  ASSERT_TRUE(ticket->next(part));
+  std::filesystem::resize_file(file.path(), 4096);
+  EXPECT_THROW(wait_for(*scheduler.submit(request)), FileChanged);
+  EXPECT_FALSE(model.is_unchanged());
+}
+
+TEST(ChangedFiles, ADraftModelThatShrinksEndsDraftsNotAnswers) {
+  const test::TinyModel file, draft;
+  Model model(file.path(), {.threads = 1});
+  const GenerateRequest request = request_of({256, 104, 105}, 40, 0);
+  const Ids expected = alone(model, request);
+  SchedulerOptions options;
+  options.always_draft = true;
+  options.draft_model = std::make_shared<Model>(draft.path(), LoadOptions{.threads = 1});
+  Scheduler scheduler(model, options);
+  EXPECT_EQ(wait_for(*scheduler.submit(request)), expected);
+  std::filesystem::resize_file(draft.path(), 4096);
+  const int64_t drafted = scheduler.counts().drafted_tokens;
+  EXPECT_GT(drafted, 0);
+  EXPECT_EQ(wait_for(*scheduler.submit(request)), expected);
+  EXPECT_EQ(wait_for(*scheduler.submit(request)), expected);
+}
+
+TEST(ChangedFiles, LoadingAFileThatShrinksIsRefusedAtEveryMoment) {
+  for (size_t moment = 0; moment < 12; ++moment) {
+    const test::TinyModel file;
+    size_t calls = 0;
+    LoadOptions options{.threads = 2};
+    options.progress = [&](size_t, size_t) {
+      if (calls++ == moment) std::filesystem::resize_file(file.path(), 5000);
+    };
+    EXPECT_THROW(Model(file.path(), options), FileChanged) << moment;
+    EXPECT_GT(calls, moment);
+  }
 }
 
 }  // namespace

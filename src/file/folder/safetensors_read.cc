@@ -277,7 +277,8 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
 
 SafetensorsFile open_safetensors(const std::string& path) {
   auto mapping = std::make_shared<MappedFile>(path);
-  SafetensorsFile file = parse_safetensors(mapping->bytes(), path);
+  SafetensorsFile file =
+      mapping->checked([&] { return parse_safetensors(mapping->bytes(), path); });
   file.mapping = std::move(mapping);
   return file;
 }

@@ -27,7 +27,7 @@ std::string suffix(int64_t number, int64_t count) {
 
 ModelFile open_part(const std::string& path) {
   auto mapping = std::make_shared<MappedFile>(path);
-  ModelFile model = gguf::parse_part(mapping->bytes(), path);
+  ModelFile model = mapping->checked([&] { return gguf::parse_part(mapping->bytes(), path); });
   model.mappings.push_back(std::move(mapping));
   return model;
 }

@@ -118,11 +118,12 @@ ImportanceMatrix parse_old_imatrix(std::span<const std::byte> bytes, const std::
 }
 
 ImportanceMatrix read_imatrix(const std::string& path) {
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.size() >= 4 && std::memcmp(bytes.data(), "GGUF", 4) == 0)
-    return from_gguf(open_gguf(path));
-  return parse_old_imatrix(bytes, path);
+  const MappedFile mapped(path);
+  const std::span<const std::byte> bytes = mapped.bytes();
+  if (bytes.size() < 4 || std::memcmp(bytes.data(), "GGUF", 4) != 0)
+    return mapped.checked([&] { return parse_old_imatrix(bytes, path); });
+  const ModelFile file = open_gguf(path);
+  return file.checked([&] { return from_gguf(file); });
 }
 
 }  // namespace veery

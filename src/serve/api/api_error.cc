@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/mapped_file.h"
 #include "device/memory_pool.h"
 #include "schedule/scheduler.h"
 #include "serve/models/models.h"
@@ -57,8 +58,10 @@ ApiError api_error(const std::exception& error) {
     return {503, error.what(), {}, none->passing() ? "models_are_busy" : "model_too_large"};
   if (dynamic_cast<const OutOfDeviceMemory*>(&error) != nullptr)
     return {503, error.what(), {}, "out_of_memory"};
-  if (dynamic_cast<const LoadFailure*>(&error) != nullptr)
-    return {500, error.what(), "model", "model_not_loaded"};
+  if (dynamic_cast<const FileChanged*>(&error) != nullptr)
+    return {503, error.what(), "model", "model_file_changed"};
+  if (const auto* failure = dynamic_cast<const LoadFailure*>(&error))
+    return {failure->passing() ? 503 : 500, error.what(), "model", "model_not_loaded"};
   const auto* own = dynamic_cast<const Error*>(&error);
   if (own == nullptr) return {500, "an error inside of the server"};
   switch (own->kind()) {

@@ -64,13 +64,15 @@ Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_al
   Lock lock(mutex_);
   Entry& entry = entry_of(id);
   if (keep_alive) entry.keep_alive = *keep_alive;
-  while (!entry.model) {
+  const double deadline = seconds_now() + options_.wait_timeout;
+  while (!is_ready(entry)) {
     if (changing_) {
       changed_.wait(lock);
       continue;
     }
     changing_ = true;
     try {
+      if (entry.model) unload_changed(lock, entry, deadline);
       make_room(lock, entry);
       load(lock, entry, progress);
       shrink(lock, entry);
@@ -84,6 +86,26 @@ Models::Lease Models::find(std::string_view id, std::optional<KeepAlive> keep_al
     changed_.notify_all();
   }
   return lease(entry);
+}
+
+bool Models::is_ready(Entry& entry) {
+  if (!entry.model) return false;
+  entry.changed = !entry.model->model().is_unchanged();
+  return !entry.changed;
+}
+
+// Requests that still have it fail at their next run.
+void Models::unload_changed(Lock& lock, Entry& entry, double deadline) {
+  while (entry.users > 0) {
+    const double left = deadline - seconds_now();
+    if (left <= 0)
+      throw LoadFailure(ErrorKind::kIo, true,
+                        "the model '{}' cannot be loaded again yet: its file changed, and {} "
+                        "requests still have the old one",
+                        entry.card.id, entry.users);
+    changed_.wait_for(lock, seconds(left));
+  }
+  unload(lock, entry);
 }
 
 void Models::make_room(Lock& lock, const Entry& entry) {
@@ -131,10 +153,11 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
     model = std::make_shared<ServedModel>(entry.card.id, entry.source.path, options,
                                           entry.source.scheduler);
   } catch (const std::bad_alloc&) {
-    throw LoadFailure(ErrorKind::kLimit, "the model '{}' cannot be loaded: out of memory",
+    throw LoadFailure(ErrorKind::kLimit, false, "the model '{}' cannot be loaded: out of memory",
                       entry.card.id);
   } catch (const Error& error) {
-    throw LoadFailure(error.kind(), "the model '{}' cannot be loaded: {}", entry.card.id,
+    const bool changed = entry.changed || dynamic_cast<const FileChanged*>(&error) != nullptr;
+    throw LoadFailure(error.kind(), changed, "the model '{}' cannot be loaded: {}", entry.card.id,
                       error.what());
   }
   const Scheduler* scheduler = model->scheduler();
@@ -142,6 +165,7 @@ void Models::load(Lock& lock, Entry& entry, const std::function<void(size_t, siz
   lock.lock();
   if (scheduler != nullptr) entry.card.bytes = entry.card.summary.weight_bytes + caches;
   entry.model = std::move(model);
+  entry.changed = false;
   entry.used = seconds_now();
   ++entry.loads;
 }

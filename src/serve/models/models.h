@@ -32,10 +32,17 @@ class NoRoom : public Error {
  private:
   bool passing_;
 };
-/// A model of the server's is there, but could not be loaded.
+/// A model of the server could not be loaded. `passing`: its file changed while it was in use, and
+/// the model works again once the file is whole.
 class LoadFailure : public Error {
  public:
-  using Error::Error;
+  template <typename... Args>
+  LoadFailure(ErrorKind kind, bool passing, fmt::format_string<Args...> format, Args&&... args)
+      : Error(kind, format, std::forward<Args>(args)...), passing_(passing) {}
+  bool passing() const { return passing_; }
+
+ private:
+  bool passing_;
 };
 
 /// Seconds that a model without requests stays loaded; less than 0: for ever.
@@ -72,9 +79,10 @@ class Models {
   void add(ModelSource source);
   /// Whether it could be loaded without another one going.
   bool fits(std::string_view id) const;
-  /// By id; where there is one model only, any name is its name, and empty is the first. Loads it,
-  /// for which those go that were not used for longest, and waits where it must. `keep_alive`
-  /// replaces the option for this model from now on. Throws UnknownModel, NoRoom, LoadFailure.
+  /// By id; if there is one model only, any name is its name, and empty is the first. Loads it, and
+  /// again if its file has changed; unloads those that were not used for longest, and waits for
+  /// memory if it must. `keep_alive` replaces the option for this model from now on. Throws
+  /// UnknownModel, NoRoom, LoadFailure.
   Lease find(std::string_view id, std::optional<KeepAlive> keep_alive = std::nullopt,
              const std::function<void(size_t, size_t)>& progress = nullptr);
   std::vector<View> all() const;
@@ -90,12 +98,15 @@ class Models {
     KeepAlive keep_alive = -1;
     double used = 0;  // seconds_now() of the end of its last request
     int64_t users = 0, loads = 0;
+    bool changed = false;  // its file, since it was last loaded
   };
   using Lock = std::unique_lock<std::mutex>;
 
   Entry& entry_of(std::string_view id) const;
   static View view_of(const Entry& entry);
   size_t used_bytes() const;
+  static bool is_ready(Entry& entry);
+  void unload_changed(Lock& lock, Entry& entry, double deadline);
   void make_room(Lock& lock, const Entry& entry);
   void load(Lock& lock, Entry& entry, const std::function<void(size_t, size_t)>& progress);
   void shrink(Lock& lock, const Entry& loaded);
