@@ -9,7 +9,11 @@
  *   caller, who gives it to veery_free().
  * - Texts are UTF-8 with a length in bytes; VEERY_NUL: up to the first zero byte. Malformed bytes
  * of a text are allowed, of JSON refused. Texts that are given are followed by a zero byte.
- * - Calls are safe on several threads at once, on one handle too, unless they say otherwise. */
+ * - Calls are safe on several threads at once, on one handle too, unless they say otherwise.
+ * - A model belongs to the process that loaded it: after fork(), calls with it return
+ *   VEERY_ERROR_UNSUPPORTED in the child, and free calls do nothing.
+ * - While a file is mapped the library handles SIGBUS for its pages, and passes other faults to the
+ *   handler that was there before. A call whose model's file changed returns VEERY_ERROR_IO. */
 #ifndef VEERY_VEERY_H
 #define VEERY_VEERY_H
 

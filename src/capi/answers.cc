@@ -200,7 +200,7 @@ veery_status veery_generate_options_init(veery_generate_options* options, size_t
   return guarded([&] {
     veery_generate_options& given = required(options, "options");
     check_size<veery_generate_options>(size, "veery_generate_options");
-    given = default_options(model == nullptr ? nullptr : model->loaded.get());
+    given = default_options(model == nullptr ? nullptr : required(model, "model").loaded.get());
     return VEERY_OK;
   });
 }
@@ -247,12 +247,10 @@ veery_status veery_answer_wait(veery_answer* answer, veery_on_piece on_piece, vo
 }
 
 void veery_answer_cancel(veery_answer* answer) {
-  if (answer != nullptr) guarded([&] { return answer->ticket->cancel(), VEERY_OK; });
+  if (is_usable(answer)) guarded([&] { return answer->ticket->cancel(), VEERY_OK; });
 }
 
-void veery_answer_free(veery_answer* answer) {
-  guarded([&] { return delete answer, VEERY_OK; });
-}
+void veery_answer_free(veery_answer* answer) { free_handle(answer); }
 
 veery_status veery_generate(veery_model* model, const char* prompt, size_t length,
                             const veery_generate_options* options, veery_on_piece on_piece,
@@ -270,7 +268,7 @@ veery_status veery_generate(veery_model* model, const char* prompt, size_t lengt
 
 const char* veery_answer_text(const veery_answer* answer, size_t* length) {
   if (length != nullptr) *length = 0;
-  if (answer == nullptr) return "";
+  if (!is_usable(answer)) return "";
   const std::lock_guard lock(answer->mutex);
   if (length != nullptr) *length = answer->text.size();
   return answer->text.c_str();
@@ -278,7 +276,7 @@ const char* veery_answer_text(const veery_answer* answer, size_t* length) {
 
 const int32_t* veery_answer_ids(const veery_answer* answer, size_t* count) {
   if (count != nullptr) *count = 0;
-  if (answer == nullptr) return nullptr;
+  if (!is_usable(answer)) return nullptr;
   const std::lock_guard lock(answer->mutex);
   if (!answer->over) return nullptr;
   const std::vector<int32_t>& ids = answer->ticket->result().ids;

@@ -2,6 +2,7 @@
 #pragma once
 #include <veery/veery.h>
 
+#include <concepts>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -110,10 +111,12 @@ GenerateOptions read_options(const LoadedModel& model, const veery_generate_opti
 
 struct veery_model {
   std::shared_ptr<veery::capi::LoadedModel> loaded;
+  const veery::capi::LoadedModel& model() const { return *loaded; }
 };
 
 struct veery_session {
   std::shared_ptr<veery::capi::SessionState> state;
+  const veery::capi::LoadedModel& model() const { return *state->model; }
 };
 
 /// What was read is guarded by the mutex; waiting is done outside of it.
@@ -128,6 +131,7 @@ struct veery_answer {
       : lease(std::move(model)), ticket(std::move(request)) {}
   ~veery_answer();
 
+  const veery::capi::LoadedModel& model() const { return lease.model(); }
   veery_status next(double seconds, veery_piece* given);
   /// The end was read: nothing more comes. `whole`: without an error.
   void end(bool whole);
@@ -141,3 +145,37 @@ struct veery_answer {
   std::unique_ptr<veery::AnswerParser> parser;  ///< of a chat
   bool over = false;
 };
+
+namespace veery::capi {
+
+/// A handle that belongs to a model: veery_model, veery_session, veery_answer.
+template <typename T>
+concept ModelHandle = requires(const T& handle) {
+  { handle.model() } -> std::same_as<const LoadedModel&>;
+};
+
+/// As above; throws kUnsupported too if the model was loaded before a fork of this process.
+template <ModelHandle T>
+T& required(T* handle, const char* name) {
+  if (handle == nullptr) throw Error(ErrorKind::kInput, "{} is null", name);
+  handle->model().check_process();
+  return *handle;
+}
+
+/// Whether `handle` can be used without waiting.
+template <ModelHandle T>
+bool is_usable(const T* handle) {
+  return handle != nullptr && handle->model().is_here();
+}
+
+/// Deletes `handle`. After a fork it is left to the end of the process: its destructor would wait
+/// for threads that this process does not have.
+template <ModelHandle T>
+void free_handle(T* handle) noexcept {
+  guarded([&] {
+    if (is_usable(handle)) delete handle;
+    return VEERY_OK;
+  });
+}
+
+}  // namespace veery::capi

@@ -1,5 +1,7 @@
 #include "capi/loaded_model.h"
 
+#include <unistd.h>
+
 #include "base/error.h"
 #include "import/folder/sentence_config.h"
 #include "import/open_model.h"
@@ -30,7 +32,7 @@ Makes made_for(const std::string& path) {
 
 LoadedModel::LoadedModel(const std::string& path, std::optional<Makes> makes,
                          const LoadOptions& load, const SchedulerOptions& options)
-    : makes_(makes ? *makes : made_for(path)), options_(options) {
+    : process_(::getpid()), makes_(makes ? *makes : made_for(path)), options_(options) {
   switch (makes_) {
     case Makes::kTexts:
       model_ = std::make_unique<Model>(path, load);
@@ -40,6 +42,16 @@ LoadedModel::LoadedModel(const std::string& path, std::optional<Makes> makes,
     case Makes::kScores: reranker_ = std::make_unique<Reranker>(path, load); break;
     case Makes::kTranscripts: transcriber_ = std::make_unique<Transcriber>(path, load); break;
   }
+}
+
+bool LoadedModel::is_here() const { return ::getpid() == process_; }
+
+void LoadedModel::check_process() const {
+  if (!is_here())
+    throw Error(ErrorKind::kUnsupported,
+                "{}: the model was loaded by process {}, this is process {} after a fork, which "
+                "has none of its threads: load the model in this process",
+                model().path(), process_, ::getpid());
 }
 
 const Model& LoadedModel::model() const {

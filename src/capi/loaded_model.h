@@ -1,5 +1,7 @@
 // loaded_model.h: a model with what runs it.
 #pragma once
+#include <sys/types.h>
+
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +23,12 @@ class LoadedModel {
   /// `makes`: absent: what the file is made for. Throws as Model does.
   LoadedModel(const std::string& path, std::optional<Makes> makes, const LoadOptions& load,
               const SchedulerOptions& options);
+
+  /// False in a process that was forked after loading: it has none of the model's threads, so that
+  /// calls would wait for ever.
+  bool is_here() const;
+  /// Throws kUnsupported unless is_here().
+  void check_process() const;
 
   Makes makes() const { return makes_; }
   const Model& model() const;
@@ -53,6 +61,7 @@ class LoadedModel {
 
   Scheduler& scheduler();
 
+  const pid_t process_;
   Makes makes_;
   SchedulerOptions options_;
   std::mutex mutex_;  // of the scheduler's pointer, leases_, encoders

@@ -241,7 +241,7 @@ veery_status veery_model_load(const char* path, const veery_load_options* option
   });
 }
 
-void veery_model_free(veery_model* model) { delete model; }
+void veery_model_free(veery_model* model) { free_handle(model); }
 
 veery_status veery_model_get_info(const veery_model* model, veery_model_info* info) {
   return guarded([&] {

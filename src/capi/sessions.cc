@@ -65,7 +65,7 @@ veery_status veery_session_create(veery_model* model, veery_session** session) {
   });
 }
 
-void veery_session_free(veery_session* session) { delete session; }
+void veery_session_free(veery_session* session) { free_handle(session); }
 
 veery_status veery_session_fork(const veery_session* session, veery_session** fork) {
   return guarded([&] {
