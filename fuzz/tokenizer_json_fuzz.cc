@@ -18,7 +18,7 @@ constexpr std::string_view kText =
 
 std::unique_ptr<veery::Tokenizer> load(std::string_view json) {
   veery::Pipeline pipeline = veery::read_tokenizer_json(json, "input");
-  const veery::TokenRoles roles = veery::roles_of(pipeline);
+  const veery::Metadata roles = veery::roles_of(pipeline);
   return std::make_unique<veery::PipelineTokenizer>(std::move(pipeline), roles);
 }
 

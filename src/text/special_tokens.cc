@@ -100,6 +100,16 @@ void find_known_ends(Vocabulary& vocabulary, Tokenizer::Special& special, int32_
   }
 }
 
+// A folder that lists its ends means no others, but for those that its template writes.
+void keep_listed_ends(const Metadata& metadata, const std::vector<int64_t>& listed,
+                      const Vocabulary& vocabulary, std::vector<int32_t>& ends) {
+  const std::string source = metadata.text("tokenizer.chat_template").value_or("");
+  std::erase_if(
+      ends, [&](int32_t id) { return source.find(vocabulary.written(id)) == std::string::npos; });
+  for (const int64_t id : listed)
+    if (id >= 0 && id < vocabulary.size()) ends.push_back(static_cast<int32_t>(id));
+}
+
 }  // namespace
 
 Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaults& defaults,
@@ -114,8 +124,11 @@ Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaul
   special.pad = lenient_id(metadata, "tokenizer.ggml.padding_token_id", size, -1);
   special.add_bos = metadata.boolean("tokenizer.ggml.add_bos_token").value_or(defaults.add_bos);
   special.add_eos = metadata.boolean("tokenizer.ggml.add_eos_token").value_or(false);
+  std::vector<int32_t> given = {special.eos, special.eot, message_end};
   find_known_ends(vocabulary, special, message_end);
-  for (const int32_t id : {special.eos, special.eot, message_end})
+  if (const auto* listed = metadata.integers(kEndIdsKey))
+    keep_listed_ends(metadata, *listed, vocabulary, special.ends);
+  for (const int32_t id : given)
     if (id >= 0) special.ends.push_back(id);
   std::sort(special.ends.begin(), special.ends.end());
   special.ends.erase(std::unique(special.ends.begin(), special.ends.end()), special.ends.end());

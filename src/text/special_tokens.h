@@ -26,9 +26,14 @@ struct SpecialDefaults {
   bool add_bos = false;
 };
 
+/// Of a folder: the ids that its generation_config.json and config.json list as ends of an answer.
+/// GGUF has no such list.
+inline constexpr const char* kEndIdsKey = "generation.eos_token_ids";
+
 /// Reads `tokenizer.ggml.*_token_id`, finds well-known ends of an answer by name and gives those
-/// tokens the type that they should have had. Throws kFormat for a BOS, EOS, EOT or EOM outside the
-/// vocabulary; other ids outside it are dropped.
+/// tokens the type that they should have had. If kEndIdsKey is there, these ids, EOS and those
+/// found by name that stand in `tokenizer.chat_template` end an answer. Throws kFormat for a BOS,
+/// EOS, EOT or EOM outside the vocabulary; other ids outside it are dropped.
 Tokenizer::Special resolve_special(const Metadata& metadata, const SpecialDefaults& defaults,
                                    Vocabulary& vocabulary);
 

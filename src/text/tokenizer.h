@@ -29,7 +29,8 @@ struct EncodeOptions {
   bool add_special = true;    ///< BOS/EOS as the model wants them
   bool parse_special = true;  ///< special tokens written in the text become their ids
   LostBytes* lost = nullptr;  ///< what vanishes is counted here, if it is wanted
-  /// The most ids, special tokens included; 0: what the tokenizer's own file says, if anything.
+  /// The most ids, special tokens included; 0: any number. As in transformers, the `truncation` of
+  /// a tokenizer.json bounds nothing: it is a setting of whoever saved the file.
   size_t max_tokens = 0;
   TruncationStrategy strategy = TruncationStrategy::kLongestFirst;  ///< beside max_tokens
 };
@@ -91,7 +92,7 @@ class Tokenizer {
   int32_t size_ = 0;
   bool adds_space_ = false;
   SequenceTemplate template_;
-  Truncation truncation_;  ///< by the tokenizer's own file
+  bool keeps_end_ = false;  ///< cut texts lose their beginning
 
  private:
   Truncation truncation_by(const EncodeOptions& options, size_t special) const;

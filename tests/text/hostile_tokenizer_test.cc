@@ -14,7 +14,7 @@ using Ids = std::vector<int32_t>;
 
 std::unique_ptr<Tokenizer> make(const Json& json) {
   Pipeline pipeline = read_tokenizer_json(dump_json(json), "test.json");
-  const TokenRoles roles = roles_of(pipeline);
+  const Metadata roles = roles_of(pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 

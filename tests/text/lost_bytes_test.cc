@@ -70,7 +70,7 @@ std::unique_ptr<Tokenizer> from_json(const std::string& model, const std::string
           "model": {}}})",
       normalizer, splitter, model);
   Pipeline pipeline = read_tokenizer_json(json, "test.json");
-  const TokenRoles roles = roles_of(pipeline);
+  const Metadata roles = roles_of(pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 

@@ -28,7 +28,7 @@ Json fixture() {
 
 std::unique_ptr<Tokenizer> make(const std::string& json) {
   Pipeline pipeline = read_tokenizer_json(json, "test.json");
-  const TokenRoles roles = roles_of(pipeline);
+  const Metadata roles = roles_of(pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 

@@ -60,7 +60,7 @@ TEST_F(TokenizerFolder, RolesComeFromTheFilesAround) {
   EXPECT_EQ(tokenizer->special().eos, 4);
   EXPECT_EQ(tokenizer->special().pad, 2);
   EXPECT_TRUE(tokenizer->special().add_bos);
-  EXPECT_EQ(tokenizer->special().ends, (Ids{2, 4, 5}));
+  EXPECT_EQ(tokenizer->special().ends, (Ids{2, 4}));
   EXPECT_EQ(tokenizer->encode("a <s> b"), (Ids{1, 3, 2}));
   EXPECT_EQ(tokenizer->find("<s>"), 3);
   EXPECT_EQ(tokenizer->size(), 6);
@@ -69,6 +69,57 @@ TEST_F(TokenizerFolder, RolesComeFromTheFilesAround) {
 }
 
 // RWKV's list: literals of text and of bytes, an id that is left out.
+TEST_F(TokenizerFolder, ListedEndsAndThoseOfTheTemplateEndAnAnswerButNoOtherNames) {
+  write("tokenizer.json", kSmall);
+  write("config.json", R"({"eos_token_id":4})");
+  EXPECT_EQ(load()->special().ends, (Ids{4}));
+  write("chat_template.jinja", "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}");
+  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));
+  write("config.json", R"({"eos_token_id":null})");
+  write("chat_template.jinja", "");
+  EXPECT_EQ(load()->special().ends, (Ids{4, 5}));  // nothing is listed: by their names
+}
+
+TEST_F(TokenizerFolder, TruncationAndPaddingOfTheFileCutAndFillNothing) {
+  std::string text(kSmall);
+  text.insert(1, R"("truncation":{"max_length":2,"strategy":"LongestFirst","direction":"Left",
+      "stride":0},"padding":{"strategy":{"Fixed":9},"direction":"Right","pad_to_multiple_of":null,
+      "pad_id":0,"pad_type_id":0,"pad_token":"?"},)");
+  write("tokenizer.json", text);
+  EXPECT_EQ(load()->encode("a b a b a"), (Ids{1, 2, 1, 2, 1}));
+  EXPECT_EQ(load()->encode("a b a b b", {.max_tokens = 2}), (Ids{2, 2}));
+}
+
+// Ids and flags as transformers 5.24 gives them.
+TEST_F(TokenizerFolder, TokensOfTokenizerConfigAreAdded) {
+  write("tokenizer.json", kSmall);
+  write("tokenizer_config.json",
+        R"({"added_tokens_decoder":{"3":{"content":"<s>","special":true,"rstrip":true},
+            "9":{"content":"<x>","special":true},"20":{"content":"<y>","special":false}},
+            "pad_token":"<pad>","image_token":"<img>","extra_special_tokens":["<e>","<x>"]})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->find("<x>"), 6);
+  EXPECT_EQ(tokenizer->find("<y>"), 7);
+  EXPECT_EQ(tokenizer->find("<pad>"), 8);
+  EXPECT_EQ(tokenizer->find("<img>"), 9);
+  EXPECT_EQ(tokenizer->find("<e>"), 10);
+  EXPECT_EQ(tokenizer->size(), 11);
+  EXPECT_EQ(tokenizer->encode("a<x><y>b<e>"), (Ids{1, 6, 7, 2, 10}));
+  EXPECT_EQ(tokenizer->decode({1, 6, 7, 2}), "a <y> b");
+}
+
+TEST_F(TokenizerFolder, OlderFilesHoldAddedTokensByThemselves) {
+  write("tokenizer.json", kSmall);
+  write("added_tokens.json", R"({"<k>":7,"<j>":6})");
+  write("special_tokens_map.json", R"({"additional_special_tokens":["<k>","<l>"]})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->find("<j>"), 6);
+  EXPECT_EQ(tokenizer->find("<k>"), 7);
+  EXPECT_EQ(tokenizer->find("<l>"), 8);
+  EXPECT_EQ(tokenizer->encode("<j><k><l>"), (Ids{6, 7, 8}));
+  EXPECT_EQ(tokenizer->encode("<k>", kPlain), (Ids{0}));
+}
+
 TEST_F(TokenizerFolder, ListsOfRwkvHaveTheirBytes) {
   constexpr const char* kName = "rwkv_vocab_v1.txt";
   write(kName, "1 'a' 1\n2 \"'\" 1\n3 '\\n\\n' 2\r\n5 '\\xe9' 2\n6 b'\\xe9' 1\n7 'a b' 3\n");

@@ -38,7 +38,7 @@ Json fixture(const std::string& name) {
 
 std::unique_ptr<Tokenizer> make(const std::string& json) {
   Pipeline pipeline = read_tokenizer_json(json, "test.json");
-  const TokenRoles roles = roles_of(pipeline);
+  const Metadata roles = roles_of(pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 

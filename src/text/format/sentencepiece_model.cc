@@ -272,7 +272,7 @@ Pipeline unigram_pipeline(const SentencePieceModel& model) {
           .splitter = make_splitter(model),
           .post = {},
           .decoder = make_decoder(),
-          .truncation = {}};
+          .keeps_end = false};
 }
 
 Metadata sentencepiece_metadata(const SentencePieceModel& model) {
@@ -333,7 +333,7 @@ Pipeline word_piece_pipeline(const Metadata& metadata) {
           .splitter = std::move(splitter),
           .post = special_around(metadata, bos, eos, PairForm::kSegments),
           .decoder = make_decoder(),
-          .truncation = {}};
+          .keeps_end = false};
 }
 
 }  // namespace veery

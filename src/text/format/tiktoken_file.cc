@@ -106,7 +106,7 @@ Pipeline tiktoken_pipeline(const TiktokenModel& model, std::vector<AddedToken> a
       .splitter = std::move(splitter),
       .post = {},
       .decoder = TokenDecoder(parse_json(R"({"type":"ByteLevel"})", "decoder")),
-      .truncation = {}};
+      .keeps_end = false};
 }
 
 }  // namespace veery

@@ -15,11 +15,11 @@ namespace veery {
 namespace {
 
 // Roles as the metadata has them, BOS and EOS as they are added.
-TokenRoles roles_with(const Metadata& metadata, const Pipeline& pipeline) {
-  TokenRoles roles{.ids = metadata, .ends = {}};
+Metadata roles_with(const Metadata& metadata, const Pipeline& pipeline) {
+  Metadata roles = metadata;
   const auto set = [&](const std::vector<int32_t>& added, const char* id, const char* flag) {
-    roles.ids.set(flag, !added.empty());
-    if (!added.empty()) roles.ids.set(id, int64_t{added[0]});
+    roles.set(flag, !added.empty());
+    if (!added.empty()) roles.set(id, int64_t{added[0]});
   };
   set(pipeline.post.before(), "tokenizer.ggml.bos_token_id", "tokenizer.ggml.add_bos_token");
   set(pipeline.post.after(), "tokenizer.ggml.eos_token_id", "tokenizer.ggml.add_eos_token");
@@ -28,7 +28,7 @@ TokenRoles roles_with(const Metadata& metadata, const Pipeline& pipeline) {
 
 std::unique_ptr<Tokenizer> make_bert(const Metadata& metadata) {
   Pipeline pipeline = word_piece_pipeline(metadata);
-  const TokenRoles roles = roles_with(metadata, pipeline);
+  const Metadata roles = roles_with(metadata, pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
@@ -36,7 +36,7 @@ std::unique_ptr<Tokenizer> make_t5(const Metadata& metadata) {
   const SentencePieceModel model = read_sentencepiece(metadata);
   Pipeline pipeline = unigram_pipeline(model);
   pipeline.post = special_around(metadata, model.bos, model.eos, PairForm::kSeparated);
-  const TokenRoles roles = roles_with(metadata, pipeline);
+  const Metadata roles = roles_with(metadata, pipeline);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
@@ -47,13 +47,11 @@ bool Tokenizer::ends(int32_t id) const {
 }
 
 Truncation Tokenizer::truncation_by(const EncodeOptions& options, size_t special) const {
-  if (options.max_tokens == 0) return truncation_;
+  if (options.max_tokens == 0) return {};
   if (options.max_tokens < special)
     throw Error(ErrorKind::kInput, "at most {} tokens are wanted, {} special ones are always there",
                 options.max_tokens, special);
-  return {.longest = options.max_tokens,
-          .strategy = options.strategy,
-          .keeps_end = truncation_.keeps_end};
+  return {.longest = options.max_tokens, .strategy = options.strategy, .keeps_end = keeps_end_};
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {

@@ -16,6 +16,7 @@
 #include "text/format/tiktoken_file.h"
 #include "text/format/tokenizer_json.h"
 #include "text/format/world_vocabulary.h"
+#include "text/special_tokens.h"
 #include "text/subword/greedy_tokenizer.h"
 #include "text/subword/sentencepiece_bpe.h"
 
@@ -52,11 +53,11 @@ std::optional<std::string> token_text(const Json& members, const char* key) {
 }
 
 // One id or a list of them.
-void append_ids(const Json& members, const char* key, std::vector<int32_t>& out) {
+void append_ids(const Json& members, const char* key, std::vector<int64_t>& out) {
   const auto at = members.find(key);
   if (at == members.end()) return;
   const auto append = [&](const Json& id) {
-    if (id.is_integer_in(0, INT32_MAX)) out.push_back(id.get<int32_t>());
+    if (id.is_integer_in(0, INT32_MAX)) out.push_back(id.get<int64_t>());
   };
   if (at->is_array())
     for (const Json& id : *at) append(id);
@@ -67,7 +68,7 @@ void append_ids(const Json& members, const char* key, std::vector<int32_t>& out)
 using FindToken = std::function<std::optional<int32_t>(std::string_view)>;
 
 // Adds what the files around the tokenizer say.
-void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles) {
+void read_roles(const fs::path& folder, const FindToken& find, Metadata& roles) {
   constexpr std::pair<const char*, const char*> kTokens[] = {
       {"bos_token", "tokenizer.ggml.bos_token_id"},
       {"eos_token", "tokenizer.ggml.eos_token_id"},
@@ -81,42 +82,123 @@ void read_roles(const fs::path& folder, const FindToken& find, TokenRoles& roles
   for (const Json* members : {&map, &config})
     for (const auto& [key, role] : kTokens)
       if (const auto text = token_text(*members, key))
-        if (const auto id = find(*text)) roles.ids.set(role, int64_t{*id});
+        if (const auto id = find(*text)) roles.set(role, int64_t{*id});
   for (const auto& [key, role] : {std::pair("add_bos_token", "tokenizer.ggml.add_bos_token"),
                                   std::pair("add_eos_token", "tokenizer.ggml.add_eos_token")}) {
     const auto at = config.find(key);
-    if (at != config.end() && at->is_boolean()) roles.ids.set(role, at->get<bool>());
+    if (at != config.end() && at->is_boolean()) roles.set(role, at->get<bool>());
   }
-  append_ids(read_members(folder / "generation_config.json", {"eos_token_id"}), "eos_token_id",
-             roles.ends);
-  append_ids(read_members(folder / "config.json", {"eos_token_id"}), "eos_token_id", roles.ends);
+  std::vector<int64_t> ends;
+  for (const char* file : {"generation_config.json", "config.json"})
+    append_ids(read_members(folder / file, {"eos_token_id"}), "eos_token_id", ends);
+  if (ends.empty()) return;
+  roles.set(kEndIdsKey, std::move(ends));
+  roles.set("tokenizer.chat_template", load_chat_templates(folder.string()).standard);
 }
 
 // tokenizer_config.json goes before tokenizer.json.
-void read_truncation_side(const fs::path& folder, Truncation& truncation) {
+void read_truncation_side(const fs::path& folder, bool& keeps_end) {
   const Json config = read_members(folder / "tokenizer_config.json", {"truncation_side"});
   const auto side = config.find("truncation_side");
   if (side == config.end() || side->is_null()) return;
   if (*side != "left" && *side != "right")
     throw Error(ErrorKind::kFormat, "{}: truncation_side is {}, expected \"left\" or \"right\"",
                 (folder / "tokenizer_config.json").string(), printable(dump_json(*side), 60));
-  truncation.keeps_end = *side == "left";
+  keeps_end = *side == "left";
+}
+
+// The order in which transformers adds them.
+constexpr std::string_view kNamedTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                             "pad_token", "cls_token", "mask_token"};
+
+AddedToken special_token(const Json& value) {
+  AddedToken token{.content = value.is_string() ? value.get<std::string>() : "", .special = true};
+  if (!value.is_object()) return token;
+  token.content = json_text(value, "content", "");
+  token.lstrip = json_bool(value, "lstrip", false);
+  token.rstrip = json_bool(value, "rstrip", false);
+  token.single_word = json_bool(value, "single_word", false);
+  token.normalized = json_bool(value, "normalized", false);
+  return token;
+}
+
+// Special tokens that have a name in a file, "pad_token", then those in lists without one.
+std::vector<AddedToken> named_tokens(const Json& members) {
+  std::vector<AddedToken> tokens;
+  const auto add = [&](const Json& value) { tokens.push_back(special_token(value)); };
+  for (const std::string_view key : kNamedTokens)
+    if (const auto at = members.find(std::string(key)); at != members.end()) add(*at);
+  const auto is_named = [](const std::string& key) {
+    return std::ranges::find(kNamedTokens, key) != std::end(kNamedTokens);
+  };
+  for (const auto& [key, value] : members.items())
+    if (key.ends_with("_token") && value.is_string() && !is_named(key)) add(value);
+  auto extra = members.find("extra_special_tokens");
+  if (extra == members.end()) extra = members.find("additional_special_tokens");
+  if (extra == members.end()) return tokens;
+  if (extra->is_array())
+    for (const Json& value : *extra) add(value);
+  else if (extra->is_object())
+    for (const auto& [key, value] : extra->items()) add(value);
+  return tokens;
+}
+
+// The legacy list {"<x>": id}, by id.
+std::vector<AddedToken> legacy_tokens(const fs::path& path, std::span<const AddedToken> named) {
+  std::vector<AddedToken> tokens;
+  if (!path_exists(path.string())) return tokens;
+  const MappedFile file(path.string(), kConfigFile);
+  const Json members = parse_json(file.text(), path.string());
+  if (!members.is_object()) return tokens;
+  for (const auto& [content, id] : members.items()) {
+    if (!id.is_integer_in(0, kMostTokens)) continue;
+    const bool special = std::ranges::find(named, content, &AddedToken::content) != named.end();
+    tokens.push_back(
+        {.content = content, .id = id.get<int32_t>(), .normalized = !special, .special = special});
+  }
+  std::ranges::stable_sort(tokens, {}, &AddedToken::id);
+  return tokens;
+}
+
+// The tokens that transformers adds to those of tokenizer.json, in its order: added_tokens_decoder
+// of tokenizer_config.json, or the files that older versions wrote in its place; then special
+// tokens by name that are not among them.
+TokensBeside tokens_beside(const fs::path& folder) {
+  const fs::path path = folder / "tokenizer_config.json";
+  Json config = Json::object();
+  if (path_exists(path.string())) {
+    const MappedFile file(path.string(), kConfigFile);
+    config = parse_json(file.text(), path.string());
+    if (!config.is_object()) config = Json::object();
+  }
+  const bool listed = config.contains("added_tokens_decoder");
+  if (const fs::path map = folder / "special_tokens_map.json";
+      !listed && path_exists(map.string())) {
+    const MappedFile file(map.string(), kConfigFile);
+    const Json members = parse_json(file.text(), map.string());
+    if (members.is_object())
+      for (const auto& [key, value] : members.items()) config[key] = value;
+  }
+  std::vector<AddedToken> named = named_tokens(config);
+  std::vector<AddedToken> tokens = listed ? read_added_tokens(folder.string())
+                                          : legacy_tokens(folder / "added_tokens.json", named);
+  return {std::move(tokens), std::move(named)};
 }
 
 // encode() gives the ids that the library which defines the format (Hugging Face tokenizers) gives.
 std::unique_ptr<Tokenizer> load_json(const fs::path& path) {
   const MappedFile file(path.string(), kTokenizerFile);
-  Pipeline pipeline = read_tokenizer_json(file, path.string());
-  TokenRoles roles = roles_of(pipeline);
+  Pipeline pipeline = read_tokenizer_json(file, path.string(), tokens_beside(path.parent_path()));
+  Metadata roles = roles_of(pipeline);
   read_roles(
       path.parent_path(), [&](std::string_view text) { return find_token(pipeline, text); }, roles);
-  read_truncation_side(path.parent_path(), pipeline.truncation);
+  read_truncation_side(path.parent_path(), pipeline.keeps_end);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), roles);
 }
 
 // Adds BOS and EOS where the files around say so; a SentencePiece model does not know.
-void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
-  Metadata settings = roles.ids;
+void add_special_around(const Metadata& roles, int64_t bos, int64_t eos, Pipeline& pipeline) {
+  Metadata settings = roles;
   if (!settings.find("tokenizer.ggml.add_bos_token"))
     settings.set("tokenizer.ggml.add_bos_token", false);
   if (!settings.find("tokenizer.ggml.add_eos_token"))
@@ -129,7 +211,7 @@ void add_special_around(const TokenRoles& roles, int64_t bos, int64_t eos, Pipel
 std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view text) {
   Pipeline pipeline = tiktoken_pipeline(read_tiktoken(text, path.string()),
                                         read_added_tokens(path.parent_path().string()));
-  TokenRoles roles;
+  Metadata roles;
   read_roles(
       path.parent_path(), [&](std::string_view token) { return find_token(pipeline, token); },
       roles);
@@ -140,7 +222,7 @@ std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& path, std::string_view 
 std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_view bytes) {
   SentencePieceModel model = read_sentencepiece(bytes, path.string());
   for (const AddedToken& token : read_added_tokens(path.parent_path().string())) model.add(token);
-  TokenRoles roles{.ids = sentencepiece_metadata(model), .ends = {}};
+  Metadata roles = sentencepiece_metadata(model);
   read_roles(
       path.parent_path(),
       [&](std::string_view text) -> std::optional<int32_t> {
@@ -150,7 +232,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_
       },
       roles);
   if (model.kind == SentencePieceModel::Kind::kBpe) {
-    return std::make_unique<SentencePieceBpe>(roles.ids);
+    return std::make_unique<SentencePieceBpe>(roles);
   }
   Pipeline pipeline = unigram_pipeline(model);
   add_special_around(roles, model.bos, model.eos, pipeline);
@@ -160,14 +242,15 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& path, std::string_
 // What the files around it call the end of a text is an id, which GGUF has as a role.
 std::unique_ptr<Tokenizer> load_world(const fs::path& path, std::string_view text) {
   WorldVocabulary vocabulary = read_world_vocabulary(text, path.string());
-  TokenRoles roles;
+  Metadata roles;
   read_roles(
       path.parent_path(), [](std::string_view) { return std::nullopt; }, roles);
   constexpr const char* kEnd = "tokenizer.ggml.eos_token_id";
-  if (!roles.ends.empty() && !roles.ids.find(kEnd)) roles.ids.set(kEnd, int64_t{roles.ends[0]});
-  roles.ids.set_texts("tokenizer.ggml.tokens", std::move(vocabulary.tokens));
-  roles.ids.set("tokenizer.ggml.token_type", std::move(vocabulary.types));
-  return std::make_unique<GreedyTokenizer>(roles.ids);
+  if (const auto* ends = roles.integers(kEndIdsKey); ends && !roles.find(kEnd))
+    roles.set(kEnd, ends->front());
+  roles.set_texts("tokenizer.ggml.tokens", std::move(vocabulary.tokens));
+  roles.set("tokenizer.ggml.token_type", std::move(vocabulary.types));
+  return std::make_unique<GreedyTokenizer>(roles);
 }
 
 // A SentencePiece model, or tiktoken's ranks under the same name, or RWKV's list.
@@ -191,13 +274,14 @@ std::vector<AddedToken> read_added_tokens(const std::string& folder) {
     if (error != std::errc() || end != id.data() + id.size() || number < 0)
       throw Error(ErrorKind::kFormat, "added_tokens_decoder: \"{}\" is not the id of a token",
                   printable(id));
-    tokens.push_back({.content = json_text(token, "content"),
-                      .id = number,
-                      .lstrip = json_bool(token, "lstrip", false),
-                      .rstrip = json_bool(token, "rstrip", false),
-                      .single_word = json_bool(token, "single_word", false),
-                      .normalized = false,
-                      .special = json_bool(token, "special", false)});
+    tokens.push_back(
+        {.content = json_text(token, "content"),
+         .id = number,
+         .lstrip = json_bool(token, "lstrip", false),
+         .rstrip = json_bool(token, "rstrip", false),
+         .single_word = json_bool(token, "single_word", false),
+         .normalized = json_bool(token, "normalized", !json_bool(token, "special", false)),
+         .special = json_bool(token, "special", false)});
   }
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });

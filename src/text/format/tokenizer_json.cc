@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -113,10 +114,20 @@ AddedTokens place_added_tokens(const std::vector<AddedToken>& listed, int64_t mo
   return {std::move(tokens), texts};
 }
 
+void add_beside(const TokensBeside& beside, std::vector<AddedToken>& added) {
+  added.insert(added.end(), beside.listed.begin(), beside.listed.end());
+  std::unordered_set<std::string> known;
+  for (const AddedToken& token : added) known.insert(token.content);
+  for (const AddedToken& token : beside.named)
+    if (known.insert(token.content).second) added.push_back(token);
+}
+
 }  // namespace
 
-Pipeline read_tokenizer_json(const JsonText& bytes, const std::string& what) {
-  const TokenizerText text(bytes, what);
+Pipeline read_tokenizer_json(const JsonText& bytes, const std::string& what,
+                             const TokensBeside& beside) {
+  TokenizerText text(bytes, what);
+  add_beside(beside, text.added);
   const TokenModelText& model = text.model;
   Normalizer normalizer = in_part(what, "normalizer", [&] { return Normalizer(text.normalizer); });
   Splitter splitter = in_part(what, "pre_tokenizer", [&] { return Splitter(text.pre_tokenizer); });
@@ -133,7 +144,7 @@ Pipeline read_tokenizer_json(const JsonText& bytes, const std::string& what) {
       .splitter = std::move(splitter),
       .post = in_part(what, "post_processor", [&] { return PostProcessor(text.post_processor); }),
       .decoder = in_part(what, "decoder", [&] { return TokenDecoder(text.decoder); }),
-      .truncation = in_part(what, "truncation", [&] { return read_truncation(text.truncation); })};
+      .keeps_end = in_part(what, "truncation", [&] { return read_keeps_end(text.truncation); })};
   const size_t count = model.has_scores ? model.scored.size() : model.vocab.size();
   pipeline.added = in_part(what, "added_tokens", [&] {
     return place_added_tokens(text.added, static_cast<int64_t>(count), pipeline);
@@ -148,17 +159,17 @@ std::optional<int32_t> find_token(const Pipeline& pipeline, std::string_view tex
   return id < 0 ? std::nullopt : std::optional<int32_t>(id);
 }
 
-TokenRoles roles_of(const Pipeline& pipeline) {
-  TokenRoles roles;
+Metadata roles_of(const Pipeline& pipeline) {
+  Metadata roles;
   const std::vector<int32_t> before = pipeline.post.before();
   const std::vector<int32_t> after = pipeline.post.after();
   if (!before.empty()) {
-    roles.ids.set("tokenizer.ggml.bos_token_id", int64_t{before[0]});
-    roles.ids.set("tokenizer.ggml.add_bos_token", true);
+    roles.set("tokenizer.ggml.bos_token_id", int64_t{before[0]});
+    roles.set("tokenizer.ggml.add_bos_token", true);
   }
   if (!after.empty()) {
-    roles.ids.set("tokenizer.ggml.eos_token_id", int64_t{after.back()});
-    roles.ids.set("tokenizer.ggml.add_eos_token", true);
+    roles.set("tokenizer.ggml.eos_token_id", int64_t{after.back()});
+    roles.set("tokenizer.ggml.add_eos_token", true);
   }
   return roles;
 }

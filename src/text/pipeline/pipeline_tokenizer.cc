@@ -36,7 +36,7 @@ void count_lost(std::string_view text, std::string_view part, ModelScratch& mode
 
 }  // namespace
 
-PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles)
+PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const Metadata& roles)
     : parts_(std::move(pipeline)) {
   size_ = parts_.vocabulary->size();
   const std::vector<AddedToken>& added = parts_.added.tokens();
@@ -47,7 +47,7 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles)
   }
   adds_space_ = parts_.decoder.drops_space();
   template_ = parts_.post.sequence();
-  truncation_ = parts_.truncation;
+  keeps_end_ = parts_.keeps_end;
   for (const SequenceTemplate::Parts* list : {&template_.single, &template_.pair})
     for (const SequenceTemplate::Part& part : *list)
       if (part.id >= size_)
@@ -58,7 +58,7 @@ PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles)
 }
 
 // Only added tokens can have a role.
-void PipelineTokenizer::resolve_roles(const TokenRoles& roles) {
+void PipelineTokenizer::resolve_roles(const Metadata& roles) {
   std::vector<std::string_view> texts(static_cast<size_t>(size_));
   std::vector<TokenType> types(texts.size(), TokenType::kNormal);
   for (const AddedToken& token : parts_.added.tokens()) {
@@ -67,11 +67,7 @@ void PipelineTokenizer::resolve_roles(const TokenRoles& roles) {
         token.special ? TokenType::kControl : TokenType::kUserDefined;
   }
   Vocabulary names(texts, types, false);
-  special_ = resolve_special(roles.ids, {}, names);
-  for (const int32_t id : roles.ends)
-    if (id >= 0 && id < size_) special_.ends.push_back(id);
-  std::sort(special_.ends.begin(), special_.ends.end());
-  special_.ends.erase(std::unique(special_.ends.begin(), special_.ends.end()), special_.ends.end());
+  special_ = resolve_special(roles, {}, names);
   hidden_.resize(texts.size());
   // What a reader of the text needs (the marks of Harmony) is shown although it is special.
   for (const AddedToken& token : parts_.added.tokens())

@@ -25,21 +25,15 @@ struct Pipeline {
   Splitter splitter;
   PostProcessor post;
   TokenDecoder decoder;
-  Truncation truncation;
-};
-
-/// What tokens are for. `ids`: tokenizer.ggml.bos_token_id and its like; `ends`: more ids that end
-/// an answer than those that are found there and by name.
-struct TokenRoles {
-  Metadata ids;
-  std::vector<int32_t> ends;
+  bool keeps_end = false;  ///< cut texts lose their beginning
 };
 
 /// Added tokens, normalizer, splitter, model, post-processor; and back through the decoder.
 class PipelineTokenizer final : public Tokenizer {
  public:
-  /// Throws kFormat if a role or the post-processor names an id outside the vocabulary.
-  PipelineTokenizer(Pipeline pipeline, const TokenRoles& roles);
+  /// `roles`: as resolve_special() takes them. Throws kFormat if a role or the post-processor names
+  /// an id outside the vocabulary.
+  PipelineTokenizer(Pipeline pipeline, const Metadata& roles);
 
   std::string piece(int32_t id, bool special) const override;
   std::string first_piece(int32_t id, bool special) const override;
@@ -56,7 +50,7 @@ class PipelineTokenizer final : public Tokenizer {
   void encode_gap(std::string_view gap, bool first, bool special, Work& work) const;
   void encode_words(const Piece& piece, Work& work) const;
   void encode_word(std::string_view word, Work& work) const;
-  void resolve_roles(const TokenRoles& roles);
+  void resolve_roles(const Metadata& roles);
   void check(int32_t id) const;
   bool is_shown(int32_t id, bool special) const;
   std::string piece_at(int32_t id, bool special, bool first) const;

@@ -134,27 +134,19 @@ std::vector<int32_t> PostProcessor::after() const {
                 sequence_.single.data() + sequence_.single.size());
 }
 
-Truncation read_truncation(const Json& json) {
-  if (json.is_null()) return {};
-  const int64_t longest = json_integer(json, "max_length", 512);
-  if (longest < 0)
+bool read_keeps_end(const Json& json) {
+  if (json.is_null()) return false;
+  if (const int64_t longest = json_integer(json, "max_length", 512); longest < 0)
     throw Error(ErrorKind::kFormat, "truncation: \"max_length\" is {}, expected at least 0",
                 longest);
-  constexpr std::pair<std::string_view, TruncationStrategy> kStrategies[] = {
-      {"LongestFirst", TruncationStrategy::kLongestFirst},
-      {"OnlyFirst", TruncationStrategy::kOnlyFirst},
-      {"OnlySecond", TruncationStrategy::kOnlySecond}};
-  const std::string strategy = json_text(json, "strategy", kStrategies[0].first);
-  const auto* known = std::ranges::find(kStrategies, strategy,
-                                        &std::pair<std::string_view, TruncationStrategy>::first);
-  if (known == std::end(kStrategies))
+  constexpr std::string_view kStrategies[] = {"LongestFirst", "OnlyFirst", "OnlySecond"};
+  const std::string strategy = json_text(json, "strategy", kStrategies[0]);
+  if (std::ranges::find(kStrategies, strategy) == std::end(kStrategies))
     throw Error(
         ErrorKind::kFormat,
         "truncation: \"strategy\" is \"{}\", expected LongestFirst, OnlyFirst or OnlySecond",
         printable(strategy));
-  return {.longest = static_cast<size_t>(longest),
-          .strategy = known->second,
-          .keeps_end = json_text(json, "direction", "Right") == "Left"};
+  return json_text(json, "direction", "Right") == "Left";
 }
 
 }  // namespace veery

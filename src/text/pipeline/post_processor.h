@@ -29,7 +29,9 @@ class PostProcessor {
   SequenceTemplate sequence_;
 };
 
-/// The `truncation` of a tokenizer.json (null: none).
-Truncation read_truncation(const Json& json);
+/// Returns whether texts lose their beginning when they are cut, by the `truncation` of a
+/// tokenizer.json (null: they do not). Its length is no bound: transformers resets it too. Throws
+/// kFormat for values that the tokenizers library refuses.
+bool read_keeps_end(const Json& json);
 
 }  // namespace veery
