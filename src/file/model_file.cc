@@ -110,6 +110,12 @@ std::span<const std::byte> TensorView::read(std::vector<std::byte>& buffer) cons
   return buffer;
 }
 
+bool same_tensor(const TensorView& a, const TensorView& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  std::vector<std::byte> of_a, of_b;
+  return std::ranges::equal(a.read(of_a), b.read(of_b));
+}
+
 const TensorView* ModelFile::find(std::string_view name) const {
   for (const TensorView& tensor : tensors)
     if (tensor.name == name) return &tensor;

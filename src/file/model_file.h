@@ -74,6 +74,9 @@ struct TensorView {
   std::span<const std::byte> read(std::vector<std::byte>& buffer) const;
 };
 
+/// Whether both have the same type, shape and bytes. Reads both.
+bool same_tensor(const TensorView& a, const TensorView& b);
+
 /// Throws kFormat naming tensor and block if a scale (of a plain type: an element) is NaN or
 /// infinite. Reads the whole tensor. Types of integers pass.
 void check_finite_scales(const TensorView& tensor, size_t begin = 0, size_t bytes = SIZE_MAX);

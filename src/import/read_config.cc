@@ -108,8 +108,9 @@ void read_yarn(const Keys& keys, const TransformerConfig& c, AnglesAttr& rope) {
 }
 
 void read_rope_scaling(const Keys& keys, const TransformerConfig& c, AnglesAttr& rope) {
-  const std::string type = keys.text_or("rope.scaling.type", "none");
-  rope.factor = keys.number_or("rope.scaling.factor", 1);
+  // A factor without a type is linear; rope.scale_linear is its older name.
+  rope.factor = keys.number_or("rope.scaling.factor", "rope.scale_linear", 1);
+  const std::string type = keys.text_or("rope.scaling.type", rope.factor == 1 ? "none" : "linear");
   rope.original_context = keys.number_or("rope.scaling.original_context_length", 8192);
   rope.attention_factor = 1;
   // The divisors of longrope are tensors.

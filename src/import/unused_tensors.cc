@@ -66,15 +66,14 @@ UnusedTensors unused_tensors(const ModelFile& file, const TransformerConfig& con
     if (node.op == op::kParam) used.insert(node.name);
   UnusedTensors unused;
   for (const TensorView& tensor : file.tensors) {
-    if (used.contains(tensor.name)) continue;
+    const bool repeats_embedding = tensor.name == "output.weight" && config.tied;
+    if (used.contains(tensor.name) || repeats_embedding) continue;
     const int64_t layer = layer_part(tensor.name).first;
     if (is_beyond(config, layer))
       unused.beyond.push_back(tensor.name);
     else if (layer >= config.layers || is_known_extra(tensor.name) ||
              is_unread(config, tensor.name, layer))
       unused.other_parts.push_back(tensor.name);
-    else if (tensor.name == "output.weight" && config.tied)
-      unused.head = true;
     else if (tensor.name.starts_with("output."))
       unused.other_parts.push_back(tensor.name);
     else

@@ -16,7 +16,6 @@ struct UnusedTensors {
   std::vector<std::string> unknown;
   /// Of other parts (vision, prediction of further tokens), and what is no weight of its own.
   std::vector<std::string> other_parts;
-  bool head = false;  ///< an output head, though the configuration says that it is the embedding
 };
 
 /// `graph`: the definition of `config`, traced for `file` (trace_definition).

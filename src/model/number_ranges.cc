@@ -42,6 +42,7 @@ constexpr Row kNumbers[] = {
     {"global_rope_theta", kBase},
     {"local_rope_theta", kBase},
     {"rope.scaling.factor", kFactor},
+    {"rope.scale_linear", kFactor},
     {"factor", kFactor},
     {"rope.scaling.original_context_length", kPositions},
     {"original_max_position_embeddings", kPositions},

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "import/folder/folder_config.h"
 #include "import/unused_tensors.h"
 #include "verify/parts.h"
 
@@ -59,23 +60,15 @@ void check_presence(const ModelFile& file, const Graph& graph,
                        : "the configuration is that of another model"});
 }
 
-bool same_bytes(const TensorView& a, const TensorView& b) {
-  if (a.dtype != b.dtype || a.shape != b.shape) return false;
-  std::vector<std::byte> of_a;
-  std::vector<std::byte> of_b;
-  return std::ranges::equal(a.read(of_a), b.read(of_b));
-}
-
 void check_left_over(const ModelFile& file, const TransformerConfig& config,
                      const UnusedTensors& unused, Report& report) {
-  // Older files repeat the embedding.
   const bool head =
-      unused.head && !same_bytes(file.at("output.weight"), file.at("token_embd.weight"));
+      file.container == Container::kFolder && !config.tied && says_tied_head(file) == true;
   if (head)
     report.add({"tied head", CheckState::kWarn,
                 "the configuration says that the output head is the embedding, but the file has "
-                "another one, which is not used",
-                "tie_word_embeddings: false", "if the text makes no sense, set it to false"});
+                "another one, which is used",
+                "tie_word_embeddings: false", "other programs may use the embedding"});
   if (!unused.beyond.empty())
     report.add({"layers", CheckState::kFail,
                 fmt::format("{} belong to no layer: {} is {}", some_of(unused.beyond),

@@ -130,6 +130,18 @@ TEST(Folder, JsonThatIsWrongIsRefused) {
   expect_error(folder, ErrorKind::kFormat, {"file of tensor 'a' is no text"});
 }
 
+TEST(Folder, AnIndexBesideTheSingleFileIsNotRead) {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{}");
+  write_shard(folder, "model.safetensors", {{"a", 1}});
+  write_shard(folder, "model-00001-of-00001.safetensors", {{"a", 2}, {"b", 3}});
+  folder.write(kIndex, R"({"weight_map":{"a":"model-00001-of-00001.safetensors",
+                           "b":"model-00001-of-00001.safetensors","c":"gone.safetensors"}})");
+  const ModelFile file = open_folder(folder.path());
+  EXPECT_EQ(file.tensors.size(), 1U);
+  EXPECT_EQ(value_of(file, "a"), 1);
+}
+
 TEST(Folder, ATensorInTwoFilesIsRefused) {
   const TemporaryFolder folder;
   folder.write("config.json", "{}");

@@ -498,5 +498,27 @@ TEST(OpenModel, GenerationConfigBecomesMetadata) {
   EXPECT_EQ(file.metadata.find("general.sampling.penalty_repeat"), nullptr);
 }
 
+TEST(Config, AHeadOfTheFileGoesBeforeTiedEmbeddings) {
+  const auto tied = [](const std::string& said, const std::vector<float>* head) {
+    static const std::vector<float> embedding(size_t{61} * 36, 1);
+    ModelFile file = folder_with(with(R"("model_type":"llama")" + said));
+    file.tensors[0].data = std::as_bytes(std::span(embedding));
+    if (head != nullptr)
+      file.tensors.push_back(
+          {"output.weight", DType::kF32, {61, 36}, std::as_bytes(std::span(*head))});
+    return read_config(file).tied;
+  };
+  const std::vector<float> same(size_t{61} * 36, 1);
+  std::vector<float> other = same;
+  other.back() = 2;
+  const std::string yes = R"(,"tie_word_embeddings":true)";
+  EXPECT_TRUE(tied(yes, nullptr));
+  EXPECT_TRUE(tied(yes, &same));
+  EXPECT_FALSE(tied(yes, &other));
+  EXPECT_FALSE(tied(R"(,"tie_word_embeddings":false)", &same));
+  EXPECT_FALSE(tied("", &other));
+  EXPECT_TRUE(tied("", nullptr));
+}
+
 }  // namespace
 }  // namespace veery

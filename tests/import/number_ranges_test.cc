@@ -69,6 +69,18 @@ const std::vector<std::pair<const char*, MetaValue>> kYarn = {
 const std::vector<std::pair<const char*, MetaValue>> kMixture = {
     {"expert_count", uint64_t{8}}, {"expert_used_count", uint64_t{2}}};
 
+TEST(NumbersOfGguf, AFactorWithoutATypeIsLinear) {
+  for (const char* key : {"rope.scale_linear", "rope.scaling.factor"}) {
+    const TransformerConfig c = read_config(gguf_with({"llama", key, {}, {}}, 4));
+    EXPECT_EQ(c.rope.scaling, RopeScaling::kLinear) << key;
+    EXPECT_EQ(c.rope.factor, 4) << key;
+    const TransformerConfig same = read_config(gguf_with({"llama", key, {}, {}}, 1));
+    EXPECT_EQ(same.rope.scaling, RopeScaling::kNone) << key;
+  }
+  const Case both{"llama", "rope.scale_linear", {}, {}, {{"rope.scaling.factor", 8.0}}};
+  EXPECT_EQ(read_config(gguf_with(both, 4)).rope.factor, 8);
+}
+
 TEST(NumbersOfGguf, AreNamedIfTheyAreOutsideTheirRange) {
   const double tiny = 1e-45, huge = 3e38;
   const std::vector<Case> cases{
@@ -78,6 +90,7 @@ TEST(NumbersOfGguf, AreNamedIfTheyAreOutsideTheirRange) {
       {"gemma3", "rope.freq_base_swa", {1e4}, {0, -1, huge}},
       {"llama", "rope.scaling.factor", {2, 4, 32}, {0, -1, tiny, huge}, kLinear},
       {"llama", "rope.scaling.factor", {1, 40}, {0, -1}, kYarn},
+      {"llama", "rope.scale_linear", {1, 4}, {0, -1, tiny, huge}},
       {"llama", "rope.scaling.original_context_length", {32, 4096}, {0, -8, 1e9}, kYarn},
       {"llama", "rope.scaling.attn_factor", {1, 0.88, 1.19}, {0, -1, huge, tiny}, kYarn},
       {"phi3", "rope.scaling.attn_factor", {1.190238}, {0, -1, huge}},

@@ -32,9 +32,10 @@ std::string file_of_tensor(JsonReader& index, std::string_view tensor, const std
 }
 
 ShardIndex find_shards(const std::string& folder) {
+  // As in transformers: an index beside the single file is left over from another export.
+  if (path_exists(folder + "/model.safetensors")) return {{"model.safetensors"}, {}};
   const std::string index = folder + "/" + kIndexName;
   if (path_exists(index)) return parse_shard_index(MappedFile(index, kIndexFile), index);
-  if (path_exists(folder + "/model.safetensors")) return {{"model.safetensors"}, {}};
   ShardIndex shards;
   for (std::string& name : list_folder(folder))
     if (name.ends_with(".safetensors") && !name.starts_with("adapter") &&

@@ -322,11 +322,23 @@ void check_jina(const JsonFields& fields, const ModelFile& file) {
                     file.path, printable(tensor.name));
 }
 
-bool read_tied(const JsonFields& fields, const ModelFile& file) {
+// What the file says, or its type implies; absent: neither.
+std::optional<bool> says_tied(const JsonFields& fields, const ModelFile& file) {
   if (fields.given("tie_word_embeddings")) return fields.flag_or("tie_word_embeddings", false);
   const auto outer = file.config->find("tie_word_embeddings");
   if (outer != file.config->end() && outer->is_boolean() && outer->get<bool>()) return true;
-  return file.find("output.weight") == nullptr || fields.flag_or("tie_word_embeddings", false);
+  if (fields.has("tie_word_embeddings")) return fields.flag_or("tie_word_embeddings", false);
+  return std::nullopt;
+}
+
+// A head that the file has goes before what its configuration says, as in transformers 5. Many
+// files repeat the embedding.
+bool read_tied(const JsonFields& fields, const ModelFile& file) {
+  const TensorView* head = file.find("output.weight");
+  const std::optional<bool> said = says_tied(fields, file);
+  if (head == nullptr) return !fields.given("tie_word_embeddings") || said.value_or(false);
+  const TensorView* embedding = file.find("token_embd.weight");
+  return said.value_or(false) && embedding != nullptr && same_tensor(*head, *embedding);
 }
 
 }  // namespace
@@ -356,6 +368,13 @@ RopeFactors folder_rope_factors(const ModelFile& file) {
   const RopeSets sets = rope_sets(fields_of(file, text, type), *type);
   if (!has_rope_factors(sets)) return {};
   return read_rope_factors(sets, read_folder_config(file));
+}
+
+std::optional<bool> says_tied_head(const ModelFile& file) {
+  const FolderType* type = find_folder_type(file);
+  if (type == nullptr) return std::nullopt;
+  const Described text = described(file);
+  return says_tied(fields_of(file, text, type), file);
 }
 
 Json folder_rope_parameters(const ModelFile& file, const FolderType& type) {

@@ -1,5 +1,6 @@
 // folder_config.h: config.json of transformers.
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "base/json.h"
@@ -33,6 +34,10 @@ const FolderType* find_folder_type(const ModelFile& file);
 /// others. c.layers, c.local, c.heads and the sizes of heads must be those that most layers have.
 /// Throws kUnsupported where layers of one kind differ.
 void read_layer_sizes(const JsonFields& fields, const ModelFile& file, TransformerConfig& c);
+
+/// Whether config.json says, or its type implies, that the output head is the embedding; absent if
+/// neither does. A head in the file that differs is used all the same.
+std::optional<bool> says_tied_head(const ModelFile& file);
 
 /// The divisors of frequencies that config.json holds or means.
 RopeFactors folder_rope_factors(const ModelFile& file);
