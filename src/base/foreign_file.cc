@@ -61,6 +61,14 @@ mode_t look_at(const std::string& path) {
   refuse(path, "looked at", errno);
 }
 
+std::string without_mark(std::string text, const std::string& name) {
+  constexpr std::string_view kUtf8 = "\xEF\xBB\xBF";
+  if (text.starts_with(kUtf8)) text.erase(0, kUtf8.size());
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    throw Error(ErrorKind::kFormat, "{}: is text in UTF-16, expected UTF-8", shown_path(name));
+  return text;
+}
+
 }  // namespace
 
 std::string shown_path(const std::string& path) { return printable(path, kLongestPath); }
@@ -108,7 +116,7 @@ std::string read_text(int descriptor, const std::string& name, const FileKind& k
   std::vector<char> buffer(size_t{1} << 16);
   for (;;) {
     const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
-    if (count == 0) return text;
+    if (count == 0) return kind.is_text ? without_mark(std::move(text), name) : text;
     if (count > 0) {
       text.append(buffer.data(), static_cast<size_t>(count));
       if (text.size() > kind.most_bytes)

@@ -13,6 +13,7 @@ namespace veery {
 struct FileKind {
   std::string_view name;  ///< for messages
   uint64_t most_bytes;
+  bool is_text = true;  ///< read_text(): UTF-8, whose byte order mark is no part of it
 };
 inline constexpr uint64_t kMB = 1000 * 1000;
 inline constexpr FileKind kConfigFile{"a configuration", 16 * kMB};
@@ -54,7 +55,8 @@ Descriptor open_regular(const std::string& path);
 
 /// Reads a text that the user hands over: a regular file, or a stream such as /dev/stdin or the
 /// pipe of a shell's <(command). Waits for what a stream brings, but not for somebody to open its
-/// other end. Throws kNotFound, kIo, kLimit.
+/// other end. A byte order mark of UTF-8 is dropped. Throws kNotFound, kIo, kLimit; kFormat for
+/// UTF-16.
 std::string read_text(const std::string& path, const FileKind& kind);
 /// The same of an open descriptor; `name` stands for the path in messages.
 std::string read_text(int descriptor, const std::string& name, const FileKind& kind);

@@ -90,4 +90,14 @@ std::string valid_utf8(std::string_view text) {
   return out;
 }
 
+std::string unix_lines(std::string text) {
+  size_t kept = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
+    text[kept++] = text[i];
+  }
+  text.resize(kept);
+  return text;
+}
+
 }  // namespace veery

@@ -23,6 +23,9 @@ void append_utf8(std::string& out, char32_t code);
 /// to 3.
 int incomplete_utf8_suffix(std::string_view text);
 
+/// `text` with line ends of Windows (CR LF) as LF.
+std::string unix_lines(std::string text);
+
 /// `text` with each malformed sequence replaced by U+FFFD.
 std::string valid_utf8(std::string_view text);
 

@@ -34,6 +34,7 @@ TEST(Utf8, EveryCodePointRoundTrips) {
 }
 
 TEST(Utf8, MalformedSequencesBecomeReplacementCharacters) {
+  EXPECT_EQ(unix_lines("\r\na\r\n\rb\n\r\r\n\r"), "\na\n\rb\n\r\n\r");
   EXPECT_EQ(valid_utf8("a\xFFz"), "a\uFFFDz");
   EXPECT_EQ(valid_utf8("\xC0\x80"), "\uFFFD\uFFFD");            // overlong
   EXPECT_EQ(valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate

@@ -101,6 +101,18 @@ TEST(ForeignFile, ANamedPipeNeedsAWriter) {
   writer.join();
 }
 
+TEST(ForeignFile, AByteOrderMarkIsNoPartOfAText) {
+  constexpr FileKind kBytes{"bytes", kMB, false};
+  const TemporaryFolder folder;
+  write(folder, "marked", "\xEF\xBB\xBFtext");
+  write(folder, "wide", std::string("\xFF\xFEt\0", 4));
+  EXPECT_EQ(read_text(folder.file("marked"), kTextFile), "text");
+  EXPECT_EQ(read_text(folder.file("marked"), kBytes), "\xEF\xBB\xBFtext");
+  EXPECT_EQ(message_of([&] { read_text(folder.file("wide"), kTextFile); }),
+            folder.file("wide") + ": is text in UTF-16, expected UTF-8");
+  EXPECT_EQ(read_text(folder.file("wide"), kBytes).size(), 4U);
+}
+
 TEST(ForeignFile, FoldersAreListedInOrder) {
   const TemporaryFolder folder;
   write(folder, "b", "");

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "base/utf8.h"
 #include "cli/parts/output.h"
 #include "cli/parts/progress.h"
 #include "engine/model.h"
@@ -165,7 +166,7 @@ void TextArguments::join_words(const Arguments& app, std::initializer_list<const
 
 std::string TextArguments::read() const {
   if (prompt) return *prompt;
-  return file ? read_file(*file) : read_standard_input();
+  return unix_lines(file ? read_file(*file) : read_standard_input());
 }
 
 void tell_lost(const LostBytes& lost, std::string_view what) {

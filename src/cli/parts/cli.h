@@ -48,6 +48,7 @@ void inspect_verb(std::vector<std::string> arguments);
 void plan_verb(std::vector<std::string> arguments);
 void convert_verb(std::vector<std::string> arguments);
 void quantize_verb(std::vector<std::string> arguments);
+void imatrix_verb(std::vector<std::string> arguments);
 void pull_verb(std::vector<std::string> arguments);
 void list_verb(std::vector<std::string> arguments);
 void show_verb(std::vector<std::string> arguments);
@@ -100,7 +101,8 @@ struct TextArguments {
   /// Misuse if -p, -f or one of `others` is there too.
   void join_words(const Arguments& app, std::initializer_list<const char*> others = {});
   bool given() const { return prompt || file; }
-  /// The prompt, else the file, else standard input, as they are. Throws as read_file().
+  /// Returns the prompt as it is, else the file or standard input with LF for CR LF. Throws as
+  /// read_file().
   std::string read() const;
 };
 

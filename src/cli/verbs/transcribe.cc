@@ -15,7 +15,7 @@
 namespace veery::cli {
 namespace {
 
-constexpr FileKind kSoundStream{"a sound on standard input", 4000 * kMB};
+constexpr FileKind kSoundStream{"a sound on standard input", 4000 * kMB, false};
 
 struct Flags {
   ModelArguments common;
