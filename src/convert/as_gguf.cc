@@ -270,7 +270,11 @@ void make_gguf(ModelFile& file, const std::string& path) {
 
 ModelFile open_as_gguf(const std::string& meant) {
   const std::string path = find_model(meant);
-  if (!is_folder(path)) return open_model_file(path);
+  if (!is_folder(path)) {
+    ModelFile file = open_model_file(path);
+    for (TensorView& tensor : file.tensors) tensor = in_ggml_type(tensor);
+    return file;
+  }
   ModelFile file = open_model(path);
   file.checked([&] { make_gguf(file, path); });
   return file;

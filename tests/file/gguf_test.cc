@@ -329,5 +329,31 @@ TEST(FiniteScales, TheBadBlockIsNamedAndNoOtherByteMatters) {
   }
 }
 
+// ggml's block_q2_0: d as f16, then 64 codes of 2 bits, lowest first; d * (code - 1).
+TEST(Gguf, Q2IsReadAsGroupsWithTheSameValues) {
+  GgufBytes bytes;
+  bytes.header(1, 0).tensor("w", {128, 2}, 42, 0).pad();
+  for (int block = 0; block < 4; ++block) {
+    bytes.number(f32_to_f16(block % 2 == 0 ? 0.37F : -1.5F));
+    for (int i = 0; i < 16; ++i) bytes.number(static_cast<uint8_t>(27 + 37 * i + block));
+  }
+  const ModelFile file = parse_gguf(bytes.span(), "q2");
+  const TensorView& w = file.at("w");
+  std::vector<std::byte> buffer;
+  std::vector<float> found(256);
+  decode(w.dtype, w.read(buffer), found);
+  for (int block = 0; block < 4; ++block) {
+    const float d = f16_to_f32(f32_to_f16(block % 2 == 0 ? 0.37F : -1.5F));
+    for (int i = 0; i < 64; ++i) {
+      const int byte = (27 + 37 * (i / 4) + block) & 255;
+      const auto code = static_cast<float>((byte >> (i % 4 * 2) & 3) - 1);
+      EXPECT_EQ(found[static_cast<size_t>(64 * block + i)], d * code) << block << " " << i;
+    }
+  }
+  GgufBytes odd;
+  odd.header(1, 0).tensor("w", {96}, 42, 0).pad().zeros(64);
+  EXPECT_THROW(parse_gguf(odd.span(), "q2"), Error);
+}
+
 }  // namespace
 }  // namespace veery

@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "file/gguf/gguf.h"
 #include "file/gguf/gguf_format.h"
+#include "file/gguf/q2_groups.h"
 
 namespace veery {
 namespace {
@@ -207,12 +208,27 @@ struct Entry {
   TensorView view;
   uint64_t offset = 0;
   uint64_t bytes = 0;
+  int64_t block = 1, block_bytes = 0;  // as they are stored
+  bool is_q2 = false;
   std::string label;  // for messages
 };
 
-DType read_dtype(Cursor& in, const std::string& label) {
+void read_type(Cursor& in, Entry& entry) {
+  const std::string& label = entry.label;
   const auto number = in.read<uint32_t>([&] { return "type of " + label; });
-  if (const auto type = dtype_from_ggml(number)) return *type;
+  if (const auto type = dtype_from_ggml(number)) {
+    entry.view.dtype = *type;
+    entry.block = info(*type).block;
+    entry.block_bytes = info(*type).bytes;
+    return;
+  }
+  if (number == gguf::kQ2Number) {
+    entry.is_q2 = true;
+    entry.view.dtype = gguf::q2_group_type();
+    entry.block = gguf::kQ2Elements;
+    entry.block_bytes = gguf::kQ2Bytes;
+    return;
+  }
   for (const NamedType& other : kOtherTypes)
     if (other.ggml == number)
       throw Error(ErrorKind::kUnsupported, "{}: {} has type {} ({}), which cannot be read yet",
@@ -250,16 +266,15 @@ Entry read_entry(Cursor& in, uint64_t index) {
   entry.label = fmt::format("tensor '{}'", printable(name));
   entry.view.name = name;
   entry.view.shape = read_shape(in, entry.label);
-  entry.view.dtype = read_dtype(in, entry.label);
+  read_type(in, entry);
   entry.offset = in.read<uint64_t>([&] { return "offset of " + entry.label; });
-  const DTypeInfo& type = info(entry.view.dtype);
   const int64_t row = entry.view.shape.back();
-  if (row % type.block != 0)
+  if (row % entry.block != 0)
     throw Error(ErrorKind::kFormat,
                 "{}: {} has rows of {} elements, expected a multiple of {} for {}", in.file(),
-                entry.label, row, type.block, type.name);
-  const uint64_t blocks = static_cast<uint64_t>(entry.view.elements() / type.block);
-  if (__builtin_mul_overflow(blocks, static_cast<uint64_t>(type.bytes), &entry.bytes))
+                entry.label, row, entry.block, entry.is_q2 ? "q2_0" : info(entry.view.dtype).name);
+  const auto blocks = static_cast<uint64_t>(entry.view.elements() / entry.block);
+  if (__builtin_mul_overflow(blocks, static_cast<uint64_t>(entry.block_bytes), &entry.bytes))
     throw Error(ErrorKind::kFormat, "{}: {} has more bytes than 64 bits can count", in.file(),
                 entry.label);
   return entry;
@@ -336,7 +351,9 @@ ModelFile gguf::parse_part(std::span<const std::byte> bytes, const std::string& 
     place(entries, bytes.subspan(start), alignment, name);
   }
   model.tensors.reserve(entries.size());
-  for (Entry& entry : entries) model.tensors.push_back(std::move(entry.view));
+  for (Entry& entry : entries)
+    model.tensors.push_back(entry.is_q2 ? gguf::q2_groups(std::move(entry.view))
+                                        : std::move(entry.view));
   return model;
 }
 

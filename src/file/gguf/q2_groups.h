@@ -1,0 +1,21 @@
+// q2_groups.h: ggml's Q2_0, which is read as groups with a scale and a bias.
+#pragma once
+#include <cstdint>
+
+#include "file/model_file.h"
+
+namespace veery::gguf {
+
+/// ggml's number of Q2_0: blocks of 64 elements d * (q - 1) in 18 bytes, d as f16, then the codes q
+/// of 2 bits as one stream, lowest bits first. Source: ggml-common.h of llama.cpp.
+inline constexpr uint32_t kQ2Number = 42;
+inline constexpr int64_t kQ2Elements = 64, kQ2Bytes = 18;
+
+/// The type in which Q2_0 is read: groups of 64 with 2 bits, scale d and bias -d have the same
+/// values.
+DType q2_group_type();
+
+/// Of a tensor of q2_group_type() whose data are blocks of Q2_0 the view that makes groups of them.
+TensorView q2_groups(TensorView tensor);
+
+}  // namespace veery::gguf
