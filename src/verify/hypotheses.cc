@@ -370,6 +370,38 @@ void add_matrices(Builder& b) {
              [](TransformerConfig& d) { d.tied = false; });
 }
 
+// Damage of single layers: a conversion that was interrupted and gone on with, tensors that were
+// merged from two files.
+void add_layers(Builder& b) {
+  const TransformerConfig& c = b.config();
+  struct Kind {
+    const char* what;
+    std::vector<const char*> parts;
+  };
+  const Kind kinds[] = {
+      {"Q and K", {"attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias"}},
+      {"Q", {"attn_q.weight", "attn_q.bias"}},
+      {"K", {"attn_k.weight", "attn_k.bias"}}};
+  for (int32_t layer = 0; layer < c.layers && c.rope.dims > 0; ++layer)
+    for (const bool to_neighbours : {c.rope_interleaved, !c.rope_interleaved})
+      for (const auto& [what, parts] : kinds) {
+        std::vector<std::string> names;
+        for (const char* part : parts) names.push_back(fmt::format("blk.{}.{}", layer, part));
+        b.tensors("wrong RoPE pairing in one layer",
+                  fmt::format("the rows of {} of layer {} are permuted from {}", what, layer,
+                              to_neighbours ? "halves to neighbours" : "neighbours to halves"),
+                  std::move(names), pair_order(c, to_neighbours));
+      }
+  constexpr int32_t kMostPairs = 400;  // each is a run of the model; neighbours first
+  int32_t pairs = 0;
+  for (int32_t apart = 1; apart < c.layers; ++apart)
+    for (int32_t one = 0; one + apart < c.layers && pairs < kMostPairs; ++one, ++pairs)
+      b.file("exchanged layers", fmt::format("layers {} and {} are exchanged", one, one + apart),
+             [one, other = one + apart](ModelFile& file, TransformerConfig&) {
+               swap_layers(file, one, other);
+             });
+}
+
 void add_experts(Builder& b) {
   const TransformerConfig& c = b.config();
   if (c.architecture == "gptneox")
@@ -419,6 +451,7 @@ std::vector<Hypothesis> hypotheses(const Model& model, std::span<const Reference
   add_matrices(builder);
   add_experts(builder);
   add_rope(builder);
+  add_layers(builder);
   return builder.take();
 }
 

@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "engine/model.h"
 #include "graph/graph.h"
+#include "verify/reference.h"
 #include "verify/report.h"
 #include "verify/verify.h"
 
@@ -34,6 +35,10 @@ void check_template(const Tokenizer& tokenizer, const std::string& source, Repor
 /// What the model computes: finite, the same however it is run, depending on what was said before,
 /// and better than chance on plain English.
 void check_runs(Model& model, Report& report);
+
+/// Whether texts have the ids of a reference, and tokens and ends of an answer are those recorded.
+void check_vocabulary(const Tokenizer& tokenizer, const ReferenceVocabulary& reference,
+                      Report& report);
 
 /// A few sentences of plain English.
 std::string_view plain_english();

@@ -203,10 +203,11 @@ void write_reference(Model& model, const std::string& path, const OutputRules& r
   const int64_t beyond = int64_t{model.config().window} + kBeyond;
   if (model.config().window > 0 && beyond <= std::min(context, kLongest))
     texts.push_back(recorded(model, any_ids(model, beyond), kShown, 0));
-  const Json all = {{"made_by", "veery verify --record"},
-                    {"architecture", model.config().architecture},
-                    {"name", model.file().metadata.text("general.name").value_or("")},
-                    {"cases", std::move(texts)}};
+  Json all = {{"made_by", "veery verify --record"},
+              {"architecture", model.config().architecture},
+              {"name", model.file().metadata.text("general.name").value_or("")},
+              {"cases", std::move(texts)}};
+  if (model.tokenizer().size() > 0) all["tokenizer"] = recorded_vocabulary(model.tokenizer());
   const std::string text = dump_json(all) + "\n";
   PendingFile file(path, rules);
   file.write(text.data(), text.size());

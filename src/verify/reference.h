@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "engine/model.h"
 #include "file/output/output_path.h"
 
@@ -44,6 +45,29 @@ std::vector<ReferenceSet> parse_reference(std::span<const std::byte> bytes,
 /// Writes what `model` gives for a few texts: plain English (any ids without a tokenizer), a short
 /// one, one that is longer than the sliding window. Throws as file_to_write() does, kIo.
 void write_reference(Model& model, const std::string& path, const OutputRules& rules = {});
+
+/// A text with the ids that a tokenizer made of it.
+struct VocabularyText {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+/// What a reference says of the tokenizer.
+struct ReferenceVocabulary {
+  std::vector<VocabularyText> texts;
+  std::optional<int32_t> eos;       ///< absent: not recorded
+  std::vector<int32_t> ends;        ///< ids that end an answer
+  std::vector<std::string> blocks;  ///< hashes of the tokens, some at a time
+};
+
+/// All that read_reference() steps over: "text" beside ids, and the object "tokenizer". Empty for
+/// safetensors. Throws as read_reference().
+ReferenceVocabulary read_reference_vocabulary(const std::string& path);
+ReferenceVocabulary parse_reference_vocabulary(const Json& json);
+
+/// The object "tokenizer" of a reference: texts in several scripts with their ids, EOS and the
+/// other ends of an answer, hashes of all tokens.
+Json recorded_vocabulary(const Tokenizer& tokenizer);
 
 /// How the ids of a reference are changed before they are run.
 enum class IdEdit : uint8_t { kNone, kBosAdded, kFirstDropped };

@@ -131,9 +131,13 @@ void check_english(Model& model, std::span<const int32_t> ids, Report& report) {
   const double mean = sum / static_cast<double>(ids.size() - 1);
   const double chance = std::log(static_cast<double>(model.config().vocab));
   const std::string found = fmt::format("perplexity {:.1f}", std::exp(mean));
-  constexpr double kPoor = 5.5;  // perplexity 245
+  constexpr double kPoor = 5.5;            // perplexity 245
+  constexpr int64_t kLeastTrained = 1024;  // tokens of a vocabulary; smaller ones are of tests
   const std::string expected = fmt::format("well below {}, that of chance", model.config().vocab);
-  if (mean > 0.8 * chance)
+  if (mean > chance && model.config().vocab >= kLeastTrained)
+    report.add({"plain English", CheckState::kFail, found, expected,
+                "the model is untrained, damaged, or its tokens are not those of its weights"});
+  else if (mean > 0.8 * chance)
     report.add({"plain English", CheckState::kWarn, found, expected,
                 "the model looks random: untrained, damaged, or computed wrongly"});
   else if (mean > kPoor)

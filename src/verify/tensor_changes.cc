@@ -1,5 +1,7 @@
 #include "verify/tensor_changes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <ranges>
@@ -89,6 +91,15 @@ void swap_parts(ModelFile& file, std::string_view one, std::string_view other) {
       tensor.name.replace(tensor.name.size() - from.size(), from.size(), to);
       break;
     }
+}
+
+void swap_layers(ModelFile& file, int32_t one, int32_t other) {
+  const std::string a = fmt::format("blk.{}.", one), b = fmt::format("blk.{}.", other);
+  for (TensorView& tensor : file.tensors)
+    if (tensor.name.starts_with(a))
+      tensor.name.replace(0, a.size(), b);
+    else if (tensor.name.starts_with(b))
+      tensor.name.replace(0, b.size(), a);
 }
 
 TensorChange pair_order(const TransformerConfig& config, bool to_neighbours) {

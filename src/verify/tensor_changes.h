@@ -25,6 +25,9 @@ void change_parts(ModelFile& file, std::span<const std::string> parts, const Ten
 void drop_parts(ModelFile& file, const std::vector<std::string>& parts);
 void swap_parts(ModelFile& file, std::string_view one, std::string_view other);
 
+/// Exchanges all tensors of two layers.
+void swap_layers(ModelFile& file, int32_t one, int32_t other);
+
 /// Rows of heads in the other order of pairs, of the part that RoPE turns.
 TensorChange pair_order(const TransformerConfig& config, bool to_neighbours);
 TensorChange added(float addend);

@@ -24,9 +24,13 @@ class Verifier {
   Report run() {
     if (!options_.record.empty()) file_to_write(options_.record, record_rules());
     std::vector<ReferenceSet> reference;
-    if (!options_.reference.empty()) reference = read_reference(options_.reference);
+    ReferenceVocabulary vocabulary;
+    if (!options_.reference.empty()) {
+      reference = read_reference(options_.reference);
+      vocabulary = read_reference_vocabulary(options_.reference);
+    }
     const bool usable = check_files();
-    check_text();
+    check_text(vocabulary);
     if (usable) {
       check_model();
       if (!reference.empty()) check_reference(reference);
@@ -77,11 +81,12 @@ class Verifier {
            report_.sound();
   }
 
-  void check_text() {
+  void check_text(const ReferenceVocabulary& vocabulary) {
     std::shared_ptr<const Tokenizer> tokenizer;
     const bool there = guarded("tokenizer", "", [&] { tokenizer = load_tokenizer(path_); });
     if (!there) return report_.skip("chat template", "there is no tokenizer");
     guarded("tokenizer", "", [&] { check_tokenizer(*tokenizer, rows_, report_); });
+    guarded("reference texts", "", [&] { check_vocabulary(*tokenizer, vocabulary, report_); });
     guarded("chat template", "",
             [&] { check_template(*tokenizer, chat_template_source(path_), report_); });
   }
