@@ -33,6 +33,7 @@ constexpr Verb kVerbs[] = {
     {"plan", "Print the table of kernels that a run goes through", plan_verb},
     {"convert", "Write a model in another form", convert_verb},
     {"quantize", "Write a model with smaller weights", quantize_verb},
+    {"imatrix", "Measure which columns of weights a text uses", imatrix_verb},
     {"pull", "Fetch a model from a hub", pull_verb},
     {"list", "List the models that have names", list_verb},
     {"show", "Describe a model file", show_verb},

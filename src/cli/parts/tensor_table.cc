@@ -78,6 +78,29 @@ std::vector<std::string> quant_mix_names() {
   return names;
 }
 
+void warn_of_missing_importance(const ModelFile& file, std::span<const TensorPlan> plans,
+                                const ImportanceMatrix* importance) {
+  constexpr DType kNeedy[] = {DType::kIQ1_S, DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
+                              DType::kIQ2_S};
+  std::string type, first;
+  size_t count = 0;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const TensorView& tensor = file.tensors[i];
+    if (plans[i].type == tensor.dtype || std::ranges::count(kNeedy, plans[i].type) == 0) continue;
+    if (importance != nullptr && importance->values.contains(tensor.name)) continue;
+    if (count++ > 0) continue;
+    type = info(plans[i].type).name;
+    first = tensor.name;
+  }
+  if (count == 0) return;
+  const std::string which =
+      count == 1 ? escaped(first) : fmt::format("{} tensors, {} first", count, escaped(first));
+  write_error(
+      fmt::format("warning: {} has few bits, and there are no importances of {}: answers "
+                  "may be poor; 'veery imatrix' makes a matrix for --imatrix\n",
+                  type, which));
+}
+
 void report_replaced(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) standard_output().line("replaced " + path);
 }

@@ -18,6 +18,11 @@ struct ReportOptions {
 /// Names of the types and mixes that models can be written in.
 std::vector<std::string> quant_mix_names();
 
+/// Warns on standard error of tensors that become types of little use without importances, of which
+/// `importance` (null: there is no matrix) has none.
+void warn_of_missing_importance(const ModelFile& file, std::span<const TensorPlan> plans,
+                                const ImportanceMatrix* importance);
+
 /// For the report of a verb: what was replaced, a line a file.
 void report_replaced(const std::vector<std::string>& paths);
 

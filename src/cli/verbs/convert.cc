@@ -39,6 +39,7 @@ void to_gguf(const ConvertRequest& request) {
   if (!request.dry && request.split_bytes == 0) request.output.check(request.out, {request.in});
   const ModelFile file = open_as_gguf(request.in);
   const std::vector<TensorPlan> plans = plans_of(file, request);
+  warn_of_missing_importance(file, plans, nullptr);
   std::vector<std::string> replaced;
   if (!request.dry) replaced = write_gguf_file(request, file, plans);
   report_written(file, plans,

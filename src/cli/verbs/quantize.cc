@@ -108,8 +108,10 @@ void quantize_verb(std::vector<std::string> arguments) {
   if (options.importance) importance = read_imatrix(flags.imatrix);
   const ModelFile file = open_as_gguf(flags.in);
   const std::vector<TensorPlan> plans = plan_types(file, mix, options);
+  const ImportanceMatrix* matrix = importance ? &*importance : nullptr;
+  warn_of_missing_importance(file, plans, matrix);
   std::vector<std::string> replaced;
-  if (!flags.dry) replaced = write(flags, file, plans, mix, importance ? &*importance : nullptr);
+  if (!flags.dry) replaced = write(flags, file, plans, mix, matrix);
   report_written(file, plans,
                  {.seconds = seconds_now() - start,
                   .dry = flags.dry,

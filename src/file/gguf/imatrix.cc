@@ -11,6 +11,8 @@
 namespace veery {
 namespace {
 
+constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";  // as llama.cpp names them
+
 void check_finite(const std::string& file, const std::string& name,
                   const std::vector<float>& values) {
   for (const float value : values)
@@ -64,7 +66,6 @@ std::vector<float> floats(const ModelFile& file, const TensorView& tensor) {
 }
 
 ImportanceMatrix from_gguf(const ModelFile& file) {
-  constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
   ImportanceMatrix matrix;
   for (const TensorView& tensor : file.tensors) {
     if (!tensor.name.ends_with(kSums)) continue;
@@ -124,6 +125,28 @@ ImportanceMatrix read_imatrix(const std::string& path) {
     return mapped.checked([&] { return parse_old_imatrix(bytes, path); });
   const ModelFile file = open_gguf(path);
   return file.checked([&] { return from_gguf(file); });
+}
+
+void write_imatrix(const std::map<std::string, ImportanceSums>& sums, const ImportanceSource& from,
+                   const std::string& path, const OutputRules& rules) {
+  Metadata metadata;
+  metadata.set("general.type", "imatrix");
+  metadata.set_texts("imatrix.datasets", {from.dataset});
+  metadata.set("imatrix.chunk_count", from.chunks);
+  metadata.set("imatrix.chunk_size", from.chunk_size);
+  std::vector<TensorView> tensors;
+  std::vector<std::vector<float>> values;
+  for (const auto& [name, sum] : sums) {
+    const auto experts = std::ssize(sum.counts);
+    const auto columns = std::ssize(sum.squares) / experts;
+    tensors.push_back({name + std::string(kSums), DType::kF32, {experts, columns}, {}});
+    values.emplace_back(sum.squares.begin(), sum.squares.end());
+    tensors.push_back({name + std::string(kCounts), DType::kF32, {experts, 1}, {}});
+    values.emplace_back(sum.counts.begin(), sum.counts.end());
+  }
+  GgufWriter writer(path, metadata, tensors, rules);
+  for (const std::vector<float>& of : values) writer.write(std::as_bytes(std::span(of)));
+  writer.commit();
 }
 
 }  // namespace veery

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "file/output/output_path.h"
+
 namespace veery {
 
 /// Of each tensor the mean square of each input column, for one expert after the other.
@@ -13,6 +15,24 @@ struct ImportanceMatrix {
   std::vector<std::string> datasets;
   int64_t chunks = 0;
 };
+
+/// Squares of what a tensor was multiplied with, summed over rows: [expert][column], and the rows
+/// of each expert (one where there are none).
+struct ImportanceSums {
+  std::vector<double> squares;
+  std::vector<int64_t> counts;
+};
+
+/// What write_imatrix() says of the text beside the sums.
+struct ImportanceSource {
+  std::string dataset;     ///< its name
+  int64_t chunks = 0;      ///< windows
+  int64_t chunk_size = 0;  ///< tokens of each
+};
+
+/// Writes the GGUF form that read_imatrix() and llama.cpp read. Throws as PendingFile does.
+void write_imatrix(const std::map<std::string, ImportanceSums>& sums, const ImportanceSource& from,
+                   const std::string& path, const OutputRules& rules = {});
 
 /// Reads a GGUF file with tensors NAME.in_sum2 and NAME.counts, or the older binary form (*.dat).
 /// Sources: llama.cpp's imatrix files as they are written. Experts that were never used count all
