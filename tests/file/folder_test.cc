@@ -110,7 +110,7 @@ TEST(Folder, AnIndexCannotReachOutOfTheFolder) {
 
 TEST(Folder, JsonThatIsWrongIsRefused) {
   const TemporaryFolder folder;
-  write_shard(folder, "model.safetensors", {{"a", 1}});
+  write_shard(folder, "weights.safetensors", {{"a", 1}});
   folder.write("config.json", "");
   expect_error(folder, ErrorKind::kFormat, {"config.json", "expected a value, found the end"});
   folder.write("config.json", "[1]");

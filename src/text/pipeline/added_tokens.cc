@@ -111,7 +111,7 @@ bool AddedTokens::accept(const AddedToken& token, std::string_view text, bool sp
     if (!is_white_space(point.value)) break;
     end += static_cast<size_t>(point.length);
   }
-  return true;
+  return begin < end;  // else the token before has taken all of its white space
 }
 
 }  // namespace veery
