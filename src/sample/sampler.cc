@@ -44,7 +44,8 @@ void check_ranges(const SamplerOptions& options) {
   for (const SamplerRange& range : kRanges) {
     const bool real = range.real != nullptr;
     // Flags and requests give decimals, which are rounded to float: so are the bounds.
-    const double value = real ? options.*range.real : options.*range.whole;
+    const double value =
+        real ? static_cast<double>(options.*range.real) : static_cast<double>(options.*range.whole);
     const double low = real ? static_cast<float>(range.low) : range.low;
     if (!(value >= low && value <= range.high))
       throw Error(ErrorKind::kInput, "{} is {}, expected {} to {}", range.name,

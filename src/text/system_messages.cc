@@ -120,14 +120,14 @@ bool loses_first(const Render& render) {
 
 }  // namespace
 
+Json keep_first_system(const Json& messages, const Render& render) {
+  const bool any = messages.is_array() && !messages.empty() && has_role(messages[0], "system") &&
+                   has_text(messages[0]);
+  return any && loses_first(render) ? in_first_user(messages) : messages;
+}
+
 Json fit_system_messages(const Json& messages, const Render& render) {
-  if (!messages.is_array() || messages.empty()) return messages;
-  if (is_plain(messages)) {
-    const bool lost =
-        has_role(messages[0], "system") && has_text(messages[0]) && loses_first(render);
-    return lost ? in_first_user(messages) : messages;
-  }
-  if (all_rendered(messages, render)) return messages;
+  if (!messages.is_array() || is_plain(messages) || all_rendered(messages, render)) return messages;
   Json known = without_developers(messages);
   const auto found = rendered(known, render);
   if (found && std::ranges::find(*found, false) == found->end()) return known;

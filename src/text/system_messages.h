@@ -17,8 +17,13 @@ namespace veery {
 /// refuses them, they become one. If the template leaves out every system message without an error,
 /// the text begins the first user message. Messages that no change helps are returned as they are.
 ///
-/// `render` may throw kInput, kFormat and kLimit.
+/// `render` may throw kInput, kFormat and kLimit. A system message in front, if it is the only one,
+/// stays as it is.
 Json fit_system_messages(const Json& messages,
                          const std::function<std::string(const Json&)>& render);
+
+/// Returns `messages` with the text of a system message in front at the beginning of the first user
+/// message, if `render` would leave that system message out without an error.
+Json keep_first_system(const Json& messages, const std::function<std::string(const Json&)>& render);
 
 }  // namespace veery

@@ -235,7 +235,7 @@ class Run(CliTest):
     def test_the_end_of_the_context_is_a_length(self):
         answer = self.run_json("-p", "hi", "--temp", 0, "--ignore-eos", "-c", 32)
         self.assertEqual(answer["finish_reason"], "length")
-        self.assertEqual(len(answer["prompt_ids"]) + len(answer["ids"]), 33)
+        self.assertEqual(len(answer["prompt_ids"]) + len(answer["ids"]), 32)
 
 
 class Tokenize(CliTest):

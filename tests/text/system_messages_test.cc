@@ -24,7 +24,7 @@ std::string rendered(const ChatTemplate& source, const Json& messages) {
                           {"bos_token", "<s>"},
                           {"eos_token", "</s>"}});
   };
-  return render(fit_system_messages(messages, render));
+  return render(keep_first_system(fit_system_messages(messages, render), render));
 }
 
 std::string rendered(const char* source, const Json& messages) {

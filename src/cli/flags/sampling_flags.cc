@@ -64,7 +64,8 @@ void SamplingFlags::add(Arguments& app) {
   within(
       add("--min-p", min_p_, "Keep tokens this probable relative to the best; 0: off [0.05]", "P"),
       "min_p");
-  within(add("--top-k", top_k_, "Keep the K most probable tokens; 0: off [40]", "K"), "top_k");
+  add("--top-k", top_k_, "Keep the K most probable tokens; 0: off [40]", "K")
+      .whole_number(0, std::numeric_limits<int32_t>::max());
   add_penalties(app);
   add("-s,--seed", seed_, "Same seed, same text; -1: another one each time", "N")
       .whole_number(-1, std::numeric_limits<int64_t>::max())

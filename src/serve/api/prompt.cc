@@ -155,7 +155,7 @@ std::string render_messages(const Model& model, const Json& messages, bool asks,
                                          limits);
   };
   try {
-    return render(fit_system_messages(messages, render));
+    return render(keep_first_system(fit_system_messages(messages, render), render));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBug) throw;
     throw ApiError(400, fmt::format("the chat template refuses the messages: {}", error.what()),
