@@ -86,8 +86,7 @@ TEST_F(Generate, StopsAtTheEndOfTheContext) {
   for (float temperature : {0.0F, 1.0F}) {
     options.sampling.temperature = temperature;
     const Generation result = run(options);
-    // All positions are taken, and the last token of all comes out of the last one.
-    EXPECT_EQ(result.ids.size(), TinyModel::kContext - prompt_.size() + 1);
+    EXPECT_EQ(result.ids.size(), TinyModel::kContext - prompt_.size());
     EXPECT_EQ(result.finish, FinishReason::kLength);
   }
 }
@@ -106,7 +105,10 @@ TEST_F(Generate, RefusesAPromptThatIsEmptyOrTooLong) {
     EXPECT_EQ(error.kind(), ErrorKind::kLimit);
     EXPECT_STREQ(error.what(), "the prompt has 65 tokens, the context holds 64");
   }
-  EXPECT_EQ(fresh(model_, std::vector<int32_t>(64, 1), greedy(5)).ids.size(), 1U);
+  // Without room for an answer a prompt can be scored only.
+  EXPECT_THROW(fresh(model_, std::vector<int32_t>(64, 1), greedy(5)), Error);
+  EXPECT_TRUE(fresh(model_, std::vector<int32_t>(64, 1), greedy(0)).ids.empty());
+  EXPECT_EQ(fresh(model_, std::vector<int32_t>(63, 1), greedy(5)).ids.size(), 1U);
 }
 
 TEST_F(Generate, ReusesTheCommonPrefixAndAnswersTheSame) {
