@@ -10,7 +10,7 @@ readonly version=0.2.8
 readonly sha256=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
 readonly archive=xgrammar-$version.tar.gz
 # The second number is that of the changes made to the source below.
-readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version-1
+readonly folder=${VEERY_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/veery/deps}/xgrammar-$version-2
 
 fail() { printf 'xgrammar: %s\n' "$*" >&2; exit 1; }
 
@@ -44,12 +44,61 @@ with urllib.request.urlopen(link, timeout=120, context=context) as source, open(
 PYTHON
 }
 
-# A text that alone may follow is looked for at each step, to its end: of a grammar that forces much, or that has no end
-# (root ::= "a" root), that would stop all answers. A draft takes no more than a few tokens of it.
+# replace FILE OLD NEW COUNT: each of COUNT lines that hold OLD gets NEW in its place.
+replace() {
+  python3 - "$@" << 'PYTHON'
+import sys
+path, old, new, count = sys.argv[1:]
+text = open(path).read()
+if text.count(old) != int(count):
+    sys.exit(f"{path} has {text.count(old)} of the expected {count} times: {old}")
+open(path, "w").write(text.replace(old, new))
+PYTHON
+}
+
+# Two bounds that the library lacks:
+# - The text that alone may follow is searched for at each step, to its end. A grammar that forces much, or that has no end
+#   (root ::= "a" root), would stop all answers. A draft takes no more than a few tokens of it.
+# - The Earley parser takes cubic time for ambiguous grammars. It counts its steps, and throws once a thread has none left.
 bound() {
-  local loop='while (can_find_next_char) {' file=$1/cpp/grammar_matcher.cc
-  [[ $(grep -cF "$loop" "$file") == 1 ]] || return 1
-  sed -i "s/$loop/while (can_find_next_char \&\& num_accepted_chars < 256) {/" "$file"
+  local cpp=$1/cpp states='const auto& parent_states_map = rule_id_to_completable_states_[state.rule_start_pos];'
+  local latest='const auto& latest_states = scanable_state_history_[scanable_state_history_.size() - 1];'
+  local pop='tmp_process_state_queue_.pop();' compare='const auto in_vec = [&](const ParserState& state_) {'
+  replace "$cpp/grammar_matcher.cc" 'while (can_find_next_char) {' \
+    'while (can_find_next_char && num_accepted_chars < 256) {' 1 || return 1
+  cat > "$1/include/xgrammar/work.h" << 'HEADER'
+// work.h: added by veery. Counts the steps of the parser.
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+
+namespace xgrammar {
+
+struct WorkSpent : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/*! \brief Steps that this thread may still take. */
+int64_t& WorkLeft();
+
+inline void SpendWork(int64_t steps) {
+  if ((WorkLeft() -= steps) < 0) throw WorkSpent("the grammar takes too many steps");
+}
+
+}  // namespace xgrammar
+HEADER
+  replace "$cpp/earley_parser.cc" '#include "earley_parser.h"' '#include "earley_parser.h"
+#include <xgrammar/work.h>
+namespace xgrammar {
+int64_t& WorkLeft() {
+  static thread_local int64_t left = INT64_MAX;
+  return left;
+}
+}' 1 || return 1
+  replace "$cpp/earley_parser.cc" "$states" "$states SpendWork(parent_states_map.size());" 3 || return 1
+  replace "$cpp/earley_parser.cc" "$compare" "$compare SpendWork(rule_id_to_completable_states_.Back().size());" 2 || return 1
+  replace "$cpp/earley_parser.cc" "$latest" "$latest SpendWork(latest_states.size());" 2 || return 1
+  replace "$cpp/earley_parser.cc" "$pop" "$pop SpendWork(1);" 3 || return 1
 }
 
 # The sources of the library alone: neither bindings nor tests.
@@ -78,7 +127,7 @@ main() {
   download "$work/$archive" || fail "cannot fetch $archive"
   sha256sum --check --status <<< "$sha256  $work/$archive" || fail "$archive does not have sha256 $sha256"
   tar -C "$work" -xzf "$work/$archive"
-  bound "$work/xgrammar-$version" || fail "the loop to be bounded is not there"
+  bound "$work/xgrammar-$version" || fail "the lines to be bounded are not there"
   compile "$work/xgrammar-$version" "$work/built" || fail "cannot be built"
   mkdir -p "$(dirname "$folder")"
   rm -rf "$folder"

@@ -265,17 +265,48 @@ class Serve(CliTest):
     def test_schemas_that_cannot_be_kept_are_refused(self):
         self.structured({"const": 1}, 0)
         deep = {"type": "string"}
-        for _ in range(70):
+        for _ in range(120):
             deep = {"type": "array", "items": deep}
         for schema, word in [
-            ({"type": "object", "not": {}}, "$.not"), ({"items": {"uniqueItems": True}}, "$.items.uniqueItems"),
-            ({"type": "strin"}, "strin"), ({"$ref": "#/nowhere"}, "nowhere"), ({"type": "string", "pattern": "("}, "parenthesis"),
-            ({"type": "array", "maxItems": 1 << 40}, "$.maxItems"), (deep, "nested"), ({"enum": [1] * 30000}, "$.enum"),
-            ({"format": "color", "type": "string"}, "color"), (7, "schema"),
+            ({"type": "object", "not": {}}, "has no value"), ({"items": {"uniqueItems": True}}, "uniqueItems"),
+            ({"type": "strin"}, "strin"), ({"$ref": "#/nowhere"}, "nowhere"), ({"type": "string", "pattern": "("}, "$.pattern"),
+            ({"type": "array", "minItems": 1 << 40}, "has no value of at most"), (deep, "nested"), ({"enum": [1] * 300000}, "262144 bytes"),
+            ({"$ref": "https://example.org/x"}, "another document"), ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "$ has no value"),
+            ({"type": "object", "properties": {"a": {"enum": [1], "minimum": 2}}, "required": ["a"]}, "$.properties.a has no value"),
+            (7, "schema"),
         ]:  # fmt: skip
             form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
             error = self.refuse("/v1/chat/completions", {**chat(), "response_format": form})
             self.assertIn(word, error["message"])
+            self.assertEqual(error["param"], "response_format")
+
+    def test_annotations_are_no_restriction(self):
+        annotated = {"type": "boolean", "x-order": 1, "example": True, "nullable": True, "contentEncoding": "base64", "format": "color"}
+        for seed in range(3):
+            self.assertIsInstance(self.structured(annotated, seed), bool)
+
+    def test_strings_are_matched_not_their_json(self):
+        self.assertEqual(self.structured({"type": "string", "pattern": '^"x"$'}, 1), '"x"')
+        self.assertEqual(self.structured({"type": "string", "pattern": r"^\\n\n$"}, 1), "\\n\n")
+        self.assertEqual(self.structured({"const": (1 << 64) - 1}, 1), (1 << 64) - 1)
+
+    def test_a_grammar_that_cannot_end_is_refused(self):
+        self.structured({"const": 1}, 0)
+        for rules, word in [
+            ('root ::= "a" root', "'root' derives no text"), ('root ::= "a" | b\nb ::= "b" b', "'b' derives no text"),
+            ("root ::= nowhere", "nowhere"), ('x ::= "a"', "root"),
+        ]:  # fmt: skip
+            form = {"type": "grammar", "grammar": rules}
+            error = self.refuse("/v1/chat/completions", {**chat(), "response_format": form})
+            self.assertIn(word, error["message"])
+
+    def test_an_ambiguous_grammar_ends_with_its_own_error(self):
+        self.structured({"const": 1}, 0)
+        form = {"type": "grammar", "grammar": 'root ::= s\ns ::= s s | [a-z ] | ""'}
+        status, _, text = self.server.send("POST", "/v1/chat/completions", chat(max_tokens=2000, response_format=form))
+        self.assertEqual(status, 400, text)
+        self.assertIn(b"too ambiguous", text)
+        self.assertTrue(self.server.post("/v1/chat/completions", chat(max_tokens=4))["choices"])
 
     def test_wrong_fields_are_named(self):
         for change, param in [

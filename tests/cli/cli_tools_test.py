@@ -107,13 +107,14 @@ class Tools(CliTest):
         self.check("say", json.loads(call["arguments"]))
 
     def test_what_cannot_be_forced_is_said(self):
-        unkept = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "uniqueItems": True}}}]
+        number = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 0.01}}}
+        unkept = [{"type": "function", "function": {"name": "f", "parameters": number}}]
         for more, part in [
             ({"tool_choice": {"type": "function", "function": {"name": "fly"}}}, "there is no tool 'fly'"),
             ({"tool_choice": "required", "tools": []}, "there are no tools to call"),
             ({"tool_choice": "always"}, "tool_choice"),
             ({"tool_choice": {"type": "code"}}, "tool_choice.type"),
-            ({"tool_choice": "required", "tools": unkept}, "$.uniqueItems cannot be kept"),
+            ({"tool_choice": "required", "tools": unkept}, "'f': schema: $.properties.a.multipleOf"),
             ({"tool_choice": "required", "response_format": {"type": "json_object"}}, "no other form"),
         ]:
             with self.subTest(more=more):

@@ -4,13 +4,21 @@
 
 #ifdef VEERY_XGRAMMAR
 #include <dlpack/dlpack.h>
+#include <xgrammar/work.h>
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <limits>
+#include <list>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/printable.h"
+#include "text/grammar/answer_rules.h"
+#include "text/grammar/rule_check.h"
 
 namespace veery {
 
@@ -18,72 +26,119 @@ struct Grammar::Impl {
   xgrammar::CompiledGrammar compiled;
 };
 
+namespace {
+
+// Steps of the parser, about 20 million of which take a second. A token takes some ten thousand, or
+// a few hundred thousand where a whole vocabulary is tried.
+constexpr int64_t kCompileSteps = 400'000'000;
+constexpr int64_t kTokenSteps = 4'000'000;
+// A request has kFirstSteps and kStepsEach more for every token; an ambiguous grammar, whose tokens
+// take longer and longer, ends once it has taken a fraction of a second in all.
+constexpr int64_t kFirstSteps = 8'000'000, kStepsEach = 400'000;
+// Compiled grammars that are kept: bytes by xgrammar's count and ours.
+constexpr size_t kKeptBytes = 32 << 20, kMostKept = 256;
+// xgrammar keeps masks of rules, which other grammars share. It counts a part of what they take, so
+// that its limit does not hold: they are dropped after so many grammars.
+constexpr int64_t kSharedBytes = 24 << 20;
+constexpr int kSharedGrammars = 64;
+
+// Within its life the parser takes no more than so many steps on this thread.
+class StepLimit {
+ public:
+  explicit StepLimit(int64_t steps)
+      : before_(std::exchange(xgrammar::WorkLeft(), steps)), steps_(steps) {}
+  StepLimit(const StepLimit&) = delete;
+  StepLimit& operator=(const StepLimit&) = delete;
+  ~StepLimit() { xgrammar::WorkLeft() = before_; }
+  int64_t spent() const { return steps_ - std::max<int64_t>(xgrammar::WorkLeft(), 0); }
+
+ private:
+  int64_t before_, steps_;
+};
+
+DLTensor mask_tensor(std::span<uint32_t> bits, int64_t& size) {
+  size = std::ssize(bits);
+  DLTensor tensor{};
+  tensor.data = bits.data();
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = 1;
+  tensor.dtype = {kDLInt, 32, 1};
+  tensor.shape = &size;
+  return tensor;
+}
+
+// The first line of what the library says.
+std::string first_line(const std::exception& error) {
+  std::string text = error.what();
+  text.resize(std::min(text.find('\n'), text.size()));
+  // "[time] file.cc:12: what"
+  if (const size_t file = text.find(".cc:"); file != std::string::npos)
+    if (const size_t end = text.find(": ", file); end != std::string::npos) text.erase(0, end + 2);
+  return printable(text, 300);
+}
+
+}  // namespace
+
 struct GrammarCompiler::Impl {
   Impl(const Tokenizer& of, int64_t rows, const AnswerFormat& format)
       : tokenizer(of), vocabulary(rows), marks(format) {}
 
-  /// What tokens there are.
-  enum class Tokens { kWithoutControls, kText, kTextAndMarks };
+  using Made = std::shared_ptr<const Grammar>;
+  enum class Tokens { kText, kTextAndMarks };
   std::string piece(int32_t id, Tokens tokens) const;
   xgrammar::GrammarCompiler& compiler(Tokens tokens);
+  /// The grammar of a key, made by `make` unless it is kept. `what` begins messages.
+  Made find_or_make(const char* what, std::string key, Tokens tokens,
+                    const std::function<xgrammar::Grammar()>& make);
+  Made compile(Tokens tokens, const xgrammar::Grammar& grammar);
+  void check_start(const xgrammar::CompiledGrammar& compiled) const;
+  void keep(std::string key, const Made& grammar);
+
+  struct Kept {
+    std::string key;
+    Made grammar;
+    size_t bytes;
+  };
 
   const Tokenizer& tokenizer;
   int64_t vocabulary;
   AnswerFormat marks;
-  std::mutex mutex;
-  std::unique_ptr<xgrammar::GrammarCompiler> compilers[3];  // made when first needed
+  std::mutex mutex;                                         ///< of what follows
+  std::unique_ptr<xgrammar::GrammarCompiler> compilers[2];  // made when first needed
+  std::list<Kept> kept;                                     ///< last used first
+  size_t kept_bytes = 0;
+  std::atomic<int> compiled_count = 0;
 };
 
 struct GrammarState::Impl {
   explicit Impl(std::shared_ptr<const Grammar> of)
       : grammar(std::move(of)), matcher(grammar->impl().compiled) {}
+  /// Calls `use` within the steps that this token and the whole answer have left.
+  template <typename Use>
+  auto limited(const Use& use) {
+    const StepLimit limit(std::min(steps, kTokenSteps));
+    try {
+      const auto result = use();
+      steps -= limit.spent();
+      return result;
+    } catch (const xgrammar::WorkSpent&) {
+      throw Error(ErrorKind::kLimit,
+                  "the grammar is too ambiguous: finding its next tokens takes too long");
+    }
+  }
+
   std::shared_ptr<const Grammar> grammar;
   xgrammar::GrammarMatcher matcher;
   std::vector<uint32_t> bits;
+  int64_t steps = kFirstSteps;
 };
 
-namespace {
-
-// One line, a space behind each comma and colon: where white space may be any, small models never
-// end it.
-constexpr bool kAnyWhitespace = false;
-
-bool has_control(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-}
-
-// The first line of what the library says.
-template <typename Make>
-std::shared_ptr<const Grammar> guarded(std::mutex& mutex, const char* what, const Make& make) {
-  try {
-    const std::lock_guard lock(mutex);
-    return std::make_shared<const Grammar>(
-        std::make_shared<const Grammar::Impl>(Grammar::Impl{make()}));
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::kLimit, "{}: it is too large", what);
-  } catch (const std::exception& error) {
-    std::string text = error.what();
-    text.resize(std::min(text.find('\n'), text.size()));
-    // "[time] file.cc:12: what"
-    if (const size_t file = text.find(".cc:"); file != std::string::npos)
-      if (const size_t end = text.find(": ", file); end != std::string::npos)
-        text.erase(0, end + 2);
-    throw Error(ErrorKind::kInput, "{}: {}", what, printable(text, 300));
-  }
-}
-
-}  // namespace
-
-// The library lets control characters stand in strings of JSON, which JSON forbids (RFC 8259,
-// section 7); in one line they stand nowhere. A token without text is never chosen.
 std::string GrammarCompiler::Impl::piece(int32_t id, Tokens tokens) const {
-  const bool mark = tokens == Tokens::kTextAndMarks && marks.shows(tokenizer.token(id));
-  std::string text = tokenizer.piece(id, mark);
-  if (tokens == Tokens::kWithoutControls && has_control(text)) text.clear();
-  return text;
+  return tokenizer.piece(id, tokens == Tokens::kTextAndMarks && marks.shows(tokenizer.token(id)));
 }
 
 xgrammar::GrammarCompiler& GrammarCompiler::Impl::compiler(Tokens tokens) {
+  const std::lock_guard lock(mutex);
   auto& made = compilers[static_cast<size_t>(tokens)];
   if (!made) {
     std::vector<std::string> pieces;
@@ -92,9 +147,74 @@ xgrammar::GrammarCompiler& GrammarCompiler::Impl::compiler(Tokens tokens) {
     const xgrammar::TokenizerInfo info(pieces, xgrammar::VocabType::RAW,
                                        static_cast<int>(vocabulary), tokenizer.special().ends);
     made = std::make_unique<xgrammar::GrammarCompiler>(info, /*max_threads=*/1,
-                                                       /*cache_enabled=*/true, int64_t{64} << 20);
+                                                       /*cache_enabled=*/true, kSharedBytes);
   }
   return *made;
+}
+
+std::shared_ptr<const Grammar> GrammarCompiler::Impl::find_or_make(
+    const char* what, std::string key, Tokens tokens,
+    const std::function<xgrammar::Grammar()>& make) {
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = std::ranges::find(kept, key, &Kept::key);
+    if (found != kept.end()) {
+      kept.splice(kept.begin(), kept, found);
+      return kept.front().grammar;
+    }
+  }
+  try {
+    const Made grammar = compile(tokens, make());
+    keep(std::move(key), grammar);
+    return grammar;
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.starts_with(what)) throw;
+    throw Error(error.kind(), "{}: {}", what, text);
+  } catch (const xgrammar::WorkSpent&) {
+    throw Error(ErrorKind::kLimit, "{}: it takes too many steps to compile", what);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::kLimit, "{}: it is too large", what);
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kInput, "{}: {}", what, first_line(error));
+  }
+}
+
+// Without the lock: a grammar that takes long makes nobody wait who needs another one.
+std::shared_ptr<const Grammar> GrammarCompiler::Impl::compile(Tokens tokens,
+                                                              const xgrammar::Grammar& grammar) {
+  xgrammar::GrammarCompiler& with = compiler(tokens);
+  if (++compiled_count % kSharedGrammars == 0) with.ClearCache();
+  const StepLimit limit(kCompileSteps);
+  xgrammar::CompiledGrammar compiled = with.CompileGrammar(grammar);
+  check_start(compiled);
+  return std::make_shared<const Grammar>(
+      std::make_shared<const Grammar::Impl>(Grammar::Impl{std::move(compiled)}));
+}
+
+// Some token has to begin the answer, or the answer may be empty.
+void GrammarCompiler::Impl::check_start(const xgrammar::CompiledGrammar& compiled) const {
+  xgrammar::GrammarMatcher matcher(compiled);
+  std::vector<uint32_t> bits((static_cast<size_t>(vocabulary) + 31) / 32, ~uint32_t{0});
+  int64_t size = 0;
+  DLTensor tensor = mask_tensor(bits, size);
+  if (!matcher.FillNextTokenBitmask(&tensor)) return;
+  for (int64_t id = 0; id < vocabulary; ++id)
+    if ((bits[static_cast<size_t>(id / 32)] >> (id % 32) & 1) != 0) return;
+  throw Error(ErrorKind::kUnsupported, "no token of this model begins an answer of it");
+}
+
+void GrammarCompiler::Impl::keep(std::string key, const Made& grammar) {
+  const size_t bytes = key.size() + 2 * grammar->impl().compiled.MemorySizeBytes();
+  if (bytes > kKeptBytes / 2) return;
+  const std::lock_guard lock(mutex);
+  if (std::ranges::find(kept, key, &Kept::key) != kept.end()) return;
+  kept.push_front({std::move(key), grammar, bytes});
+  kept_bytes += bytes;
+  while (kept_bytes > kKeptBytes || kept.size() > kMostKept) {
+    kept_bytes -= kept.back().bytes;
+    kept.pop_back();
+  }
 }
 
 bool GrammarCompiler::available() { return true; }
@@ -105,76 +225,33 @@ GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int64_t vocabulary,
 GrammarCompiler::~GrammarCompiler() = default;
 
 std::shared_ptr<const Grammar> GrammarCompiler::json_schema(const Json& schema) {
-  check_schema(schema);
-  return guarded(impl_->mutex, "schema", [&] {
-    return impl_->compiler(Impl::Tokens::kWithoutControls)
-        .CompileJSONSchema(dump_json(schema), kAnyWhitespace);
-  });
+  return impl_->find_or_make("schema", "s" + dump_json(schema), Impl::Tokens::kText,
+                             [&] { return xgrammar::Grammar::FromEBNF(schema_rules(schema)); });
 }
 
 std::shared_ptr<const Grammar> GrammarCompiler::regex(const std::string& pattern) {
-  return guarded(impl_->mutex, "regex",
-                 [&] { return impl_->compiler(Impl::Tokens::kText).CompileRegex(pattern); });
+  return impl_->find_or_make("regex", "r" + pattern, Impl::Tokens::kText,
+                             [&] { return xgrammar::Grammar::FromRegex(pattern); });
 }
 
 std::shared_ptr<const Grammar> GrammarCompiler::ebnf(const std::string& text) {
-  return guarded(impl_->mutex, "grammar",
-                 [&] { return impl_->compiler(Impl::Tokens::kText).CompileGrammar(text); });
+  return impl_->find_or_make("grammar", "g" + text, Impl::Tokens::kText, [&] {
+    xgrammar::Grammar grammar = xgrammar::Grammar::FromEBNF(text);
+    check_rules(parse_json(grammar.SerializeJSON(), "the grammar"));
+    return grammar;
+  });
 }
 
-namespace {
-
-// A text in which the id of a call may be any.
-void add_text(std::string_view text, Json& elements) {
-  while (!text.empty()) {
-    const size_t id = text.find(CallForm::kId);
-    if (id > 0) elements.push_back({{"type", "const_string"}, {"value", text.substr(0, id)}});
-    if (id == std::string_view::npos) return;
-    elements.push_back({{"type", "regex"}, {"pattern", "[a-zA-Z0-9]{9}"}});
-    text.remove_prefix(id + CallForm::kId.size());
-  }
-}
-
-Json sequence(Json elements) { return {{"type", "sequence"}, {"elements", std::move(elements)}}; }
-
-// One call of one of the tools, from its name to its arguments.
-Json any_call(const CallForm& form, std::span<const CallableTool> tools) {
-  Json choices = Json::array();
-  for (const CallableTool& tool : tools) {
-    const std::string schema =
-        tool.parameters.is_null() ? R"({"type":"object"})" : dump_json(tool.parameters);
-    Json elements = Json::array();
-    add_text(tool.name + form.middle, elements);
-    elements.push_back(
-        {{"type", "grammar"},
-         {"grammar", xgrammar::Grammar::FromJSONSchema(schema, kAnyWhitespace).ToString()}});
-    choices.push_back(sequence(std::move(elements)));
-  }
-  return {{"type", "or"}, {"elements", std::move(choices)}};
-}
-
-}  // namespace
-
-// White space may come first: that between reasoning and a call is no part of the form.
 std::shared_ptr<const Grammar> GrammarCompiler::calls(const CallForm& form,
                                                       std::span<const CallableTool> tools,
                                                       bool several) {
-  for (const CallableTool& tool : tools)
-    if (!tool.parameters.is_null()) check_schema(tool.parameters);
-  return guarded(impl_->mutex, "tools", [&] {
-    const Json call = any_call(form, tools);
-    Json elements = Json::array({{{"type", "regex"}, {"pattern", "\\n{0,2}"}}});
-    add_text(form.open, elements);
-    elements.push_back(call);
-    if (several && !form.joint.empty()) {
-      Json next = Json::array();
-      add_text(form.joint, next);
-      next.push_back(call);
-      elements.push_back({{"type", "star"}, {"content", sequence(std::move(next))}});
-    }
-    add_text(form.close, elements);
-    const Json tag = {{"type", "structural_tag"}, {"format", sequence(std::move(elements))}};
-    return impl_->compiler(Impl::Tokens::kTextAndMarks).CompileStructuralTag(dump_json(tag));
+  Json key = Json::array({form.open, form.middle, form.close, form.joint, several});
+  for (const CallableTool& tool : tools) {
+    key.push_back(tool.name);
+    key.push_back(tool.parameters);
+  }
+  return impl_->find_or_make("tools", "c" + dump_json(key), Impl::Tokens::kTextAndMarks, [&] {
+    return xgrammar::Grammar::FromEBNF(call_rules(form, tools, several));
   });
 }
 
@@ -183,42 +260,52 @@ GrammarState::GrammarState(std::shared_ptr<const Grammar> grammar)
 GrammarState::~GrammarState() = default;
 
 bool GrammarState::mask(std::span<uint32_t> bits) {
-  if (impl_->matcher.IsTerminated()) return false;
+  if (over()) return false;
   std::ranges::fill(bits, ~uint32_t{0});
-  int64_t size = std::ssize(bits);
-  DLTensor tensor{};
-  tensor.data = bits.data();
-  tensor.device = {kDLCPU, 0};
-  tensor.ndim = 1;
-  tensor.dtype = {kDLInt, 32, 1};
-  tensor.shape = &size;
-  return impl_->matcher.FillNextTokenBitmask(&tensor);
+  int64_t size = 0;
+  DLTensor tensor = mask_tensor(bits, size);
+  return impl_->limited([&] { return impl_->matcher.FillNextTokenBitmask(&tensor); });
 }
 
 void GrammarState::mask(std::span<float> logits) {
   std::vector<uint32_t>& bits = impl_->bits;
   bits.resize((logits.size() + 31) / 32);
   if (!mask(bits)) return;
+  bool some = false;
   for (size_t word = 0; word < bits.size(); ++word) {
-    if (bits[word] == ~uint32_t{0}) continue;
     const size_t end = std::min(logits.size(), (word + 1) * 32);
-    for (size_t id = word * 32; id < end; ++id)
-      if ((bits[word] >> (id % 32) & 1) == 0) logits[id] = -std::numeric_limits<float>::infinity();
+    for (size_t id = word * 32; id < end; ++id) {
+      if ((bits[word] >> (id % 32) & 1) != 0)
+        some = true;
+      else
+        logits[id] = -std::numeric_limits<float>::infinity();
+    }
   }
+  if (!some)
+    throw Error(ErrorKind::kUnsupported,
+                "the grammar has no continuation that tokens of this model can write");
 }
 
 void GrammarState::accept(int32_t id) {
-  if (!over() && !takes(id)) throw Error(ErrorKind::kBug, "the grammar does not take token {}", id);
+  if (!over() && !takes(id))
+    throw Error(ErrorKind::kUnsupported,
+                "the grammar has no continuation that tokens of this model can write");
 }
 
-bool GrammarState::takes(int32_t id) { return !over() && impl_->matcher.AcceptToken(id); }
+bool GrammarState::takes(int32_t id) {
+  if (over()) return false;
+  impl_->steps += kStepsEach;
+  impl_->steps = std::min(impl_->steps, kFirstSteps);
+  return impl_->limited([&] { return impl_->matcher.AcceptToken(id); });
+}
 
 void GrammarState::take_back(int32_t count) {
   if (count > 0) impl_->matcher.Rollback(count);
 }
 
 std::string GrammarState::forced_text() {
-  return over() ? std::string() : impl_->matcher.FindJumpForwardString();
+  if (over()) return {};
+  return impl_->limited([&] { return impl_->matcher.FindJumpForwardString(); });
 }
 
 bool GrammarState::over() const { return impl_->matcher.IsTerminated(); }

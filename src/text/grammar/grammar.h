@@ -75,8 +75,4 @@ class GrammarState {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Throws kUnsupported naming the place of a keyword of `schema` that grammars cannot keep, kLimit
-/// for one that is too large. Annotations are ignored.
-void check_schema(const Json& schema);
-
 }  // namespace veery

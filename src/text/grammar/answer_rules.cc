@@ -1,0 +1,54 @@
+#include "text/grammar/answer_rules.h"
+
+#include <vector>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/grammar/schema/schema_grammar.h"
+
+namespace veery {
+namespace {
+
+// A text in which the id of a call may be any.
+std::string form_text(std::string_view text) {
+  std::string rule;
+  while (!text.empty()) {
+    const size_t id = text.find(CallForm::kId);
+    if (id > 0) rule += schema::terminal(text.substr(0, id)) + " ";
+    if (id == std::string_view::npos) break;
+    rule += "[a-zA-Z0-9]{9} ";
+    text.remove_prefix(id + CallForm::kId.size());
+  }
+  return rule;
+}
+
+}  // namespace
+
+std::string schema_rules(const Json& schema) {
+  schema::Rules rules;
+  const std::string root = schema::add_schema(schema, rules);
+  return rules.text(root);
+}
+
+std::string call_rules(const CallForm& form, std::span<const CallableTool> tools, bool several) {
+  schema::Rules rules;
+  std::string calls;
+  for (const CallableTool& tool : tools) {
+    std::string arguments;
+    try {
+      Json parameters = tool.parameters.is_null() ? Json::object() : tool.parameters;
+      if (parameters.is_object() && !parameters.contains("type")) parameters["type"] = "object";
+      arguments = schema::add_schema(parameters, rules);
+    } catch (const Error& error) {
+      throw Error(error.kind(), "tools: '{}': {}", printable(tool.name, 60), error.what());
+    }
+    calls += (calls.empty() ? "" : " | ") + form_text(tool.name + form.middle) + arguments;
+  }
+  const std::string call = rules.add(calls);
+  // White space may come first: that between reasoning and a call is no part of the form.
+  std::string root = "\"\\n\"{0,2} " + form_text(form.open) + call;
+  if (several && !form.joint.empty()) root += " " + rules.add(form_text(form.joint) + call) + "*";
+  return rules.text(root + " " + form_text(form.close));
+}
+
+}  // namespace veery

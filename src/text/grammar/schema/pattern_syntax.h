@@ -1,0 +1,22 @@
+// pattern_syntax.h: the syntax tree of a regular expression of ECMA-262.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "text/grammar/schema/automaton.h"
+
+namespace veery::schema {
+
+struct PatternNode {
+  enum class Kind { kSet, kSequence, kChoice, kRepeat, kStart, kEnd, kLookAhead };
+  Kind kind = Kind::kSequence;
+  CodeSet set;                     ///< kSet
+  std::vector<PatternNode> items;  ///< of sequences and choices; the one of the other kinds
+  int32_t least = 0, most = 0;     ///< kRepeat; most < 0: no upper limit
+  bool negated = false;            ///< kLookAhead
+};
+
+/// Throws as pattern_language() does.
+PatternNode parse_pattern(std::string_view pattern);
+
+}  // namespace veery::schema

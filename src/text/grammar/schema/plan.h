@@ -1,0 +1,96 @@
+// plan.h: what a grammar has to write for a schema: for each conjunction its alternatives by type.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "text/grammar/schema/meaning.h"
+
+namespace veery::schema {
+
+/// Index of a Plan.
+using PlanId = int32_t;
+
+struct ArrayPlan {
+  struct Contains {
+    int64_t least = 1, most = -1;
+  };
+  /// An item, and whether each of `contains` counts it.
+  struct Item {
+    PlanId value = 0;
+    std::vector<bool> counted;
+  };
+  std::vector<std::vector<Item>> first;  ///< alternatives of each of the first items
+  std::vector<Item> rest;                ///< and of all others
+  int64_t least = 0, most = -1;
+  std::vector<Contains> contains;
+  /// Not empty: items are distinct ones of these JSON texts.
+  std::vector<std::string> distinct;
+};
+
+struct ObjectPlan {
+  struct Property {
+    std::string name;
+    PlanId value = 0;
+    bool required = false;
+  };
+  /// Members with any name of a language; none of these is the name of a property.
+  struct Region {
+    Dfa names;
+    PlanId value = 0;
+  };
+  std::vector<Property> properties;
+  std::vector<Region> regions;
+  int64_t least = 0, most = -1;
+};
+
+/// The alternatives of one conjunction.
+struct Plan {
+  Conjunction conjunction;
+  bool any = false;   ///< every JSON value
+  uint8_t types = 0;  ///< types without a constraint, and constants
+  std::vector<NumberForm> numbers;
+  std::vector<StringForm> strings;
+  std::vector<ArrayPlan> arrays;
+  std::vector<ObjectPlan> objects;
+};
+
+/// Plans of all conjunctions that the root of a schema leads to.
+class Plans {
+ public:
+  /// Throws as Meaning does; kInput, naming the place, if no value satisfies the schema,
+  /// kUnsupported if the shortest one is longer than kLongest characters.
+  explicit Plans(const Json& schema);
+
+  PlanId root() const { return root_; }
+  const Plan& plan(PlanId id) const { return plans_[static_cast<size_t>(id)]; }
+  /// A bound from below of the characters of the shortest value; kNever: there is none.
+  int64_t size(PlanId id) const { return sizes_[static_cast<size_t>(id)]; }
+  bool possible(PlanId id) const { return size(id) < kNeverEnds; }
+  std::string place(PlanId id) const { return meaning_.place(plan(id).conjunction); }
+
+  static constexpr int64_t kNeverEnds = int64_t{1} << 60, kLongest = 1 << 20;
+
+ private:
+  PlanId id_of(const Conjunction& conjunction);
+  void make(PlanId id);
+  void add_array(Plan& plan, const ArrayForm& form);
+  std::vector<ArrayPlan::Item> items_of(const Conjunction& item, const ArrayForm& form);
+  std::vector<std::string> distinct_values(const Conjunction& item);
+  void add_object(Plan& plan, const ObjectForm& form);
+  void add_regions(ObjectPlan& object, const ObjectForm& form);
+  void measure();
+  int64_t measured(const Plan& plan) const;
+  int64_t measured(const ArrayPlan& array) const;
+  int64_t measured(const ObjectPlan& object) const;
+  std::string blamed(PlanId id) const;
+
+  Meaning meaning_;
+  std::vector<Plan> plans_;
+  std::vector<int64_t> sizes_;
+  std::map<Conjunction, PlanId> ids_;
+  PlanId root_ = 0;
+};
+
+}  // namespace veery::schema

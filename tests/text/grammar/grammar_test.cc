@@ -1,0 +1,98 @@
+// Grammars that cannot end, that no token begins, or that take too long: refused, or ended by an
+// error of their own.
+#include "text/grammar/grammar.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "support/byte_grammar.h"
+
+namespace veery {
+namespace {
+
+class Grammars : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!GrammarCompiler::available()) GTEST_SKIP() << "built without xgrammar";
+    grammars_.emplace();
+  }
+  std::shared_ptr<const Grammar> ebnf(const std::string& text) {
+    return grammars_->compiler().ebnf(text);
+  }
+  std::optional<test::ByteGrammars> grammars_;
+};
+
+constexpr const char* kAmbiguous = "root ::= s\ns ::= s s | [a-z ] | \"\"";
+
+TEST_F(Grammars, ARuleThatDerivesNoTextIsNamed) {
+  for (const auto& [text, part] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"root ::= \"a\" root", "'root'"},
+           {"root ::= \"a\" | b\nb ::= b \"b\" | c\nc ::= b", "'b'"},
+           {"root ::= \"a\" | b{2,3}\nb ::= \"b\" b", "'b'"},
+           {"root ::= nowhere", "nowhere"},
+           {"other ::= \"a\"", "root"}})
+    try {
+      ebnf(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput) << text;
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+}
+
+TEST_F(Grammars, RecursionThatEndsIsKept) {
+  EXPECT_TRUE(test::takes(ebnf("root ::= root \"a\" | \"b\""), "baa"));
+  EXPECT_TRUE(test::takes(ebnf("root ::= \"(\" root \")\" | \"\""), "(())"));
+  EXPECT_TRUE(test::takes(ebnf("root ::= \"a\" | \"b\" unused{0}\nunused ::= \"c\" unused"), "b"));
+  EXPECT_FALSE(test::takes(ebnf("root ::= \"(\" root \")\" | \"\""), "(()"));
+}
+
+TEST_F(Grammars, AnAmbiguousGrammarEndsWithAnError) {
+  GrammarState state(ebnf(kAmbiguous));
+  const auto write = [&] {
+    for (int i = 0; i < 5000; ++i) {
+      test::next_tokens(state);
+      state.accept('a');
+    }
+  };
+  try {
+    write();
+    ADD_FAILURE() << "it took 5000 tokens";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kLimit) << error.what();
+  }
+}
+
+TEST_F(Grammars, LongAnswersOfPlainGrammarsAreNotLimited) {
+  GrammarState state(grammars_->schema(R"({"type": "array", "items": {"type": "string"}})"));
+  std::string text = "[";
+  for (int i = 0; i < 400; ++i) text += (i > 0 ? ", \"" : "\"") + std::string(20, 'x') + "\"";
+  for (const char byte : text) {
+    test::next_tokens(state);
+    state.accept(static_cast<unsigned char>(byte));
+  }
+  EXPECT_FALSE(state.over());
+}
+
+TEST_F(Grammars, ATextWithoutTokensIsAnErrorOfTheGrammar) {
+  VocabularyBuilder builder;
+  for (const char* token : {"a", "b", "</s>"}) builder.add(token, token[0] == '<' ? 3 : 1);
+  ModelFile file = builder.file("gpt2");
+  file.metadata.set("tokenizer.ggml.eos_token_id", uint64_t{2});
+  const auto tokenizer = make_tokenizer(file);
+  GrammarCompiler compiler(*tokenizer, 3);
+  EXPECT_THROW(compiler.ebnf("root ::= \"c\""), Error);
+  GrammarState state(compiler.ebnf("root ::= \"ac\""));
+  std::vector<float> logits(3);
+  state.mask(logits);
+  state.accept(0);
+  try {
+    state.mask(logits);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace veery
