@@ -48,6 +48,17 @@ Job::Job(const Model& model, std::shared_ptr<Ticket> ticket)
   if (request().reasoning) budget_.emplace(tokenizer_, *request().reasoning);
 }
 
+// An error while a token is chosen ends this answer alone.
+template <typename Use>
+void Job::guarded(const Use& use) {
+  if (failure_) return;
+  try {
+    use();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
 void Job::begin_grammar() {
   if (grammar_ || !request().grammar) return;
   const std::string& after = request().grammar_after;
@@ -69,8 +80,13 @@ Wants Job::wants() const {
   return grammar_ ? std::max(wants_of(sampler_), Wants::kTop) : wants_of(sampler_);
 }
 
-// Behind a token of a draft that the grammar does not take nothing is chosen.
+// Sample nothing after the first draft token that the grammar rejects.
 void Job::fill(const TokenMaskRows& rows) {
+  for (int32_t i = 0; i < rows.count(); ++i) rows.allow_all(i);
+  guarded([&] { fill_rows(rows); });
+}
+
+void Job::fill_rows(const TokenMaskRows& rows) {
   const std::span<const int32_t> draft = std::span(tokens_).last(static_cast<size_t>(drafted_));
   int32_t taken = 0;
   for (int32_t i = 0; i < rows.count(); ++i) {
@@ -127,8 +143,9 @@ void Job::take_chain(const ChainRow& row, std::span<const int32_t> made) {
 // Of a tokenizer that puts a space before what it encodes, the text must begin with one.
 std::span<const int32_t> Job::forced(int32_t most) {
   forced_.clear();
-  if (!grammar_) return forced_;
-  const std::string text = grammar_->forced_text();
+  if (!grammar_ || failure_) return forced_;
+  std::string text;
+  guarded([&] { text = grammar_->forced_text(); });
   const bool spaced = tokenizer_.adds_space();
   if (text.empty() || (spaced && text.front() != ' ')) return forced_;
   forced_ = tokenizer_.encode(std::string_view(text).substr(spaced ? 1 : 0),
@@ -177,6 +194,10 @@ void Job::score_choices(const Runner& runner, int32_t first_output, const RunPar
 
 void Job::choose(const Runner& runner, int32_t first_output, const RunPart& part) {
   chosen_.clear();
+  guarded([&] { choose_tokens(runner, first_output, part); });
+}
+
+void Job::choose_tokens(const Runner& runner, int32_t first_output, const RunPart& part) {
   if (choices_) return score_choices(runner, first_output, part);
   const bool tests = drafted_ > 0;
   if (!tests && (part.outputs > 1 || wants_prompt_scores()))

@@ -1,5 +1,6 @@
 // job.h: a request that a scheduler has begun.
 #pragma once
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -63,6 +64,9 @@ class Job : private TokenMask {
   /// for each of the draft that was right. Does not touch the ticket, so jobs may do it side by
   /// side.
   void choose(const Runner& runner, int32_t first_output, const RunPart& part);
+  /// The error that ends this answer: its grammar takes too long or has no continuation. Null:
+  /// none.
+  std::exception_ptr failure() const { return failure_; }
   /// Of the tokens of a part that was run, the first so many are of the answer.
   int32_t accepted(const RunPart& part) const;
   /// So many more were run; the draft is over.
@@ -85,7 +89,11 @@ class Job : private TokenMask {
   bool trying() const { return choices_ && static_cast<size_t>(run) == tokens_.size(); }
   void score_choices(const Runner& runner, int32_t first_output, const RunPart& part);
   size_t known() const { return tokens_.size() - static_cast<size_t>(drafted_); }
+  template <typename Use>
+  void guarded(const Use& use);
   void fill(const TokenMaskRows& rows) override;
+  void fill_rows(const TokenMaskRows& rows);
+  void choose_tokens(const Runner& runner, int32_t first_output, const RunPart& part);
   ScoredToken choose_token(const Runner& runner, int32_t output, Wants wants,
                            std::span<const int32_t> history);
   int32_t draw(std::span<const float> logits, std::span<const int32_t> history);
@@ -110,6 +118,7 @@ class Job : private TokenMask {
   std::optional<Choices> choices_;
   std::optional<ReasoningBudget> budget_;
   bool within_choice_ = false;
+  std::exception_ptr failure_;
   int32_t chain_pause_ = 0, chain_wait_ = 0;  // steps without chains, all and left
   std::vector<float> masked_;
   double start_, prompted_ = 0;

@@ -231,7 +231,7 @@ void Scheduler::loop() {
   waiting_.clear();
 }
 
-// What is no error of one request ends all that run.
+// An exception that belongs to no single request fails every running request.
 void Scheduler::fail_all(const std::exception_ptr& error) {
   for (auto& job : running_) end(*job, error);
   running_.clear();
@@ -548,7 +548,9 @@ void Scheduler::run_parts() {
     job.settle(accepted);
     if (was_prompt && accepted > 0 && job.run == std::ssize(job.tokens()))
       runner_.save(job.sequence);
-    if (job.deliver(runner_.context()))
+    if (job.failure())
+      end(job, job.failure());
+    else if (job.deliver(runner_.context()))
       end(job);
     else if (head_draft_)
       show_head(job, first_row, accepted);
