@@ -195,6 +195,7 @@ class Lists(PageTest):
         self.ask(page, "A question")
         self.assertNotIn("temperature", Machines.fake.asked[-1])
         page.locator(".row .open").nth(1).click()
+        self.until(page, "document.querySelectorAll('.row')[1].classList.contains('now')")
         page.keyboard.press("Control+,")
         self.assertEqual(page.input_value("#temperature"), "0.25")
         page.click("#defaults")

@@ -102,15 +102,14 @@ export function later(call, ms) {
   };
 }
 
-/** Shows a notice at the bottom with at most one action; returns a function that removes it. */
+/** Shows a notice at the bottom, of the dialog if one is open, with at most one action. */
 export function notice(text, { action, onaction, ms = 8000, kind = "" } = {}) {
   const box = h("div", { className: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" }, h("span", { textContent: text }));
   const remove = () => box.remove();
   if (action) box.append(h("button", { type: "button", className: "plain", textContent: action, onclick: () => { remove(); onaction(); } }));
   box.append(iconButton("close", "Dismiss", remove));
-  $("notices").append(box);
+  (document.querySelector("dialog[open] .notices") || $("notices")).append(box);
   if (ms) setTimeout(remove, ms);
-  return remove;
 }
 
 export const count = (number) => number.toLocaleString("en");

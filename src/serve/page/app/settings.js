@@ -62,7 +62,7 @@ export class SettingsDialog {
     const before = settings.get("key");
     if (!settings.set("key", $("key").value)) notice("The browser could not keep the settings: its storage is full.", { kind: "bad" });
     if (before !== $("key").value) this.app.loadModels();
-    $("text").focus();
+    if (document.activeElement === document.body) $("text").focus();
   }
 
   keepDefaults() {
