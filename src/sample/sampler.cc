@@ -17,7 +17,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kMostTokens = std::numeric_limits<int32_t>::max();
 using Options = SamplerOptions;
 constexpr SamplerRange kRanges[] = {
-    {"temperature", &Options::temperature, nullptr, 0, 100},
+    {"temperature", &Options::temperature, nullptr, 0, 1000},
     {"top_p", &Options::top_p, nullptr, 0, 1},
     {"min_p", &Options::min_p, nullptr, 0, 1},
     {"top_k", nullptr, &Options::top_k, -1, kMostTokens},
